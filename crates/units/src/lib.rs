@@ -1,0 +1,13 @@
+//! Quantities and identities shared by every room: time, rate, sequence numbers, seeded randomness.
+//!
+//! A wrong unit is a type error here; at text and column edges a suffix names the unit instead.
+
+mod random;
+mod rate;
+mod sequence;
+mod time;
+
+pub use random::{RandomStream, Seed};
+pub use rate::{ByteCount, Rate};
+pub use sequence::{DataSeq, SeqNumber, SubflowId};
+pub use time::{Duration, Instant};

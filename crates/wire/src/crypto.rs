@@ -1,0 +1,61 @@
+//! Keys, tokens, initial data sequence numbers and HMACs (RFC 8684 sections 3.1, 3.2, 3.4.1).
+
+use anabranch_units::DataSeq;
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+
+/// A connection key with what is derived from it: the token is the leftmost 32 bits of SHA-256 of
+/// the key in network order, the IDSN the rightmost 64.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Key {
+    /// The key itself.
+    pub value: u64,
+    /// The token that names the connection in `MP_JOIN`.
+    pub token: u32,
+    /// The initial data sequence number; the first data byte has the one after it.
+    pub idsn: DataSeq,
+}
+
+impl Key {
+    /// Derives token and IDSN.
+    pub fn new(value: u64) -> Self {
+        let digest = Sha256::digest(value.to_be_bytes());
+        let token = u32::from_be_bytes(digest[..4].try_into().expect("four bytes"));
+        let idsn = u64::from_be_bytes(digest[24..32].try_into().expect("eight bytes"));
+        Self { value, token, idsn: DataSeq(idsn) }
+    }
+}
+
+/// HMAC-SHA256 with the sender's key before the receiver's, over `message`.
+fn hmac(sender: u64, receiver: u64, message: &[u8]) -> [u8; 32] {
+    let mut key = [0u8; 16];
+    key[..8].copy_from_slice(&sender.to_be_bytes());
+    key[8..].copy_from_slice(&receiver.to_be_bytes());
+    let mut mac = Hmac::<Sha256>::new_from_slice(&key).expect("HMAC takes a key of any length");
+    mac.update(message);
+    mac.finalize().into_bytes().into()
+}
+
+/// The HMAC of an `MP_JOIN`: own key and nonce before the peer's (RFC 8684 section 3.2).
+pub fn join_hmac(own_key: u64, peer_key: u64, own_nonce: u32, peer_nonce: u32) -> [u8; 32] {
+    let mut message = [0u8; 8];
+    message[..4].copy_from_slice(&own_nonce.to_be_bytes());
+    message[4..].copy_from_slice(&peer_nonce.to_be_bytes());
+    hmac(own_key, peer_key, &message)
+}
+
+/// Leftmost 64 bits of a HMAC, as in the `MP_JOIN` SYN/ACK.
+pub fn leftmost_64(mac: &[u8; 32]) -> u64 {
+    u64::from_be_bytes(mac[..8].try_into().expect("eight bytes"))
+}
+
+/// Leftmost 160 bits of a HMAC, as in the `MP_JOIN` ACK.
+pub fn leftmost_160(mac: &[u8; 32]) -> [u8; 20] {
+    mac[..20].try_into().expect("twenty bytes")
+}
+
+/// Compares MACs in constant time.
+pub fn mac_eq(left: &[u8], right: &[u8]) -> bool {
+    left.ct_eq(right).into()
+}
