@@ -1,0 +1,107 @@
+//! What a link is made of.
+
+use std::fmt;
+
+use anabranch_units::{Duration, Rate};
+
+use crate::LossModel;
+
+/// The settings of one link.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LinkConfig {
+    /// Unique within a scenario: it names the link's random streams.
+    pub name: String,
+    /// The bottleneck's rate; it counts every byte of a packet's size.
+    pub rate: Rate,
+    /// The queue before the bottleneck.
+    pub queue: QueueLimit,
+    /// One-way propagation delay, behind the bottleneck.
+    pub delay: Duration,
+    /// Each packet is delayed by up to this much more, drawn evenly, but never past its
+    /// predecessor: a packet that would overtake arrives together with the one before it.
+    pub jitter: Duration,
+    /// Random loss.
+    pub loss: Option<LossModel>,
+    /// On which side of the queue that loss strikes.
+    pub loss_at: LossAt,
+}
+
+impl LinkConfig {
+    /// A link without jitter and loss.
+    pub fn new(name: impl Into<String>, rate: Rate, queue: QueueLimit, delay: Duration) -> Self {
+        Self {
+            name: name.into(),
+            rate,
+            queue,
+            delay,
+            jitter: Duration::ZERO,
+            loss: None,
+            loss_at: LossAt::Exit,
+        }
+    }
+
+    /// Whether a link can be built from these settings.
+    ///
+    /// # Errors
+    ///
+    /// When the queue has no room at all or a probability lies outside [0, 1].
+    pub fn check(&self) -> Result<(), ConfigError> {
+        if matches!(self.queue, QueueLimit::Packets(0) | QueueLimit::Bytes(0)) {
+            return Err(ConfigError::EmptyQueue);
+        }
+        self.loss.map_or(Ok(()), LossModel::check)
+    }
+}
+
+/// How much a drop-tail queue holds, the packet in service included (so `Packets(1)` serves and
+/// never waits).
+///
+/// A packet that would exceed the limit is dropped; smaller ones behind it may still fit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum QueueLimit {
+    /// So many bytes, the packet in service counted whole until it has left.
+    Bytes(u64),
+    /// So many packets.
+    Packets(u64),
+    /// No limit.
+    #[default]
+    Unlimited,
+}
+
+/// Where the loss model strikes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LossAt {
+    /// Before the queue, as Linux netem does: a lost packet takes neither room nor rate.
+    Entry,
+    /// Behind the queue: a lost packet has used the bottleneck's capacity.
+    #[default]
+    Exit,
+}
+
+/// Why a [`LinkConfig`] is refused.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// The queue holds nothing, so nothing could pass.
+    EmptyQueue,
+    /// A probability of the loss model lies outside [0, 1].
+    Probability {
+        /// The parameter's name.
+        parameter: &'static str,
+        /// What was given.
+        value: f64,
+    },
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::EmptyQueue => write!(f, "a queue of size 0 holds not even the packet in service"),
+            Self::Probability { parameter, value } => {
+                write!(f, "loss parameter {parameter} lies outside 0..1: {value}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for ConfigError {}

@@ -1,0 +1,356 @@
+//! A link of a set rate: drop-tail queue, bottleneck, wire.
+//!
+//! A packet of S bytes that enters at t leaves the bottleneck at
+//! `max(t, departure of the one before) + 8 S / rate` and arrives one delay (and jitter) later.
+
+use std::collections::VecDeque;
+
+use anabranch_units::{ByteCount, Duration, Instant, RandomStream, Rate, Seed};
+
+use crate::loss::LossProcess;
+use crate::{Change, DropReason, Fate, Link, LinkConfig, LinkStats, LossAt, LossModel};
+use crate::{QueueLimit, Queued};
+
+/// A link whose rate, delay and loss stay as set until they are set anew.
+#[derive(Clone, Debug)]
+pub struct FixedLink<P> {
+    name: String,
+    rate: Rate,
+    limit: QueueLimit,
+    delay: Duration,
+    jitter: Duration,
+    loss: Option<LossProcess>,
+    loss_at: LossAt,
+    up: bool,
+    loss_stream: RandomStream,
+    jitter_stream: RandomStream,
+    /// Everything inside, in order: first those on the wire, then those in the queue.
+    inside: VecDeque<Passenger<P>>,
+    /// How many of `inside` had left the queue when it was last looked at: the index of the packet
+    /// in service.
+    departed: usize,
+    /// The bytes of those that had not.
+    queue_bytes: u64,
+    /// When the last packet that entered leaves the queue.
+    idle_from: Instant,
+    /// The arrival of the last packet that entered or, when none is inside, of the last delivered:
+    /// no other may arrive before it.
+    last_arrival: Instant,
+    /// The arrival of the last packet taken from `inside`.
+    last_told: Instant,
+    /// Set when the rate changed during the service of the packet in service.
+    partly_served: Option<PartlyServed>,
+    /// Fates sealed before their turn in `inside`: drops at the entry, and what a cut sealed.
+    sealed: VecDeque<Fate<P>>,
+    /// Whether `sealed` holds what a cut sealed, which shall not wait for a delivery.
+    cut: bool,
+    stats: LinkStats,
+}
+
+/// A packet inside.
+#[derive(Clone, Debug)]
+struct Passenger<P> {
+    packet: P,
+    size: ByteCount,
+    /// When its last bit leaves the queue.
+    departs: Instant,
+    /// When it comes out at the far end, if it is not lost.
+    arrives: Instant,
+    jitter: Duration,
+    luck: u64,
+    /// Meaningful once departed.
+    lost: bool,
+}
+
+/// How much of the packet in service was left when the rate last changed.
+#[derive(Clone, Copy, Debug)]
+struct PartlyServed {
+    at: Instant,
+    /// In billionths of a bit: bits a second times nanoseconds.
+    left: u128,
+}
+
+impl<P> FixedLink<P> {
+    /// An idle link, up. Its random streams are `link.<name>.loss` and `link.<name>.jitter`.
+    ///
+    /// # Panics
+    ///
+    /// When [`LinkConfig::check`] refuses the settings.
+    pub fn new(config: LinkConfig, seed: Seed) -> Self {
+        if let Err(error) = config.check() {
+            panic!("link {}: {error}", config.name);
+        }
+        Self {
+            loss_stream: seed.stream(&format!("link.{}.loss", config.name)),
+            jitter_stream: seed.stream(&format!("link.{}.jitter", config.name)),
+            name: config.name,
+            rate: config.rate,
+            limit: config.queue,
+            delay: config.delay,
+            jitter: config.jitter,
+            loss: config.loss.map(LossProcess::new),
+            loss_at: config.loss_at,
+            up: true,
+            inside: VecDeque::new(),
+            departed: 0,
+            queue_bytes: 0,
+            idle_from: Instant::ZERO,
+            last_arrival: Instant::ZERO,
+            last_told: Instant::ZERO,
+            partly_served: None,
+            sealed: VecDeque::new(),
+            cut: false,
+            stats: LinkStats::default(),
+        }
+    }
+
+    /// Lets the packets that have left the queue by `now` onto the wire, and decides their loss.
+    ///
+    /// Amortised constant: each packet is passed once.
+    fn advance(&mut self, now: Instant) {
+        while let Some(next) = self.inside.get_mut(self.departed)
+            && next.departs <= now
+        {
+            if self.loss_at == LossAt::Exit
+                && let Some(loss) = &mut self.loss
+            {
+                next.lost = loss.strikes(next.luck);
+            }
+            self.queue_bytes -= next.size.0;
+            self.departed += 1;
+            self.partly_served = None;
+        }
+    }
+
+    /// Why a packet may not enter, if so. The order is that of the packet's way in.
+    fn refusal(&mut self, size: ByteCount, luck: u64) -> Option<DropReason> {
+        if !self.up {
+            return Some(DropReason::Down);
+        }
+        if self.loss_at == LossAt::Entry
+            && let Some(loss) = &mut self.loss
+            && loss.strikes(luck)
+        {
+            return Some(DropReason::Loss);
+        }
+        let full = match self.limit {
+            QueueLimit::Bytes(limit) => self.queue_bytes + size.0 > limit,
+            QueueLimit::Packets(limit) => (self.inside.len() - self.departed) as u64 >= limit,
+            QueueLimit::Unlimited => false,
+        };
+        full.then_some(DropReason::QueueFull)
+    }
+
+    fn seal_drop(&mut self, at: Instant, packet: P, why: DropReason) {
+        self.stats.count_drop(why);
+        self.sealed.push_back(Fate::Dropped { at, packet, why });
+    }
+
+    /// Takes the oldest packet off the wire if its fate is sealed.
+    fn arrival(&mut self, now: Instant) -> Option<Fate<P>> {
+        if self.departed == 0 {
+            return None;
+        }
+        let oldest = self.inside.front()?;
+        if !oldest.lost && oldest.arrives > now {
+            return None;
+        }
+        let gone = self.inside.pop_front()?;
+        self.departed -= 1;
+        self.last_told = gone.arrives;
+        Some(if gone.lost {
+            self.stats.count_drop(DropReason::Loss);
+            Fate::Dropped {
+                at: gone.departs,
+                packet: gone.packet,
+                why: DropReason::Loss,
+            }
+        } else {
+            self.stats.count_delivery(gone.size);
+            Fate::Delivered {
+                at: gone.arrives,
+                packet: gone.packet,
+            }
+        })
+    }
+
+    /// The packet in service keeps the bits it was served; the ones behind it follow.
+    fn change_rate(&mut self, now: Instant, rate: Rate) {
+        let old = std::mem::replace(&mut self.rate, rate);
+        let Some(serving) = self.inside.get_mut(self.departed) else {
+            return;
+        };
+        let before = self.partly_served.unwrap_or_else(|| PartlyServed {
+            at: serving.departs - old.transmit_time(serving.size),
+            left: u128::from(serving.size.0) * 8_000_000_000,
+        });
+        let served = u128::from(now.since(before.at).as_nanos()) * u128::from(old.bps());
+        let left = before.left.saturating_sub(served);
+        self.partly_served = Some(PartlyServed { at: now, left });
+        serving.departs = now + remaining_time(left, rate);
+        let mut previous = serving.departs;
+        for waiting in self.inside.range_mut(self.departed + 1..) {
+            previous += rate.transmit_time(waiting.size);
+            waiting.departs = previous;
+        }
+        self.idle_from = previous;
+        self.restamp_arrivals();
+    }
+
+    /// Works out anew when the packets in the queue will arrive.
+    fn restamp_arrivals(&mut self) {
+        let mut floor = match self.departed.checked_sub(1) {
+            Some(last_on_wire) => self.inside[last_on_wire].arrives,
+            None => self.last_told,
+        };
+        for waiting in self.inside.range_mut(self.departed..) {
+            floor = floor.max(waiting.departs + self.delay + waiting.jitter);
+            waiting.arrives = floor;
+        }
+        self.last_arrival = floor;
+    }
+
+    fn change_loss(&mut self, model: Option<LossModel>) {
+        // Packets draw their luck at the entry, but only while there is a model to need it.
+        if self.loss.is_none() && model.is_some() && self.loss_at == LossAt::Exit {
+            for waiting in self.inside.range_mut(self.departed..) {
+                waiting.luck = self.loss_stream.next_u64();
+            }
+        }
+        self.loss = model.map(LossProcess::new);
+    }
+
+    /// Discards what is inside, apart from what has arrived or was lost by `now` and was only not
+    /// asked for yet.
+    fn go_down(&mut self, now: Instant) {
+        while let Some(fate) = self.arrival(now) {
+            self.sealed.push_back(fate);
+        }
+        while let Some(passenger) = self.inside.pop_front() {
+            if passenger.lost {
+                self.seal_drop(passenger.departs, passenger.packet, DropReason::Loss);
+            } else {
+                self.seal_drop(now, passenger.packet, DropReason::Down);
+            }
+        }
+        self.up = false;
+        self.departed = 0;
+        self.queue_bytes = 0;
+        self.idle_from = now;
+        self.last_arrival = self.last_told;
+        self.partly_served = None;
+        self.cut = !self.sealed.is_empty();
+    }
+}
+
+impl<P> Link<P> for FixedLink<P> {
+    fn enqueue(&mut self, now: Instant, packet: P, size: ByteCount) {
+        self.stats.enqueued += 1;
+        // Drawn for every packet, whatever becomes of it: the n-th packet of two runs shares its luck.
+        let luck = if self.loss.is_some() {
+            self.loss_stream.next_u64()
+        } else {
+            0
+        };
+        let jitter = if self.jitter.is_zero() {
+            Duration::ZERO
+        } else {
+            Duration::from_nanos(
+                self.jitter_stream
+                    .below(self.jitter.as_nanos().saturating_add(1)),
+            )
+        };
+        self.advance(now);
+        if let Some(why) = self.refusal(size, luck) {
+            self.seal_drop(now, packet, why);
+            return;
+        }
+        let departs = self.idle_from.max(now) + self.rate.transmit_time(size);
+        let arrives = self.last_arrival.max(departs + self.delay + jitter);
+        self.idle_from = departs;
+        self.last_arrival = arrives;
+        self.queue_bytes += size.0;
+        self.inside.push_back(Passenger {
+            packet,
+            size,
+            departs,
+            arrives,
+            jitter,
+            luck,
+            lost: false,
+        });
+        self.stats.note_queue(Queued {
+            packets: (self.inside.len() - self.departed) as u64,
+            bytes: ByteCount(self.queue_bytes),
+        });
+    }
+
+    fn set(&mut self, now: Instant, change: Change) {
+        self.advance(now);
+        match change {
+            Change::Delay(delay) => {
+                self.delay = delay;
+                self.restamp_arrivals();
+            }
+            Change::Down => self.go_down(now),
+            Change::Loss(model) => self.change_loss(model),
+            Change::Rate(rate) => self.change_rate(now, rate),
+            Change::Up => self.up = true,
+        }
+    }
+
+    fn poll_fate(&mut self, now: Instant) -> Option<Fate<P>> {
+        if let Some(fate) = self.sealed.pop_front() {
+            self.cut &= !self.sealed.is_empty();
+            return Some(fate);
+        }
+        self.advance(now);
+        self.arrival(now)
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        let delivery = self.inside.front().map(|oldest| oldest.arrives);
+        match delivery.filter(|&at| at < Instant::FAR_FUTURE && !self.cut) {
+            Some(at) => Some(at),
+            None => self.sealed.front().map(Fate::at),
+        }
+    }
+
+    fn stats(&self) -> &LinkStats {
+        &self.stats
+    }
+
+    fn queued(&self, now: Instant) -> Queued {
+        let mut queued = Queued::default();
+        for waiting in self
+            .inside
+            .range(self.departed..)
+            .rev()
+            .take_while(|p| p.departs > now)
+        {
+            queued.packets += 1;
+            queued.bytes.0 += waiting.size.0;
+        }
+        queued
+    }
+
+    fn in_transit(&self) -> u64 {
+        self.inside.len() as u64
+    }
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+/// How long `left` billionths of a bit take, rounded as [`Rate::transmit_time`] rounds.
+fn remaining_time(left: u128, rate: Rate) -> Duration {
+    match rate {
+        Rate::UNLIMITED => Duration::ZERO,
+        Rate::ZERO => Duration::MAX,
+        _ => {
+            let nanos = (left + u128::from(rate.bps() / 2)) / u128::from(rate.bps());
+            Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! Random loss: independent (Bernoulli), or in bursts (Gilbert-Elliott).
+
+use crate::ConfigError;
+
+/// How packets are lost at random.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum LossModel {
+    /// Each packet is lost with this probability, independently.
+    Bernoulli(f64),
+    /// A chain of two states that moves once a packet (Gilbert 1960, Elliott 1963; the letters are
+    /// those of `tc-netem`'s `gemodel`, which takes 1-h and 1-k instead of h and k).
+    ///
+    /// The share of packets in the bad state is p / (p + r), a stay there lasts 1 / r packets on
+    /// average. The simple Gilbert model is h = 0, k = 1: all is lost in the bad state and
+    /// nothing in the good one. The chain starts in the good state.
+    GilbertElliott {
+        /// Probability to go from the good state to the bad one.
+        p: f64,
+        /// Probability to go from the bad state back to the good one.
+        r: f64,
+        /// Probability that a packet survives the bad state.
+        h: f64,
+        /// Probability that a packet survives the good state.
+        k: f64,
+    },
+}
+
+impl LossModel {
+    /// The share of packets lost in the long run; for a chain that can move at all (p + r > 0).
+    pub fn mean_loss(self) -> f64 {
+        match self {
+            Self::Bernoulli(probability) => probability,
+            Self::GilbertElliott { p, r, h, k } => {
+                let bad = p / (p + r);
+                bad * (1.0 - h) + (1.0 - bad) * (1.0 - k)
+            }
+        }
+    }
+
+    pub(crate) fn check(self) -> Result<(), ConfigError> {
+        let within = |parameter, value: f64| {
+            if (0.0..=1.0).contains(&value) {
+                Ok(())
+            } else {
+                Err(ConfigError::Probability { parameter, value })
+            }
+        };
+        match self {
+            Self::Bernoulli(probability) => within("bernoulli", probability),
+            Self::GilbertElliott { p, r, h, k } => {
+                within("p", p)?;
+                within("r", r)?;
+                within("h", h)?;
+                within("k", k)
+            }
+        }
+    }
+}
+
+/// A loss model at work.
+#[derive(Clone, Debug)]
+pub(crate) struct LossProcess {
+    model: LossModel,
+    bad: bool,
+}
+
+impl LossProcess {
+    pub(crate) fn new(model: LossModel) -> Self {
+        if let Err(error) = model.check() {
+            panic!("{error}");
+        }
+        Self { model, bad: false }
+    }
+
+    /// Whether the next packet is lost, given its `luck`: 64 random bits.
+    ///
+    /// Every model takes exactly one draw a packet, so that the n-th packet has the same luck
+    /// whatever became of those before it. Gilbert-Elliott asks two questions of it: 32 bits each.
+    pub(crate) fn strikes(&mut self, luck: u64) -> bool {
+        match self.model {
+            LossModel::Bernoulli(probability) => {
+                ((luck >> 11) as f64) < probability * (1u64 << 53) as f64
+            }
+            LossModel::GilbertElliott { p, r, h, k } => {
+                // The order of netem's loss_gilb_ell (net/sched/sch_netem.c): the state that the
+                // packet finds decides its loss, the state it leaves is for the next packet.
+                let loss_bits = luck >> 32;
+                let move_bits = luck & 0xffff_ffff;
+                let (leave, survive) = if self.bad { (r, h) } else { (p, k) };
+                self.bad ^= below(move_bits, leave);
+                !below(loss_bits, survive)
+            }
+        }
+    }
+}
+
+/// True with the given probability, when `bits` are 32 random bits.
+fn below(bits: u64, probability: f64) -> bool {
+    (bits as f64) < probability * (1u64 << 32) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn certainty_is_certain() {
+        for luck in [0, u64::MAX] {
+            assert!(LossProcess::new(LossModel::Bernoulli(1.0)).strikes(luck));
+            assert!(!LossProcess::new(LossModel::Bernoulli(0.0)).strikes(luck));
+            let alternating = LossModel::GilbertElliott {
+                p: 1.0,
+                r: 1.0,
+                h: 0.0,
+                k: 1.0,
+            };
+            let mut process = LossProcess::new(alternating);
+            let losses: Vec<bool> = (0..4).map(|_| process.strikes(luck)).collect();
+            assert_eq!(losses, [false, true, false, true]);
+        }
+    }
+
+    #[test]
+    fn probabilities_outside_the_unit_interval_are_refused() {
+        let model = LossModel::GilbertElliott {
+            p: 0.1,
+            r: 1.5,
+            h: 0.0,
+            k: 1.0,
+        };
+        assert_eq!(
+            model.check(),
+            Err(ConfigError::Probability {
+                parameter: "r",
+                value: 1.5
+            })
+        );
+        assert!(LossModel::Bernoulli(f64::NAN).check().is_err());
+    }
+
+    #[test]
+    fn mean_loss_is_the_stationary_one() {
+        let model = LossModel::GilbertElliott {
+            p: 0.01,
+            r: 0.19,
+            h: 0.2,
+            k: 0.9,
+        };
+        assert!((model.mean_loss() - (0.05 * 0.8 + 0.95 * 0.1)).abs() < 1e-12);
+    }
+}
