@@ -1,0 +1,249 @@
+"""Running a scenario: validate, make the plan, simulate, measure."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from anabranch import metrics, plugins
+from anabranch.errors import Fault, ScenarioError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from anabranch.metrics._rows import Tables
+    from anabranch.scenario.load import Loaded
+    from anabranch.scenario.models import Bounds
+
+
+@dataclass(frozen=True, kw_only=True)
+class Broken:
+    """An expectation that did not hold."""
+
+    metric: str
+    expected: str
+    found: Any
+
+    def __str__(self) -> str:
+        """Return the expectation and what was found instead."""
+        return f"expected {self.metric} {self.expected}, found {self.found}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """One run of a scenario and what came of it.
+
+    Attributes
+    ----------
+    scenario
+        The scenario's name.
+    seed, run
+        Which draw it was.
+    scheduler, congestion
+        Names of the plug-ins.
+    plan
+        What the simulator was given.
+    tables
+        The trace: table to column to values (docs/plan-and-trace.md).
+    summary
+        The simulator's own account: digest, steps, world.
+    qoe
+        What the viewer saw; None for bulk and paced applications.
+    qos
+        What the network did.
+    broken
+        Expectations of the scenario that did not hold.
+    """
+
+    scenario: str
+    seed: int
+    run: int
+    scheduler: str
+    congestion: str
+    plan: Mapping[str, Any] = field(repr=False)
+    tables: Tables = field(repr=False)
+    summary: Mapping[str, Any]
+    qoe: Mapping[str, Any] | None
+    qos: Mapping[str, Any]
+    broken: tuple[Broken, ...] = ()
+
+    @property
+    def digest(self) -> str:
+        """The run's event log as a hash: equal for equal inputs."""
+        return str(self.summary["digest"])
+
+    @property
+    def duration_s(self) -> float:
+        """How long the session lasted from its connect, in seconds."""
+        found = metrics.duration_s(self.tables)
+        return float(self.summary["duration_s"] if found is None else found)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the object that `anabranch run --json` prints."""
+        result = {
+            "scenario": self.scenario,
+            "world": self.summary.get("world", "simulated"),
+            "seed": self.seed,
+            "run": self.run,
+            "scheduler": self.scheduler,
+            "congestion": self.congestion,
+            "duration_s": self.duration_s,
+            "digest": self.digest,
+            "qoe": self.qoe,
+            "qos": self.qos,
+        }
+        if self.plan["clients"] > 1:
+            result["clients"] = metrics.by_client(self.tables)
+        return result
+
+    def rows(self, table: str, *, client: int | None = None) -> list[dict[str, Any]]:
+        """Return a table of the trace as rows, those of one client when asked."""
+        from anabranch.metrics._rows import rows
+
+        return list(rows(self.tables[table], client=client))
+
+
+def run(
+    scenario: str | Path | Mapping[str, Any],
+    *,
+    seed: int | None = None,
+    run: int = 0,
+    scheduler: str | Mapping[str, Any] | None = None,
+    congestion: str | Mapping[str, Any] | None = None,
+    set: Mapping[str, Any] | None = None,  # noqa: A002 - the name that the command line has
+    pcapng: str | Path | None = None,
+    progress: Callable[[float, float], None] | None = None,
+) -> Run:
+    """Run a scenario in the simulated world.
+
+    Parameters
+    ----------
+    scenario
+        Path of a TOML file, name of a shipped scenario, or the tables themselves.
+    seed
+        Seed of every draw; None is the scenario's own.
+    run
+        Number of the run: another draw of the same seed.
+    scheduler, congestion
+        Plug-in by name, or a table with its name and parameters; None is the scenario's own.
+    set
+        Any other key by its dotted path: `{"paths.wifi.rtt": "80 ms"}`.
+    pcapng
+        Where to write a capture, one interface a path.
+    progress
+        Told the seconds of the session done so far, and how many are expected.
+
+    Returns
+    -------
+    Run
+
+    Raises
+    ------
+    ScenarioError
+        With every fault found.
+    MissingError
+        When the simulator is not built.
+
+    Examples
+    --------
+    >>> import anabranch
+    >>> result = anabranch.run("bulk-two-paths", set={"application.bytes": "1 MB"})  # doctest: +SKIP
+    >>> result.qos["goodput_mbps"]  # doctest: +SKIP
+    """
+    from anabranch.scenario._overrides import Override
+    from anabranch.scenario.load import load
+
+    given = {"seed": seed, "transport.scheduler": scheduler, "transport.congestion": congestion}
+    overrides = [
+        Override(key=key, value=dict(value) if isinstance(value, dict) else value, origin=f"{key}={value!r}")
+        for key, value in {**given, **(set or {})}.items()
+        if value is not None
+    ]
+    return run_loaded(load(scenario, overrides), run=run, pcapng=pcapng, progress=progress)
+
+
+def run_loaded(
+    loaded: Loaded,
+    *,
+    run: int = 0,
+    pcapng: str | Path | None = None,
+    progress: Callable[[float, float], None] | None = None,
+    film_progress: Callable[[float, float], None] | None = None,
+) -> Run:
+    """Run a scenario that has been validated.
+
+    Raises
+    ------
+    ScenarioError
+        When a plug-in refuses its parameters, or the capture cannot be written.
+    MissingError
+        When the simulator is not built.
+    """
+    from anabranch.media.films import open_film
+    from anabranch.scenario import plan as plans
+
+    rust = plugins.module()
+    value = loaded.scenario
+    described = value.application.kind != "progressive"
+    film = open_film(value.application.film, loaded.folders, described=described, progress=film_progress)
+    plan = plans.build(value, film, run=run)
+    try:
+        trace = rust.simulate(plans.encode(plan), None if pcapng is None else str(pcapng), progress)
+    except rust.PlanError as error:
+        raise ScenarioError([_plan_fault(loaded, str(error))]) from None
+    except OSError as error:
+        message = f"cannot write the capture: {error.strerror or error}"
+        fault = Fault(message=message, where=f"--pcapng {pcapng}")
+        raise ScenarioError([fault]) from None
+    tables = trace["tables"]
+    qoe = metrics.qoe(tables) if value.application.kind == "progressive" else None
+    qos = metrics.qos(tables)
+    return Run(
+        scenario=value.name,
+        seed=value.seed,
+        run=run,
+        scheduler=value.transport.scheduler.name,
+        congestion=value.transport.congestion.name,
+        plan=plan,
+        tables=tables,
+        summary=trace["summary"],
+        qoe=qoe,
+        qos=qos,
+        broken=tuple(_broken(value.expect, qoe, qos, metrics.duration_s(tables))),
+    )
+
+
+def _plan_fault(loaded: Loaded, message: str) -> Fault:
+    """Return the fault of a refused plan, at the plug-in's table when the message names it."""
+    for key in ("scheduler", "congestion", "path_manager"):
+        if key.removesuffix("_manager") in message:
+            return loaded.source.fault(("transport", key), message)
+    return Fault(message=message, where=loaded.source.where)
+
+
+def _broken(
+    expect: Mapping[str, Bounds],
+    qoe: Mapping[str, Any] | None,
+    qos: Mapping[str, Any],
+    duration: float | None,
+) -> list[Broken]:
+    """Return the expectations that do not hold; a metric that the run has not got breaks its own."""
+    result = []
+    for name, bounds in expect.items():
+        found = metrics.lookup(name, qoe=qoe, qos=qos, duration=duration)
+        checks = (
+            (bounds.min, ">=", found is not None and bounds.min is not None and found >= bounds.min),
+            (bounds.max, "<=", found is not None and bounds.max is not None and found <= bounds.max),
+            (bounds.equals, "=", found == bounds.equals),
+        )
+        for bound, sign, holds in checks:
+            if bound is not None and not holds:
+                result.append(Broken(metric=name, expected=f"{sign} {_plain(bound)}", found=found))
+    return result
+
+
+def _plain(bound: float | bool) -> str:  # noqa: FBT001 - a value to show
+    """Return a bound as the scenario has it."""
+    return json.dumps(bound) if isinstance(bound, bool) else f"{bound:g}"

@@ -1,0 +1,113 @@
+"""What can go wrong, as one family.
+
+AnabranchError
+├── InputError            a person's input is at fault; carries every `Fault` found (exit code 2)
+│   ├── ScenarioError     a scenario, an override or a plug-in name
+│   └── MediaError        a film: missing, unreadable, truncated
+└── MissingError          this host lacks something that the request needs (exit code 4)
+"""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fault:
+    """One thing that is wrong with an input.
+
+    Attributes
+    ----------
+    message
+        What is wrong: lower case, no full stop, ending in the value where there is one.
+    where
+        A file, or the option on the command line that brought the value in.
+    line
+        Line in that file, from 1.
+    key
+        Dotted key, array elements by their name: `paths.wifi.rtt`.
+    hint
+        What to do about it.
+    """
+
+    message: str
+    where: str = ""
+    line: int | None = None
+    key: str = ""
+    hint: str = ""
+
+    def __str__(self) -> str:
+        """Return the fault as a person reads it: message, place, key and hint."""
+        place = self.where
+        if self.line is not None:
+            place = f"{place}, line {self.line}" if place else f"line {self.line}"
+        lines = [f"error: {self.message} ({place})" if place else f"error: {self.message}"]
+        if self.key:
+            lines.append(f"  key: {self.key}")
+        if self.hint:
+            lines.append(f"  hint: {self.hint}")
+        return "\n".join(lines)
+
+
+class AnabranchError(Exception):
+    """The root of the family."""
+
+
+class InputError(AnabranchError):
+    """A person's input is at fault.
+
+    Parameters
+    ----------
+    faults
+        Every fault found, in the order of the input.
+    """
+
+    def __init__(self, faults: Iterable[Fault]) -> None:
+        self.faults = tuple(faults)
+        super().__init__("\n\n".join(str(fault) for fault in self.faults))
+
+
+class ScenarioError(InputError):
+    """A scenario, or an override of it, is at fault."""
+
+
+class MediaError(InputError):
+    """A film is missing, unreadable or truncated."""
+
+
+class MissingError(AnabranchError):
+    """Something that the request needs is missing on this host.
+
+    Parameters
+    ----------
+    what
+        What is missing.
+    hint
+        How to get it.
+    """
+
+    def __init__(self, what: str, *, hint: str = "") -> None:
+        self.fault = Fault(message=what, hint=hint)
+        super().__init__(str(self.fault))
+
+
+def nearest(name: str, names: Iterable[str]) -> str | None:
+    """Return the valid name that is closest to `name`, or None when none is close."""
+    candidates = sorted(set(names))
+    lowered = {candidate.lower(): candidate for candidate in candidates}
+    close = difflib.get_close_matches(name.lower(), lowered, n=1, cutoff=0.6)
+    return lowered[close[0]] if close else None
+
+
+def did_you_mean(name: str, names: Iterable[str], *, otherwise: str = "") -> str:
+    """Return the hint for an unknown name: the nearest valid one, and where to see all."""
+    valid = sorted(set(names))
+    close = nearest(name, valid)
+    if close is not None:
+        return f"did you mean `{close}`?" + (f" {otherwise}" if otherwise else "")
+    return otherwise or "valid: " + ", ".join(f"`{candidate}`" for candidate in valid)

@@ -1,0 +1,1 @@
+"""Films: probing a video file, making one, and the named ones."""

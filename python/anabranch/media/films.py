@@ -1,0 +1,160 @@
+"""Films by name: the synthetic ones of the simulator, the one made on demand, or any video file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from anabranch.errors import Fault, MediaError, did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from anabranch.scenario._faults import Source
+
+_SUFFIXES = (".mp4", ".ts", ".mkv", ".webm", ".mov", ".m4v", ".avi", ".flv")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Film:
+    """A film as the plan needs it.
+
+    Attributes
+    ----------
+    name
+        How the person named it.
+    size_bytes, duration_ns
+        Of the whole file.
+    plan
+        The plan's `film`; None for a film that was only described and not made.
+    """
+
+    name: str
+    size_bytes: int
+    duration_ns: int
+    plan: dict[str, Any] | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Named:
+    """A film that needs no file."""
+
+    description: str
+    size_bytes: int
+    duration_ns: int
+    rate_bps: int
+    synthetic: bool
+
+
+#: The films that have names.
+NAMED = {
+    "demo": Named(
+        description="made on demand and cached: H.264 + AAC in MP4, 1280x720, 30 fps, 60 s at 5.24 Mb/s",
+        size_bytes=39_300_000,
+        duration_ns=60 * 10**9,
+        rate_bps=5_240_000,
+        synthetic=False,
+    ),
+    "papers-film": Named(
+        description="synthetic, as in the papers: 409 MB, 5.24 Mb/s, 10 min 24 s, 30 fps, x264-like",
+        size_bytes=409_000_000,
+        duration_ns=624 * 10**9,
+        rate_bps=5_240_000,
+        synthetic=True,
+    ),
+}
+
+
+def locate(film: str, folders: Sequence[Path]) -> Path | None:
+    """Return the file of a film given by path, looked up in each folder, or None."""
+    for folder in folders:
+        path = (folder / Path(film).expanduser()).resolve()
+        if path.exists():
+            return path
+    return None
+
+
+def check_film(source: Source, folders: Sequence[Path]) -> Fault | None:
+    """Return what is wrong with a scenario's film, if anything; names need no file."""
+    from anabranch.media.probe import probe
+
+    here = ("application", "film")
+    application = source.raw.get("application")
+    film = application.get("film") if isinstance(application, dict) else None
+    if not isinstance(film, str) or film in NAMED:
+        return None
+    path = locate(film, folders)
+    if path is None:
+        return source.fault(here, f"no such film: `{film}`", hint=_hint(film, folders))
+    try:
+        probe(path)
+    except MediaError as error:
+        return source.fault(here, error.faults[0].message, hint=error.faults[0].hint)
+    return None
+
+
+def open_film(
+    film: str | None,
+    folders: Sequence[Path],
+    *,
+    described: bool = False,
+    progress: Callable[[float, float], None] | None = None,
+) -> Film | None:
+    """Return a film, made first if it has to be.
+
+    Parameters
+    ----------
+    film
+        Name or path; None is no film.
+    folders
+        Where a relative path is looked up.
+    described
+        Only size and duration are wanted: nothing is made.
+    progress
+        Told the seconds of film made, and how many there will be.
+
+    Raises
+    ------
+    MediaError
+        When the file is missing, unreadable or truncated.
+    """
+    from anabranch.media.probe import probe
+
+    if film is None:
+        return None
+    named = NAMED.get(film)
+    if named is not None and (named.synthetic or described):
+        plan = {"synthetic": {"name": film}} if named.synthetic else None
+        return Film(name=film, size_bytes=named.size_bytes, duration_ns=named.duration_ns, plan=plan)
+    if named is not None:
+        from anabranch.media.make import make_film
+
+        path = make_film(duration_s=named.duration_ns / 1e9, rate_bps=named.rate_bps, progress=progress).path
+    else:
+        found = locate(film, folders)
+        if found is None:
+            raise MediaError([Fault(message=f"no such film: `{film}`", hint=_hint(film, folders))])
+        path = found
+    described_file = probe(path)
+    return Film(
+        name=film,
+        size_bytes=described_file.size_bytes,
+        duration_ns=described_file.duration_ns,
+        plan=described_file.plan(),
+    )
+
+
+def _hint(film: str, folders: Sequence[Path]) -> str:
+    """Return the nearest film: a named one, or a video file where the missing one was looked for."""
+    nearby = [str(Path(film).parent / path.name) for folder in folders for path in _videos(folder, film)]
+    return did_you_mean(film, [*NAMED, *nearby], otherwise="`anabranch list films` shows the named ones")
+
+
+def _videos(folder: Path, film: str) -> list[Path]:
+    """Return the video files beside where a film should be."""
+    beside = folder / Path(film).parent
+    try:
+        return [path for path in sorted(beside.iterdir()) if path.suffix.lower() in _SUFFIXES]
+    except OSError:
+        return []

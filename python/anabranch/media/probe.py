@@ -1,0 +1,254 @@
+"""What a video file is made of: every packet's place, size, times, kind, and what is referred to."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from anabranch import _cache
+from anabranch.errors import Fault, MediaError
+from anabranch.media import _h264
+
+if TYPE_CHECKING:
+    from av.container import InputContainer
+    from av.packet import Packet
+
+_VERSION = 2
+_SECOND = 10**9
+#: Formats whose header says how long the file should be, so that a missing end shows.
+_SELF_TIMED = {"mp4", "matroska", "webm", "flv", "avi"}
+_TS_PACKET = 188
+
+
+@dataclass(frozen=True, kw_only=True)
+class Packets:
+    """The packets of a file as columns, in the order of the file.
+
+    Attributes
+    ----------
+    stream
+        "video" or "audio".
+    position, size
+        Bytes. A position is None where a packet shares a transport unit with the one before it of its
+        stream, as several AAC packets in one PES packet of an MPEG-TS do.
+    pts_ns, dts_ns
+        Nanoseconds; the first picture is shown at 0.
+    kind
+        "I", "P", "B", or "A" for audio.
+    reference
+        Whether other pictures refer to this one.
+    """
+
+    stream: list[str] = field(default_factory=list)
+    position: list[int | None] = field(default_factory=list)
+    size: list[int] = field(default_factory=list)
+    pts_ns: list[int] = field(default_factory=list)
+    dts_ns: list[int] = field(default_factory=list)
+    kind: list[str] = field(default_factory=list)
+    reference: list[bool] = field(default_factory=list)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Probe:
+    """A video file's description; `plan` is the form that the simulator takes."""
+
+    name: str
+    container: str
+    size_bytes: int
+    duration_ns: int
+    frame_rate: float
+    width: int
+    height: int
+    codec: str
+    packets: Packets
+
+    @property
+    def rate_mbps(self) -> float:
+        """Mean rate of the whole file in Mb/s."""
+        return self.size_bytes * 8e3 / self.duration_ns
+
+    def kinds(self) -> dict[str, int]:
+        """Return how many pictures there are of each kind."""
+        return {kind: self.packets.kind.count(kind) for kind in ("I", "P", "B")}
+
+    def plan(self) -> dict[str, Any]:
+        """Return the columns as docs/plan-and-trace.md names them."""
+        columns = asdict(self)
+        del columns["codec"]
+        return {"recorded": columns}
+
+
+class _Row(NamedTuple):
+    """One packet."""
+
+    position: int | None
+    size: int
+    pts: Fraction
+    dts: Fraction
+    kind: str
+    reference: bool
+
+
+def probe(path: str | Path) -> Probe:
+    """Read a video file's structure, without decoding a picture.
+
+    The result is cached by path, size and time of change.
+
+    Raises
+    ------
+    MediaError
+        When the file is missing, unreadable, truncated, or holds no video.
+    """
+    path = Path(path)
+    try:
+        stat = path.stat()
+    except OSError as error:
+        raise _error(path, f"cannot read the film: {error.strerror}") from None
+    if not path.is_file():
+        raise _error(path, "a film is a file, not a folder")
+    name = _cache.key(path=str(path.resolve()), size=stat.st_size, mtime=stat.st_mtime_ns, version=_VERSION)
+    kept = _cache.folder() / f"probe-{name}.json"
+    if kept.exists():
+        try:
+            columns = json.loads(kept.read_text(encoding="utf-8"))
+            return Probe(**{**columns, "packets": Packets(**columns["packets"])})
+        except (ValueError, TypeError, KeyError):
+            kept.unlink(missing_ok=True)
+    result = _read(path)
+    _cache.replace(kept, json.dumps(asdict(result)))
+    return result
+
+
+def _error(path: Path, message: str, hint: str = "") -> MediaError:
+    """Return the error of one film."""
+    return MediaError([Fault(message=f"{message}: `{path}`", hint=hint)])
+
+
+def _read(path: Path) -> Probe:
+    """Demultiplex a file."""
+    import av
+
+    if path.stat().st_size == 0:
+        raise _error(path, "the film is empty")
+    try:
+        with av.open(str(path)) as container:
+            return _describe(path, container)
+    except av.FFmpegError as error:
+        hint = "an MP4 without its index was cut short" if path.suffix.lower() in (".mp4", ".mov") else ""
+        reason = error.strerror or str(error)
+        raise _error(path, f"unreadable or truncated film ({reason})", hint) from None
+
+
+def _describe(path: Path, container: InputContainer) -> Probe:
+    """Return an open file's description."""
+    if not container.streams.video:
+        raise _error(path, "no video in the film")
+    video = container.streams.video[0]
+    streams = [video, *container.streams.audio[:1]]
+    size = path.stat().st_size
+    prefix = _h264.length_size(video.codec_context.extradata)
+    is_h264 = video.codec_context.name == "h264"
+    rows: list[_Row] = []
+    newest = Fraction(-(10**9))
+    end = Fraction(0)
+    for packet in container.demux(streams):
+        if not packet.size or (packet.pts is None and packet.dts is None):
+            continue
+        base = packet.time_base or Fraction(1, 1)
+        pts = Fraction(packet.pts if packet.pts is not None else packet.dts or 0) * base
+        dts = Fraction(packet.dts if packet.dts is not None else packet.pts or 0) * base
+        kind, reference = "A", False
+        if packet.stream.type == "video":
+            kind, reference = _kind(packet, prefix, is_h264=is_h264, earlier=pts < newest)
+            newest = max(newest, pts)
+            end = max(end, pts + Fraction(packet.duration or 0) * base)
+        place = packet.pos if packet.pos is not None and packet.pos >= 0 else None
+        rows.append(_Row(place, packet.size, pts, dts, kind, reference))
+    _refuse_truncated(path, container, rows, end)
+    rows = _in_file_order(rows)
+    rate = video.average_rate or video.guessed_rate or Fraction(25)
+    first = min(row.pts for row in rows if row.kind != "A")
+    return Probe(
+        name=path.stem,
+        container=_container(container),
+        size_bytes=size,
+        duration_ns=round((end - first) * _SECOND),
+        frame_rate=float(rate),
+        width=video.width,
+        height=video.height,
+        codec=video.codec_context.name,
+        packets=Packets(
+            stream=["audio" if row.kind == "A" else "video" for row in rows],
+            position=[row.position for row in rows],
+            size=[row.size for row in rows],
+            pts_ns=[round((row.pts - first) * _SECOND) for row in rows],
+            dts_ns=[round((row.dts - first) * _SECOND) for row in rows],
+            kind=[row.kind for row in rows],
+            reference=[row.reference for row in rows],
+        ),
+    )
+
+
+def _in_file_order(rows: list[_Row]) -> list[_Row]:
+    """Return the packets by position; one without follows the one before it of its stream."""
+    last = {True: 0, False: 0}
+    keyed = []
+    for row in rows:
+        sound = row.kind == "A"
+        if row.position is not None:
+            last[sound] = row.position
+        keyed.append((last[sound], row))
+    return [row for _, row in sorted(keyed, key=lambda pair: pair[0])]
+
+
+def _kind(packet: Packet[Any], prefix: int | None, *, is_h264: bool, earlier: bool) -> tuple[str, bool]:
+    """Return a picture's kind and whether others refer to it.
+
+    H.264 says both in its NAL units. Elsewhere a key frame is an I, a picture shown before one that
+    was decoded earlier is a B without references, and the rest are P.
+    """
+    if is_h264:
+        found = _h264.picture(bytes(packet), prefix)
+        if found is not None:
+            return found.kind, found.reference
+    if packet.is_keyframe:
+        return "I", True
+    return ("B", False) if earlier else ("P", True)
+
+
+def _container(container: InputContainer) -> str:
+    """Return a format's short name."""
+    names = container.format.name.split(",")
+    for short in ("mp4", "mpegts", "matroska", "webm", "flv", "avi"):
+        if short in names:
+            return short
+    return names[0]
+
+
+def _refuse_truncated(
+    path: Path,
+    container: InputContainer,
+    rows: list[_Row],
+    end: Fraction,
+) -> None:
+    """Raise when a file ends before its own header says that it does."""
+    pictures = [row for row in rows if row.kind != "A"]
+    if not pictures:
+        raise _error(path, "unreadable or truncated film (no picture in it)")
+    video = container.streams.video[0]
+    size = path.stat().st_size
+    short = _container(container)
+    fewer = video.frames > len(pictures) and short in _SELF_TIMED
+    cut = any((row.position or 0) + row.size > size for row in rows) and short == "mp4"
+    stated = Fraction(container.duration or 0, 10**6)
+    begin = min(row.pts for row in pictures)
+    early = short in _SELF_TIMED and stated > 0 and end - begin < stated * Fraction(9, 10) - 1
+    odd = short == "mpegts" and size % _TS_PACKET != 0
+    if not (fewer or cut or early or odd):
+        return
+    message = f"truncated film ({len(pictures)} pictures"
+    message += f" of {video.frames})" if video.frames else f", {float(end - begin):.1f} s)"
+    raise _error(path, message, "the file ends before its header says; copy or encode it again")

@@ -1,0 +1,138 @@
+"""Metrics: pure functions of a trace's tables, under the papers' names.
+
+`qoe` is what the viewer saw, `qos` what the network did; both are the objects that
+`anabranch run --json` prints. With several clients each number is the mean over the clients (a flag
+is true when it is true for all) and `by_client` gives each client's own.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from anabranch.metrics._network import network
+from anabranch.metrics._rows import Tables, clients
+from anabranch.metrics._viewer import viewer
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+#: Every number that an expectation may name, and what it means.
+METRICS: Mapping[str, str] = {
+    "picture_discards": "pictures decoded too late to be shown, or without what they refer to",
+    "buffer_underflows": "times the player ran out of media",
+    "recovery_time_s": "mean time that the buffer stays empty after an underflow",
+    "startup_delay_s": "from the connect to the first picture",
+    "rebuffer_s": "total time that the buffer stayed empty after underflows",
+    "play_time_s": "time in which pictures moved: from the first to the end, without the stalls",
+    "frames.total": "pictures in the film",
+    "frames.displayed": "pictures shown",
+    "frames.discarded": "pictures discarded",
+    "frames.flushed": "pictures thrown away unseen when the player began to buffer again",
+    "finished": "whether the film was played, or all was read, to the end",
+    "goodput_mbps": "in-order bytes that the client read, over the time from its connect",
+    "rtt_diff_ms": "largest less smallest mean smoothed RTT of the subflows",
+    "reinjected_bytes": "bytes sent again on another subflow",
+    "max_read_gap_s": "longest time without a byte to read",
+    "queue_drops": "packets that found a queue full",
+    "duration_s": "how long the session lasted",
+}
+
+#: What is known of each subflow; an expectation names `subflows.PATH.NAME`.
+SUBFLOW_METRICS: Mapping[str, str] = {
+    "bytes": "payload acknowledged on the subflow",
+    "throughput_mbps": "payload acknowledged over the time from the connect",
+    "retransmissions": "segments sent again on the same subflow",
+    "srtt_ms_mean": "mean smoothed RTT over samples 200 ms apart",
+    "cwnd_segments_mean": "mean congestion window over samples 200 ms apart",
+    "cwnd_segments_median": "median congestion window over samples 200 ms apart",
+}
+
+
+def qoe(tables: Tables) -> dict[str, Any] | None:
+    """Return what the viewer saw; None when nothing was played.
+
+    Parameters
+    ----------
+    tables
+        The trace.
+    """
+    each = [seen for seen in (viewer(tables, client) for client in clients(tables)) if seen is not None]
+    return _mean(each) if each else None
+
+
+def qos(tables: Tables) -> dict[str, Any]:
+    """Return what the network did.
+
+    Parameters
+    ----------
+    tables
+        The trace.
+    """
+    result = _mean([network(tables, client) for client in clients(tables)])
+    links = tables.get("links", {})
+    result["queue_drops"] = sum(links.get("dropped_queue", ()))
+    order = ("goodput_mbps", "rtt_diff_ms", "reinjected_bytes", "max_read_gap_s", "queue_drops", "subflows")
+    return {key: result[key] for key in order}
+
+
+def by_client(tables: Tables) -> list[dict[str, Any]]:
+    """Return each client's own `qoe` and `qos` (without the drops, which belong to the links)."""
+    return [
+        {"client": client, "qoe": viewer(tables, client), "qos": network(tables, client)}
+        for client in clients(tables)
+    ]
+
+
+def duration_s(tables: Tables) -> float | None:
+    """Return how long the longest session lasted, from its connect."""
+    return max(tables.get("connections", {}).get("duration_s", ()), default=None)
+
+
+def lookup(
+    name: str, *, qoe: Mapping[str, Any] | None, qos: Mapping[str, Any], duration: float | None
+) -> Any:  # noqa: ANN401 - numbers and flags
+    """Return the value that an expectation's name means; None when the run has none.
+
+    Parameters
+    ----------
+    name
+        A key of `METRICS`, or `subflows.PATH.NAME`.
+    qoe, qos
+        The run's objects.
+    duration
+        The run's `duration_s`.
+    """
+    if name == "duration_s":
+        return duration
+    if name.startswith("subflows."):
+        _, path, metric = name.split(".", 2)
+        found = [subflow.get(metric) for subflow in qos["subflows"] if subflow["path"] == path]
+        return found[0] if found else None
+    if name.startswith("frames."):
+        return qoe["frames"].get(name.removeprefix("frames.")) if qoe else None
+    return qos[name] if name in qos else (qoe or {}).get(name)
+
+
+def _mean(each: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return the mean of equal-shaped objects, number by number; one object comes back as it is."""
+    if len(each) == 1:
+        return each[0]
+    return {key: _mean_value([item.get(key) for item in each]) for key in each[0]} if each else {}
+
+
+def _mean_value(values: Sequence[Any]) -> Any:  # noqa: ANN401 - of what JSON can hold
+    """Return the mean of one value over clients; what only some have is the mean over those."""
+    known = [value for value in values if value is not None]
+    if not known:
+        return None
+    first = known[0]
+    if isinstance(first, bool):
+        return all(known)
+    if isinstance(first, int | float):
+        return sum(known) / len(known)
+    if isinstance(first, dict):
+        return _mean(known)
+    if isinstance(first, list):
+        paths = list(dict.fromkeys(item["path"] for value in known for item in value))
+        return [_mean([item for value in known for item in value if item["path"] == path]) for path in paths]
+    return first

@@ -1,0 +1,61 @@
+"""What one viewer saw."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from anabranch.metrics._rows import Tables, count_by, rounded, rows
+
+
+def viewer(tables: Tables, client: int) -> dict[str, Any] | None:
+    """Return the `qoe` object of one client, or None when it played nothing."""
+    fates = count_by(tables.get("frames", {}), "fate", client=client)
+    if not fates:
+        return None
+    connection = next(rows(tables["connections"], client=client))
+    events = sorted(rows(tables.get("playback", {}), client=client), key=lambda row: row["t_s"])
+    stalls = stall_times(events, connection["duration_s"])
+    started = next((row["t_s"] for row in events if row["event"] == "start"), None)
+    ended = next((row["t_s"] for row in events if row["event"] == "end"), None)
+    rebuffer = sum(end - begin for begin, end in stalls)
+    until = connection["duration_s"] if ended is None else ended
+    play_time = 0.0 if started is None else max(until - started - rebuffer, 0.0)
+    return {
+        "picture_discards": fates.get("discarded", 0),
+        "buffer_underflows": len(stalls),
+        "recovery_time_s": rounded(rebuffer / len(stalls)) if stalls else 0.0,
+        "startup_delay_s": rounded(started),
+        "rebuffer_s": rounded(rebuffer),
+        "play_time_s": rounded(play_time),
+        "frames": {
+            "total": sum(fates.values()),
+            "displayed": fates.get("displayed", 0),
+            "discarded": fates.get("discarded", 0),
+            "flushed": fates.get("flushed", 0),
+        },
+        "finished": bool(connection["finished"]),
+    }
+
+
+def stall_times(events: list[dict[str, Any]], until_s: float) -> list[tuple[float, float]]:
+    """Return when each underflow began and when playing went on, in seconds.
+
+    Parameters
+    ----------
+    events
+        One client's playback events by time.
+    until_s
+        The end of the session: an underflow without a resume lasts until then.
+    """
+    stalls: list[tuple[float, float]] = []
+    began: float | None = None
+    for row in events:
+        if began is not None and row["event"] in ("underflow", "resume", "end"):
+            # An underflow while the buffer is still empty is counted, and its time from then on.
+            stalls.append((began, row["t_s"]))
+            began = None
+        if row["event"] == "underflow":
+            began = row["t_s"]
+    if began is not None:
+        stalls.append((began, max(until_s, began)))
+    return stalls

@@ -1,0 +1,1 @@
+"""Scenarios: TOML with units in strings, validated once, turned into a plan."""

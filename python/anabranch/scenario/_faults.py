@@ -1,0 +1,176 @@
+"""From pydantic's errors to faults that name the file, the line, the key and the nearest valid name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from anabranch.errors import Fault, did_you_mean
+from anabranch.scenario import models
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pydantic_core import ErrorDetails
+
+    from anabranch.scenario._lines import KeyPath
+
+#: The class of each table, by its path without array indexes.
+_TABLES: dict[tuple[str, ...], type[models.Table]] = {
+    (): models.Scenario,
+    ("application",): models.Application,
+    ("application", "player"): models.Player,
+    ("paths",): models.Path,
+    ("links",): models.Link,
+    ("transport",): models.Transport,
+    ("host",): models.Host,
+    ("events",): models.Event,
+    **{(kind, way): models.Direction for kind in ("paths", "links") for way in ("down", "up")},
+}
+
+_EXPECTED = {
+    "bool_type": "true or false",
+    "string_type": "a string",
+    "int_type": "a whole number",
+    "float_type": "a number",
+    "tuple_type": "an array",
+    "list_type": "an array of strings",
+    "dict_type": "a table",
+    "model_type": "a table",
+    "model_attributes_type": "a table",
+    "int_from_float": "a whole number",
+    "int_parsing": "a whole number",
+    "float_parsing": "a number",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """Where a scenario's keys came from.
+
+    Attributes
+    ----------
+    where
+        The file, as the person named it.
+    raw
+        The tables, overrides applied.
+    lines
+        Line of each key path in the file.
+    origins
+        Key paths that overrides set, and how they were given.
+    """
+
+    where: str
+    raw: dict[str, Any]
+    lines: Mapping[KeyPath, int]
+    origins: Mapping[KeyPath, str]
+
+    def fault(self, path: KeyPath, message: str, *, hint: str = "") -> Fault:
+        """Return a fault at a key path."""
+        for length in range(len(path), -1, -1):
+            prefix = path[:length]
+            if prefix in self.origins:
+                where, line = self.origins[prefix], None
+                break
+            if prefix in self.lines:
+                where, line = self.where, self.lines[prefix]
+                break
+        else:
+            where, line = self.where, (1 if self.lines else None)
+        return Fault(message=message, where=where, line=line, key=self.show(path), hint=hint)
+
+    def show(self, path: KeyPath) -> str:
+        """Return a key path as a person writes it: elements of arrays by their name."""
+        parts, node = [], self.raw
+        for step in path:
+            node = _child(node, step)
+            named = isinstance(step, int) and isinstance(node, dict) and isinstance(node.get("name"), str)
+            parts.append(node["name"] if named else str(step))
+        return ".".join(parts)
+
+    def order(self, fault: Fault) -> tuple[bool, int]:
+        """Return the place of a fault among others: the file's order, then the overrides."""
+        return (fault.line is None, fault.line or 0)
+
+
+def from_pydantic(source: Source, error: ErrorDetails) -> Fault | None:
+    """Return the fault that one pydantic error stands for; None when others say the same."""
+    path = _real_path(source.raw, error["loc"])
+    kind, value = error["type"], error["input"]
+    context = error.get("ctx", {})
+    if kind == "quantity":
+        return source.fault(path, str(context["message"]), hint=str(context["hint"]))
+    if kind == "extra_forbidden":
+        return _unknown_key(source, path)
+    if kind == "missing":
+        example = _example(path)
+        return source.fault(path, f"missing key: `{path[-1]}`", hint=example)
+    if kind == "literal_error":
+        valid = [part.strip("' ") for part in str(context["expected"]).replace(" or ", ", ").split(",")]
+        return source.fault(path, f"unknown {path[-1]}: `{value}`", hint=did_you_mean(str(value), valid))
+    if kind == "too_short":
+        if value:  # elements there are, each with a fault of its own
+            return None
+        return source.fault(path, f"`{source.show(path)}` is empty: at least one is needed")
+    if kind in _EXPECTED:
+        return source.fault(path, f"expected {_EXPECTED[kind]}, got {_show(value)}")
+    return source.fault(path, _plain(str(error["msg"])) + f": {_show(value)}")
+
+
+def _unknown_key(source: Source, path: KeyPath) -> Fault:
+    """Return the fault of a key that its table does not have."""
+    table = tuple(step for step in path[:-1] if isinstance(step, str))
+    model = _TABLES.get(table)
+    if table and table[-1] == "loss":
+        model = models.GilbertElliott
+    elif table and table[0] == "expect":
+        model = models.Bounds
+    valid = list(model.model_fields) if model is not None else []
+    return source.fault(path, f"unknown key: `{path[-1]}`", hint=did_you_mean(str(path[-1]), valid))
+
+
+def _example(path: KeyPath) -> str:
+    """Return how a missing key might be written."""
+    if path == ("paths",):
+        return 'add a path: [[paths]] with name = "wifi", rtt = "50 ms", rate = "5 Mbit/s"'
+    examples = {"name": 'name = "wifi"', "at": 'at = "20 s"'}
+    return examples.get(str(path[-1]), "")
+
+
+def _real_path(raw: object, location: tuple[str | int, ...]) -> KeyPath:
+    """Return a pydantic location without the tags that stand in no file."""
+    path: list[str | int] = []
+    node = raw
+    for position, step in enumerate(location):
+        last = position == len(location) - 1
+        child = _child(node, step)
+        if child is None and not (last and isinstance(node, dict) and step not in ("<share>", "<model>")):
+            continue
+        path.append(step)
+        node = child
+    return tuple(path)
+
+
+def _child(node: Any, step: str | int) -> Any:  # noqa: ANN401 - raw TOML
+    """Return what stands under a key or index, or None."""
+    if isinstance(node, dict):
+        return node.get(str(step)) if isinstance(step, str) else None
+    if isinstance(node, list | tuple) and isinstance(step, int) and step < len(node):
+        return node[step]
+    return None
+
+
+def _show(value: object) -> str:
+    """Return a raw value's name in a message."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, dict):
+        return "a table"
+    if isinstance(value, list | tuple):
+        return "an array"
+    return f"`{value}`"
+
+
+def _plain(message: str) -> str:
+    """Return a pydantic message in the program's own case."""
+    return message[:1].lower() + message[1:]

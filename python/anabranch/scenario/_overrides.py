@@ -1,0 +1,163 @@
+"""`--set key=value`: overrides of any key of a scenario by its dotted path.
+
+A path walks tables by key and arrays by index or by the `name` of an element: `paths.wifi.rtt`,
+`paths.0.rtt`. A value is read as TOML, and as a plain string where it is none, so that neither
+`80ms` nor `5 Mbit/s` needs quotes.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import tomllib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from anabranch.errors import Fault, did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from anabranch.scenario._lines import KeyPath
+
+#: Keys whose value may be a plain name or a table with a name and parameters.
+_NAMED_TABLES = {"scheduler", "congestion", "path_manager", "base"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Override:
+    """One override.
+
+    Attributes
+    ----------
+    key
+        Dotted path.
+    value
+        The raw value, as TOML would give it.
+    origin
+        How the person gave it, for messages: `--set paths.wifi.rtt=80ms`.
+    """
+
+    key: str
+    value: Any
+    origin: str
+
+
+@dataclass
+class Overridden:
+    """A raw scenario with its overrides applied.
+
+    Attributes
+    ----------
+    raw
+        The tables.
+    origins
+        Key paths that an override set or created, and how it was given.
+    faults
+        Overrides that fit nowhere.
+    """
+
+    raw: dict[str, Any]
+    origins: dict[KeyPath, str] = field(default_factory=dict)
+    faults: list[Fault] = field(default_factory=list)
+
+
+def parse_assignment(text: str) -> Override | Fault:
+    """Read one `key=value` of the command line."""
+    key, equals, value = text.partition("=")
+    origin = f"--set {text}"
+    if not equals or not key.strip():
+        return Fault(
+            message=f"expected key=value: `{text}`",
+            where=origin,
+            hint="for example `--set paths.wifi.rtt=80ms`",
+        )
+    return Override(key=key.strip(), value=parse_value(value), origin=origin)
+
+
+def parse_value(text: str) -> Any:  # noqa: ANN401 - whatever TOML can say
+    """Return the value of a text: TOML where it is TOML, else the text itself."""
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except (tomllib.TOMLDecodeError, KeyError):
+        return text.strip()
+    if isinstance(value, float) and not math.isfinite(value):
+        return text.strip()
+    return value if isinstance(value, bool | int | float | str | list | dict) else text.strip()
+
+
+def apply(raw: dict[str, Any], overrides: Sequence[Override]) -> Overridden:
+    """Return the scenario with every override applied, in order."""
+    result = Overridden(raw=copy.deepcopy(raw))
+    for override in overrides:
+        fault = _apply_one(result, override)
+        if fault is not None:
+            result.faults.append(fault)
+    return result
+
+
+def split_key(key: str) -> list[str]:
+    """Return the parts of a dotted path; parts may be quoted as in TOML."""
+    try:
+        value: Any = tomllib.loads(f"{key} = 0")
+    except tomllib.TOMLDecodeError:
+        return key.split(".")
+    parts = []
+    while isinstance(value, dict):
+        ((part, value),) = value.items()
+        parts.append(part)
+    return parts
+
+
+def _apply_one(result: Overridden, override: Override) -> Fault | None:
+    """Set one value; return what is wrong with its path, if anything."""
+    parts = split_key(override.key)
+    if not all(parts):
+        return _misfit(override, f"empty part in a key: `{override.key}`", "")
+    node: Any = result.raw
+    path: KeyPath = ()
+    for part in parts[:-1]:
+        step = _step(node, part, override)
+        if isinstance(step, Fault):
+            return step
+        path = (*path, step)
+        if isinstance(node, list) and step == len(node):
+            node.append({})
+            result.origins[path] = override.origin
+        elif isinstance(node, dict) and step not in node:
+            node[step] = {}
+            result.origins[path] = override.origin
+        elif isinstance(node[step], str) and part in _NAMED_TABLES:
+            node[step] = {"name": node[step]}
+        node = node[step]
+    step = _step(node, parts[-1], override)
+    if isinstance(step, Fault):
+        return step
+    if isinstance(node, list) and step == len(node):
+        node.append(override.value)
+    else:
+        node[step] = override.value
+    result.origins[*path, step] = override.origin
+    return None
+
+
+def _step(node: object, part: str, override: Override) -> str | int | Fault:
+    """Return the key or index that `part` means in `node`."""
+    if isinstance(node, dict):
+        return part
+    if not isinstance(node, list):
+        return _misfit(override, f"`{part}` is a key of something that is not a table", "")
+    if part.isdecimal():
+        if int(part) <= len(node):
+            return int(part)
+        return _misfit(override, f"no element {part}: there are {len(node)}, counted from 0", "")
+    names = [item.get("name") if isinstance(item, dict) else None for item in node]
+    if part in names:
+        return names.index(part)
+    known = [str(name) for name in names if name is not None]
+    return _misfit(override, f"no element is named `{part}`", did_you_mean(part, known) if known else "")
+
+
+def _misfit(override: Override, message: str, hint: str) -> Fault:
+    """Return the fault of an override whose path leads nowhere."""
+    return Fault(message=message, where=override.origin, key=override.key, hint=hint)

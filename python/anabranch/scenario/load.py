@@ -1,0 +1,128 @@
+"""From a file, a name or a dict to a validated scenario: every fault at once."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from anabranch.errors import Fault, ScenarioError
+from anabranch.plugins import catalogue
+from anabranch.scenario import _cross, _faults, _overrides, shipped
+from anabranch.scenario._lines import key_lines
+from anabranch.scenario.models import Scenario
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from anabranch.scenario._lines import KeyPath
+    from anabranch.scenario._overrides import Override
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loaded:
+    """A validated scenario, and where it came from.
+
+    Attributes
+    ----------
+    scenario
+        The values.
+    source
+        Where each key stood, for the faults that show later (a film that cannot be read).
+    folders
+        Folders in which a relative film path is looked up, in order.
+    """
+
+    scenario: Scenario
+    source: _faults.Source
+    folders: tuple[Path, ...]
+
+
+def load(scenario: str | Path | Mapping[str, Any], overrides: Sequence[Override | Fault] = ()) -> Loaded:
+    """Read and validate a scenario.
+
+    Parameters
+    ----------
+    scenario
+        Path of a TOML file, name of a shipped scenario, or the tables themselves.
+    overrides
+        What to set over the file's keys; faults among them are reported with the rest.
+
+    Returns
+    -------
+    Loaded
+
+    Raises
+    ------
+    ScenarioError
+        With every fault found.
+    """
+    if isinstance(scenario, str | Path):
+        path = shipped.resolve(scenario)
+        where, folder = shipped.display(path), path.parent
+        raw, lines = _read(path, where)
+    else:
+        where, folder, raw, lines = "scenario", Path.cwd(), dict(scenario), {}
+    valid = [override for override in overrides if not isinstance(override, Fault)]
+    faults = [override for override in overrides if isinstance(override, Fault)]
+    applied = _overrides.apply(raw, valid)
+    source = _faults.Source(where=where, raw=applied.raw, lines=lines, origins=applied.origins)
+    faults += applied.faults
+    value = _validate(source, faults)
+    folders = (Path.cwd(), folder) if ("application", "film") in applied.origins else (folder,)
+    from anabranch.media.films import check_film
+
+    film_fault = check_film(source, folders)
+    if film_fault is not None:
+        faults.append(film_fault)
+    if faults or value is None:
+        raise ScenarioError(sorted(faults, key=source.order))
+    return Loaded(scenario=value, source=source, folders=folders)
+
+
+def _read(path: Path, where: str) -> tuple[dict[str, Any], dict[KeyPath, int]]:
+    """Return a file's tables and the line of each key."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        line = path.read_bytes()[: error.start].count(b"\n") + 1
+        fault = Fault(message="not UTF-8 text", where=where, line=line, hint="is this a scenario file?")
+        raise ScenarioError([fault]) from None
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise ScenarioError([Fault(message=f"cannot read the scenario: {reason}", where=where)]) from None
+    try:
+        return tomllib.loads(text), key_lines(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ScenarioError([_syntax_fault(text, str(error), where)]) from None
+    except RecursionError:
+        raise ScenarioError([Fault(message="tables are nested too deeply", where=where)]) from None
+
+
+def _syntax_fault(text: str, message: str, where: str) -> Fault:
+    """Return the fault of a text that is no TOML, with line and column."""
+    import re
+
+    match = re.search(r"\(at line (\d+), column (\d+)\)", message)
+    what = message[: match.start()].strip() if match else message.removesuffix("(at end of document)").strip()
+    line = int(match.group(1)) if match else text.count("\n") + 1
+    column = f", column {match.group(2)}" if match else ""
+    shown = text.splitlines()[line - 1].strip() if line <= len(text.splitlines()) else ""
+    hint = f"the line is: {shown}" if shown else "the file ends early"
+    message = f"not valid TOML{column}: {what[:1].lower()}{what[1:]}"
+    return Fault(message=message, where=where, line=line, hint=hint)
+
+
+def _validate(source: _faults.Source, faults: list[Fault]) -> Scenario | None:
+    """Return the scenario, or None and the faults."""
+    value = None
+    try:
+        value = Scenario.model_validate(source.raw)
+    except ValidationError as error:
+        found = (_faults.from_pydantic(source, detail) for detail in error.errors(include_url=False))
+        faults += [fault for fault in found if fault is not None]
+    faults += _cross.check(source, catalogue())
+    return value

@@ -1,0 +1,226 @@
+"""A scenario as validated, frozen values: one class per table of the file.
+
+Every quantity is a string with a unit in the file and a whole number in the plan's unit here. The
+classes check what a single key can get wrong; what keys can get wrong together is in `_cross`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, StringConstraints, Tag
+from pydantic_core import PydanticCustomError
+
+from anabranch.scenario import units
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def _quantity(parse: Callable[[object], Any]) -> BeforeValidator:
+    """Return a pydantic validator for one of the parsers of `units`."""
+
+    def validate(value: object) -> Any:  # noqa: ANN401 - what the parser returns
+        try:
+            return parse(value)
+        except units.UnitError as error:
+            context = {"message": str(error), "hint": error.hint}
+            raise PydanticCustomError("quantity", "{message}", context) from None  # noqa: EM101
+
+    return BeforeValidator(validate)
+
+
+Time = Annotated[int, _quantity(units.time_ns)]
+PositiveTime = Annotated[int, _quantity(units.positive_time_ns)]
+Rate = Annotated[int | None, _quantity(units.rate_bps)]
+LimitedRate = Annotated[int, _quantity(units.limited_rate_bps)]
+Size = Annotated[int, _quantity(units.size_bytes)]
+Share = Annotated[float, _quantity(units.fraction)]
+Queue = Annotated[dict[str, int] | None, _quantity(units.queue)]
+Name = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=r"^[^\x00-\x1f]+$")]
+
+
+class Table(BaseModel):
+    """A table of the file: frozen, and unknown keys are faults."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class GilbertElliott(Table):
+    """Bursty loss: two states, each with its own chance that a packet survives."""
+
+    model: Literal["gilbert-elliott"]
+    p: Share = Field(description="chance per packet to go from the good state to the bad one")
+    r: Share = Field(description="chance per packet to go from the bad state to the good one")
+    h: Share = Field(default=0.0, description="chance that a packet survives in the bad state")
+    k: Share = Field(default=1.0, description="chance that a packet survives in the good state")
+
+
+def _kind_of_loss(value: object) -> str:
+    """Tell a loss given as a table from a percentage."""
+    return "<model>" if isinstance(value, dict | GilbertElliott) else "<share>"
+
+
+Loss = Annotated[
+    Annotated[Share, Tag("<share>")] | Annotated[GilbertElliott, Tag("<model>")],
+    Discriminator(_kind_of_loss),
+]
+LossAt = Literal["exit", "entry"]
+
+
+class Direction(Table):
+    """One direction of a path or link; what is left out comes from the keys given once."""
+
+    rate: Rate = Field(default=None, description="bit rate, counting IP bytes")
+    delay: Time | None = Field(default=None, description="one-way propagation delay")
+    jitter: Time | None = Field(default=None, description="spread of the delay")
+    loss: Loss | None = Field(default=None, description="random loss")
+    loss_at: LossAt | None = Field(default=None, description="behind the queue or in front of it")
+    queue: Queue = Field(default=None, description="drop-tail queue: packets or bytes")
+
+
+class Link(Table):
+    """A link that several paths or clients share, one queue in each direction."""
+
+    name: Name
+    rate: Rate = Field(default=None, description="bit rate of each direction")
+    delay: Time = Field(default=0, description="one-way propagation delay")
+    jitter: Time = Field(default=0, description="spread of the delay")
+    loss: Loss | None = Field(default=None, description="random loss, server to client")
+    loss_at: LossAt = Field(default="exit", description="behind the queue or in front of it")
+    queue: Queue = Field(default={"packets": 100}, description="drop-tail queue of each direction")
+    down: Direction = Field(default=Direction(), description="server to client, where it differs")
+    up: Direction = Field(default=Direction(), description="client to server, where it differs")
+
+
+class Path(Table):
+    """A path: a pair of addresses and the links between; its own keys describe a link of its own."""
+
+    name: Name
+    rtt: Time | None = Field(default=None, description="round-trip propagation delay, half each way")
+    rate: Rate = Field(default=None, description="bit rate of each direction")
+    jitter: Time = Field(default=0, description="spread of the delay, each direction")
+    loss: Loss | None = Field(default=None, description="random loss, server to client")
+    loss_at: LossAt = Field(default="exit", description="behind the queue or in front of it")
+    queue: Queue = Field(default={"packets": 100}, description="drop-tail queue of each direction")
+    down: Direction = Field(default=Direction(), description="server to client, where it differs")
+    up: Direction = Field(default=Direction(), description="client to server, where it differs")
+    links: list[str] | None = Field(default=None, description="shared links, from server to client")
+    links_down: list[str] | None = Field(default=None, description="shared links, server to client only")
+    links_up: list[str] | None = Field(default=None, description="shared links, client to server only")
+    backup: bool = Field(default=False, description="use only when no other path works")
+
+
+class Player(Table):
+    """The progressive player's settings, named after VLC's."""
+
+    network_cache: PositiveTime = Field(default=10**9, description="media to buffer before playing")
+    prefetch: Size = Field(default=16 * 2**20, description="bytes to read ahead of the demuxer")
+
+
+class Application(Table):
+    """What the client asks of the server."""
+
+    kind: Literal["progressive", "bulk", "paced"] = Field(
+        default="progressive", description="play a film, read as fast as possible, or read at a rate"
+    )
+    film: str | None = Field(default=None, description="name of a film, or path of a video file")
+    rate: LimitedRate | None = Field(default=None, description="rate of a paced application")
+    duration: PositiveTime | None = Field(default=None, description="how long the session may last")
+    bytes: Size | None = Field(default=None, description="how much a bulk or paced application reads")
+    player: Player = Player()
+
+
+class Plugin(Table):
+    """A plug-in by name, with its own parameters."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    name: str
+
+
+def _plugin(value: object) -> object:
+    """Read a plug-in: a name, or a table with a name and parameters."""
+    return {"name": value} if isinstance(value, str) else value
+
+
+NamedPlugin = Annotated[Plugin, BeforeValidator(_plugin)]
+
+
+class Buffer(Table):
+    """A buffer that grows on demand."""
+
+    initial: Size
+    max: Size
+
+
+class Transport(Table):
+    """The transport at both ends."""
+
+    scheduler: NamedPlugin = Field(default=Plugin(name="linux"), description="who sends next")
+    congestion: NamedPlugin = Field(default=Plugin(name="cubic"), description="how much may be in flight")
+    path_manager: str = Field(default="full-mesh", description="which subflows to open")
+    multipath: bool | None = Field(
+        default=None, description="false is plain TCP over the first path; default: with two paths or more"
+    )
+    receive_buffer: Size = Field(default=6 * 2**20, description="largest receive buffer")
+    receive_buffer_initial: Size = Field(default=128 * 2**10, description="receive buffer at the start")
+    send_buffer: Size = Field(default=4 * 2**20, description="largest send buffer")
+    mss: Annotated[int, _quantity(units.size_bytes), Field(ge=536, le=9000)] = Field(
+        default=1460, description="largest TCP payload before options"
+    )
+    checksum: bool = Field(default=False, description="DSS checksums")
+
+
+class Host(Table):
+    """The computers at both ends."""
+
+    timer_tick: Time = Field(default=4_000_000, description="granularity of the timers; 0 s is exact")
+
+
+class Event(Table):
+    """A change of the world at a time."""
+
+    at: Time = Field(description="when, counted from the start of the simulation")
+    path: str | None = Field(default=None, description="the path that changes")
+    link: str | None = Field(default=None, description="or the link that changes")
+    direction: Literal["down", "up", "both"] | None = Field(
+        default=None, description="server to client, client to server, or both (default; loss: down)"
+    )
+    state: Literal["down", "up"] | None = Field(default=None, description="lost, or back again")
+    rate: Rate = None
+    rtt: Time | None = Field(default=None, description="new round-trip delay of a path")
+    delay: Time | None = Field(default=None, description="new one-way delay")
+    loss: Loss | None = None
+
+
+class Bounds(Table):
+    """What a metric must satisfy."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=False)
+
+    min: float | None = None
+    max: float | None = None
+    equals: float | bool | None = None
+
+
+def _bounds(value: object) -> object:
+    """Read an expectation: a table of bounds, or the very value."""
+    return {"equals": value} if isinstance(value, bool | int | float) else value
+
+
+class Scenario(Table):
+    """A scenario: who streams what to whom over which paths."""
+
+    name: Name
+    description: str = ""
+    clients: Annotated[int, Field(ge=1, le=100_000)] = 1
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
+    time_limit: PositiveTime | None = Field(default=None, description="stop the simulation at the latest")
+    application: Application = Application()
+    paths: Annotated[tuple[Path, ...], Field(min_length=1, max_length=8, strict=False)]
+    links: Annotated[tuple[Link, ...], Field(strict=False)] = ()
+    transport: Transport = Transport()
+    host: Host = Host()
+    events: Annotated[tuple[Event, ...], Field(strict=False)] = ()
+    expect: dict[str, Annotated[Bounds, BeforeValidator(_bounds)]] = {}

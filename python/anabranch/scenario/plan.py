@@ -1,0 +1,225 @@
+"""From a validated scenario to the plan: plain data, every unit resolved, every default filled in.
+
+The plan's form is described in docs/plan-and-trace.md.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from anabranch.scenario.models import Direction, GilbertElliott, Link, Path, Scenario
+
+if TYPE_CHECKING:
+    from anabranch.media.films import Film
+    from anabranch.scenario.models import Event, Plugin
+
+_WAYS = ("down", "up")
+_SECOND = 10**9
+
+
+def build(scenario: Scenario, film: Film | None, *, run: int = 0) -> dict[str, Any]:
+    """Return the plan of a scenario.
+
+    Parameters
+    ----------
+    scenario
+        The validated scenario.
+    film
+        What the application streams; None when it streams no film.
+    run
+        Number of the run: another draw of the same seed.
+
+    Returns
+    -------
+    dict
+        What `_anabranch.simulate` takes, once encoded as JSON.
+    """
+    own = _own_links(scenario)
+    paths = [_path(path, has_own=path.name in own) for path in scenario.paths]
+    used = {name for path in paths for way in _WAYS for name in path[way]}
+    links = [link for path in scenario.paths if path.name in own for link in _links_of(path)]
+    links += [one_way for link in scenario.links for one_way in _links_of(link)]
+    application = _application(scenario, film)
+    plan: dict[str, Any] = {
+        "scenario": scenario.name,
+        "seed": scenario.seed,
+        "run": run,
+        "clients": scenario.clients,
+        "application": application,
+        "film": film.plan if film is not None and application["kind"] == "progressive" else None,
+        "transport": _transport(scenario),
+        "host": {"timer_tick_ns": scenario.host.timer_tick},
+        "links": [link for link in links if link["name"] in used],
+        "paths": paths,
+        "events": [change for event in _ordered_events(scenario) for change in _changes(event)],
+    }
+    plan["events"] = [event for event in plan["events"] if event["link"] in used]
+    plan["time_limit_ns"] = scenario.time_limit or _time_limit(plan, film)
+    return plan
+
+
+def encode(plan: dict[str, Any]) -> str:
+    """Return the plan as JSON text, the same for the same plan."""
+    return json.dumps(plan, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def expected_duration_s(plan: dict[str, Any], film: Film | None) -> float:
+    """Return roughly how long the session will last, for progress and limits, in seconds."""
+    application = plan["application"]
+    if application["duration_ns"] is not None:
+        return float(application["duration_ns"] / _SECOND)
+    size = application["bytes"] or (film.size_bytes if film else 0)
+    seconds = size * 8 / _bottleneck_bps(plan)
+    if application["kind"] == "progressive" and film is not None:
+        seconds = max(seconds, film.duration_ns / _SECOND)
+    if application["kind"] == "paced" and application["rate_bps"]:
+        seconds = max(seconds, size * 8 / application["rate_bps"])
+    return max(seconds, 1.0)
+
+
+def _bottleneck_bps(plan: dict[str, Any]) -> float:
+    """Return the sum over paths of each path's slowest link, server to client."""
+    rates = {link["name"]: link["rate_bps"] for link in plan["links"]}
+    total = 0.0
+    for path in plan["paths"]:
+        total += min([rates[name] or 1e9 for name in path["down"]], default=1e9)
+    shared = [rate for name, rate in rates.items() if rate and all(name in p["down"] for p in plan["paths"])]
+    return float(min([total, *shared]) / plan["clients"])
+
+
+def _time_limit(plan: dict[str, Any], film: Film | None) -> int:
+    """Return when to give up: four times what the links would need, and five minutes."""
+    return int((4 * expected_duration_s(plan, film) + 300) * _SECOND)
+
+
+def _application(scenario: Scenario, film: Film | None) -> dict[str, Any]:
+    """Return the application; bulk and paced ones take size and rate from a film when not told."""
+    given = scenario.application
+    rate, duration, size = given.rate, given.duration, given.bytes
+    if film is not None and given.kind != "progressive" and duration is None and size is None:
+        size = film.size_bytes
+    if film is not None and given.kind == "paced" and rate is None:
+        rate = round(film.size_bytes * 8 * _SECOND / film.duration_ns)
+    return {
+        "kind": given.kind,
+        "rate_bps": rate if given.kind == "paced" else None,
+        "duration_ns": duration,
+        "bytes": size if given.kind != "progressive" else None,
+        "player": {
+            "network_cache_ns": given.player.network_cache,
+            "prefetch_bytes": given.player.prefetch,
+        },
+    }
+
+
+def _transport(scenario: Scenario) -> dict[str, Any]:
+    """Return the transport's part of the plan."""
+    given = scenario.transport
+    return {
+        "multipath": len(scenario.paths) > 1 if given.multipath is None else given.multipath,
+        "scheduler": _plugin(given.scheduler),
+        "congestion": _plugin(given.congestion),
+        "path_manager": given.path_manager,
+        "receive_buffer_initial": min(given.receive_buffer_initial, given.receive_buffer),
+        "receive_buffer_max": given.receive_buffer,
+        "send_buffer_max": given.send_buffer,
+        "mss": given.mss,
+        "checksum": given.checksum,
+    }
+
+
+def _plugin(plugin: Plugin) -> str:
+    """Return a plug-in's name and parameters as JSON text: only the plug-in knows what they mean."""
+    parameters = plugin.model_dump()
+    base = parameters.get("base")
+    if isinstance(base, str):
+        parameters["base"] = {"name": base}
+    return json.dumps(parameters, sort_keys=True, separators=(",", ":"))
+
+
+def _own_links(scenario: Scenario) -> set[str]:
+    """Return the paths that need a link of their own: described by their keys, or changed by an event."""
+    keys = {"rtt", "rate", "jitter", "loss", "queue", "down", "up"}
+    own = {path.name for path in scenario.paths if path.model_fields_set & keys or not _shares(path)}
+    return own | {event.path for event in scenario.events if event.path is not None}
+
+
+def _shares(path: Path) -> bool:
+    """Tell whether a path runs over shared links."""
+    return bool(path.links or path.links_down or path.links_up)
+
+
+def _path(path: Path, *, has_own: bool) -> dict[str, Any]:
+    """Return a path as chains of one-way links; its own link is the client's side of it."""
+    down = [f"{name}.down" for name in (path.links if path.links is not None else path.links_down or ())]
+    up = [f"{name}.up" for name in reversed(path.links if path.links is not None else path.links_up or ())]
+    if has_own:
+        down, up = [*down, f"{path.name}.down"], [f"{path.name}.up", *up]
+    return {"name": path.name, "down": down, "up": up, "backup": path.backup}
+
+
+def _links_of(table: Path | Link) -> list[dict[str, Any]]:
+    """Return the one-way links, down then up, that a path's own keys or a link describe."""
+    return [_one_way(table, way) for way in _WAYS]
+
+
+def _one_way(table: Path | Link, way: str) -> dict[str, Any]:
+    """Return one direction: its own keys over those given once."""
+    own: Direction = table.down if way == "down" else table.up
+    given = own.model_fields_set
+    plain = isinstance(table, Path) and not table.model_fields_set & {"rate", "queue", "down", "up"}
+    queue = None if plain and "rate" not in given else table.queue
+    loss = table.loss if way == "down" else None
+    return {
+        "name": f"{table.name}.{way}",
+        "rate_bps": own.rate if "rate" in given else table.rate,
+        "queue": own.queue if "queue" in given else queue,
+        "delay_ns": own.delay if own.delay is not None else _delay(table, way),
+        "jitter_ns": own.jitter if own.jitter is not None else table.jitter,
+        "loss": _loss(own.loss if "loss" in given else loss),
+        "loss_at": own.loss_at or table.loss_at,
+    }
+
+
+def _delay(table: Path | Link, way: str) -> int:
+    """Return the delay of one direction when given for the whole."""
+    if isinstance(table, Link):
+        return table.delay
+    rtt = table.rtt or 0
+    return rtt // 2 if way == "down" else rtt - rtt // 2
+
+
+def _loss(loss: float | GilbertElliott | None) -> dict[str, Any] | None:
+    """Return a loss model; no loss at all is null."""
+    if isinstance(loss, GilbertElliott):
+        return {"gilbert_elliott": {"p": loss.p, "r": loss.r, "h": loss.h, "k": loss.k}}
+    return {"bernoulli": loss} if loss else None
+
+
+def _ordered_events(scenario: Scenario) -> list[Event]:
+    """Return the events by time; those at one time in the file's order."""
+    return sorted(scenario.events, key=lambda event: event.at)
+
+
+def _changes(event: Event) -> list[dict[str, Any]]:
+    """Return an event as changes of one-way links."""
+    name = event.path if event.path is not None else event.link
+    ways = _WAYS if event.direction in (None, "both") else (event.direction,)
+    result: list[dict[str, Any]] = []
+
+    def add(way: str, change: object) -> None:
+        result.append({"at_ns": event.at, "link": f"{name}.{way}", "change": change})
+
+    for way in ways:
+        if "rate" in event.model_fields_set:
+            add(way, {"rate_bps": event.rate})
+        if event.delay is not None:
+            add(way, {"delay_ns": event.delay})
+        if event.rtt is not None:
+            add(way, {"delay_ns": event.rtt // 2 if way == "down" else event.rtt - event.rtt // 2})
+        if "loss" in event.model_fields_set and (event.direction is not None or way == "down"):
+            add(way, {"loss": _loss(event.loss)})
+        if event.state is not None:
+            add(way, event.state)
+    return result

@@ -1,0 +1,64 @@
+"""Scenarios by name: those of a `scenarios` folder here or above, then those that came with the program."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from anabranch.errors import Fault, ScenarioError, did_you_mean
+
+#: The scenarios of the installed program (in a checkout, a link to its `scenarios` folder).
+_PACKAGED = Path(__file__).resolve().parent.parent / "_scenarios"
+
+
+def folders() -> list[Path]:
+    """Return the folders that hold named scenarios, nearest first."""
+    here = Path.cwd()
+    found = [folder / "scenarios" for folder in (here, *here.parents)]
+    unique: dict[Path, None] = {}
+    for folder in [*found, _PACKAGED]:
+        if folder.is_dir():
+            unique.setdefault(folder.resolve())
+    return list(unique)
+
+
+def files() -> dict[str, Path]:
+    """Return every named scenario; a nearer folder's wins."""
+    result: dict[str, Path] = {}
+    for folder in folders():
+        for path in sorted(folder.glob("*.toml")):
+            result.setdefault(path.stem, path)
+    return dict(sorted(result.items()))
+
+
+def names() -> list[str]:
+    """Return the names of all scenarios."""
+    return list(files())
+
+
+def resolve(scenario: str | Path) -> Path:
+    """Return the file of a scenario given by path or by name.
+
+    Raises
+    ------
+    ScenarioError
+        When there is neither such a file nor such a name.
+    """
+    path = Path(scenario)
+    if path.is_file():
+        return path
+    if path.is_dir():
+        raise ScenarioError([Fault(message=f"a scenario is a file, not a folder: `{scenario}`")])
+    name = str(scenario)
+    known = files()
+    if name in known:
+        return known[name]
+    beside = [str(file) for file in sorted(path.parent.glob("*.toml"))] if path.suffix else []
+    hint = did_you_mean(name, [*known, *beside], otherwise="`anabranch list scenarios` shows all")
+    raise ScenarioError([Fault(message=f"no such scenario: `{scenario}`", hint=hint)])
+
+
+def display(path: Path) -> str:
+    """Return a file's path as short as a person would write it."""
+    absolute = path.resolve()
+    here = Path.cwd()
+    return str(absolute.relative_to(here)) if absolute.is_relative_to(here) else str(path)

@@ -1,0 +1,241 @@
+"""Quantities as people write them: "50 ms", "5 Mbit/s", "0.5 %", "100 packets", "6 MiB".
+
+Every parser takes the raw value of a scenario file and returns a whole number in the plan's unit
+(nanoseconds, bits per second, bytes) or, for percentages, a fraction. The arithmetic is decimal, so
+that "0.1 ms" is 100,000 ns and not one less.
+
+Each raises `UnitError`, which carries a hint.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from anabranch.errors import did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_TERM = re.compile(r"\s*([+-]?\s*(?:\d[\d_]*(?:\.\d+)?|\.\d+)(?:[eE][+-]?\d+)?)\s*([^\d\s+-][^\d\s]*)\s*")
+_NUMBER = re.compile(r"\s*[+-]?(?:\d[\d_]*(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?\s*")
+
+TIME_UNITS: Mapping[str, Decimal] = {
+    "ns": Decimal(1),
+    "us": Decimal(10**3),
+    "µs": Decimal(10**3),
+    "ms": Decimal(10**6),
+    "s": Decimal(10**9),
+    "min": Decimal(60 * 10**9),
+    "h": Decimal(3600 * 10**9),
+}
+
+_SCALES = {"": 0, "k": 3, "K": 3, "M": 6, "G": 9}
+_BINARY_SCALES = {"Ki": 10, "Mi": 20, "Gi": 30}
+
+RATE_UNITS: Mapping[str, Decimal] = {
+    **{f"{p}{u}": Decimal(10**e) for p, e in _SCALES.items() for u in ("bit/s", "b/s", "bps")},
+    **{f"{p}B/s": Decimal(8 * 10**e) for p, e in _SCALES.items()},
+    **{f"{p}B/s": Decimal(8 * 2**e) for p, e in _BINARY_SCALES.items()},
+}
+
+SIZE_UNITS: Mapping[str, Decimal] = {
+    **{f"{p}B": Decimal(10**e) for p, e in _SCALES.items()},
+    **{f"{p}B": Decimal(2**e) for p, e in _BINARY_SCALES.items()},
+    "byte": Decimal(1),
+    "bytes": Decimal(1),
+}
+
+PERCENT_UNITS: Mapping[str, Decimal] = {"%": Decimal("0.01")}
+
+PACKET_UNITS: Mapping[str, Decimal] = {"packet": Decimal(1), "packets": Decimal(1), "pkt": Decimal(1)}
+
+_LARGEST = Decimal(2**63 - 1)
+
+
+class UnitError(ValueError):
+    """A quantity that cannot be read; `hint` says how to write it."""
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        self.hint = hint
+        super().__init__(message)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Quantity:
+    """What a key measures, for messages.
+
+    Attributes
+    ----------
+    noun
+        "a time", "a rate", ...
+    units
+        Each unit's worth in the plan's unit.
+    example
+        How such a value is written.
+    suggest
+        The unit to propose for a bare number.
+    """
+
+    noun: str
+    units: Mapping[str, Decimal]
+    example: str
+    suggest: str
+
+
+TIME = Quantity(noun="a time", units=TIME_UNITS, example="50 ms", suggest="ms")
+RATE = Quantity(noun="a rate", units=RATE_UNITS, example="5 Mbit/s", suggest="Mbit/s")
+SIZE = Quantity(noun="a size", units=SIZE_UNITS, example="6 MiB", suggest="B")
+PERCENT = Quantity(noun="a percentage", units=PERCENT_UNITS, example="0.5 %", suggest="%")
+PACKETS = Quantity(noun="a number of packets", units=PACKET_UNITS, example="100 packets", suggest="packets")
+QUEUE = Quantity(
+    noun="a queue length",
+    units={**PACKET_UNITS, **SIZE_UNITS},
+    example="100 packets",
+    suggest="packets",
+)
+
+
+def _bare(value: float | str, quantity: Quantity) -> UnitError:
+    """Return the error for a number without a unit."""
+    shown = str(value).strip()
+    if quantity is PERCENT and 0 < abs(float(shown)) < 1:
+        shown = f"{float(shown) * 100:g}"
+    return UnitError(
+        f"a bare number where {quantity.noun} is required: {str(value).strip()}",
+        hint=f'add a unit: {str(value).strip()} -> "{shown} {quantity.suggest}"',
+    )
+
+
+def _terms(value: object, quantity: Quantity) -> list[tuple[Decimal, str]]:
+    """Split a value into (number, unit) terms.
+
+    Raises
+    ------
+    UnitError
+        When the value is no string, or any part of it is no number with a known unit.
+    """
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        message = f"expected {quantity.noun}, got {_shown(value)}"
+        raise UnitError(message, hint=f'write for example "{quantity.example}"')
+    if isinstance(value, int | float) or _NUMBER.fullmatch(value):
+        raise _bare(value, quantity)
+    terms, position = [], 0
+    while position < len(value):
+        match = _TERM.match(value, position)
+        if match is None:
+            message = f"cannot read {quantity.noun}: `{value}`"
+            raise UnitError(message, hint=f'write for example "{quantity.example}"')
+        number, unit = match.groups()
+        if unit not in quantity.units:
+            message = f"unknown unit `{unit}` for {quantity.noun}: `{value}`"
+            raise UnitError(message, hint=did_you_mean(unit, quantity.units))
+        terms.append((Decimal(number.replace("_", "").replace(" ", "")), unit))
+        position = match.end()
+    if not terms:
+        message = f"expected {quantity.noun}, got an empty string"
+        raise UnitError(message, hint=f'write for example "{quantity.example}"')
+    return terms
+
+
+def _shown(value: object) -> str:
+    """Return a raw value's name in a message."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, dict):
+        return "a table"
+    if isinstance(value, list):
+        return "an array"
+    return f"`{value}`"
+
+
+def _total(value: object, quantity: Quantity) -> Decimal:
+    """Return the sum of a value's terms in the plan's unit, refusing negative and absurd ones."""
+    terms = _terms(value, quantity)
+    if len(terms) > 1 and quantity is not TIME:
+        message = f"cannot read {quantity.noun}: `{value}`"
+        raise UnitError(message, hint=f'write for example "{quantity.example}"')
+    if any(number < 0 for number, _ in terms):
+        message = f"{quantity.noun} must not be negative: `{value}`"
+        raise UnitError(message)
+    total = sum((number * quantity.units[unit] for number, unit in terms), Decimal(0))
+    if total > _LARGEST:
+        message = f"{quantity.noun} is too large: `{value}`"
+        raise UnitError(message)
+    return total
+
+
+def time_ns(value: object) -> int:
+    """Return a time in nanoseconds; "10 min 24 s" may have several terms."""
+    return int(_total(value, TIME).to_integral_value())
+
+
+def positive_time_ns(value: object) -> int:
+    """Return a time above zero in nanoseconds."""
+    return _positive(time_ns(value), "a time", value)
+
+
+def rate_bps(value: object) -> int | None:
+    """Return a rate above zero in bits per second; "unlimited" is None."""
+    if value == "unlimited":
+        return None
+    return _positive(int(_total(value, RATE).to_integral_value()), "a rate", value)
+
+
+def limited_rate_bps(value: object) -> int:
+    """Return a rate above zero in bits per second."""
+    return _positive(int(_total(value, RATE).to_integral_value()), "a rate", value)
+
+
+def size_bytes(value: object) -> int:
+    """Return a size above zero in bytes."""
+    return _positive(int(_total(value, SIZE).to_integral_value()), "a size", value)
+
+
+def fraction(value: object) -> float:
+    """Return a percentage as a fraction between 0 and 1."""
+    share = _total(value, PERCENT)
+    if share > 1:
+        message = f"a percentage must not be above 100 %: `{value}`"
+        raise UnitError(message)
+    return float(share)
+
+
+def queue(value: object) -> dict[str, int] | None:
+    """Return a queue's limit as `{"packets": n}` or `{"bytes": n}`; "unlimited" is None."""
+    if value == "unlimited":
+        return None
+    total = _total(value, QUEUE)
+    unit = _terms(value, QUEUE)[0][1]
+    count = _positive(int(total.to_integral_value()), "a queue", value)
+    return {"packets" if unit in PACKET_UNITS else "bytes": count}
+
+
+def _positive(number: int, noun: str, value: object) -> int:
+    """Return `number`, refusing zero."""
+    if number <= 0:
+        message = f"{noun} must be more than zero: `{value}`"
+        raise UnitError(message)
+    return number
+
+
+def show_time(ns: int) -> str:
+    """Return a time as a person would write it."""
+    for unit in ("min", "s", "ms", "us"):
+        worth = int(TIME_UNITS[unit])
+        if ns and ns % worth == 0 and (unit != "min" or ns >= 2 * worth):
+            return f"{ns // worth} {unit}"
+    return f"{ns} ns" if ns else "0 s"
+
+
+def show_rate(bps: int | None) -> str:
+    """Return a rate as a person would write it."""
+    if bps is None:
+        return "unlimited"
+    for unit in ("Gbit/s", "Mbit/s", "kbit/s"):
+        worth = int(RATE_UNITS[unit])
+        if bps >= worth:
+            return f"{bps / worth:g} {unit}"
+    return f"{bps} bit/s"
