@@ -33,8 +33,8 @@ pub struct FixedLink<P> {
     queue_bytes: u64,
     /// When the last packet that entered leaves the queue.
     idle_from: Instant,
-    /// The arrival of the last packet that entered or, when none is inside, of the last delivered:
-    /// no other may arrive before it.
+    /// The arrival of the last packet that entered: the next one may not arrive before it. A lost
+    /// packet keeps its place in this order.
     last_arrival: Instant,
     /// The arrival of the last packet taken from `inside`.
     last_told: Instant,
@@ -237,7 +237,9 @@ impl<P> FixedLink<P> {
         self.departed = 0;
         self.queue_bytes = 0;
         self.idle_from = now;
-        self.last_arrival = self.last_told;
+        // Whatever enters later leaves the queue later than this; what was discarded holds up nothing.
+        self.last_told = now;
+        self.last_arrival = now;
         self.partly_served = None;
         self.cut = !self.sealed.is_empty();
     }

@@ -1,0 +1,73 @@
+//! Helpers: a link's life as short sentences.
+
+use anabranch_link::{DropReason, Fate, FixedLink, Link, LinkConfig, QueueLimit};
+use anabranch_units::{ByteCount, Duration, Instant, Rate, Seed};
+
+pub(crate) const SEED: Seed = Seed { seed: 1, run: 0 };
+/// 1,250 bytes at 10 Mb/s take a millisecond.
+pub(crate) const SIZE: ByteCount = ByteCount(1250);
+pub(crate) const RATE: Rate = Rate::from_bps(10_000_000);
+
+/// A packet's fate, without the packet's type: number, when, and why if it was dropped.
+pub(crate) type Told = (u32, Instant, Option<DropReason>);
+
+pub(crate) fn ms(millis: u64) -> Instant {
+    us(millis * 1000)
+}
+
+pub(crate) fn us(micros: u64) -> Instant {
+    Instant::from_nanos(micros * 1000)
+}
+
+pub(crate) fn span(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+/// 10 Mb/s and 20 ms.
+pub(crate) fn config(queue: QueueLimit) -> LinkConfig {
+    LinkConfig::new("wifi.down", RATE, queue, span(20))
+}
+
+pub(crate) fn link(queue: QueueLimit) -> FixedLink<u32> {
+    FixedLink::new(config(queue), SEED)
+}
+
+pub(crate) fn tell(fate: Fate<u32>) -> Told {
+    match fate {
+        Fate::Delivered { at, packet } => (packet, at, None),
+        Fate::Dropped { at, packet, why } => (packet, at, Some(why)),
+    }
+}
+
+/// Every fate sealed at `now`.
+pub(crate) fn poll(link: &mut dyn Link<u32>, now: Instant) -> Vec<Told> {
+    std::iter::from_fn(|| link.poll_fate(now))
+        .map(tell)
+        .collect()
+}
+
+/// Wakes the link whenever it asks for it, up to `until`, and checks that it asked for a reason.
+pub(crate) fn run(link: &mut dyn Link<u32>, until: Instant) -> Vec<Told> {
+    let mut told = Vec::new();
+    while let Some(at) = link.poll_timeout().filter(|&at| at <= until) {
+        let fates = poll(link, at);
+        for &(packet, delivered_at, why) in &fates {
+            assert!(
+                why.is_some() || delivered_at == at,
+                "packet {packet} is delivered in time"
+            );
+        }
+        told.extend(fates);
+    }
+    told
+}
+
+/// Nothing is ever unaccounted for.
+pub(crate) fn assert_conserved(link: &dyn Link<u32>) {
+    let stats = link.stats();
+    assert_eq!(
+        stats.enqueued,
+        stats.delivered + stats.dropped() + link.in_transit(),
+        "{stats:?}"
+    );
+}

@@ -1,0 +1,10 @@
+//! What a link does, against arithmetic, theory and a slow model of itself.
+
+mod chain;
+mod chance;
+mod changes;
+mod driver;
+mod model;
+mod property;
+mod queue;
+mod theory;
