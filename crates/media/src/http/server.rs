@@ -1,0 +1,273 @@
+//! The server's half: reads requests, decides what to send, writes response heads (RFC 9112).
+
+use super::range::ByteRange;
+use super::{HEAD_BYTES_MAX, HEADER_FIELDS_MAX, head_end};
+use bytes::Bytes;
+use std::ops::Range;
+
+/// What a request wants done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    /// The head and the body.
+    Get,
+    /// The head alone.
+    Head,
+}
+
+/// What a request's head says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RequestHead {
+    /// What is wanted done.
+    pub method: Method,
+    /// The resource's path, as the client wrote it.
+    pub target: String,
+    /// The bytes wanted; the whole if absent or unreadable.
+    pub range: Option<ByteRange>,
+    /// Whether the client may ask again on this connection.
+    pub keep_alive: bool,
+}
+
+/// Why a request cannot be read. The connection is useless afterwards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RequestError {
+    /// The head has more than [`HEAD_BYTES_MAX`] bytes.
+    #[error("a request head of more than {HEAD_BYTES_MAX} bytes")]
+    HeadTooLong,
+    /// The head is no HTTP/1.x.
+    #[error("a malformed request head: {0}")]
+    Malformed(#[from] httparse::Error),
+    /// Neither GET nor HEAD.
+    #[error("a method other than GET and HEAD")]
+    MethodUnknown,
+    /// A request with a body: nothing here takes one.
+    #[error("a request with a body")]
+    WithBody,
+}
+
+/// Reads requests off one connection, one after the other; they may be pipelined.
+#[derive(Clone, Debug, Default)]
+pub struct RequestReader {
+    buffer: Vec<u8>,
+    searched: usize,
+    failed: Option<RequestError>,
+}
+
+impl RequestReader {
+    /// A reader at the beginning of a connection.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes bytes as they arrive. Bytes behind a fault are dropped.
+    ///
+    /// Complete requests stay until [`poll_request`](Self::poll_request) takes them; the caller
+    /// stops reading the connection while it answers, which bounds them.
+    pub fn handle_bytes(&mut self, bytes: &[u8]) {
+        if self.failed.is_none() {
+            self.buffer.extend_from_slice(bytes);
+        }
+    }
+
+    /// The next request, once its head is complete.
+    ///
+    /// # Errors
+    ///
+    /// When the bytes are no request that this server understands; then and ever after.
+    pub fn poll_request(&mut self) -> Result<Option<RequestHead>, RequestError> {
+        if let Some(error) = self.failed {
+            return Err(error);
+        }
+        let read = match head_end(&self.buffer, self.searched) {
+            Some(end) if end <= HEAD_BYTES_MAX => parse_head(&self.buffer[..end]).map(|head| {
+                self.buffer.drain(..end);
+                self.searched = 0;
+                Some(head)
+            }),
+            None if self.buffer.len() < HEAD_BYTES_MAX => {
+                self.searched = self.buffer.len();
+                Ok(None)
+            }
+            _ => Err(RequestError::HeadTooLong),
+        };
+        read.inspect_err(|&error| {
+            self.failed = Some(error);
+            self.buffer = Vec::new();
+        })
+    }
+}
+
+fn parse_head(bytes: &[u8]) -> Result<RequestHead, RequestError> {
+    let mut fields = [httparse::EMPTY_HEADER; HEADER_FIELDS_MAX];
+    let mut request = httparse::Request::new(&mut fields);
+    if request.parse(bytes)?.is_partial() {
+        return Err(httparse::Error::NewLine.into());
+    }
+    let method = match request.method {
+        Some("GET") => Method::Get,
+        Some("HEAD") => Method::Head,
+        _ => return Err(RequestError::MethodUnknown),
+    };
+    let mut head = RequestHead {
+        method,
+        target: request.path.unwrap_or_default().into(),
+        range: None,
+        keep_alive: request.version == Some(1),
+    };
+    for field in request.headers.iter() {
+        let value = std::str::from_utf8(field.value).unwrap_or_default().trim();
+        if field.name.eq_ignore_ascii_case("range") {
+            head.range = ByteRange::parse(value);
+        } else if field.name.eq_ignore_ascii_case("connection") {
+            head.keep_alive &= !value.eq_ignore_ascii_case("close");
+        } else if field.name.eq_ignore_ascii_case("transfer-encoding")
+            || (field.name.eq_ignore_ascii_case("content-length") && value != "0")
+        {
+            return Err(RequestError::WithBody);
+        }
+    }
+    Ok(head)
+}
+
+/// What a server sends back: a head, and the bytes of the resource that follow it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// The status code: 200, 206, 404 or 416.
+    pub status: u16,
+    /// The response's head as bytes.
+    pub head: Bytes,
+    /// The bytes of the resource to send behind the head; the caller has them. Empty for none.
+    pub body: Range<u64>,
+}
+
+impl Answer {
+    /// The answer to a request, given the size in bytes of its resource; no size is no resource.
+    pub fn new(request: &RequestHead, resource_bytes: Option<u64>) -> Self {
+        let Some(size) = resource_bytes else {
+            return Self::build(404, 0..0, "", request);
+        };
+        let Some(range) = request.range else {
+            return Self::build(200, 0..size, "", request);
+        };
+        match range.of(size) {
+            Some(body) => {
+                let field = format!(
+                    "Content-Range: bytes {}-{}/{size}\r\n",
+                    body.start,
+                    body.end - 1
+                );
+                Self::build(206, body, &field, request)
+            }
+            None => Self::build(
+                416,
+                0..0,
+                &format!("Content-Range: bytes */{size}\r\n"),
+                request,
+            ),
+        }
+    }
+
+    fn build(status: u16, body: Range<u64>, range_field: &str, request: &RequestHead) -> Self {
+        let reason = match status {
+            200 => "OK",
+            206 => "Partial Content",
+            404 => "Not Found",
+            _ => "Range Not Satisfiable",
+        };
+        let connection = if request.keep_alive {
+            "keep-alive"
+        } else {
+            "close"
+        };
+        let head = Bytes::from(format!(
+            "HTTP/1.1 {status} {reason}\r\nContent-Length: {}\r\n{range_field}\
+             Accept-Ranges: bytes\r\nConnection: {connection}\r\n\r\n",
+            body.end - body.start,
+        ));
+        let body = if request.method == Method::Get {
+            body
+        } else {
+            0..0
+        };
+        Self { status, head, body }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(bytes: &[u8]) -> Result<Option<RequestHead>, RequestError> {
+        let mut reader = RequestReader::new();
+        reader.handle_bytes(bytes);
+        reader.poll_request()
+    }
+
+    #[test]
+    fn pipelined_requests_come_one_by_one() {
+        let mut reader = RequestReader::new();
+        reader.handle_bytes(
+            b"GET /a HTTP/1.1\r\nHost: x\r\nRange: bytes=5-\r\n\r\nHEAD /b HTTP/1.0\r",
+        );
+        let first = reader.poll_request().unwrap().unwrap();
+        assert_eq!((first.method, first.target.as_str()), (Method::Get, "/a"));
+        assert_eq!(first.range, Some(ByteRange::starting_at(5)));
+        assert!(first.keep_alive);
+        assert_eq!(reader.poll_request(), Ok(None));
+        reader.handle_bytes(b"\n\r\n");
+        let second = reader.poll_request().unwrap().unwrap();
+        assert_eq!((second.method, second.keep_alive), (Method::Head, false));
+        assert_eq!(reader.poll_request(), Ok(None));
+    }
+
+    #[test]
+    fn a_range_decides_the_status() {
+        let get = |range| RequestHead {
+            method: Method::Get,
+            target: "/film".into(),
+            range,
+            keep_alive: true,
+        };
+        let answer = |range, size| {
+            let answer = Answer::new(&get(range), size);
+            (answer.status, answer.body)
+        };
+        assert_eq!(answer(None, Some(10)), (200, 0..10));
+        assert_eq!(
+            answer(Some(ByteRange::starting_at(4)), Some(10)),
+            (206, 4..10)
+        );
+        assert_eq!(
+            answer(Some(ByteRange::starting_at(10)), Some(10)),
+            (416, 0..0)
+        );
+        assert_eq!(answer(None, None), (404, 0..0));
+        let head = Answer::new(&get(Some(ByteRange::starting_at(4))), Some(10)).head;
+        assert_eq!(
+            head,
+            "HTTP/1.1 206 Partial Content\r\nContent-Length: 6\r\nContent-Range: bytes 4-9/10\r\n\
+             Accept-Ranges: bytes\r\nConnection: keep-alive\r\n\r\n"
+        );
+    }
+
+    #[test]
+    fn what_is_no_request_is_refused_for_good() {
+        assert!(matches!(
+            read(b"\0\0\r\n\r\n"),
+            Err(RequestError::Malformed(_))
+        ));
+        assert_eq!(
+            read(b"PUT / HTTP/1.1\r\n\r\n"),
+            Err(RequestError::MethodUnknown)
+        );
+        assert_eq!(
+            read(b"GET / HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc"),
+            Err(RequestError::WithBody)
+        );
+        let mut reader = RequestReader::new();
+        reader.handle_bytes(&vec![b'a'; HEAD_BYTES_MAX]);
+        assert_eq!(reader.poll_request(), Err(RequestError::HeadTooLong));
+        reader.handle_bytes(b"GET / HTTP/1.1\r\n\r\n");
+        assert_eq!(reader.poll_request(), Err(RequestError::HeadTooLong));
+    }
+}

@@ -1,0 +1,127 @@
+//! What the player asks for and has received: the requests and the prefetch ring.
+//!
+//! VLC's prefetch (`stream_filter/prefetch.c`) reads as fast as the network delivers until its ring
+//! is full, then stops; the connection's window does the rest.
+
+use super::config::PlayerConfig;
+use crate::http::ByteRange;
+use crate::timeline::{Container, Timeline};
+
+/// A request of the player to a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// Its number; bytes come back under it.
+    pub id: u64,
+    /// The connection to send it on. A number not seen before asks for a new connection, and says
+    /// that the player has closed all earlier ones, with whatever they still carried.
+    pub connection: u32,
+    /// The resource: the film's name.
+    pub resource: String,
+    /// The bytes wanted.
+    pub range: ByteRange,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Reading what lies before the first packet (the `moov` box), to look behind the last next.
+    Header,
+    /// Reading what lies behind the last packet.
+    Trailer,
+    /// Reading the film.
+    Film,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Intake {
+    phase: Phase,
+    /// The next byte expected of the current request, as a position in the file.
+    position: u64,
+    request: u64,
+    asked: bool,
+    first_packet: u64,
+    last_packet_end: u64,
+    size_bytes: u64,
+    ring_bytes: u64,
+}
+
+impl Intake {
+    pub(super) fn new(config: &PlayerConfig, film: &Timeline) -> Self {
+        let packets = film.packets();
+        let probing = config.probe_end && *film.container() == Container::Mp4;
+        Self {
+            phase: if probing { Phase::Header } else { Phase::Film },
+            position: 0,
+            request: 0,
+            asked: false,
+            first_packet: packets.first().map_or(0, |packet| packet.position),
+            last_packet_end: packets.iter().map(crate::Packet::end).max().unwrap_or(0),
+            size_bytes: film.size_bytes(),
+            // A ring of nothing would never move.
+            ring_bytes: config.prefetch_bytes.max(1),
+        }
+    }
+
+    pub(super) fn poll_request(&mut self, film: &Timeline) -> Option<Request> {
+        if std::mem::replace(&mut self.asked, true) {
+            return None;
+        }
+        Some(Request {
+            id: self.request,
+            connection: self.request as u32,
+            resource: film.name().into(),
+            range: ByteRange::starting_at(self.position),
+        })
+    }
+
+    /// Takes `n` bytes of a request; true if they are the film's.
+    pub(super) fn handle_bytes(&mut self, request: u64, n: u64) -> bool {
+        if request != self.request || !self.asked {
+            return false;
+        }
+        self.position = self.position.saturating_add(n).min(self.size_bytes);
+        match self.phase {
+            Phase::Film => return true,
+            Phase::Header if self.position >= self.first_packet => {
+                self.ask(Phase::Trailer, self.last_packet_end);
+            }
+            Phase::Trailer if self.position >= self.size_bytes => {
+                self.ask(Phase::Film, self.first_packet);
+            }
+            Phase::Header | Phase::Trailer => {}
+        }
+        false
+    }
+
+    /// Takes the end of a response; a 416 ends without a byte.
+    pub(super) fn handle_end(&mut self, request: u64) {
+        if request == self.request && self.asked && self.phase == Phase::Trailer {
+            self.ask(Phase::Film, self.first_packet);
+        }
+    }
+
+    fn ask(&mut self, phase: Phase, position: u64) {
+        self.phase = phase;
+        self.position = position;
+        self.request += 1;
+        self.asked = false;
+    }
+
+    /// How far the film has been received, as a position in the file.
+    pub(super) fn received(&self) -> u64 {
+        if self.phase == Phase::Film {
+            self.position
+        } else {
+            0
+        }
+    }
+
+    /// Bytes that lie in the ring when the demuxer has read up to `consumed`.
+    pub(super) fn held(&self, consumed: u64) -> u64 {
+        self.received().saturating_sub(consumed)
+    }
+
+    /// Bytes that the ring still takes.
+    pub(super) fn room(&self, consumed: u64) -> u64 {
+        self.ring_bytes.saturating_sub(self.held(consumed))
+    }
+}
