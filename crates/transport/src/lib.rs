@@ -1,1 +1,18 @@
-//! placeholder
+//! The MPTCP endpoint, sans-IO: it never reads a clock, opens a socket or starts a thread.
+//!
+//! Three verbs: `handle_*` is input from the world, `poll_*` output to it, `on_*` news for a plug-in.
+
+pub mod config;
+pub mod congestion;
+pub mod connection;
+mod endpoint;
+pub mod path_manager;
+pub mod plugin;
+mod reassembly;
+pub mod scheduler;
+mod subflow;
+
+pub use config::{Config, FourTuple, HostModel, PluginChoice};
+pub use connection::{Connection, Event, SubflowSample, Transmit};
+pub use endpoint::{ConnectionHandle, Endpoint};
+pub use subflow::SubflowTotals;

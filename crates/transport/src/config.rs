@@ -1,0 +1,135 @@
+//! What an endpoint is told about itself and its host.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use anabranch_units::{Duration, Instant};
+
+use crate::path_manager::Candidate;
+use crate::plugin::Parameters;
+
+/// A plug-in by name, with its numeric parameters.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PluginChoice {
+    /// The name in its table.
+    pub name: String,
+    /// Its own parameters.
+    pub parameters: BTreeMap<String, f64>,
+}
+
+impl PluginChoice {
+    /// A plug-in with its default parameters.
+    pub fn named(name: &str) -> Self {
+        Self { name: name.to_owned(), parameters: BTreeMap::new() }
+    }
+
+    /// As a table of plug-ins reads it.
+    pub fn as_parameters(&self) -> Parameters<'_> {
+        Parameters::new(&self.name, &self.parameters)
+    }
+}
+
+/// What a real host adds to the protocol: clocks that tick and memory that is accounted for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HostModel {
+    /// Timers fire on multiples of it (a jiffy: 4 ms where HZ is 250); zero is exact time.
+    pub timer_tick: Duration,
+    /// Memory charged for one segment of send-buffer growth (`tcp_sndbuf_expand`'s `per_mss`), bytes.
+    pub send_memory_per_segment: u64,
+    /// Memory charged for a socket buffer besides its payload, bytes.
+    pub buffer_overhead: u64,
+}
+
+impl Default for HostModel {
+    fn default() -> Self {
+        Self {
+            timer_tick: Duration::from_millis(4),
+            send_memory_per_segment: 4352,
+            buffer_overhead: 768,
+        }
+    }
+}
+
+impl HostModel {
+    /// `now` as the tick clock shows it.
+    pub fn coarse(&self, now: Instant) -> Instant {
+        let tick = self.timer_tick.as_nanos();
+        if tick == 0 { now } else { Instant::from_nanos(now.as_nanos() / tick * tick) }
+    }
+
+    /// A span in whole ticks, rounded up (`usecs_to_jiffies`).
+    pub fn ticks(&self, span: Duration) -> Duration {
+        let tick = self.timer_tick.as_nanos();
+        if tick == 0 { span } else { Duration::from_nanos(span.as_nanos().div_ceil(tick) * tick) }
+    }
+
+    /// When a timer set at `now` for `span` fires.
+    pub fn expiry(&self, now: Instant, span: Duration) -> Instant {
+        let at = self.coarse(now) + self.ticks(span);
+        // A timer never fires in the tick it was set in.
+        if at > now { at } else { now + self.timer_tick }
+    }
+}
+
+/// The configuration of one side of a connection.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// Offer or accept MPTCP; without it the connection is plain TCP.
+    pub multipath: bool,
+    /// The path scheduler.
+    pub scheduler: PluginChoice,
+    /// The congestion controller of every subflow.
+    pub congestion: PluginChoice,
+    /// The path manager (client side).
+    pub path_manager: PluginChoice,
+    /// TCP maximum segment size to announce: 1460 for an MTU of 1500 over IPv4.
+    pub mss: u16,
+    /// Initial receive buffer, bytes of memory; half of it is window (`tcp_rmem[1]`).
+    pub receive_buffer_initial: u64,
+    /// Largest receive buffer (`tcp_rmem[2]`).
+    pub receive_buffer_max: u64,
+    /// Largest send buffer of a subflow (`tcp_wmem[2]`).
+    pub send_buffer_max: u64,
+    /// Require DSS checksums (RFC 8684 section 3.1, flag A).
+    pub checksum: bool,
+    /// Pace every subflow, whatever its controller (as the fq queueing discipline would).
+    pub pacing: bool,
+    /// The host.
+    pub host: HostModel,
+    /// Pairs of addresses the client may open subflows between, the first is the initial one.
+    pub candidates: Vec<Candidate>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            multipath: true,
+            scheduler: PluginChoice::named("linux"),
+            congestion: PluginChoice::named("cubic"),
+            path_manager: PluginChoice::named("full-mesh"),
+            mss: 1460,
+            receive_buffer_initial: 131_072,
+            receive_buffer_max: 6 << 20,
+            send_buffer_max: 4 << 20,
+            checksum: false,
+            pacing: false,
+            host: HostModel::default(),
+            candidates: Vec::new(),
+        }
+    }
+}
+
+/// Window scale for a largest receive buffer (`tcp_select_initial_window`).
+pub(crate) fn window_scale(receive_buffer_max: u64) -> u8 {
+    let bits = 64 - receive_buffer_max.max(65_535).leading_zeros();
+    (bits - 1).saturating_sub(15).min(14) as u8
+}
+
+/// A four-tuple seen from one side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct FourTuple {
+    /// Our address.
+    pub local: SocketAddr,
+    /// The peer's.
+    pub remote: SocketAddr,
+}

@@ -1,0 +1,253 @@
+//! Congestion control: the trait, what it is told, and the table of names.
+//!
+//! Linux's division of labour: the subflow finds losses, runs recovery and undo; the controller
+//! sizes the window. `Window` belongs to the subflow, callbacks get `&mut Window`.
+
+mod cubic;
+mod reno;
+
+use std::fmt;
+
+use anabranch_units::{Duration, Instant, Rate, SubflowId};
+
+use crate::plugin::{Parameters, PluginError, PluginName};
+
+pub use cubic::Cubic;
+pub use reno::{Reno, additive_increase, slow_start};
+
+/// The congestion window and the slow-start threshold, in segments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// Segments that may be in flight.
+    pub cwnd: u32,
+    /// Below it the window grows by slow start; `u32::MAX` until the first congestion.
+    pub ssthresh: u32,
+}
+
+impl Window {
+    /// True while the window grows by slow start (`tcp_in_slow_start`).
+    pub const fn in_slow_start(&self) -> bool {
+        self.cwnd < self.ssthresh
+    }
+}
+
+/// The congestion state of a subflow, ordered as Linux orders it (`enum tcp_ca_state`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum CongestionState {
+    /// Nothing is suspected.
+    #[default]
+    Open,
+    /// Something was selectively acknowledged out of order; no loss is established.
+    Disorder,
+    /// The window is being reduced without a retransmission (tail loss repaired by a probe).
+    Cwr,
+    /// Fast recovery: lost segments are being retransmitted.
+    Recovery,
+    /// The retransmission timer has expired.
+    Loss,
+}
+
+impl CongestionState {
+    /// The name in samples, as `ss` prints it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Open => "Open",
+            Self::Disorder => "Disorder",
+            Self::Cwr => "CWR",
+            Self::Recovery => "Recovery",
+            Self::Loss => "Loss",
+        }
+    }
+}
+
+/// A delivery-rate sample (draft-ietf-ccwg-bbr section 4.1.2; Linux `tcp_rate.c`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RateSample {
+    /// Segments delivered over `interval`; negative never.
+    pub delivered: u32,
+    /// The subflow's delivered count when the sampled segment was sent.
+    pub prior_delivered: u64,
+    /// The longer of the send and the acknowledgement interval; zero when the sample is invalid.
+    pub interval: Duration,
+    /// The sample was taken while the application had nothing to send.
+    pub app_limited: bool,
+    /// Segments in flight when the sampled segment was sent.
+    pub in_flight_at_send: u32,
+}
+
+/// What a controller may know of a sibling subflow (coupled controllers read it).
+#[derive(Clone, Copy, Debug)]
+pub struct SiblingView {
+    /// Which subflow.
+    pub id: SubflowId,
+    /// Its window.
+    pub window: Window,
+    /// Its smoothed RTT, once there is a sample.
+    pub srtt: Option<Duration>,
+    /// Its state.
+    pub state: CongestionState,
+    /// It can carry data.
+    pub usable: bool,
+}
+
+/// One acknowledgement, as a controller sees it. Counts are in segments unless the name says bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct AckSample<'a> {
+    /// When the acknowledgement arrived.
+    pub now: Instant,
+    /// `now` as the host's tick clock shows it (jiffies), for algorithms that read that clock.
+    pub coarse_now: Instant,
+    /// Segments newly acknowledged, cumulatively or selectively.
+    pub acked: u32,
+    /// Payload bytes newly acknowledged cumulatively.
+    pub acked_bytes: u64,
+    /// Segments newly marked lost.
+    pub newly_lost: u32,
+    /// Segments in flight before the acknowledgement.
+    pub prior_in_flight: u32,
+    /// Segments in flight after it.
+    pub in_flight: u32,
+    /// RTT of the most recently sent segment newly acknowledged, without ambiguity.
+    pub rtt: Option<Duration>,
+    /// Smoothed RTT.
+    pub srtt: Option<Duration>,
+    /// Minimum RTT over the last 300 s.
+    pub min_rtt: Option<Duration>,
+    /// The delivery-rate sample.
+    pub rate: RateSample,
+    /// Payload bytes sent so far by position: where the next new byte will stand.
+    pub snd_nxt: u64,
+    /// Position up to which everything is acknowledged.
+    pub snd_una: u64,
+    /// The window was in use (`tcp_is_cwnd_limited`): without it no loss-based controller grows.
+    pub cwnd_limited: bool,
+    /// The core allows growth: the acknowledgement advanced and no reduction is under way.
+    pub may_grow: bool,
+    /// The subflow's pacing rate is enforced.
+    pub paced: bool,
+    /// The pacing rate.
+    pub pacing_rate: Rate,
+    /// The subflow's own identity, to find itself among the siblings.
+    pub id: SubflowId,
+    /// All subflows of the connection, itself included; empty unless `wants_siblings`.
+    pub siblings: &'a [SiblingView],
+}
+
+/// Why the window is to be cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CongestionKind {
+    /// Loss found by RACK: fast recovery begins.
+    Loss,
+    /// A tail loss repaired by a loss probe.
+    TailLoss,
+    /// The retransmission timer expired.
+    Timeout,
+}
+
+/// A congestion event.
+#[derive(Clone, Copy, Debug)]
+pub struct CongestionEvent {
+    /// When.
+    pub now: Instant,
+    /// Why.
+    pub kind: CongestionKind,
+    /// Segments in flight.
+    pub in_flight: u32,
+}
+
+/// Why the core changed the window itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WindowChange {
+    /// Proportional rate reduction, or its end.
+    Reduction,
+    /// The retransmission timer.
+    Timeout,
+    /// Nothing was sent for longer than the RTO.
+    Idle,
+    /// The application did not fill the window.
+    ApplicationLimited,
+    /// A reduction proved spurious and was undone.
+    Undo,
+    /// A scheduler's penalty.
+    Penalty,
+}
+
+/// A congestion controller: one per subflow.
+///
+/// `on_ack` and `on_congestion` are all that is needed; every other callback does nothing visible.
+pub trait CongestionController: fmt::Debug + Send {
+    /// The name in the table.
+    fn name(&self) -> &'static str;
+
+    /// An acknowledgement arrived. Grow only when `ack.may_grow` and `ack.cwnd_limited`.
+    fn on_ack(&mut self, ack: &AckSample<'_>, window: &mut Window);
+
+    /// Congestion was found: set `window.ssthresh`; the core takes `cwnd` there (PRR, RFC 6937).
+    fn on_congestion(&mut self, event: &CongestionEvent, window: &mut Window);
+
+    /// The retransmission timer expired: set `window.ssthresh`; the core sets `cwnd` (RFC 5681 section 3.1).
+    fn on_rto(&mut self, event: &CongestionEvent, window: &mut Window) {
+        self.on_congestion(event, window);
+    }
+
+    /// The congestion state changed.
+    fn on_state(&mut self, _now: Instant, _state: CongestionState, _window: &mut Window) {}
+
+    /// Data is sent and nothing was in flight (`CA_EVENT_TX_START`); `last_sent` is the last transmission.
+    fn on_transmit_start(&mut self, _now: Instant, _last_sent: Instant) {}
+
+    /// The window was restarted after idleness (`CA_EVENT_CWND_RESTART`).
+    fn on_idle_restart(&mut self, _now: Instant) {}
+
+    /// The core set the window itself.
+    fn on_window_changed(&mut self, _cause: WindowChange, _window: &mut Window) {}
+
+    /// A reduction was spurious: the window to return to (`undo_cwnd`), given the one before it.
+    fn undo_cwnd(&self, window: &Window, prior_cwnd: u32) -> u32 {
+        window.cwnd.max(prior_cwnd)
+    }
+
+    /// The rate to pace at; `None` leaves the subflow unpaced with Linux's default estimate.
+    fn pacing_rate(&self) -> Option<Rate> {
+        None
+    }
+
+    /// The controller replaces PRR and the window after idleness (`cong_control`).
+    fn owns_recovery(&self) -> bool {
+        false
+    }
+
+    /// How many windows the send buffer holds (`sndbuf_expand`).
+    fn send_buffer_factor(&self) -> u32 {
+        2
+    }
+
+    /// The controller reads `AckSample::siblings`.
+    fn wants_siblings(&self) -> bool {
+        false
+    }
+}
+
+type Build = fn(Parameters<'_>) -> Result<Box<dyn CongestionController>, PluginError>;
+
+/// The table of names: a controller is one file and one line here.
+const TABLE: &[(PluginName, Build)] = &[
+    (PluginName::new("reno", "NewReno as in Linux: additive increase, halving (RFC 5681, RFC 6582)."), Reno::build),
+    (PluginName::new("cubic", "CUBIC as in Linux with HyStart, its default since 2.6.19 (RFC 9438)."), Cubic::build),
+];
+
+/// Every controller's name with the first sentence of its documentation.
+pub fn names() -> impl Iterator<Item = PluginName> {
+    TABLE.iter().map(|(name, _)| *name)
+}
+
+/// Builds a controller from its name and its own parameters.
+///
+/// # Errors
+/// Unknown names and parameters, with the nearest valid ones left to the caller.
+pub fn build(parameters: Parameters<'_>) -> Result<Box<dyn CongestionController>, PluginError> {
+    match TABLE.iter().find(|(name, _)| name.is(parameters.name())) {
+        Some((_, build)) => build(parameters),
+        None => Err(PluginError::UnknownName { name: parameters.name().to_owned() }),
+    }
+}

@@ -1,0 +1,272 @@
+//! An MPTCP connection: the data stream above its subflows, one file a concern.
+//!
+//! Positions count bytes of the data stream from 0; position 0 has the data sequence number after
+//! the IDSN. A connection without MPTCP is the same thing with one subflow and no options.
+
+mod close;
+mod connect;
+mod events;
+mod fallback;
+mod receive;
+mod reinject;
+mod send;
+mod timers;
+mod window;
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+
+use anabranch_units::{Instant, RandomStream, SeqNumber, SubflowId};
+use anabranch_wire::crypto::Key;
+use anabranch_wire::{DataAck, Flags, Segment};
+
+use crate::config::{Config, FourTuple};
+use crate::path_manager::PathManager;
+use crate::plugin::PluginError;
+use crate::scheduler::{PathScheduler, SubflowView};
+use crate::subflow::{Outlook, State, Subflow};
+use crate::{congestion, path_manager, scheduler};
+
+pub use events::{Event, SubflowSample, SubflowSummary};
+
+/// A segment to put on the wire between two addresses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Transmit {
+    /// Our address.
+    pub local: SocketAddr,
+    /// The peer's.
+    pub remote: SocketAddr,
+    /// The segment; bursts under one mapping come as segments that repeat it.
+    pub segment: Segment,
+}
+
+/// Which protocol the two sides have settled on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    /// `MP_CAPABLE` was offered or answered; the handshake decides.
+    Undecided,
+    Multipath,
+    Plain,
+}
+
+/// One side of a connection.
+#[derive(Debug)]
+pub struct Connection {
+    config: Config,
+    client: bool,
+    mode: Mode,
+    local_key: Key,
+    remote_key: Option<Key>,
+    /// The peer has shown that it got our keys: joins may begin, and fallback is over.
+    confirmed: bool,
+    /// The peer's DSNs come in 64 bits, so its acknowledgements do too.
+    long_data_ack: bool,
+    subflows: Vec<Subflow>,
+    scheduler: Box<dyn PathScheduler>,
+    path_manager: Box<dyn PathManager>,
+    out: send::SendStream,
+    input: receive::ReceiveStream,
+    budget: window::ReceiveBudget,
+    retransmission: reinject::Retransmission,
+    closing: close::Closing,
+    random: RandomStream,
+    events: VecDeque<Event>,
+    views: Vec<SubflowView>,
+    scheduler_wake: Option<Instant>,
+    next_transmit: usize,
+    connected_at: Option<Instant>,
+}
+
+impl Connection {
+    fn build(config: Config, client: bool, mut random: RandomStream) -> Result<Self, PluginError> {
+        let choice = |plugin: &crate::config::PluginChoice| plugin.clone();
+        let (sched, manager) = (choice(&config.scheduler), choice(&config.path_manager));
+        let key = Key::new(random.next_u64() | 1);
+        let mode = if config.multipath { Mode::Undecided } else { Mode::Plain };
+        Ok(Self {
+            scheduler: scheduler::build(sched.as_parameters())?,
+            path_manager: path_manager::build(manager.as_parameters())?,
+            out: send::SendStream::default(),
+            input: receive::ReceiveStream::default(),
+            budget: window::ReceiveBudget::new(&config),
+            retransmission: reinject::Retransmission::default(),
+            closing: close::Closing::default(),
+            client,
+            mode,
+            local_key: key,
+            remote_key: None,
+            confirmed: false,
+            long_data_ack: false,
+            subflows: Vec::new(),
+            random,
+            events: VecDeque::new(),
+            views: Vec::new(),
+            scheduler_wake: None,
+            next_transmit: 0,
+            connected_at: None,
+            config,
+        })
+    }
+
+    /// The connection's token, by which joins find it.
+    pub fn token(&self) -> u32 {
+        self.local_key.token
+    }
+
+    /// MPTCP is in use; false after a fallback or without it.
+    pub fn is_multipath(&self) -> bool {
+        self.mode == Mode::Multipath
+    }
+
+    /// The addresses of its live subflows.
+    pub fn tuples(&self) -> impl Iterator<Item = FourTuple> {
+        self.subflows.iter().filter(|s| s.state != State::Closed).map(|s| s.tuple)
+    }
+
+    fn add_subflow(&mut self, tuple: FourTuple, active: bool) -> Result<usize, PluginError> {
+        let controller = congestion::build(self.config.congestion.as_parameters())?;
+        let id = SubflowId(self.subflows.len() as u8);
+        let iss = SeqNumber(self.random.next_u64() as u32);
+        self.subflows.push(Subflow::new(id, tuple, active, iss, controller, &self.config));
+        Ok(self.subflows.len() - 1)
+    }
+
+    /// Input: a segment that arrived on one of its subflows.
+    pub fn handle_segment(&mut self, now: Instant, tuple: FourTuple, segment: &Segment) {
+        let Some(index) = self.subflows.iter().position(|s| s.tuple == tuple) else { return };
+        if segment.flags.contains(Flags::RST) {
+            self.handle_reset(now, index, segment);
+            return;
+        }
+        match self.subflows[index].state {
+            State::Closed => return,
+            State::SynSent => {
+                self.handle_syn_ack(now, index, segment);
+                self.push(now);
+                return;
+            }
+            State::SynReceived => {
+                if segment.flags.contains(Flags::SYN) {
+                    self.subflows[index].hello.due = true;
+                    return;
+                }
+                if !self.handle_third(now, index, segment) {
+                    return;
+                }
+            }
+            State::Established => {}
+        }
+        if segment.flags.contains(Flags::SYN) {
+            // A repeated SYN/ACK: our third packet was lost.
+            self.subflows[index].ack_now();
+            return;
+        }
+        self.handle_established(now, index, segment);
+        self.push(now);
+        self.manage_paths(now);
+        let host = self.config.host;
+        self.subflows[index].schedule_delayed_ack(&host, now);
+    }
+
+    fn handle_established(&mut self, now: Instant, index: usize, segment: &Segment) {
+        let host = self.config.host;
+        self.handle_options(now, index, segment);
+        if self.subflows[index].state == State::Closed {
+            return;
+        }
+        if segment.flags.contains(Flags::ACK) {
+            let siblings: Vec<_> = if self.subflows[index].controller.wants_siblings() {
+                self.subflows.iter().map(Subflow::sibling_view).collect()
+            } else {
+                Vec::new()
+            };
+            self.subflows[index].handle_ack(&host, now, segment, &siblings);
+        }
+        self.handle_signal(now, index, segment);
+        let outlook = self.outlook(now);
+        let reference = self.receive_dsn();
+        let subflow = &mut self.subflows[index];
+        subflow.handle_payload(now, segment, reference, &outlook);
+        if !subflow.receive.delivered.is_empty() {
+            self.collect(now, index);
+        }
+        self.follow_subflow_close(now, index);
+    }
+
+    /// Output: the next segment to put on the wire.
+    pub fn poll_transmit(&mut self, now: Instant) -> Option<Transmit> {
+        let count = self.subflows.len();
+        for turn in 0..count {
+            let index = (self.next_transmit + turn) % count;
+            if let Some(segment) = self.poll_subflow(now, index) {
+                self.next_transmit = index;
+                let tuple = self.subflows[index].tuple;
+                return Some(Transmit { local: tuple.local, remote: tuple.remote, segment });
+            }
+        }
+        self.next_transmit = 0;
+        None
+    }
+
+    fn poll_subflow(&mut self, now: Instant, index: usize) -> Option<Segment> {
+        let host = self.config.host;
+        if self.subflows[index].reset.is_some() {
+            return self.subflows[index].take_reset();
+        }
+        match self.subflows[index].state {
+            State::Closed => return None,
+            State::SynSent | State::SynReceived => {
+                return self.subflows[index].next_handshake_segment(&host, now, &self.config);
+            }
+            State::Established => {}
+        }
+        let outlook = self.outlook(now);
+        let subflow = &mut self.subflows[index];
+        let mut segment = match subflow.next_data_segment(&host, &outlook) {
+            Some(mut segment) => {
+                subflow.add_sack(&mut segment);
+                segment
+            }
+            None => subflow.next_pure_ack(&outlook)?,
+        };
+        subflow.add_third(&mut segment);
+        self.note_promise(index);
+        Some(segment)
+    }
+
+    /// What a subflow needs to know to emit a segment.
+    fn outlook(&self, now: Instant) -> Outlook {
+        let used = self.memory_used();
+        Outlook {
+            now,
+            data_ack: (self.mode == Mode::Multipath).then(|| self.data_ack()),
+            dsn_base: self.local_key.idsn.0.wrapping_add(1),
+            data_received: self.input.acknowledged(),
+            space_free: self.budget.limit().saturating_sub(used),
+            space_allowed: self.budget.limit(),
+            promised_edge: self.budget.promised(),
+            data_fin: self.signalled_fin(),
+            checksum: self.config.checksum && self.mode == Mode::Multipath,
+        }
+    }
+
+    fn memory_used(&self) -> u64 {
+        self.input.held()
+            + self.subflows.iter().map(|s| s.receive.out_of_order_bytes()).sum::<u64>()
+    }
+
+    fn data_ack(&self) -> DataAck {
+        let dsn = self.receive_dsn();
+        if self.long_data_ack {
+            DataAck::Long(anabranch_units::DataSeq(dsn))
+        } else {
+            DataAck::Short(dsn as u32)
+        }
+    }
+
+    /// DSN of the next data byte expected.
+    fn receive_dsn(&self) -> u64 {
+        let base = self.remote_key.map_or(0, |key| key.idsn.0.wrapping_add(1));
+        base.wrapping_add(self.input.acknowledged())
+    }
+}

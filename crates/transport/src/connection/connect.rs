@@ -1,0 +1,348 @@
+//! Opening connections and joining subflows: `MP_CAPABLE` and `MP_JOIN` (RFC 8684 sections 3.1, 3.2).
+
+use anabranch_units::{Instant, RandomStream};
+use anabranch_wire::crypto::{self, Key};
+use anabranch_wire::{CapableKeys, MpCapable, MpJoin, MpTcpRst, MptcpOption, Segment};
+
+use super::{Connection, Event, Mode};
+use crate::config::{Config, FourTuple};
+use crate::path_manager::Candidate;
+use crate::plugin::PluginError;
+use crate::subflow::State;
+
+/// Reason code: MPTCP-specific error (RFC 8684 section 3.6).
+pub(crate) const REASON_MPTCP: u8 = 1;
+/// DSS bytes of a data segment: 8-byte DSN, and a 4- or 8-byte acknowledgement.
+const DSS_DATA_SHORT: u32 = 24;
+
+fn capable(keys: CapableKeys, checksum: bool) -> MptcpOption {
+    MptcpOption::Capable(MpCapable {
+        version: 1,
+        checksum_required: checksum,
+        extensibility: false,
+        deny_join_initial_address: false,
+        crypto: 1,
+        keys,
+    })
+}
+
+/// The `MP_CAPABLE` of a segment, if it is one this endpoint understands: version 1, B clear, H set.
+fn understood(segment: &Segment) -> Option<MpCapable> {
+    segment.mptcp.iter().find_map(|option| match option {
+        MptcpOption::Capable(c) if c.version == 1 && !c.extensibility && c.crypto & 1 == 1 => {
+            Some(*c)
+        }
+        _ => None,
+    })
+}
+
+fn join(segment: &Segment) -> Option<MpJoin> {
+    segment.mptcp.iter().find_map(|option| match option {
+        MptcpOption::Join(join) => Some(*join),
+        _ => None,
+    })
+}
+
+impl Connection {
+    /// Opens a connection over the first of `config.candidates`.
+    ///
+    /// # Errors
+    /// A plug-in's name or parameters are unknown.
+    pub fn connect(config: Config, random: RandomStream) -> Result<Self, PluginError> {
+        let first = config.candidates.first().copied();
+        let multipath = config.multipath;
+        let checksum = config.checksum;
+        let mut connection = Self::build(config, true, random)?;
+        if let Some(candidate) = first {
+            let tuple = FourTuple { local: candidate.local, remote: candidate.remote };
+            let index = connection.add_subflow(tuple, true)?;
+            let subflow = &mut connection.subflows[index];
+            subflow.address_id = candidate.address_id;
+            subflow.backup = candidate.backup;
+            subflow.hello.first = multipath.then(|| capable(CapableKeys::None, checksum));
+            subflow.hello.due = true;
+        }
+        Ok(connection)
+    }
+
+    /// Accepts a connection whose SYN has arrived.
+    ///
+    /// # Errors
+    /// A plug-in's name or parameters are unknown.
+    pub fn accept(
+        config: Config,
+        random: RandomStream,
+        tuple: FourTuple,
+        syn: &Segment,
+    ) -> Result<Self, PluginError> {
+        let mut connection = Self::build(config, false, random)?;
+        let index = connection.add_subflow(tuple, false)?;
+        let offered = understood(syn).filter(|_| connection.config.multipath);
+        let option = offered.map(|offer| {
+            connection.config.checksum |= offer.checksum_required;
+            let key = CapableKeys::Responder(connection.local_key.value);
+            capable(key, connection.config.checksum)
+        });
+        if option.is_none() {
+            connection.mode = Mode::Plain;
+        }
+        let config = connection.config.clone();
+        connection.subflows[index].answer_syn(syn, &config, option);
+        Ok(connection)
+    }
+
+    /// A SYN/ACK for a SYN of ours.
+    pub(super) fn handle_syn_ack(&mut self, now: Instant, index: usize, segment: &Segment) {
+        let wanted = segment.flags.contains(anabranch_wire::Flags::SYN)
+            && segment.flags.contains(anabranch_wire::Flags::ACK);
+        if !wanted {
+            return;
+        }
+        let host = self.config.host;
+        let config = self.config.clone();
+        if index > 0 {
+            return self.handle_join_syn_ack(now, index, segment);
+        }
+        let keys = understood(segment).filter(|_| self.subflows[0].hello.first.is_some());
+        if let Some(MpCapable { keys: CapableKeys::Responder(key), checksum_required, .. }) = keys {
+            self.config.checksum |= checksum_required;
+            self.become_multipath(key, 0);
+            let both = CapableKeys::Both { initiator: self.local_key.value, responder: key };
+            self.subflows[0].hello.third = Some(capable(both, self.config.checksum));
+        } else if self.mode == Mode::Undecided {
+            self.fall_back();
+        }
+        let outcome = self.subflows[0].take_syn_ack(&host, now, segment, &config);
+        if outcome.discard {
+            return;
+        }
+        self.after_open(now, index);
+    }
+
+    fn become_multipath(&mut self, remote_key: u64, index: usize) {
+        self.mode = Mode::Multipath;
+        self.remote_key = Some(Key::new(remote_key));
+        let subflow = &mut self.subflows[index];
+        subflow.multipath = true;
+        subflow.fully_established = true;
+        subflow.send.use_mappings();
+    }
+
+    fn after_open(&mut self, now: Instant, index: usize) {
+        let subflow = &mut self.subflows[index];
+        if subflow.multipath {
+            subflow.update_mss(DSS_DATA_SHORT + if self.config.checksum { 4 } else { 0 });
+        } else {
+            subflow.fully_established = true;
+        }
+        if index == 0 {
+            self.connected_at = Some(now);
+            let window = self.subflows[0].send_window();
+            self.out.window_end = self.out.window_end.max(window);
+            self.events.push_back(Event::Connected);
+            self.events.push_back(Event::Writable);
+        }
+    }
+
+    /// The third packet of a handshake we answered; false when the segment is to be dropped.
+    pub(super) fn handle_third(&mut self, now: Instant, index: usize, segment: &Segment) -> bool {
+        let host = self.config.host;
+        if index > 0 {
+            return self.handle_join_third(now, index, segment);
+        }
+        let outcome = self.subflows[0].take_third(&host, now, segment);
+        if outcome.discard {
+            return false;
+        }
+        if self.mode == Mode::Undecided {
+            match understood(segment).map(|capable| capable.keys) {
+                Some(CapableKeys::Both { initiator, .. } | CapableKeys::WithData { initiator, .. }) => {
+                    self.become_multipath(initiator, 0);
+                    self.confirmed = true;
+                }
+                _ => self.fall_back(),
+            }
+        }
+        self.after_open(now, 0);
+        true
+    }
+
+    /// Options of an established subflow that are not DSS signals.
+    pub(super) fn handle_options(&mut self, now: Instant, index: usize, segment: &Segment) {
+        if self.mode != Mode::Multipath {
+            return;
+        }
+        if let Some(MpCapable { keys: CapableKeys::WithData { length, .. }, .. }) =
+            understood(segment).filter(|_| index == 0 && !self.client)
+        {
+            // The first data: DSN IDSN+1 at subflow position 1 (RFC 8684 section 3.1).
+            let base = self.remote_key.map_or(0, |key| key.idsn.0.wrapping_add(1));
+            self.long_data_ack = true;
+            self.subflows[0].receive.remember_mapping(1, u64::from(length), base);
+        }
+        if self.client && index == 0 && !self.confirmed {
+            if segment.dss.is_some_and(|dss| dss.data_ack.is_some()) {
+                self.confirmed = true;
+                self.subflows[0].hello.confirm_third();
+            } else if segment.dss.is_none() {
+                self.fall_back();
+            }
+        }
+        if !self.subflows[index].fully_established {
+            self.confirm_join(now, index, segment);
+        }
+        self.revive(index);
+    }
+
+    /// Asks the path manager once the connection is confirmed (client side).
+    pub(super) fn manage_paths(&mut self, now: Instant) {
+        if !self.client || !self.confirmed || self.mode != Mode::Multipath {
+            return;
+        }
+        if self.config.candidates.len() <= self.subflows.len() {
+            return;
+        }
+        let unused: Vec<Candidate> = self
+            .config
+            .candidates
+            .iter()
+            .filter(|c| !self.subflows.iter().any(|s| s.tuple.local == c.local))
+            .copied()
+            .collect();
+        for candidate in self.path_manager.on_established(now, &unused) {
+            self.join(candidate);
+        }
+    }
+
+    fn join(&mut self, candidate: Candidate) {
+        let Some(remote) = self.remote_key else { return };
+        let tuple = FourTuple { local: candidate.local, remote: candidate.remote };
+        let Ok(index) = self.add_subflow(tuple, true) else { return };
+        let nonce = self.random.next_u64() as u32;
+        let subflow = &mut self.subflows[index];
+        subflow.address_id = candidate.address_id;
+        subflow.backup = candidate.backup;
+        subflow.multipath = true;
+        subflow.send.use_mappings();
+        subflow.nonces = (nonce, 0);
+        subflow.hello.first = Some(MptcpOption::Join(MpJoin::Syn {
+            backup: candidate.backup,
+            address_id: candidate.address_id,
+            token: remote.token,
+            nonce,
+        }));
+        subflow.hello.due = true;
+    }
+
+    /// A SYN with `MP_JOIN` for this connection; false when it is refused.
+    pub fn accept_join(&mut self, tuple: FourTuple, syn: &Segment) -> bool {
+        let Some(MpJoin::Syn { backup, address_id, nonce, .. }) = join(syn) else { return false };
+        let Some(remote) = self.remote_key.filter(|_| self.mode == Mode::Multipath) else {
+            return false;
+        };
+        let Ok(index) = self.add_subflow(tuple, false) else { return false };
+        let own_nonce = self.random.next_u64() as u32;
+        let mac = crypto::join_hmac(self.local_key.value, remote.value, own_nonce, nonce);
+        let option = MptcpOption::Join(MpJoin::SynAck {
+            backup,
+            address_id: 0,
+            hmac: crypto::leftmost_64(&mac),
+            nonce: own_nonce,
+        });
+        let config = self.config.clone();
+        let subflow = &mut self.subflows[index];
+        subflow.address_id = address_id;
+        subflow.backup = backup;
+        subflow.multipath = true;
+        subflow.send.use_mappings();
+        subflow.nonces = (own_nonce, nonce);
+        subflow.answer_syn(syn, &config, Some(option));
+        true
+    }
+
+    fn handle_join_syn_ack(&mut self, now: Instant, index: usize, segment: &Segment) {
+        let host = self.config.host;
+        let config = self.config.clone();
+        let own_nonce = self.subflows[index].nonces.0;
+        let answer = join(segment).zip(self.remote_key);
+        let Some((MpJoin::SynAck { hmac, nonce, backup, .. }, remote)) = answer else {
+            return self.reset_subflow(now, index, REASON_MPTCP);
+        };
+        let expected = crypto::join_hmac(remote.value, self.local_key.value, nonce, own_nonce);
+        if !crypto::mac_eq(&crypto::leftmost_64(&expected).to_be_bytes(), &hmac.to_be_bytes()) {
+            return self.reset_subflow(now, index, REASON_MPTCP);
+        }
+        let mac = crypto::join_hmac(self.local_key.value, remote.value, own_nonce, nonce);
+        let subflow = &mut self.subflows[index];
+        subflow.backup |= backup;
+        subflow.nonces = (own_nonce, nonce);
+        let third = MpJoin::Ack { hmac: crypto::leftmost_160(&mac) };
+        subflow.hello.third = Some(MptcpOption::Join(third));
+        if !subflow.take_syn_ack(&host, now, segment, &config).discard {
+            self.after_open(now, index);
+        }
+    }
+
+    fn handle_join_third(&mut self, now: Instant, index: usize, segment: &Segment) -> bool {
+        let host = self.config.host;
+        let (own_nonce, peer_nonce) = self.subflows[index].nonces;
+        let answer = join(segment).zip(self.remote_key);
+        let Some((MpJoin::Ack { hmac }, remote)) = answer else {
+            self.reset_subflow(now, index, REASON_MPTCP);
+            return false;
+        };
+        let expected =
+            crypto::join_hmac(remote.value, self.local_key.value, peer_nonce, own_nonce);
+        if !crypto::mac_eq(&crypto::leftmost_160(&expected), &hmac) {
+            self.reset_subflow(now, index, REASON_MPTCP);
+            return false;
+        }
+        if self.subflows[index].take_third(&host, now, segment).discard {
+            return false;
+        }
+        self.after_open(now, index);
+        let subflow = &mut self.subflows[index];
+        subflow.fully_established = true;
+        // The initiator may send only once this acknowledgement has come (section 3.2).
+        subflow.ack_now();
+        let id = subflow.id;
+        self.events.push_back(Event::SubflowEstablished(id));
+        true
+    }
+
+    /// On the initiator: any acknowledgement with a DSS completes the join.
+    fn confirm_join(&mut self, now: Instant, index: usize, segment: &Segment) {
+        let subflow = &mut self.subflows[index];
+        if subflow.active && segment.dss.is_some_and(|dss| dss.data_ack.is_some()) {
+            subflow.fully_established = true;
+            subflow.hello.confirm_third();
+            let id = subflow.id;
+            self.events.push_back(Event::SubflowEstablished(id));
+        } else if subflow.active && !segment.payload.is_empty() {
+            self.reset_subflow(now, index, REASON_MPTCP);
+        } else if join(segment).is_some() {
+            subflow.ack_now();
+        }
+    }
+
+    /// The reset that answers a join nobody wants.
+    pub(crate) fn refusal(syn: &Segment) -> Segment {
+        Segment {
+            source_port: syn.destination_port,
+            destination_port: syn.source_port,
+            ack: syn.seq.add(syn.sequence_len()),
+            flags: anabranch_wire::Flags::RST.with(anabranch_wire::Flags::ACK),
+            mptcp: if join(syn).is_some() {
+                vec![MptcpOption::TcpRst(MpTcpRst { transient: false, reason: REASON_MPTCP })]
+            } else {
+                Vec::new()
+            },
+            ..Segment::default()
+        }
+    }
+
+    /// A subflow in `SynReceived` or better exists for this four-tuple.
+    pub fn owns(&self, tuple: FourTuple) -> bool {
+        self.subflows.iter().any(|s| s.tuple == tuple && s.state != State::Closed)
+    }
+}

@@ -1,0 +1,197 @@
+//! The receiving side: DSS signals, data-level reassembly, what the application reads
+//! (RFC 8684 sections 3.3.1 to 3.3.5).
+
+use std::collections::VecDeque;
+
+use anabranch_units::{DataSeq, Instant};
+use anabranch_wire::{DataAck, Dss, MappingDsn, Segment, promote};
+use bytes::Bytes;
+
+use super::{Connection, Event, Mode};
+use crate::reassembly::OutOfOrder;
+use crate::subflow::Delivered;
+
+/// Bytes received at data level.
+#[derive(Debug, Default)]
+pub(super) struct ReceiveStream {
+    /// Next data position expected.
+    next: u64,
+    /// One more when the peer's `DATA_FIN` has been taken.
+    fin_taken: bool,
+    fin_at: Option<u64>,
+    ahead: OutOfOrder,
+    readable: VecDeque<Bytes>,
+    unread: u64,
+}
+
+impl ReceiveStream {
+    /// What the data-level acknowledgement covers, `DATA_FIN` included.
+    pub(super) fn acknowledged(&self) -> u64 {
+        self.next + u64::from(self.fin_taken)
+    }
+
+    /// Bytes of memory taken: unread and out of order.
+    pub(super) fn held(&self) -> u64 {
+        self.unread + self.ahead.bytes()
+    }
+
+    pub(super) fn fin_taken(&self) -> bool {
+        self.fin_taken
+    }
+
+    /// Takes bytes at a position; true when something became readable.
+    fn accept(&mut self, position: u64, payload: Bytes) -> bool {
+        let end = position + payload.len() as u64;
+        if end <= self.next {
+            return false;
+        }
+        if position > self.next {
+            self.ahead.insert(position, payload);
+            return false;
+        }
+        self.append(payload.slice((self.next - position) as usize..));
+        while let Some((start, piece)) = self.ahead.take(self.next) {
+            let skip = (self.next - start) as usize;
+            if skip < piece.len() {
+                self.append(piece.slice(skip..));
+            }
+        }
+        true
+    }
+
+    fn append(&mut self, piece: Bytes) {
+        self.next += piece.len() as u64;
+        self.unread += piece.len() as u64;
+        self.readable.push_back(piece);
+    }
+
+    pub(super) fn set_fin(&mut self, at: u64) {
+        self.fin_at.get_or_insert(at);
+    }
+
+    /// Takes the `DATA_FIN` when everything before it has come; true once.
+    pub(super) fn take_fin(&mut self) -> bool {
+        let now = !self.fin_taken && self.fin_at == Some(self.next);
+        self.fin_taken |= now;
+        now
+    }
+}
+
+impl Connection {
+    /// Bytes that can be read now.
+    pub fn readable(&self) -> u64 {
+        self.input.unread
+    }
+
+    /// Reads up to `limit` bytes that lie in one piece; `None` when there is nothing.
+    pub fn read(&mut self, now: Instant, limit: usize) -> Option<Bytes> {
+        let front = self.input.readable.front_mut()?;
+        let piece = if front.len() > limit {
+            front.split_to(limit)
+        } else {
+            self.input.readable.pop_front()?
+        };
+        if piece.is_empty() {
+            return None;
+        }
+        self.input.unread -= piece.len() as u64;
+        self.after_read(now, piece.len() as u64);
+        Some(piece)
+    }
+
+    /// Window bookkeeping after a read (`mptcp_rcv_space_adjust`, `mptcp_cleanup_rbuf`).
+    fn after_read(&mut self, now: Instant, bytes: u64) {
+        let rtt = self.subflows.iter().filter_map(|s| s.receive.rtt()).max();
+        self.budget.on_read(now, bytes, rtt);
+        let free = self.budget.limit().saturating_sub(self.memory_used());
+        for subflow in &mut self.subflows {
+            subflow.after_read(free);
+        }
+    }
+
+    /// Moves what a subflow received in order up to the data stream.
+    pub(super) fn collect(&mut self, _now: Instant, index: usize) {
+        let base = match self.mode {
+            Mode::Multipath => self.remote_key.map_or(0, |key| key.idsn.0.wrapping_add(1)),
+            _ => 0,
+        };
+        let mut readable = false;
+        while let Some(Delivered { dsn, payload }) = self.subflows[index].receive.delivered.pop_front() {
+            // DSNs wrap; positions do not.
+            let offset = dsn.wrapping_sub(base.wrapping_add(self.input.next)) as i64;
+            let position = self.input.next.saturating_add_signed(offset);
+            readable |= self.input.accept(position, payload);
+        }
+        if self.mode != Mode::Multipath && self.subflows[index].peer_closed {
+            let end = self.input.next;
+            self.input.set_fin(end);
+        }
+        if readable {
+            self.events.push_back(Event::Readable);
+        }
+        self.take_peer_fin();
+    }
+
+    /// The peer's `DATA_FIN` (or FIN on plain TCP) in its turn.
+    pub(super) fn take_peer_fin(&mut self) {
+        if self.input.take_fin() {
+            for subflow in &mut self.subflows {
+                subflow.ack_now();
+            }
+            self.events.push_back(Event::PeerFinished);
+        }
+    }
+
+    /// Data-level acknowledgement, window and `DATA_FIN` of a segment.
+    pub(super) fn handle_signal(&mut self, now: Instant, index: usize, segment: &Segment) {
+        if self.mode != Mode::Multipath {
+            let subflow = &self.subflows[index];
+            let una = (subflow.send.una().saturating_sub(1)).min(self.out.next);
+            if self.out.acknowledge(una) {
+                self.notify_writable();
+            }
+            self.notify_writable();
+            return;
+        }
+        let Some(Dss { data_ack, mapping, data_fin }) = segment.dss else { return };
+        if let Some(mapping) = mapping {
+            self.long_data_ack |= matches!(mapping.dsn, MappingDsn::Long(_));
+            if data_fin && mapping.length > 0 {
+                let dsn = match mapping.dsn {
+                    MappingDsn::Long(dsn) => dsn.0,
+                    MappingDsn::Short(low) => promote(low, DataSeq(self.receive_dsn())).0,
+                };
+                let fin = dsn.wrapping_add(u64::from(mapping.length) - 1);
+                let offset = fin.wrapping_sub(self.receive_dsn()) as i64;
+                if let Some(at) = self.input.acknowledged().checked_add_signed(offset) {
+                    self.input.set_fin(at);
+                    if mapping.ssn == 0 {
+                        self.subflows[index].ack_now();
+                    }
+                }
+                self.take_peer_fin();
+            }
+        }
+        let Some(data_ack) = data_ack else { return };
+        let base = self.local_key.idsn.0.wrapping_add(1);
+        let reference = base.wrapping_add(self.out.una);
+        let dsn = match data_ack {
+            DataAck::Long(dsn) => dsn.0,
+            DataAck::Short(low) => promote(low, DataSeq(reference)).0,
+        };
+        let offset = dsn.wrapping_sub(reference) as i64;
+        let Some(position) = self.out.una.checked_add_signed(offset) else { return };
+        if position > self.out.next + u64::from(self.closing.requested()) {
+            return;
+        }
+        let window = self.subflows[index].peer_window(segment);
+        self.out.window_end = self.out.window_end.max(position + window);
+        self.subflows[index].admit(window);
+        self.closing.on_data_ack(position, self.out.end);
+        if self.out.acknowledge(position.min(self.out.end)) {
+            self.scheduler.on_data_ack(now, self.out.una);
+            self.on_data_progress(now);
+        }
+        self.notify_writable();
+    }
+}

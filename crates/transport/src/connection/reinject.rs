@@ -1,0 +1,134 @@
+//! Connection-level retransmission and stale subflows as upstream Linux has them
+//! (`__mptcp_retrans`, `mptcp_pm_subflow_chk_stale`, `__mptcp_retransmit_pending_data`).
+
+use anabranch_units::{Duration, Instant};
+
+use super::{Connection, Event, Mode};
+use crate::subflow::rtt::RTO_MIN;
+
+/// `net.mptcp.stale_loss_cnt`.
+const STALE_AFTER: u32 = 4;
+/// One page fragment of data is retransmitted at a time.
+const FRAGMENT: u64 = 32_768;
+
+/// The connection-level retransmission timer.
+#[derive(Debug, Default)]
+pub(super) struct Retransmission {
+    deadline: Option<Instant>,
+    /// Bytes sent again on another subflow.
+    pub(super) bytes: u64,
+}
+
+impl Retransmission {
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.deadline
+    }
+}
+
+impl Connection {
+    /// `mptcp_set_timeout`: the longest time any healthy subflow still waits for its own timer.
+    fn retransmission_interval(&self, now: Instant) -> Duration {
+        self.subflows
+            .iter()
+            .filter(|s| s.usable() && s.stale_count == 0)
+            .filter_map(|s| s.timer_left(now))
+            .max()
+            .filter(|left| !left.is_zero())
+            .unwrap_or(RTO_MIN)
+    }
+
+    /// Starts the timer when data is outstanding and it is not running.
+    pub(super) fn arm_retransmission(&mut self, now: Instant) {
+        let outstanding = self.out.una < self.out.next && self.mode == Mode::Multipath;
+        if !outstanding {
+            self.retransmission.deadline = None;
+        } else if self.retransmission.deadline.is_none() {
+            self.restart_retransmission(now);
+        }
+    }
+
+    fn restart_retransmission(&mut self, now: Instant) {
+        let interval = self.retransmission_interval(now);
+        self.retransmission.deadline = Some(self.config.host.expiry(now, interval));
+    }
+
+    /// Data was acknowledged: the timer starts anew.
+    pub(super) fn on_data_progress(&mut self, now: Instant) {
+        self.retransmission.deadline = None;
+        self.arm_retransmission(now);
+    }
+
+    /// The timer has expired.
+    pub(super) fn on_retransmission_timeout(&mut self, now: Instant) {
+        self.retransmission.deadline = None;
+        let mut pick = None;
+        let mut backup = None;
+        let mut least_stale = u32::MAX;
+        for index in 0..self.subflows.len() {
+            if !self.subflows[index].usable() || self.subflows[index].stale {
+                continue;
+            }
+            if self.subflows[index].send.held_bytes() > 0 {
+                self.check_stale(now, index);
+                least_stale = least_stale.min(self.subflows[index].stale_count);
+            } else if self.subflows[index].backup {
+                backup = backup.or(Some(index));
+            } else {
+                pick = pick.or(Some(index));
+            }
+        }
+        // A backup helps only when there is no progress anywhere.
+        let pick = pick.or(backup.filter(|_| least_stale > 1));
+        if let Some(index) = pick {
+            let from = self.out.una;
+            let length = FRAGMENT.min(self.out.next - from);
+            let id = self.subflows[index].id;
+            self.retransmission.bytes += self.hand_over(now, id, from, length);
+        }
+        self.push(now);
+        self.arm_retransmission(now);
+    }
+
+    /// Counts timer periods without an acknowledgement; after some the subflow is stale and
+    /// everything unacknowledged is sent again elsewhere.
+    fn check_stale(&mut self, now: Instant, index: usize) {
+        let subflow = &mut self.subflows[index];
+        if subflow.stale_count == 0 {
+            subflow.stale_ack_stamp = subflow.last_ack_at;
+            subflow.stale_count = 1;
+            return;
+        }
+        if subflow.stale_ack_stamp != subflow.last_ack_at {
+            subflow.stale_count = 0;
+            subflow.stale = false;
+            return;
+        }
+        subflow.stale_count = (subflow.stale_count + 1).min(255);
+        if subflow.stale_count <= STALE_AFTER {
+            return;
+        }
+        let alternative = self.subflows.iter().enumerate().any(|(other, s)| {
+            other != index && s.usable() && !s.stale && s.stale_count < (STALE_AFTER - 1).max(1)
+        });
+        if alternative {
+            let id = self.subflows[index].id;
+            self.subflows[index].stale = true;
+            self.events.push_back(Event::SubflowStale(id));
+            self.resend_everything(now);
+        }
+    }
+
+    /// `__mptcp_retransmit_pending_data`: the cursor returns to the first unacknowledged byte.
+    pub(super) fn resend_everything(&mut self, _now: Instant) {
+        self.out.cursor = self.out.una;
+    }
+
+    /// An acknowledgement on a stale subflow shows that its path lives.
+    pub(super) fn revive(&mut self, index: usize) {
+        let subflow = &mut self.subflows[index];
+        if subflow.stale && subflow.stale_ack_stamp != subflow.last_ack_at {
+            subflow.stale = false;
+            subflow.stale_count = 0;
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! The sending side: what the application wrote, and the loop that asks the scheduler
+//! (`__mptcp_push_pending`).
+
+use std::collections::VecDeque;
+
+use anabranch_units::{Instant, SubflowId};
+use bytes::Bytes;
+
+use super::{Connection, Event, Mode};
+use crate::scheduler::{Ask, Decision, SendRequest};
+use crate::subflow::State;
+
+/// Bytes written and not yet acknowledged at data level.
+#[derive(Debug, Default)]
+pub(super) struct SendStream {
+    chunks: VecDeque<(u64, Bytes)>,
+    /// First position not acknowledged (`snd_una`).
+    pub(super) una: u64,
+    /// Behind the highest position ever scheduled (`snd_nxt`).
+    pub(super) next: u64,
+    /// Next position to schedule; before `next` while everything is sent once more.
+    pub(super) cursor: u64,
+    /// Behind the last byte written (`write_seq`).
+    pub(super) end: u64,
+    /// Behind the last position the peer's window admits (`wnd_end`).
+    pub(super) window_end: u64,
+    /// The application was told to wait.
+    blocked: bool,
+}
+
+/// Why a write was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum WriteError {
+    /// The send buffer is full; `Event::Writable` follows.
+    #[error("the send buffer is full")]
+    Blocked,
+    /// The sending side was shut down or the connection is gone.
+    #[error("the connection is closed for writing")]
+    Closed,
+}
+
+impl SendStream {
+    /// Up to `limit` bytes from `position`, as far as they lie in one piece.
+    fn slice(&self, position: u64, limit: u64) -> Option<Bytes> {
+        let index = self.chunks.partition_point(|(start, _)| *start <= position).checked_sub(1)?;
+        let (start, bytes) = self.chunks.get(index)?;
+        let offset = (position - start) as usize;
+        let stop = bytes.len().min(offset.saturating_add(limit as usize));
+        (offset < stop).then(|| bytes.slice(offset..stop))
+    }
+
+    /// Frees what is acknowledged; true when something was.
+    pub(super) fn acknowledge(&mut self, una: u64) -> bool {
+        if una <= self.una {
+            return false;
+        }
+        self.una = una;
+        self.cursor = self.cursor.max(una);
+        while self.chunks.front().is_some_and(|(start, b)| start + b.len() as u64 <= una) {
+            self.chunks.pop_front();
+        }
+        true
+    }
+}
+
+impl Connection {
+    /// Bytes the send buffer can still take (`mptcp_sync_sndbuf`: the subflows' buffers together).
+    pub fn writable(&self) -> u64 {
+        let buffer: u64 = self
+            .subflows
+            .iter()
+            .filter(|s| s.state != State::Closed)
+            .map(|s| s.send.buffer_limit())
+            .sum();
+        let held = match (self.mode, self.subflows.first()) {
+            (Mode::Plain, Some(only)) => only.send.held_bytes() + (self.out.end - self.out.cursor),
+            _ => self.out.end - self.out.una,
+        };
+        buffer.saturating_sub(held)
+    }
+
+    /// Takes as much of `bytes` as the send buffer holds; returns how much.
+    ///
+    /// # Errors
+    /// `Blocked` when nothing fits, `Closed` after a shutdown.
+    pub fn write(&mut self, now: Instant, mut bytes: Bytes) -> Result<usize, WriteError> {
+        if self.closing.requested() || self.is_closed() {
+            return Err(WriteError::Closed);
+        }
+        let room = self.writable();
+        if room == 0 || bytes.is_empty() {
+            self.out.blocked = true;
+            for subflow in &mut self.subflows {
+                subflow.send.blocked_on_buffer = true;
+            }
+            return Err(WriteError::Blocked);
+        }
+        bytes.truncate(room.min(usize::MAX as u64) as usize);
+        let taken = bytes.len();
+        self.out.chunks.push_back((self.out.end, bytes));
+        self.out.end += taken as u64;
+        self.push(now);
+        Ok(taken)
+    }
+
+    /// Tells the application when a third of the buffer is free again (`sk_stream_is_writeable`).
+    pub(super) fn notify_writable(&mut self) {
+        if !self.out.blocked {
+            return;
+        }
+        let room = self.writable();
+        let held = self.out.end - self.out.una;
+        if room >= held / 2 {
+            self.out.blocked = false;
+            for subflow in &mut self.subflows {
+                subflow.send.blocked_on_buffer = false;
+            }
+            self.events.push_back(Event::Writable);
+        }
+    }
+
+    /// Hands data to subflows as long as the scheduler wants it.
+    pub(super) fn push(&mut self, now: Instant) {
+        match self.mode {
+            Mode::Plain => self.push_plain(),
+            Mode::Multipath => self.push_scheduled(now),
+            Mode::Undecided => return,
+        }
+        self.push_fin(now);
+        if self.out.cursor == self.out.end {
+            for subflow in &mut self.subflows {
+                subflow.check_app_limited();
+            }
+        }
+        self.arm_retransmission(now);
+    }
+
+    fn push_plain(&mut self) {
+        let Some(only) = self.subflows.first_mut().filter(|s| s.usable()) else { return };
+        while let Some(piece) = self.out.slice(self.out.cursor, self.out.end - self.out.cursor) {
+            let length = piece.len() as u64;
+            only.send.enqueue(piece, self.out.cursor);
+            self.out.cursor += length;
+        }
+        self.out.next = self.out.cursor;
+    }
+
+    fn request(&self, now: Instant, ask: Ask) -> SendRequest {
+        SendRequest {
+            now,
+            ask,
+            data_una: self.out.una,
+            data_next: self.out.cursor,
+            data_end: self.out.end,
+            window_end: self.out.window_end,
+        }
+    }
+
+    fn push_scheduled(&mut self, now: Instant) {
+        self.scheduler_wake = None;
+        let idle = self.scheduler.wants_idle() && self.out.una < self.out.end;
+        if self.out.cursor >= self.out.end && !idle {
+            return;
+        }
+        self.views.clear();
+        let usable = self.subflows.iter().filter(|s| s.usable());
+        self.views.extend(usable.map(|s| s.view(now)));
+        if self.views.is_empty() {
+            return;
+        }
+        loop {
+            let ask = if self.out.cursor >= self.out.end {
+                Ask::Idle
+            } else if self.out.cursor >= self.out.window_end {
+                Ask::WindowBlocked { head: self.out.una }
+            } else {
+                Ask::NewData
+            };
+            if ask != Ask::NewData && !(idle && self.out.una < self.out.end) {
+                return;
+            }
+            let request = self.request(now, ask);
+            match self.scheduler.schedule(&request, &self.views) {
+                Decision::Wait { until } => {
+                    self.scheduler_wake = until;
+                    return;
+                }
+                Decision::Send { on, from, burst } => {
+                    let from = from.unwrap_or(self.out.cursor);
+                    let mut sent = 0;
+                    for id in on.iter() {
+                        sent = self.hand_over(now, id, from, burst).max(sent);
+                    }
+                    if sent == 0 {
+                        return;
+                    }
+                    self.advance(from, sent);
+                }
+            }
+        }
+    }
+
+    /// The scheduled range `[from, from + sent)` moves the cursor, or was a repetition.
+    fn advance(&mut self, from: u64, sent: u64) {
+        let to = from + sent;
+        let repeated = self.out.next.min(to).saturating_sub(from);
+        self.retransmission.bytes += repeated;
+        if from <= self.out.cursor {
+            self.out.cursor = self.out.cursor.max(to);
+        }
+        self.out.next = self.out.next.max(to);
+    }
+
+    /// Queues up to `burst` bytes from `from` on a subflow; returns how many.
+    pub(super) fn hand_over(&mut self, now: Instant, id: SubflowId, from: u64, burst: u64) -> u64 {
+        let end = self.out.end.min(self.out.window_end);
+        let Some(subflow) = self.subflows.get_mut(id.index()).filter(|s| s.usable()) else {
+            return 0;
+        };
+        let mut sent = 0;
+        while sent < burst && from + sent < end {
+            // A full send buffer ends the burst, checked before each piece as in the push loop.
+            if subflow.send.memory() >= subflow.send.buffer_limit() {
+                break;
+            }
+            let at = from + sent;
+            let Some(piece) = self.out.slice(at, (burst - sent).min(end - at)) else { break };
+            sent += piece.len() as u64;
+            subflow.send.enqueue(piece, at);
+        }
+        if let Some(view) = self.views.iter_mut().find(|view| view.id == id) {
+            *view = subflow.view(now);
+        }
+        if sent > 0 {
+            self.scheduler.on_sent(id, from, sent);
+        }
+        sent
+    }
+}

@@ -1,0 +1,42 @@
+//! One wake-up time for everything, and what to do when it comes.
+
+use anabranch_units::Instant;
+
+use super::Connection;
+
+impl Connection {
+    /// When `handle_timeout` wants to be called.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        let own = [self.retransmission.deadline(), self.closing.deadline(), self.scheduler_wake];
+        self.subflows
+            .iter()
+            .filter_map(crate::subflow::Subflow::poll_timeout)
+            .chain(own.into_iter().flatten())
+            .min()
+    }
+
+    /// Time has come: fires every timer that is due.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        let host = self.config.host;
+        for index in 0..self.subflows.len() {
+            if self.subflows[index].state == crate::subflow::State::Closed {
+                continue;
+            }
+            if !self.subflows[index].fire_handshake(&host, now) {
+                self.drop_subflow(now, index);
+                continue;
+            }
+            self.subflows[index].fire_timer(&host, now);
+            self.subflows[index].fire_delayed_ack(now);
+        }
+        if self.retransmission.deadline().is_some_and(|at| now >= at) {
+            self.on_retransmission_timeout(now);
+        }
+        if self.closing.deadline().is_some_and(|at| now >= at) {
+            self.repeat_fin(now);
+        }
+        if self.scheduler_wake.is_some_and(|at| now >= at) {
+            self.push(now);
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! Path managers: which subflows a client opens, and the table of names.
+
+mod full_mesh;
+mod none;
+
+use std::fmt;
+use std::net::SocketAddr;
+
+use anabranch_units::Instant;
+
+use crate::plugin::{Parameters, PluginError, PluginName};
+
+pub use full_mesh::FullMesh;
+pub use none::NoManager;
+
+/// A pair of addresses between which a subflow could be opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    /// Which of the configured local addresses, its address identifier.
+    pub address_id: u8,
+    /// The local address; port 0 asks for a free one.
+    pub local: SocketAddr,
+    /// The peer's address.
+    pub remote: SocketAddr,
+    /// The subflow is to be a backup.
+    pub backup: bool,
+}
+
+/// A path manager: one per connection, on the side that opens subflows.
+pub trait PathManager: fmt::Debug + Send {
+    /// The name in the table.
+    fn name(&self) -> &'static str;
+
+    /// The connection is fully established; `unused` are the pairs without a subflow. Returns those
+    /// to join now.
+    fn on_established(&mut self, now: Instant, unused: &[Candidate]) -> Vec<Candidate>;
+}
+
+type Build = fn(Parameters<'_>) -> Result<Box<dyn PathManager>, PluginError>;
+
+/// The table of names.
+const TABLE: &[(PluginName, Build)] = &[
+    (PluginName::new("full-mesh", "A subflow between every pair of addresses that has a path."), FullMesh::build),
+    (PluginName::new("none", "The initial subflow only."), NoManager::build),
+];
+
+/// Every path manager's name with the first sentence of its documentation.
+pub fn names() -> impl Iterator<Item = PluginName> {
+    TABLE.iter().map(|(name, _)| *name)
+}
+
+/// Builds a path manager from its name and its own parameters.
+///
+/// # Errors
+/// Unknown names and parameters.
+pub fn build(parameters: Parameters<'_>) -> Result<Box<dyn PathManager>, PluginError> {
+    match TABLE.iter().find(|(name, _)| name.is(parameters.name())) {
+        Some((_, build)) => build(parameters),
+        None => Err(PluginError::UnknownName { name: parameters.name().to_owned() }),
+    }
+}

@@ -1,0 +1,27 @@
+//! Full mesh: a subflow between every pair of addresses (RFC 8684 section 3.2; Linux `fullmesh`).
+
+use anabranch_units::Instant;
+
+use super::{Candidate, PathManager};
+use crate::plugin::{Parameters, PluginError};
+
+/// Joins every unused pair at once.
+#[derive(Debug, Default)]
+pub struct FullMesh;
+
+impl FullMesh {
+    pub(super) fn build(parameters: Parameters<'_>) -> Result<Box<dyn PathManager>, PluginError> {
+        parameters.only(&[])?;
+        Ok(Box::new(Self))
+    }
+}
+
+impl PathManager for FullMesh {
+    fn name(&self) -> &'static str {
+        "full-mesh"
+    }
+
+    fn on_established(&mut self, _now: Instant, unused: &[Candidate]) -> Vec<Candidate> {
+        unused.to_vec()
+    }
+}

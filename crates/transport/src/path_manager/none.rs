@@ -1,0 +1,27 @@
+//! No path manager: the connection keeps its initial subflow.
+
+use anabranch_units::Instant;
+
+use super::{Candidate, PathManager};
+use crate::plugin::{Parameters, PluginError};
+
+/// Opens nothing.
+#[derive(Debug, Default)]
+pub struct NoManager;
+
+impl NoManager {
+    pub(super) fn build(parameters: Parameters<'_>) -> Result<Box<dyn PathManager>, PluginError> {
+        parameters.only(&[])?;
+        Ok(Box::new(Self))
+    }
+}
+
+impl PathManager for NoManager {
+    fn name(&self) -> &'static str {
+        "none"
+    }
+
+    fn on_established(&mut self, _now: Instant, _unused: &[Candidate]) -> Vec<Candidate> {
+        Vec::new()
+    }
+}

@@ -1,0 +1,72 @@
+//! Upstream Linux's default since 6.6 (`mptcp_subflow_get_send`): least linger time.
+//!
+//! The time a subflow needs to drain what it holds (memory queued / pacing rate) decides; RTT does
+//! not. When the best subflow's send buffer is full nothing is sent at all, which protects against
+//! head-of-line blocking.
+
+use super::{Decision, PathScheduler, SendRequest, SubflowView, candidates};
+use crate::plugin::{Parameters, PluginError};
+
+/// `MPTCP_SEND_BURST_SIZE`: 64 KiB less the largest headers.
+const BURST: u64 = 65_536 - 20 - 40 - 40 - 8;
+
+/// Least linger time, re-decided at every push.
+#[derive(Debug, Default)]
+pub struct LeastLinger {
+    /// `avg_pacing_rate` of each subflow in bytes per second; 0 until first used.
+    average: Vec<u64>,
+}
+
+impl LeastLinger {
+    pub(super) fn build(
+        parameters: Parameters<'_>,
+    ) -> Result<Box<dyn PathScheduler>, PluginError> {
+        parameters.only(&[])?;
+        Ok(Box::new(Self::default()))
+    }
+
+    fn average(&mut self, subflow: &SubflowView) -> &mut u64 {
+        let index = subflow.id.index();
+        if self.average.len() <= index {
+            self.average.resize(index + 1, 0);
+        }
+        &mut self.average[index]
+    }
+
+    /// Queued memory over the average pacing rate, scaled by 2^32 as the kernel does.
+    fn linger(&mut self, subflow: &SubflowView) -> Option<u64> {
+        let average = self.average(subflow);
+        if *average == 0 {
+            *average = subflow.pacing_rate.bytes_per_second();
+        }
+        (*average > 0)
+            .then(|| ((u128::from(subflow.queued_memory) << 32) / u128::from(*average)) as u64)
+    }
+}
+
+impl PathScheduler for LeastLinger {
+    fn name(&self) -> &'static str {
+        "linux"
+    }
+
+    fn schedule(&mut self, request: &SendRequest, subflows: &[SubflowView]) -> Decision {
+        let best = candidates(subflows)
+            .filter(|subflow| subflow.established && !subflow.stale)
+            .filter_map(|subflow| Some((self.linger(subflow)?, subflow)))
+            .min_by_key(|(linger, _)| *linger);
+        let Some((_, best)) = best.filter(|(_, best)| best.can_queue()) else {
+            return Decision::WAIT;
+        };
+        let burst = BURST.min(request.window_left());
+        if burst == 0 {
+            return Decision::WAIT;
+        }
+        let memory = best.queued_memory;
+        let pacing = best.pacing_rate.bytes_per_second();
+        let average = self.average(best);
+        *average = ((u128::from(*average) * u128::from(memory)
+            + u128::from(pacing) * u128::from(burst))
+            / u128::from(burst + memory)) as u64;
+        Decision::next_on(best.id, burst)
+    }
+}

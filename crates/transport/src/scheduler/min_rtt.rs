@@ -1,0 +1,30 @@
+//! Minimum RTT as the papers print it (SPD, SD18 section V): the smallest srtt with window space.
+
+use super::{Decision, PathScheduler, SendRequest, SubflowView, candidates};
+use crate::plugin::{Parameters, PluginError};
+
+/// Smallest srtt first; ties go to the older subflow.
+#[derive(Debug, Default)]
+pub struct MinRtt;
+
+impl MinRtt {
+    pub(super) fn build(
+        parameters: Parameters<'_>,
+    ) -> Result<Box<dyn PathScheduler>, PluginError> {
+        parameters.only(&[])?;
+        Ok(Box::new(Self))
+    }
+}
+
+impl PathScheduler for MinRtt {
+    fn name(&self) -> &'static str {
+        "min-rtt"
+    }
+
+    fn schedule(&mut self, _request: &SendRequest, subflows: &[SubflowView]) -> Decision {
+        candidates(subflows)
+            .filter(|subflow| subflow.can_send())
+            .min_by_key(|subflow| subflow.srtt)
+            .map_or(Decision::WAIT, |best| Decision::next_on(best.id, u64::from(best.mss)))
+    }
+}

@@ -1,0 +1,64 @@
+//! Redundant (out-of-tree `mptcp_redundant.c`): every subflow carries all data.
+//!
+//! Each subflow has its own position in the data stream; positions behind the data-level
+//! acknowledgement skip forward, so that a slow path repeats only what still matters.
+
+use anabranch_units::SubflowId;
+
+use super::{Decision, PathScheduler, SendRequest, SubflowSet, SubflowView, candidates};
+use crate::plugin::{Parameters, PluginError};
+
+/// All data on all subflows.
+#[derive(Debug, Default)]
+pub struct Redundant {
+    /// The next byte of each subflow.
+    position: Vec<u64>,
+    /// The subflow that sent last.
+    last: Option<u8>,
+}
+
+impl Redundant {
+    pub(super) fn build(
+        parameters: Parameters<'_>,
+    ) -> Result<Box<dyn PathScheduler>, PluginError> {
+        parameters.only(&[])?;
+        Ok(Box::new(Self::default()))
+    }
+
+    fn position(&self, id: SubflowId, request: &SendRequest) -> u64 {
+        self.position.get(id.index()).copied().unwrap_or(0).max(request.data_una)
+    }
+}
+
+impl PathScheduler for Redundant {
+    fn name(&self) -> &'static str {
+        "redundant"
+    }
+
+    fn schedule(&mut self, request: &SendRequest, subflows: &[SubflowView]) -> Decision {
+        let end = request.data_end.min(request.window_end);
+        let after = self.last.map_or(0, |last| u16::from(last) + 1);
+        let next = candidates(subflows)
+            .filter(|subflow| subflow.can_send() && self.position(subflow.id, request) < end)
+            .min_by_key(|subflow| (u16::from(subflow.id.0) < after, subflow.id));
+        let Some(next) = next else { return Decision::WAIT };
+        self.last = Some(next.id.0);
+        let from = self.position(next.id, request);
+        Decision::Send {
+            on: SubflowSet::one(next.id),
+            from: Some(from),
+            burst: u64::from(next.mss).min(end - from),
+        }
+    }
+
+    fn on_sent(&mut self, id: SubflowId, from: u64, bytes: u64) {
+        if self.position.len() <= id.index() {
+            self.position.resize(id.index() + 1, 0);
+        }
+        self.position[id.index()] = from + bytes;
+    }
+
+    fn wants_idle(&self) -> bool {
+        true
+    }
+}

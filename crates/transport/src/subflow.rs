@@ -1,0 +1,351 @@
+//! A subflow: one TCP connection as Linux runs it, one file a concern.
+//!
+//! Positions count bytes of each direction from the SYN (position 0), so that the first data byte
+//! stands at 1, like MPTCP's relative subflow sequence number; they become 32-bit sequence numbers
+//! only at the wire.
+
+mod acknowledge;
+mod delayed_ack;
+mod handshake;
+mod loss;
+mod pacing;
+mod rate;
+mod receive;
+mod recovery;
+pub(crate) mod rtt;
+mod rto;
+pub(crate) mod scoreboard;
+mod send;
+
+use anabranch_units::{Instant, Rate, SeqNumber, SubflowId};
+use anabranch_wire::{DataAck, MptcpOption, Segment};
+
+use crate::config::{Config, FourTuple};
+use crate::congestion::{CongestionController, CongestionState, SiblingView, Window};
+use crate::scheduler::SubflowView;
+
+pub(crate) use receive::Delivered;
+pub(crate) use send::Chunk;
+
+/// Initial window (RFC 6928).
+pub(crate) const INITIAL_WINDOW: u32 = 10;
+
+/// Where the TCP connection of a subflow stands (RFC 9293 section 3.3.2, as far as told apart here).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    SynSent,
+    SynReceived,
+    Established,
+    Closed,
+}
+
+/// What a connection tells a subflow when it emits a segment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Outlook {
+    pub(crate) now: Instant,
+    /// The data-level acknowledgement; `None` on plain TCP.
+    pub(crate) data_ack: Option<DataAck>,
+    /// First data byte (stream position from 0) has this DSN, for mappings.
+    pub(crate) dsn_base: u64,
+    /// Data received in order, as a stream position.
+    pub(crate) data_received: u64,
+    /// Free receive space, bytes.
+    pub(crate) space_free: u64,
+    /// All receive space, bytes.
+    pub(crate) space_allowed: u64,
+    /// Right edge already promised to the peer, as a data stream position (MPTCP).
+    pub(crate) promised_edge: u64,
+    /// `DATA_FIN` to signal: its stream position.
+    pub(crate) data_fin: Option<u64>,
+    /// Sequence mappings carry checksums.
+    pub(crate) checksum: bool,
+}
+
+/// Totals of a subflow, for traces.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SubflowTotals {
+    /// Payload bytes cumulatively acknowledged.
+    pub bytes_acked: u64,
+    /// Payload bytes sent, retransmissions included.
+    pub bytes_sent: u64,
+    /// Payload bytes retransmitted.
+    pub bytes_retransmitted: u64,
+    /// Segments retransmitted.
+    pub retransmissions: u64,
+    /// Data segments sent, retransmissions included.
+    pub data_segments: u64,
+    /// Retransmission timeouts.
+    pub timeouts: u64,
+    /// Reductions undone as spurious.
+    pub undos: u64,
+}
+
+/// One subflow.
+#[derive(Debug)]
+pub(crate) struct Subflow {
+    pub(crate) id: SubflowId,
+    pub(crate) tuple: FourTuple,
+    pub(crate) state: State,
+    /// We opened it.
+    pub(crate) active: bool,
+    pub(crate) address_id: u8,
+    pub(crate) backup: bool,
+    /// MPTCP is in use on it (false: plain TCP).
+    pub(crate) multipath: bool,
+    /// MPTCP-level handshake complete: data may flow both ways.
+    pub(crate) fully_established: bool,
+    pub(crate) stale: bool,
+    pub(crate) stale_count: u32,
+    pub(crate) stale_ack_stamp: Instant,
+    pub(crate) nonces: (u32, u32),
+    pub(crate) hello: handshake::Hello,
+    local_iss: SeqNumber,
+    remote_iss: SeqNumber,
+    send_scale: u8,
+    receive_scale: u8,
+    timestamps: bool,
+    timestamp_recent: u32,
+    sack_permitted: bool,
+    /// Payload of a full segment, as options stand now.
+    pub(crate) mss: u32,
+    peer_mss: u16,
+    pub(crate) window: Window,
+    pub(crate) controller: Box<dyn CongestionController>,
+    pub(crate) ca_state: CongestionState,
+    pub(crate) rtt: rtt::RttEstimator,
+    pub(crate) send: send::Sender,
+    pub(crate) board: scoreboard::Scoreboard,
+    recovery: recovery::Recovery,
+    rack: loss::Rack,
+    timer: rto::Timer,
+    rate: rate::Sampler,
+    pacer: pacing::Pacer,
+    pub(crate) receive: receive::Receiver,
+    ack: delayed_ack::AckPolicy,
+    pub(crate) totals: SubflowTotals,
+    pub(crate) last_ack_at: Instant,
+    /// MPTCP options to send once on the next segment (`ADD_ADDR` echo, `MP_PRIO`, ...).
+    pub(crate) outbox: Vec<MptcpOption>,
+    /// A reset to send, then nothing more.
+    pub(crate) reset: Option<Option<MptcpOption>>,
+    pub(crate) close_requested: bool,
+    pub(crate) peer_closed: bool,
+}
+
+/// What one incoming segment did to a subflow.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Outcome {
+    /// The segment belongs to the connection's past or is invalid: look no further.
+    pub(crate) discard: bool,
+    /// The handshake reached Established with this segment.
+    pub(crate) established: bool,
+    /// The subflow is gone.
+    pub(crate) closed: bool,
+}
+
+impl Subflow {
+    /// A subflow that is about to send a SYN (`active`) or has received one.
+    pub(crate) fn new(
+        id: SubflowId,
+        tuple: FourTuple,
+        active: bool,
+        iss: SeqNumber,
+        controller: Box<dyn CongestionController>,
+        config: &Config,
+    ) -> Self {
+        Self {
+            id,
+            tuple,
+            state: if active { State::SynSent } else { State::SynReceived },
+            active,
+            address_id: 0,
+            backup: false,
+            multipath: false,
+            fully_established: false,
+            stale: false,
+            stale_count: 0,
+            stale_ack_stamp: Instant::ZERO,
+            nonces: (0, 0),
+            hello: handshake::Hello::default(),
+            local_iss: iss,
+            remote_iss: SeqNumber(0),
+            send_scale: 0,
+            receive_scale: crate::config::window_scale(config.receive_buffer_max),
+            timestamps: true,
+            timestamp_recent: 0,
+            sack_permitted: true,
+            mss: u32::from(config.mss) - 12,
+            peer_mss: config.mss,
+            window: Window { cwnd: INITIAL_WINDOW, ssthresh: u32::MAX },
+            controller,
+            ca_state: CongestionState::Open,
+            rtt: rtt::RttEstimator::default(),
+            send: send::Sender::new(config),
+            board: scoreboard::Scoreboard::default(),
+            recovery: recovery::Recovery::default(),
+            rack: loss::Rack::default(),
+            timer: rto::Timer::default(),
+            rate: rate::Sampler::default(),
+            pacer: pacing::Pacer::new(config.pacing),
+            receive: receive::Receiver::new(config),
+            ack: delayed_ack::AckPolicy::new(config.mss),
+            totals: SubflowTotals::default(),
+            last_ack_at: Instant::ZERO,
+            outbox: Vec::new(),
+            reset: None,
+            close_requested: false,
+            peer_closed: false,
+        }
+    }
+
+    /// Data may be handed to it: TCP established and, on a join, the fourth ACK seen.
+    pub(crate) fn usable(&self) -> bool {
+        self.state == State::Established
+            && (!self.multipath || self.fully_established)
+            && !self.close_requested
+    }
+
+    /// What schedulers see.
+    pub(crate) fn view(&self, now: Instant) -> SubflowView {
+        SubflowView {
+            id: self.id,
+            srtt: self.rtt.srtt().unwrap_or_default(),
+            rttvar: self.rtt.rttvar(),
+            min_rtt: self.rtt.min_rtt().unwrap_or_default(),
+            cwnd: self.window.cwnd,
+            ssthresh: self.window.ssthresh,
+            in_flight: self.board.in_flight(),
+            queued_bytes: self.send.queued_bytes(),
+            queued_memory: self.send.memory(),
+            send_buffer: self.send.buffer_limit(),
+            mss: self.mss,
+            pacing_rate: self.pacer.rate(),
+            delivery_rate: self.rate.delivery_rate(self.mss),
+            state: self.ca_state,
+            backup: self.backup,
+            stale: self.stale,
+            established: self.usable() && now >= Instant::ZERO,
+            last_ack: self.last_ack_at,
+        }
+    }
+
+    /// What coupled controllers see.
+    pub(crate) fn sibling_view(&self) -> SiblingView {
+        SiblingView {
+            id: self.id,
+            window: self.window,
+            srtt: self.rtt.srtt(),
+            state: self.ca_state,
+            usable: self.usable(),
+        }
+    }
+
+    /// The pacing rate, an estimate unless enforced.
+    pub(crate) fn pacing_rate(&self) -> Rate {
+        self.pacer.rate()
+    }
+
+    /// The last valid delivery-rate sample.
+    pub(crate) fn delivery_rate(&self) -> Rate {
+        self.rate.delivery_rate(self.mss)
+    }
+
+    /// When the subflow wants to be woken.
+    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
+        if self.state == State::Closed {
+            return None;
+        }
+        [self.timer.at(), self.ack.deadline(), self.pacer.wake(), self.hello.deadline()]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    /// Recomputes the payload of a full segment from the options every data segment carries.
+    pub(crate) fn update_mss(&mut self, dss_bytes: u32) {
+        let options = dss_bytes + if self.timestamps { 12 } else { 0 };
+        self.mss = u32::from(self.peer_mss).saturating_sub(options).max(8);
+        self.send.set_mss(self.mss);
+    }
+
+    /// The wire's sequence number of one of our positions.
+    fn wire_seq(&self, position: u64) -> SeqNumber {
+        self.local_iss.add(position as u32)
+    }
+
+    /// Our position of an acknowledgement number, near what we have sent.
+    fn our_position(&self, ack: SeqNumber) -> u64 {
+        let reference = self.send.una();
+        let offset = ack.offset(self.wire_seq(reference));
+        reference.saturating_add_signed(i64::from(offset))
+    }
+
+    /// The peer's position of a sequence number, near what we expect; `None` before the SYN.
+    fn peer_position(&self, seq: SeqNumber) -> Option<u64> {
+        let reference = self.receive.next();
+        let offset = seq.offset(self.remote_iss.add(reference as u32));
+        reference.checked_add_signed(i64::from(offset))
+    }
+
+    /// Ports and connection-wide fields of an outgoing segment.
+    fn blank(&self) -> Segment {
+        Segment {
+            source_port: self.tuple.local.port(),
+            destination_port: self.tuple.remote.port(),
+            ..Segment::default()
+        }
+    }
+}
+
+/// What the connection asks of a subflow beyond data.
+impl Subflow {
+    /// An acknowledgement is to go out at once.
+    pub(crate) fn ack_now(&mut self) {
+        if self.state == State::Established {
+            self.ack.demand();
+        }
+    }
+
+    /// The window field of a segment in bytes.
+    pub(crate) fn peer_window(&self, segment: &Segment) -> u64 {
+        u64::from(segment.window) << self.send_scale
+    }
+
+    /// The connection-level window admits `window` bytes beyond what is acknowledged; the subflow's
+    /// own edge never holds it back (`mptcp_check_allowed_size`).
+    pub(crate) fn admit(&mut self, window: u64) {
+        let (una, pending) = (self.send.una(), self.send.held_bytes());
+        self.send.update_window(una, window.max(pending));
+    }
+
+    /// The peer's window after the handshake, as a data position.
+    pub(crate) fn send_window(&self) -> u64 {
+        self.send.initial_window()
+    }
+
+    /// Time until the retransmission timer fires.
+    pub(crate) fn timer_left(&self, now: Instant) -> Option<anabranch_units::Duration> {
+        self.timer.at().map(|at| at.since(now))
+    }
+
+    /// A RST with the exact next sequence number (RFC 5961 section 3.2).
+    pub(crate) fn reset_is_valid(&self, segment: &Segment) -> bool {
+        self.peer_position(segment.seq) == Some(self.receive.next())
+    }
+
+    /// The RST that is to be sent.
+    pub(crate) fn take_reset(&mut self) -> Option<Segment> {
+        let option = self.reset.take()?;
+        let mut segment = self.blank();
+        segment.flags = anabranch_wire::Flags::RST.with(anabranch_wire::Flags::ACK);
+        segment.seq = self.wire_seq(self.send.next());
+        segment.ack = self.remote_iss.add(self.receive.next() as u32);
+        segment.mptcp.extend(option);
+        Some(segment)
+    }
+
+    /// FIN went both ways and ours was acknowledged.
+    pub(crate) fn finished(&self) -> bool {
+        self.peer_closed && self.send.fin_sent() && self.send.una() == self.send.next()
+    }
+}

@@ -1,0 +1,282 @@
+//! What an acknowledgement does to the sender (`tcp_ack`): SACK, removal from the scoreboard, RTT,
+//! losses, window, timers.
+
+use anabranch_units::{Duration, Instant};
+use anabranch_wire::{Flags, SackBlock, Segment};
+
+use super::recovery::{AckFlags, Repair};
+use super::rto::Pending;
+use super::Subflow;
+use crate::config::HostModel;
+use crate::congestion::{AckSample, SiblingView};
+
+/// RTT information gathered from one acknowledgement.
+#[derive(Default)]
+struct RttSamples {
+    first_acked: Option<Instant>,
+    last_acked: Option<Instant>,
+    first_sacked: Option<Instant>,
+    last_sacked: Option<Instant>,
+}
+
+impl Subflow {
+    /// Processes the acknowledgement of a segment. `siblings` is asked only by coupled controllers.
+    pub(crate) fn handle_ack(
+        &mut self,
+        host: &HostModel,
+        now: Instant,
+        segment: &Segment,
+        siblings: &[SiblingView],
+    ) {
+        let ack = self.our_position(segment.ack);
+        if ack > self.send.next() {
+            return;
+        }
+        self.last_ack_at = now;
+        let prior_una = self.send.una();
+        if ack < prior_una {
+            return;
+        }
+        let prior_in_flight = self.board.in_flight();
+        let prior_delivered = self.rate.delivered;
+        let mut flags = AckFlags {
+            una_advanced: ack > prior_una,
+            not_duplicate: !segment.payload.is_empty() || segment.flags.contains(Flags::FIN),
+            ..AckFlags::default()
+        };
+        let window = u64::from(segment.window) << self.send_scale;
+        flags.not_duplicate |= self.send.update_window(ack, window);
+        if !self.send.shut_out() {
+            self.cancel_window_probe();
+        }
+        if flags.una_advanced {
+            self.recovery.consecutive_timeouts = 0;
+            self.send.set_una(ack);
+        }
+        let had_data = !self.board.is_empty();
+        if !had_data {
+            self.judge_probe(now, ack, &flags);
+            return;
+        }
+        let mut samples = RttSamples::default();
+        self.send.newly_lost = 0;
+        if !segment.sack.is_empty() {
+            self.tag_sacked(now, ack, segment.sack.as_slice(), &mut flags, &mut samples);
+        }
+        let acked_bytes = self.remove_acked(now, ack, &mut flags, &mut samples);
+        let echo = segment.timestamps.map(|t| t.echo);
+        let ca_rtt = self.take_rtt(host, now, &flags, &samples, echo);
+        if flags.dsack {
+            self.rack.on_dsack(self.rate.delivered, prior_delivered);
+        }
+        self.judge_probe(now, ack, &flags);
+        let calm = flags.una_advanced && !flags.data_sacked && !flags.dsack;
+        let open = self.ca_state == crate::congestion::CongestionState::Open;
+        let repair = if calm && open && self.board.sacked_out == 0 {
+            Repair::None
+        } else {
+            self.judge(now, &mut flags, echo)
+        };
+        let delivered = (self.rate.delivered - prior_delivered) as u32;
+        self.size_window(host, now, &flags, prior_in_flight, delivered, acked_bytes, ca_rtt, siblings);
+        self.after_ack(host, now, &flags, repair);
+    }
+
+    /// `tcp_sacktag_write_queue`.
+    fn tag_sacked(
+        &mut self,
+        now: Instant,
+        ack: u64,
+        blocks: &[SackBlock],
+        flags: &mut AckFlags,
+        samples: &mut RttSamples,
+    ) {
+        let mut ranges = [(0u64, 0u64); 4];
+        let mut count = 0;
+        for (index, block) in blocks.iter().enumerate() {
+            let (left, right) = (self.our_position(block.left), self.our_position(block.right));
+            if left >= right || right > self.send.next() {
+                continue;
+            }
+            let inside_second = index == 0
+                && blocks.get(1).is_some_and(|outer| {
+                    self.our_position(outer.left) <= left && right <= self.our_position(outer.right)
+                });
+            if index == 0 && (right <= ack || inside_second) {
+                flags.dsack = true;
+                self.recovery.on_dsack(right);
+                continue;
+            }
+            ranges[count] = (left.max(ack), right);
+            count += 1;
+        }
+        for &(left, right) in &ranges[..count] {
+            for number in self.board.newly_reported(left, right) {
+                self.tag_one(now, number, flags, samples);
+            }
+        }
+        self.board.remember_report(&ranges[..count]);
+    }
+
+    fn tag_one(&mut self, now: Instant, number: u64, flags: &mut AckFlags, samples: &mut RttSamples) {
+        let highest = self.board.highest_sacked_start;
+        let Some(sent) = self.board.mark_sacked(number) else { return };
+        flags.data_sacked = true;
+        if !sent.ever_retransmitted() {
+            if sent.start < highest && self.board.sacked_out > 1 {
+                self.rack.on_reordering();
+            }
+            if sent.end() <= self.recovery.high_seq {
+                flags.original_acked = true;
+            }
+            samples.first_sacked.get_or_insert(sent.sent_at);
+            samples.last_sacked = Some(sent.sent_at);
+        }
+        self.rate.on_delivered(now, &sent);
+        self.rack.on_delivered(now, &sent, self.rtt.min_rtt());
+    }
+
+    /// `tcp_clean_rtx_queue`: returns the payload bytes cumulatively acknowledged.
+    fn remove_acked(
+        &mut self,
+        now: Instant,
+        ack: u64,
+        flags: &mut AckFlags,
+        samples: &mut RttSamples,
+    ) -> u64 {
+        let mut bytes = 0;
+        while let Some(sent) = self.board.pop_acked(ack) {
+            bytes += sent.payload.len() as u64;
+            if sent.ever_retransmitted() {
+                flags.retransmission_acked = true;
+            } else if !sent.sacked {
+                samples.first_acked.get_or_insert(sent.sent_at);
+                samples.last_acked = Some(sent.sent_at);
+                if sent.end() <= self.recovery.high_seq {
+                    flags.original_acked = true;
+                }
+            }
+            if !sent.sacked {
+                if !sent.ever_retransmitted()
+                    && self.board.sacked_out > 0
+                    && sent.start < self.board.highest_sacked_start
+                {
+                    self.rack.on_reordering();
+                }
+                self.rate.on_delivered(now, &sent);
+                self.rack.on_delivered(now, &sent, self.rtt.min_rtt());
+            }
+        }
+        if let Some(front) = self.board.front().filter(|front| front.start < ack) {
+            bytes += ack - front.start;
+            self.board.trim_front(ack);
+        }
+        flags.set_timer = flags.una_advanced;
+        self.send.on_bytes_acked(bytes);
+        self.totals.bytes_acked += bytes;
+        bytes
+    }
+
+    /// `tcp_ack_update_rtt`: feeds the estimator; returns the RTT a controller may use.
+    fn take_rtt(
+        &mut self,
+        host: &HostModel,
+        now: Instant,
+        flags: &AckFlags,
+        samples: &RttSamples,
+        echo: Option<u32>,
+    ) -> Option<Duration> {
+        let since = |at: Option<Instant>| at.map(|at| now.since(at));
+        let clean = samples.first_acked.filter(|_| !flags.retransmission_acked);
+        let mut rtt = since(clean);
+        let mut ca_rtt = rtt.and(since(samples.last_acked));
+        if samples.first_sacked.is_some() {
+            ca_rtt = since(samples.last_sacked);
+            rtt = rtt.or(since(samples.first_sacked));
+        }
+        if rtt.is_none() && flags.una_advanced {
+            // Ambiguous: the timestamp tells (RFC 7323 section 4.1).
+            let elapsed = echo.filter(|echo| *echo > 0).map(|echo| {
+                super::send::timestamp_clock(now).wrapping_sub(echo)
+            });
+            let from_echo = elapsed.filter(|ms| *ms < 120_000).map(|ms| Duration::from_millis(u64::from(ms).max(1)));
+            rtt = from_echo;
+            ca_rtt = ca_rtt.or(from_echo);
+        }
+        let rtt = rtt?;
+        if let Some(sample) = ca_rtt {
+            self.rtt.observe_min(now, sample);
+        }
+        self.rtt.sample(host, rtt, self.send.una(), self.send.next());
+        ca_rtt
+    }
+
+    /// `tcp_cong_control`: PRR during a reduction, else the controller; then the pacing rate.
+    #[expect(clippy::too_many_arguments, reason = "one acknowledgement's findings, gathered by the caller alone")]
+    fn size_window(
+        &mut self,
+        host: &HostModel,
+        now: Instant,
+        flags: &AckFlags,
+        prior_in_flight: u32,
+        delivered: u32,
+        acked_bytes: u64,
+        ca_rtt: Option<Duration>,
+        siblings: &[SiblingView],
+    ) {
+        let newly_lost = self.send.newly_lost;
+        let reducing = self.reducing() && !self.controller.owns_recovery();
+        if reducing {
+            self.reduce(delivered, newly_lost, flags.una_advanced);
+        }
+        let rate = self.rate.finish(now, self.rtt.min_rtt());
+        let sample = AckSample {
+            now,
+            coarse_now: host.coarse(now),
+            acked: delivered,
+            acked_bytes,
+            newly_lost,
+            prior_in_flight,
+            in_flight: self.board.in_flight(),
+            rtt: ca_rtt,
+            srtt: self.rtt.srtt(),
+            min_rtt: self.rtt.min_rtt(),
+            rate,
+            snd_nxt: self.send.next(),
+            snd_una: self.send.una(),
+            cwnd_limited: self.cwnd_limited(),
+            may_grow: !reducing && flags.una_advanced && delivered > 0,
+            paced: self.pacer.enforced(),
+            pacing_rate: self.pacer.rate(),
+            id: self.id,
+            siblings,
+        };
+        self.controller.on_ack(&sample, &mut self.window);
+        self.refresh_pacing();
+        self.send.grow_buffer(self.window.cwnd, self.controller.send_buffer_factor());
+    }
+
+    /// Recomputes the pacing rate from the window and the RTT.
+    pub(crate) fn refresh_pacing(&mut self) {
+        let packets_out = self.board.packets_out();
+        let own = self.controller.pacing_rate();
+        self.pacer.update(own, &self.window, packets_out, self.mss, self.rtt.srtt8_micros());
+    }
+
+    /// Timers and repair after an acknowledgement (`tcp_xmit_recovery`).
+    fn after_ack(&mut self, host: &HostModel, now: Instant, flags: &AckFlags, repair: Repair) {
+        if flags.set_timer {
+            if flags.una_advanced && self.board.is_empty() {
+                self.timer.clear();
+            } else if self.timer.pending() != Some(Pending::Reordering) || flags.una_advanced {
+                self.set_timer(host, now);
+            }
+        }
+        self.arm_reordering_timer(host, now);
+        match repair {
+            Repair::None => {}
+            Repair::Lost => self.send.retransmit = true,
+            Repair::New => self.send.retransmit = false,
+        }
+    }
+}

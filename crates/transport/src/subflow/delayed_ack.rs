@@ -1,0 +1,212 @@
+//! When to acknowledge (`__tcp_ack_snd_check`, `tcp_event_data_recv`, `tcp_send_delayed_ack`):
+//! every second full segment, at once in quick-ack mode, else after the adaptive delay.
+
+use anabranch_units::{Duration, Instant};
+
+use super::receive::Arrival;
+use super::{Outlook, Subflow};
+use crate::config::HostModel;
+
+/// `TCP_ATO_MIN`, `TCP_DELACK_MIN`: 40 ms.
+const DELAY_MIN: Duration = Duration::from_millis(40);
+/// `TCP_DELACK_MAX`: 200 ms.
+const DELAY_MAX: Duration = Duration::from_millis(200);
+/// `TCP_MAX_QUICKACKS`.
+const QUICK_MAX: u32 = 16;
+
+/// The acknowledgement policy's state.
+#[derive(Debug)]
+pub(crate) struct AckPolicy {
+    /// Acknowledgements still to be sent at once.
+    quick: u32,
+    interactive: bool,
+    /// The adaptive delay (`ato`); zero before the first data.
+    delay: Duration,
+    received_mss: u32,
+    last_received: Instant,
+    now_due: bool,
+    scheduled: bool,
+    probe: bool,
+    deadline: Option<Instant>,
+}
+
+impl AckPolicy {
+    pub(crate) fn new(mss: u16) -> Self {
+        Self {
+            quick: 0,
+            interactive: false,
+            delay: Duration::ZERO,
+            // `tcp_initialize_rcv_mss`: a guess until segments come.
+            received_mss: u32::from(mss).min(536),
+            last_received: Instant::ZERO,
+            now_due: false,
+            scheduled: false,
+            probe: false,
+            deadline: None,
+        }
+    }
+
+    pub(crate) fn received_mss(&self) -> u32 {
+        self.received_mss
+    }
+
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.deadline
+    }
+
+    /// An acknowledgement must go out now.
+    pub(crate) fn demand(&mut self) {
+        self.now_due = true;
+    }
+
+    /// A window probe must go out now.
+    pub(crate) fn demand_probe(&mut self) {
+        self.probe = true;
+    }
+
+    /// Payload arrived (`tcp_event_data_recv`).
+    pub(crate) fn on_data(
+        &mut self,
+        now: Instant,
+        length: u32,
+        arrival: Arrival,
+        window_grew: bool,
+        rto: Duration,
+    ) {
+        if arrival != Arrival::Duplicate && length >= self.received_mss {
+            self.received_mss = length;
+        }
+        match arrival {
+            Arrival::InOrder => {}
+            Arrival::FilledGap => self.now_due = true,
+            Arrival::OutOfOrder | Arrival::Duplicate => {
+                self.now_due = true;
+                self.quick = self.quick.max(2);
+            }
+        }
+        if arrival == Arrival::OutOfOrder || arrival == Arrival::Duplicate {
+            return;
+        }
+        self.adapt(now, rto);
+        if window_grew {
+            self.quick = self.quick.max(1);
+        }
+    }
+
+    fn adapt(&mut self, now: Instant, rto: Duration) {
+        if self.delay.is_zero() {
+            self.quick = QUICK_MAX;
+            self.delay = DELAY_MIN;
+        } else {
+            let gap = now.since(self.last_received);
+            if gap <= DELAY_MIN / 2 {
+                self.delay = self.delay / 2 + DELAY_MIN / 2;
+            } else if gap < self.delay {
+                self.delay = (self.delay / 2 + gap).min(rto);
+            } else if gap > rto {
+                // The peer restarted after idleness: it wants its acknowledgements fast.
+                self.quick = QUICK_MAX;
+            }
+        }
+        self.last_received = now;
+        self.scheduled = true;
+    }
+
+    /// Data was sent: a request answered within the delay makes the flow interactive.
+    pub(crate) fn on_data_sent(&mut self, now: Instant) {
+        if !self.delay.is_zero() && now.since(self.last_received) < self.delay {
+            self.interactive = true;
+        }
+    }
+
+    /// An acknowledgement went out, alone or with data.
+    pub(crate) fn on_ack_sent(&mut self) {
+        self.quick = self.quick.saturating_sub(1);
+        if self.quick == 0 && self.delay > DELAY_MIN {
+            self.delay = DELAY_MIN;
+        }
+        self.now_due = false;
+        self.scheduled = false;
+        self.deadline = None;
+    }
+
+    fn quick_mode(&self) -> bool {
+        self.quick > 0 && !self.interactive
+    }
+}
+
+impl Subflow {
+    /// Decides between acknowledging now and later.
+    pub(crate) fn check_ack(&mut self, _now: Instant, outlook: &Outlook) {
+        let unacked = self.receive.next() - self.receive.advertised_at();
+        let mss = u64::from(self.ack.received_mss);
+        let window_holds = self.receive.could_offer(outlook.space_free)
+            >= (self.receive.advertised_at() + self.receive.window()).saturating_sub(self.receive.next());
+        if (unacked > mss && window_holds) || self.ack.quick_mode() {
+            self.ack.now_due = true;
+        }
+    }
+
+    /// The application read: acknowledge if the window can at least double (`tcp_cleanup_rbuf`).
+    pub(crate) fn after_read(&mut self, space_free: u64) {
+        let current = (self.receive.advertised_at() + self.receive.window())
+            .saturating_sub(self.receive.next());
+        let offer = self.receive.could_offer(space_free);
+        if self.state == super::State::Established
+            && offer > 0
+            && offer >= 2 * current
+            && self.fully_established
+        {
+            self.ack.now_due = true;
+        }
+    }
+
+    /// Arms the delayed acknowledgement where one is owed; called when input is finished.
+    pub(crate) fn schedule_delayed_ack(&mut self, host: &HostModel, now: Instant) {
+        if !self.ack.scheduled || self.ack.now_due || self.ack.deadline.is_some() {
+            return;
+        }
+        let mut delay = self.ack.delay;
+        if delay > DELAY_MIN {
+            let cap = if self.ack.interactive { DELAY_MAX } else { Duration::from_millis(500) };
+            let cap = self.rtt.srtt().map_or(cap, |srtt| cap.min(srtt.max(DELAY_MIN)));
+            delay = delay.min(cap);
+        }
+        self.ack.deadline = Some(host.expiry(now, delay.min(DELAY_MAX)));
+    }
+
+    /// Fires the delayed acknowledgement if it is due (`tcp_delack_timer_handler`).
+    pub(crate) fn fire_delayed_ack(&mut self, now: Instant) {
+        if self.ack.deadline.is_none_or(|at| now < at) {
+            return;
+        }
+        self.ack.deadline = None;
+        if self.ack.interactive {
+            self.ack.interactive = false;
+            self.ack.delay = DELAY_MIN;
+        } else {
+            self.ack.delay = (self.ack.delay * 2).min(self.rtt.rto());
+        }
+        self.ack.now_due = true;
+    }
+
+    /// A pure acknowledgement (or window probe) that is due.
+    pub(crate) fn next_pure_ack(&mut self, outlook: &Outlook) -> Option<anabranch_wire::Segment> {
+        let probe = std::mem::take(&mut self.ack.probe);
+        if !self.ack.now_due && !probe && self.outbox.is_empty() {
+            return None;
+        }
+        let mut segment = self.acknowledging(outlook);
+        if probe {
+            segment.seq = self.wire_seq(self.send.una().saturating_sub(1));
+        }
+        if !self.outbox.is_empty() {
+            segment.mptcp.append(&mut self.outbox);
+        }
+        if let Some(at) = outlook.data_fin {
+            self.attach_data_fin(&mut segment, at, outlook);
+        }
+        self.add_sack(&mut segment);
+        Some(segment)
+    }
+}

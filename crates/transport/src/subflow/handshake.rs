@@ -1,0 +1,201 @@
+//! Opening a subflow: SYN, SYN/ACK and third packet with their MPTCP options (RFC 9293 section 3.5,
+//! RFC 8684 sections 3.1 and 3.2), retransmitted as Linux does.
+
+use anabranch_units::{DataSeq, Duration, Instant};
+use anabranch_wire::{Dss, Flags, Mapping, MappingDsn, MptcpOption, Segment, Timestamps};
+
+use super::rtt::RTO_INITIAL;
+use super::send::timestamp_clock;
+use super::{Outcome, Outlook, State, Subflow};
+use crate::config::{Config, HostModel};
+
+/// SYN retransmissions before giving up (`tcp_syn_retries`).
+const SYN_RETRIES: u32 = 6;
+/// The first of them come a second apart (`tcp_syn_linear_timeouts`).
+const SYN_LINEAR: u32 = 4;
+/// After so many SYNs with `MP_CAPABLE` the option is dropped (Linux's blackhole detection).
+const CAPABLE_SYNS: u32 = 3;
+
+/// The handshake's options and timer.
+#[derive(Debug, Default)]
+pub(crate) struct Hello {
+    /// MPTCP option of our SYN or SYN/ACK.
+    pub(crate) first: Option<MptcpOption>,
+    /// MPTCP option of the third packet, repeated until the peer shows it arrived.
+    pub(crate) third: Option<MptcpOption>,
+    /// A handshake segment is to be sent.
+    pub(crate) due: bool,
+    sent_at: Instant,
+    attempts: u32,
+    deadline: Option<Instant>,
+    /// The RTT of the handshake may be sampled: nothing was retransmitted.
+    third_deadline: Option<Instant>,
+}
+
+impl Hello {
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.deadline.into_iter().chain(self.third_deadline).min()
+    }
+
+    /// The third packet's option arrived: stop repeating it.
+    pub(crate) fn confirm_third(&mut self) {
+        self.third = None;
+        self.third_deadline = None;
+    }
+}
+
+impl Subflow {
+    /// The SYN or SYN/ACK that is due.
+    pub(crate) fn next_handshake_segment(&mut self, host: &HostModel, now: Instant, config: &Config) -> Option<Segment> {
+        if !std::mem::take(&mut self.hello.due) {
+            return None;
+        }
+        let answering = self.state == State::SynReceived;
+        let mut segment = self.blank();
+        segment.seq = self.wire_seq(0);
+        segment.flags = Flags::SYN;
+        if answering {
+            segment.flags = segment.flags.with(Flags::ACK);
+            segment.ack = self.remote_iss.add(1);
+        }
+        segment.mss = Some(config.mss);
+        segment.sack_permitted = self.sack_permitted;
+        segment.window_scale = Some(self.receive_scale);
+        segment.window = self.receive.window().min(65_535) as u16;
+        if self.timestamps {
+            let echo = if answering { self.timestamp_recent } else { 0 };
+            segment.timestamps = Some(Timestamps { value: timestamp_clock(now), echo });
+        }
+        segment.mptcp.extend(self.hello.first);
+        self.send.after_syn();
+        let attempt = self.hello.attempts;
+        let wait = RTO_INITIAL * (1 << attempt.saturating_sub(SYN_LINEAR).min(6));
+        self.hello.deadline = Some(host.expiry(now, wait));
+        self.hello.sent_at = now;
+        self.hello.attempts += 1;
+        Some(segment)
+    }
+
+    /// Fires handshake timers; false when the attempt is given up.
+    pub(crate) fn fire_handshake(&mut self, host: &HostModel, now: Instant) -> bool {
+        if self.hello.deadline.is_some_and(|at| now >= at) {
+            self.hello.deadline = None;
+            if self.hello.attempts > SYN_RETRIES {
+                return false;
+            }
+            if self.hello.attempts >= CAPABLE_SYNS
+                && self.state == State::SynSent
+                && matches!(self.hello.first, Some(MptcpOption::Capable(_)))
+            {
+                self.hello.first = None;
+            }
+            self.hello.due = true;
+        }
+        if self.hello.third_deadline.is_some_and(|at| now >= at) {
+            // Linux repeats the third packet of a join every two RTTs until it is answered.
+            self.hello.third_deadline = None;
+            if self.hello.third.is_some() {
+                self.ack.demand();
+                self.arm_third(host, now);
+            }
+        }
+        true
+    }
+
+    fn arm_third(&mut self, host: &HostModel, now: Instant) {
+        let wait = self.rtt.srtt().map_or(Duration::from_secs(1), |srtt| srtt * 2);
+        self.hello.third_deadline = Some(host.expiry(now, wait));
+    }
+
+    /// Takes the peer's TCP options from its SYN.
+    pub(crate) fn learn_peer(&mut self, segment: &Segment, config: &Config) {
+        self.remote_iss = segment.seq;
+        self.receive.after_syn();
+        self.timestamps &= segment.timestamps.is_some();
+        if let Some(timestamps) = segment.timestamps {
+            self.timestamp_recent = timestamps.value;
+        }
+        self.sack_permitted &= segment.sack_permitted;
+        match segment.window_scale {
+            Some(scale) => self.send_scale = scale.min(14),
+            None => self.receive_scale = 0,
+        }
+        self.peer_mss = segment.mss.unwrap_or(536).clamp(64, config.mss);
+        self.update_mss(0);
+    }
+
+    /// Answers a SYN: the SYN/ACK becomes due.
+    pub(crate) fn answer_syn(&mut self, segment: &Segment, config: &Config, option: Option<MptcpOption>) {
+        self.learn_peer(segment, config);
+        self.hello.first = option;
+        self.hello.due = true;
+        // The window of a SYN is never scaled (RFC 7323 section 2.2).
+        self.send.update_window(1, u64::from(segment.window));
+    }
+
+    /// A SYN/ACK for our SYN: Established, with a first RTT sample.
+    pub(crate) fn take_syn_ack(&mut self, host: &HostModel, now: Instant, segment: &Segment, config: &Config) -> Outcome {
+        if segment.ack != self.wire_seq(1) {
+            return Outcome { discard: true, ..Outcome::default() };
+        }
+        self.learn_peer(segment, config);
+        self.open(host, now);
+        self.send.update_window(1, u64::from(segment.window));
+        self.ack.demand();
+        if matches!(self.hello.third, Some(MptcpOption::Join(_))) {
+            self.arm_third(host, now);
+        }
+        Outcome { established: true, ..Outcome::default() }
+    }
+
+    /// The third packet (or anything acknowledging our SYN/ACK): Established.
+    pub(crate) fn take_third(&mut self, host: &HostModel, now: Instant, segment: &Segment) -> Outcome {
+        if !segment.flags.contains(Flags::ACK) || segment.ack != self.wire_seq(1) {
+            return Outcome { discard: true, ..Outcome::default() };
+        }
+        self.open(host, now);
+        self.send.update_window(1, u64::from(segment.window) << self.send_scale);
+        Outcome { established: true, ..Outcome::default() }
+    }
+
+    fn open(&mut self, host: &HostModel, now: Instant) {
+        self.state = State::Established;
+        self.send.set_una(1);
+        self.hello.deadline = None;
+        self.hello.due = false;
+        self.last_ack_at = now;
+        if self.hello.attempts == 1 {
+            let rtt = now.since(self.hello.sent_at);
+            self.rtt.observe_min(now, rtt);
+            self.rtt.sample(host, rtt, 1, 1);
+        }
+        self.refresh_pacing();
+        self.send.window_touched(now);
+    }
+
+    /// The third packet's option belongs on a segment until it is confirmed.
+    pub(crate) fn add_third(&self, segment: &mut Segment) {
+        let Some(third) = self.hello.third else { return };
+        let present = segment.mptcp.iter().any(|option| matches!(option, MptcpOption::Capable(_)));
+        if !present && segment.payload.is_empty() {
+            segment.dss = None;
+            segment.mptcp.insert(0, third);
+        }
+    }
+
+    /// A `DATA_FIN` without data rides an acknowledgement (RFC 8684 section 3.3.3).
+    pub(crate) fn attach_data_fin(&self, segment: &mut Segment, at: u64, outlook: &Outlook) {
+        if !self.multipath || self.hello.third.is_some() {
+            return;
+        }
+        let mapping = Mapping {
+            dsn: MappingDsn::Long(DataSeq(outlook.dsn_base.wrapping_add(at))),
+            ssn: 0,
+            length: 1,
+            checksum: outlook
+                .checksum
+                .then(|| anabranch_wire::dss_checksum(DataSeq(outlook.dsn_base.wrapping_add(at)), 0, 1, [])),
+        };
+        segment.dss = Some(Dss { data_ack: outlook.data_ack, mapping: Some(mapping), data_fin: true });
+    }
+}

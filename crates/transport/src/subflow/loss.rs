@@ -1,0 +1,157 @@
+//! Loss detection by RACK (RFC 8985 section 6; Linux `tcp_recovery.c`): a segment is lost when
+//! something sent later was delivered and a reordering window has passed.
+
+use anabranch_units::{Duration, Instant};
+
+use super::recovery::AckFlags;
+use super::rto::Pending;
+use super::scoreboard::Sent;
+use super::Subflow;
+use crate::config::HostModel;
+use crate::congestion::CongestionState;
+
+/// `tp->reordering` starts here: as many SACKed segments mean loss without waiting.
+const DUPLICATE_THRESHOLD: u32 = 3;
+/// How many recoveries a widened reordering window is kept (`TCP_RACK_RECOVERY_THRESH`).
+const WINDOW_KEPT_RECOVERIES: u32 = 16;
+/// `TCP_TIMEOUT_MIN_US`, added to the reordering timer.
+const TIMEOUT_MIN: Duration = Duration::from_millis(2);
+
+/// RACK's state.
+#[derive(Debug, Default)]
+pub(crate) struct Rack {
+    /// Send time of the most recently sent delivered segment.
+    sent_at: Instant,
+    /// Its end.
+    end: u64,
+    /// Its RTT.
+    rtt: Duration,
+    /// The state above advanced since losses were last sought.
+    pub(crate) advanced: bool,
+    /// Reordering was seen on this subflow.
+    reordering_seen: bool,
+    window_steps: u32,
+    kept: u32,
+    last_widened: u64,
+}
+
+impl Rack {
+    /// A segment was delivered (`tcp_rack_advance`).
+    pub(crate) fn on_delivered(&mut self, now: Instant, sent: &Sent, min_rtt: Option<Duration>) {
+        let rtt = now.since(sent.sent_at);
+        // An acknowledgement sooner than any RTT answers the original, not the retransmission.
+        if sent.ever_retransmitted() && min_rtt.is_some_and(|min| rtt < min) {
+            return;
+        }
+        self.advanced = true;
+        self.rtt = rtt;
+        if (sent.sent_at, sent.end()) > (self.sent_at, self.end) {
+            self.sent_at = sent.sent_at;
+            self.end = sent.end();
+        }
+    }
+
+    /// What is left of a segment's time, `None` when it is over (`tcp_rack_skb_timeout`).
+    pub(crate) fn time_left(&self, now: Instant, sent: &Sent, window: Duration) -> Option<Duration> {
+        let left = (self.rtt + window).saturating_sub(now.since(sent.sent_at));
+        (!left.is_zero()).then_some(left)
+    }
+
+    /// An original was delivered behind one sent after it.
+    pub(crate) fn on_reordering(&mut self) {
+        self.reordering_seen = true;
+    }
+
+    /// A duplicate was reported: retransmissions came too early (`tcp_rack_update_reo_wnd`).
+    pub(crate) fn on_dsack(&mut self, delivered: u64, prior_delivered: u64) {
+        if prior_delivered >= self.last_widened {
+            self.window_steps = (self.window_steps.max(1) + 1).min(255);
+            self.kept = WINDOW_KEPT_RECOVERIES;
+            self.last_widened = delivered;
+        }
+    }
+
+    /// A recovery ended without a duplicate.
+    pub(crate) fn on_recovery_end(&mut self) {
+        self.kept = self.kept.saturating_sub(1);
+        if self.kept == 0 {
+            self.window_steps = 1;
+        }
+    }
+
+    fn sent_before(&self, sent: &Sent) -> bool {
+        (self.sent_at, self.end) > (sent.sent_at, sent.end())
+    }
+}
+
+impl Subflow {
+    /// `tcp_rack_reo_wnd`.
+    fn reordering_window(&self) -> Duration {
+        if !self.rack.reordering_seen
+            && (self.ca_state >= CongestionState::Recovery
+                || self.board.sacked_out >= DUPLICATE_THRESHOLD)
+        {
+            return Duration::ZERO;
+        }
+        let min_rtt = self.rtt.min_rtt().unwrap_or_default();
+        let srtt = self.rtt.srtt().unwrap_or_default();
+        (min_rtt / 4 * u64::from(self.rack.window_steps.max(1))).min(srtt)
+    }
+
+    /// `tcp_rack_mark_lost`; arms the reordering timer through `send.reorder_wait`.
+    pub(crate) fn detect_losses(&mut self, now: Instant, flags: &mut AckFlags) {
+        if !self.rack.advanced {
+            return;
+        }
+        self.rack.advanced = false;
+        let window = self.reordering_window();
+        let mut wait = Duration::ZERO;
+        let mut skipped = Vec::new();
+        while let Some(number) = self.board.oldest_transmission() {
+            let Some(sent) = self.board.get(number).filter(|sent| self.rack.sent_before(sent))
+            else {
+                break;
+            };
+            match self.rack.time_left(now, sent, window) {
+                None => {
+                    flags.lost_retransmission |= sent.retransmitted;
+                    self.board.mark_lost(number);
+                    self.send.newly_lost += 1;
+                }
+                Some(left) => {
+                    wait = wait.max(left);
+                    skipped.push(self.board.defer_oldest());
+                }
+            }
+        }
+        self.board.restore(skipped);
+        self.send.reorder_wait = (!wait.is_zero()).then_some(wait + TIMEOUT_MIN);
+    }
+
+    /// Arms the reordering timer if the last search for losses left segments undecided.
+    pub(crate) fn arm_reordering_timer(&mut self, host: &HostModel, now: Instant) {
+        if let Some(wait) = self.send.reorder_wait.take() {
+            self.timer.arm(host, now, Pending::Reordering, wait.min(self.rtt.rto()));
+        }
+    }
+
+    /// `tcp_rack_reo_timeout`.
+    pub(crate) fn on_reordering_timeout(&mut self, host: &HostModel, now: Instant) {
+        let before = self.board.in_flight();
+        self.rack.advanced = true;
+        self.detect_losses(now, &mut AckFlags::default());
+        if before != self.board.in_flight() {
+            if self.ca_state != CongestionState::Recovery {
+                self.enter_recovery(now);
+                if !self.controller.owns_recovery() {
+                    self.reduce(1, 0, false);
+                }
+            }
+            self.send.retransmit = true;
+        }
+        if self.timer.pending() == Some(Pending::Reordering) {
+            self.rearm_timeout(host, now);
+        }
+        self.arm_reordering_timer(host, now);
+    }
+}

@@ -1,0 +1,373 @@
+//! The receiving half of a subflow: reassembly, SACK and DSACK generation, the advertised window
+//! (`tcp_data_queue`, `__tcp_select_window`, `tcp_grow_window`).
+
+use std::collections::VecDeque;
+
+use anabranch_units::{Duration, Instant, SeqNumber};
+use anabranch_wire::{
+    Dss, Flags, Mapping, MappingDsn, SackBlock, SackBlocks, Segment, Timestamps, promote,
+};
+use bytes::Bytes;
+
+use super::send::timestamp_clock;
+use super::{Outlook, Subflow};
+use crate::config::Config;
+use crate::reassembly::{Inserted, OutOfOrder};
+
+/// Bytes of the data stream that a subflow received in order.
+#[derive(Clone, Debug)]
+pub(crate) struct Delivered {
+    /// DSN of the first byte, all 64 bits; on plain TCP the stream position.
+    pub(crate) dsn: u64,
+    pub(crate) payload: Bytes,
+}
+
+/// A mapping of subflow positions to DSNs, kept until its bytes have come.
+#[derive(Clone, Copy, Debug)]
+struct KnownMapping {
+    position: u64,
+    length: u64,
+    dsn: u64,
+}
+
+/// State of the receiving half.
+#[derive(Debug)]
+pub(crate) struct Receiver {
+    next: u64,
+    /// `next` when the window was last advertised (`rcv_wup`).
+    advertised_at: u64,
+    /// The window then advertised, bytes.
+    window: u64,
+    /// How much of the buffer may be offered yet (`rcv_ssthresh`).
+    slow_start: u64,
+    advertised_mss: u64,
+    runs: OutOfOrder,
+    /// Starts of the runs, most recently changed first: the order of SACK blocks (RFC 2018 section 4).
+    recent: Vec<u64>,
+    duplicate: Option<(u64, u64)>,
+    mappings: VecDeque<KnownMapping>,
+    fin_at: Option<u64>,
+    pub(crate) delivered: VecDeque<Delivered>,
+    /// Data arrived that no mapping covers.
+    pub(crate) unmapped: bool,
+    /// The receiver's own RTT estimate times 8, microseconds (`rcv_rtt_est`).
+    rtt8: u64,
+}
+
+impl Receiver {
+    pub(crate) fn new(config: &Config) -> Self {
+        // `tcp_select_initial_window`: half the buffer, in whole segments, at most 64 KiB.
+        let mss = u64::from(config.mss);
+        let space = (config.receive_buffer_initial / 2).min(65_535);
+        let window = space / mss * mss;
+        Self {
+            next: 0,
+            advertised_at: 0,
+            window,
+            slow_start: window,
+            advertised_mss: mss,
+            runs: OutOfOrder::default(),
+            recent: Vec::new(),
+            duplicate: None,
+            mappings: VecDeque::new(),
+            fin_at: None,
+            delivered: VecDeque::new(),
+            unmapped: false,
+            rtt8: 0,
+        }
+    }
+
+    /// Next position expected (`rcv_nxt`).
+    pub(crate) fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// The window advertised last.
+    pub(crate) fn window(&self) -> u64 {
+        self.window
+    }
+
+    /// Position up to which the last acknowledgement went.
+    pub(crate) fn advertised_at(&self) -> u64 {
+        self.advertised_at
+    }
+
+    pub(crate) fn out_of_order(&self) -> bool {
+        !self.runs.is_empty()
+    }
+
+    /// The receiver's RTT estimate from echoed timestamps (`tcp_rcv_rtt_measure_ts`).
+    pub(crate) fn rtt(&self) -> Option<Duration> {
+        (self.rtt8 > 0).then(|| Duration::from_micros(self.rtt8 / 8))
+    }
+
+    fn measure_rtt(&mut self, now: Instant, echo: u32) {
+        let elapsed = timestamp_clock(now).wrapping_sub(echo);
+        if echo == 0 || elapsed > 60_000 {
+            return;
+        }
+        let sample = u64::from(elapsed.max(1)) * 1_000;
+        self.rtt8 = if self.rtt8 == 0 { sample * 8 } else { self.rtt8 - self.rtt8 / 8 + sample };
+    }
+
+    /// Bytes waiting out of order.
+    pub(crate) fn out_of_order_bytes(&self) -> u64 {
+        self.runs.bytes()
+    }
+
+    /// The SYN took position 0.
+    pub(crate) fn after_syn(&mut self) {
+        self.next = 1;
+        self.advertised_at = 1;
+    }
+
+    pub(crate) fn remember_mapping(&mut self, position: u64, length: u64, dsn: u64) {
+        let known = self.mappings.iter().rev().take(4).any(|m| m.position == position);
+        if !known {
+            self.mappings.push_back(KnownMapping { position, length, dsn });
+        }
+    }
+
+    /// The DSN of a position; mappings wholly behind `next` are forgotten on the way.
+    fn dsn_of(&mut self, position: u64) -> Option<(u64, u64)> {
+        let next = self.next;
+        while self.mappings.front().is_some_and(|m| m.position + m.length <= next) {
+            self.mappings.pop_front();
+        }
+        self.mappings
+            .iter()
+            .find(|m| m.position <= position && position < m.position + m.length)
+            .map(|m| (m.dsn.wrapping_add(position - m.position), m.position + m.length - position))
+    }
+
+    /// Hands bytes at `next` upwards, cut where mappings meet.
+    fn deliver(&mut self, mut payload: Bytes, multipath: bool) {
+        while !payload.is_empty() {
+            let (dsn, room) = if multipath {
+                match self.dsn_of(self.next) {
+                    Some(found) => found,
+                    None => {
+                        // Unmapped data is acknowledged at subflow level only (RFC 8684 3.3.1).
+                        self.unmapped = true;
+                        self.next += payload.len() as u64;
+                        return;
+                    }
+                }
+            } else {
+                (self.next - 1, u64::MAX)
+            };
+            let take = room.min(payload.len() as u64) as usize;
+            let piece = payload.split_to(take);
+            self.next += take as u64;
+            self.delivered.push_back(Delivered { dsn, payload: piece });
+        }
+    }
+
+    /// Takes the payload of a segment at `start`; true when it advanced `next`.
+    fn accept(&mut self, mut start: u64, mut payload: Bytes, multipath: bool) -> Arrival {
+        let end = start + payload.len() as u64;
+        if end <= self.next {
+            self.duplicate = Some((start, end));
+            return Arrival::Duplicate;
+        }
+        if start < self.next {
+            self.duplicate = Some((start, self.next));
+            payload = payload.slice((self.next - start) as usize..);
+            start = self.next;
+        }
+        if start == self.next {
+            let filled = !self.runs.is_empty();
+            self.deliver(payload, multipath);
+            self.absorb_runs(multipath);
+            return if filled { Arrival::FilledGap } else { Arrival::InOrder };
+        }
+        self.insert_run(start, payload);
+        Arrival::OutOfOrder
+    }
+
+    fn absorb_runs(&mut self, multipath: bool) {
+        while let Some((start, piece)) = self.runs.take(self.next) {
+            let skip = (self.next - start) as usize;
+            if skip < piece.len() {
+                self.deliver(piece.slice(skip..), multipath);
+            }
+        }
+        let runs = &self.runs;
+        self.recent.retain(|start| runs.run(*start).is_some());
+    }
+
+    /// Files a segment among the out-of-order runs.
+    fn insert_run(&mut self, start: u64, payload: Bytes) {
+        let end = start + payload.len() as u64;
+        match self.runs.insert(start, payload) {
+            Inserted::Duplicate => self.duplicate = Some((start, end)),
+            Inserted::Kept(run) => {
+                let runs = &self.runs;
+                self.recent.retain(|start| *start != run && runs.run(*start).is_some());
+                self.recent.insert(0, run);
+            }
+        }
+    }
+
+    /// SACK blocks, a duplicate report first, then the most recent runs.
+    fn sack_blocks(&mut self, wire: impl Fn(u64) -> SeqNumber, room: usize) -> SackBlocks {
+        let mut blocks = SackBlocks::EMPTY;
+        let duplicate = self.duplicate.take();
+        let runs = self.recent.iter().filter_map(|start| self.runs.run(*start));
+        for (left, right) in duplicate.into_iter().chain(runs).take(room.min(4)) {
+            blocks.push(SackBlock { left: wire(left), right: wire(right) });
+        }
+        blocks
+    }
+
+    /// `tcp_grow_window`: full segments open the window by two segments each.
+    fn grow(&mut self, payload: usize, space_free: u64, space_allowed: u64) -> bool {
+        let limit = space_allowed.min(space_free);
+        if payload < 128 || limit <= self.slow_start {
+            return false;
+        }
+        self.slow_start += (limit - self.slow_start).min(2 * self.advertised_mss);
+        true
+    }
+
+    /// `tcp_select_window`: the window to advertise now, never shrinking.
+    fn select_window(&mut self, outlook: &Outlook, mss: u64, scale: u8) -> u64 {
+        let current = (self.advertised_at + self.window).saturating_sub(self.next);
+        let mut free = outlook.space_free;
+        let unit = 1u64 << scale;
+        if free < outlook.space_allowed / 2 {
+            free = free / unit * unit;
+            if free < outlook.space_allowed / 16 || free < mss {
+                free = 0;
+            }
+        }
+        let offered = free.min(self.slow_start).div_ceil(unit) * unit;
+        let window = offered.max(current.div_ceil(unit) * unit);
+        self.window = window;
+        self.advertised_at = self.next;
+        window
+    }
+
+    /// The window that would be advertised now is worth an acknowledgement.
+    pub(crate) fn could_offer(&self, space_free: u64) -> u64 {
+        space_free.min(self.slow_start)
+    }
+}
+
+/// What became of a segment's payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Arrival {
+    InOrder,
+    FilledGap,
+    OutOfOrder,
+    Duplicate,
+}
+
+impl Subflow {
+    /// Takes payload and FIN of an acceptable segment; acknowledgement policy included.
+    pub(crate) fn handle_payload(
+        &mut self,
+        now: Instant,
+        segment: &Segment,
+        dsn_reference: u64,
+        outlook: &Outlook,
+    ) {
+        let Some(start) = self.peer_position(segment.seq) else { return };
+        if let Some(Dss { mapping: Some(mapping), data_fin, .. }) = segment.dss {
+            self.note_mapping(&mapping, data_fin, dsn_reference);
+        }
+        let fin = segment.flags.contains(Flags::FIN);
+        if segment.payload.is_empty() && !fin {
+            // A probe or a keepalive repeats an old byte: answer it (RFC 9293 section 3.10.7.4).
+            if start < self.receive.next() {
+                self.ack.demand();
+            }
+            return;
+        }
+        if start > self.receive.next + self.receive.window + 65_536 {
+            self.ack.demand();
+            return;
+        }
+        if start <= self.receive.advertised_at()
+            && let Some(Timestamps { value, .. }) = segment.timestamps
+        {
+            self.timestamp_recent = value;
+        }
+        if fin {
+            self.receive.fin_at = Some(start + segment.payload.len() as u64);
+        }
+        if !segment.payload.is_empty() {
+            if let Some(Timestamps { echo, .. }) = segment.timestamps {
+                self.receive.measure_rtt(now, echo);
+            }
+            let arrival = self.receive.accept(start, segment.payload.clone(), self.multipath);
+            let grew = arrival != Arrival::Duplicate
+                && self.receive.grow(
+                    segment.payload.len(),
+                    outlook.space_free,
+                    outlook.space_allowed,
+                );
+            self.ack.on_data(now, segment.payload.len() as u32, arrival, grew, self.rtt.rto());
+            self.check_ack(now, outlook);
+        }
+        if self.receive.fin_at == Some(self.receive.next) && !self.peer_closed {
+            self.receive.next += 1;
+            self.peer_closed = true;
+            self.ack.demand();
+        }
+    }
+
+    fn note_mapping(&mut self, mapping: &Mapping, data_fin: bool, reference: u64) {
+        let dsn = match mapping.dsn {
+            MappingDsn::Long(dsn) => dsn.0,
+            MappingDsn::Short(low) => promote(low, anabranch_units::DataSeq(reference)).0,
+        };
+        let length = u64::from(mapping.length) - u64::from(data_fin && mapping.length > 0);
+        if length == 0 || mapping.ssn == 0 {
+            return;
+        }
+        // The relative subflow sequence number is our position, modulo 2^32.
+        let near = self.receive.next();
+        let offset = i64::from(mapping.ssn.wrapping_sub(near as u32) as i32);
+        self.receive.remember_mapping(near.saturating_add_signed(offset), length, dsn);
+    }
+
+    /// A segment that acknowledges: timestamps, window, DATA_ACK, SACK in the room that is left.
+    pub(crate) fn acknowledging(&mut self, outlook: &Outlook) -> Segment {
+        let mut segment = self.blank();
+        segment.flags = Flags::ACK;
+        segment.seq = self.wire_seq(self.send.next());
+        segment.ack = self.remote_iss.add(self.receive.next() as u32);
+        if self.timestamps {
+            segment.timestamps = Some(Timestamps {
+                value: timestamp_clock(outlook.now),
+                echo: self.timestamp_recent,
+            });
+        }
+        if self.multipath {
+            segment.dss = outlook
+                .data_ack
+                .map(|data_ack| Dss { data_ack: Some(data_ack), ..Dss::default() });
+        }
+        let mss = u64::from(self.ack.received_mss());
+        let mut window = self.receive.select_window(outlook, mss, self.receive_scale);
+        if self.multipath {
+            // The edge promised on any subflow holds for all (`mptcp_set_rwin`).
+            let promised = outlook.promised_edge.saturating_sub(outlook.data_received);
+            window = window.max(promised);
+            self.receive.window = window;
+        }
+        segment.window = (window >> self.receive_scale).min(65_535) as u16;
+        self.ack.on_ack_sent();
+        segment
+    }
+
+    /// Adds SACK blocks to a segment whose other options are settled.
+    pub(crate) fn add_sack(&mut self, segment: &mut Segment) {
+        if self.sack_permitted && (self.receive.out_of_order() || self.receive.duplicate.is_some()) {
+            let room = anabranch_wire::sack_room(segment);
+            let iss = self.remote_iss;
+            segment.sack = self.receive.sack_blocks(|position| iss.add(position as u32), room);
+        }
+    }
+}

@@ -1,0 +1,346 @@
+//! Recovery: proportional rate reduction (RFC 6937; `tcp_cwnd_reduction`), F-RTO (RFC 5682) and
+//! Eifel/DSACK undo (RFC 3522, RFC 4015; `tcp_may_undo`).
+
+use anabranch_units::Instant;
+
+use super::Subflow;
+use crate::congestion::{
+    CongestionEvent, CongestionKind, CongestionState, Window, WindowChange,
+};
+
+/// State of a reduction under way.
+#[derive(Debug, Default)]
+pub(crate) struct Recovery {
+    /// Recovery ends when this position is acknowledged (`high_seq`).
+    pub(crate) high_seq: u64,
+    prior_cwnd: u32,
+    prior_ssthresh: u32,
+    prr_delivered: u32,
+    pub(crate) prr_out: u32,
+    /// A reduction may be undone while this is set (`undo_marker`).
+    undo_marker: Option<u64>,
+    /// Retransmissions whose duplicates have not been reported; negative: none sent yet.
+    undo_retrans: i64,
+    /// Timestamp clock at the first retransmission (`retrans_stamp`).
+    pub(crate) retrans_stamp: Option<u32>,
+    /// F-RTO is deciding whether the timeout was spurious.
+    pub(crate) frto: bool,
+    pub(crate) consecutive_timeouts: u32,
+    /// `snd_nxt` when the tail loss probe went out.
+    pub(crate) probe_high: Option<u64>,
+    pub(crate) probe_retransmitted: bool,
+}
+
+/// What to send after an acknowledgement was judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Repair {
+    None,
+    /// Retransmit what is lost.
+    Lost,
+    /// F-RTO step 2b: new data first.
+    New,
+}
+
+/// What an acknowledgement was found to contain (Linux's `FLAG_*`).
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct AckFlags {
+    pub(crate) una_advanced: bool,
+    pub(crate) data_sacked: bool,
+    /// Original (never retransmitted) data below `high_seq` was acknowledged.
+    pub(crate) original_acked: bool,
+    pub(crate) retransmission_acked: bool,
+    pub(crate) dsack: bool,
+    pub(crate) lost_retransmission: bool,
+    pub(crate) set_timer: bool,
+    /// The acknowledgement carried data or changed the window: not a duplicate.
+    pub(crate) not_duplicate: bool,
+}
+
+impl Recovery {
+    /// Remembers the window before a reduction.
+    pub(crate) fn remember(&mut self, window: Window, current_ssthresh: u32) {
+        self.prior_cwnd = window.cwnd;
+        self.prior_ssthresh = current_ssthresh;
+    }
+
+    /// `tcp_init_undo`.
+    pub(crate) fn init_undo(&mut self, una: u64, retrans_out: u32) {
+        self.undo_marker = Some(una);
+        self.undo_retrans = if retrans_out > 0 { i64::from(retrans_out) } else { -1 };
+    }
+
+    /// A segment was retransmitted.
+    pub(crate) fn on_retransmit(&mut self, clock: u32) {
+        self.undo_retrans = self.undo_retrans.max(0) + 1;
+        if self.retrans_stamp.is_none() {
+            self.retrans_stamp = Some(clock);
+        }
+    }
+
+    /// The peer reported a duplicate of `[left, right)` (`tcp_check_dsack`).
+    pub(crate) fn on_dsack(&mut self, right: u64) {
+        if self.undo_retrans > 0 && self.undo_marker.is_some_and(|marker| right > marker) {
+            self.undo_retrans -= 1;
+        }
+    }
+
+    /// `tcp_may_undo`: every retransmission was a duplicate, or the acknowledgement answers a
+    /// segment sent before the first retransmission.
+    fn may_undo(&self, echo: Option<u32>) -> bool {
+        let delayed = match (self.retrans_stamp, echo) {
+            (Some(stamp), Some(echo)) => (echo.wrapping_sub(stamp) as i32) < 0,
+            _ => false,
+        };
+        self.undo_marker.is_some() && (self.undo_retrans == 0 || delayed)
+    }
+}
+
+impl Subflow {
+    /// `tcp_current_ssthresh`.
+    pub(crate) fn current_ssthresh(&self) -> u32 {
+        if matches!(self.ca_state, CongestionState::Cwr | CongestionState::Recovery) {
+            self.window.ssthresh
+        } else {
+            self.window.ssthresh.max(self.window.cwnd / 2 + self.window.cwnd / 4)
+        }
+    }
+
+    fn in_reduction(&self) -> bool {
+        matches!(self.ca_state, CongestionState::Cwr | CongestionState::Recovery)
+    }
+
+    /// `tcp_init_cwnd_reduction`.
+    fn init_reduction(&mut self, now: Instant, kind: CongestionKind) {
+        self.recovery.high_seq = self.send.next();
+        self.recovery.probe_high = None;
+        self.recovery.prior_cwnd = self.window.cwnd;
+        self.recovery.prr_delivered = 0;
+        self.recovery.prr_out = 0;
+        let event = CongestionEvent { now, kind, in_flight: self.board.in_flight() };
+        self.controller.on_congestion(&event, &mut self.window);
+    }
+
+    /// `tcp_enter_recovery`.
+    pub(crate) fn enter_recovery(&mut self, now: Instant) {
+        self.recovery.prior_ssthresh = 0;
+        self.recovery.init_undo(self.send.una(), self.board.retrans_out);
+        if !self.in_reduction() {
+            self.recovery.prior_ssthresh = self.current_ssthresh();
+            self.init_reduction(now, CongestionKind::Loss);
+        }
+        self.set_state(now, CongestionState::Recovery);
+    }
+
+    /// `tcp_cwnd_reduction`: one acknowledgement's share of the reduction.
+    pub(crate) fn reduce(&mut self, delivered: u32, newly_lost: u32, una_advanced: bool) {
+        if delivered == 0 || self.recovery.prior_cwnd == 0 {
+            return;
+        }
+        let recovery = &mut self.recovery;
+        recovery.prr_delivered += delivered;
+        let in_flight = i64::from(self.board.in_flight());
+        let ssthresh = i64::from(self.window.ssthresh);
+        let delta = ssthresh - in_flight;
+        let room = if delta < 0 {
+            let dividend = ssthresh * i64::from(recovery.prr_delivered)
+                + i64::from(recovery.prior_cwnd)
+                - 1;
+            dividend / i64::from(recovery.prior_cwnd) - i64::from(recovery.prr_out)
+        } else {
+            let mut room = (i64::from(recovery.prr_delivered) - i64::from(recovery.prr_out))
+                .max(i64::from(delivered));
+            if una_advanced && newly_lost == 0 {
+                room += 1;
+            }
+            room.min(delta)
+        };
+        // Force a fast retransmit on entering recovery.
+        let room = room.max(i64::from(recovery.prr_out == 0));
+        self.window.cwnd = (in_flight + room).max(1) as u32;
+    }
+
+    /// `tcp_end_cwnd_reduction`.
+    fn end_reduction(&mut self, now: Instant) {
+        if self.controller.owns_recovery() {
+            return;
+        }
+        let cut = self.window.ssthresh < u32::MAX;
+        if cut && (self.ca_state == CongestionState::Cwr || self.recovery.undo_marker.is_some()) {
+            self.window.cwnd = self.window.ssthresh;
+            self.send.window_touched(now);
+            self.controller.on_window_changed(WindowChange::Reduction, &mut self.window);
+        }
+    }
+
+    /// `tcp_undo_cwnd_reduction`.
+    fn undo(&mut self, now: Instant, unmark_losses: bool) {
+        if unmark_losses {
+            self.board.unmark_losses();
+        }
+        if self.recovery.prior_ssthresh > 0 {
+            self.window.cwnd = self.controller.undo_cwnd(&self.window, self.recovery.prior_cwnd);
+            self.window.ssthresh = self.window.ssthresh.max(self.recovery.prior_ssthresh);
+        }
+        self.send.window_touched(now);
+        self.recovery.undo_marker = None;
+        self.rack.advanced = true;
+        self.totals.undos += 1;
+        self.controller.on_window_changed(WindowChange::Undo, &mut self.window);
+    }
+
+    /// `tcp_try_undo_recovery`: recovery is over; was it needed?
+    fn finish_recovery(&mut self, now: Instant, echo: Option<u32>) {
+        if self.recovery.may_undo(echo) {
+            self.undo(now, false);
+        } else {
+            self.rack.on_recovery_end();
+        }
+        self.set_state(now, CongestionState::Open);
+    }
+
+    /// `tcp_try_keep_open`, `tcp_try_to_open`.
+    fn try_open(&mut self, now: Instant) {
+        if self.board.retrans_out == 0 {
+            self.recovery.retrans_stamp = None;
+        }
+        if self.ca_state != CongestionState::Cwr {
+            let disorder =
+                self.board.sacked_out > 0 || self.board.lost_out > 0 || self.board.retrans_out > 0;
+            let state = if disorder { CongestionState::Disorder } else { CongestionState::Open };
+            if state != self.ca_state {
+                self.set_state(now, state);
+                self.recovery.high_seq = self.send.next();
+            }
+        }
+    }
+
+    /// `tcp_process_tlp_ack` (RFC 8985 section 7.4).
+    pub(crate) fn judge_probe(&mut self, now: Instant, ack: u64, flags: &AckFlags) {
+        let Some(high) = self.recovery.probe_high.filter(|high| ack >= *high) else { return };
+        if !self.recovery.probe_retransmitted || flags.dsack {
+            self.recovery.probe_high = None;
+        } else if ack > high {
+            // The probe repaired a loss: answer it as congestion.
+            self.init_reduction(now, CongestionKind::TailLoss);
+            self.set_state(now, CongestionState::Cwr);
+            self.end_reduction(now);
+            self.set_state(now, CongestionState::Open);
+        } else if !flags.una_advanced && !flags.data_sacked && !flags.not_duplicate {
+            self.recovery.probe_high = None;
+        }
+    }
+
+    /// `tcp_fastretrans_alert`: judges an acknowledgement that is not plainly good.
+    pub(crate) fn judge(&mut self, now: Instant, flags: &mut AckFlags, echo: Option<u32>) -> Repair {
+        if self.ca_state != CongestionState::Open && self.send.una() >= self.recovery.high_seq {
+            match self.ca_state {
+                CongestionState::Cwr if self.send.una() != self.recovery.high_seq => {
+                    self.end_reduction(now);
+                    self.set_state(now, CongestionState::Open);
+                }
+                CongestionState::Recovery => {
+                    self.finish_recovery(now, echo);
+                    self.end_reduction(now);
+                }
+                _ => {}
+            }
+        }
+        match self.ca_state {
+            CongestionState::Recovery => self.judge_in_recovery(now, flags, echo),
+            CongestionState::Loss => {
+                let repair = self.judge_in_loss(now, flags, echo);
+                self.detect_losses(now, flags);
+                if self.ca_state != CongestionState::Open && !flags.lost_retransmission {
+                    return repair;
+                }
+                // The window was undone, or retransmissions were lost again.
+                self.judge_open(now, flags, echo)
+            }
+            _ => self.judge_open(now, flags, echo),
+        }
+    }
+
+    fn judge_in_recovery(&mut self, now: Instant, flags: &mut AckFlags, echo: Option<u32>) -> Repair {
+        // A partial acknowledgement may show that the reduction was spurious (`tcp_try_undo_partial`).
+        if flags.una_advanced && self.recovery.may_undo(echo) {
+            if self.board.retrans_out > 0 {
+                return Repair::Lost;
+            }
+            self.recovery.retrans_stamp = None;
+            self.undo(now, true);
+            self.set_state(now, CongestionState::Disorder);
+            self.try_open(now);
+        }
+        self.detect_losses(now, flags);
+        if self.ca_state != CongestionState::Recovery {
+            if self.board.lost_out == 0 {
+                self.try_open(now);
+                return Repair::None;
+            }
+            self.enter_recovery(now);
+        }
+        Repair::Lost
+    }
+
+    /// `tcp_process_loss`: after a timeout, with F-RTO (RFC 5682).
+    fn judge_in_loss(&mut self, now: Instant, flags: &mut AckFlags, echo: Option<u32>) -> Repair {
+        let recovered = self.send.una() >= self.recovery.high_seq;
+        if flags.una_advanced && self.recovery.may_undo(echo) {
+            self.undo_timeout(now);
+            return Repair::None;
+        }
+        if self.recovery.frto {
+            if flags.original_acked {
+                self.undo_timeout(now);
+                return Repair::None;
+            }
+            if self.send.next() > self.recovery.high_seq {
+                if flags.data_sacked {
+                    self.recovery.frto = false;
+                }
+            } else if flags.una_advanced && !recovered {
+                self.recovery.high_seq = self.send.next();
+                if self.send.queued_bytes() > 0 {
+                    return Repair::New;
+                }
+                self.recovery.frto = false;
+            }
+        }
+        if recovered {
+            self.finish_recovery(now, echo);
+            return Repair::None;
+        }
+        Repair::Lost
+    }
+
+    /// `tcp_try_undo_loss`.
+    fn undo_timeout(&mut self, now: Instant) {
+        self.undo(now, true);
+        self.recovery.consecutive_timeouts = 0;
+        self.recovery.frto = false;
+        self.set_state(now, CongestionState::Open);
+        self.try_open(now);
+    }
+
+    fn judge_open(&mut self, now: Instant, flags: &mut AckFlags, echo: Option<u32>) -> Repair {
+        if self.ca_state <= CongestionState::Disorder
+            && self.recovery.undo_marker.is_some()
+            && self.recovery.undo_retrans == 0
+            && self.recovery.may_undo(echo)
+        {
+            self.undo(now, false);
+        }
+        self.detect_losses(now, flags);
+        if self.board.lost_out == 0 {
+            self.try_open(now);
+            return Repair::None;
+        }
+        self.enter_recovery(now);
+        Repair::Lost
+    }
+
+    /// PRR is sizing the window.
+    pub(crate) fn reducing(&self) -> bool {
+        self.in_reduction()
+    }
+}

@@ -1,0 +1,197 @@
+//! The one retransmission timer of a subflow and what it fires: retransmission timeout, tail loss
+//! probe, RACK's reordering timer, window probe (`icsk_pending`; RFC 6298, RFC 8985 section 7).
+
+use anabranch_units::{Duration, Instant};
+
+use super::rtt::RTO_INITIAL;
+use super::Subflow;
+use crate::config::HostModel;
+use crate::congestion::{CongestionEvent, CongestionKind, CongestionState, WindowChange};
+
+/// RFC 8985's `WCDelAckT` as Linux applies it to a single outstanding segment.
+const SINGLE_SEGMENT_EXTRA: Duration = Duration::from_millis(200);
+/// `TCP_TIMEOUT_MIN_US`.
+const TIMEOUT_MIN: Duration = Duration::from_millis(2);
+
+/// What the timer waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pending {
+    Timeout,
+    LossProbe,
+    Reordering,
+    WindowProbe,
+}
+
+/// The timer.
+#[derive(Debug, Default)]
+pub(crate) struct Timer {
+    armed: Option<(Pending, Instant)>,
+}
+
+impl Timer {
+    pub(crate) fn at(&self) -> Option<Instant> {
+        self.armed.map(|(_, at)| at)
+    }
+
+    pub(crate) fn pending(&self) -> Option<Pending> {
+        self.armed.map(|(pending, _)| pending)
+    }
+
+    pub(crate) fn arm(&mut self, host: &HostModel, now: Instant, pending: Pending, span: Duration) {
+        self.armed = Some((pending, host.expiry(now, span)));
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.armed = None;
+    }
+}
+
+impl Subflow {
+    /// What remains until the head of the queue times out (`tcp_rto_delta_us`).
+    fn timeout_left(&self, now: Instant) -> Duration {
+        let head = self.board.front().map_or(now, |sent| sent.sent_at);
+        (head + self.rtt.rto()).since(now)
+    }
+
+    /// `tcp_rearm_rto`.
+    pub(crate) fn rearm_timeout(&mut self, host: &HostModel, now: Instant) {
+        if self.board.is_empty() {
+            self.timer.clear();
+            return;
+        }
+        let probing =
+            matches!(self.timer.pending(), Some(Pending::LossProbe | Pending::Reordering));
+        let span = if probing {
+            self.timeout_left(now).max(Duration::from_micros(1))
+        } else {
+            self.rtt.rto()
+        };
+        self.timer.arm(host, now, Pending::Timeout, span);
+    }
+
+    /// `tcp_schedule_loss_probe`: true when a probe is scheduled.
+    pub(crate) fn schedule_probe(&mut self, host: &HostModel, now: Instant, advancing: bool) -> bool {
+        let calm = matches!(self.ca_state, CongestionState::Open | CongestionState::Cwr);
+        if self.board.is_empty() || !self.sack_permitted || !calm {
+            return false;
+        }
+        let timeout = match self.rtt.srtt() {
+            Some(srtt) if self.board.packets_out() == 1 => srtt * 2 + SINGLE_SEGMENT_EXTRA,
+            Some(srtt) => srtt * 2 + TIMEOUT_MIN,
+            None => RTO_INITIAL,
+        };
+        let left = if advancing { self.rtt.rto() } else { self.timeout_left(now) };
+        let span = host.ticks(timeout);
+        let span = if left.is_zero() { span } else { span.min(left) };
+        self.timer.arm(host, now, Pending::LossProbe, span);
+        true
+    }
+
+    /// After an acknowledgement moved things: probe or timeout (`tcp_set_xmit_timer`).
+    pub(crate) fn set_timer(&mut self, host: &HostModel, now: Instant) {
+        if !self.schedule_probe(host, now, true) {
+            self.rearm_timeout(host, now);
+        }
+    }
+
+    /// Fires the timer if it is due.
+    pub(crate) fn fire_timer(&mut self, host: &HostModel, now: Instant) {
+        let Some((pending, at)) = self.timer.armed else { return };
+        if now < at {
+            return;
+        }
+        match pending {
+            Pending::Timeout => self.on_timeout(host, now),
+            Pending::LossProbe => self.on_probe_timeout(host, now),
+            Pending::Reordering => self.on_reordering_timeout(host, now),
+            Pending::WindowProbe => {
+                self.timer.clear();
+                self.rtt.back_off();
+                self.ack.demand_probe();
+                self.arm_window_probe(host, now);
+            }
+        }
+    }
+
+    /// The peer's window is closed and nothing is outstanding: ask now and then (RFC 9293 3.8.6.1).
+    pub(crate) fn arm_window_probe(&mut self, host: &HostModel, now: Instant) {
+        if self.timer.pending().is_none() && self.board.is_empty() {
+            self.timer.arm(host, now, Pending::WindowProbe, self.rtt.rto());
+        }
+    }
+
+    /// The window opened again.
+    pub(crate) fn cancel_window_probe(&mut self) {
+        if self.timer.pending() == Some(Pending::WindowProbe) {
+            self.timer.clear();
+            self.rtt.reset_backoff();
+        }
+    }
+
+    /// RTO: `tcp_retransmit_timer`, `tcp_enter_loss` (RFC 5681 section 3.1, RFC 6298 section 5).
+    fn on_timeout(&mut self, host: &HostModel, now: Instant) {
+        self.timer.clear();
+        if self.board.is_empty() {
+            return;
+        }
+        self.enter_loss(now);
+        self.totals.timeouts += 1;
+        self.recovery.consecutive_timeouts += 1;
+        self.rtt.back_off();
+        self.send.force_retransmit = true;
+        self.timer.arm(host, now, Pending::Timeout, self.rtt.rto());
+    }
+
+    fn enter_loss(&mut self, now: Instant) {
+        // The head is lost, and everything older than RACK's RTT; what was sent lately is not.
+        for number in self.board.numbers() {
+            let head = number == self.board.numbers().start;
+            let young = self
+                .board
+                .get(number)
+                .is_some_and(|sent| self.rack.time_left(now, sent, Duration::ZERO).is_some());
+            if head || !young {
+                self.board.mark_lost(number);
+            }
+        }
+        let fresh = self.ca_state <= CongestionState::Disorder
+            || self.send.una() >= self.recovery.high_seq
+            || (self.ca_state == CongestionState::Loss && self.recovery.consecutive_timeouts == 0);
+        let new_recovery = self.ca_state < CongestionState::Recovery;
+        if fresh {
+            self.recovery.remember(self.window, self.current_ssthresh());
+            let event = CongestionEvent {
+                now,
+                kind: CongestionKind::Timeout,
+                in_flight: self.board.in_flight(),
+            };
+            self.controller.on_rto(&event, &mut self.window);
+            self.recovery.init_undo(self.send.una(), self.board.retrans_out);
+        }
+        self.window.cwnd = self.board.in_flight() + 1;
+        self.send.window_touched(now);
+        self.controller.on_window_changed(WindowChange::Timeout, &mut self.window);
+        self.set_state(now, CongestionState::Loss);
+        self.recovery.high_seq = self.send.next();
+        self.recovery.probe_high = None;
+        self.recovery.frto = new_recovery || self.recovery.consecutive_timeouts > 0;
+    }
+
+    /// Tail loss probe (`tcp_send_loss_probe`, RFC 8985 section 7.3).
+    fn on_probe_timeout(&mut self, host: &HostModel, now: Instant) {
+        if self.recovery.probe_high.is_none() && !self.board.is_empty() {
+            self.send.probe = true;
+            self.recovery.probe_high = Some(self.send.next());
+            self.recovery.probe_retransmitted = false;
+        }
+        self.rearm_timeout(host, now);
+    }
+
+    /// Changes the congestion state and tells the controller.
+    pub(crate) fn set_state(&mut self, now: Instant, state: CongestionState) {
+        if self.ca_state != state {
+            self.ca_state = state;
+        }
+        self.controller.on_state(now, state, &mut self.window);
+    }
+}

@@ -1,0 +1,352 @@
+//! The scoreboard: every segment sent and not cumulatively acknowledged, what SACK said of it, and
+//! the counts Linux derives "in flight" from (RFC 6675 pipe; `tcp_packets_in_flight`).
+
+use std::collections::VecDeque;
+
+use anabranch_units::Instant;
+use bytes::Bytes;
+
+/// The mapping a segment travels under: its DSS is the same for all segments of one burst.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct BurstMapping {
+    /// First byte of the data stream.
+    pub(crate) data: u64,
+    /// Subflow position of that byte.
+    pub(crate) position: u64,
+    /// Length.
+    pub(crate) length: u16,
+}
+
+/// The delivery-rate state a segment was sent with (`tcp_skb_cb.tx`).
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct TxStamp {
+    pub(crate) first_sent: Instant,
+    pub(crate) delivered_at: Instant,
+    pub(crate) delivered: u64,
+    pub(crate) in_flight: u32,
+    pub(crate) app_limited: bool,
+}
+
+/// One segment on the scoreboard.
+#[derive(Clone, Debug)]
+pub(crate) struct Sent {
+    pub(crate) start: u64,
+    pub(crate) payload: Bytes,
+    pub(crate) mapping: Option<BurstMapping>,
+    pub(crate) sent_at: Instant,
+    pub(crate) stamp: TxStamp,
+    /// Counts transmissions, so that an old place in the transmission order is recognised.
+    pub(crate) transmission: u32,
+    pub(crate) fin: bool,
+    pub(crate) sacked: bool,
+    pub(crate) lost: bool,
+    /// Retransmitted and that retransmission is neither acknowledged nor lost (`SACKED_RETRANS`).
+    pub(crate) retransmitted: bool,
+}
+
+impl Sent {
+    /// Position just behind the segment, its FIN included.
+    pub(crate) fn end(&self) -> u64 {
+        self.start + self.payload.len() as u64 + u64::from(self.fin)
+    }
+
+    /// The segment was sent more than once.
+    pub(crate) fn ever_retransmitted(&self) -> bool {
+        self.transmission > 1
+    }
+}
+
+/// The sent segments in sequence order, and in order of transmission.
+#[derive(Debug, Default)]
+pub(crate) struct Scoreboard {
+    /// Number of the front entry; numbers never repeat.
+    base: u64,
+    entries: VecDeque<Sent>,
+    /// Entry number and transmission count, in order of transmission (`tsorted_sent_queue`).
+    order: VecDeque<(u64, u32)>,
+    pub(crate) sacked_out: u32,
+    pub(crate) lost_out: u32,
+    pub(crate) retrans_out: u32,
+    /// Position behind the highest SACKed segment.
+    pub(crate) highest_sacked: u64,
+    /// Start of the highest SACKed segment (`tcp_highest_sack_seq`).
+    pub(crate) highest_sacked_start: u64,
+    /// No lost and unretransmitted entry stands before this number.
+    retransmit_hint: u64,
+    /// Ranges the peer has reported, to look only at what is new (`recv_sack_cache`).
+    sack_cache: [(u64, u64); 4],
+}
+
+impl Scoreboard {
+    /// Segments sent and not cumulatively acknowledged (`packets_out`).
+    pub(crate) fn packets_out(&self) -> u32 {
+        self.entries.len() as u32
+    }
+
+    /// Segments believed to be in the network (`tcp_packets_in_flight`).
+    pub(crate) fn in_flight(&self) -> u32 {
+        self.packets_out() + self.retrans_out - self.sacked_out - self.lost_out
+    }
+
+    /// True when nothing is outstanding.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Adds a segment just sent for the first time.
+    pub(crate) fn push(&mut self, sent: Sent) {
+        debug_assert_eq!(sent.transmission, 1, "a new segment was sent once");
+        self.order.push_back((self.base + self.entries.len() as u64, 1));
+        self.entries.push_back(sent);
+    }
+
+    /// The oldest outstanding segment.
+    pub(crate) fn front(&self) -> Option<&Sent> {
+        self.entries.front()
+    }
+
+    /// Removes the oldest segment if it is wholly before `una`, with its share of the counts.
+    pub(crate) fn pop_acked(&mut self, una: u64) -> Option<Sent> {
+        if self.entries.front()?.end() > una {
+            return None;
+        }
+        let sent = self.entries.pop_front()?;
+        self.base += 1;
+        self.sacked_out -= u32::from(sent.sacked);
+        self.lost_out -= u32::from(sent.lost);
+        self.retrans_out -= u32::from(sent.retransmitted);
+        if self.entries.is_empty() {
+            self.order.clear();
+        }
+        Some(sent)
+    }
+
+    /// Trims the front segment to begin at `una` after a partial acknowledgement.
+    pub(crate) fn trim_front(&mut self, una: u64) {
+        if let Some(front) = self.entries.front_mut().filter(|front| front.start < una) {
+            let cut = (una - front.start) as usize;
+            front.payload = front.payload.slice(cut..);
+            front.start = una;
+        }
+    }
+
+    /// The newest segment's number.
+    pub(crate) fn last(&self) -> Option<u64> {
+        (!self.entries.is_empty()).then(|| self.base + self.entries.len() as u64 - 1)
+    }
+
+    /// The entry of the given number, if it is still outstanding.
+    pub(crate) fn get(&self, number: u64) -> Option<&Sent> {
+        self.entries.get(number.checked_sub(self.base)? as usize)
+    }
+
+    /// Numbers of the entries wholly inside `[left, right)` that are not known to be SACKed from
+    /// an earlier report. Entries are found by position; the caller marks them.
+    pub(crate) fn newly_reported(&mut self, left: u64, right: u64) -> std::ops::Range<u64> {
+        let mut from = left;
+        for &(seen_left, seen_right) in &self.sack_cache {
+            if seen_left <= from && from < seen_right {
+                from = seen_right;
+            }
+        }
+        let first = self.entries.partition_point(|sent| sent.start < from);
+        let mut last = first;
+        while self.entries.get(last).is_some_and(|sent| sent.end() <= right) {
+            last += 1;
+        }
+        self.base + first as u64..self.base + last as u64
+    }
+
+    /// Remembers the ranges of the latest acknowledgement.
+    pub(crate) fn remember_report(&mut self, blocks: &[(u64, u64)]) {
+        self.sack_cache = [(0, 0); 4];
+        self.sack_cache[..blocks.len().min(4)].copy_from_slice(&blocks[..blocks.len().min(4)]);
+    }
+
+    /// Marks an entry SACKed (`tcp_sacktag_one`); returns it as it was before, or `None` if it
+    /// already was.
+    pub(crate) fn mark_sacked(&mut self, number: u64) -> Option<Sent> {
+        let index = number.checked_sub(self.base)? as usize;
+        let sent = self.entries.get_mut(index)?;
+        if sent.sacked {
+            return None;
+        }
+        let before = sent.clone();
+        self.lost_out -= u32::from(sent.lost);
+        self.retrans_out -= u32::from(sent.retransmitted);
+        sent.lost = false;
+        sent.retransmitted = false;
+        sent.sacked = true;
+        self.sacked_out += 1;
+        if before.end() > self.highest_sacked {
+            self.highest_sacked = before.end();
+            self.highest_sacked_start = before.start;
+        }
+        Some(before)
+    }
+
+    /// Marks an entry lost (`tcp_mark_skb_lost`); true when it newly is.
+    pub(crate) fn mark_lost(&mut self, number: u64) -> bool {
+        let Some(sent) =
+            number.checked_sub(self.base).and_then(|i| self.entries.get_mut(i as usize))
+        else {
+            return false;
+        };
+        if sent.sacked {
+            return false;
+        }
+        let newly = !sent.lost || sent.retransmitted;
+        if !sent.lost {
+            self.lost_out += 1;
+        }
+        self.retrans_out -= u32::from(sent.retransmitted);
+        sent.lost = true;
+        sent.retransmitted = false;
+        self.retransmit_hint = self.retransmit_hint.min(number);
+        newly
+    }
+
+    /// The next entry to retransmit: lost, not yet sent again.
+    pub(crate) fn next_lost(&mut self) -> Option<u64> {
+        if self.lost_out == self.retrans_out && self.lost_out == 0 {
+            return None;
+        }
+        let mut number = self.retransmit_hint.max(self.base);
+        while let Some(sent) = self.get(number) {
+            if sent.lost && !sent.retransmitted {
+                self.retransmit_hint = number;
+                return Some(number);
+            }
+            number += 1;
+        }
+        self.retransmit_hint = number;
+        None
+    }
+
+    /// Records a retransmission of an entry; returns what goes out.
+    pub(crate) fn retransmit(&mut self, number: u64, now: Instant, stamp: TxStamp) -> Option<&Sent> {
+        let index = number.checked_sub(self.base)? as usize;
+        let sent = self.entries.get_mut(index)?;
+        sent.sent_at = now;
+        sent.stamp = stamp;
+        sent.transmission += 1;
+        if !sent.retransmitted {
+            sent.retransmitted = true;
+            self.retrans_out += 1;
+        }
+        self.order.push_back((number, sent.transmission));
+        Some(sent)
+    }
+
+    /// The oldest transmission still awaiting judgement, in order of transmission.
+    pub(crate) fn oldest_transmission(&mut self) -> Option<u64> {
+        while let Some(&(number, transmission)) = self.order.front() {
+            let pending = self.get(number).is_some_and(|sent| {
+                sent.transmission == transmission
+                    && !sent.sacked
+                    && (!sent.lost || sent.retransmitted)
+            });
+            if pending {
+                return Some(number);
+            }
+            self.order.pop_front();
+        }
+        None
+    }
+
+    /// Sets the oldest pending transmission aside while younger ones are judged.
+    pub(crate) fn defer_oldest(&mut self) -> (u64, u32) {
+        self.order.pop_front().expect("the caller has just seen the oldest transmission")
+    }
+
+    /// Puts back what was set aside, oldest first.
+    pub(crate) fn restore(&mut self, deferred: Vec<(u64, u32)>) {
+        for place in deferred.into_iter().rev() {
+            self.order.push_front(place);
+        }
+    }
+
+    /// Every entry's number.
+    pub(crate) fn numbers(&self) -> std::ops::Range<u64> {
+        self.base..self.base + self.entries.len() as u64
+    }
+
+    /// Forgets loss marks (`tcp_undo_cwnd_reduction` with `unmark_loss`).
+    pub(crate) fn unmark_losses(&mut self) {
+        for (index, sent) in self.entries.iter_mut().enumerate() {
+            if sent.lost {
+                sent.lost = false;
+                // It awaits judgement again at its old place in the order of transmission.
+                self.order.push_back((self.base + index as u64, sent.transmission));
+            }
+        }
+        self.lost_out = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn board(segments: u64) -> Scoreboard {
+        let mut board = Scoreboard::default();
+        for i in 0..segments {
+            board.push(Sent {
+                start: 1 + i * 100,
+                payload: Bytes::from_static(&[0; 100]),
+                mapping: None,
+                sent_at: Instant::from_nanos(i),
+                stamp: TxStamp::default(),
+                transmission: 1,
+                fin: false,
+                sacked: false,
+                lost: false,
+                retransmitted: false,
+            });
+        }
+        board
+    }
+
+    #[test]
+    fn in_flight_follows_every_mark() {
+        let mut board = board(10);
+        assert_eq!(board.in_flight(), 10);
+        for number in board.newly_reported(301, 501) {
+            assert!(board.mark_sacked(number).is_some());
+        }
+        assert_eq!((board.sacked_out, board.in_flight()), (2, 8));
+        assert!(board.mark_lost(0));
+        assert!(!board.mark_lost(0), "lost once");
+        assert_eq!(board.in_flight(), 7);
+        assert_eq!(board.next_lost(), Some(0));
+        board.retransmit(0, Instant::from_nanos(99), TxStamp::default());
+        assert_eq!(board.in_flight(), 8);
+        assert_eq!(board.next_lost(), None);
+        while board.pop_acked(501).is_some() {}
+        assert_eq!((board.packets_out(), board.in_flight()), (5, 5));
+        assert_eq!((board.sacked_out, board.lost_out, board.retrans_out), (0, 0, 0));
+    }
+
+    #[test]
+    fn a_report_is_looked_at_once() {
+        let mut board = board(10);
+        for number in board.newly_reported(301, 501) {
+            board.mark_sacked(number);
+        }
+        board.remember_report(&[(301, 501)]);
+        assert_eq!(board.newly_reported(301, 701), 5..7);
+    }
+
+    #[test]
+    fn transmission_order_skips_what_is_settled() {
+        let mut board = board(4);
+        assert_eq!(board.oldest_transmission(), Some(0));
+        board.mark_lost(0);
+        assert_eq!(board.oldest_transmission(), Some(1));
+        board.retransmit(0, Instant::from_nanos(9), TxStamp::default());
+        for number in 1..4 {
+            board.mark_sacked(number);
+        }
+        assert_eq!(board.oldest_transmission(), Some(0), "the retransmission awaits judgement");
+    }
+}
