@@ -61,6 +61,20 @@ fn delays_and_bottlenecks_add_up() {
 }
 
 #[test]
+fn the_longest_queue_may_be_at_any_hop() {
+    let mut chain = two_hops();
+    for packet in 0..3 {
+        chain.enqueue(ms(u64::from(packet)), packet, SIZE);
+    }
+    assert_eq!(run(&mut chain, ms(100)).len(), 3);
+    assert_eq!(
+        chain.stats().queue_max_packets,
+        2,
+        "one at a time passes the first hop"
+    );
+}
+
+#[test]
 fn a_busy_chain_wakes_once_a_packet() {
     let mut chain = two_hops();
     let mut wakes = 0;

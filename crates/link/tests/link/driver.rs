@@ -57,6 +57,10 @@ pub(crate) fn run(link: &mut dyn Link<u32>, until: Instant) -> Vec<Told> {
                 "packet {packet} is delivered in time"
             );
         }
+        assert!(
+            !fates.is_empty() || link.poll_timeout() > Some(at),
+            "a wake-up gets things done"
+        );
         told.extend(fates);
     }
     told
