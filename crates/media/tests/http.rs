@@ -1,0 +1,143 @@
+//! HTTP: what one side writes the other reads, however it is cut; and no bytes break a reader.
+
+use anabranch_media::http::{
+    Answer, ByteRange, GetRequest, RequestReader, ResponseEvent, ResponseReader,
+};
+use proptest::prelude::*;
+
+/// Cuts bytes into pieces of the given sizes, over and over.
+fn pieces<'a>(mut bytes: &'a [u8], sizes: &[usize]) -> Vec<&'a [u8]> {
+    let mut cut = Vec::new();
+    for &size in sizes.iter().cycle() {
+        if bytes.is_empty() {
+            break;
+        }
+        let (piece, rest) = bytes.split_at(size.clamp(1, bytes.len()));
+        cut.push(piece);
+        bytes = rest;
+    }
+    cut
+}
+
+fn ranges() -> impl Strategy<Value = Option<ByteRange>> {
+    let range =
+        (0u64..3_000, proptest::option::of(0u64..3_000)).prop_map(|(first, length)| ByteRange {
+            first,
+            last: length.map(|length| first + length),
+        });
+    proptest::option::of(range)
+}
+
+fn requests() -> impl Strategy<Value = Vec<(String, Option<ByteRange>)>> {
+    proptest::collection::vec(("/[a-z0-9./]{0,20}", ranges()), 1..5)
+}
+
+proptest! {
+    #[test]
+    fn several_requests_on_one_connection_are_answered_in_turn(
+        requests in requests(),
+        resource in proptest::option::of(0u64..3_000),
+        sizes in proptest::collection::vec(1usize..200, 1..8),
+    ) {
+        let mut server = RequestReader::new();
+        let written: Vec<u8> = requests
+            .iter()
+            .flat_map(|(target, range)| {
+                GetRequest { host: "host".into(), target: target.clone(), range: *range }.encode()
+            })
+            .collect();
+        for piece in pieces(&written, &sizes) {
+            server.handle_bytes(piece);
+        }
+        let mut response = Vec::new();
+        let mut answers = Vec::new();
+        for (target, range) in &requests {
+            let head = server.poll_request().unwrap().expect("each request arrives");
+            prop_assert_eq!((&head.target, head.range), (target, *range));
+            let answer = Answer::new(&head, resource);
+            response.extend_from_slice(&answer.head);
+            response.extend((answer.body.start..answer.body.end).map(|at| at as u8));
+            answers.push(answer);
+        }
+        prop_assert_eq!(server.poll_request(), Ok(None));
+
+        let mut client = ResponseReader::new();
+        for piece in pieces(&response, &sizes) {
+            client.handle_bytes(piece).unwrap();
+        }
+        for answer in answers {
+            let Some(ResponseEvent::Head(head)) = client.poll_event() else {
+                return Err(TestCaseError::fail("a response begins with its head"));
+            };
+            let length = answer.body.end - answer.body.start;
+            prop_assert_eq!((head.status, head.content_length), (answer.status, length));
+            prop_assert!(head.keep_alive);
+            if answer.status == 206 {
+                let last = Some(answer.body.end - 1);
+                let range = ByteRange { first: answer.body.start, last };
+                prop_assert_eq!(head.content_range, Some(range));
+            }
+            let mut counted = 0;
+            loop {
+                match client.poll_event() {
+                    Some(ResponseEvent::Body(n)) => counted += n,
+                    Some(ResponseEvent::End) => break,
+                    other => return Err(TestCaseError::fail(format!("{other:?} within a body"))),
+                }
+            }
+            prop_assert_eq!(counted, length);
+        }
+        prop_assert_eq!(client.poll_event(), None);
+    }
+
+    #[test]
+    fn no_bytes_break_a_reader(
+        bytes in proptest::collection::vec(any::<u8>(), 0..2_000),
+        sizes in proptest::collection::vec(1usize..200, 1..8),
+    ) {
+        total(&bytes, &sizes);
+    }
+
+    #[test]
+    fn no_nearly_right_bytes_break_a_reader(
+        parts in proptest::collection::vec(
+            prop_oneof![
+                Just("GET / HTTP/1.1\r\n"), Just("HTTP/1.1 206 x\r\n"), Just("HTTP/1.1 100 \r\n"),
+                Just("Content-Length: 7\r\n"), Just("Content-Length: 99999999999999999999\r\n"),
+                Just("Content-Range: bytes 9-/4\r\n"), Just("Range: bytes=5-\r\n"), Just("\r\n"),
+                Just("Connection: close\r\n"), Just("\n"), Just("abc"), Just(": \r\n"),
+            ],
+            0..40,
+        ),
+        sizes in proptest::collection::vec(1usize..40, 1..8),
+    ) {
+        total(parts.concat().as_bytes(), &sizes);
+    }
+}
+
+/// Feeds both readers; how the bytes are cut must not change what they read.
+fn total(bytes: &[u8], sizes: &[usize]) {
+    let read = |sizes: &[usize]| {
+        let mut client = ResponseReader::new();
+        let outcome = pieces(bytes, sizes)
+            .into_iter()
+            .try_for_each(|piece| client.handle_bytes(piece));
+        let mut server = RequestReader::new();
+        let mut requests = Vec::new();
+        for piece in pieces(bytes, sizes) {
+            server.handle_bytes(piece);
+            while let Ok(Some(request)) = server.poll_request() {
+                requests.push(request);
+            }
+        }
+        let mut events: Vec<ResponseEvent> = Vec::new();
+        while let Some(event) = client.poll_event() {
+            match (events.last_mut(), event) {
+                (Some(ResponseEvent::Body(before)), ResponseEvent::Body(n)) => *before += n,
+                _ => events.push(event),
+            }
+        }
+        (outcome, events, requests, server.poll_request())
+    };
+    assert_eq!(read(sizes), read(&[usize::MAX]));
+}

@@ -1,0 +1,519 @@
+//! The progressive player on hand-made arrivals, and what holds for any arrival.
+
+use anabranch_media::{
+    BrokenReferences, Cause, Container, Fate, PacketKind, PlaybackEvent, PlaybackEventKind,
+    PlayerConfig, ProgressivePlayer, RecordedFilm, RecordedPackets, Stream, SyntheticFilm,
+    Timeline,
+};
+use anabranch_units::{Duration, Instant};
+use proptest::prelude::*;
+use std::sync::Arc;
+
+const MILLI: i64 = 1_000_000;
+
+/// 25 pictures a second of 9,900 bytes, each followed by 100 bytes of sound: 2 Mb/s, no header.
+/// Every `group`-th picture is an I, the others are P.
+fn plain_film(container: Container, pictures: i64, group: i64) -> Arc<Timeline> {
+    let mut packets = RecordedPackets::default();
+    for picture in 0..pictures {
+        let key = picture % group == 0;
+        for (stream, offset, size, kind) in [
+            (
+                Stream::Video,
+                0,
+                9_900,
+                if key { PacketKind::I } else { PacketKind::P },
+            ),
+            (Stream::Audio, 9_900, 100, PacketKind::Audio),
+        ] {
+            packets.stream.push(stream);
+            packets.position.push(Some(picture * 10_000 + offset));
+            packets.size.push(size);
+            packets.pts_ns.push(picture * 40 * MILLI);
+            packets.dts_ns.push(picture * 40 * MILLI);
+            packets.kind.push(kind);
+            packets.reference.push(true);
+        }
+    }
+    let film = RecordedFilm {
+        name: "plain".into(),
+        container,
+        size_bytes: pictures * 10_000,
+        duration_ns: pictures * 40 * MILLI,
+        frame_rate: 25.0,
+        width: 640,
+        height: 480,
+        packets,
+    };
+    Arc::new(Timeline::try_from(&film).expect("the film is sound"))
+}
+
+fn at(millis: u64) -> Instant {
+    Instant::ZERO + Duration::from_millis(millis)
+}
+
+/// A stretch of an arrival: 1,000 bytes every so often, from a time until so many bytes are in.
+#[derive(Clone, Copy)]
+struct Stretch {
+    from: Instant,
+    every: Duration,
+    until_bytes: u64,
+}
+
+fn every(micros: u64, until_bytes: u64) -> Stretch {
+    Stretch {
+        from: Instant::ZERO,
+        every: Duration::from_micros(micros),
+        until_bytes,
+    }
+}
+
+fn after(millis: u64, stretch: Stretch) -> Stretch {
+    Stretch {
+        from: at(millis),
+        ..stretch
+    }
+}
+
+fn reads(stretches: &[Stretch]) -> Vec<(Instant, u64)> {
+    let mut reads = Vec::new();
+    let (mut now, mut total) = (Instant::ZERO, 0);
+    for stretch in stretches {
+        now = now.max(stretch.from);
+        while total < stretch.until_bytes {
+            let n = (stretch.until_bytes - total).min(1_000);
+            now += stretch.every;
+            total += n;
+            reads.push((now, n));
+        }
+    }
+    reads
+}
+
+/// Plays to the end, or until nothing more can happen. What the player has no room for waits.
+fn watch(
+    config: PlayerConfig,
+    film: &Arc<Timeline>,
+    reads: &[(Instant, u64)],
+) -> (ProgressivePlayer, Vec<PlaybackEvent>) {
+    let ring = config.prefetch_bytes;
+    let mut player = ProgressivePlayer::new(config, film.clone());
+    let request = player
+        .poll_request(Instant::ZERO)
+        .expect("a player begins with a request");
+    let mut reads = reads.iter().copied().peekable();
+    let (mut waiting, mut now, mut events) = (0, Instant::ZERO, Vec::new());
+    while !player.is_finished() {
+        let next_read = reads.peek().map(|&(time, _)| time);
+        let Some(next) = next_read.into_iter().chain(player.poll_timeout()).min() else {
+            break;
+        };
+        assert!(next >= now, "time goes forward");
+        now = next;
+        if player.poll_timeout().is_some_and(|timeout| timeout <= now) {
+            player.handle_timeout(now);
+            let later = player.poll_timeout().is_none_or(|timeout| timeout > now);
+            assert!(later, "a timeout that was handled is gone");
+        } else {
+            waiting += reads.next().map_or(0, |(_, n)| n);
+        }
+        let taken = player.readable(now).min(waiting);
+        player.handle_bytes(now, request.id, taken);
+        waiting -= taken;
+        assert!(player.buffer(now).bytes <= ring, "the ring never overflows");
+        events.extend(std::iter::from_fn(|| player.poll_event()));
+    }
+    (player, events)
+}
+
+fn happened(events: &[PlaybackEvent]) -> Vec<(PlaybackEventKind, Instant)> {
+    events
+        .iter()
+        .map(|event| (event.kind, event.time))
+        .collect()
+}
+
+fn indices(player: &ProgressivePlayer, fate: Fate) -> Vec<u32> {
+    player
+        .frames()
+        .iter()
+        .filter(|frame| frame.fate == fate)
+        .map(|frame| frame.index)
+        .collect()
+}
+
+use PlaybackEventKind::{End, Resume, Start, Underflow};
+
+#[test]
+fn on_a_fast_network_it_starts_with_1250_ms_of_film_and_shows_everything() {
+    let film = plain_film(Container::Mp4, 100, 25);
+    // 1,000 bytes every 2 ms is 4 Mb/s, twice the film's rate.
+    let (player, events) = watch(
+        PlayerConfig::default(),
+        &film,
+        &reads(&[every(2_000, 1_000_000)]),
+    );
+    // Pictures 0 to 31 lie within 1,250 ms: 320,000 bytes, 640 ms; the first is due 10 ms later,
+    // and the last stands for its 40 ms.
+    assert_eq!(
+        happened(&events),
+        [(Start, at(640)), (End, at(650 + 100 * 40))]
+    );
+    assert_eq!(indices(&player, Fate::Displayed).len(), 100);
+    for frame in &player.frames()[1..] {
+        assert_eq!(frame.due, Some(at(650 + u64::from(frame.index) * 40)));
+        assert_eq!(frame.shown, frame.due);
+    }
+}
+
+#[test]
+fn an_mpeg_ts_starts_when_its_clock_has_run_past_the_cache() {
+    let film = plain_film(Container::MpegTs, 100, 25);
+    let (player, events) = watch(
+        PlayerConfig::default(),
+        &film,
+        &reads(&[every(2_000, 1_000_000)]),
+    );
+    // References come every second picture (80 ms): the first to exceed 1,000 ms is that of
+    // picture 26, in its first transport packet. Its pictures follow 700 ms behind.
+    assert_eq!(events[0].time, at(520 + 2));
+    assert_eq!(player.frames()[1].due, Some(at(522 + 10 + 700 + 40)));
+    assert_eq!(indices(&player, Fate::Displayed).len(), 100);
+}
+
+#[test]
+fn data_just_in_time_is_no_underflow() {
+    let film = plain_film(Container::Mp4, 200, 25);
+    // The film's first 4 s come early. The clock's report of 4,000 ms is due at 4,650 ms and needs
+    // picture 100; at 1,000 bytes a millisecond that takes 10 ms.
+    let arrival = |resume| {
+        reads(&[
+            every(2_000, 1_000_000),
+            after(resume, every(1_000, 2_000_000)),
+        ])
+    };
+    let (player, events) = watch(PlayerConfig::default(), &film, &arrival(4_640));
+    assert_eq!(
+        happened(&events),
+        [(Start, at(640)), (End, at(650 + 200 * 40))]
+    );
+    // The decoder holds one picture back, so number 99, due at 4,610 ms, still came late.
+    assert_eq!(indices(&player, Fate::Discarded(Cause::Late)), [99]);
+    let (_, events) = watch(PlayerConfig::default(), &film, &arrival(4_642));
+    assert_eq!(events[1].kind, Underflow);
+}
+
+#[test]
+fn a_starvation_flushes_buffers_again_and_loses_what_lies_before_the_new_clock() {
+    let film = plain_film(Container::Mp4, 200, 25);
+    let arrival = reads(&[
+        every(2_000, 1_000_000),
+        after(6_000, every(2_000, 2_000_000)),
+    ]);
+    let (player, events) = watch(PlayerConfig::default(), &film, &arrival);
+    // Picture 100 completes the report of 4,000 ms at 6,020 ms, 1,370 ms late. The next report,
+    // 4,250 ms, ties the clock; that of 5,500 ms ends the buffering with picture 137.
+    let resumed = 6_020 + (137 - 100) * 20;
+    let end = resumed + 10 + (200 * 40 - 4_250);
+    assert_eq!(
+        happened(&events),
+        [
+            (Start, at(640)),
+            (Underflow, at(6_020)),
+            (Resume, at(resumed)),
+            (End, at(end))
+        ]
+    );
+    // One outlier among three does not grow the delay.
+    assert!(
+        events
+            .iter()
+            .all(|event| event.delay == Duration::from_millis(1_000))
+    );
+    assert_eq!(
+        indices(&player, Fate::Flushed),
+        [100],
+        "it was still in the decoder"
+    );
+    // Number 99 left the decoder only with 100. Those from 102 to 105 lie before the clock's tie,
+    // and 101 is put on the screen at once, to fill it while the player buffers.
+    assert_eq!(
+        indices(&player, Fate::Discarded(Cause::Late)),
+        [99, 102, 103, 104, 105]
+    );
+    assert_eq!(player.frames()[101].shown, Some(at(6_060)));
+}
+
+#[test]
+fn an_mpeg_ts_loses_pictures_by_flushing_and_counts_none_late() {
+    let film = plain_film(Container::MpegTs, 300, 50);
+    // A trickle: 1,000 bytes every 5 ms are 1.6 Mb/s, for a film of 2 Mb/s.
+    let (player, events) = watch(
+        PlayerConfig::default(),
+        &film,
+        &reads(&[every(5_000, 3_000_000)]),
+    );
+    let underflows: Vec<Instant> = events
+        .iter()
+        .filter(|event| event.kind == Underflow)
+        .map(|event| event.time)
+        .collect();
+    assert!(underflows.len() > 1);
+    assert_eq!(indices(&player, Fate::Discarded(Cause::Late)), []);
+    // The clock runs 700 ms ahead of the pictures: 17 of them are read when it comes late, less
+    // what the wait for the report itself shows.
+    let flushed = indices(&player, Fate::Flushed);
+    let per_underflow = flushed.len() / underflows.len();
+    assert!(
+        (15..=18).contains(&per_underflow),
+        "{per_underflow} an underflow"
+    );
+    // The decoder lost its references: all is dropped up to the next I picture.
+    for pair in flushed.windows(2).filter(|pair| pair[0] + 1 < pair[1]) {
+        let key = (pair[0] + 1).div_ceil(50) * 50;
+        let dropped = pair[0] + 1..key;
+        let fate = |index: u32| player.frames()[index as usize].fate;
+        assert!(
+            dropped
+                .clone()
+                .all(|index| fate(index) == Fate::Discarded(Cause::Reference))
+        );
+        assert_eq!(
+            fate(key),
+            Fate::Displayed,
+            "picture {key}, behind {dropped:?}"
+        );
+    }
+}
+
+#[test]
+fn the_delay_grows_with_the_second_late_report() {
+    let film = plain_film(Container::Mp4, 400, 25);
+    let arrival = reads(&[
+        every(2_000, 1_000_000),
+        after(6_000, every(2_000, 2_000_000)),
+        after(12_000, every(2_000, 4_000_000)),
+    ]);
+    let (_, events) = watch(PlayerConfig::default(), &film, &arrival);
+    let delays: Vec<u64> = events.iter().map(|event| event.delay.as_millis()).collect();
+    let kinds: Vec<PlaybackEventKind> = events.iter().map(|event| event.kind).collect();
+    assert_eq!(kinds, [Start, Underflow, Resume, Underflow, Resume, End]);
+    assert_eq!(delays[..3], [1_000; 3]);
+    // Late by 1,370 ms, then by 12,020 - (6,770 - 4,250 + 8,000) = 1,500 ms: the smaller counts.
+    assert_eq!(delays[3..], [2_370; 3]);
+}
+
+#[test]
+fn lateness_beyond_the_cap_restarts_the_clock_without_buffering() {
+    let film = plain_film(Container::Mp4, 400, 25);
+    let config = PlayerConfig {
+        jitter_cap_ns: 500_000_000,
+        ..PlayerConfig::default()
+    };
+    let arrival = reads(&[
+        every(2_000, 1_000_000),
+        after(6_000, every(2_000, 2_000_000)),
+        after(12_000, every(2_000, 4_000_000)),
+    ]);
+    let (player, events) = watch(config, &film, &arrival);
+    let kinds: Vec<PlaybackEventKind> = events.iter().map(|event| event.kind).collect();
+    assert_eq!(kinds, [Start, Underflow, Resume, Underflow, Resume, End]);
+    assert!(
+        events
+            .iter()
+            .all(|event| event.delay == Duration::from_millis(1_000))
+    );
+    assert_eq!(
+        indices(&player, Fate::Flushed),
+        [100],
+        "only the first underflow flushes"
+    );
+}
+
+#[test]
+fn a_full_ring_stops_reading() {
+    let film = Arc::new(Timeline::papers_film());
+    let mut player = ProgressivePlayer::new(PlayerConfig::default(), film.clone());
+    let request = player.poll_request(Instant::ZERO).unwrap();
+    let pour = |player: &mut ProgressivePlayer, now| {
+        let mut taken = 0;
+        while player.readable(now) > 0 {
+            let n = player.readable(now).min(64 * 1024);
+            player.handle_bytes(now, request.id, n);
+            taken += n;
+        }
+        taken
+    };
+    let first = pour(&mut player, Instant::ZERO);
+    assert_eq!(player.buffer(Instant::ZERO).bytes, 16 * 1024 * 1024);
+    // Two chunks of a second are demuxed; the ring lies behind them.
+    assert!(
+        (16 << 20..20 << 20).contains(&first),
+        "{first} bytes at once"
+    );
+    let mut total = first;
+    while player
+        .poll_timeout()
+        .is_some_and(|timeout| timeout < at(60_000))
+    {
+        let now = player.poll_timeout().unwrap();
+        player.handle_timeout(now);
+        total += pour(&mut player, now);
+    }
+    // From then on the player takes the film's own rate.
+    let ahead = total as f64 * 8.0 / film.rate_bps() - 60.0;
+    assert!((15.0..45.0).contains(&ahead), "{ahead} s ahead");
+}
+
+#[test]
+fn a_file_is_opened_as_vlc_opens_it() {
+    let film = Arc::new(
+        Timeline::try_from(&SyntheticFilm {
+            duration_ns: Some(5_000_000_000),
+            ..SyntheticFilm::named("short")
+        })
+        .unwrap(),
+    );
+    let header = film.packets()[0].position;
+    let config = PlayerConfig {
+        probe_end: true,
+        ..PlayerConfig::default()
+    };
+    let mut player = ProgressivePlayer::new(config, film.clone());
+    let ask = |player: &mut ProgressivePlayer| {
+        let request = player.poll_request(Instant::ZERO).unwrap();
+        assert_eq!(player.poll_request(Instant::ZERO), None, "once");
+        (request.id, request.connection, request.range.first)
+    };
+    assert_eq!(ask(&mut player), (0, 0, 0));
+    player.handle_bytes(at(1), 0, header - 1);
+    assert_eq!(player.poll_request(at(1)), None);
+    player.handle_bytes(at(2), 0, 5_000);
+    assert_eq!(ask(&mut player), (1, 1, film.size_bytes()));
+    player.handle_bytes(at(3), 0, 1_000_000);
+    assert_eq!(
+        player.buffer(at(3)).bytes,
+        0,
+        "an abandoned request fills nothing"
+    );
+    player.handle_end(at(4), 1);
+    assert_eq!(ask(&mut player), (2, 2, header));
+    player.handle_bytes(at(5), 2, film.size_bytes() - header);
+    assert_eq!(player.poll_event().map(|event| event.kind), Some(Start));
+}
+
+/// A short film with B pictures, in either container.
+fn varied_film(mpeg_ts: bool) -> Arc<Timeline> {
+    let container = if mpeg_ts {
+        Container::MpegTs
+    } else {
+        Container::Mp4
+    };
+    let film = SyntheticFilm {
+        rate_bps: Some(2_000_000),
+        duration_ns: Some(12_000_000_000),
+        group_pictures: Some(60),
+        chunk_ns: Some(40_000_000),
+        container: Some(container),
+        ..SyntheticFilm::named("varied")
+    };
+    Arc::new(Timeline::try_from(&film).expect("the film is sound"))
+}
+
+/// Bursts and gaps around the film's own rate.
+fn arrivals() -> impl Strategy<Value = Vec<(u64, u64)>> {
+    proptest::collection::vec((0u64..2_500_000, 1u64..400_000), 5..120)
+}
+
+fn schedule(steps: &[(u64, u64)], size: u64) -> Vec<(Instant, u64)> {
+    let (mut now, mut left, mut reads) = (Instant::ZERO, size, Vec::new());
+    for &(gap_micros, bytes) in steps.iter().cycle() {
+        now += Duration::from_micros(gap_micros);
+        for _ in 0..bytes.div_ceil(20_000) {
+            let n = left.min(20_000);
+            reads.push((now, n));
+            now += Duration::from_micros(10_000);
+            left -= n;
+        }
+        if left == 0 {
+            break;
+        }
+    }
+    reads
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn any_arrival_plays_to_the_end(
+        steps in arrivals(),
+        mpeg_ts in any::<bool>(),
+        discard in any::<bool>(),
+        ring in 100_000u64..4_000_000,
+    ) {
+        let film = varied_film(mpeg_ts);
+        let broken_references =
+            if discard { BrokenReferences::Discard } else { BrokenReferences::Auto };
+        let config = PlayerConfig {
+            broken_references, prefetch_bytes: ring, ..PlayerConfig::default()
+        };
+        let reads = schedule(&steps, film.size_bytes());
+        let (player, events) = watch(config.clone(), &film, &reads);
+        prop_assert!(player.is_finished());
+
+        // Events alternate: start, then underflow and resume in turn, then the end.
+        let kinds: Vec<PlaybackEventKind> = events.iter().map(|event| event.kind).collect();
+        prop_assert_eq!(kinds.first(), Some(&Start));
+        prop_assert_eq!(kinds.last(), Some(&End));
+        for pair in kinds[1..kinds.len() - 1].chunks(2) {
+            prop_assert!(pair[0] == Underflow && pair.get(1).is_none_or(|&kind| kind == Resume));
+        }
+        prop_assert!(events.is_sorted_by_key(|event| event.time));
+        prop_assert!(events.is_sorted_by_key(|event| event.delay));
+        prop_assert!(events.is_sorted_by_key(|event| event.pts));
+
+        // Every picture has one fate, and was shown if and only if it was displayed.
+        prop_assert_eq!(player.frames().len(), film.pictures().len());
+        prop_assert_eq!(indices(&player, Fate::Unplayed), Vec::<u32>::new());
+        for frame in player.frames() {
+            prop_assert_eq!(frame.shown.is_some(), frame.fate == Fate::Displayed);
+        }
+        let shown: Vec<Instant> = player.frames().iter().filter_map(|frame| frame.shown).collect();
+        prop_assert!(shown.is_sorted(), "pictures are shown in their order");
+
+        discards_follow_references(&film, &player, mpeg_ts || discard)?;
+        let (again, events_again) = watch(config, &film, &reads);
+        prop_assert_eq!(player.frames(), again.frames());
+        prop_assert_eq!(events, events_again);
+    }
+}
+
+/// Nothing that hangs on a picture discarded for its reference is shown, nor anything that is
+/// predicted forward from a flushed one, unless the player shows damaged pictures.
+fn discards_follow_references(
+    film: &Timeline,
+    player: &ProgressivePlayer,
+    discarding: bool,
+) -> Result<(), TestCaseError> {
+    let fate = |index: u32| player.frames()[index as usize].fate;
+    for (index, picture) in (0u32..).zip(film.pictures()) {
+        let references = || picture.depends_on.iter().flatten();
+        if references().any(|&other| fate(other) == Fate::Discarded(Cause::Reference)) {
+            prop_assert_ne!(fate(index), Fate::Displayed);
+        }
+        if fate(index) == Fate::Discarded(Cause::Reference) {
+            prop_assert!(discarding);
+            prop_assert_ne!(picture.kind, PacketKind::I);
+        }
+        // A late reference was decoded, and harms nothing; a flushed one takes its followers along.
+        let flushed = references().any(|&other| fate(other) == Fate::Flushed);
+        if discarding && flushed && picture.kind == PacketKind::P {
+            prop_assert!(matches!(
+                fate(index),
+                Fate::Flushed | Fate::Discarded(Cause::Reference)
+            ));
+        }
+    }
+    Ok(())
+}
