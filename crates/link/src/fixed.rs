@@ -31,7 +31,7 @@ pub struct FixedLink<P> {
     departed: usize,
     /// When that one leaves: the one thing that most calls ask. Far future when none is in service.
     next_departure: Instant,
-    /// The bytes of those that had not left.
+    /// The bytes of the packets in the queue, as of the same look.
     queue_bytes: u64,
     /// When the last packet that entered leaves the queue.
     idle_from: Instant,
@@ -252,7 +252,7 @@ impl<P> FixedLink<P> {
         self.next_departure = Instant::FAR_FUTURE;
         self.queue_bytes = 0;
         self.idle_from = now;
-        // Whatever enters later leaves the queue later than this; what was discarded holds up nothing.
+        // What enters later arrives later anyway: what was discarded shall not hold it up.
         self.last_told = now;
         self.last_arrival = now;
         self.partly_served = None;
@@ -263,7 +263,7 @@ impl<P> FixedLink<P> {
 impl<P> Link<P> for FixedLink<P> {
     fn enqueue(&mut self, now: Instant, packet: P, size: ByteCount) {
         self.stats.enqueued += 1;
-        // Drawn for every packet, whatever becomes of it: the n-th packet of two runs shares its luck.
+        // Drawn for every packet, whatever becomes of it: the n-th of two runs share their luck.
         let luck = if self.loss.is_some() {
             self.loss_stream.next_u64()
         } else {

@@ -82,7 +82,7 @@ pub enum Fate<P> {
     },
     /// It was lost on the way.
     Dropped {
-        /// When it was lost; never later than the poll, and possibly earlier than fates already told.
+        /// When it was lost; never later than the poll, perhaps earlier than fates already told.
         at: Instant,
         /// The packet.
         packet: P,

@@ -9,7 +9,7 @@ use anabranch_units::{ByteCount, Instant, Rate};
 use proptest::prelude::*;
 
 use crate::driver::{RATE, SEED, SIZE, Told, assert_conserved, ms, poll, run, span};
-use crate::property::{Attention, configs, live, steps};
+use crate::property::{Attention, cases, configs, live, steps};
 
 /// 10 Mb/s and 10 ms, then 5 Mb/s and 20 ms with room for two packets.
 fn two_hops() -> Chain<u32> {
@@ -123,7 +123,7 @@ fn one_hop_can_change_alone() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(cases(500))]
 
     /// However seldom a chain is looked at, its packets fare the same.
     #[test]

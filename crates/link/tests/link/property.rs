@@ -130,8 +130,17 @@ fn sorted(told: &[Told]) -> Vec<Told> {
     told
 }
 
+/// Nothing is written down: a life that hurts becomes a test with a name.
+pub(crate) fn cases(cases: u32) -> ProptestConfig {
+    ProptestConfig {
+        cases,
+        failure_persistence: None,
+        ..Default::default()
+    }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(cases(2_000))]
 
     #[test]
     fn does_what_the_slow_model_does(config in configs(), steps in steps()) {
