@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
+    from anabranch.media.films import Film
     from anabranch.metrics._rows import Tables
     from anabranch.scenario.load import Loaded
     from anabranch.scenario.models import Bounds
@@ -164,15 +165,30 @@ def run(
     return run_loaded(load(scenario, overrides), run=run, pcapng=pcapng, progress=progress)
 
 
+def film_of(loaded: Loaded, *, progress: Callable[[float, float], None] | None = None) -> Film | None:
+    """Return what a scenario streams; a film that is not played is described and not made.
+
+    Raises
+    ------
+    MediaError
+        When the film is missing, unreadable or truncated.
+    """
+    from anabranch.media.films import open_film
+
+    application = loaded.scenario.application
+    described = application.kind != "progressive"
+    return open_film(application.film, loaded.folders, described=described, progress=progress)
+
+
 def run_loaded(
     loaded: Loaded,
     *,
     run: int = 0,
     pcapng: str | Path | None = None,
     progress: Callable[[float, float], None] | None = None,
-    film_progress: Callable[[float, float], None] | None = None,
+    film: Film | None = None,
 ) -> Run:
-    """Run a scenario that has been validated.
+    """Run a scenario that has been validated; its film, if not given, is opened or made.
 
     Raises
     ------
@@ -181,13 +197,11 @@ def run_loaded(
     MissingError
         When the simulator is not built.
     """
-    from anabranch.media.films import open_film
     from anabranch.scenario import plan as plans
 
     rust = plugins.module()
     value = loaded.scenario
-    described = value.application.kind != "progressive"
-    film = open_film(value.application.film, loaded.folders, described=described, progress=film_progress)
+    film = film_of(loaded) if film is None else film
     plan = plans.build(value, film, run=run)
     try:
         trace = rust.simulate(plans.encode(plan), None if pcapng is None else str(pcapng), progress)

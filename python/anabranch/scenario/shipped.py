@@ -62,3 +62,14 @@ def display(path: Path) -> str:
     absolute = path.resolve()
     here = Path.cwd()
     return str(absolute.relative_to(here)) if absolute.is_relative_to(here) else str(path)
+
+
+def description(path: Path) -> str:
+    """Return what a scenario file says of itself; a file that is no TOML says nothing."""
+    import tomllib
+
+    try:
+        value = tomllib.loads(path.read_text(encoding="utf-8")).get("description", "")
+    except (OSError, ValueError):
+        return "(not a valid scenario file)"
+    return value if isinstance(value, str) else ""

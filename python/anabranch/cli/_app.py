@@ -1,0 +1,168 @@
+"""The commands and their options."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from anabranch.cli import _console
+from anabranch.cli._console import guarded
+from anabranch.cli._media import media
+
+app = typer.Typer(
+    name="anabranch",
+    help="Design, run and measure video streaming over Multipath TCP.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Start with: anabranch demo. Then: anabranch init, anabranch run scenario.toml",
+)
+app.add_typer(media, name="media")
+
+Scenario = Annotated[
+    str, typer.Argument(help="A scenario file, or the name of one (`anabranch list scenarios`).")
+]
+Scheduler = Annotated[str | None, typer.Option(help="Path scheduler, instead of the scenario's.")]
+Congestion = Annotated[str | None, typer.Option(help="Congestion control, instead of the scenario's.")]
+Seed = Annotated[int | None, typer.Option(min=0, help="Seed of every draw, instead of the scenario's.")]
+RunNumber = Annotated[int, typer.Option("--run", min=0, help="Another draw of the same seed.")]
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Any key of the scenario, e.g. paths.wifi.rtt=80ms."),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
+
+
+def _version(wanted: bool) -> None:
+    """Print the version and stop."""
+    if wanted:
+        import anabranch
+
+        _console.out(f"anabranch {anabranch.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Design, run and measure video streaming over Multipath TCP."""
+
+
+@app.command("run")
+@guarded
+def run_command(
+    scenario: Scenario,
+    scheduler: Scheduler = None,
+    congestion: Congestion = None,
+    seed: Seed = None,
+    run: RunNumber = 0,
+    set_: Set = None,
+    as_json: Json = False,
+    report: Annotated[Path | None, typer.Option(help="Write an HTML report to this file.")] = None,
+    pcapng: Annotated[Path | None, typer.Option(help="Write every packet to this file.")] = None,
+) -> None:
+    """Run a scenario and tell what the viewer saw and what the network did.
+
+    For example:
+
+      anabranch run two-paths
+
+      anabranch run two-paths --scheduler round-robin --set paths.wifi.rtt=80ms --report report.html
+
+      anabranch run two-paths --set application.kind=bulk --set application.duration=60s --json
+    """
+    from anabranch.cli import _commands
+
+    given = _commands.Given(
+        scenario=scenario, scheduler=scheduler, congestion=congestion, seed=seed, set=tuple(set_ or ())
+    )
+    _commands.run(given, run=run, as_json=as_json, report=report, pcapng=pcapng)
+
+
+@app.command()
+@guarded
+def check(
+    scenario: Scenario,
+    scheduler: Scheduler = None,
+    congestion: Congestion = None,
+    set_: Set = None,
+    plan: Annotated[bool, typer.Option("--plan", help="Print what the simulator would be given.")] = False,
+) -> None:
+    """Check a scenario, and report everything that is wrong with it at once.
+
+    Example: anabranch check scenario.toml
+    """
+    from anabranch.cli import _commands
+
+    given = _commands.Given(
+        scenario=scenario, scheduler=scheduler, congestion=congestion, seed=None, set=tuple(set_ or ())
+    )
+    _commands.check(given, show_plan=plan)
+
+
+@app.command()
+@guarded
+def init(
+    file: Annotated[Path, typer.Argument(help="Where to write it.")] = Path("scenario.toml"),
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the file if it is there.")] = False,
+) -> None:
+    """Write a commented scenario to start from.
+
+    Example: anabranch init my.toml
+    """
+    from anabranch.cli import _commands
+
+    _commands.init(file, force=force)
+
+
+@app.command("list")
+@guarded
+def list_command(
+    what: Annotated[str, typer.Argument(help="schedulers, congestion, path-managers, scenarios or films.")],
+    as_json: Json = False,
+) -> None:
+    """List what a scenario may name.
+
+    Example: anabranch list schedulers
+    """
+    from anabranch.cli import _commands
+
+    _commands.list_names(what, as_json=as_json)
+
+
+@app.command()
+@guarded
+def doctor(as_json: Json = False) -> None:
+    """Say what this host has, and what each piece unlocks."""
+    from anabranch.cli import _doctor
+
+    _doctor.doctor(as_json=as_json)
+
+
+@app.command()
+@guarded
+def demo(
+    report: Annotated[Path, typer.Option(help="Where to write the report.")] = Path("report.html"),
+    scenario: Annotated[str, typer.Option(help="The scenario to show.")] = "two-paths",
+    scheduler: Scheduler = None,
+    congestion: Congestion = None,
+    seed: Seed = None,
+    set_: Set = None,
+) -> None:
+    """Make a film, stream it over two paths, compare with either path alone, and write a report.
+
+    Example: anabranch demo --scheduler min-rtt
+    """
+    from anabranch.cli import _commands, _demo
+
+    given = _commands.Given(
+        scenario=scenario, scheduler=scheduler, congestion=congestion, seed=seed, set=tuple(set_ or ())
+    )
+    _demo.demo(given, report=report)

@@ -1,0 +1,203 @@
+"""What the commands do: run, check, init, list."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import typer
+
+from anabranch.cli import _console
+from anabranch.errors import Fault, InputError, did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from anabranch._run import Run
+    from anabranch.media.films import Film
+    from anabranch.scenario._overrides import Override
+    from anabranch.scenario.load import Loaded
+
+
+@dataclass(frozen=True, kw_only=True)
+class Given:
+    """A scenario and what the command line sets over it."""
+
+    scenario: str
+    scheduler: str | None
+    congestion: str | None
+    seed: int | None
+    set: tuple[str, ...]
+
+    def overrides(self) -> list[Override | Fault]:
+        """Return the overrides; the named options come last."""
+        from anabranch.scenario._overrides import Override, parse_assignment
+
+        named = (
+            ("seed", self.seed, "--seed"),
+            ("transport.scheduler", self.scheduler, "--scheduler"),
+            ("transport.congestion", self.congestion, "--congestion"),
+        )
+        return [parse_assignment(text) for text in self.set] + [
+            Override(key=key, value=value, origin=f"{option} {value}")
+            for key, value, option in named
+            if value is not None
+        ]
+
+    def load(self) -> Loaded:
+        """Return the validated scenario."""
+        from anabranch.scenario.load import load
+
+        return load(self.scenario, self.overrides())
+
+
+def run(given: Given, *, run: int, as_json: bool, report: Path | None, pcapng: Path | None) -> None:
+    """Run a scenario and write what came of it."""
+    from anabranch.cli import _show
+
+    files = ((report, "--report"), (pcapng, "--pcapng"))
+    faults = [unwritable(path, option) for path, option in files if path is not None]
+    try:
+        loaded = given.load()
+    except InputError as error:
+        raise InputError([*error.faults, *filter(None, faults)]) from None
+    if any(faults):
+        raise InputError(filter(None, faults))
+    result = simulate(loaded, film=prepare_film(loaded), run=run, pcapng=pcapng)
+    if as_json:
+        _console.out(json.dumps(result.to_json(), indent=2, allow_nan=False))
+    else:
+        _show.run(result)
+    if pcapng is not None:
+        _console.note(f"packets: {pcapng}")
+    if report is not None:
+        from anabranch import report as reports
+
+        reports.write(report, result)
+        _console.note(f"report: {report}")
+    if result.broken:
+        for broken in result.broken:
+            _console.note(f"failed: {broken}")
+        raise typer.Exit(_console.EXPECTATION_FAILED)
+
+
+def simulate(
+    loaded: Loaded,
+    *,
+    film: Film | None,
+    run: int = 0,
+    pcapng: Path | None = None,
+    what: str = "simulating",
+) -> Run:
+    """Run a validated scenario under a progress bar."""
+    from anabranch._run import run_loaded
+
+    with _console.progress(what) as progress:
+        return run_loaded(loaded, run=run, pcapng=pcapng, progress=progress, film=film)
+
+
+def check(given: Given, *, show_plan: bool) -> None:
+    """Check a scenario and say what it is."""
+    from anabranch.media.films import open_film
+    from anabranch.scenario import plan as plans
+
+    loaded = given.load()
+    value = loaded.scenario
+    if show_plan:
+        plan = plans.build(value, prepare_film(loaded))
+        _console.out(json.dumps(plan, indent=2))
+        return
+    film = open_film(value.application.film, loaded.folders, described=True)
+    names = ", ".join(path.name for path in value.paths)
+    what = f"{value.application.kind} {value.application.film or ''}".strip()
+    seconds = plans.expected_duration_s(plans.build(value, film), film)
+    _console.out(f"ok: {loaded.source.where}: {what} over {names}, about {seconds:,.0f} s of session")
+
+
+def prepare_film(loaded: Loaded) -> Film | None:
+    """Return a scenario's film, made under a progress bar if it has to be."""
+    from anabranch._run import film_of
+
+    with _console.progress("making the film") as progress:
+        return film_of(loaded, progress=progress)
+
+
+def init(file: Path, *, force: bool) -> None:
+    """Write the starter scenario."""
+    from importlib.resources import files
+
+    if file.exists() and not force:
+        fault = Fault(message=f"the file exists: `{file}`", hint="--force overwrites it")
+        raise InputError([fault])
+    fault_of_path = unwritable(file, "FILE")
+    if fault_of_path is not None:
+        raise InputError([fault_of_path])
+    text = files("anabranch.cli").joinpath("starter.toml").read_text(encoding="utf-8")
+    file.write_text(text, encoding="utf-8")
+    _console.note(f"wrote {file}")
+    _console.note(f"hint: anabranch run {file}")
+
+
+def list_names(what: str, *, as_json: bool) -> None:
+    """Write the names of one kind."""
+    known = {
+        "schedulers": _schedulers,
+        "congestion": _congestion,
+        "path-managers": _path_managers,
+        "scenarios": _scenarios,
+        "films": _films,
+    }
+    if what not in known:
+        raise InputError([Fault(message=f"nothing to list: `{what}`", hint=did_you_mean(what, known))])
+    names = known[what]()
+    if as_json:
+        rows = [{"name": name, "description": text} for name, text in names.items()]
+        _console.out(json.dumps(rows, indent=2))
+        return
+    _console.table(("name", ""), list(names.items()), left=2)
+
+
+def _schedulers() -> Mapping[str, str]:
+    """Return the path schedulers."""
+    from anabranch.plugins import catalogue
+
+    return catalogue().schedulers
+
+
+def _congestion() -> Mapping[str, str]:
+    """Return the congestion controls."""
+    from anabranch.plugins import catalogue
+
+    return catalogue().congestion
+
+
+def _path_managers() -> Mapping[str, str]:
+    """Return the path managers."""
+    from anabranch.plugins import catalogue
+
+    return catalogue().path_managers
+
+
+def _scenarios() -> Mapping[str, str]:
+    """Return the named scenarios and their descriptions."""
+    from anabranch.scenario import shipped
+
+    return {name: shipped.description(path) for name, path in shipped.files().items()}
+
+
+def _films() -> Mapping[str, str]:
+    """Return the named films; any video file's path does as well."""
+    from anabranch.media.films import NAMED
+
+    return {**{name: film.description for name, film in NAMED.items()}, "PATH": "any video file"}
+
+
+def unwritable(path: Path, option: str) -> Fault | None:
+    """Return what is wrong with a file to be written, before any work is done for it."""
+    if path.is_dir():
+        return Fault(message=f"a folder, not a file: `{path}`", where=option)
+    if not path.resolve().parent.is_dir():
+        return Fault(message=f"no such folder: `{path.parent}`", where=option, hint="make it first")
+    return None

@@ -1,0 +1,123 @@
+"""`anabranch media`: look into a film, or make one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from anabranch.cli import _console
+from anabranch.cli._console import guarded
+
+if TYPE_CHECKING:
+    from anabranch.media.probe import Probe
+
+media = typer.Typer(help="Look into a film, or make one.", no_args_is_help=True, rich_markup_mode=None)
+
+
+@media.command()
+@guarded
+def probe(
+    file: Annotated[Path, typer.Argument(help="A video file.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    packets: Annotated[bool, typer.Option("--packets", help="Print every packet as CSV.")] = False,
+) -> None:
+    """Tell what a video file is made of.
+
+    Example: anabranch media probe film.mp4 --packets
+    """
+    from anabranch.media.probe import probe as read
+
+    found = read(file)
+    if packets:
+        _packets(found)
+    elif as_json:
+        _json(found)
+    else:
+        _table(found)
+
+
+@media.command()
+@guarded
+def make(
+    file: Annotated[Path | None, typer.Argument(help="Where to put it (default: the cache).")] = None,
+    duration: Annotated[str, typer.Option(help="How long.")] = "60 s",
+    rate: Annotated[str, typer.Option(help="Rate of the whole file, sound included.")] = "5.24 Mbit/s",
+    size: Annotated[str, typer.Option(help="Width x height.")] = "1280x720",
+    fps: Annotated[int, typer.Option(min=1, max=120, help="Pictures a second.")] = 30,
+) -> None:
+    """Make a film of moving pictures: H.264 and AAC in MP4. Prints its path.
+
+    Example: anabranch media make film.mp4 --duration 20s --rate 3Mbit/s
+    """
+    from anabranch.cli._commands import unwritable
+    from anabranch.errors import Fault, InputError
+    from anabranch.media.make import make_film
+    from anabranch.scenario import units
+
+    faults: list[Fault | None] = [unwritable(file, "FILE") if file is not None else None]
+    numbers: dict[str, int] = {}
+    for option, text, parse in (
+        ("--duration", duration, units.positive_time_ns),
+        ("--rate", rate, units.limited_rate_bps),
+    ):
+        try:
+            numbers[option] = parse(text)
+        except units.UnitError as error:
+            faults.append(Fault(message=str(error), where=f"{option} {text}", hint=error.hint))
+    width, _, height = size.partition("x")
+    sound = width.isdecimal() and height.isdecimal() and min(int(width), int(height)) >= 16
+    if not sound or int(width) % 2 or int(height) % 2 or max(int(width), int(height)) > 4096:
+        hint = "two even numbers from 16 to 4096, for example 1280x720"
+        faults.append(Fault(message=f"not a size: `{size}`", where=f"--size {size}", hint=hint))
+    if any(faults):
+        raise InputError(filter(None, faults))
+    with _console.progress("making the film") as progress:
+        made = make_film(
+            file,
+            duration_s=numbers["--duration"] / 1e9,
+            rate_bps=numbers["--rate"],
+            size=(int(width), int(height)),
+            frame_rate=fps,
+            progress=progress,
+        )
+    _console.out(str(made.path))
+    _console.note(f"{made.rate_bps / 1e6:.3f} Mb/s{', made earlier' if made.cached else ''}")
+
+
+def _table(found: Probe) -> None:
+    """Write the summary for a person."""
+    kinds = found.kinds()
+    references = sum(found.packets.reference)
+    _console.table(
+        ("", ""),
+        [
+            ("name", found.name),
+            ("container", found.container),
+            ("video", f"{found.codec}, {found.width}x{found.height}, {found.frame_rate:g} fps"),
+            ("duration", f"{found.duration_ns / 1e9:.3f} s"),
+            ("size", f"{found.size_bytes:,} B"),
+            ("rate", f"{found.rate_mbps:.3f} Mb/s"),
+            ("pictures", ", ".join(f"{count:,} {kind}" for kind, count in kinds.items())),
+            ("referred to", f"{references:,}"),
+            ("packets of sound", f"{found.packets.kind.count('A'):,}"),
+        ],
+    )
+
+
+def _json(found: Probe) -> None:
+    """Write the summary as one JSON object."""
+    import json
+
+    names = ("name", "container", "size_bytes", "duration_ns", "frame_rate", "width", "height", "codec")
+    summary = {name: getattr(found, name) for name in names}
+    _console.out(json.dumps({**summary, "rate_mbps": found.rate_mbps, "pictures": found.kinds()}, indent=2))
+
+
+def _packets(found: Probe) -> None:
+    """Write every packet as CSV."""
+    names = ("stream", "position", "size", "pts_ns", "dts_ns", "kind", "reference")
+    _console.out(",".join(names))
+    for row in zip(*(getattr(found.packets, name) for name in names), strict=True):
+        _console.out(",".join("" if value is None else str(value) for value in row))

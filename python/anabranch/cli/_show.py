@@ -1,0 +1,114 @@
+"""A run as tables that a person reads."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from anabranch.cli import _console
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from anabranch._run import Run
+
+
+def run(result: Run) -> None:
+    """Write what the viewer saw and what each subflow did."""
+    count = result.plan["clients"]
+    clients = f", means over {count} clients" if count > 1 else ""
+    _console.heading(
+        f"{result.scenario}: scheduler {result.scheduler}, congestion {result.congestion}, "
+        f"seed {result.seed}, run {result.run}{clients}"
+    )
+    _console.out()
+    if result.qoe is not None:
+        viewer(result)
+        _console.out()
+    network(result)
+    _console.out()
+    subflows(result)
+    _console.out()
+    _console.out(f"  digest {result.digest}")
+
+
+def viewer(result: Run) -> None:
+    """Write what the viewer saw."""
+    qoe = result.qoe or {}
+    frames = qoe["frames"]
+    _console.heading("What the viewer saw")
+    shown = f"{frames['displayed']:,.0f} of {frames['total']:,.0f}"
+    rows = [
+        ("startup delay", number(qoe["startup_delay_s"], "{:.2f} s")),
+        ("pictures shown", shown),
+        ("pictures discarded", number(qoe["picture_discards"], "{:,.4g}")),
+        ("pictures flushed", number(frames["flushed"], "{:,.4g}")),
+        ("buffer underflows", number(qoe["buffer_underflows"], "{:,.4g}")),
+        ("buffer empty, in all", number(qoe["rebuffer_s"], "{:.2f} s")),
+        ("buffer empty, each time", number(qoe["recovery_time_s"], "{:.2f} s")),
+        ("play time", number(qoe["play_time_s"], "{:.1f} s")),
+        ("played to the end", "yes" if qoe["finished"] else "no"),
+    ]
+    _console.table(("", ""), rows)
+
+
+def network(result: Run) -> None:
+    """Write what the network did as a whole."""
+    qos = result.qos
+    _console.heading("What the network did")
+    rows = [
+        ("duration", number(result.duration_s, "{:,.2f} s")),
+        ("goodput", number(qos["goodput_mbps"], "{:.3f} Mb/s")),
+        ("RTT difference", number(qos["rtt_diff_ms"], "{:.1f} ms")),
+        ("reinjected", number(qos["reinjected_bytes"], "{:,.0f} B")),
+        ("longest wait for a byte", number(qos["max_read_gap_s"], "{:.2f} s")),
+        ("packets dropped by queues", number(qos["queue_drops"], "{:,}")),
+    ]
+    _console.table(("", ""), rows)
+
+
+def subflows(result: Run) -> None:
+    """Write what each subflow did."""
+    _console.heading("What each subflow did")
+    headers = ("path", "MB", "Mb/s", "retransmissions", "srtt ms", "cwnd mean", "cwnd median")
+    rows = [
+        (
+            row["path"],
+            number(row["bytes"], "{:,.1f}", scale=1e-6),
+            number(row["throughput_mbps"], "{:.2f}"),
+            number(row["retransmissions"], "{:,.0f}"),
+            number(row["srtt_ms_mean"], "{:.1f}"),
+            number(row["cwnd_segments_mean"], "{:.1f}"),
+            number(row["cwnd_segments_median"], "{:.0f}"),
+        )
+        for row in result.qos["subflows"]
+    ]
+    _console.table(headers, rows)
+
+
+def comparison(runs: Sequence[tuple[str, Run]]) -> None:
+    """Write runs side by side, the first being the one of interest."""
+    headers = ("", "startup s", "underflows", "empty s", "discarded", "flushed", "shown", "goodput Mb/s")
+    rows = []
+    for label, result in runs:
+        qoe: dict[str, Any] = dict(result.qoe or {})
+        frames = qoe.get("frames", {})
+        rows.append(
+            (
+                label,
+                number(qoe.get("startup_delay_s"), "{:.2f}"),
+                number(qoe.get("buffer_underflows"), "{:,.4g}"),
+                number(qoe.get("rebuffer_s"), "{:.1f}"),
+                number(qoe.get("picture_discards"), "{:,.4g}"),
+                number(frames.get("flushed"), "{:,.4g}"),
+                number(frames.get("displayed"), "{:,.0f}"),
+                number(result.qos["goodput_mbps"], "{:.2f}"),
+            )
+        )
+    _console.table(headers, rows)
+
+
+def number(value: float | None, form: str, *, scale: float | None = None) -> str:
+    """Return a number in a form; what the run has not got is a dash."""
+    if value is None:
+        return "-"
+    return form.format(value if scale is None else value * scale)

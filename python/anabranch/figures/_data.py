@@ -1,0 +1,152 @@
+"""From a trace's tables to the rows that charts draw, thinned so that a long run stays small."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from anabranch.metrics._rows import rows
+from anabranch.metrics._viewer import stall_times
+
+if TYPE_CHECKING:
+    from anabranch.metrics._rows import Tables
+
+Row = dict[str, Any]
+
+#: Points that a line has at most: about one per pixel.
+_POINTS = 1000
+#: The window over which throughput is taken, at least; seconds.
+_THROUGHPUT_WINDOW_S = 1.0
+
+
+def duration_s(tables: Tables, client: int) -> float:
+    """Return how long a client's session lasted, pictures shown after the last byte included."""
+    ends = [row["duration_s"] for row in rows(tables["connections"], client=client)]
+    ends += [row["t_s"] for row in rows(tables.get("playback", {}), client=client)]
+    return max(ends, default=0.0)
+
+
+def fates(tables: Tables, client: int) -> list[Row]:
+    """Return runs of pictures with one fate: `from_s`, `to_s`, `fate`, `pictures`.
+
+    A picture stands where it was due; one that never was due stands behind the one before it.
+    """
+    result: list[Row] = []
+    step = _frame_step(tables, client)
+    now = 0.0
+    for row in rows(tables.get("frames", {}), client=client):
+        when = row["shown_s"] if row["fate"] == "displayed" and row["shown_s"] is not None else row["due_s"]
+        now = when if when is not None else now + step
+        if row["fate"] == "unplayed":
+            continue
+        last = result[-1] if result else None
+        if last and last["fate"] == row["fate"] and -step / 2 <= now - last["to_s"] <= step:
+            last["to_s"], last["pictures"] = max(now + step, last["to_s"]), last["pictures"] + 1
+        else:
+            result.append({"from_s": now, "to_s": now + step, "fate": row["fate"], "pictures": 1})
+    return [{**row, "from_s": round(row["from_s"], 3), "to_s": round(row["to_s"], 3)} for row in result]
+
+
+def stalls(tables: Tables, client: int) -> list[Row]:
+    """Return the times without media: `from_s`, `to_s`."""
+    events = sorted(rows(tables.get("playback", {}), client=client), key=lambda row: row["t_s"])
+    found = stall_times(events, duration_s(tables, client))
+    return [{"from_s": begin, "to_s": end} for begin, end in found]
+
+
+def changes(tables: Tables) -> list[Row]:
+    """Return the changes of the world, both directions of a path as one: `t_s`, `label`."""
+    told: dict[tuple[float, str, str], set[str]] = {}
+    for row in rows(tables.get("events", {})):
+        name, _, way = row["link"].rpartition(".")
+        told.setdefault((row["t_s"], name or row["link"], _plain(row["what"])), set()).add(way)
+    result = []
+    for (time, name, what), ways in told.items():
+        direction = "" if len(ways) > 1 else f" ({next(iter(ways))})"
+        result.append({"t_s": time, "label": f"{name} {what}{direction}"})
+    return result
+
+
+def windows(tables: Tables, client: int) -> list[Row]:
+    """Return each subflow's congestion window: `t_s`, `path`, `cwnd_segments`."""
+    series = _by_subflow(tables, client, "cwnd_segments")
+    step = _step_s(tables, client, at_least=0.1)
+    result = []
+    for path, points in series:
+        for time, values in _binned(points, step):
+            result.append({"t_s": time, "path": path, "cwnd_segments": round(sum(values) / len(values), 1)})
+    return result
+
+
+def throughputs(tables: Tables, client: int) -> list[Row]:
+    """Return each subflow's acknowledged payload per second: `t_s`, `path`, `mbps`."""
+    step = _step_s(tables, client, at_least=_THROUGHPUT_WINDOW_S / 2)
+    window = max(_THROUGHPUT_WINDOW_S, 2 * step)
+    result = []
+    for path, points in _by_subflow(tables, client, "bytes_acked"):
+        marks = [(time, values[-1]) for time, values in _binned(points, step)]
+        back = max(1, round(window / step))
+        for index, (time, count) in enumerate(marks):
+            earlier_time, earlier = marks[max(0, index - back)]
+            if time > earlier_time:
+                mbps = (count - earlier) * 8e-6 / (time - earlier_time)
+                result.append({"t_s": time, "path": path, "mbps": round(mbps, 3)})
+    return result
+
+
+def buffers(tables: Tables, client: int) -> list[Row]:
+    """Return the media that the player holds: `t_s`, `buffer_s`."""
+    step = _step_s(tables, client, at_least=0.1)
+    table = rows(tables.get("player", {}), client=client)
+    points = [(row["t_s"], row["buffer_s"]) for row in table if row["buffer_s"] is not None]
+    return [{"t_s": time, "buffer_s": round(min(values), 3)} for time, values in _binned(points, step)]
+
+
+def _plain(what: str) -> str:
+    """Return a change in a person's words; the trace may hold it as JSON."""
+    import json
+
+    from anabranch.scenario.units import show_rate, show_time
+
+    try:
+        change = json.loads(what)
+    except ValueError:
+        return what
+    if isinstance(change, dict) and len(change) == 1:
+        ((key, value),) = change.items()
+        if key == "rate_bps":
+            return f"rate {show_rate(value)}"
+        if key == "delay_ns":
+            return f"delay {show_time(value)}"
+        if key == "loss":
+            share = value.get("bernoulli") if isinstance(value, dict) else 0
+            return "bursty loss" if share is None else f"loss {share:.2%}"
+    return str(change)
+
+
+def _frame_step(tables: Tables, client: int) -> float:
+    """Return the time from one picture to the next."""
+    times = sorted(row["pts_s"] for row in rows(tables.get("frames", {}), client=client))
+    return (times[-1] - times[0]) / (len(times) - 1) if len(times) > 1 else 1 / 30
+
+
+def _step_s(tables: Tables, client: int, *, at_least: float) -> float:
+    """Return the width of a bin: whole tenths of a second, so that a run has at most `_POINTS`."""
+    tenths = -(-duration_s(tables, client) * 10 // _POINTS)
+    return max(at_least, float(tenths) / 10)
+
+
+def _by_subflow(tables: Tables, client: int, column: str) -> list[tuple[str, list[tuple[float, float]]]]:
+    """Return each subflow's path and its (time, value) points."""
+    series: dict[tuple[int, str], list[tuple[float, float]]] = {}
+    for row in rows(tables.get("samples", {}), client=client):
+        if row[column] is not None:
+            series.setdefault((row["subflow"], row["path"]), []).append((row["t_s"], row[column]))
+    return [(path, points) for (_, path), points in sorted(series.items())]
+
+
+def _binned(points: list[tuple[float, float]], step: float) -> list[tuple[float, list[float]]]:
+    """Return points gathered into bins of a width, each under its beginning."""
+    bins: dict[int, list[float]] = {}
+    for time, value in points:
+        bins.setdefault(int(time / step + 1e-6), []).append(value)
+    return [(round(number * step, 3), values) for number, values in sorted(bins.items())]

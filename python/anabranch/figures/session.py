@@ -1,0 +1,207 @@
+"""One session on one time axis: what became of each picture, above what the subflows did."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from anabranch.figures import _data, colours
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import altair as alt
+
+    from anabranch.figures._data import Row
+    from anabranch.metrics._rows import Tables
+
+_WIDTH = 960
+_FATES = ("displayed", "discarded", "flushed")
+_WORDS = {"displayed": "shown", "discarded": "discarded", "flushed": "flushed"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Backdrop:
+    """What every panel shows behind its own marks.
+
+    Attributes
+    ----------
+    until_s
+        The end of the time axis.
+    stalls
+        Times without media.
+    changes
+        Changes of the world.
+    """
+
+    until_s: float
+    stalls: Sequence[Row]
+    changes: Sequence[Row]
+
+
+def session(tables: Tables, *, client: int = 0) -> alt.VConcatChart:
+    """Return the figure of one client's session.
+
+    Parameters
+    ----------
+    tables
+        The trace.
+    client
+        Whose session.
+    """
+    import altair as alt
+
+    backdrop = Backdrop(
+        until_s=_data.duration_s(tables, client),
+        stalls=_data.stalls(tables, client),
+        changes=_data.changes(tables),
+    )
+    pictures, buffers = _data.fates(tables, client), _data.buffers(tables, client)
+    colour = colours.of_paths([row["path"] for row in _rows(tables, client)])
+    panels = [frame_timeline(pictures, backdrop)] if pictures else []
+    panels += [
+        congestion_windows(_data.windows(tables, client), backdrop, colour),
+        throughput(_data.throughputs(tables, client), backdrop, colour),
+    ]
+    if pictures and buffers:
+        panels.append(player_buffer(buffers, backdrop))
+    figure: alt.VConcatChart = (
+        alt.vconcat(*panels, spacing=14)
+        .resolve_scale(x="shared", color="independent")
+        .configure(font="Liberation Sans, Arial, sans-serif", background="white")
+        .configure_view(stroke="#DDDDDD")
+        .configure_axis(
+            gridColor="#EEEEEE",
+            domainColor="#888888",
+            tickColor="#888888",
+            labelFontSize=11,
+            titleFontWeight="normal",
+            titleFontSize=12,
+            titleColor="#333333",
+        )
+        .configure_title(anchor="start", frame="group", fontSize=13, color="#222222", offset=8)
+        .configure_legend(orient="top-right", labelFontSize=11, fillColor="#FFFFFFCC", padding=4)
+    )
+    return figure
+
+
+def svg(chart: alt.VConcatChart) -> str:
+    """Return a chart as SVG text that loads nothing."""
+    import vl_convert
+
+    return str(vl_convert.vegalite_to_svg(chart.to_dict(), allowed_base_urls=[]))
+
+
+def frame_timeline(rows: Sequence[Row], backdrop: Backdrop) -> alt.LayerChart:
+    """Draw when pictures were shown, discarded or flushed; times without media are shaded."""
+    import altair as alt
+
+    kept = [{**row, "fate": _WORDS[row["fate"]]} for row in rows]
+    names = [_WORDS[fate] for fate in _FATES]
+    scale = alt.Scale(domain=names, range=[colours.FATES[fate] for fate in _FATES])
+    bars = (
+        alt.Chart(_values(kept))
+        .mark_bar(height={"band": 0.72}, strokeWidth=0.8)
+        .encode(
+            x=_time(backdrop, "from_s:Q"),
+            x2="to_s:Q",
+            y=alt.Y("fate:N", sort=names, scale=alt.Scale(domain=names), title=None),
+            color=alt.Color("fate:N", scale=scale, legend=None),
+            stroke=alt.Stroke("fate:N", scale=scale, legend=None),
+        )
+    )
+    labels = (
+        alt.Chart(_values(backdrop.changes))
+        .mark_text(align="left", dx=3, dy=-5, fontSize=10, color=colours.EVENT, baseline="bottom")
+        .encode(x=_time(backdrop, "t_s:Q"), y=alt.value(0), text="label:N")
+    )
+    return _panel("Pictures, when they were due", 84, [*_behind(backdrop), bars, labels])
+
+
+def congestion_windows(rows: Sequence[Row], backdrop: Backdrop, colour: dict[str, str]) -> alt.LayerChart:
+    """Draw each subflow's congestion window."""
+    lines = _lines(rows, backdrop, colour, y="cwnd_segments", title="segments")
+    return _panel("Congestion window of each subflow", 130, [*_behind(backdrop), lines])
+
+
+def throughput(rows: Sequence[Row], backdrop: Backdrop, colour: dict[str, str]) -> alt.LayerChart:
+    """Draw each subflow's acknowledged payload per second."""
+    lines = _lines(rows, backdrop, colour, y="mbps", title="Mb/s")
+    return _panel("Throughput of each subflow", 130, [*_behind(backdrop), lines])
+
+
+def player_buffer(rows: Sequence[Row], backdrop: Backdrop) -> alt.LayerChart:
+    """Draw how much media the player holds."""
+    import altair as alt
+
+    area = (
+        alt.Chart(_values(rows))
+        .mark_area(color=colours.BUFFER, opacity=0.45, line={"color": colours.BUFFER, "strokeWidth": 1.2})
+        .encode(x=_time(backdrop, "t_s:Q"), y=alt.Y("buffer_s:Q", title="seconds of film"))
+    )
+    return _panel("Player buffer", 110, [*_behind(backdrop), area])
+
+
+def _lines(
+    rows: Sequence[Row], backdrop: Backdrop, colour: dict[str, str], *, y: str, title: str
+) -> alt.Chart:
+    """Draw one line a subflow."""
+    import altair as alt
+
+    scale = alt.Scale(domain=list(colour), range=list(colour.values()))
+    lines: alt.Chart = (
+        alt.Chart(_values(rows))
+        .mark_line(strokeWidth=1.3, interpolate="step-after" if y == "cwnd_segments" else "linear")
+        .encode(
+            x=_time(backdrop, "t_s:Q"),
+            y=alt.Y(f"{y}:Q", title=title),
+            color=alt.Color("path:N", scale=scale, title=None),
+        )
+    )
+    return lines
+
+
+def _behind(backdrop: Backdrop) -> list[alt.Chart]:
+    """Return the shades of underflows and the rules of changes, as far as there are any."""
+    import altair as alt
+
+    layers = []
+    if backdrop.stalls:
+        shade = alt.Chart(_values(backdrop.stalls)).mark_rect(color=colours.UNDERFLOW, opacity=0.75)
+        layers.append(shade.encode(x=_time(backdrop, "from_s:Q"), x2="to_s:Q"))
+    if backdrop.changes:
+        rule = alt.Chart(_values(backdrop.changes)).mark_rule(color=colours.EVENT, strokeDash=[3, 3])
+        layers.append(rule.encode(x=_time(backdrop, "t_s:Q")))
+    return layers
+
+
+def _panel(title: str, height: int, layers: Sequence[alt.Chart]) -> alt.LayerChart:
+    """Return layers as one panel of the figure."""
+    import altair as alt
+
+    panel: alt.LayerChart = alt.LayerChart(layer=list(layers)).properties(
+        width=_WIDTH, height=height, title=title
+    )
+    return panel
+
+
+def _time(backdrop: Backdrop, field: str) -> alt.X:
+    """Return the time axis that all panels share."""
+    import altair as alt
+
+    scale = alt.Scale(domain=[0, max(backdrop.until_s, 0.1)], nice=False)
+    return alt.X(field, scale=scale, title=None, axis=alt.Axis(labelExpr="datum.label + ' s'", tickCount=12))
+
+
+def _values(rows: Sequence[Row]) -> Any:  # noqa: ANN401 - alt.Data
+    """Return rows as a chart's inline data."""
+    import altair as alt
+
+    return alt.InlineData(values=list(rows))
+
+
+def _rows(tables: Tables, client: int) -> list[Row]:
+    """Return the subflows of a client."""
+    from anabranch.metrics._rows import rows
+
+    return list(rows(tables["subflows"], client=client))

@@ -1,0 +1,7 @@
+"""The report: one self-contained HTML file about a run."""
+
+from __future__ import annotations
+
+from anabranch.report._build import Comparison, build, write
+
+__all__ = ["Comparison", "build", "write"]

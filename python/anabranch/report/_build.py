@@ -1,0 +1,220 @@
+"""From a run to the HTML text: headline numbers, the comparison, the figure, and how it was made."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from anabranch.figures import colours
+from anabranch.scenario.units import show_rate, show_time
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from anabranch._run import Run
+
+#: Above this, more than one client's session would make the file large; the first stands for all.
+_CLIENT = 0
+
+_FATES_OF_PACKETS = ("delivered", "dropped_queue", "dropped_loss")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """Another run to set beside the report's own, under a label such as "TCP over wifi"."""
+
+    label: str
+    run: Run
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tile:
+    """A headline number."""
+
+    value: str
+    unit: str
+    label: str
+    bad: bool = False
+
+
+def write(path: Path, run: Run, *, comparisons: Sequence[Comparison] = ()) -> None:
+    """Write the report of a run.
+
+    Parameters
+    ----------
+    path
+        The file.
+    run
+        The run.
+    comparisons
+        Other runs, in the order of the table.
+    """
+    path.write_text(build(run, comparisons=comparisons), encoding="utf-8")
+
+
+def build(run: Run, *, comparisons: Sequence[Comparison] = ()) -> str:
+    """Return the report of a run as HTML text that loads nothing from outside."""
+    import jinja2
+    from markupsafe import Markup
+
+    from anabranch.figures.session import session, svg
+
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("anabranch", "report"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    # vega escapes the texts that it draws; the rest of the SVG is its own.
+    figure = Markup(_fluid(svg(session(run.tables, client=_CLIENT))))
+    colour = colours.of_paths([subflow["path"] for subflow in run.qos["subflows"]])
+    everyone = [Comparison(label=_label(run), run=run), *comparisons]
+    return environment.get_template("report.html.j2").render(
+        run=run,
+        title=run.scenario,
+        film=_film(run),
+        tiles=_tiles(run),
+        comparisons=[_compared(item) for item in everyone] if comparisons else [],
+        subflows=[{**subflow, "colour": colour[subflow["path"]]} for subflow in run.qos["subflows"]],
+        links=_links(run),
+        figure=figure,
+        clients=run.plan["clients"],
+        fates=colours.FATES,
+        underflow=colours.UNDERFLOW,
+        plan=json.dumps(_short_plan(run.plan), indent=2),
+    )
+
+
+def _fluid(text: str) -> str:
+    """Return an SVG that takes the width it is given; its view box keeps the shape."""
+    return re.sub(r'(<svg\b[^>]*?) width="[^"]*" height="[^"]*"', r'\1 role="img"', text, count=1)
+
+
+def _label(run: Run) -> str:
+    """Return what a run is called in the comparison."""
+    names = " + ".join(path["name"] for path in run.plan["paths"])
+    kind = "MPTCP" if run.plan["transport"]["multipath"] else "TCP"
+    return f"{kind} over {names}"
+
+
+def _film(run: Run) -> str:
+    """Return what was streamed, in words."""
+    film, application = run.plan["film"], run.plan["application"]
+    if film is None:
+        amount = [f"{application['bytes'] / 1e6:g} MB"] if application["bytes"] else []
+        amount += [f"for {show_time(application['duration_ns'])}"] if application["duration_ns"] else []
+        amount += [f"at {show_rate(application['rate_bps'])}"] if application["rate_bps"] else []
+        return " ".join([application["kind"], *amount])
+    if "synthetic" in film:
+        return str(film["synthetic"]["name"])
+    recorded = film["recorded"]
+    seconds = recorded["duration_ns"] / 1e9
+    rate = recorded["size_bytes"] * 8e-6 / seconds
+    shape = f"{recorded['width']}x{recorded['height']}, {recorded['frame_rate']:g} fps"
+    return f"{seconds:.0f} s of film at {rate:.2f} Mb/s ({shape}, {recorded['container']})"
+
+
+def _tiles(run: Run) -> list[Tile]:
+    """Return the headline numbers: the viewer's where there is one, else the network's."""
+    qoe, qos = run.qoe, run.qos
+    goodput = Tile(value=f"{qos['goodput_mbps']:.2f}", unit="Mb/s", label="goodput")
+    if qoe is None:
+        again = sum(subflow["retransmissions"] for subflow in qos["subflows"])
+        return [
+            goodput,
+            Tile(value=f"{run.duration_s:,.1f}", unit="s", label="duration"),
+            Tile(value=f"{again:,.0f}", unit="", label="segments retransmitted"),
+            Tile(value=f"{qos['queue_drops']:,.0f}", unit="", label="packets dropped by queues"),
+            Tile(value=f"{qos['max_read_gap_s']:.2f}", unit="s", label="longest wait for a byte"),
+        ]
+    frames = qoe["frames"]
+    shown = 100 * frames["displayed"] / max(frames["total"], 1)
+    startup = qoe["startup_delay_s"]
+    return [
+        Tile(value="–" if startup is None else f"{startup:.2f}", unit="s", label="startup delay"),
+        Tile(
+            value=f"{qoe['buffer_underflows']:g}",
+            unit="",
+            label="buffer underflows",
+            bad=qoe["buffer_underflows"] > 0,
+        ),
+        Tile(
+            value=f"{qoe['rebuffer_s']:.1f}",
+            unit="s",
+            label="with an empty buffer",
+            bad=qoe["rebuffer_s"] > 0,
+        ),
+        Tile(
+            value=f"{qoe['picture_discards']:,.4g}",
+            unit="",
+            label="pictures discarded",
+            bad=qoe["picture_discards"] > 0,
+        ),
+        Tile(value=f"{shown:.4g}", unit="%", label=f"of {frames['total']:,.0f} pictures shown"),
+        goodput,
+    ]
+
+
+def _compared(item: Comparison) -> dict[str, Any]:
+    """Return a line of the comparison."""
+    qoe, qos = item.run.qoe or {}, item.run.qos
+    frames = qoe.get("frames", {"displayed": None, "total": None, "flushed": None})
+    return {
+        "label": item.label,
+        "startup_s": qoe.get("startup_delay_s"),
+        "underflows": qoe.get("buffer_underflows"),
+        "rebuffer_s": qoe.get("rebuffer_s"),
+        "discarded": qoe.get("picture_discards"),
+        "flushed": frames["flushed"],
+        "displayed": frames["displayed"],
+        "goodput_mbps": qos["goodput_mbps"],
+    }
+
+
+def _links(run: Run) -> list[dict[str, Any]]:
+    """Return the links: what they were set to, and what became of their packets."""
+    counts = {row["link"]: row for row in run.rows("links")}
+    return [
+        {
+            "name": link["name"],
+            "rate": show_rate(link["rate_bps"]),
+            "delay": show_time(link["delay_ns"]),
+            "loss": _loss(link["loss"]),
+            "queue": _queue(link["queue"]),
+            **{key: counts.get(link["name"], {}).get(key) for key in _FATES_OF_PACKETS},
+        }
+        for link in run.plan["links"]
+    ]
+
+
+def _loss(loss: Mapping[str, Any] | None) -> str:
+    """Return a loss model in words."""
+    if loss is None:
+        return "none"
+    if "bernoulli" in loss:
+        return f"{100 * loss['bernoulli']:g} %"
+    model = loss["gilbert_elliott"]
+    bad = model["p"] / (model["p"] + model["r"]) if model["p"] + model["r"] else 0.0
+    mean = bad * (1 - model["h"]) + (1 - bad) * (1 - model["k"])
+    return f"bursts, {100 * mean:.2g} % in the mean"
+
+
+def _queue(queue: Mapping[str, int] | None) -> str:
+    """Return a queue's length in words."""
+    if queue is None:
+        return "unlimited"
+    return f"{queue['packets']} packets" if "packets" in queue else f"{queue['bytes']:,} bytes"
+
+
+def _short_plan(plan: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the plan without the film's columns, which would fill the page."""
+    film = plan["film"]
+    if film is not None and "recorded" in film:
+        kept = {key: value for key, value in film["recorded"].items() if key != "packets"}
+        count = len(film["recorded"]["packets"]["size"])
+        film = {"recorded": {**kept, "packets": f"{count} packets, left out here"}}
+    return {**plan, "film": film}
