@@ -9,4 +9,5 @@ pub use mptcp::{
     AddAddr, CapableKeys, DataAck, Dss, Mapping, MappingDsn, MpCapable, MpJoin, MpTcpRst, MptcpOption,
     RemoveAddr,
 };
+pub use options::{MAX_OPTIONS_LEN, sack_room};
 pub use segment::{Flags, SackBlock, SackBlocks, Segment, Timestamps};

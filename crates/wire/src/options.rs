@@ -1,7 +1,14 @@
 //! TCP options: lengths, encoding and parsing.
 
 use crate::Segment;
-use crate::mptcp::{DataAck, Dss, MappingDsn};
+use crate::mptcp::{CapableKeys, DataAck, Dss, MappingDsn, MpJoin, MptcpOption};
+
+/// Bytes of options that a TCP header can hold (RFC 9293 section 3.1).
+pub const MAX_OPTIONS_LEN: usize = 40;
+/// Two NOPs, kind and length of the SACK option.
+const SACK_BASE_LEN: usize = 4;
+/// Bytes of one SACK block.
+const SACK_BLOCK_LEN: usize = 8;
 
 /// Bytes a DSS takes, before padding.
 pub(crate) fn dss_len(dss: &Dss) -> usize {
@@ -18,7 +25,72 @@ pub(crate) fn dss_len(dss: &Dss) -> usize {
     })
 }
 
+/// Bytes an MPTCP option other than the DSS takes, before padding (RFC 8684 section 7.2).
+pub(crate) fn mptcp_len(option: &MptcpOption) -> usize {
+    match option {
+        MptcpOption::Capable(capable) => match capable.keys {
+            CapableKeys::None => 4,
+            CapableKeys::Responder(_) => 12,
+            CapableKeys::Both { .. } => 20,
+            CapableKeys::WithData { checksum: None, .. } => 22,
+            CapableKeys::WithData { checksum: Some(_), .. } => 24,
+        },
+        MptcpOption::Join(MpJoin::Syn { .. }) => 12,
+        MptcpOption::Join(MpJoin::SynAck { .. }) => 16,
+        MptcpOption::Join(MpJoin::Ack { .. }) => 24,
+        MptcpOption::AddAddr(add) => {
+            let address = if add.address.is_ipv4() { 4 } else { 16 };
+            let port = if add.port.is_some() { 2 } else { 0 };
+            let hmac = if add.hmac.is_some() { 8 } else { 0 };
+            4 + address + port + hmac
+        }
+        MptcpOption::RemoveAddr(remove) => 3 + remove.ids().len(),
+        MptcpOption::Prio { .. } => 3,
+        MptcpOption::Fail { .. } | MptcpOption::FastClose { .. } => 12,
+        MptcpOption::TcpRst(_) => 4,
+    }
+}
+
+/// Rounds up to the 32-bit words that the data offset counts.
+const fn padded(len: usize) -> usize {
+    (len + 3) & !3
+}
+
+/// Bytes of every option but SACK.
+fn len_without_sack(segment: &Segment) -> usize {
+    let mut len = 0;
+    if segment.mss.is_some() {
+        len += 4;
+    }
+    // SACK-permitted stands where timestamps would need two NOPs, so beside them it is free.
+    if segment.timestamps.is_some() {
+        len += 12;
+    } else if segment.sack_permitted {
+        len += 4;
+    }
+    if segment.window_scale.is_some() {
+        len += 4;
+    }
+    if let Some(dss) = &segment.dss {
+        len += padded(dss_len(dss));
+    }
+    for option in &segment.mptcp {
+        len += padded(mptcp_len(option));
+    }
+    len
+}
+
 /// Bytes of options on the wire.
-pub(crate) fn encoded_len(_segment: &Segment) -> usize {
-    todo!()
+pub(crate) fn encoded_len(segment: &Segment) -> usize {
+    let blocks = segment.sack.as_slice().len();
+    let sack = if blocks == 0 { 0 } else { SACK_BASE_LEN + SACK_BLOCK_LEN * blocks };
+    len_without_sack(segment) + sack
+}
+
+/// SACK blocks that fit beside every other option of the segment: 0 to 4.
+///
+/// MPTCP options are given their space first and SACK what is left, as Linux does: beside
+/// timestamps and a full DSS there is room for none. Blocks already on the segment do not count.
+pub fn sack_room(segment: &Segment) -> usize {
+    MAX_OPTIONS_LEN.saturating_sub(len_without_sack(segment) + SACK_BASE_LEN) / SACK_BLOCK_LEN
 }
