@@ -1,1 +1,21 @@
-//! placeholder
+//! The simulated world: virtual time, hosts, links and players, deterministic to the byte.
+//!
+//! `run` takes a [`Plan`] (see docs/plan-and-trace.md) and returns a [`Trace`].
+
+mod application;
+mod capture;
+mod checks;
+mod pattern;
+mod plan;
+mod schedule;
+mod topology;
+mod trace;
+mod world;
+
+pub use checks::Violation;
+pub use plan::{
+    ApplicationKind, ApplicationPlan, ChangePlan, EventPlan, FilmPlan, HostPlan, LinkPlan,
+    LossPlan, PathPlan, Plan, PlanError, QueuePlan, TransportPlan,
+};
+pub use trace::{Column, Summary, Table, Trace};
+pub use world::{Observer, RunError, Silent, run};

@@ -36,8 +36,12 @@ pub struct HostModel {
     pub timer_tick: Duration,
     /// Memory charged for one segment of send-buffer growth (`tcp_sndbuf_expand`'s `per_mss`), bytes.
     pub send_memory_per_segment: u64,
-    /// Memory charged for a socket buffer besides its payload, bytes.
-    pub buffer_overhead: u64,
+    /// Memory charged for 100 bytes of payload not sent yet. Linux packs them into large buffers.
+    /// This and the next were read off the lengths of real send queues (`notsent`, `unacked` against
+    /// the largest window so far) and hold for every controller and path measured.
+    pub unsent_memory_percent: u64,
+    /// Memory charged for 100 bytes of payload in flight: bursts of two segments, a buffer each.
+    pub in_flight_memory_percent: u64,
 }
 
 impl Default for HostModel {
@@ -45,7 +49,8 @@ impl Default for HostModel {
         Self {
             timer_tick: Duration::from_millis(4),
             send_memory_per_segment: 4352,
-            buffer_overhead: 768,
+            unsent_memory_percent: 140,
+            in_flight_memory_percent: 320,
         }
     }
 }

@@ -161,3 +161,16 @@ impl Connection {
         }
     }
 }
+
+impl Connection {
+    /// Ends the connection at once: a RST on every subflow, nothing more is delivered.
+    pub fn abort(&mut self) {
+        for subflow in &mut self.subflows {
+            if subflow.state != State::Closed {
+                subflow.reset = Some(None);
+                subflow.state = State::Closed;
+            }
+        }
+        self.report_closed();
+    }
+}

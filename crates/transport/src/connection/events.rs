@@ -119,3 +119,10 @@ impl Connection {
         self.subflows.iter().map(|s| (s.id, s.board.in_flight(), s.window.cwnd))
     }
 }
+
+impl Connection {
+    /// For checkers: a subflow's last new segment went out although the window was full.
+    pub fn sent_beyond_window(&self, id: SubflowId) -> bool {
+        self.subflows.get(id.index()).is_some_and(|s| s.send.overran)
+    }
+}

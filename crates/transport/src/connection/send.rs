@@ -74,7 +74,7 @@ impl Connection {
             .map(|s| s.send.buffer_limit())
             .sum();
         let held = match (self.mode, self.subflows.first()) {
-            (Mode::Plain, Some(only)) => only.send.held_bytes() + (self.out.end - self.out.cursor),
+            (Mode::Plain, Some(only)) => only.send.memory() + (self.out.end - self.out.cursor),
             _ => self.out.end - self.out.una,
         };
         buffer.saturating_sub(held)

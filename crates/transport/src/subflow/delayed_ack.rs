@@ -140,7 +140,9 @@ impl Subflow {
     pub(crate) fn check_ack(&mut self, _now: Instant, outlook: &Outlook) {
         let unacked = self.receive.next() - self.receive.advertised_at();
         let mss = u64::from(self.ack.received_mss);
-        let window_holds = self.receive.could_offer(outlook.space_free)
+        // A connection takes its subflows' data at once, so that nothing is ever left to read there
+        // (`rcv_nxt - copied_seq < sk_rcvlowat`); plain TCP asks whether the window can advance.
+        let window_holds = self.multipath || self.receive.could_offer(outlook.space_free)
             >= (self.receive.advertised_at() + self.receive.window()).saturating_sub(self.receive.next());
         if (unacked > mss && window_holds) || self.ack.quick_mode() {
             self.ack.now_due = true;

@@ -276,6 +276,11 @@ impl Subflow {
         if let Some(Dss { mapping: Some(mapping), data_fin, .. }) = segment.dss {
             self.note_mapping(&mapping, data_fin, dsn_reference);
         }
+        if start <= self.receive.advertised_at()
+            && let Some(Timestamps { value, .. }) = segment.timestamps
+        {
+            self.timestamp_recent = value;
+        }
         let fin = segment.flags.contains(Flags::FIN);
         if segment.payload.is_empty() && !fin {
             // A probe or a keepalive repeats an old byte: answer it (RFC 9293 section 3.10.7.4).
@@ -287,11 +292,6 @@ impl Subflow {
         if start > self.receive.next + self.receive.window + 65_536 {
             self.ack.demand();
             return;
-        }
-        if start <= self.receive.advertised_at()
-            && let Some(Timestamps { value, .. }) = segment.timestamps
-        {
-            self.timestamp_recent = value;
         }
         if fin {
             self.receive.fin_at = Some(start + segment.payload.len() as u64);

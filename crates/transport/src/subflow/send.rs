@@ -39,7 +39,7 @@ pub(crate) struct Sender {
     buffer_max: u64,
     buffer: u64,
     memory_per_segment: u64,
-    overhead: u64,
+    memory_percent: (u64, u64),
     multipath_mappings: bool,
     /// Retransmit the head whatever the window says: the timer has fired.
     pub(crate) force_retransmit: bool,
@@ -59,6 +59,8 @@ pub(crate) struct Sender {
     fin_sent: bool,
     /// The application waits for buffer space (`SOCK_NOSPACE`).
     pub(crate) blocked_on_buffer: bool,
+    /// New data went out although the window was full and no probe was due; never happens.
+    pub(crate) overran: bool,
 }
 
 impl Sender {
@@ -75,7 +77,10 @@ impl Sender {
             buffer_max: config.send_buffer_max,
             buffer: 0,
             memory_per_segment: config.host.send_memory_per_segment,
-            overhead: config.host.buffer_overhead,
+            memory_percent: (
+                config.host.unsent_memory_percent,
+                config.host.in_flight_memory_percent,
+            ),
             multipath_mappings: false,
             force_retransmit: false,
             probe: false,
@@ -91,6 +96,7 @@ impl Sender {
             fin_queued: false,
             fin_sent: false,
             blocked_on_buffer: false,
+            overran: false,
         };
         sender.grow_buffer(INITIAL_WINDOW, 2);
         sender
@@ -120,10 +126,10 @@ impl Sender {
         self.queued + self.unacked_bytes
     }
 
-    /// Memory charged for them (`sk_wmem_queued`): payload, and overhead for every buffer in flight.
+    /// Memory charged for them (`sk_wmem_queued`).
     pub(crate) fn memory(&self) -> u64 {
-        let in_flight_buffers = self.unacked_bytes.div_ceil(2 * u64::from(self.mss));
-        self.held_bytes() + self.overhead * in_flight_buffers
+        let (unsent, in_flight) = self.memory_percent;
+        (self.queued * unsent + self.unacked_bytes * in_flight) / 100
     }
 
     pub(crate) fn buffer_limit(&self) -> u64 {
@@ -344,6 +350,7 @@ impl Subflow {
         if idle || was_probe {
             self.rearm_timeout(host, now);
         }
+        self.send.overran |= !probe && self.board.in_flight() > self.window.cwnd;
         self.validate_window(now, self.board.in_flight() >= self.window.cwnd);
         if !probe {
             self.schedule_probe(host, now, false);
@@ -528,7 +535,7 @@ impl Subflow {
     }
 }
 
-/// The TCP timestamp clock: milliseconds (RFC 7323 section 5.4).
+/// The TCP timestamp clock: milliseconds (RFC 7323 section 5.4), never 0, which means "no echo".
 pub(crate) fn timestamp_clock(now: Instant) -> u32 {
-    (now.as_nanos() / 1_000_000) as u32
+    (now.as_nanos() / 1_000_000) as u32 + 1
 }

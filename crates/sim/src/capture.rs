@@ -1,0 +1,36 @@
+//! Packets to a pcapng file, as they pass the client: one interface a path.
+
+use std::io::Write;
+use std::net::IpAddr;
+
+use anabranch_units::Instant;
+use anabranch_wire::{PcapngWriter, Segment};
+
+/// A capture that remembers its first error.
+pub(crate) struct Capture {
+    writer: PcapngWriter<Box<dyn Write>>,
+    pub(crate) error: Option<std::io::Error>,
+}
+
+impl Capture {
+    pub(crate) fn new(output: Box<dyn Write>, paths: &[String]) -> std::io::Result<Self> {
+        let writer = PcapngWriter::new(output, paths).map_err(std::io::Error::other)?;
+        Ok(Self { writer, error: None })
+    }
+
+    pub(crate) fn packet(
+        &mut self,
+        path: usize,
+        now: Instant,
+        source: IpAddr,
+        destination: IpAddr,
+        segment: &Segment,
+    ) {
+        if self.error.is_some() {
+            return;
+        }
+        if let Err(error) = self.writer.write(path, now, source, destination, segment) {
+            self.error = Some(std::io::Error::other(error));
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! What must hold in every run, whatever happens: the checkers.
+
+use thiserror::Error;
+
+/// A rule that a run broke: always a defect of the simulator.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum Violation {
+    /// The client read bytes that were not sent there.
+    #[error("client {client} read wrong bytes at position {position}")]
+    Bytes {
+        /// The client.
+        client: u32,
+        /// The position in the stream or resource.
+        position: u64,
+    },
+    /// Packets appeared or vanished on a link.
+    #[error("link {link}: {enqueued} packets entered, {accounted} are accounted for")]
+    Conservation {
+        /// The link.
+        link: String,
+        /// Packets that entered.
+        enqueued: u64,
+        /// Delivered, dropped or inside.
+        accounted: u64,
+    },
+    /// More was in flight than the window and its slack admit.
+    #[error("subflow {subflow}: {in_flight} segments in flight with a window of {cwnd}")]
+    InFlight {
+        /// The subflow.
+        subflow: u8,
+        /// Segments in flight.
+        in_flight: u32,
+        /// The congestion window.
+        cwnd: u32,
+    },
+    /// TCP options need more than 40 bytes.
+    #[error("{bytes} bytes of TCP options")]
+    OptionSpace {
+        /// Bytes needed.
+        bytes: usize,
+    },
+    /// Nothing will ever happen again, and the run is not over.
+    #[error("the run stands still at {at_ns} ns")]
+    Stalled {
+        /// When.
+        at_ns: u64,
+    },
+}
+
+/// Segments beyond the window that are no fault: a loss probe, and the head after a timeout.
+pub(crate) const WINDOW_SLACK: u32 = 2;

@@ -1,0 +1,108 @@
+//! Links, paths and addresses of one world.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use anabranch_link::{FixedLink, Link};
+use anabranch_units::Seed;
+use anabranch_wire::Segment;
+
+use crate::plan::{Plan, PlanError};
+
+/// The server's port.
+const SERVER_PORT: u16 = 80;
+/// The port of each client's first connection.
+const CLIENT_PORT: u16 = 40_000;
+
+/// A packet on its way.
+#[derive(Clone, Debug)]
+pub(crate) struct Packet {
+    pub(crate) segment: Segment,
+    pub(crate) client: u32,
+    pub(crate) path: u8,
+    pub(crate) hop: u8,
+    /// Server to client.
+    pub(crate) down: bool,
+}
+
+/// A path as indexes of links.
+#[derive(Clone, Debug)]
+pub(crate) struct Path {
+    pub(crate) name: String,
+    pub(crate) down: Vec<usize>,
+    pub(crate) up: Vec<usize>,
+    pub(crate) backup: bool,
+}
+
+impl Path {
+    /// The links of one direction.
+    pub(crate) fn route(&self, down: bool) -> &[usize] {
+        if down { &self.down } else { &self.up }
+    }
+}
+
+/// The network between server and clients.
+pub(crate) struct Topology {
+    pub(crate) links: Vec<Box<dyn Link<Packet>>>,
+    pub(crate) names: Vec<String>,
+    pub(crate) paths: Vec<Path>,
+}
+
+impl Topology {
+    pub(crate) fn build(plan: &Plan) -> Result<Self, PlanError> {
+        let seed = Seed { seed: plan.seed, run: plan.run };
+        let mut links: Vec<Box<dyn Link<Packet>>> = Vec::new();
+        for link in &plan.links {
+            let config = link.config();
+            config.check()?;
+            links.push(Box::new(FixedLink::new(config, seed)));
+        }
+        let names: Vec<String> = plan.links.iter().map(|link| link.name.clone()).collect();
+        let find = |name: &String| {
+            names
+                .iter()
+                .position(|other| other == name)
+                .ok_or_else(|| PlanError::UnknownLink(name.clone()))
+        };
+        let mut paths = Vec::new();
+        for path in &plan.paths {
+            paths.push(Path {
+                name: path.name.clone(),
+                down: path.down.iter().map(find).collect::<Result<_, _>>()?,
+                up: path.up.iter().map(find).collect::<Result<_, _>>()?,
+                backup: path.backup,
+            });
+        }
+        Ok(Self { links, names, paths })
+    }
+
+    /// The link of that name.
+    pub(crate) fn link(&self, name: &str) -> Result<usize, PlanError> {
+        self.names
+            .iter()
+            .position(|other| other == name)
+            .ok_or_else(|| PlanError::UnknownLink(name.to_owned()))
+    }
+}
+
+/// The server's address on a path.
+pub(crate) fn server_address(path: usize) -> SocketAddr {
+    SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, path as u8 + 1, 0, 1)), SERVER_PORT)
+}
+
+/// A client's address on a path, for its `connection`-th connection.
+pub(crate) fn client_address(path: usize, client: u32, connection: u16) -> SocketAddr {
+    let host = client + 256;
+    let ip = Ipv4Addr::new(10, path as u8 + 1, (host >> 8) as u8, host as u8);
+    SocketAddr::new(IpAddr::V4(ip), CLIENT_PORT + connection)
+}
+
+/// The path and client of a client's address.
+pub(crate) fn locate(address: SocketAddr) -> (u8, u32) {
+    match address.ip() {
+        IpAddr::V4(ip) => {
+            let [_, path, high, low] = ip.octets();
+            (path - 1, (u32::from(high) << 8 | u32::from(low)) - 256)
+        }
+        IpAddr::V6(_) => unreachable!("every address of this world is IPv4"),
+    }
+}

@@ -1,0 +1,135 @@
+//! What a run writes down: samples as it goes, totals when it is over.
+
+use anabranch_transport::ConnectionHandle;
+use anabranch_units::{Duration, Instant};
+use sha2::{Digest, Sha256};
+
+use super::World;
+use crate::topology::locate;
+use crate::trace::{Column, Summary, Trace};
+
+/// Time between samples.
+pub(super) const PERIOD: Duration = Duration::from_millis(100);
+
+impl World<'_> {
+    /// One row a subflow and one a client.
+    pub(super) fn sample(&mut self) {
+        for handle in 0..self.serving.len() {
+            let client = self.served[handle];
+            let start = self.clients[client as usize].start;
+            let t = self.now.since(start).as_secs_f64();
+            let connection = self.server.connection(ConnectionHandle(handle));
+            let tuples: Vec<_> = connection.summaries().map(|s| s.tuple.remote).collect();
+            for sample in connection.samples() {
+                let (path, _) = locate(tuples[sample.id.index()]);
+                let ssthresh = if sample.ssthresh_segments == u32::MAX {
+                    f64::NAN
+                } else {
+                    f64::from(sample.ssthresh_segments)
+                };
+                let ms = |span: Option<Duration>| span.map_or(f64::NAN, |s| s.as_secs_f64() * 1e3);
+                self.rows.samples.push(
+                    t,
+                    i64::from(client),
+                    i64::from(sample.id.0),
+                    self.topology.paths[usize::from(path)].name.clone(),
+                    i64::from(sample.cwnd_segments),
+                    ssthresh,
+                    i64::from(sample.in_flight_segments),
+                    ms(sample.srtt),
+                    ms(sample.min_rtt),
+                    sample.delivery_rate.bps() as f64 / 1e6,
+                    sample.pacing_rate.bps().min(1 << 50) as f64 / 1e6,
+                    sample.totals.bytes_acked as i64,
+                    sample.unsent_bytes as i64,
+                    sample.totals.retransmissions as i64,
+                    sample.state.name().to_owned(),
+                );
+            }
+        }
+        for client in &self.clients {
+            if client.start <= self.now {
+                client.sample(self.now, &mut self.rows);
+            }
+        }
+    }
+
+    /// Totals of clients, subflows and links.
+    pub(super) fn report(&mut self) {
+        let mut reinjected = vec![0u64; self.clients.len()];
+        for (handle, connection) in self.server.connections().iter().enumerate() {
+            let client = self.served[handle];
+            reinjected[client as usize] += connection.reinjected_bytes();
+            for subflow in connection.summaries() {
+                let (path, _) = locate(subflow.tuple.remote);
+                let totals = subflow.totals;
+                self.rows.subflows.push(
+                    i64::from(client),
+                    i64::from(subflow.id.0),
+                    self.topology.paths[usize::from(path)].name.clone(),
+                    subflow.established,
+                    totals.bytes_acked as i64,
+                    totals.bytes_sent as i64,
+                    totals.retransmissions as i64,
+                    totals.bytes_retransmitted as i64,
+                    totals.data_segments as i64,
+                    totals.timeouts as i64,
+                    totals.undos as i64,
+                );
+            }
+        }
+        for (index, client) in self.clients.iter().enumerate() {
+            let until = client.finished_at.unwrap_or(self.now);
+            let since = |at: Instant| at.since(client.start).as_secs_f64();
+            self.rows.connections.push(
+                i64::from(client.id),
+                client.connect.map_or(f64::NAN, since),
+                since(until),
+                client.bytes_read as i64,
+                reinjected[index] as i64,
+                client.max_gap.as_secs_f64(),
+                client.fallback,
+                client.finished,
+            );
+            client.report(&mut self.rows);
+        }
+        for link in &self.topology.links {
+            let stats = link.stats();
+            self.rows.links.push(
+                link.name().to_owned(),
+                stats.enqueued as i64,
+                stats.delivered as i64,
+                stats.dropped_queue as i64,
+                stats.dropped_loss as i64,
+                stats.dropped_down as i64,
+                stats.bytes_delivered as i64,
+                link.in_transit() as i64,
+            );
+        }
+    }
+
+    /// The trace with its digest: the folded event log, then every table.
+    pub(super) fn into_trace(self) -> Trace {
+        let mut hash = Sha256::new();
+        hash.update(self.digest.to_le_bytes());
+        hash.update(self.steps.to_le_bytes());
+        let (duration_s, steps) = (self.now.as_secs_f64(), self.steps);
+        let tables = self.rows.into_tables();
+        for table in &tables {
+            hash.update(table.name.as_bytes());
+            for (name, column) in &table.columns {
+                hash.update(name.as_bytes());
+                match column {
+                    Column::Bool(values) => values.iter().for_each(|v| hash.update([u8::from(*v)])),
+                    Column::Float(values) => {
+                        values.iter().for_each(|v| hash.update(v.to_bits().to_le_bytes()));
+                    }
+                    Column::Int(values) => values.iter().for_each(|v| hash.update(v.to_le_bytes())),
+                    Column::Text(values) => values.iter().for_each(|v| hash.update(v.as_bytes())),
+                }
+            }
+        }
+        let digest = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+        Trace { summary: Summary { digest, duration_s, steps }, tables }
+    }
+}
