@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from anabranch import _files
 from anabranch.errors import Fault, MediaError, did_you_mean
 
 if TYPE_CHECKING:
@@ -69,8 +70,8 @@ NAMED = {
 def locate(film: str, folders: Sequence[Path]) -> Path | None:
     """Return the file of a film given by path, looked up in each folder, or None."""
     for folder in folders:
-        path = (folder / Path(film).expanduser()).resolve()
-        if path.exists():
+        path = folder / _files.expanded(film)
+        if _files.is_file(path) or _files.is_folder(path):
             return path
     return None
 
@@ -136,13 +137,11 @@ def open_film(
         if found is None:
             raise MediaError([Fault(message=f"no such film: `{film}`", hint=_hint(film, folders))])
         path = found
-    described_file = probe(path)
-    return Film(
-        name=film,
-        size_bytes=described_file.size_bytes,
-        duration_ns=described_file.duration_ns,
-        plan=described_file.plan(),
-    )
+    found_film = probe(path)
+    plan = found_film.plan()
+    if named is not None:
+        plan["recorded"]["name"] = film  # not the cache's name for it: a run's digest must not depend on that
+    return Film(name=film, size_bytes=found_film.size_bytes, duration_ns=found_film.duration_ns, plan=plan)
 
 
 def _hint(film: str, folders: Sequence[Path]) -> str:
@@ -156,5 +155,5 @@ def _videos(folder: Path, film: str) -> list[Path]:
     beside = folder / Path(film).parent
     try:
         return [path for path in sorted(beside.iterdir()) if path.suffix.lower() in _SUFFIXES]
-    except OSError:
+    except (OSError, ValueError):
         return []

@@ -134,19 +134,23 @@ def _read(path: Path) -> Probe:
     if path.stat().st_size == 0:
         raise _error(path, "the film is empty")
     try:
-        with av.open(str(path)) as container:
+        with av.open(str(path), metadata_errors="replace") as container:
             return _describe(path, container)
-    except av.FFmpegError as error:
+    except (av.FFmpegError, ValueError, OverflowError) as error:
         hint = "an MP4 without its index was cut short" if path.suffix.lower() in (".mp4", ".mov") else ""
-        reason = error.strerror or str(error)
+        reason = getattr(error, "strerror", None) or str(error)
         raise _error(path, f"unreadable or truncated film ({reason})", hint) from None
 
 
 def _describe(path: Path, container: InputContainer) -> Probe:
     """Return an open file's description."""
+    if not len(container.streams):
+        raise _error(path, "unreadable or truncated film (nothing in it)")
     if not container.streams.video:
         raise _error(path, "no video in the film")
     video = container.streams.video[0]
+    if video.codec_context is None or not video.width or not video.height:
+        raise _error(path, "unreadable or truncated film (its video is not described)")
     streams = [video, *container.streams.audio[:1]]
     size = path.stat().st_size
     prefix = _h264.length_size(video.codec_context.extradata)

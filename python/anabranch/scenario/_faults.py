@@ -133,7 +133,11 @@ def _example(path: KeyPath) -> str:
     """Return how a missing key might be written."""
     if path == ("paths",):
         return 'add a path: [[paths]] with name = "wifi", rtt = "50 ms", rate = "5 Mbit/s"'
-    examples = {"name": 'name = "wifi"', "at": 'at = "20 s"'}
+    if path[-1] == "name" and path[0] == "transport":
+        return "a plug-in's table has its name and its own parameters"
+    examples = {"name": 'name = "wifi"', "at": 'at = "20 s"', "p": 'p = "1 %"', "r": 'r = "20 %"'}
+    if path == ("name",):
+        return 'name = "my-scenario"'
     return examples.get(str(path[-1]), "")
 
 

@@ -78,8 +78,8 @@ def parse_assignment(text: str) -> Override | Fault:
 def parse_value(text: str) -> Any:  # noqa: ANN401 - whatever TOML can say
     """Return the value of a text: TOML where it is TOML, else the text itself."""
     try:
-        value = tomllib.loads(f"value = {text}")["value"]
-    except (tomllib.TOMLDecodeError, KeyError):
+        ((_, value),) = tomllib.loads(f"value = {text}").items()
+    except ValueError:  # no TOML, or more than one value
         return text.strip()
     if isinstance(value, float) and not math.isfinite(value):
         return text.strip()
@@ -125,7 +125,7 @@ def _apply_one(result: Overridden, override: Override) -> Fault | None:
             node.append({})
             result.origins[path] = override.origin
         elif isinstance(node, dict) and step not in node:
-            node[step] = {}
+            node[step] = _new_table(path)
             result.origins[path] = override.origin
         elif isinstance(node[step], str) and part in _NAMED_TABLES:
             node[step] = {"name": node[step]}
@@ -139,6 +139,15 @@ def _apply_one(result: Overridden, override: Override) -> Fault | None:
         node[step] = override.value
     result.origins[*path, step] = override.origin
     return None
+
+
+def _new_table(path: KeyPath) -> dict[str, Any]:
+    """Return a table to put a first key into; a plug-in that is given parameters keeps its default name."""
+    from anabranch.scenario.models import Plugin, Transport
+
+    field = Transport.model_fields.get(str(path[-1])) if path[:-1] == ("transport",) else None
+    default = field.default if field is not None else None
+    return {"name": default.name} if isinstance(default, Plugin) else {}
 
 
 def _step(node: object, part: str, override: Override) -> str | int | Fault:

@@ -36,6 +36,7 @@ Rate = Annotated[int | None, _quantity(units.rate_bps)]
 LimitedRate = Annotated[int, _quantity(units.limited_rate_bps)]
 Size = Annotated[int, _quantity(units.size_bytes)]
 Share = Annotated[float, _quantity(units.fraction)]
+Pictures = Annotated[float, _quantity(units.pictures)]
 Queue = Annotated[dict[str, int] | None, _quantity(units.queue)]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=r"^[^\x00-\x1f]+$")]
 
@@ -111,11 +112,37 @@ class Path(Table):
     backup: bool = Field(default=False, description="use only when no other path works")
 
 
+_PLAYER_NAMES = {"prefetch": "prefetch_bytes", "late_threshold": "late_threshold_pictures"}
+
+
 class Player(Table):
     """The progressive player's settings, named after VLC's."""
 
     network_cache: PositiveTime = Field(default=10**9, description="media to buffer before playing")
     prefetch: Size = Field(default=16 * 2**20, description="bytes to read ahead of the demuxer")
+    jitter_cap: Time | None = Field(default=None, description="how far the network delay may grow")
+    delay_max: Time | None = Field(default=None, description="the longest network delay whatever the cache")
+    late_threshold: Pictures | None = Field(default=None, description="how late a picture may be shown")
+    start_margin: Time | None = Field(default=None, description="from the decision to play to the picture")
+    clock_increment: PositiveTime | None = Field(default=None, description="step of an MP4's clock")
+    extra_buffer: Time | None = Field(default=None, description="lead of the demuxer over the clock")
+    pcr_period: PositiveTime | None = Field(default=None, description="time between an MPEG-TS's clocks")
+    pcr_lead: Time | None = Field(default=None, description="lead of an MPEG-TS's clock over its pictures")
+    broken_references: Literal["auto", "discard", "show"] | None = Field(
+        default=None, description="what becomes of pictures whose references were lost"
+    )
+    probe_end: bool | None = Field(
+        default=None, description="open an MP4 over three connections, as VLC does"
+    )
+
+    def plan(self) -> dict[str, Any]:
+        """Return the settings under the plan's names; what is not given is left to the player."""
+        suffixes = {int: "_ns"}
+        given = self.model_dump(exclude_none=True)
+        return {
+            _PLAYER_NAMES.get(name, name + suffixes.get(type(value), "")): value
+            for name, value in given.items()
+        }
 
 
 class Application(Table):
@@ -170,6 +197,7 @@ class Transport(Table):
         default=1460, description="largest TCP payload before options"
     )
     checksum: bool = Field(default=False, description="DSS checksums")
+    pacing: bool = Field(default=False, description="pace every subflow, whatever its congestion control")
 
 
 class Host(Table):
@@ -188,7 +216,7 @@ class Event(Table):
         default=None, description="server to client, client to server, or both (default; loss: down)"
     )
     state: Literal["down", "up"] | None = Field(default=None, description="lost, or back again")
-    rate: Rate = None
+    rate: LimitedRate | None = None
     rtt: Time | None = Field(default=None, description="new round-trip delay of a path")
     delay: Time | None = Field(default=None, description="new one-way delay")
     loss: Loss | None = None
@@ -214,7 +242,7 @@ class Scenario(Table):
 
     name: Name
     description: str = ""
-    clients: Annotated[int, Field(ge=1, le=100_000)] = 1
+    clients: Annotated[int, Field(ge=1, le=10_000)] = 1
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
     time_limit: PositiveTime | None = Field(default=None, description="stop the simulation at the latest")
     application: Application = Application()

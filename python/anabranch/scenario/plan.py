@@ -106,10 +106,7 @@ def _application(scenario: Scenario, film: Film | None) -> dict[str, Any]:
         "rate_bps": rate if given.kind == "paced" else None,
         "duration_ns": duration,
         "bytes": size if given.kind != "progressive" else None,
-        "player": {
-            "network_cache_ns": given.player.network_cache,
-            "prefetch_bytes": given.player.prefetch,
-        },
+        "player": given.player.plan(),
     }
 
 
@@ -126,6 +123,7 @@ def _transport(scenario: Scenario) -> dict[str, Any]:
         "send_buffer_max": given.send_buffer,
         "mss": given.mss,
         "checksum": given.checksum,
+        "pacing": given.pacing,
     }
 
 
@@ -146,8 +144,8 @@ def _own_links(scenario: Scenario) -> set[str]:
 
 
 def _shares(path: Path) -> bool:
-    """Tell whether a path runs over shared links."""
-    return bool(path.links or path.links_down or path.links_up)
+    """Tell whether a path runs over shared links in both directions."""
+    return bool(path.links or (path.links_down and path.links_up))
 
 
 def _path(path: Path, *, has_own: bool) -> dict[str, Any]:
@@ -212,7 +210,7 @@ def _changes(event: Event) -> list[dict[str, Any]]:
         result.append({"at_ns": event.at, "link": f"{name}.{way}", "change": change})
 
     for way in ways:
-        if "rate" in event.model_fields_set:
+        if event.rate is not None:
             add(way, {"rate_bps": event.rate})
         if event.delay is not None:
             add(way, {"delay_ns": event.delay})

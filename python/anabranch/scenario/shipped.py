@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from anabranch import _files
 from anabranch.errors import Fault, ScenarioError, did_you_mean
 
 #: The scenarios of the installed program (in a checkout, a link to its `scenarios` folder).
@@ -44,15 +45,16 @@ def resolve(scenario: str | Path) -> Path:
         When there is neither such a file nor such a name.
     """
     path = Path(scenario)
-    if path.is_file():
+    if _files.is_file(path):
         return path
-    if path.is_dir():
+    if _files.is_folder(path):
         raise ScenarioError([Fault(message=f"a scenario is a file, not a folder: `{scenario}`")])
     name = str(scenario)
     known = files()
     if name in known:
         return known[name]
-    beside = [str(file) for file in sorted(path.parent.glob("*.toml"))] if path.suffix else []
+    near = path.suffix and _files.is_folder(path.parent)
+    beside = [str(file) for file in sorted(path.parent.glob("*.toml"))] if near else []
     hint = did_you_mean(name, [*known, *beside], otherwise="`anabranch list scenarios` shows all")
     raise ScenarioError([Fault(message=f"no such scenario: `{scenario}`", hint=hint)])
 

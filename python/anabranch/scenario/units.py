@@ -89,7 +89,12 @@ TIME = Quantity(noun="a time", units=TIME_UNITS, example="50 ms", suggest="ms")
 RATE = Quantity(noun="a rate", units=RATE_UNITS, example="5 Mbit/s", suggest="Mbit/s")
 SIZE = Quantity(noun="a size", units=SIZE_UNITS, example="6 MiB", suggest="B")
 PERCENT = Quantity(noun="a percentage", units=PERCENT_UNITS, example="0.5 %", suggest="%")
-PACKETS = Quantity(noun="a number of packets", units=PACKET_UNITS, example="100 packets", suggest="packets")
+PICTURES = Quantity(
+    noun="a number of pictures",
+    units={"picture": Decimal(1), "pictures": Decimal(1)},
+    example="0.5 pictures",
+    suggest="pictures",
+)
 QUEUE = Quantity(
     noun="a queue length",
     units={**PACKET_UNITS, **SIZE_UNITS},
@@ -201,6 +206,11 @@ def fraction(value: object) -> float:
         message = f"a percentage must not be above 100 %: `{value}`"
         raise UnitError(message)
     return float(share)
+
+
+def pictures(value: object) -> float:
+    """Return a number of picture periods, which need not be whole."""
+    return float(_total(value, PICTURES))
 
 
 def queue(value: object) -> dict[str, int] | None:

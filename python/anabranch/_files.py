@@ -1,0 +1,29 @@
+"""Questions about paths that people typed: an impossible name is no file, and no error either."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def is_file(path: Path) -> bool:
+    """Tell whether there is a file; names too long, or with a NUL, or links in a ring are none."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def is_folder(path: Path) -> bool:
+    """Tell whether there is a folder."""
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):
+        return False
+
+
+def expanded(name: str) -> Path:
+    """Return a path with `~` replaced, where that means anything."""
+    try:
+        return Path(name).expanduser()
+    except RuntimeError:
+        return Path(name)

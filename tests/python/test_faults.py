@@ -1,0 +1,189 @@
+"""Bad scenarios: every fault at once, with its file, its line, its key and the nearest valid name."""
+
+from __future__ import annotations
+
+import pytest
+
+from anabranch.errors import ScenarioError
+from anabranch.scenario import load as loading
+from anabranch.scenario._overrides import parse_assignment
+
+GOOD = """\
+name = "good"
+[application]
+kind = "bulk"
+duration = "10 s"
+[[paths]]
+name = "wifi"
+rtt = "50 ms"
+rate = "5 Mbit/s"
+[[paths]]
+name = "lte"
+rtt = "100 ms"
+rate = "5 Mbit/s"
+"""
+
+
+def faults_of(tmp_path, text, *settings):
+    file = tmp_path / "bad.toml"
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(ScenarioError) as caught:
+        loading.load(file, [parse_assignment(setting) for setting in settings])
+    return caught.value.faults
+
+
+CASES = [
+    # what, changed line of GOOD (from 1; 0 appends), its new text, line, key, message, hint
+    ("unknown key", 7, 'rttt = "50 ms"\nrtt = "50 ms"', 7, "paths.wifi.rttt", "unknown key: `rttt`", "`rtt`"),
+    ("unknown top key", 1, 'name = "x"\nclient = 3', 2, "client", "unknown key: `client`", "`clients`"),
+    ("bare number", 7, "rtt = 50", 7, "paths.wifi.rtt", "a bare number where a time", '50 -> "50 ms"'),
+    ("bare float", 11, "rtt = 0.1", 11, "paths.lte.rtt", "a bare number where a time", '-> "0.1 ms"'),
+    ("negative rate", 8, 'rate = "-5 Mbit/s"', 8, "paths.wifi.rate", "must not be negative", ""),
+    ("zero rate", 8, 'rate = "0 Mbit/s"', 8, "paths.wifi.rate", "more than zero", ""),
+    ("loss", 8, 'rate = "5 Mbit/s"\nloss = "120 %"', 9, "paths.wifi.loss", "above 100 %", ""),
+    ("kind", 3, 'kind = "bulky"', 3, "application.kind", "unknown kind: `bulky`", "`bulk`"),
+    ("film", 3, 'film = "paper-film"', 3, "application.film", "no such film", "`papers-film`"),
+    ("no film", 3, 'kind = "progressive"', 2, "application.film", "missing key: `film`", "papers-film"),
+    ("duplicate", 10, 'name = "wifi"', 10, "paths.wifi.name", "duplicate name in paths: `wifi`", "line 6"),
+    ("no rate", 8, "", 5, "paths.wifi.rate", "missing key: `rate`", "5 Mbit/s"),
+    ("no rtt", 7, "", 5, "paths.wifi.rtt", "missing key: `rtt`", "50 ms"),
+    ("no name", 6, "", 5, "paths.0.name", "missing key: `name`", ""),
+    ("wrong type", 6, "name = 5", 6, "paths.0.name", "expected a string", ""),
+    ("boolean", 8, 'rate = "5 Mbit/s"\nbackup = "yes"', 9, "paths.wifi.backup", "true or false", ""),
+    ("queue", 8, 'rate = "1 Mbit/s"\nqueue = 100', 9, "paths.wifi.queue", "bare number", '"100 packets"'),
+    ("loss_at", 8, 'rate = "1 Mbit/s"\nloss_at = "exits"', 9, "paths.wifi.loss_at", "unknown", "`exit`"),
+    ("link", 8, 'links = ["backbon"]', 8, "paths.wifi.links.0", "unknown link", "no [[links]] table"),
+    ("both", 8, 'rate = "1 Mb/s"\ndown = {rate = "1 Mb/s"}\nup = {rate = "1 Mb/s"}', 8, "paths.wifi.rate",
+     "for the whole and for each direction", ""),
+    ("scheduler", 0, '[transport]\nscheduler = "min-rt"', 14, "transport.scheduler", "unknown scheduler: `min-rt`",
+     "did you mean `min-rtt`? `anabranch list schedulers` shows all"),
+    ("congestion", 0, '[transport]\ncongestion = {name = "rino"}', 14, "transport.congestion.name",
+     "unknown congestion control: `rino`", "`reno`"),
+    ("path manager", 0, '[transport]\npath_manager = "fullmesh"', 14, "transport.path_manager",
+     "unknown path manager", "`full-mesh`"),
+    ("mss", 0, "[transport]\nmss = 1460", 14, "transport.mss", "bare number", '"1460 B"'),
+    ("mss range", 0, '[transport]\nmss = "10 B"', 14, "transport.mss", "greater than or equal to 536", ""),
+    ("event path", 0, '[[events]]\nat = "1 s"\npath = "wify"\nstate = "down"', 15, "events.0.path",
+     "unknown path: `wify`", "`wifi`"),
+    ("event link", 0, '[[events]]\nat = "1 s"\nlink = "x"\nstate = "down"', 15, "events.0.link",
+     "unknown link: `x`", "no [[links]] table"),
+    ("event state", 0, '[[events]]\nat = "1 s"\npath = "lte"\nstate = "dwn"', 16, "events.0.state",
+     "unknown state: `dwn`", "`down`"),
+    ("event without change", 0, '[[events]]\nat = "1 s"\npath = "lte"', 13, "events.0", "changes nothing", ""),
+    ("event without place", 0, '[[events]]\nat = "1 s"\nstate = "up"', 13, "events.0", "either a path or a link", ""),
+    ("metric", 0, "[expect]\ngoodput = { min = 5 }", 14, "expect.goodput", "unknown metric", "`goodput_mbps`"),
+    ("bound", 0, "[expect]\ngoodput_mbps = { mn = 5 }", 14, "expect.goodput_mbps.mn", "unknown key", "`min`"),
+    ("subflow", 0, '[expect]\n"subflows.wify.bytes" = { min = 5 }', 14, "expect.subflows.wify.bytes",
+     "unknown path: `wify`", "`wifi`"),
+    ("player", 0, "[application.player]\nprefetc = \"1 MiB\"", 14, "application.player.prefetc", "unknown key",
+     "`prefetch`"),
+    ("clients", 1, 'name = "x"\nclients = 0', 2, "clients", "greater than or equal to 1", ""),
+    ("inline loss", 8, 'rate = "1 Mb/s"\nloss = {model = "gilbert-eliot", p = "1 %", r = "1 %"}', 9,
+     "paths.wifi.loss.model", "unknown model", "`gilbert-elliott`"),
+    ("inline loss key", 8, 'rate = "1 Mb/s"\nloss = {model = "gilbert-elliott", p = "1 %", r = "1 %", q = "1 %"}',
+     9, "paths.wifi.loss.q", "unknown key: `q`", ""),
+    ("table for a string", 1, "name = {}", 1, "name", "expected a string, got a table", ""),
+    ("string for a table", 0, "host = 5", 12, "paths.lte.host", "unknown key", ""),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("line", "text", "where", "key", "message", "hint"), [case[1:] for case in CASES],
+                         ids=[case[0] for case in CASES])  # fmt: skip
+def test_one_fault(tmp_path, line, text, where, key, message, hint):
+    lines = GOOD.splitlines()
+    if line:
+        lines[line - 1] = text
+    else:
+        lines.append(text)
+    faults = faults_of(tmp_path, "\n".join(lines))
+    found = [fault for fault in faults if fault.key == key and message in fault.message]
+    assert found, [str(fault) for fault in faults]
+    if text != "host = 5":
+        assert found[0].line == where
+    assert found[0].where.endswith("bad.toml")
+    assert hint in found[0].hint
+
+
+def test_one_fault_is_one_message(tmp_path):
+    for text in ("rtt = 50", 'rtt = "50 mss"', 'rtt = "-1 ms"'):
+        assert len(faults_of(tmp_path, GOOD.replace('rtt = "50 ms"', text))) == 1
+
+
+def test_every_fault_at_once_in_the_order_of_the_file(tmp_path):
+    text = GOOD.replace('rtt = "50 ms"', "rtt = 50").replace('rate = "5 Mbit/s"', 'rate = "-1 Mbit/s"')
+    text = (
+        text.replace('kind = "bulk"', 'kind = "bulk"\nfilm = "nothing.mp4"')
+        + '[transport]\nscheduler = "no"\n'
+    )
+    faults = faults_of(tmp_path, text, "paths.wfi.rtt=1ms", "hots.timer_tick=1ms")
+    assert [fault.line for fault in faults] == [4, 8, 9, 13, 15, None, None]
+    assert [fault.where for fault in faults[-2:]] == ["--set paths.wfi.rtt=1ms", "--set hots.timer_tick=1ms"]
+
+
+def test_a_fault_reads_as_a_person_would_say_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    fault = faults_of(tmp_path, GOOD + '[transport]\nscheduler = "redundent"\n')[0]
+    assert str(fault) == (
+        "error: unknown scheduler: `redundent` (bad.toml, line 14)\n"
+        "  key: transport.scheduler\n"
+        "  hint: did you mean `redundant`? `anabranch list schedulers` shows all"
+    )
+
+
+def test_no_paths(tmp_path):
+    (fault,) = faults_of(tmp_path, 'name = "x"\n[application]\nkind = "bulk"\nduration = "1 s"\n')
+    assert "missing key: `paths`" in fault.message
+    (fault,) = faults_of(tmp_path, 'name = "x"\npaths = []\n[application]\nkind = "bulk"\nduration = "1 s"\n')
+    assert "at least one is needed" in fault.message
+    assert fault.line == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "message"),
+    [
+        ('name = "x"\nrtt = 50 ms\n', 2, "not valid TOML, column 10"),
+        ('name = "x\n', 1, "not valid TOML"),
+        ('name = "x"\n[paths\n', 2, "not valid TOML"),
+        ('name = "x"\nname = "y"\n', 2, "not valid TOML"),
+        ("", None, "missing key: `name`"),
+    ],
+)
+def test_syntax(tmp_path, text, line, message):
+    fault = faults_of(tmp_path, text)[0]
+    assert message in fault.message
+    assert fault.line == line
+
+
+def test_a_file_that_is_no_text(tmp_path):
+    file = tmp_path / "film.toml"
+    file.write_bytes(b'name = "x"\n\xff\xfe\x00')
+    with pytest.raises(ScenarioError, match="not UTF-8 text"):
+        loading.load(file)
+
+
+def test_no_such_scenario():
+    with pytest.raises(ScenarioError, match="did you mean `two-paths`"):
+        loading.load("two-path")
+    with pytest.raises(ScenarioError, match="a folder"):
+        loading.load("/")
+
+
+@pytest.mark.parametrize("name", ["a/b.toml", "x" * 300, "scenarios/twopaths.toml"])
+def test_odd_names_are_refused(name):
+    with pytest.raises(ScenarioError, match="no such scenario"):
+        loading.load(name)
+
+
+def test_lines_of_every_form_of_key():
+    from anabranch.scenario._lines import key_lines
+
+    text = 'a.b = 1\n"c d" = { e = 2 }\n[f]\ng = [\n  1,\n  { h = 3 },\n]\n[[i]]\nj = 1\n[[i]]\nj = 2\n[i.k]\nl = """\nm = 1\n"""\nn = 1\n'
+    lines = key_lines(text)
+    assert lines["a", "b"] == 1
+    assert lines["c d", "e"] == 2
+    assert lines["f", "g", 1, "h"] == 6
+    assert lines["i", 0, "j"] == 9
+    assert lines["i", 1, "j"] == 11
+    assert lines["i", 1, "k", "l"] == 13
+    assert lines["i", 1, "k", "n"] == 16
+    assert ("m",) not in lines

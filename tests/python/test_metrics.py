@@ -1,0 +1,165 @@
+"""Metrics on hand-made tables, with answers worked out by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from anabranch import metrics
+from anabranch.metrics._viewer import stall_times
+
+
+def table(**columns):
+    return columns
+
+
+def one_client():
+    """Ten pictures; an underflow of 2 s and one of 1 s; two subflows over 10 s."""
+    times = [0.0, 0.1, 0.2, 0.3, 0.4]
+    return {
+        "connections": table(
+            client=[0], connect_s=[0.05], duration_s=[10.0], bytes_read=[5_000_000], reinjected_bytes=[1400],
+            max_read_gap_s=[1.25], fallback=[False], finished=[True],
+        ),
+        "subflows": table(
+            client=[0, 0], subflow=[0, 1], path=["wifi", "lte"], bytes=[3_000_000, 2_500_000],
+            retransmissions=[7, 0],
+        ),
+        "samples": table(
+            t_s=times * 2, client=[0] * 10, subflow=[0] * 5 + [1] * 5, path=["wifi"] * 5 + ["lte"] * 5,
+            # Only those at 0, 200 and 400 ms count.
+            cwnd_segments=[10, 999, 20, 999, 60, 4, 999, 4, 999, 4],
+            srtt_ms=[50.0, 999.0, 60.0, 999.0, 70.0, 100.0, 999.0, None, 999.0, 120.0],
+        ),
+        "frames": table(
+            client=[0] * 10, index=list(range(10)),
+            fate=["displayed"] * 5 + ["flushed"] * 2 + ["discarded"] * 1 + ["unplayed"] * 2,
+        ),
+        "playback": table(
+            client=[0] * 6, t_s=[1.5, 3.0, 5.0, 6.0, 7.0, 9.5],
+            event=["start", "underflow", "resume", "underflow", "resume", "end"],
+        ),
+        "links": table(link=["wifi.down", "wifi.up"], dropped_queue=[5, 1], dropped_loss=[9, 0]),
+    }  # fmt: skip
+
+
+def test_what_the_viewer_saw():
+    assert metrics.qoe(one_client()) == {
+        "picture_discards": 1,
+        "buffer_underflows": 2,
+        "recovery_time_s": 1.5,
+        "startup_delay_s": 1.5,
+        "rebuffer_s": 3.0,
+        "play_time_s": 5.0,
+        "frames": {"total": 10, "displayed": 5, "discarded": 1, "flushed": 2},
+        "finished": True,
+    }
+
+
+def test_what_the_network_did():
+    assert metrics.qos(one_client()) == {
+        "goodput_mbps": 4.0,
+        "rtt_diff_ms": 50.0,
+        "reinjected_bytes": 1400,
+        "max_read_gap_s": 1.25,
+        "queue_drops": 6,
+        "subflows": [
+            {
+                "path": "wifi",
+                "bytes": 3_000_000,
+                "throughput_mbps": 2.4,
+                "retransmissions": 7,
+                "srtt_ms_mean": 60.0,
+                "cwnd_segments_mean": 30.0,
+                "cwnd_segments_median": 20.0,
+            },
+            {
+                "path": "lte",
+                "bytes": 2_500_000,
+                "throughput_mbps": 2.0,
+                "retransmissions": 0,
+                "srtt_ms_mean": 110.0,
+                "cwnd_segments_mean": 4.0,
+                "cwnd_segments_median": 4.0,
+            },
+        ],
+    }
+
+
+def test_no_underflow_is_no_recovery_time():
+    tables = one_client()
+    tables["playback"] = table(client=[0, 0], t_s=[1.0, 9.0], event=["start", "end"])
+    qoe = metrics.qoe(tables)
+    assert (qoe["buffer_underflows"], qoe["recovery_time_s"], qoe["rebuffer_s"]) == (0, 0.0, 0.0)
+    assert qoe["play_time_s"] == 8.0
+
+
+def test_a_film_that_never_started_has_no_startup_delay():
+    tables = one_client()
+    tables["playback"] = table(client=[], t_s=[], event=[])
+    qoe = metrics.qoe(tables)
+    assert (qoe["startup_delay_s"], qoe["play_time_s"]) == (None, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("events", "stalls"),
+    [
+        ([(1, "start"), (4, "underflow")], [(4, 10)]),  # lasts to the end of the session
+        ([(1, "start"), (4, "underflow"), (6, "end")], [(4, 6)]),
+        ([(1, "start"), (4, "underflow"), (5, "underflow"), (6, "resume")], [(4, 5), (5, 6)]),
+        ([(1, "start"), (2, "resume"), (3, "end")], []),
+    ],
+)
+def test_stalls(events, stalls):
+    rows = [{"t_s": time, "event": event} for time, event in events]
+    assert stall_times(rows, 10) == stalls
+
+
+def test_nothing_played_is_no_qoe():
+    tables = one_client()
+    tables["frames"] = table(client=[], index=[], fate=[])
+    assert metrics.qoe(tables) is None
+
+
+def test_a_subflow_that_never_came_up():
+    tables = one_client()
+    tables["samples"] = {name: [] for name in tables["samples"]}
+    qos = metrics.qos(tables)
+    assert qos["rtt_diff_ms"] is None
+    assert qos["subflows"][0]["cwnd_segments_mean"] is None
+
+
+def two_clients():
+    tables = one_client()
+    for name in ("connections", "subflows", "samples", "frames", "playback"):
+        count = len(tables[name]["client"])
+        tables[name] = {column: [*values, *values] for column, values in tables[name].items()}
+        tables[name]["client"] = [0] * count + [1] * count
+    tables["connections"]["bytes_read"][1] = 2_500_000
+    tables["connections"]["finished"][1] = False
+    return tables
+
+
+def test_several_clients_are_means():
+    tables = two_clients()
+    qoe, qos = metrics.qoe(tables), metrics.qos(tables)
+    assert qos["goodput_mbps"] == 3.0
+    assert qos["queue_drops"] == 6
+    assert [subflow["path"] for subflow in qos["subflows"]] == ["wifi", "lte"]
+    assert qos["subflows"][0]["bytes"] == 3_000_000
+    assert qoe["frames"]["displayed"] == 5
+    assert qoe["finished"] is False
+    assert [client["qos"]["goodput_mbps"] for client in metrics.by_client(tables)] == [4.0, 2.0]
+
+
+def test_every_metric_can_be_looked_up():
+    tables = one_client()
+    qoe, qos = metrics.qoe(tables), metrics.qos(tables)
+
+    def lookup(name):
+        return metrics.lookup(name, qoe=qoe, qos=qos, duration=metrics.duration_s(tables))
+
+    assert all(lookup(name) is not None for name in metrics.METRICS)
+    assert all(lookup(f"subflows.wifi.{name}") is not None for name in metrics.SUBFLOW_METRICS)
+    assert lookup("frames.discarded") == 1
+    assert lookup("subflows.none.bytes") is None
+    assert metrics.lookup("picture_discards", qoe=None, qos=qos, duration=1.0) is None

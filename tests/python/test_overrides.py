@@ -1,0 +1,248 @@
+"""`--set` reaches every key, in every form."""
+
+from __future__ import annotations
+
+import types
+import typing
+
+import pytest
+
+from anabranch.errors import ScenarioError
+from anabranch.scenario import load as loading
+from anabranch.scenario import models
+from anabranch.scenario._overrides import parse_assignment, parse_value
+
+BASE = {
+    "name": "base",
+    "application": {"kind": "bulk", "duration": "10 s"},
+    "links": [{"name": "backbone", "rate": "20 Mbit/s"}],
+    "paths": [
+        {"name": "wifi", "rtt": "50 ms", "rate": "5 Mbit/s"},
+        {"name": "lte", "rtt": "100 ms", "rate": "5 Mbit/s", "links": ["backbone"]},
+    ],
+    "events": [{"at": "1 s", "path": "wifi", "loss": "1 %"}],
+}
+
+# One value for every key there is, and what it comes to.
+VALUES = {
+    "name": ("other", "other"),
+    "description": ("a b c", "a b c"),
+    "clients": ("7", 7),
+    "seed": ("42", 42),
+    "time_limit": ("90s", 90 * 10**9),
+    "application.kind": ("paced", "paced"),
+    "application.film": ("papers-film", "papers-film"),
+    "application.rate": ("3Mbit/s", 3_000_000),
+    "application.duration": ("60s", 60 * 10**9),
+    "application.bytes": ("1 MB", 10**6),
+    "application.player.network_cache": ("2s", 2 * 10**9),
+    "application.player.prefetch": ("1MiB", 2**20),
+    "application.player.jitter_cap": ("2s", 2 * 10**9),
+    "application.player.delay_max": ("2s", 2 * 10**9),
+    "application.player.late_threshold": ("1.5 pictures", 1.5),
+    "application.player.start_margin": ("20ms", 20 * 10**6),
+    "application.player.clock_increment": ("100ms", 10**8),
+    "application.player.extra_buffer": ("50ms", 5 * 10**7),
+    "application.player.pcr_period": ("40ms", 4 * 10**7),
+    "application.player.pcr_lead": ("500ms", 5 * 10**8),
+    "application.player.broken_references": ("show", "show"),
+    "application.player.probe_end": ("true", True),
+    "paths.wifi.name": ("wlan", "wlan"),
+    "paths.wifi.rtt": ("80ms", 80 * 10**6),
+    "paths.wifi.rate": ("1 Mbit/s", 10**6),
+    "paths.wifi.jitter": ("3ms", 3 * 10**6),
+    "paths.wifi.loss": ("2%", 0.02),
+    "paths.wifi.loss_at": ("entry", "entry"),
+    "paths.wifi.queue": ("64KiB", {"bytes": 65536}),
+    "paths.wifi.down.rate": ("2 Mbit/s", 2 * 10**6),
+    "paths.wifi.down.delay": ("9ms", 9 * 10**6),
+    "paths.wifi.down.jitter": ("1ms", 10**6),
+    "paths.wifi.down.loss": ("3 %", 0.03),
+    "paths.wifi.down.loss_at": ("entry", "entry"),
+    "paths.wifi.down.queue": ("10 packets", {"packets": 10}),
+    "paths.wifi.up.rate": ("2 Mbit/s", 2 * 10**6),
+    "paths.wifi.up.delay": ("9ms", 9 * 10**6),
+    "paths.wifi.up.jitter": ("1ms", 10**6),
+    "paths.wifi.up.loss": ("3 %", 0.03),
+    "paths.wifi.up.loss_at": ("entry", "entry"),
+    "paths.wifi.up.queue": ("10 packets", {"packets": 10}),
+    "paths.wifi.links": ('["backbone"]', ["backbone"]),
+    "paths.wifi.links_down": ('["backbone"]', ["backbone"]),
+    "paths.wifi.links_up": ('["backbone"]', ["backbone"]),
+    "paths.wifi.backup": ("true", True),
+    "links.backbone.name": ("backbone", "backbone"),
+    "links.backbone.rate": ("30 Mb/s", 30 * 10**6),
+    "links.backbone.delay": ("7ms", 7 * 10**6),
+    "links.backbone.jitter": ("1ms", 10**6),
+    "links.backbone.loss": ("1%", 0.01),
+    "links.backbone.loss_at": ("entry", "entry"),
+    "links.backbone.queue": ("unlimited", None),
+    "links.backbone.down.rate": ("2 Mbit/s", 2 * 10**6),
+    "links.backbone.down.delay": ("9ms", 9 * 10**6),
+    "links.backbone.down.jitter": ("1ms", 10**6),
+    "links.backbone.down.loss": ("3 %", 0.03),
+    "links.backbone.down.loss_at": ("entry", "entry"),
+    "links.backbone.down.queue": ("10 packets", {"packets": 10}),
+    "links.backbone.up.rate": ("2 Mbit/s", 2 * 10**6),
+    "links.backbone.up.delay": ("9ms", 9 * 10**6),
+    "links.backbone.up.jitter": ("1ms", 10**6),
+    "links.backbone.up.loss": ("3 %", 0.03),
+    "links.backbone.up.loss_at": ("entry", "entry"),
+    "links.backbone.up.queue": ("10 packets", {"packets": 10}),
+    "transport.scheduler": ("redundant", models.Plugin(name="redundant")),
+    "transport.congestion": ("reno", models.Plugin(name="reno")),
+    "transport.path_manager": ("none", "none"),
+    "transport.multipath": ("false", False),
+    "transport.receive_buffer": ("1MiB", 2**20),
+    "transport.receive_buffer_initial": ("64KiB", 2**16),
+    "transport.send_buffer": ("1MiB", 2**20),
+    "transport.mss": ("1400B", 1400),
+    "transport.checksum": ("true", True),
+    "transport.pacing": ("true", True),
+    "host.timer_tick": ("1ms", 10**6),
+    "events.0.at": ("2s", 2 * 10**9),
+    "events.0.path": ("lte", "lte"),
+    "events.0.link": ("backbone", "backbone"),
+    "events.0.direction": ("up", "up"),
+    "events.0.state": ("down", "down"),
+    "events.0.rate": ("1Mb/s", 10**6),
+    "events.0.rtt": ("1s", 10**9),
+    "events.0.delay": ("1s", 10**9),
+    "events.0.loss": ("5 %", 0.05),
+    "expect.goodput_mbps": ("{ min = 5 }", models.Bounds(min=5)),
+    "expect.queue_drops": ("0", models.Bounds(equals=0)),
+}
+
+# Keys that exclude one another need a second assignment to make sense.
+BESIDE = {
+    "application.film": [],
+    "application.kind": ["application.rate=1Mb/s"],
+    "paths.wifi.name": ["events.0.path=wlan"],
+    "paths.wifi.links_down": ['paths.wifi.links_up=["backbone"]'],
+    "paths.wifi.links_up": ['paths.wifi.links_down=["backbone"]'],
+    "paths.wifi.down.loss": [],
+}
+
+
+def keys(model, prefix=()):
+    for name, field in model.model_fields.items():
+        inner = table_of(field.annotation)
+        array = typing.get_origin(field.annotation) is tuple
+        element = {"paths": "wifi", "links": "backbone", "events": "0"}.get(name)
+        here = (*prefix, name, element) if array else (*prefix, name)
+        if inner is None or inner in (models.Plugin, models.GilbertElliott, models.Bounds):
+            yield ".".join(here)
+        else:
+            yield from keys(inner, here)
+
+
+def table_of(annotation):
+    if isinstance(annotation, type) and issubclass(annotation, models.Table):
+        return annotation
+    if typing.get_origin(annotation) in (tuple, typing.Annotated, types.UnionType, typing.Union):
+        return next(filter(None, map(table_of, typing.get_args(annotation))), None)
+    return None
+
+
+def test_the_table_above_has_every_key():
+    named = {key for key in VALUES if not key.startswith("expect.")} | {"expect"}
+    assert set(keys(models.Scenario)) == named
+
+
+def value_at(scenario, key):
+    node = scenario
+    for part in key.split("."):
+        if isinstance(node, tuple):
+            names = [getattr(item, "name", None) for item in node]
+            node = node[names.index(part)] if part in names else node[int(part) if part.isdecimal() else 0]
+        elif isinstance(node, dict):
+            node = node[part]
+        else:
+            node = getattr(node, part)
+    return node
+
+
+@pytest.mark.parametrize("key", VALUES)
+def test_every_key_can_be_set(key):
+    text, expected = VALUES[key]
+    base = BASE
+    if key == "events.0.link":
+        base = {**BASE, "events": [{"at": "1 s", "loss": "1 %"}]}
+    if key == "events.0.rtt":
+        base = {**BASE, "events": [{"at": "1 s", "path": "wifi"}]}
+    settings = [f"{key}={text}", *BESIDE.get(key, [])]
+    loaded = loading.load(base, [parse_assignment(setting) for setting in settings])
+    found = value_at(loaded.scenario, key.replace("paths.wifi.name", "paths.wlan.name"))
+    assert found == expected
+
+
+def load_with(*settings, base=BASE):
+    return loading.load(base, [parse_assignment(setting) for setting in settings]).scenario
+
+
+def test_elements_go_by_name_or_index():
+    assert (
+        load_with("paths.1.rtt=7ms").paths[1].rtt == load_with("paths.lte.rtt=7 ms").paths[1].rtt == 7_000_000
+    )
+
+
+def test_an_index_past_the_end_adds_an_element():
+    scenario = load_with("paths.2.name=sat", "paths.sat.rtt=600ms", "paths.sat.rate=1Mb/s")
+    assert [path.name for path in scenario.paths] == ["wifi", "lte", "sat"]
+
+
+def test_a_plugin_takes_parameters_by_dotted_key_or_table():
+    scenario = load_with("transport.congestion.beta=0.7")
+    assert scenario.transport.congestion.model_dump() == {"name": "cubic", "beta": 0.7}
+    scenario = load_with("transport.congestion=reno", "transport.congestion.beta=0.5")
+    assert scenario.transport.congestion.model_dump() == {"name": "reno", "beta": 0.5}
+    scenario = load_with('transport.scheduler={ name = "linux", burst = 2 }')
+    assert scenario.transport.scheduler.model_dump() == {"name": "linux", "burst": 2}
+
+
+def test_later_settings_win():
+    assert load_with("seed=1", "seed=2").seed == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("80ms", "80ms"),
+        ("5 Mbit/s", "5 Mbit/s"),
+        ("true", True),
+        ("7", 7),
+        ('"7"', "7"),
+        ("[1, 2]", [1, 2]),
+        ("{ a = 1 }", {"a": 1}),
+        ("/tmp/film.mp4", "/tmp/film.mp4"),
+        ("nan", "nan"),
+        ("2026-01-01", "2026-01-01"),
+        ("", ""),
+        ("a=b", "a=b"),
+        ("1\nb = 2", "1\nb = 2"),
+    ],
+)
+def test_values_are_toml_or_else_text(text, value):
+    assert parse_value(text) == value
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("paths.wfi.rtt=80ms", "no element is named `wfi`"),
+        ("paths.9.rtt=80ms", "no element 9"),
+        ("paths.wifi.rtt.x=80ms", "not a table"),
+        ("novalue", "expected key=value"),
+        ("=5", "expected key=value"),
+        ("paths..rtt=5ms", "empty part"),
+        ("nothing.here=5", "unknown key: `nothing`"),
+        ("paths.wifi.rtt=80", "bare number"),
+        ("paths=5", "expected an array"),
+        ("name.x=5", "not a table"),
+    ],
+)
+def test_bad_settings_name_themselves(setting, message):
+    with pytest.raises(ScenarioError) as caught:
+        load_with(setting)
+    assert message in str(caught.value)
+    assert f"--set {setting}" in str(caught.value)

@@ -1,0 +1,130 @@
+"""The report: self-contained, escaped, small."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+import anabranch
+from anabranch import report
+from anabranch.figures import _data, colours
+from anabranch.figures.session import session, svg
+
+PATHS = [
+    {"name": "wifi", "rtt": "50 ms", "rate": "5 Mbit/s", "loss": "1 %"},
+    {"name": "lte", "rtt": "100 ms", "rate": "unlimited", "queue": "64 KiB"},
+]
+FILM = {
+    "name": "film",
+    "application": {"film": "papers-film"},
+    "paths": PATHS,
+    "events": [
+        {"at": "5 s", "path": "wifi", "state": "down"},
+        {"at": "9 s", "path": "wifi", "rate": "1 Mb/s"},
+    ],
+}
+BULK = {"name": "bulk", "application": {"kind": "bulk", "duration": "10 s"}, "paths": PATHS}
+
+
+class Tags(HTMLParser):
+    """Every tag and what it would load."""
+
+    def __init__(self):
+        super().__init__()
+        self.tags, self.loads = [], []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.loads += [
+            value for name, value in attrs if name in ("src", "href", "xlink:href", "srcset", "data")
+        ]
+
+
+def tags_of(text):
+    parser = Tags()
+    parser.feed(text)
+    return parser
+
+
+@pytest.mark.parametrize("scenario", [FILM, BULK, {**BULK, "clients": 3}], ids=["film", "bulk", "clients"])
+def test_nothing_is_loaded_from_outside(scenario):
+    run = anabranch.run(scenario)
+    text = report.build(run, comparisons=[report.Comparison(label="TCP over wifi", run=run)])
+    found = tags_of(text)
+    assert [load for load in found.loads if not load.startswith("#")] == []
+    assert not {"script", "link", "iframe", "img", "object", "embed"} & set(found.tags)
+    assert "@import" not in text
+    assert not re.search(r"url\((?!['\"]?#)", text)
+    urls = set(re.findall(r"https?://[^\"'\s<)]+", text))
+    assert urls <= {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"}
+
+
+def test_names_are_escaped_everywhere():
+    nasty = '<img src=x onerror="alert(1)">&<b>'
+    scenario = {
+        **FILM,
+        "name": nasty,
+        "paths": [{**PATHS[0], "name": nasty}, PATHS[1]],
+        "events": [{"at": "5 s", "path": nasty, "state": "down"}],
+    }
+    run = anabranch.run(scenario)
+    text = report.build(run, comparisons=[report.Comparison(label=nasty, run=run)])
+    assert "<img" not in text
+    assert "img" not in tags_of(text).tags
+    assert "&lt;img src=x" in text
+
+
+def test_the_figure_has_every_panel():
+    text = report.build(anabranch.run(FILM))
+    for title in (
+        "Pictures, when they were due",
+        "Congestion window",
+        "Throughput",
+        "Player buffer",
+        "wifi down",
+    ):
+        assert title in text
+    assert "Pictures, when they were due" not in report.build(anabranch.run(BULK))
+
+
+def test_a_long_run_stays_small():
+    long = {**FILM, "application": {"film": "papers-film", "duration": "624 s"}}
+    assert len(report.build(anabranch.run(long))) < 2_000_000
+
+
+def test_runs_of_pictures_with_one_fate_are_one_bar():
+    run = anabranch.run(FILM)
+    bars = _data.fates(run.tables, 0)
+    assert [(bar["fate"], bar["pictures"]) for bar in bars] == [
+        ("displayed", 600), ("flushed", 20), ("discarded", 10), ("displayed", 570),
+    ]  # fmt: skip
+    assert all(bar["from_s"] < bar["to_s"] for bar in bars)
+
+
+def test_both_directions_of_a_change_are_told_once():
+    run = anabranch.run(FILM)
+    assert [row["label"] for row in _data.changes(run.tables)] == ["wifi down", "wifi rate 1 Mbit/s"]
+
+
+def test_lines_have_at_most_a_point_a_pixel():
+    long = {**BULK, "application": {"kind": "bulk", "duration": "600 s"}}
+    run = anabranch.run(long)
+    assert 500 < len(_data.windows(run.tables, 0)) / 2 <= 1000
+    assert 500 < len(_data.throughputs(run.tables, 0)) / 2 <= 1000
+
+
+def test_throughput_is_acknowledged_bytes_per_second():
+    rows = _data.throughputs(anabranch.run(BULK).tables, 0)
+    assert {row["mbps"] for row in rows} == {4.8}
+
+
+def test_colours_follow_the_paths_order():
+    assert colours.of_paths(["b", "a", "b"]) == {"b": "#0072B2", "a": "#E69F00"}
+
+
+def test_a_run_without_samples_still_draws():
+    run = anabranch.run(BULK)
+    tables = {**run.tables, "samples": {name: [] for name in run.tables["samples"]}}
+    assert svg(session(tables)).startswith("<svg")

@@ -1,0 +1,145 @@
+"""`anabranch.run` and the object that it returns."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+import anabranch
+from anabranch.errors import ScenarioError
+
+BULK = {
+    "name": "bulk",
+    "application": {"kind": "bulk", "duration": "10 s"},
+    "paths": [
+        {"name": "wifi", "rtt": "50 ms", "rate": "5 Mbit/s"},
+        {"name": "lte", "rtt": "100 ms", "rate": "5 Mbit/s"},
+    ],
+}
+FILM = {**BULK, "application": {"film": "papers-film"}}
+
+
+def test_the_json_has_the_promised_form():
+    result = anabranch.run(FILM, seed=3, run=2, scheduler="redundant", congestion="reno").to_json()
+    assert list(result) == [
+        "scenario", "world", "seed", "run", "scheduler", "congestion", "duration_s", "digest", "qoe", "qos",
+    ]  # fmt: skip
+    assert (result["scenario"], result["world"], result["seed"], result["run"]) == ("bulk", "simulated", 3, 2)
+    assert (result["scheduler"], result["congestion"]) == ("redundant", "reno")
+    assert list(result["qoe"]) == [
+        "picture_discards", "buffer_underflows", "recovery_time_s", "startup_delay_s", "rebuffer_s",
+        "play_time_s", "frames", "finished",
+    ]  # fmt: skip
+    assert list(result["qoe"]["frames"]) == ["total", "displayed", "discarded", "flushed"]
+    assert list(result["qos"]) == [
+        "goodput_mbps", "rtt_diff_ms", "reinjected_bytes", "max_read_gap_s", "queue_drops", "subflows",
+    ]  # fmt: skip
+    assert list(result["qos"]["subflows"][0]) == [
+        "path", "bytes", "throughput_mbps", "retransmissions", "srtt_ms_mean", "cwnd_segments_mean",
+        "cwnd_segments_median",
+    ]  # fmt: skip
+    json.dumps(result, allow_nan=False)
+
+
+def test_bulk_and_paced_have_no_viewer():
+    assert anabranch.run(BULK).qoe is None
+    paced = {**BULK, "application": {"kind": "paced", "rate": "1 Mb/s", "duration": "5 s"}}
+    assert anabranch.run(paced).to_json()["qoe"] is None
+
+
+def test_several_clients_are_listed():
+    result = anabranch.run({**BULK, "clients": 3}).to_json()
+    assert [client["client"] for client in result["clients"]] == [0, 1, 2]
+    assert "clients" not in anabranch.run(BULK).to_json()
+
+
+def test_equal_inputs_have_equal_digests():
+    first, second = anabranch.run(BULK), anabranch.run(BULK)
+    assert first.digest == second.digest
+    assert anabranch.run(BULK, seed=2).digest != first.digest
+    assert anabranch.run(BULK, run=1).digest != first.digest
+    assert anabranch.run(BULK, set={"paths.wifi.rtt": "51 ms"}).digest != first.digest
+
+
+def test_expectations():
+    held = {"goodput_mbps": {"min": 0.1}, "finished": True, "subflows.wifi.retransmissions": {"max": 12}}
+    assert anabranch.run({**FILM, "expect": held}).broken == ()
+    failing = {"buffer_underflows": {"max": 0}, "finished": False, "frames.discarded": 11}
+    broken = anabranch.run({**FILM, "expect": failing}).broken
+    assert [str(item) for item in broken] == [
+        "expected buffer_underflows <= 0, found 1",
+        "expected finished = false, found True",
+        "expected frames.discarded = 11, found 10",
+    ]
+    (missing,) = anabranch.run({**BULK, "expect": {"startup_delay_s": {"max": 9}}}).broken
+    assert missing.found is None
+
+
+def test_a_refused_plan_is_the_scenario_s_fault():
+    with pytest.raises(ScenarioError, match="unknown parameter") as caught:
+        anabranch.run(BULK, congestion={"name": "reno", "beta": 3.0})
+    assert caught.value.faults[0].key == "transport.congestion"
+
+
+def test_overrides_name_themselves():
+    with pytest.raises(ScenarioError) as caught:
+        anabranch.run(BULK, scheduler="minrtt", set={"paths.wifi.rtt": 80})
+    assert {fault.where for fault in caught.value.faults} == {
+        "transport.scheduler='minrtt'",
+        "paths.wifi.rtt=80",
+    }
+
+
+def test_a_run_gives_its_tables_as_rows():
+    result = anabranch.run({**BULK, "clients": 2})
+    assert [row["path"] for row in result.rows("subflows", client=1)] == ["wifi", "lte"]
+    assert len(result.rows("subflows")) == 4
+
+
+def test_progress_is_told():
+    told = []
+    anabranch.run(BULK, progress=lambda done, total: told.append((done, total)))
+    assert told[-1] == (10.0, 10.0)
+
+
+def test_the_public_names():
+    assert sorted(anabranch.__all__) == [
+        "AnabranchError", "Fault", "InputError", "MediaError", "MissingError", "Run", "ScenarioError",
+        "__version__", "run",
+    ]  # fmt: skip
+    for name in set(anabranch.__all__) - {"__version__"}:
+        assert getattr(anabranch, name)
+    with pytest.raises(AttributeError):
+        _ = anabranch.nothing
+
+
+def test_importing_does_no_work():
+    heavy = {"altair", "av", "jinja2", "numpy", "pydantic", "rich", "typer", "vl_convert", "tree_sitter"}
+    code = "import sys, anabranch; print(*sys.modules)"
+    names = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert not heavy & set(names.split())
+    code = "import sys, anabranch.cli._app; print(*sys.modules)"
+    names = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert not (heavy - {"typer", "rich"}) & set(names.split())
+
+
+def test_each_room_imports_only_what_is_below_it():
+    """Scenario, media and metrics know nothing of the rooms that show things."""
+    import ast
+    from pathlib import Path
+
+    root = Path(anabranch.__file__).parent
+    above = {"cli", "report", "figures", "_run"}
+    allowed = {"cli": {"report", "_run", "cli", "figures"}, "report": {"report", "figures", "_run"},
+               "figures": {"figures"}, "_run.py": set()}  # fmt: skip
+    for file in root.rglob("*.py"):
+        room = file.relative_to(root).parts[0]
+        if room in ("__init__.py", "__main__.py"):
+            continue
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("anabranch"):
+                parts = (node.module or "").split(".")[1:] or [alias.name for alias in node.names]
+                assert parts[0] not in above - allowed.get(room, set()), f"{file}: {node.module}"
