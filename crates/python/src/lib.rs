@@ -1,1 +1,95 @@
-//! placeholder
+//! The Python module `anabranch._anabranch`: thin, and every error is mapped in one file.
+
+mod error;
+mod trace;
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+
+use anabranch_sim::{Observer, Plan, Silent, run};
+use anabranch_transport::plugin::PluginName;
+use anabranch_transport::{congestion, path_manager, scheduler};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+/// Calls a Python function with the virtual seconds done and expected; its exception stops the run.
+struct Callback {
+    function: Py<PyAny>,
+    raised: Option<PyErr>,
+}
+
+impl Observer for Callback {
+    fn progress(&mut self, done_s: f64, total_s: f64) -> bool {
+        Python::attach(|py| {
+            let outcome =
+                self.function.call1(py, (done_s, total_s)).and_then(|_| py.check_signals());
+            match outcome {
+                Ok(()) => true,
+                Err(raised) => {
+                    self.raised = Some(raised);
+                    false
+                }
+            }
+        })
+    }
+}
+
+/// Runs a plan (docs/plan-and-trace.md) and returns `{"summary": ..., "tables": ...}`.
+///
+/// `pcapng` names a capture file; `progress` is called with the virtual seconds done and expected.
+#[pyfunction]
+#[pyo3(signature = (plan_json, pcapng=None, progress=None))]
+fn simulate<'py>(
+    py: Python<'py>,
+    plan_json: &str,
+    pcapng: Option<std::path::PathBuf>,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let plan = Plan::from_json(plan_json).map_err(error::plan)?;
+    let capture = pcapng
+        .map(|path| File::create(path).map(|file| Box::new(BufWriter::new(file)) as Box<dyn Write + Send>))
+        .transpose()?;
+    let mut callback = progress.map(|function| Callback { function, raised: None });
+    let outcome = py.detach(|| match callback.as_mut() {
+        Some(callback) => run(&plan, capture, callback),
+        None => run(&plan, capture, &mut Silent),
+    });
+    match outcome {
+        Ok(trace) => trace::to_dict(py, &trace),
+        Err(fault) => Err(callback.and_then(|c| c.raised).unwrap_or_else(|| error::run(fault))),
+    }
+}
+
+fn listed(names: impl Iterator<Item = PluginName>) -> Vec<(&'static str, &'static str)> {
+    names.map(|plugin| (plugin.name, plugin.summary)).collect()
+}
+
+/// Names of the path schedulers, each with the first sentence of its documentation.
+#[pyfunction]
+fn schedulers() -> Vec<(&'static str, &'static str)> {
+    listed(scheduler::names())
+}
+
+/// Names of the congestion controllers, each with the first sentence of its documentation.
+#[pyfunction]
+fn congestion_controls() -> Vec<(&'static str, &'static str)> {
+    listed(congestion::names())
+}
+
+/// Names of the path managers, each with the first sentence of their documentation.
+#[pyfunction]
+fn path_managers() -> Vec<(&'static str, &'static str)> {
+    listed(path_manager::names())
+}
+
+#[pymodule]
+fn _anabranch(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add("PlanError", module.py().get_type::<error::PlanError>())?;
+    module.add("SimulationError", module.py().get_type::<error::SimulationError>())?;
+    module.add_function(wrap_pyfunction!(simulate, module)?)?;
+    module.add_function(wrap_pyfunction!(schedulers, module)?)?;
+    module.add_function(wrap_pyfunction!(congestion_controls, module)?)?;
+    module.add_function(wrap_pyfunction!(path_managers, module)?)?;
+    Ok(())
+}

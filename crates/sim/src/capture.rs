@@ -8,12 +8,12 @@ use anabranch_wire::{PcapngWriter, Segment};
 
 /// A capture that remembers its first error.
 pub(crate) struct Capture {
-    writer: PcapngWriter<Box<dyn Write>>,
+    writer: PcapngWriter<Box<dyn Write + Send>>,
     pub(crate) error: Option<std::io::Error>,
 }
 
 impl Capture {
-    pub(crate) fn new(output: Box<dyn Write>, paths: &[String]) -> std::io::Result<Self> {
+    pub(crate) fn new(output: Box<dyn Write + Send>, paths: &[String]) -> std::io::Result<Self> {
         let writer = PcapngWriter::new(output, paths).map_err(std::io::Error::other)?;
         Ok(Self { writer, error: None })
     }

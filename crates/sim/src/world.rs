@@ -104,7 +104,7 @@ pub(crate) struct World<'a> {
 /// violated rule.
 pub fn run(
     plan: &Plan,
-    capture: Option<Box<dyn Write>>,
+    capture: Option<Box<dyn Write + Send>>,
     observer: &mut dyn Observer,
 ) -> Result<Trace, RunError> {
     let mut world = World::build(plan, capture)?;
@@ -148,7 +148,7 @@ fn config(plan: &Plan) -> Result<Config, PlanError> {
 }
 
 impl<'a> World<'a> {
-    fn build(plan: &'a Plan, capture: Option<Box<dyn Write>>) -> Result<Self, RunError> {
+    fn build(plan: &'a Plan, capture: Option<Box<dyn Write + Send>>) -> Result<Self, RunError> {
         let topology = Topology::build(plan)?;
         let config = config(plan)?;
         let film = film(plan)?;
