@@ -1,5 +1,7 @@
 //! Keys, tokens, initial data sequence numbers and HMACs (RFC 8684 sections 3.1, 3.2, 3.4.1).
 
+use std::array;
+
 use anabranch_units::DataSeq;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
@@ -21,9 +23,13 @@ impl Key {
     /// Derives token and IDSN.
     pub fn new(value: u64) -> Self {
         let digest = Sha256::digest(value.to_be_bytes());
-        let token = u32::from_be_bytes(digest[..4].try_into().expect("four bytes"));
-        let idsn = u64::from_be_bytes(digest[24..32].try_into().expect("eight bytes"));
-        Self { value, token, idsn: DataSeq(idsn) }
+        let token = u32::from_be_bytes(array::from_fn(|i| digest[i]));
+        let idsn = u64::from_be_bytes(array::from_fn(|i| digest[24 + i]));
+        Self {
+            value,
+            token,
+            idsn: DataSeq(idsn),
+        }
     }
 }
 
@@ -47,12 +53,12 @@ pub fn join_hmac(own_key: u64, peer_key: u64, own_nonce: u32, peer_nonce: u32) -
 
 /// Leftmost 64 bits of a HMAC, as in the `MP_JOIN` SYN/ACK.
 pub fn leftmost_64(mac: &[u8; 32]) -> u64 {
-    u64::from_be_bytes(mac[..8].try_into().expect("eight bytes"))
+    u64::from_be_bytes(array::from_fn(|i| mac[i]))
 }
 
 /// Leftmost 160 bits of a HMAC, as in the `MP_JOIN` ACK.
 pub fn leftmost_160(mac: &[u8; 32]) -> [u8; 20] {
-    mac[..20].try_into().expect("twenty bytes")
+    array::from_fn(|i| mac[i])
 }
 
 /// Compares MACs in constant time.

@@ -1,13 +1,21 @@
 //! Bytes to segments and back: IPv4/IPv6, TCP, every MPTCP option of RFC 8684, pcapng.
 
 pub mod crypto;
+mod error;
+mod mapping;
 mod mptcp;
 mod options;
+mod packet;
+mod pcapng;
 mod segment;
 
+pub use error::{EmitError, ParseError};
+pub use mapping::{dss_checksum, promote, verify_dss_checksum};
 pub use mptcp::{
-    AddAddr, CapableKeys, DataAck, Dss, Mapping, MappingDsn, MpCapable, MpJoin, MpTcpRst, MptcpOption,
-    RemoveAddr,
+    AddAddr, CapableKeys, DataAck, Dss, Mapping, MappingDsn, MpCapable, MpJoin, MpTcpRst,
+    MptcpOption, RemoveAddr,
 };
 pub use options::{MAX_OPTIONS_LEN, sack_room};
+pub use packet::{Packet, emit_packet, parse_packet};
+pub use pcapng::{CaptureError, PcapngWriter};
 pub use segment::{Flags, SackBlock, SackBlocks, Segment, Timestamps};

@@ -1,4 +1,14 @@
-//! TCP options: lengths, encoding and parsing.
+//! TCP options: how long they are. `emit` writes them, `parse` reads them.
+//!
+//! Order on the wire is Linux's: MSS, timestamps (with SACK-permitted where its two NOPs would
+//! be), window scale, SACK, then MPTCP with the DSS first, each padded to 32 bits. Space is given
+//! out in another order: MPTCP before SACK.
+
+mod emit;
+mod parse;
+
+pub(crate) use emit::emit;
+pub(crate) use parse::parse;
 
 use crate::Segment;
 use crate::mptcp::{CapableKeys, DataAck, Dss, MappingDsn, MpJoin, MptcpOption};
@@ -9,6 +19,40 @@ pub const MAX_OPTIONS_LEN: usize = 40;
 const SACK_BASE_LEN: usize = 4;
 /// Bytes of one SACK block.
 const SACK_BLOCK_LEN: usize = 8;
+
+/// Kinds of TCP option.
+mod kind {
+    pub(super) const END: u8 = 0;
+    pub(super) const NOP: u8 = 1;
+    pub(super) const MSS: u8 = 2;
+    pub(super) const WINDOW_SCALE: u8 = 3;
+    pub(super) const SACK_PERMITTED: u8 = 4;
+    pub(super) const SACK: u8 = 5;
+    pub(super) const TIMESTAMPS: u8 = 8;
+    pub(super) const MPTCP: u8 = 30;
+}
+
+/// Subtypes of the MPTCP option (RFC 8684 section 7.2).
+mod subtype {
+    pub(super) const CAPABLE: u8 = 0;
+    pub(super) const JOIN: u8 = 1;
+    pub(super) const DSS: u8 = 2;
+    pub(super) const ADD_ADDR: u8 = 3;
+    pub(super) const REMOVE_ADDR: u8 = 4;
+    pub(super) const PRIO: u8 = 5;
+    pub(super) const FAIL: u8 = 6;
+    pub(super) const FASTCLOSE: u8 = 7;
+    pub(super) const TCPRST: u8 = 8;
+}
+
+/// Flags of a DSS: F, m, M, a and A (RFC 8684 section 3.3).
+mod dss_flag {
+    pub(super) const DATA_FIN: u8 = 0x10;
+    pub(super) const DSN_LONG: u8 = 0x08;
+    pub(super) const MAPPING: u8 = 0x04;
+    pub(super) const ACK_LONG: u8 = 0x02;
+    pub(super) const ACK: u8 = 0x01;
+}
 
 /// Bytes a DSS takes, before padding.
 pub(crate) fn dss_len(dss: &Dss) -> usize {
@@ -33,9 +77,10 @@ pub(crate) fn mptcp_len(option: &MptcpOption) -> usize {
             CapableKeys::Responder(_) => 12,
             CapableKeys::Both { .. } => 20,
             CapableKeys::WithData { checksum: None, .. } => 22,
-            CapableKeys::WithData { checksum: Some(_), .. } => 24,
+            CapableKeys::WithData {
+                checksum: Some(_), ..
+            } => 24,
         },
-        MptcpOption::Join(MpJoin::Syn { .. }) => 12,
         MptcpOption::Join(MpJoin::SynAck { .. }) => 16,
         MptcpOption::Join(MpJoin::Ack { .. }) => 24,
         MptcpOption::AddAddr(add) => {
@@ -46,7 +91,9 @@ pub(crate) fn mptcp_len(option: &MptcpOption) -> usize {
         }
         MptcpOption::RemoveAddr(remove) => 3 + remove.ids().len(),
         MptcpOption::Prio { .. } => 3,
-        MptcpOption::Fail { .. } | MptcpOption::FastClose { .. } => 12,
+        MptcpOption::Join(MpJoin::Syn { .. })
+        | MptcpOption::Fail { .. }
+        | MptcpOption::FastClose { .. } => 12,
         MptcpOption::TcpRst(_) => 4,
     }
 }
@@ -83,7 +130,11 @@ fn len_without_sack(segment: &Segment) -> usize {
 /// Bytes of options on the wire.
 pub(crate) fn encoded_len(segment: &Segment) -> usize {
     let blocks = segment.sack.as_slice().len();
-    let sack = if blocks == 0 { 0 } else { SACK_BASE_LEN + SACK_BLOCK_LEN * blocks };
+    let sack = if blocks == 0 {
+        0
+    } else {
+        SACK_BASE_LEN + SACK_BLOCK_LEN * blocks
+    };
     len_without_sack(segment) + sack
 }
 

@@ -21,6 +21,13 @@ impl Flags {
     /// The acknowledgement field is significant.
     pub const ACK: Self = Self(0x10);
 
+    /// Urgent data; kept, though there is no urgent pointer here.
+    pub const URG: Self = Self(0x20);
+    /// ECN echo.
+    pub const ECE: Self = Self(0x40);
+    /// Congestion window reduced.
+    pub const CWR: Self = Self(0x80);
+
     /// True when every bit of `other` is set.
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
@@ -66,8 +73,13 @@ pub struct SackBlocks {
 
 impl SackBlocks {
     /// No blocks: the option is absent.
-    pub const EMPTY: Self =
-        Self { blocks: [SackBlock { left: SeqNumber(0), right: SeqNumber(0) }; 4], len: 0 };
+    pub const EMPTY: Self = Self {
+        blocks: [SackBlock {
+            left: SeqNumber(0),
+            right: SeqNumber(0),
+        }; 4],
+        len: 0,
+    };
 
     /// Appends a block; a fifth is refused and `false` returned.
     pub fn push(&mut self, block: SackBlock) -> bool {

@@ -1,0 +1,199 @@
+//! Segments in IP packets: headers, lengths and checksums.
+
+use std::net::IpAddr;
+
+use anabranch_units::SeqNumber;
+use bytes::Bytes;
+use etherparse::{IpNumber, IpSlice, Ipv4Header, Ipv6FlowLabel, Ipv6Header, TcpHeader, TcpSlice};
+
+use crate::{EmitError, Flags, ParseError, Segment, options};
+
+/// Hops a packet may live: Linux's default.
+const HOP_LIMIT: u8 = 64;
+
+/// A segment with the addresses it goes between.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Packet {
+    /// The sender's address.
+    pub source: IpAddr,
+    /// The receiver's address.
+    pub destination: IpAddr,
+    /// What the packet carries.
+    pub segment: Segment,
+}
+
+/// Appends the IP packet that carries `segment` to `out`; on an error `out` is as it was.
+///
+/// IPv4 packets have Don't Fragment set and identification zero (RFC 6864 section 4.1). There is no
+/// urgent data: the URG flag passes, its pointer is zero.
+///
+/// # Errors
+///
+/// When the segment is one that the wire cannot hold: [`EmitError`] names the field. A burst (one
+/// segment longer than a packet) must be cut before.
+pub fn emit_packet(
+    source: IpAddr,
+    destination: IpAddr,
+    segment: &Segment,
+    out: &mut Vec<u8>,
+) -> Result<(), EmitError> {
+    if segment.ack != SeqNumber(0) && !segment.flags.contains(Flags::ACK) {
+        return Err(EmitError::AckWithoutFlag);
+    }
+    let mut tcp = tcp_header(segment);
+    let options = options::emit(segment)?;
+    tcp.set_options_raw(options.as_slice())
+        .map_err(|_| EmitError::OptionsTooLong(options.as_slice().len()))?;
+
+    let payload = segment.payload.as_ref();
+    let length = tcp.header_len() + payload.len();
+    let too_long = |_| EmitError::PacketTooLong(length);
+    let payload_length = u16::try_from(length).map_err(|_| EmitError::PacketTooLong(length))?;
+    match (source, destination) {
+        (IpAddr::V4(source), IpAddr::V4(destination)) => {
+            let (source, destination) = (source.octets(), destination.octets());
+            let mut ip = Ipv4Header::new(
+                payload_length,
+                HOP_LIMIT,
+                IpNumber::TCP,
+                source,
+                destination,
+            )
+            .map_err(|_| EmitError::PacketTooLong(length))?;
+            tcp.checksum = tcp
+                .calc_checksum_ipv4_raw(source, destination, payload)
+                .map_err(too_long)?;
+            ip.header_checksum = ip.calc_header_checksum();
+            out.extend_from_slice(&ip.to_bytes());
+        }
+        (IpAddr::V6(source), IpAddr::V6(destination)) => {
+            let ip = Ipv6Header {
+                traffic_class: 0,
+                flow_label: Ipv6FlowLabel::ZERO,
+                payload_length,
+                next_header: IpNumber::TCP,
+                hop_limit: HOP_LIMIT,
+                source: source.octets(),
+                destination: destination.octets(),
+            };
+            tcp.checksum = tcp
+                .calc_checksum_ipv6_raw(ip.source, ip.destination, payload)
+                .map_err(too_long)?;
+            out.extend_from_slice(&ip.to_bytes());
+        }
+        _ => return Err(EmitError::MixedFamilies),
+    }
+    out.extend_from_slice(&tcp.to_bytes());
+    out.extend_from_slice(payload);
+    Ok(())
+}
+
+/// The header without options and checksum.
+fn tcp_header(segment: &Segment) -> TcpHeader {
+    let flags = segment.flags;
+    TcpHeader {
+        fin: flags.contains(Flags::FIN),
+        syn: flags.contains(Flags::SYN),
+        rst: flags.contains(Flags::RST),
+        psh: flags.contains(Flags::PSH),
+        ack: flags.contains(Flags::ACK),
+        urg: flags.contains(Flags::URG),
+        ece: flags.contains(Flags::ECE),
+        cwr: flags.contains(Flags::CWR),
+        acknowledgment_number: segment.ack.0,
+        ..TcpHeader::new(
+            segment.source_port,
+            segment.destination_port,
+            segment.seq.0,
+            segment.window,
+        )
+    }
+}
+
+/// Reads an IP packet that carries a TCP segment. Any bytes give a packet or an error.
+///
+/// Both checksums are verified. Bytes behind the packet's own length are ignored, as are IP
+/// options and extension headers, the reserved bits of the TCP header and the urgent pointer. An
+/// acknowledgement number without the ACK flag means nothing and reads as zero.
+///
+/// Options are read as Linux reads them. One that is unknown, or known with a length or form that
+/// it cannot have, is treated as absent, and so is one of the handshake without SYN. Reserved bits
+/// inside an MPTCP option are ignored, for they are how a later version of the protocol would say
+/// something that this one need not understand. The last of a repeated option stands; of a
+/// repeated MPTCP option other than the DSS all do, in their order. A window scale above 14 reads
+/// as 14 (RFC 7323 section 2.3).
+///
+/// # Errors
+///
+/// When there is no whole packet with a whole TCP header in it, a checksum is wrong, or an
+/// option's length is impossible, so that nothing behind it can be found: [`ParseError`] names it.
+pub fn parse_packet(bytes: &[u8]) -> Result<Packet, ParseError> {
+    let ip = IpSlice::from_slice(bytes).map_err(|_| ParseError::Ip)?;
+    if let Some(v4) = ip.ipv4() {
+        let header = v4.header();
+        let found = header.header_checksum();
+        let computed = header.to_header().calc_header_checksum();
+        if !same_checksum(found, computed) {
+            return Err(ParseError::IpChecksum { found, computed });
+        }
+    }
+    // Length zero is a jumbogram, which has no business on these links.
+    if ip
+        .ipv6()
+        .is_some_and(|v6| v6.header().payload_length() == 0)
+    {
+        return Err(ParseError::Ip);
+    }
+    if ip.is_fragmenting_payload() {
+        return Err(ParseError::Fragment);
+    }
+    if ip.payload_ip_number() != IpNumber::TCP {
+        return Err(ParseError::NotTcp(ip.payload_ip_number().0));
+    }
+
+    let tcp = TcpSlice::from_slice(ip.payload().payload).map_err(|_| ParseError::TcpHeader)?;
+    let computed = match &ip {
+        IpSlice::Ipv4(v4) => {
+            tcp.calc_checksum_ipv4(v4.header().source(), v4.header().destination())
+        }
+        IpSlice::Ipv6(v6) => {
+            tcp.calc_checksum_ipv6(v6.header().source(), v6.header().destination())
+        }
+    }
+    .map_err(|_| ParseError::Ip)?;
+    let found = tcp.checksum();
+    if !same_checksum(found, computed) {
+        return Err(ParseError::TcpChecksum { found, computed });
+    }
+    Ok(Packet {
+        source: ip.source_addr(),
+        destination: ip.destination_addr(),
+        segment: segment(&tcp)?,
+    })
+}
+
+/// Equal as ones' complement numbers, in which `0xffff` is another zero.
+fn same_checksum(found: u16, computed: u16) -> bool {
+    found % 0xffff == computed % 0xffff
+}
+
+fn segment(tcp: &TcpSlice<'_>) -> Result<Segment, ParseError> {
+    let flags = Flags(tcp.header_slice()[13]);
+    let ack = if flags.contains(Flags::ACK) {
+        tcp.acknowledgment_number()
+    } else {
+        0
+    };
+    let mut segment = Segment {
+        source_port: tcp.source_port(),
+        destination_port: tcp.destination_port(),
+        seq: SeqNumber(tcp.sequence_number()),
+        ack: SeqNumber(ack),
+        flags,
+        window: tcp.window_size(),
+        payload: Bytes::copy_from_slice(tcp.payload()),
+        ..Segment::default()
+    };
+    options::parse(tcp.options(), &mut segment)?;
+    Ok(segment)
+}

@@ -1,0 +1,94 @@
+//! Captures of segments as pcapng files, which Wireshark reads.
+
+use std::borrow::Cow;
+use std::io::Write;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use anabranch_units::Instant;
+use pcap_file::pcapng::PcapNgWriter as Writer;
+use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketBlock;
+use pcap_file::pcapng::blocks::interface_description::{
+    InterfaceDescriptionBlock, InterfaceDescriptionOption,
+};
+use pcap_file::{DataLink, Endianness, PcapError};
+
+use crate::{EmitError, Segment, emit_packet};
+
+/// `if_tsresol`: timestamps count units of ten to the minus nine.
+const NANOSECONDS: u8 = 9;
+
+/// Why a packet was not captured.
+#[derive(Debug, thiserror::Error)]
+pub enum CaptureError {
+    /// The segment cannot stand on the wire.
+    #[error(transparent)]
+    Emit(#[from] EmitError),
+    /// There is no such interface, or the bytes could not be written.
+    #[error(transparent)]
+    Write(#[from] PcapError),
+}
+
+/// Writes segments to a pcapng file (`LINKTYPE_RAW`, nanoseconds) with one interface a path.
+///
+/// Time zero is the epoch, so a capture of a simulation starts in 1970. The byte order is fixed,
+/// so that the same packets give the same bytes on any machine.
+pub struct PcapngWriter<W: Write> {
+    writer: Writer<W>,
+    packet: Vec<u8>,
+}
+
+impl<W: Write> PcapngWriter<W> {
+    /// Writes the head of the file; interface `i` has the i-th name.
+    ///
+    /// # Errors
+    ///
+    /// When `output` refuses the bytes.
+    pub fn new(output: W, interface_names: &[String]) -> Result<Self, CaptureError> {
+        let mut writer = Writer::with_endianness(output, Endianness::Little)?;
+        for name in interface_names {
+            writer.write_pcapng_block(InterfaceDescriptionBlock {
+                linktype: DataLink::RAW,
+                snaplen: 0,
+                options: vec![
+                    InterfaceDescriptionOption::IfName(Cow::Borrowed(name)),
+                    InterfaceDescriptionOption::IfTsResol(NANOSECONDS),
+                ],
+            })?;
+        }
+        Ok(Self {
+            writer,
+            packet: Vec::new(),
+        })
+    }
+
+    /// Writes one packet, seen at `time` on an interface.
+    ///
+    /// # Errors
+    ///
+    /// When there is no such interface, the segment cannot be emitted, or the output refuses it.
+    pub fn write(
+        &mut self,
+        interface: usize,
+        time: Instant,
+        source: IpAddr,
+        destination: IpAddr,
+        segment: &Segment,
+    ) -> Result<(), CaptureError> {
+        self.packet.clear();
+        emit_packet(source, destination, segment, &mut self.packet)?;
+        self.writer.write_pcapng_block(EnhancedPacketBlock {
+            interface_id: interface as u32,
+            timestamp: Duration::from_nanos(time.as_nanos()),
+            original_len: self.packet.len() as u32,
+            data: Cow::Borrowed(&self.packet),
+            options: Vec::new(),
+        })?;
+        Ok(())
+    }
+
+    /// The output, with everything written so far.
+    pub fn into_inner(self) -> W {
+        self.writer.into_inner()
+    }
+}
