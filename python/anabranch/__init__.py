@@ -11,10 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from anabranch._run import Run, run
-    from anabranch.errors import AnabranchError, Fault, InputError, MediaError, MissingError, ScenarioError
+    from anabranch.errors import (
+        AnabranchError,
+        DefectError,
+        Fault,
+        InputError,
+        MediaError,
+        MissingError,
+        ScenarioError,
+    )
 
 __all__ = [
     "AnabranchError",
+    "DefectError",
     "Fault",
     "InputError",
     "MediaError",
@@ -29,7 +38,15 @@ _HOMES = {
     "Run": "anabranch._run",
     "run": "anabranch._run",
     **dict.fromkeys(
-        ("AnabranchError", "Fault", "InputError", "MediaError", "MissingError", "ScenarioError"),
+        (
+            "AnabranchError",
+            "DefectError",
+            "Fault",
+            "InputError",
+            "MediaError",
+            "MissingError",
+            "ScenarioError",
+        ),
         "anabranch.errors",
     ),
 }

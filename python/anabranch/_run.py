@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from anabranch import metrics, plugins
-from anabranch.errors import Fault, ScenarioError
+from anabranch.errors import DefectError, Fault, ScenarioError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -204,9 +204,14 @@ def run_loaded(
     film = film_of(loaded) if film is None else film
     plan = plans.build(value, film, run=run)
     try:
-        trace = rust.simulate(plans.encode(plan), None if pcapng is None else str(pcapng), progress)
+        trace = rust.simulate(
+            plans.encode(plan), None if pcapng is None else str(pcapng), progress or _unheard
+        )
     except rust.PlanError as error:
         raise ScenarioError([_plan_fault(loaded, str(error))]) from None
+    except rust.SimulationError as error:
+        replay = f"the scenario, seed {value.seed}, run {run}"
+        raise DefectError(str(error), replay=replay) from None
     except OSError as error:
         message = f"cannot write the capture: {error.strerror or error}"
         fault = Fault(message=message, where=f"--pcapng {pcapng}")
@@ -227,6 +232,10 @@ def run_loaded(
         qos=qos,
         broken=tuple(_broken(value.expect, qoe, qos, metrics.duration_s(tables))),
     )
+
+
+def _unheard(done_s: float, total_s: float) -> None:
+    """Take progress that nobody asked for: while it is told, an interrupt from the keyboard is noticed."""
 
 
 def _plan_fault(loaded: Loaded, message: str) -> Fault:

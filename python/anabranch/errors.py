@@ -4,7 +4,8 @@ AnabranchError
 ├── InputError            a person's input is at fault; carries every `Fault` found (exit code 2)
 │   ├── ScenarioError     a scenario, an override or a plug-in name
 │   └── MediaError        a film: missing, unreadable, truncated
-└── MissingError          this host lacks something that the request needs (exit code 4)
+├── MissingError          this host lacks something that the request needs (exit code 4)
+└── DefectError           the simulator broke one of its own rules: never the user's fault (exit code 70)
 """
 
 from __future__ import annotations
@@ -93,6 +94,23 @@ class MissingError(AnabranchError):
 
     def __init__(self, what: str, *, hint: str = "") -> None:
         self.fault = Fault(message=what, hint=hint)
+        super().__init__(str(self.fault))
+
+
+class DefectError(AnabranchError):
+    """The simulator broke one of its own rules.
+
+    Parameters
+    ----------
+    rule
+        What the checker said.
+    replay
+        What shows it again.
+    """
+
+    def __init__(self, rule: str, *, replay: str) -> None:
+        message = f"a defect of the simulator, not of the scenario: {rule}"
+        self.fault = Fault(message=message, hint=f"please report it with {replay}")
         super().__init__(str(self.fault))
 
 

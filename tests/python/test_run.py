@@ -84,6 +84,16 @@ def test_a_refused_plan_is_the_scenario_s_fault():
     assert caught.value.faults[0].key == "transport.congestion"
 
 
+def test_a_defect_says_so_and_how_to_see_it_again(simulator, monkeypatch):
+    def broken(*_):
+        message = "data that was acknowledged is never sent again"
+        raise simulator.SimulationError(message)
+
+    monkeypatch.setattr(simulator, "simulate", broken)
+    with pytest.raises(anabranch.DefectError, match="seed 9, run 4"):
+        anabranch.run(BULK, seed=9, run=4)
+
+
 def test_overrides_name_themselves():
     with pytest.raises(ScenarioError) as caught:
         anabranch.run(BULK, scheduler="minrtt", set={"paths.wifi.rtt": 80})
@@ -107,7 +117,7 @@ def test_progress_is_told():
 
 def test_the_public_names():
     assert sorted(anabranch.__all__) == [
-        "AnabranchError", "Fault", "InputError", "MediaError", "MissingError", "Run", "ScenarioError",
+        "AnabranchError", "DefectError", "Fault", "InputError", "MediaError", "MissingError", "Run", "ScenarioError",
         "__version__", "run",
     ]  # fmt: skip
     for name in set(anabranch.__all__) - {"__version__"}:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 import typer
 
-from anabranch.errors import InputError, MissingError
+from anabranch.errors import DefectError, InputError, MissingError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -20,6 +20,7 @@ R = TypeVar("R")
 EXPECTATION_FAILED = 1
 BAD_INPUT = 2
 MISSING = 4
+DEFECT = 70
 INTERRUPTED = 130
 
 
@@ -46,6 +47,9 @@ def guarded(command: Callable[P, R]) -> Callable[P, R]:
         except MissingError as error:
             note(str(error))
             raise typer.Exit(MISSING) from None
+        except DefectError as error:
+            note(str(error))
+            raise typer.Exit(DEFECT) from None
         except KeyboardInterrupt:
             note("interrupted")
             raise typer.Exit(INTERRUPTED) from None

@@ -43,8 +43,8 @@ def viewer(result: Run) -> None:
         ("pictures discarded", number(qoe["picture_discards"], "{:,.4g}")),
         ("pictures flushed", number(frames["flushed"], "{:,.4g}")),
         ("buffer underflows", number(qoe["buffer_underflows"], "{:,.4g}")),
-        ("buffer empty, in all", number(qoe["rebuffer_s"], "{:.2f} s")),
-        ("buffer empty, each time", number(qoe["recovery_time_s"], "{:.2f} s")),
+        ("stalled, in all", number(qoe["rebuffer_s"], "{:.2f} s")),
+        ("stalled, each time", number(qoe["recovery_time_s"], "{:.2f} s")),
         ("play time", number(qoe["play_time_s"], "{:.1f} s")),
         ("played to the end", "yes" if qoe["finished"] else "no"),
     ]
@@ -87,7 +87,7 @@ def subflows(result: Run) -> None:
 
 def comparison(runs: Sequence[tuple[str, Run]]) -> None:
     """Write runs side by side, the first being the one of interest."""
-    headers = ("", "startup s", "underflows", "empty s", "discarded", "flushed", "shown", "goodput Mb/s")
+    headers = ("", "startup s", "underflows", "stalled s", "discarded", "flushed", "shown", "goodput Mb/s")
     rows = []
     for label, result in runs:
         qoe: dict[str, Any] = dict(result.qoe or {})

@@ -80,7 +80,7 @@ def session(tables: Tables, *, client: int = 0) -> alt.VConcatChart:
             titleColor="#333333",
         )
         .configure_title(anchor="start", frame="group", fontSize=13, color="#222222", offset=8)
-        .configure_legend(orient="top-right", labelFontSize=11, fillColor="#FFFFFFCC", padding=4)
+        .configure_legend(labelFontSize=11, symbolStrokeWidth=3)
     )
     return figure
 
@@ -149,13 +149,23 @@ def _lines(
     import altair as alt
 
     scale = alt.Scale(domain=list(colour), range=list(colour.values()))
+    # Beside the panel's title, where it hides no line.
+    room = sum(34 + 7 * min(len(path), 20) for path in colour)
+    legend = alt.Legend(
+        title=None,
+        orient="none",
+        direction="horizontal",
+        legendX=max(_WIDTH - room, 250),
+        legendY=-20,
+        labelLimit=150,
+    )
     lines: alt.Chart = (
         alt.Chart(_values(rows))
         .mark_line(strokeWidth=1.3, interpolate="step-after" if y == "cwnd_segments" else "linear")
         .encode(
             x=_time(backdrop, "t_s:Q"),
             y=alt.Y(f"{y}:Q", title=title),
-            color=alt.Color("path:N", scale=scale, title=None),
+            color=alt.Color("path:N", scale=scale, legend=legend),
         )
     )
     return lines

@@ -145,7 +145,7 @@ def _tiles(run: Run) -> list[Tile]:
         Tile(
             value=f"{qoe['rebuffer_s']:.1f}",
             unit="s",
-            label="with an empty buffer",
+            label="stalled after underflows",
             bad=qoe["rebuffer_s"] > 0,
         ),
         Tile(
@@ -154,7 +154,11 @@ def _tiles(run: Run) -> list[Tile]:
             label="pictures discarded",
             bad=qoe["picture_discards"] > 0,
         ),
-        Tile(value=f"{shown:.4g}", unit="%", label=f"of {frames['total']:,.0f} pictures shown"),
+        Tile(
+            value=f"{shown:.1f}" if shown < 100 else "100",
+            unit="%",
+            label=f"of {frames['total']:,.0f} pictures shown",
+        ),
         goodput,
     ]
 

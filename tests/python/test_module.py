@@ -1,0 +1,123 @@
+"""The whole chain with the real simulator; skipped aloud where it is not built."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+
+import pytest
+
+import anabranch
+from anabranch import report
+from anabranch.media.make import make_film
+from anabranch.scenario import shipped
+
+pytestmark = pytest.mark.module
+
+BULK = {
+    "name": "bulk",
+    "application": {"kind": "bulk", "bytes": "2 MB"},
+    "paths": [
+        {"name": "wifi", "rtt": "50 ms", "rate": "5 Mbit/s", "loss": "0.5 %"},
+        {"name": "lte", "rtt": "100 ms", "rate": "5 Mbit/s"},
+    ],
+}
+FILM = {**BULK, "application": {"film": "papers-film", "duration": "20 s"}}
+
+
+def test_equal_inputs_give_equal_bytes():
+    first, second = anabranch.run(FILM), anabranch.run(FILM)
+    assert first.digest == second.digest
+    assert first.tables == second.tables
+    assert anabranch.run(FILM, seed=2).digest != first.digest
+    assert anabranch.run(FILM, run=1).digest != first.digest
+
+
+@pytest.mark.parametrize("name", shipped.names())
+def test_every_shipped_scenario_runs(name):
+    settings = {"application.film": "papers-film", "application.duration": "20 s"}
+    short = settings if name != "bulk-two-paths" else {"application.bytes": "5 MB"}
+    expect = {} if name == "bulk-two-paths" else {"expect": {}}
+    run = anabranch.run(name, set={**short, **expect})
+    assert run.qos["goodput_mbps"] > 0
+    json.dumps(run.to_json(), allow_nan=False)
+
+
+def test_bulk_reads_every_byte():
+    result = anabranch.run(BULK)
+    assert result.rows("connections")[0]["bytes_read"] == 2_000_000
+    assert result.rows("connections")[0]["finished"]
+    assert 4.0 < result.qos["goodput_mbps"] < 10.0
+
+
+def test_paced_reads_at_its_rate():
+    paced = {**BULK, "application": {"kind": "paced", "rate": "2 Mbit/s", "duration": "10 s"}}
+    assert anabranch.run(paced).qos["goodput_mbps"] == pytest.approx(2.0, rel=0.05)
+
+
+def test_the_tables_have_the_columns_of_the_contract():
+    tables = anabranch.run(FILM).tables
+    assert {"client", "connect_s", "duration_s", "bytes_read", "finished"} <= set(tables["connections"])
+    assert {"t_s", "path", "cwnd_segments", "srtt_ms", "bytes_acked"} <= set(tables["samples"])
+    assert {"index", "pts_s", "fate", "why", "due_s", "shown_s"} <= set(tables["frames"])
+    assert set(tables["frames"]["fate"]) <= {"displayed", "discarded", "flushed", "unplayed"}
+    assert set(tables["playback"]["event"]) <= {"start", "underflow", "resume", "end"}
+    for table in tables.values():
+        assert len({len(column) for column in table.values()}) <= 1
+
+
+def test_a_film_of_one_s_own(tmp_path):
+    path = tmp_path / "my film & more.mp4"
+    make_film(path, duration_s=2.0, rate_bps=900_000, size=(320, 180))
+    result = anabranch.run(FILM, set={"application.film": str(path)})
+    assert result.qoe["frames"]["total"] == 60
+    assert result.qoe["finished"]
+
+
+@pytest.mark.parametrize("kind", ["scheduler", "congestion"])
+def test_every_plug_in_carries_a_stream(kind):
+    from anabranch.plugins import catalogue
+
+    names = catalogue().schedulers if kind == "scheduler" else catalogue().congestion
+    for name in names:
+        assert anabranch.run(BULK, **{kind: name}).rows("connections")[0]["finished"], name
+
+
+def test_unknown_parameters_are_refused():
+    with pytest.raises(anabranch.ScenarioError, match="no-such-parameter"):
+        anabranch.run(BULK, congestion={"name": "reno", "no-such-parameter": 1.0})
+
+
+def test_an_interrupt_ends_the_run():
+    def interrupt(done, total):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        anabranch.run(BULK, progress=interrupt)
+
+
+def test_an_unwritable_capture_is_the_user_s_fault(tmp_path):
+    with pytest.raises(anabranch.ScenarioError, match="cannot write the capture"):
+        anabranch.run(BULK, pcapng=tmp_path / "nowhere" / "x.pcapng")
+
+
+def test_a_report_of_a_real_run():
+    run = anabranch.run(FILM)
+    assert len(report.build(run, comparisons=[report.Comparison(label="again", run=run)])) < 2_000_000
+
+
+@pytest.mark.tshark
+def test_tshark_reads_the_capture(tmp_path):
+    if shutil.which("tshark") is None:
+        pytest.skip("tshark is not installed")
+    capture = tmp_path / "run.pcapng"
+    anabranch.run({**BULK, "application": {"kind": "bulk", "bytes": "200 kB"}}, pcapng=capture)
+
+    def tshark(*arguments):
+        command = ["tshark", "-r", str(capture), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+
+    assert tshark("-Y", "_ws.malformed", "-T", "fields", "-e", "frame.number") == []
+    assert set(tshark("-T", "fields", "-e", "mptcp.stream")) == {"0"}
+    assert len(set(tshark("-T", "fields", "-e", "frame.interface_id"))) == 2
