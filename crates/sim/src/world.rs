@@ -97,6 +97,11 @@ pub(crate) struct World<'a> {
     capture: Option<Capture>,
 }
 
+/// Folds a word into a running hash (Fx: fast, and order matters).
+fn mix(hash: u64, word: u64) -> u64 {
+    (hash.rotate_left(5) ^ word).wrapping_mul(0x517c_c1b7_2722_0a95)
+}
+
 /// Runs a plan to its end.
 ///
 /// # Errors
@@ -309,7 +314,7 @@ impl<'a> World<'a> {
                 | u64::from(segment.flags.0),
         ];
         for word in words {
-            self.digest = (self.digest.rotate_left(5) ^ word).wrapping_mul(0x517c_c1b7_2722_0a95);
+            self.digest = mix(self.digest, word);
         }
     }
 

@@ -195,9 +195,16 @@ impl Connection {
 
     /// Output: the next segment to put on the wire.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Transmit> {
+        self.after_reads();
         let count = self.subflows.len();
         for turn in 0..count {
-            let index = (self.next_transmit + turn) % count;
+            let mut index = self.next_transmit + turn;
+            if index >= count {
+                index -= count;
+            }
+            if !self.subflows[index].may_transmit() {
+                continue;
+            }
             if let Some(segment) = self.poll_subflow(now, index) {
                 self.next_transmit = index;
                 let tuple = self.subflows[index].tuple;

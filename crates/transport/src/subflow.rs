@@ -25,7 +25,6 @@ use crate::congestion::{CongestionController, CongestionState, SiblingView, Wind
 use crate::scheduler::SubflowView;
 
 pub(crate) use receive::Delivered;
-pub(crate) use send::Chunk;
 
 /// Initial window (RFC 6928).
 pub(crate) const INITIAL_WINDOW: u32 = 10;
@@ -220,7 +219,7 @@ impl Subflow {
             send_buffer: self.send.buffer_limit(),
             mss: self.mss,
             pacing_rate: self.pacer.rate(),
-            delivery_rate: self.rate.delivery_rate(self.mss),
+            delivery_rate: self.rate.delivery_rate(),
             state: self.ca_state,
             backup: self.backup,
             stale: self.stale,
@@ -247,7 +246,7 @@ impl Subflow {
 
     /// The last valid delivery-rate sample.
     pub(crate) fn delivery_rate(&self) -> Rate {
-        self.rate.delivery_rate(self.mss)
+        self.rate.delivery_rate()
     }
 
     /// When the subflow wants to be woken.
@@ -255,10 +254,11 @@ impl Subflow {
         if self.state == State::Closed {
             return None;
         }
-        [self.timer.at(), self.ack.deadline(), self.pacer.wake(), self.hello.deadline()]
-            .into_iter()
-            .flatten()
-            .min()
+        let mut first = self.timer.at();
+        for other in [self.ack.deadline(), self.pacer.wake(), self.hello.deadline()] {
+            first = earliest(first, other);
+        }
+        first
     }
 
     /// Recomputes the payload of a full segment from the options every data segment carries.
@@ -297,8 +297,26 @@ impl Subflow {
     }
 }
 
+/// The earlier of two moments, either of which may never come.
+pub(crate) fn earliest(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, None) => a,
+        (None, b) => b,
+    }
+}
+
 /// What the connection asks of a subflow beyond data.
 impl Subflow {
+    /// Something may be ready to go out: a cheap look before the real one.
+    pub(crate) fn may_transmit(&self) -> bool {
+        self.reset.is_some()
+            || self.hello.due
+            || self.ack.is_due()
+            || !self.outbox.is_empty()
+            || self.send.may_send(self.board.in_flight() < self.window.cwnd)
+    }
+
     /// An acknowledgement is to go out at once.
     pub(crate) fn ack_now(&mut self) {
         if self.state == State::Established {

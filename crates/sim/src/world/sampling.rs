@@ -110,26 +110,33 @@ impl World<'_> {
 
     /// The trace with its digest: the folded event log, then every table.
     pub(super) fn into_trace(self) -> Trace {
-        let mut hash = Sha256::new();
-        hash.update(self.digest.to_le_bytes());
-        hash.update(self.steps.to_le_bytes());
+        let (log, events) = (self.digest, self.steps);
         let (duration_s, steps) = (self.now.as_secs_f64(), self.steps);
         let tables = self.rows.into_tables();
+        let mut hash = Sha256::new();
+        hash.update(log.to_le_bytes());
+        hash.update(events.to_le_bytes());
         for table in &tables {
             hash.update(table.name.as_bytes());
             for (name, column) in &table.columns {
                 hash.update(name.as_bytes());
-                match column {
-                    Column::Bool(values) => values.iter().for_each(|v| hash.update([u8::from(*v)])),
-                    Column::Float(values) => {
-                        values.iter().for_each(|v| hash.update(v.to_bits().to_le_bytes()));
-                    }
-                    Column::Int(values) => values.iter().for_each(|v| hash.update(v.to_le_bytes())),
-                    Column::Text(values) => values.iter().for_each(|v| hash.update(v.as_bytes())),
-                }
+                hash.update(fold(column).to_le_bytes());
             }
         }
         let digest = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
         Trace { summary: Summary { digest, duration_s, steps }, tables }
+    }
+}
+
+/// A column folded to one word, each value and its place counting.
+fn fold(column: &Column) -> u64 {
+    let mix = super::mix;
+    match column {
+        Column::Bool(values) => values.iter().fold(0, |hash, v| mix(hash, u64::from(*v))),
+        Column::Float(values) => values.iter().fold(0, |hash, v| mix(hash, v.to_bits())),
+        Column::Int(values) => values.iter().fold(0, |hash, v| mix(hash, *v as u64)),
+        Column::Text(values) => values.iter().fold(0, |hash, text| {
+            text.bytes().fold(mix(hash, text.len() as u64), |hash, byte| mix(hash, u64::from(byte)))
+        }),
     }
 }

@@ -22,6 +22,8 @@ pub(super) struct ReceiveStream {
     ahead: OutOfOrder,
     readable: VecDeque<Bytes>,
     unread: u64,
+    /// The application has read since the window was last considered.
+    read_lately: bool,
 }
 
 impl ReceiveStream {
@@ -95,14 +97,19 @@ impl Connection {
             return None;
         }
         self.input.unread -= piece.len() as u64;
-        self.after_read(now, piece.len() as u64);
+        self.input.read_lately = true;
+        if self.budget.on_read(now, piece.len() as u64) {
+            let rtt = self.subflows.iter().filter_map(|s| s.receive.rtt()).max();
+            self.budget.resize(now, rtt);
+        }
         Some(piece)
     }
 
-    /// Window bookkeeping after a read (`mptcp_rcv_space_adjust`, `mptcp_cleanup_rbuf`).
-    fn after_read(&mut self, now: Instant, bytes: u64) {
-        let rtt = self.subflows.iter().filter_map(|s| s.receive.rtt()).max();
-        self.budget.on_read(now, bytes, rtt);
+    /// After the application has read: may the window be opened at once (`mptcp_cleanup_rbuf`)?
+    pub(super) fn after_reads(&mut self) {
+        if !std::mem::take(&mut self.input.read_lately) {
+            return;
+        }
         let free = self.budget.limit().saturating_sub(self.memory_used());
         for subflow in &mut self.subflows {
             subflow.after_read(free);

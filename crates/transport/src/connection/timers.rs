@@ -3,16 +3,14 @@
 use anabranch_units::Instant;
 
 use super::Connection;
+use crate::subflow::earliest;
 
 impl Connection {
     /// When `handle_timeout` wants to be called.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        let own = [self.retransmission.deadline(), self.closing.deadline(), self.scheduler_wake];
-        self.subflows
-            .iter()
-            .filter_map(crate::subflow::Subflow::poll_timeout)
-            .chain(own.into_iter().flatten())
-            .min()
+        let own = earliest(self.retransmission.deadline(), self.closing.deadline());
+        let own = earliest(own, self.scheduler_wake);
+        self.subflows.iter().fold(own, |first, subflow| earliest(first, subflow.poll_timeout()))
     }
 
     /// Time has come: fires every timer that is due.

@@ -18,6 +18,8 @@ pub(super) struct ReceiveBudget {
     copied: u64,
     space: u64,
     measured_from: Instant,
+    /// Once this has come a measurement is complete.
+    measure_until: Instant,
 }
 
 impl ReceiveBudget {
@@ -30,6 +32,7 @@ impl ReceiveBudget {
             copied: 0,
             space: 10 * u64::from(config.mss),
             measured_from: Instant::ZERO,
+            measure_until: Instant::ZERO,
         }
     }
 
@@ -41,11 +44,17 @@ impl ReceiveBudget {
         self.promised
     }
 
-    /// The application read `bytes`; once an RTT the limit follows what it read.
-    pub(super) fn on_read(&mut self, now: Instant, bytes: u64, rtt: Option<Duration>) {
+    /// The application read `bytes`; true when a measurement may be complete.
+    pub(super) fn on_read(&mut self, now: Instant, bytes: u64) -> bool {
         self.copied += bytes;
+        now >= self.measure_until
+    }
+
+    /// Once an RTT the limit follows what the application read in it (`tcp_rcv_space_adjust`).
+    pub(super) fn resize(&mut self, now: Instant, rtt: Option<Duration>) {
         let Some(rtt) = rtt else { return };
-        if now.since(self.measured_from) < rtt {
+        self.measure_until = self.measured_from + rtt;
+        if now < self.measure_until {
             return;
         }
         if self.copied > self.space {
@@ -57,6 +66,7 @@ impl ReceiveBudget {
         }
         self.copied = 0;
         self.measured_from = now;
+        self.measure_until = now + rtt;
     }
 }
 

@@ -229,7 +229,7 @@ impl Subflow {
         if reducing {
             self.reduce(delivered, newly_lost, flags.una_advanced);
         }
-        let rate = self.rate.finish(now, self.rtt.min_rtt());
+        let rate = self.rate.finish(now, self.rtt.min_rtt(), self.mss);
         let sample = AckSample {
             now,
             coarse_now: host.coarse(now),

@@ -54,6 +54,11 @@ impl AckPolicy {
         self.deadline
     }
 
+    /// An acknowledgement or a probe is to go out.
+    pub(crate) fn is_due(&self) -> bool {
+        self.now_due || self.probe
+    }
+
     /// An acknowledgement must go out now.
     pub(crate) fn demand(&mut self) {
         self.now_due = true;

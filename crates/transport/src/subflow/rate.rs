@@ -17,6 +17,7 @@ pub(crate) struct Sampler {
     best: Option<(Instant, u64, TxStamp)>,
     last_delivered: u32,
     last_interval: Duration,
+    last_rate: Rate,
 }
 
 impl Sampler {
@@ -48,7 +49,7 @@ impl Sampler {
     }
 
     /// Completes the sample of one acknowledgement (`tcp_rate_gen`).
-    pub(crate) fn finish(&mut self, now: Instant, min_rtt: Option<Duration>) -> RateSample {
+    pub(crate) fn finish(&mut self, now: Instant, min_rtt: Option<Duration>, mss: u32) -> RateSample {
         if self.app_limited_until > 0 && self.delivered > self.app_limited_until {
             self.app_limited_until = 0;
         }
@@ -69,13 +70,20 @@ impl Sampler {
             sample.interval = Duration::ZERO;
             return sample;
         }
-        let faster = u128::from(sample.delivered) * u128::from(self.last_interval.as_nanos())
-            >= u128::from(self.last_delivered) * u128::from(sample.interval.as_nanos());
-        if !sample.app_limited || faster {
+        if !sample.app_limited || self.faster(&sample) {
             self.last_delivered = sample.delivered;
             self.last_interval = sample.interval;
+            let bytes = u64::from(sample.delivered) * u64::from(mss);
+            let rate = bytes.saturating_mul(1_000_000_000) / sample.interval.as_nanos().max(1);
+            self.last_rate = Rate::from_bytes_per_second(rate);
         }
         sample
+    }
+
+    /// The sample shows a higher rate than the last one kept.
+    fn faster(&self, sample: &RateSample) -> bool {
+        u128::from(sample.delivered) * u128::from(self.last_interval.as_nanos())
+            >= u128::from(self.last_delivered) * u128::from(sample.interval.as_nanos())
     }
 
     /// The application has nothing more to send (`tcp_rate_check_app_limited`).
@@ -84,11 +92,7 @@ impl Sampler {
     }
 
     /// The last sample worth showing (`tcpi_delivery_rate`).
-    pub(crate) fn delivery_rate(&self, mss: u32) -> Rate {
-        if self.last_interval.is_zero() {
-            return Rate::ZERO;
-        }
-        let bytes = u128::from(self.last_delivered) * u128::from(mss) * 1_000_000_000;
-        Rate::from_bytes_per_second((bytes / u128::from(self.last_interval.as_nanos())) as u64)
+    pub(crate) fn delivery_rate(&self) -> Rate {
+        self.last_rate
     }
 }

@@ -261,6 +261,13 @@ impl Sender {
         self.fin_queued && !self.fin_sent && self.queued == 0
     }
 
+    /// Something may go out, given room in the congestion window.
+    pub(crate) fn may_send(&self, room: bool) -> bool {
+        self.force_retransmit
+            || self.probe
+            || (room && (self.retransmit || self.queued > 0 || self.fin_due()))
+    }
+
     pub(crate) fn fin_sent(&self) -> bool {
         self.fin_sent
     }
@@ -302,7 +309,6 @@ impl Subflow {
         }
         let in_flight = self.board.in_flight();
         if in_flight >= self.window.cwnd && !probe {
-            self.validate_window(now, true);
             return None;
         }
         let room = self.send.window_end.saturating_sub(self.send.next) as usize;
