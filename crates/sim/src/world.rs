@@ -435,7 +435,6 @@ impl<'a> World<'a> {
 
     fn drive_serving(&mut self, handle: usize) -> Result<(), RunError> {
         let connection = self.server.connection_mut(ConnectionHandle(handle));
-        while connection.poll_event().is_some() {}
         self.serving[handle].drive(self.now, connection);
         while let Some(transmit) =
             self.server.connection_mut(ConnectionHandle(handle)).poll_transmit(self.now)

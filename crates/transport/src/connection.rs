@@ -138,6 +138,7 @@ impl Connection {
             self.handle_reset(now, index, segment);
             return;
         }
+        self.subflows[index].touched = true;
         match self.subflows[index].state {
             State::Closed => return,
             State::SynSent => {
@@ -217,6 +218,7 @@ impl Connection {
 
     fn poll_subflow(&mut self, now: Instant, index: usize) -> Option<Segment> {
         let host = self.config.host;
+        self.subflows[index].touched = true;
         if self.subflows[index].reset.is_some() {
             return self.subflows[index].take_reset();
         }

@@ -24,6 +24,8 @@ pub struct Endpoint {
     by_tuple: BTreeMap<FourTuple, ConnectionHandle>,
     by_token: BTreeMap<u32, ConnectionHandle>,
     replies: VecDeque<Transmit>,
+    /// The last four-tuples looked up: packets come in trains.
+    recent: [Option<(FourTuple, ConnectionHandle)>; 2],
 }
 
 impl Endpoint {
@@ -37,6 +39,7 @@ impl Endpoint {
             by_tuple: BTreeMap::new(),
             by_token: BTreeMap::new(),
             replies: VecDeque::new(),
+            recent: [None; 2],
         }
     }
 
@@ -91,15 +94,7 @@ impl Endpoint {
         tuple: FourTuple,
         segment: &Segment,
     ) -> Option<ConnectionHandle> {
-        let known = self.by_tuple.get(&tuple).copied().or_else(|| {
-            // A subflow that the connection opened itself is not in the table yet.
-            let found = self.connections.iter().position(|c| c.owns(tuple)).map(ConnectionHandle);
-            if let Some(handle) = found {
-                self.by_tuple.insert(tuple, handle);
-            }
-            found
-        });
-        if let Some(handle) = known {
+        if let Some(handle) = self.find(tuple) {
             self.connections[handle.0].handle_segment(now, tuple, segment);
             return Some(handle);
         }
@@ -109,6 +104,24 @@ impl Endpoint {
             return None;
         }
         self.handle_syn(tuple, segment)
+    }
+
+    fn find(&mut self, tuple: FourTuple) -> Option<ConnectionHandle> {
+        for (known, handle) in self.recent.iter().flatten() {
+            if *known == tuple {
+                return Some(*handle);
+            }
+        }
+        let handle = self.by_tuple.get(&tuple).copied().or_else(|| {
+            // A subflow that the connection opened itself is not in the table yet.
+            let found = self.connections.iter().position(|c| c.owns(tuple)).map(ConnectionHandle);
+            if let Some(handle) = found {
+                self.by_tuple.insert(tuple, handle);
+            }
+            found
+        })?;
+        self.recent = [Some((tuple, handle)), self.recent[0]];
+        Some(handle)
     }
 
     fn handle_syn(&mut self, tuple: FourTuple, segment: &Segment) -> Option<ConnectionHandle> {

@@ -65,7 +65,11 @@ pub struct SubflowView {
 impl SubflowView {
     /// Segments that the window lets out now, counting what is queued.
     pub fn window_space(&self) -> u32 {
-        let queued = self.queued_bytes.div_ceil(u64::from(self.mss)) as u32;
+        // Most often nothing is queued, and a division is not for free.
+        let queued = match self.queued_bytes {
+            0 => 0,
+            bytes => bytes.div_ceil(u64::from(self.mss)) as u32,
+        };
         self.cwnd.saturating_sub(self.in_flight + queued)
     }
 

@@ -129,6 +129,8 @@ pub(crate) struct Subflow {
     pub(crate) reset: Option<Option<MptcpOption>>,
     pub(crate) close_requested: bool,
     pub(crate) peer_closed: bool,
+    /// Something a scheduler sees may have changed since its view was made.
+    pub(crate) touched: bool,
 }
 
 /// What one incoming segment did to a subflow.
@@ -194,6 +196,7 @@ impl Subflow {
             reset: None,
             close_requested: false,
             peer_closed: false,
+            touched: true,
         }
     }
 
@@ -205,7 +208,7 @@ impl Subflow {
     }
 
     /// What schedulers see.
-    pub(crate) fn view(&self, now: Instant) -> SubflowView {
+    pub(crate) fn view(&self) -> SubflowView {
         SubflowView {
             id: self.id,
             srtt: self.rtt.srtt().unwrap_or_default(),
@@ -223,7 +226,7 @@ impl Subflow {
             state: self.ca_state,
             backup: self.backup,
             stale: self.stale,
-            established: self.usable() && now >= Instant::ZERO,
+            established: self.usable(),
             last_ack: self.last_ack_at,
         }
     }

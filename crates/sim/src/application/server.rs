@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use anabranch_media::Timeline;
 use anabranch_media::http::{Answer, RequestReader};
-use anabranch_transport::Connection;
+use anabranch_transport::{Connection, Event};
 use anabranch_units::{Duration, Instant};
 use bytes::Bytes;
 
@@ -22,7 +22,13 @@ const PACE_LEAST: u64 = 1448;
 pub(crate) type Film = Option<Arc<Timeline>>;
 
 /// The server's side of one connection.
-pub(crate) enum Serving {
+pub(crate) struct Serving {
+    kind: Kind,
+    /// The send buffer was full; nothing is written until the connection says so.
+    blocked: bool,
+}
+
+enum Kind {
     Bulk { written: u64, limit: u64 },
     Paced { written: u64, limit: u64, rate_bps: u64, since: Option<Instant>, next: Instant },
     Http { reader: RequestReader, film: Film, heads: VecDeque<(Bytes, Range<u64>)> },
@@ -31,48 +37,53 @@ pub(crate) enum Serving {
 impl Serving {
     pub(crate) fn new(plan: &Plan, film: &Film) -> Self {
         let limit = plan.application.bytes.unwrap_or(u64::MAX);
-        match plan.application.kind {
-            ApplicationKind::Bulk => Self::Bulk { written: 0, limit },
-            ApplicationKind::Paced => Self::Paced {
+        let kind = match plan.application.kind {
+            ApplicationKind::Bulk => Kind::Bulk { written: 0, limit },
+            ApplicationKind::Paced => Kind::Paced {
                 written: 0,
                 limit,
                 rate_bps: plan.application.rate_bps.unwrap_or(0),
                 since: None,
                 next: Instant::ZERO,
             },
-            ApplicationKind::Progressive => Self::Http {
+            ApplicationKind::Progressive => Kind::Http {
                 reader: RequestReader::new(),
                 film: film.clone(),
                 heads: VecDeque::new(),
             },
-        }
+        };
+        Self { kind, blocked: false }
     }
 
     /// When the application itself wants to be woken.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
-        match self {
-            Self::Paced { since: Some(_), written, limit, next, .. } if written < limit => Some(*next),
+        match &self.kind {
+            Kind::Paced { since: Some(_), written, limit, next, .. } if written < limit => Some(*next),
             _ => None,
         }
     }
 
     /// Reads and writes whatever is possible now.
     pub(crate) fn drive(&mut self, now: Instant, connection: &mut Connection) {
+        while let Some(event) = connection.poll_event() {
+            self.blocked &= event != Event::Writable;
+        }
         if connection.connected_at().is_none() {
             return;
         }
-        match self {
-            Self::Bulk { written, limit } => {
-                if *written < *limit && write_pattern(now, connection, written, *limit) {
+        let blocked = &mut self.blocked;
+        match &mut self.kind {
+            Kind::Bulk { written, limit } => {
+                if *written < *limit && write_pattern(now, connection, blocked, written, *limit) {
                     connection.shutdown(now);
                 }
             }
-            Self::Paced { written, limit, rate_bps, since, next } => {
+            Kind::Paced { written, limit, rate_bps, since, next } => {
                 let since = *since.get_or_insert(now);
                 let due = u128::from(now.since(since).as_nanos()) * u128::from(*rate_bps) / 8_000_000_000;
                 let due = (due as u64).min(*limit);
                 if due >= *written + PACE_LEAST || due == *limit {
-                    let done = write_pattern(now, connection, written, due);
+                    let done = write_pattern(now, connection, blocked, written, due);
                     if done && due == *limit {
                         connection.shutdown(now);
                     }
@@ -81,7 +92,7 @@ impl Serving {
                     *next = now + PACE;
                 }
             }
-            Self::Http { reader, film, heads } => {
+            Kind::Http { reader, film, heads } => {
                 while let Some(bytes) = connection.read(now, usize::MAX) {
                     reader.handle_bytes(&bytes);
                 }
@@ -93,36 +104,43 @@ impl Serving {
                     let answer = Answer::new(&request, size);
                     heads.push_back((answer.head, answer.body));
                 }
-                write_answers(now, connection, heads);
+                write_answers(now, connection, blocked, heads);
             }
         }
     }
 }
 
 /// Writes the pattern up to `limit`; true when all is written.
-fn write_pattern(now: Instant, connection: &mut Connection, written: &mut u64, limit: u64) -> bool {
-    while *written < limit {
+fn write_pattern(
+    now: Instant,
+    connection: &mut Connection,
+    blocked: &mut bool,
+    written: &mut u64,
+    limit: u64,
+) -> bool {
+    while *written < limit && !*blocked {
         match connection.write(now, pattern::piece(*written, limit - *written)) {
             Ok(taken) => *written += taken as u64,
-            Err(_) => return false,
+            Err(_) => *blocked = true,
         }
     }
-    true
+    *written >= limit
 }
 
 fn write_answers(
     now: Instant,
     connection: &mut Connection,
+    blocked: &mut bool,
     answers: &mut VecDeque<(Bytes, Range<u64>)>,
 ) {
     while let Some((head, body)) = answers.front_mut() {
-        while !head.is_empty() {
+        while !head.is_empty() && !*blocked {
             match connection.write(now, head.clone()) {
                 Ok(taken) => drop(head.split_to(taken)),
-                Err(_) => return,
+                Err(_) => *blocked = true,
             }
         }
-        if !write_pattern(now, connection, &mut body.start, body.end) {
+        if *blocked || !write_pattern(now, connection, blocked, &mut body.start, body.end) {
             return;
         }
         answers.pop_front();

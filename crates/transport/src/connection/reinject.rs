@@ -83,7 +83,7 @@ impl Connection {
             let from = self.out.una;
             let length = FRAGMENT.min(self.out.next - from);
             let id = self.subflows[index].id;
-            self.retransmission.bytes += self.hand_over(now, id, from, length);
+            self.retransmission.bytes += self.hand_over(id, from, length);
         }
         self.push(now);
         self.arm_retransmission(now);

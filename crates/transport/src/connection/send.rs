@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use super::{Connection, Event, Mode};
 use crate::scheduler::{Ask, Decision, SendRequest};
-use crate::subflow::State;
+use crate::subflow::{State, Subflow};
 
 /// Bytes written and not yet acknowledged at data level.
 #[derive(Debug, Default)]
@@ -163,9 +163,7 @@ impl Connection {
         if self.out.cursor >= self.out.end && !idle {
             return;
         }
-        self.views.clear();
-        let usable = self.subflows.iter().filter(|s| s.usable());
-        self.views.extend(usable.map(|s| s.view(now)));
+        self.refresh_views();
         if self.views.is_empty() {
             return;
         }
@@ -190,13 +188,29 @@ impl Connection {
                     let from = from.unwrap_or(self.out.cursor);
                     let mut sent = 0;
                     for id in on.iter() {
-                        sent = self.hand_over(now, id, from, burst).max(sent);
+                        sent = self.hand_over(id, from, burst).max(sent);
                     }
                     if sent == 0 {
                         return;
                     }
                     self.advance(from, sent);
                 }
+            }
+        }
+    }
+
+    /// Brings the schedulers' views up to date: those whose subflow was touched.
+    fn refresh_views(&mut self) {
+        let usable = self.subflows.iter().filter(|s| s.usable()).count();
+        if usable != self.views.len() {
+            self.views.clear();
+            self.views.extend(self.subflows.iter().filter(|s| s.usable()).map(Subflow::view));
+            return;
+        }
+        for view in &mut self.views {
+            let subflow = &mut self.subflows[view.id.index()];
+            if std::mem::take(&mut subflow.touched) {
+                *view = subflow.view();
             }
         }
     }
@@ -213,7 +227,7 @@ impl Connection {
     }
 
     /// Queues up to `burst` bytes from `from` on a subflow; returns how many.
-    pub(super) fn hand_over(&mut self, now: Instant, id: SubflowId, from: u64, burst: u64) -> u64 {
+    pub(super) fn hand_over(&mut self, id: SubflowId, from: u64, burst: u64) -> u64 {
         let end = self.out.end.min(self.out.window_end);
         let Some(subflow) = self.subflows.get_mut(id.index()).filter(|s| s.usable()) else {
             return 0;
@@ -230,7 +244,8 @@ impl Connection {
             subflow.send.enqueue(piece, at);
         }
         if let Some(view) = self.views.iter_mut().find(|view| view.id == id) {
-            *view = subflow.view(now);
+            view.queued_bytes = subflow.send.queued_bytes();
+            view.queued_memory = subflow.send.memory();
         }
         if sent > 0 {
             self.scheduler.on_sent(id, from, sent);

@@ -20,6 +20,7 @@ impl Connection {
             if self.subflows[index].state == crate::subflow::State::Closed {
                 continue;
             }
+            self.subflows[index].touched = true;
             if !self.subflows[index].fire_handshake(&host, now) {
                 self.drop_subflow(now, index);
                 continue;
