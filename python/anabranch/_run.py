@@ -199,23 +199,17 @@ def run_loaded(
     """
     from anabranch.scenario import plan as plans
 
-    rust = plugins.module()
     value = loaded.scenario
     film = film_of(loaded) if film is None else film
     plan = plans.build(value, film, run=run)
-    try:
-        trace = rust.simulate(
-            plans.encode(plan), None if pcapng is None else str(pcapng), progress or _unheard
-        )
-    except rust.PlanError as error:
-        raise ScenarioError([_plan_fault(loaded, str(error))]) from None
-    except rust.SimulationError as error:
-        replay = f"the scenario, seed {value.seed}, run {run}"
-        raise DefectError(str(error), replay=replay) from None
-    except OSError as error:
-        message = f"cannot write the capture: {error.strerror or error}"
-        fault = Fault(message=message, where=f"--pcapng {pcapng}")
-        raise ScenarioError([fault]) from None
+    expected_s = plans.expected_duration_s(plan, film)
+
+    def heard(done_s: float, _limit_s: float) -> None:
+        # Told even where nobody asked: meanwhile an interrupt from the keyboard is noticed.
+        if progress is not None:
+            progress(done_s, max(expected_s, done_s))
+
+    trace = _simulate(loaded, plans.encode(plan), pcapng=pcapng, progress=heard)
     tables = trace["tables"]
     qoe = metrics.qoe(tables) if value.application.kind == "progressive" else None
     qos = metrics.qos(tables)
@@ -234,8 +228,24 @@ def run_loaded(
     )
 
 
-def _unheard(done_s: float, total_s: float) -> None:
-    """Take progress that nobody asked for: while it is told, an interrupt from the keyboard is noticed."""
+def _simulate(
+    loaded: Loaded, plan: str, *, pcapng: str | Path | None, progress: Callable[[float, float], None]
+) -> dict[str, Any]:
+    """Return the trace of a plan, with the Rust module's errors as the program's own."""
+    rust = plugins.module()
+    try:
+        trace: dict[str, Any] = rust.simulate(plan, None if pcapng is None else str(pcapng), progress)
+    except rust.PlanError as error:
+        raise ScenarioError([_plan_fault(loaded, str(error))]) from None
+    except rust.SimulationError as error:
+        given = json.loads(plan)
+        replay = f"the scenario, seed {given['seed']}, run {given['run']}"
+        raise DefectError(str(error), replay=replay) from None
+    except OSError as error:
+        message = f"cannot write the capture: {error.strerror or error}"
+        fault = Fault(message=message, where=f"--pcapng {pcapng}")
+        raise ScenarioError([fault]) from None
+    return trace
 
 
 def _plan_fault(loaded: Loaded, message: str) -> Fault:

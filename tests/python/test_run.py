@@ -113,6 +113,9 @@ def test_progress_is_told():
     told = []
     anabranch.run(BULK, progress=lambda done, total: told.append((done, total)))
     assert told[-1] == (10.0, 10.0)
+    told.clear()
+    anabranch.run(FILM, progress=lambda done, total: told.append((done, total)))
+    assert told[0] == (0.0, pytest.approx(624.0, rel=0.1))
 
 
 def test_the_public_names():
