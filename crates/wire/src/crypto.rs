@@ -1,6 +1,7 @@
 //! Keys, tokens, initial data sequence numbers and HMACs (RFC 8684 sections 3.1, 3.2, 3.4.1).
 
 use std::array;
+use std::net::IpAddr;
 
 use anabranch_units::DataSeq;
 use hmac::{Hmac, KeyInit, Mac};
@@ -49,6 +50,32 @@ pub fn join_hmac(own_key: u64, peer_key: u64, own_nonce: u32, peer_nonce: u32) -
     message[..4].copy_from_slice(&own_nonce.to_be_bytes());
     message[4..].copy_from_slice(&peer_nonce.to_be_bytes());
     hmac(own_key, peer_key, &message)
+}
+
+/// The truncated HMAC of an `ADD_ADDR`: the rightmost 64 bits, over identifier, address and port,
+/// which is zero where the option has none (RFC 8684 section 3.4.1).
+pub fn add_addr_hmac(
+    own_key: u64,
+    peer_key: u64,
+    address_id: u8,
+    address: IpAddr,
+    port: Option<u16>,
+) -> u64 {
+    let mut message = [0u8; 19];
+    message[0] = address_id;
+    let port_at = match address {
+        IpAddr::V4(v4) => {
+            message[1..5].copy_from_slice(&v4.octets());
+            5
+        }
+        IpAddr::V6(v6) => {
+            message[1..17].copy_from_slice(&v6.octets());
+            17
+        }
+    };
+    message[port_at..port_at + 2].copy_from_slice(&port.unwrap_or(0).to_be_bytes());
+    let mac = hmac(own_key, peer_key, &message[..port_at + 2]);
+    u64::from_be_bytes(array::from_fn(|i| mac[24 + i]))
 }
 
 /// Leftmost 64 bits of a HMAC, as in the `MP_JOIN` SYN/ACK.

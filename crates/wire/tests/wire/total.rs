@@ -1,0 +1,190 @@
+//! Any bytes give a packet or an error.
+
+use std::net::IpAddr;
+
+use anabranch_units::SeqNumber;
+use anabranch_wire::{
+    EmitError, Flags, Packet, ParseError, Segment, Timestamps, emit_packet, parse_packet,
+};
+use bytes::Bytes;
+use etherparse::{IpNumber, Ipv4Header, TcpHeader};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::Index;
+
+use crate::strategy::{addresses, option_bytes, segment};
+
+const SOURCE: [u8; 4] = [10, 0, 0, 1];
+const DESTINATION: [u8; 4] = [10, 0, 0, 2];
+
+/// A packet with these bytes as its options and everything else right.
+pub(crate) fn with_options(flags: Flags, options: &[u8], payload: &[u8]) -> Vec<u8> {
+    let mut tcp = TcpHeader::new(1, 2, 3, 4);
+    tcp.syn = flags.contains(Flags::SYN);
+    tcp.ack = flags.contains(Flags::ACK);
+    tcp.set_options_raw(options).expect("at most 40 bytes");
+    tcp.checksum = tcp
+        .calc_checksum_ipv4_raw(SOURCE, DESTINATION, payload)
+        .expect("a short payload");
+    let length = (tcp.header_len() + payload.len()) as u16;
+    let mut ip = Ipv4Header::new(length, 64, IpNumber::TCP, SOURCE, DESTINATION).expect("short");
+    ip.header_checksum = ip.calc_header_checksum();
+    [&ip.to_bytes(), &tcp.to_bytes(), payload].concat()
+}
+
+fn parse_options(flags: Flags, options: &[u8]) -> Result<Segment, ParseError> {
+    parse_packet(&with_options(flags, options, &[])).map(|packet| packet.segment)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(3000))]
+
+    #[test]
+    fn any_bytes(bytes in vec(any::<u8>(), 0..200)) {
+        let _ = parse_packet(&bytes);
+    }
+
+    #[test]
+    fn any_bytes_behind_a_version(version in prop::sample::select(vec![0x45u8, 0x46, 0x4f, 0x60]),
+                                  bytes in vec(any::<u8>(), 0..200)) {
+        let _ = parse_packet(&[vec![version], bytes].concat());
+    }
+
+    #[test]
+    fn a_wrong_byte_is_noticed((source, destination) in addresses(), segment in segment(),
+                               at in any::<Index>(), change in 1..=255u8) {
+        let mut bytes = Vec::new();
+        emit_packet(source, destination, &segment, &mut bytes).unwrap();
+        let at = at.index(bytes.len());
+        bytes[at] ^= change;
+        // IPv6 has no header checksum, and a shorter length can come out right by chance.
+        let uncovered = source.is_ipv6() && at < 8;
+        if let Ok(packet) = parse_packet(&bytes) {
+            prop_assert!(uncovered, "byte {} of {:?}", at, packet);
+        }
+    }
+
+    #[test]
+    fn a_cut_packet_is_noticed((source, destination) in addresses(), segment in segment(),
+                               at in any::<Index>()) {
+        let mut bytes = Vec::new();
+        emit_packet(source, destination, &segment, &mut bytes).unwrap();
+        bytes.truncate(at.index(bytes.len()));
+        prop_assert_eq!(parse_packet(&bytes), Err(ParseError::Ip));
+    }
+
+    /// Whatever comes off the wire can go back to it, unless padding to 32 bits makes it longer.
+    #[test]
+    fn any_options(options in option_bytes(), syn in any::<bool>()) {
+        let flags = if syn { Flags::SYN } else { Flags::ACK };
+        let Ok(packet) = parse_packet(&with_options(flags, &options, b"data")) else {
+            return Ok(());
+        };
+        let Packet { source, destination, segment } = packet;
+        let mut bytes = Vec::new();
+        match emit_packet(source, destination, &segment, &mut bytes) {
+            Ok(()) => prop_assert_eq!(parse_packet(&bytes).unwrap().segment, segment),
+            Err(error) => prop_assert!(matches!(error, EmitError::OptionsTooLong(41..))),
+        }
+    }
+
+    #[test]
+    fn random_options(options in vec(any::<[u8; 4]>(), 0..=10)) {
+        let _ = parse_options(Flags::ACK, &options.concat());
+    }
+}
+
+#[test]
+fn impossible_lengths() {
+    let truncated = |kind| Err(ParseError::OptionTruncated { kind });
+    let length = |kind, length| Err(ParseError::OptionLength { kind, length });
+    let cases: [(&[u8], Result<Segment, ParseError>); 7] = [
+        (&[30, 0, 1, 1], length(30, 0)),
+        (&[30, 1, 1, 1], length(30, 1)),
+        (&[30, 5, 0, 0], truncated(30)),
+        (&[30, 255, 0, 0], truncated(30)),
+        (&[8, 10, 0, 0], truncated(8)),
+        // An unknown one must be as well formed, or nothing behind it can be found.
+        (&[253, 255, 0, 0], truncated(253)),
+        (&[1, 1, 1, 30], truncated(30)),
+    ];
+    for (options, expected) in cases {
+        assert_eq!(parse_options(Flags::ACK, options), expected, "{options:x?}");
+    }
+}
+
+#[test]
+fn the_end_of_options_ends_them() {
+    // Behind it, even an impossible length is not looked at.
+    let segment = parse_options(Flags::ACK, &[1, 0, 30, 0]).unwrap();
+    assert_eq!(segment, parse_options(Flags::ACK, &[]).unwrap());
+}
+
+#[test]
+fn odd_options_are_absent_and_the_rest_stand() {
+    let timestamps = [8, 10, 0, 0, 0, 1, 0, 0, 0, 2];
+    let odd: [&[u8]; 16] = [
+        &[253, 4, 1, 2],
+        // Of the handshake, on a segment without SYN.
+        &[2, 4, 5, 0xb4],
+        &[3, 3, 7],
+        &[4, 2],
+        // SACK without a whole block, or with none.
+        &[5, 2],
+        &[5, 6, 0, 0, 0, 1],
+        &[8, 3, 0],
+        // MPTCP without a subtype, with an unknown one, with an experimental one.
+        &[30, 2],
+        &[30, 4, 0x90, 0],
+        &[30, 4, 0xf0, 0],
+        // MP_CAPABLE, MP_JOIN, ADD_ADDR and REMOVE_ADDR of no form.
+        &[30, 5, 0x01, 1, 0],
+        &[30, 4, 0x10, 0],
+        &[30, 9, 0x31, 1, 10, 0, 0, 1, 0],
+        &[30, 3, 0x40],
+        // MP_PRIO with the address that version 0 had.
+        &[30, 4, 0x51, 1],
+        // A DSS that announces a data-level acknowledgement and has none.
+        &[30, 4, 0x20, 0x01],
+    ];
+    for option in odd {
+        let mut options = [option, &timestamps].concat();
+        options.resize(options.len().next_multiple_of(4), 1);
+        let segment = parse_options(Flags::ACK, &options).unwrap();
+        let expected = Segment {
+            source_port: 1,
+            destination_port: 2,
+            seq: SeqNumber(3),
+            flags: Flags::ACK,
+            window: 4,
+            timestamps: Some(Timestamps { value: 1, echo: 2 }),
+            payload: Bytes::new(),
+            ..Segment::default()
+        };
+        assert_eq!(segment, expected, "{option:x?}");
+    }
+}
+
+#[test]
+fn window_scale_is_at_most_14() {
+    let segment = parse_options(Flags::SYN, &[3, 3, 200, 1]).unwrap();
+    assert_eq!(segment.window_scale, Some(14));
+}
+
+#[test]
+fn the_last_of_a_repeated_option_stands() {
+    let segment = parse_options(Flags::SYN, &[2, 4, 0, 1, 2, 4, 0, 2]).unwrap();
+    assert_eq!(segment.mss, Some(2));
+    // An odd one does not undo a good one.
+    let segment = parse_options(Flags::SYN, &[2, 4, 0, 1, 2, 3, 0, 1]).unwrap();
+    assert_eq!(segment.mss, Some(1));
+    let segment = parse_options(Flags::ACK, &[30, 3, 0x50, 30, 3, 0x51, 1, 1]).unwrap();
+    assert_eq!(segment.mptcp.len(), 2);
+}
+
+#[test]
+fn source_and_destination_are_told_apart() {
+    let packet = parse_packet(&with_options(Flags::ACK, &[], &[])).unwrap();
+    assert_eq!(packet.source, IpAddr::from(SOURCE));
+    assert_eq!(packet.destination, IpAddr::from(DESTINATION));
+}
