@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use anabranch_units::SeqNumber;
 use bytes::Bytes;
+use etherparse::checksum::Sum16BitWords;
 use etherparse::{IpNumber, IpSlice, Ipv4Header, Ipv6FlowLabel, Ipv6Header, TcpHeader, TcpSlice};
 
 use crate::{EmitError, Flags, ParseError, Segment, options};
@@ -132,7 +133,12 @@ pub fn parse_packet(bytes: &[u8]) -> Result<Packet, ParseError> {
     if let Some(v4) = ip.ipv4() {
         let header = v4.header();
         let found = header.header_checksum();
-        let computed = header.to_header().calc_header_checksum();
+        // Over the bytes: etherparse's header as a value has no place for the reserved flag.
+        let computed = Sum16BitWords::new()
+            .add_slice(&header.slice()[..10])
+            .add_slice(&header.slice()[12..])
+            .ones_complement()
+            .to_be();
         if !same_checksum(found, computed) {
             return Err(ParseError::IpChecksum { found, computed });
         }

@@ -67,6 +67,15 @@ fn wrong_checksums_are_named() {
     };
     assert_eq!(parse_packet(&bytes), Err(expected));
 
+    // Each bit of the header counts, also the reserved flag that most parsers drop.
+    let mut bytes = V4_SYN;
+    bytes[6] |= 0x80;
+    let expected = ParseError::IpChecksum {
+        found: 0x26ce,
+        computed: 0xa6cd,
+    };
+    assert_eq!(parse_packet(&bytes), Err(expected));
+
     let mut bytes = V4_SYN;
     bytes[36] = 0x5c;
     let expected = ParseError::TcpChecksum {
