@@ -41,6 +41,11 @@ impl Schedule {
         }
     }
 
+    /// The node will wake.
+    pub(crate) fn is_set(&self, node: usize) -> bool {
+        self.at[node] != Instant::FAR_FUTURE
+    }
+
     fn key(&self, place: usize) -> (Instant, u32) {
         let node = self.heap[place];
         (self.at[node as usize], node)

@@ -8,12 +8,16 @@ use anabranch_wire::Segment;
 
 use crate::plan::{Plan, PlanError};
 
-/// The server's port.
-const SERVER_PORT: u16 = 80;
+/// The server's port for films.
+pub(crate) const HTTP_PORT: u16 = 80;
+/// The server's port for data without a protocol of its own.
+pub(crate) const DATA_PORT: u16 = 9999;
+/// The number of client 0 as a host: addresses begin at .1.1.
+const FIRST_HOST: u32 = 257;
 /// The port of each client's first connection.
 const CLIENT_PORT: u16 = 40_000;
 
-/// A packet on its way.
+/// A packet on its way; boxed, since it changes hands at every hop.
 #[derive(Clone, Debug)]
 pub(crate) struct Packet {
     pub(crate) segment: Segment,
@@ -42,7 +46,7 @@ impl Path {
 
 /// The network between server and clients.
 pub(crate) struct Topology {
-    pub(crate) links: Vec<Box<dyn Link<Packet>>>,
+    pub(crate) links: Vec<Box<dyn Link<Box<Packet>>>>,
     pub(crate) names: Vec<String>,
     pub(crate) paths: Vec<Path>,
 }
@@ -50,7 +54,7 @@ pub(crate) struct Topology {
 impl Topology {
     pub(crate) fn build(plan: &Plan) -> Result<Self, PlanError> {
         let seed = Seed { seed: plan.seed, run: plan.run };
-        let mut links: Vec<Box<dyn Link<Packet>>> = Vec::new();
+        let mut links: Vec<Box<dyn Link<Box<Packet>>>> = Vec::new();
         for link in &plan.links {
             let config = link.config();
             config.check()?;
@@ -85,13 +89,13 @@ impl Topology {
 }
 
 /// The server's address on a path.
-pub(crate) fn server_address(path: usize) -> SocketAddr {
-    SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, path as u8 + 1, 0, 1)), SERVER_PORT)
+pub(crate) fn server_address(path: usize, port: u16) -> SocketAddr {
+    SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, path as u8 + 1, 0, 1)), port)
 }
 
 /// A client's address on a path, for its `connection`-th connection.
 pub(crate) fn client_address(path: usize, client: u32, connection: u16) -> SocketAddr {
-    let host = client + 256;
+    let host = client + FIRST_HOST;
     let ip = Ipv4Addr::new(10, path as u8 + 1, (host >> 8) as u8, host as u8);
     SocketAddr::new(IpAddr::V4(ip), CLIENT_PORT + connection)
 }
@@ -101,7 +105,7 @@ pub(crate) fn locate(address: SocketAddr) -> (u8, u32) {
     match address.ip() {
         IpAddr::V4(ip) => {
             let [_, path, high, low] = ip.octets();
-            (path - 1, (u32::from(high) << 8 | u32::from(low)) - 256)
+            (path - 1, (u32::from(high) << 8 | u32::from(low)) - FIRST_HOST)
         }
         IpAddr::V6(_) => unreachable!("every address of this world is IPv4"),
     }

@@ -15,9 +15,11 @@ use thiserror::Error;
 use crate::application::{Client, ClientNeed, Film, Serving};
 use crate::capture::Capture;
 use crate::checks::{Violation, WINDOW_SLACK};
-use crate::plan::{FilmPlan, Plan, PlanError, choice};
+use crate::plan::{ApplicationKind, FilmPlan, Plan, PlanError, choice};
 use crate::schedule::Schedule;
-use crate::topology::{Packet, Topology, client_address, locate, server_address};
+use crate::topology::{
+    DATA_PORT, HTTP_PORT, Packet, Topology, client_address, locate, server_address,
+};
 use crate::trace::{Rows, Trace};
 
 /// Bytes of an IPv4 header without options.
@@ -319,37 +321,41 @@ impl<'a> World<'a> {
     }
 
     /// Puts a packet on its next link, or hands it to its host.
-    fn forward(&mut self, packet: Packet) -> Result<(), RunError> {
+    fn forward(&mut self, packet: Box<Packet>) -> Result<(), RunError> {
         let route = self.topology.paths[usize::from(packet.path)].route(packet.down);
         if let Some(&link) = route.get(usize::from(packet.hop)) {
             let segment = &packet.segment;
             let size = IP_HEADER + segment.header_len() as u64 + segment.payload.len() as u64;
             self.topology.links[link].enqueue(self.now, packet, ByteCount(size));
-            self.schedule.set(link, self.topology.links[link].poll_timeout());
+            // A link that waits for a delivery already will not wake earlier for this one.
+            if !self.schedule.is_set(link) {
+                self.schedule.set(link, self.topology.links[link].poll_timeout());
+            }
             return Ok(());
         }
-        if packet.down { self.arrive_at_client(packet) } else { self.arrive_at_server(packet) }
+        if packet.down { self.arrive_at_client(&packet) } else { self.arrive_at_server(&packet) }
     }
 
-    fn arrive_at_client(&mut self, packet: Packet) -> Result<(), RunError> {
-        let Packet { segment, client, path, .. } = packet;
-        let server = server_address(usize::from(path));
+    fn arrive_at_client(&mut self, packet: &Packet) -> Result<(), RunError> {
+        let &Packet { ref segment, client, path, .. } = packet;
+        let server = server_address(usize::from(path), segment.source_port);
         let mut local = client_address(usize::from(path), client, 0);
         local.set_port(segment.destination_port);
         if let Some(capture) = &mut self.capture {
-            capture.packet(usize::from(path), self.now, server.ip(), local.ip(), &segment);
+            capture.packet(usize::from(path), self.now, server.ip(), local.ip(), segment);
         }
         let tuple = FourTuple { local, remote: server };
-        self.hosts[client as usize].endpoint.handle_segment(self.now, tuple, &segment);
+        self.hosts[client as usize].endpoint.handle_segment(self.now, tuple, segment);
         self.drive_client(client)
     }
 
-    fn arrive_at_server(&mut self, packet: Packet) -> Result<(), RunError> {
-        let Packet { segment, client, path, .. } = packet;
+    fn arrive_at_server(&mut self, packet: &Packet) -> Result<(), RunError> {
+        let &Packet { ref segment, client, path, .. } = packet;
         let mut remote = client_address(usize::from(path), client, 0);
         remote.set_port(segment.source_port);
-        let tuple = FourTuple { local: server_address(usize::from(path)), remote };
-        let handle = self.server.handle_segment(self.now, tuple, &segment);
+        let local = server_address(usize::from(path), segment.destination_port);
+        let tuple = FourTuple { local, remote };
+        let handle = self.server.handle_segment(self.now, tuple, segment);
         while let Some(transmit) = self.server.poll_transmit() {
             self.send(transmit, true)?;
         }
@@ -379,6 +385,10 @@ impl<'a> World<'a> {
         let host = &mut self.hosts[client as usize];
         let number = host.connections;
         host.connections += 1;
+        let port = match self.plan.application.kind {
+            ApplicationKind::Progressive => HTTP_PORT,
+            ApplicationKind::Bulk | ApplicationKind::Paced => DATA_PORT,
+        };
         config.candidates = self
             .topology
             .paths
@@ -387,7 +397,7 @@ impl<'a> World<'a> {
             .map(|(path, p)| Candidate {
                 address_id: path as u8,
                 local: client_address(path, client, number),
-                remote: server_address(path),
+                remote: server_address(path, port),
                 backup: p.backup,
             })
             .collect();
@@ -466,7 +476,7 @@ impl<'a> World<'a> {
             let (source, destination) = (transmit.local.ip(), transmit.remote.ip());
             capture.packet(usize::from(path), self.now, source, destination, &segment);
         }
-        self.forward(Packet { segment, client, path, hop: 0, down })
+        self.forward(Box::new(Packet { segment, client, path, hop: 0, down }))
     }
 
     /// Closes the books.

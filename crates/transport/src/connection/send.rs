@@ -122,6 +122,11 @@ impl Connection {
 
     /// Hands data to subflows as long as the scheduler wants it.
     pub(super) fn push(&mut self, now: Instant) {
+        if self.out.una == self.out.end && !self.closing.requested() {
+            // A side that has written nothing, or whose all is acknowledged.
+            self.arm_retransmission(now);
+            return;
+        }
         match self.mode {
             Mode::Plain => self.push_plain(),
             Mode::Multipath => self.push_scheduled(now),
