@@ -1,43 +1,57 @@
-//! Who wakes next: a binary heap of nodes by time, each node once, ties broken by node number.
+//! Who wakes next: a winner tree over the nodes' wake-up times, ties broken by node number.
+//!
+//! Setting a time replays the matches from that leaf to the root and stops where nothing changes.
 
 use anabranch_units::Instant;
 
-/// The heap. Nodes are numbered from 0.
+/// The tree. Nodes are numbered from 0.
 #[derive(Debug, Default)]
 pub(crate) struct Schedule {
-    /// Node numbers in heap order.
-    heap: Vec<u32>,
-    /// When each node wakes.
+    /// When each node wakes; as many as the tree has leaves.
     at: Vec<Instant>,
-    /// Where each node stands in the heap.
-    place: Vec<u32>,
+    /// The winner of each match; the root stands at 1, the matches of leaves in the second half.
+    winner: Vec<u32>,
+    nodes: usize,
 }
 
 impl Schedule {
     /// Adds a node that sleeps; returns its number.
     pub(crate) fn add(&mut self) -> usize {
-        let node = self.at.len();
-        self.at.push(Instant::FAR_FUTURE);
-        self.place.push(self.heap.len() as u32);
-        self.heap.push(node as u32);
+        let node = self.nodes;
+        self.nodes += 1;
+        if self.nodes > self.at.len() {
+            let leaves = self.nodes.next_power_of_two().max(2);
+            self.at.resize(leaves, Instant::FAR_FUTURE);
+            self.winner = vec![0; leaves];
+            for place in (1..leaves).rev() {
+                self.winner[place] = self.play(place);
+            }
+        }
         node
     }
 
     /// The node that wakes first.
     pub(crate) fn next(&self) -> (Instant, usize) {
-        let node = self.heap[0] as usize;
+        let node = self.winner[1] as usize;
         (self.at[node], node)
     }
 
     /// Sets when a node wakes; `None` puts it to sleep.
     pub(crate) fn set(&mut self, node: usize, at: Option<Instant>) {
         let at = at.unwrap_or(Instant::FAR_FUTURE);
-        let before = std::mem::replace(&mut self.at[node], at);
-        let place = self.place[node] as usize;
-        if at < before {
-            self.rise(place);
-        } else if at > before {
-            self.sink(place);
+        if std::mem::replace(&mut self.at[node], at) == at {
+            return;
+        }
+        let mut place = (self.at.len() + node) / 2;
+        while place > 0 {
+            let before = self.winner[place];
+            let after = self.play(place);
+            self.winner[place] = after;
+            // A match that neither involved the node nor changed settles all above it.
+            if before == after && after != node as u32 {
+                break;
+            }
+            place /= 2;
         }
     }
 
@@ -46,42 +60,15 @@ impl Schedule {
         self.at[node] != Instant::FAR_FUTURE
     }
 
-    fn key(&self, place: usize) -> (Instant, u32) {
-        let node = self.heap[place];
-        (self.at[node as usize], node)
-    }
-
-    fn swap(&mut self, a: usize, b: usize) {
-        self.heap.swap(a, b);
-        self.place[self.heap[a] as usize] = a as u32;
-        self.place[self.heap[b] as usize] = b as u32;
-    }
-
-    fn rise(&mut self, mut place: usize) {
-        while place > 0 {
-            let parent = (place - 1) / 2;
-            if self.key(parent) <= self.key(place) {
-                break;
-            }
-            self.swap(parent, place);
-            place = parent;
-        }
-    }
-
-    fn sink(&mut self, mut place: usize) {
-        loop {
-            let mut least = place;
-            for child in [2 * place + 1, 2 * place + 2] {
-                if child < self.heap.len() && self.key(child) < self.key(least) {
-                    least = child;
-                }
-            }
-            if least == place {
-                break;
-            }
-            self.swap(place, least);
-            place = least;
-        }
+    /// Who wins the match at a place; of equals the lower number, which is always the left.
+    fn play(&self, place: usize) -> u32 {
+        let leaves = self.at.len();
+        let (left, right) = if 2 * place >= leaves {
+            ((2 * place - leaves) as u32, (2 * place + 1 - leaves) as u32)
+        } else {
+            (self.winner[2 * place], self.winner[2 * place + 1])
+        };
+        if self.at[right as usize] < self.at[left as usize] { right } else { left }
     }
 }
 

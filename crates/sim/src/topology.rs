@@ -21,6 +21,8 @@ const CLIENT_PORT: u16 = 40_000;
 #[derive(Clone, Debug)]
 pub(crate) struct Packet {
     pub(crate) segment: Segment,
+    /// Bytes on the wire, IP header included.
+    pub(crate) size: u64,
     pub(crate) client: u32,
     pub(crate) path: u8,
     pub(crate) hop: u8,

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use anabranch_link::{DropReason, Fate};
 use anabranch_media::Timeline;
 use anabranch_transport::path_manager::Candidate;
-use anabranch_transport::{Config, ConnectionHandle, Endpoint, FourTuple, HostModel, Transmit};
+use anabranch_transport::{
+    Config, ConnectionHandle, Endpoint, FourTuple, HostModel, Transmit, earliest,
+};
 use anabranch_units::{ByteCount, Duration, Instant, Seed};
 use thiserror::Error;
 
@@ -24,6 +26,8 @@ use crate::trace::{Rows, Trace};
 
 /// Bytes of an IPv4 header without options.
 const IP_HEADER: u64 = 20;
+/// Bytes of a TCP header without options.
+const TCP_HEADER: u64 = 20;
 
 /// Who follows a run.
 pub trait Observer {
@@ -97,6 +101,8 @@ pub(crate) struct World<'a> {
     digest: u64,
     rows: Rows,
     capture: Option<Capture>,
+    /// Boxes of packets that have arrived, for those to come.
+    spare: Vec<Box<Packet>>,
 }
 
 /// Folds a word into a running hash (Fx: fast, and order matters).
@@ -185,6 +191,7 @@ impl<'a> World<'a> {
             digest: 0,
             rows: Rows::default(),
             capture: capture.map(|output| Capture::new(output, &names)).transpose()?,
+            spare: Vec::new(),
         };
         for link in 0..world.topology.links.len() {
             world.add_node(Node::Link(link));
@@ -324,16 +331,18 @@ impl<'a> World<'a> {
     fn forward(&mut self, packet: Box<Packet>) -> Result<(), RunError> {
         let route = self.topology.paths[usize::from(packet.path)].route(packet.down);
         if let Some(&link) = route.get(usize::from(packet.hop)) {
-            let segment = &packet.segment;
-            let size = IP_HEADER + segment.header_len() as u64 + segment.payload.len() as u64;
-            self.topology.links[link].enqueue(self.now, packet, ByteCount(size));
+            let size = ByteCount(packet.size);
+            self.topology.links[link].enqueue(self.now, packet, size);
             // A link that waits for a delivery already will not wake earlier for this one.
             if !self.schedule.is_set(link) {
                 self.schedule.set(link, self.topology.links[link].poll_timeout());
             }
             return Ok(());
         }
-        if packet.down { self.arrive_at_client(&packet) } else { self.arrive_at_server(&packet) }
+        let outcome =
+            if packet.down { self.arrive_at_client(&packet) } else { self.arrive_at_server(&packet) };
+        self.spare.push(packet);
+        outcome
     }
 
     fn arrive_at_client(&mut self, packet: &Packet) -> Result<(), RunError> {
@@ -434,11 +443,9 @@ impl<'a> World<'a> {
             self.send(transmit, false)?;
         }
         let host = &self.hosts[index];
+        let own = self.clients[index].poll_timeout();
         let connections = host.endpoint.connections().iter();
-        let wake = connections
-            .filter_map(anabranch_transport::Connection::poll_timeout)
-            .chain(self.clients[index].poll_timeout())
-            .min();
+        let wake = connections.fold(own, |first, c| earliest(first, c.poll_timeout()));
         self.schedule.set(host.node, wake);
         Ok(())
     }
@@ -458,8 +465,7 @@ impl<'a> World<'a> {
                 return Err(Violation::InFlight { subflow: subflow.0, in_flight, cwnd }.into());
             }
         }
-        let app = self.serving[handle].poll_timeout();
-        let wake = connection.poll_timeout().into_iter().chain(app).min();
+        let wake = earliest(connection.poll_timeout(), self.serving[handle].poll_timeout());
         self.schedule.set(self.serving_nodes[handle], wake);
         Ok(())
     }
@@ -472,11 +478,20 @@ impl<'a> World<'a> {
         if options > 40 {
             return Err(Violation::OptionSpace { bytes: options }.into());
         }
+        let size = IP_HEADER + TCP_HEADER + options as u64 + segment.payload.len() as u64;
         if let Some(capture) = self.capture.as_mut().filter(|_| !down) {
             let (source, destination) = (transmit.local.ip(), transmit.remote.ip());
             capture.packet(usize::from(path), self.now, source, destination, &segment);
         }
-        self.forward(Box::new(Packet { segment, client, path, hop: 0, down }))
+        let packet = Packet { segment, size, client, path, hop: 0, down };
+        let packet = match self.spare.pop() {
+            Some(mut spare) => {
+                *spare = packet;
+                spare
+            }
+            None => Box::new(packet),
+        };
+        self.forward(packet)
     }
 
     /// Closes the books.

@@ -15,4 +15,4 @@ mod subflow;
 pub use config::{Config, FourTuple, HostModel, PluginChoice};
 pub use connection::{Connection, Event, SubflowSample, Transmit};
 pub use endpoint::{ConnectionHandle, Endpoint};
-pub use subflow::SubflowTotals;
+pub use subflow::{SubflowTotals, earliest};

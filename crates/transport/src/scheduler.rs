@@ -171,7 +171,12 @@ impl SubflowSet {
 
     /// The members, ascending.
     pub fn iter(self) -> impl Iterator<Item = SubflowId> {
-        (0..32).filter(move |bit| self.0 & (1 << bit) != 0).map(SubflowId)
+        let mut left = self.0;
+        std::iter::from_fn(move || {
+            let id = (left != 0).then(|| SubflowId(left.trailing_zeros() as u8))?;
+            left &= left - 1;
+            Some(id)
+        })
     }
 }
 

@@ -257,11 +257,15 @@ impl Subflow {
         if self.state == State::Closed {
             return None;
         }
-        let mut first = self.timer.at();
-        for other in [self.ack.deadline(), self.pacer.wake(), self.hello.deadline()] {
-            first = earliest(first, other);
-        }
-        first
+        let never = Instant::FAR_FUTURE;
+        let first = self
+            .timer
+            .at()
+            .unwrap_or(never)
+            .min(self.ack.deadline().unwrap_or(never))
+            .min(self.pacer.wake().unwrap_or(never))
+            .min(self.hello.deadline().unwrap_or(never));
+        (first != never).then_some(first)
     }
 
     /// Recomputes the payload of a full segment from the options every data segment carries.
@@ -301,12 +305,10 @@ impl Subflow {
 }
 
 /// The earlier of two moments, either of which may never come.
-pub(crate) fn earliest(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
-    match (a, b) {
-        (Some(a), Some(b)) => Some(a.min(b)),
-        (a, None) => a,
-        (None, b) => b,
-    }
+pub fn earliest(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
+    let never = Instant::FAR_FUTURE;
+    let first = a.unwrap_or(never).min(b.unwrap_or(never));
+    (first != never).then_some(first)
 }
 
 /// What the connection asks of a subflow beyond data.

@@ -34,7 +34,7 @@ pub(crate) struct Hello {
 
 impl Hello {
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        self.deadline.into_iter().chain(self.third_deadline).min()
+        super::earliest(self.deadline, self.third_deadline)
     }
 
     /// The third packet's option arrived: stop repeating it.
