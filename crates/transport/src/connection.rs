@@ -24,7 +24,7 @@ use crate::config::{Config, FourTuple};
 use crate::path_manager::PathManager;
 use crate::plugin::PluginError;
 use crate::scheduler::{PathScheduler, SubflowView};
-use crate::subflow::{Outlook, State, Subflow};
+use crate::subflow::{Outlook, Space, State, Subflow};
 use crate::{congestion, path_manager, scheduler};
 
 pub use events::{Event, SubflowSample, SubflowSummary};
@@ -184,10 +184,10 @@ impl Connection {
             self.subflows[index].handle_ack(&host, now, segment, &siblings);
         }
         self.handle_signal(now, index, segment);
-        let outlook = self.outlook(now);
         let reference = self.receive_dsn();
+        let space = if segment.payload.is_empty() { Space::default() } else { self.space() };
         let subflow = &mut self.subflows[index];
-        subflow.handle_payload(now, segment, reference, &outlook);
+        subflow.handle_payload(now, segment, reference, space);
         if !subflow.receive.delivered.is_empty() {
             self.collect(now, index);
         }
@@ -245,18 +245,22 @@ impl Connection {
 
     /// What a subflow needs to know to emit a segment.
     fn outlook(&self, now: Instant) -> Outlook {
-        let used = self.memory_used();
         Outlook {
             now,
             data_ack: (self.mode == Mode::Multipath).then(|| self.data_ack()),
             dsn_base: self.local_key.idsn.0.wrapping_add(1),
             data_received: self.input.acknowledged(),
-            space_free: self.budget.limit().saturating_sub(used),
-            space_allowed: self.budget.limit(),
+            space: self.space(),
             promised_edge: self.budget.promised(),
             data_fin: self.signalled_fin(),
             checksum: self.config.checksum && self.mode == Mode::Multipath,
         }
+    }
+
+    /// Receive space, free and in all.
+    fn space(&self) -> Space {
+        let allowed = self.budget.limit();
+        Space { free: allowed.saturating_sub(self.memory_used()), allowed }
     }
 
     fn memory_used(&self) -> u64 {

@@ -38,6 +38,13 @@ pub(crate) enum State {
     Closed,
 }
 
+/// Receive space shared by all subflows, bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Space {
+    pub(crate) free: u64,
+    pub(crate) allowed: u64,
+}
+
 /// What a connection tells a subflow when it emits a segment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Outlook {
@@ -48,10 +55,7 @@ pub(crate) struct Outlook {
     pub(crate) dsn_base: u64,
     /// Data received in order, as a stream position.
     pub(crate) data_received: u64,
-    /// Free receive space, bytes.
-    pub(crate) space_free: u64,
-    /// All receive space, bytes.
-    pub(crate) space_allowed: u64,
+    pub(crate) space: Space,
     /// Right edge already promised to the peer, as a data stream position (MPTCP).
     pub(crate) promised_edge: u64,
     /// `DATA_FIN` to signal: its stream position.

@@ -4,7 +4,7 @@
 use anabranch_units::{Duration, Instant};
 
 use super::receive::Arrival;
-use super::{Outlook, Subflow};
+use super::{Outlook, Space, Subflow};
 use crate::config::HostModel;
 
 /// `TCP_ATO_MIN`, `TCP_DELACK_MIN`: 40 ms.
@@ -142,12 +142,12 @@ impl AckPolicy {
 
 impl Subflow {
     /// Decides between acknowledging now and later.
-    pub(crate) fn check_ack(&mut self, _now: Instant, outlook: &Outlook) {
+    pub(crate) fn check_ack(&mut self, space: Space) {
         let unacked = self.receive.next() - self.receive.advertised_at();
         let mss = u64::from(self.ack.received_mss);
         // A connection takes its subflows' data at once, so that nothing is ever left to read there
         // (`rcv_nxt - copied_seq < sk_rcvlowat`); plain TCP asks whether the window can advance.
-        let window_holds = self.multipath || self.receive.could_offer(outlook.space_free)
+        let window_holds = self.multipath || self.receive.could_offer(space.free)
             >= (self.receive.advertised_at() + self.receive.window()).saturating_sub(self.receive.next());
         if (unacked > mss && window_holds) || self.ack.quick_mode() {
             self.ack.now_due = true;

@@ -10,7 +10,7 @@ use anabranch_wire::{
 use bytes::Bytes;
 
 use super::send::timestamp_clock;
-use super::{Outlook, Subflow};
+use super::{Outlook, Space, Subflow};
 use crate::config::Config;
 use crate::reassembly::{Inserted, OutOfOrder};
 
@@ -221,8 +221,8 @@ impl Receiver {
     }
 
     /// `tcp_grow_window`: full segments open the window by two segments each.
-    fn grow(&mut self, payload: usize, space_free: u64, space_allowed: u64) -> bool {
-        let limit = space_allowed.min(space_free);
+    fn grow(&mut self, payload: usize, space: Space) -> bool {
+        let limit = space.allowed.min(space.free);
         if payload < 128 || limit <= self.slow_start {
             return false;
         }
@@ -233,11 +233,11 @@ impl Receiver {
     /// `tcp_select_window`: the window to advertise now, never shrinking.
     fn select_window(&mut self, outlook: &Outlook, mss: u64, scale: u8) -> u64 {
         let current = (self.advertised_at + self.window).saturating_sub(self.next);
-        let mut free = outlook.space_free;
+        let mut free = outlook.space.free;
         let unit = 1u64 << scale;
-        if free < outlook.space_allowed / 2 {
+        if free < outlook.space.allowed / 2 {
             free = free / unit * unit;
-            if free < outlook.space_allowed / 16 || free < mss {
+            if free < outlook.space.allowed / 16 || free < mss {
                 free = 0;
             }
         }
@@ -270,7 +270,7 @@ impl Subflow {
         now: Instant,
         segment: &Segment,
         dsn_reference: u64,
-        outlook: &Outlook,
+        space: Space,
     ) {
         let Some(start) = self.peer_position(segment.seq) else { return };
         if let Some(Dss { mapping: Some(mapping), data_fin, .. }) = segment.dss {
@@ -302,13 +302,9 @@ impl Subflow {
             }
             let arrival = self.receive.accept(start, segment.payload.clone(), self.multipath);
             let grew = arrival != Arrival::Duplicate
-                && self.receive.grow(
-                    segment.payload.len(),
-                    outlook.space_free,
-                    outlook.space_allowed,
-                );
+                && self.receive.grow(segment.payload.len(), space);
             self.ack.on_data(now, segment.payload.len() as u32, arrival, grew, self.rtt.rto());
-            self.check_ack(now, outlook);
+            self.check_ack(space);
         }
         if self.receive.fin_at == Some(self.receive.next) && !self.peer_closed {
             self.receive.next += 1;
