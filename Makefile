@@ -1,0 +1,101 @@
+# The one door: every recipe that a person or CI needs.
+#
+#   make demo    a film over two paths, and a report of what the viewer saw
+#   make test    every test
+#   make build   .venv/bin/anabranch and nothing else
+#   make bench   what a packet costs
+#   make lint    format, lints and types
+#   make check   lint, and the repository's own rules
+#   make clean   remove what was built
+
+ifndef PYTHON
+PYTHON := $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+endif
+RUST_LEAST := 1.88
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMPS := $(VENV)/stamps
+MODULE := python/anabranch/_anabranch.abi3.so
+RUST_SOURCES := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name '*.toml')
+
+# rustup's folder, for shells that do not have it on their path; what is on the path goes first.
+export PATH := $(PATH):$(HOME)/.cargo/bin
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export PIP_REQUIRE_VIRTUALENV := 1
+export PIP_QUIET := 1
+export VIRTUAL_ENV := $(CURDIR)/$(VENV)
+unexport CONDA_PREFIX PYTHONHOME PYTHONPATH
+
+.PHONY: demo test build bench lint check clean tools rebuild
+.DELETE_ON_ERROR:
+
+demo: build
+	@$(BIN)/anabranch demo
+
+# Both runners run, whatever the first one finds.
+test: build
+	@failed=0; \
+	cargo test --workspace --exclude anabranch-python --no-fail-fast || failed=1; \
+	$(BIN)/python -m pytest tests/python tests/house || failed=1; \
+	exit $$failed
+
+build: $(STAMPS)/module
+
+bench: tools $(STAMPS)/venv
+	@$(BIN)/python benches/bench.py
+
+lint: $(STAMPS)/packages
+	@failed=0; \
+	cargo fmt --all --check || failed=1; \
+	cargo clippy --workspace --all-targets -- -D warnings || failed=1; \
+	$(BIN)/ruff check . || failed=1; \
+	$(BIN)/ruff format --check . || failed=1; \
+	$(BIN)/mypy || failed=1; \
+	exit $$failed
+
+check: lint build
+	@$(BIN)/python -m pytest tests/house
+
+clean:
+	cargo clean
+	rm -rf $(VENV) $(MODULE) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find python tests benches -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The extension is built again when a source is newer than the last build, or when it is gone.
+$(STAMPS)/module: $(STAMPS)/packages $(RUST_SOURCES) $(if $(wildcard $(MODULE)),,rebuild) | tools
+	@echo "building the simulator; the first time takes a few minutes"
+	$(BIN)/maturin develop --release --quiet
+	@test -x $(BIN)/anabranch && test -e $(MODULE)
+	@touch $@
+
+$(STAMPS)/packages: pyproject.toml $(STAMPS)/venv
+	@$(BIN)/python -c 'import tomllib; p = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
+	print(*p["dependencies"], *p["optional-dependencies"]["dev"], sep="\n")' > $(VENV)/requirements.txt
+	$(BIN)/python -m pip install --quiet -r $(VENV)/requirements.txt
+	@touch $@
+
+$(STAMPS)/venv: | tools
+	@rm -rf $(VENV)
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
+	echo "error: $(PYTHON) cannot make a virtual environment" >&2; echo >&2; \
+	echo "  hint: on Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
+	@mkdir -p $(STAMPS) && touch $@
+
+tools:
+	@test -n "$(PYTHON)" || { \
+	echo "error: Python 3.11 or newer is needed; found: $$(python3 --version 2>&1 || true)" >&2; echo >&2; \
+	echo "  hint: install it, or name it: make PYTHON=/path/to/python3.12 build" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	echo "error: Python 3.11 or newer is needed; found: $$($(PYTHON) --version 2>&1)" >&2; exit 1; }
+	@command -v cargo >/dev/null && command -v rustc >/dev/null || { \
+	echo "error: cargo and rustc are needed" >&2; echo >&2; \
+	echo "  hint: install the stable Rust toolchain with rustup" >&2; exit 1; }
+	@found=$$(rustc --version | cut -d' ' -f2); \
+	test "$$(printf '%s\n' $(RUST_LEAST) "$$found" | sort -V | head -n 1)" = "$(RUST_LEAST)" || { \
+	echo "error: Rust $(RUST_LEAST) or newer is needed; found: $$found" >&2; echo >&2; \
+	echo "  hint: rustup update stable" >&2; exit 1; }
+	@command -v cc >/dev/null || { \
+	echo "error: a C linker (cc) is needed" >&2; echo >&2; \
+	echo "  hint: on Debian and Ubuntu: apt install build-essential" >&2; exit 1; }

@@ -1,0 +1,249 @@
+"""`make bench`: what a simulated packet costs, in instructions, CPU seconds and memory.
+
+It builds `crates/sim/examples/workload.rs` in release mode and runs it three ways:
+
+- the reference work W (409 MB over two paths, see docs/performance.md), one session;
+- a smaller amount, one session, and the same amount in each of 100 sessions of one simulation:
+  their ratio per session says what it costs to have company.
+
+Instructions are counted by `perf stat` where the kernel lets it, else by valgrind's callgrind, which
+counts the same every time. CPU seconds are user and system time of the process, the median of
+several runs. Peak memory is the kernel's high-water mark for the process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+WHOLE = 409_000_000
+SHARE = 20_450_000
+SESSIONS = 100
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """One way to run the workload."""
+
+    label: str
+    sessions: int
+    session_bytes: int
+
+    def command(self, program: Path) -> list[str]:
+        """Return the command line."""
+        return [str(program), "--sessions", str(self.sessions), "--bytes", str(self.session_bytes)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """What a case cost; None is what this host cannot tell."""
+
+    case: Case
+    packets: int
+    virtual_s: float
+    cpu_s: float
+    cpu_spread_s: float
+    instructions: int | None
+    peak_bytes: int
+
+
+def main() -> int:
+    """Build, run and print."""
+    options = _options()
+    program = _build()
+    counter = _counter()
+    if counter is None:
+        _note("notice: neither `perf stat` nor valgrind counts instructions here: that column is empty")
+        _note("hint: apt install valgrind")
+    cases = (
+        Case(label="1 session, W", sessions=1, session_bytes=WHOLE),
+        Case(label="1 session", sessions=1, session_bytes=options.bytes),
+        Case(label=f"{SESSIONS} sessions", sessions=SESSIONS, session_bytes=options.bytes),
+    )
+    found = []
+    for case in cases:
+        _note(f"running {case.sessions} x {case.session_bytes / 1e6:g} MB ...")
+        found.append(_measure(case, program, counter, runs=options.runs))
+    if options.json:
+        rows = [{**vars(item), "case": vars(item.case)} for item in found]
+        _out(json.dumps({"counter": counter, "cases": rows}, indent=2))
+    else:
+        _table(found, counter)
+    return 0
+
+
+def _options() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description="What a simulated packet costs.")
+    parser.add_argument("--runs", type=int, default=5, help="runs for the median of CPU seconds (default: 5)")
+    parser.add_argument("--bytes", type=int, default=SHARE, help="bytes of a session beside others")
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
+    return parser.parse_args()
+
+
+def _build() -> Path:
+    """Build the workload in release mode and return its program."""
+    command = ["cargo", "build", "--release", "-p", "anabranch-sim", "--example", "workload"]
+    done = subprocess.run(
+        [*command, "--message-format", "json-render-diagnostics"],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        sys.exit("error: the workload does not build")
+    messages = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    programs = [
+        message["executable"]
+        for message in messages
+        if message.get("executable") and message["target"]["name"] == "workload"
+    ]
+    return Path(programs[-1])
+
+
+def _counter() -> str | None:
+    """Return the best way to count instructions that works here."""
+    if shutil.which("perf"):
+        probe = _perf(["true"])
+        if probe is not None:
+            return "perf"
+    return "callgrind" if shutil.which("valgrind") else None
+
+
+def _perf(command: list[str]) -> int | None:
+    """Count the instructions of a command in user space by the processor's counter."""
+    perf = ["perf", "stat", "-x", ",", "-e", "instructions:u", "--", *command]
+    done = subprocess.run(perf, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False)
+    found = re.search(r"^(\d+),[^,]*,instructions", done.stderr, re.MULTILINE)
+    return int(found.group(1)) if done.returncode == 0 and found else None
+
+
+def _callgrind(command: list[str]) -> int | None:
+    """Count the instructions of a command by simulation."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = f"--callgrind-out-file={folder}/out"
+        valgrind = ["valgrind", "--tool=callgrind", out, *command]
+        done = subprocess.run(
+            valgrind, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False
+        )
+    found = re.search(r"Collected\s*:\s*(\d+)", done.stderr)
+    return int(found.group(1)) if done.returncode == 0 and found else None
+
+
+def _measure(case: Case, program: Path, counter: str | None, *, runs: int) -> Measured:
+    """Run a case as often as it needs."""
+    command = case.command(program)
+    count = {"perf": _perf, "callgrind": _callgrind}.get(counter or "")
+    output = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
+    seconds = [_cpu_seconds(command) for _ in range(runs)]
+    return Measured(
+        case=case,
+        packets=round(_said(output, "packets")),
+        virtual_s=_said(output, "virtual"),
+        cpu_s=statistics.median(seconds),
+        cpu_spread_s=max(seconds) - min(seconds),
+        instructions=count(command) if count else None,
+        peak_bytes=_peak_bytes(command),
+    )
+
+
+def _said(output: str, word: str) -> float:
+    """Return the number that the workload prints behind a word, or before it."""
+    number = r"(\d[\d_,]*(?:\.\d+)?)"
+    behind = re.search(rf"{word}[^\d\n]*{number}", output)
+    found = behind or re.search(rf"{number}[^\d\n]*{word}", output)
+    if found is None:
+        sys.exit(f"error: the workload does not say `{word}`:\n{output}")
+    return float(re.sub("[_,]", "", found.group(1)))
+
+
+def _cpu_seconds(command: list[str]) -> float:
+    """Return the user and system time of one run."""
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        sys.exit(f"error: the workload ended with {process.returncode}")
+    return usage.ru_utime + usage.ru_stime
+
+
+def _peak_bytes(command: list[str]) -> int:
+    """Return the high-water mark of a run's memory.
+
+    `ru_maxrss` would count this interpreter too, which the process was before it became the
+    workload; the mark in /proc begins with the workload.
+    """
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    status = Path(f"/proc/{process.pid}/status")
+    peak = 0
+    while process.poll() is None:
+        found = re.search(r"VmHWM:\s*(\d+) kB", status.read_text(encoding="ascii"))
+        peak = max(peak, int(found.group(1)) * 1024) if found else peak
+        time.sleep(0.001)
+    return peak
+
+
+def _table(found: list[Measured], counter: str | None) -> None:
+    """Print what was found, and the two ratios that matter."""
+    header = ("work", "MB", "packets", "virtual s", "CPU s", "+-", "G instr", "per packet", "peak MB")
+    rows = [header]
+    for item in found:
+        count = item.instructions
+        megabytes = item.case.sessions * item.case.session_bytes / 1e6
+        rows.append(
+            (
+                item.case.label,
+                f"{megabytes:,.0f}",
+                f"{item.packets:,}",
+                f"{item.virtual_s:,.0f}",
+                f"{item.cpu_s:.3f}",
+                f"{item.cpu_spread_s / 2:.3f}",
+                "-" if count is None else f"{count / 1e9:.3f}",
+                "-" if count is None else f"{count / max(item.packets, 1):,.0f}",
+                f"{item.peak_bytes / 1e6:.1f}",
+            )
+        )
+    widths = [max(len(row[column]) for row in rows) for column in range(len(header))]
+    for row in rows:
+        first, *others = zip(row, widths, strict=True)
+        cells = [first[0].ljust(first[1]), *(text.rjust(width) for text, width in others)]
+        _out("  ".join(cells))
+    _out("")
+    _out(f"instructions counted by: {counter or 'nothing on this host'}")
+    alone, together = found[1], found[2]
+    ratio = _ratio(alone.cpu_s, together.cpu_s)
+    _out(f"cost of a session among {SESSIONS}, CPU seconds:  {ratio:.2f} of one alone")
+    if alone.instructions and together.instructions:
+        ratio = _ratio(alone.instructions, together.instructions)
+        _out(f"cost of a session among {SESSIONS}, instructions: {ratio:.2f} of one alone")
+
+
+def _ratio(alone: float, together: float) -> float:
+    """Return the cost of a session in company over that of one alone."""
+    return together / SESSIONS / max(alone, 1e-9)
+
+
+def _out(text: str) -> None:
+    """Write a line of data."""
+    sys.stdout.write(text + "\n")
+
+
+def _note(text: str) -> None:
+    """Write a line that is not data."""
+    sys.stderr.write(text + "\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,66 @@
+"""Dependencies point one way: units <- wire <- transport <- sim, units <- link, media <- sim."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+
+from repository import ROOT
+
+_PREFIX = "anabranch-"
+
+#: What each crate may name, for its code, its tests and its build alike.
+ALLOWED = {
+    "units": set(),
+    "wire": {"units"},
+    "transport": {"units", "wire"},
+    "link": {"units"},
+    "media": {"units"},
+    "sim": {"units", "wire", "transport", "link", "media"},
+    "python": {"sim", "transport"},
+}
+
+#: Edges of tests alone, each with its argument.
+TESTS_ONLY: dict[tuple[str, str], str] = {}
+
+
+def _edges() -> list[tuple[str, str, str]]:
+    """Return every edge inside the workspace: crate, what it names, and for what."""
+    command = ["cargo", "metadata", "--no-deps", "--format-version", "1"]
+    out = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    return [
+        (package["name"].removeprefix(_PREFIX), named["name"].removeprefix(_PREFIX), named["kind"] or "code")
+        for package in json.loads(out)["packages"]
+        for named in package["dependencies"]
+        if named["name"].startswith(_PREFIX)
+    ]
+
+
+def _faults(edges: list[tuple[str, str, str]]) -> list[str]:
+    """Return the edges that no rule allows."""
+    return [
+        f"{crate} -> {named} ({kind})"
+        for crate, named, kind in edges
+        if named not in ALLOWED.get(crate, set()) and not (kind == "dev" and (crate, named) in TESTS_ONLY)
+    ]
+
+
+def test_crates_depend_one_way():
+    edges = _edges()
+    assert len(edges) >= len(ALLOWED)
+    assert _faults(edges) == []
+
+
+def test_a_wrong_edge_is_told():
+    assert _faults([("link", "wire", "code")]) == ["link -> wire (code)"]
+    assert _faults([("media", "transport", "dev")]) == ["media -> transport (dev)"]
+    assert _faults([("unheard-of", "units", "code")]) == ["unheard-of -> units (code)"]
+
+
+def test_every_crate_has_a_rule():
+    crates = {path.name for path in (ROOT / "crates").iterdir() if (path / "Cargo.toml").is_file()}
+    assert crates == set(ALLOWED)
+
+
+def test_an_argued_edge_exists():
+    assert set(TESTS_ONLY) <= {(crate, named) for crate, named, kind in _edges() if kind == "dev"}

@@ -1,0 +1,115 @@
+"""The documentation names what the code has, all of it, and its links lead somewhere."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+import typer
+
+from anabranch.cli import _app
+from anabranch.metrics import METRICS, SUBFLOW_METRICS
+from anabranch.scenario import models
+
+if TYPE_CHECKING:
+    from pathlib import Path
+from repository import ROOT, files, matching, text
+
+_LINK = re.compile(r"\]\(([^)\s]+)\)")
+_NAME = re.compile(r'PluginName::new\(\s*"([^"]+)"')
+_ROWS = re.compile(r'rows!\(\w+, "(\w+)" \{(.*?)\}\);', re.DOTALL)
+
+PAGES = [name for name in matching(".md") if name.startswith("docs/") or "/" not in name]
+PLUGINS = sorted({name for file in matching(".rs", under="crates/") for name in _NAME.findall(text(file))})
+TABLES = {name: re.findall(r"(\w+):", body) for name, body in _ROWS.findall(text("crates/sim/src/trace.rs"))}
+
+
+def _links(page: str) -> list[Path]:
+    """Return what a page links to inside the repository."""
+    targets = (target.partition("#")[0] for target in _LINK.findall(text(page)))
+    inside = (target for target in targets if target and "://" not in target)
+    return [(ROOT / page).parent.joinpath(target).resolve() for target in inside]
+
+
+def _section(page: str, heading: str) -> str:
+    """Return what a page says under a heading, up to the next of any level."""
+    found = re.search(rf"^#+ {re.escape(heading)}\n(.*?)(?=^#|\Z)", text(page), re.MULTILINE | re.DOTALL)
+    return found.group(1) if found else ""
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page):
+    assert [str(path) for path in _links(page) if not path.exists()] == []
+
+
+def test_every_page_is_in_the_index():
+    linked = set(_links("docs/index.md"))
+    pages = [name for name in files() if name.startswith("docs/") and name.endswith(".md")]
+    assert [name for name in pages if name != "docs/index.md" and ROOT / name not in linked] == []
+
+
+def test_every_picture_is_shown():
+    shown = {path for page in PAGES for path in _links(page)}
+    assert [name for name in matching(".png", ".svg", under="docs/") if ROOT / name not in shown] == []
+
+
+@pytest.mark.parametrize("plugin", PLUGINS)
+def test_every_plugin_has_a_paragraph(plugin):
+    assert len(_section("docs/reference/plugins.md", f"`{plugin}`")) > 80
+
+
+def test_plugins_are_found():
+    assert {"linux", "min-rtt", "cubic", "reno", "full-mesh"} <= set(PLUGINS)
+
+
+@pytest.mark.parametrize("name", sorted(TABLES))
+def test_every_column_of_the_trace_is_explained(name):
+    section = _section("docs/reference/trace.md", f"`{name}`")
+    assert [column for column in TABLES[name] if f"`{column}`" not in section] == []
+
+
+def test_tables_of_the_trace_are_found():
+    assert {"connections", "subflows", "samples", "frames", "links"} <= set(TABLES)
+
+
+def test_every_metric_is_explained():
+    page = text("docs/reference/trace.md")
+    assert [name for name in (*METRICS, *SUBFLOW_METRICS) if f"`{name}`" not in page] == []
+
+
+_KEYS = {
+    "The scenario": models.Scenario,
+    "`[application]`": models.Application,
+    "`[application.player]`": models.Player,
+    "`[[paths]]`": models.Path,
+    "A direction": models.Direction,
+    "Bursty loss": models.GilbertElliott,
+    "`[[links]]`": models.Link,
+    "`[transport]`": models.Transport,
+    "`[host]`": models.Host,
+    "`[[events]]`": models.Event,
+    "`[expect]`": models.Bounds,
+}
+
+
+@pytest.mark.parametrize("heading", _KEYS)
+def test_every_key_of_a_scenario_is_explained(heading):
+    section = _section("docs/reference/scenario-keys.md", heading)
+    assert [key for key in _KEYS[heading].model_fields if f"`{key}`" not in section] == []
+
+
+def test_every_command_and_option_is_explained():
+    page = text("docs/reference/cli.md")
+    group = typer.main.get_command(_app.app)
+    missing = []
+    for name, command in group.commands.items():
+        inner = getattr(command, "commands", {"": command})
+        for sub, leaf in inner.items():
+            full = f"anabranch {name} {sub}".strip()
+            section = _section("docs/reference/cli.md", f"`{full}`")
+            options = [option for parameter in leaf.params for option in parameter.opts if option[:1] == "-"]
+            missing += [f"{full} {option}" for option in options if f"`{option}" not in section]
+            missing += [full] if not section else []
+    assert missing == []
+    assert "`--version`" in page
