@@ -59,11 +59,15 @@ impl Subflow {
             return;
         }
         let mut samples = RttSamples::default();
+        let prior_highest = match self.board.sacked_out {
+            0 => prior_una,
+            _ => self.board.highest_sacked_start,
+        };
         self.send.newly_lost = 0;
         if !segment.sack.is_empty() {
             self.tag_sacked(now, ack, segment.sack.as_slice(), &mut flags, &mut samples);
         }
-        let acked_bytes = self.remove_acked(now, ack, &mut flags, &mut samples);
+        let acked_bytes = self.remove_acked(now, ack, prior_highest, &mut flags, &mut samples);
         let echo = segment.timestamps.map(|t| t.echo);
         let ca_rtt = self.take_rtt(host, now, &flags, &samples, echo);
         if flags.dsack {
@@ -141,6 +145,7 @@ impl Subflow {
         &mut self,
         now: Instant,
         ack: u64,
+        prior_highest: u64,
         flags: &mut AckFlags,
         samples: &mut RttSamples,
     ) -> u64 {
@@ -157,10 +162,9 @@ impl Subflow {
                 }
             }
             if !sent.sacked {
-                if !sent.ever_retransmitted()
-                    && self.board.sacked_out > 0
-                    && sent.start < self.board.highest_sacked_start
-                {
+                // A hole that was never retransmitted got filled behind what earlier
+                // acknowledgements had reported: reordering (`prior_fack`).
+                if !sent.ever_retransmitted() && sent.start < prior_highest {
                     self.rack.on_reordering();
                 }
                 self.rate.on_delivered(now, &sent);
