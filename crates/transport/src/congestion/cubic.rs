@@ -48,9 +48,13 @@ impl HyStart {
     }
 
     /// True when slow start should end here (`hystart_update`).
-    fn update(&mut self, ack: &AckSample<'_>, delay: Duration, delay_min: Duration) -> bool {
+    fn update(&mut self, ack: &AckSample<'_>, cwnd: u32, delay: Duration, delay_min: Duration) -> bool {
+        // Rounds are followed from the first segment on, so that they begin where flights do.
         if ack.snd_una > self.round_end {
             self.reset(ack.now, ack.snd_nxt);
+        }
+        if cwnd < HYSTART_LOW_WINDOW {
+            return false;
         }
         if ack.now.since(self.last_ack) <= HYSTART_ACK_DELTA {
             self.last_ack = ack.now;
@@ -197,8 +201,7 @@ impl CongestionController for Cubic {
             self.delay_min = Some(delay_min);
             if !self.hystart.found
                 && window.in_slow_start()
-                && window.cwnd >= HYSTART_LOW_WINDOW
-                && self.hystart.update(ack, rtt, delay_min)
+                && self.hystart.update(ack, window.cwnd, rtt, delay_min)
             {
                 window.ssthresh = window.cwnd;
             }
