@@ -50,7 +50,7 @@ class Measured:
     """What a case cost; None is what this host cannot tell."""
 
     case: Case
-    packets: int
+    segments: int
     virtual_s: float
     cpu_s: float
     cpu_spread_s: float
@@ -150,8 +150,8 @@ def _measure(case: Case, program: Path, counter: str | None, *, runs: int) -> Me
     seconds = [_cpu_seconds(command) for _ in range(runs)]
     return Measured(
         case=case,
-        packets=round(_said(output, "packets")),
-        virtual_s=_said(output, "virtual"),
+        segments=round(_said(output, "data_segments")),
+        virtual_s=_said(output, "virtual_s"),
         cpu_s=statistics.median(seconds),
         cpu_spread_s=max(seconds) - min(seconds),
         instructions=count(command) if count else None,
@@ -159,14 +159,12 @@ def _measure(case: Case, program: Path, counter: str | None, *, runs: int) -> Me
     )
 
 
-def _said(output: str, word: str) -> float:
-    """Return the number that the workload prints behind a word, or before it."""
-    number = r"(\d[\d_,]*(?:\.\d+)?)"
-    behind = re.search(rf"{word}[^\d\n]*{number}", output)
-    found = behind or re.search(rf"{number}[^\d\n]*{word}", output)
-    if found is None:
-        sys.exit(f"error: the workload does not say `{word}`:\n{output}")
-    return float(re.sub("[_,]", "", found.group(1)))
+def _said(output: str, name: str) -> float:
+    """Return the number that the workload prints behind a name."""
+    said = dict(line.split(maxsplit=1) for line in output.splitlines() if " " in line)
+    if name not in said:
+        sys.exit(f"error: the workload does not say `{name}`:\n{output}")
+    return float(said[name])
 
 
 def _cpu_seconds(command: list[str]) -> float:
@@ -197,7 +195,7 @@ def _peak_bytes(command: list[str]) -> int:
 
 def _table(found: list[Measured], counter: str | None) -> None:
     """Print what was found, and the two ratios that matter."""
-    header = ("work", "MB", "packets", "virtual s", "CPU s", "+-", "G instr", "per packet", "peak MB")
+    header = ("work", "MB", "segments", "virtual s", "CPU s", "+-", "G instr", "per segment", "peak MB")
     rows = [header]
     for item in found:
         count = item.instructions
@@ -206,12 +204,12 @@ def _table(found: list[Measured], counter: str | None) -> None:
             (
                 item.case.label,
                 f"{megabytes:,.0f}",
-                f"{item.packets:,}",
+                f"{item.segments:,}",
                 f"{item.virtual_s:,.0f}",
                 f"{item.cpu_s:.3f}",
                 f"{item.cpu_spread_s / 2:.3f}",
                 "-" if count is None else f"{count / 1e9:.3f}",
-                "-" if count is None else f"{count / max(item.packets, 1):,.0f}",
+                "-" if count is None else f"{count / max(item.segments, 1):,.0f}",
                 f"{item.peak_bytes / 1e6:.1f}",
             )
         )
