@@ -29,6 +29,9 @@ const IP_HEADER: u64 = 20;
 /// Bytes of a TCP header without options.
 const TCP_HEADER: u64 = 20;
 
+/// A world in which nothing happens for so long stands still: no timer is set for longer.
+const STALL: Duration = Duration::from_secs(300);
+
 /// Who follows a run.
 pub trait Observer {
     /// `done` of at most `total` virtual seconds have passed; `false` stops the run.
@@ -84,6 +87,8 @@ struct ClientHost {
 pub(crate) struct World<'a> {
     plan: &'a Plan,
     now: Instant,
+    /// When something other than a sample last happened.
+    last_event: Instant,
     topology: Topology,
     schedule: Schedule,
     nodes: Vec<Node>,
@@ -175,6 +180,7 @@ impl<'a> World<'a> {
         let mut world = Self {
             plan,
             now: Instant::ZERO,
+            last_event: Instant::ZERO,
             topology,
             schedule: Schedule::default(),
             nodes: Vec::new(),
@@ -250,7 +256,7 @@ impl<'a> World<'a> {
             for client in &mut self.clients {
                 // Who was still reading when the time was up has done all that was asked.
                 let over = client.start + span;
-                if !client.finished && self.now >= over {
+                if !client.over && self.now >= over {
                     client.finished = true;
                     client.finished_at = Some(over.min(self.now));
                 }
@@ -260,6 +266,9 @@ impl<'a> World<'a> {
     }
 
     fn wake(&mut self, node: usize) -> Result<(), RunError> {
+        if self.nodes[node] != Node::Sampler {
+            self.last_event = self.now;
+        }
         match self.nodes[node] {
             Node::Link(link) => self.wake_link(link)?,
             Node::Client(client) => self.wake_client(client)?,
@@ -269,6 +278,9 @@ impl<'a> World<'a> {
                 self.drive_serving(handle)?;
             }
             Node::Sampler => {
+                if self.now.since(self.last_event) > STALL {
+                    return Err(Violation::Stalled { at_ns: self.last_event.as_nanos() }.into());
+                }
                 self.sample();
                 self.schedule.set(node, Some(self.now + sampling::PERIOD));
             }
@@ -420,9 +432,9 @@ impl<'a> World<'a> {
         loop {
             let host = &mut self.hosts[index];
             let connection = host.current.map(|handle| host.endpoint.connection_mut(handle));
-            let was = self.clients[index].finished;
+            let was = self.clients[index].over;
             let need = self.clients[index].drive(self.now, connection, &mut self.rows)?;
-            self.unfinished -= usize::from(!was && self.clients[index].finished);
+            self.unfinished -= usize::from(!was && self.clients[index].over);
             if need == ClientNeed::Nothing {
                 break;
             }

@@ -54,7 +54,10 @@ pub(crate) struct Client {
     last_read: Option<Instant>,
     pub(crate) max_gap: Duration,
     pub(crate) fallback: bool,
+    /// All that was asked has been done.
     pub(crate) finished: bool,
+    /// The session has ended, one way or the other.
+    pub(crate) over: bool,
     pub(crate) finished_at: Option<Instant>,
     watching: Option<Box<Watching>>,
 }
@@ -79,6 +82,7 @@ impl Client {
             max_gap: Duration::ZERO,
             fallback: false,
             finished: false,
+            over: false,
             finished_at: None,
             watching: watching.map(Box::new),
         }
@@ -86,15 +90,16 @@ impl Client {
 
     /// When the application itself wants to be woken.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
-        if self.finished {
+        if self.over {
             return None;
         }
         self.watching.as_ref().and_then(|watching| watching.player.poll_timeout())
     }
 
     fn finish(&mut self, now: Instant) {
-        if !self.finished {
+        if !self.over {
             self.finished = true;
+            self.over = true;
             self.finished_at = Some(now);
         }
     }
@@ -117,6 +122,11 @@ impl Client {
                         connection.shutdown(now);
                         self.read_all(now, connection)?;
                         self.finish(now);
+                    }
+                    Event::Closed if !self.over => {
+                        // The connection broke: nothing more will come.
+                        self.over = true;
+                        self.finished_at = Some(now);
                     }
                     _ => {}
                 }
