@@ -69,6 +69,20 @@ def test_every_column_of_the_trace_is_explained(name):
     assert [column for column in TABLES[name] if f"`{column}`" not in section] == []
 
 
+@pytest.mark.parametrize("name", sorted(TABLES))
+def test_every_column_of_the_trace_is_in_the_contract(name):
+    row = re.search(rf"^\| {name} \|.*$", text("docs/plan-and-trace.md"), re.MULTILINE)
+    assert row is not None
+    assert [column for column in TABLES[name] if not re.search(rf"\b{column}\b", row.group())] == []
+
+
+def test_every_key_of_the_plan_is_in_the_contract():
+    source = text("crates/sim/src/plan.rs").partition("/// What is wrong with a plan.")[0]
+    keys = set(re.findall(r"^    pub (\w+):", source, re.MULTILINE))
+    assert {"rate_bps", "scheduler", "time_limit_ns"} <= keys
+    assert [key for key in sorted(keys) if f'"{key}"' not in text("docs/plan-and-trace.md")] == []
+
+
 def test_tables_of_the_trace_are_found():
     assert {"connections", "subflows", "samples", "frames", "links"} <= set(TABLES)
 
