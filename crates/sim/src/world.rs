@@ -160,7 +160,7 @@ fn config(plan: &Plan) -> Result<Config, PlanError> {
     let fault = |what| move |error| PlanError::Plugin { what, error };
     use anabranch_transport::{congestion, path_manager, scheduler};
     scheduler::build(config.scheduler.as_parameters()).map_err(fault("scheduler"))?;
-    congestion::build(config.congestion.as_parameters()).map_err(fault("congestion"))?;
+    congestion::build(config.congestion.as_parameters(), Seed { seed: 0, run: 0 }.stream("check")).map_err(fault("congestion"))?;
     path_manager::build(config.path_manager.as_parameters()).map_err(fault("path_manager"))?;
     Ok(config)
 }

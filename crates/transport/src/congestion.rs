@@ -3,15 +3,17 @@
 //! Linux's division of labour: the subflow finds losses, runs recovery and undo; the controller
 //! sizes the window. `Window` belongs to the subflow, callbacks get `&mut Window`.
 
+mod bbr;
 mod cubic;
 mod reno;
 
 use std::fmt;
 
-use anabranch_units::{Duration, Instant, Rate, SubflowId};
+use anabranch_units::{Duration, Instant, RandomStream, Rate, SubflowId};
 
 use crate::plugin::{Parameters, PluginError, PluginName};
 
+pub use bbr::Bbr;
 pub use cubic::Cubic;
 pub use reno::{Reno, additive_increase, slow_start};
 
@@ -103,6 +105,12 @@ pub struct AckSample<'a> {
     pub acked_bytes: u64,
     /// Segments newly marked lost.
     pub newly_lost: u32,
+    /// Segments delivered since the subflow began (`tp->delivered`).
+    pub delivered: u64,
+    /// Payload of a full segment, bytes.
+    pub mss: u32,
+    /// When pacing lets the next segment out; in the past when it does not hold one back.
+    pub next_departure: Instant,
     /// Segments in flight before the acknowledgement.
     pub prior_in_flight: u32,
     /// Segments in flight after it.
@@ -155,6 +163,17 @@ pub struct CongestionEvent {
     pub in_flight: u32,
 }
 
+/// Data is about to be sent and nothing is in flight (`CA_EVENT_TX_START`).
+#[derive(Clone, Copy, Debug)]
+pub struct TransmitStart {
+    /// When.
+    pub now: Instant,
+    /// The last transmission before.
+    pub last_sent: Instant,
+    /// The application, not the window, had held the subflow back.
+    pub app_limited: bool,
+}
+
 /// Why the core changed the window itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WindowChange {
@@ -193,8 +212,8 @@ pub trait CongestionController: fmt::Debug + Send {
     /// The congestion state changed.
     fn on_state(&mut self, _now: Instant, _state: CongestionState, _window: &mut Window) {}
 
-    /// Data is sent and nothing was in flight (`CA_EVENT_TX_START`); `last_sent` is the last transmission.
-    fn on_transmit_start(&mut self, _now: Instant, _last_sent: Instant) {}
+    /// Data is sent and nothing was in flight.
+    fn on_transmit_start(&mut self, _start: &TransmitStart, _window: &mut Window) {}
 
     /// The window was restarted after idleness (`CA_EVENT_CWND_RESTART`).
     fn on_idle_restart(&mut self, _now: Instant) {}
@@ -203,7 +222,7 @@ pub trait CongestionController: fmt::Debug + Send {
     fn on_window_changed(&mut self, _cause: WindowChange, _window: &mut Window) {}
 
     /// A reduction was spurious: the window to return to (`undo_cwnd`), given the one before it.
-    fn undo_cwnd(&self, window: &Window, prior_cwnd: u32) -> u32 {
+    fn undo_cwnd(&mut self, window: &Window, prior_cwnd: u32) -> u32 {
         window.cwnd.max(prior_cwnd)
     }
 
@@ -222,18 +241,25 @@ pub trait CongestionController: fmt::Debug + Send {
         2
     }
 
+    /// The controller itself holds the subflow back: its rate samples do not tell the path's rate.
+    fn marks_application_limited(&self) -> bool {
+        false
+    }
+
     /// The controller reads `AckSample::siblings`.
     fn wants_siblings(&self) -> bool {
         false
     }
 }
 
-type Build = fn(Parameters<'_>) -> Result<Box<dyn CongestionController>, PluginError>;
+type Build =
+    fn(Parameters<'_>, RandomStream) -> Result<Box<dyn CongestionController>, PluginError>;
 
 /// The table of names: a controller is one file and one line here.
 const TABLE: &[(PluginName, Build)] = &[
     (PluginName::new("reno", "NewReno as in Linux: additive increase, halving (RFC 5681, RFC 6582)."), Reno::build),
     (PluginName::new("cubic", "CUBIC as in Linux with HyStart, its default since 2.6.19 (RFC 9438)."), Cubic::build),
+    (PluginName::new("bbr", "BBR version 1 as in Linux: paced by a model of bandwidth and minimum RTT."), Bbr::build),
 ];
 
 /// Every controller's name with the first sentence of its documentation.
@@ -245,9 +271,12 @@ pub fn names() -> impl Iterator<Item = PluginName> {
 ///
 /// # Errors
 /// Unknown names and parameters, with the nearest valid ones left to the caller.
-pub fn build(parameters: Parameters<'_>) -> Result<Box<dyn CongestionController>, PluginError> {
+pub fn build(
+    parameters: Parameters<'_>,
+    random: RandomStream,
+) -> Result<Box<dyn CongestionController>, PluginError> {
     match TABLE.iter().find(|(name, _)| name.is(parameters.name())) {
-        Some((_, build)) => build(parameters),
+        Some((_, build)) => build(parameters, random),
         None => Err(PluginError::UnknownName { name: parameters.name().to_owned() }),
     }
 }

@@ -124,7 +124,8 @@ impl Connection {
     }
 
     fn add_subflow(&mut self, tuple: FourTuple, active: bool) -> Result<usize, PluginError> {
-        let controller = congestion::build(self.config.congestion.as_parameters())?;
+        let stream = self.random.fork();
+        let controller = congestion::build(self.config.congestion.as_parameters(), stream)?;
         let id = SubflowId(self.subflows.len() as u8);
         let iss = SeqNumber(self.random.next_u64() as u32);
         self.subflows.push(Subflow::new(id, tuple, active, iss, controller, &self.config));

@@ -44,6 +44,16 @@ impl RandomStream {
         self.rng.next_u64()
     }
 
+    /// A stream of its own, seeded from this one.
+    #[must_use]
+    pub fn fork(&mut self) -> Self {
+        let mut key = [0u8; 32];
+        for word in key.chunks_exact_mut(8) {
+            word.copy_from_slice(&self.next_u64().to_le_bytes());
+        }
+        Self { rng: ChaCha8Rng::from_seed(key) }
+    }
+
     /// A number uniform in [0, 1).
     pub fn uniform(&mut self) -> f64 {
         (self.next_u64() >> 11) as f64 / (1u64 << 53) as f64

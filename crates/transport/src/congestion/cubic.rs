@@ -4,10 +4,10 @@
 //! minimum delay (not the current RTT) as look-ahead, the state wiped at an RTO, cwnd (not flight)
 //! times beta, undo without restoring `W_max` and K.
 
-use anabranch_units::{Duration, Instant};
+use anabranch_units::{Duration, Instant, RandomStream};
 
 use super::reno::{additive_increase, slow_start};
-use super::{AckSample, CongestionController, CongestionEvent, CongestionState, Window};
+use super::{AckSample, CongestionController, CongestionEvent, CongestionState, TransmitStart, Window};
 use crate::plugin::{Parameters, PluginError};
 
 /// beta = 717/1024, the fraction that remains after a loss.
@@ -106,6 +106,7 @@ pub struct Cubic {
 impl Cubic {
     pub(super) fn build(
         parameters: Parameters<'_>,
+        _random: RandomStream,
     ) -> Result<Box<dyn CongestionController>, PluginError> {
         parameters.only(&[])?;
         Ok(Box::new(Self::default()))
@@ -239,10 +240,10 @@ impl CongestionController for Cubic {
         }
     }
 
-    fn on_transmit_start(&mut self, now: Instant, last_sent: Instant) {
+    fn on_transmit_start(&mut self, start: &TransmitStart, _window: &mut Window) {
         // The curve stands still while nothing is sent (`cubictcp_cwnd_event`).
         if let Some(epoch) = self.epoch_start {
-            self.epoch_start = Some((epoch + now.since(last_sent)).min(now));
+            self.epoch_start = Some((epoch + start.now.since(start.last_sent)).min(start.now));
         }
     }
 }

@@ -2,6 +2,8 @@
 //!
 //! Linux halves cwnd where RFC 5681 equation 4 halves FlightSize; no ABC limit applies.
 
+use anabranch_units::RandomStream;
+
 use super::{AckSample, CongestionController, CongestionEvent, Window};
 use crate::plugin::{Parameters, PluginError};
 
@@ -15,6 +17,7 @@ pub struct Reno {
 impl Reno {
     pub(super) fn build(
         parameters: Parameters<'_>,
+        _random: RandomStream,
     ) -> Result<Box<dyn CongestionController>, PluginError> {
         parameters.only(&[])?;
         Ok(Box::new(Self::default()))

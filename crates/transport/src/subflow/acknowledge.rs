@@ -240,6 +240,9 @@ impl Subflow {
             acked: delivered,
             acked_bytes,
             newly_lost,
+            delivered: self.rate.delivered,
+            mss: self.mss,
+            next_departure: self.pacer.next_departure(),
             prior_in_flight,
             in_flight: self.board.in_flight(),
             rtt: ca_rtt,
@@ -256,6 +259,9 @@ impl Subflow {
             siblings,
         };
         self.controller.on_ack(&sample, &mut self.window);
+        if self.controller.marks_application_limited() {
+            self.rate.mark_app_limited(self.board.in_flight());
+        }
         self.refresh_pacing();
         self.send.grow_buffer(self.window.cwnd, self.controller.send_buffer_factor());
     }

@@ -81,6 +81,16 @@ impl Pacer {
         self.next = now + gap;
     }
 
+    /// Time has come: the wake-up is spent.
+    pub(crate) fn on_wake(&mut self, now: Instant) {
+        self.waiting &= now < self.next;
+    }
+
+    /// When the next segment may leave.
+    pub(crate) fn next_departure(&self) -> Instant {
+        self.next
+    }
+
     /// When to try again.
     pub(crate) fn wake(&self) -> Option<Instant> {
         self.waiting.then_some(self.next)

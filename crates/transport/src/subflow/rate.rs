@@ -91,6 +91,11 @@ impl Sampler {
         self.app_limited_until = (self.delivered + u64::from(in_flight)).max(1);
     }
 
+    /// The application is holding the subflow back.
+    pub(crate) fn app_limited(&self) -> bool {
+        self.app_limited_until > 0
+    }
+
     /// The last sample worth showing (`tcpi_delivery_rate`).
     pub(crate) fn delivery_rate(&self) -> Rate {
         self.last_rate

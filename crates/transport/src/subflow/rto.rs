@@ -96,6 +96,7 @@ impl Subflow {
 
     /// Fires the timer if it is due.
     pub(crate) fn fire_timer(&mut self, host: &HostModel, now: Instant) {
+        self.pacer.on_wake(now);
         let Some((pending, at)) = self.timer.armed else { return };
         if now < at {
             return;

@@ -12,7 +12,7 @@ use bytes::{Bytes, BytesMut};
 use super::scoreboard::{BurstMapping, Sent};
 use super::{INITIAL_WINDOW, Outlook, State, Subflow};
 use crate::config::{Config, HostModel};
-use crate::congestion::{CongestionState, WindowChange};
+use crate::congestion::{CongestionState, TransmitStart, WindowChange};
 
 /// Data handed to a subflow and not sent yet: one mapping's worth, or the rest of it.
 #[derive(Clone, Debug)]
@@ -331,7 +331,13 @@ impl Subflow {
         let fin = self.send.fin_due();
         let idle = self.board.is_empty();
         if idle && in_flight == 0 {
-            self.controller.on_transmit_start(now, self.send.last_sent);
+            let start = TransmitStart {
+                now,
+                last_sent: self.send.last_sent,
+                app_limited: self.rate.app_limited(),
+            };
+            self.controller.on_transmit_start(&start, &mut self.window);
+            self.refresh_pacing();
         }
         let sent = Sent {
             start: self.send.next,
@@ -401,7 +407,7 @@ impl Subflow {
         let bytes = sent.payload.len() as u64;
         self.totals.bytes_sent += bytes;
         self.totals.data_segments += u64::from(bytes > 0);
-        self.pacer.on_sent(now, bytes + 40);
+        self.pacer.on_sent(now, bytes);
         if self.reducing() && sent.transmission == 1 {
             self.recovery.prr_out += 1;
         }

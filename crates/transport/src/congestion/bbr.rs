@@ -1,0 +1,599 @@
+//! BBR version 1 as in Linux (`tcp_bbr.c`, the same from 6.1 to 7.2): a model of the path's bandwidth
+//! and minimum RTT sets pacing rate and window; loss does not cut them.
+//!
+//! Not here: ECN, TSO deferral. The policer model (`lt_bw`) is.
+
+use anabranch_units::{Duration, Instant, RandomStream, Rate};
+
+use super::{
+    AckSample, CongestionController, CongestionEvent, CongestionState, TransmitStart, Window,
+};
+use crate::plugin::{Parameters, PluginError};
+
+/// Bandwidths are segments per microsecond times 2^24.
+const BW_SCALE: u32 = 24;
+/// Gains are multiples of 1/256.
+const UNIT: u64 = 256;
+const HIGH_GAIN: u64 = UNIT * 2885 / 1000 + 1;
+const DRAIN_GAIN: u64 = UNIT * 1000 / 2885;
+const CWND_GAIN: u64 = UNIT * 2;
+const CYCLE: [u64; 8] =
+    [UNIT * 5 / 4, UNIT * 3 / 4, UNIT, UNIT, UNIT, UNIT, UNIT, UNIT];
+/// The bandwidth filter's window, in packet-timed rounds.
+const BW_ROUNDS: u64 = 10;
+const MIN_RTT_WINDOW: Duration = Duration::from_secs(10);
+const PROBE_RTT_TIME: Duration = Duration::from_millis(200);
+const MIN_CWND: u32 = 4;
+/// The pacing rate stays a little under the bandwidth.
+const PACING_MARGIN_PERCENT: u64 = 1;
+const FULL_BW_GROWTH: u64 = UNIT * 5 / 4;
+const FULL_BW_ROUNDS: u32 = 3;
+const EXTRA_ACKED_ROUNDS: u32 = 5;
+const ACK_EPOCH_RESET: u64 = 1 << 20;
+const EXTRA_ACKED_MAX: Duration = Duration::from_millis(100);
+const LT_INTERVAL_MIN_ROUNDS: u32 = 4;
+const LT_LOSS_THRESHOLD: u64 = 50;
+const LT_BW_RATIO: u64 = UNIT / 8;
+const LT_BW_DIFF_BYTES: u64 = 4000 / 8;
+const LT_BW_MAX_ROUNDS: u32 = 48;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Mode {
+    #[default]
+    Startup,
+    Drain,
+    ProbeBw,
+    ProbeRtt,
+}
+
+/// A windowed maximum over rounds in three samples (`lib/win_minmax.c`).
+#[derive(Clone, Copy, Debug, Default)]
+struct WindowedMax {
+    samples: [(u64, u64); 3],
+}
+
+impl WindowedMax {
+    fn get(&self) -> u64 {
+        self.samples[0].1
+    }
+
+    fn update(&mut self, window: u64, round: u64, value: u64) {
+        let new = (round, value);
+        let s = &mut self.samples;
+        if value >= s[0].1 || round - s[2].0 > window {
+            *s = [new; 3];
+            return;
+        }
+        if value >= s[1].1 {
+            s[1] = new;
+            s[2] = new;
+        } else if value >= s[2].1 {
+            s[2] = new;
+        }
+        let age = round - s[0].0;
+        if age > window {
+            *s = [s[1], s[2], new];
+            if round - s[0].0 > window {
+                *s = [s[1], s[2], new];
+            }
+        } else if s[1].0 == s[0].0 && age > window / 4 {
+            s[1] = new;
+            s[2] = new;
+        } else if s[2].0 == s[1].0 && age > window / 2 {
+            s[2] = new;
+        }
+    }
+}
+
+/// Long-term sampling: is a policer at work (`lt_*`)?
+#[derive(Clone, Copy, Debug, Default)]
+struct LongTerm {
+    sampling: bool,
+    in_use: bool,
+    bw: u64,
+    rounds: u32,
+    since: Instant,
+    delivered: u64,
+    lost: u64,
+}
+
+/// How much more is acknowledged in a burst than the bandwidth explains.
+#[derive(Clone, Copy, Debug, Default)]
+struct Aggregation {
+    extra: [u32; 2],
+    index: usize,
+    rounds: u32,
+    epoch: Instant,
+    acked: u64,
+}
+
+/// BBR's model and state machine.
+#[derive(Debug)]
+pub struct Bbr {
+    random: RandomStream,
+    mode: Mode,
+    state: CongestionState,
+    previous_state: CongestionState,
+    bw: WindowedMax,
+    round: u64,
+    round_start: bool,
+    next_round_delivered: u64,
+    min_rtt: Option<Duration>,
+    min_rtt_at: Instant,
+    probe_rtt_done: Option<Instant>,
+    probe_rtt_round_done: bool,
+    idle_restart: bool,
+    packet_conservation: bool,
+    prior_cwnd: u32,
+    full_bw: u64,
+    full_bw_count: u32,
+    full_bw_reached: bool,
+    cycle: usize,
+    cycle_at: Instant,
+    pacing_gain: u64,
+    cwnd_gain: u64,
+    pacing: Option<Rate>,
+    seen_rtt: bool,
+    delivered_at: Instant,
+    delivered: u64,
+    lost: u64,
+    mss: u32,
+    long_term: LongTerm,
+    aggregation: Aggregation,
+}
+
+impl Bbr {
+    pub(super) fn build(
+        parameters: Parameters<'_>,
+        random: RandomStream,
+    ) -> Result<Box<dyn CongestionController>, PluginError> {
+        parameters.only(&[])?;
+        Ok(Box::new(Self {
+            random,
+            mode: Mode::Startup,
+            state: CongestionState::Open,
+            previous_state: CongestionState::Open,
+            bw: WindowedMax::default(),
+            round: 0,
+            round_start: false,
+            next_round_delivered: 0,
+            min_rtt: None,
+            min_rtt_at: Instant::ZERO,
+            probe_rtt_done: None,
+            probe_rtt_round_done: false,
+            idle_restart: false,
+            packet_conservation: false,
+            prior_cwnd: 0,
+            full_bw: 0,
+            full_bw_count: 0,
+            full_bw_reached: false,
+            cycle: 0,
+            cycle_at: Instant::ZERO,
+            pacing_gain: HIGH_GAIN,
+            cwnd_gain: HIGH_GAIN,
+            pacing: None,
+            seen_rtt: false,
+            delivered_at: Instant::ZERO,
+            delivered: 0,
+            lost: 0,
+            mss: 1448,
+            long_term: LongTerm::default(),
+            aggregation: Aggregation::default(),
+        }))
+    }
+
+    fn bandwidth(&self) -> u64 {
+        if self.long_term.in_use { self.long_term.bw } else { self.bw.get() }
+    }
+
+    /// Segments that leave at `pacing_rate` in about a millisecond (`bbr_tso_segs_goal`).
+    fn burst_goal(&self) -> u32 {
+        let rate = self.pacing.map_or(0, Rate::bytes_per_second);
+        let least = if rate < 1_200_000 / 8 { 1 } else { 2 };
+        ((rate >> 10).min(65_200) as u32 / self.mss).max(least).min(0x7f)
+    }
+
+    /// `bbr_bdp`: segments in flight that fill the path `gain` times.
+    fn bdp(&self, bw: u64, gain: u64) -> u32 {
+        let Some(min_rtt) = self.min_rtt else { return 10 };
+        let product = u128::from(bw) * u128::from(min_rtt.as_micros());
+        (((product * u128::from(gain)) >> 8).div_ceil(1 << BW_SCALE)) as u32
+    }
+
+    /// `bbr_quantization_budget`.
+    fn quantized(&self, cwnd: u32) -> u32 {
+        let cwnd = (cwnd + 3 * self.burst_goal() + 1) & !1;
+        if self.mode == Mode::ProbeBw && self.cycle == 0 { cwnd + 2 } else { cwnd }
+    }
+
+    fn inflight(&self, bw: u64, gain: u64) -> u32 {
+        self.quantized(self.bdp(bw, gain))
+    }
+
+    /// What will be in the network when the next paced segment leaves (`bbr_packets_in_net_at_edt`).
+    fn in_network(&self, ack: &AckSample<'_>, in_flight: u32) -> u32 {
+        let wait = ack.next_departure.since(ack.now).as_micros();
+        let drained = ((u128::from(self.bandwidth()) * u128::from(wait)) >> BW_SCALE) as u32;
+        let raised = if self.pacing_gain > UNIT { self.burst_goal() } else { 0 };
+        (in_flight + raised).saturating_sub(drained)
+    }
+
+    /// `bbr_bw_to_pacing_rate`.
+    fn rate(&self, bw: u64, gain: u64) -> Rate {
+        let bytes = u128::from(bw) * u128::from(self.mss) * u128::from(gain) >> 8;
+        let bytes = bytes * 1_000_000 / 100 * u128::from(100 - PACING_MARGIN_PERCENT);
+        Rate::from_bytes_per_second((bytes >> BW_SCALE) as u64)
+    }
+
+    fn set_pacing(&mut self, cwnd: u32, srtt: Option<Duration>, bw: u64, gain: u64) {
+        if !self.seen_rtt {
+            // Until there is an RTT, one window a millisecond (`bbr_init_pacing_rate_from_rtt`).
+            let rtt = srtt.map_or(1_000, |srtt| srtt.as_micros().max(1));
+            self.seen_rtt = srtt.is_some();
+            self.pacing = Some(self.rate((u64::from(cwnd) << BW_SCALE) / rtt, HIGH_GAIN));
+        }
+        let rate = self.rate(bw, gain);
+        if self.full_bw_reached || self.pacing.is_none_or(|current| rate > current) {
+            self.pacing = Some(rate);
+        }
+    }
+
+    fn save_cwnd(&mut self, cwnd: u32) {
+        self.prior_cwnd =
+            if self.previous_state < CongestionState::Recovery && self.mode != Mode::ProbeRtt {
+                cwnd
+            } else {
+                self.prior_cwnd.max(cwnd)
+            };
+    }
+
+    fn update_bandwidth(&mut self, ack: &AckSample<'_>) {
+        self.round_start = false;
+        if ack.rate.interval.is_zero() {
+            return;
+        }
+        if ack.rate.prior_delivered >= self.next_round_delivered {
+            self.next_round_delivered = ack.delivered;
+            self.round += 1;
+            self.round_start = true;
+            self.packet_conservation = false;
+        }
+        self.sample_long_term(ack.newly_lost > 0, ack.rate.app_limited);
+        let bw = (u64::from(ack.rate.delivered) << BW_SCALE) / ack.rate.interval.as_micros().max(1);
+        if !ack.rate.app_limited || bw >= self.bw.get() {
+            self.bw.update(BW_ROUNDS, self.round, bw);
+        }
+    }
+
+    fn restart_long_term_interval(&mut self) {
+        self.long_term.since = self.delivered_at;
+        self.long_term.delivered = self.delivered;
+        self.long_term.lost = self.lost;
+        self.long_term.rounds = 0;
+    }
+
+    fn reset_long_term(&mut self) {
+        self.long_term = LongTerm::default();
+        self.restart_long_term_interval();
+    }
+
+    /// `bbr_lt_bw_sampling`.
+    fn sample_long_term(&mut self, losses: bool, app_limited: bool) {
+        if self.long_term.in_use {
+            if self.mode == Mode::ProbeBw && self.round_start {
+                self.long_term.rounds += 1;
+                if self.long_term.rounds >= LT_BW_MAX_ROUNDS {
+                    self.reset_long_term();
+                    self.enter_probe_bw();
+                }
+            }
+            return;
+        }
+        if !self.long_term.sampling {
+            if !losses {
+                return;
+            }
+            self.restart_long_term_interval();
+            self.long_term.sampling = true;
+        }
+        if app_limited {
+            return self.reset_long_term();
+        }
+        self.long_term.rounds += u32::from(self.round_start);
+        if self.long_term.rounds < LT_INTERVAL_MIN_ROUNDS {
+            return;
+        }
+        if self.long_term.rounds > 4 * LT_INTERVAL_MIN_ROUNDS {
+            return self.reset_long_term();
+        }
+        let lost = self.lost - self.long_term.lost;
+        let delivered = self.delivered - self.long_term.delivered;
+        if !losses || delivered == 0 || lost * UNIT < LT_LOSS_THRESHOLD * delivered {
+            return;
+        }
+        let millis = self.delivered_at.since(self.long_term.since).as_millis();
+        if millis >= 1 {
+            self.finish_long_term((delivered << BW_SCALE) / (millis * 1_000));
+        }
+    }
+
+    fn finish_long_term(&mut self, bw: u64) {
+        let known = self.long_term.bw;
+        if known > 0 {
+            let difference = bw.abs_diff(known);
+            let bytes = self.rate(difference, UNIT).bytes_per_second();
+            if difference * UNIT <= LT_BW_RATIO * known || bytes <= LT_BW_DIFF_BYTES {
+                self.long_term.bw = u64::midpoint(bw, known);
+                self.long_term.in_use = true;
+                self.pacing_gain = UNIT;
+                self.long_term.rounds = 0;
+                return;
+            }
+        }
+        self.long_term.bw = bw;
+        self.restart_long_term_interval();
+    }
+
+    /// `bbr_update_ack_aggregation`.
+    fn update_aggregation(&mut self, ack: &AckSample<'_>, cwnd: u32) {
+        if ack.acked == 0 || ack.rate.interval.is_zero() {
+            return;
+        }
+        let bw = self.bandwidth();
+        let a = &mut self.aggregation;
+        if self.round_start {
+            a.rounds = (a.rounds + 1).min(31);
+            if a.rounds >= EXTRA_ACKED_ROUNDS {
+                a.rounds = 0;
+                a.index = 1 - a.index;
+                a.extra[a.index] = 0;
+            }
+        }
+        let epoch = self.delivered_at.since(a.epoch).as_micros();
+        let mut expected = ((u128::from(bw) * u128::from(epoch)) >> BW_SCALE) as u64;
+        if a.acked <= expected || a.acked + u64::from(ack.acked) >= ACK_EPOCH_RESET {
+            a.acked = 0;
+            a.epoch = self.delivered_at;
+            expected = 0;
+        }
+        a.acked = (a.acked + u64::from(ack.acked)).min(0xf_ffff);
+        let extra = (a.acked - expected).min(u64::from(cwnd)) as u32;
+        a.extra[a.index] = a.extra[a.index].max(extra);
+    }
+
+    /// `bbr_ack_aggregation_cwnd`.
+    fn aggregation_bonus(&self) -> u32 {
+        if !self.full_bw_reached {
+            return 0;
+        }
+        let most = u128::from(self.bandwidth()) * u128::from(EXTRA_ACKED_MAX.as_micros());
+        let extra = self.aggregation.extra.into_iter().max().unwrap_or(0);
+        extra.min((most >> BW_SCALE) as u32)
+    }
+
+    fn advance_cycle(&mut self) {
+        self.cycle = (self.cycle + 1) % CYCLE.len();
+        self.cycle_at = self.delivered_at;
+    }
+
+    fn enter_probe_bw(&mut self) {
+        self.mode = Mode::ProbeBw;
+        self.cycle = CYCLE.len() - 1 - self.random.below(7) as usize;
+        self.advance_cycle();
+    }
+
+    fn update_cycle(&mut self, ack: &AckSample<'_>) {
+        if self.mode != Mode::ProbeBw {
+            return;
+        }
+        let min_rtt = self.min_rtt.unwrap_or(Duration::MAX);
+        let whole = self.delivered_at.since(self.cycle_at) > min_rtt;
+        let in_network = self.in_network(ack, ack.prior_in_flight);
+        let bw = self.bw.get();
+        let next = if self.pacing_gain == UNIT {
+            whole
+        } else if self.pacing_gain > UNIT {
+            whole && (ack.newly_lost > 0 || in_network >= self.inflight(bw, self.pacing_gain))
+        } else {
+            whole || in_network <= self.inflight(bw, UNIT)
+        };
+        if next {
+            self.advance_cycle();
+        }
+    }
+
+    fn check_full_bandwidth(&mut self, ack: &AckSample<'_>) {
+        if self.full_bw_reached || !self.round_start || ack.rate.app_limited {
+            return;
+        }
+        let bw = self.bw.get();
+        if bw >= self.full_bw * FULL_BW_GROWTH / UNIT {
+            self.full_bw = bw;
+            self.full_bw_count = 0;
+            return;
+        }
+        self.full_bw_count += 1;
+        self.full_bw_reached = self.full_bw_count >= FULL_BW_ROUNDS;
+    }
+
+    fn check_drain(&mut self, ack: &AckSample<'_>, window: &mut Window) {
+        let target = self.inflight(self.bw.get(), UNIT);
+        if self.mode == Mode::Startup && self.full_bw_reached {
+            self.mode = Mode::Drain;
+            window.ssthresh = target;
+        }
+        if self.mode == Mode::Drain && self.in_network(ack, ack.in_flight) <= target {
+            self.enter_probe_bw();
+        }
+    }
+
+    /// `bbr_update_min_rtt`, with the visit to `ProbeRtt` when it has grown old.
+    fn update_min_rtt(&mut self, ack: &AckSample<'_>, window: &mut Window) {
+        let expired = ack.coarse_now > self.min_rtt_at + MIN_RTT_WINDOW;
+        if let Some(rtt) = ack.rtt
+            && (expired || self.min_rtt.is_none_or(|min| rtt < min))
+        {
+            self.min_rtt = Some(rtt);
+            self.min_rtt_at = ack.coarse_now;
+        }
+        if expired && !self.idle_restart && self.mode != Mode::ProbeRtt {
+            self.save_cwnd(window.cwnd);
+            self.mode = Mode::ProbeRtt;
+            self.probe_rtt_done = None;
+        }
+        if self.mode == Mode::ProbeRtt {
+            if self.probe_rtt_done.is_none() {
+                if ack.in_flight <= MIN_CWND {
+                    self.probe_rtt_done = Some(ack.coarse_now + PROBE_RTT_TIME);
+                    self.probe_rtt_round_done = false;
+                    self.next_round_delivered = ack.delivered;
+                }
+            } else {
+                self.probe_rtt_round_done |= self.round_start;
+                if self.probe_rtt_round_done {
+                    self.check_probe_rtt_done(ack.coarse_now, window);
+                }
+            }
+        }
+        if ack.rate.delivered > 0 {
+            self.idle_restart = false;
+        }
+    }
+
+    fn check_probe_rtt_done(&mut self, now: Instant, window: &mut Window) {
+        if self.probe_rtt_done.is_some_and(|done| now > done) {
+            self.min_rtt_at = now;
+            window.cwnd = window.cwnd.max(self.prior_cwnd);
+            if self.full_bw_reached {
+                self.enter_probe_bw();
+            } else {
+                self.mode = Mode::Startup;
+            }
+        }
+    }
+
+    fn update_gains(&mut self) {
+        (self.pacing_gain, self.cwnd_gain) = match self.mode {
+            Mode::Startup => (HIGH_GAIN, HIGH_GAIN),
+            Mode::Drain => (DRAIN_GAIN, HIGH_GAIN),
+            Mode::ProbeBw if self.long_term.in_use => (UNIT, CWND_GAIN),
+            Mode::ProbeBw => (CYCLE[self.cycle], CWND_GAIN),
+            Mode::ProbeRtt => (UNIT, UNIT),
+        };
+    }
+
+    /// `bbr_set_cwnd_to_recover_or_restore`: true when packet conservation sets the window.
+    fn recover_or_restore(&mut self, ack: &AckSample<'_>, window: &mut Window) -> bool {
+        let mut cwnd = window.cwnd;
+        if ack.newly_lost > 0 {
+            cwnd = cwnd.saturating_sub(ack.newly_lost).max(1);
+        }
+        let (before, now) = (self.previous_state, self.state);
+        if now == CongestionState::Recovery && before != CongestionState::Recovery {
+            self.packet_conservation = true;
+            self.next_round_delivered = ack.delivered;
+            cwnd = ack.in_flight + ack.acked;
+        } else if before >= CongestionState::Recovery && now < CongestionState::Recovery {
+            cwnd = cwnd.max(self.prior_cwnd);
+            self.packet_conservation = false;
+        }
+        self.previous_state = now;
+        window.cwnd = cwnd;
+        if self.packet_conservation {
+            window.cwnd = cwnd.max(ack.in_flight + ack.acked);
+        }
+        self.packet_conservation
+    }
+
+    fn set_cwnd(&mut self, ack: &AckSample<'_>, window: &mut Window) {
+        if ack.acked > 0 && !self.recover_or_restore(ack, window) {
+            let target = self.bdp(self.bandwidth(), self.cwnd_gain) + self.aggregation_bonus();
+            let target = self.quantized(target);
+            if self.full_bw_reached {
+                window.cwnd = (window.cwnd + ack.acked).min(target);
+            } else if window.cwnd < target || ack.delivered < 10 {
+                window.cwnd += ack.acked;
+            }
+            window.cwnd = window.cwnd.max(MIN_CWND);
+        }
+        if self.mode == Mode::ProbeRtt {
+            window.cwnd = window.cwnd.min(MIN_CWND);
+        }
+    }
+}
+
+impl CongestionController for Bbr {
+    fn name(&self) -> &'static str {
+        "bbr"
+    }
+
+    fn on_ack(&mut self, ack: &AckSample<'_>, window: &mut Window) {
+        self.mss = ack.mss;
+        self.delivered = ack.delivered;
+        self.lost += u64::from(ack.newly_lost);
+        if ack.acked > 0 {
+            self.delivered_at = ack.now;
+        }
+        self.update_bandwidth(ack);
+        self.update_aggregation(ack, window.cwnd);
+        self.update_cycle(ack);
+        self.check_full_bandwidth(ack);
+        self.check_drain(ack, window);
+        self.update_min_rtt(ack, window);
+        self.update_gains();
+        self.set_pacing(window.cwnd, ack.srtt, self.bandwidth(), self.pacing_gain);
+        self.set_cwnd(ack, window);
+    }
+
+    fn on_congestion(&mut self, _event: &CongestionEvent, window: &mut Window) {
+        // `bbr_ssthresh`: no cut, only remember.
+        self.save_cwnd(window.cwnd);
+    }
+
+    fn on_state(&mut self, _now: Instant, state: CongestionState, _window: &mut Window) {
+        self.state = state;
+        if state == CongestionState::Loss {
+            self.previous_state = CongestionState::Loss;
+            self.full_bw = 0;
+            self.round_start = true;
+            self.sample_long_term(true, false);
+        }
+    }
+
+    fn on_transmit_start(&mut self, start: &TransmitStart, window: &mut Window) {
+        if !start.app_limited {
+            return;
+        }
+        self.idle_restart = true;
+        self.aggregation.epoch = start.now;
+        self.aggregation.acked = 0;
+        if self.mode == Mode::ProbeBw {
+            self.set_pacing(window.cwnd, None, self.bandwidth(), UNIT);
+        } else if self.mode == Mode::ProbeRtt {
+            self.check_probe_rtt_done(start.now, window);
+        }
+    }
+
+    fn undo_cwnd(&mut self, window: &Window, _prior_cwnd: u32) -> u32 {
+        self.full_bw = 0;
+        self.full_bw_count = 0;
+        self.reset_long_term();
+        window.cwnd
+    }
+
+    fn pacing_rate(&self) -> Option<Rate> {
+        self.pacing
+    }
+
+    fn owns_recovery(&self) -> bool {
+        true
+    }
+
+    fn send_buffer_factor(&self) -> u32 {
+        3
+    }
+
+    fn marks_application_limited(&self) -> bool {
+        self.mode == Mode::ProbeRtt
+    }
+}
