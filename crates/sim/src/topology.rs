@@ -18,7 +18,7 @@ const FIRST_HOST: u32 = 257;
 const CLIENT_PORT: u16 = 40_000;
 
 /// A packet on its way; boxed, since it changes hands at every hop.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Packet {
     pub(crate) segment: Segment,
     /// Bytes on the wire, IP header included.

@@ -377,8 +377,8 @@ impl<'a> World<'a> {
         let local = server_address(usize::from(path), segment.destination_port);
         let tuple = FourTuple { local, remote };
         let handle = self.server.handle_segment(self.now, tuple, segment);
-        while let Some(transmit) = self.server.poll_transmit() {
-            self.send(transmit, true)?;
+        while let Some(reply) = self.server.poll_transmit() {
+            self.answer(reply, true)?;
         }
         let Some(ConnectionHandle(handle)) = handle else { return Ok(()) };
         if handle == self.serving.len() {
@@ -445,14 +445,18 @@ impl<'a> World<'a> {
         }
         for handle in 0..self.hosts[index].endpoint.connections().len() {
             let handle = ConnectionHandle(handle);
-            while let Some(transmit) =
-                self.hosts[index].endpoint.connection_mut(handle).poll_transmit(self.now)
-            {
-                self.send(transmit, false)?;
+            loop {
+                let mut packet = self.spare.pop().unwrap_or_default();
+                let connection = self.hosts[index].endpoint.connection_mut(handle);
+                let Some(tuple) = connection.poll_transmit_into(self.now, &mut packet.segment) else {
+                    self.spare.push(packet);
+                    break;
+                };
+                self.send(packet, tuple, false)?;
             }
         }
-        while let Some(transmit) = self.hosts[index].endpoint.poll_transmit() {
-            self.send(transmit, false)?;
+        while let Some(reply) = self.hosts[index].endpoint.poll_transmit() {
+            self.answer(reply, false)?;
         }
         let host = &self.hosts[index];
         let own = self.clients[index].poll_timeout();
@@ -465,10 +469,14 @@ impl<'a> World<'a> {
     fn drive_serving(&mut self, handle: usize) -> Result<(), RunError> {
         let connection = self.server.connection_mut(ConnectionHandle(handle));
         self.serving[handle].drive(self.now, connection);
-        while let Some(transmit) =
-            self.server.connection_mut(ConnectionHandle(handle)).poll_transmit(self.now)
-        {
-            self.send(transmit, true)?;
+        loop {
+            let mut packet = self.spare.pop().unwrap_or_default();
+            let connection = self.server.connection_mut(ConnectionHandle(handle));
+            let Some(tuple) = connection.poll_transmit_into(self.now, &mut packet.segment) else {
+                self.spare.push(packet);
+                break;
+            };
+            self.send(packet, tuple, true)?;
         }
         let connection = self.server.connection(ConnectionHandle(handle));
         for (subflow, in_flight, cwnd) in connection.windows() {
@@ -482,27 +490,30 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    fn send(&mut self, transmit: Transmit, down: bool) -> Result<(), RunError> {
-        let client_side = if down { transmit.remote } else { transmit.local };
-        let (path, client) = locate(client_side);
-        let segment = transmit.segment;
+    /// Sends what an endpoint answers on behalf of no connection.
+    fn answer(&mut self, reply: Transmit, down: bool) -> Result<(), RunError> {
+        let packet = Packet { segment: reply.segment, ..Packet::default() };
+        self.send(Box::new(packet), FourTuple { local: reply.local, remote: reply.remote }, down)
+    }
+
+    /// Puts a packet with its segment on the first link of its path.
+    fn send(&mut self, mut packet: Box<Packet>, tuple: FourTuple, down: bool) -> Result<(), RunError> {
+        let (path, client) = locate(if down { tuple.remote } else { tuple.local });
+        let segment = &packet.segment;
         let options = segment.options_len();
         if options > 40 {
             return Err(Violation::OptionSpace { bytes: options }.into());
         }
         let size = IP_HEADER + TCP_HEADER + options as u64 + segment.payload.len() as u64;
         if let Some(capture) = self.capture.as_mut().filter(|_| !down) {
-            let (source, destination) = (transmit.local.ip(), transmit.remote.ip());
-            capture.packet(usize::from(path), self.now, source, destination, &segment);
+            let (source, destination) = (tuple.local.ip(), tuple.remote.ip());
+            capture.packet(usize::from(path), self.now, source, destination, segment);
         }
-        let packet = Packet { segment, size, client, path, hop: 0, down };
-        let packet = match self.spare.pop() {
-            Some(mut spare) => {
-                *spare = packet;
-                spare
-            }
-            None => Box::new(packet),
-        };
+        packet.size = size;
+        packet.client = client;
+        packet.path = path;
+        packet.hop = 0;
+        packet.down = down;
         self.forward(packet)
     }
 

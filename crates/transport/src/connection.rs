@@ -197,6 +197,14 @@ impl Connection {
 
     /// Output: the next segment to put on the wire.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Transmit> {
+        let mut segment = Segment::default();
+        let tuple = self.poll_transmit_into(now, &mut segment)?;
+        Some(Transmit { local: tuple.local, remote: tuple.remote, segment })
+    }
+
+    /// As [`Self::poll_transmit`], written over a segment the caller has; returns the addresses to
+    /// put it between.
+    pub fn poll_transmit_into(&mut self, now: Instant, segment: &mut Segment) -> Option<FourTuple> {
         self.after_reads();
         let count = self.subflows.len();
         for turn in 0..count {
@@ -207,41 +215,39 @@ impl Connection {
             if !self.subflows[index].may_transmit() {
                 continue;
             }
-            if let Some(segment) = self.poll_subflow(now, index) {
+            if self.poll_subflow(now, index, segment) {
                 self.next_transmit = index;
-                let tuple = self.subflows[index].tuple;
-                return Some(Transmit { local: tuple.local, remote: tuple.remote, segment });
+                return Some(self.subflows[index].tuple);
             }
         }
         self.next_transmit = 0;
         None
     }
 
-    fn poll_subflow(&mut self, now: Instant, index: usize) -> Option<Segment> {
-        let host = self.config.host;
-        self.subflows[index].touched = true;
-        if self.subflows[index].reset.is_some() {
-            return self.subflows[index].take_reset();
+    fn poll_subflow(&mut self, now: Instant, index: usize, segment: &mut Segment) -> bool {
+        let host = &self.config.host;
+        let subflow = &mut self.subflows[index];
+        subflow.touched = true;
+        if subflow.reset.is_some() {
+            return subflow.take_reset(segment);
         }
-        match self.subflows[index].state {
-            State::Closed => return None,
+        match subflow.state {
+            State::Closed => return false,
             State::SynSent | State::SynReceived => {
-                return self.subflows[index].next_handshake_segment(&host, now, &self.config);
+                return subflow.next_handshake_segment(host, now, &self.config, segment);
             }
             State::Established => {}
         }
         let outlook = self.outlook(now);
-        let subflow = &mut self.subflows[index];
-        let mut segment = match subflow.next_data_segment(&host, &outlook) {
-            Some(mut segment) => {
-                subflow.add_sack(&mut segment);
-                segment
-            }
-            None => subflow.next_pure_ack(&outlook)?,
-        };
-        subflow.add_third(&mut segment);
+        let (host, subflow) = (&self.config.host, &mut self.subflows[index]);
+        if subflow.next_data_segment(host, &outlook, segment) {
+            subflow.add_sack(segment);
+        } else if !subflow.next_pure_ack(&outlook, segment) {
+            return false;
+        }
+        subflow.add_third(segment);
         self.note_promise(index);
-        Some(segment)
+        true
     }
 
     /// What a subflow needs to know to emit a segment.

@@ -18,7 +18,8 @@ pub(crate) mod scoreboard;
 mod send;
 
 use anabranch_units::{Instant, Rate, SeqNumber, SubflowId};
-use anabranch_wire::{DataAck, MptcpOption, Segment};
+use anabranch_wire::{DataAck, Flags, MptcpOption, SackBlocks, Segment};
+use bytes::Bytes;
 
 use crate::config::{Config, FourTuple};
 use crate::congestion::{CongestionController, CongestionState, SiblingView, Window};
@@ -298,13 +299,23 @@ impl Subflow {
         reference.checked_add_signed(i64::from(offset))
     }
 
-    /// Ports and connection-wide fields of an outgoing segment.
-    fn blank(&self) -> Segment {
-        Segment {
-            source_port: self.tuple.local.port(),
-            destination_port: self.tuple.remote.port(),
-            ..Segment::default()
-        }
+    /// Makes a segment blank but for our ports. It is written in place, here and by all who add to
+    /// it: moving segments from hand to hand costs more than filling them in.
+    fn blank(&self, segment: &mut Segment) {
+        segment.source_port = self.tuple.local.port();
+        segment.destination_port = self.tuple.remote.port();
+        segment.seq = SeqNumber(0);
+        segment.ack = SeqNumber(0);
+        segment.flags = Flags::default();
+        segment.window = 0;
+        segment.mss = None;
+        segment.window_scale = None;
+        segment.sack_permitted = false;
+        segment.timestamps = None;
+        segment.sack = SackBlocks::EMPTY;
+        segment.dss = None;
+        segment.mptcp.clear();
+        segment.payload = Bytes::new();
     }
 }
 
@@ -360,15 +371,15 @@ impl Subflow {
         self.peer_position(segment.seq) == Some(self.receive.next())
     }
 
-    /// The RST that is to be sent.
-    pub(crate) fn take_reset(&mut self) -> Option<Segment> {
-        let option = self.reset.take()?;
-        let mut segment = self.blank();
-        segment.flags = anabranch_wire::Flags::RST.with(anabranch_wire::Flags::ACK);
+    /// Writes the RST that is to be sent; false when there is none.
+    pub(crate) fn take_reset(&mut self, segment: &mut Segment) -> bool {
+        let Some(option) = self.reset.take() else { return false };
+        self.blank(segment);
+        segment.flags = Flags::RST.with(Flags::ACK);
         segment.seq = self.wire_seq(self.send.next());
         segment.ack = self.remote_iss.add(self.receive.next() as u32);
         segment.mptcp.extend(option);
-        Some(segment)
+        true
     }
 
     /// FIN went both ways and ours was acknowledged.

@@ -3,7 +3,13 @@
 //!
 //! Not here: ECN, TSO deferral. The policer model (`lt_bw`) is.
 
+mod filter;
+mod policer;
+
 use anabranch_units::{Duration, Instant, RandomStream, Rate};
+
+use filter::WindowedMax;
+use policer::{Policer, Round, Verdict};
 
 use super::{
     AckSample, CongestionController, CongestionEvent, CongestionState, TransmitStart, Window,
@@ -31,11 +37,6 @@ const FULL_BW_ROUNDS: u32 = 3;
 const EXTRA_ACKED_ROUNDS: u32 = 5;
 const ACK_EPOCH_RESET: u64 = 1 << 20;
 const EXTRA_ACKED_MAX: Duration = Duration::from_millis(100);
-const LT_INTERVAL_MIN_ROUNDS: u32 = 4;
-const LT_LOSS_THRESHOLD: u64 = 50;
-const LT_BW_RATIO: u64 = UNIT / 8;
-const LT_BW_DIFF_BYTES: u64 = 4000 / 8;
-const LT_BW_MAX_ROUNDS: u32 = 48;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Mode {
@@ -44,57 +45,6 @@ enum Mode {
     Drain,
     ProbeBw,
     ProbeRtt,
-}
-
-/// A windowed maximum over rounds in three samples (`lib/win_minmax.c`).
-#[derive(Clone, Copy, Debug, Default)]
-struct WindowedMax {
-    samples: [(u64, u64); 3],
-}
-
-impl WindowedMax {
-    fn get(&self) -> u64 {
-        self.samples[0].1
-    }
-
-    fn update(&mut self, window: u64, round: u64, value: u64) {
-        let new = (round, value);
-        let s = &mut self.samples;
-        if value >= s[0].1 || round - s[2].0 > window {
-            *s = [new; 3];
-            return;
-        }
-        if value >= s[1].1 {
-            s[1] = new;
-            s[2] = new;
-        } else if value >= s[2].1 {
-            s[2] = new;
-        }
-        let age = round - s[0].0;
-        if age > window {
-            *s = [s[1], s[2], new];
-            if round - s[0].0 > window {
-                *s = [s[1], s[2], new];
-            }
-        } else if s[1].0 == s[0].0 && age > window / 4 {
-            s[1] = new;
-            s[2] = new;
-        } else if s[2].0 == s[1].0 && age > window / 2 {
-            s[2] = new;
-        }
-    }
-}
-
-/// Long-term sampling: is a policer at work (`lt_*`)?
-#[derive(Clone, Copy, Debug, Default)]
-struct LongTerm {
-    sampling: bool,
-    in_use: bool,
-    bw: u64,
-    rounds: u32,
-    since: Instant,
-    delivered: u64,
-    lost: u64,
 }
 
 /// How much more is acknowledged in a burst than the bandwidth explains.
@@ -138,7 +88,7 @@ pub struct Bbr {
     delivered: u64,
     lost: u64,
     mss: u32,
-    long_term: LongTerm,
+    policer: Policer,
     aggregation: Aggregation,
 }
 
@@ -177,13 +127,13 @@ impl Bbr {
             delivered: 0,
             lost: 0,
             mss: 1448,
-            long_term: LongTerm::default(),
+            policer: Policer::default(),
             aggregation: Aggregation::default(),
         }))
     }
 
     fn bandwidth(&self) -> u64 {
-        if self.long_term.in_use { self.long_term.bw } else { self.bw.get() }
+        self.policer.bandwidth().unwrap_or_else(|| self.bw.get())
     }
 
     /// Segments that leave at `pacing_rate` in about a millisecond (`bbr_tso_segs_goal`).
@@ -258,80 +208,30 @@ impl Bbr {
             self.round_start = true;
             self.packet_conservation = false;
         }
-        self.sample_long_term(ack.newly_lost > 0, ack.rate.app_limited);
+        self.watch_policer(ack.newly_lost > 0, ack.rate.app_limited);
         let bw = (u64::from(ack.rate.delivered) << BW_SCALE) / ack.rate.interval.as_micros().max(1);
         if !ack.rate.app_limited || bw >= self.bw.get() {
             self.bw.update(BW_ROUNDS, self.round, bw);
         }
     }
 
-    fn restart_long_term_interval(&mut self) {
-        self.long_term.since = self.delivered_at;
-        self.long_term.delivered = self.delivered;
-        self.long_term.lost = self.lost;
-        self.long_term.rounds = 0;
-    }
-
-    fn reset_long_term(&mut self) {
-        self.long_term = LongTerm::default();
-        self.restart_long_term_interval();
-    }
-
-    /// `bbr_lt_bw_sampling`.
-    fn sample_long_term(&mut self, losses: bool, app_limited: bool) {
-        if self.long_term.in_use {
-            if self.mode == Mode::ProbeBw && self.round_start {
-                self.long_term.rounds += 1;
-                if self.long_term.rounds >= LT_BW_MAX_ROUNDS {
-                    self.reset_long_term();
-                    self.enter_probe_bw();
-                }
-            }
-            return;
+    /// `bbr_lt_bw_sampling`: a policer found out sets the pace.
+    fn watch_policer(&mut self, losses: bool, app_limited: bool) {
+        let round = Round {
+            now: self.delivered_at,
+            delivered: self.delivered,
+            lost: self.lost,
+            started: self.round_start,
+            losses,
+            app_limited,
+            probing_bw: self.mode == Mode::ProbeBw,
+            mss: self.mss,
+        };
+        match self.policer.sample(&round) {
+            Verdict::Nothing => {}
+            Verdict::Policed => self.pacing_gain = UNIT,
+            Verdict::Released => self.enter_probe_bw(),
         }
-        if !self.long_term.sampling {
-            if !losses {
-                return;
-            }
-            self.restart_long_term_interval();
-            self.long_term.sampling = true;
-        }
-        if app_limited {
-            return self.reset_long_term();
-        }
-        self.long_term.rounds += u32::from(self.round_start);
-        if self.long_term.rounds < LT_INTERVAL_MIN_ROUNDS {
-            return;
-        }
-        if self.long_term.rounds > 4 * LT_INTERVAL_MIN_ROUNDS {
-            return self.reset_long_term();
-        }
-        let lost = self.lost - self.long_term.lost;
-        let delivered = self.delivered - self.long_term.delivered;
-        if !losses || delivered == 0 || lost * UNIT < LT_LOSS_THRESHOLD * delivered {
-            return;
-        }
-        let millis = self.delivered_at.since(self.long_term.since).as_millis();
-        if millis >= 1 {
-            self.finish_long_term((delivered << BW_SCALE) / (millis * 1_000));
-        }
-    }
-
-    fn finish_long_term(&mut self, bw: u64) {
-        let known = self.long_term.bw;
-        if known > 0 {
-            let difference = bw.abs_diff(known);
-            let bytes = self.rate(difference, UNIT).bytes_per_second();
-            if difference * UNIT <= LT_BW_RATIO * known || bytes <= LT_BW_DIFF_BYTES {
-                self.long_term.bw = u64::midpoint(bw, known);
-                self.long_term.in_use = true;
-                self.pacing_gain = UNIT;
-                self.long_term.rounds = 0;
-                return;
-            }
-        }
-        self.long_term.bw = bw;
-        self.restart_long_term_interval();
     }
 
     /// `bbr_update_ack_aggregation`.
@@ -476,7 +376,7 @@ impl Bbr {
         (self.pacing_gain, self.cwnd_gain) = match self.mode {
             Mode::Startup => (HIGH_GAIN, HIGH_GAIN),
             Mode::Drain => (DRAIN_GAIN, HIGH_GAIN),
-            Mode::ProbeBw if self.long_term.in_use => (UNIT, CWND_GAIN),
+            Mode::ProbeBw if self.policer.bandwidth().is_some() => (UNIT, CWND_GAIN),
             Mode::ProbeBw => (CYCLE[self.cycle], CWND_GAIN),
             Mode::ProbeRtt => (UNIT, UNIT),
         };
@@ -556,7 +456,7 @@ impl CongestionController for Bbr {
             self.previous_state = CongestionState::Loss;
             self.full_bw = 0;
             self.round_start = true;
-            self.sample_long_term(true, false);
+            self.watch_policer(true, false);
         }
     }
 
@@ -577,7 +477,7 @@ impl CongestionController for Bbr {
     fn undo_cwnd(&mut self, window: &Window, _prior_cwnd: u32) -> u32 {
         self.full_bw = 0;
         self.full_bw_count = 0;
-        self.reset_long_term();
+        self.policer.reset(self.delivered_at, self.delivered, self.lost);
         window.cwnd
     }
 

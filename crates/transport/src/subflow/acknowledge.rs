@@ -150,7 +150,7 @@ impl Subflow {
         samples: &mut RttSamples,
     ) -> u64 {
         let mut bytes = 0;
-        while let Some(sent) = self.board.pop_acked(ack) {
+        while let Some(sent) = self.board.front_acked(ack) {
             bytes += sent.payload.len() as u64;
             if sent.ever_retransmitted() {
                 flags.retransmission_acked = true;
@@ -167,9 +167,10 @@ impl Subflow {
                 if !sent.ever_retransmitted() && sent.start < prior_highest {
                     self.rack.on_reordering();
                 }
-                self.rate.on_delivered(now, &sent);
-                self.rack.on_delivered(now, &sent, self.rtt.min_rtt());
+                self.rate.on_delivered(now, sent);
+                self.rack.on_delivered(now, sent, self.rtt.min_rtt());
             }
+            self.board.drop_front();
         }
         if let Some(front) = self.board.front().filter(|front| front.start < ack) {
             bytes += ack - front.start;

@@ -2,6 +2,7 @@
 //! every second full segment, at once in quick-ack mode, else after the adaptive delay.
 
 use anabranch_units::{Duration, Instant};
+use anabranch_wire::Segment;
 
 use super::receive::Arrival;
 use super::{Outlook, Space, Subflow};
@@ -197,13 +198,13 @@ impl Subflow {
         self.ack.now_due = true;
     }
 
-    /// A pure acknowledgement (or window probe) that is due.
-    pub(crate) fn next_pure_ack(&mut self, outlook: &Outlook) -> Option<anabranch_wire::Segment> {
+    /// Writes the pure acknowledgement (or window probe) that is due; false when none is.
+    pub(crate) fn next_pure_ack(&mut self, outlook: &Outlook, segment: &mut Segment) -> bool {
         let probe = std::mem::take(&mut self.ack.probe);
         if !self.ack.now_due && !probe && self.outbox.is_empty() {
-            return None;
+            return false;
         }
-        let mut segment = self.acknowledging(outlook);
+        self.acknowledging(outlook, segment);
         if probe {
             segment.seq = self.wire_seq(self.send.una().saturating_sub(1));
         }
@@ -211,9 +212,9 @@ impl Subflow {
             segment.mptcp.append(&mut self.outbox);
         }
         if let Some(at) = outlook.data_fin {
-            self.attach_data_fin(&mut segment, at, outlook);
+            self.attach_data_fin(segment, at, outlook);
         }
-        self.add_sack(&mut segment);
-        Some(segment)
+        self.add_sack(segment);
+        true
     }
 }

@@ -45,13 +45,19 @@ impl Hello {
 }
 
 impl Subflow {
-    /// The SYN or SYN/ACK that is due.
-    pub(crate) fn next_handshake_segment(&mut self, host: &HostModel, now: Instant, config: &Config) -> Option<Segment> {
+    /// Writes the SYN or SYN/ACK that is due; false when none is.
+    pub(crate) fn next_handshake_segment(
+        &mut self,
+        host: &HostModel,
+        now: Instant,
+        config: &Config,
+        segment: &mut Segment,
+    ) -> bool {
         if !std::mem::take(&mut self.hello.due) {
-            return None;
+            return false;
         }
         let answering = self.state == State::SynReceived;
-        let mut segment = self.blank();
+        self.blank(segment);
         segment.seq = self.wire_seq(0);
         segment.flags = Flags::SYN;
         if answering {
@@ -73,7 +79,7 @@ impl Subflow {
         self.hello.deadline = Some(host.expiry(now, wait));
         self.hello.sent_at = now;
         self.hello.attempts += 1;
-        Some(segment)
+        true
     }
 
     /// Fires handshake timers; false when the attempt is given up.

@@ -328,9 +328,9 @@ impl Subflow {
         self.receive.remember_mapping(near.saturating_add_signed(offset), length, dsn);
     }
 
-    /// A segment that acknowledges: timestamps, window, DATA_ACK, SACK in the room that is left.
-    pub(crate) fn acknowledging(&mut self, outlook: &Outlook) -> Segment {
-        let mut segment = self.blank();
+    /// Writes a segment that acknowledges: timestamps, window, DATA_ACK.
+    pub(crate) fn acknowledging(&mut self, outlook: &Outlook, segment: &mut Segment) {
+        self.blank(segment);
         segment.flags = Flags::ACK;
         segment.seq = self.wire_seq(self.send.next());
         segment.ack = self.remote_iss.add(self.receive.next() as u32);
@@ -355,7 +355,6 @@ impl Subflow {
         }
         segment.window = (window >> self.receive_scale).min(65_535) as u16;
         self.ack.on_ack_sent();
-        segment
     }
 
     /// Adds SACK blocks to a segment whose other options are settled.

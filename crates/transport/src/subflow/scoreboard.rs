@@ -105,20 +105,22 @@ impl Scoreboard {
         self.entries.front()
     }
 
-    /// Removes the oldest segment if it is wholly before `una`, with its share of the counts.
-    pub(crate) fn pop_acked(&mut self, una: u64) -> Option<Sent> {
-        if self.entries.front()?.end() > una {
-            return None;
-        }
-        let sent = self.entries.pop_front()?;
+    /// The oldest segment if it is wholly before `una`.
+    pub(crate) fn front_acked(&self, una: u64) -> Option<&Sent> {
+        self.entries.front().filter(|sent| sent.end() <= una)
+    }
+
+    /// Removes the oldest segment with its share of the counts.
+    pub(crate) fn drop_front(&mut self) {
+        let Some(sent) = self.entries.front() else { return };
         self.base += 1;
         self.sacked_out -= u32::from(sent.sacked);
         self.lost_out -= u32::from(sent.lost);
         self.retrans_out -= u32::from(sent.retransmitted);
+        self.entries.pop_front();
         if self.entries.is_empty() {
             self.order.clear();
         }
-        Some(sent)
     }
 
     /// Trims the front segment to begin at `una` after a partial acknowledgement.
@@ -322,7 +324,9 @@ mod tests {
         board.retransmit(0, Instant::from_nanos(99), TxStamp::default());
         assert_eq!(board.in_flight(), 8);
         assert_eq!(board.next_lost(), None);
-        while board.pop_acked(501).is_some() {}
+        while board.front_acked(501).is_some() {
+            board.drop_front();
+        }
         assert_eq!((board.packets_out(), board.in_flight()), (5, 5));
         assert_eq!((board.sacked_out, board.lost_out, board.retrans_out), (0, 0, 0));
     }

@@ -274,59 +274,68 @@ impl Sender {
 }
 
 impl Subflow {
-    /// The next data segment to send, retransmissions first.
-    pub(crate) fn next_data_segment(&mut self, host: &HostModel, outlook: &Outlook) -> Option<Segment> {
+    /// Writes the next data segment to send, retransmissions first; false when there is none.
+    pub(crate) fn next_data_segment(
+        &mut self,
+        host: &HostModel,
+        outlook: &Outlook,
+        segment: &mut Segment,
+    ) -> bool {
         if self.state != State::Established {
-            return None;
+            return false;
         }
         let now = outlook.now;
         if std::mem::take(&mut self.send.force_retransmit) {
             if let Some(number) = self.board.next_lost() {
-                return self.retransmit(host, number, outlook);
+                return self.retransmit(host, number, outlook, segment);
             }
         }
         if self.send.probe {
             self.send.probe = false;
-            return self.send_probe(host, outlook);
+            return self.send_probe(host, outlook, segment);
         }
         if self.send.retransmit {
             let room = self.board.in_flight() < self.window.cwnd && !self.pacer.blocked(now);
             if room {
                 if let Some(number) = self.board.next_lost() {
-                    return self.retransmit(host, number, outlook);
+                    return self.retransmit(host, number, outlook, segment);
                 }
                 self.send.retransmit = false;
             }
         }
-        self.send_new(host, outlook, false)
+        self.send_new(host, outlook, false, segment)
     }
 
     /// Sends new data within the window; `probe` may exceed the congestion window by one segment.
-    fn send_new(&mut self, host: &HostModel, outlook: &Outlook, probe: bool) -> Option<Segment> {
+    fn send_new(
+        &mut self,
+        host: &HostModel,
+        outlook: &Outlook,
+        probe: bool,
+        segment: &mut Segment,
+    ) -> bool {
         let now = outlook.now;
         if self.send.queued == 0 && !self.send.fin_due() {
-            return None;
+            return false;
         }
         let in_flight = self.board.in_flight();
         if in_flight >= self.window.cwnd && !probe {
-            return None;
+            return false;
         }
         let room = self.send.window_end.saturating_sub(self.send.next) as usize;
         if room < (self.mss as usize).min(self.send.queued as usize) {
             if self.board.is_empty() {
                 self.arm_window_probe(host, now);
             }
-            return None;
+            return false;
         }
         if !probe && self.pacer.blocked(now) {
-            return None;
+            return false;
         }
         self.restart_after_idle(now);
-        let (payload, mapping) = if self.send.queued > 0 {
-            let (payload, mapping) = self.send.cut(self.mss as usize)?;
-            (payload, Some(mapping))
-        } else {
-            (Bytes::new(), None)
+        let (payload, mapping) = match self.send.cut(self.mss as usize) {
+            Some((payload, mapping)) => (payload, Some(mapping).filter(|_| self.multipath)),
+            None => (Bytes::new(), None),
         };
         let fin = self.send.fin_due();
         let idle = self.board.is_empty();
@@ -339,25 +348,26 @@ impl Subflow {
             self.controller.on_transmit_start(&start, &mut self.window);
             self.refresh_pacing();
         }
-        let sent = Sent {
-            start: self.send.next,
-            mapping: mapping.filter(|_| self.multipath),
+        let (start, length) = (self.send.next, payload.len() as u64);
+        self.send.next = start + length + u64::from(fin);
+        self.send.fin_sent |= fin;
+        self.send.unacked_bytes += length;
+        self.send.last_sent = now;
+        let stamp = self.rate.stamp(now, in_flight, idle);
+        self.data_segment(start, payload.clone(), mapping, fin, outlook, segment);
+        self.count_sent(length, true, now);
+        self.board.push(Sent {
+            start,
+            mapping,
             sent_at: now,
-            stamp: self.rate.stamp(now, in_flight, idle),
+            stamp,
             transmission: 1,
             fin,
             sacked: false,
             lost: false,
             retransmitted: false,
             payload,
-        };
-        self.send.next = sent.end();
-        self.send.fin_sent |= fin;
-        self.send.unacked_bytes += sent.payload.len() as u64;
-        self.send.last_sent = now;
-        let segment = self.data_segment(&sent, outlook);
-        self.count_sent(&sent, now);
-        self.board.push(sent);
+        });
         let was_probe = self.timer.pending() == Some(super::rto::Pending::LossProbe);
         if idle || was_probe {
             self.rearm_timeout(host, now);
@@ -367,88 +377,102 @@ impl Subflow {
         if !probe {
             self.schedule_probe(host, now, false);
         }
-        Some(segment)
+        true
     }
 
     /// A tail loss probe: new data if there is any, else the last segment again.
-    fn send_probe(&mut self, host: &HostModel, outlook: &Outlook) -> Option<Segment> {
-        if let Some(segment) = self.send_new(host, outlook, true) {
+    fn send_probe(&mut self, host: &HostModel, outlook: &Outlook, segment: &mut Segment) -> bool {
+        if self.send_new(host, outlook, true, segment) {
             self.recovery.probe_high = Some(self.send.next);
             self.rearm_timeout(host, outlook.now);
-            return Some(segment);
+            return true;
         }
-        let number = self.board.last()?;
+        let Some(number) = self.board.last() else { return false };
         self.recovery.probe_retransmitted = true;
-        self.retransmit(host, number, outlook)
+        self.retransmit(host, number, outlook, segment)
     }
 
-    fn retransmit(&mut self, host: &HostModel, number: u64, outlook: &Outlook) -> Option<Segment> {
+    fn retransmit(
+        &mut self,
+        host: &HostModel,
+        number: u64,
+        outlook: &Outlook,
+        segment: &mut Segment,
+    ) -> bool {
         let now = outlook.now;
         let in_flight = self.board.in_flight();
         let stamp = self.rate.stamp(now, in_flight, in_flight == 0 && self.board.is_empty());
-        let sent = self.board.retransmit(number, now, stamp)?.clone();
+        let Some(sent) = self.board.retransmit(number, now, stamp).cloned() else { return false };
+        let length = sent.payload.len() as u64;
         if self.reducing() {
             self.recovery.prr_out += 1;
         }
         self.recovery.on_retransmit(timestamp_clock(now));
         self.totals.retransmissions += 1;
-        self.totals.bytes_retransmitted += sent.payload.len() as u64;
+        self.totals.bytes_retransmitted += length;
         self.send.last_sent = now;
-        self.count_sent(&sent, now);
+        self.count_sent(length, false, now);
         let head = self.board.numbers().start == number;
         if head && self.timer.pending() != Some(super::rto::Pending::Reordering) {
             let rto = self.rtt.rto();
             self.timer.arm(host, now, super::rto::Pending::Timeout, rto);
         }
-        Some(self.data_segment(&sent, outlook))
+        self.data_segment(sent.start, sent.payload, sent.mapping, sent.fin, outlook, segment);
+        true
     }
 
-    fn count_sent(&mut self, sent: &Sent, now: Instant) {
-        let bytes = sent.payload.len() as u64;
+    fn count_sent(&mut self, bytes: u64, first: bool, now: Instant) {
         self.totals.bytes_sent += bytes;
         self.totals.data_segments += u64::from(bytes > 0);
         self.pacer.on_sent(now, bytes);
-        if self.reducing() && sent.transmission == 1 {
+        if self.reducing() && first {
             self.recovery.prr_out += 1;
         }
         self.ack.on_data_sent(now);
     }
 
-    /// Builds the segment, with its DSS (the burst's mapping) or the `MP_CAPABLE` that stands for it.
-    fn data_segment(&mut self, sent: &Sent, outlook: &Outlook) -> Segment {
-        let mut segment = self.acknowledging(outlook);
-        segment.seq = self.wire_seq(sent.start);
-        segment.payload = sent.payload.clone();
-        segment.flags = Flags::ACK;
-        if sent.fin {
+    /// Writes the segment, with its DSS (the burst's mapping) or the `MP_CAPABLE` that stands for it.
+    fn data_segment(
+        &mut self,
+        start: u64,
+        payload: Bytes,
+        mapping: Option<BurstMapping>,
+        fin: bool,
+        outlook: &Outlook,
+        segment: &mut Segment,
+    ) {
+        self.acknowledging(outlook, segment);
+        segment.seq = self.wire_seq(start);
+        segment.payload = payload;
+        if fin {
             segment.flags = segment.flags.with(Flags::FIN);
         }
-        if self.send.queued == 0 && !sent.payload.is_empty() {
+        if self.send.queued == 0 && !segment.payload.is_empty() {
             segment.flags = segment.flags.with(Flags::PSH);
         }
-        let Some(mapping) = sent.mapping else { return segment };
+        let Some(mapping) = mapping else { return };
         let dsn = DataSeq(outlook.dsn_base.wrapping_add(mapping.data));
         if let Some(MptcpOption::Capable(mut capable)) = self.hello.third {
             // The first data repeats the keys and tells its length (RFC 8684 section 3.1).
             if let CapableKeys::Both { initiator, responder } = capable.keys {
-                let length = sent.payload.len() as u16;
+                let length = segment.payload.len() as u16;
                 let checksum = outlook
                     .checksum
-                    .then(|| dss_checksum(dsn, 1, length, [sent.payload.as_ref()]));
-                if mapping.data == 0 && sent.start == 1 {
+                    .then(|| dss_checksum(dsn, 1, length, [segment.payload.as_ref()]));
+                if mapping.data == 0 && start == 1 {
                     capable.keys = CapableKeys::WithData { initiator, responder, length, checksum };
                     segment.dss = None;
-                    segment.mptcp = vec![MptcpOption::Capable(capable)];
-                    return segment;
+                    segment.mptcp.push(MptcpOption::Capable(capable));
+                    return;
                 }
             }
         }
         // A checksum covers the whole mapping, so with checksums every segment has its own.
         let (dsn, ssn, length, checksum) = if outlook.checksum {
-            let offset = sent.start - mapping.position;
-            let (dsn, ssn) = (dsn.add(offset), sent.start as u32);
-            let length = sent.payload.len() as u16;
-            (dsn, ssn, length, Some(dss_checksum(dsn, ssn, length, [sent.payload.as_ref()])))
+            let offset = start - mapping.position;
+            let (dsn, ssn) = (dsn.add(offset), start as u32);
+            let length = segment.payload.len() as u16;
+            (dsn, ssn, length, Some(dss_checksum(dsn, ssn, length, [segment.payload.as_ref()])))
         } else {
             (dsn, mapping.position as u32, mapping.length, None)
         };
@@ -464,7 +488,6 @@ impl Subflow {
             }),
             data_fin: fin,
         });
-        segment
     }
 
     /// `tcp_slow_start_after_idle_check`, `tcp_cwnd_restart`.
