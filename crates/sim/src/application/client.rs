@@ -49,8 +49,13 @@ struct Watching {
 pub(crate) struct Client {
     pub(crate) id: u32,
     pub(crate) start: Instant,
+    /// When the session is cut off, if it is.
+    until: Instant,
     pub(crate) connect: Option<Instant>,
+    /// Bytes read within the session's time.
     pub(crate) bytes_read: u64,
+    /// Where the next byte of the stream stands, for the check of its value.
+    position: u64,
     last_read: Option<Instant>,
     pub(crate) max_gap: Duration,
     pub(crate) fallback: bool,
@@ -76,8 +81,13 @@ impl Client {
         Self {
             id,
             start,
+            until: plan
+                .application
+                .duration_ns
+                .map_or(Instant::FAR_FUTURE, |span| start + Duration::from_nanos(span)),
             connect: None,
             bytes_read: 0,
+            position: 0,
             last_read: None,
             max_gap: Duration::ZERO,
             fallback: false,
@@ -143,15 +153,20 @@ impl Client {
 
     fn read_all(&mut self, now: Instant, connection: &mut Connection) -> Result<(), Violation> {
         while let Some(bytes) = connection.read(now, usize::MAX) {
-            if !pattern::matches(self.bytes_read, &bytes) {
-                return Err(Violation::Bytes { client: self.id, position: self.bytes_read });
+            if !pattern::matches(self.position, &bytes) {
+                return Err(Violation::Bytes { client: self.id, position: self.position });
             }
+            self.position += bytes.len() as u64;
             self.note_read(now, bytes.len() as u64);
         }
         Ok(())
     }
 
     fn note_read(&mut self, now: Instant, bytes: u64) {
+        // What arrives after the cut is read, to keep the others' links as they were, and not counted.
+        if now > self.until {
+            return;
+        }
         if let Some(last) = self.last_read {
             self.max_gap = self.max_gap.max(now.since(last));
         }
