@@ -38,6 +38,11 @@ impl OutOfOrder {
         self.bytes
     }
 
+    /// Position behind the last byte kept.
+    pub(crate) fn end(&self) -> Option<u64> {
+        self.runs.last().map(|run| run.end)
+    }
+
     /// The run that starts at `start`.
     pub(crate) fn run(&self, start: u64) -> Option<(u64, u64)> {
         let at = self.runs.partition_point(|run| run.start < start);

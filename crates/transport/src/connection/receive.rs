@@ -37,6 +37,11 @@ impl ReceiveStream {
         self.unread + self.ahead.bytes()
     }
 
+    /// Bytes from the next one expected to the last one held.
+    fn span(&self) -> u64 {
+        self.ahead.end().map_or(0, |end| end - self.next)
+    }
+
     pub(super) fn fin_taken(&self) -> bool {
         self.fin_taken
     }
@@ -100,7 +105,7 @@ impl Connection {
         self.input.read_lately = true;
         if self.budget.on_read(now, piece.len() as u64) {
             let rtt = self.subflows.iter().filter_map(|s| s.receive.rtt()).max();
-            self.budget.resize(now, rtt);
+            self.budget.resize(now, rtt, self.input.span());
         }
         Some(piece)
     }

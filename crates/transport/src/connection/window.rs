@@ -12,7 +12,6 @@ use crate::config::Config;
 pub(super) struct ReceiveBudget {
     limit: u64,
     max: u64,
-    advertised_mss: u64,
     /// Right edge promised to the peer, as a data position (`rcv_wnd_sent`).
     promised: u64,
     copied: u64,
@@ -27,7 +26,6 @@ impl ReceiveBudget {
         Self {
             limit: config.receive_buffer_initial / 2,
             max: (config.receive_buffer_max / 2).max(config.receive_buffer_initial / 2),
-            advertised_mss: u64::from(config.mss),
             promised: 0,
             copied: 0,
             space: 10 * u64::from(config.mss),
@@ -51,16 +49,20 @@ impl ReceiveBudget {
     }
 
     /// Once an RTT the limit follows what the application read in it (`tcp_rcv_space_adjust`).
-    pub(super) fn resize(&mut self, now: Instant, rtt: Option<Duration>) {
+    ///
+    /// As in Linux 6.18 (`tcp_rcvbuf_grow`): twice what was read, so that the sender may double its
+    /// rate, as much again as it has grown by, and room for what waits out of order, `ahead` bytes
+    /// from the next one expected.
+    pub(super) fn resize(&mut self, now: Instant, rtt: Option<Duration>, ahead: u64) {
         let Some(rtt) = rtt else { return };
         self.measure_until = self.measured_from + rtt;
         if now < self.measure_until {
             return;
         }
         if self.copied > self.space {
-            let window = 2 * self.copied + 16 * self.advertised_mss;
+            let window = 2 * self.copied;
             let grown = window * (self.copied - self.space) / self.space;
-            let window = window + 2 * grown;
+            let window = window + 2 * grown + ahead;
             self.limit = self.limit.max(window.min(self.max));
             self.space = self.copied;
         }

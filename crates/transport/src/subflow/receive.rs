@@ -107,7 +107,8 @@ impl Receiver {
             return;
         }
         let sample = u64::from(elapsed.max(1)) * 1_000;
-        self.rtt8 = if self.rtt8 == 0 { sample * 8 } else { self.rtt8 - self.rtt8 / 8 + sample };
+        // Always the least seen: queues must not stretch the measure (`tcp_rcv_rtt_update`, 6.16).
+        self.rtt8 = if self.rtt8 == 0 { sample * 8 } else { self.rtt8.min(sample * 8) };
     }
 
     /// Bytes waiting out of order.
