@@ -5,16 +5,21 @@ use pyo3::exceptions::{PyKeyboardInterrupt, PyOSError, PyRuntimeError, PyValueEr
 use pyo3::{PyErr, create_exception};
 
 create_exception!(_anabranch, PlanError, PyValueError, "The plan cannot run.");
-create_exception!(_anabranch, SimulationError, PyRuntimeError, "A rule was broken: a defect.");
+create_exception!(
+    _anabranch,
+    SimulationError,
+    PyRuntimeError,
+    "A rule was broken: a defect."
+);
 
-pub(crate) fn plan(error: anabranch_sim::PlanError) -> PyErr {
+pub(crate) fn plan(error: &anabranch_sim::PlanError) -> PyErr {
     PlanError::new_err(error.to_string())
 }
 
 pub(crate) fn run(error: RunError) -> PyErr {
     match error {
         RunError::Capture(error) => PyOSError::new_err(error.to_string()),
-        RunError::Plan(error) => plan(error),
+        RunError::Plan(error) => plan(&error),
         RunError::Stopped => PyKeyboardInterrupt::new_err("the run was stopped"),
         other => SimulationError::new_err(other.to_string()),
     }

@@ -14,7 +14,9 @@ pub struct Rate {
 
 impl Rate {
     /// Faster than anything: transmission takes no time.
-    pub const UNLIMITED: Self = Self { bits_per_second: u64::MAX };
+    pub const UNLIMITED: Self = Self {
+        bits_per_second: u64::MAX,
+    };
     /// Nothing passes.
     pub const ZERO: Self = Self { bits_per_second: 0 };
 
@@ -25,7 +27,9 @@ impl Rate {
 
     /// A rate in bytes per second.
     pub const fn from_bytes_per_second(bytes: u64) -> Self {
-        Self { bits_per_second: bytes.saturating_mul(8) }
+        Self {
+            bits_per_second: bytes.saturating_mul(8),
+        }
     }
 
     /// Bits per second.
@@ -47,9 +51,9 @@ impl Rate {
             return Duration::MAX;
         }
         match size.0.checked_mul(8_000_000_000) {
-            Some(scaled) => {
-                Duration::from_nanos(scaled.saturating_add(self.bits_per_second / 2) / self.bits_per_second)
-            }
+            Some(scaled) => Duration::from_nanos(
+                scaled.saturating_add(self.bits_per_second / 2) / self.bits_per_second,
+            ),
             None => Duration::from_nanos(
                 (u128::from(size.0) * 8_000_000_000 / u128::from(self.bits_per_second)) as u64,
             ),
@@ -64,9 +68,18 @@ mod tests {
     #[test]
     fn transmit_time_is_bits_over_rate() {
         let rate = Rate::from_bps(5_000_000);
-        assert_eq!(rate.transmit_time(ByteCount(1500)), Duration::from_nanos(2_400_000));
-        assert_eq!(Rate::UNLIMITED.transmit_time(ByteCount(1500)), Duration::ZERO);
+        assert_eq!(
+            rate.transmit_time(ByteCount(1500)),
+            Duration::from_nanos(2_400_000)
+        );
+        assert_eq!(
+            Rate::UNLIMITED.transmit_time(ByteCount(1500)),
+            Duration::ZERO
+        );
         assert_eq!(Rate::ZERO.transmit_time(ByteCount(1)), Duration::MAX);
-        assert_eq!(rate.transmit_time(ByteCount(5_000_000_000)), Duration::from_secs(8000));
+        assert_eq!(
+            rate.transmit_time(ByteCount(5_000_000_000)),
+            Duration::from_secs(8000)
+        );
     }
 }

@@ -41,11 +41,6 @@ impl Instant {
     pub const fn since(self, earlier: Self) -> Duration {
         Duration(self.0.saturating_sub(earlier.0))
     }
-
-    /// This instant rounded up to the next multiple of `tick`; itself when `tick` is zero.
-    pub fn ceil_to(self, tick: Duration) -> Self {
-        if tick.0 == 0 { self } else { Self(self.0.div_ceil(tick.0) * tick.0) }
-    }
 }
 
 impl Duration {
@@ -188,13 +183,5 @@ mod tests {
         let late = early + Duration::from_micros(2);
         assert_eq!(late.since(early), Duration::from_nanos(2_000));
         assert_eq!(early.since(late), Duration::ZERO);
-    }
-
-    #[test]
-    fn ceil_to_rounds_up_to_a_tick_and_keeps_multiples() {
-        let tick = Duration::from_millis(4);
-        assert_eq!(Instant::from_nanos(1).ceil_to(tick), Instant::from_nanos(4_000_000));
-        assert_eq!(Instant::from_nanos(8_000_000).ceil_to(tick), Instant::from_nanos(8_000_000));
-        assert_eq!(Instant::from_nanos(7).ceil_to(Duration::ZERO), Instant::from_nanos(7));
     }
 }
