@@ -134,7 +134,18 @@ impl Connection {
 
     /// Input: a segment that arrived on one of its subflows.
     pub fn handle_segment(&mut self, now: Instant, tuple: FourTuple, segment: &Segment) {
-        let Some(index) = self.subflows.iter().position(|s| s.tuple == tuple) else { return };
+        if let Some(index) = self.subflow_of(tuple) {
+            self.handle_segment_on(now, index, segment);
+        }
+    }
+
+    /// The subflow between two addresses; it keeps its index for good.
+    pub(crate) fn subflow_of(&self, tuple: FourTuple) -> Option<usize> {
+        self.subflows.iter().position(|s| s.tuple == tuple)
+    }
+
+    /// Input: a segment that arrived on a subflow.
+    pub(crate) fn handle_segment_on(&mut self, now: Instant, index: usize, segment: &Segment) {
         if segment.flags.contains(Flags::RST) {
             self.handle_reset(now, index, segment);
             return;
@@ -207,23 +218,20 @@ impl Connection {
     pub fn poll_transmit_into(&mut self, now: Instant, segment: &mut Segment) -> Option<FourTuple> {
         self.after_reads();
         let count = self.subflows.len();
-        for turn in 0..count {
-            let mut index = self.next_transmit + turn;
-            if index >= count {
-                index -= count;
-            }
-            if !self.subflows[index].may_transmit() {
-                continue;
-            }
-            if self.poll_subflow(now, index, segment) {
+        let mut index = self.next_transmit;
+        for _ in 0..count {
+            if self.subflows[index].may_transmit() && self.poll_subflow(now, index, segment) {
                 self.next_transmit = index;
                 return Some(self.subflows[index].tuple);
             }
+            index = if index + 1 == count { 0 } else { index + 1 };
         }
         self.next_transmit = 0;
         None
     }
 
+    // Apart, so that the look that finds nothing, which ends every turn, stays a short one.
+    #[inline(never)]
     fn poll_subflow(&mut self, now: Instant, index: usize, segment: &mut Segment) -> bool {
         let host = &self.config.host;
         let subflow = &mut self.subflows[index];

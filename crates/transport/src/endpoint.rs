@@ -21,11 +21,18 @@ pub struct Endpoint {
     seed: Seed,
     listening: Option<Config>,
     connections: Vec<Connection>,
-    by_tuple: BTreeMap<FourTuple, ConnectionHandle>,
+    by_tuple: BTreeMap<FourTuple, Place>,
     by_token: BTreeMap<u32, ConnectionHandle>,
     replies: VecDeque<Transmit>,
     /// The last four-tuples looked up: packets come in trains.
-    recent: [Option<(FourTuple, ConnectionHandle)>; 2],
+    recent: [Option<(FourTuple, Place)>; 2],
+}
+
+/// Where segments between two addresses belong.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    connection: ConnectionHandle,
+    subflow: usize,
 }
 
 impl Endpoint {
@@ -65,8 +72,8 @@ impl Endpoint {
     fn adopt(&mut self, connection: Connection) -> ConnectionHandle {
         let handle = ConnectionHandle(self.connections.len());
         self.by_token.insert(connection.token(), handle);
-        for tuple in connection.tuples() {
-            self.by_tuple.insert(tuple, handle);
+        for (subflow, tuple) in connection.tuples().enumerate() {
+            self.by_tuple.insert(tuple, Place { connection: handle, subflow });
         }
         self.connections.push(connection);
         handle
@@ -94,9 +101,9 @@ impl Endpoint {
         tuple: FourTuple,
         segment: &Segment,
     ) -> Option<ConnectionHandle> {
-        if let Some(handle) = self.find(tuple) {
-            self.connections[handle.0].handle_segment(now, tuple, segment);
-            return Some(handle);
+        if let Some(Place { connection, subflow }) = self.find(tuple) {
+            self.connections[connection.0].handle_segment_on(now, subflow, segment);
+            return Some(connection);
         }
         let opens = segment.flags.contains(Flags::SYN) && !segment.flags.contains(Flags::ACK);
         if !opens {
@@ -106,22 +113,26 @@ impl Endpoint {
         self.handle_syn(tuple, segment)
     }
 
-    fn find(&mut self, tuple: FourTuple) -> Option<ConnectionHandle> {
-        for (known, handle) in self.recent.iter().flatten() {
+    fn find(&mut self, tuple: FourTuple) -> Option<Place> {
+        for (known, place) in self.recent.iter().flatten() {
             if *known == tuple {
-                return Some(*handle);
+                return Some(*place);
             }
         }
-        let handle = self.by_tuple.get(&tuple).copied().or_else(|| {
+        let place = self.by_tuple.get(&tuple).copied().or_else(|| {
             // A subflow that the connection opened itself is not in the table yet.
-            let found = self.connections.iter().position(|c| c.owns(tuple)).map(ConnectionHandle);
-            if let Some(handle) = found {
-                self.by_tuple.insert(tuple, handle);
-            }
-            found
+            let connection = self.connections.iter().position(|c| c.owns(tuple))?;
+            self.remember(tuple, ConnectionHandle(connection))
         })?;
-        self.recent = [Some((tuple, handle)), self.recent[0]];
-        Some(handle)
+        self.recent = [Some((tuple, place)), self.recent[0]];
+        Some(place)
+    }
+
+    fn remember(&mut self, tuple: FourTuple, connection: ConnectionHandle) -> Option<Place> {
+        let subflow = self.connections[connection.0].subflow_of(tuple)?;
+        let place = Place { connection, subflow };
+        self.by_tuple.insert(tuple, place);
+        Some(place)
     }
 
     fn handle_syn(&mut self, tuple: FourTuple, segment: &Segment) -> Option<ConnectionHandle> {
@@ -134,7 +145,7 @@ impl Endpoint {
             let handle = self.by_token.get(&token).copied();
             let joined = handle.filter(|h| self.connections[h.0].accept_join(tuple, segment));
             if let Some(handle) = joined {
-                self.by_tuple.insert(tuple, handle);
+                self.remember(tuple, handle);
             } else {
                 self.refuse(tuple, segment);
             }

@@ -4,18 +4,14 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 
-/// A contiguous range received out of order.
-#[derive(Debug)]
-struct Run {
-    start: u64,
-    end: u64,
-    pieces: VecDeque<(u64, Bytes)>,
-}
-
-/// Out-of-order data in runs, ascending and never touching one another.
+/// Out-of-order data: the pieces, and the runs they form, which never touch one another. Both
+/// ascend.
 #[derive(Debug, Default)]
 pub(crate) struct OutOfOrder {
-    runs: Vec<Run>,
+    /// Start and end of each run.
+    runs: VecDeque<(u64, u64)>,
+    /// Start and bytes of each piece.
+    pieces: VecDeque<(u64, Bytes)>,
     bytes: u64,
 }
 
@@ -45,67 +41,73 @@ impl OutOfOrder {
 
     /// The run that starts at `start`.
     pub(crate) fn run(&self, start: u64) -> Option<(u64, u64)> {
-        let at = self.runs.partition_point(|run| run.start < start);
-        self.runs.get(at).filter(|run| run.start == start).map(|run| (run.start, run.end))
+        let at = self.runs.partition_point(|run| run.0 < start);
+        self.runs.get(at).copied().filter(|run| run.0 == start)
     }
 
     /// Files `payload` at `start`, keeping what is new of it and joining neighbours.
     pub(crate) fn insert(&mut self, start: u64, payload: Bytes) -> Inserted {
         let end = start + payload.len() as u64;
-        let at = self.runs.partition_point(|run| run.end < start);
-        if self.runs.get(at).is_none_or(|run| run.start > end) {
-            self.bytes += payload.len() as u64;
-            let pieces = VecDeque::from([(start, payload)]);
-            self.runs.insert(at, Run { start, end, pieces });
-            return Inserted::Kept(start);
-        }
-        let run = &mut self.runs[at];
-        if run.start <= start && end <= run.end {
-            return Inserted::Duplicate;
-        }
-        if start < run.start {
-            let keep = ((run.start - start) as usize).min(payload.len());
-            run.pieces.push_front((start, payload.slice(..keep)));
-            self.bytes += keep as u64;
-            run.start = start;
-        }
-        self.extend(at, start, end, &payload);
-        Inserted::Kept(self.runs[at].start)
+        // Most often data goes on where the last run ends, or begins a new one behind it.
+        let run = match self.runs.back_mut() {
+            Some(last) if start < last.1 => return self.insert_before_end(start, end, &payload),
+            Some(last) if start == last.1 => {
+                last.1 = end;
+                last.0
+            }
+            _ => {
+                self.runs.push_back((start, end));
+                start
+            }
+        };
+        self.bytes += payload.len() as u64;
+        self.pieces.push_back((start, payload));
+        Inserted::Kept(run)
     }
 
-    /// Lengthens run `at` to `end` with what `payload` adds, swallowing the runs it reaches.
-    fn extend(&mut self, at: usize, start: u64, end: u64, payload: &Bytes) {
-        while self.runs[at].end < end {
-            let (run_end, next_start) =
-                (self.runs[at].end, self.runs.get(at + 1).map_or(u64::MAX, |next| next.start));
-            let stop = end.min(next_start);
-            if stop > run_end {
-                let piece = payload.slice((run_end - start) as usize..(stop - start) as usize);
-                self.bytes += piece.len() as u64;
-                self.runs[at].pieces.push_back((run_end, piece));
-                self.runs[at].end = stop;
+    /// Files data that begins before the end of the last run.
+    fn insert_before_end(&mut self, start: u64, end: u64, payload: &Bytes) -> Inserted {
+        let at = self.runs.partition_point(|run| run.1 < start);
+        let mut joined = (start, end);
+        let (mut behind, mut position) = (at, start);
+        while let Some(&(run_start, run_end)) = self.runs.get(behind).filter(|run| run.0 <= end) {
+            if run_start <= start && end <= run_end {
+                return Inserted::Duplicate;
             }
-            if self.runs[at].end == next_start {
-                let next = self.runs.remove(at + 1);
-                self.runs[at].pieces.extend(next.pieces);
-                self.runs[at].end = next.end;
+            if position < run_start {
+                self.file(position, payload.slice((position - start) as usize..(run_start - start) as usize));
             }
+            position = run_end;
+            joined = (joined.0.min(run_start), joined.1.max(run_end));
+            behind += 1;
         }
-        if self.runs.get(at + 1).is_some_and(|next| next.start == self.runs[at].end) {
-            let next = self.runs.remove(at + 1);
-            self.runs[at].pieces.extend(next.pieces);
-            self.runs[at].end = next.end;
+        if position < end {
+            self.file(position, payload.slice((position - start) as usize..));
         }
+        if behind == at {
+            self.runs.insert(at, joined);
+        } else {
+            self.runs[at] = joined;
+            self.runs.drain(at + 1..behind);
+        }
+        Inserted::Kept(joined.0)
+    }
+
+    /// Puts a piece in its place.
+    fn file(&mut self, start: u64, piece: Bytes) {
+        let at = self.pieces.partition_point(|(other, _)| *other < start);
+        self.bytes += piece.len() as u64;
+        self.pieces.insert(at, (start, piece));
     }
 
     /// Takes the next piece at or before `next`, with its start.
     pub(crate) fn take(&mut self, next: u64) -> Option<(u64, Bytes)> {
-        let run = self.runs.first_mut().filter(|run| run.start <= next)?;
-        let (start, piece) = run.pieces.pop_front().expect("a run is never empty");
+        let run = self.runs.front_mut().filter(|run| run.0 <= next)?;
+        let (start, piece) = self.pieces.pop_front().expect("a run is never empty");
         self.bytes -= piece.len() as u64;
-        run.start = start + piece.len() as u64;
-        if run.pieces.is_empty() {
-            self.runs.remove(0);
+        run.0 = start + piece.len() as u64;
+        if run.0 == run.1 {
+            self.runs.pop_front();
         }
         Some((start, piece))
     }

@@ -56,10 +56,16 @@ impl ReceiveStream {
             self.ahead.insert(position, payload);
             return false;
         }
-        self.append(payload.slice((self.next - position) as usize..));
+        self.append(if position < self.next {
+            payload.slice((self.next - position) as usize..)
+        } else {
+            payload
+        });
         while let Some((start, piece)) = self.ahead.take(self.next) {
             let skip = (self.next - start) as usize;
-            if skip < piece.len() {
+            if skip == 0 {
+                self.append(piece);
+            } else if skip < piece.len() {
                 self.append(piece.slice(skip..));
             }
         }

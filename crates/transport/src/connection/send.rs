@@ -14,6 +14,8 @@ use crate::subflow::{State, Subflow};
 #[derive(Debug, Default)]
 pub(super) struct SendStream {
     chunks: VecDeque<(u64, Bytes)>,
+    /// Where the last piece was cut: the next one most often follows.
+    last: usize,
     /// First position not acknowledged (`snd_una`).
     pub(super) una: u64,
     /// Behind the highest position ever scheduled (`snd_nxt`).
@@ -42,12 +44,26 @@ pub enum WriteError {
 
 impl SendStream {
     /// Up to `limit` bytes from `position`, as far as they lie in one piece.
-    fn slice(&self, position: u64, limit: u64) -> Option<Bytes> {
-        let index = self.chunks.partition_point(|(start, _)| *start <= position).checked_sub(1)?;
+    fn slice(&mut self, position: u64, limit: u64) -> Option<Bytes> {
+        let index = self.chunk_at(position)?;
+        self.last = index;
         let (start, bytes) = self.chunks.get(index)?;
         let offset = (position - start) as usize;
         let stop = bytes.len().min(offset.saturating_add(limit as usize));
         (offset < stop).then(|| bytes.slice(offset..stop))
+    }
+
+    /// The chunk with `position` in it, or the last one before it.
+    fn chunk_at(&self, position: u64) -> Option<usize> {
+        let holds = |index: &usize| {
+            self.chunks.get(*index).is_some_and(|(start, bytes)| {
+                position.checked_sub(*start).is_some_and(|offset| offset < bytes.len() as u64)
+            })
+        };
+        [self.last, self.last + 1]
+            .into_iter()
+            .find(holds)
+            .or_else(|| self.chunks.partition_point(|(start, _)| *start <= position).checked_sub(1))
     }
 
     /// Frees what is acknowledged; true when something was.
@@ -59,6 +75,7 @@ impl SendStream {
         self.cursor = self.cursor.max(una);
         while self.chunks.front().is_some_and(|(start, b)| start + b.len() as u64 <= una) {
             self.chunks.pop_front();
+            self.last = self.last.saturating_sub(1);
         }
         true
     }

@@ -179,8 +179,11 @@ impl Receiver {
         if start == self.next {
             let filled = !self.runs.is_empty();
             self.deliver(payload, multipath);
-            self.absorb_runs(multipath);
-            return if filled { Arrival::FilledGap } else { Arrival::InOrder };
+            if filled {
+                self.absorb_runs(multipath);
+                return Arrival::FilledGap;
+            }
+            return Arrival::InOrder;
         }
         self.insert_run(start, payload);
         Arrival::OutOfOrder
@@ -189,7 +192,9 @@ impl Receiver {
     fn absorb_runs(&mut self, multipath: bool) {
         while let Some((start, piece)) = self.runs.take(self.next) {
             let skip = (self.next - start) as usize;
-            if skip < piece.len() {
+            if skip == 0 {
+                self.deliver(piece, multipath);
+            } else if skip < piece.len() {
                 self.deliver(piece.slice(skip..), multipath);
             }
         }
