@@ -36,7 +36,7 @@ impl OutOfOrder {
 
     /// Position behind the last byte kept.
     pub(crate) fn end(&self) -> Option<u64> {
-        self.runs.last().map(|run| run.end)
+        self.runs.back().map(|(_, end)| *end)
     }
 
     /// The run that starts at `start`.
