@@ -120,7 +120,7 @@ impl<P> FixedLink<P> {
     fn pass_departed(&mut self, now: Instant) {
         self.partly_served = None;
         self.next_departure = Instant::FAR_FUTURE;
-        for next in self.inside.range_mut(self.departed..) {
+        while let Some(next) = self.inside.get_mut(self.departed) {
             if next.departs > now {
                 self.next_departure = next.departs;
                 break;

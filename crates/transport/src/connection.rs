@@ -196,14 +196,8 @@ impl Connection {
             self.subflows[index].handle_ack(&host, now, segment, &siblings);
         }
         self.handle_signal(now, index, segment);
-        let reference = self.receive_dsn();
-        let space = if segment.payload.is_empty() { Space::default() } else { self.space() };
-        let subflow = &mut self.subflows[index];
-        subflow.handle_payload(now, segment, reference, space);
-        if !subflow.receive.delivered.is_empty() {
-            self.collect(now, index);
-        }
-        self.follow_subflow_close(now, index);
+        self.take_payload(now, index, segment);
+        self.follow_subflow_close(index);
     }
 
     /// Output: the next segment to put on the wire.

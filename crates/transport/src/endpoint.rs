@@ -114,8 +114,10 @@ impl Endpoint {
     }
 
     fn find(&mut self, tuple: FourTuple) -> Option<Place> {
-        for (known, place) in self.recent.iter().flatten() {
-            if *known == tuple {
+        for recent in &self.recent {
+            if let Some((known, place)) = recent
+                && *known == tuple
+            {
                 return Some(*place);
             }
         }

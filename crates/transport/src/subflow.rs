@@ -25,8 +25,6 @@ use crate::config::{Config, FourTuple};
 use crate::congestion::{CongestionController, CongestionState, SiblingView, Window};
 use crate::scheduler::SubflowView;
 
-pub(crate) use receive::Delivered;
-
 /// Initial window (RFC 6928).
 pub(crate) const INITIAL_WINDOW: u32 = 10;
 

@@ -135,13 +135,13 @@ impl Connection {
     }
 
     /// A FIN arrived on a subflow or ours was acknowledged.
-    pub(super) fn follow_subflow_close(&mut self, now: Instant, index: usize) {
+    pub(super) fn follow_subflow_close(&mut self, index: usize) {
         if self.subflows[index].peer_closed {
             if self.mode == Mode::Multipath {
                 // The peer closes this subflow; unless data is outstanding on it we follow.
                 self.subflows[index].send.fin_queued = true;
             } else {
-                self.collect(now, index);
+                self.after_delivery(index, false);
             }
         }
         self.close_subflows();

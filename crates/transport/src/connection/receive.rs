@@ -9,7 +9,7 @@ use bytes::Bytes;
 
 use super::{Connection, Event, Mode};
 use crate::reassembly::OutOfOrder;
-use crate::subflow::Delivered;
+use crate::subflow::Space;
 
 /// Bytes received at data level.
 #[derive(Debug, Default)]
@@ -46,8 +46,11 @@ impl ReceiveStream {
         self.fin_taken
     }
 
-    /// Takes bytes at a position; true when something became readable.
-    fn accept(&mut self, position: u64, payload: Bytes) -> bool {
+    /// Takes bytes at a DSN, given that of position 0; true when something became readable.
+    pub(super) fn accept(&mut self, base: u64, dsn: u64, payload: Bytes) -> bool {
+        // DSNs wrap; positions do not.
+        let offset = dsn.wrapping_sub(base.wrapping_add(self.next)) as i64;
+        let position = self.next.saturating_add_signed(offset);
         let end = position + payload.len() as u64;
         if end <= self.next {
             return false;
@@ -127,19 +130,27 @@ impl Connection {
         }
     }
 
-    /// Moves what a subflow received in order up to the data stream.
-    pub(super) fn collect(&mut self, _now: Instant, index: usize) {
+    /// The payload of a segment: into its subflow, and what that puts in order on to the data stream.
+    pub(super) fn take_payload(&mut self, now: Instant, index: usize, segment: &Segment) {
+        let reference = self.receive_dsn();
+        let space = if segment.payload.is_empty() { Space::default() } else { self.space() };
         let base = match self.mode {
             Mode::Multipath => self.remote_key.map_or(0, |key| key.idsn.0.wrapping_add(1)),
             _ => 0,
         };
-        let mut readable = false;
-        while let Some(Delivered { dsn, payload }) = self.subflows[index].receive.delivered.pop_front() {
-            // DSNs wrap; positions do not.
-            let offset = dsn.wrapping_sub(base.wrapping_add(self.input.next)) as i64;
-            let position = self.input.next.saturating_add_signed(offset);
-            readable |= self.input.accept(position, payload);
+        let (mut delivered, mut readable) = (false, false);
+        let (subflow, input) = (&mut self.subflows[index], &mut self.input);
+        subflow.handle_payload(now, segment, reference, space, &mut |dsn, payload| {
+            delivered = true;
+            readable |= input.accept(base, dsn, payload);
+        });
+        if delivered {
+            self.after_delivery(index, readable);
         }
+    }
+
+    /// A subflow has handed data up, or its peer has closed it.
+    pub(super) fn after_delivery(&mut self, index: usize, readable: bool) {
         if self.mode != Mode::Multipath && self.subflows[index].peer_closed {
             let end = self.input.next;
             self.input.set_fin(end);

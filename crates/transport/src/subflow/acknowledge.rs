@@ -37,18 +37,23 @@ impl Subflow {
         if ack < prior_una {
             return;
         }
-        let prior_in_flight = self.board.in_flight();
-        let prior_delivered = self.rate.delivered;
-        let mut flags = AckFlags {
-            una_advanced: ack > prior_una,
-            not_duplicate: !segment.payload.is_empty() || segment.flags.contains(Flags::FIN),
-            ..AckFlags::default()
-        };
-        let window = u64::from(segment.window) << self.send_scale;
-        flags.not_duplicate |= self.send.update_window(ack, window);
+        let moved = self.send.update_window(ack, self.peer_window(segment));
         if !self.send.shut_out() {
             self.cancel_window_probe();
         }
+        let one_way = ack == prior_una && self.board.is_empty();
+        if one_way && self.recovery.probe_high.is_none() {
+            // The receiver's end of a transfer: there is nothing this could tell us.
+            return;
+        }
+        let prior_in_flight = self.board.in_flight();
+        let prior_delivered = self.rate.delivered;
+        let carries = !segment.payload.is_empty() || segment.flags.contains(Flags::FIN);
+        let mut flags = AckFlags {
+            una_advanced: ack > prior_una,
+            not_duplicate: carries || moved,
+            ..AckFlags::default()
+        };
         if flags.una_advanced {
             self.recovery.consecutive_timeouts = 0;
             self.send.set_una(ack);

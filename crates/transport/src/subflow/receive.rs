@@ -14,14 +14,6 @@ use super::{Outlook, Space, Subflow};
 use crate::config::Config;
 use crate::reassembly::{Inserted, OutOfOrder};
 
-/// Bytes of the data stream that a subflow received in order.
-#[derive(Clone, Debug)]
-pub(crate) struct Delivered {
-    /// DSN of the first byte, all 64 bits; on plain TCP the stream position.
-    pub(crate) dsn: u64,
-    pub(crate) payload: Bytes,
-}
-
 /// A mapping of subflow positions to DSNs, kept until its bytes have come.
 #[derive(Clone, Copy, Debug)]
 struct KnownMapping {
@@ -47,7 +39,6 @@ pub(crate) struct Receiver {
     duplicate: Option<(u64, u64)>,
     mappings: VecDeque<KnownMapping>,
     fin_at: Option<u64>,
-    pub(crate) delivered: VecDeque<Delivered>,
     /// Data arrived that no mapping covers.
     pub(crate) unmapped: bool,
     /// The receiver's own RTT estimate times 8, microseconds (`rcv_rtt_est`).
@@ -71,7 +62,6 @@ impl Receiver {
             duplicate: None,
             mappings: VecDeque::new(),
             fin_at: None,
-            delivered: VecDeque::new(),
             unmapped: false,
             rtt8: 0,
         }
@@ -141,8 +131,9 @@ impl Receiver {
             .map(|m| (m.dsn.wrapping_add(position - m.position), m.position + m.length - position))
     }
 
-    /// Hands bytes at `next` upwards, cut where mappings meet.
-    fn deliver(&mut self, mut payload: Bytes, multipath: bool) {
+    /// Hands bytes at `next` up with their DSN (all 64 bits; on plain TCP the stream position), cut
+    /// where mappings meet.
+    fn deliver(&mut self, mut payload: Bytes, multipath: bool, up: &mut impl FnMut(u64, Bytes)) {
         while !payload.is_empty() {
             let (dsn, room) = if multipath {
                 match self.dsn_of(self.next) {
@@ -157,15 +148,24 @@ impl Receiver {
             } else {
                 (self.next - 1, u64::MAX)
             };
-            let take = room.min(payload.len() as u64) as usize;
-            let piece = payload.split_to(take);
-            self.next += take as u64;
-            self.delivered.push_back(Delivered { dsn, payload: piece });
+            if room >= payload.len() as u64 {
+                self.next += payload.len() as u64;
+                up(dsn, payload);
+                return;
+            }
+            self.next += room;
+            up(dsn, payload.split_to(room as usize));
         }
     }
 
     /// Takes the payload of a segment at `start`; true when it advanced `next`.
-    fn accept(&mut self, mut start: u64, mut payload: Bytes, multipath: bool) -> Arrival {
+    fn accept(
+        &mut self,
+        mut start: u64,
+        mut payload: Bytes,
+        multipath: bool,
+        up: &mut impl FnMut(u64, Bytes),
+    ) -> Arrival {
         let end = start + payload.len() as u64;
         if end <= self.next {
             self.duplicate = Some((start, end));
@@ -178,9 +178,9 @@ impl Receiver {
         }
         if start == self.next {
             let filled = !self.runs.is_empty();
-            self.deliver(payload, multipath);
+            self.deliver(payload, multipath, up);
             if filled {
-                self.absorb_runs(multipath);
+                self.absorb_runs(multipath, up);
                 return Arrival::FilledGap;
             }
             return Arrival::InOrder;
@@ -189,13 +189,13 @@ impl Receiver {
         Arrival::OutOfOrder
     }
 
-    fn absorb_runs(&mut self, multipath: bool) {
+    fn absorb_runs(&mut self, multipath: bool, up: &mut impl FnMut(u64, Bytes)) {
         while let Some((start, piece)) = self.runs.take(self.next) {
             let skip = (self.next - start) as usize;
             if skip == 0 {
-                self.deliver(piece, multipath);
+                self.deliver(piece, multipath, up);
             } else if skip < piece.len() {
-                self.deliver(piece.slice(skip..), multipath);
+                self.deliver(piece.slice(skip..), multipath, up);
             }
         }
         let runs = &self.runs;
@@ -270,13 +270,15 @@ pub(crate) enum Arrival {
 }
 
 impl Subflow {
-    /// Takes payload and FIN of an acceptable segment; acknowledgement policy included.
+    /// Takes payload and FIN of an acceptable segment; acknowledgement policy included. What it
+    /// puts in order goes to `up` with its DSN.
     pub(crate) fn handle_payload(
         &mut self,
         now: Instant,
         segment: &Segment,
         dsn_reference: u64,
         space: Space,
+        up: &mut impl FnMut(u64, Bytes),
     ) {
         let Some(start) = self.peer_position(segment.seq) else { return };
         if let Some(Dss { mapping: Some(mapping), data_fin, .. }) = segment.dss {
@@ -306,7 +308,7 @@ impl Subflow {
             if let Some(Timestamps { echo, .. }) = segment.timestamps {
                 self.receive.measure_rtt(now, echo);
             }
-            let arrival = self.receive.accept(start, segment.payload.clone(), self.multipath);
+            let arrival = self.receive.accept(start, segment.payload.clone(), self.multipath, up);
             let grew = arrival != Arrival::Duplicate
                 && self.receive.grow(segment.payload.len(), space);
             self.ack.on_data(now, segment.payload.len() as u32, arrival, grew, self.rtt.rto());

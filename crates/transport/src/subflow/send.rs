@@ -369,14 +369,13 @@ impl Subflow {
             payload,
         });
         let was_probe = self.timer.pending() == Some(super::rto::Pending::LossProbe);
-        if idle || was_probe {
+        // A probe scheduled replaces whatever the timer waits for.
+        let scheduled = !probe && self.schedule_probe(host, now, false);
+        if !scheduled && (idle || was_probe) {
             self.rearm_timeout(host, now);
         }
         self.send.overran |= !probe && self.board.in_flight() > self.window.cwnd;
         self.validate_window(now, self.board.in_flight() >= self.window.cwnd);
-        if !probe {
-            self.schedule_probe(host, now, false);
-        }
         true
     }
 
