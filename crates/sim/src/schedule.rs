@@ -9,7 +9,7 @@ use anabranch_units::Instant;
 pub(crate) struct Schedule {
     /// When each node wakes; as many as the tree has leaves.
     at: Vec<Instant>,
-    /// The winner of each match; the root stands at 1, the matches of leaves in the second half.
+    /// The winner of each match; the root stands at 1. The second half are the leaves: the nodes.
     winner: Vec<u32>,
     nodes: usize,
 }
@@ -23,6 +23,7 @@ impl Schedule {
             let leaves = self.nodes.next_power_of_two().max(2);
             self.at.resize(leaves, Instant::FAR_FUTURE);
             self.winner = vec![0; leaves];
+            self.winner.extend(0..leaves as u32);
             for place in (1..leaves).rev() {
                 self.winner[place] = self.play(place);
             }
@@ -42,7 +43,7 @@ impl Schedule {
         if std::mem::replace(&mut self.at[node], at) == at {
             return;
         }
-        let mut place = (self.at.len() + node) / 2;
+        let mut place = usize::midpoint(self.at.len(), node);
         while place > 0 {
             let before = self.winner[place];
             let after = self.play(place);
@@ -62,12 +63,7 @@ impl Schedule {
 
     /// Who wins the match at a place; of equals the lower number, which is always the left.
     fn play(&self, place: usize) -> u32 {
-        let leaves = self.at.len();
-        let (left, right) = if 2 * place >= leaves {
-            ((2 * place - leaves) as u32, (2 * place + 1 - leaves) as u32)
-        } else {
-            (self.winner[2 * place], self.winner[2 * place + 1])
-        };
+        let (left, right) = (self.winner[2 * place], self.winner[2 * place + 1]);
         if self.at[right as usize] < self.at[left as usize] { right } else { left }
     }
 }

@@ -106,6 +106,8 @@ pub(crate) struct World<'a> {
     digest: u64,
     rows: Rows,
     capture: Option<Capture>,
+    /// The packet that the next segment is written into.
+    blank: Box<Packet>,
     /// Boxes of packets that have arrived, for those to come.
     spare: Vec<Box<Packet>>,
 }
@@ -197,6 +199,7 @@ impl<'a> World<'a> {
             digest: 0,
             rows: Rows::default(),
             capture: capture.map(|output| Capture::new(output, &names)).transpose()?,
+            blank: Box::default(),
             spare: Vec::new(),
         };
         for link in 0..world.topology.links.len() {
@@ -445,13 +448,12 @@ impl<'a> World<'a> {
         }
         for handle in 0..self.hosts[index].endpoint.connections().len() {
             let handle = ConnectionHandle(handle);
-            loop {
-                let mut packet = self.spare.pop().unwrap_or_default();
-                let connection = self.hosts[index].endpoint.connection_mut(handle);
-                let Some(tuple) = connection.poll_transmit_into(self.now, &mut packet.segment) else {
-                    self.spare.push(packet);
-                    break;
-                };
+            while let Some(tuple) = self.hosts[index]
+                .endpoint
+                .connection_mut(handle)
+                .poll_transmit_into(self.now, &mut self.blank.segment)
+            {
+                let packet = self.written();
                 self.send(packet, tuple, false)?;
             }
         }
@@ -469,13 +471,12 @@ impl<'a> World<'a> {
     fn drive_serving(&mut self, handle: usize) -> Result<(), RunError> {
         let connection = self.server.connection_mut(ConnectionHandle(handle));
         self.serving[handle].drive(self.now, connection);
-        loop {
-            let mut packet = self.spare.pop().unwrap_or_default();
-            let connection = self.server.connection_mut(ConnectionHandle(handle));
-            let Some(tuple) = connection.poll_transmit_into(self.now, &mut packet.segment) else {
-                self.spare.push(packet);
-                break;
-            };
+        while let Some(tuple) = self
+            .server
+            .connection_mut(ConnectionHandle(handle))
+            .poll_transmit_into(self.now, &mut self.blank.segment)
+        {
+            let packet = self.written();
             self.send(packet, tuple, true)?;
         }
         let connection = self.server.connection(ConnectionHandle(handle));
@@ -488,6 +489,11 @@ impl<'a> World<'a> {
         let wake = earliest(connection.poll_timeout(), self.serving[handle].poll_timeout());
         self.schedule.set(self.serving_nodes[handle], wake);
         Ok(())
+    }
+
+    /// The packet just written; another blank takes its place.
+    fn written(&mut self) -> Box<Packet> {
+        std::mem::replace(&mut self.blank, self.spare.pop().unwrap_or_default())
     }
 
     /// Sends what an endpoint answers on behalf of no connection.

@@ -177,12 +177,10 @@ impl Connection {
         self.handle_established(now, index, segment);
         self.push(now);
         self.manage_paths(now);
-        let host = self.config.host;
-        self.subflows[index].schedule_delayed_ack(&host, now);
+        self.subflows[index].schedule_delayed_ack(&self.config.host, now);
     }
 
     fn handle_established(&mut self, now: Instant, index: usize, segment: &Segment) {
-        let host = self.config.host;
         self.handle_options(now, index, segment);
         if self.subflows[index].state == State::Closed {
             return;
@@ -193,7 +191,7 @@ impl Connection {
             } else {
                 Vec::new()
             };
-            self.subflows[index].handle_ack(&host, now, segment, &siblings);
+            self.subflows[index].handle_ack(&self.config.host, now, segment, &siblings);
         }
         self.handle_signal(now, index, segment);
         self.take_payload(now, index, segment);

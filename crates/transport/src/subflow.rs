@@ -255,20 +255,18 @@ impl Subflow {
         self.rate.delivery_rate()
     }
 
-    /// When the subflow wants to be woken.
-    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
-        if self.state == State::Closed {
-            return None;
-        }
+    /// When the subflow wants to be woken; far future for never.
+    pub(crate) fn wake(&self) -> Instant {
         let never = Instant::FAR_FUTURE;
-        let first = self
-            .timer
+        if self.state == State::Closed {
+            return never;
+        }
+        self.timer
             .at()
             .unwrap_or(never)
             .min(self.ack.deadline().unwrap_or(never))
             .min(self.pacer.wake().unwrap_or(never))
-            .min(self.hello.deadline().unwrap_or(never));
-        (first != never).then_some(first)
+            .min(self.hello.wake())
     }
 
     /// Recomputes the payload of a full segment from the options every data segment carries.

@@ -122,6 +122,7 @@ impl Connection {
     }
 
     /// Tells the application when a third of the buffer is free again (`sk_stream_is_writeable`).
+    #[inline]
     pub(super) fn notify_writable(&mut self) {
         if !self.out.blocked {
             return;

@@ -3,14 +3,18 @@
 use anabranch_units::Instant;
 
 use super::Connection;
-use crate::subflow::earliest;
 
 impl Connection {
     /// When `handle_timeout` wants to be called.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        let own = earliest(self.retransmission.deadline(), self.closing.deadline());
-        let own = earliest(own, self.scheduler_wake);
-        self.subflows.iter().fold(own, |first, subflow| earliest(first, subflow.poll_timeout()))
+        let never = Instant::FAR_FUTURE;
+        let mut first = self.retransmission.deadline().unwrap_or(never);
+        first = first.min(self.closing.deadline().unwrap_or(never));
+        first = first.min(self.scheduler_wake.unwrap_or(never));
+        for subflow in &self.subflows {
+            first = first.min(subflow.wake());
+        }
+        (first != never).then_some(first)
     }
 
     /// Time has come: fires every timer that is due.

@@ -33,8 +33,9 @@ pub(crate) struct Hello {
 }
 
 impl Hello {
-    pub(crate) fn deadline(&self) -> Option<Instant> {
-        super::earliest(self.deadline, self.third_deadline)
+    pub(crate) fn wake(&self) -> Instant {
+        let never = Instant::FAR_FUTURE;
+        self.deadline.unwrap_or(never).min(self.third_deadline.unwrap_or(never))
     }
 
     /// The third packet's option arrived: stop repeating it.

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use anabranch_units::{DataSeq, Duration, Instant};
 use anabranch_wire::{
-    CapableKeys, Dss, Flags, Mapping, MappingDsn, MptcpOption, Segment, dss_checksum,
+    CapableKeys, Flags, Mapping, MappingDsn, MptcpOption, Segment, dss_checksum,
 };
 use bytes::{Bytes, BytesMut};
 
@@ -285,11 +285,10 @@ impl Subflow {
             return false;
         }
         let now = outlook.now;
-        if std::mem::take(&mut self.send.force_retransmit) {
-            if let Some(number) = self.board.next_lost() {
+        if std::mem::take(&mut self.send.force_retransmit)
+            && let Some(number) = self.board.next_lost() {
                 return self.retransmit(host, number, outlook, segment);
             }
-        }
         if self.send.probe {
             self.send.probe = false;
             return self.send_probe(host, outlook, segment);
@@ -477,16 +476,14 @@ impl Subflow {
         };
         let data_end = mapping.data + u64::from(mapping.length);
         let fin = outlook.data_fin == Some(data_end) && !outlook.checksum;
-        segment.dss = Some(Dss {
-            data_ack: outlook.data_ack,
-            mapping: Some(Mapping {
-                dsn: MappingDsn::Long(dsn),
-                ssn,
-                length: length + u16::from(fin),
-                checksum,
-            }),
-            data_fin: fin,
+        let dss = segment.dss.get_or_insert_default();
+        dss.mapping = Some(Mapping {
+            dsn: MappingDsn::Long(dsn),
+            ssn,
+            length: length + u16::from(fin),
+            checksum,
         });
+        dss.data_fin = fin;
     }
 
     /// `tcp_slow_start_after_idle_check`, `tcp_cwnd_restart`.
