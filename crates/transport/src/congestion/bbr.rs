@@ -170,7 +170,7 @@ impl Bbr {
 
     /// `bbr_bw_to_pacing_rate`.
     fn rate(&self, bw: u64, gain: u64) -> Rate {
-        let bytes = u128::from(bw) * u128::from(self.mss) * u128::from(gain) >> 8;
+        let bytes = (u128::from(bw) * u128::from(self.mss) * u128::from(gain)) >> 8;
         let bytes = bytes * 1_000_000 / 100 * u128::from(100 - PACING_MARGIN_PERCENT);
         Rate::from_bytes_per_second((bytes >> BW_SCALE) as u64)
     }

@@ -1,4 +1,4 @@
-//! CUBIC as in Linux (`tcp_cubic.c`, 6.12): RFC 9438 with Linux's constants and HyStart.
+//! CUBIC as in Linux (`tcp_cubic.c`, 6.12): RFC 9438 with Linux's constants and `HyStart`.
 //!
 //! Deviations from RFC 9438 kept as Linux has them: no a=1 switch in the Reno-friendly region, the
 //! minimum delay (not the current RTT) as look-ahead, the state wiped at an RTO, cwnd (not flight)
@@ -130,21 +130,18 @@ impl Cubic {
     }
 
     fn follow_curve(&mut self, now: Instant, acked: u32, cwnd: u32) {
-        let epoch = match self.epoch_start {
-            Some(epoch) => epoch,
-            None => {
-                self.epoch_start = Some(now);
-                self.ack_count = u64::from(acked);
-                self.reno_cwnd = cwnd;
-                if self.last_max_cwnd <= cwnd {
-                    self.k = 0;
-                    self.origin = cwnd;
-                } else {
-                    self.k = cube_root(CUBE_FACTOR * u64::from(self.last_max_cwnd - cwnd));
-                    self.origin = self.last_max_cwnd;
-                }
-                now
+        let epoch = if let Some(epoch) = self.epoch_start { epoch } else {
+            self.epoch_start = Some(now);
+            self.ack_count = u64::from(acked);
+            self.reno_cwnd = cwnd;
+            if self.last_max_cwnd <= cwnd {
+                self.k = 0;
+                self.origin = cwnd;
+            } else {
+                self.k = cube_root(CUBE_FACTOR * u64::from(self.last_max_cwnd - cwnd));
+                self.origin = self.last_max_cwnd;
             }
+            now
         };
         let elapsed = now.since(epoch) + self.delay_min.unwrap_or_default();
         let time = (u128::from(elapsed.as_nanos()) * 1024 / 1_000_000_000) as u64;

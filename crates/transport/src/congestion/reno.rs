@@ -1,6 +1,6 @@
-//! NewReno as in Linux (`tcp_cong.c`): RFC 5681 section 3.1 with full byte counting per segment.
+//! `NewReno` as in Linux (`tcp_cong.c`): RFC 5681 section 3.1 with full byte counting per segment.
 //!
-//! Linux halves cwnd where RFC 5681 equation 4 halves FlightSize; no ABC limit applies.
+//! Linux halves cwnd where RFC 5681 equation 4 halves `FlightSize`; no ABC limit applies.
 
 use anabranch_units::RandomStream;
 

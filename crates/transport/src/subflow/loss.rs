@@ -10,7 +10,7 @@ use super::Subflow;
 use crate::config::HostModel;
 use crate::congestion::CongestionState;
 
-/// `tp->reordering` starts here: as many SACKed segments mean loss without waiting.
+/// `tp->reordering` starts here: as many `SACKed` segments mean loss without waiting.
 const DUPLICATE_THRESHOLD: u32 = 3;
 /// How many recoveries a widened reordering window is kept (`TCP_RACK_RECOVERY_THRESH`).
 const WINDOW_KEPT_RECOVERIES: u32 = 16;

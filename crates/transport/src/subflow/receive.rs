@@ -136,14 +136,11 @@ impl Receiver {
     fn deliver(&mut self, mut payload: Bytes, multipath: bool, up: &mut impl FnMut(u64, Bytes)) {
         while !payload.is_empty() {
             let (dsn, room) = if multipath {
-                match self.dsn_of(self.next) {
-                    Some(found) => found,
-                    None => {
-                        // Unmapped data is acknowledged at subflow level only (RFC 8684 3.3.1).
-                        self.unmapped = true;
-                        self.next += payload.len() as u64;
-                        return;
-                    }
+                if let Some(found) = self.dsn_of(self.next) { found } else {
+                    // Unmapped data is acknowledged at subflow level only (RFC 8684 3.3.1).
+                    self.unmapped = true;
+                    self.next += payload.len() as u64;
+                    return;
                 }
             } else {
                 (self.next - 1, u64::MAX)
@@ -336,7 +333,7 @@ impl Subflow {
         self.receive.remember_mapping(near.saturating_add_signed(offset), length, dsn);
     }
 
-    /// Writes a segment that acknowledges: timestamps, window, DATA_ACK.
+    /// Writes a segment that acknowledges: timestamps, window, `DATA_ACK`.
     pub(crate) fn acknowledging(&mut self, outlook: &Outlook, segment: &mut Segment) {
         self.blank(segment);
         segment.flags = Flags::ACK;

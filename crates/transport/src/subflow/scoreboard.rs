@@ -67,9 +67,9 @@ pub(crate) struct Scoreboard {
     pub(crate) sacked_out: u32,
     pub(crate) lost_out: u32,
     pub(crate) retrans_out: u32,
-    /// Position behind the highest SACKed segment.
+    /// Position behind the highest `SACKed` segment.
     pub(crate) highest_sacked: u64,
-    /// Start of the highest SACKed segment (`tcp_highest_sack_seq`).
+    /// Start of the highest `SACKed` segment (`tcp_highest_sack_seq`).
     pub(crate) highest_sacked_start: u64,
     /// No lost and unretransmitted entry stands before this number.
     retransmit_hint: u64,
@@ -142,7 +142,7 @@ impl Scoreboard {
         self.entries.get(number.checked_sub(self.base)? as usize)
     }
 
-    /// Numbers of the entries wholly inside `[left, right)` that are not known to be SACKed from
+    /// Numbers of the entries wholly inside `[left, right)` that are not known to be `SACKed` from
     /// an earlier report. Entries are found by position; the caller marks them.
     pub(crate) fn newly_reported(&mut self, left: u64, right: u64) -> std::ops::Range<u64> {
         let mut from = left;
@@ -165,7 +165,7 @@ impl Scoreboard {
         self.sack_cache[..blocks.len().min(4)].copy_from_slice(&blocks[..blocks.len().min(4)]);
     }
 
-    /// Marks an entry SACKed (`tcp_sacktag_one`); returns it as it was before, or `None` if it
+    /// Marks an entry `SACKed` (`tcp_sacktag_one`); returns it as it was before, or `None` if it
     /// already was.
     pub(crate) fn mark_sacked(&mut self, number: u64) -> Option<Sent> {
         let index = number.checked_sub(self.base)? as usize;
