@@ -69,7 +69,10 @@ impl Trace {
 impl Table {
     /// The column of that name.
     pub fn column(&self, name: &str) -> Option<&Column> {
-        self.columns.iter().find(|(other, _)| *other == name).map(|(_, column)| column)
+        self.columns
+            .iter()
+            .find(|(other, _)| *other == name)
+            .map(|(_, column)| column)
     }
 
     /// Numbers of a column, whole numbers included; empty when it is not numeric.

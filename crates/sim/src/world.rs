@@ -162,7 +162,11 @@ fn config(plan: &Plan) -> Result<Config, PlanError> {
     let fault = |what| move |error| PlanError::Plugin { what, error };
     use anabranch_transport::{congestion, path_manager, scheduler};
     scheduler::build(config.scheduler.as_parameters()).map_err(fault("scheduler"))?;
-    congestion::build(config.congestion.as_parameters(), Seed { seed: 0, run: 0 }.stream("check")).map_err(fault("congestion"))?;
+    congestion::build(
+        config.congestion.as_parameters(),
+        Seed { seed: 0, run: 0 }.stream("check"),
+    )
+    .map_err(fault("congestion"))?;
     path_manager::build(config.path_manager.as_parameters()).map_err(fault("path_manager"))?;
     Ok(config)
 }
@@ -172,7 +176,10 @@ impl<'a> World<'a> {
         let topology = Topology::build(plan)?;
         let config = config(plan)?;
         let film = film(plan)?;
-        let seed = Seed { seed: plan.seed, run: plan.run };
+        let seed = Seed {
+            seed: plan.seed,
+            run: plan.run,
+        };
         let names: Vec<String> = topology.paths.iter().map(|p| p.name.clone()).collect();
         for event in &plan.events {
             topology.link(&event.link)?;
@@ -198,7 +205,9 @@ impl<'a> World<'a> {
             steps: 0,
             digest: 0,
             rows: Rows::default(),
-            capture: capture.map(|output| Capture::new(output, &names)).transpose()?,
+            capture: capture
+                .map(|output| Capture::new(output, &names))
+                .transpose()?,
             blank: Box::default(),
             spare: Vec::new(),
         };
@@ -212,11 +221,20 @@ impl<'a> World<'a> {
             let node = world.add_node(Node::Client(id));
             world.schedule.set(node, Some(start));
             let endpoint = Endpoint::new(&format!("client.{id}"), seed);
-            world.hosts.push(ClientHost { endpoint, current: None, connections: 0, node });
-            world.clients.push(Client::new(id, start, plan, world.film.as_ref()));
+            world.hosts.push(ClientHost {
+                endpoint,
+                current: None,
+                connections: 0,
+                node,
+            });
+            world
+                .clients
+                .push(Client::new(id, start, plan, world.film.as_ref()));
         }
         let sampler = world.add_node(Node::Sampler);
-        world.schedule.set(sampler, Some(Instant::ZERO + sampling::PERIOD));
+        world
+            .schedule
+            .set(sampler, Some(Instant::ZERO + sampling::PERIOD));
         let event = world.add_node(Node::Event);
         world.schedule.set(event, world.next_change());
         Ok(world)
@@ -228,7 +246,10 @@ impl<'a> World<'a> {
     }
 
     fn next_change(&self) -> Option<Instant> {
-        self.plan.events.get(self.next_event).map(|event| Instant::from_nanos(event.at_ns))
+        self.plan
+            .events
+            .get(self.next_event)
+            .map(|event| Instant::from_nanos(event.at_ns))
     }
 
     fn run(&mut self, observer: &mut dyn Observer) -> Result<(), RunError> {
@@ -282,7 +303,10 @@ impl<'a> World<'a> {
             }
             Node::Sampler => {
                 if self.now.since(self.last_event) > STALL {
-                    return Err(Violation::Stalled { at_ns: self.last_event.as_nanos() }.into());
+                    return Err(Violation::Stalled {
+                        at_ns: self.last_event.as_nanos(),
+                    }
+                    .into());
                 }
                 self.sample();
                 self.schedule.set(node, Some(self.now + sampling::PERIOD));
@@ -297,7 +321,8 @@ impl<'a> World<'a> {
                     event.link.clone(),
                     event.change.describe(),
                 );
-                self.schedule.set(link, self.topology.links[link].poll_timeout());
+                self.schedule
+                    .set(link, self.topology.links[link].poll_timeout());
                 self.schedule.set(node, self.next_change());
             }
         }
@@ -322,7 +347,8 @@ impl<'a> World<'a> {
                 }
             }
         }
-        self.schedule.set(link, self.topology.links[link].poll_timeout());
+        self.schedule
+            .set(link, self.topology.links[link].poll_timeout());
         Ok(())
     }
 
@@ -350,31 +376,56 @@ impl<'a> World<'a> {
             self.topology.links[link].enqueue(self.now, packet, size);
             // A link that waits for a delivery already will not wake earlier for this one.
             if !self.schedule.is_set(link) {
-                self.schedule.set(link, self.topology.links[link].poll_timeout());
+                self.schedule
+                    .set(link, self.topology.links[link].poll_timeout());
             }
             return Ok(());
         }
-        let outcome =
-            if packet.down { self.arrive_at_client(&packet) } else { self.arrive_at_server(&packet) };
+        let outcome = if packet.down {
+            self.arrive_at_client(&packet)
+        } else {
+            self.arrive_at_server(&packet)
+        };
         self.spare.push(packet);
         outcome
     }
 
     fn arrive_at_client(&mut self, packet: &Packet) -> Result<(), RunError> {
-        let &Packet { ref segment, client, path, .. } = packet;
+        let &Packet {
+            ref segment,
+            client,
+            path,
+            ..
+        } = packet;
         let server = server_address(usize::from(path), segment.source_port);
         let mut local = client_address(usize::from(path), client, 0);
         local.set_port(segment.destination_port);
         if let Some(capture) = &mut self.capture {
-            capture.packet(usize::from(path), self.now, server.ip(), local.ip(), segment);
+            capture.packet(
+                usize::from(path),
+                self.now,
+                server.ip(),
+                local.ip(),
+                segment,
+            );
         }
-        let tuple = FourTuple { local, remote: server };
-        self.hosts[client as usize].endpoint.handle_segment(self.now, tuple, segment);
+        let tuple = FourTuple {
+            local,
+            remote: server,
+        };
+        self.hosts[client as usize]
+            .endpoint
+            .handle_segment(self.now, tuple, segment);
         self.drive_client(client)
     }
 
     fn arrive_at_server(&mut self, packet: &Packet) -> Result<(), RunError> {
-        let &Packet { ref segment, client, path, .. } = packet;
+        let &Packet {
+            ref segment,
+            client,
+            path,
+            ..
+        } = packet;
         let mut remote = client_address(usize::from(path), client, 0);
         remote.set_port(segment.source_port);
         let local = server_address(usize::from(path), segment.destination_port);
@@ -383,7 +434,9 @@ impl<'a> World<'a> {
         while let Some(reply) = self.server.poll_transmit() {
             self.answer(reply, true)?;
         }
-        let Some(ConnectionHandle(handle)) = handle else { return Ok(()) };
+        let Some(ConnectionHandle(handle)) = handle else {
+            return Ok(());
+        };
         if handle == self.serving.len() {
             self.serving.push(Serving::new(self.plan, &self.film));
             let node = self.add_node(Node::Serving(handle));
@@ -399,7 +452,9 @@ impl<'a> World<'a> {
         }
         let host = &mut self.hosts[client as usize];
         for handle in 0..host.endpoint.connections().len() {
-            host.endpoint.connection_mut(ConnectionHandle(handle)).handle_timeout(self.now);
+            host.endpoint
+                .connection_mut(ConnectionHandle(handle))
+                .handle_timeout(self.now);
         }
         self.drive_client(client)
     }
@@ -425,7 +480,10 @@ impl<'a> World<'a> {
                 backup: p.backup,
             })
             .collect();
-        let fault = |error| PlanError::Plugin { what: "transport", error };
+        let fault = |error| PlanError::Plugin {
+            what: "transport",
+            error,
+        };
         host.current = Some(host.endpoint.connect(config).map_err(fault)?);
         Ok(())
     }
@@ -434,7 +492,9 @@ impl<'a> World<'a> {
         let index = client as usize;
         loop {
             let host = &mut self.hosts[index];
-            let connection = host.current.map(|handle| host.endpoint.connection_mut(handle));
+            let connection = host
+                .current
+                .map(|handle| host.endpoint.connection_mut(handle));
             let was = self.clients[index].over;
             let need = self.clients[index].drive(self.now, connection, &mut self.rows)?;
             self.unfinished -= usize::from(!was && self.clients[index].over);
@@ -483,10 +543,18 @@ impl<'a> World<'a> {
         for (subflow, in_flight, cwnd) in connection.windows() {
             // A cut window may leave more in flight; nothing new may have gone out then.
             if in_flight > cwnd + WINDOW_SLACK && connection.sent_beyond_window(subflow) {
-                return Err(Violation::InFlight { subflow: subflow.0, in_flight, cwnd }.into());
+                return Err(Violation::InFlight {
+                    subflow: subflow.0,
+                    in_flight,
+                    cwnd,
+                }
+                .into());
             }
         }
-        let wake = earliest(connection.poll_timeout(), self.serving[handle].poll_timeout());
+        let wake = earliest(
+            connection.poll_timeout(),
+            self.serving[handle].poll_timeout(),
+        );
         self.schedule.set(self.serving_nodes[handle], wake);
         Ok(())
     }
@@ -498,12 +566,27 @@ impl<'a> World<'a> {
 
     /// Sends what an endpoint answers on behalf of no connection.
     fn answer(&mut self, reply: Transmit, down: bool) -> Result<(), RunError> {
-        let packet = Packet { segment: reply.segment, ..Packet::default() };
-        self.send(Box::new(packet), FourTuple { local: reply.local, remote: reply.remote }, down)
+        let packet = Packet {
+            segment: reply.segment,
+            ..Packet::default()
+        };
+        self.send(
+            Box::new(packet),
+            FourTuple {
+                local: reply.local,
+                remote: reply.remote,
+            },
+            down,
+        )
     }
 
     /// Puts a packet with its segment on the first link of its path.
-    fn send(&mut self, mut packet: Box<Packet>, tuple: FourTuple, down: bool) -> Result<(), RunError> {
+    fn send(
+        &mut self,
+        mut packet: Box<Packet>,
+        tuple: FourTuple,
+        down: bool,
+    ) -> Result<(), RunError> {
         let (path, client) = locate(if down { tuple.remote } else { tuple.local });
         let segment = &packet.segment;
         let options = segment.options_len();
@@ -525,7 +608,11 @@ impl<'a> World<'a> {
 
     /// Closes the books.
     fn finish(mut self) -> Result<Trace, RunError> {
-        if let Some(error) = self.capture.as_mut().and_then(|capture| capture.error.take()) {
+        if let Some(error) = self
+            .capture
+            .as_mut()
+            .and_then(|capture| capture.error.take())
+        {
             return Err(error.into());
         }
         self.check_conservation()?;

@@ -252,14 +252,31 @@ pub trait CongestionController: fmt::Debug + Send {
     }
 }
 
-type Build =
-    fn(Parameters<'_>, RandomStream) -> Result<Box<dyn CongestionController>, PluginError>;
+type Build = fn(Parameters<'_>, RandomStream) -> Result<Box<dyn CongestionController>, PluginError>;
 
 /// The table of names: a controller is one file and one line here.
 const TABLE: &[(PluginName, Build)] = &[
-    (PluginName::new("reno", "NewReno as in Linux: additive increase, halving (RFC 5681, RFC 6582)."), Reno::build),
-    (PluginName::new("cubic", "CUBIC as in Linux with HyStart, its default since 2.6.19 (RFC 9438)."), Cubic::build),
-    (PluginName::new("bbr", "BBR version 1 as in Linux: paced by a model of bandwidth and minimum RTT."), Bbr::build),
+    (
+        PluginName::new(
+            "reno",
+            "NewReno as in Linux: additive increase, halving (RFC 5681, RFC 6582).",
+        ),
+        Reno::build,
+    ),
+    (
+        PluginName::new(
+            "cubic",
+            "CUBIC as in Linux with HyStart, its default since 2.6.19 (RFC 9438).",
+        ),
+        Cubic::build,
+    ),
+    (
+        PluginName::new(
+            "bbr",
+            "BBR version 1 as in Linux: paced by a model of bandwidth and minimum RTT.",
+        ),
+        Bbr::build,
+    ),
 ];
 
 /// Every controller's name with the first sentence of its documentation.
@@ -277,6 +294,8 @@ pub fn build(
 ) -> Result<Box<dyn CongestionController>, PluginError> {
     match TABLE.iter().find(|(name, _)| name.is(parameters.name())) {
         Some((_, build)) => build(parameters, random),
-        None => Err(PluginError::UnknownName { name: parameters.name().to_owned() }),
+        None => Err(PluginError::UnknownName {
+            name: parameters.name().to_owned(),
+        }),
     }
 }

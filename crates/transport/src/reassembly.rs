@@ -75,7 +75,10 @@ impl OutOfOrder {
                 return Inserted::Duplicate;
             }
             if position < run_start {
-                self.file(position, payload.slice((position - start) as usize..(run_start - start) as usize));
+                self.file(
+                    position,
+                    payload.slice((position - start) as usize..(run_start - start) as usize),
+                );
             }
             position = run_end;
             joined = (joined.0.min(run_start), joined.1.max(run_end));

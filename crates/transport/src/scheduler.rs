@@ -205,7 +205,11 @@ impl Decision {
 
     /// The next unscheduled data on one subflow.
     pub const fn next_on(id: SubflowId, burst: u64) -> Self {
-        Self::Send { on: SubflowSet::one(id), from: None, burst }
+        Self::Send {
+            on: SubflowSet::one(id),
+            from: None,
+            burst,
+        }
     }
 }
 
@@ -235,7 +239,9 @@ pub trait PathScheduler: fmt::Debug + Send {
 /// The subflows to choose among: the regular ones, or the backups when there is no regular one
 /// (RFC 8684 section 3.3.8).
 pub fn candidates(subflows: &[SubflowView]) -> impl Iterator<Item = &SubflowView> {
-    let regular = subflows.iter().any(|s| !s.backup && s.established && !s.stale);
+    let regular = subflows
+        .iter()
+        .any(|s| !s.backup && s.established && !s.stale);
     subflows.iter().filter(move |s| s.backup != regular)
 }
 
@@ -243,11 +249,41 @@ type Build = fn(Parameters<'_>) -> Result<Box<dyn PathScheduler>, PluginError>;
 
 /// The table of names: a scheduler is one file and one line here (and one for each other name).
 const TABLE: &[(PluginName, Build)] = &[
-    (PluginName::new("min-rtt", "Smallest srtt among the subflows with window space (SD18 section V, as printed)."), MinRtt::build),
-    (PluginName::new("spd", "The papers' name for min-rtt: shortest packet delay."), MinRtt::build),
-    (PluginName::new("linux", "Upstream Linux since 6.6: least linger time, re-decided at every push."), LeastLinger::build),
-    (PluginName::new("round-robin", "Subflows in turn, skipping those without window space."), RoundRobin::build),
-    (PluginName::new("redundant", "Every subflow carries all data, each from its own position."), Redundant::build),
+    (
+        PluginName::new(
+            "min-rtt",
+            "Smallest srtt among the subflows with window space (SD18 section V, as printed).",
+        ),
+        MinRtt::build,
+    ),
+    (
+        PluginName::new(
+            "spd",
+            "The papers' name for min-rtt: shortest packet delay.",
+        ),
+        MinRtt::build,
+    ),
+    (
+        PluginName::new(
+            "linux",
+            "Upstream Linux since 6.6: least linger time, re-decided at every push.",
+        ),
+        LeastLinger::build,
+    ),
+    (
+        PluginName::new(
+            "round-robin",
+            "Subflows in turn, skipping those without window space.",
+        ),
+        RoundRobin::build,
+    ),
+    (
+        PluginName::new(
+            "redundant",
+            "Every subflow carries all data, each from its own position.",
+        ),
+        Redundant::build,
+    ),
 ];
 
 /// Every scheduler's name with the first sentence of its documentation.
@@ -262,6 +298,8 @@ pub fn names() -> impl Iterator<Item = PluginName> {
 pub fn build(parameters: Parameters<'_>) -> Result<Box<dyn PathScheduler>, PluginError> {
     match TABLE.iter().find(|(name, _)| name.is(parameters.name())) {
         Some((_, build)) => build(parameters),
-        None => Err(PluginError::UnknownName { name: parameters.name().to_owned() }),
+        None => Err(PluginError::UnknownName {
+            name: parameters.name().to_owned(),
+        }),
     }
 }

@@ -12,8 +12,8 @@ mod pacing;
 mod rate;
 mod receive;
 mod recovery;
-pub(crate) mod rtt;
 mod rto;
+pub(crate) mod rtt;
 pub(crate) mod scoreboard;
 mod send;
 
@@ -160,7 +160,11 @@ impl Subflow {
         Self {
             id,
             tuple,
-            state: if active { State::SynSent } else { State::SynReceived },
+            state: if active {
+                State::SynSent
+            } else {
+                State::SynReceived
+            },
             active,
             address_id: 0,
             backup: false,
@@ -180,7 +184,10 @@ impl Subflow {
             sack_permitted: true,
             mss: u32::from(config.mss) - 12,
             peer_mss: config.mss,
-            window: Window { cwnd: INITIAL_WINDOW, ssthresh: u32::MAX },
+            window: Window {
+                cwnd: INITIAL_WINDOW,
+                ssthresh: u32::MAX,
+            },
             controller,
             ca_state: CongestionState::Open,
             rtt: rtt::RttEstimator::default(),
@@ -330,7 +337,9 @@ impl Subflow {
             || self.hello.due
             || self.ack.is_due()
             || !self.outbox.is_empty()
-            || self.send.may_send(self.board.in_flight() < self.window.cwnd)
+            || self
+                .send
+                .may_send(self.board.in_flight() < self.window.cwnd)
     }
 
     /// An acknowledgement is to go out at once.
@@ -369,7 +378,9 @@ impl Subflow {
 
     /// Writes the RST that is to be sent; false when there is none.
     pub(crate) fn take_reset(&mut self, segment: &mut Segment) -> bool {
-        let Some(option) = self.reset.take() else { return false };
+        let Some(option) = self.reset.take() else {
+            return false;
+        };
         self.blank(segment);
         segment.flags = Flags::RST.with(Flags::ACK);
         segment.seq = self.wire_seq(self.send.next());

@@ -84,7 +84,9 @@ impl Client {
             until: plan
                 .application
                 .duration_ns
-                .map_or(Instant::FAR_FUTURE, |span| start + Duration::from_nanos(span)),
+                .map_or(Instant::FAR_FUTURE, |span| {
+                    start + Duration::from_nanos(span)
+                }),
             connect: None,
             bytes_read: 0,
             position: 0,
@@ -103,7 +105,9 @@ impl Client {
         if self.over {
             return None;
         }
-        self.watching.as_ref().and_then(|watching| watching.player.poll_timeout())
+        self.watching
+            .as_ref()
+            .and_then(|watching| watching.player.poll_timeout())
     }
 
     fn finish(&mut self, now: Instant) {
@@ -154,7 +158,10 @@ impl Client {
     fn read_all(&mut self, now: Instant, connection: &mut Connection) -> Result<(), Violation> {
         while let Some(bytes) = connection.read(now, usize::MAX) {
             if !pattern::matches(self.position, &bytes) {
-                return Err(Violation::Bytes { client: self.id, position: self.position });
+                return Err(Violation::Bytes {
+                    client: self.id,
+                    position: self.position,
+                });
             }
             self.position += bytes.len() as u64;
             self.note_read(now, bytes.len() as u64);
@@ -180,7 +187,9 @@ impl Client {
         connection: Option<&mut Connection>,
         rows: &mut Rows,
     ) -> Result<ClientNeed, Violation> {
-        let Some(mut watching) = self.watching.take() else { return Ok(ClientNeed::Nothing) };
+        let Some(mut watching) = self.watching.take() else {
+            return Ok(ClientNeed::Nothing);
+        };
         let outcome = self.watch_with(now, &mut watching, connection);
         while let Some(event) = watching.player.poll_event() {
             let t = event.time.since(self.start).as_secs_f64();
@@ -211,7 +220,9 @@ impl Client {
             if let Some(connection) = connection.as_deref_mut() {
                 self.read_responses(now, watching, connection)?;
             }
-            let Some(request) = watching.player.poll_request(now) else { break };
+            let Some(request) = watching.player.poll_request(now) else {
+                break;
+            };
             let known = watching.connection == Some(request.connection);
             watching.connection = Some(request.connection);
             let get = GetRequest {
@@ -253,18 +264,32 @@ impl Client {
     ) -> Result<(), Violation> {
         loop {
             let room = watching.player.readable(now) as usize;
-            let waiting_for_head = watching.exchanges.last().is_some_and(|e| e.first_byte.is_none());
-            let limit = if waiting_for_head { room.max(HEAD_ROOM) } else { room };
+            let waiting_for_head = watching
+                .exchanges
+                .last()
+                .is_some_and(|e| e.first_byte.is_none());
+            let limit = if waiting_for_head {
+                room.max(HEAD_ROOM)
+            } else {
+                room
+            };
             if limit == 0 {
                 return Ok(());
             }
-            let Some(bytes) = connection.read(now, limit) else { return Ok(()) };
+            let Some(bytes) = connection.read(now, limit) else {
+                return Ok(());
+            };
             self.note_read(now, bytes.len() as u64);
             if watching.reader.handle_bytes(&bytes).is_err() {
-                return Err(Violation::Bytes { client: self.id, position: self.bytes_read });
+                return Err(Violation::Bytes {
+                    client: self.id,
+                    position: self.bytes_read,
+                });
             }
             while let Some(event) = watching.reader.poll_event() {
-                let Some(exchange) = watching.exchanges.last_mut() else { break };
+                let Some(exchange) = watching.exchanges.last_mut() else {
+                    break;
+                };
                 match event {
                     ResponseEvent::Head(_) => exchange.first_byte = Some(now),
                     ResponseEvent::Body(n) => {
@@ -272,7 +297,10 @@ impl Client {
                         let body = &bytes[bytes.len() - (n as usize).min(bytes.len())..];
                         if !pattern::matches(exchange.position, body) {
                             let position = exchange.position;
-                            return Err(Violation::Bytes { client: self.id, position });
+                            return Err(Violation::Bytes {
+                                client: self.id,
+                                position,
+                            });
                         }
                         exchange.position += n;
                         exchange.bytes += n;
@@ -301,8 +329,11 @@ impl Client {
 
     /// The pictures and requests, when the run is over.
     pub(crate) fn report(&self, rows: &mut Rows) {
-        let Some(watching) = &self.watching else { return };
-        let since = |at: Option<Instant>| at.map_or(f64::NAN, |at| at.since(self.start).as_secs_f64());
+        let Some(watching) = &self.watching else {
+            return;
+        };
+        let since =
+            |at: Option<Instant>| at.map_or(f64::NAN, |at| at.since(self.start).as_secs_f64());
         for frame in watching.player.frames() {
             rows.frames.push(
                 i64::from(self.id),

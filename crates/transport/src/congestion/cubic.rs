@@ -7,7 +7,9 @@
 use anabranch_units::{Duration, Instant, RandomStream};
 
 use super::reno::{additive_increase, slow_start};
-use super::{AckSample, CongestionController, CongestionEvent, CongestionState, TransmitStart, Window};
+use super::{
+    AckSample, CongestionController, CongestionEvent, CongestionState, TransmitStart, Window,
+};
 use crate::plugin::{Parameters, PluginError};
 
 /// beta = 717/1024, the fraction that remains after a loss.
@@ -48,7 +50,13 @@ impl HyStart {
     }
 
     /// True when slow start should end here (`hystart_update`).
-    fn update(&mut self, ack: &AckSample<'_>, cwnd: u32, delay: Duration, delay_min: Duration) -> bool {
+    fn update(
+        &mut self,
+        ack: &AckSample<'_>,
+        cwnd: u32,
+        delay: Duration,
+        delay_min: Duration,
+    ) -> bool {
         // Rounds are followed from the first segment on, so that they begin where flights do.
         if ack.snd_una > self.round_end {
             self.reset(ack.now, ack.snd_nxt);
@@ -130,7 +138,9 @@ impl Cubic {
     }
 
     fn follow_curve(&mut self, now: Instant, acked: u32, cwnd: u32) {
-        let epoch = if let Some(epoch) = self.epoch_start { epoch } else {
+        let epoch = if let Some(epoch) = self.epoch_start {
+            epoch
+        } else {
             self.epoch_start = Some(now);
             self.ack_count = u64::from(acked);
             self.reno_cwnd = cwnd;
@@ -153,7 +163,11 @@ impl Cubic {
         } else {
             self.origin.saturating_add(delta)
         };
-        self.per = if target > cwnd { cwnd / (target - cwnd) } else { 100 * cwnd };
+        self.per = if target > cwnd {
+            cwnd / (target - cwnd)
+        } else {
+            100 * cwnd
+        };
         if self.last_max_cwnd == 0 {
             self.per = self.per.min(20);
         }

@@ -133,7 +133,11 @@ impl Connection {
     /// The payload of a segment: into its subflow, and what that puts in order on to the data stream.
     pub(super) fn take_payload(&mut self, now: Instant, index: usize, segment: &Segment) {
         let reference = self.receive_dsn();
-        let space = if segment.payload.is_empty() { Space::default() } else { self.space() };
+        let space = if segment.payload.is_empty() {
+            Space::default()
+        } else {
+            self.space()
+        };
         let base = match self.mode {
             Mode::Multipath => self.remote_key.map_or(0, |key| key.idsn.0.wrapping_add(1)),
             _ => 0,
@@ -182,7 +186,14 @@ impl Connection {
             self.notify_writable();
             return;
         }
-        let Some(Dss { data_ack, mapping, data_fin }) = segment.dss else { return };
+        let Some(Dss {
+            data_ack,
+            mapping,
+            data_fin,
+        }) = segment.dss
+        else {
+            return;
+        };
         if let Some(mapping) = mapping {
             self.long_data_ack |= matches!(mapping.dsn, MappingDsn::Long(_));
             if data_fin && mapping.length > 0 {
@@ -209,7 +220,9 @@ impl Connection {
             DataAck::Short(low) => promote(low, DataSeq(reference)).0,
         };
         let offset = dsn.wrapping_sub(reference) as i64;
-        let Some(position) = self.out.una.checked_add_signed(offset) else { return };
+        let Some(position) = self.out.una.checked_add_signed(offset) else {
+            return;
+        };
         if position > self.out.next + u64::from(self.closing.requested()) {
             return;
         }

@@ -57,13 +57,19 @@ impl SendStream {
     fn chunk_at(&self, position: u64) -> Option<usize> {
         let holds = |index: &usize| {
             self.chunks.get(*index).is_some_and(|(start, bytes)| {
-                position.checked_sub(*start).is_some_and(|offset| offset < bytes.len() as u64)
+                position
+                    .checked_sub(*start)
+                    .is_some_and(|offset| offset < bytes.len() as u64)
             })
         };
         [self.last, self.last + 1]
             .into_iter()
             .find(holds)
-            .or_else(|| self.chunks.partition_point(|(start, _)| *start <= position).checked_sub(1))
+            .or_else(|| {
+                self.chunks
+                    .partition_point(|(start, _)| *start <= position)
+                    .checked_sub(1)
+            })
     }
 
     /// Frees what is acknowledged; true when something was.
@@ -73,7 +79,11 @@ impl SendStream {
         }
         self.una = una;
         self.cursor = self.cursor.max(una);
-        while self.chunks.front().is_some_and(|(start, b)| start + b.len() as u64 <= una) {
+        while self
+            .chunks
+            .front()
+            .is_some_and(|(start, b)| start + b.len() as u64 <= una)
+        {
             self.chunks.pop_front();
             self.last = self.last.saturating_sub(1);
         }
@@ -160,8 +170,13 @@ impl Connection {
     }
 
     fn push_plain(&mut self) {
-        let Some(only) = self.subflows.first_mut().filter(|s| s.usable()) else { return };
-        while let Some(piece) = self.out.slice(self.out.cursor, self.out.end - self.out.cursor) {
+        let Some(only) = self.subflows.first_mut().filter(|s| s.usable()) else {
+            return;
+        };
+        while let Some(piece) = self
+            .out
+            .slice(self.out.cursor, self.out.end - self.out.cursor)
+        {
             let length = piece.len() as u64;
             only.send.enqueue(piece, self.out.cursor);
             self.out.cursor += length;
@@ -227,7 +242,12 @@ impl Connection {
         let usable = self.subflows.iter().filter(|s| s.usable()).count();
         if usable != self.views.len() {
             self.views.clear();
-            self.views.extend(self.subflows.iter().filter(|s| s.usable()).map(Subflow::view));
+            self.views.extend(
+                self.subflows
+                    .iter()
+                    .filter(|s| s.usable())
+                    .map(Subflow::view),
+            );
             return;
         }
         for view in &mut self.views {
@@ -262,7 +282,9 @@ impl Connection {
                 break;
             }
             let at = from + sent;
-            let Some(piece) = self.out.slice(at, (burst - sent).min(end - at)) else { break };
+            let Some(piece) = self.out.slice(at, (burst - sent).min(end - at)) else {
+                break;
+            };
             sent += piece.len() as u64;
             subflow.send.enqueue(piece, at);
         }

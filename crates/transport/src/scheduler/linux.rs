@@ -18,9 +18,7 @@ pub struct LeastLinger {
 }
 
 impl LeastLinger {
-    pub(super) fn build(
-        parameters: Parameters<'_>,
-    ) -> Result<Box<dyn PathScheduler>, PluginError> {
+    pub(super) fn build(parameters: Parameters<'_>) -> Result<Box<dyn PathScheduler>, PluginError> {
         parameters.only(&[])?;
         Ok(Box::new(Self::default()))
     }

@@ -8,9 +8,7 @@ use crate::plugin::{Parameters, PluginError};
 pub struct MinRtt;
 
 impl MinRtt {
-    pub(super) fn build(
-        parameters: Parameters<'_>,
-    ) -> Result<Box<dyn PathScheduler>, PluginError> {
+    pub(super) fn build(parameters: Parameters<'_>) -> Result<Box<dyn PathScheduler>, PluginError> {
         parameters.only(&[])?;
         Ok(Box::new(Self))
     }
@@ -25,6 +23,8 @@ impl PathScheduler for MinRtt {
         candidates(subflows)
             .filter(|subflow| subflow.can_send())
             .min_by_key(|subflow| subflow.srtt)
-            .map_or(Decision::WAIT, |best| Decision::next_on(best.id, u64::from(best.mss)))
+            .map_or(Decision::WAIT, |best| {
+                Decision::next_on(best.id, u64::from(best.mss))
+            })
     }
 }

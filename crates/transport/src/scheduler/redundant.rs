@@ -18,15 +18,17 @@ pub struct Redundant {
 }
 
 impl Redundant {
-    pub(super) fn build(
-        parameters: Parameters<'_>,
-    ) -> Result<Box<dyn PathScheduler>, PluginError> {
+    pub(super) fn build(parameters: Parameters<'_>) -> Result<Box<dyn PathScheduler>, PluginError> {
         parameters.only(&[])?;
         Ok(Box::new(Self::default()))
     }
 
     fn position(&self, id: SubflowId, request: &SendRequest) -> u64 {
-        self.position.get(id.index()).copied().unwrap_or(0).max(request.data_una)
+        self.position
+            .get(id.index())
+            .copied()
+            .unwrap_or(0)
+            .max(request.data_una)
     }
 }
 
@@ -41,7 +43,9 @@ impl PathScheduler for Redundant {
         let next = candidates(subflows)
             .filter(|subflow| subflow.can_send() && self.position(subflow.id, request) < end)
             .min_by_key(|subflow| (u16::from(subflow.id.0) < after, subflow.id));
-        let Some(next) = next else { return Decision::WAIT };
+        let Some(next) = next else {
+            return Decision::WAIT;
+        };
         self.last = Some(next.id.0);
         let from = self.position(next.id, request);
         Decision::Send {

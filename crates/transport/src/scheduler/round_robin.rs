@@ -12,9 +12,7 @@ pub struct RoundRobin {
 }
 
 impl RoundRobin {
-    pub(super) fn build(
-        parameters: Parameters<'_>,
-    ) -> Result<Box<dyn PathScheduler>, PluginError> {
+    pub(super) fn build(parameters: Parameters<'_>) -> Result<Box<dyn PathScheduler>, PluginError> {
         parameters.only(&[])?;
         Ok(Box::new(Self::default()))
     }

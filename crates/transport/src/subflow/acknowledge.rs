@@ -4,9 +4,9 @@
 use anabranch_units::{Duration, Instant};
 use anabranch_wire::{Flags, SackBlock, Segment};
 
+use super::Subflow;
 use super::recovery::{AckFlags, Repair};
 use super::rto::Pending;
-use super::Subflow;
 use crate::config::HostModel;
 use crate::congestion::{AckSample, SiblingView};
 
@@ -87,7 +87,16 @@ impl Subflow {
             self.judge(now, &mut flags, echo)
         };
         let delivered = (self.rate.delivered - prior_delivered) as u32;
-        self.size_window(host, now, &flags, prior_in_flight, delivered, acked_bytes, ca_rtt, siblings);
+        self.size_window(
+            host,
+            now,
+            &flags,
+            prior_in_flight,
+            delivered,
+            acked_bytes,
+            ca_rtt,
+            siblings,
+        );
         self.after_ack(host, now, &flags, repair);
     }
 
@@ -103,7 +112,10 @@ impl Subflow {
         let mut ranges = [(0u64, 0u64); 4];
         let mut count = 0;
         for (index, block) in blocks.iter().enumerate() {
-            let (left, right) = (self.our_position(block.left), self.our_position(block.right));
+            let (left, right) = (
+                self.our_position(block.left),
+                self.our_position(block.right),
+            );
             if left >= right || right > self.send.next() {
                 continue;
             }
@@ -127,9 +139,17 @@ impl Subflow {
         self.board.remember_report(&ranges[..count]);
     }
 
-    fn tag_one(&mut self, now: Instant, number: u64, flags: &mut AckFlags, samples: &mut RttSamples) {
+    fn tag_one(
+        &mut self,
+        now: Instant,
+        number: u64,
+        flags: &mut AckFlags,
+        samples: &mut RttSamples,
+    ) {
         let highest = self.board.highest_sacked_start;
-        let Some(sent) = self.board.mark_sacked(number) else { return };
+        let Some(sent) = self.board.mark_sacked(number) else {
+            return;
+        };
         flags.data_sacked = true;
         if !sent.ever_retransmitted() {
             if sent.start < highest && self.board.sacked_out > 1 {
@@ -206,10 +226,12 @@ impl Subflow {
         }
         if rtt.is_none() && flags.una_advanced {
             // Ambiguous: the timestamp tells (RFC 7323 section 4.1).
-            let elapsed = echo.filter(|echo| *echo > 0).map(|echo| {
-                super::send::timestamp_clock(now).wrapping_sub(echo)
-            });
-            let from_echo = elapsed.filter(|ms| *ms < 120_000).map(|ms| Duration::from_millis(u64::from(ms).max(1)));
+            let elapsed = echo
+                .filter(|echo| *echo > 0)
+                .map(|echo| super::send::timestamp_clock(now).wrapping_sub(echo));
+            let from_echo = elapsed
+                .filter(|ms| *ms < 120_000)
+                .map(|ms| Duration::from_millis(u64::from(ms).max(1)));
             rtt = from_echo;
             ca_rtt = ca_rtt.or(from_echo);
         }
@@ -217,12 +239,16 @@ impl Subflow {
         if let Some(sample) = ca_rtt {
             self.rtt.observe_min(now, sample);
         }
-        self.rtt.sample(host, rtt, self.send.una(), self.send.next());
+        self.rtt
+            .sample(host, rtt, self.send.una(), self.send.next());
         ca_rtt
     }
 
     /// `tcp_cong_control`: PRR during a reduction, else the controller; then the pacing rate.
-    #[expect(clippy::too_many_arguments, reason = "one acknowledgement's findings, gathered by the caller alone")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "one acknowledgement's findings, gathered by the caller alone"
+    )]
     fn size_window(
         &mut self,
         host: &HostModel,
@@ -269,14 +295,21 @@ impl Subflow {
             self.rate.mark_app_limited(self.board.in_flight());
         }
         self.refresh_pacing();
-        self.send.grow_buffer(self.window.cwnd, self.controller.send_buffer_factor());
+        self.send
+            .grow_buffer(self.window.cwnd, self.controller.send_buffer_factor());
     }
 
     /// Recomputes the pacing rate from the window and the RTT.
     pub(crate) fn refresh_pacing(&mut self) {
         let packets_out = self.board.packets_out();
         let own = self.controller.pacing_rate();
-        self.pacer.update(own, &self.window, packets_out, self.mss, self.rtt.srtt8_micros());
+        self.pacer.update(
+            own,
+            &self.window,
+            packets_out,
+            self.mss,
+            self.rtt.srtt8_micros(),
+        );
     }
 
     /// Timers and repair after an acknowledgement (`tcp_xmit_recovery`).

@@ -148,8 +148,10 @@ impl Subflow {
         let mss = u64::from(self.ack.received_mss);
         // A connection takes its subflows' data at once, so that nothing is ever left to read there
         // (`rcv_nxt - copied_seq < sk_rcvlowat`); plain TCP asks whether the window can advance.
-        let window_holds = self.multipath || self.receive.could_offer(space.free)
-            >= (self.receive.advertised_at() + self.receive.window()).saturating_sub(self.receive.next());
+        let window_holds = self.multipath
+            || self.receive.could_offer(space.free)
+                >= (self.receive.advertised_at() + self.receive.window())
+                    .saturating_sub(self.receive.next());
         if (unacked > mss && window_holds) || self.ack.quick_mode() {
             self.ack.now_due = true;
         }
@@ -176,8 +178,15 @@ impl Subflow {
         }
         let mut delay = self.ack.delay;
         if delay > DELAY_MIN {
-            let cap = if self.ack.interactive { DELAY_MAX } else { Duration::from_millis(500) };
-            let cap = self.rtt.srtt().map_or(cap, |srtt| cap.min(srtt.max(DELAY_MIN)));
+            let cap = if self.ack.interactive {
+                DELAY_MAX
+            } else {
+                Duration::from_millis(500)
+            };
+            let cap = self
+                .rtt
+                .srtt()
+                .map_or(cap, |srtt| cap.min(srtt.max(DELAY_MIN)));
             delay = delay.min(cap);
         }
         self.ack.deadline = Some(host.expiry(now, delay.min(DELAY_MAX)));

@@ -35,7 +35,9 @@ pub(crate) struct Hello {
 impl Hello {
     pub(crate) fn wake(&self) -> Instant {
         let never = Instant::FAR_FUTURE;
-        self.deadline.unwrap_or(never).min(self.third_deadline.unwrap_or(never))
+        self.deadline
+            .unwrap_or(never)
+            .min(self.third_deadline.unwrap_or(never))
     }
 
     /// The third packet's option arrived: stop repeating it.
@@ -71,7 +73,10 @@ impl Subflow {
         segment.window = self.receive.window().min(65_535) as u16;
         if self.timestamps {
             let echo = if answering { self.timestamp_recent } else { 0 };
-            segment.timestamps = Some(Timestamps { value: timestamp_clock(now), echo });
+            segment.timestamps = Some(Timestamps {
+                value: timestamp_clock(now),
+                echo,
+            });
         }
         segment.mptcp.extend(self.hello.first);
         self.send.after_syn();
@@ -110,7 +115,10 @@ impl Subflow {
     }
 
     fn arm_third(&mut self, host: &HostModel, now: Instant) {
-        let wait = self.rtt.srtt().map_or(Duration::from_secs(1), |srtt| srtt * 2);
+        let wait = self
+            .rtt
+            .srtt()
+            .map_or(Duration::from_secs(1), |srtt| srtt * 2);
         self.hello.third_deadline = Some(host.expiry(now, wait));
     }
 
@@ -132,7 +140,12 @@ impl Subflow {
     }
 
     /// Answers a SYN: the SYN/ACK becomes due.
-    pub(crate) fn answer_syn(&mut self, segment: &Segment, config: &Config, option: Option<MptcpOption>) {
+    pub(crate) fn answer_syn(
+        &mut self,
+        segment: &Segment,
+        config: &Config,
+        option: Option<MptcpOption>,
+    ) {
         self.learn_peer(segment, config);
         self.hello.first = option;
         self.hello.due = true;
@@ -141,9 +154,18 @@ impl Subflow {
     }
 
     /// A SYN/ACK for our SYN: Established, with a first RTT sample.
-    pub(crate) fn take_syn_ack(&mut self, host: &HostModel, now: Instant, segment: &Segment, config: &Config) -> Outcome {
+    pub(crate) fn take_syn_ack(
+        &mut self,
+        host: &HostModel,
+        now: Instant,
+        segment: &Segment,
+        config: &Config,
+    ) -> Outcome {
         if segment.ack != self.wire_seq(1) {
-            return Outcome { discard: true, ..Outcome::default() };
+            return Outcome {
+                discard: true,
+                ..Outcome::default()
+            };
         }
         self.learn_peer(segment, config);
         self.open(host, now);
@@ -152,17 +174,32 @@ impl Subflow {
         if matches!(self.hello.third, Some(MptcpOption::Join(_))) {
             self.arm_third(host, now);
         }
-        Outcome { established: true, ..Outcome::default() }
+        Outcome {
+            established: true,
+            ..Outcome::default()
+        }
     }
 
     /// The third packet (or anything acknowledging our SYN/ACK): Established.
-    pub(crate) fn take_third(&mut self, host: &HostModel, now: Instant, segment: &Segment) -> Outcome {
+    pub(crate) fn take_third(
+        &mut self,
+        host: &HostModel,
+        now: Instant,
+        segment: &Segment,
+    ) -> Outcome {
         if !segment.flags.contains(Flags::ACK) || segment.ack != self.wire_seq(1) {
-            return Outcome { discard: true, ..Outcome::default() };
+            return Outcome {
+                discard: true,
+                ..Outcome::default()
+            };
         }
         self.open(host, now);
-        self.send.update_window(1, u64::from(segment.window) << self.send_scale);
-        Outcome { established: true, ..Outcome::default() }
+        self.send
+            .update_window(1, u64::from(segment.window) << self.send_scale);
+        Outcome {
+            established: true,
+            ..Outcome::default()
+        }
     }
 
     fn open(&mut self, host: &HostModel, now: Instant) {
@@ -182,8 +219,13 @@ impl Subflow {
 
     /// The third packet's option belongs on a segment until it is confirmed.
     pub(crate) fn add_third(&self, segment: &mut Segment) {
-        let Some(third) = self.hello.third else { return };
-        let present = segment.mptcp.iter().any(|option| matches!(option, MptcpOption::Capable(_)));
+        let Some(third) = self.hello.third else {
+            return;
+        };
+        let present = segment
+            .mptcp
+            .iter()
+            .any(|option| matches!(option, MptcpOption::Capable(_)));
         if !present && segment.payload.is_empty() {
             segment.dss = None;
             segment.mptcp.insert(0, third);
@@ -199,10 +241,14 @@ impl Subflow {
             dsn: MappingDsn::Long(DataSeq(outlook.dsn_base.wrapping_add(at))),
             ssn: 0,
             length: 1,
-            checksum: outlook
-                .checksum
-                .then(|| anabranch_wire::dss_checksum(DataSeq(outlook.dsn_base.wrapping_add(at)), 0, 1, [])),
+            checksum: outlook.checksum.then(|| {
+                anabranch_wire::dss_checksum(DataSeq(outlook.dsn_base.wrapping_add(at)), 0, 1, [])
+            }),
         };
-        segment.dss = Some(Dss { data_ack: outlook.data_ack, mapping: Some(mapping), data_fin: true });
+        segment.dss = Some(Dss {
+            data_ack: outlook.data_ack,
+            mapping: Some(mapping),
+            data_fin: true,
+        });
     }
 }

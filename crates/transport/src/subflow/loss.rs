@@ -3,10 +3,10 @@
 
 use anabranch_units::{Duration, Instant};
 
+use super::Subflow;
 use super::recovery::AckFlags;
 use super::rto::Pending;
 use super::scoreboard::Sent;
-use super::Subflow;
 use crate::config::HostModel;
 use crate::congestion::CongestionState;
 
@@ -52,7 +52,12 @@ impl Rack {
     }
 
     /// What is left of a segment's time, `None` when it is over (`tcp_rack_skb_timeout`).
-    pub(crate) fn time_left(&self, now: Instant, sent: &Sent, window: Duration) -> Option<Duration> {
+    pub(crate) fn time_left(
+        &self,
+        now: Instant,
+        sent: &Sent,
+        window: Duration,
+    ) -> Option<Duration> {
         let left = (self.rtt + window).saturating_sub(now.since(sent.sent_at));
         (!left.is_zero()).then_some(left)
     }
@@ -108,7 +113,10 @@ impl Subflow {
         let mut wait = Duration::ZERO;
         let mut skipped = Vec::new();
         while let Some(number) = self.board.oldest_transmission() {
-            let Some(sent) = self.board.get(number).filter(|sent| self.rack.sent_before(sent))
+            let Some(sent) = self
+                .board
+                .get(number)
+                .filter(|sent| self.rack.sent_before(sent))
             else {
                 break;
             };
@@ -131,7 +139,8 @@ impl Subflow {
     /// Arms the reordering timer if the last search for losses left segments undecided.
     pub(crate) fn arm_reordering_timer(&mut self, host: &HostModel, now: Instant) {
         if let Some(wait) = self.send.reorder_wait.take() {
-            self.timer.arm(host, now, Pending::Reordering, wait.min(self.rtt.rto()));
+            self.timer
+                .arm(host, now, Pending::Reordering, wait.min(self.rtt.rto()));
         }
     }
 

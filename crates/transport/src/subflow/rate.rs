@@ -49,7 +49,12 @@ impl Sampler {
     }
 
     /// Completes the sample of one acknowledgement (`tcp_rate_gen`).
-    pub(crate) fn finish(&mut self, now: Instant, min_rtt: Option<Duration>, mss: u32) -> RateSample {
+    pub(crate) fn finish(
+        &mut self,
+        now: Instant,
+        min_rtt: Option<Duration>,
+        mss: u32,
+    ) -> RateSample {
         if self.app_limited_until > 0 && self.delivered > self.app_limited_until {
             self.app_limited_until = 0;
         }

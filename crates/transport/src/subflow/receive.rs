@@ -98,7 +98,11 @@ impl Receiver {
         }
         let sample = u64::from(elapsed.max(1)) * 1_000;
         // Always the least seen: queues must not stretch the measure (`tcp_rcv_rtt_update`, 6.16).
-        self.rtt8 = if self.rtt8 == 0 { sample * 8 } else { self.rtt8.min(sample * 8) };
+        self.rtt8 = if self.rtt8 == 0 {
+            sample * 8
+        } else {
+            self.rtt8.min(sample * 8)
+        };
     }
 
     /// Bytes waiting out of order.
@@ -113,22 +117,40 @@ impl Receiver {
     }
 
     pub(crate) fn remember_mapping(&mut self, position: u64, length: u64, dsn: u64) {
-        let known = self.mappings.iter().rev().take(4).any(|m| m.position == position);
+        let known = self
+            .mappings
+            .iter()
+            .rev()
+            .take(4)
+            .any(|m| m.position == position);
         if !known {
-            self.mappings.push_back(KnownMapping { position, length, dsn });
+            self.mappings.push_back(KnownMapping {
+                position,
+                length,
+                dsn,
+            });
         }
     }
 
     /// The DSN of a position; mappings wholly behind `next` are forgotten on the way.
     fn dsn_of(&mut self, position: u64) -> Option<(u64, u64)> {
         let next = self.next;
-        while self.mappings.front().is_some_and(|m| m.position + m.length <= next) {
+        while self
+            .mappings
+            .front()
+            .is_some_and(|m| m.position + m.length <= next)
+        {
             self.mappings.pop_front();
         }
         self.mappings
             .iter()
             .find(|m| m.position <= position && position < m.position + m.length)
-            .map(|m| (m.dsn.wrapping_add(position - m.position), m.position + m.length - position))
+            .map(|m| {
+                (
+                    m.dsn.wrapping_add(position - m.position),
+                    m.position + m.length - position,
+                )
+            })
     }
 
     /// Hands bytes at `next` up with their DSN (all 64 bits; on plain TCP the stream position), cut
@@ -136,7 +158,9 @@ impl Receiver {
     fn deliver(&mut self, mut payload: Bytes, multipath: bool, up: &mut impl FnMut(u64, Bytes)) {
         while !payload.is_empty() {
             let (dsn, room) = if multipath {
-                if let Some(found) = self.dsn_of(self.next) { found } else {
+                if let Some(found) = self.dsn_of(self.next) {
+                    found
+                } else {
                     // Unmapped data is acknowledged at subflow level only (RFC 8684 3.3.1).
                     self.unmapped = true;
                     self.next += payload.len() as u64;
@@ -206,7 +230,8 @@ impl Receiver {
             Inserted::Duplicate => self.duplicate = Some((start, end)),
             Inserted::Kept(run) => {
                 let runs = &self.runs;
-                self.recent.retain(|start| *start != run && runs.run(*start).is_some());
+                self.recent
+                    .retain(|start| *start != run && runs.run(*start).is_some());
                 self.recent.insert(0, run);
             }
         }
@@ -218,7 +243,10 @@ impl Receiver {
         let duplicate = self.duplicate.take();
         let runs = self.recent.iter().filter_map(|start| self.runs.run(*start));
         for (left, right) in duplicate.into_iter().chain(runs).take(room.min(4)) {
-            blocks.push(SackBlock { left: wire(left), right: wire(right) });
+            blocks.push(SackBlock {
+                left: wire(left),
+                right: wire(right),
+            });
         }
         blocks
     }
@@ -277,8 +305,15 @@ impl Subflow {
         space: Space,
         up: &mut impl FnMut(u64, Bytes),
     ) {
-        let Some(start) = self.peer_position(segment.seq) else { return };
-        if let Some(Dss { mapping: Some(mapping), data_fin, .. }) = segment.dss {
+        let Some(start) = self.peer_position(segment.seq) else {
+            return;
+        };
+        if let Some(Dss {
+            mapping: Some(mapping),
+            data_fin,
+            ..
+        }) = segment.dss
+        {
             self.note_mapping(&mapping, data_fin, dsn_reference);
         }
         if start <= self.receive.advertised_at()
@@ -305,10 +340,18 @@ impl Subflow {
             if let Some(Timestamps { echo, .. }) = segment.timestamps {
                 self.receive.measure_rtt(now, echo);
             }
-            let arrival = self.receive.accept(start, segment.payload.clone(), self.multipath, up);
-            let grew = arrival != Arrival::Duplicate
-                && self.receive.grow(segment.payload.len(), space);
-            self.ack.on_data(now, segment.payload.len() as u32, arrival, grew, self.rtt.rto());
+            let arrival = self
+                .receive
+                .accept(start, segment.payload.clone(), self.multipath, up);
+            let grew =
+                arrival != Arrival::Duplicate && self.receive.grow(segment.payload.len(), space);
+            self.ack.on_data(
+                now,
+                segment.payload.len() as u32,
+                arrival,
+                grew,
+                self.rtt.rto(),
+            );
             self.check_ack(space);
         }
         if self.receive.fin_at == Some(self.receive.next) && !self.peer_closed {
@@ -330,7 +373,8 @@ impl Subflow {
         // The relative subflow sequence number is our position, modulo 2^32.
         let near = self.receive.next();
         let offset = i64::from(mapping.ssn.wrapping_sub(near as u32) as i32);
-        self.receive.remember_mapping(near.saturating_add_signed(offset), length, dsn);
+        self.receive
+            .remember_mapping(near.saturating_add_signed(offset), length, dsn);
     }
 
     /// Writes a segment that acknowledges: timestamps, window, `DATA_ACK`.
@@ -346,9 +390,10 @@ impl Subflow {
             });
         }
         if self.multipath {
-            segment.dss = outlook
-                .data_ack
-                .map(|data_ack| Dss { data_ack: Some(data_ack), ..Dss::default() });
+            segment.dss = outlook.data_ack.map(|data_ack| Dss {
+                data_ack: Some(data_ack),
+                ..Dss::default()
+            });
         }
         let mss = u64::from(self.ack.received_mss());
         let mut window = self.receive.select_window(outlook, mss, self.receive_scale);
@@ -364,10 +409,13 @@ impl Subflow {
 
     /// Adds SACK blocks to a segment whose other options are settled.
     pub(crate) fn add_sack(&mut self, segment: &mut Segment) {
-        if self.sack_permitted && (self.receive.out_of_order() || self.receive.duplicate.is_some()) {
+        if self.sack_permitted && (self.receive.out_of_order() || self.receive.duplicate.is_some())
+        {
             let room = anabranch_wire::sack_room(segment);
             let iss = self.remote_iss;
-            segment.sack = self.receive.sack_blocks(|position| iss.add(position as u32), room);
+            segment.sack = self
+                .receive
+                .sack_blocks(|position| iss.add(position as u32), room);
         }
     }
 }

@@ -4,9 +4,7 @@
 use anabranch_units::Instant;
 
 use super::Subflow;
-use crate::congestion::{
-    CongestionEvent, CongestionKind, CongestionState, Window, WindowChange,
-};
+use crate::congestion::{CongestionEvent, CongestionKind, CongestionState, Window, WindowChange};
 
 /// State of a reduction under way.
 #[derive(Debug, Default)]
@@ -66,7 +64,11 @@ impl Recovery {
     /// `tcp_init_undo`.
     pub(crate) fn init_undo(&mut self, una: u64, retrans_out: u32) {
         self.undo_marker = Some(una);
-        self.undo_retrans = if retrans_out > 0 { i64::from(retrans_out) } else { -1 };
+        self.undo_retrans = if retrans_out > 0 {
+            i64::from(retrans_out)
+        } else {
+            -1
+        };
     }
 
     /// A segment was retransmitted.
@@ -98,15 +100,23 @@ impl Recovery {
 impl Subflow {
     /// `tcp_current_ssthresh`.
     pub(crate) fn current_ssthresh(&self) -> u32 {
-        if matches!(self.ca_state, CongestionState::Cwr | CongestionState::Recovery) {
+        if matches!(
+            self.ca_state,
+            CongestionState::Cwr | CongestionState::Recovery
+        ) {
             self.window.ssthresh
         } else {
-            self.window.ssthresh.max(self.window.cwnd / 2 + self.window.cwnd / 4)
+            self.window
+                .ssthresh
+                .max(self.window.cwnd / 2 + self.window.cwnd / 4)
         }
     }
 
     fn in_reduction(&self) -> bool {
-        matches!(self.ca_state, CongestionState::Cwr | CongestionState::Recovery)
+        matches!(
+            self.ca_state,
+            CongestionState::Cwr | CongestionState::Recovery
+        )
     }
 
     /// `tcp_init_cwnd_reduction`.
@@ -116,14 +126,19 @@ impl Subflow {
         self.recovery.prior_cwnd = self.window.cwnd;
         self.recovery.prr_delivered = 0;
         self.recovery.prr_out = 0;
-        let event = CongestionEvent { now, kind, in_flight: self.board.in_flight() };
+        let event = CongestionEvent {
+            now,
+            kind,
+            in_flight: self.board.in_flight(),
+        };
         self.controller.on_congestion(&event, &mut self.window);
     }
 
     /// `tcp_enter_recovery`.
     pub(crate) fn enter_recovery(&mut self, now: Instant) {
         self.recovery.prior_ssthresh = 0;
-        self.recovery.init_undo(self.send.una(), self.board.retrans_out);
+        self.recovery
+            .init_undo(self.send.una(), self.board.retrans_out);
         if !self.in_reduction() {
             self.recovery.prior_ssthresh = self.current_ssthresh();
             self.init_reduction(now, CongestionKind::Loss);
@@ -142,9 +157,8 @@ impl Subflow {
         let ssthresh = i64::from(self.window.ssthresh);
         let delta = ssthresh - in_flight;
         let room = if delta < 0 {
-            let dividend = ssthresh * i64::from(recovery.prr_delivered)
-                + i64::from(recovery.prior_cwnd)
-                - 1;
+            let dividend =
+                ssthresh * i64::from(recovery.prr_delivered) + i64::from(recovery.prior_cwnd) - 1;
             dividend / i64::from(recovery.prior_cwnd) - i64::from(recovery.prr_out)
         } else {
             let mut room = (i64::from(recovery.prr_delivered) - i64::from(recovery.prr_out))
@@ -168,7 +182,8 @@ impl Subflow {
         if cut && (self.ca_state == CongestionState::Cwr || self.recovery.undo_marker.is_some()) {
             self.window.cwnd = self.window.ssthresh;
             self.send.window_touched(now);
-            self.controller.on_window_changed(WindowChange::Reduction, &mut self.window);
+            self.controller
+                .on_window_changed(WindowChange::Reduction, &mut self.window);
         }
     }
 
@@ -178,14 +193,17 @@ impl Subflow {
             self.board.unmark_losses();
         }
         if self.recovery.prior_ssthresh > 0 {
-            self.window.cwnd = self.controller.undo_cwnd(&self.window, self.recovery.prior_cwnd);
+            self.window.cwnd = self
+                .controller
+                .undo_cwnd(&self.window, self.recovery.prior_cwnd);
             self.window.ssthresh = self.window.ssthresh.max(self.recovery.prior_ssthresh);
         }
         self.send.window_touched(now);
         self.recovery.undo_marker = None;
         self.rack.advanced = true;
         self.totals.undos += 1;
-        self.controller.on_window_changed(WindowChange::Undo, &mut self.window);
+        self.controller
+            .on_window_changed(WindowChange::Undo, &mut self.window);
     }
 
     /// `tcp_try_undo_recovery`: recovery is over; was it needed?
@@ -206,7 +224,11 @@ impl Subflow {
         if self.ca_state != CongestionState::Cwr {
             let disorder =
                 self.board.sacked_out > 0 || self.board.lost_out > 0 || self.board.retrans_out > 0;
-            let state = if disorder { CongestionState::Disorder } else { CongestionState::Open };
+            let state = if disorder {
+                CongestionState::Disorder
+            } else {
+                CongestionState::Open
+            };
             if state != self.ca_state {
                 self.set_state(now, state);
                 self.recovery.high_seq = self.send.next();
@@ -216,7 +238,9 @@ impl Subflow {
 
     /// `tcp_process_tlp_ack` (RFC 8985 section 7.4).
     pub(crate) fn judge_probe(&mut self, now: Instant, ack: u64, flags: &AckFlags) {
-        let Some(high) = self.recovery.probe_high.filter(|high| ack >= *high) else { return };
+        let Some(high) = self.recovery.probe_high.filter(|high| ack >= *high) else {
+            return;
+        };
         if !self.recovery.probe_retransmitted || flags.dsack {
             self.recovery.probe_high = None;
         } else if ack > high {
@@ -231,7 +255,12 @@ impl Subflow {
     }
 
     /// `tcp_fastretrans_alert`: judges an acknowledgement that is not plainly good.
-    pub(crate) fn judge(&mut self, now: Instant, flags: &mut AckFlags, echo: Option<u32>) -> Repair {
+    pub(crate) fn judge(
+        &mut self,
+        now: Instant,
+        flags: &mut AckFlags,
+        echo: Option<u32>,
+    ) -> Repair {
         if self.ca_state != CongestionState::Open && self.send.una() >= self.recovery.high_seq {
             match self.ca_state {
                 CongestionState::Cwr if self.send.una() != self.recovery.high_seq => {
@@ -260,7 +289,12 @@ impl Subflow {
         }
     }
 
-    fn judge_in_recovery(&mut self, now: Instant, flags: &mut AckFlags, echo: Option<u32>) -> Repair {
+    fn judge_in_recovery(
+        &mut self,
+        now: Instant,
+        flags: &mut AckFlags,
+        echo: Option<u32>,
+    ) -> Repair {
         // A partial acknowledgement may show that the reduction was spurious (`tcp_try_undo_partial`).
         if flags.una_advanced && self.recovery.may_undo(echo) {
             if self.board.retrans_out > 0 {

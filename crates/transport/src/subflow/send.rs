@@ -4,9 +4,7 @@
 use std::collections::VecDeque;
 
 use anabranch_units::{DataSeq, Duration, Instant};
-use anabranch_wire::{
-    CapableKeys, Flags, Mapping, MappingDsn, MptcpOption, Segment, dss_checksum,
-};
+use anabranch_wire::{CapableKeys, Flags, Mapping, MappingDsn, MptcpOption, Segment, dss_checksum};
 use bytes::{Bytes, BytesMut};
 
 use super::scoreboard::{BurstMapping, Sent};
@@ -189,15 +187,21 @@ impl Sender {
     /// Takes data to send at the end of the queue.
     pub(crate) fn enqueue(&mut self, payload: Bytes, data: u64) {
         let length = payload.len() as u64;
-        let mut mapping =
-            BurstMapping { data, position: self.write_end, length: length.min(65_535) as u16 };
+        let mut mapping = BurstMapping {
+            data,
+            position: self.write_end,
+            length: length.min(65_535) as u16,
+        };
         // Adjacent data extends the last mapping as long as nothing of it has been sent.
         if let Some(last) = self.queue.back() {
             let grown = u64::from(last.mapping.length) + length;
             let adjacent = last.data + last.payload.len() as u64 == data;
             let unsent = last.mapping.position >= self.next;
             if adjacent && unsent && grown <= 65_000 {
-                mapping = BurstMapping { length: grown as u16, ..last.mapping };
+                mapping = BurstMapping {
+                    length: grown as u16,
+                    ..last.mapping
+                };
                 let (data_start, start) = (mapping.data, mapping.position);
                 for chunk in self.queue.iter_mut().rev() {
                     if chunk.mapping.data != data_start || chunk.mapping.position != start {
@@ -209,7 +213,11 @@ impl Sender {
         }
         self.write_end += length;
         self.queued += length;
-        self.queue.push_back(Chunk { payload, data, mapping });
+        self.queue.push_back(Chunk {
+            payload,
+            data,
+            mapping,
+        });
     }
 
     /// Cuts the next segment of at most `limit` bytes off the queue.
@@ -286,9 +294,10 @@ impl Subflow {
         }
         let now = outlook.now;
         if std::mem::take(&mut self.send.force_retransmit)
-            && let Some(number) = self.board.next_lost() {
-                return self.retransmit(host, number, outlook, segment);
-            }
+            && let Some(number) = self.board.next_lost()
+        {
+            return self.retransmit(host, number, outlook, segment);
+        }
         if self.send.probe {
             self.send.probe = false;
             return self.send_probe(host, outlook, segment);
@@ -385,7 +394,9 @@ impl Subflow {
             self.rearm_timeout(host, outlook.now);
             return true;
         }
-        let Some(number) = self.board.last() else { return false };
+        let Some(number) = self.board.last() else {
+            return false;
+        };
         self.recovery.probe_retransmitted = true;
         self.retransmit(host, number, outlook, segment)
     }
@@ -399,8 +410,12 @@ impl Subflow {
     ) -> bool {
         let now = outlook.now;
         let in_flight = self.board.in_flight();
-        let stamp = self.rate.stamp(now, in_flight, in_flight == 0 && self.board.is_empty());
-        let Some(sent) = self.board.retransmit(number, now, stamp).cloned() else { return false };
+        let stamp = self
+            .rate
+            .stamp(now, in_flight, in_flight == 0 && self.board.is_empty());
+        let Some(sent) = self.board.retransmit(number, now, stamp).cloned() else {
+            return false;
+        };
         let length = sent.payload.len() as u64;
         if self.reducing() {
             self.recovery.prr_out += 1;
@@ -415,7 +430,14 @@ impl Subflow {
             let rto = self.rtt.rto();
             self.timer.arm(host, now, super::rto::Pending::Timeout, rto);
         }
-        self.data_segment(sent.start, sent.payload, sent.mapping, sent.fin, outlook, segment);
+        self.data_segment(
+            sent.start,
+            sent.payload,
+            sent.mapping,
+            sent.fin,
+            outlook,
+            segment,
+        );
         true
     }
 
@@ -452,13 +474,22 @@ impl Subflow {
         let dsn = DataSeq(outlook.dsn_base.wrapping_add(mapping.data));
         if let Some(MptcpOption::Capable(mut capable)) = self.hello.third {
             // The first data repeats the keys and tells its length (RFC 8684 section 3.1).
-            if let CapableKeys::Both { initiator, responder } = capable.keys {
+            if let CapableKeys::Both {
+                initiator,
+                responder,
+            } = capable.keys
+            {
                 let length = segment.payload.len() as u16;
                 let checksum = outlook
                     .checksum
                     .then(|| dss_checksum(dsn, 1, length, [segment.payload.as_ref()]));
                 if mapping.data == 0 && start == 1 {
-                    capable.keys = CapableKeys::WithData { initiator, responder, length, checksum };
+                    capable.keys = CapableKeys::WithData {
+                        initiator,
+                        responder,
+                        length,
+                        checksum,
+                    };
                     segment.dss = None;
                     segment.mptcp.push(MptcpOption::Capable(capable));
                     return;
@@ -470,7 +501,12 @@ impl Subflow {
             let offset = start - mapping.position;
             let (dsn, ssn) = (dsn.add(offset), start as u32);
             let length = segment.payload.len() as u16;
-            (dsn, ssn, length, Some(dss_checksum(dsn, ssn, length, [segment.payload.as_ref()])))
+            (
+                dsn,
+                ssn,
+                length,
+                Some(dss_checksum(dsn, ssn, length, [segment.payload.as_ref()])),
+            )
         } else {
             (dsn, mapping.position as u32, mapping.length, None)
         };
@@ -488,7 +524,8 @@ impl Subflow {
 
     /// `tcp_slow_start_after_idle_check`, `tcp_cwnd_restart`.
     fn restart_after_idle(&mut self, now: Instant) {
-        if !self.board.is_empty() || self.controller.owns_recovery() || self.totals.bytes_sent == 0 {
+        if !self.board.is_empty() || self.controller.owns_recovery() || self.totals.bytes_sent == 0
+        {
             return;
         }
         let rto = self.rtt.rto();
@@ -506,7 +543,8 @@ impl Subflow {
         self.window.cwnd = self.window.cwnd.max(floor);
         self.send.window_stamp = now;
         self.send.cwnd_used = 0;
-        self.controller.on_window_changed(WindowChange::Idle, &mut self.window);
+        self.controller
+            .on_window_changed(WindowChange::Idle, &mut self.window);
     }
 
     /// `tcp_cwnd_validate`.
