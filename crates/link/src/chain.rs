@@ -44,12 +44,7 @@ impl<P> Chain<P> {
     /// When there is no hop.
     pub fn new(name: impl Into<String>, hops: Vec<Hop<P>>) -> Self {
         assert!(!hops.is_empty(), "a chain has at least one link");
-        Self {
-            name: name.into(),
-            hops,
-            dropped: VecDeque::new(),
-            stats: LinkStats::default(),
-        }
+        Self { name: name.into(), hops, dropped: VecDeque::new(), stats: LinkStats::default() }
     }
 
     /// The hops, first hop first.
@@ -132,13 +127,10 @@ impl<P> Link<P> for Chain<P> {
     }
 
     fn queued(&self, now: Instant) -> Queued {
-        self.hops
-            .iter()
-            .map(|hop| hop.queued(now))
-            .fold(Queued::default(), |sum, hop| Queued {
-                packets: sum.packets + hop.packets,
-                bytes: ByteCount(sum.bytes.0 + hop.bytes.0),
-            })
+        self.hops.iter().map(|hop| hop.queued(now)).fold(Queued::default(), |sum, hop| Queued {
+            packets: sum.packets + hop.packets,
+            bytes: ByteCount(sum.bytes.0 + hop.bytes.0),
+        })
     }
 
     fn in_transit(&self) -> u64 {
@@ -153,18 +145,11 @@ impl<P> Link<P> for Chain<P> {
 /// Takes the packet out of its parcel and counts its fate.
 fn unwrap<P>(fate: Fate<Parcel<P>>, stats: &mut LinkStats) -> Fate<P> {
     match fate {
-        Fate::Delivered {
-            at,
-            packet: Parcel { packet, size },
-        } => {
+        Fate::Delivered { at, packet: Parcel { packet, size } } => {
             stats.count_delivery(size);
             Fate::Delivered { at, packet }
         }
-        Fate::Dropped {
-            at,
-            packet: Parcel { packet, .. },
-            why,
-        } => {
+        Fate::Dropped { at, packet: Parcel { packet, .. }, why } => {
             stats.count_drop(why);
             Fate::Dropped { at, packet, why }
         }

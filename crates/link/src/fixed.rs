@@ -173,17 +173,10 @@ impl<P> FixedLink<P> {
         self.last_told = gone.arrives;
         Some(if gone.lost {
             self.stats.count_drop(DropReason::Loss);
-            Fate::Dropped {
-                at: gone.departs,
-                packet: gone.packet,
-                why: DropReason::Loss,
-            }
+            Fate::Dropped { at: gone.departs, packet: gone.packet, why: DropReason::Loss }
         } else {
             self.stats.count_delivery(gone.size);
-            Fate::Delivered {
-                at: gone.arrives,
-                packet: gone.packet,
-            }
+            Fate::Delivered { at: gone.arrives, packet: gone.packet }
         })
     }
 
@@ -264,18 +257,11 @@ impl<P> Link<P> for FixedLink<P> {
     fn enqueue(&mut self, now: Instant, packet: P, size: ByteCount) {
         self.stats.enqueued += 1;
         // Drawn for every packet, whatever becomes of it: the n-th of two runs share their luck.
-        let luck = if self.loss.is_some() {
-            self.loss_stream.next_u64()
-        } else {
-            0
-        };
+        let luck = if self.loss.is_some() { self.loss_stream.next_u64() } else { 0 };
         let jitter = if self.jitter.is_zero() {
             Duration::ZERO
         } else {
-            Duration::from_nanos(
-                self.jitter_stream
-                    .below(self.jitter.as_nanos().saturating_add(1)),
-            )
+            Duration::from_nanos(self.jitter_stream.below(self.jitter.as_nanos().saturating_add(1)))
         };
         self.advance(now);
         if let Some(why) = self.refusal(size, luck) {
@@ -342,12 +328,7 @@ impl<P> Link<P> for FixedLink<P> {
 
     fn queued(&self, now: Instant) -> Queued {
         let mut queued = Queued::default();
-        for waiting in self
-            .inside
-            .range(self.departed..)
-            .rev()
-            .take_while(|p| p.departs > now)
-        {
+        for waiting in self.inside.range(self.departed..).rev().take_while(|p| p.departs > now) {
             queued.packets += 1;
             queued.bytes.0 += waiting.size.0;
         }

@@ -108,12 +108,7 @@ mod tests {
         for luck in [0, u64::MAX] {
             assert!(LossProcess::new(LossModel::Bernoulli(1.0)).strikes(luck));
             assert!(!LossProcess::new(LossModel::Bernoulli(0.0)).strikes(luck));
-            let alternating = LossModel::GilbertElliott {
-                p: 1.0,
-                r: 1.0,
-                h: 0.0,
-                k: 1.0,
-            };
+            let alternating = LossModel::GilbertElliott { p: 1.0, r: 1.0, h: 0.0, k: 1.0 };
             let mut process = LossProcess::new(alternating);
             let losses: Vec<bool> = (0..4).map(|_| process.strikes(luck)).collect();
             assert_eq!(losses, [false, true, false, true]);
@@ -122,30 +117,14 @@ mod tests {
 
     #[test]
     fn probabilities_outside_the_unit_interval_are_refused() {
-        let model = LossModel::GilbertElliott {
-            p: 0.1,
-            r: 1.5,
-            h: 0.0,
-            k: 1.0,
-        };
-        assert_eq!(
-            model.check(),
-            Err(ConfigError::Probability {
-                parameter: "r",
-                value: 1.5
-            })
-        );
+        let model = LossModel::GilbertElliott { p: 0.1, r: 1.5, h: 0.0, k: 1.0 };
+        assert_eq!(model.check(), Err(ConfigError::Probability { parameter: "r", value: 1.5 }));
         assert!(LossModel::Bernoulli(f64::NAN).check().is_err());
     }
 
     #[test]
     fn mean_loss_is_the_stationary_one() {
-        let model = LossModel::GilbertElliott {
-            p: 0.01,
-            r: 0.19,
-            h: 0.2,
-            k: 0.9,
-        };
+        let model = LossModel::GilbertElliott { p: 0.01, r: 0.19, h: 0.2, k: 0.9 };
         assert!((model.mean_loss() - (0.05 * 0.8 + 0.95 * 0.1)).abs() < 1e-12);
     }
 }

@@ -43,9 +43,7 @@ const READ_BYTES: u64 = 1_448;
 fn play(film: Timeline, arrival: &[(u64, u64)], config: PlayerConfig) {
     let size = film.size_bytes();
     let mut player = ProgressivePlayer::new(config, Arc::new(film));
-    let request = player
-        .poll_request(Instant::ZERO)
-        .expect("a player begins with a request");
+    let request = player.poll_request(Instant::ZERO).expect("a player begins with a request");
     let mut received = 0;
     let mut reads = (1u64..).map(|read| {
         let bytes = (read * READ_BYTES).min(size);
@@ -85,9 +83,7 @@ fn print_events(player: &mut ProgressivePlayer) {
 fn print_fates(player: &ProgressivePlayer) {
     let mut counts = std::collections::BTreeMap::new();
     for frame in player.frames() {
-        *counts
-            .entry((frame.fate.name(), frame.fate.why()))
-            .or_insert(0) += 1;
+        *counts.entry((frame.fate.name(), frame.fate.why())).or_insert(0) += 1;
     }
     for ((fate, why), count) in counts {
         println!("{count:6} {fate} {why}");
@@ -102,9 +98,7 @@ fn time_of(arrival: &[(u64, u64)], bytes: u64) -> u64 {
         return (u128::from(bytes) * u128::from(end) / u128::from(total.max(1))) as u64;
     }
     let (t1, b1) = arrival[after];
-    let (t0, b0) = after
-        .checked_sub(1)
-        .map_or((0, 0), |before| arrival[before]);
+    let (t0, b0) = after.checked_sub(1).map_or((0, 0), |before| arrival[before]);
     t0 + (t1 - t0) * (bytes - b0) / (b1 - b0).max(1)
 }
 
@@ -114,11 +108,7 @@ fn read_arrival(path: &str) -> Result<Vec<(u64, u64)>, Box<dyn Error>> {
         let (time, bytes) = line.split_once(',').ok_or("a row is `t_s,bytes`")?;
         rows.push(((time.parse::<f64>()? * 1e9) as u64, bytes.parse()?));
     }
-    if rows.is_empty() {
-        Err("an arrival needs rows".into())
-    } else {
-        Ok(rows)
-    }
+    if rows.is_empty() { Err("an arrival needs rows".into()) } else { Ok(rows) }
 }
 
 fn read_film(path: &str, container: &str) -> Result<Timeline, Box<dyn Error>> {
@@ -144,9 +134,7 @@ fn read_film(path: &str, container: &str) -> Result<Timeline, Box<dyn Error>> {
         packets.reference.push(true);
     }
     let placed = packets.position.iter().zip(&packets.size);
-    let end = placed
-        .filter_map(|(position, size)| Some((*position)? + size))
-        .max();
+    let end = placed.filter_map(|(position, size)| Some((*position)? + size)).max();
     let first = packets.pts_ns.iter().min().copied().unwrap_or(0);
     let film = RecordedFilm {
         name: path.into(),

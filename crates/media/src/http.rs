@@ -20,8 +20,5 @@ pub const HEADER_FIELDS_MAX: usize = 64;
 /// How far `head` reaches into `buffer`: the index behind its empty line, looking from `from` on.
 fn head_end(buffer: &[u8], from: usize) -> Option<usize> {
     let start = from.saturating_sub(3).min(buffer.len());
-    buffer[start..]
-        .windows(4)
-        .position(|four| four == b"\r\n\r\n")
-        .map(|at| start + at + 4)
+    buffer[start..].windows(4).position(|four| four == b"\r\n\r\n").map(|at| start + at + 4)
 }

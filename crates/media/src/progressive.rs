@@ -131,10 +131,7 @@ impl ProgressivePlayer {
             needed: 0,
             wake: None,
             end_at: None,
-            frozen: film
-                .pictures()
-                .first()
-                .map_or(MediaTime::default(), |first| first.pts),
+            frozen: film.pictures().first().map_or(MediaTime::default(), |first| first.pts),
             events: VecDeque::new(),
             config,
             demux,
@@ -177,11 +174,7 @@ impl ProgressivePlayer {
     /// When the player must be woken: at most once for every clock report of the film, which are
     /// four (MP4) or ten (MPEG-TS) a second.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        if self.state == State::Ended {
-            None
-        } else {
-            self.end_at.or(self.wake)
-        }
+        if self.state == State::Ended { None } else { self.end_at.or(self.wake) }
     }
 
     /// The next playback event.
@@ -206,16 +199,8 @@ impl ProgressivePlayer {
     /// The film time on the screen.
     pub fn position(&self, now: Instant) -> MediaTime {
         let running = self.state != State::Buffering;
-        let position = self
-            .clock
-            .position(now)
-            .filter(|_| running)
-            .unwrap_or(self.frozen);
-        let last = self
-            .film
-            .pictures()
-            .last()
-            .map_or(self.frozen, |last| last.pts);
+        let position = self.clock.position(now).filter(|_| running).unwrap_or(self.frozen);
+        let last = self.film.pictures().last().map_or(self.frozen, |last| last.pts);
         position.min(last).max(self.frozen)
     }
 
@@ -312,18 +297,10 @@ impl ProgressivePlayer {
     /// Buffering is complete (`es_out.c`, `EsOutDecodersStopBuffering`).
     fn start(&mut self, now: Instant) {
         self.state = State::Playing;
-        self.clock
-            .start(now, Duration::from_nanos(self.config.start_margin_ns));
+        self.clock.start(now, Duration::from_nanos(self.config.start_margin_ns));
         self.output.start(now, &self.clock);
         let again = std::mem::replace(&mut self.started, true);
-        self.tell(
-            now,
-            if again {
-                PlaybackEventKind::Resume
-            } else {
-                PlaybackEventKind::Start
-            },
-        );
+        self.tell(now, if again { PlaybackEventKind::Resume } else { PlaybackEventKind::Start });
     }
 
     /// The clock's report came too late.
@@ -353,10 +330,7 @@ impl ProgressivePlayer {
                 self.output.flush(now, &self.film);
             }
             self.show(now);
-            let last = self
-                .output
-                .last_shown()
-                .map_or(now, |last| last + self.film.frame_period());
+            let last = self.output.last_shown().map_or(now, |last| last + self.film.frame_period());
             self.end_at = Some(last.max(now));
             self.wake = None;
             self.needed = u64::MAX;
@@ -370,11 +344,6 @@ impl ProgressivePlayer {
 
     fn tell(&mut self, time: Instant, kind: PlaybackEventKind) {
         let (pts, delay) = (self.position(time), self.clock.delay());
-        self.events.push_back(PlaybackEvent {
-            time,
-            kind,
-            pts,
-            delay,
-        });
+        self.events.push_back(PlaybackEvent { time, kind, pts, delay });
     }
 }

@@ -169,11 +169,7 @@ fn check_lengths(packets: &RecordedPackets) -> Result<(), RecordedFilmError> {
         ("reference", packets.reference.len()),
     ] {
         if found != expected {
-            return Err(RecordedFilmError::LengthsDiffer {
-                column,
-                expected,
-                found,
-            });
+            return Err(RecordedFilmError::LengthsDiffer { column, expected, found });
         }
     }
     Ok(())
@@ -194,19 +190,12 @@ fn read_packets(
         };
         let position = known.ok_or(RecordedFilmError::Position { packet: row })?;
         *last = Some(position);
-        let packet = Packet {
-            position,
-            ..read_packet(columns, row)?
-        };
+        let packet = Packet { position, ..read_packet(columns, row)? };
         // A packet without a place of its own only borrows its neighbour's beginning.
         let placed = columns.position[row].is_some();
         let end = position.saturating_add(u64::from(packet.size));
         if (placed && end > size_bytes) || position >= size_bytes {
-            return Err(RecordedFilmError::BeyondFile {
-                packet: row,
-                end,
-                size_bytes,
-            });
+            return Err(RecordedFilmError::BeyondFile { packet: row, end, size_bytes });
         }
         packets.push(packet);
     }
@@ -217,28 +206,19 @@ fn read_packets(
 fn read_packet(columns: &RecordedPackets, row: usize) -> Result<Packet, RecordedFilmError> {
     let (stream, kind) = (columns.stream[row], columns.kind[row]);
     if (kind == PacketKind::Audio) != (stream == Stream::Audio) {
-        return Err(RecordedFilmError::KindOfOtherTrack {
-            packet: row,
-            stream,
-            kind,
-        });
+        return Err(RecordedFilmError::KindOfOtherTrack { packet: row, stream, kind });
     }
     for time_ns in [columns.pts_ns[row], columns.dts_ns[row]] {
         if time_ns.unsigned_abs() > TIME_NS_MAX.unsigned_abs() {
-            return Err(RecordedFilmError::Time {
-                packet: row,
-                time_ns,
-            });
+            return Err(RecordedFilmError::Time { packet: row, time_ns });
         }
     }
     Ok(Packet {
         stream,
         kind,
         position: 0,
-        size: u32::try_from(columns.size[row]).map_err(|_| RecordedFilmError::Size {
-            packet: row,
-            size: columns.size[row],
-        })?,
+        size: u32::try_from(columns.size[row])
+            .map_err(|_| RecordedFilmError::Size { packet: row, size: columns.size[row] })?,
         pts: MediaTime::from_nanos(columns.pts_ns[row]),
         dts: MediaTime::from_nanos(columns.dts_ns[row]),
         reference: columns.reference[row],
@@ -289,40 +269,17 @@ mod tests {
         use RecordedFilmError as Error;
         assert_eq!(refused(|f| f.size_bytes = 0), Error::SizeOfFile(0));
         assert_eq!(refused(|f| f.duration_ns = -1), Error::Duration(-1));
-        assert!(matches!(
-            refused(|f| f.frame_rate = f64::NAN),
-            Error::FrameRate(_)
-        ));
+        assert!(matches!(refused(|f| f.frame_rate = f64::NAN), Error::FrameRate(_)));
         assert_eq!(
             refused(|f| f.packets.size.truncate(2)),
-            Error::LengthsDiffer {
-                column: "size",
-                expected: 3,
-                found: 2
-            }
+            Error::LengthsDiffer { column: "size", expected: 3, found: 2 }
         );
-        assert_eq!(
-            refused(|f| f.packets.size[0] = -5),
-            Error::Size {
-                packet: 0,
-                size: -5
-            }
-        );
-        assert_eq!(
-            refused(|f| f.packets.position[0] = Some(-1)),
-            Error::Position { packet: 0 }
-        );
-        assert_eq!(
-            refused(|f| f.packets.position[1] = None),
-            Error::Position { packet: 1 }
-        );
+        assert_eq!(refused(|f| f.packets.size[0] = -5), Error::Size { packet: 0, size: -5 });
+        assert_eq!(refused(|f| f.packets.position[0] = Some(-1)), Error::Position { packet: 0 });
+        assert_eq!(refused(|f| f.packets.position[1] = None), Error::Position { packet: 1 });
         assert_eq!(
             refused(|f| f.packets.size[2] = 301),
-            Error::BeyondFile {
-                packet: 2,
-                end: 1_001,
-                size_bytes: 1_000
-            }
+            Error::BeyondFile { packet: 2, end: 1_001, size_bytes: 1_000 }
         );
         assert!(matches!(
             refused(|f| f.packets.kind[1] = PacketKind::B),

@@ -164,10 +164,7 @@ impl Plan {
         }
         let pictures = (duration_ns as f64 / 1e9 * frame_rate).round() as u64;
         if !(1..=100_000_000).contains(&pictures) {
-            return Err(SyntheticFilmError::Duration {
-                duration_ns,
-                frame_rate,
-            });
+            return Err(SyntheticFilmError::Duration { duration_ns, frame_rate });
         }
         // bits/s x ns / 8e9 is bytes, in 128 bits because the product passes 64.
         let scaled = |bytes: u64, by: u64, over: u64| {
@@ -247,10 +244,7 @@ impl Plan {
             audio_bytes,
         };
         let other_bytes = self.header_bytes() + audio_bytes + self.pictures;
-        let spendable = self
-            .size_bytes
-            .checked_sub(other_bytes)
-            .ok_or(shortage.clone())?;
+        let spendable = self.size_bytes.checked_sub(other_bytes).ok_or(shortage.clone())?;
         let weights = self.weights(content);
         let total: f64 = weights.iter().sum();
         let order = self.decode_order();
@@ -354,26 +348,15 @@ mod tests {
     fn the_papers_film_is_what_the_papers_say() {
         let film = Timeline::papers_film();
         assert_eq!(film.size_bytes(), 409_000_000);
-        assert_eq!(
-            film.packets().last().unwrap().end(),
-            409_000_000,
-            "no byte is left over"
-        );
+        assert_eq!(film.packets().last().unwrap().end(), 409_000_000, "no byte is left over");
         assert_eq!(film.duration(), Duration::from_secs(624));
         assert_eq!(film.pictures().len(), 18_720);
         assert!((film.rate_bps() / 1e6 - 5.24).abs() < 0.005);
-        let keys = film
-            .pictures()
-            .iter()
-            .filter(|picture| picture.kind == PacketKind::I)
-            .count();
+        let keys = film.pictures().iter().filter(|picture| picture.kind == PacketKind::I).count();
         assert_eq!(keys, 18_720_usize.div_ceil(250));
         let seconds = bits_by_second(&film);
         let peak = seconds.iter().copied().fold(0.0, f64::max) / (film.rate_bps());
-        assert!(
-            (2.0..3.0).contains(&peak),
-            "the busiest second has {peak} times the mean"
-        );
+        assert!((2.0..3.0).contains(&peak), "the busiest second has {peak} times the mean");
         assert_eq!(film, Timeline::papers_film(), "the same film every time");
     }
 
@@ -381,10 +364,7 @@ mod tests {
     fn sizes_stand_in_the_usual_proportion() {
         let film = Timeline::papers_film();
         let mean = |kind| {
-            let of = film
-                .pictures()
-                .iter()
-                .filter(|picture| picture.kind == kind);
+            let of = film.pictures().iter().filter(|picture| picture.kind == kind);
             let sizes: Vec<f64> = of.map(|picture| f64::from(picture.size)).collect();
             sizes.iter().sum::<f64>() / sizes.len() as f64
         };
@@ -416,31 +396,19 @@ mod tests {
         let refuse = |film: SyntheticFilm| Timeline::try_from(&film).unwrap_err();
         let film = || SyntheticFilm::named("odd");
         assert_eq!(
-            refuse(SyntheticFilm {
-                frame_rate: Some(0.0),
-                ..film()
-            }),
+            refuse(SyntheticFilm { frame_rate: Some(0.0), ..film() }),
             SyntheticFilmError::FrameRate(0.0)
         );
         assert!(matches!(
-            refuse(SyntheticFilm {
-                duration_ns: Some(1),
-                ..film()
-            }),
+            refuse(SyntheticFilm { duration_ns: Some(1), ..film() }),
             SyntheticFilmError::Duration { .. }
         ));
         assert!(matches!(
-            refuse(SyntheticFilm {
-                rate_bps: Some(100_000),
-                ..film()
-            }),
+            refuse(SyntheticFilm { rate_bps: Some(100_000), ..film() }),
             SyntheticFilmError::Rate { .. }
         ));
         assert_eq!(
-            refuse(SyntheticFilm {
-                group_pictures: Some(0),
-                ..film()
-            }),
+            refuse(SyntheticFilm { group_pictures: Some(0), ..film() }),
             SyntheticFilmError::Zero("group_pictures")
         );
     }

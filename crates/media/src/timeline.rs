@@ -164,12 +164,7 @@ impl Timeline {
     pub(crate) fn new(facts: Facts, mut packets: Vec<Packet>) -> Self {
         packets.sort_by_key(|packet| packet.position);
         let (pictures, decode_order) = arrange_pictures(&packets);
-        Self {
-            facts,
-            packets,
-            pictures,
-            decode_order,
-        }
+        Self { facts, packets, pictures, decode_order }
     }
 
     /// The film's name, which is also the resource that a player asks for.
@@ -236,16 +231,9 @@ impl Timeline {
     /// `max_num_reorder_frames`): the furthest that a picture is decoded behind its display rank.
     pub fn reorder_depth(&self) -> u32 {
         let behind = |(rank, picture): (usize, &Picture)| {
-            picture
-                .decode_rank
-                .saturating_sub(u32::try_from(rank).unwrap_or(u32::MAX))
+            picture.decode_rank.saturating_sub(u32::try_from(rank).unwrap_or(u32::MAX))
         };
-        self.pictures
-            .iter()
-            .enumerate()
-            .map(behind)
-            .max()
-            .unwrap_or(0)
+        self.pictures.iter().enumerate().map(behind).max().unwrap_or(0)
     }
 
     /// Whether this picture is predicted, directly or through others, from `other` (both as indices
@@ -279,10 +267,8 @@ const REFERENCES_HELD: usize = 16;
 /// picture uses the I or P picture before it in decoding order; a B picture the nearest reference
 /// before and the nearest after it in display order, of those already decoded.
 fn arrange_pictures(packets: &[Packet]) -> (Vec<Picture>, Vec<u32>) {
-    let decoded: Vec<(u32, &Packet)> = (0u32..)
-        .zip(packets)
-        .filter(|(_, packet)| packet.stream == Stream::Video)
-        .collect();
+    let decoded: Vec<(u32, &Packet)> =
+        (0u32..).zip(packets).filter(|(_, packet)| packet.stream == Stream::Video).collect();
     let mut by_display: Vec<u32> = (0u32..).take(decoded.len()).collect();
     by_display.sort_by_key(|&rank| decoded[rank as usize].1.pts);
     let mut display_rank = vec![0u32; decoded.len()];
@@ -381,20 +367,13 @@ mod tests {
         let kinds: Vec<PacketKind> = film.pictures().iter().map(|picture| picture.kind).collect();
         assert_eq!(kinds, [I, B, B, P, B, B, P, I, P]);
         assert_eq!(film.decode_order(), [0, 3, 1, 2, 6, 4, 5, 7, 8]);
-        let depends: Vec<_> = film
-            .pictures()
-            .iter()
-            .map(|picture| picture.depends_on)
-            .collect();
+        let depends: Vec<_> = film.pictures().iter().map(|picture| picture.depends_on).collect();
         assert_eq!(depends[1], [Some(0), Some(3)]);
         assert_eq!(depends[3], [Some(0), None]);
         assert_eq!(depends[5], [Some(3), Some(6)]);
         assert_eq!(depends[7], [None, None]);
         assert_eq!(film.reorder_depth(), 1);
-        assert!(
-            film.depends_on(5, 0),
-            "a B picture hangs on the chain of references"
-        );
+        assert!(film.depends_on(5, 0), "a B picture hangs on the chain of references");
         assert!(!film.depends_on(8, 6), "an I picture ends the chain");
         assert!(
             !film.depends_on(6, 5),
@@ -406,10 +385,7 @@ mod tests {
     fn packets_are_put_in_order_of_position() {
         let film = Timeline::new(
             facts(),
-            vec![
-                picture(50, PacketKind::P, 1, 1, true),
-                picture(0, PacketKind::I, 0, 0, true),
-            ],
+            vec![picture(50, PacketKind::P, 1, 1, true), picture(0, PacketKind::I, 0, 0, true)],
         );
         assert_eq!(film.packets()[0].kind, PacketKind::I);
         assert_eq!(film.pictures()[1].depends_on, [Some(0), None]);

@@ -20,11 +20,8 @@ fn pieces<'a>(mut bytes: &'a [u8], sizes: &[usize]) -> Vec<&'a [u8]> {
 }
 
 fn ranges() -> impl Strategy<Value = Option<ByteRange>> {
-    let range =
-        (0u64..3_000, proptest::option::of(0u64..3_000)).prop_map(|(first, length)| ByteRange {
-            first,
-            last: length.map(|length| first + length),
-        });
+    let range = (0u64..3_000, proptest::option::of(0u64..3_000))
+        .prop_map(|(first, length)| ByteRange { first, last: length.map(|length| first + length) });
     proptest::option::of(range)
 }
 
@@ -119,9 +116,8 @@ proptest! {
 fn total(bytes: &[u8], sizes: &[usize]) {
     let read = |sizes: &[usize]| {
         let mut client = ResponseReader::new();
-        let outcome = pieces(bytes, sizes)
-            .into_iter()
-            .try_for_each(|piece| client.handle_bytes(piece));
+        let outcome =
+            pieces(bytes, sizes).into_iter().try_for_each(|piece| client.handle_bytes(piece));
         let mut server = RequestReader::new();
         let mut requests = Vec::new();
         for piece in pieces(bytes, sizes) {

@@ -18,12 +18,7 @@ fn plain_film(container: Container, pictures: i64, group: i64) -> Arc<Timeline> 
     for picture in 0..pictures {
         let key = picture % group == 0;
         for (stream, offset, size, kind) in [
-            (
-                Stream::Video,
-                0,
-                9_900,
-                if key { PacketKind::I } else { PacketKind::P },
-            ),
+            (Stream::Video, 0, 9_900, if key { PacketKind::I } else { PacketKind::P }),
             (Stream::Audio, 9_900, 100, PacketKind::Audio),
         ] {
             packets.stream.push(stream);
@@ -61,18 +56,11 @@ struct Stretch {
 }
 
 fn every(micros: u64, until_bytes: u64) -> Stretch {
-    Stretch {
-        from: Instant::ZERO,
-        every: Duration::from_micros(micros),
-        until_bytes,
-    }
+    Stretch { from: Instant::ZERO, every: Duration::from_micros(micros), until_bytes }
 }
 
 fn after(millis: u64, stretch: Stretch) -> Stretch {
-    Stretch {
-        from: at(millis),
-        ..stretch
-    }
+    Stretch { from: at(millis), ..stretch }
 }
 
 fn reads(stretches: &[Stretch]) -> Vec<(Instant, u64)> {
@@ -98,9 +86,7 @@ fn watch(
 ) -> (ProgressivePlayer, Vec<PlaybackEvent>) {
     let ring = config.prefetch_bytes;
     let mut player = ProgressivePlayer::new(config, film.clone());
-    let request = player
-        .poll_request(Instant::ZERO)
-        .expect("a player begins with a request");
+    let request = player.poll_request(Instant::ZERO).expect("a player begins with a request");
     let mut reads = reads.iter().copied().peekable();
     let (mut waiting, mut now, mut events) = (0, Instant::ZERO, Vec::new());
     while !player.is_finished() {
@@ -127,19 +113,11 @@ fn watch(
 }
 
 fn happened(events: &[PlaybackEvent]) -> Vec<(PlaybackEventKind, Instant)> {
-    events
-        .iter()
-        .map(|event| (event.kind, event.time))
-        .collect()
+    events.iter().map(|event| (event.kind, event.time)).collect()
 }
 
 fn indices(player: &ProgressivePlayer, fate: Fate) -> Vec<u32> {
-    player
-        .frames()
-        .iter()
-        .filter(|frame| frame.fate == fate)
-        .map(|frame| frame.index)
-        .collect()
+    player.frames().iter().filter(|frame| frame.fate == fate).map(|frame| frame.index).collect()
 }
 
 use PlaybackEventKind::{End, Resume, Start, Underflow};
@@ -148,17 +126,11 @@ use PlaybackEventKind::{End, Resume, Start, Underflow};
 fn on_a_fast_network_it_starts_with_1250_ms_of_film_and_shows_everything() {
     let film = plain_film(Container::Mp4, 100, 25);
     // 1,000 bytes every 2 ms is 4 Mb/s, twice the film's rate.
-    let (player, events) = watch(
-        PlayerConfig::default(),
-        &film,
-        &reads(&[every(2_000, 1_000_000)]),
-    );
+    let (player, events) =
+        watch(PlayerConfig::default(), &film, &reads(&[every(2_000, 1_000_000)]));
     // Pictures 0 to 31 lie within 1,250 ms: 320,000 bytes, 640 ms; the first is due 10 ms later,
     // and the last stands for its 40 ms.
-    assert_eq!(
-        happened(&events),
-        [(Start, at(640)), (End, at(650 + 100 * 40))]
-    );
+    assert_eq!(happened(&events), [(Start, at(640)), (End, at(650 + 100 * 40))]);
     assert_eq!(indices(&player, Fate::Displayed).len(), 100);
     for frame in &player.frames()[1..] {
         assert_eq!(frame.due, Some(at(650 + u64::from(frame.index) * 40)));
@@ -169,11 +141,8 @@ fn on_a_fast_network_it_starts_with_1250_ms_of_film_and_shows_everything() {
 #[test]
 fn an_mpeg_ts_starts_when_its_clock_has_run_past_the_cache() {
     let film = plain_film(Container::MpegTs, 100, 25);
-    let (player, events) = watch(
-        PlayerConfig::default(),
-        &film,
-        &reads(&[every(2_000, 1_000_000)]),
-    );
+    let (player, events) =
+        watch(PlayerConfig::default(), &film, &reads(&[every(2_000, 1_000_000)]));
     // References come every second picture (80 ms): the first to exceed 1,000 ms is that of
     // picture 26, in its first transport packet. Its pictures follow 700 ms behind.
     assert_eq!(events[0].time, at(520 + 2));
@@ -186,17 +155,10 @@ fn data_just_in_time_is_no_underflow() {
     let film = plain_film(Container::Mp4, 200, 25);
     // The film's first 4 s come early. The clock's report of 4,000 ms is due at 4,650 ms and needs
     // picture 100; at 1,000 bytes a millisecond that takes 10 ms.
-    let arrival = |resume| {
-        reads(&[
-            every(2_000, 1_000_000),
-            after(resume, every(1_000, 2_000_000)),
-        ])
-    };
+    let arrival =
+        |resume| reads(&[every(2_000, 1_000_000), after(resume, every(1_000, 2_000_000))]);
     let (player, events) = watch(PlayerConfig::default(), &film, &arrival(4_640));
-    assert_eq!(
-        happened(&events),
-        [(Start, at(640)), (End, at(650 + 200 * 40))]
-    );
+    assert_eq!(happened(&events), [(Start, at(640)), (End, at(650 + 200 * 40))]);
     // The decoder holds one picture back, so number 99, due at 4,610 ms, still came late.
     assert_eq!(indices(&player, Fate::Discarded(Cause::Late)), [99]);
     let (_, events) = watch(PlayerConfig::default(), &film, &arrival(4_642));
@@ -206,10 +168,7 @@ fn data_just_in_time_is_no_underflow() {
 #[test]
 fn a_starvation_flushes_buffers_again_and_loses_what_lies_before_the_new_clock() {
     let film = plain_film(Container::Mp4, 200, 25);
-    let arrival = reads(&[
-        every(2_000, 1_000_000),
-        after(6_000, every(2_000, 2_000_000)),
-    ]);
+    let arrival = reads(&[every(2_000, 1_000_000), after(6_000, every(2_000, 2_000_000))]);
     let (player, events) = watch(PlayerConfig::default(), &film, &arrival);
     // Picture 100 completes the report of 4,000 ms at 6,020 ms, 1,370 ms late. The next report,
     // 4,250 ms, ties the clock; that of 5,500 ms ends the buffering with picture 137.
@@ -217,30 +176,14 @@ fn a_starvation_flushes_buffers_again_and_loses_what_lies_before_the_new_clock()
     let end = resumed + 10 + (200 * 40 - 4_250);
     assert_eq!(
         happened(&events),
-        [
-            (Start, at(640)),
-            (Underflow, at(6_020)),
-            (Resume, at(resumed)),
-            (End, at(end))
-        ]
+        [(Start, at(640)), (Underflow, at(6_020)), (Resume, at(resumed)), (End, at(end))]
     );
     // One outlier among three does not grow the delay.
-    assert!(
-        events
-            .iter()
-            .all(|event| event.delay == Duration::from_millis(1_000))
-    );
-    assert_eq!(
-        indices(&player, Fate::Flushed),
-        [100],
-        "it was still in the decoder"
-    );
+    assert!(events.iter().all(|event| event.delay == Duration::from_millis(1_000)));
+    assert_eq!(indices(&player, Fate::Flushed), [100], "it was still in the decoder");
     // Number 99 left the decoder only with 100. Those from 102 to 105 lie before the clock's tie,
     // and 101 is put on the screen at once, to fill it while the player buffers.
-    assert_eq!(
-        indices(&player, Fate::Discarded(Cause::Late)),
-        [99, 102, 103, 104, 105]
-    );
+    assert_eq!(indices(&player, Fate::Discarded(Cause::Late)), [99, 102, 103, 104, 105]);
     assert_eq!(player.frames()[101].shown, Some(at(6_060)));
 }
 
@@ -248,41 +191,24 @@ fn a_starvation_flushes_buffers_again_and_loses_what_lies_before_the_new_clock()
 fn an_mpeg_ts_loses_pictures_by_flushing_and_counts_none_late() {
     let film = plain_film(Container::MpegTs, 300, 50);
     // A trickle: 1,000 bytes every 5 ms are 1.6 Mb/s, for a film of 2 Mb/s.
-    let (player, events) = watch(
-        PlayerConfig::default(),
-        &film,
-        &reads(&[every(5_000, 3_000_000)]),
-    );
-    let underflows: Vec<Instant> = events
-        .iter()
-        .filter(|event| event.kind == Underflow)
-        .map(|event| event.time)
-        .collect();
+    let (player, events) =
+        watch(PlayerConfig::default(), &film, &reads(&[every(5_000, 3_000_000)]));
+    let underflows: Vec<Instant> =
+        events.iter().filter(|event| event.kind == Underflow).map(|event| event.time).collect();
     assert!(underflows.len() > 1);
     assert_eq!(indices(&player, Fate::Discarded(Cause::Late)), []);
     // The clock runs 700 ms ahead of the pictures: 17 of them are read when it comes late, less
     // what the wait for the report itself shows.
     let flushed = indices(&player, Fate::Flushed);
     let per_underflow = flushed.len() / underflows.len();
-    assert!(
-        (15..=18).contains(&per_underflow),
-        "{per_underflow} an underflow"
-    );
+    assert!((15..=18).contains(&per_underflow), "{per_underflow} an underflow");
     // The decoder lost its references: all is dropped up to the next I picture.
     for pair in flushed.windows(2).filter(|pair| pair[0] + 1 < pair[1]) {
         let key = (pair[0] + 1).div_ceil(50) * 50;
         let dropped = pair[0] + 1..key;
         let fate = |index: u32| player.frames()[index as usize].fate;
-        assert!(
-            dropped
-                .clone()
-                .all(|index| fate(index) == Fate::Discarded(Cause::Reference))
-        );
-        assert_eq!(
-            fate(key),
-            Fate::Displayed,
-            "picture {key}, behind {dropped:?}"
-        );
+        assert!(dropped.clone().all(|index| fate(index) == Fate::Discarded(Cause::Reference)));
+        assert_eq!(fate(key), Fate::Displayed, "picture {key}, behind {dropped:?}");
     }
 }
 
@@ -306,10 +232,7 @@ fn the_delay_grows_with_the_second_late_report() {
 #[test]
 fn lateness_beyond_the_cap_restarts_the_clock_without_buffering() {
     let film = plain_film(Container::Mp4, 400, 25);
-    let config = PlayerConfig {
-        jitter_cap_ns: 500_000_000,
-        ..PlayerConfig::default()
-    };
+    let config = PlayerConfig { jitter_cap_ns: 500_000_000, ..PlayerConfig::default() };
     let arrival = reads(&[
         every(2_000, 1_000_000),
         after(6_000, every(2_000, 2_000_000)),
@@ -318,16 +241,8 @@ fn lateness_beyond_the_cap_restarts_the_clock_without_buffering() {
     let (player, events) = watch(config, &film, &arrival);
     let kinds: Vec<PlaybackEventKind> = events.iter().map(|event| event.kind).collect();
     assert_eq!(kinds, [Start, Underflow, Resume, Underflow, Resume, End]);
-    assert!(
-        events
-            .iter()
-            .all(|event| event.delay == Duration::from_millis(1_000))
-    );
-    assert_eq!(
-        indices(&player, Fate::Flushed),
-        [100],
-        "only the first underflow flushes"
-    );
+    assert!(events.iter().all(|event| event.delay == Duration::from_millis(1_000)));
+    assert_eq!(indices(&player, Fate::Flushed), [100], "only the first underflow flushes");
 }
 
 #[test]
@@ -347,15 +262,9 @@ fn a_full_ring_stops_reading() {
     let first = pour(&mut player, Instant::ZERO);
     assert_eq!(player.buffer(Instant::ZERO).bytes, 16 * 1024 * 1024);
     // Two chunks of a second are demuxed; the ring lies behind them.
-    assert!(
-        (16 << 20..20 << 20).contains(&first),
-        "{first} bytes at once"
-    );
+    assert!((16 << 20..20 << 20).contains(&first), "{first} bytes at once");
     let mut total = first;
-    while player
-        .poll_timeout()
-        .is_some_and(|timeout| timeout < at(60_000))
-    {
+    while player.poll_timeout().is_some_and(|timeout| timeout < at(60_000)) {
         let now = player.poll_timeout().unwrap();
         player.handle_timeout(now);
         total += pour(&mut player, now);
@@ -375,10 +284,7 @@ fn a_file_is_opened_as_vlc_opens_it() {
         .unwrap(),
     );
     let header = film.packets()[0].position;
-    let config = PlayerConfig {
-        probe_end: true,
-        ..PlayerConfig::default()
-    };
+    let config = PlayerConfig { probe_end: true, ..PlayerConfig::default() };
     let mut player = ProgressivePlayer::new(config, film.clone());
     let ask = |player: &mut ProgressivePlayer| {
         let request = player.poll_request(Instant::ZERO).unwrap();
@@ -391,11 +297,7 @@ fn a_file_is_opened_as_vlc_opens_it() {
     player.handle_bytes(at(2), 0, 5_000);
     assert_eq!(ask(&mut player), (1, 1, film.size_bytes()));
     player.handle_bytes(at(3), 0, 1_000_000);
-    assert_eq!(
-        player.buffer(at(3)).bytes,
-        0,
-        "an abandoned request fills nothing"
-    );
+    assert_eq!(player.buffer(at(3)).bytes, 0, "an abandoned request fills nothing");
     player.handle_end(at(4), 1);
     assert_eq!(ask(&mut player), (2, 2, header));
     player.handle_bytes(at(5), 2, film.size_bytes() - header);
@@ -404,11 +306,7 @@ fn a_file_is_opened_as_vlc_opens_it() {
 
 /// A short film with B pictures, in either container.
 fn varied_film(mpeg_ts: bool) -> Arc<Timeline> {
-    let container = if mpeg_ts {
-        Container::MpegTs
-    } else {
-        Container::Mp4
-    };
+    let container = if mpeg_ts { Container::MpegTs } else { Container::Mp4 };
     let film = SyntheticFilm {
         rate_bps: Some(2_000_000),
         duration_ns: Some(12_000_000_000),
@@ -509,10 +407,7 @@ fn discards_follow_references(
         // A late reference was decoded, and harms nothing; a flushed one takes its followers along.
         let flushed = references().any(|&other| fate(other) == Fate::Flushed);
         if discarding && flushed && picture.kind == PacketKind::P {
-            prop_assert!(matches!(
-                fate(index),
-                Fate::Flushed | Fate::Discarded(Cause::Reference)
-            ));
+            prop_assert!(matches!(fate(index), Fate::Flushed | Fate::Discarded(Cause::Reference)));
         }
     }
     Ok(())

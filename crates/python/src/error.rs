@@ -5,12 +5,7 @@ use pyo3::exceptions::{PyKeyboardInterrupt, PyOSError, PyRuntimeError, PyValueEr
 use pyo3::{PyErr, create_exception};
 
 create_exception!(_anabranch, PlanError, PyValueError, "The plan cannot run.");
-create_exception!(
-    _anabranch,
-    SimulationError,
-    PyRuntimeError,
-    "A rule was broken: a defect."
-);
+create_exception!(_anabranch, SimulationError, PyRuntimeError, "A rule was broken: a defect.");
 
 pub(crate) fn plan(error: &anabranch_sim::PlanError) -> PyErr {
     PlanError::new_err(error.to_string())

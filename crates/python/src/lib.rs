@@ -21,10 +21,8 @@ struct Callback {
 impl Observer for Callback {
     fn progress(&mut self, done_s: f64, total_s: f64) -> bool {
         Python::attach(|py| {
-            let outcome = self
-                .function
-                .call1(py, (done_s, total_s))
-                .and_then(|_| py.check_signals());
+            let outcome =
+                self.function.call1(py, (done_s, total_s)).and_then(|_| py.check_signals());
             match outcome {
                 Ok(()) => true,
                 Err(raised) => {
@@ -53,19 +51,14 @@ fn simulate<'py>(
             File::create(path).map(|file| Box::new(BufWriter::new(file)) as Box<dyn Write + Send>)
         })
         .transpose()?;
-    let mut callback = progress.map(|function| Callback {
-        function,
-        raised: None,
-    });
+    let mut callback = progress.map(|function| Callback { function, raised: None });
     let outcome = py.detach(|| match callback.as_mut() {
         Some(callback) => run(&plan, capture, callback),
         None => run(&plan, capture, &mut Silent),
     });
     match outcome {
         Ok(trace) => trace::to_dict(py, &trace),
-        Err(fault) => Err(callback
-            .and_then(|c| c.raised)
-            .unwrap_or_else(|| error::run(fault))),
+        Err(fault) => Err(callback.and_then(|c| c.raised).unwrap_or_else(|| error::run(fault))),
     }
 }
 
@@ -95,10 +88,7 @@ fn path_managers() -> Vec<(&'static str, &'static str)> {
 fn _anabranch(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("PlanError", module.py().get_type::<error::PlanError>())?;
-    module.add(
-        "SimulationError",
-        module.py().get_type::<error::SimulationError>(),
-    )?;
+    module.add("SimulationError", module.py().get_type::<error::SimulationError>())?;
     module.add_function(wrap_pyfunction!(simulate, module)?)?;
     module.add_function(wrap_pyfunction!(schedulers, module)?)?;
     module.add_function(wrap_pyfunction!(congestion_controls, module)?)?;

@@ -5,28 +5,20 @@ use anabranch_sim::{Plan, Silent, run};
 fn main() {
     let mut arguments = std::env::args().skip(1);
     let path = arguments.next().expect("usage: simulate PLAN [RUNS]");
-    let runs: u64 = arguments
-        .next()
-        .map_or(1, |n| n.parse().expect("RUNS is a number"));
+    let runs: u64 = arguments.next().map_or(1, |n| n.parse().expect("RUNS is a number"));
     let text = std::fs::read_to_string(&path).expect("the plan can be read");
     let mut plan = Plan::from_json(&text).expect("the plan is valid");
     for index in 0..runs {
         plan.run = index;
         let trace = run(&plan, None, &mut Silent).expect("the run ends");
         let of = |table: &str, column: &str| {
-            trace
-                .table(table)
-                .map(|t| t.numbers(column))
-                .unwrap_or_default()
+            trace.table(table).map(|t| t.numbers(column)).unwrap_or_default()
         };
         let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len().max(1) as f64;
         let duration = of("connections", "duration_s");
         let bytes = of("connections", "bytes_read");
-        let goodput: Vec<f64> = bytes
-            .iter()
-            .zip(&duration)
-            .map(|(b, d)| b * 8.0 / d / 1e6)
-            .collect();
+        let goodput: Vec<f64> =
+            bytes.iter().zip(&duration).map(|(b, d)| b * 8.0 / d / 1e6).collect();
         print!(
             "{index} goodput {:.3} gap {:.3} reinj {:.0}",
             mean(&goodput),
@@ -56,10 +48,6 @@ fn main() {
                 mean(&pick("srtt_ms"))
             );
         }
-        println!(
-            " steps {} {}",
-            trace.summary.steps,
-            &trace.summary.digest[..12]
-        );
+        println!(" steps {} {}", trace.summary.steps, &trace.summary.digest[..12]);
     }
 }

@@ -56,21 +56,11 @@ fn main() {
         })
     };
     let (sessions, bytes) = (number("--sessions"), number("--bytes"));
-    let text = plan(
-        sessions,
-        bytes,
-        &options["--scheduler"],
-        &options["--congestion"],
-    );
+    let text = plan(sessions, bytes, &options["--scheduler"], &options["--congestion"]);
     let plan = Plan::from_json(&text).expect("the plan is valid");
     let trace = run(&plan, None, &mut Silent).expect("the run ends");
     let total = |table: &str, column: &str| -> f64 {
-        trace
-            .table(table)
-            .map(|t| t.numbers(column))
-            .unwrap_or_default()
-            .iter()
-            .sum()
+        trace.table(table).map(|t| t.numbers(column)).unwrap_or_default().iter().sum()
     };
     println!("sessions {sessions}");
     println!("data_segments {}", total("subflows", "data_segments"));

@@ -15,10 +15,7 @@ pub(crate) struct Capture {
 impl Capture {
     pub(crate) fn new(output: Box<dyn Write + Send>, paths: &[String]) -> std::io::Result<Self> {
         let writer = PcapngWriter::new(output, paths).map_err(std::io::Error::other)?;
-        Ok(Self {
-            writer,
-            error: None,
-        })
+        Ok(Self { writer, error: None })
     }
 
     pub(crate) fn packet(

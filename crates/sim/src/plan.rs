@@ -140,9 +140,7 @@ const fn tick() -> u64 {
 
 impl Default for HostPlan {
     fn default() -> Self {
-        Self {
-            timer_tick_ns: tick(),
-        }
+        Self { timer_tick_ns: tick() }
     }
 }
 
@@ -302,11 +300,7 @@ impl Plan {
         if plan.paths.len() > 8 {
             return Err(PlanError::Invalid("at most 8 paths"));
         }
-        if plan
-            .paths
-            .iter()
-            .any(|path| path.down.is_empty() || path.up.is_empty())
-        {
+        if plan.paths.iter().any(|path| path.down.is_empty() || path.up.is_empty()) {
             return Err(PlanError::Invalid("a path needs a link in each direction"));
         }
         if plan.application.kind == ApplicationKind::Progressive && plan.film.is_none() {
@@ -331,10 +325,7 @@ pub(crate) fn choice(text: &str) -> Result<PluginChoice, PlanError> {
         parameters: BTreeMap<String, f64>,
     }
     let named: Named = serde_json::from_str(text)?;
-    Ok(PluginChoice {
-        name: named.name,
-        parameters: named.parameters,
-    })
+    Ok(PluginChoice { name: named.name, parameters: named.parameters })
 }
 
 impl LossPlan {

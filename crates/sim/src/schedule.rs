@@ -64,11 +64,7 @@ impl Schedule {
     /// Who wins the match at a place; of equals the lower number, which is always the left.
     fn play(&self, place: usize) -> u32 {
         let (left, right) = (self.winner[2 * place], self.winner[2 * place + 1]);
-        if self.at[right as usize] < self.at[left as usize] {
-            right
-        } else {
-            left
-        }
+        if self.at[right as usize] < self.at[left as usize] { right } else { left }
     }
 }
 

@@ -55,10 +55,7 @@ pub(crate) struct Topology {
 
 impl Topology {
     pub(crate) fn build(plan: &Plan) -> Result<Self, PlanError> {
-        let seed = Seed {
-            seed: plan.seed,
-            run: plan.run,
-        };
+        let seed = Seed { seed: plan.seed, run: plan.run };
         let mut links: Vec<Box<dyn Link<Box<Packet>>>> = Vec::new();
         for link in &plan.links {
             let config = link.config();
@@ -81,11 +78,7 @@ impl Topology {
                 backup: path.backup,
             });
         }
-        Ok(Self {
-            links,
-            names,
-            paths,
-        })
+        Ok(Self { links, names, paths })
     }
 
     /// The link of that name.
@@ -114,10 +107,7 @@ pub(crate) fn locate(address: SocketAddr) -> (u8, u32) {
     match address.ip() {
         IpAddr::V4(ip) => {
             let [_, path, high, low] = ip.octets();
-            (
-                path - 1,
-                (u32::from(high) << 8 | u32::from(low)) - FIRST_HOST,
-            )
+            (path - 1, (u32::from(high) << 8 | u32::from(low)) - FIRST_HOST)
         }
         IpAddr::V6(_) => unreachable!("every address of this world is IPv4"),
     }

@@ -69,10 +69,7 @@ impl Trace {
 impl Table {
     /// The column of that name.
     pub fn column(&self, name: &str) -> Option<&Column> {
-        self.columns
-            .iter()
-            .find(|(other, _)| *other == name)
-            .map(|(_, column)| column)
+        self.columns.iter().find(|(other, _)| *other == name).map(|(_, column)| column)
     }
 
     /// Numbers of a column, whole numbers included; empty when it is not numeric.
@@ -95,8 +92,7 @@ macro_rules! rows {
         }
 
         impl $name {
-            #[expect(clippy::too_many_arguments, reason = "one argument a column, named at the only caller")]
-            #[allow(clippy::allow_attributes_without_reason, reason = "expanded for tables of any width")]
+            #[allow(clippy::too_many_arguments, reason = "one argument a column, named at the only caller")]
             pub(crate) fn push(&mut self, $($field: rows!(@type $kind)),*) {
                 $(self.$field.push($field);)*
             }

@@ -20,10 +20,7 @@ pub struct PluginChoice {
 impl PluginChoice {
     /// A plug-in with its default parameters.
     pub fn named(name: &str) -> Self {
-        Self {
-            name: name.to_owned(),
-            parameters: BTreeMap::new(),
-        }
+        Self { name: name.to_owned(), parameters: BTreeMap::new() }
     }
 
     /// As a table of plug-ins reads it.
@@ -62,21 +59,13 @@ impl HostModel {
     /// `now` as the tick clock shows it.
     pub fn coarse(&self, now: Instant) -> Instant {
         let tick = self.timer_tick.as_nanos();
-        if tick == 0 {
-            now
-        } else {
-            Instant::from_nanos(now.as_nanos() / tick * tick)
-        }
+        if tick == 0 { now } else { Instant::from_nanos(now.as_nanos() / tick * tick) }
     }
 
     /// A span in whole ticks, rounded up (`usecs_to_jiffies`).
     pub fn ticks(&self, span: Duration) -> Duration {
         let tick = self.timer_tick.as_nanos();
-        if tick == 0 {
-            span
-        } else {
-            Duration::from_nanos(span.as_nanos().div_ceil(tick) * tick)
-        }
+        if tick == 0 { span } else { Duration::from_nanos(span.as_nanos().div_ceil(tick) * tick) }
     }
 
     /// When a timer set at `now` for `span` fires.

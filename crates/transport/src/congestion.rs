@@ -294,8 +294,6 @@ pub fn build(
 ) -> Result<Box<dyn CongestionController>, PluginError> {
     match TABLE.iter().find(|(name, _)| name.is(parameters.name())) {
         Some((_, build)) => build(parameters, random),
-        None => Err(PluginError::UnknownName {
-            name: parameters.name().to_owned(),
-        }),
+        None => Err(PluginError::UnknownName { name: parameters.name().to_owned() }),
     }
 }

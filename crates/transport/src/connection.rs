@@ -82,11 +82,7 @@ impl Connection {
         let choice = |plugin: &crate::config::PluginChoice| plugin.clone();
         let (sched, manager) = (choice(&config.scheduler), choice(&config.path_manager));
         let key = Key::new(random.next_u64() | 1);
-        let mode = if config.multipath {
-            Mode::Undecided
-        } else {
-            Mode::Plain
-        };
+        let mode = if config.multipath { Mode::Undecided } else { Mode::Plain };
         Ok(Self {
             scheduler: scheduler::build(sched.as_parameters())?,
             path_manager: path_manager::build(manager.as_parameters())?,
@@ -124,10 +120,7 @@ impl Connection {
 
     /// The addresses of its live subflows.
     pub fn tuples(&self) -> impl Iterator<Item = FourTuple> {
-        self.subflows
-            .iter()
-            .filter(|s| s.state != State::Closed)
-            .map(|s| s.tuple)
+        self.subflows.iter().filter(|s| s.state != State::Closed).map(|s| s.tuple)
     }
 
     fn add_subflow(&mut self, tuple: FourTuple, active: bool) -> Result<usize, PluginError> {
@@ -135,14 +128,7 @@ impl Connection {
         let controller = congestion::build(self.config.congestion.as_parameters(), stream)?;
         let id = SubflowId(self.subflows.len() as u8);
         let iss = SeqNumber(self.random.next_u64() as u32);
-        self.subflows.push(Subflow::new(
-            id,
-            tuple,
-            active,
-            iss,
-            controller,
-            &self.config,
-        ));
+        self.subflows.push(Subflow::new(id, tuple, active, iss, controller, &self.config));
         Ok(self.subflows.len() - 1)
     }
 
@@ -216,11 +202,7 @@ impl Connection {
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Transmit> {
         let mut segment = Segment::default();
         let tuple = self.poll_transmit_into(now, &mut segment)?;
-        Some(Transmit {
-            local: tuple.local,
-            remote: tuple.remote,
-            segment,
-        })
+        Some(Transmit { local: tuple.local, remote: tuple.remote, segment })
     }
 
     /// As [`Self::poll_transmit`], written over a segment the caller has; returns the addresses to
@@ -285,19 +267,12 @@ impl Connection {
     /// Receive space, free and in all.
     fn space(&self) -> Space {
         let allowed = self.budget.limit();
-        Space {
-            free: allowed.saturating_sub(self.memory_used()),
-            allowed,
-        }
+        Space { free: allowed.saturating_sub(self.memory_used()), allowed }
     }
 
     fn memory_used(&self) -> u64 {
         self.input.held()
-            + self
-                .subflows
-                .iter()
-                .map(|s| s.receive.out_of_order_bytes())
-                .sum::<u64>()
+            + self.subflows.iter().map(|s| s.receive.out_of_order_bytes()).sum::<u64>()
     }
 
     fn data_ack(&self) -> DataAck {

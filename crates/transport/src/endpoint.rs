@@ -66,24 +66,14 @@ impl Endpoint {
     }
 
     fn stream(&self) -> anabranch_units::RandomStream {
-        self.seed.stream(&format!(
-            "endpoint.{}.{}",
-            self.name,
-            self.connections.len()
-        ))
+        self.seed.stream(&format!("endpoint.{}.{}", self.name, self.connections.len()))
     }
 
     fn adopt(&mut self, connection: Connection) -> ConnectionHandle {
         let handle = ConnectionHandle(self.connections.len());
         self.by_token.insert(connection.token(), handle);
         for (subflow, tuple) in connection.tuples().enumerate() {
-            self.by_tuple.insert(
-                tuple,
-                Place {
-                    connection: handle,
-                    subflow,
-                },
-            );
+            self.by_tuple.insert(tuple, Place { connection: handle, subflow });
         }
         self.connections.push(connection);
         handle
@@ -111,11 +101,7 @@ impl Endpoint {
         tuple: FourTuple,
         segment: &Segment,
     ) -> Option<ConnectionHandle> {
-        if let Some(Place {
-            connection,
-            subflow,
-        }) = self.find(tuple)
-        {
+        if let Some(Place { connection, subflow }) = self.find(tuple) {
             self.connections[connection.0].handle_segment_on(now, subflow, segment);
             return Some(connection);
         }
@@ -146,10 +132,7 @@ impl Endpoint {
 
     fn remember(&mut self, tuple: FourTuple, connection: ConnectionHandle) -> Option<Place> {
         let subflow = self.connections[connection.0].subflow_of(tuple)?;
-        let place = Place {
-            connection,
-            subflow,
-        };
+        let place = Place { connection, subflow };
         self.by_tuple.insert(tuple, place);
         Some(place)
     }
@@ -182,11 +165,7 @@ impl Endpoint {
     fn refuse(&mut self, tuple: FourTuple, segment: &Segment) {
         if !segment.flags.contains(Flags::RST) {
             let segment = Connection::refusal(segment);
-            self.replies.push_back(Transmit {
-                local: tuple.local,
-                remote: tuple.remote,
-                segment,
-            });
+            self.replies.push_back(Transmit { local: tuple.local, remote: tuple.remote, segment });
         }
     }
 

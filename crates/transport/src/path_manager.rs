@@ -41,16 +41,10 @@ type Build = fn(Parameters<'_>) -> Result<Box<dyn PathManager>, PluginError>;
 /// The table of names.
 const TABLE: &[(PluginName, Build)] = &[
     (
-        PluginName::new(
-            "full-mesh",
-            "A subflow between every pair of addresses that has a path.",
-        ),
+        PluginName::new("full-mesh", "A subflow between every pair of addresses that has a path."),
         FullMesh::build,
     ),
-    (
-        PluginName::new("none", "The initial subflow only."),
-        NoManager::build,
-    ),
+    (PluginName::new("none", "The initial subflow only."), NoManager::build),
 ];
 
 /// Every path manager's name with the first sentence of its documentation.
@@ -65,8 +59,6 @@ pub fn names() -> impl Iterator<Item = PluginName> {
 pub fn build(parameters: Parameters<'_>) -> Result<Box<dyn PathManager>, PluginError> {
     match TABLE.iter().find(|(name, _)| name.is(parameters.name())) {
         Some((_, build)) => build(parameters),
-        None => Err(PluginError::UnknownName {
-            name: parameters.name().to_owned(),
-        }),
+        None => Err(PluginError::UnknownName { name: parameters.name().to_owned() }),
     }
 }

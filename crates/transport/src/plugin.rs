@@ -66,16 +66,11 @@ impl<'a> Parameters<'a> {
     /// # Errors
     /// The first key that is not known.
     pub fn only(&self, known: &[&str]) -> Result<(), PluginError> {
-        match self
-            .values
-            .keys()
-            .find(|key| !known.contains(&key.as_str()))
-        {
+        match self.values.keys().find(|key| !known.contains(&key.as_str())) {
             None => Ok(()),
-            Some(key) => Err(PluginError::UnknownKey {
-                plugin: self.name.to_owned(),
-                key: key.clone(),
-            }),
+            Some(key) => {
+                Err(PluginError::UnknownKey { plugin: self.name.to_owned(), key: key.clone() })
+            }
         }
     }
 

@@ -205,11 +205,7 @@ impl Decision {
 
     /// The next unscheduled data on one subflow.
     pub const fn next_on(id: SubflowId, burst: u64) -> Self {
-        Self::Send {
-            on: SubflowSet::one(id),
-            from: None,
-            burst,
-        }
+        Self::Send { on: SubflowSet::one(id), from: None, burst }
     }
 }
 
@@ -239,9 +235,7 @@ pub trait PathScheduler: fmt::Debug + Send {
 /// The subflows to choose among: the regular ones, or the backups when there is no regular one
 /// (RFC 8684 section 3.3.8).
 pub fn candidates(subflows: &[SubflowView]) -> impl Iterator<Item = &SubflowView> {
-    let regular = subflows
-        .iter()
-        .any(|s| !s.backup && s.established && !s.stale);
+    let regular = subflows.iter().any(|s| !s.backup && s.established && !s.stale);
     subflows.iter().filter(move |s| s.backup != regular)
 }
 
@@ -256,13 +250,7 @@ const TABLE: &[(PluginName, Build)] = &[
         ),
         MinRtt::build,
     ),
-    (
-        PluginName::new(
-            "spd",
-            "The papers' name for min-rtt: shortest packet delay.",
-        ),
-        MinRtt::build,
-    ),
+    (PluginName::new("spd", "The papers' name for min-rtt: shortest packet delay."), MinRtt::build),
     (
         PluginName::new(
             "linux",
@@ -271,17 +259,11 @@ const TABLE: &[(PluginName, Build)] = &[
         LeastLinger::build,
     ),
     (
-        PluginName::new(
-            "round-robin",
-            "Subflows in turn, skipping those without window space.",
-        ),
+        PluginName::new("round-robin", "Subflows in turn, skipping those without window space."),
         RoundRobin::build,
     ),
     (
-        PluginName::new(
-            "redundant",
-            "Every subflow carries all data, each from its own position.",
-        ),
+        PluginName::new("redundant", "Every subflow carries all data, each from its own position."),
         Redundant::build,
     ),
 ];
@@ -298,8 +280,6 @@ pub fn names() -> impl Iterator<Item = PluginName> {
 pub fn build(parameters: Parameters<'_>) -> Result<Box<dyn PathScheduler>, PluginError> {
     match TABLE.iter().find(|(name, _)| name.is(parameters.name())) {
         Some((_, build)) => build(parameters),
-        None => Err(PluginError::UnknownName {
-            name: parameters.name().to_owned(),
-        }),
+        None => Err(PluginError::UnknownName { name: parameters.name().to_owned() }),
     }
 }

@@ -160,11 +160,7 @@ impl Subflow {
         Self {
             id,
             tuple,
-            state: if active {
-                State::SynSent
-            } else {
-                State::SynReceived
-            },
+            state: if active { State::SynSent } else { State::SynReceived },
             active,
             address_id: 0,
             backup: false,
@@ -184,10 +180,7 @@ impl Subflow {
             sack_permitted: true,
             mss: u32::from(config.mss) - 12,
             peer_mss: config.mss,
-            window: Window {
-                cwnd: INITIAL_WINDOW,
-                ssthresh: u32::MAX,
-            },
+            window: Window { cwnd: INITIAL_WINDOW, ssthresh: u32::MAX },
             controller,
             ca_state: CongestionState::Open,
             rtt: rtt::RttEstimator::default(),
@@ -337,9 +330,7 @@ impl Subflow {
             || self.hello.due
             || self.ack.is_due()
             || !self.outbox.is_empty()
-            || self
-                .send
-                .may_send(self.board.in_flight() < self.window.cwnd)
+            || self.send.may_send(self.board.in_flight() < self.window.cwnd)
     }
 
     /// An acknowledgement is to go out at once.

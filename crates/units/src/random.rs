@@ -23,14 +23,12 @@ impl Seed {
         key[8..16].copy_from_slice(&self.run.to_le_bytes());
         // FNV-1a, twice with different offsets: names, not adversaries, must be kept apart.
         for (slot, offset) in [(16, 0xcbf2_9ce4_8422_2325_u64), (24, 0x9e37_79b9_7f4a_7c15)] {
-            let hash = name.bytes().fold(offset, |hash, byte| {
-                (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-            });
+            let hash = name
+                .bytes()
+                .fold(offset, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
             key[slot..slot + 8].copy_from_slice(&hash.to_le_bytes());
         }
-        RandomStream {
-            rng: ChaCha8Rng::from_seed(key),
-        }
+        RandomStream { rng: ChaCha8Rng::from_seed(key) }
     }
 }
 
@@ -53,9 +51,7 @@ impl RandomStream {
         for word in key.chunks_exact_mut(8) {
             word.copy_from_slice(&self.next_u64().to_le_bytes());
         }
-        Self {
-            rng: ChaCha8Rng::from_seed(key),
-        }
+        Self { rng: ChaCha8Rng::from_seed(key) }
     }
 
     /// A number uniform in [0, 1).
@@ -102,10 +98,7 @@ mod tests {
     fn chance_hits_its_probability() {
         let mut stream = Seed { seed: 7, run: 0 }.stream("test");
         let hits = (0..100_000).filter(|_| stream.chance(0.005)).count();
-        assert!(
-            (400..600).contains(&hits),
-            "0.5 % of 100,000 is 500, saw {hits}"
-        );
+        assert!((400..600).contains(&hits), "0.5 % of 100,000 is 500, saw {hits}");
     }
 
     #[test]

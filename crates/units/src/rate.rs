@@ -14,9 +14,7 @@ pub struct Rate {
 
 impl Rate {
     /// Faster than anything: transmission takes no time.
-    pub const UNLIMITED: Self = Self {
-        bits_per_second: u64::MAX,
-    };
+    pub const UNLIMITED: Self = Self { bits_per_second: u64::MAX };
     /// Nothing passes.
     pub const ZERO: Self = Self { bits_per_second: 0 };
 
@@ -27,9 +25,7 @@ impl Rate {
 
     /// A rate in bytes per second.
     pub const fn from_bytes_per_second(bytes: u64) -> Self {
-        Self {
-            bits_per_second: bytes.saturating_mul(8),
-        }
+        Self { bits_per_second: bytes.saturating_mul(8) }
     }
 
     /// Bits per second.
@@ -68,18 +64,9 @@ mod tests {
     #[test]
     fn transmit_time_is_bits_over_rate() {
         let rate = Rate::from_bps(5_000_000);
-        assert_eq!(
-            rate.transmit_time(ByteCount(1500)),
-            Duration::from_nanos(2_400_000)
-        );
-        assert_eq!(
-            Rate::UNLIMITED.transmit_time(ByteCount(1500)),
-            Duration::ZERO
-        );
+        assert_eq!(rate.transmit_time(ByteCount(1500)), Duration::from_nanos(2_400_000));
+        assert_eq!(Rate::UNLIMITED.transmit_time(ByteCount(1500)), Duration::ZERO);
         assert_eq!(Rate::ZERO.transmit_time(ByteCount(1)), Duration::MAX);
-        assert_eq!(
-            rate.transmit_time(ByteCount(5_000_000_000)),
-            Duration::from_secs(8000)
-        );
+        assert_eq!(rate.transmit_time(ByteCount(5_000_000_000)), Duration::from_secs(8000));
     }
 }

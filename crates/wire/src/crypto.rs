@@ -26,11 +26,7 @@ impl Key {
         let digest = Sha256::digest(value.to_be_bytes());
         let token = u32::from_be_bytes(array::from_fn(|i| digest[i]));
         let idsn = u64::from_be_bytes(array::from_fn(|i| digest[24 + i]));
-        Self {
-            value,
-            token,
-            idsn: DataSeq(idsn),
-        }
+        Self { value, token, idsn: DataSeq(idsn) }
     }
 }
 

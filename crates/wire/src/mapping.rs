@@ -138,13 +138,7 @@ mod tests {
         let data = [0xff, 0xfd];
         assert_eq!(dss_checksum(DataSeq(0), 0, 2, [data.as_slice()]), 0);
         assert!(verify_dss_checksum(DataSeq(0), 0, 2, [data.as_slice()], 0));
-        assert!(verify_dss_checksum(
-            DataSeq(0),
-            0,
-            2,
-            [data.as_slice()],
-            0xffff
-        ));
+        assert!(verify_dss_checksum(DataSeq(0), 0, 2, [data.as_slice()], 0xffff));
     }
 
     #[test]

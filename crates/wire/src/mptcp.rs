@@ -149,10 +149,7 @@ impl RemoveAddr {
         if ids.is_empty() || ids.len() > 8 {
             return None;
         }
-        let mut value = Self {
-            ids: [0; 8],
-            len: ids.len() as u8,
-        };
+        let mut value = Self { ids: [0; 8], len: ids.len() as u8 };
         value.ids[..ids.len()].copy_from_slice(ids);
         Some(value)
     }

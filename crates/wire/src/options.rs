@@ -77,9 +77,7 @@ pub(crate) fn mptcp_len(option: &MptcpOption) -> usize {
             CapableKeys::Responder(_) => 12,
             CapableKeys::Both { .. } => 20,
             CapableKeys::WithData { checksum: None, .. } => 22,
-            CapableKeys::WithData {
-                checksum: Some(_), ..
-            } => 24,
+            CapableKeys::WithData { checksum: Some(_), .. } => 24,
         },
         MptcpOption::Join(MpJoin::SynAck { .. }) => 16,
         MptcpOption::Join(MpJoin::Ack { .. }) => 24,
@@ -130,11 +128,7 @@ fn len_without_sack(segment: &Segment) -> usize {
 /// Bytes of options on the wire.
 pub(crate) fn encoded_len(segment: &Segment) -> usize {
     let blocks = segment.sack.as_slice().len();
-    let sack = if blocks == 0 {
-        0
-    } else {
-        SACK_BASE_LEN + SACK_BLOCK_LEN * blocks
-    };
+    let sack = if blocks == 0 { 0 } else { SACK_BASE_LEN + SACK_BLOCK_LEN * blocks };
     len_without_sack(segment) + sack
 }
 

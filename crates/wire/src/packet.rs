@@ -53,17 +53,11 @@ pub fn emit_packet(
     match (source, destination) {
         (IpAddr::V4(source), IpAddr::V4(destination)) => {
             let (source, destination) = (source.octets(), destination.octets());
-            let mut ip = Ipv4Header::new(
-                payload_length,
-                HOP_LIMIT,
-                IpNumber::TCP,
-                source,
-                destination,
-            )
-            .map_err(|_| EmitError::PacketTooLong(length))?;
-            tcp.checksum = tcp
-                .calc_checksum_ipv4_raw(source, destination, payload)
-                .map_err(too_long)?;
+            let mut ip =
+                Ipv4Header::new(payload_length, HOP_LIMIT, IpNumber::TCP, source, destination)
+                    .map_err(|_| EmitError::PacketTooLong(length))?;
+            tcp.checksum =
+                tcp.calc_checksum_ipv4_raw(source, destination, payload).map_err(too_long)?;
             ip.header_checksum = ip.calc_header_checksum();
             out.extend_from_slice(&ip.to_bytes());
         }
@@ -77,9 +71,8 @@ pub fn emit_packet(
                 source: source.octets(),
                 destination: destination.octets(),
             };
-            tcp.checksum = tcp
-                .calc_checksum_ipv6_raw(ip.source, ip.destination, payload)
-                .map_err(too_long)?;
+            tcp.checksum =
+                tcp.calc_checksum_ipv6_raw(ip.source, ip.destination, payload).map_err(too_long)?;
             out.extend_from_slice(&ip.to_bytes());
         }
         _ => return Err(EmitError::MixedFamilies),
@@ -144,10 +137,7 @@ pub fn parse_packet(bytes: &[u8]) -> Result<Packet, ParseError> {
         }
     }
     // Length zero is a jumbogram, which has no business on these links.
-    if ip
-        .ipv6()
-        .is_some_and(|v6| v6.header().payload_length() == 0)
-    {
+    if ip.ipv6().is_some_and(|v6| v6.header().payload_length() == 0) {
         return Err(ParseError::Ip);
     }
     if ip.is_fragmenting_payload() {
@@ -185,11 +175,7 @@ fn same_checksum(found: u16, computed: u16) -> bool {
 
 fn segment(tcp: &TcpSlice<'_>) -> Result<Segment, ParseError> {
     let flags = Flags(tcp.header_slice()[13]);
-    let ack = if flags.contains(Flags::ACK) {
-        tcp.acknowledgment_number()
-    } else {
-        0
-    };
+    let ack = if flags.contains(Flags::ACK) { tcp.acknowledgment_number() } else { 0 };
     let mut segment = Segment {
         source_port: tcp.source_port(),
         destination_port: tcp.destination_port(),

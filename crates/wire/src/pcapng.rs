@@ -56,10 +56,7 @@ impl<W: Write> PcapngWriter<W> {
                 ],
             })?;
         }
-        Ok(Self {
-            writer,
-            packet: Vec::new(),
-        })
+        Ok(Self { writer, packet: Vec::new() })
     }
 
     /// Writes one packet, seen at `time` on an interface.

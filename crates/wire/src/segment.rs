@@ -73,13 +73,8 @@ pub struct SackBlocks {
 
 impl SackBlocks {
     /// No blocks: the option is absent.
-    pub const EMPTY: Self = Self {
-        blocks: [SackBlock {
-            left: SeqNumber(0),
-            right: SeqNumber(0),
-        }; 4],
-        len: 0,
-    };
+    pub const EMPTY: Self =
+        Self { blocks: [SackBlock { left: SeqNumber(0), right: SeqNumber(0) }; 4], len: 0 };
 
     /// Appends a block; a fifth is refused and `false` returned.
     pub fn push(&mut self, block: SackBlock) -> bool {

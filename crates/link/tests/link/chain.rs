@@ -16,9 +16,7 @@ fn two_hops() -> Chain<u32> {
     let slow = Rate::from_bps(5_000_000);
     let access = LinkConfig::new("access", RATE, QueueLimit::Unlimited, span(10));
     let core = LinkConfig::new("core", slow, QueueLimit::Packets(2), span(20));
-    let hops: Vec<_> = [access, core]
-        .map(|hop| Box::new(FixedLink::new(hop, SEED)) as _)
-        .into();
+    let hops: Vec<_> = [access, core].map(|hop| Box::new(FixedLink::new(hop, SEED)) as _).into();
     Chain::new("path", hops)
 }
 
@@ -40,24 +38,9 @@ fn delays_and_bottlenecks_add_up() {
         (5, ms(16), Some(QueueFull)),
     ];
     assert_eq!(told, expected);
-    assert_eq!(
-        (chain.stats().delivered, chain.stats().dropped_queue),
-        (4, 2)
-    );
-    assert_eq!(
-        (
-            chain.stats().bytes_delivered,
-            chain.stats().queue_max_packets
-        ),
-        (4 * 1250, 6)
-    );
-    assert_eq!(
-        chain
-            .hops()
-            .map(|hop| hop.stats().enqueued)
-            .collect::<Vec<_>>(),
-        [6, 6]
-    );
+    assert_eq!((chain.stats().delivered, chain.stats().dropped_queue), (4, 2));
+    assert_eq!((chain.stats().bytes_delivered, chain.stats().queue_max_packets), (4 * 1250, 6));
+    assert_eq!(chain.hops().map(|hop| hop.stats().enqueued).collect::<Vec<_>>(), [6, 6]);
 }
 
 #[test]
@@ -67,11 +50,7 @@ fn the_longest_queue_may_be_at_any_hop() {
         chain.enqueue(ms(u64::from(packet)), packet, SIZE);
     }
     assert_eq!(run(&mut chain, ms(100)).len(), 3);
-    assert_eq!(
-        chain.stats().queue_max_packets,
-        2,
-        "one at a time passes the first hop"
-    );
+    assert_eq!(chain.stats().queue_max_packets, 2, "one at a time passes the first hop");
 }
 
 #[test]
@@ -115,10 +94,7 @@ fn one_hop_can_change_alone() {
     // The first has been served for 1 ms of 2, and takes half of the other one.
     assert_eq!(
         run(&mut chain, ms(100)),
-        [
-            (0, Instant::from_nanos(32_500_000), None),
-            (1, ms(33), None)
-        ]
+        [(0, Instant::from_nanos(32_500_000), None), (1, ms(33), None)]
     );
 }
 

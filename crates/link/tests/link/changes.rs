@@ -46,34 +46,21 @@ fn rate_zero_stalls_the_queue_but_not_the_wire() {
     assert_eq!(link.queued(ms(500)).packets, 3);
     link.set(ms(500), Change::Rate(Rate::from_bps(10_000_000)));
     let rest = run(&mut link, ms(1_000));
-    assert_eq!(
-        rest,
-        [
-            (1, us(520_500), None),
-            (2, us(521_500), None),
-            (3, us(522_500), None)
-        ]
-    );
+    assert_eq!(rest, [(1, us(520_500), None), (2, us(521_500), None), (3, us(522_500), None)]);
 }
 
 #[test]
 fn an_unlimited_rate_empties_the_queue_at_once() {
     let mut link = two_waiting();
     link.set(us(250), Change::Rate(Rate::UNLIMITED));
-    assert_eq!(
-        run(&mut link, ms(100)),
-        [(0, us(20_250), None), (1, us(20_250), None)]
-    );
+    assert_eq!(run(&mut link, ms(100)), [(0, us(20_250), None), (1, us(20_250), None)]);
 }
 
 #[test]
 fn a_new_delay_is_for_packets_still_in_the_queue() {
     let mut link = two_waiting();
     link.set(us(1_500), Change::Delay(span(100)));
-    assert_eq!(
-        run(&mut link, ms(500)),
-        [(0, ms(21), None), (1, ms(102), None)]
-    );
+    assert_eq!(run(&mut link, ms(500)), [(0, ms(21), None), (1, ms(102), None)]);
 }
 
 #[test]
@@ -81,10 +68,7 @@ fn a_shorter_delay_does_not_let_a_packet_overtake() {
     let mut link = two_waiting();
     link.set(us(1_500), Change::Delay(span(1)));
     link.enqueue(ms(30), 2, SIZE);
-    assert_eq!(
-        run(&mut link, ms(500)),
-        [(0, ms(21), None), (1, ms(21), None), (2, ms(32), None)]
-    );
+    assert_eq!(run(&mut link, ms(500)), [(0, ms(21), None), (1, ms(21), None), (2, ms(32), None)]);
 }
 
 #[test]
@@ -92,22 +76,10 @@ fn down_discards_queue_and_wire() {
     let mut link = two_waiting();
     link.enqueue(ms(0), 2, SIZE);
     link.set(us(1_500), Change::Down);
-    assert_eq!(
-        link.poll_timeout(),
-        Some(us(1_500)),
-        "a cut is told at once"
-    );
+    assert_eq!(link.poll_timeout(), Some(us(1_500)), "a cut is told at once");
     let told = poll(&mut link, us(1_500));
-    assert_eq!(
-        told,
-        (0..3)
-            .map(|n| (n, us(1_500), Some(Down)))
-            .collect::<Vec<_>>()
-    );
-    assert_eq!(
-        (link.in_transit(), link.queued(us(1_500))),
-        (0, Queued::default())
-    );
+    assert_eq!(told, (0..3).map(|n| (n, us(1_500), Some(Down))).collect::<Vec<_>>());
+    assert_eq!((link.in_transit(), link.queued(us(1_500))), (0, Queued::default()));
     link.enqueue(ms(2), 3, SIZE);
     assert_eq!(run(&mut link, ms(2)), [(3, ms(2), Some(Down))]);
     assert_conserved(&link);
@@ -119,20 +91,9 @@ fn down_does_not_unhappen_a_delivery_that_nobody_asked_for_yet() {
     link.set(us(21_500), Change::Down);
     link.set(us(21_500), Change::Up);
     link.enqueue(us(21_500), 2, SIZE);
-    assert_eq!(
-        link.poll_timeout(),
-        Some(ms(21)),
-        "told before anything that comes later"
-    );
+    assert_eq!(link.poll_timeout(), Some(ms(21)), "told before anything that comes later");
     let told = run(&mut link, ms(100));
-    assert_eq!(
-        told,
-        [
-            (0, ms(21), None),
-            (1, us(21_500), Some(Down)),
-            (2, us(42_500), None)
-        ]
-    );
+    assert_eq!(told, [(0, ms(21), None), (1, us(21_500), Some(Down)), (2, us(42_500), None)]);
 }
 
 #[test]
@@ -171,31 +132,20 @@ fn a_new_loss_model_is_for_packets_that_leave_the_queue_from_then_on() {
     link.enqueue(us(1_600), 2, SIZE);
     link.set(us(2_500), Change::Loss(None));
     let told = run(&mut link, ms(100));
-    assert_eq!(
-        told,
-        [(0, ms(21), None), (1, ms(2), Some(Loss)), (2, ms(23), None)]
-    );
+    assert_eq!(told, [(0, ms(21), None), (1, ms(2), Some(Loss)), (2, ms(23), None)]);
 }
 
 #[test]
 fn loss_at_the_exit_has_used_the_bottleneck() {
     let mut settings = config(QueueLimit::Unlimited);
     // Every second packet, beginning with the second.
-    settings.loss = Some(LossModel::GilbertElliott {
-        p: 1.0,
-        r: 1.0,
-        h: 0.0,
-        k: 1.0,
-    });
+    settings.loss = Some(LossModel::GilbertElliott { p: 1.0, r: 1.0, h: 0.0, k: 1.0 });
     let mut link = FixedLink::new(settings.clone(), SEED);
     for packet in 0..3 {
         link.enqueue(ms(0), packet, SIZE);
     }
     let told = run(&mut link, ms(100));
-    assert_eq!(
-        told,
-        [(0, ms(21), None), (1, ms(2), Some(Loss)), (2, ms(23), None)]
-    );
+    assert_eq!(told, [(0, ms(21), None), (1, ms(2), Some(Loss)), (2, ms(23), None)]);
 
     settings.loss_at = anabranch_link::LossAt::Entry;
     let mut link = FixedLink::new(settings, SEED);
@@ -203,10 +153,7 @@ fn loss_at_the_exit_has_used_the_bottleneck() {
         link.enqueue(ms(0), packet, SIZE);
     }
     let told = run(&mut link, ms(100));
-    assert_eq!(
-        told,
-        [(1, ms(0), Some(Loss)), (0, ms(21), None), (2, ms(22), None)]
-    );
+    assert_eq!(told, [(1, ms(0), Some(Loss)), (0, ms(21), None), (2, ms(22), None)]);
 }
 
 #[test]

@@ -41,9 +41,7 @@ pub(crate) fn tell(fate: Fate<u32>) -> Told {
 
 /// Every fate sealed at `now`.
 pub(crate) fn poll(link: &mut dyn Link<u32>, now: Instant) -> Vec<Told> {
-    std::iter::from_fn(|| link.poll_fate(now))
-        .map(tell)
-        .collect()
+    std::iter::from_fn(|| link.poll_fate(now)).map(tell).collect()
 }
 
 /// Wakes the link whenever it asks for it, up to `until`, and checks that it asked for a reason.
@@ -52,15 +50,9 @@ pub(crate) fn run(link: &mut dyn Link<u32>, until: Instant) -> Vec<Told> {
     while let Some(at) = link.poll_timeout().filter(|&at| at <= until) {
         let fates = poll(link, at);
         for &(packet, delivered_at, why) in &fates {
-            assert!(
-                why.is_some() || delivered_at == at,
-                "packet {packet} is delivered in time"
-            );
+            assert!(why.is_some() || delivered_at == at, "packet {packet} is delivered in time");
         }
-        assert!(
-            !fates.is_empty() || link.poll_timeout() > Some(at),
-            "a wake-up gets things done"
-        );
+        assert!(!fates.is_empty() || link.poll_timeout() > Some(at), "a wake-up gets things done");
         told.extend(fates);
     }
     told
@@ -69,9 +61,5 @@ pub(crate) fn run(link: &mut dyn Link<u32>, until: Instant) -> Vec<Told> {
 /// Nothing is ever unaccounted for.
 pub(crate) fn assert_conserved(link: &dyn Link<u32>) {
     let stats = link.stats();
-    assert_eq!(
-        stats.enqueued,
-        stats.delivered + stats.dropped() + link.in_transit(),
-        "{stats:?}"
-    );
+    assert_eq!(stats.enqueued, stats.delivered + stats.dropped() + link.in_transit(), "{stats:?}");
 }

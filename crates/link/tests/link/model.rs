@@ -49,19 +49,12 @@ impl SlowLink {
     }
 
     pub(crate) fn queued(&self) -> (u64, ByteCount) {
-        (
-            self.queue.len() as u64,
-            ByteCount(self.queue.iter().map(|w| w.size).sum()),
-        )
+        (self.queue.len() as u64, ByteCount(self.queue.iter().map(|w| w.size).sum()))
     }
 
     pub(crate) fn enqueue(&mut self, now: Instant, packet: u32, size: ByteCount) {
         self.run(now);
-        let luck = if self.settings.loss.is_some() {
-            self.loss_stream.next_u64()
-        } else {
-            0
-        };
+        let luck = if self.settings.loss.is_some() { self.loss_stream.next_u64() } else { 0 };
         let jitter = match self.settings.jitter.as_nanos() {
             0 => Duration::ZERO,
             most => Duration::from_nanos(self.jitter_stream.below(most + 1)),
@@ -85,13 +78,7 @@ impl SlowLink {
             self.serving_since = now;
         }
         let left = u128::from(size.0) * 8_000_000_000;
-        self.queue.push(Waiting {
-            packet,
-            size: size.0,
-            luck,
-            jitter,
-            left,
-        });
+        self.queue.push(Waiting { packet, size: size.0, luck, jitter, left });
     }
 
     pub(crate) fn set(&mut self, now: Instant, change: Change) {
@@ -103,8 +90,7 @@ impl SlowLink {
                 self.up = false;
                 let inside = self.wire.iter().filter_map(|&(packet, _)| packet);
                 let inside: Vec<u32> = inside.chain(self.queue.iter().map(|w| w.packet)).collect();
-                self.told
-                    .extend(inside.iter().map(|&n| (n, now, Some(DropReason::Down))));
+                self.told.extend(inside.iter().map(|&n| (n, now, Some(DropReason::Down))));
                 self.wire.clear();
                 self.queue.clear();
                 self.last_arrival = now;
@@ -167,11 +153,8 @@ impl SlowLink {
         let gone = self.queue.remove(0);
         self.serving_since = at;
         let lost = self.settings.loss_at == LossAt::Exit && self.is_lost(gone.luck);
-        self.last_arrival = self
-            .last_arrival
-            .max(at + self.settings.delay + gone.jitter);
-        self.wire
-            .push(((!lost).then_some(gone.packet), self.last_arrival));
+        self.last_arrival = self.last_arrival.max(at + self.settings.delay + gone.jitter);
+        self.wire.push(((!lost).then_some(gone.packet), self.last_arrival));
         if lost {
             self.told.push((gone.packet, at, Some(DropReason::Loss)));
         }

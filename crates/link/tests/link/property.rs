@@ -30,12 +30,7 @@ fn models() -> impl Strategy<Value = Option<LossModel>> {
     select(vec![
         None,
         Some(LossModel::Bernoulli(0.2)),
-        Some(LossModel::GilbertElliott {
-            p: 0.3,
-            r: 0.4,
-            h: 0.2,
-            k: 0.95,
-        }),
+        Some(LossModel::GilbertElliott { p: 0.3, r: 0.4, h: 0.2, k: 0.95 }),
     ])
 }
 
@@ -65,26 +60,12 @@ pub(crate) fn configs() -> impl Strategy<Value = LinkConfig> {
         QueueLimit::Unlimited,
     ];
     let places = select(vec![LossAt::Entry, LossAt::Exit]);
-    (
-        rates(),
-        select(limits),
-        delays(),
-        delays(),
-        models(),
-        places,
-    )
-        .prop_map(|(rate, queue, delay, jitter, loss, loss_at)| {
+    (rates(), select(limits), delays(), delays(), models(), places).prop_map(
+        |(rate, queue, delay, jitter, loss, loss_at)| {
             let name = "random".to_owned();
-            LinkConfig {
-                name,
-                rate,
-                queue,
-                delay,
-                jitter,
-                loss,
-                loss_at,
-            }
-        })
+            LinkConfig { name, rate, queue, delay, jitter, loss, loss_at }
+        },
+    )
 }
 
 /// When the link is looked at: only when a step says so, or whenever it asks to be.
@@ -118,10 +99,7 @@ pub(crate) fn live(link: &mut dyn Link<u32>, steps: &[Step], attention: Attentio
 }
 
 fn run_out(link: &mut dyn Link<u32>, now: Instant) -> Vec<Told> {
-    poll(link, now)
-        .into_iter()
-        .chain(run(link, Instant::FAR_FUTURE))
-        .collect()
+    poll(link, now).into_iter().chain(run(link, Instant::FAR_FUTURE)).collect()
 }
 
 fn sorted(told: &[Told]) -> Vec<Told> {
@@ -132,11 +110,7 @@ fn sorted(told: &[Told]) -> Vec<Told> {
 
 /// Nothing is written down: a life that hurts becomes a test with a name.
 pub(crate) fn cases(cases: u32) -> ProptestConfig {
-    ProptestConfig {
-        cases,
-        failure_persistence: None,
-        ..Default::default()
-    }
+    ProptestConfig { cases, failure_persistence: None, ..Default::default() }
 }
 
 proptest! {

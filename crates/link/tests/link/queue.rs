@@ -13,9 +13,7 @@ fn n_packets_leave_n_service_times_apart() {
     for packet in 0..100 {
         link.enqueue(ms(5), packet, SIZE);
     }
-    let expected: Vec<_> = (0..100)
-        .map(|n| (n, ms(5 + (u64::from(n) + 1) + 20), None))
-        .collect();
+    let expected: Vec<_> = (0..100).map(|n| (n, ms(5 + (u64::from(n) + 1) + 20), None)).collect();
     assert_eq!(run(&mut link, Instant::FAR_FUTURE), expected);
     assert_eq!(link.stats().bytes_delivered, 100 * 1250);
 }
@@ -57,24 +55,11 @@ fn the_packet_in_service_counts_against_the_limit() {
     link.enqueue(us(1_000), 6, SIZE);
     link.enqueue(us(1_000), 7, SIZE);
     let told = run(&mut link, ms(100));
-    let dropped: Vec<_> = told
-        .iter()
-        .filter(|t| t.2 == Some(QueueFull))
-        .map(|t| (t.0, t.1))
-        .collect();
-    assert_eq!(
-        dropped,
-        [(3, us(0)), (4, us(0)), (5, us(999)), (7, us(1_000))]
-    );
-    let delivered: Vec<_> = told
-        .iter()
-        .filter(|t| t.2.is_none())
-        .map(|t| (t.0, t.1))
-        .collect();
-    assert_eq!(
-        delivered,
-        [(0, ms(21)), (1, ms(22)), (2, ms(23)), (6, ms(24))]
-    );
+    let dropped: Vec<_> =
+        told.iter().filter(|t| t.2 == Some(QueueFull)).map(|t| (t.0, t.1)).collect();
+    assert_eq!(dropped, [(3, us(0)), (4, us(0)), (5, us(999)), (7, us(1_000))]);
+    let delivered: Vec<_> = told.iter().filter(|t| t.2.is_none()).map(|t| (t.0, t.1)).collect();
+    assert_eq!(delivered, [(0, ms(21)), (1, ms(22)), (2, ms(23)), (6, ms(24))]);
     assert_eq!(link.stats().queue_max_packets, 3);
     assert_conserved(&link);
 }
@@ -86,13 +71,7 @@ fn a_limit_in_bytes_lets_a_small_packet_fill_the_gap() {
     link.enqueue(ms(0), 1, SIZE);
     link.enqueue(ms(0), 2, ByteCount(501));
     link.enqueue(ms(0), 3, ByteCount(500));
-    assert_eq!(
-        link.queued(ms(0)),
-        Queued {
-            packets: 3,
-            bytes: ByteCount(3_000)
-        }
-    );
+    assert_eq!(link.queued(ms(0)), Queued { packets: 3, bytes: ByteCount(3_000) });
     // The packet in service counts whole until its last bit has left.
     assert_eq!(link.queued(us(999)).bytes, ByteCount(3_000));
     assert_eq!(link.queued(us(1_000)).bytes, ByteCount(1_750));
@@ -111,10 +90,7 @@ fn an_unlimited_rate_leaves_the_delay_alone() {
         link.enqueue(ms(7), packet, SIZE);
     }
     let told = run(&mut link, ms(100));
-    assert_eq!(
-        told,
-        (0..10).map(|n| (n, us(10_300), None)).collect::<Vec<_>>()
-    );
+    assert_eq!(told, (0..10).map(|n| (n, us(10_300), None)).collect::<Vec<_>>());
 }
 
 #[test]
@@ -124,10 +100,7 @@ fn drops_ride_along_with_the_next_delivery() {
     link.enqueue(ms(0), 1, SIZE);
     assert_eq!(link.poll_timeout(), Some(ms(21)));
     assert_eq!(link.stats().dropped_queue, 1, "counted at once");
-    assert_eq!(
-        poll(&mut link, ms(21)),
-        [(1, ms(0), Some(QueueFull)), (0, ms(21), None)]
-    );
+    assert_eq!(poll(&mut link, ms(21)), [(1, ms(0), Some(QueueFull)), (0, ms(21), None)]);
     assert_eq!(link.poll_timeout(), None);
 }
 

@@ -30,9 +30,6 @@ fn poisson_arrivals_wait_as_long_as_theory_says() {
         let mean = waited / f64::from(PACKETS);
         let theory = load / (2.0 * (1.0 - load)) * service.as_secs_f64();
         // Waits of neighbours resemble each other, so the bound is wider than independent draws'.
-        assert!(
-            (mean / theory - 1.0).abs() < 0.05,
-            "load {load}: {mean} s against {theory} s"
-        );
+        assert!((mean / theory - 1.0).abs() < 0.05, "load {load}: {mean} s against {theory} s");
     }
 }

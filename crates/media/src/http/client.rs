@@ -119,9 +119,7 @@ impl ResponseReader {
                 self.end_when_complete();
                 bytes = &bytes[taken as usize..];
             } else {
-                bytes = self
-                    .read_head(bytes)
-                    .inspect_err(|&error| self.failed = Some(error))?;
+                bytes = self.read_head(bytes).inspect_err(|&error| self.failed = Some(error))?;
             }
         }
         Ok(())
@@ -138,11 +136,7 @@ impl ResponseReader {
         let room = HEAD_BYTES_MAX - before;
         self.head.extend_from_slice(&bytes[..bytes.len().min(room)]);
         let Some(end) = head_end(&self.head, before) else {
-            return if bytes.len() >= room {
-                Err(ResponseError::HeadTooLong)
-            } else {
-                Ok(&[])
-            };
+            return if bytes.len() >= room { Err(ResponseError::HeadTooLong) } else { Ok(&[]) };
         };
         let head = parse_head(&self.head[..end])?;
         self.head.clear();
@@ -182,10 +176,7 @@ fn parse_head(bytes: &[u8]) -> Result<ResponseHead, ResponseError> {
         let value = std::str::from_utf8(field.value).unwrap_or_default().trim();
         if field.name.eq_ignore_ascii_case("content-length") {
             let length = parse_number(value).ok_or(ResponseError::LengthUnknown)?;
-            if content_length
-                .replace(length)
-                .is_some_and(|other| other != length)
-            {
+            if content_length.replace(length).is_some_and(|other| other != length) {
                 return Err(ResponseError::LengthUnknown);
             }
         } else if field.name.eq_ignore_ascii_case("transfer-encoding") {
@@ -210,18 +201,14 @@ fn parse_head(bytes: &[u8]) -> Result<ResponseHead, ResponseError> {
 
 /// `bytes a-b/n`, `bytes a-b/*` or `bytes */n` (RFC 9110 section 14.4).
 fn parse_content_range(value: &str) -> (Option<ByteRange>, Option<u64>) {
-    let Some((range, length)) = value
-        .strip_prefix("bytes ")
-        .and_then(|value| value.split_once('/'))
+    let Some((range, length)) =
+        value.strip_prefix("bytes ").and_then(|value| value.split_once('/'))
     else {
         return (None, None);
     };
     let range = range.split_once('-').and_then(|(first, last)| {
         let (first, last) = (parse_number(first)?, parse_number(last)?);
-        (first <= last).then_some(ByteRange {
-            first,
-            last: Some(last),
-        })
+        (first <= last).then_some(ByteRange { first, last: Some(last) })
     });
     (range, parse_number(length))
 }
@@ -272,25 +259,16 @@ mod tests {
         let part = ResponseHead {
             status: 206,
             content_length: 5,
-            content_range: Some(ByteRange {
-                first: 4,
-                last: Some(8),
-            }),
+            content_range: Some(ByteRange { first: 4, last: Some(8) }),
             resource_length: Some(9),
             keep_alive: false,
         };
-        assert_eq!(
-            events,
-            [Head(refused), End, Head(part), Body(2), Body(3), End]
-        );
+        assert_eq!(events, [Head(refused), End, Head(part), Body(2), Body(3), End]);
     }
 
     #[test]
     fn what_cannot_be_counted_is_refused() {
-        assert_eq!(
-            read(&[b"HTTP/1.1 200 OK\r\n\r\n"]),
-            Err(ResponseError::LengthUnknown)
-        );
+        assert_eq!(read(&[b"HTTP/1.1 200 OK\r\n\r\n"]), Err(ResponseError::LengthUnknown));
         assert_eq!(
             read(&[b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"]),
             Err(ResponseError::LengthUnknown)
@@ -299,14 +277,8 @@ mod tests {
             read(&[b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n"]),
             Err(ResponseError::LengthUnknown)
         );
-        assert!(matches!(
-            read(&[b"HELO\r\n\r\n"]),
-            Err(ResponseError::Malformed(_))
-        ));
+        assert!(matches!(read(&[b"HELO\r\n\r\n"]), Err(ResponseError::Malformed(_))));
         let endless = vec![b'a'; HEAD_BYTES_MAX];
-        assert_eq!(
-            read(&[b"HTTP/1.1 200 OK\r\nX: ", &endless]),
-            Err(ResponseError::HeadTooLong)
-        );
+        assert_eq!(read(&[b"HTTP/1.1 200 OK\r\nX: ", &endless]), Err(ResponseError::HeadTooLong));
     }
 }

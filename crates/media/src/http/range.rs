@@ -19,9 +19,7 @@ impl ByteRange {
 
     /// The bytes of a resource of `size` bytes that this range selects; none if it lies behind it.
     pub fn of(self, size: u64) -> Option<Range<u64>> {
-        let end = self
-            .last
-            .map_or(size, |last| last.saturating_add(1).min(size));
+        let end = self.last.map_or(size, |last| last.saturating_add(1).min(size));
         (self.first < end).then_some(self.first..end)
     }
 
@@ -38,13 +36,8 @@ impl ByteRange {
     pub(super) fn parse(value: &str) -> Option<Self> {
         let (first, last) = value.trim().strip_prefix("bytes=")?.split_once('-')?;
         let first = parse_number(first)?;
-        let last = if last.is_empty() {
-            None
-        } else {
-            Some(parse_number(last)?)
-        };
-        last.is_none_or(|last| first <= last)
-            .then_some(Self { first, last })
+        let last = if last.is_empty() { None } else { Some(parse_number(last)?) };
+        last.is_none_or(|last| first <= last).then_some(Self { first, last })
     }
 }
 
@@ -61,52 +54,18 @@ mod tests {
     #[test]
     fn a_range_selects_what_exists() {
         assert_eq!(ByteRange::starting_at(0).of(10), Some(0..10));
-        assert_eq!(
-            ByteRange {
-                first: 2,
-                last: Some(3)
-            }
-            .of(10),
-            Some(2..4)
-        );
-        assert_eq!(
-            ByteRange {
-                first: 2,
-                last: Some(99)
-            }
-            .of(10),
-            Some(2..10)
-        );
+        assert_eq!(ByteRange { first: 2, last: Some(3) }.of(10), Some(2..4));
+        assert_eq!(ByteRange { first: 2, last: Some(99) }.of(10), Some(2..10));
         assert_eq!(ByteRange::starting_at(10).of(10), None);
-        assert_eq!(
-            ByteRange {
-                first: 0,
-                last: Some(u64::MAX)
-            }
-            .of(10),
-            Some(0..10)
-        );
+        assert_eq!(ByteRange { first: 0, last: Some(u64::MAX) }.of(10), Some(0..10));
     }
 
     #[test]
     fn a_field_is_read_as_written() {
-        for range in [
-            ByteRange::starting_at(7),
-            ByteRange {
-                first: 0,
-                last: Some(0),
-            },
-        ] {
+        for range in [ByteRange::starting_at(7), ByteRange { first: 0, last: Some(0) }] {
             assert_eq!(ByteRange::parse(&range.encode()), Some(range));
         }
-        for odd in [
-            "bytes=-5",
-            "bytes=5-4",
-            "items=0-",
-            "bytes=+1-",
-            "bytes=0-1,3-4",
-            "",
-        ] {
+        for odd in ["bytes=-5", "bytes=5-4", "items=0-", "bytes=+1-", "bytes=0-1,3-4", ""] {
             assert_eq!(ByteRange::parse(odd), None, "{odd}");
         }
     }

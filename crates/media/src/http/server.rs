@@ -151,19 +151,11 @@ impl Answer {
         };
         match range.of(size) {
             Some(body) => {
-                let field = format!(
-                    "Content-Range: bytes {}-{}/{size}\r\n",
-                    body.start,
-                    body.end - 1
-                );
+                let field =
+                    format!("Content-Range: bytes {}-{}/{size}\r\n", body.start, body.end - 1);
                 Self::build(206, body, &field, request)
             }
-            None => Self::build(
-                416,
-                0..0,
-                &format!("Content-Range: bytes */{size}\r\n"),
-                request,
-            ),
+            None => Self::build(416, 0..0, &format!("Content-Range: bytes */{size}\r\n"), request),
         }
     }
 
@@ -174,21 +166,13 @@ impl Answer {
             404 => "Not Found",
             _ => "Range Not Satisfiable",
         };
-        let connection = if request.keep_alive {
-            "keep-alive"
-        } else {
-            "close"
-        };
+        let connection = if request.keep_alive { "keep-alive" } else { "close" };
         let head = Bytes::from(format!(
             "HTTP/1.1 {status} {reason}\r\nContent-Length: {}\r\n{range_field}\
              Accept-Ranges: bytes\r\nConnection: {connection}\r\n\r\n",
             body.end - body.start,
         ));
-        let body = if request.method == Method::Get {
-            body
-        } else {
-            0..0
-        };
+        let body = if request.method == Method::Get { body } else { 0..0 };
         Self { status, head, body }
     }
 }
@@ -233,14 +217,8 @@ mod tests {
             (answer.status, answer.body)
         };
         assert_eq!(answer(None, Some(10)), (200, 0..10));
-        assert_eq!(
-            answer(Some(ByteRange::starting_at(4)), Some(10)),
-            (206, 4..10)
-        );
-        assert_eq!(
-            answer(Some(ByteRange::starting_at(10)), Some(10)),
-            (416, 0..0)
-        );
+        assert_eq!(answer(Some(ByteRange::starting_at(4)), Some(10)), (206, 4..10));
+        assert_eq!(answer(Some(ByteRange::starting_at(10)), Some(10)), (416, 0..0));
         assert_eq!(answer(None, None), (404, 0..0));
         let head = Answer::new(&get(Some(ByteRange::starting_at(4))), Some(10)).head;
         assert_eq!(
@@ -252,14 +230,8 @@ mod tests {
 
     #[test]
     fn what_is_no_request_is_refused_for_good() {
-        assert!(matches!(
-            read(b"\0\0\r\n\r\n"),
-            Err(RequestError::Malformed(_))
-        ));
-        assert_eq!(
-            read(b"PUT / HTTP/1.1\r\n\r\n"),
-            Err(RequestError::MethodUnknown)
-        );
+        assert!(matches!(read(b"\0\0\r\n\r\n"), Err(RequestError::Malformed(_))));
+        assert_eq!(read(b"PUT / HTTP/1.1\r\n\r\n"), Err(RequestError::MethodUnknown));
         assert_eq!(
             read(b"GET / HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc"),
             Err(RequestError::WithBody)

@@ -59,16 +59,11 @@ impl Clock {
             let extra = self.extra.as_nanos().saturating_add(gained);
             self.extra = Duration::from_nanos(extra.min(self.extra_max.as_nanos()));
         } else {
-            self.tie = Some(Tie {
-                stream: stream.as_nanos(),
-                system: now.as_nanos() as i64,
-            });
+            self.tie = Some(Tie { stream: stream.as_nanos(), system: now.as_nanos() as i64 });
             self.extra = Duration::ZERO;
         }
         self.last = stream;
-        let late = self
-            .due(stream)
-            .map_or(Duration::ZERO, |due| now.since(due));
+        let late = self.due(stream).map_or(Duration::ZERO, |due| now.since(due));
         if !late.is_zero() {
             self.late[self.late_next] = late;
             self.late_next = (self.late_next + 1) % LATE_COUNT;
@@ -111,9 +106,7 @@ impl Clock {
 
     /// How much of the stream was read since it was tied.
     pub(super) fn span(&self) -> Duration {
-        self.tie.map_or(Duration::ZERO, |tie| {
-            self.last.since(MediaTime::from_nanos(tie.stream))
-        })
+        self.tie.map_or(Duration::ZERO, |tie| self.last.since(MediaTime::from_nanos(tie.stream)))
     }
 
     /// Makes the stream's time at the tie due `margin` from now (`input_clock_ChangeSystemOrigin`).
@@ -126,22 +119,19 @@ impl Clock {
     /// When the demuxer should read on (`input_clock_GetWakeup`).
     pub(super) fn wake(&self) -> Option<Instant> {
         let extra = self.extra.as_nanos() as i64;
-        self.tie
-            .map(|tie| instant(tie.system + (self.last.as_nanos() - tie.stream) - extra))
+        self.tie.map(|tie| instant(tie.system + (self.last.as_nanos() - tie.stream) - extra))
     }
 
     /// When stream time `pts` is shown (`input_clock_ConvertTS`).
     pub(super) fn due(&self, pts: MediaTime) -> Option<Instant> {
         let delay = self.delay.as_nanos() as i64;
-        self.tie
-            .map(|tie| instant(tie.system + (pts.as_nanos() - tie.stream) + delay))
+        self.tie.map(|tie| instant(tie.system + (pts.as_nanos() - tie.stream) + delay))
     }
 
     /// The stream time that is shown at `now`.
     pub(super) fn position(&self, now: Instant) -> Option<MediaTime> {
         let shown = now.as_nanos() as i64 - self.delay.as_nanos() as i64;
-        self.tie
-            .map(|tie| MediaTime::from_nanos(tie.stream + (shown - tie.system)))
+        self.tie.map(|tie| MediaTime::from_nanos(tie.stream + (shown - tie.system)))
     }
 }
 
@@ -166,10 +156,7 @@ mod tests {
         let mut clock = Clock::new(&PlayerConfig::default());
         assert_eq!(clock.update(at(100), stream(0)), Duration::ZERO);
         assert_eq!(clock.update(at(1_350), stream(250)), Duration::ZERO);
-        assert_eq!(
-            clock.update(at(1_650), stream(500)),
-            Duration::from_millis(50)
-        );
+        assert_eq!(clock.update(at(1_650), stream(500)), Duration::from_millis(50));
     }
 
     #[test]
@@ -182,11 +169,7 @@ mod tests {
         assert_eq!(clock.wanted_delay(), Duration::from_millis(1_150));
         clock.grow_delay(clock.wanted_delay());
         assert_eq!(clock.delay(), Duration::from_millis(1_150));
-        assert_eq!(
-            clock.wanted_delay(),
-            Duration::from_millis(1_150),
-            "150 ms are now covered"
-        );
+        assert_eq!(clock.wanted_delay(), Duration::from_millis(1_150), "150 ms are now covered");
     }
 
     #[test]

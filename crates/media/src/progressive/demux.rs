@@ -58,10 +58,7 @@ impl Demux {
         }
         let pacing = match film.container() {
             Container::Mp4 => Pacing::Increments {
-                origin: film
-                    .pictures()
-                    .first()
-                    .map_or(MediaTime::default(), |first| first.pts),
+                origin: film.pictures().first().map_or(MediaTime::default(), |first| first.pts),
                 increment: (config.clock_increment_ns.max(1_000_000)) as i64,
             },
             Container::MpegTs => {
@@ -75,14 +72,7 @@ impl Demux {
             Container::Other(_) => Pacing::References { every: 1, lead: 0 },
         };
         let ends = arrival_ends(film, &tracks[0]);
-        Self {
-            pacing,
-            ends,
-            tracks,
-            covered: [0; 2],
-            last: None,
-            before: 0,
-        }
+        Self { pacing, ends, tracks, covered: [0; 2], last: None, before: 0 }
     }
 
     /// The position up to which the file must be read to have this packet whole.
@@ -92,9 +82,7 @@ impl Demux {
 
     /// The last packet that is whole when the file is read up to `position`.
     pub(super) fn last_whole(&self, position: u64) -> Option<usize> {
-        self.ends
-            .partition_point(|&end| end <= position)
-            .checked_sub(1)
+        self.ends.partition_point(|&end| end <= position).checked_sub(1)
     }
 
     /// The position from which the step given last reads on.
@@ -105,10 +93,7 @@ impl Demux {
     /// The next step; none when the file is read.
     pub(super) fn next_step(&mut self, film: &Timeline) -> Option<Step> {
         let packets = film.packets();
-        if self
-            .last
-            .is_some_and(|step| step.packets_end == packets.len())
-        {
+        if self.last.is_some_and(|step| step.packets_end == packets.len()) {
             return None;
         }
         let step = match self.pacing {
@@ -127,11 +112,7 @@ impl Demux {
     fn step_to(&self, packets: &[Packet], packets_end: usize, clock: MediaTime) -> Step {
         let packets_end = packets_end.min(packets.len());
         let bytes_end = packets_end.checked_sub(1).map_or(0, |last| self.ends[last]);
-        Step {
-            packets_end,
-            bytes_end,
-            clock,
-        }
+        Step { packets_end, bytes_end, clock }
     }
 
     fn increment_step(&mut self, packets: &[Packet], before: Step, increment: i64) -> Step {
@@ -160,19 +141,11 @@ impl Demux {
             let packet = &film.packets()[index as usize];
             let clock = packet.dts.offset(-lead);
             let bytes_end = (packet.position + TRANSPORT_PACKET).min(film.size_bytes());
-            Step {
-                packets_end: index as usize,
-                bytes_end,
-                clock,
-            }
+            Step { packets_end: index as usize, bytes_end, clock }
         } else {
             let clock = self.last.map_or(MediaTime::default(), |step| step.clock);
             let packets_end = film.packets().len();
-            Step {
-                packets_end,
-                bytes_end: film.size_bytes(),
-                clock,
-            }
+            Step { packets_end, bytes_end: film.size_bytes(), clock }
         }
     }
 }
@@ -193,10 +166,8 @@ fn run_end(packets: &[Packet], last: usize) -> usize {
 
 fn arrival_ends(film: &Timeline, video: &[u32]) -> Vec<u64> {
     let packets = film.packets();
-    let mut ends: Vec<u64> = packets
-        .iter()
-        .map(|packet| packet.end().min(film.size_bytes()))
-        .collect();
+    let mut ends: Vec<u64> =
+        packets.iter().map(|packet| packet.end().min(film.size_bytes())).collect();
     if *film.container() == Container::MpegTs {
         for pair in video.windows(2) {
             let next = packets[pair[1] as usize].position + TRANSPORT_PACKET;
@@ -216,7 +187,5 @@ fn arrival_ends(film: &Timeline, video: &[u32]) -> Vec<u64> {
 
 /// How much film lies between a position in time and the last of the packets read.
 pub(super) fn media_ahead(film: &Timeline, last: Option<usize>, position: MediaTime) -> Duration {
-    last.map_or(Duration::ZERO, |last| {
-        film.packets()[last].dts.since(position)
-    })
+    last.map_or(Duration::ZERO, |last| film.packets()[last].dts.since(position))
 }

@@ -108,11 +108,7 @@ impl Intake {
 
     /// How far the film has been received, as a position in the file.
     pub(super) fn received(&self) -> u64 {
-        if self.phase == Phase::Film {
-            self.position
-        } else {
-            0
-        }
+        if self.phase == Phase::Film { self.position } else { 0 }
     }
 
     /// Bytes that lie in the ring when the demuxer has read up to `consumed`.

@@ -230,9 +230,6 @@ impl Output {
 
     /// When the last picture sent to the display is shown.
     pub(super) fn last_shown(&self) -> Option<Instant> {
-        self.frames[..self.next]
-            .iter()
-            .rev()
-            .find_map(|frame| frame.shown)
+        self.frames[..self.next].iter().rev().find_map(|frame| frame.shown)
     }
 }

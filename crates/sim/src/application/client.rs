@@ -69,14 +69,15 @@ pub(crate) struct Client {
 
 impl Client {
     pub(crate) fn new(id: u32, start: Instant, plan: &Plan, film: Option<&Arc<Timeline>>) -> Self {
-        let watching = film
-            .filter(|_| plan.application.kind == ApplicationKind::Progressive)
-            .map(|film| Watching {
-                player: ProgressivePlayer::new(plan.application.player.clone(), film.clone()),
-                reader: ResponseReader::new(),
-                exchanges: Vec::new(),
-                outgoing: Bytes::new(),
-                connection: None,
+        let watching =
+            film.filter(|_| plan.application.kind == ApplicationKind::Progressive).map(|film| {
+                Watching {
+                    player: ProgressivePlayer::new(plan.application.player.clone(), film.clone()),
+                    reader: ResponseReader::new(),
+                    exchanges: Vec::new(),
+                    outgoing: Bytes::new(),
+                    connection: None,
+                }
             });
         Self {
             id,
@@ -84,9 +85,7 @@ impl Client {
             until: plan
                 .application
                 .duration_ns
-                .map_or(Instant::FAR_FUTURE, |span| {
-                    start + Duration::from_nanos(span)
-                }),
+                .map_or(Instant::FAR_FUTURE, |span| start + Duration::from_nanos(span)),
             connect: None,
             bytes_read: 0,
             position: 0,
@@ -105,9 +104,7 @@ impl Client {
         if self.over {
             return None;
         }
-        self.watching
-            .as_ref()
-            .and_then(|watching| watching.player.poll_timeout())
+        self.watching.as_ref().and_then(|watching| watching.player.poll_timeout())
     }
 
     fn finish(&mut self, now: Instant) {
@@ -158,10 +155,7 @@ impl Client {
     fn read_all(&mut self, now: Instant, connection: &mut Connection) -> Result<(), Violation> {
         while let Some(bytes) = connection.read(now, usize::MAX) {
             if !pattern::matches(self.position, &bytes) {
-                return Err(Violation::Bytes {
-                    client: self.id,
-                    position: self.position,
-                });
+                return Err(Violation::Bytes { client: self.id, position: self.position });
             }
             self.position += bytes.len() as u64;
             self.note_read(now, bytes.len() as u64);
@@ -264,15 +258,9 @@ impl Client {
     ) -> Result<(), Violation> {
         loop {
             let room = watching.player.readable(now) as usize;
-            let waiting_for_head = watching
-                .exchanges
-                .last()
-                .is_some_and(|e| e.first_byte.is_none());
-            let limit = if waiting_for_head {
-                room.max(HEAD_ROOM)
-            } else {
-                room
-            };
+            let waiting_for_head =
+                watching.exchanges.last().is_some_and(|e| e.first_byte.is_none());
+            let limit = if waiting_for_head { room.max(HEAD_ROOM) } else { room };
             if limit == 0 {
                 return Ok(());
             }
@@ -281,10 +269,7 @@ impl Client {
             };
             self.note_read(now, bytes.len() as u64);
             if watching.reader.handle_bytes(&bytes).is_err() {
-                return Err(Violation::Bytes {
-                    client: self.id,
-                    position: self.bytes_read,
-                });
+                return Err(Violation::Bytes { client: self.id, position: self.bytes_read });
             }
             while let Some(event) = watching.reader.poll_event() {
                 let Some(exchange) = watching.exchanges.last_mut() else {
@@ -297,10 +282,7 @@ impl Client {
                         let body = &bytes[bytes.len() - (n as usize).min(bytes.len())..];
                         if !pattern::matches(exchange.position, body) {
                             let position = exchange.position;
-                            return Err(Violation::Bytes {
-                                client: self.id,
-                                position,
-                            });
+                            return Err(Violation::Bytes { client: self.id, position });
                         }
                         exchange.position += n;
                         exchange.bytes += n;

@@ -29,22 +29,9 @@ pub(crate) struct Serving {
 }
 
 enum Kind {
-    Bulk {
-        written: u64,
-        limit: u64,
-    },
-    Paced {
-        written: u64,
-        limit: u64,
-        rate_bps: u64,
-        since: Option<Instant>,
-        next: Instant,
-    },
-    Http {
-        reader: RequestReader,
-        film: Film,
-        heads: VecDeque<(Bytes, Range<u64>)>,
-    },
+    Bulk { written: u64, limit: u64 },
+    Paced { written: u64, limit: u64, rate_bps: u64, since: Option<Instant>, next: Instant },
+    Http { reader: RequestReader, film: Film, heads: VecDeque<(Bytes, Range<u64>)> },
 }
 
 impl Serving {
@@ -65,22 +52,15 @@ impl Serving {
                 heads: VecDeque::new(),
             },
         };
-        Self {
-            kind,
-            blocked: false,
-        }
+        Self { kind, blocked: false }
     }
 
     /// When the application itself wants to be woken.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         match &self.kind {
-            Kind::Paced {
-                since: Some(_),
-                written,
-                limit,
-                next,
-                ..
-            } if written < limit => Some(*next),
+            Kind::Paced { since: Some(_), written, limit, next, .. } if written < limit => {
+                Some(*next)
+            }
             _ => None,
         }
     }
@@ -100,13 +80,7 @@ impl Serving {
                     connection.shutdown(now);
                 }
             }
-            Kind::Paced {
-                written,
-                limit,
-                rate_bps,
-                since,
-                next,
-            } => {
+            Kind::Paced { written, limit, rate_bps, since, next } => {
                 let since = *since.get_or_insert(now);
                 let due =
                     u128::from(now.since(since).as_nanos()) * u128::from(*rate_bps) / 8_000_000_000;
@@ -121,11 +95,7 @@ impl Serving {
                     *next = now + PACE;
                 }
             }
-            Kind::Http {
-                reader,
-                film,
-                heads,
-            } => {
+            Kind::Http { reader, film, heads } => {
                 while let Some(bytes) = connection.read(now, usize::MAX) {
                     reader.handle_bytes(&bytes);
                 }

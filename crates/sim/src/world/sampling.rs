@@ -123,19 +123,8 @@ impl World<'_> {
                 hash.update(fold(column).to_le_bytes());
             }
         }
-        let digest = hash
-            .finalize()
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
-        Trace {
-            summary: Summary {
-                digest,
-                duration_s,
-                steps,
-            },
-            tables,
-        }
+        let digest = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+        Trace { summary: Summary { digest, duration_s, steps }, tables }
     }
 }
 
@@ -147,10 +136,7 @@ fn fold(column: &Column) -> u64 {
         Column::Float(values) => values.iter().fold(0, |hash, v| mix(hash, v.to_bits())),
         Column::Int(values) => values.iter().fold(0, |hash, v| mix(hash, *v as u64)),
         Column::Text(values) => values.iter().fold(0, |hash, text| {
-            text.bytes()
-                .fold(mix(hash, text.len() as u64), |hash, byte| {
-                    mix(hash, u64::from(byte))
-                })
+            text.bytes().fold(mix(hash, text.len() as u64), |hash, byte| mix(hash, u64::from(byte)))
         }),
     }
 }

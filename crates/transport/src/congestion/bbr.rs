@@ -23,16 +23,7 @@ const UNIT: u64 = 256;
 const HIGH_GAIN: u64 = UNIT * 2885 / 1000 + 1;
 const DRAIN_GAIN: u64 = UNIT * 1000 / 2885;
 const CWND_GAIN: u64 = UNIT * 2;
-const CYCLE: [u64; 8] = [
-    UNIT * 5 / 4,
-    UNIT * 3 / 4,
-    UNIT,
-    UNIT,
-    UNIT,
-    UNIT,
-    UNIT,
-    UNIT,
-];
+const CYCLE: [u64; 8] = [UNIT * 5 / 4, UNIT * 3 / 4, UNIT, UNIT, UNIT, UNIT, UNIT, UNIT];
 /// The bandwidth filter's window, in packet-timed rounds.
 const BW_ROUNDS: u64 = 10;
 const MIN_RTT_WINDOW: Duration = Duration::from_secs(10);
@@ -148,9 +139,7 @@ impl Bbr {
     fn burst_goal(&self) -> u32 {
         let rate = self.pacing.map_or(0, Rate::bytes_per_second);
         let least = if rate < 1_200_000 / 8 { 1 } else { 2 };
-        ((rate >> 10).min(65_200) as u32 / self.mss)
-            .max(least)
-            .min(0x7f)
+        ((rate >> 10).min(65_200) as u32 / self.mss).max(least).min(0x7f)
     }
 
     /// `bbr_bdp`: segments in flight that fill the path `gain` times.
@@ -165,11 +154,7 @@ impl Bbr {
     /// `bbr_quantization_budget`.
     fn quantized(&self, cwnd: u32) -> u32 {
         let cwnd = (cwnd + 3 * self.burst_goal() + 1) & !1;
-        if self.mode == Mode::ProbeBw && self.cycle == 0 {
-            cwnd + 2
-        } else {
-            cwnd
-        }
+        if self.mode == Mode::ProbeBw && self.cycle == 0 { cwnd + 2 } else { cwnd }
     }
 
     fn inflight(&self, bw: u64, gain: u64) -> u32 {
@@ -180,11 +165,7 @@ impl Bbr {
     fn in_network(&self, ack: &AckSample<'_>, in_flight: u32) -> u32 {
         let wait = ack.next_departure.since(ack.now).as_micros();
         let drained = ((u128::from(self.bandwidth()) * u128::from(wait)) >> BW_SCALE) as u32;
-        let raised = if self.pacing_gain > UNIT {
-            self.burst_goal()
-        } else {
-            0
-        };
+        let raised = if self.pacing_gain > UNIT { self.burst_goal() } else { 0 };
         (in_flight + raised).saturating_sub(drained)
     }
 
@@ -497,8 +478,7 @@ impl CongestionController for Bbr {
     fn undo_cwnd(&mut self, window: &Window, _prior_cwnd: u32) -> u32 {
         self.full_bw = 0;
         self.full_bw_count = 0;
-        self.policer
-            .reset(self.delivered_at, self.delivered, self.lost);
+        self.policer.reset(self.delivered_at, self.delivered, self.lost);
         window.cwnd
     }
 

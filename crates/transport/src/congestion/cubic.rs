@@ -163,11 +163,7 @@ impl Cubic {
         } else {
             self.origin.saturating_add(delta)
         };
-        self.per = if target > cwnd {
-            cwnd / (target - cwnd)
-        } else {
-            100 * cwnd
-        };
+        self.per = if target > cwnd { cwnd / (target - cwnd) } else { 100 * cwnd };
         if self.last_max_cwnd == 0 {
             self.per = self.per.min(20);
         }

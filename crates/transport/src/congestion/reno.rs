@@ -78,20 +78,14 @@ mod tests {
 
     #[test]
     fn slow_start_spills_into_congestion_avoidance() {
-        let mut window = Window {
-            cwnd: 10,
-            ssthresh: 12,
-        };
+        let mut window = Window { cwnd: 10, ssthresh: 12 };
         assert_eq!(slow_start(&mut window, 5), 3);
         assert_eq!(window.cwnd, 12);
     }
 
     #[test]
     fn one_window_of_acknowledgements_adds_one_segment() {
-        let mut window = Window {
-            cwnd: 10,
-            ssthresh: 5,
-        };
+        let mut window = Window { cwnd: 10, ssthresh: 5 };
         let mut counter = 0;
         for _ in 0..5 {
             let per = window.cwnd;

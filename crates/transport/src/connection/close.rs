@@ -129,10 +129,7 @@ impl Connection {
 
     /// Resets a subflow with a reason (RFC 8684 section 3.6).
     pub(super) fn reset_subflow(&mut self, now: Instant, index: usize, reason: u8) {
-        let option = MptcpOption::TcpRst(MpTcpRst {
-            transient: false,
-            reason,
-        });
+        let option = MptcpOption::TcpRst(MpTcpRst { transient: false, reason });
         self.subflows[index].reset = Some(Some(option));
         self.drop_subflow(now, index);
     }

@@ -54,10 +54,7 @@ impl Connection {
         let checksum = config.checksum;
         let mut connection = Self::build(config, true, random)?;
         if let Some(candidate) = first {
-            let tuple = FourTuple {
-                local: candidate.local,
-                remote: candidate.remote,
-            };
+            let tuple = FourTuple { local: candidate.local, remote: candidate.remote };
             let index = connection.add_subflow(tuple, true)?;
             let subflow = &mut connection.subflows[index];
             subflow.address_id = candidate.address_id;
@@ -107,18 +104,10 @@ impl Connection {
             return self.handle_join_syn_ack(now, index, segment);
         }
         let keys = understood(segment).filter(|_| self.subflows[0].hello.first.is_some());
-        if let Some(MpCapable {
-            keys: CapableKeys::Responder(key),
-            checksum_required,
-            ..
-        }) = keys
-        {
+        if let Some(MpCapable { keys: CapableKeys::Responder(key), checksum_required, .. }) = keys {
             self.config.checksum |= checksum_required;
             self.become_multipath(key, 0);
-            let both = CapableKeys::Both {
-                initiator: self.local_key.value,
-                responder: key,
-            };
+            let both = CapableKeys::Both { initiator: self.local_key.value, responder: key };
             self.subflows[0].hello.third = Some(capable(both, self.config.checksum));
         } else if self.mode == Mode::Undecided {
             self.fall_back();
@@ -185,17 +174,13 @@ impl Connection {
         if self.mode != Mode::Multipath {
             return;
         }
-        if let Some(MpCapable {
-            keys: CapableKeys::WithData { length, .. },
-            ..
-        }) = understood(segment).filter(|_| index == 0 && !self.client)
+        if let Some(MpCapable { keys: CapableKeys::WithData { length, .. }, .. }) =
+            understood(segment).filter(|_| index == 0 && !self.client)
         {
             // The first data: DSN IDSN+1 at subflow position 1 (RFC 8684 section 3.1).
             let base = self.remote_key.map_or(0, |key| key.idsn.0.wrapping_add(1));
             self.long_data_ack = true;
-            self.subflows[0]
-                .receive
-                .remember_mapping(1, u64::from(length), base);
+            self.subflows[0].receive.remember_mapping(1, u64::from(length), base);
         }
         if self.client && index == 0 && !self.confirmed {
             if segment.dss.is_some_and(|dss| dss.data_ack.is_some()) {
@@ -235,10 +220,7 @@ impl Connection {
         let Some(remote) = self.remote_key else {
             return;
         };
-        let tuple = FourTuple {
-            local: candidate.local,
-            remote: candidate.remote,
-        };
+        let tuple = FourTuple { local: candidate.local, remote: candidate.remote };
         let Ok(index) = self.add_subflow(tuple, true) else {
             return;
         };
@@ -260,13 +242,7 @@ impl Connection {
 
     /// A SYN with `MP_JOIN` for this connection; false when it is refused.
     pub fn accept_join(&mut self, tuple: FourTuple, syn: &Segment) -> bool {
-        let Some(MpJoin::Syn {
-            backup,
-            address_id,
-            nonce,
-            ..
-        }) = join(syn)
-        else {
+        let Some(MpJoin::Syn { backup, address_id, nonce, .. }) = join(syn) else {
             return false;
         };
         let Some(remote) = self.remote_key.filter(|_| self.mode == Mode::Multipath) else {
@@ -299,32 +275,18 @@ impl Connection {
         let config = self.config.clone();
         let own_nonce = self.subflows[index].nonces.0;
         let answer = join(segment).zip(self.remote_key);
-        let Some((
-            MpJoin::SynAck {
-                hmac,
-                nonce,
-                backup,
-                ..
-            },
-            remote,
-        )) = answer
-        else {
+        let Some((MpJoin::SynAck { hmac, nonce, backup, .. }, remote)) = answer else {
             return self.reset_subflow(now, index, REASON_MPTCP);
         };
         let expected = crypto::join_hmac(remote.value, self.local_key.value, nonce, own_nonce);
-        if !crypto::mac_eq(
-            &crypto::leftmost_64(&expected).to_be_bytes(),
-            &hmac.to_be_bytes(),
-        ) {
+        if !crypto::mac_eq(&crypto::leftmost_64(&expected).to_be_bytes(), &hmac.to_be_bytes()) {
             return self.reset_subflow(now, index, REASON_MPTCP);
         }
         let mac = crypto::join_hmac(self.local_key.value, remote.value, own_nonce, nonce);
         let subflow = &mut self.subflows[index];
         subflow.backup |= backup;
         subflow.nonces = (own_nonce, nonce);
-        let third = MpJoin::Ack {
-            hmac: crypto::leftmost_160(&mac),
-        };
+        let third = MpJoin::Ack { hmac: crypto::leftmost_160(&mac) };
         subflow.hello.third = Some(MptcpOption::Join(third));
         if !subflow.take_syn_ack(&host, now, segment, &config).discard {
             self.after_open(now, index);
@@ -380,10 +342,7 @@ impl Connection {
             ack: syn.seq.add(syn.sequence_len()),
             flags: anabranch_wire::Flags::RST.with(anabranch_wire::Flags::ACK),
             mptcp: if join(syn).is_some() {
-                vec![MptcpOption::TcpRst(MpTcpRst {
-                    transient: false,
-                    reason: REASON_MPTCP,
-                })]
+                vec![MptcpOption::TcpRst(MpTcpRst { transient: false, reason: REASON_MPTCP })]
             } else {
                 Vec::new()
             },
@@ -393,8 +352,6 @@ impl Connection {
 
     /// A subflow in `SynReceived` or better exists for this four-tuple.
     pub fn owns(&self, tuple: FourTuple) -> bool {
-        self.subflows
-            .iter()
-            .any(|s| s.tuple == tuple && s.state != State::Closed)
+        self.subflows.iter().any(|s| s.tuple == tuple && s.state != State::Closed)
     }
 }

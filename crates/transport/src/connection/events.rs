@@ -78,22 +78,19 @@ impl Connection {
 
     /// Every established subflow at this moment.
     pub fn samples(&self) -> impl Iterator<Item = SubflowSample> {
-        self.subflows
-            .iter()
-            .filter(|s| s.state == State::Established)
-            .map(|s| SubflowSample {
-                id: s.id,
-                cwnd_segments: s.window.cwnd,
-                ssthresh_segments: s.window.ssthresh,
-                in_flight_segments: s.board.in_flight(),
-                srtt: s.rtt.srtt(),
-                min_rtt: s.rtt.min_rtt(),
-                delivery_rate: s.delivery_rate(),
-                pacing_rate: s.pacing_rate(),
-                unsent_bytes: s.send.queued_bytes(),
-                state: s.ca_state,
-                totals: s.totals,
-            })
+        self.subflows.iter().filter(|s| s.state == State::Established).map(|s| SubflowSample {
+            id: s.id,
+            cwnd_segments: s.window.cwnd,
+            ssthresh_segments: s.window.ssthresh,
+            in_flight_segments: s.board.in_flight(),
+            srtt: s.rtt.srtt(),
+            min_rtt: s.rtt.min_rtt(),
+            delivery_rate: s.delivery_rate(),
+            pacing_rate: s.pacing_rate(),
+            unsent_bytes: s.send.queued_bytes(),
+            state: s.ca_state,
+            totals: s.totals,
+        })
     }
 
     /// Every subflow there was.
@@ -119,17 +116,13 @@ impl Connection {
     /// For checkers: each subflow's segments in flight, its window, and the segments that may
     /// exceed it (a loss probe, the head after a timeout, the reduction in progress).
     pub fn windows(&self) -> impl Iterator<Item = (SubflowId, u32, u32)> {
-        self.subflows
-            .iter()
-            .map(|s| (s.id, s.board.in_flight(), s.window.cwnd))
+        self.subflows.iter().map(|s| (s.id, s.board.in_flight(), s.window.cwnd))
     }
 }
 
 impl Connection {
     /// For checkers: a subflow's last new segment went out although the window was full.
     pub fn sent_beyond_window(&self, id: SubflowId) -> bool {
-        self.subflows
-            .get(id.index())
-            .is_some_and(|s| s.send.overran)
+        self.subflows.get(id.index()).is_some_and(|s| s.send.overran)
     }
 }

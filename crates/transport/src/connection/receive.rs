@@ -133,11 +133,7 @@ impl Connection {
     /// The payload of a segment: into its subflow, and what that puts in order on to the data stream.
     pub(super) fn take_payload(&mut self, now: Instant, index: usize, segment: &Segment) {
         let reference = self.receive_dsn();
-        let space = if segment.payload.is_empty() {
-            Space::default()
-        } else {
-            self.space()
-        };
+        let space = if segment.payload.is_empty() { Space::default() } else { self.space() };
         let base = match self.mode {
             Mode::Multipath => self.remote_key.map_or(0, |key| key.idsn.0.wrapping_add(1)),
             _ => 0,
@@ -186,12 +182,7 @@ impl Connection {
             self.notify_writable();
             return;
         }
-        let Some(Dss {
-            data_ack,
-            mapping,
-            data_fin,
-        }) = segment.dss
-        else {
+        let Some(Dss { data_ack, mapping, data_fin }) = segment.dss else {
             return;
         };
         if let Some(mapping) = mapping {

@@ -57,19 +57,13 @@ impl SendStream {
     fn chunk_at(&self, position: u64) -> Option<usize> {
         let holds = |index: &usize| {
             self.chunks.get(*index).is_some_and(|(start, bytes)| {
-                position
-                    .checked_sub(*start)
-                    .is_some_and(|offset| offset < bytes.len() as u64)
+                position.checked_sub(*start).is_some_and(|offset| offset < bytes.len() as u64)
             })
         };
         [self.last, self.last + 1]
             .into_iter()
             .find(holds)
-            .or_else(|| {
-                self.chunks
-                    .partition_point(|(start, _)| *start <= position)
-                    .checked_sub(1)
-            })
+            .or_else(|| self.chunks.partition_point(|(start, _)| *start <= position).checked_sub(1))
     }
 
     /// Frees what is acknowledged; true when something was.
@@ -79,11 +73,7 @@ impl SendStream {
         }
         self.una = una;
         self.cursor = self.cursor.max(una);
-        while self
-            .chunks
-            .front()
-            .is_some_and(|(start, b)| start + b.len() as u64 <= una)
-        {
+        while self.chunks.front().is_some_and(|(start, b)| start + b.len() as u64 <= una) {
             self.chunks.pop_front();
             self.last = self.last.saturating_sub(1);
         }
@@ -173,10 +163,7 @@ impl Connection {
         let Some(only) = self.subflows.first_mut().filter(|s| s.usable()) else {
             return;
         };
-        while let Some(piece) = self
-            .out
-            .slice(self.out.cursor, self.out.end - self.out.cursor)
-        {
+        while let Some(piece) = self.out.slice(self.out.cursor, self.out.end - self.out.cursor) {
             let length = piece.len() as u64;
             only.send.enqueue(piece, self.out.cursor);
             self.out.cursor += length;
@@ -242,12 +229,7 @@ impl Connection {
         let usable = self.subflows.iter().filter(|s| s.usable()).count();
         if usable != self.views.len() {
             self.views.clear();
-            self.views.extend(
-                self.subflows
-                    .iter()
-                    .filter(|s| s.usable())
-                    .map(Subflow::view),
-            );
+            self.views.extend(self.subflows.iter().filter(|s| s.usable()).map(Subflow::view));
             return;
         }
         for view in &mut self.views {

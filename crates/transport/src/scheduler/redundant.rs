@@ -24,11 +24,7 @@ impl Redundant {
     }
 
     fn position(&self, id: SubflowId, request: &SendRequest) -> u64 {
-        self.position
-            .get(id.index())
-            .copied()
-            .unwrap_or(0)
-            .max(request.data_una)
+        self.position.get(id.index()).copied().unwrap_or(0).max(request.data_una)
     }
 }
 

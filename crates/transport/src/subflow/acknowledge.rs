@@ -112,10 +112,7 @@ impl Subflow {
         let mut ranges = [(0u64, 0u64); 4];
         let mut count = 0;
         for (index, block) in blocks.iter().enumerate() {
-            let (left, right) = (
-                self.our_position(block.left),
-                self.our_position(block.right),
-            );
+            let (left, right) = (self.our_position(block.left), self.our_position(block.right));
             if left >= right || right > self.send.next() {
                 continue;
             }
@@ -239,8 +236,7 @@ impl Subflow {
         if let Some(sample) = ca_rtt {
             self.rtt.observe_min(now, sample);
         }
-        self.rtt
-            .sample(host, rtt, self.send.una(), self.send.next());
+        self.rtt.sample(host, rtt, self.send.una(), self.send.next());
         ca_rtt
     }
 
@@ -295,21 +291,14 @@ impl Subflow {
             self.rate.mark_app_limited(self.board.in_flight());
         }
         self.refresh_pacing();
-        self.send
-            .grow_buffer(self.window.cwnd, self.controller.send_buffer_factor());
+        self.send.grow_buffer(self.window.cwnd, self.controller.send_buffer_factor());
     }
 
     /// Recomputes the pacing rate from the window and the RTT.
     pub(crate) fn refresh_pacing(&mut self) {
         let packets_out = self.board.packets_out();
         let own = self.controller.pacing_rate();
-        self.pacer.update(
-            own,
-            &self.window,
-            packets_out,
-            self.mss,
-            self.rtt.srtt8_micros(),
-        );
+        self.pacer.update(own, &self.window, packets_out, self.mss, self.rtt.srtt8_micros());
     }
 
     /// Timers and repair after an acknowledgement (`tcp_xmit_recovery`).

@@ -178,15 +178,8 @@ impl Subflow {
         }
         let mut delay = self.ack.delay;
         if delay > DELAY_MIN {
-            let cap = if self.ack.interactive {
-                DELAY_MAX
-            } else {
-                Duration::from_millis(500)
-            };
-            let cap = self
-                .rtt
-                .srtt()
-                .map_or(cap, |srtt| cap.min(srtt.max(DELAY_MIN)));
+            let cap = if self.ack.interactive { DELAY_MAX } else { Duration::from_millis(500) };
+            let cap = self.rtt.srtt().map_or(cap, |srtt| cap.min(srtt.max(DELAY_MIN)));
             delay = delay.min(cap);
         }
         self.ack.deadline = Some(host.expiry(now, delay.min(DELAY_MAX)));

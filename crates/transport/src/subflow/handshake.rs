@@ -35,9 +35,7 @@ pub(crate) struct Hello {
 impl Hello {
     pub(crate) fn wake(&self) -> Instant {
         let never = Instant::FAR_FUTURE;
-        self.deadline
-            .unwrap_or(never)
-            .min(self.third_deadline.unwrap_or(never))
+        self.deadline.unwrap_or(never).min(self.third_deadline.unwrap_or(never))
     }
 
     /// The third packet's option arrived: stop repeating it.
@@ -73,10 +71,7 @@ impl Subflow {
         segment.window = self.receive.window().min(65_535) as u16;
         if self.timestamps {
             let echo = if answering { self.timestamp_recent } else { 0 };
-            segment.timestamps = Some(Timestamps {
-                value: timestamp_clock(now),
-                echo,
-            });
+            segment.timestamps = Some(Timestamps { value: timestamp_clock(now), echo });
         }
         segment.mptcp.extend(self.hello.first);
         self.send.after_syn();
@@ -115,10 +110,7 @@ impl Subflow {
     }
 
     fn arm_third(&mut self, host: &HostModel, now: Instant) {
-        let wait = self
-            .rtt
-            .srtt()
-            .map_or(Duration::from_secs(1), |srtt| srtt * 2);
+        let wait = self.rtt.srtt().map_or(Duration::from_secs(1), |srtt| srtt * 2);
         self.hello.third_deadline = Some(host.expiry(now, wait));
     }
 
@@ -162,10 +154,7 @@ impl Subflow {
         config: &Config,
     ) -> Outcome {
         if segment.ack != self.wire_seq(1) {
-            return Outcome {
-                discard: true,
-                ..Outcome::default()
-            };
+            return Outcome { discard: true, ..Outcome::default() };
         }
         self.learn_peer(segment, config);
         self.open(host, now);
@@ -174,10 +163,7 @@ impl Subflow {
         if matches!(self.hello.third, Some(MptcpOption::Join(_))) {
             self.arm_third(host, now);
         }
-        Outcome {
-            established: true,
-            ..Outcome::default()
-        }
+        Outcome { established: true, ..Outcome::default() }
     }
 
     /// The third packet (or anything acknowledging our SYN/ACK): Established.
@@ -188,18 +174,11 @@ impl Subflow {
         segment: &Segment,
     ) -> Outcome {
         if !segment.flags.contains(Flags::ACK) || segment.ack != self.wire_seq(1) {
-            return Outcome {
-                discard: true,
-                ..Outcome::default()
-            };
+            return Outcome { discard: true, ..Outcome::default() };
         }
         self.open(host, now);
-        self.send
-            .update_window(1, u64::from(segment.window) << self.send_scale);
-        Outcome {
-            established: true,
-            ..Outcome::default()
-        }
+        self.send.update_window(1, u64::from(segment.window) << self.send_scale);
+        Outcome { established: true, ..Outcome::default() }
     }
 
     fn open(&mut self, host: &HostModel, now: Instant) {
@@ -222,10 +201,7 @@ impl Subflow {
         let Some(third) = self.hello.third else {
             return;
         };
-        let present = segment
-            .mptcp
-            .iter()
-            .any(|option| matches!(option, MptcpOption::Capable(_)));
+        let present = segment.mptcp.iter().any(|option| matches!(option, MptcpOption::Capable(_)));
         if !present && segment.payload.is_empty() {
             segment.dss = None;
             segment.mptcp.insert(0, third);
@@ -245,10 +221,7 @@ impl Subflow {
                 anabranch_wire::dss_checksum(DataSeq(outlook.dsn_base.wrapping_add(at)), 0, 1, [])
             }),
         };
-        segment.dss = Some(Dss {
-            data_ack: outlook.data_ack,
-            mapping: Some(mapping),
-            data_fin: true,
-        });
+        segment.dss =
+            Some(Dss { data_ack: outlook.data_ack, mapping: Some(mapping), data_fin: true });
     }
 }

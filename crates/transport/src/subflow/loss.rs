@@ -113,10 +113,7 @@ impl Subflow {
         let mut wait = Duration::ZERO;
         let mut skipped = Vec::new();
         while let Some(number) = self.board.oldest_transmission() {
-            let Some(sent) = self
-                .board
-                .get(number)
-                .filter(|sent| self.rack.sent_before(sent))
+            let Some(sent) = self.board.get(number).filter(|sent| self.rack.sent_before(sent))
             else {
                 break;
             };
@@ -139,8 +136,7 @@ impl Subflow {
     /// Arms the reordering timer if the last search for losses left segments undecided.
     pub(crate) fn arm_reordering_timer(&mut self, host: &HostModel, now: Instant) {
         if let Some(wait) = self.send.reorder_wait.take() {
-            self.timer
-                .arm(host, now, Pending::Reordering, wait.min(self.rtt.rto()));
+            self.timer.arm(host, now, Pending::Reordering, wait.min(self.rtt.rto()));
         }
     }
 

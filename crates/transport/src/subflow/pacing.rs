@@ -55,11 +55,7 @@ impl Pacer {
             self.rate = rate;
             return;
         }
-        let percent = if window.cwnd < window.ssthresh / 2 {
-            200
-        } else {
-            120
-        };
+        let percent = if window.cwnd < window.ssthresh / 2 { 200 } else { 120 };
         let bytes = u64::from(mss) * u64::from(window.cwnd.max(packets_out)) * percent / 100;
         // rate = bytes / srtt with srtt in eighths of a microsecond.
         let rate = bytes.saturating_mul(8_000_000).checked_div(srtt8_micros);

@@ -40,9 +40,7 @@ impl Sampler {
     pub(crate) fn on_delivered(&mut self, now: Instant, sent: &Sent) {
         self.delivered += 1;
         self.delivered_at = now;
-        let newer = self
-            .best
-            .is_none_or(|(at, end, _)| (sent.sent_at, sent.end()) > (at, end));
+        let newer = self.best.is_none_or(|(at, end, _)| (sent.sent_at, sent.end()) > (at, end));
         if newer {
             self.best = Some((sent.sent_at, sent.end(), sent.stamp));
         }

@@ -98,11 +98,7 @@ impl Receiver {
         }
         let sample = u64::from(elapsed.max(1)) * 1_000;
         // Always the least seen: queues must not stretch the measure (`tcp_rcv_rtt_update`, 6.16).
-        self.rtt8 = if self.rtt8 == 0 {
-            sample * 8
-        } else {
-            self.rtt8.min(sample * 8)
-        };
+        self.rtt8 = if self.rtt8 == 0 { sample * 8 } else { self.rtt8.min(sample * 8) };
     }
 
     /// Bytes waiting out of order.
@@ -117,40 +113,22 @@ impl Receiver {
     }
 
     pub(crate) fn remember_mapping(&mut self, position: u64, length: u64, dsn: u64) {
-        let known = self
-            .mappings
-            .iter()
-            .rev()
-            .take(4)
-            .any(|m| m.position == position);
+        let known = self.mappings.iter().rev().take(4).any(|m| m.position == position);
         if !known {
-            self.mappings.push_back(KnownMapping {
-                position,
-                length,
-                dsn,
-            });
+            self.mappings.push_back(KnownMapping { position, length, dsn });
         }
     }
 
     /// The DSN of a position; mappings wholly behind `next` are forgotten on the way.
     fn dsn_of(&mut self, position: u64) -> Option<(u64, u64)> {
         let next = self.next;
-        while self
-            .mappings
-            .front()
-            .is_some_and(|m| m.position + m.length <= next)
-        {
+        while self.mappings.front().is_some_and(|m| m.position + m.length <= next) {
             self.mappings.pop_front();
         }
         self.mappings
             .iter()
             .find(|m| m.position <= position && position < m.position + m.length)
-            .map(|m| {
-                (
-                    m.dsn.wrapping_add(position - m.position),
-                    m.position + m.length - position,
-                )
-            })
+            .map(|m| (m.dsn.wrapping_add(position - m.position), m.position + m.length - position))
     }
 
     /// Hands bytes at `next` up with their DSN (all 64 bits; on plain TCP the stream position), cut
@@ -230,8 +208,7 @@ impl Receiver {
             Inserted::Duplicate => self.duplicate = Some((start, end)),
             Inserted::Kept(run) => {
                 let runs = &self.runs;
-                self.recent
-                    .retain(|start| *start != run && runs.run(*start).is_some());
+                self.recent.retain(|start| *start != run && runs.run(*start).is_some());
                 self.recent.insert(0, run);
             }
         }
@@ -243,10 +220,7 @@ impl Receiver {
         let duplicate = self.duplicate.take();
         let runs = self.recent.iter().filter_map(|start| self.runs.run(*start));
         for (left, right) in duplicate.into_iter().chain(runs).take(room.min(4)) {
-            blocks.push(SackBlock {
-                left: wire(left),
-                right: wire(right),
-            });
+            blocks.push(SackBlock { left: wire(left), right: wire(right) });
         }
         blocks
     }
@@ -308,12 +282,7 @@ impl Subflow {
         let Some(start) = self.peer_position(segment.seq) else {
             return;
         };
-        if let Some(Dss {
-            mapping: Some(mapping),
-            data_fin,
-            ..
-        }) = segment.dss
-        {
+        if let Some(Dss { mapping: Some(mapping), data_fin, .. }) = segment.dss {
             self.note_mapping(&mapping, data_fin, dsn_reference);
         }
         if start <= self.receive.advertised_at()
@@ -340,18 +309,10 @@ impl Subflow {
             if let Some(Timestamps { echo, .. }) = segment.timestamps {
                 self.receive.measure_rtt(now, echo);
             }
-            let arrival = self
-                .receive
-                .accept(start, segment.payload.clone(), self.multipath, up);
+            let arrival = self.receive.accept(start, segment.payload.clone(), self.multipath, up);
             let grew =
                 arrival != Arrival::Duplicate && self.receive.grow(segment.payload.len(), space);
-            self.ack.on_data(
-                now,
-                segment.payload.len() as u32,
-                arrival,
-                grew,
-                self.rtt.rto(),
-            );
+            self.ack.on_data(now, segment.payload.len() as u32, arrival, grew, self.rtt.rto());
             self.check_ack(space);
         }
         if self.receive.fin_at == Some(self.receive.next) && !self.peer_closed {
@@ -373,8 +334,7 @@ impl Subflow {
         // The relative subflow sequence number is our position, modulo 2^32.
         let near = self.receive.next();
         let offset = i64::from(mapping.ssn.wrapping_sub(near as u32) as i32);
-        self.receive
-            .remember_mapping(near.saturating_add_signed(offset), length, dsn);
+        self.receive.remember_mapping(near.saturating_add_signed(offset), length, dsn);
     }
 
     /// Writes a segment that acknowledges: timestamps, window, `DATA_ACK`.
@@ -390,10 +350,8 @@ impl Subflow {
             });
         }
         if self.multipath {
-            segment.dss = outlook.data_ack.map(|data_ack| Dss {
-                data_ack: Some(data_ack),
-                ..Dss::default()
-            });
+            segment.dss =
+                outlook.data_ack.map(|data_ack| Dss { data_ack: Some(data_ack), ..Dss::default() });
         }
         let mss = u64::from(self.ack.received_mss());
         let mut window = self.receive.select_window(outlook, mss, self.receive_scale);
@@ -413,9 +371,7 @@ impl Subflow {
         {
             let room = anabranch_wire::sack_room(segment);
             let iss = self.remote_iss;
-            segment.sack = self
-                .receive
-                .sack_blocks(|position| iss.add(position as u32), room);
+            segment.sack = self.receive.sack_blocks(|position| iss.add(position as u32), room);
         }
     }
 }

@@ -64,11 +64,7 @@ impl Recovery {
     /// `tcp_init_undo`.
     pub(crate) fn init_undo(&mut self, una: u64, retrans_out: u32) {
         self.undo_marker = Some(una);
-        self.undo_retrans = if retrans_out > 0 {
-            i64::from(retrans_out)
-        } else {
-            -1
-        };
+        self.undo_retrans = if retrans_out > 0 { i64::from(retrans_out) } else { -1 };
     }
 
     /// A segment was retransmitted.
@@ -100,23 +96,15 @@ impl Recovery {
 impl Subflow {
     /// `tcp_current_ssthresh`.
     pub(crate) fn current_ssthresh(&self) -> u32 {
-        if matches!(
-            self.ca_state,
-            CongestionState::Cwr | CongestionState::Recovery
-        ) {
+        if matches!(self.ca_state, CongestionState::Cwr | CongestionState::Recovery) {
             self.window.ssthresh
         } else {
-            self.window
-                .ssthresh
-                .max(self.window.cwnd / 2 + self.window.cwnd / 4)
+            self.window.ssthresh.max(self.window.cwnd / 2 + self.window.cwnd / 4)
         }
     }
 
     fn in_reduction(&self) -> bool {
-        matches!(
-            self.ca_state,
-            CongestionState::Cwr | CongestionState::Recovery
-        )
+        matches!(self.ca_state, CongestionState::Cwr | CongestionState::Recovery)
     }
 
     /// `tcp_init_cwnd_reduction`.
@@ -126,19 +114,14 @@ impl Subflow {
         self.recovery.prior_cwnd = self.window.cwnd;
         self.recovery.prr_delivered = 0;
         self.recovery.prr_out = 0;
-        let event = CongestionEvent {
-            now,
-            kind,
-            in_flight: self.board.in_flight(),
-        };
+        let event = CongestionEvent { now, kind, in_flight: self.board.in_flight() };
         self.controller.on_congestion(&event, &mut self.window);
     }
 
     /// `tcp_enter_recovery`.
     pub(crate) fn enter_recovery(&mut self, now: Instant) {
         self.recovery.prior_ssthresh = 0;
-        self.recovery
-            .init_undo(self.send.una(), self.board.retrans_out);
+        self.recovery.init_undo(self.send.una(), self.board.retrans_out);
         if !self.in_reduction() {
             self.recovery.prior_ssthresh = self.current_ssthresh();
             self.init_reduction(now, CongestionKind::Loss);
@@ -182,8 +165,7 @@ impl Subflow {
         if cut && (self.ca_state == CongestionState::Cwr || self.recovery.undo_marker.is_some()) {
             self.window.cwnd = self.window.ssthresh;
             self.send.window_touched(now);
-            self.controller
-                .on_window_changed(WindowChange::Reduction, &mut self.window);
+            self.controller.on_window_changed(WindowChange::Reduction, &mut self.window);
         }
     }
 
@@ -193,17 +175,14 @@ impl Subflow {
             self.board.unmark_losses();
         }
         if self.recovery.prior_ssthresh > 0 {
-            self.window.cwnd = self
-                .controller
-                .undo_cwnd(&self.window, self.recovery.prior_cwnd);
+            self.window.cwnd = self.controller.undo_cwnd(&self.window, self.recovery.prior_cwnd);
             self.window.ssthresh = self.window.ssthresh.max(self.recovery.prior_ssthresh);
         }
         self.send.window_touched(now);
         self.recovery.undo_marker = None;
         self.rack.advanced = true;
         self.totals.undos += 1;
-        self.controller
-            .on_window_changed(WindowChange::Undo, &mut self.window);
+        self.controller.on_window_changed(WindowChange::Undo, &mut self.window);
     }
 
     /// `tcp_try_undo_recovery`: recovery is over; was it needed?
@@ -224,11 +203,7 @@ impl Subflow {
         if self.ca_state != CongestionState::Cwr {
             let disorder =
                 self.board.sacked_out > 0 || self.board.lost_out > 0 || self.board.retrans_out > 0;
-            let state = if disorder {
-                CongestionState::Disorder
-            } else {
-                CongestionState::Open
-            };
+            let state = if disorder { CongestionState::Disorder } else { CongestionState::Open };
             if state != self.ca_state {
                 self.set_state(now, state);
                 self.recovery.high_seq = self.send.next();

@@ -59,10 +59,8 @@ impl Subflow {
             self.timer.clear();
             return;
         }
-        let probing = matches!(
-            self.timer.pending(),
-            Some(Pending::LossProbe | Pending::Reordering)
-        );
+        let probing =
+            matches!(self.timer.pending(), Some(Pending::LossProbe | Pending::Reordering));
         let span = if probing {
             self.timeout_left(now).max(Duration::from_micros(1))
         } else {
@@ -87,11 +85,7 @@ impl Subflow {
             Some(srtt) => srtt * 2 + TIMEOUT_MIN,
             None => RTO_INITIAL,
         };
-        let left = if advancing {
-            self.rtt.rto()
-        } else {
-            self.timeout_left(now)
-        };
+        let left = if advancing { self.rtt.rto() } else { self.timeout_left(now) };
         let span = host.ticks(timeout);
         let span = if left.is_zero() { span } else { span.min(left) };
         self.timer.arm(host, now, Pending::LossProbe, span);
@@ -130,8 +124,7 @@ impl Subflow {
     /// The peer's window is closed and nothing is outstanding: ask now and then (RFC 9293 3.8.6.1).
     pub(crate) fn arm_window_probe(&mut self, host: &HostModel, now: Instant) {
         if self.timer.pending().is_none() && self.board.is_empty() {
-            self.timer
-                .arm(host, now, Pending::WindowProbe, self.rtt.rto());
+            self.timer.arm(host, now, Pending::WindowProbe, self.rtt.rto());
         }
     }
 
@@ -181,13 +174,11 @@ impl Subflow {
                 in_flight: self.board.in_flight(),
             };
             self.controller.on_rto(&event, &mut self.window);
-            self.recovery
-                .init_undo(self.send.una(), self.board.retrans_out);
+            self.recovery.init_undo(self.send.una(), self.board.retrans_out);
         }
         self.window.cwnd = self.board.in_flight() + 1;
         self.send.window_touched(now);
-        self.controller
-            .on_window_changed(WindowChange::Timeout, &mut self.window);
+        self.controller.on_window_changed(WindowChange::Timeout, &mut self.window);
         self.set_state(now, CongestionState::Loss);
         self.recovery.high_seq = self.send.next();
         self.recovery.probe_high = None;

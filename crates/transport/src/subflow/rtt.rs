@@ -139,10 +139,7 @@ mod tests {
     use super::*;
 
     fn exact() -> HostModel {
-        HostModel {
-            timer_tick: Duration::ZERO,
-            ..HostModel::default()
-        }
+        HostModel { timer_tick: Duration::ZERO, ..HostModel::default() }
     }
 
     #[test]

@@ -96,8 +96,7 @@ impl Scoreboard {
     /// Adds a segment just sent for the first time.
     pub(crate) fn push(&mut self, sent: Sent) {
         debug_assert_eq!(sent.transmission, 1, "a new segment was sent once");
-        self.order
-            .push_back((self.base + self.entries.len() as u64, 1));
+        self.order.push_back((self.base + self.entries.len() as u64, 1));
         self.entries.push_back(sent);
     }
 
@@ -156,11 +155,7 @@ impl Scoreboard {
         }
         let first = self.entries.partition_point(|sent| sent.start < from);
         let mut last = first;
-        while self
-            .entries
-            .get(last)
-            .is_some_and(|sent| sent.end() <= right)
-        {
+        while self.entries.get(last).is_some_and(|sent| sent.end() <= right) {
             last += 1;
         }
         self.base + first as u64..self.base + last as u64
@@ -196,9 +191,8 @@ impl Scoreboard {
 
     /// Marks an entry lost (`tcp_mark_skb_lost`); true when it newly is.
     pub(crate) fn mark_lost(&mut self, number: u64) -> bool {
-        let Some(sent) = number
-            .checked_sub(self.base)
-            .and_then(|i| self.entries.get_mut(i as usize))
+        let Some(sent) =
+            number.checked_sub(self.base).and_then(|i| self.entries.get_mut(i as usize))
         else {
             return false;
         };
@@ -271,9 +265,7 @@ impl Scoreboard {
 
     /// Sets the oldest pending transmission aside while younger ones are judged.
     pub(crate) fn defer_oldest(&mut self) -> (u64, u32) {
-        self.order
-            .pop_front()
-            .expect("the caller has just seen the oldest transmission")
+        self.order.pop_front().expect("the caller has just seen the oldest transmission")
     }
 
     /// Puts back what was set aside, oldest first.
@@ -294,8 +286,7 @@ impl Scoreboard {
             if sent.lost {
                 sent.lost = false;
                 // It awaits judgement again at its old place in the order of transmission.
-                self.order
-                    .push_back((self.base + index as u64, sent.transmission));
+                self.order.push_back((self.base + index as u64, sent.transmission));
             }
         }
         self.lost_out = 0;
@@ -344,10 +335,7 @@ mod tests {
             board.drop_front();
         }
         assert_eq!((board.packets_out(), board.in_flight()), (5, 5));
-        assert_eq!(
-            (board.sacked_out, board.lost_out, board.retrans_out),
-            (0, 0, 0)
-        );
+        assert_eq!((board.sacked_out, board.lost_out, board.retrans_out), (0, 0, 0));
     }
 
     #[test]
@@ -370,10 +358,6 @@ mod tests {
         for number in 1..4 {
             board.mark_sacked(number);
         }
-        assert_eq!(
-            board.oldest_transmission(),
-            Some(0),
-            "the retransmission awaits judgement"
-        );
+        assert_eq!(board.oldest_transmission(), Some(0), "the retransmission awaits judgement");
     }
 }

@@ -187,21 +187,15 @@ impl Sender {
     /// Takes data to send at the end of the queue.
     pub(crate) fn enqueue(&mut self, payload: Bytes, data: u64) {
         let length = payload.len() as u64;
-        let mut mapping = BurstMapping {
-            data,
-            position: self.write_end,
-            length: length.min(65_535) as u16,
-        };
+        let mut mapping =
+            BurstMapping { data, position: self.write_end, length: length.min(65_535) as u16 };
         // Adjacent data extends the last mapping as long as nothing of it has been sent.
         if let Some(last) = self.queue.back() {
             let grown = u64::from(last.mapping.length) + length;
             let adjacent = last.data + last.payload.len() as u64 == data;
             let unsent = last.mapping.position >= self.next;
             if adjacent && unsent && grown <= 65_000 {
-                mapping = BurstMapping {
-                    length: grown as u16,
-                    ..last.mapping
-                };
+                mapping = BurstMapping { length: grown as u16, ..last.mapping };
                 let (data_start, start) = (mapping.data, mapping.position);
                 for chunk in self.queue.iter_mut().rev() {
                     if chunk.mapping.data != data_start || chunk.mapping.position != start {
@@ -213,11 +207,7 @@ impl Sender {
         }
         self.write_end += length;
         self.queued += length;
-        self.queue.push_back(Chunk {
-            payload,
-            data,
-            mapping,
-        });
+        self.queue.push_back(Chunk { payload, data, mapping });
     }
 
     /// Cuts the next segment of at most `limit` bytes off the queue.
@@ -410,9 +400,7 @@ impl Subflow {
     ) -> bool {
         let now = outlook.now;
         let in_flight = self.board.in_flight();
-        let stamp = self
-            .rate
-            .stamp(now, in_flight, in_flight == 0 && self.board.is_empty());
+        let stamp = self.rate.stamp(now, in_flight, in_flight == 0 && self.board.is_empty());
         let Some(sent) = self.board.retransmit(number, now, stamp).cloned() else {
             return false;
         };
@@ -430,14 +418,7 @@ impl Subflow {
             let rto = self.rtt.rto();
             self.timer.arm(host, now, super::rto::Pending::Timeout, rto);
         }
-        self.data_segment(
-            sent.start,
-            sent.payload,
-            sent.mapping,
-            sent.fin,
-            outlook,
-            segment,
-        );
+        self.data_segment(sent.start, sent.payload, sent.mapping, sent.fin, outlook, segment);
         true
     }
 
@@ -474,22 +455,13 @@ impl Subflow {
         let dsn = DataSeq(outlook.dsn_base.wrapping_add(mapping.data));
         if let Some(MptcpOption::Capable(mut capable)) = self.hello.third {
             // The first data repeats the keys and tells its length (RFC 8684 section 3.1).
-            if let CapableKeys::Both {
-                initiator,
-                responder,
-            } = capable.keys
-            {
+            if let CapableKeys::Both { initiator, responder } = capable.keys {
                 let length = segment.payload.len() as u16;
                 let checksum = outlook
                     .checksum
                     .then(|| dss_checksum(dsn, 1, length, [segment.payload.as_ref()]));
                 if mapping.data == 0 && start == 1 {
-                    capable.keys = CapableKeys::WithData {
-                        initiator,
-                        responder,
-                        length,
-                        checksum,
-                    };
+                    capable.keys = CapableKeys::WithData { initiator, responder, length, checksum };
                     segment.dss = None;
                     segment.mptcp.push(MptcpOption::Capable(capable));
                     return;
@@ -501,12 +473,7 @@ impl Subflow {
             let offset = start - mapping.position;
             let (dsn, ssn) = (dsn.add(offset), start as u32);
             let length = segment.payload.len() as u16;
-            (
-                dsn,
-                ssn,
-                length,
-                Some(dss_checksum(dsn, ssn, length, [segment.payload.as_ref()])),
-            )
+            (dsn, ssn, length, Some(dss_checksum(dsn, ssn, length, [segment.payload.as_ref()])))
         } else {
             (dsn, mapping.position as u32, mapping.length, None)
         };
@@ -543,8 +510,7 @@ impl Subflow {
         self.window.cwnd = self.window.cwnd.max(floor);
         self.send.window_stamp = now;
         self.send.cwnd_used = 0;
-        self.controller
-            .on_window_changed(WindowChange::Idle, &mut self.window);
+        self.controller.on_window_changed(WindowChange::Idle, &mut self.window);
     }
 
     /// `tcp_cwnd_validate`.

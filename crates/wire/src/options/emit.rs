@@ -52,10 +52,7 @@ pub(crate) fn emit(segment: &Segment) -> Result<Options, EmitError> {
         return Err(EmitError::OptionsTooLong(len));
     }
 
-    let mut out = Options {
-        bytes: [0; MAX_OPTIONS_LEN],
-        len: 0,
-    };
+    let mut out = Options { bytes: [0; MAX_OPTIONS_LEN], len: 0 };
     put_standard(&mut out, segment);
     if let Some(dss) = &segment.dss {
         put_dss(&mut out, dss);
@@ -89,16 +86,10 @@ fn check(segment: &Segment) -> Result<(), EmitError> {
     for option in &segment.mptcp {
         if let MptcpOption::Capable(capable) = option {
             if capable.version > 0x0f {
-                return Err(EmitError::Capable {
-                    field: "version",
-                    value: capable.version,
-                });
+                return Err(EmitError::Capable { field: "version", value: capable.version });
             }
             if capable.crypto > 0x1f {
-                return Err(EmitError::Capable {
-                    field: "crypto",
-                    value: capable.crypto,
-                });
+                return Err(EmitError::Capable { field: "crypto", value: capable.crypto });
             }
         }
     }
@@ -150,12 +141,7 @@ fn put_dss(out: &mut Options, dss: &Dss) {
         Some(MappingDsn::Short(_)) => dss_flag::MAPPING,
         Some(MappingDsn::Long(_)) => dss_flag::MAPPING | dss_flag::DSN_LONG,
     };
-    out.put(&[
-        kind::MPTCP,
-        super::dss_len(dss) as u8,
-        subtype::DSS << 4,
-        flags,
-    ]);
+    out.put(&[kind::MPTCP, super::dss_len(dss) as u8, subtype::DSS << 4, flags]);
     match dss.data_ack {
         None => {}
         Some(DataAck::Short(low)) => out.put_u32(low),
@@ -210,19 +196,11 @@ fn put_capable(out: &mut Options, capable: &MpCapable) {
     match capable.keys {
         CapableKeys::None => {}
         CapableKeys::Responder(key) => out.put_u64(key),
-        CapableKeys::Both {
-            initiator,
-            responder,
-        } => {
+        CapableKeys::Both { initiator, responder } => {
             out.put_u64(initiator);
             out.put_u64(responder);
         }
-        CapableKeys::WithData {
-            initiator,
-            responder,
-            length,
-            checksum,
-        } => {
+        CapableKeys::WithData { initiator, responder, length, checksum } => {
             out.put_u64(initiator);
             out.put_u64(responder);
             out.put_u16(length);
@@ -236,22 +214,12 @@ fn put_capable(out: &mut Options, capable: &MpCapable) {
 /// RFC 8684 section 3.2.
 fn put_join(out: &mut Options, join: &MpJoin) {
     match *join {
-        MpJoin::Syn {
-            backup,
-            address_id,
-            token,
-            nonce,
-        } => {
+        MpJoin::Syn { backup, address_id, token, nonce } => {
             out.put(&[subtype::JOIN << 4 | u8::from(backup), address_id]);
             out.put_u32(token);
             out.put_u32(nonce);
         }
-        MpJoin::SynAck {
-            backup,
-            address_id,
-            hmac,
-            nonce,
-        } => {
+        MpJoin::SynAck { backup, address_id, hmac, nonce } => {
             out.put(&[subtype::JOIN << 4 | u8::from(backup), address_id]);
             out.put_u64(hmac);
             out.put_u32(nonce);

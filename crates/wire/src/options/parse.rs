@@ -87,10 +87,7 @@ fn read_option(kind: u8, mut body: Reader<'_>, segment: &mut Segment) -> Option<
         }
         kind::SACK_PERMITTED if syn => segment.sack_permitted = body.end(true)?,
         kind::TIMESTAMPS => {
-            let timestamps = Timestamps {
-                value: body.u32()?,
-                echo: body.u32()?,
-            };
+            let timestamps = Timestamps { value: body.u32()?, echo: body.u32()? };
             segment.timestamps = Some(body.end(timestamps)?);
         }
         kind::SACK => segment.sack = read_sack(body)?,
@@ -104,10 +101,7 @@ fn read_option(kind: u8, mut body: Reader<'_>, segment: &mut Segment) -> Option<
 fn read_sack(mut body: Reader<'_>) -> Option<SackBlocks> {
     let mut blocks = SackBlocks::EMPTY;
     while !body.0.is_empty() {
-        let block = SackBlock {
-            left: SeqNumber(body.u32()?),
-            right: SeqNumber(body.u32()?),
-        };
+        let block = SackBlock { left: SeqNumber(body.u32()?), right: SeqNumber(body.u32()?) };
         if !blocks.push(block) {
             return None;
         }
@@ -144,10 +138,7 @@ fn read_mptcp(mut body: Reader<'_>, segment: &mut Segment) -> Option<()> {
         }
         subtype::TCPRST => {
             let reason = body.u8()?;
-            body.end(MptcpOption::TcpRst(MpTcpRst {
-                transient: flag,
-                reason,
-            }))?
+            body.end(MptcpOption::TcpRst(MpTcpRst { transient: flag, reason }))?
         }
         _ => return None,
     };
@@ -174,20 +165,12 @@ fn read_dss(mut body: Reader<'_>) -> Option<Dss> {
             ssn: body.u32()?,
             length: body.u16()?,
             // No flag tells: the option's length does.
-            checksum: if body.0.is_empty() {
-                None
-            } else {
-                Some(body.u16()?)
-            },
+            checksum: if body.0.is_empty() { None } else { Some(body.u16()?) },
         })
     } else {
         None
     };
-    body.end(Dss {
-        data_ack,
-        mapping,
-        data_fin: has(dss_flag::DATA_FIN),
-    })
+    body.end(Dss { data_ack, mapping, data_fin: has(dss_flag::DATA_FIN) })
 }
 
 /// RFC 8684 section 3.1. The length tells the forms apart; whether one fits the segment's flags,
@@ -197,19 +180,12 @@ fn read_capable(version: u8, mut body: Reader<'_>) -> Option<MpCapable> {
     let keys = match body.0.len() {
         0 => CapableKeys::None,
         8 => CapableKeys::Responder(body.u64()?),
-        16 => CapableKeys::Both {
-            initiator: body.u64()?,
-            responder: body.u64()?,
-        },
+        16 => CapableKeys::Both { initiator: body.u64()?, responder: body.u64()? },
         18 | 20 => CapableKeys::WithData {
             initiator: body.u64()?,
             responder: body.u64()?,
             length: body.u16()?,
-            checksum: if body.0.is_empty() {
-                None
-            } else {
-                Some(body.u16()?)
-            },
+            checksum: if body.0.is_empty() { None } else { Some(body.u16()?) },
         },
         _ => return None,
     };
@@ -227,21 +203,9 @@ fn read_capable(version: u8, mut body: Reader<'_>) -> Option<MpCapable> {
 fn read_join(backup: bool, mut body: Reader<'_>) -> Option<MpJoin> {
     let address_id = body.u8()?;
     match body.0.len() {
-        8 => Some(MpJoin::Syn {
-            backup,
-            address_id,
-            token: body.u32()?,
-            nonce: body.u32()?,
-        }),
-        12 => Some(MpJoin::SynAck {
-            backup,
-            address_id,
-            hmac: body.u64()?,
-            nonce: body.u32()?,
-        }),
-        20 => Some(MpJoin::Ack {
-            hmac: body.array()?,
-        }),
+        8 => Some(MpJoin::Syn { backup, address_id, token: body.u32()?, nonce: body.u32()? }),
+        12 => Some(MpJoin::SynAck { backup, address_id, hmac: body.u64()?, nonce: body.u32()? }),
+        20 => Some(MpJoin::Ack { hmac: body.array()? }),
         _ => None,
     }
 }

@@ -13,29 +13,15 @@ use pcap_file::pcapng::{Block, PcapNgReader};
 #[test]
 fn one_interface_a_path() {
     let names = ["wifi".to_owned(), "lte".to_owned()];
-    let (v4, v6) = (
-        IpAddr::from([10, 0, 0, 1]),
-        IpAddr::from([0, 0, 0, 0, 0, 0, 0, 1]),
-    );
-    let first = Segment {
-        flags: Flags::SYN,
-        mss: Some(1460),
-        ..Segment::default()
-    };
-    let second = Segment {
-        payload: Bytes::from_static(b"odd"),
-        ..Segment::default()
-    };
+    let (v4, v6) = (IpAddr::from([10, 0, 0, 1]), IpAddr::from([0, 0, 0, 0, 0, 0, 0, 1]));
+    let first = Segment { flags: Flags::SYN, mss: Some(1460), ..Segment::default() };
+    let second = Segment { payload: Bytes::from_static(b"odd"), ..Segment::default() };
 
     let mut writer = PcapngWriter::new(Vec::new(), &names).unwrap();
-    writer
-        .write(0, Instant::from_nanos(1), v4, v4, &first)
-        .unwrap();
+    writer.write(0, Instant::from_nanos(1), v4, v4, &first).unwrap();
     // Nanoseconds of nearly a day need more than 32 bits.
     let late = 86_399_999_999_999;
-    writer
-        .write(1, Instant::from_nanos(late), v6, v6, &second)
-        .unwrap();
+    writer.write(1, Instant::from_nanos(late), v6, v6, &second).unwrap();
     let no_interface = writer.write(2, Instant::from_nanos(2), v4, v4, &first);
     assert!(matches!(no_interface, Err(CaptureError::Write(_))));
     let illegal = writer.write(0, Instant::from_nanos(2), v4, v6, &first);
@@ -50,10 +36,7 @@ fn one_interface_a_path() {
             packets.push((packet.interface_id, packet.timestamp, segment));
         }
     }
-    let expected = [
-        (0, Duration::from_nanos(1), first),
-        (1, Duration::from_nanos(late), second),
-    ];
+    let expected = [(0, Duration::from_nanos(1), first), (1, Duration::from_nanos(late), second)];
     assert_eq!(packets, expected);
 
     let interfaces = reader.interfaces();

@@ -13,14 +13,7 @@ fn token_and_idsn() {
         (0x6b3f_9d2c_81e4_507a, 0x3234_a00a, 0xe82d_d887_5454_60d2),
     ];
     for (value, token, idsn) in cases {
-        assert_eq!(
-            Key::new(value),
-            Key {
-                value,
-                token,
-                idsn: DataSeq(idsn)
-            }
-        );
+        assert_eq!(Key::new(value), Key { value, token, idsn: DataSeq(idsn) });
     }
 }
 
@@ -48,9 +41,7 @@ fn join() {
         let key = |at: usize| u64::from_be_bytes(keys[at..at + 8].try_into().unwrap());
         let nonce = |at: usize| u32::from_be_bytes(nonces[at..at + 4].try_into().unwrap());
         let mac = join_hmac(key(0), key(8), nonce(0), nonce(4));
-        let hex = mac
-            .iter()
-            .fold(String::new(), |hex, byte| hex + &format!("{byte:02x}"));
+        let hex = mac.iter().fold(String::new(), |hex, byte| hex + &format!("{byte:02x}"));
         assert_eq!(hex, expected);
         assert_eq!(format!("{:016x}", leftmost_64(&mac)), expected[..16]);
         assert_eq!(leftmost_160(&mac), mac[..20]);
@@ -64,13 +55,7 @@ fn join() {
 #[test]
 fn add_addr() {
     let of = |address, port| {
-        add_addr_hmac(
-            0x0102_0304_0506_0708,
-            0x1112_1314_1516_1718,
-            3,
-            address,
-            port,
-        )
+        add_addr_hmac(0x0102_0304_0506_0708, 0x1112_1314_1516_1718, 3, address, port)
     };
     let v4 = IpAddr::from([10, 0, 2, 1]);
     let v6 = IpAddr::from([0x2001, 0xdb8, 0, 0, 0, 0, 0, 2]);

@@ -61,45 +61,30 @@ fn an_ipv6_syn() {
 fn wrong_checksums_are_named() {
     let mut bytes = V4_SYN;
     bytes[10] = 0x27;
-    let expected = ParseError::IpChecksum {
-        found: 0x27ce,
-        computed: 0x26ce,
-    };
+    let expected = ParseError::IpChecksum { found: 0x27ce, computed: 0x26ce };
     assert_eq!(parse_packet(&bytes), Err(expected));
 
     // Each bit of the header counts, also the reserved flag that most parsers drop.
     let mut bytes = V4_SYN;
     bytes[6] |= 0x80;
-    let expected = ParseError::IpChecksum {
-        found: 0x26ce,
-        computed: 0xa6cd,
-    };
+    let expected = ParseError::IpChecksum { found: 0x26ce, computed: 0xa6cd };
     assert_eq!(parse_packet(&bytes), Err(expected));
 
     let mut bytes = V4_SYN;
     bytes[36] = 0x5c;
-    let expected = ParseError::TcpChecksum {
-        found: 0x5cff,
-        computed: 0x5bff,
-    };
+    let expected = ParseError::TcpChecksum { found: 0x5cff, computed: 0x5bff };
     assert_eq!(parse_packet(&bytes), Err(expected));
 
     let mut bytes = emit(v6(), &syn());
     bytes[57] = 0x8c;
-    let expected = ParseError::TcpChecksum {
-        found: 0x148c,
-        computed: 0x148d,
-    };
+    let expected = ParseError::TcpChecksum { found: 0x148c, computed: 0x148d };
     assert_eq!(parse_packet(&bytes), Err(expected));
 }
 
 #[test]
 fn the_other_zero_is_a_good_checksum() {
     // The window takes up what the checksum was: 2000 + 5bff = 7bff.
-    let segment = Segment {
-        window: 0x7bff,
-        ..syn()
-    };
+    let segment = Segment { window: 0x7bff, ..syn() };
     let mut bytes = emit(v4(), &segment);
     assert_eq!(bytes[36..38], [0, 0]);
     bytes[36..38].copy_from_slice(&[0xff, 0xff]);
@@ -142,10 +127,7 @@ fn what_is_no_segment_is_named() {
 
 #[test]
 fn an_acknowledgement_needs_its_flag() {
-    let segment = Segment {
-        ack: SeqNumber(7),
-        ..syn()
-    };
+    let segment = Segment { ack: SeqNumber(7), ..syn() };
     let (source, destination) = v4();
     let result = emit_packet(source, destination, &segment, &mut Vec::new());
     assert_eq!(result, Err(EmitError::AckWithoutFlag));
@@ -155,21 +137,12 @@ fn an_acknowledgement_needs_its_flag() {
     bytes[31] = 7;
     bytes[34..36].copy_from_slice(&0x1ff9u16.to_be_bytes());
     let parsed = parse_packet(&bytes).unwrap().segment;
-    assert_eq!(
-        parsed,
-        Segment {
-            window: 0x1ff9,
-            ..syn()
-        }
-    );
+    assert_eq!(parsed, Segment { window: 0x1ff9, ..syn() });
 }
 
 #[test]
 fn a_packet_is_at_most_64_kib() {
-    let of = |len| Segment {
-        payload: Bytes::from(vec![1; len]),
-        ..syn()
-    };
+    let of = |len| Segment { payload: Bytes::from(vec![1; len]), ..syn() };
     for ((source, destination), room) in [(v4(), 65_535 - 40), (v6(), 65_535 - 20)] {
         let mut out = vec![1, 2, 3];
         let result = emit_packet(source, destination, &of(room + 1), &mut out);

@@ -21,32 +21,18 @@ fn dss() -> impl Strategy<Value = Dss> {
         any::<u32>().prop_map(MappingDsn::Short),
         any::<u64>().prop_map(|dsn| MappingDsn::Long(DataSeq(dsn))),
     ];
-    let mapping =
-        (dsn, any::<(u32, u16, Option<u16>)>()).prop_map(|(dsn, (ssn, length, checksum))| {
-            Mapping {
-                dsn,
-                ssn,
-                length,
-                checksum,
-            }
-        });
-    (option::of(data_ack), option::of(mapping), any::<bool>()).prop_map(
-        |(data_ack, mapping, data_fin)| Dss {
-            data_ack,
-            mapping,
-            data_fin,
-        },
-    )
+    let mapping = (dsn, any::<(u32, u16, Option<u16>)>())
+        .prop_map(|(dsn, (ssn, length, checksum))| Mapping { dsn, ssn, length, checksum });
+    (option::of(data_ack), option::of(mapping), any::<bool>())
+        .prop_map(|(data_ack, mapping, data_fin)| Dss { data_ack, mapping, data_fin })
 }
 
 fn capable() -> impl Strategy<Value = MpCapable> {
     let keys = prop_oneof![
         Just(CapableKeys::None),
         any::<u64>().prop_map(CapableKeys::Responder),
-        any::<(u64, u64)>().prop_map(|(initiator, responder)| CapableKeys::Both {
-            initiator,
-            responder
-        }),
+        any::<(u64, u64)>()
+            .prop_map(|(initiator, responder)| CapableKeys::Both { initiator, responder }),
         any::<(u64, u64, u16, Option<u16>)>().prop_map(
             |(initiator, responder, length, checksum)| CapableKeys::WithData {
                 initiator,
@@ -71,20 +57,10 @@ fn capable() -> impl Strategy<Value = MpCapable> {
 fn join() -> impl Strategy<Value = MpJoin> {
     prop_oneof![
         any::<(bool, u8, u32, u32)>().prop_map(|(backup, address_id, token, nonce)| {
-            MpJoin::Syn {
-                backup,
-                address_id,
-                token,
-                nonce,
-            }
+            MpJoin::Syn { backup, address_id, token, nonce }
         }),
         any::<(bool, u8, u64, u32)>().prop_map(|(backup, address_id, hmac, nonce)| {
-            MpJoin::SynAck {
-                backup,
-                address_id,
-                hmac,
-                nonce,
-            }
+            MpJoin::SynAck { backup, address_id, hmac, nonce }
         }),
         any::<[u8; 20]>().prop_map(|hmac| MpJoin::Ack { hmac }),
     ]
@@ -96,12 +72,7 @@ fn mptcp() -> impl Strategy<Value = MptcpOption> {
         join().prop_map(MptcpOption::Join),
         any::<(u8, IpAddr, Option<u16>, Option<u64>)>().prop_map(
             |(address_id, address, port, hmac)| {
-                MptcpOption::AddAddr(AddAddr {
-                    address_id,
-                    address,
-                    port,
-                    hmac,
-                })
+                MptcpOption::AddAddr(AddAddr { address_id, address, port, hmac })
             }
         ),
         vec(any::<u8>(), 1..=8)
@@ -119,10 +90,7 @@ fn sack() -> impl Strategy<Value = SackBlocks> {
     vec(any::<(u32, u32)>(), 0..=4).prop_map(|edges| {
         let mut blocks = SackBlocks::EMPTY;
         for (left, right) in edges {
-            blocks.push(SackBlock {
-                left: SeqNumber(left),
-                right: SeqNumber(right),
-            });
+            blocks.push(SackBlock { left: SeqNumber(left), right: SeqNumber(right) });
         }
         blocks
     })
@@ -134,44 +102,29 @@ fn any_size() -> impl Strategy<Value = Segment> {
     let head = any::<(u16, u16, u32, u32, u8, u16)>();
     let handshake = (any::<Option<u16>>(), option::of(0..=14u8), any::<bool>());
     let multipath = (option::of(dss()), vec(mptcp(), 0..3));
-    (
-        head,
-        handshake,
-        option::of(timestamps),
-        sack(),
-        multipath,
-        vec(any::<u8>(), 0..100),
-    )
-        .prop_map(
-            |(
-                head,
-                (mss, window_scale, sack_permitted),
+    (head, handshake, option::of(timestamps), sack(), multipath, vec(any::<u8>(), 0..100)).prop_map(
+        |(head, (mss, window_scale, sack_permitted), timestamps, sack, (dss, mptcp), payload)| {
+            let (source_port, destination_port, seq, ack, flags, window) = head;
+            let flags = Flags(flags);
+            let syn = flags.contains(Flags::SYN);
+            Segment {
+                source_port,
+                destination_port,
+                seq: SeqNumber(seq),
+                ack: SeqNumber(if flags.contains(Flags::ACK) { ack } else { 0 }),
+                flags,
+                window,
+                mss: mss.filter(|_| syn),
+                window_scale: window_scale.filter(|_| syn),
+                sack_permitted: sack_permitted && syn,
                 timestamps,
                 sack,
-                (dss, mptcp),
-                payload,
-            )| {
-                let (source_port, destination_port, seq, ack, flags, window) = head;
-                let flags = Flags(flags);
-                let syn = flags.contains(Flags::SYN);
-                Segment {
-                    source_port,
-                    destination_port,
-                    seq: SeqNumber(seq),
-                    ack: SeqNumber(if flags.contains(Flags::ACK) { ack } else { 0 }),
-                    flags,
-                    window,
-                    mss: mss.filter(|_| syn),
-                    window_scale: window_scale.filter(|_| syn),
-                    sack_permitted: sack_permitted && syn,
-                    timestamps,
-                    sack,
-                    dss,
-                    mptcp,
-                    payload: Bytes::from(payload),
-                }
-            },
-        )
+                dss,
+                mptcp,
+                payload: Bytes::from(payload),
+            }
+        },
+    )
 }
 
 /// Every segment that the wire can hold: options go until the rest fit.

@@ -23,9 +23,8 @@ pub(crate) fn with_options(flags: Flags, options: &[u8], payload: &[u8]) -> Vec<
     tcp.syn = flags.contains(Flags::SYN);
     tcp.ack = flags.contains(Flags::ACK);
     tcp.set_options_raw(options).expect("at most 40 bytes");
-    tcp.checksum = tcp
-        .calc_checksum_ipv4_raw(SOURCE, DESTINATION, payload)
-        .expect("a short payload");
+    tcp.checksum =
+        tcp.calc_checksum_ipv4_raw(SOURCE, DESTINATION, payload).expect("a short payload");
     let length = (tcp.header_len() + payload.len()) as u16;
     let mut ip = Ipv4Header::new(length, 64, IpNumber::TCP, SOURCE, DESTINATION).expect("short");
     ip.header_checksum = ip.calc_header_checksum();

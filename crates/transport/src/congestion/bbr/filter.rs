@@ -54,10 +54,7 @@ mod tests {
             assert_eq!(filter.get(), 100, "round {round}");
         }
         filter.update(10, 12, 40);
-        assert!(
-            filter.get() < 100,
-            "the best of round 1 is eleven rounds old"
-        );
+        assert!(filter.get() < 100, "the best of round 1 is eleven rounds old");
         assert!(filter.get() >= 57, "a later good sample takes its place");
     }
 }

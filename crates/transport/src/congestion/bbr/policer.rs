@@ -58,12 +58,7 @@ impl Policer {
 
     /// Forgets everything; an interval would begin here.
     pub(super) fn reset(&mut self, now: Instant, delivered: u64, lost: u64) {
-        *self = Self {
-            since: now,
-            delivered,
-            lost,
-            ..Self::default()
-        };
+        *self = Self { since: now, delivered, lost, ..Self::default() };
     }
 
     fn restart(&mut self, round: &Round) {
@@ -157,10 +152,7 @@ mod tests {
         }
         assert_eq!(verdict, Verdict::Policed);
         let per_second = policer.bandwidth().unwrap_or(0) * 1_000_000 >> BW_SCALE;
-        assert!(
-            (990..=1000).contains(&per_second),
-            "1000 segments a second, saw {per_second}"
-        );
+        assert!((990..=1000).contains(&per_second), "1000 segments a second, saw {per_second}");
     }
 
     #[test]

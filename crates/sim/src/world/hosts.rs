@@ -1,0 +1,111 @@
+//! What hosts do when they are woken: connections first, then applications, then what they send.
+
+use anabranch_transport::path_manager::Candidate;
+use anabranch_transport::{ConnectionHandle, earliest};
+
+use super::setup::config;
+use super::{RunError, World};
+use crate::application::ClientNeed;
+use crate::checks::{Violation, WINDOW_SLACK};
+use crate::plan::{ApplicationKind, PlanError};
+use crate::topology::{DATA_PORT, HTTP_PORT, client_address, server_address};
+
+impl World<'_> {
+    pub(super) fn wake_client(&mut self, client: u32) -> Result<(), RunError> {
+        if self.hosts[client as usize].current.is_none() {
+            self.open_connection(client)?;
+        }
+        let host = &mut self.hosts[client as usize];
+        for handle in 0..host.endpoint.connections().len() {
+            host.endpoint.connection_mut(ConnectionHandle(handle)).handle_timeout(self.now);
+        }
+        self.drive_client(client)
+    }
+
+    pub(super) fn open_connection(&mut self, client: u32) -> Result<(), RunError> {
+        let mut config = config(self.plan)?;
+        let host = &mut self.hosts[client as usize];
+        let number = host.connections;
+        host.connections += 1;
+        let port = match self.plan.application.kind {
+            ApplicationKind::Progressive => HTTP_PORT,
+            ApplicationKind::Bulk | ApplicationKind::Paced => DATA_PORT,
+        };
+        config.candidates = self
+            .topology
+            .paths
+            .iter()
+            .enumerate()
+            .map(|(path, p)| Candidate {
+                address_id: path as u8,
+                local: client_address(path, client, number),
+                remote: server_address(path, port),
+                backup: p.backup,
+            })
+            .collect();
+        let fault = |error| PlanError::Plugin { what: "transport", error };
+        host.current = Some(host.endpoint.connect(config).map_err(fault)?);
+        Ok(())
+    }
+
+    pub(super) fn drive_client(&mut self, client: u32) -> Result<(), RunError> {
+        let index = client as usize;
+        loop {
+            let host = &mut self.hosts[index];
+            let connection = host.current.map(|handle| host.endpoint.connection_mut(handle));
+            let was = self.clients[index].over;
+            let need = self.clients[index].drive(self.now, connection, &mut self.rows)?;
+            self.unfinished -= usize::from(!was && self.clients[index].over);
+            if need == ClientNeed::Nothing {
+                break;
+            }
+            if let Some(handle) = self.hosts[index].current {
+                self.hosts[index].endpoint.connection_mut(handle).abort();
+            }
+            self.open_connection(client)?;
+        }
+        for handle in 0..self.hosts[index].endpoint.connections().len() {
+            let handle = ConnectionHandle(handle);
+            while let Some(tuple) = self.hosts[index]
+                .endpoint
+                .connection_mut(handle)
+                .poll_transmit_into(self.now, &mut self.blank.segment)
+            {
+                let packet = self.written();
+                self.send(packet, tuple, false)?;
+            }
+        }
+        while let Some(reply) = self.hosts[index].endpoint.poll_transmit() {
+            self.answer(reply, false)?;
+        }
+        let host = &self.hosts[index];
+        let own = self.clients[index].poll_timeout();
+        let connections = host.endpoint.connections().iter();
+        let wake = connections.fold(own, |first, c| earliest(first, c.poll_timeout()));
+        self.schedule.set(host.node, wake);
+        Ok(())
+    }
+
+    pub(super) fn drive_serving(&mut self, handle: usize) -> Result<(), RunError> {
+        let connection = self.server.connection_mut(ConnectionHandle(handle));
+        self.serving[handle].drive(self.now, connection);
+        while let Some(tuple) = self
+            .server
+            .connection_mut(ConnectionHandle(handle))
+            .poll_transmit_into(self.now, &mut self.blank.segment)
+        {
+            let packet = self.written();
+            self.send(packet, tuple, true)?;
+        }
+        let connection = self.server.connection(ConnectionHandle(handle));
+        for (subflow, in_flight, cwnd) in connection.windows() {
+            // A cut window may leave more in flight; nothing new may have gone out then.
+            if in_flight > cwnd + WINDOW_SLACK && connection.sent_beyond_window(subflow) {
+                return Err(Violation::InFlight { subflow: subflow.0, in_flight, cwnd }.into());
+            }
+        }
+        let wake = earliest(connection.poll_timeout(), self.serving[handle].poll_timeout());
+        self.schedule.set(self.serving_nodes[handle], wake);
+        Ok(())
+    }
+}

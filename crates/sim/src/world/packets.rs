@@ -1,0 +1,148 @@
+//! Where packets go: over links to the hosts, and from the hosts onto links.
+
+use anabranch_link::{DropReason, Fate};
+use anabranch_transport::{ConnectionHandle, FourTuple, Transmit};
+use anabranch_units::ByteCount;
+
+use super::{Node, RunError, World, mix};
+use crate::application::Serving;
+use crate::checks::Violation;
+use crate::topology::{Packet, client_address, locate, server_address};
+
+/// Bytes of an IPv4 header without options.
+const IP_HEADER: u64 = 20;
+/// Bytes of a TCP header without options.
+const TCP_HEADER: u64 = 20;
+
+impl World<'_> {
+    pub(super) fn wake_link(&mut self, link: usize) -> Result<(), RunError> {
+        while let Some(fate) = self.topology.links[link].poll_fate(self.now) {
+            match fate {
+                Fate::Delivered { mut packet, .. } => {
+                    self.note(link as u64, &packet);
+                    packet.hop += 1;
+                    self.forward(packet)?;
+                }
+                Fate::Dropped { packet, why, .. } => {
+                    let reason = match why {
+                        DropReason::Down => 1,
+                        DropReason::Loss => 2,
+                        DropReason::QueueFull => 3,
+                    };
+                    self.note((link as u64) << 8 | reason, &packet);
+                }
+            }
+        }
+        self.schedule.set(link, self.topology.links[link].poll_timeout());
+        Ok(())
+    }
+
+    /// Folds one packet's fate into the digest.
+    pub(super) fn note(&mut self, place: u64, packet: &Packet) {
+        let segment = &packet.segment;
+        let words = [
+            self.now.as_nanos(),
+            place << 32 | u64::from(packet.client),
+            u64::from(segment.seq.0) << 32 | u64::from(segment.ack.0),
+            (segment.payload.len() as u64) << 24
+                | u64::from(segment.window) << 8
+                | u64::from(segment.flags.0),
+        ];
+        for word in words {
+            self.digest = mix(self.digest, word);
+        }
+    }
+
+    /// Puts a packet on its next link, or hands it to its host.
+    pub(super) fn forward(&mut self, packet: Box<Packet>) -> Result<(), RunError> {
+        let route = self.topology.paths[usize::from(packet.path)].route(packet.down);
+        if let Some(&link) = route.get(usize::from(packet.hop)) {
+            let size = ByteCount(packet.size);
+            self.topology.links[link].enqueue(self.now, packet, size);
+            // A link that waits for a delivery already will not wake earlier for this one.
+            if !self.schedule.is_set(link) {
+                self.schedule.set(link, self.topology.links[link].poll_timeout());
+            }
+            return Ok(());
+        }
+        let outcome = if packet.down {
+            self.arrive_at_client(&packet)
+        } else {
+            self.arrive_at_server(&packet)
+        };
+        self.spare.push(packet);
+        outcome
+    }
+
+    pub(super) fn arrive_at_client(&mut self, packet: &Packet) -> Result<(), RunError> {
+        let &Packet { ref segment, client, path, .. } = packet;
+        let server = server_address(usize::from(path), segment.source_port);
+        let mut local = client_address(usize::from(path), client, 0);
+        local.set_port(segment.destination_port);
+        if let Some(capture) = &mut self.capture {
+            capture.packet(usize::from(path), self.now, server.ip(), local.ip(), segment);
+        }
+        let tuple = FourTuple { local, remote: server };
+        self.hosts[client as usize].endpoint.handle_segment(self.now, tuple, segment);
+        self.drive_client(client)
+    }
+
+    pub(super) fn arrive_at_server(&mut self, packet: &Packet) -> Result<(), RunError> {
+        let &Packet { ref segment, client, path, .. } = packet;
+        let mut remote = client_address(usize::from(path), client, 0);
+        remote.set_port(segment.source_port);
+        let local = server_address(usize::from(path), segment.destination_port);
+        let tuple = FourTuple { local, remote };
+        let handle = self.server.handle_segment(self.now, tuple, segment);
+        while let Some(reply) = self.server.poll_transmit() {
+            self.answer(reply, true)?;
+        }
+        let Some(ConnectionHandle(handle)) = handle else {
+            return Ok(());
+        };
+        if handle == self.serving.len() {
+            self.serving.push(Serving::new(self.plan, &self.film));
+            let node = self.add_node(Node::Serving(handle));
+            self.serving_nodes.push(node);
+            self.served.push(client);
+        }
+        self.drive_serving(handle)
+    }
+
+    /// The packet just written; another blank takes its place.
+    pub(super) fn written(&mut self) -> Box<Packet> {
+        std::mem::replace(&mut self.blank, self.spare.pop().unwrap_or_default())
+    }
+
+    /// Sends what an endpoint answers on behalf of no connection.
+    pub(super) fn answer(&mut self, reply: Transmit, down: bool) -> Result<(), RunError> {
+        let packet = Packet { segment: reply.segment, ..Packet::default() };
+        self.send(Box::new(packet), FourTuple { local: reply.local, remote: reply.remote }, down)
+    }
+
+    /// Puts a packet with its segment on the first link of its path.
+    pub(super) fn send(
+        &mut self,
+        mut packet: Box<Packet>,
+        tuple: FourTuple,
+        down: bool,
+    ) -> Result<(), RunError> {
+        let (path, client) = locate(if down { tuple.remote } else { tuple.local });
+        let segment = &packet.segment;
+        let options = segment.options_len();
+        if options > 40 {
+            return Err(Violation::OptionSpace { bytes: options }.into());
+        }
+        let size = IP_HEADER + TCP_HEADER + options as u64 + segment.payload.len() as u64;
+        if let Some(capture) = self.capture.as_mut().filter(|_| !down) {
+            let (source, destination) = (tuple.local.ip(), tuple.remote.ip());
+            capture.packet(usize::from(path), self.now, source, destination, segment);
+        }
+        packet.size = size;
+        packet.client = client;
+        packet.path = path;
+        packet.hop = 0;
+        packet.down = down;
+        self.forward(packet)
+    }
+}

@@ -1,0 +1,112 @@
+//! Building a world from its plan.
+
+use std::io::Write;
+use std::sync::Arc;
+
+use anabranch_media::Timeline;
+use anabranch_transport::{Config, Endpoint, HostModel};
+use anabranch_transport::{congestion, path_manager, scheduler};
+use anabranch_units::{Duration, Instant, Seed};
+
+use super::{ClientHost, Node, RunError, World, sampling};
+use crate::application::Client;
+use crate::capture::Capture;
+use crate::plan::{FilmPlan, Plan, PlanError, choice};
+use crate::schedule::Schedule;
+use crate::topology::Topology;
+use crate::trace::Rows;
+
+fn film(plan: &Plan) -> Result<Option<Arc<Timeline>>, PlanError> {
+    Ok(match plan.film.clone() {
+        None => None,
+        Some(FilmPlan::Synthetic(film)) => Some(Arc::new(Timeline::try_from(&film)?)),
+        Some(FilmPlan::Recorded(film)) => Some(Arc::new(Timeline::try_from(&film)?)),
+    })
+}
+
+/// The endpoints' configuration, every plug-in checked by building it once.
+pub(super) fn config(plan: &Plan) -> Result<Config, PlanError> {
+    let transport = &plan.transport;
+    let config = Config {
+        multipath: transport.multipath,
+        scheduler: choice(&transport.scheduler)?,
+        congestion: choice(&transport.congestion)?,
+        path_manager: choice(&transport.path_manager)?,
+        mss: transport.mss,
+        receive_buffer_initial: transport.receive_buffer_initial,
+        receive_buffer_max: transport.receive_buffer_max,
+        send_buffer_max: transport.send_buffer_max,
+        checksum: transport.checksum,
+        pacing: transport.pacing,
+        host: HostModel {
+            timer_tick: Duration::from_nanos(plan.host.timer_tick_ns),
+            ..HostModel::default()
+        },
+        candidates: Vec::new(),
+    };
+    let fault = |what| move |error| PlanError::Plugin { what, error };
+    scheduler::build(config.scheduler.as_parameters()).map_err(fault("scheduler"))?;
+    congestion::build(config.congestion.as_parameters(), Seed { seed: 0, run: 0 }.stream("check"))
+        .map_err(fault("congestion"))?;
+    path_manager::build(config.path_manager.as_parameters()).map_err(fault("path_manager"))?;
+    Ok(config)
+}
+
+impl<'a> World<'a> {
+    pub(super) fn build(
+        plan: &'a Plan,
+        capture: Option<Box<dyn Write + Send>>,
+    ) -> Result<Self, RunError> {
+        let topology = Topology::build(plan)?;
+        let config = config(plan)?;
+        let film = film(plan)?;
+        let seed = Seed { seed: plan.seed, run: plan.run };
+        let names: Vec<String> = topology.paths.iter().map(|p| p.name.clone()).collect();
+        for event in &plan.events {
+            topology.link(&event.link)?;
+        }
+        let mut server = Endpoint::new("server", seed);
+        server.listen(config);
+        let mut world = Self {
+            plan,
+            now: Instant::ZERO,
+            last_event: Instant::ZERO,
+            topology,
+            schedule: Schedule::default(),
+            nodes: Vec::new(),
+            server,
+            serving: Vec::new(),
+            serving_nodes: Vec::new(),
+            served: Vec::new(),
+            hosts: Vec::new(),
+            clients: Vec::new(),
+            film,
+            next_event: 0,
+            unfinished: plan.clients as usize,
+            steps: 0,
+            digest: 0,
+            rows: Rows::default(),
+            capture: capture.map(|output| Capture::new(output, &names)).transpose()?,
+            blank: Box::default(),
+            spare: Vec::new(),
+        };
+        for link in 0..world.topology.links.len() {
+            world.add_node(Node::Link(link));
+        }
+        let mut starts = seed.stream("clients.start");
+        for id in 0..plan.clients {
+            let offset = if id == 0 { 0.0 } else { starts.uniform() };
+            let start = Instant::ZERO + Duration::from_secs_f64(offset);
+            let node = world.add_node(Node::Client(id));
+            world.schedule.set(node, Some(start));
+            let endpoint = Endpoint::new(&format!("client.{id}"), seed);
+            world.hosts.push(ClientHost { endpoint, current: None, connections: 0, node });
+            world.clients.push(Client::new(id, start, plan, world.film.as_ref()));
+        }
+        let sampler = world.add_node(Node::Sampler);
+        world.schedule.set(sampler, Some(Instant::ZERO + sampling::PERIOD));
+        let event = world.add_node(Node::Event);
+        world.schedule.set(event, world.next_change());
+        Ok(world)
+    }
+}
