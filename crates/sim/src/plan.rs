@@ -313,16 +313,18 @@ impl Plan {
     }
 }
 
+/// A plug-in's name beside its own parameters.
+#[derive(Deserialize)]
+struct Named {
+    name: String,
+    #[serde(flatten)]
+    parameters: BTreeMap<String, f64>,
+}
+
 /// A plug-in choice from its JSON or bare name.
 pub(crate) fn choice(text: &str) -> Result<PluginChoice, PlanError> {
     if !text.trim_start().starts_with('{') {
         return Ok(PluginChoice::named(text));
-    }
-    #[derive(Deserialize)]
-    struct Named {
-        name: String,
-        #[serde(flatten)]
-        parameters: BTreeMap<String, f64>,
     }
     let named: Named = serde_json::from_str(text)?;
     Ok(PluginChoice { name: named.name, parameters: named.parameters })

@@ -99,6 +99,7 @@ pub(crate) struct World<'a> {
     /// The packet that the next segment is written into.
     blank: Box<Packet>,
     /// Boxes of packets that have arrived, for those to come.
+    #[expect(clippy::vec_box, reason = "it is the boxes that are kept")]
     spare: Vec<Box<Packet>>,
 }
 

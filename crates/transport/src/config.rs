@@ -59,7 +59,8 @@ impl HostModel {
     /// `now` as the tick clock shows it.
     pub fn coarse(&self, now: Instant) -> Instant {
         let tick = self.timer_tick.as_nanos();
-        if tick == 0 { now } else { Instant::from_nanos(now.as_nanos() / tick * tick) }
+        let ticks = now.as_nanos().checked_div(tick);
+        ticks.map_or(now, |ticks| Instant::from_nanos(ticks * tick))
     }
 
     /// A span in whole ticks, rounded up (`usecs_to_jiffies`).

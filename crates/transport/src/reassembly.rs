@@ -147,16 +147,13 @@ mod tests {
             }
             let mut next = 0u64;
             while !held.is_empty() {
-                match held.take(next) {
-                    Some((start, piece)) => {
-                        prop_assert_eq!(start, next);
-                        prop_assert_eq!(&piece[..], &FILM[start as usize..start as usize + piece.len()]);
-                        next += piece.len() as u64;
-                    }
-                    None => {
-                        prop_assert!(!covered[next as usize], "what came is handed out");
-                        next += 1;
-                    }
+                if let Some((start, piece)) = held.take(next) {
+                    prop_assert_eq!(start, next);
+                    prop_assert_eq!(&piece[..], &FILM[start as usize..start as usize + piece.len()]);
+                    next += piece.len() as u64;
+                } else {
+                    prop_assert!(!covered[next as usize], "what came is handed out");
+                    next += 1;
                 }
             }
             prop_assert_eq!(held.bytes(), 0);

@@ -9,6 +9,7 @@ mod delayed_ack;
 mod handshake;
 mod loss;
 mod pacing;
+mod queue;
 mod rate;
 mod receive;
 mod recovery;
@@ -16,6 +17,7 @@ mod rto;
 pub(crate) mod rtt;
 pub(crate) mod scoreboard;
 mod send;
+mod validation;
 
 use anabranch_units::{Instant, Rate, SeqNumber, SubflowId};
 use anabranch_wire::{DataAck, Flags, MptcpOption, SackBlocks, Segment};
@@ -42,6 +44,12 @@ pub(crate) enum State {
 pub(crate) struct Space {
     pub(crate) free: u64,
     pub(crate) allowed: u64,
+}
+
+/// A RST that is to be sent, with the reason if there is one to tell.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reset {
+    pub(crate) reason: Option<MptcpOption>,
 }
 
 /// What a connection tells a subflow when it emits a segment.
@@ -115,7 +123,7 @@ pub(crate) struct Subflow {
     pub(crate) controller: Box<dyn CongestionController>,
     pub(crate) ca_state: CongestionState,
     pub(crate) rtt: rtt::RttEstimator,
-    pub(crate) send: send::Sender,
+    pub(crate) send: queue::Sender,
     pub(crate) board: scoreboard::Scoreboard,
     recovery: recovery::Recovery,
     rack: loss::Rack,
@@ -129,22 +137,11 @@ pub(crate) struct Subflow {
     /// MPTCP options to send once on the next segment (`ADD_ADDR` echo, `MP_PRIO`, ...).
     pub(crate) outbox: Vec<MptcpOption>,
     /// A reset to send, then nothing more.
-    pub(crate) reset: Option<Option<MptcpOption>>,
+    pub(crate) reset: Option<Reset>,
     pub(crate) close_requested: bool,
     pub(crate) peer_closed: bool,
     /// Something a scheduler sees may have changed since its view was made.
     pub(crate) touched: bool,
-}
-
-/// What one incoming segment did to a subflow.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Outcome {
-    /// The segment belongs to the connection's past or is invalid: look no further.
-    pub(crate) discard: bool,
-    /// The handshake reached Established with this segment.
-    pub(crate) established: bool,
-    /// The subflow is gone.
-    pub(crate) closed: bool,
 }
 
 impl Subflow {
@@ -184,7 +181,7 @@ impl Subflow {
             controller,
             ca_state: CongestionState::Open,
             rtt: rtt::RttEstimator::default(),
-            send: send::Sender::new(config),
+            send: queue::Sender::new(config),
             board: scoreboard::Scoreboard::default(),
             recovery: recovery::Recovery::default(),
             rack: loss::Rack::default(),
@@ -369,14 +366,14 @@ impl Subflow {
 
     /// Writes the RST that is to be sent; false when there is none.
     pub(crate) fn take_reset(&mut self, segment: &mut Segment) -> bool {
-        let Some(option) = self.reset.take() else {
+        let Some(Reset { reason }) = self.reset.take() else {
             return false;
         };
         self.blank(segment);
         segment.flags = Flags::RST.with(Flags::ACK);
         segment.seq = self.wire_seq(self.send.next());
         segment.ack = self.remote_iss.add(self.receive.next() as u32);
-        segment.mptcp.extend(option);
+        segment.mptcp.extend(reason);
         true
     }
 

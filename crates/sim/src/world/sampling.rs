@@ -123,7 +123,8 @@ impl World<'_> {
                 hash.update(fold(column).to_le_bytes());
             }
         }
-        let digest = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+        let digest =
+            hash.finalize().iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"));
         Trace { summary: Summary { digest, duration_s, steps }, tables }
     }
 }

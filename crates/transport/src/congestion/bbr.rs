@@ -6,6 +6,8 @@
 mod filter;
 mod policer;
 
+use std::cmp::Ordering;
+
 use anabranch_units::{Duration, Instant, RandomStream, Rate};
 
 use filter::WindowedMax;
@@ -291,12 +293,12 @@ impl Bbr {
         let whole = self.delivered_at.since(self.cycle_at) > min_rtt;
         let in_network = self.in_network(ack, ack.prior_in_flight);
         let bw = self.bw.get();
-        let next = if self.pacing_gain == UNIT {
-            whole
-        } else if self.pacing_gain > UNIT {
-            whole && (ack.newly_lost > 0 || in_network >= self.inflight(bw, self.pacing_gain))
-        } else {
-            whole || in_network <= self.inflight(bw, UNIT)
+        let next = match self.pacing_gain.cmp(&UNIT) {
+            Ordering::Equal => whole,
+            Ordering::Greater => {
+                whole && (ack.newly_lost > 0 || in_network >= self.inflight(bw, self.pacing_gain))
+            }
+            Ordering::Less => whole || in_network <= self.inflight(bw, UNIT),
         };
         if next {
             self.advance_cycle();

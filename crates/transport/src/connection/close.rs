@@ -4,7 +4,7 @@ use anabranch_units::{Duration, Instant};
 use anabranch_wire::{MpTcpRst, MptcpOption, Segment};
 
 use super::{Connection, Event, Mode};
-use crate::subflow::State;
+use crate::subflow::{Reset, State};
 
 /// `DATA_FIN` is repeated after 200 ms, doubling.
 const FIN_REPEAT: Duration = Duration::from_millis(200);
@@ -130,7 +130,7 @@ impl Connection {
     /// Resets a subflow with a reason (RFC 8684 section 3.6).
     pub(super) fn reset_subflow(&mut self, now: Instant, index: usize, reason: u8) {
         let option = MptcpOption::TcpRst(MpTcpRst { transient: false, reason });
-        self.subflows[index].reset = Some(Some(option));
+        self.subflows[index].reset = Some(Reset { reason: Some(option) });
         self.drop_subflow(now, index);
     }
 
@@ -167,7 +167,7 @@ impl Connection {
     pub fn abort(&mut self) {
         for subflow in &mut self.subflows {
             if subflow.state != State::Closed {
-                subflow.reset = Some(None);
+                subflow.reset = Some(Reset { reason: None });
                 subflow.state = State::Closed;
             }
         }

@@ -112,8 +112,7 @@ impl Connection {
         } else if self.mode == Mode::Undecided {
             self.fall_back();
         }
-        let outcome = self.subflows[0].take_syn_ack(&host, now, segment, &config);
-        if outcome.discard {
+        if !self.subflows[0].take_syn_ack(&host, now, segment, &config) {
             return;
         }
         self.after_open(now, index);
@@ -150,8 +149,7 @@ impl Connection {
         if index > 0 {
             return self.handle_join_third(now, index, segment);
         }
-        let outcome = self.subflows[0].take_third(&host, now, segment);
-        if outcome.discard {
+        if !self.subflows[0].take_third(&host, now, segment) {
             return false;
         }
         if self.mode == Mode::Undecided {
@@ -288,7 +286,7 @@ impl Connection {
         subflow.nonces = (own_nonce, nonce);
         let third = MpJoin::Ack { hmac: crypto::leftmost_160(&mac) };
         subflow.hello.third = Some(MptcpOption::Join(third));
-        if !subflow.take_syn_ack(&host, now, segment, &config).discard {
+        if subflow.take_syn_ack(&host, now, segment, &config) {
             self.after_open(now, index);
         }
     }
@@ -306,7 +304,7 @@ impl Connection {
             self.reset_subflow(now, index, REASON_MPTCP);
             return false;
         }
-        if self.subflows[index].take_third(&host, now, segment).discard {
+        if !self.subflows[index].take_third(&host, now, segment) {
             return false;
         }
         self.after_open(now, index);

@@ -6,7 +6,7 @@ use anabranch_wire::{Dss, Flags, Mapping, MappingDsn, MptcpOption, Segment, Time
 
 use super::rtt::RTO_INITIAL;
 use super::send::timestamp_clock;
-use super::{Outcome, Outlook, State, Subflow};
+use super::{Outlook, State, Subflow};
 use crate::config::{Config, HostModel};
 
 /// SYN retransmissions before giving up (`tcp_syn_retries`).
@@ -145,16 +145,16 @@ impl Subflow {
         self.send.update_window(1, u64::from(segment.window));
     }
 
-    /// A SYN/ACK for our SYN: Established, with a first RTT sample.
+    /// A SYN/ACK for our SYN: Established, with a first RTT sample; false when it answers another.
     pub(crate) fn take_syn_ack(
         &mut self,
         host: &HostModel,
         now: Instant,
         segment: &Segment,
         config: &Config,
-    ) -> Outcome {
+    ) -> bool {
         if segment.ack != self.wire_seq(1) {
-            return Outcome { discard: true, ..Outcome::default() };
+            return false;
         }
         self.learn_peer(segment, config);
         self.open(host, now);
@@ -163,22 +163,17 @@ impl Subflow {
         if matches!(self.hello.third, Some(MptcpOption::Join(_))) {
             self.arm_third(host, now);
         }
-        Outcome { established: true, ..Outcome::default() }
+        true
     }
 
-    /// The third packet (or anything acknowledging our SYN/ACK): Established.
-    pub(crate) fn take_third(
-        &mut self,
-        host: &HostModel,
-        now: Instant,
-        segment: &Segment,
-    ) -> Outcome {
+    /// The third packet (or anything acknowledging our SYN/ACK): Established; false when it is neither.
+    pub(crate) fn take_third(&mut self, host: &HostModel, now: Instant, segment: &Segment) -> bool {
         if !segment.flags.contains(Flags::ACK) || segment.ack != self.wire_seq(1) {
-            return Outcome { discard: true, ..Outcome::default() };
+            return false;
         }
         self.open(host, now);
         self.send.update_window(1, u64::from(segment.window) << self.send_scale);
-        Outcome { established: true, ..Outcome::default() }
+        true
     }
 
     fn open(&mut self, host: &HostModel, now: Instant) {

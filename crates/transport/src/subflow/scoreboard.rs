@@ -29,6 +29,7 @@ pub(crate) struct TxStamp {
 
 /// One segment on the scoreboard.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_field_names, reason = "`sent_at` is when, not what")]
 pub(crate) struct Sent {
     pub(crate) start: u64,
     pub(crate) payload: Bytes,

@@ -151,7 +151,7 @@ mod tests {
             }
         }
         assert_eq!(verdict, Verdict::Policed);
-        let per_second = policer.bandwidth().unwrap_or(0) * 1_000_000 >> BW_SCALE;
+        let per_second = (policer.bandwidth().unwrap_or(0) * 1_000_000) >> BW_SCALE;
         assert!((990..=1000).contains(&per_second), "1000 segments a second, saw {per_second}");
     }
 
