@@ -3,6 +3,7 @@
 //!
 //! Not here: ECN, TSO deferral. The policer model (`lt_bw`) is.
 
+mod aggregation;
 mod filter;
 mod policer;
 
@@ -10,6 +11,7 @@ use std::cmp::Ordering;
 
 use anabranch_units::{Duration, Instant, RandomStream, Rate};
 
+use aggregation::Aggregation;
 use filter::WindowedMax;
 use policer::{Policer, Round, Verdict};
 
@@ -35,8 +37,6 @@ const MIN_CWND: u32 = 4;
 const PACING_MARGIN_PERCENT: u64 = 1;
 const FULL_BW_GROWTH: u64 = UNIT * 5 / 4;
 const FULL_BW_ROUNDS: u32 = 3;
-const EXTRA_ACKED_ROUNDS: u32 = 5;
-const ACK_EPOCH_RESET: u64 = 1 << 20;
 const EXTRA_ACKED_MAX: Duration = Duration::from_millis(100);
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,16 +46,6 @@ enum Mode {
     Drain,
     ProbeBw,
     ProbeRtt,
-}
-
-/// How much more is acknowledged in a burst than the bandwidth explains.
-#[derive(Clone, Copy, Debug, Default)]
-struct Aggregation {
-    extra: [u32; 2],
-    index: usize,
-    rounds: u32,
-    epoch: Instant,
-    acked: u64,
 }
 
 /// BBR's model and state machine.
@@ -237,31 +227,15 @@ impl Bbr {
         }
     }
 
-    /// `bbr_update_ack_aggregation`.
     fn update_aggregation(&mut self, ack: &AckSample<'_>, cwnd: u32) {
         if ack.acked == 0 || ack.rate.interval.is_zero() {
             return;
         }
-        let bw = self.bandwidth();
-        let a = &mut self.aggregation;
-        if self.round_start {
-            a.rounds = (a.rounds + 1).min(31);
-            if a.rounds >= EXTRA_ACKED_ROUNDS {
-                a.rounds = 0;
-                a.index = 1 - a.index;
-                a.extra[a.index] = 0;
-            }
-        }
-        let epoch = self.delivered_at.since(a.epoch).as_micros();
-        let mut expected = ((u128::from(bw) * u128::from(epoch)) >> BW_SCALE) as u64;
-        if a.acked <= expected || a.acked + u64::from(ack.acked) >= ACK_EPOCH_RESET {
-            a.acked = 0;
-            a.epoch = self.delivered_at;
-            expected = 0;
-        }
-        a.acked = (a.acked + u64::from(ack.acked)).min(0xf_ffff);
-        let extra = (a.acked - expected).min(u64::from(cwnd)) as u32;
-        a.extra[a.index] = a.extra[a.index].max(extra);
+        let (bw, now) = (self.bandwidth(), self.delivered_at);
+        let expected = |epoch: Instant| {
+            ((u128::from(bw) * u128::from(now.since(epoch).as_micros())) >> BW_SCALE) as u64
+        };
+        self.aggregation.update(now, ack.acked, cwnd, self.round_start, expected);
     }
 
     /// `bbr_ack_aggregation_cwnd`.
@@ -270,8 +244,7 @@ impl Bbr {
             return 0;
         }
         let most = u128::from(self.bandwidth()) * u128::from(EXTRA_ACKED_MAX.as_micros());
-        let extra = self.aggregation.extra.into_iter().max().unwrap_or(0);
-        extra.min((most >> BW_SCALE) as u32)
+        self.aggregation.extra().min((most >> BW_SCALE) as u32)
     }
 
     fn advance_cycle(&mut self) {
@@ -468,8 +441,7 @@ impl CongestionController for Bbr {
             return;
         }
         self.idle_restart = true;
-        self.aggregation.epoch = start.now;
-        self.aggregation.acked = 0;
+        self.aggregation.restart(start.now);
         if self.mode == Mode::ProbeBw {
             self.set_pacing(window.cwnd, None, self.bandwidth(), UNIT);
         } else if self.mode == Mode::ProbeRtt {

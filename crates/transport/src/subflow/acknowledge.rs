@@ -8,7 +8,7 @@ use super::Subflow;
 use super::recovery::{AckFlags, Repair};
 use super::rto::Pending;
 use crate::config::HostModel;
-use crate::congestion::{AckSample, SiblingView};
+use crate::congestion::{AckSample, CongestionState, SiblingView};
 
 /// RTT information gathered from one acknowledgement.
 #[derive(Default)]
@@ -17,6 +17,23 @@ struct RttSamples {
     last_acked: Option<Instant>,
     first_sacked: Option<Instant>,
     last_sacked: Option<Instant>,
+}
+
+/// Where the subflow stood before an acknowledgement.
+struct Prior {
+    una: u64,
+    in_flight: u32,
+    delivered: u64,
+}
+
+/// What the acknowledgement brought, for the window.
+struct Progress {
+    una_advanced: bool,
+    prior_in_flight: u32,
+    /// Segments.
+    delivered: u32,
+    acked_bytes: u64,
+    rtt: Option<Duration>,
 }
 
 impl Subflow {
@@ -49,7 +66,7 @@ impl Subflow {
         let prior_in_flight = self.board.in_flight();
         let prior_delivered = self.rate.delivered;
         let carries = !segment.payload.is_empty() || segment.flags.contains(Flags::FIN);
-        let mut flags = AckFlags {
+        let flags = AckFlags {
             una_advanced: ack > prior_una,
             not_duplicate: carries || moved,
             ..AckFlags::default()
@@ -63,9 +80,30 @@ impl Subflow {
             self.judge_probe(now, ack, &flags);
             return;
         }
+        let prior =
+            Prior { una: prior_una, in_flight: prior_in_flight, delivered: prior_delivered };
+        self.absorb(host, now, segment, ack, &prior, flags, siblings);
+    }
+
+    /// The acknowledgement concerns outstanding data: takes it off the scoreboard, judges it,
+    /// sizes the window.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "one acknowledgement, as its only caller found it"
+    )]
+    fn absorb(
+        &mut self,
+        host: &HostModel,
+        now: Instant,
+        segment: &Segment,
+        ack: u64,
+        prior: &Prior,
+        mut flags: AckFlags,
+        siblings: &[SiblingView],
+    ) {
         let mut samples = RttSamples::default();
         let prior_highest = match self.board.sacked_out {
-            0 => prior_una,
+            0 => prior.una,
             _ => self.board.highest_sacked_start,
         };
         self.send.newly_lost = 0;
@@ -74,29 +112,26 @@ impl Subflow {
         }
         let acked_bytes = self.remove_acked(now, ack, prior_highest, &mut flags, &mut samples);
         let echo = segment.timestamps.map(|t| t.echo);
-        let ca_rtt = self.take_rtt(host, now, &flags, &samples, echo);
+        let rtt = self.take_rtt(host, now, &flags, &samples, echo);
         if flags.dsack {
-            self.rack.on_dsack(self.rate.delivered, prior_delivered);
+            self.rack.on_dsack(self.rate.delivered, prior.delivered);
         }
         self.judge_probe(now, ack, &flags);
         let calm = flags.una_advanced && !flags.data_sacked && !flags.dsack;
-        let open = self.ca_state == crate::congestion::CongestionState::Open;
+        let open = self.ca_state == CongestionState::Open;
         let repair = if calm && open && self.board.sacked_out == 0 {
             Repair::None
         } else {
             self.judge(now, &mut flags, echo)
         };
-        let delivered = (self.rate.delivered - prior_delivered) as u32;
-        self.size_window(
-            host,
-            now,
-            &flags,
-            prior_in_flight,
-            delivered,
+        let progress = Progress {
+            una_advanced: flags.una_advanced,
+            prior_in_flight: prior.in_flight,
+            delivered: (self.rate.delivered - prior.delivered) as u32,
             acked_bytes,
-            ca_rtt,
-            siblings,
-        );
+            rtt,
+        };
+        self.size_window(host, now, &progress, siblings);
         self.after_ack(host, now, &flags, repair);
     }
 
@@ -241,46 +276,38 @@ impl Subflow {
     }
 
     /// `tcp_cong_control`: PRR during a reduction, else the controller; then the pacing rate.
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "one acknowledgement's findings, gathered by the caller alone"
-    )]
     fn size_window(
         &mut self,
         host: &HostModel,
         now: Instant,
-        flags: &AckFlags,
-        prior_in_flight: u32,
-        delivered: u32,
-        acked_bytes: u64,
-        ca_rtt: Option<Duration>,
+        progress: &Progress,
         siblings: &[SiblingView],
     ) {
         let newly_lost = self.send.newly_lost;
         let reducing = self.reducing() && !self.controller.owns_recovery();
         if reducing {
-            self.reduce(delivered, newly_lost, flags.una_advanced);
+            self.reduce(progress.delivered, newly_lost, progress.una_advanced);
         }
         let rate = self.rate.finish(now, self.rtt.min_rtt(), self.mss);
         let sample = AckSample {
             now,
             coarse_now: host.coarse(now),
-            acked: delivered,
-            acked_bytes,
+            acked: progress.delivered,
+            acked_bytes: progress.acked_bytes,
             newly_lost,
             delivered: self.rate.delivered,
             mss: self.mss,
             next_departure: self.pacer.next_departure(),
-            prior_in_flight,
+            prior_in_flight: progress.prior_in_flight,
             in_flight: self.board.in_flight(),
-            rtt: ca_rtt,
+            rtt: progress.rtt,
             srtt: self.rtt.srtt(),
             min_rtt: self.rtt.min_rtt(),
             rate,
             snd_nxt: self.send.next(),
             snd_una: self.send.una(),
             cwnd_limited: self.cwnd_limited(),
-            may_grow: !reducing && flags.una_advanced && delivered > 0,
+            may_grow: !reducing && progress.una_advanced && progress.delivered > 0,
             paced: self.pacer.enforced(),
             pacing_rate: self.pacer.rate(),
             id: self.id,

@@ -77,13 +77,7 @@ impl Subflow {
         let fin = self.send.fin_due();
         let idle = self.board.is_empty();
         if idle && in_flight == 0 {
-            let start = TransmitStart {
-                now,
-                last_sent: self.send.last_sent,
-                app_limited: self.rate.app_limited(),
-            };
-            self.controller.on_transmit_start(&start, &mut self.window);
-            self.refresh_pacing();
+            self.announce_start(now);
         }
         let (start, length) = (self.send.next, payload.len() as u64);
         self.send.next = start + length + u64::from(fin);
@@ -114,6 +108,17 @@ impl Subflow {
         self.send.overran |= !probe && self.board.in_flight() > self.window.cwnd;
         self.validate_window(now, self.board.in_flight() >= self.window.cwnd);
         true
+    }
+
+    /// Nothing was in flight: the controller hears that data flows again.
+    fn announce_start(&mut self, now: Instant) {
+        let start = TransmitStart {
+            now,
+            last_sent: self.send.last_sent,
+            app_limited: self.rate.app_limited(),
+        };
+        self.controller.on_transmit_start(&start, &mut self.window);
+        self.refresh_pacing();
     }
 
     /// A tail loss probe: new data if there is any, else the last segment again.

@@ -1,0 +1,81 @@
+//! How much more is acknowledged in a burst than the bandwidth explains
+//! (`bbr_update_ack_aggregation`): aggregating links need the window to cover it.
+
+use anabranch_units::Instant;
+
+/// A maximum is kept over so many rounds, and the one before it.
+const ROUNDS: u32 = 5;
+/// An epoch ends before its count grows larger.
+const EPOCH_RESET: u64 = 1 << 20;
+
+/// The epoch under way and the largest excess of the last two spans of rounds.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Aggregation {
+    extra: [u32; 2],
+    index: usize,
+    rounds: u32,
+    epoch: Instant,
+    acked: u64,
+}
+
+impl Aggregation {
+    /// The largest excess lately, segments.
+    pub(super) fn extra(&self) -> u32 {
+        self.extra[0].max(self.extra[1])
+    }
+
+    /// An epoch begins here.
+    pub(super) fn restart(&mut self, now: Instant) {
+        self.epoch = now;
+        self.acked = 0;
+    }
+
+    /// `acked` segments were acknowledged; `expected` tells how many the bandwidth explains since
+    /// the epoch began.
+    pub(super) fn update(
+        &mut self,
+        now: Instant,
+        acked: u32,
+        cwnd: u32,
+        round_start: bool,
+        expected: impl Fn(Instant) -> u64,
+    ) {
+        if round_start {
+            self.rounds += 1;
+            if self.rounds >= ROUNDS {
+                self.rounds = 0;
+                self.index = 1 - self.index;
+                self.extra[self.index] = 0;
+            }
+        }
+        let mut explained = expected(self.epoch);
+        if self.acked <= explained || self.acked + u64::from(acked) >= EPOCH_RESET {
+            self.restart(now);
+            explained = 0;
+        }
+        self.acked = (self.acked + u64::from(acked)).min(EPOCH_RESET - 1);
+        let extra = (self.acked - explained).min(u64::from(cwnd)) as u32;
+        self.extra[self.index] = self.extra[self.index].max(extra);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anabranch_units::Duration;
+
+    #[test]
+    fn a_burst_beyond_the_bandwidth_is_remembered_and_forgotten() {
+        let mut aggregation = Aggregation::default();
+        // One segment a millisecond is explained; 30 come at once.
+        let at = |ms: u64| Instant::ZERO + Duration::from_millis(ms);
+        let explained = |now: Instant| move |epoch: Instant| now.since(epoch).as_millis();
+        aggregation.update(at(100), 30, 100, true, explained(at(100)));
+        assert_eq!(aggregation.extra(), 30);
+        for round in 1..=2 * u64::from(ROUNDS) + 1 {
+            let now = at(100 + 100 * round);
+            aggregation.update(now, 1, 100, true, explained(now));
+        }
+        assert_eq!(aggregation.extra(), 1);
+    }
+}
