@@ -117,6 +117,7 @@ impl<P> FixedLink<P> {
         }
     }
 
+    #[inline(always)]
     fn pass_departed(&mut self, now: Instant) {
         self.partly_served = None;
         self.next_departure = Instant::FAR_FUTURE;

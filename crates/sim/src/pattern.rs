@@ -33,9 +33,15 @@ pub(crate) fn matches(position: u64, mut bytes: &[u8]) -> bool {
         let start = (position % PERIOD) as usize;
         let length = bytes.len().min(65_536);
         let (now, rest) = bytes.split_at(length);
-        let expected = &pattern()[start..start + length];
-        // What was never copied is the pattern itself; only other bytes need a look.
-        if !std::ptr::eq(expected.as_ptr(), now.as_ptr()) && expected != now {
+        // What was never copied is the pattern itself, in its first period or running on into its
+        // second; only other bytes need a look.
+        let is_part_at = |at: usize| {
+            pattern().get(at).is_some_and(|first| std::ptr::eq(first, now.as_ptr()))
+        };
+        if !is_part_at(start)
+            && !is_part_at(start + PERIOD as usize)
+            && &pattern()[start..start + length] != now
+        {
             return false;
         }
         position += length as u64;

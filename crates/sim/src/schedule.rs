@@ -38,6 +38,7 @@ impl Schedule {
     }
 
     /// Sets when a node wakes; `None` puts it to sleep.
+    #[inline(always)]
     pub(crate) fn set(&mut self, node: usize, at: Option<Instant>) {
         let at = at.unwrap_or(Instant::FAR_FUTURE);
         if std::mem::replace(&mut self.at[node], at) == at {
@@ -62,6 +63,7 @@ impl Schedule {
     }
 
     /// Who wins the match at a place; of equals the lower number, which is always the left.
+    #[inline(always)]
     fn play(&self, place: usize) -> u32 {
         let (left, right) = (self.winner[2 * place], self.winner[2 * place + 1]);
         if self.at[right as usize] < self.at[left as usize] { right } else { left }

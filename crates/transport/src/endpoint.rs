@@ -113,6 +113,7 @@ impl Endpoint {
         self.handle_syn(tuple, segment)
     }
 
+    #[inline(always)]
     fn find(&mut self, tuple: FourTuple) -> Option<Place> {
         for recent in &self.recent {
             if let Some((known, place)) = recent

@@ -327,7 +327,8 @@ impl Subflow {
             || self.hello.due
             || self.ack.is_due()
             || !self.outbox.is_empty()
-            || self.send.may_send(self.board.in_flight() < self.window.cwnd)
+            || self.send.is_urged()
+            || (self.send.has_work() && self.board.in_flight() < self.window.cwnd)
     }
 
     /// An acknowledgement is to go out at once.

@@ -152,6 +152,7 @@ impl Client {
         Ok(ClientNeed::Nothing)
     }
 
+    #[inline(always)]
     fn read_all(&mut self, now: Instant, connection: &mut Connection) -> Result<(), Violation> {
         while let Some(bytes) = connection.read(now, usize::MAX) {
             if !pattern::matches(self.position, &bytes) {

@@ -121,6 +121,7 @@ impl World<'_> {
     }
 
     /// Puts a packet with its segment on the first link of its path.
+    #[inline(always)]
     pub(super) fn send(
         &mut self,
         mut packet: Box<Packet>,

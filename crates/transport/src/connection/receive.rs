@@ -47,6 +47,7 @@ impl ReceiveStream {
     }
 
     /// Takes bytes at a DSN, given that of position 0; true when something became readable.
+    #[inline(always)]
     pub(super) fn accept(&mut self, base: u64, dsn: u64, payload: Bytes) -> bool {
         // DSNs wrap; positions do not.
         let offset = dsn.wrapping_sub(base.wrapping_add(self.next)) as i64;
@@ -100,6 +101,7 @@ impl Connection {
     }
 
     /// Reads up to `limit` bytes that lie in one piece; `None` when there is nothing.
+    #[inline(always)]
     pub fn read(&mut self, now: Instant, limit: usize) -> Option<Bytes> {
         let front = self.input.readable.front_mut()?;
         let piece = if front.len() > limit {

@@ -38,6 +38,7 @@ impl Connection {
     }
 
     /// Starts the timer when data is outstanding and it is not running.
+    #[inline(always)]
     pub(super) fn arm_retransmission(&mut self, now: Instant) {
         let outstanding = self.out.una < self.out.next && self.mode == Mode::Multipath;
         if !outstanding {

@@ -44,6 +44,7 @@ pub enum WriteError {
 
 impl SendStream {
     /// Up to `limit` bytes from `position`, as far as they lie in one piece.
+    #[inline(always)]
     fn slice(&mut self, position: u64, limit: u64) -> Option<Bytes> {
         let index = self.chunk_at(position)?;
         self.last = index;

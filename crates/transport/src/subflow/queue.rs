@@ -178,6 +178,7 @@ impl Sender {
     }
 
     /// Takes data to send at the end of the queue.
+    #[inline(always)]
     pub(crate) fn enqueue(&mut self, payload: Bytes, data: u64) {
         let length = payload.len() as u64;
         let mut mapping =
@@ -252,11 +253,14 @@ impl Sender {
         self.fin_queued && !self.fin_sent && self.queued == 0
     }
 
-    /// Something may go out, given room in the congestion window.
-    pub(crate) fn may_send(&self, room: bool) -> bool {
-        self.force_retransmit
-            || self.probe
-            || (room && (self.retransmit || self.queued > 0 || self.fin_due()))
+    /// Something is to go out whatever the congestion window says.
+    pub(crate) fn is_urged(&self) -> bool {
+        self.force_retransmit || self.probe
+    }
+
+    /// Something waits for room in the congestion window.
+    pub(crate) fn has_work(&self) -> bool {
+        self.queued > 0 || self.retransmit || self.fin_due()
     }
 
     pub(crate) fn fin_sent(&self) -> bool {

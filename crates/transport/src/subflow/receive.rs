@@ -112,6 +112,7 @@ impl Receiver {
         self.advertised_at = 1;
     }
 
+    #[inline(always)]
     pub(crate) fn remember_mapping(&mut self, position: u64, length: u64, dsn: u64) {
         let known = self.mappings.iter().rev().take(4).any(|m| m.position == position);
         if !known {
@@ -133,6 +134,7 @@ impl Receiver {
 
     /// Hands bytes at `next` up with their DSN (all 64 bits; on plain TCP the stream position), cut
     /// where mappings meet.
+    #[inline(always)]
     fn deliver(&mut self, mut payload: Bytes, multipath: bool, up: &mut impl FnMut(u64, Bytes)) {
         while !payload.is_empty() {
             let (dsn, room) = if multipath {
@@ -338,6 +340,7 @@ impl Subflow {
     }
 
     /// Writes a segment that acknowledges: timestamps, window, `DATA_ACK`.
+    #[inline(always)]
     pub(crate) fn acknowledging(&mut self, outlook: &Outlook, segment: &mut Segment) {
         self.blank(segment);
         segment.flags = Flags::ACK;
@@ -366,6 +369,7 @@ impl Subflow {
     }
 
     /// Adds SACK blocks to a segment whose other options are settled.
+    #[inline(always)]
     pub(crate) fn add_sack(&mut self, segment: &mut Segment) {
         if self.sack_permitted && (self.receive.out_of_order() || self.receive.duplicate.is_some())
         {

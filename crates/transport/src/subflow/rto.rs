@@ -70,6 +70,7 @@ impl Subflow {
     }
 
     /// `tcp_schedule_loss_probe`: true when a probe is scheduled.
+    #[inline(always)]
     pub(crate) fn schedule_probe(
         &mut self,
         host: &HostModel,

@@ -12,6 +12,7 @@ use crate::congestion::TransmitStart;
 
 impl Subflow {
     /// Writes the next data segment to send, retransmissions first; false when there is none.
+    #[inline(always)]
     pub(crate) fn next_data_segment(
         &mut self,
         host: &HostModel,
@@ -44,6 +45,7 @@ impl Subflow {
     }
 
     /// Sends new data within the window; `probe` may exceed the congestion window by one segment.
+    #[inline(always)]
     fn send_new(
         &mut self,
         host: &HostModel,
@@ -177,6 +179,7 @@ impl Subflow {
     }
 
     /// Writes the segment, with its DSS (the burst's mapping) or the `MP_CAPABLE` that stands for it.
+    #[inline(always)]
     fn data_segment(
         &mut self,
         start: u64,
