@@ -35,9 +35,8 @@ pub(crate) fn matches(position: u64, mut bytes: &[u8]) -> bool {
         let (now, rest) = bytes.split_at(length);
         // What was never copied is the pattern itself, in its first period or running on into its
         // second; only other bytes need a look.
-        let is_part_at = |at: usize| {
-            pattern().get(at).is_some_and(|first| std::ptr::eq(first, now.as_ptr()))
-        };
+        let is_part_at =
+            |at: usize| pattern().get(at).is_some_and(|first| std::ptr::eq(first, now.as_ptr()));
         if !is_part_at(start)
             && !is_part_at(start + PERIOD as usize)
             && &pattern()[start..start + length] != now

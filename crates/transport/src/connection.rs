@@ -152,7 +152,10 @@ impl Connection {
         }
         self.subflows[index].touched = true;
         match self.subflows[index].state {
-            State::Closed => return,
+            State::Closed => {
+                self.subflows[index].answer_late_fin(segment);
+                return;
+            }
             State::SynSent => {
                 self.handle_syn_ack(now, index, segment);
                 self.push(now);
@@ -232,11 +235,12 @@ impl Connection {
             return subflow.take_reset(segment);
         }
         match subflow.state {
-            State::Closed => return false,
+            // What is closed may still owe the acknowledgement of the peer's FIN.
+            State::Closed if !subflow.finished() => return false,
             State::SynSent | State::SynReceived => {
                 return subflow.next_handshake_segment(host, now, &self.config, segment);
             }
-            State::Established => {}
+            State::Established | State::Closed => {}
         }
         let outlook = self.outlook(now);
         let (host, subflow) = (&self.config.host, &mut self.subflows[index]);

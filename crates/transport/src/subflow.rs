@@ -331,6 +331,13 @@ impl Subflow {
             || (self.send.has_work() && self.board.in_flight() < self.window.cwnd)
     }
 
+    /// A FIN that comes again after the end: our acknowledgement of it was lost (`TIME_WAIT`).
+    pub(crate) fn answer_late_fin(&mut self, segment: &Segment) {
+        if self.finished() && segment.flags.contains(Flags::FIN) {
+            self.ack.demand();
+        }
+    }
+
     /// An acknowledgement is to go out at once.
     pub(crate) fn ack_now(&mut self) {
         if self.state == State::Established {

@@ -1,0 +1,236 @@
+//! Two endpoints joined by pipes of a fixed delay, in virtual time, with a hand on every packet.
+
+#![allow(dead_code, reason = "each test file uses its share")]
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use anabranch_transport::path_manager::Candidate;
+use anabranch_transport::{
+    Config, Connection, ConnectionHandle, Endpoint, Event, FourTuple, PluginChoice, Transmit,
+};
+use anabranch_units::{Duration, Instant, Seed};
+use anabranch_wire::Segment;
+use bytes::Bytes;
+
+/// Which way a packet goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    ToClient,
+    ToServer,
+}
+
+/// What becomes of a packet: pass it on, changed or not, or lose it.
+pub type Filter = Box<dyn FnMut(Instant, Way, usize, &mut Segment) -> bool>;
+
+/// A client with `paths` addresses and a server.
+pub struct Pair {
+    pub now: Instant,
+    pub client: Endpoint,
+    pub server: Endpoint,
+    pub handle: ConnectionHandle,
+    pub filter: Filter,
+    pub log: Vec<(Instant, Way, usize, Segment)>,
+    pub client_events: Vec<(Instant, Event)>,
+    pub server_events: Vec<(Instant, Event)>,
+    pub received: Vec<u8>,
+    /// The client's application takes what arrives.
+    pub reading: bool,
+    to_serve: Vec<u8>,
+    ending: bool,
+    delays: Vec<Duration>,
+    flying: BTreeMap<(Instant, u64), (Way, usize, Transmit)>,
+    sent: u64,
+}
+
+pub fn at(ms: u64) -> Instant {
+    Instant::ZERO + Duration::from_millis(ms)
+}
+
+fn address(host: u8, path: usize, port: u16) -> SocketAddr {
+    SocketAddr::from(([10, path as u8 + 1, 0, host], port))
+}
+
+pub fn config() -> Config {
+    Config { congestion: PluginChoice::named("reno"), ..Config::default() }
+}
+
+impl Pair {
+    /// One path for each RTT; nothing has happened yet.
+    pub fn new(rtts_ms: &[u64], client: Config, server: Config) -> Self {
+        let seed = Seed { seed: 7, run: 0 };
+        let mut listener = Endpoint::new("server", seed);
+        listener.listen(server);
+        let candidates = (0..rtts_ms.len())
+            .map(|path| Candidate {
+                address_id: path as u8,
+                local: address(2, path, 40_000),
+                remote: address(1, path, 80),
+                backup: false,
+            })
+            .collect();
+        let mut opener = Endpoint::new("client", seed);
+        let handle = opener.connect(Config { candidates, ..client }).expect("known plug-ins");
+        Self {
+            now: Instant::ZERO,
+            client: opener,
+            server: listener,
+            handle,
+            filter: Box::new(|_, _, _, _| true),
+            log: Vec::new(),
+            client_events: Vec::new(),
+            server_events: Vec::new(),
+            received: Vec::new(),
+            reading: true,
+            to_serve: Vec::new(),
+            ending: false,
+            delays: rtts_ms.iter().map(|ms| Duration::from_micros(ms * 500)).collect(),
+            flying: BTreeMap::new(),
+            sent: 0,
+        }
+    }
+
+    pub fn client(&mut self) -> &mut Connection {
+        self.client.connection_mut(self.handle)
+    }
+
+    /// The server's first connection.
+    pub fn server(&mut self) -> &mut Connection {
+        self.server.connection_mut(ConnectionHandle(0))
+    }
+
+    /// The server's application writes these bytes, as fast as they are taken.
+    pub fn serve(&mut self, bytes: &[u8]) {
+        self.to_serve.extend_from_slice(bytes);
+        self.settle();
+    }
+
+    /// The server's application ends its side behind what it writes.
+    pub fn end(&mut self) {
+        self.ending = true;
+        self.settle();
+    }
+
+    /// True when the client has read exactly these bytes. No more is told: a picture of thousands of
+    /// numbers helps nobody.
+    pub fn got(&self, bytes: &[u8]) -> bool {
+        self.received == bytes
+    }
+
+    fn feed(&mut self) {
+        let now = self.now;
+        if self.server.connections().is_empty() {
+            return;
+        }
+        while !self.to_serve.is_empty() {
+            let piece = Bytes::copy_from_slice(&self.to_serve);
+            match self.server().write(now, piece) {
+                Ok(taken) => drop(self.to_serve.drain(..taken)),
+                Err(_) => return,
+            }
+        }
+        if std::mem::take(&mut self.ending) {
+            self.server().shutdown(now);
+        }
+    }
+
+    fn launch(&mut self, way: Way, transmit: Transmit) {
+        let client_side = match way {
+            Way::ToClient => transmit.remote,
+            Way::ToServer => transmit.local,
+        };
+        let SocketAddr::V4(v4) = client_side else { unreachable!("IPv4 only") };
+        let path = usize::from(v4.ip().octets()[1]) - 1;
+        let mut transmit = transmit;
+        assert!(transmit.segment.options_len() <= 40, "option space: {:?}", transmit.segment);
+        self.log.push((self.now, way, path, transmit.segment.clone()));
+        if (self.filter)(self.now, way, path, &mut transmit.segment) {
+            let key = (self.now + self.delays[path], self.sent);
+            self.sent += 1;
+            self.flying.insert(key, (way, path, transmit));
+        }
+    }
+
+    /// Lets both sides say what they have to say at this moment.
+    pub fn settle(&mut self) {
+        self.feed();
+        let now = self.now;
+        for handle in 0..self.client.connections().len() {
+            let handle = ConnectionHandle(handle);
+            while let Some(event) = self.client.connection_mut(handle).poll_event() {
+                self.client_events.push((now, event));
+            }
+            while self.reading {
+                let Some(bytes) = self.client.connection_mut(handle).read(now, usize::MAX) else {
+                    break;
+                };
+                self.received.extend_from_slice(&bytes);
+            }
+            while let Some(t) = self.client.connection_mut(handle).poll_transmit(now) {
+                self.launch(Way::ToServer, t);
+            }
+        }
+        for handle in 0..self.server.connections().len() {
+            let handle = ConnectionHandle(handle);
+            while let Some(event) = self.server.connection_mut(handle).poll_event() {
+                self.server_events.push((now, event));
+            }
+            while let Some(t) = self.server.connection_mut(handle).poll_transmit(now) {
+                self.launch(Way::ToClient, t);
+            }
+        }
+        while let Some(t) = self.client.poll_transmit() {
+            self.launch(Way::ToServer, t);
+        }
+        while let Some(t) = self.server.poll_transmit() {
+            self.launch(Way::ToClient, t);
+        }
+    }
+
+    fn next_moment(&self) -> Option<Instant> {
+        let timers = self.client.connections().iter().chain(self.server.connections());
+        let timer = timers.filter_map(Connection::poll_timeout).min();
+        let packet = self.flying.keys().next().map(|(at, _)| *at);
+        timer.into_iter().chain(packet).min()
+    }
+
+    /// Runs until `end`.
+    pub fn run_until(&mut self, end: Instant) {
+        self.settle();
+        while let Some(next) = self.next_moment().filter(|next| *next <= end) {
+            self.now = next.max(self.now);
+            while let Some(entry) = self.flying.first_entry().filter(|e| e.key().0 <= self.now) {
+                let (way, _, transmit) = entry.remove();
+                let tuple = FourTuple { local: transmit.remote, remote: transmit.local };
+                let endpoint = match way {
+                    Way::ToClient => &mut self.client,
+                    Way::ToServer => &mut self.server,
+                };
+                endpoint.handle_segment(self.now, tuple, &transmit.segment);
+                self.settle();
+            }
+            let now = self.now;
+            for endpoint in [&mut self.client, &mut self.server] {
+                for handle in 0..endpoint.connections().len() {
+                    endpoint.connection_mut(ConnectionHandle(handle)).handle_timeout(now);
+                }
+            }
+            self.settle();
+        }
+        self.now = end;
+    }
+
+    /// Segments that went one way on a path, with the moment they were sent.
+    pub fn sent(
+        &self,
+        way: Way,
+        path: usize,
+    ) -> impl Iterator<Item = &(Instant, Way, usize, Segment)> {
+        self.log.iter().filter(move |(_, w, p, _)| *w == way && *p == path)
+    }
+}
+
+/// Bytes that tell their position.
+pub fn film(length: usize) -> Vec<u8> {
+    (0..length).map(|i| (i % 251) as u8 ^ (i / 251) as u8).collect()
+}
