@@ -44,16 +44,20 @@ impl Schedule {
         if std::mem::replace(&mut self.at[node], at) == at {
             return;
         }
-        let mut place = usize::midpoint(self.at.len(), node);
-        while place > 0 {
-            let before = self.winner[place];
-            let after = self.play(place);
-            self.winner[place] = after;
-            // A match that neither involved the node nor changed settles all above it.
-            if before == after && after != node as u32 {
-                break;
+        let mut place = self.at.len() + node;
+        let (mut champion, mut champion_at) = (node as u32, at);
+        while place > 1 {
+            let rival = self.winner[place ^ 1];
+            let rival_at = self.at[rival as usize];
+            if rival_at < champion_at || (rival_at == champion_at && rival < champion) {
+                (champion, champion_at) = (rival, rival_at);
             }
             place /= 2;
+            let before = std::mem::replace(&mut self.winner[place], champion);
+            // A match that neither involved the node nor changed settles all above it.
+            if before == champion && champion != node as u32 {
+                break;
+            }
         }
     }
 
@@ -63,7 +67,6 @@ impl Schedule {
     }
 
     /// Who wins the match at a place; of equals the lower number, which is always the left.
-    #[inline(always)]
     fn play(&self, place: usize) -> u32 {
         let (left, right) = (self.winner[2 * place], self.winner[2 * place + 1]);
         if self.at[right as usize] < self.at[left as usize] { right } else { left }
