@@ -20,11 +20,11 @@ const TIMEOUT_MIN: Duration = Duration::from_millis(2);
 /// RACK's state.
 #[derive(Debug, Default)]
 pub(crate) struct Rack {
-    /// Send time of the most recently sent delivered segment.
-    sent_at: Instant,
-    /// Its end.
-    end: u64,
-    /// Its RTT.
+    /// Place in the order of transmission of the most recently sent delivered segment. The kernel
+    /// compares send times and, within a microsecond, sequence numbers; the order says the same, and
+    /// also tells a retransmission from the new data sent behind it in one instant.
+    newest: u64,
+    /// RTT of the segment delivered last.
     rtt: Duration,
     /// The state above advanced since losses were last sought.
     pub(crate) advanced: bool,
@@ -45,10 +45,7 @@ impl Rack {
         }
         self.advanced = true;
         self.rtt = rtt;
-        if (sent.sent_at, sent.end()) > (self.sent_at, self.end) {
-            self.sent_at = sent.sent_at;
-            self.end = sent.end();
-        }
+        self.newest = self.newest.max(sent.serial);
     }
 
     /// What is left of a segment's time, `None` when it is over (`tcp_rack_skb_timeout`).
@@ -85,7 +82,7 @@ impl Rack {
     }
 
     fn sent_before(&self, sent: &Sent) -> bool {
-        (self.sent_at, self.end) > (sent.sent_at, sent.end())
+        self.newest > sent.serial
     }
 }
 

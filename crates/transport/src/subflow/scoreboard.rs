@@ -36,6 +36,9 @@ pub(crate) struct Sent {
     pub(crate) mapping: Option<BurstMapping>,
     pub(crate) sent_at: Instant,
     pub(crate) stamp: TxStamp,
+    /// Its place in the subflow's order of transmission: what was sent later has a higher one, even
+    /// in the same instant.
+    pub(crate) serial: u64,
     /// Counts transmissions, so that an old place in the transmission order is recognised.
     pub(crate) transmission: u32,
     pub(crate) fin: bool,
@@ -76,6 +79,8 @@ pub(crate) struct Scoreboard {
     retransmit_hint: u64,
     /// Ranges the peer has reported, to look only at what is new (`recv_sack_cache`).
     sack_cache: [(u64, u64); 4],
+    /// Transmissions so far.
+    transmissions: u64,
 }
 
 impl Scoreboard {
@@ -95,8 +100,10 @@ impl Scoreboard {
     }
 
     /// Adds a segment just sent for the first time.
-    pub(crate) fn push(&mut self, sent: Sent) {
+    pub(crate) fn push(&mut self, mut sent: Sent) {
         debug_assert_eq!(sent.transmission, 1, "a new segment was sent once");
+        self.transmissions += 1;
+        sent.serial = self.transmissions;
         self.order.push_back((self.base + self.entries.len() as u64, 1));
         self.entries.push_back(sent);
     }
@@ -239,6 +246,8 @@ impl Scoreboard {
         let sent = self.entries.get_mut(index)?;
         sent.sent_at = now;
         sent.stamp = stamp;
+        self.transmissions += 1;
+        sent.serial = self.transmissions;
         sent.transmission += 1;
         if !sent.retransmitted {
             sent.retransmitted = true;
@@ -306,6 +315,7 @@ mod tests {
                 payload: Bytes::from_static(&[0; 100]),
                 mapping: None,
                 sent_at: Instant::from_nanos(i),
+                serial: 0,
                 stamp: TxStamp::default(),
                 transmission: 1,
                 fin: false,

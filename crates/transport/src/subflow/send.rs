@@ -93,6 +93,7 @@ impl Subflow {
             start,
             mapping,
             sent_at: now,
+            serial: 0,
             stamp,
             transmission: 1,
             fin,
