@@ -275,8 +275,11 @@ impl Connection {
     }
 
     fn memory_used(&self) -> u64 {
-        self.input.held()
-            + self.subflows.iter().map(|s| s.receive.out_of_order_bytes()).sum::<u64>()
+        let mut used = self.input.held();
+        for subflow in &self.subflows {
+            used += subflow.receive.out_of_order_bytes();
+        }
+        used
     }
 
     fn data_ack(&self) -> DataAck {

@@ -101,7 +101,7 @@ impl Endpoint {
         tuple: FourTuple,
         segment: &Segment,
     ) -> Option<ConnectionHandle> {
-        if let Some(Place { connection, subflow }) = self.find(tuple) {
+        if let Some(Place { connection, subflow }) = self.find(&tuple) {
             self.connections[connection.0].handle_segment_on(now, subflow, segment);
             return Some(connection);
         }
@@ -114,14 +114,19 @@ impl Endpoint {
     }
 
     #[inline(always)]
-    fn find(&mut self, tuple: FourTuple) -> Option<Place> {
+    fn find(&mut self, tuple: &FourTuple) -> Option<Place> {
         for recent in &self.recent {
             if let Some((known, place)) = recent
-                && *known == tuple
+                && known == tuple
             {
                 return Some(*place);
             }
         }
+        self.look_up(*tuple)
+    }
+
+    #[inline(never)]
+    fn look_up(&mut self, tuple: FourTuple) -> Option<Place> {
         let place = self.by_tuple.get(&tuple).copied().or_else(|| {
             // A subflow that the connection opened itself is not in the table yet.
             let connection = self.connections.iter().position(|c| c.owns(tuple))?;
