@@ -1,0 +1,283 @@
+//! Whole worlds under the checkers: random topologies and faults, determinism, and what every run
+//! must leave behind. A failing case prints its plan, which is all that is needed to repeat it.
+
+use anabranch_sim::{Plan, RunError, Silent, Trace, run};
+use anabranch_units::{RandomStream, Seed};
+
+struct Way {
+    rtt_ms: u64,
+    rate_bps: u64,
+    loss: f64,
+    queue: u64,
+}
+
+fn way(rtt_ms: u64, rate_bps: u64, loss: f64) -> Way {
+    Way { rtt_ms, rate_bps, loss, queue: 100 }
+}
+
+/// A plan over these paths; `rest` holds the application and whatever else.
+fn plan(ways: &[Way], scheduler: &str, congestion: &str, seed: u64, rest: &str) -> String {
+    let mut links = Vec::new();
+    let mut paths = Vec::new();
+    for (index, way) in ways.iter().enumerate() {
+        for side in ["down", "up"] {
+            let loss = if side == "down" && way.loss > 0.0 {
+                format!(r#"{{"bernoulli":{}}}"#, way.loss)
+            } else {
+                "null".to_owned()
+            };
+            links.push(format!(
+                r#"{{"name":"p{index}.{side}","rate_bps":{},"queue":{{"packets":{}}},"delay_ns":{},"loss":{loss}}}"#,
+                way.rate_bps,
+                way.queue,
+                way.rtt_ms * 500_000
+            ));
+        }
+        paths.push(format!(
+            r#"{{"name":"p{index}","down":["p{index}.down"],"up":["p{index}.up"]}}"#
+        ));
+    }
+    format!(
+        r#"{{"scenario":"test","seed":{seed},"run":0,
+        "transport":{{"multipath":{},"scheduler":"{scheduler}","congestion":"{congestion}",
+          "path_manager":"full-mesh","receive_buffer_initial":131072,"receive_buffer_max":6291456,
+          "send_buffer_max":4194304,"mss":1460}},
+        "links":[{}],"paths":[{}],"time_limit_ns":600000000000,{rest}}}"#,
+        ways.len() > 1,
+        links.join(","),
+        paths.join(",")
+    )
+}
+
+fn simulate(text: &str) -> Trace {
+    let plan = Plan::from_json(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    run(&plan, None, &mut Silent).unwrap_or_else(|error| panic!("{error}\n{text}"))
+}
+
+fn total(trace: &Trace, table: &str, column: &str) -> f64 {
+    trace.table(table).map(|t| t.numbers(column)).unwrap_or_default().iter().sum()
+}
+
+fn finished(trace: &Trace) -> bool {
+    use anabranch_sim::Column;
+    match trace.table("connections").and_then(|t| t.column("finished")) {
+        Some(Column::Bool(values)) => values.iter().all(|done| *done),
+        _ => false,
+    }
+}
+
+const BULK: &str = r#""application":{"kind":"bulk","bytes":1500000}"#;
+
+fn pick<'a>(stream: &mut RandomStream, from: &[&'a str]) -> &'a str {
+    from[stream.below(from.len() as u64) as usize]
+}
+
+#[test]
+fn random_worlds_deliver_every_byte_and_end() {
+    let mut lost = 0.0;
+    let mut dropped = 0.0;
+    for seed in 0..120 {
+        let mut draw = Seed { seed, run: 0 }.stream("world");
+        let ways: Vec<Way> = (0..=draw.below(3))
+            .map(|_| Way {
+                rtt_ms: 2 + draw.below(300),
+                rate_bps: 500_000 + draw.below(20_000_000),
+                loss: if draw.chance(0.5) { draw.uniform() * 0.05 } else { 0.0 },
+                queue: 5 + draw.below(150),
+            })
+            .collect();
+        let scheduler = pick(&mut draw, &["linux", "min-rtt", "round-robin", "redundant"]);
+        let congestion = pick(&mut draw, &["cubic", "reno", "bbr"]);
+        let trace = simulate(&plan(&ways, scheduler, congestion, seed, BULK));
+        assert!(finished(&trace), "seed {seed}: {scheduler}, {congestion}");
+        assert_eq!(total(&trace, "connections", "bytes_read"), 1_500_000.0, "seed {seed}");
+        lost += total(&trace, "links", "dropped_loss");
+        dropped += total(&trace, "links", "dropped_queue");
+    }
+    assert!(lost > 1000.0 && dropped > 1000.0, "the impairments took effect: {lost}, {dropped}");
+}
+
+#[test]
+fn paths_that_fail_and_heal_cost_time_but_no_bytes() {
+    let mut down = 0.0;
+    for seed in 0..40 {
+        let mut draw = Seed { seed, run: 0 }.stream("faults");
+        let ways = [way(20 + draw.below(80), 5_000_000, 0.0), way(100, 5_000_000, 0.002)];
+        let mut events = Vec::new();
+        let mut at = 200_000_000 + draw.below(1_000_000_000);
+        for _ in 0..3 {
+            let path = draw.below(2);
+            for (change, wait) in [("down", draw.below(2_000_000_000)), ("up", 300_000_000)] {
+                for side in ["down", "up"] {
+                    events.push(format!(
+                        r#"{{"at_ns":{at},"link":"p{path}.{side}","change":"{change}"}}"#
+                    ));
+                }
+                at += 1 + wait;
+            }
+        }
+        let scheduler = pick(&mut draw, &["linux", "min-rtt", "redundant"]);
+        let rest = format!(r#"{BULK},"events":[{}]"#, events.join(","));
+        let trace = simulate(&plan(&ways, scheduler, "cubic", seed, &rest));
+        assert!(finished(&trace), "seed {seed}, {scheduler}");
+        down += total(&trace, "links", "dropped_down");
+    }
+    assert!(down > 100.0, "the cuts took effect: {down}");
+}
+
+#[test]
+fn a_silent_cut_is_survived_within_two_seconds() {
+    for congestion in ["cubic", "reno"] {
+        let ways = [way(50, 18_000_000, 0.0), way(100, 18_000_000, 0.0)];
+        let rest = r#""application":{"kind":"bulk","duration_ns":20000000000},
+            "events":[{"at_ns":8000000000,"link":"p0.down","change":"down"},
+                      {"at_ns":8000000000,"link":"p0.up","change":"down"}]"#;
+        let trace = simulate(&plan(&ways, "linux", congestion, 1, rest));
+        let gap = total(&trace, "connections", "max_read_gap_s");
+        assert!((0.2..2.0).contains(&gap), "{congestion}: {gap} s without data");
+        assert!(total(&trace, "links", "dropped_down") > 0.0);
+        assert!(total(&trace, "connections", "reinjected_bytes") > 0.0);
+    }
+}
+
+#[test]
+fn redundancy_hides_a_cut() {
+    let ways = [way(50, 6_000_000, 0.0), way(60, 6_000_000, 0.0)];
+    let rest = r#""application":{"kind":"paced","rate_bps":1000000,"duration_ns":10000000000},
+        "events":[{"at_ns":5000000000,"link":"p0.down","change":"down"},
+                  {"at_ns":5000000000,"link":"p0.up","change":"down"}]"#;
+    let gap = |scheduler: &str| {
+        total(&simulate(&plan(&ways, scheduler, "cubic", 1, rest)), "connections", "max_read_gap_s")
+    };
+    let (redundant, single) = (gap("redundant"), gap("min-rtt"));
+    assert!(redundant < 0.15, "{redundant}");
+    assert!(single > 2.0 * redundant, "without it the cut shows: {single}");
+}
+
+#[test]
+fn one_plan_gives_one_digest_and_another_seed_another() {
+    let ways = [way(50, 5_000_000, 0.005), way(100, 5_000_000, 0.0)];
+    let digest = |seed| simulate(&plan(&ways, "linux", "cubic", seed, BULK)).summary.digest;
+    assert_eq!(digest(1), digest(1));
+    assert_ne!(digest(1), digest(2));
+}
+
+#[test]
+fn another_path_moves_no_draw_of_the_first() {
+    // A paced load over a path with time to spare meets the same losses, packet for packet.
+    let rest = r#""application":{"kind":"paced","rate_bps":800000,"duration_ns":20000000000}"#;
+    let lost = |ways: &[Way]| {
+        let trace = simulate(&plan(ways, "min-rtt", "cubic", 5, rest));
+        let table = trace.table("links").expect("a table");
+        (table.numbers("enqueued")[0], table.numbers("dropped_loss")[0])
+    };
+    let alone = lost(&[way(20, 5_000_000, 0.02)]);
+    let beside = lost(&[way(20, 5_000_000, 0.02), way(300, 5_000_000, 0.0)]);
+    assert!(alone.1 > 10.0, "losses took effect");
+    let rate = |(sent, lost): (f64, f64)| lost / sent;
+    assert!((rate(alone) - rate(beside)).abs() < 0.01, "{alone:?} {beside:?}");
+}
+
+#[test]
+fn a_clean_link_is_filled_to_what_headers_leave() {
+    for congestion in ["reno", "cubic", "bbr"] {
+        let rest = r#""application":{"kind":"bulk","duration_ns":30000000000}"#;
+        let trace = simulate(&plan(&[way(40, 10_000_000, 0.0)], "linux", congestion, 1, rest));
+        let goodput = total(&trace, "connections", "bytes_read") * 8.0 / 30e6;
+        let most = 10.0 * 1448.0 / 1500.0;
+        assert!(goodput < most && goodput > 0.93 * most, "{congestion}: {goodput} of {most}");
+    }
+}
+
+#[test]
+fn random_loss_keeps_reno_near_the_square_root_law() {
+    // Mathis: rate = MSS / RTT sqrt(3/2) / sqrt(p); delayed acknowledgements and timeouts cost some.
+    let (loss, rtt) = (0.01_f64, 0.1);
+    let rest = r#""application":{"kind":"bulk","duration_ns":120000000000}"#;
+    let way = Way { rtt_ms: 100, rate_bps: 100_000_000, loss, queue: 1000 };
+    let trace = simulate(&plan(&[way], "linux", "reno", 3, rest));
+    let goodput = total(&trace, "connections", "bytes_read") * 8.0 / 120.0;
+    let law = 1448.0 * 8.0 / rtt * (1.5_f64).sqrt() / loss.sqrt();
+    assert!((0.7..1.15).contains(&(goodput / law)), "{goodput} against {law}");
+    assert!(total(&trace, "links", "dropped_loss") > 50.0);
+}
+
+#[test]
+fn many_clients_share_a_bottleneck_and_no_more_than_it() {
+    let rest = r#""clients":20,"application":{"kind":"bulk","duration_ns":20000000000}"#;
+    let ways = [way(40, 10_000_000, 0.0), way(60, 10_000_000, 0.0)];
+    let trace = simulate(&plan(&ways, "linux", "cubic", 1, rest));
+    let each = trace.table("connections").expect("a table").numbers("bytes_read");
+    assert_eq!(each.len(), 20);
+    let sum: f64 = each.iter().sum::<f64>() * 8.0 / 20e6;
+    assert!((16.0..20.0).contains(&sum), "{sum} Mb/s over 20");
+    assert!(each.iter().all(|bytes| *bytes > 0.0));
+}
+
+#[test]
+fn a_film_plays_through_where_the_path_is_fast_enough_and_stalls_where_it_is_not() {
+    let rest = r#""application":{"kind":"progressive"},
+        "film":{"synthetic":{"name":"papers-film","rate_bps":2000000,"duration_ns":20000000000}}"#;
+    let watch = |rate| simulate(&plan(&[way(50, rate, 0.0)], "linux", "cubic", 1, rest));
+    let events = |trace: &Trace, wanted: &str| {
+        let table = trace.table("playback").expect("a table");
+        match table.column("event") {
+            Some(anabranch_sim::Column::Text(names)) => {
+                names.iter().filter(|name| *name == wanted).count()
+            }
+            _ => 0,
+        }
+    };
+    let fast = watch(6_000_000);
+    assert!(finished(&fast));
+    assert_eq!(
+        (events(&fast, "start"), events(&fast, "underflow"), events(&fast, "end")),
+        (1, 0, 1)
+    );
+    let slow = watch(1_600_000);
+    assert!(events(&slow, "underflow") >= 1);
+    assert!(finished(&slow));
+}
+
+#[test]
+fn a_path_that_is_down_from_the_start_ends_the_session() {
+    let rest = format!(
+        r#"{BULK},"events":[{{"at_ns":0,"link":"p0.down","change":"down"}},{{"at_ns":0,"link":"p0.up","change":"down"}}]"#
+    );
+    let trace = simulate(&plan(&[way(50, 5_000_000, 0.0)], "linux", "cubic", 1, &rest));
+    assert!(!finished(&trace));
+    assert!(trace.summary.duration_s < 60.0, "the SYN is given up: {}", trace.summary.duration_s);
+}
+
+#[test]
+fn an_observer_can_stop_a_run() {
+    struct Impatient;
+    impl anabranch_sim::Observer for Impatient {
+        fn progress(&mut self, done_s: f64, _total_s: f64) -> bool {
+            done_s < 3.0
+        }
+    }
+    let text = plan(&[way(50, 1_000_000, 0.0)], "linux", "cubic", 1, BULK);
+    let plan = Plan::from_json(&text).expect("a plan");
+    assert!(matches!(run(&plan, None, &mut Impatient), Err(RunError::Stopped)));
+}
+
+#[test]
+fn a_plan_that_cannot_run_is_refused() {
+    let good = plan(&[way(50, 1_000_000, 0.0)], "linux", "cubic", 1, BULK);
+    for (from, to) in [
+        (r#""scheduler":"linux""#, r#""scheduler":"blesst""#),
+        (r#""congestion":"cubic""#, r#""congestion":"cubik""#),
+        (r#""down":["p0.down"]"#, r#""down":["p9.down"]"#),
+        (r#""kind":"bulk""#, r#""kind":"progressive""#),
+        (r#""kind":"bulk""#, r#""kind":"paced""#),
+    ] {
+        let text = good.replace(from, to);
+        assert_ne!(text, good);
+        let outcome = Plan::from_json(&text)
+            .map_err(RunError::from)
+            .and_then(|plan| run(&plan, None, &mut Silent));
+        assert!(matches!(outcome, Err(RunError::Plan(_))), "{to}");
+    }
+    assert!(Plan::from_json(&good.replace("\"seed\"", "\"sede\"")).is_err());
+}
