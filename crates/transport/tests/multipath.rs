@@ -4,7 +4,9 @@ mod pair;
 
 use anabranch_transport::{Config, Event, FourTuple};
 use anabranch_wire::crypto::{Key, join_hmac, leftmost_64, leftmost_160};
-use anabranch_wire::{CapableKeys, Flags, MpJoin, MptcpOption, Segment, emit_packet, parse_packet};
+use anabranch_wire::{
+    CapableKeys, DataAck, Flags, MpJoin, MptcpOption, Segment, emit_packet, parse_packet,
+};
 use pair::{Pair, Way, at, config, film};
 
 fn capable(segment: &Segment) -> Option<CapableKeys> {
@@ -185,7 +187,6 @@ fn data_acks_begin_short_and_follow_the_mappings_width() {
     pair.run_until(at(100));
     pair.serve(&film(30_000));
     pair.run_until(at(1000));
-    use anabranch_wire::DataAck;
     let client: Vec<_> = pair
         .sent(Way::ToServer, 0)
         .filter_map(|(_, _, _, s)| s.dss.and_then(|dss| dss.data_ack))
@@ -282,7 +283,7 @@ fn every_segment_survives_the_wire() {
     let mut seen = 0u32;
     pair.filter = Box::new(move |_, _, _, _| {
         seen += 1;
-        seen % 37 != 0
+        !seen.is_multiple_of(37)
     });
     pair.run_until(at(100));
     pair.serve(&film(300_000));

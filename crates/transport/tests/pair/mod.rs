@@ -15,27 +15,27 @@ use bytes::Bytes;
 
 /// Which way a packet goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub(crate) enum Way {
     ToClient,
     ToServer,
 }
 
 /// What becomes of a packet: pass it on, changed or not, or lose it.
-pub type Filter = Box<dyn FnMut(Instant, Way, usize, &mut Segment) -> bool>;
+pub(crate) type Filter = Box<dyn FnMut(Instant, Way, usize, &mut Segment) -> bool>;
 
 /// A client with `paths` addresses and a server.
-pub struct Pair {
-    pub now: Instant,
-    pub client: Endpoint,
-    pub server: Endpoint,
-    pub handle: ConnectionHandle,
-    pub filter: Filter,
-    pub log: Vec<(Instant, Way, usize, Segment)>,
-    pub client_events: Vec<(Instant, Event)>,
-    pub server_events: Vec<(Instant, Event)>,
-    pub received: Vec<u8>,
+pub(crate) struct Pair {
+    pub(crate) now: Instant,
+    pub(crate) client: Endpoint,
+    pub(crate) server: Endpoint,
+    pub(crate) handle: ConnectionHandle,
+    pub(crate) filter: Filter,
+    pub(crate) log: Vec<(Instant, Way, usize, Segment)>,
+    pub(crate) client_events: Vec<(Instant, Event)>,
+    pub(crate) server_events: Vec<(Instant, Event)>,
+    pub(crate) received: Vec<u8>,
     /// The client's application takes what arrives.
-    pub reading: bool,
+    pub(crate) reading: bool,
     to_serve: Vec<u8>,
     ending: bool,
     delays: Vec<Duration>,
@@ -43,7 +43,7 @@ pub struct Pair {
     sent: u64,
 }
 
-pub fn at(ms: u64) -> Instant {
+pub(crate) fn at(ms: u64) -> Instant {
     Instant::ZERO + Duration::from_millis(ms)
 }
 
@@ -51,13 +51,13 @@ fn address(host: u8, path: usize, port: u16) -> SocketAddr {
     SocketAddr::from(([10, path as u8 + 1, 0, host], port))
 }
 
-pub fn config() -> Config {
+pub(crate) fn config() -> Config {
     Config { congestion: PluginChoice::named("reno"), ..Config::default() }
 }
 
 impl Pair {
     /// One path for each RTT; nothing has happened yet.
-    pub fn new(rtts_ms: &[u64], client: Config, server: Config) -> Self {
+    pub(crate) fn new(rtts_ms: &[u64], client: Config, server: Config) -> Self {
         let seed = Seed { seed: 7, run: 0 };
         let mut listener = Endpoint::new("server", seed);
         listener.listen(server);
@@ -90,30 +90,30 @@ impl Pair {
         }
     }
 
-    pub fn client(&mut self) -> &mut Connection {
+    pub(crate) fn client(&mut self) -> &mut Connection {
         self.client.connection_mut(self.handle)
     }
 
     /// The server's first connection.
-    pub fn server(&mut self) -> &mut Connection {
+    pub(crate) fn server(&mut self) -> &mut Connection {
         self.server.connection_mut(ConnectionHandle(0))
     }
 
     /// The server's application writes these bytes, as fast as they are taken.
-    pub fn serve(&mut self, bytes: &[u8]) {
+    pub(crate) fn serve(&mut self, bytes: &[u8]) {
         self.to_serve.extend_from_slice(bytes);
         self.settle();
     }
 
     /// The server's application ends its side behind what it writes.
-    pub fn end(&mut self) {
+    pub(crate) fn end(&mut self) {
         self.ending = true;
         self.settle();
     }
 
     /// True when the client has read exactly these bytes. No more is told: a picture of thousands of
     /// numbers helps nobody.
-    pub fn got(&self, bytes: &[u8]) -> bool {
+    pub(crate) fn got(&self, bytes: &[u8]) -> bool {
         self.received == bytes
     }
 
@@ -152,7 +152,7 @@ impl Pair {
     }
 
     /// Lets both sides say what they have to say at this moment.
-    pub fn settle(&mut self) {
+    pub(crate) fn settle(&mut self) {
         self.feed();
         let now = self.now;
         for handle in 0..self.client.connections().len() {
@@ -195,7 +195,7 @@ impl Pair {
     }
 
     /// Runs until `end`.
-    pub fn run_until(&mut self, end: Instant) {
+    pub(crate) fn run_until(&mut self, end: Instant) {
         self.settle();
         while let Some(next) = self.next_moment().filter(|next| *next <= end) {
             self.now = next.max(self.now);
@@ -221,7 +221,7 @@ impl Pair {
     }
 
     /// Segments that went one way on a path, with the moment they were sent.
-    pub fn sent(
+    pub(crate) fn sent(
         &self,
         way: Way,
         path: usize,
@@ -231,6 +231,6 @@ impl Pair {
 }
 
 /// Bytes that tell their position.
-pub fn film(length: usize) -> Vec<u8> {
+pub(crate) fn film(length: usize) -> Vec<u8> {
     (0..length).map(|i| (i % 251) as u8 ^ (i / 251) as u8).collect()
 }
