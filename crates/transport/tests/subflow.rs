@@ -106,18 +106,12 @@ fn timeouts_double_until_something_comes_through() {
 }
 
 #[test]
-fn a_delay_spike_is_recognised_and_the_window_restored() {
+fn a_timeout_without_a_loss_is_recognised_and_the_window_restored() {
     let mut pair = connected(100);
     pair.serve(&film(300_000));
-    // Acknowledgements are held back for 600 ms once: a timeout that nothing was lost for.
-    let mut held = Vec::new();
-    pair.filter = Box::new(move |now, way, _, segment| {
-        let hold = way == Way::ToServer && (at(420)..at(1020)).contains(&now);
-        if hold {
-            held.push(segment.clone());
-        }
-        !hold
-    });
+    // Acknowledgements are lost for 600 ms: a timeout although every segment arrived.
+    pair.filter =
+        Box::new(|now, way, _, _| !(way == Way::ToServer && (at(420)..at(1020)).contains(&now)));
     pair.run_until(at(8000));
     let totals = pair.server().summaries().next().expect("a subflow").totals;
     assert!(totals.timeouts >= 1, "the impairment took effect");
