@@ -7,13 +7,13 @@ use bytes::Bytes;
 
 /// The pattern repeats after a prime number of bytes, so that a shift by any power of two shows.
 const PERIOD: u64 = 65_521;
-/// The longest piece in one slice: what Linux copies into one page fragment.
-pub(crate) const PIECE: u64 = 32_768;
+/// The longest piece in one slice: what a server hands the kernel in one call.
+pub(crate) const PIECE: u64 = 262_144;
 
 fn pattern() -> &'static [u8] {
     static PATTERN: OnceLock<&'static [u8]> = OnceLock::new();
     PATTERN.get_or_init(|| {
-        let bytes: Vec<u8> = (0..PERIOD + 65_536)
+        let bytes: Vec<u8> = (0..PERIOD + PIECE)
             .map(|i| ((i % PERIOD).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8)
             .collect();
         Box::leak(bytes.into_boxed_slice())
@@ -33,14 +33,10 @@ pub(crate) fn matches(position: u64, mut bytes: &[u8]) -> bool {
         let start = (position % PERIOD) as usize;
         let length = bytes.len().min(65_536);
         let (now, rest) = bytes.split_at(length);
-        // What was never copied is the pattern itself, in its first period or running on into its
-        // second; only other bytes need a look.
-        let is_part_at =
-            |at: usize| pattern().get(at).is_some_and(|first| std::ptr::eq(first, now.as_ptr()));
-        if !is_part_at(start)
-            && !is_part_at(start + PERIOD as usize)
-            && &pattern()[start..start + length] != now
-        {
+        // What was never copied is a part of the pattern itself; only other bytes need a look.
+        let offset = (now.as_ptr() as usize).wrapping_sub(pattern().as_ptr() as usize);
+        let is_part = offset + length <= pattern().len() && offset % (PERIOD as usize) == start;
+        if !is_part && &pattern()[start..start + length] != now {
             return false;
         }
         position += length as u64;

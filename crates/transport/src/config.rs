@@ -34,23 +34,29 @@ impl PluginChoice {
 pub struct HostModel {
     /// Timers fire on multiples of it (a jiffy: 4 ms where HZ is 250); zero is exact time.
     pub timer_tick: Duration,
-    /// Memory charged for one segment of send-buffer growth (`tcp_sndbuf_expand`'s `per_mss`), bytes.
+    /// Memory a send buffer grows by for each segment of the window (`tcp_sndbuf_expand`'s
+    /// `per_mss`), bytes: 1460 of payload, headers and `skb_shared_info` in a buffer of 2 KiB, and
+    /// its `sk_buff`. Kernels built for wireless networks reserve more for headers and have 4352.
     pub send_memory_per_segment: u64,
-    /// Memory charged for 100 bytes of payload not sent yet. Linux packs them into large buffers.
-    /// This and the next were read off the lengths of real send queues (`notsent`, `unacked` against
-    /// the largest window so far) and hold for every controller and path measured.
-    pub unsent_memory_percent: u64,
-    /// Memory charged for 100 bytes of payload in flight: bursts of two segments, a buffer each.
-    pub in_flight_memory_percent: u64,
+    /// Memory that a received full segment takes, bytes: a 1500-byte packet in a 2 KiB buffer with
+    /// its `sk_buff` (`truesize`). What of it is payload tells how much window a buffer makes.
+    pub receive_memory_per_segment: u64,
+    /// Data written is kept in pieces of so many bytes, counted from the start of the stream, and
+    /// handed to subflows piece by piece (`mptcp_data_frag`): a 32 KiB page fragment less its header.
+    pub send_fragment: u64,
+    /// Memory that a socket buffer on the send queue takes besides its payload, bytes: its head and
+    /// its `sk_buff` (`tcp_stream_alloc_skb`).
+    pub send_memory_per_buffer: u64,
 }
 
 impl Default for HostModel {
     fn default() -> Self {
         Self {
             timer_tick: Duration::from_millis(4),
-            send_memory_per_segment: 4352,
-            unsent_memory_percent: 140,
-            in_flight_memory_percent: 320,
+            send_memory_per_segment: 2048 + 256,
+            receive_memory_per_segment: 2048 + 256,
+            send_fragment: 32_768 - 40,
+            send_memory_per_buffer: 576 + 256,
         }
     }
 }
@@ -90,7 +96,7 @@ pub struct Config {
     pub path_manager: PluginChoice,
     /// TCP maximum segment size to announce: 1460 for an MTU of 1500 over IPv4.
     pub mss: u16,
-    /// Initial receive buffer, bytes of memory; half of it is window (`tcp_rmem[1]`).
+    /// Initial receive buffer, bytes of memory (`tcp_rmem[1]`).
     pub receive_buffer_initial: u64,
     /// Largest receive buffer (`tcp_rmem[2]`).
     pub receive_buffer_max: u64,
@@ -100,6 +106,9 @@ pub struct Config {
     pub checksum: bool,
     /// Pace every subflow, whatever its controller (as the fq queueing discipline would).
     pub pacing: bool,
+    /// Send small segments at once (`TCP_NODELAY`); else only one may be unacknowledged (Nagle's
+    /// algorithm as Minshall changed it).
+    pub nodelay: bool,
     /// The host.
     pub host: HostModel,
     /// Pairs of addresses the client may open subflows between, the first is the initial one.
@@ -119,6 +128,7 @@ impl Default for Config {
             send_buffer_max: 4 << 20,
             checksum: false,
             pacing: false,
+            nodelay: false,
             host: HostModel::default(),
             candidates: Vec::new(),
         }

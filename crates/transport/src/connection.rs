@@ -179,6 +179,10 @@ impl Connection {
         }
         self.handle_established(now, index, segment);
         self.push(now);
+        if self.subflows[index].expand_buffer() {
+            self.subflows[index].touched = true;
+            self.notify_writable();
+        }
         self.manage_paths(now);
         self.subflows[index].schedule_delayed_ack(&self.config.host, now);
     }
@@ -211,7 +215,7 @@ impl Connection {
     /// As [`Self::poll_transmit`], written over a segment the caller has; returns the addresses to
     /// put it between.
     pub fn poll_transmit_into(&mut self, now: Instant, segment: &mut Segment) -> Option<FourTuple> {
-        self.after_reads();
+        self.after_reads(now);
         let count = self.subflows.len();
         let mut index = self.next_transmit;
         for _ in 0..count {

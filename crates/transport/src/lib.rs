@@ -9,6 +9,7 @@ mod endpoint;
 pub mod path_manager;
 pub mod plugin;
 mod reassembly;
+mod receive_buffer;
 pub mod scheduler;
 mod subflow;
 

@@ -126,12 +126,24 @@ pub struct SendRequest {
     pub data_end: u64,
     /// Behind the last byte the connection-level window admits.
     pub window_end: u64,
+    /// Length of the pieces that written data is kept in ([`HostModel::send_fragment`]).
+    ///
+    /// [`HostModel::send_fragment`]: crate::HostModel::send_fragment
+    pub fragment: u64,
 }
 
 impl SendRequest {
     /// Bytes written and not scheduled.
     pub const fn unscheduled(&self) -> u64 {
         self.data_end - self.data_next
+    }
+
+    /// `burst` bytes from the next unscheduled one, and on to the end of the piece they end in as far
+    /// as the window goes: upstream Linux looks at its burst only between pieces
+    /// (`__subflow_push_pending`).
+    pub fn whole_fragments(&self, burst: u64) -> u64 {
+        let end = (self.data_next + burst).next_multiple_of(self.fragment);
+        (end - self.data_next).min(self.window_left())
     }
 
     /// Bytes the connection-level window still admits.

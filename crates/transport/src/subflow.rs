@@ -220,7 +220,7 @@ impl Subflow {
             queued_bytes: self.send.queued_bytes(),
             queued_memory: self.send.memory(),
             send_buffer: self.send.buffer_limit(),
-            mss: self.mss,
+            mss: self.send.mss(),
             pacing_rate: self.pacer.rate(),
             delivery_rate: self.rate.delivery_rate(),
             state: self.ca_state,
@@ -266,11 +266,13 @@ impl Subflow {
             .min(self.hello.wake())
     }
 
-    /// Recomputes the payload of a full segment from the options every data segment carries.
+    /// Recomputes the payload of a full segment from the options every data segment carries. Rates
+    /// are reckoned without those of MPTCP, as Linux does: it knows their length only when it sends
+    /// (`mss_cache`, `tcp_current_mss`).
     pub(crate) fn update_mss(&mut self, dss_bytes: u32) {
-        let options = dss_bytes + if self.timestamps { 12 } else { 0 };
+        let options = if self.timestamps { 12 } else { 0 };
         self.mss = u32::from(self.peer_mss).saturating_sub(options).max(8);
-        self.send.set_mss(self.mss);
+        self.send.set_mss(self.mss.saturating_sub(dss_bytes).max(8));
     }
 
     /// The wire's sequence number of one of our positions.

@@ -76,7 +76,7 @@ impl Serving {
         let blocked = &mut self.blocked;
         match &mut self.kind {
             Kind::Bulk { written, limit } => {
-                if *written < *limit && write_pattern(now, connection, blocked, written, *limit) {
+                if *written < *limit && write_polled(now, connection, blocked, written, *limit) {
                     connection.shutdown(now);
                 }
             }
@@ -86,7 +86,7 @@ impl Serving {
                     u128::from(now.since(since).as_nanos()) * u128::from(*rate_bps) / 8_000_000_000;
                 let due = (due as u64).min(*limit);
                 if due >= *written + PACE_LEAST || due == *limit {
-                    let done = write_pattern(now, connection, blocked, written, due);
+                    let done = write_polled(now, connection, blocked, written, due);
                     if done && due == *limit {
                         connection.shutdown(now);
                     }
@@ -113,7 +113,26 @@ impl Serving {
     }
 }
 
-/// Writes the pattern up to `limit`; true when all is written.
+/// Writes the pattern up to `limit` as a program does that asks poll(2) before each call: a piece at
+/// a time, and only while a third of the send buffer is free. True when all is written.
+fn write_polled(
+    now: Instant,
+    connection: &mut Connection,
+    blocked: &mut bool,
+    written: &mut u64,
+    limit: u64,
+) -> bool {
+    while *written < limit && !*blocked {
+        let piece = pattern::piece(*written, limit - *written);
+        match connection.poll_writable().then(|| connection.write(now, piece)) {
+            Some(Ok(taken)) => *written += taken as u64,
+            _ => *blocked = true,
+        }
+    }
+    *written >= limit
+}
+
+/// Writes the pattern up to `limit`, until the send buffer is full; true when all is written.
 fn write_pattern(
     now: Instant,
     connection: &mut Connection,

@@ -11,7 +11,7 @@ use anabranch_units::{Duration, Instant, Seed};
 use super::{ClientHost, Node, RunError, World, sampling};
 use crate::application::Client;
 use crate::capture::Capture;
-use crate::plan::{FilmPlan, Plan, PlanError, choice};
+use crate::plan::{ApplicationKind, FilmPlan, Plan, PlanError, choice};
 use crate::schedule::Schedule;
 use crate::topology::Topology;
 use crate::trace::Rows;
@@ -38,6 +38,8 @@ pub(super) fn config(plan: &Plan) -> Result<Config, PlanError> {
         send_buffer_max: transport.send_buffer_max,
         checksum: transport.checksum,
         pacing: transport.pacing,
+        // As nginx asks for (`tcp_nodelay on`).
+        nodelay: plan.application.kind == ApplicationKind::Progressive,
         host: HostModel {
             timer_tick: Duration::from_nanos(plan.host.timer_tick_ns),
             ..HostModel::default()

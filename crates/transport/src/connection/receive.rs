@@ -27,6 +27,11 @@ pub(super) struct ReceiveStream {
 }
 
 impl ReceiveStream {
+    /// Bytes that can be read now.
+    pub(super) fn unread(&self) -> u64 {
+        self.unread
+    }
+
     /// What the data-level acknowledgement covers, `DATA_FIN` included.
     pub(super) fn acknowledged(&self) -> u64 {
         self.next + u64::from(self.fin_taken)
@@ -38,7 +43,7 @@ impl ReceiveStream {
     }
 
     /// Bytes from the next one expected to the last one held.
-    fn span(&self) -> u64 {
+    pub(super) fn span(&self) -> u64 {
         self.ahead.end().map_or(0, |end| end - self.next)
     }
 
@@ -114,18 +119,16 @@ impl Connection {
         }
         self.input.unread -= piece.len() as u64;
         self.input.read_lately = true;
-        if self.budget.on_read(now, piece.len() as u64) {
-            let rtt = self.subflows.iter().filter_map(|s| s.receive.rtt()).max();
-            self.budget.resize(now, rtt, self.input.span());
-        }
+        self.note_read(now, piece.len() as u64);
         Some(piece)
     }
 
     /// After the application has read: may the window be opened at once (`mptcp_cleanup_rbuf`)?
-    pub(super) fn after_reads(&mut self) {
+    pub(super) fn after_reads(&mut self, now: Instant) {
         if !std::mem::take(&mut self.input.read_lately) {
             return;
         }
+        self.note_reads_end(now);
         let free = self.budget.limit().saturating_sub(self.memory_used());
         for subflow in &mut self.subflows {
             subflow.after_read(free);
@@ -142,10 +145,12 @@ impl Connection {
         };
         let (mut delivered, mut readable) = (false, false);
         let (subflow, input) = (&mut self.subflows[index], &mut self.input);
+        let known_mss = subflow.received_mss();
         subflow.handle_payload(now, segment, reference, space, &mut |dsn, payload| {
             delivered = true;
             readable |= input.accept(base, dsn, payload);
         });
+        self.note_payload(index, known_mss);
         if delivered {
             self.after_delivery(index, readable);
         }

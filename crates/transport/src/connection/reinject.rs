@@ -8,8 +8,6 @@ use crate::subflow::rtt::RTO_MIN;
 
 /// `net.mptcp.stale_loss_cnt`.
 const STALE_AFTER: u32 = 4;
-/// One page fragment of data is retransmitted at a time.
-const FRAGMENT: u64 = 32_768;
 
 /// The connection-level retransmission timer.
 #[derive(Debug, Default)]
@@ -82,7 +80,9 @@ impl Connection {
         let pick = pick.or(backup.filter(|_| least_stale > 1));
         if let Some(index) = pick {
             let from = self.out.una;
-            let length = FRAGMENT.min(self.out.next - from);
+            // What is left of the first piece goes again.
+            let fragment = self.config.host.send_fragment;
+            let length = (fragment - from % fragment).min(self.out.next - from);
             let id = self.subflows[index].id;
             self.retransmission.bytes += self.hand_over(id, from, length);
         }

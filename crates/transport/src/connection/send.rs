@@ -91,11 +91,15 @@ impl Connection {
             .filter(|s| s.state != State::Closed)
             .map(|s| s.send.buffer_limit())
             .sum();
-        let held = match (self.mode, self.subflows.first()) {
+        buffer.saturating_sub(self.send_memory())
+    }
+
+    /// Memory charged to the connection for what it holds to send.
+    fn send_memory(&self) -> u64 {
+        match (self.mode, self.subflows.first()) {
             (Mode::Plain, Some(only)) => only.send.memory() + (self.out.end - self.out.cursor),
             _ => self.out.end - self.out.una,
-        };
-        buffer.saturating_sub(held)
+        }
     }
 
     /// Takes as much of `bytes` as the send buffer holds; returns how much.
@@ -108,13 +112,12 @@ impl Connection {
         }
         let room = self.writable();
         if room == 0 || bytes.is_empty() {
-            self.out.blocked = true;
-            for subflow in &mut self.subflows {
-                subflow.send.blocked_on_buffer = true;
-            }
+            self.set_blocked(true);
             return Err(WriteError::Blocked);
         }
-        bytes.truncate(room.min(usize::MAX as u64) as usize);
+        // A piece that was begun is filled: memory is looked at between pieces.
+        let end = (self.out.end + room).next_multiple_of(self.config.host.send_fragment);
+        bytes.truncate((end - self.out.end).min(usize::MAX as u64) as usize);
         let taken = bytes.len();
         self.out.chunks.push_back((self.out.end, bytes));
         self.out.end += taken as u64;
@@ -122,19 +125,34 @@ impl Connection {
         Ok(taken)
     }
 
-    /// Tells the application when a third of the buffer is free again (`sk_stream_is_writeable`).
+    /// Whether a third of the send buffer is free, as poll(2) tells a writer; where it is not,
+    /// `Event::Writable` follows when it is (`sk_stream_is_writeable`).
+    pub fn poll_writable(&mut self) -> bool {
+        let ready = self.is_writable();
+        if !ready {
+            self.set_blocked(true);
+        }
+        ready
+    }
+
+    fn is_writable(&self) -> bool {
+        let room = self.writable();
+        room > 0 && room >= self.send_memory() / 2
+    }
+
+    /// The application waits for room, or does so no more (`SOCK_NOSPACE`).
+    fn set_blocked(&mut self, blocked: bool) {
+        self.out.blocked = blocked;
+        for subflow in &mut self.subflows {
+            subflow.send.blocked_on_buffer = blocked;
+        }
+    }
+
+    /// Tells the application when a third of the buffer is free again.
     #[inline]
     pub(super) fn notify_writable(&mut self) {
-        if !self.out.blocked {
-            return;
-        }
-        let room = self.writable();
-        let held = self.out.end - self.out.una;
-        if room >= held / 2 {
-            self.out.blocked = false;
-            for subflow in &mut self.subflows {
-                subflow.send.blocked_on_buffer = false;
-            }
+        if self.out.blocked && self.is_writable() {
+            self.set_blocked(false);
             self.events.push_back(Event::Writable);
         }
     }
@@ -180,6 +198,7 @@ impl Connection {
             data_next: self.out.cursor,
             data_end: self.out.end,
             window_end: self.out.window_end,
+            fragment: self.config.host.send_fragment,
         }
     }
 
@@ -258,14 +277,17 @@ impl Connection {
         let Some(subflow) = self.subflows.get_mut(id.index()).filter(|s| s.usable()) else {
             return 0;
         };
+        let fragment = self.config.host.send_fragment;
         let mut sent = 0;
         while sent < burst && from + sent < end {
-            // A full send buffer ends the burst, checked before each piece as in the push loop.
-            if subflow.send.memory() >= subflow.send.buffer_limit() {
+            let at = from + sent;
+            // A full send buffer ends the burst, looked at between pieces.
+            let between = sent == 0 || at.is_multiple_of(fragment);
+            if between && subflow.send.memory() >= subflow.send.buffer_limit() {
                 break;
             }
-            let at = from + sent;
-            let Some(piece) = self.out.slice(at, (burst - sent).min(end - at)) else {
+            let left = fragment - at % fragment;
+            let Some(piece) = self.out.slice(at, (burst - sent).min(end - at).min(left)) else {
                 break;
             };
             sent += piece.len() as u64;

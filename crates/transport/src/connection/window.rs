@@ -1,21 +1,20 @@
 //! The connection-level receive window, shared by all subflows, with Linux's dynamic right-sizing
 //! (`mptcp_rcv_space_adjust`; RFC 8684 section 3.3.1 "the receive window is shared").
 
-use anabranch_units::{Duration, Instant};
+use anabranch_units::Instant;
 
-use super::Connection;
+use super::{Connection, Mode};
 use crate::config::Config;
+use crate::receive_buffer::ReceiveBuffer;
 
-/// How much memory the received data may take, in bytes of window: half the buffer, as Linux's
-/// initial `scaling_ratio` assumes.
+/// The connection's receive buffer and what it promised the peer.
 #[derive(Debug)]
 pub(super) struct ReceiveBudget {
-    limit: u64,
-    max: u64,
+    buffer: ReceiveBuffer,
     /// Right edge promised to the peer, as a data position (`rcv_wnd_sent`).
     promised: u64,
+    /// Bytes the application has read in this measurement.
     copied: u64,
-    space: u64,
     measured_from: Instant,
     /// Once this has come a measurement is complete.
     measure_until: Instant,
@@ -24,55 +23,79 @@ pub(super) struct ReceiveBudget {
 impl ReceiveBudget {
     pub(super) fn new(config: &Config) -> Self {
         Self {
-            limit: config.receive_buffer_initial / 2,
-            max: (config.receive_buffer_max / 2).max(config.receive_buffer_initial / 2),
+            buffer: ReceiveBuffer::new(config),
             promised: 0,
             copied: 0,
-            space: 10 * u64::from(config.mss),
             measured_from: Instant::ZERO,
             measure_until: Instant::ZERO,
         }
     }
 
     pub(super) fn limit(&self) -> u64 {
-        self.limit
+        self.buffer.window()
     }
 
     pub(super) fn promised(&self) -> u64 {
         self.promised
     }
-
-    /// The application read `bytes`; true when a measurement may be complete.
-    pub(super) fn on_read(&mut self, now: Instant, bytes: u64) -> bool {
-        self.copied += bytes;
-        now >= self.measure_until
-    }
-
-    /// Once an RTT the limit follows what the application read in it (`tcp_rcv_space_adjust`).
-    ///
-    /// As in Linux 6.18 (`tcp_rcvbuf_grow`): twice what was read, so that the sender may double its
-    /// rate, as much again as it has grown by, and room for what waits out of order, `ahead` bytes
-    /// from the next one expected.
-    pub(super) fn resize(&mut self, now: Instant, rtt: Option<Duration>, ahead: u64) {
-        let Some(rtt) = rtt else { return };
-        self.measure_until = self.measured_from + rtt;
-        if now < self.measure_until {
-            return;
-        }
-        if self.copied > self.space {
-            let window = 2 * self.copied;
-            let grown = window * (self.copied - self.space) / self.space;
-            let window = window + 2 * grown + ahead;
-            self.limit = self.limit.max(window.min(self.max));
-            self.space = self.copied;
-        }
-        self.copied = 0;
-        self.measured_from = now;
-        self.measure_until = now + rtt;
-    }
 }
 
 impl Connection {
+    /// The application has read `bytes`. Plain TCP measures after every segment and leaves out what
+    /// still waits (`tcp_rcv_space_adjust`).
+    #[inline]
+    pub(super) fn note_read(&mut self, now: Instant, bytes: u64) {
+        self.budget.copied += bytes;
+        if self.mode != Mode::Multipath && now >= self.budget.measure_until {
+            self.resize_buffers(now, self.input.unread());
+        }
+    }
+
+    /// The application has read all it wants for now: MPTCP measures by calls, not by segments
+    /// (`mptcp_rcv_space_adjust`).
+    pub(super) fn note_reads_end(&mut self, now: Instant) {
+        if self.mode == Mode::Multipath && now >= self.budget.measure_until {
+            self.resize_buffers(now, 0);
+        }
+    }
+
+    /// Once an RTT the buffers follow what the application read in it: the connection's, and with it
+    /// those of its subflows, each of which bounds the window that it advertises.
+    fn resize_buffers(&mut self, now: Instant, waiting: u64) {
+        let rtt = self.subflows.iter().filter_map(|s| s.receive.rtt()).max();
+        let Some(rtt) = rtt else { return };
+        let budget = &mut self.budget;
+        budget.measure_until = budget.measured_from + rtt;
+        if now < budget.measure_until {
+            return;
+        }
+        let copied = std::mem::take(&mut budget.copied).saturating_sub(waiting);
+        budget.measured_from = now;
+        budget.measure_until = now + rtt;
+        if copied > budget.buffer.space() && budget.buffer.grow(copied, self.input.span()) {
+            for subflow in &mut self.subflows {
+                subflow.receive.grow_buffer(copied);
+            }
+        }
+    }
+
+    /// A payload has been filed: what it tells about sizes, and room for what lies beyond a gap.
+    #[inline(always)]
+    pub(super) fn note_payload(&mut self, index: usize, known_mss: u32) {
+        let subflow = &mut self.subflows[index];
+        let multipath = self.mode == Mode::Multipath;
+        if subflow.received_mss() > known_mss {
+            let payload = u64::from(subflow.received_mss());
+            let memory = self.config.host.receive_memory_per_segment;
+            self.budget.buffer.on_segment_size(payload, memory);
+            subflow.receive.on_segment_size(payload, memory);
+        }
+        let ahead = if multipath { self.input.span() } else { subflow.receive.span() };
+        if ahead > 0 {
+            self.budget.buffer.make_room(ahead);
+        }
+    }
+
     /// A subflow has advertised a window: its edge binds every subflow.
     pub(super) fn note_promise(&mut self, index: usize) {
         let edge = self.input.acknowledged() + self.subflows[index].receive.window();

@@ -65,6 +65,6 @@ impl PathScheduler for LeastLinger {
         *average = ((u128::from(*average) * u128::from(memory)
             + u128::from(pacing) * u128::from(burst))
             / u128::from(burst + memory)) as u64;
-        Decision::next_on(best.id, burst)
+        Decision::next_on(best.id, request.whole_fragments(burst))
     }
 }

@@ -206,9 +206,10 @@ impl Subflow {
         flags: &mut AckFlags,
         samples: &mut RttSamples,
     ) -> u64 {
-        let mut bytes = 0;
+        let (mut bytes, mut buffers) = (0, 0);
         while let Some(sent) = self.board.front_acked(ack) {
             bytes += sent.payload.len() as u64;
+            buffers += u64::from(sent.opens_buffer);
             if sent.ever_retransmitted() {
                 flags.retransmission_acked = true;
             } else if !sent.sacked {
@@ -234,7 +235,7 @@ impl Subflow {
             self.board.trim_front(ack);
         }
         flags.set_timer = flags.una_advanced;
-        self.send.on_bytes_acked(bytes);
+        self.send.on_bytes_acked(bytes, buffers);
         self.totals.bytes_acked += bytes;
         bytes
     }
@@ -318,7 +319,15 @@ impl Subflow {
             self.rate.mark_app_limited(self.board.in_flight());
         }
         self.refresh_pacing();
-        self.send.grow_buffer(self.window.cwnd, self.controller.send_buffer_factor());
+    }
+
+    /// An application that waits for room gets a larger buffer (`tcp_new_space`); true when it grew.
+    ///
+    /// The kernel leaves it as it is while the window is full, but real send queues are as long as
+    /// the largest window ever makes them: it is never full for long.
+    pub(crate) fn expand_buffer(&mut self) -> bool {
+        self.send.blocked_on_buffer
+            && self.send.grow_buffer(self.window.cwnd, self.controller.send_buffer_factor())
     }
 
     /// Recomputes the pacing rate from the window and the RTT.

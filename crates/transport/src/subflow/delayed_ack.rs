@@ -142,6 +142,11 @@ impl AckPolicy {
 }
 
 impl Subflow {
+    /// The largest payload received (`rcv_mss`).
+    pub(crate) fn received_mss(&self) -> u32 {
+        self.ack.received_mss
+    }
+
     /// Decides between acknowledging now and later.
     pub(crate) fn check_ack(&mut self, space: Space) {
         let unacked = self.receive.next() - self.receive.advertised_at();

@@ -10,6 +10,10 @@ use super::INITIAL_WINDOW;
 use super::scoreboard::BurstMapping;
 use crate::config::Config;
 
+/// Payload of the largest burst under one mapping: 64 KiB less room for headers
+/// (`MPTCP_MAX_GSO_SIZE`).
+const BURST_BYTES: u64 = 65_536 - 321;
+
 /// Data handed to a subflow and not sent yet: one mapping's worth, or the rest of it.
 #[derive(Clone, Debug)]
 pub(crate) struct Chunk {
@@ -35,7 +39,12 @@ pub(crate) struct Sender {
     pub(super) buffer_max: u64,
     pub(super) buffer: u64,
     pub(super) memory_per_segment: u64,
-    pub(super) memory_percent: (u64, u64),
+    memory_per_buffer: u64,
+    /// Socket buffers that the queue's data fills, and those in flight.
+    buffers_queued: u64,
+    buffers_in_flight: u64,
+    /// Room for more segments in the buffer sent last.
+    buffer_room: u32,
     pub(super) multipath_mappings: bool,
     /// Retransmit the head whatever the window says: the timer has fired.
     pub(crate) force_retransmit: bool,
@@ -55,6 +64,9 @@ pub(crate) struct Sender {
     pub(super) fin_sent: bool,
     /// The application waits for buffer space (`SOCK_NOSPACE`).
     pub(crate) blocked_on_buffer: bool,
+    /// Behind the last small segment sent (`snd_sml`).
+    pub(super) small_end: u64,
+    pub(super) nodelay: bool,
     /// New data went out although the window was full and no probe was due; never happens.
     pub(crate) overran: bool,
 }
@@ -73,10 +85,10 @@ impl Sender {
             buffer_max: config.send_buffer_max,
             buffer: 0,
             memory_per_segment: config.host.send_memory_per_segment,
-            memory_percent: (
-                config.host.unsent_memory_percent,
-                config.host.in_flight_memory_percent,
-            ),
+            memory_per_buffer: config.host.send_memory_per_buffer,
+            buffers_queued: 0,
+            buffers_in_flight: 0,
+            buffer_room: 0,
             multipath_mappings: false,
             force_retransmit: false,
             probe: false,
@@ -92,6 +104,8 @@ impl Sender {
             fin_queued: false,
             fin_sent: false,
             blocked_on_buffer: false,
+            small_end: 0,
+            nodelay: config.nodelay,
             overran: false,
         };
         sender.grow_buffer(INITIAL_WINDOW, 2);
@@ -119,12 +133,30 @@ impl Sender {
 
     /// Memory charged for them (`sk_wmem_queued`).
     pub(crate) fn memory(&self) -> u64 {
-        let (unsent, in_flight) = self.memory_percent;
-        (self.queued * unsent + self.unacked_bytes * in_flight) / 100
+        let buffers = self.buffers_queued + self.buffers_in_flight;
+        self.queued + self.unacked_bytes + buffers * self.memory_per_buffer
+    }
+
+    /// A new segment of `bytes` leaves: true when it opens a socket buffer of its own. Up to `most`
+    /// full segments that leave together share one (`tso_fragment`).
+    pub(super) fn count_new(&mut self, bytes: u64, together: bool, most: u32) -> bool {
+        self.unacked_bytes += bytes;
+        let opens = !together || self.buffer_room == 0;
+        if opens {
+            self.buffers_in_flight += 1;
+            self.buffer_room = most;
+        }
+        self.buffer_room = if bytes < u64::from(self.mss) { 0 } else { self.buffer_room - 1 };
+        opens
     }
 
     pub(crate) fn buffer_limit(&self) -> u64 {
         self.buffer
+    }
+
+    /// Payload of a full segment.
+    pub(crate) fn mss(&self) -> u32 {
+        self.mss
     }
 
     pub(crate) fn set_mss(&mut self, mss: u32) {
@@ -144,8 +176,10 @@ impl Sender {
         self.una = una;
     }
 
-    pub(crate) fn on_bytes_acked(&mut self, bytes: u64) {
+    /// `bytes` were acknowledged, and with them the last of `buffers` socket buffers.
+    pub(crate) fn on_bytes_acked(&mut self, bytes: u64, buffers: u64) {
         self.unacked_bytes -= bytes.min(self.unacked_bytes);
+        self.buffers_in_flight -= buffers;
     }
 
     /// The peer's window: true when the right edge moved.
@@ -165,11 +199,14 @@ impl Sender {
         self.next >= self.window_end && self.queued > 0
     }
 
-    /// `tcp_sndbuf_expand`.
-    pub(crate) fn grow_buffer(&mut self, cwnd: u32, factor: u32) {
+    /// `tcp_sndbuf_expand`; true when the buffer grew.
+    pub(crate) fn grow_buffer(&mut self, cwnd: u32, factor: u32) -> bool {
         let segments = u64::from(cwnd.max(INITIAL_WINDOW));
         let wanted = u64::from(factor) * segments * self.memory_per_segment;
-        self.buffer = self.buffer.max(wanted.min(self.buffer_max));
+        let wanted = wanted.min(self.buffer_max);
+        let grew = wanted > self.buffer;
+        self.buffer = self.buffer.max(wanted);
+        grew
     }
 
     /// The window was set by the core: restart the validation clock (`snd_cwnd_stamp`).
@@ -179,29 +216,64 @@ impl Sender {
 
     /// Takes data to send at the end of the queue.
     #[inline(always)]
-    pub(crate) fn enqueue(&mut self, payload: Bytes, data: u64) {
+    pub(crate) fn enqueue(&mut self, mut payload: Bytes, mut data: u64) {
+        loop {
+            let room = self.room_in_last(data);
+            let goal = if room > 0 { room } else { self.size_goal() };
+            if payload.len() as u64 <= goal {
+                return self.append(payload, data, room > 0);
+            }
+            let part = payload.split_to(goal as usize);
+            self.append(part, data, room > 0);
+            data += goal;
+        }
+    }
+
+    /// The longest mapping: as many full segments as one large buffer takes (`tcp_xmit_size_goal`).
+    fn size_goal(&self) -> u64 {
+        let mss = u64::from(self.mss);
+        (BURST_BYTES / mss).max(1) * mss
+    }
+
+    /// Bytes by which data at `data` may extend the last mapping: adjacent, and nothing of it sent.
+    fn room_in_last(&self, data: u64) -> u64 {
+        let Some(last) = self.queue.back() else { return 0 };
+        let adjacent = last.data + last.payload.len() as u64 == data;
+        if !adjacent || last.mapping.position < self.next {
+            return 0;
+        }
+        self.size_goal().saturating_sub(u64::from(last.mapping.length))
+    }
+
+    #[inline(always)]
+    fn append(&mut self, payload: Bytes, data: u64, extend: bool) {
         let length = payload.len() as u64;
-        let mut mapping =
-            BurstMapping { data, position: self.write_end, length: length.min(65_535) as u16 };
-        // Adjacent data extends the last mapping as long as nothing of it has been sent.
-        if let Some(last) = self.queue.back() {
-            let grown = u64::from(last.mapping.length) + length;
-            let adjacent = last.data + last.payload.len() as u64 == data;
-            let unsent = last.mapping.position >= self.next;
-            if adjacent && unsent && grown <= 65_000 {
-                mapping = BurstMapping { length: grown as u16, ..last.mapping };
-                let (data_start, start) = (mapping.data, mapping.position);
-                for chunk in self.queue.iter_mut().rev() {
-                    if chunk.mapping.data != data_start || chunk.mapping.position != start {
-                        break;
-                    }
-                    chunk.mapping = mapping;
+        let mut mapping = BurstMapping { data, position: self.write_end, length: length as u16 };
+        self.buffers_queued += u64::from(!extend);
+        if extend && let Some(last) = self.queue.back() {
+            mapping = BurstMapping { length: last.mapping.length + length as u16, ..last.mapping };
+            for chunk in self.queue.iter_mut().rev() {
+                if chunk.mapping.position != mapping.position {
+                    break;
                 }
+                chunk.mapping = mapping;
             }
         }
         self.write_end += length;
         self.queued += length;
         self.queue.push_back(Chunk { payload, data, mapping });
+    }
+
+    /// What is left is less than a segment and must wait: a small segment is unacknowledged already,
+    /// and more data may come (`tcp_nagle_check`, `tcp_minshall_check`).
+    pub(super) fn must_wait_for_more(&self) -> bool {
+        self.queued < u64::from(self.mss)
+            && self.small_end > self.una
+            && !self.nodelay
+            && !self.fin_queued
+            && self.queue.front().zip(self.queue.back()).is_some_and(|(first, last)| {
+                !self.multipath_mappings || first.mapping == last.mapping
+            })
     }
 
     /// Cuts the next segment of at most `limit` bytes off the queue.
@@ -215,6 +287,7 @@ impl Sender {
             return Some((payload, mapping));
         }
         let chunk = self.queue.pop_front()?;
+        self.leave_buffer(&mapping);
         let mut payload = chunk.payload;
         // Fill the segment from the next chunk where the mapping (or plain TCP) allows it.
         while payload.len() < limit {
@@ -234,17 +307,27 @@ impl Sender {
             next.data += take as u64;
             payload = whole.freeze();
             if next.payload.is_empty() {
+                let left = next.mapping;
                 self.queue.pop_front();
+                self.leave_buffer(&left);
             }
         }
         self.queued -= payload.len() as u64;
         Some((payload, mapping))
     }
 
+    /// A chunk under `mapping` was used up: perhaps the last of its buffer.
+    fn leave_buffer(&mut self, mapping: &BurstMapping) {
+        if self.queue.front().is_none_or(|next| next.mapping.position != mapping.position) {
+            self.buffers_queued -= 1;
+        }
+    }
+
     /// Takes back everything not sent yet (the subflow is going away or is being drained).
     pub(crate) fn drain_unsent(&mut self) {
         self.write_end -= self.queued;
         self.queued = 0;
+        self.buffers_queued = 0;
         self.queue.clear();
     }
 
@@ -260,7 +343,7 @@ impl Sender {
 
     /// Something waits for room in the congestion window.
     pub(crate) fn has_work(&self) -> bool {
-        self.queued > 0 || self.retransmit || self.fin_due()
+        (self.queued > 0 && !self.must_wait_for_more()) || self.retransmit || self.fin_due()
     }
 
     pub(crate) fn fin_sent(&self) -> bool {

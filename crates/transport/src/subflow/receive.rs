@@ -13,6 +13,7 @@ use super::send::timestamp_clock;
 use super::{Outlook, Space, Subflow};
 use crate::config::Config;
 use crate::reassembly::{Inserted, OutOfOrder};
+use crate::receive_buffer::ReceiveBuffer;
 
 /// A mapping of subflow positions to DSNs, kept until its bytes have come.
 #[derive(Clone, Copy, Debug)]
@@ -32,6 +33,8 @@ pub(crate) struct Receiver {
     window: u64,
     /// How much of the buffer may be offered yet (`rcv_ssthresh`).
     slow_start: u64,
+    /// The subflow's own buffer: no more than it holds is ever offered (`window_clamp`).
+    buffer: ReceiveBuffer,
     advertised_mss: u64,
     runs: OutOfOrder,
     /// Starts of the runs, most recently changed first: the order of SACK blocks (RFC 2018 section 4).
@@ -43,6 +46,8 @@ pub(crate) struct Receiver {
     pub(crate) unmapped: bool,
     /// The receiver's own RTT estimate times 8, microseconds (`rcv_rtt_est`).
     rtt8: u64,
+    /// The echoed timestamp it was measured by last (`rcv_rtt_last_tsecr`).
+    last_echo: u32,
 }
 
 impl Receiver {
@@ -56,7 +61,8 @@ impl Receiver {
             advertised_at: 0,
             window,
             slow_start: window,
-            advertised_mss: mss,
+            buffer: ReceiveBuffer::new(config),
+            advertised_mss: mss - 12,
             runs: OutOfOrder::default(),
             recent: Vec::new(),
             duplicate: None,
@@ -64,6 +70,7 @@ impl Receiver {
             fin_at: None,
             unmapped: false,
             rtt8: 0,
+            last_echo: 0,
         }
     }
 
@@ -93,12 +100,31 @@ impl Receiver {
 
     fn measure_rtt(&mut self, now: Instant, echo: u32) {
         let elapsed = timestamp_clock(now).wrapping_sub(echo);
-        if echo == 0 || elapsed > 60_000 {
+        // The first segment that answers an acknowledgement tells, not those that follow it.
+        if echo == self.last_echo || elapsed == 0 || elapsed > 60_000 {
             return;
         }
-        let sample = u64::from(elapsed.max(1)) * 1_000;
-        // Always the least seen: queues must not stretch the measure (`tcp_rcv_rtt_update`, 6.16).
-        self.rtt8 = if self.rtt8 == 0 { sample * 8 } else { self.rtt8.min(sample * 8) };
+        self.last_echo = echo;
+        let sample = u64::from(elapsed) * 1_000;
+        // The least at once, more only smoothed (`tcp_rcv_rtt_update`, 6.16).
+        let larger = self.rtt8 > 0 && sample * 8 >= self.rtt8;
+        self.rtt8 = if larger { self.rtt8 - self.rtt8 / 8 + sample } else { sample * 8 };
+    }
+
+    /// Bytes from the next one expected to the last one held.
+    pub(crate) fn span(&self) -> u64 {
+        self.runs.end().map_or(0, |end| end - self.next)
+    }
+
+    /// Full segments of `payload` bytes take `memory` each.
+    pub(crate) fn on_segment_size(&mut self, payload: u64, memory: u64) {
+        self.buffer.on_segment_size(payload, memory);
+    }
+
+    /// The connection's buffer has grown after `copied` bytes were read in an RTT.
+    pub(crate) fn grow_buffer(&mut self, copied: u64) {
+        let ahead = self.span();
+        self.buffer.grow(copied, ahead);
     }
 
     /// Bytes waiting out of order.
@@ -187,6 +213,7 @@ impl Receiver {
             return Arrival::InOrder;
         }
         self.insert_run(start, payload);
+        self.buffer.make_room(self.span());
         Arrival::OutOfOrder
     }
 
@@ -228,8 +255,8 @@ impl Receiver {
     }
 
     /// `tcp_grow_window`: full segments open the window by two segments each.
-    fn grow(&mut self, payload: usize, space: Space) -> bool {
-        let limit = space.allowed.min(space.free);
+    fn grow(&mut self, payload: usize) -> bool {
+        let limit = self.buffer.window().saturating_sub(self.runs.bytes());
         if payload < 128 || limit <= self.slow_start {
             return false;
         }
@@ -308,12 +335,13 @@ impl Subflow {
             self.receive.fin_at = Some(start + segment.payload.len() as u64);
         }
         if !segment.payload.is_empty() {
-            if let Some(Timestamps { echo, .. }) = segment.timestamps {
+            if let Some(Timestamps { echo, .. }) = segment.timestamps
+                && segment.payload.len() as u32 >= self.ack.received_mss()
+            {
                 self.receive.measure_rtt(now, echo);
             }
             let arrival = self.receive.accept(start, segment.payload.clone(), self.multipath, up);
-            let grew =
-                arrival != Arrival::Duplicate && self.receive.grow(segment.payload.len(), space);
+            let grew = arrival != Arrival::Duplicate && self.receive.grow(segment.payload.len());
             self.ack.on_data(now, segment.payload.len() as u32, arrival, grew, self.rtt.rto());
             self.check_ack(space);
         }

@@ -42,6 +42,8 @@ pub(crate) struct Sent {
     /// Counts transmissions, so that an old place in the transmission order is recognised.
     pub(crate) transmission: u32,
     pub(crate) fin: bool,
+    /// The first segment of its socket buffer: the buffer's memory is charged with it.
+    pub(crate) opens_buffer: bool,
     pub(crate) sacked: bool,
     pub(crate) lost: bool,
     /// Retransmitted and that retransmission is neither acknowledged nor lost (`SACKED_RETRANS`).
@@ -319,6 +321,7 @@ mod tests {
                 stamp: TxStamp::default(),
                 transmission: 1,
                 fin: false,
+                opens_buffer: true,
                 sacked: false,
                 lost: false,
                 retransmitted: false,

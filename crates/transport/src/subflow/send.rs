@@ -62,17 +62,17 @@ impl Subflow {
             return false;
         }
         let room = self.send.window_end.saturating_sub(self.send.next) as usize;
-        if room < (self.mss as usize).min(self.send.queued as usize) {
+        if room < (self.send.mss as usize).min(self.send.queued as usize) {
             if self.board.is_empty() {
                 self.arm_window_probe(host, now);
             }
             return false;
         }
-        if !probe && self.pacer.blocked(now) {
+        if !probe && (self.pacer.blocked(now) || self.send.must_wait_for_more()) {
             return false;
         }
         self.restart_after_idle(now);
-        let (payload, mapping) = match self.send.cut(self.mss as usize) {
+        let (payload, mapping) = match self.send.cut(self.send.mss as usize) {
             Some((payload, mapping)) => (payload, Some(mapping).filter(|_| self.multipath)),
             None => (Bytes::new(), None),
         };
@@ -84,8 +84,12 @@ impl Subflow {
         let (start, length) = (self.send.next, payload.len() as u64);
         self.send.next = start + length + u64::from(fin);
         self.send.fin_sent |= fin;
-        self.send.unacked_bytes += length;
+        let together = self.send.last_sent == now && !idle;
+        let opens_buffer = self.send.count_new(length, together, self.burst_segments());
         self.send.last_sent = now;
+        if length < u64::from(self.send.mss) {
+            self.send.small_end = self.send.next;
+        }
         let stamp = self.rate.stamp(now, in_flight, idle);
         self.data_segment(start, payload.clone(), mapping, fin, outlook, segment);
         self.count_sent(length, true, now);
@@ -97,6 +101,7 @@ impl Subflow {
             stamp,
             transmission: 1,
             fin,
+            opens_buffer,
             sacked: false,
             lost: false,
             retransmitted: false,
@@ -111,6 +116,13 @@ impl Subflow {
         self.send.overran |= !probe && self.board.in_flight() > self.window.cwnd;
         self.validate_window(now, self.board.in_flight() >= self.window.cwnd);
         true
+    }
+
+    /// Segments that one socket buffer takes on its way out: a millisecond's worth, two at least
+    /// (`tcp_tso_autosize`).
+    fn burst_segments(&self) -> u32 {
+        let millisecond = self.pacer.rate().bytes_per_second() >> 10;
+        (millisecond.min(65_536) as u32 / self.mss).max(2)
     }
 
     /// Nothing was in flight: the controller hears that data flows again.
