@@ -142,7 +142,7 @@ impl SendRequest {
 
 /// A set of subflows; two in it is redundancy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SubflowSet(u32);
+pub struct SubflowSet(u128);
 
 impl SubflowSet {
     /// No subflow.

@@ -101,6 +101,13 @@ impl Receiver {
         self.rtt8 = if self.rtt8 == 0 { sample * 8 } else { self.rtt8.min(sample * 8) };
     }
 
+    /// Lets go of everything that waits out of order: nobody will fill the gaps.
+    pub(crate) fn discard(&mut self) {
+        self.runs = OutOfOrder::default();
+        self.recent.clear();
+        self.mappings.clear();
+    }
+
     /// Bytes waiting out of order.
     pub(crate) fn out_of_order_bytes(&self) -> u64 {
         self.runs.bytes()
