@@ -47,7 +47,17 @@ pub(crate) fn at(ms: u64) -> Instant {
     Instant::ZERO + Duration::from_millis(ms)
 }
 
-fn address(host: u8, path: usize, port: u16) -> SocketAddr {
+/// The addresses of a path.
+pub(crate) fn candidate(path: usize) -> Candidate {
+    Candidate {
+        address_id: path as u8,
+        local: address(2, path, 40_000),
+        remote: address(1, path, 80),
+        backup: false,
+    }
+}
+
+pub(crate) fn address(host: u8, path: usize, port: u16) -> SocketAddr {
     SocketAddr::from(([10, path as u8 + 1, 0, host], port))
 }
 
@@ -61,14 +71,11 @@ impl Pair {
         let seed = Seed { seed: 7, run: 0 };
         let mut listener = Endpoint::new("server", seed);
         listener.listen(server);
-        let candidates = (0..rtts_ms.len())
-            .map(|path| Candidate {
-                address_id: path as u8,
-                local: address(2, path, 40_000),
-                remote: address(1, path, 80),
-                backup: false,
-            })
-            .collect();
+        let candidates = if client.candidates.is_empty() {
+            (0..rtts_ms.len()).map(candidate).collect()
+        } else {
+            client.candidates.clone()
+        };
         let mut opener = Endpoint::new("client", seed);
         let handle = opener.connect(Config { candidates, ..client }).expect("known plug-ins");
         Self {
