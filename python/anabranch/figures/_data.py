@@ -54,14 +54,16 @@ def stalls(tables: Tables, client: int) -> list[Row]:
 
 
 def changes(tables: Tables) -> list[Row]:
-    """Return the changes of the world, both directions of a path as one: `t_s`, `label`."""
+    """Return the changes of the world, both directions of a link as one: `t_s`, `label`."""
     told: dict[tuple[float, str, str], set[str]] = {}
     for row in rows(tables.get("events", {})):
-        name, _, way = row["link"].rpartition(".")
-        told.setdefault((row["t_s"], name or row["link"], _plain(row["what"])), set()).add(way)
+        name, way = row["link"], ""
+        if name.endswith((".down", ".up")):
+            name, _, way = name.rpartition(".")
+        told.setdefault((row["t_s"], name, _plain(row["what"])), set()).add(way)
     result = []
     for (time, name, what), ways in told.items():
-        direction = "" if len(ways) > 1 else f" ({next(iter(ways))})"
+        direction = "" if len(ways) > 1 or ways == {""} else f" ({next(iter(ways))})"
         result.append({"t_s": time, "label": f"{name} {what}{direction}"})
     return result
 
