@@ -169,7 +169,9 @@ def test_tshark_reads_a_withdrawn_address_and_its_return(tmp_path):
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
 
     def times(subtype):
-        return tshark("-Y", f"tcp.options.mptcp.subtype == {subtype}", "-T", "fields", "-e", "frame.time_epoch")
+        return tshark(
+            "-Y", f"tcp.options.mptcp.subtype == {subtype}", "-T", "fields", "-e", "frame.time_epoch"
+        )
 
     assert tshark("-Y", "_ws.malformed", "-T", "fields", "-e", "frame.number") == []
     assert [float(time) % 100 for time in times(4)] == [1.0], "REMOVE_ADDR, once"
