@@ -36,7 +36,7 @@ pub(crate) struct Pair {
     pub(crate) received: Vec<u8>,
     /// The client's application takes what arrives.
     pub(crate) reading: bool,
-    to_serve: Vec<u8>,
+    to_serve: Bytes,
     ending: bool,
     delays: Vec<Duration>,
     flying: BTreeMap<(Instant, u64), (Way, usize, Transmit)>,
@@ -89,7 +89,7 @@ impl Pair {
             server_events: Vec::new(),
             received: Vec::new(),
             reading: true,
-            to_serve: Vec::new(),
+            to_serve: Bytes::new(),
             ending: false,
             delays: rtts_ms.iter().map(|ms| Duration::from_micros(ms * 500)).collect(),
             flying: BTreeMap::new(),
@@ -108,7 +108,7 @@ impl Pair {
 
     /// The server's application writes these bytes, as fast as they are taken.
     pub(crate) fn serve(&mut self, bytes: &[u8]) {
-        self.to_serve.extend_from_slice(bytes);
+        self.to_serve = [&self.to_serve, bytes].concat().into();
         self.settle();
     }
 
@@ -130,9 +130,9 @@ impl Pair {
             return;
         }
         while !self.to_serve.is_empty() {
-            let piece = Bytes::copy_from_slice(&self.to_serve);
+            let piece = self.to_serve.clone();
             match self.server().write(now, piece) {
-                Ok(taken) => drop(self.to_serve.drain(..taken)),
+                Ok(taken) => drop(self.to_serve.split_to(taken)),
                 Err(_) => return,
             }
         }
