@@ -69,6 +69,8 @@ CASES = [
      "unknown link: `x`", "no [[links]] table"),
     ("event state", 0, '[[events]]\nat = "1 s"\npath = "lte"\nstate = "dwn"', 16, "events.0.state",
      "unknown state: `dwn`", "`down`"),
+    ("event on a link's interface", 0, '[[events]]\nat = "1 s"\npath = "lte"\nstate = "removed"\ndirection = "up"',
+     17, "events.0.direction", "at the client, both ways", 'state = "down"'),
     ("event without change", 0, '[[events]]\nat = "1 s"\npath = "lte"', 13, "events.0", "changes nothing", ""),
     ("event without place", 0, '[[events]]\nat = "1 s"\nstate = "up"', 13, "events.0", "either a path or a link", ""),
     ("metric", 0, "[expect]\ngoodput = { min = 5 }", 14, "expect.goodput", "unknown metric", "`goodput_mbps`"),

@@ -51,6 +51,38 @@ def test_bulk_reads_every_byte():
     assert 4.0 < result.qos["goodput_mbps"] < 10.0
 
 
+LONG = {**BULK, "application": {"kind": "bulk", "duration": "10 s"}}
+
+
+def bytes_by_path(result):
+    found = {}
+    for row in result.rows("subflows"):
+        found[row["path"]] = found.get(row["path"], 0) + row["bytes"]
+    return found
+
+
+def test_a_backup_path_carries_nothing_until_the_regular_one_is_removed():
+    paths = [{**path, "backup": path["name"] == "lte"} for path in BULK["paths"]]
+    quiet = bytes_by_path(anabranch.run({**LONG, "paths": paths}))
+    assert (quiet["wifi"] > 4_000_000, quiet["lte"]) == (True, 0)
+    lost = {"at": "5 s", "path": "wifi", "state": "removed"}
+    result = anabranch.run({**LONG, "paths": paths, "events": [lost]})
+    assert bytes_by_path(result)["lte"] > 2_000_000
+    assert 0.1 < result.qos["max_read_gap_s"] < 1.0
+
+
+@pytest.mark.parametrize("state", ["down", "link-down", "removed"])
+def test_a_lost_path_carries_nothing_and_something_after_its_return(state):
+    lost = {"at": "3 s", "path": "wifi", "state": state}
+    gone = anabranch.run({**LONG, "events": [lost]})
+    whole = anabranch.run({**LONG, "events": [lost, {"at": "5 s", "path": "wifi", "state": "up"}]})
+    assert bytes_by_path(gone)["wifi"] < 3 * 5e6 / 8
+    assert bytes_by_path(whole)["wifi"] > bytes_by_path(gone)["wifi"] + 500_000
+    joined = [row["path"] for row in whole.rows("subflows")]
+    assert joined == ["wifi", "lte", "wifi"] if state == "removed" else ["wifi", "lte"]
+    assert (whole.rows("connections")[0]["refused_packets"] > 0) == (state != "down")
+
+
 def test_paced_reads_at_its_rate():
     paced = {**BULK, "application": {"kind": "paced", "rate": "2 Mbit/s", "duration": "10 s"}}
     assert anabranch.run(paced).qos["goodput_mbps"] == pytest.approx(2.0, rel=0.05)
@@ -121,3 +153,27 @@ def test_tshark_reads_the_capture(tmp_path):
     assert tshark("-Y", "_ws.malformed", "-T", "fields", "-e", "frame.number") == []
     assert set(tshark("-T", "fields", "-e", "mptcp.stream")) == {"0"}
     assert len(set(tshark("-T", "fields", "-e", "frame.interface_id"))) == 2
+
+
+@pytest.mark.tshark
+def test_tshark_reads_a_withdrawn_address_and_its_return(tmp_path):
+    if shutil.which("tshark") is None:
+        pytest.skip("tshark is not installed")
+    capture = tmp_path / "run.pcapng"
+    events = [{"at": f"{at} s", "path": "wifi", "state": state} for at, state in ((1, "removed"), (2, "up"))]
+    paths = [{**path, "backup": path["name"] == "lte"} for path in BULK["paths"]]
+    anabranch.run({**BULK, "paths": paths, "events": events}, pcapng=capture)
+
+    def tshark(*arguments):
+        command = ["tshark", "-r", str(capture), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+
+    def times(subtype):
+        return tshark(
+            "-Y", f"tcp.options.mptcp.subtype == {subtype}", "-T", "fields", "-e", "frame.time_epoch"
+        )
+
+    assert tshark("-Y", "_ws.malformed", "-T", "fields", "-e", "frame.number") == []
+    assert [float(time) % 100 for time in times(4)] == [1.0], "REMOVE_ADDR, once"
+    assert len(times(1)) == 2 * 3, "the join of the backup and that of the return"
+    assert set(tshark("-T", "fields", "-e", "mptcp.stream")) == {"0"}

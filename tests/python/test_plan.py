@@ -173,3 +173,37 @@ def test_the_starter_is_valid_with_every_comment_taken_out(tmp_path):
         file = tmp_path / f"{name}.toml"
         file.write_text(variant, encoding="utf-8")
         assert loading.load(file).scenario.name == "my-scenario"
+
+
+def events_of(*states, **more):
+    events = [{"at": f"{index + 1} s", "path": "wifi", "state": state} for index, state in enumerate(states)]
+    return plan_of({**TWO, "events": events, **more})["events"]
+
+
+def test_a_silent_cut_is_of_the_links_and_the_rest_of_the_interface():
+    assert events_of("removed", "up") == [
+        {"at_ns": 10**9, "path": "wifi", "interface": "removed"},
+        {"at_ns": 2 * 10**9, "path": "wifi", "interface": "up"},
+    ]
+    assert events_of("link-down")[0]["interface"] == "down"
+    assert [(event["link"], event["change"]) for event in events_of("down", "up")] == [
+        ("wifi.down", "down"), ("wifi.up", "down"), ("wifi.down", "up"), ("wifi.up", "up"),
+    ]  # fmt: skip
+
+
+def test_a_return_undoes_all_that_took_the_path_away():
+    back = events_of("down", "link-down", "up")[-3:]
+    assert [event.get("link", event.get("interface")) for event in back] == ["wifi.down", "wifi.up", "up"]
+    assert len(events_of("removed", "up", "up")) == 4, "the second one finds no interface to bring back"
+
+
+def test_an_interface_needs_no_link_of_its_own():
+    shared = {
+        **TWO,
+        "links": [{"name": "backbone", "rate": "20 Mbit/s"}],
+        "paths": [{"name": "wifi", "links": ["backbone"]}, TWO["paths"][1]],
+        "events": [{"at": "1 s", "path": "wifi", "state": "removed"}],
+    }
+    plan = plan_of(shared)
+    assert plan["paths"][0]["down"] == ["backbone.down"]
+    assert plan["events"] == [{"at_ns": 10**9, "path": "wifi", "interface": "removed"}]

@@ -108,6 +108,11 @@ def test_both_directions_of_a_change_are_told_once():
     assert [row["label"] for row in _data.changes(run.tables)] == ["wifi down", "wifi rate 1 Mbit/s"]
 
 
+def test_a_change_of_an_interface_has_no_direction():
+    told = {"t_s": [1.0, 2.0], "link": ["wifi", "lte.up"], "what": ["removed", "down"]}
+    assert [row["label"] for row in _data.changes({"events": told})] == ["wifi removed", "lte down (up)"]
+
+
 def test_lines_have_at_most_a_point_a_pixel():
     long = {**BULK, "application": {"kind": "bulk", "duration": "600 s"}}
     run = anabranch.run(long)

@@ -39,7 +39,7 @@ pub struct Plan {
     pub links: Vec<LinkPlan>,
     /// Paths in order; the first carries the initial subflow.
     pub paths: Vec<PathPlan>,
-    /// Changes of links.
+    /// Changes of links and interfaces, by time.
     #[serde(default)]
     pub events: Vec<EventPlan>,
     /// When the run ends at the latest.
@@ -224,16 +224,67 @@ pub struct PathPlan {
     pub backup: bool,
 }
 
-/// A change of a link.
+/// An event: a change of a link, or of the clients' interfaces on a path.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EventPlan {
     /// When, from the world's beginning.
     pub at_ns: u64,
-    /// Which link.
-    pub link: String,
-    /// What changes.
-    pub change: ChangePlan,
+    /// Which link, with `change`.
+    #[serde(default)]
+    pub link: Option<String>,
+    /// What changes of it.
+    #[serde(default)]
+    pub change: Option<ChangePlan>,
+    /// Or which path, with `interface`.
+    #[serde(default)]
+    pub path: Option<String>,
+    /// What becomes of the clients' interfaces on it.
+    #[serde(default)]
+    pub interface: Option<InterfacePlan>,
+}
+
+/// What an event does.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Happening<'a> {
+    /// A link changes.
+    Link(&'a str, ChangePlan),
+    /// The clients' interfaces on a path change.
+    Interface(&'a str, InterfacePlan),
+}
+
+impl EventPlan {
+    /// What the event does; `None` when it names not exactly one thing.
+    pub(crate) fn happening(&self) -> Option<Happening<'_>> {
+        match (self.link.as_deref(), self.change, self.path.as_deref(), self.interface) {
+            (Some(link), Some(change), None, None) => Some(Happening::Link(link, change)),
+            (None, None, Some(path), Some(what)) => Some(Happening::Interface(path, what)),
+            _ => None,
+        }
+    }
+}
+
+/// What becomes of a network interface of the clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum InterfacePlan {
+    /// It goes down: what is sent fails at once, what arrives is not taken. The subflows stay.
+    Down,
+    /// It goes down and its MPTCP end point is removed, which the peer is told.
+    Removed,
+    /// It is back; an end point that was removed is added again.
+    Up,
+}
+
+impl InterfacePlan {
+    /// Its name in the table of events: a scenario's `state`.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Down => "link-down",
+            Self::Removed => "removed",
+            Self::Up => "up",
+        }
+    }
 }
 
 /// What changes.
@@ -282,6 +333,9 @@ pub enum PlanError {
     /// A name that no link has.
     #[error("unknown link: `{0}`")]
     UnknownLink(String),
+    /// A name that no path has.
+    #[error("unknown path: `{0}`")]
+    UnknownPath(String),
 }
 
 impl Plan {
@@ -308,6 +362,9 @@ impl Plan {
         }
         if plan.application.kind == ApplicationKind::Paced && plan.application.rate_bps.is_none() {
             return Err(PlanError::Invalid("a paced application needs a rate"));
+        }
+        if plan.events.iter().any(|event| event.happening().is_none()) {
+            return Err(PlanError::Invalid("an event changes a link or a path's interface"));
         }
         Ok(plan)
     }

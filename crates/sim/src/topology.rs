@@ -37,9 +37,33 @@ pub(crate) struct Path {
     pub(crate) down: Vec<usize>,
     pub(crate) up: Vec<usize>,
     pub(crate) backup: bool,
+    pub(crate) interface: Interface,
+}
+
+/// The network interface of every client on a path.
+#[derive(Clone, Debug)]
+pub(crate) struct Interface {
+    /// Packets pass.
+    pub(crate) up: bool,
+    /// It is an end point of MPTCP.
+    pub(crate) endpoint: bool,
+    /// The end point's identifier.
+    pub(crate) address_id: u8,
+}
+
+impl Interface {
+    /// New connections use it.
+    pub(crate) fn usable(&self) -> bool {
+        self.up && self.endpoint
+    }
 }
 
 impl Path {
+    /// The candidate's identifier of this path's client address; not 0, the initial subflow's.
+    pub(crate) fn address_id(&self) -> u8 {
+        self.interface.address_id
+    }
+
     /// The links of one direction.
     pub(crate) fn route(&self, down: bool) -> &[usize] {
         if down { &self.down } else { &self.up }
@@ -51,6 +75,7 @@ pub(crate) struct Topology {
     pub(crate) links: Vec<Box<dyn Link<Box<Packet>>>>,
     pub(crate) names: Vec<String>,
     pub(crate) paths: Vec<Path>,
+    last_address_id: u8,
 }
 
 impl Topology {
@@ -70,15 +95,17 @@ impl Topology {
                 .ok_or_else(|| PlanError::UnknownLink(name.clone()))
         };
         let mut paths = Vec::new();
-        for path in &plan.paths {
+        for (index, path) in plan.paths.iter().enumerate() {
             paths.push(Path {
                 name: path.name.clone(),
                 down: path.down.iter().map(find).collect::<Result<_, _>>()?,
                 up: path.up.iter().map(find).collect::<Result<_, _>>()?,
                 backup: path.backup,
+                interface: Interface { up: true, endpoint: true, address_id: index as u8 + 1 },
             });
         }
-        Ok(Self { links, names, paths })
+        let last_address_id = paths.len() as u8;
+        Ok(Self { links, names, paths, last_address_id })
     }
 
     /// The link of that name.
@@ -87,6 +114,28 @@ impl Topology {
             .iter()
             .position(|other| other == name)
             .ok_or_else(|| PlanError::UnknownLink(name.to_owned()))
+    }
+}
+
+impl Topology {
+    /// The path of that name.
+    pub(crate) fn path(&self, name: &str) -> Result<usize, PlanError> {
+        self.paths
+            .iter()
+            .position(|path| path.name == name)
+            .ok_or_else(|| PlanError::UnknownPath(name.to_owned()))
+    }
+
+    /// An identifier for an end point that is added again: the next one that none has
+    /// (`mptcp_pm_nl_append_new_local_addr`).
+    pub(crate) fn fresh_address_id(&mut self) -> u8 {
+        loop {
+            self.last_address_id = self.last_address_id.checked_add(1).unwrap_or(1);
+            let used = |path: &Path| path.interface.address_id == self.last_address_id;
+            if !self.paths.iter().any(used) {
+                return self.last_address_id;
+            }
+        }
     }
 }
 

@@ -113,7 +113,7 @@ macro_rules! rows {
 
 rows!(ConnectionRows, "connections" {
     client: Int, connect_s: Float, duration_s: Float, bytes_read: Int, reinjected_bytes: Int,
-    max_read_gap_s: Float, fallback: Bool, finished: Bool,
+    max_read_gap_s: Float, refused_packets: Int, fallback: Bool, finished: Bool,
 });
 rows!(SubflowRows, "subflows" {
     client: Int, subflow: Int, path: Text, established: Bool, bytes: Int, bytes_sent: Int,

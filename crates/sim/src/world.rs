@@ -1,5 +1,6 @@
 //! The world and its event loop: who wakes next, until the run is over.
 
+mod events;
 mod hosts;
 mod packets;
 mod sampling;
@@ -69,7 +70,10 @@ enum Node {
 struct ClientHost {
     endpoint: Endpoint,
     current: Option<ConnectionHandle>,
-    connections: u16,
+    /// Ports used so far.
+    ports: u16,
+    /// Packets that a downed interface did not let pass.
+    refused: u64,
     node: usize,
 }
 
@@ -190,16 +194,7 @@ impl World<'_> {
                 self.schedule.set(node, Some(self.now + sampling::PERIOD));
             }
             Node::Event => {
-                let event = &self.plan.events[self.next_event];
-                self.next_event += 1;
-                let link = self.topology.link(&event.link)?;
-                self.topology.links[link].set(self.now, event.change.change());
-                self.rows.events.push(
-                    self.now.as_secs_f64(),
-                    event.link.clone(),
-                    event.change.describe(),
-                );
-                self.schedule.set(link, self.topology.links[link].poll_timeout());
+                self.next_event_happens()?;
                 self.schedule.set(node, self.next_change());
             }
         }

@@ -15,6 +15,18 @@ fn way(rtt_ms: u64, rate_bps: u64, loss: f64) -> Way {
     Way { rtt_ms, rate_bps, loss, queue: 100 }
 }
 
+/// An event of a path's two links.
+fn links(at: u64, path: u64, change: &str) -> String {
+    ["down", "up"]
+        .map(|side| format!(r#"{{"at_ns":{at},"link":"p{path}.{side}","change":"{change}"}}"#))
+        .join(",")
+}
+
+/// An event of the client's interface on a path.
+fn interface(at: u64, path: u64, what: &str) -> String {
+    format!(r#"{{"at_ns":{at},"path":"p{path}","interface":"{what}"}}"#)
+}
+
 /// A plan over these paths; `rest` holds the application and whatever else.
 fn plan(ways: &[Way], scheduler: &str, congestion: &str, seed: u64, rest: &str) -> String {
     let mut links = Vec::new();
@@ -86,7 +98,8 @@ fn random_worlds_deliver_every_byte_and_end() {
                 queue: 5 + draw.below(150),
             })
             .collect();
-        let scheduler = pick(&mut draw, &["linux", "min-rtt", "round-robin", "redundant"]);
+        let scheduler =
+            pick(&mut draw, &["linux", "linux-6.1", "min-rtt", "round-robin", "redundant"]);
         let congestion = pick(&mut draw, &["cubic", "reno", "bbr"]);
         let trace = simulate(&plan(&ways, scheduler, congestion, seed, BULK));
         assert!(finished(&trace), "seed {seed}: {scheduler}, {congestion}");
@@ -99,30 +112,117 @@ fn random_worlds_deliver_every_byte_and_end() {
 
 #[test]
 fn paths_that_fail_and_heal_cost_time_but_no_bytes() {
-    let mut down = 0.0;
-    for seed in 0..40 {
+    let (mut down, mut refused, mut joined) = (0.0, 0.0, 0);
+    for seed in 0..80 {
         let mut draw = Seed { seed, run: 0 }.stream("faults");
         let ways = [way(20 + draw.below(80), 5_000_000, 0.0), way(100, 5_000_000, 0.002)];
         let mut events = Vec::new();
         let mut at = 200_000_000 + draw.below(1_000_000_000);
         for _ in 0..3 {
             let path = draw.below(2);
-            for (change, wait) in [("down", draw.below(2_000_000_000)), ("up", 300_000_000)] {
-                for side in ["down", "up"] {
-                    events.push(format!(
-                        r#"{{"at_ns":{at},"link":"p{path}.{side}","change":"{change}"}}"#
-                    ));
-                }
-                at += 1 + wait;
+            let back = at + 1 + draw.below(2_000_000_000);
+            match pick(&mut draw, &["silent", "down", "removed"]) {
+                "silent" => events.extend([links(at, path, "down"), links(back, path, "up")]),
+                how => events.extend([interface(at, path, how), interface(back, path, "up")]),
             }
+            at = back + 300_000_000;
         }
-        let scheduler = pick(&mut draw, &["linux", "min-rtt", "redundant"]);
+        let scheduler = pick(&mut draw, &["linux", "linux-6.1", "min-rtt", "redundant"]);
         let rest = format!(r#"{BULK},"events":[{}]"#, events.join(","));
-        let trace = simulate(&plan(&ways, scheduler, "cubic", seed, &rest));
-        assert!(finished(&trace), "seed {seed}, {scheduler}");
+        let mut text = plan(&ways, scheduler, "cubic", seed, &rest);
+        if draw.chance(0.3) {
+            let one = format!(r#""up":["p{}.up"]"#, draw.below(2));
+            text = text.replace(&one, &format!(r#"{one},"backup":true"#));
+        }
+        let trace = simulate(&text);
+        assert!(finished(&trace), "seed {seed}, {scheduler}: {text}");
+        assert_eq!(total(&trace, "connections", "bytes_read") as u64, 1_500_000, "seed {seed}");
         down += total(&trace, "links", "dropped_down");
+        refused += total(&trace, "connections", "refused_packets");
+        joined += trace.table("subflows").map_or(0, |t| t.numbers("subflow").len()) - 2;
     }
     assert!(down > 100.0, "the cuts took effect: {down}");
+    assert!(refused > 100.0, "and so did downed interfaces: {refused}");
+    assert!(joined > 20, "and what was removed joined again: {joined}");
+}
+
+/// What a loss of path 0 at 8 s does to a bulk transfer of 20 s.
+fn lose(congestion: &str, events: &[String]) -> Trace {
+    let ways = [way(50, 18_000_000, 0.0), way(100, 18_000_000, 0.0)];
+    let bulk = r#""application":{"kind":"bulk","duration_ns":20000000000}"#;
+    let rest = format!(r#"{bulk},"events":[{}]"#, events.join(","));
+    simulate(&plan(&ways, "linux", congestion, 1, &rest))
+}
+
+#[test]
+fn a_withdrawn_path_is_replaced_sooner_than_one_that_falls_silent() {
+    const CUT: u64 = 8_000_000_000;
+    for congestion in ["cubic", "reno", "bbr"] {
+        let gap = |trace: &Trace| total(trace, "connections", "max_read_gap_s");
+        let removed = lose(congestion, &[interface(CUT, 0, "removed")]);
+        let down = lose(congestion, &[interface(CUT, 0, "down")]);
+        let silent = lose(congestion, &[links(CUT, 0, "down")]);
+        assert!(gap(&removed) < 0.8 * gap(&down), "{congestion}: {} {}", gap(&removed), gap(&down));
+        // To the server an interface that is down looks as a silent cut does; BBR's queues stand
+        // elsewhere once a packet more or less has been acknowledged.
+        let apart = (gap(&down) - gap(&silent)).abs();
+        let most = if congestion == "bbr" { 0.5 } else { 0.2 };
+        assert!(apart < most, "{congestion}: {} {}", gap(&down), gap(&silent));
+        assert!(total(&removed, "connections", "refused_packets") > 0.0);
+        assert!(total(&down, "connections", "refused_packets") > 0.0);
+        assert!(total(&silent, "links", "dropped_down") > 0.0);
+        assert!(total(&removed, "connections", "reinjected_bytes") > 0.0);
+    }
+}
+
+#[test]
+fn a_path_returns_as_it_went() {
+    let acked = |trace: &Trace| trace.table("subflows").expect("a table").numbers("bytes");
+    let (at, back) = (4_000_000_000, 6_000_000_000);
+    let gone = lose("cubic", &[interface(at, 0, "removed")]);
+    let anew = lose("cubic", &[interface(at, 0, "removed"), interface(back, 0, "up")]);
+    assert_eq!((acked(&gone).len(), acked(&anew).len()), (2, 3), "joined anew");
+    assert!(acked(&anew)[2] > 10e6, "and used: {:?}", acked(&anew));
+    let on = lose("cubic", &[interface(at, 0, "down"), interface(back, 0, "up")]);
+    assert_eq!(acked(&on).len(), 2, "the subflow goes on");
+    assert!(acked(&on)[0] > acked(&gone)[0] + 10e6, "{:?} {:?}", acked(&on), acked(&gone));
+}
+
+#[test]
+fn a_connection_outlives_a_minute_without_any_path() {
+    let away = |seconds: u64| {
+        let at = 500_000_000;
+        let back = at + seconds * 1_000_000_000;
+        let events =
+            [interface(at, 0, "removed"), interface(at, 1, "removed"), interface(back, 1, "up")];
+        let ways = [way(50, 5_000_000, 0.0), way(100, 5_000_000, 0.0)];
+        let rest = format!(r#"{BULK},"events":[{}]"#, events.join(","));
+        simulate(&plan(&ways, "linux", "cubic", 1, &rest))
+    };
+    assert!(finished(&away(20)));
+    let late = away(70);
+    assert!(!finished(&late), "the client gave up after a minute");
+    assert!((60.0..61.0).contains(&late.summary.duration_s), "{}", late.summary.duration_s);
+}
+
+#[test]
+fn a_backup_path_carries_nothing_until_the_regular_one_is_lost() {
+    let ways = [way(50, 5_000_000, 0.0), way(100, 5_000_000, 0.0)];
+    let bytes = |events: &str| {
+        let rest = format!(
+            r#""application":{{"kind":"bulk","duration_ns":20000000000}},"events":[{events}]"#
+        );
+        let text = plan(&ways, "linux", "cubic", 1, &rest);
+        let backup = text.replace(r#""up":["p1.up"]"#, r#""up":["p1.up"],"backup":true"#);
+        assert_ne!(text, backup);
+        simulate(&backup).table("subflows").expect("a table").numbers("bytes")
+    };
+    let quiet = bytes("");
+    assert!(quiet[0] > 10e6 && quiet[1] == 0.0, "{quiet:?}");
+    for lost in [interface(8_000_000_000, 0, "removed"), links(8_000_000_000, 0, "down")] {
+        let after = bytes(&lost);
+        assert!(after[0] < 6e6 && after[1] > 4e6, "{lost}: {after:?}");
+    }
 }
 
 #[test]
@@ -271,6 +371,8 @@ fn a_plan_that_cannot_run_is_refused() {
         (r#""down":["p0.down"]"#, r#""down":["p9.down"]"#),
         (r#""kind":"bulk""#, r#""kind":"progressive""#),
         (r#""kind":"bulk""#, r#""kind":"paced""#),
+        (r#""seed":1"#, r#""seed":1,"events":[{"at_ns":0,"path":"p9","interface":"up"}]"#),
+        (r#""seed":1"#, r#""seed":1,"events":[{"at_ns":0,"path":"p0"}]"#),
     ] {
         let text = good.replace(from, to);
         assert_ne!(text, good);

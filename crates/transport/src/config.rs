@@ -1,7 +1,7 @@
 //! What an endpoint is told about itself and its host.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use anabranch_units::{Duration, Instant};
 
@@ -113,6 +113,19 @@ pub struct Config {
     pub host: HostModel,
     /// Pairs of addresses the client may open subflows between, the first is the initial one.
     pub candidates: Vec<Candidate>,
+    /// Further addresses of ours to announce to the peer, in order (Linux's `signal` end points).
+    pub announce: Vec<Announcement>,
+}
+
+/// An address of ours that the peer may join (RFC 8684 section 3.4.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Announcement {
+    /// Its identifier, not 0, which is the initial subflow's.
+    pub address_id: u8,
+    /// The address.
+    pub address: IpAddr,
+    /// The port; `None` is that of the initial subflow.
+    pub port: Option<u16>,
 }
 
 impl Default for Config {
@@ -131,6 +144,7 @@ impl Default for Config {
             nodelay: false,
             host: HostModel::default(),
             candidates: Vec::new(),
+            announce: Vec::new(),
         }
     }
 }

@@ -3,6 +3,7 @@
 //! Positions count bytes of the data stream from 0; position 0 has the data sequence number after
 //! the IDSN. A connection without MPTCP is the same thing with one subflow and no options.
 
+mod address;
 mod close;
 mod connect;
 mod events;
@@ -69,6 +70,7 @@ pub struct Connection {
     budget: window::ReceiveBudget,
     retransmission: reinject::Retransmission,
     closing: close::Closing,
+    addresses: address::Addresses,
     random: RandomStream,
     events: VecDeque<Event>,
     views: Vec<SubflowView>,
@@ -91,6 +93,7 @@ impl Connection {
             budget: window::ReceiveBudget::new(&config),
             retransmission: reinject::Retransmission::default(),
             closing: close::Closing::default(),
+            addresses: address::Addresses::new(&config),
             client,
             mode,
             local_key: key,
@@ -123,6 +126,11 @@ impl Connection {
         self.subflows.iter().filter(|s| s.state != State::Closed).map(|s| s.tuple)
     }
 
+    /// The addresses of its latest subflow, live or not.
+    pub fn last_tuple(&self) -> Option<FourTuple> {
+        self.subflows.last().map(|s| s.tuple)
+    }
+
     fn add_subflow(&mut self, tuple: FourTuple, active: bool) -> Result<usize, PluginError> {
         let stream = self.random.fork();
         let controller = congestion::build(self.config.congestion.as_parameters(), stream)?;
@@ -153,7 +161,7 @@ impl Connection {
         self.subflows[index].touched = true;
         match self.subflows[index].state {
             State::Closed => {
-                self.subflows[index].answer_late_fin(segment);
+                self.subflows[index].answer_late(segment);
                 return;
             }
             State::SynSent => {
@@ -248,7 +256,10 @@ impl Connection {
         }
         let outlook = self.outlook(now);
         let (host, subflow) = (&self.config.host, &mut self.subflows[index]);
-        if subflow.next_data_segment(host, &outlook, segment) {
+        if subflow.signal_due() {
+            // Options that are waiting do not fit beside data.
+            subflow.next_pure_ack(&outlook, segment);
+        } else if subflow.next_data_segment(host, &outlook, segment) {
             subflow.add_sack(segment);
         } else if !subflow.next_pure_ack(&outlook, segment) {
             return false;

@@ -13,7 +13,7 @@ mod receive_buffer;
 pub mod scheduler;
 mod subflow;
 
-pub use config::{Config, FourTuple, HostModel, PluginChoice};
+pub use config::{Announcement, Config, FourTuple, HostModel, PluginChoice};
 pub use connection::{Connection, Event, SubflowSample, Transmit};
 pub use endpoint::{ConnectionHandle, Endpoint};
 pub use subflow::{SubflowTotals, earliest};

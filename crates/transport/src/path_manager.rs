@@ -18,7 +18,8 @@ pub use none::NoManager;
 pub struct Candidate {
     /// Which of the configured local addresses, its address identifier.
     pub address_id: u8,
-    /// The local address; port 0 asks for a free one.
+    /// The local address. Where an earlier subflow of the connection had the port the next one is
+    /// taken.
     pub local: SocketAddr,
     /// The peer's address.
     pub remote: SocketAddr,
@@ -31,9 +32,15 @@ pub trait PathManager: fmt::Debug + Send {
     /// The name in the table.
     fn name(&self) -> &'static str;
 
-    /// The connection is fully established; `unused` are the pairs without a subflow. Returns those
-    /// to join now.
+    /// The connection is fully established; `unused` are the pairs without a subflow, those of an
+    /// address just added among them. Returns those to join now.
     fn on_established(&mut self, now: Instant, unused: &[Candidate]) -> Vec<Candidate>;
+
+    /// The peer announced an address; `pairs` joins it with each of ours. Returns those to join now:
+    /// none unless a path manager says otherwise, as Linux's limit `add_addr_accepted` of 0 does.
+    fn on_announced(&mut self, _now: Instant, _pairs: &[Candidate]) -> Vec<Candidate> {
+        Vec::new()
+    }
 }
 
 type Build = fn(Parameters<'_>) -> Result<Box<dyn PathManager>, PluginError>;

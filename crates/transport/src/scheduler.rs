@@ -5,6 +5,7 @@
 //! `can_send` (window space now) and `can_queue` (send-buffer space; data waits in the subflow).
 
 mod linux;
+mod linux_6_1;
 mod min_rtt;
 mod redundant;
 mod round_robin;
@@ -17,6 +18,7 @@ use crate::congestion::CongestionState;
 use crate::plugin::{Parameters, PluginError, PluginName};
 
 pub use linux::LeastLinger;
+pub use linux_6_1::KeptBurst;
 pub use min_rtt::MinRtt;
 pub use redundant::Redundant;
 pub use round_robin::RoundRobin;
@@ -154,7 +156,7 @@ impl SendRequest {
 
 /// A set of subflows; two in it is redundancy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SubflowSet(u32);
+pub struct SubflowSet(u128);
 
 impl SubflowSet {
     /// No subflow.
@@ -269,6 +271,13 @@ const TABLE: &[(PluginName, Build)] = &[
             "Upstream Linux since 6.6: least linger time, re-decided at every push.",
         ),
         LeastLinger::build,
+    ),
+    (
+        PluginName::new(
+            "linux-6.1",
+            "Linux 6.1: least linger time, each choice kept for a burst of 64 KiB.",
+        ),
+        KeptBurst::build,
     ),
     (
         PluginName::new("round-robin", "Subflows in turn, skipping those without window space."),

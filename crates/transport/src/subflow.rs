@@ -17,6 +17,7 @@ mod rto;
 pub(crate) mod rtt;
 pub(crate) mod scoreboard;
 mod send;
+mod signal;
 mod validation;
 
 use anabranch_units::{Instant, Rate, SeqNumber, SubflowId};
@@ -50,6 +51,9 @@ pub(crate) struct Space {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reset {
     pub(crate) reason: Option<MptcpOption>,
+    /// The acknowledgement number of the segment it answers, which becomes its sequence number
+    /// (RFC 9293 section 3.10.7.1); without one it takes our next.
+    pub(crate) answers: Option<SeqNumber>,
 }
 
 /// What a connection tells a subflow when it emits a segment.
@@ -98,8 +102,13 @@ pub(crate) struct Subflow {
     pub(crate) state: State,
     /// We opened it.
     pub(crate) active: bool,
-    pub(crate) address_id: u8,
+    /// Identifiers of our address and of the peer's; 0 is the initial subflow's.
+    pub(crate) local_id: u8,
+    pub(crate) remote_id: u8,
+    /// The peer asked us to use it as a backup (B of `MP_JOIN`, `MP_PRIO`).
     pub(crate) backup: bool,
+    /// We asked the peer to.
+    pub(crate) request_backup: bool,
     /// MPTCP is in use on it (false: plain TCP).
     pub(crate) multipath: bool,
     /// MPTCP-level handshake complete: data may flow both ways.
@@ -134,8 +143,7 @@ pub(crate) struct Subflow {
     ack: delayed_ack::AckPolicy,
     pub(crate) totals: SubflowTotals,
     pub(crate) last_ack_at: Instant,
-    /// MPTCP options to send once on the next segment (`ADD_ADDR` echo, `MP_PRIO`, ...).
-    pub(crate) outbox: Vec<MptcpOption>,
+    outbox: signal::Outbox,
     /// A reset to send, then nothing more.
     pub(crate) reset: Option<Reset>,
     pub(crate) close_requested: bool,
@@ -159,8 +167,10 @@ impl Subflow {
             tuple,
             state: if active { State::SynSent } else { State::SynReceived },
             active,
-            address_id: 0,
+            local_id: 0,
+            remote_id: 0,
             backup: false,
+            request_backup: false,
             multipath: false,
             fully_established: false,
             stale: false,
@@ -192,7 +202,7 @@ impl Subflow {
             ack: delayed_ack::AckPolicy::new(config.mss),
             totals: SubflowTotals::default(),
             last_ack_at: Instant::ZERO,
-            outbox: Vec::new(),
+            outbox: signal::Outbox::default(),
             reset: None,
             close_requested: false,
             peer_closed: false,
@@ -224,7 +234,7 @@ impl Subflow {
             pacing_rate: self.pacer.rate(),
             delivery_rate: self.rate.delivery_rate(),
             state: self.ca_state,
-            backup: self.backup,
+            backup: self.is_backup(),
             stale: self.stale,
             established: self.usable(),
             last_ack: self.last_ack_at,
@@ -328,14 +338,17 @@ impl Subflow {
         self.reset.is_some()
             || self.hello.due
             || self.ack.is_due()
-            || !self.outbox.is_empty()
+            || self.signal_due()
             || self.send.is_urged()
             || (self.send.has_work() && self.board.in_flight() < self.window.cwnd)
     }
 
-    /// A FIN that comes again after the end: our acknowledgement of it was lost (`TIME_WAIT`).
-    pub(crate) fn answer_late_fin(&mut self, segment: &Segment) {
-        if self.finished() && segment.flags.contains(Flags::FIN) {
+    /// A segment after the end. A FIN comes again when our acknowledgement of it was lost
+    /// (`TIME_WAIT`); where the subflow was cut off there is nobody: a RST (`tcp_v4_send_reset`).
+    pub(crate) fn answer_late(&mut self, segment: &Segment) {
+        if !self.finished() {
+            self.reset = Some(Reset { reason: None, answers: Some(segment.ack) });
+        } else if segment.flags.contains(Flags::FIN) {
             self.ack.demand();
         }
     }
@@ -376,12 +389,12 @@ impl Subflow {
 
     /// Writes the RST that is to be sent; false when there is none.
     pub(crate) fn take_reset(&mut self, segment: &mut Segment) -> bool {
-        let Some(Reset { reason }) = self.reset.take() else {
+        let Some(Reset { reason, answers }) = self.reset.take() else {
             return false;
         };
         self.blank(segment);
         segment.flags = Flags::RST.with(Flags::ACK);
-        segment.seq = self.wire_seq(self.send.next());
+        segment.seq = answers.unwrap_or_else(|| self.wire_seq(self.send.next()));
         segment.ack = self.remote_iss.add(self.receive.next() as u32);
         segment.mptcp.extend(reason);
         true

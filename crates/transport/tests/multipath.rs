@@ -3,6 +3,7 @@
 mod pair;
 
 use anabranch_transport::{Config, Event, FourTuple};
+use anabranch_units::SeqNumber;
 use anabranch_wire::crypto::{Key, join_hmac, leftmost_64, leftmost_160};
 use anabranch_wire::{
     CapableKeys, DataAck, Flags, MpJoin, MptcpOption, Segment, emit_packet, parse_packet,
@@ -320,10 +321,12 @@ fn a_stray_segment_is_answered_with_a_reset() {
     let stray = Segment {
         source_port: 1234,
         destination_port: 80,
+        ack: SeqNumber(77),
         flags: Flags::ACK,
         ..Segment::default()
     };
     assert!(pair.server.handle_segment(at(0), tuple, &stray).is_none());
     let answer = pair.server.poll_transmit().expect("a reset");
     assert!(answer.segment.flags.contains(Flags::RST));
+    assert_eq!(answer.segment.seq, SeqNumber(77), "or the peer would not believe it");
 }

@@ -93,7 +93,7 @@ fn window_schedulers_leave_out_what_is_in_loss_stale_or_not_established() {
 
 #[test]
 fn a_backup_serves_only_when_there_is_nothing_else() {
-    for name in ["min-rtt", "linux", "round-robin", "redundant"] {
+    for name in ["min-rtt", "linux", "linux-6.1", "round-robin", "redundant"] {
         let backup = SubflowView { backup: true, ..view(0, 10, 10, 0) };
         let full = SubflowView { send_buffer: 100, ..view(1, 90, 10, 10) };
         assert_eq!(
@@ -134,6 +134,33 @@ fn linux_bursts_are_64_kib_or_what_the_window_leaves() {
     assert_eq!(burst(1 << 20, linux.as_mut()), 65_456);
     assert_eq!(burst(10_000, linux.as_mut()), 10_000);
     assert_eq!(burst(0, linux.as_mut()), 0);
+}
+
+#[test]
+fn linux_6_1_keeps_its_choice_until_the_burst_is_used_up() {
+    let values = none();
+    let mut kept = scheduler::build(Parameters::new("linux-6.1", &values)).expect("known");
+    let mut linux = scheduler::build(Parameters::new("linux", &values)).expect("known");
+    // What the first one takes makes it the longer queue at once.
+    let empty = [view(0, 10, 50, 0), SubflowView { queued_memory: 9_000, ..view(1, 20, 50, 0) }];
+    let held = [SubflowView { queued_memory: 90_000, ..empty[0] }, empty[1]];
+    let ask = |s: &mut dyn scheduler::PathScheduler, from: u64, views: &[SubflowView]| {
+        s.schedule(&SendRequest { data_next: from, ..request() }, views)
+    };
+    for scheduler in [kept.as_mut(), linux.as_mut()] {
+        assert_eq!(ask(scheduler, 0, &empty), Decision::next_on(SubflowId(0), 65_456));
+        scheduler.on_sent(SubflowId(0), 0, 5_428);
+    }
+    assert_eq!(chosen(&ask(linux.as_mut(), 5_428, &held)), Some(1), "a new choice at every push");
+    assert_eq!(ask(kept.as_mut(), 5_428, &held), Decision::next_on(SubflowId(0), 60_028));
+    // The retransmission timer's data is not of the burst; a full buffer only interrupts it.
+    kept.on_sent(SubflowId(1), 0, 5_000);
+    assert_eq!(ask(kept.as_mut(), 5_428, &held), Decision::next_on(SubflowId(0), 60_028));
+    kept.on_sent(SubflowId(0), 5_428, 60_028);
+    assert_eq!(chosen(&ask(kept.as_mut(), 65_456, &held)), Some(1), "the burst is used up");
+    kept.on_sent(SubflowId(1), 65_456, 1_000);
+    let back = ask(kept.as_mut(), 0, &empty);
+    assert_eq!(chosen(&back), Some(0), "sending everything again ends a burst");
 }
 
 #[test]

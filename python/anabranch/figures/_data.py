@@ -54,42 +54,44 @@ def stalls(tables: Tables, client: int) -> list[Row]:
 
 
 def changes(tables: Tables) -> list[Row]:
-    """Return the changes of the world, both directions of a path as one: `t_s`, `label`."""
+    """Return the changes of the world, both directions of a link as one: `t_s`, `label`."""
     told: dict[tuple[float, str, str], set[str]] = {}
     for row in rows(tables.get("events", {})):
-        name, _, way = row["link"].rpartition(".")
-        told.setdefault((row["t_s"], name or row["link"], _plain(row["what"])), set()).add(way)
+        name, way = row["link"], ""
+        if name.endswith((".down", ".up")):
+            name, _, way = name.rpartition(".")
+        told.setdefault((row["t_s"], name, _plain(row["what"])), set()).add(way)
     result = []
     for (time, name, what), ways in told.items():
-        direction = "" if len(ways) > 1 else f" ({next(iter(ways))})"
+        direction = "" if len(ways) > 1 or ways == {""} else f" ({next(iter(ways))})"
         result.append({"t_s": time, "label": f"{name} {what}{direction}"})
     return result
 
 
 def windows(tables: Tables, client: int) -> list[Row]:
-    """Return each subflow's congestion window: `t_s`, `path`, `cwnd_segments`."""
+    """Return each subflow's congestion window: `t_s`, `subflow`, `path`, `cwnd_segments`."""
     series = _by_subflow(tables, client, "cwnd_segments")
     step = _step_s(tables, client, at_least=0.1)
     result = []
-    for path, points in series:
+    for whose, points in series:
         for time, values in _binned(points, step):
-            result.append({"t_s": time, "path": path, "cwnd_segments": round(sum(values) / len(values), 1)})
+            result.append({"t_s": time, **whose, "cwnd_segments": round(sum(values) / len(values), 1)})
     return result
 
 
 def throughputs(tables: Tables, client: int) -> list[Row]:
-    """Return each subflow's acknowledged payload per second: `t_s`, `path`, `mbps`."""
+    """Return each subflow's acknowledged payload per second: `t_s`, `subflow`, `path`, `mbps`."""
     step = _step_s(tables, client, at_least=_THROUGHPUT_WINDOW_S / 2)
     window = max(_THROUGHPUT_WINDOW_S, 2 * step)
     result = []
-    for path, points in _by_subflow(tables, client, "bytes_acked"):
+    for whose, points in _by_subflow(tables, client, "bytes_acked"):
         marks = [(time, values[-1]) for time, values in _binned(points, step)]
         back = max(1, round(window / step))
         for index, (time, count) in enumerate(marks):
             earlier_time, earlier = marks[max(0, index - back)]
             if time > earlier_time:
                 mbps = (count - earlier) * 8e-6 / (time - earlier_time)
-                result.append({"t_s": time, "path": path, "mbps": round(mbps, 3)})
+                result.append({"t_s": time, **whose, "mbps": round(mbps, 3)})
     return result
 
 
@@ -135,13 +137,13 @@ def _step_s(tables: Tables, client: int, *, at_least: float) -> float:
     return max(at_least, float(tenths) / 10)
 
 
-def _by_subflow(tables: Tables, client: int, column: str) -> list[tuple[str, list[tuple[float, float]]]]:
-    """Return each subflow's path and its (time, value) points."""
+def _by_subflow(tables: Tables, client: int, column: str) -> list[tuple[Row, list[tuple[float, float]]]]:
+    """Return each subflow's `subflow` and `path` and its (time, value) points."""
     series: dict[tuple[int, str], list[tuple[float, float]]] = {}
     for row in rows(tables.get("samples", {}), client=client):
         if row[column] is not None:
             series.setdefault((row["subflow"], row["path"]), []).append((row["t_s"], row[column]))
-    return [(path, points) for (_, path), points in sorted(series.items())]
+    return [({"subflow": number, "path": path}, points) for (number, path), points in sorted(series.items())]
 
 
 def _binned(points: list[tuple[float, float]], step: float) -> list[tuple[float, list[float]]]:

@@ -166,6 +166,8 @@ def _lines(
             x=_time(backdrop, "t_s:Q"),
             y=alt.Y(f"{y}:Q", title=title),
             color=alt.Color("path:N", scale=scale, legend=legend),
+            # A path that was joined anew has another line: none runs across the time between.
+            detail="subflow:N",
         )
     )
     return lines

@@ -127,6 +127,11 @@ def _events(source: Source) -> Iterator[Fault]:
         if not any(key in item for key in _CHANGES):
             hint = 'for example state = "down", or rate = "1 Mbit/s"'
             yield source.fault(here, "an event changes nothing", hint=hint)
+        if item.get("state") in ("link-down", "removed"):
+            for key in ("link", "direction"):
+                if key in item:
+                    message = f"`{item['state']}` is of a path's interface at the client, both ways"
+                    yield source.fault((*here, key), message, hint='use `path`, or state = "down"')
         if "rtt" in item and "delay" in item:
             yield source.fault((*here, "rtt"), "`rtt` is given beside `delay`")
         if "rtt" in item and "link" in item:

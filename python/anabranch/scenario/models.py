@@ -215,7 +215,10 @@ class Event(Table):
     direction: Literal["down", "up", "both"] | None = Field(
         default=None, description="server to client, client to server, or both (default; loss: down)"
     )
-    state: Literal["down", "up"] | None = Field(default=None, description="lost, or back again")
+    state: Literal["down", "link-down", "removed", "up"] | None = Field(
+        default=None,
+        description="lost silently, or with the client's interface, or with its end point; or back again",
+    )
     rate: LimitedRate | None = None
     rtt: Time | None = Field(default=None, description="new round-trip delay of a path")
     delay: Time | None = Field(default=None, description="new one-way delay")

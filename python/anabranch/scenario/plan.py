@@ -52,9 +52,8 @@ def build(scenario: Scenario, film: Film | None, *, run: int = 0) -> dict[str, A
         "host": {"timer_tick_ns": scenario.host.timer_tick},
         "links": [link for link in links if link["name"] in used],
         "paths": paths,
-        "events": [change for event in _ordered_events(scenario) for change in _changes(event)],
+        "events": [event for event in _events(scenario) if event.get("link") in {None, *used}],
     }
-    plan["events"] = [event for event in plan["events"] if event["link"] in used]
     plan["time_limit_ns"] = scenario.time_limit or _time_limit(plan, film)
     return plan
 
@@ -140,7 +139,12 @@ def _own_links(scenario: Scenario) -> set[str]:
     """Return the paths that need a link of their own: described by their keys, or changed by an event."""
     keys = {"rtt", "rate", "jitter", "loss", "queue", "down", "up"}
     own = {path.name for path in scenario.paths if path.model_fields_set & keys or not _shares(path)}
-    return own | {event.path for event in scenario.events if event.path is not None}
+    return own | {event.path for event in scenario.events if event.path is not None and _touches_link(event)}
+
+
+def _touches_link(event: Event) -> bool:
+    """Tell whether an event of a path needs a link to change, not just the client's interface."""
+    return event.state == "down" or bool(event.model_fields_set & {"rate", "rtt", "delay", "loss"})
 
 
 def _shares(path: Path) -> bool:
@@ -200,8 +204,34 @@ def _ordered_events(scenario: Scenario) -> list[Event]:
     return sorted(scenario.events, key=lambda event: event.at)
 
 
-def _changes(event: Event) -> list[dict[str, Any]]:
-    """Return an event as changes of one-way links."""
+def _events(scenario: Scenario) -> list[dict[str, Any]]:
+    """Return the events as changes of one-way links and of the clients' interfaces.
+
+    A path is back when what took it away is undone: its links, the interface, or both.
+    """
+    result: list[dict[str, Any]] = []
+    cut: set[str] = set()
+    gone: set[str] = set()
+    for event in _ordered_events(scenario):
+        path, links = event.path, event.state in ("down", "up")
+        if path is not None and event.state == "up":
+            links = path in cut or path not in gone
+            cut.discard(path)
+        elif path is not None and event.state == "down":
+            cut.add(path)
+        result += _changes(event, state=links)
+        if path is not None and event.state in ("link-down", "removed"):
+            gone.add(path)
+            interface = event.state.removeprefix("link-")
+            result.append({"at_ns": event.at, "path": path, "interface": interface})
+        elif path in gone and event.state == "up":
+            gone.discard(path)
+            result.append({"at_ns": event.at, "path": path, "interface": "up"})
+    return result
+
+
+def _changes(event: Event, *, state: bool) -> list[dict[str, Any]]:
+    """Return what an event changes of one-way links, their state if that is to change."""
     name = event.path if event.path is not None else event.link
     ways = _WAYS if event.direction in (None, "both") else (event.direction,)
     result: list[dict[str, Any]] = []
@@ -218,6 +248,6 @@ def _changes(event: Event) -> list[dict[str, Any]]:
             add(way, {"delay_ns": event.rtt // 2 if way == "down" else event.rtt - event.rtt // 2})
         if "loss" in event.model_fields_set and (event.direction is not None or way == "down"):
             add(way, {"loss": _loss(event.loss)})
-        if event.state is not None:
+        if state:
             add(way, event.state)
     return result

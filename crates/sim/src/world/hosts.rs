@@ -25,19 +25,21 @@ impl World<'_> {
     pub(super) fn open_connection(&mut self, client: u32) -> Result<(), RunError> {
         let mut config = config(self.plan)?;
         let host = &mut self.hosts[client as usize];
-        let number = host.connections;
-        host.connections += 1;
+        let number = host.ports;
+        host.ports += 1;
         let port = match self.plan.application.kind {
             ApplicationKind::Progressive => HTTP_PORT,
             ApplicationKind::Bulk | ApplicationKind::Paced => DATA_PORT,
         };
-        config.candidates = self
-            .topology
-            .paths
+        // A host has no route over an interface that is down; without any it tries them all.
+        let paths = &self.topology.paths;
+        let none = !paths.iter().any(|path| path.interface.usable());
+        config.candidates = paths
             .iter()
             .enumerate()
+            .filter(|(_, path)| none || path.interface.usable())
             .map(|(path, p)| Candidate {
-                address_id: path as u8,
+                address_id: p.address_id(),
                 local: client_address(path, client, number),
                 remote: server_address(path, port),
                 backup: p.backup,

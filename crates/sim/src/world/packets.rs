@@ -76,6 +76,10 @@ impl World<'_> {
 
     pub(super) fn arrive_at_client(&mut self, packet: &Packet) -> Result<(), RunError> {
         let &Packet { ref segment, client, path, .. } = packet;
+        if !self.topology.paths[usize::from(path)].interface.up {
+            self.hosts[client as usize].refused += 1;
+            return Ok(());
+        }
         let server = server_address(usize::from(path), segment.source_port);
         let mut local = client_address(usize::from(path), client, 0);
         local.set_port(segment.destination_port);
@@ -129,6 +133,12 @@ impl World<'_> {
         down: bool,
     ) -> Result<(), RunError> {
         let (path, client) = locate(if down { tuple.remote } else { tuple.local });
+        if !down && !self.topology.paths[usize::from(path)].interface.up {
+            // The host has no route: the packet never leaves it.
+            self.hosts[client as usize].refused += 1;
+            self.spare.push(packet);
+            return Ok(());
+        }
         let segment = &packet.segment;
         let options = segment.options_len();
         if options > 40 {

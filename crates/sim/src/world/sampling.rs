@@ -88,6 +88,7 @@ impl World<'_> {
                 client.bytes_read as i64,
                 reinjected[index] as i64,
                 client.max_gap.as_secs_f64(),
+                self.hosts[index].refused as i64,
                 client.fallback,
                 client.finished,
             );

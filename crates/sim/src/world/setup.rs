@@ -11,7 +11,7 @@ use anabranch_units::{Duration, Instant, Seed};
 use super::{ClientHost, Node, RunError, World, sampling};
 use crate::application::Client;
 use crate::capture::Capture;
-use crate::plan::{ApplicationKind, FilmPlan, Plan, PlanError, choice};
+use crate::plan::{ApplicationKind, FilmPlan, Happening, Plan, PlanError, choice};
 use crate::schedule::Schedule;
 use crate::topology::Topology;
 use crate::trace::Rows;
@@ -45,6 +45,7 @@ pub(super) fn config(plan: &Plan) -> Result<Config, PlanError> {
             ..HostModel::default()
         },
         candidates: Vec::new(),
+        announce: Vec::new(),
     };
     let fault = |what| move |error| PlanError::Plugin { what, error };
     scheduler::build(config.scheduler.as_parameters()).map_err(fault("scheduler"))?;
@@ -65,7 +66,11 @@ impl<'a> World<'a> {
         let seed = Seed { seed: plan.seed, run: plan.run };
         let names: Vec<String> = topology.paths.iter().map(|p| p.name.clone()).collect();
         for event in &plan.events {
-            topology.link(&event.link)?;
+            match event.happening() {
+                Some(Happening::Link(link, _)) => drop(topology.link(link)?),
+                Some(Happening::Interface(path, _)) => drop(topology.path(path)?),
+                None => {}
+            }
         }
         let mut server = Endpoint::new("server", seed);
         server.listen(config);
@@ -102,7 +107,7 @@ impl<'a> World<'a> {
             let node = world.add_node(Node::Client(id));
             world.schedule.set(node, Some(start));
             let endpoint = Endpoint::new(&format!("client.{id}"), seed);
-            world.hosts.push(ClientHost { endpoint, current: None, connections: 0, node });
+            world.hosts.push(ClientHost { endpoint, current: None, ports: 0, refused: 0, node });
             world.clients.push(Client::new(id, start, plan, world.film.as_ref()));
         }
         let sampler = world.add_node(Node::Sampler);

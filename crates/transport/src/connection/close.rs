@@ -11,6 +11,9 @@ const FIN_REPEAT: Duration = Duration::from_millis(200);
 /// Doublings at most (`mptcp_set_datafin_timeout`).
 const FIN_DOUBLINGS: u32 = 9;
 
+/// How long a connection waits for a new subflow when all are gone (`mptcp_close_timeout`).
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(60);
+
 /// How far the close has come.
 #[derive(Debug, Default)]
 pub(super) struct Closing {
@@ -19,6 +22,8 @@ pub(super) struct Closing {
     acknowledged: bool,
     attempts: u32,
     deadline: Option<Instant>,
+    /// Every subflow is gone and no end was agreed: until then a new one may come.
+    deserted_until: Option<Instant>,
     reported: bool,
 }
 
@@ -29,6 +34,15 @@ impl Closing {
 
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.deadline
+    }
+
+    pub(super) fn deserted_until(&self) -> Option<Instant> {
+        self.deserted_until
+    }
+
+    /// A subflow is being opened.
+    pub(super) fn revive(&mut self) {
+        self.deserted_until = None;
     }
 
     /// A data-level acknowledgement up to `position`; ours ends at `end`.
@@ -44,12 +58,38 @@ impl Connection {
     /// No more data will be written. What was written is still delivered.
     pub fn shutdown(&mut self, now: Instant) {
         self.closing.requested = true;
+        if self.closing.deserted_until.is_some() {
+            // Nobody is there to agree with.
+            self.give_up();
+        }
         self.push(now);
     }
 
-    /// Every subflow is gone.
+    /// Every subflow is gone, and no other will come.
     pub fn is_closed(&self) -> bool {
+        self.is_deserted() && self.closing.deserted_until.is_none()
+    }
+
+    /// Every subflow is gone.
+    pub(super) fn is_deserted(&self) -> bool {
         !self.subflows.is_empty() && self.subflows.iter().all(|s| s.state == State::Closed)
+    }
+
+    /// No subflow has come in time, or none is wanted.
+    pub(super) fn give_up(&mut self) {
+        self.closing.deserted_until = None;
+        self.report_closed();
+    }
+
+    /// The last subflow is gone: the end, or while data may still flow a wait for another one
+    /// (`__mptcp_close_ssk`).
+    fn on_deserted(&mut self, now: Instant) {
+        let open = self.confirmed && self.mode == Mode::Multipath && !self.closing.reported;
+        if open && !self.closing.requested && !self.input.fin_taken() {
+            self.closing.deserted_until = Some(self.config.host.expiry(now, CLOSE_TIMEOUT));
+        } else {
+            self.report_closed();
+        }
     }
 
     /// The position of the `DATA_FIN` while it is to be signalled.
@@ -115,12 +155,12 @@ impl Connection {
             return;
         }
         let carried = subflow.fully_established;
-        subflow.state = State::Closed;
-        subflow.send.drain_unsent();
+        subflow.cut_off();
         let id = subflow.id;
+        self.views.clear();
         self.events.push_back(Event::SubflowClosed(id));
-        if self.is_closed() {
-            self.report_closed();
+        if self.is_deserted() {
+            self.on_deserted(now);
         } else if carried {
             self.resend_everything(now);
             self.push(now);
@@ -130,7 +170,7 @@ impl Connection {
     /// Resets a subflow with a reason (RFC 8684 section 3.6).
     pub(super) fn reset_subflow(&mut self, now: Instant, index: usize, reason: u8) {
         let option = MptcpOption::TcpRst(MpTcpRst { transient: false, reason });
-        self.subflows[index].reset = Some(Reset { reason: Some(option) });
+        self.subflows[index].reset = Some(Reset { reason: Some(option), answers: None });
         self.drop_subflow(now, index);
     }
 
@@ -148,6 +188,7 @@ impl Connection {
         if self.subflows[index].finished() {
             self.subflows[index].state = State::Closed;
             let id = self.subflows[index].id;
+            self.views.clear();
             self.events.push_back(Event::SubflowClosed(id));
             if self.is_closed() {
                 self.report_closed();
@@ -167,10 +208,11 @@ impl Connection {
     pub fn abort(&mut self) {
         for subflow in &mut self.subflows {
             if subflow.state != State::Closed {
-                subflow.reset = Some(Reset { reason: None });
-                subflow.state = State::Closed;
+                subflow.reset = Some(Reset { reason: None, answers: None });
+                subflow.cut_off();
             }
         }
-        self.report_closed();
+        self.views.clear();
+        self.give_up();
     }
 }

@@ -4,7 +4,7 @@ use anabranch_units::{Instant, RandomStream};
 use anabranch_wire::crypto::{self, Key};
 use anabranch_wire::{CapableKeys, MpCapable, MpJoin, MpTcpRst, MptcpOption, Segment};
 
-use super::{Connection, Event, Mode};
+use super::{Connection, Event, Mode, address};
 use crate::config::{Config, FourTuple};
 use crate::path_manager::Candidate;
 use crate::plugin::PluginError;
@@ -12,6 +12,8 @@ use crate::subflow::State;
 
 /// Reason code: MPTCP-specific error (RFC 8684 section 3.6).
 pub(crate) const REASON_MPTCP: u8 = 1;
+/// Subflows that a connection may have over its whole life.
+const MOST_SUBFLOWS: usize = 128;
 /// DSS bytes of a data segment: 8-byte DSN, and a 4- or 8-byte acknowledgement.
 const DSS_DATA_SHORT: u32 = 24;
 
@@ -57,8 +59,6 @@ impl Connection {
             let tuple = FourTuple { local: candidate.local, remote: candidate.remote };
             let index = connection.add_subflow(tuple, true)?;
             let subflow = &mut connection.subflows[index];
-            subflow.address_id = candidate.address_id;
-            subflow.backup = candidate.backup;
             subflow.hello.first = multipath.then(|| capable(CapableKeys::None, checksum));
             subflow.hello.due = true;
         }
@@ -77,6 +77,7 @@ impl Connection {
     ) -> Result<Self, PluginError> {
         let mut connection = Self::build(config, false, random)?;
         let index = connection.add_subflow(tuple, false)?;
+        connection.addresses.accepted_at(tuple.local.ip());
         let offered = understood(syn).filter(|_| connection.config.multipath);
         let option = offered.map(|offer| {
             connection.config.checksum |= offer.checksum_required;
@@ -181,7 +182,9 @@ impl Connection {
             self.subflows[0].receive.remember_mapping(1, u64::from(length), base);
         }
         if self.client && index == 0 && !self.confirmed {
-            if segment.dss.is_some_and(|dss| dss.data_ack.is_some()) {
+            // An announcement comes without a DSS (`check_fully_established`).
+            let announced = address::announcement(segment).is_some_and(|add| add.hmac.is_some());
+            if announced || segment.dss.is_some_and(|dss| dss.data_ack.is_some()) {
                 self.confirmed = true;
                 self.subflows[0].hello.confirm_third();
             } else if segment.dss.is_none() {
@@ -191,51 +194,38 @@ impl Connection {
         if !self.subflows[index].fully_established {
             self.confirm_join(now, index, segment);
         }
+        if !segment.mptcp.is_empty() {
+            self.handle_address_options(now, index, segment);
+        }
         self.revive(index);
     }
 
-    /// Asks the path manager once the connection is confirmed (client side).
-    pub(super) fn manage_paths(&mut self, now: Instant) {
-        if !self.client || !self.confirmed || self.mode != Mode::Multipath {
-            return;
+    /// Opens a further subflow; `None` when there have been too many.
+    pub(super) fn join(&mut self, candidate: Candidate) -> Option<usize> {
+        let remote = self.remote_key.filter(|_| self.subflows.len() < MOST_SUBFLOWS)?;
+        let mut tuple = FourTuple { local: candidate.local, remote: candidate.remote };
+        while self.subflow_of(tuple).is_some() {
+            // A port that an earlier subflow had is not used again.
+            tuple.local.set_port(tuple.local.port().wrapping_add(1));
         }
-        if self.config.candidates.len() <= self.subflows.len() {
-            return;
-        }
-        let unused: Vec<Candidate> = self
-            .config
-            .candidates
-            .iter()
-            .filter(|c| !self.subflows.iter().any(|s| s.tuple.local == c.local))
-            .copied()
-            .collect();
-        for candidate in self.path_manager.on_established(now, &unused) {
-            self.join(candidate);
-        }
-    }
-
-    fn join(&mut self, candidate: Candidate) {
-        let Some(remote) = self.remote_key else {
-            return;
-        };
-        let tuple = FourTuple { local: candidate.local, remote: candidate.remote };
-        let Ok(index) = self.add_subflow(tuple, true) else {
-            return;
-        };
+        let local_id = self.addresses.identifier(&candidate);
+        let index = self.add_subflow(tuple, true).ok()?;
         let nonce = self.random.next_u64() as u32;
+        self.closing.revive();
         let subflow = &mut self.subflows[index];
-        subflow.address_id = candidate.address_id;
-        subflow.backup = candidate.backup;
+        subflow.local_id = local_id;
+        subflow.request_backup = candidate.backup;
         subflow.multipath = true;
         subflow.send.use_mappings();
         subflow.nonces = (nonce, 0);
         subflow.hello.first = Some(MptcpOption::Join(MpJoin::Syn {
             backup: candidate.backup,
-            address_id: candidate.address_id,
+            address_id: local_id,
             token: remote.token,
             nonce,
         }));
         subflow.hello.due = true;
+        Some(index)
     }
 
     /// A SYN with `MP_JOIN` for this connection; false when it is refused.
@@ -243,23 +233,27 @@ impl Connection {
         let Some(MpJoin::Syn { backup, address_id, nonce, .. }) = join(syn) else {
             return false;
         };
-        let Some(remote) = self.remote_key.filter(|_| self.mode == Mode::Multipath) else {
+        let open = self.mode == Mode::Multipath && self.subflows.len() < MOST_SUBFLOWS;
+        let Some(remote) = self.remote_key.filter(|_| open && !self.is_closed()) else {
             return false;
         };
+        let local_id = self.identifier_of(tuple.local.ip());
         let Ok(index) = self.add_subflow(tuple, false) else {
             return false;
         };
         let own_nonce = self.random.next_u64() as u32;
         let mac = crypto::join_hmac(self.local_key.value, remote.value, own_nonce, nonce);
         let option = MptcpOption::Join(MpJoin::SynAck {
-            backup,
-            address_id: 0,
+            backup: false,
+            address_id: local_id,
             hmac: crypto::leftmost_64(&mac),
             nonce: own_nonce,
         });
         let config = self.config.clone();
+        self.closing.revive();
         let subflow = &mut self.subflows[index];
-        subflow.address_id = address_id;
+        subflow.local_id = local_id;
+        subflow.remote_id = address_id;
         subflow.backup = backup;
         subflow.multipath = true;
         subflow.send.use_mappings();
@@ -273,7 +267,7 @@ impl Connection {
         let config = self.config.clone();
         let own_nonce = self.subflows[index].nonces.0;
         let answer = join(segment).zip(self.remote_key);
-        let Some((MpJoin::SynAck { hmac, nonce, backup, .. }, remote)) = answer else {
+        let Some((MpJoin::SynAck { hmac, nonce, backup, address_id }, remote)) = answer else {
             return self.reset_subflow(now, index, REASON_MPTCP);
         };
         let expected = crypto::join_hmac(remote.value, self.local_key.value, nonce, own_nonce);
@@ -282,7 +276,8 @@ impl Connection {
         }
         let mac = crypto::join_hmac(self.local_key.value, remote.value, own_nonce, nonce);
         let subflow = &mut self.subflows[index];
-        subflow.backup |= backup;
+        subflow.backup = backup;
+        subflow.remote_id = address_id;
         subflow.nonces = (own_nonce, nonce);
         let third = MpJoin::Ack { hmac: crypto::leftmost_160(&mac) };
         subflow.hello.third = Some(MptcpOption::Join(third));
@@ -334,11 +329,19 @@ impl Connection {
 
     /// The reset that answers a join nobody wants.
     pub(crate) fn refusal(syn: &Segment) -> Segment {
+        let (rst, ack) = (anabranch_wire::Flags::RST, anabranch_wire::Flags::ACK);
+        // What acknowledges is answered at the sequence number it expects (RFC 9293 3.10.7.1).
+        let stray = syn.flags.contains(ack);
         Segment {
             source_port: syn.destination_port,
             destination_port: syn.source_port,
-            ack: syn.seq.add(syn.sequence_len()),
-            flags: anabranch_wire::Flags::RST.with(anabranch_wire::Flags::ACK),
+            seq: if stray { syn.ack } else { anabranch_units::SeqNumber(0) },
+            ack: if stray {
+                anabranch_units::SeqNumber(0)
+            } else {
+                syn.seq.add(syn.sequence_len())
+            },
+            flags: if stray { rst } else { rst.with(ack) },
             mptcp: if join(syn).is_some() {
                 vec![MptcpOption::TcpRst(MpTcpRst { transient: false, reason: REASON_MPTCP })]
             } else {

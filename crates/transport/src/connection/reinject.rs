@@ -47,6 +47,9 @@ impl Connection {
     }
 
     fn restart_retransmission(&mut self, now: Instant) {
+        if self.is_deserted() {
+            return;
+        }
         let interval = self.retransmission_interval(now);
         self.retransmission.deadline = Some(self.config.host.expiry(now, interval));
     }
@@ -70,7 +73,7 @@ impl Connection {
             if self.subflows[index].send.held_bytes() > 0 {
                 self.check_stale(now, index);
                 least_stale = least_stale.min(self.subflows[index].stale_count);
-            } else if self.subflows[index].backup {
+            } else if self.subflows[index].is_backup() {
                 backup = backup.or(Some(index));
             } else {
                 pick = pick.or(Some(index));

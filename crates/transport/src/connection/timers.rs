@@ -10,6 +10,8 @@ impl Connection {
         let never = Instant::FAR_FUTURE;
         let mut first = self.retransmission.deadline().unwrap_or(never);
         first = first.min(self.closing.deadline().unwrap_or(never));
+        first = first.min(self.closing.deserted_until().unwrap_or(never));
+        first = first.min(self.addresses.deadline().unwrap_or(never));
         first = first.min(self.scheduler_wake.unwrap_or(never));
         for subflow in &self.subflows {
             first = first.min(subflow.wake());
@@ -37,6 +39,12 @@ impl Connection {
         }
         if self.closing.deadline().is_some_and(|at| now >= at) {
             self.repeat_fin(now);
+        }
+        if self.closing.deserted_until().is_some_and(|at| now >= at) {
+            self.give_up();
+        }
+        if self.addresses.deadline().is_some_and(|at| now >= at) {
+            self.repeat_announcement(now);
         }
         if self.scheduler_wake.is_some_and(|at| now >= at) {
             self.push(now);

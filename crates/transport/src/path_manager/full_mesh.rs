@@ -24,4 +24,8 @@ impl PathManager for FullMesh {
     fn on_established(&mut self, _now: Instant, unused: &[Candidate]) -> Vec<Candidate> {
         unused.to_vec()
     }
+
+    fn on_announced(&mut self, _now: Instant, pairs: &[Candidate]) -> Vec<Candidate> {
+        pairs.to_vec()
+    }
 }

@@ -208,19 +208,17 @@ impl Subflow {
     /// Writes the pure acknowledgement (or window probe) that is due; false when none is.
     pub(crate) fn next_pure_ack(&mut self, outlook: &Outlook, segment: &mut Segment) -> bool {
         let probe = std::mem::take(&mut self.ack.probe);
-        if !self.ack.now_due && !probe && self.outbox.is_empty() {
+        if !self.ack.now_due && !probe && !self.signal_due() {
             return false;
         }
         self.acknowledging(outlook, segment);
         if probe {
             segment.seq = self.wire_seq(self.send.una().saturating_sub(1));
         }
-        if !self.outbox.is_empty() {
-            segment.mptcp.append(&mut self.outbox);
-        }
         if let Some(at) = outlook.data_fin {
             self.attach_data_fin(segment, at, outlook);
         }
+        self.attach_signals(segment);
         self.add_sack(segment);
         true
     }

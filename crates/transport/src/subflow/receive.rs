@@ -127,6 +127,13 @@ impl Receiver {
         self.buffer.grow(copied, ahead);
     }
 
+    /// Lets go of everything that waits out of order: nobody will fill the gaps.
+    pub(crate) fn discard(&mut self) {
+        self.runs = OutOfOrder::default();
+        self.recent.clear();
+        self.mappings.clear();
+    }
+
     /// Bytes waiting out of order.
     pub(crate) fn out_of_order_bytes(&self) -> u64 {
         self.runs.bytes()

@@ -36,7 +36,7 @@ pub(crate) struct Pair {
     pub(crate) received: Vec<u8>,
     /// The client's application takes what arrives.
     pub(crate) reading: bool,
-    to_serve: Vec<u8>,
+    to_serve: Bytes,
     ending: bool,
     delays: Vec<Duration>,
     flying: BTreeMap<(Instant, u64), (Way, usize, Transmit)>,
@@ -47,7 +47,17 @@ pub(crate) fn at(ms: u64) -> Instant {
     Instant::ZERO + Duration::from_millis(ms)
 }
 
-fn address(host: u8, path: usize, port: u16) -> SocketAddr {
+/// The addresses of a path.
+pub(crate) fn candidate(path: usize) -> Candidate {
+    Candidate {
+        address_id: path as u8,
+        local: address(2, path, 40_000),
+        remote: address(1, path, 80),
+        backup: false,
+    }
+}
+
+pub(crate) fn address(host: u8, path: usize, port: u16) -> SocketAddr {
     SocketAddr::from(([10, path as u8 + 1, 0, host], port))
 }
 
@@ -61,14 +71,11 @@ impl Pair {
         let seed = Seed { seed: 7, run: 0 };
         let mut listener = Endpoint::new("server", seed);
         listener.listen(server);
-        let candidates = (0..rtts_ms.len())
-            .map(|path| Candidate {
-                address_id: path as u8,
-                local: address(2, path, 40_000),
-                remote: address(1, path, 80),
-                backup: false,
-            })
-            .collect();
+        let candidates = if client.candidates.is_empty() {
+            (0..rtts_ms.len()).map(candidate).collect()
+        } else {
+            client.candidates.clone()
+        };
         let mut opener = Endpoint::new("client", seed);
         let handle = opener.connect(Config { candidates, ..client }).expect("known plug-ins");
         Self {
@@ -82,7 +89,7 @@ impl Pair {
             server_events: Vec::new(),
             received: Vec::new(),
             reading: true,
-            to_serve: Vec::new(),
+            to_serve: Bytes::new(),
             ending: false,
             delays: rtts_ms.iter().map(|ms| Duration::from_micros(ms * 500)).collect(),
             flying: BTreeMap::new(),
@@ -101,7 +108,7 @@ impl Pair {
 
     /// The server's application writes these bytes, as fast as they are taken.
     pub(crate) fn serve(&mut self, bytes: &[u8]) {
-        self.to_serve.extend_from_slice(bytes);
+        self.to_serve = [&self.to_serve, bytes].concat().into();
         self.settle();
     }
 
@@ -123,9 +130,9 @@ impl Pair {
             return;
         }
         while !self.to_serve.is_empty() {
-            let piece = Bytes::copy_from_slice(&self.to_serve);
+            let piece = self.to_serve.clone();
             match self.server().write(now, piece) {
-                Ok(taken) => drop(self.to_serve.drain(..taken)),
+                Ok(taken) => drop(self.to_serve.split_to(taken)),
                 Err(_) => return,
             }
         }

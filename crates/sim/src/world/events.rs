@@ -1,0 +1,91 @@
+//! What a scenario changes while it runs: links, and the clients' network interfaces.
+
+use anabranch_transport::ConnectionHandle;
+use anabranch_transport::path_manager::Candidate;
+
+use super::{RunError, World};
+use crate::plan::{ChangePlan, Happening, InterfacePlan};
+use crate::topology::{client_address, server_address};
+
+impl World<'_> {
+    /// The next event of the plan takes place.
+    pub(super) fn next_event_happens(&mut self) -> Result<(), RunError> {
+        let plan = self.plan;
+        let event = &plan.events[self.next_event];
+        self.next_event += 1;
+        let (name, what) = match event.happening() {
+            Some(Happening::Link(link, change)) => {
+                self.change_link(link, change)?;
+                (link, change.describe())
+            }
+            Some(Happening::Interface(path, what)) => {
+                let index = self.topology.path(path)?;
+                self.change_interface(index, what)?;
+                (path, what.name().to_owned())
+            }
+            None => return Ok(()),
+        };
+        self.rows.events.push(self.now.as_secs_f64(), name.to_owned(), what);
+        Ok(())
+    }
+
+    fn change_link(&mut self, name: &str, change: ChangePlan) -> Result<(), RunError> {
+        let link = self.topology.link(name)?;
+        self.topology.links[link].set(self.now, change.change());
+        self.schedule.set(link, self.topology.links[link].poll_timeout());
+        Ok(())
+    }
+
+    /// Every client's interface on a path. That it goes down tells a host's MPTCP nothing; that its
+    /// end point is removed or added does.
+    fn change_interface(&mut self, path: usize, what: InterfacePlan) -> Result<(), RunError> {
+        let had = self.topology.paths[path].interface.endpoint;
+        let has = match what {
+            InterfacePlan::Down => had,
+            InterfacePlan::Removed => false,
+            InterfacePlan::Up => true,
+        };
+        let returns = has && !had;
+        if returns {
+            let id = self.topology.fresh_address_id();
+            self.topology.paths[path].interface.address_id = id;
+        }
+        let interface = &mut self.topology.paths[path].interface;
+        interface.up = what == InterfacePlan::Up;
+        interface.endpoint = has;
+        if had == has {
+            return Ok(());
+        }
+        for client in 0..self.hosts.len() {
+            for handle in 0..self.hosts[client].endpoint.connections().len() {
+                self.tell(path, client, ConnectionHandle(handle), returns);
+            }
+            if self.hosts[client].current.is_some() {
+                self.drive_client(client as u32)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A connection of a client hears that an end point came or went.
+    fn tell(&mut self, path: usize, client: usize, handle: ConnectionHandle, returns: bool) {
+        let host = &mut self.hosts[client];
+        let connection = host.endpoint.connection(handle);
+        let (false, Some(last)) = (connection.is_closed(), connection.last_tuple()) else { return };
+        let local = client_address(path, client as u32, host.ports);
+        let now = self.now;
+        if !returns {
+            host.endpoint.connection_mut(handle).handle_address_removed(now, local.ip());
+            return;
+        }
+        // A port of its own, as the kernel would choose one.
+        host.ports += 1;
+        let candidate = Candidate {
+            address_id: self.topology.paths[path].address_id(),
+            local,
+            remote: server_address(path, last.remote.port()),
+            backup: self.topology.paths[path].backup,
+        };
+        host.endpoint.connection_mut(handle).handle_address_added(now, candidate);
+    }
+}

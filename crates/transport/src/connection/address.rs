@@ -1,0 +1,298 @@
+//! Addresses that come and go: `ADD_ADDR`, `REMOVE_ADDR`, `MP_PRIO` (RFC 8684 sections 3.3.8 and
+//! 3.4), as Linux's in-kernel path manager handles them (`net/mptcp/pm.c`, `pm_kernel.c`).
+
+use std::collections::VecDeque;
+use std::net::{IpAddr, SocketAddr};
+
+use anabranch_units::{Duration, Instant};
+use anabranch_wire::{AddAddr, MptcpOption, RemoveAddr, Segment, crypto};
+
+use super::{Connection, Mode};
+use crate::config::{Announcement, Config};
+use crate::path_manager::Candidate;
+use crate::subflow::{Reset, State, Subflow};
+
+/// An announcement is repeated so often without an echo (`ADD_ADDR_RETRANS_MAX`).
+const REPETITIONS: u32 = 3;
+/// The longest wait before the first repetition (`net.mptcp.add_addr_timeout`).
+const ECHO_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// What a connection knows of addresses.
+#[derive(Debug)]
+pub(super) struct Addresses {
+    /// The initial subflow's address has the identifier 0, until it is removed.
+    initial: Option<IpAddr>,
+    /// Our end points, to join addresses that the peer announces.
+    endpoints: Vec<Candidate>,
+    /// Those for which no subflow was opened yet.
+    unused: Vec<Candidate>,
+    /// The initial subflow is to be a backup, which only `MP_PRIO` can say.
+    demote_initial: bool,
+    to_announce: VecDeque<Announcement>,
+    announced: Vec<Announcement>,
+    /// The announcement that has not been echoed, and how often it was repeated.
+    pending: Option<(Announcement, u32, Instant)>,
+}
+
+impl Addresses {
+    pub(super) fn new(config: &Config) -> Self {
+        let first = config.candidates.first();
+        Self {
+            initial: first.map(|candidate| candidate.local.ip()),
+            endpoints: config.candidates.clone(),
+            unused: config.candidates.iter().skip(1).copied().collect(),
+            demote_initial: first.is_some_and(|candidate| candidate.backup),
+            to_announce: config.announce.iter().copied().collect(),
+            announced: Vec::new(),
+            pending: None,
+        }
+    }
+
+    /// The side that accepted learns its first address from the SYN.
+    pub(super) fn accepted_at(&mut self, address: IpAddr) {
+        self.initial = Some(address);
+    }
+
+    /// When the announcement is to be repeated.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.pending.map(|(_, _, at)| at)
+    }
+
+    /// The identifier of a candidate's local address (`mptcp_endp_get_local_id`).
+    pub(super) fn identifier(&self, candidate: &Candidate) -> u8 {
+        if self.initial == Some(candidate.local.ip()) { 0 } else { candidate.address_id }
+    }
+
+    /// Nothing is left to open or to announce.
+    fn settled(&self) -> bool {
+        self.unused.is_empty() && self.to_announce.is_empty() && !self.demote_initial
+    }
+}
+
+/// The `ADD_ADDR` of a segment, announcement or echo.
+pub(super) fn announcement(segment: &Segment) -> Option<AddAddr> {
+    segment.mptcp.iter().find_map(|option| match option {
+        MptcpOption::AddAddr(add) => Some(*add),
+        _ => None,
+    })
+}
+
+impl Connection {
+    /// Once the connection is confirmed: announces addresses and asks the path manager (client
+    /// side) which subflows to open (`mptcp_pm_create_subflow_or_signal_addr`).
+    pub(super) fn manage_paths(&mut self, now: Instant) {
+        if self.addresses.settled() || !self.confirmed || self.mode != Mode::Multipath {
+            return;
+        }
+        if std::mem::take(&mut self.addresses.demote_initial)
+            && let Some(address) = self.addresses.initial
+        {
+            self.set_backup(now, address, true);
+        }
+        self.announce_next(now);
+        if self.client && !self.addresses.unused.is_empty() {
+            let chosen = self.path_manager.on_established(now, &self.addresses.unused);
+            self.addresses.unused.retain(|candidate| !chosen.contains(candidate));
+            for candidate in chosen {
+                self.join(candidate);
+            }
+        }
+    }
+
+    /// The identifier of one of our addresses; a new one for an address not seen before.
+    pub(super) fn identifier_of(&self, address: IpAddr) -> u8 {
+        if self.addresses.initial == Some(address) {
+            return 0;
+        }
+        let used = self.subflows.iter().filter(|s| s.tuple.local.ip() == address);
+        let endpoints = self.addresses.endpoints.iter().filter(|c| c.local.ip() == address);
+        let announced = self.config.announce.iter().filter(|a| a.address == address);
+        let known = announced
+            .map(|a| a.address_id)
+            .chain(endpoints.map(|c| c.address_id))
+            .chain(used.map(|s| s.local_id))
+            .next();
+        known.unwrap_or_else(|| {
+            let given = self.config.announce.iter().map(|a| a.address_id);
+            given.chain(self.subflows.iter().map(|s| s.local_id)).max().unwrap_or(0).wrapping_add(1)
+        })
+    }
+
+    /// The first working subflow, if possible not one that `avoid` names
+    /// (`mptcp_pm_addr_send_ack_avoid_list`).
+    fn signal_on(&self, avoid: impl Fn(&Subflow) -> bool) -> Option<usize> {
+        self.subflows.iter().position(|s| s.usable() && !avoid(s))
+    }
+
+    /// Input: one of our addresses can be used from now on, to reach `candidate.remote`. The path
+    /// manager is asked whether to join over it (`mptcp_nl_add_subflow_or_signal_addr`).
+    pub fn handle_address_added(&mut self, now: Instant, candidate: Candidate) {
+        self.addresses.endpoints.push(candidate);
+        self.addresses.unused.push(candidate);
+        self.manage_paths(now);
+    }
+
+    /// Input: one of our addresses is gone. The peer is told over another subflow, once and without
+    /// an echo; the subflows of the address end and what they had not delivered goes elsewhere
+    /// (`mptcp_nl_remove_subflow_and_signal_addr`; RFC 8684 section 3.4.2).
+    ///
+    /// Plain TCP and a connection still in its first handshake have nobody to tell and keep trying.
+    pub fn handle_address_removed(&mut self, now: Instant, address: IpAddr) {
+        self.addresses.endpoints.retain(|c| c.local.ip() != address);
+        self.addresses.unused.retain(|c| c.local.ip() != address);
+        if self.mode != Mode::Multipath {
+            return;
+        }
+        let id = self.identifier_of(address);
+        let here = |s: &Subflow| s.tuple.local.ip() == address;
+        let announced = self.addresses.announced.iter().any(|a| a.address == address);
+        let in_use = self.subflows.iter().any(|s| here(s) && s.state != State::Closed);
+        self.addresses.to_announce.retain(|a| a.address != address);
+        self.addresses.announced.retain(|a| a.address != address);
+        self.addresses.pending = self.addresses.pending.filter(|(a, _, _)| a.address != address);
+        if in_use || announced {
+            if let (Some(index), Some(option)) = (self.signal_on(here), RemoveAddr::new(&[id])) {
+                self.subflows[index].post(MptcpOption::RemoveAddr(option));
+            }
+            self.end_subflows(now, here);
+        }
+        if self.addresses.initial == Some(address) {
+            // Should it return it has an identifier of its own.
+            self.addresses.initial = None;
+        }
+    }
+
+    /// Ends the subflows that `which` names with a RST. Linux sends a FIN here and a RST to whatever
+    /// still comes: the same for the peer, a round trip later.
+    fn end_subflows(&mut self, now: Instant, which: impl Fn(&Subflow) -> bool) {
+        for index in 0..self.subflows.len() {
+            let subflow = &mut self.subflows[index];
+            if which(subflow) && subflow.state != State::Closed {
+                if subflow.state != State::SynSent {
+                    subflow.reset = Some(Reset { reason: None, answers: None });
+                }
+                self.drop_subflow(now, index);
+            }
+        }
+    }
+
+    /// Asks the peer to use the subflows of one of our addresses as backups, or no longer so, and
+    /// does the same here (`mptcp_pm_mp_prio_send_ack`; RFC 8684 section 3.3.8).
+    pub fn set_backup(&mut self, now: Instant, address: IpAddr, backup: bool) {
+        for endpoint in &mut self.addresses.endpoints {
+            if endpoint.local.ip() == address {
+                endpoint.backup = backup;
+            }
+        }
+        for subflow in &mut self.subflows {
+            if subflow.usable() && subflow.multipath && subflow.tuple.local.ip() == address {
+                subflow.request_backup = backup;
+                subflow.touched = true;
+                subflow.post(MptcpOption::Prio { backup });
+            }
+        }
+        self.push(now);
+    }
+
+    /// Announces the next address when none is waiting for its echo.
+    fn announce_next(&mut self, now: Instant) {
+        if self.addresses.pending.is_some() {
+            return;
+        }
+        let Some(next) = self.addresses.to_announce.pop_front() else { return };
+        self.addresses.announced.push(next);
+        self.announce(now, next, 0);
+    }
+
+    fn announce(&mut self, now: Instant, what: Announcement, repetition: u32) {
+        let Announcement { address_id, address, port } = what;
+        if let (Some(remote), Some(index)) = (self.remote_key, self.signal_on(|_| false)) {
+            let keys = (self.local_key.value, remote.value);
+            let hmac = crypto::add_addr_hmac(keys.0, keys.1, address_id, address, port);
+            let option = AddAddr { address_id, address, port, hmac: Some(hmac) };
+            self.subflows[index].post(MptcpOption::AddAddr(option));
+        }
+        // `mptcp_adjust_add_addr_timeout`: the longest retransmission timeout, doubled each time.
+        let timeouts = self.subflows.iter().filter(|s| s.usable()).map(|s| s.rtt.rto());
+        let wait = timeouts.max().unwrap_or(ECHO_TIMEOUT).min(ECHO_TIMEOUT) * (1 << repetition);
+        let deadline = self.config.host.expiry(now, wait);
+        self.addresses.pending = Some((what, repetition, deadline));
+    }
+
+    /// No echo has come: announces again, or goes on to the next address (`mptcp_pm_add_timer`).
+    pub(super) fn repeat_announcement(&mut self, now: Instant) {
+        let Some((what, repetition, _)) = self.addresses.pending.take() else { return };
+        if repetition < REPETITIONS && !self.is_closed() {
+            self.announce(now, what, repetition + 1);
+        } else if !self.is_closed() {
+            self.announce_next(now);
+        }
+    }
+
+    /// The options about addresses on a segment of an established subflow.
+    pub(super) fn handle_address_options(&mut self, now: Instant, index: usize, segment: &Segment) {
+        for option in &segment.mptcp {
+            match *option {
+                MptcpOption::AddAddr(add) => self.handle_add_addr(now, add),
+                MptcpOption::RemoveAddr(remove) => {
+                    for &id in remove.ids() {
+                        self.end_subflows(now, |s| s.remote_id == id);
+                    }
+                }
+                MptcpOption::Prio { backup } => {
+                    self.subflows[index].backup = backup;
+                    self.subflows[index].touched = true;
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn handle_add_addr(&mut self, now: Instant, add: AddAddr) {
+        let AddAddr { address_id, address, port, hmac } = add;
+        let Some(hmac) = hmac else {
+            let same = Announcement { address_id, address, port };
+            if self.addresses.pending.is_some_and(|(pending, _, _)| pending == same) {
+                self.addresses.pending = None;
+                self.announce_next(now);
+            }
+            return;
+        };
+        let Some(remote) = self.remote_key else { return };
+        let expected =
+            crypto::add_addr_hmac(remote.value, self.local_key.value, address_id, address, port);
+        if !crypto::mac_eq(&expected.to_be_bytes(), &hmac.to_be_bytes()) {
+            return;
+        }
+        if let Some(index) = self.signal_on(|_| false) {
+            self.subflows[index].post(MptcpOption::AddAddr(AddAddr { hmac: None, ..add }));
+        }
+        let known = self.subflows.iter().any(|s| {
+            s.state != State::Closed
+                && s.tuple.remote.ip() == address
+                && port.is_none_or(|port| s.tuple.remote.port() == port)
+        });
+        if self.client && !known {
+            self.join_announced(now, address_id, address, port);
+        }
+    }
+
+    /// Offers the path manager every one of our addresses with the announced one
+    /// (`fill_local_addresses_vec`).
+    fn join_announced(&mut self, now: Instant, id: u8, address: IpAddr, port: Option<u16>) {
+        let port = port.unwrap_or_else(|| self.subflows[0].tuple.remote.port());
+        let remote = SocketAddr::new(address, port);
+        let mut pairs: Vec<Candidate> = Vec::new();
+        for endpoint in &self.addresses.endpoints {
+            let seen = pairs.iter().any(|pair| pair.local.ip() == endpoint.local.ip());
+            if !seen && endpoint.local.is_ipv4() == address.is_ipv4() {
+                pairs.push(Candidate { remote, ..*endpoint });
+            }
+        }
+        for candidate in self.path_manager.on_announced(now, &pairs) {
+            if let Some(index) = self.join(candidate) {
+                self.subflows[index].remote_id = id;
+            }
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! The default of Linux 6.1 (`mptcp_subflow_get_send` there): least linger time as in `linux`, but a
+//! burst outlives the push. The subflow chosen last goes on until the burst is used up, whatever has
+//! become of the others meanwhile.
+
+use anabranch_units::SubflowId;
+
+use super::{Decision, LeastLinger, PathScheduler, SendRequest, SubflowView};
+use crate::plugin::{Parameters, PluginError};
+
+/// Least linger time, with bursts that last.
+#[derive(Debug, Default)]
+pub struct KeptBurst {
+    choice: LeastLinger,
+    /// The subflow with the burst (`last_snd`), and the bytes left of it (`snd_burst`).
+    burst: Option<(SubflowId, u64)>,
+    /// Where new data went on after the last of it.
+    next: u64,
+}
+
+impl KeptBurst {
+    pub(super) fn build(parameters: Parameters<'_>) -> Result<Box<dyn PathScheduler>, PluginError> {
+        parameters.only(&[])?;
+        Ok(Box::new(Self::default()))
+    }
+}
+
+impl PathScheduler for KeptBurst {
+    fn name(&self) -> &'static str {
+        "linux-6.1"
+    }
+
+    fn schedule(&mut self, request: &SendRequest, subflows: &[SubflowView]) -> Decision {
+        // Sending everything once more ends the burst (`__mptcp_retransmit_pending_data`).
+        self.burst = self.burst.filter(|_| request.data_next >= self.next);
+        self.next = request.data_next;
+        if let Some((id, left)) = self.burst.filter(|(_, left)| *left > 0)
+            && subflows.iter().any(|subflow| subflow.id == id && subflow.can_queue())
+        {
+            return Decision::next_on(id, request.whole_fragments(left));
+        }
+        let decision = self.choice.schedule(request, subflows);
+        self.burst = match decision {
+            Decision::Send { on, burst, .. } => on.iter().next().map(|id| (id, burst)),
+            Decision::Wait { .. } => self.burst,
+        };
+        decision
+    }
+
+    fn on_sent(&mut self, _id: SubflowId, from: u64, bytes: u64) {
+        // What is sent again by the retransmission timer is not of the burst.
+        if from == self.next
+            && let Some((_, left)) = &mut self.burst
+        {
+            *left = left.saturating_sub(bytes);
+            self.next += bytes;
+        }
+    }
+}
