@@ -1,0 +1,8 @@
+//! Scripts: one endpoint against a peer written by hand, a file a concern.
+
+#[path = "../dialect/mod.rs"]
+mod dialect;
+
+mod dss;
+mod mp_capable;
+mod mp_join;
