@@ -59,6 +59,11 @@ pub(crate) fn tcp() -> Config {
     Config { multipath: false, ..config() }
 }
 
+/// Plain TCP with segments of 1000 bytes, beside 12 of timestamps.
+pub(crate) fn thousands() -> Config {
+    Config { mss: 1012, ..tcp() }
+}
+
 /// Bytes that tell their position in the data stream.
 pub(crate) fn film(from: u64, length: usize) -> Bytes {
     (from..from + length as u64).map(|i| (i % 251) as u8 ^ (i / 251) as u8).collect()
@@ -349,8 +354,18 @@ impl Script {
     pub(crate) fn peer_on(&mut self, path: usize, ms: u64, line: &str) {
         self.run_to(at(ms));
         let segment = self.compose(path, line);
+        self.take(path, &segment);
+    }
+
+    /// The peer says on the first path what no line can say.
+    pub(crate) fn deliver(&mut self, ms: u64, segment: &Segment) {
+        self.run_to(at(ms));
+        self.take(0, segment);
+    }
+
+    fn take(&mut self, path: usize, segment: &Segment) {
         let (now, tuple) = (self.now, self.lines[path].tuple);
-        self.endpoint.handle_segment(now, tuple, &segment);
+        self.endpoint.handle_segment(now, tuple, segment);
         self.settle();
     }
 

@@ -6,3 +6,4 @@ mod dialect;
 mod dss;
 mod mp_capable;
 mod mp_join;
+mod tcp;
