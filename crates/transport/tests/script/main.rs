@@ -4,6 +4,7 @@
 mod dialect;
 
 mod dss;
+mod loss;
 mod mp_capable;
 mod mp_join;
 mod tcp;
