@@ -7,4 +7,5 @@ mod dss;
 mod loss;
 mod mp_capable;
 mod mp_join;
+mod recovery;
 mod tcp;
