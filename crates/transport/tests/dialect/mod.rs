@@ -228,13 +228,17 @@ impl Script {
         self.settle();
     }
 
-    /// Our application reads up to `limit` bytes; returns how many.
-    pub(crate) fn read(&mut self, limit: usize) -> usize {
+    /// Our application, which does not read by itself any more, reads so much at `ms`.
+    pub(crate) fn read(&mut self, ms: u64, length: usize) {
+        self.run_to(at(ms));
         let now = self.now;
-        let bytes = self.connection().read(now, limit).unwrap_or_default();
-        self.received.extend_from_slice(&bytes);
+        let end = self.received.len() + length;
+        while self.received.len() < end {
+            let left = end - self.received.len();
+            let bytes = self.connection().read(now, left).expect("so much to read");
+            self.received.extend_from_slice(&bytes);
+        }
         self.settle();
-        bytes.len()
     }
 
     /// Our application ends its side.

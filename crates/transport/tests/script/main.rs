@@ -3,9 +3,11 @@
 #[path = "../dialect/mod.rs"]
 mod dialect;
 
+mod close;
 mod dss;
 mod loss;
 mod mp_capable;
 mod mp_join;
 mod recovery;
 mod tcp;
+mod window;
