@@ -294,7 +294,7 @@ impl Script {
                     _ => {}
                 },
                 MptcpOption::Join(MpJoin::Syn { nonce, .. } | MpJoin::SynAck { nonce, .. }) => {
-                    line.our_nonce = *nonce
+                    line.our_nonce = *nonce;
                 }
                 _ => {}
             }
@@ -315,7 +315,7 @@ impl Script {
     }
 
     /// The peer speaks on a path from another port, as on a new subflow.
-    pub(crate) fn from_port(&mut self, path: usize, port: u16) {
+    pub(crate) fn speak_from(&mut self, path: usize, port: u16) {
         let line = &mut self.lines[path];
         line.tuple.remote.set_port(port);
         (line.said, line.heard) = (0, 0);

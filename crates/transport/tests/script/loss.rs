@@ -2,7 +2,7 @@
 //! what shows that a retransmission was needless (RFC 2883, RFC 4015, RFC 5682).
 //!
 //! Everywhere the path's RTT is 50 ms, so that the reordering window is 12.5 ms (RFC 8985 section
-//! 6.2: min_RTT / 4), its timer 2 ms later (`TCP_TIMEOUT_MIN_US`), and the timeout 250 ms.
+//! 6.2: a quarter of the least RTT), its timer 2 ms later (`TCP_TIMEOUT_MIN_US`), and the timeout 250 ms.
 
 use anabranch_transport::Config;
 use anabranch_transport::congestion::CongestionState;
