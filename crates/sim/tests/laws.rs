@@ -71,7 +71,7 @@ fn reno_under_random_loss_lies_between_pftk_and_mathis() {
         let trace = transfer(3, seconds, 200_000_000, 10_000, loss);
         let entered = numbers(&trace, "links", "enqueued");
         let drops = numbers(&trace, "links", "dropped_loss")[0];
-        assert_eq!(total(&trace, "links", "dropped_queue"), 0.0, "the link is not congested");
+        assert!(total(&trace, "links", "dropped_queue") < 1.0, "the link is not congested");
 
         // The loss took effect: four binomial deviations, and each drop was repaired.
         let bound = 4.0 * (entered[0] * loss * (1.0 - loss)).sqrt();
@@ -108,7 +108,7 @@ fn reno_over_a_drop_tail_queue_uses_what_the_sawtooth_fills() {
         let seconds = 1000;
         let trace = transfer(3, seconds, rate_bps, queue, 0.0);
         let room = queue as f64;
-        let (top, low) = (pipe + room, (pipe + room) / 2.0);
+        let (top, low) = (pipe + room, f64::midpoint(pipe, room));
         let law = if low >= pipe {
             1.0
         } else {
@@ -137,7 +137,8 @@ fn reno_over_a_drop_tail_queue_uses_what_the_sawtooth_fills() {
         // Each drop is repaired once, nothing is sent again needlessly, nothing waits for a timer.
         let dropped = total(&trace, "links", "dropped_queue");
         assert!(dropped > 50.0, "{dropped} drops");
-        assert_eq!(total(&trace, "subflows", "retransmissions"), dropped);
-        assert_eq!(total(&trace, "subflows", "timeouts"), 0.0);
+        let again = total(&trace, "subflows", "retransmissions");
+        assert!((again - dropped).abs() < 0.5, "{again} for {dropped} drops");
+        assert!(total(&trace, "subflows", "timeouts") < 0.5);
     }
 }

@@ -55,29 +55,28 @@ fn bernoulli_losses_do_not_know_of_each_other() {
     }
 }
 
-/// Four standard deviations of the number of losses: successive packets of a chain with eigenvalue
-/// l = 1 - p - r correlate as l^n, which widens the binomial variance in the bad state to
+/// Expected number of losses of a chain, and four of its standard deviations: successive packets'
+/// states correlate as l^n, l = 1 - p - r, which widens the binomial variance in the bad state to
 /// N b (1 - b) (1 + l) / (1 - l); a loss given the state adds its own binomial variance.
-fn chain_bound(p: f64, r: f64, h: f64, k: f64) -> f64 {
-    let (bad, l) = (p / (p + r), 1.0 - p - r);
+fn expected(model: LossModel) -> (f64, f64) {
+    let LossModel::GilbertElliott { p, r, h, k } = model else { panic!("no chain: {model:?}") };
+    let (bad, l, packets) = (p / (p + r), 1.0 - p - r, f64::from(PACKETS));
     let states = bad * (1.0 - bad) * (1.0 + l) / (1.0 - l) * (k - h).powi(2);
     let draws = bad * h * (1.0 - h) + (1.0 - bad) * k * (1.0 - k);
-    4.0 * (f64::from(PACKETS) * (states + draws)).sqrt()
+    let mean = packets * (bad * (1.0 - h) + (1.0 - bad) * (1.0 - k));
+    (mean, 4.0 * (packets * (states + draws)).sqrt())
 }
 
 #[test]
 fn gilbert_elliott_loses_its_share() {
-    for (p, r, h, k) in [
-        (0.01, 0.2, 0.0, 1.0),
-        (0.02, 0.1, 0.7, 0.99),
-        (0.005, 0.05, 0.2, 0.999),
-        (0.3, 0.6, 0.0, 1.0),
+    for model in [
+        LossModel::GilbertElliott { p: 0.01, r: 0.2, h: 0.0, k: 1.0 },
+        LossModel::GilbertElliott { p: 0.02, r: 0.1, h: 0.7, k: 0.99 },
+        LossModel::GilbertElliott { p: 0.005, r: 0.05, h: 0.2, k: 0.999 },
+        LossModel::GilbertElliott { p: 0.3, r: 0.6, h: 0.0, k: 1.0 },
     ] {
-        let model = LossModel::GilbertElliott { p, r, h, k };
         let lost = count(&losses(model, LossAt::Exit, SEED));
-        let bad = p / (p + r);
-        let mean = f64::from(PACKETS) * (bad * (1.0 - h) + (1.0 - bad) * (1.0 - k));
-        let bound = chain_bound(p, r, h, k);
+        let (mean, bound) = expected(model);
         assert!((lost - mean).abs() < bound, "lost {lost}, expected {mean} +- {bound}");
         assert!(bound < 0.3 * mean, "{bound} of {mean} would find nothing");
         assert!((model.mean_loss() * f64::from(PACKETS) / mean - 1.0).abs() < 1e-9);

@@ -11,7 +11,7 @@ use anabranch_transport::{Config, PluginChoice};
 
 use crate::dialect::{Script, thousands};
 
-/// RFC 6937 section 4: twenty segments in flight and a window of twenty. They are called 0 to 19
+/// The examples of RFC 6937: twenty segments in flight and a window of twenty. They are called 0 to 19
 /// there; here segment n is the thousand bytes from 10,001 + 1000 n. They left at 150 ms, the RTT is
 /// 50 ms, and there is more to send.
 fn twenty_sent(congestion: &str) -> Script {
@@ -64,7 +64,7 @@ fn sack(from: u64, to: u64) -> String {
 
 #[test]
 fn one_loss_in_twenty_halves_the_rate_evenly() {
-    // RFC 6937 section 4, first figure: segment 0 is lost.
+    // The first example of RFC 6937: segment 0 is lost.
     //   ack#   X  1  2  3  4  5  6  7  8  9 10 11 12 13 14 15 16 17 18 19
     //   sent:     N  N  R     N     N     N     N     N     N     N    (N)
     // From the third on prr_delivered = ack# - 2 and half of it, rounded up, may be out: 1 1 2 2 3 ...
@@ -92,8 +92,8 @@ fn one_loss_in_twenty_halves_the_rate_evenly() {
 
 #[test]
 fn fifteen_losses_in_twenty_are_repaired_as_fast_as_segments_leave_and_then_twice_as_fast() {
-    // RFC 6937 section 4, second figure: segments 0 to 14 are lost; ssthresh 10, and 4 in flight when
-    // recovery begins. By the conservative bound of RFC 9937, as in Linux since 2023, a SACK lets one
+    // The second example of RFC 6937: segments 0 to 14 are lost; ssthresh 10, and 4 in flight when
+    // recovery begins. By the conservative bound, as in RFC 9937 and Linux 6.12, a SACK lets one
     // go; an acknowledgement that advances SND.UNA two.
     //   ack#  15 16 17 18 19
     //   sent:  N  N  R  R  R
@@ -162,7 +162,7 @@ fn a_second_loss_in_the_same_window_does_not_cut_again() {
     let mut s = twenty_sent("reno");
     let mut next = 20;
     play(&mut s, 200, &mut next, &[(&sack(1, 4), "R0 N")]);
-    // Segment 4 is missing as well: lost at once, as three behind it are SACKed and more were.
+    // Segment 4 is missing as well: lost at once, the reordering window is 0 in recovery.
     let line = format!(". ack=10001 sack={},{}", segments(5, 8), segments(1, 4));
     play(&mut s, 201, &mut next, &[(&line, "R4")]);
     assert_eq!(s.sample(0).ssthresh_segments, 10);
@@ -173,7 +173,7 @@ fn a_second_loss_in_the_same_window_does_not_cut_again() {
 
 #[test]
 fn an_application_with_nothing_to_send_keeps_its_share_for_a_timely_retransmission() {
-    // RFC 6937 section 3: what was not sent while pipe > ssthresh is not lost, prr_out lags behind.
+    // RFC 6937: what was not sent while pipe > ssthresh is not lost, prr_out lags behind.
     let mut s = Script::plain_with(thousands(), 50);
     s.write(100, 10_000);
     s.peer(150, ". ack=10001");
