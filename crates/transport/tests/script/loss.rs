@@ -85,6 +85,19 @@ fn once_reordering_was_seen_three_segments_are_not_enough() {
 }
 
 #[test]
+fn an_original_sacked_below_the_highest_is_reordering_too() {
+    // `tcp_sacktag_one`: a SACK for what was sent once, below what had been SACKed.
+    let mut s = ten_sent();
+    s.peer(150, ". ack=1 sack=5001:6001");
+    s.peer(152, ". ack=1 sack=1001:2001,5001:6001");
+    // Three are SACKed, and still the window holds.
+    s.peer(153, ". ack=1 sack=5001:7001,1001:2001");
+    s.silence(166);
+    // RACK.rtt = 53: 100 + 53 + 12.5 + 2.
+    s.us(167, ". 1:1001");
+}
+
+#[test]
 fn only_what_was_sent_before_the_delivered_segment_is_lost() {
     let mut s = ten_sent();
     s.peer(150, ". ack=1 sack=4001:5001");
@@ -190,6 +203,28 @@ fn a_probe_that_was_a_duplicate_leaves_the_window() {
     s.peer(310, ". ack=11001");
     assert_eq!(s.sample(0).ssthresh_segments, u32::MAX);
     assert!(s.cwnd() >= 10);
+}
+
+#[test]
+fn a_duplicate_reported_beside_newer_data_clears_a_probe() {
+    let mut s = Script::plain_with(thousands(), 50);
+    s.write(100, 5000);
+    s.rest();
+    s.us(202, ". 4001:5001");
+    s.write(205, 1000);
+    s.us(205, ". 5001:6001");
+    // RFC 8985 section 7.4.2: beyond the probe, but its duplicate is reported (`FLAG_DSACK_TLP`).
+    s.peer(255, ". ack=6001 sack=4001:5001");
+    assert_eq!(s.sample(0).ssthresh_segments, u32::MAX);
+    // The same without the report is a loss repaired.
+    let mut s = Script::plain_with(thousands(), 50);
+    s.write(100, 5000);
+    s.rest();
+    s.us(202, ". 4001:5001");
+    s.write(205, 1000);
+    s.us(205, ". 5001:6001");
+    s.peer(255, ". ack=6001");
+    assert_eq!(s.sample(0).ssthresh_segments, 5);
 }
 
 #[test]

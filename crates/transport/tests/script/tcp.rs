@@ -175,6 +175,22 @@ fn after_a_timeout_an_ambiguous_acknowledgement_leaves_the_back_off() {
 }
 
 #[test]
+fn what_is_acknowledged_with_a_retransmission_is_no_sample_either() {
+    // `tcp_clean_rtx_queue`, FLAG_RETRANS_DATA_ACKED: the second segment waited for the first.
+    let mut s = Script::plain_after(Config { mss: 1000, ..tcp() }, 50, "S nosack nots");
+    s.write(100, 2000);
+    s.us(100, ". 1:1001");
+    s.us(100, ". 1001:2001");
+    s.us(350, ". 1:1001");
+    s.peer(400, ". ack=2001");
+    assert_eq!(s.sample(0).srtt, Some(Duration::from_millis(50)));
+    // The back-off stays: 500 ms.
+    s.write(450, 1000);
+    s.us(450, ". 2001:3001");
+    s.us(950, ". 2001:3001");
+}
+
+#[test]
 fn a_timestamp_resolves_the_ambiguity() {
     // RFC 7323 section 4: the echo names the transmission that is answered.
     let mut s = without_probes(50);
