@@ -290,19 +290,6 @@ fn a_clean_link_is_filled_to_what_headers_leave() {
 }
 
 #[test]
-fn random_loss_keeps_reno_near_the_square_root_law() {
-    // Mathis: rate = MSS / RTT sqrt(3/2) / sqrt(p); delayed acknowledgements and timeouts cost some.
-    let (loss, rtt) = (0.01_f64, 0.1);
-    let rest = r#""application":{"kind":"bulk","duration_ns":120000000000}"#;
-    let way = Way { rtt_ms: 100, rate_bps: 100_000_000, loss, queue: 1000 };
-    let trace = simulate(&plan(&[way], "linux", "reno", 3, rest));
-    let goodput = total(&trace, "connections", "bytes_read") * 8.0 / 120.0;
-    let law = 1448.0 * 8.0 / rtt * (1.5_f64).sqrt() / loss.sqrt();
-    assert!((0.7..1.15).contains(&(goodput / law)), "{goodput} against {law}");
-    assert!(total(&trace, "links", "dropped_loss") > 50.0);
-}
-
-#[test]
 fn many_clients_share_a_bottleneck_and_no_more_than_it() {
     let rest = r#""clients":20,"application":{"kind":"bulk","duration_ns":20000000000}"#;
     let ways = [way(40, 10_000_000, 0.0), way(60, 10_000_000, 0.0)];

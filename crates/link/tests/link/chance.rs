@@ -43,23 +43,80 @@ fn bernoulli_loses_its_share() {
 }
 
 #[test]
-fn gilbert_elliott_loses_its_share_in_bursts() {
-    let (p, r) = (0.01, 0.2);
-    let model = LossModel::GilbertElliott { p, r, h: 0.0, k: 1.0 };
-    let losses = losses(model, LossAt::Exit, SEED);
-    let bursts = losses.windows(2).filter(|pair| !pair[0] && pair[1]).count() as f64;
-    let lost = count(&losses);
-    // About 1,900 bursts of geometric length (deviation near 1 / r): 4 deviations are near 10 %.
-    assert!((lost / bursts * r - 1.0).abs() < 0.1, "mean burst {} packets", lost / bursts);
-    let share = lost / f64::from(PACKETS);
-    assert!((share / model.mean_loss() - 1.0).abs() < 0.15, "lost {share} of the packets");
+fn bernoulli_losses_do_not_know_of_each_other() {
+    let probability = 0.05;
+    let lost = losses(LossModel::Bernoulli(probability), LossAt::Exit, SEED);
+    for distance in [1, 2, 5, 64] {
+        let both = lost.windows(distance + 1).filter(|w| w[0] && w[distance]).count() as f64;
+        // Pairs at one distance overlap: their count has variance N (q - q^2 + 2 (p^3 - q^2)), q = p^2.
+        let (pairs, q) = (f64::from(PACKETS) - distance as f64, probability * probability);
+        let variance = pairs * (q - q * q + 2.0 * (probability.powi(3) - q * q));
+        assert!((both - pairs * q).abs() < 4.0 * variance.sqrt(), "{distance} apart: {both}");
+    }
+}
+
+/// Expected number of losses of a chain, and four of its standard deviations: successive packets'
+/// states correlate as l^n, l = 1 - p - r, which widens the binomial variance in the bad state to
+/// N b (1 - b) (1 + l) / (1 - l); a loss given the state adds its own binomial variance.
+fn expected(model: LossModel) -> (f64, f64) {
+    let LossModel::GilbertElliott { p, r, h, k } = model else { panic!("no chain: {model:?}") };
+    let (bad, l, packets) = (p / (p + r), 1.0 - p - r, f64::from(PACKETS));
+    let states = bad * (1.0 - bad) * (1.0 + l) / (1.0 - l) * (k - h).powi(2);
+    let draws = bad * h * (1.0 - h) + (1.0 - bad) * k * (1.0 - k);
+    let mean = packets * (bad * (1.0 - h) + (1.0 - bad) * (1.0 - k));
+    (mean, 4.0 * (packets * (states + draws)).sqrt())
 }
 
 #[test]
-fn the_good_state_may_lose_and_the_bad_one_may_spare() {
-    let model = LossModel::GilbertElliott { p: 0.02, r: 0.1, h: 0.7, k: 0.99 };
-    let share = count(&losses(model, LossAt::Entry, SEED)) / f64::from(PACKETS);
-    assert!((share / model.mean_loss() - 1.0).abs() < 0.1, "lost {share} of the packets");
+fn gilbert_elliott_loses_its_share() {
+    for model in [
+        LossModel::GilbertElliott { p: 0.01, r: 0.2, h: 0.0, k: 1.0 },
+        LossModel::GilbertElliott { p: 0.02, r: 0.1, h: 0.7, k: 0.99 },
+        LossModel::GilbertElliott { p: 0.005, r: 0.05, h: 0.2, k: 0.999 },
+        LossModel::GilbertElliott { p: 0.3, r: 0.6, h: 0.0, k: 1.0 },
+    ] {
+        let lost = count(&losses(model, LossAt::Exit, SEED));
+        let (mean, bound) = expected(model);
+        assert!((lost - mean).abs() < bound, "lost {lost}, expected {mean} +- {bound}");
+        assert!(bound < 0.3 * mean, "{bound} of {mean} would find nothing");
+        assert!((model.mean_loss() * f64::from(PACKETS) / mean - 1.0).abs() < 1e-9);
+    }
+}
+
+/// Lengths of the runs of `what`, whole ones only.
+fn runs(losses: &[bool], what: bool) -> Vec<f64> {
+    let runs: Vec<_> = losses.chunk_by(|a, b| a == b).collect();
+    let inner = &runs[1..runs.len() - 1];
+    inner.iter().filter(|run| run[0] == what).map(|run| run.len() as f64).collect()
+}
+
+#[test]
+fn a_simple_gilbert_chain_stays_geometrically_long() {
+    let (p, r) = (0.01, 0.2);
+    let losses = losses(LossModel::GilbertElliott { p, r, h: 0.0, k: 1.0 }, LossAt::Exit, SEED);
+    // A stay of mean 1/x has deviation sqrt(1 - x) / x.
+    for (what, leave) in [(true, r), (false, p)] {
+        let runs = runs(&losses, what);
+        let number = runs.len() as f64;
+        let mean = runs.iter().sum::<f64>() / number;
+        let bound = 4.0 * (1.0_f64 - leave).sqrt() / leave / number.sqrt();
+        assert!(number > 1500.0, "{number} runs");
+        assert!(
+            (mean - 1.0 / leave).abs() < bound,
+            "{mean} packets, not {} +- {bound}",
+            1.0 / leave
+        );
+        // And its length exceeds n with probability (1 - x)^n.
+        for n in [1, 3, 10] {
+            let share = (1.0 - leave).powi(n);
+            let longer = runs.iter().filter(|length| **length > f64::from(n)).count() as f64;
+            let bound = 4.0 * (number * share * (1.0 - share)).sqrt();
+            assert!(
+                (longer - number * share).abs() < bound,
+                "{longer} of {number} longer than {n}"
+            );
+        }
+    }
 }
 
 #[test]

@@ -1,0 +1,177 @@
+//! The end: FIN (RFC 9293 section 3.6), `DATA_FIN` (RFC 8684 section 3.3.3), RST.
+
+use anabranch_transport::Event;
+use anabranch_units::SubflowId;
+
+use crate::dialect::{Script, config, film, tcp};
+
+#[test]
+fn a_fin_goes_behind_the_data_and_takes_a_number() {
+    let mut s = Script::plain(50);
+    s.write(100, 2000);
+    s.shutdown(100);
+    s.us(100, ". 1:1449");
+    s.us(100, ". 1449:2001");
+    s.us(100, "F. 2001:2001 ack=1");
+    s.peer(150, ". ack=2002");
+    assert!(!s.has(Event::Closed), "half closed");
+    s.peer(200, "F. 1:1 ack=2002");
+    s.us(200, ". 2002:2002 ack=2");
+    assert!(s.has(Event::PeerFinished) && s.has(Event::Closed));
+    // TIME-WAIT: the acknowledgement was lost.
+    s.peer(400, "F. 1:1 ack=2002");
+    s.us(400, ". ack=2");
+    s.silence(5000);
+}
+
+#[test]
+fn a_fin_is_repeated_like_data() {
+    let mut s = Script::plain_after(tcp(), 50, "S nosack");
+    s.shutdown(100);
+    for ms in [100, 350, 850, 1850] {
+        s.us(ms, "F. 1:1");
+    }
+    s.peer(1900, ". ack=2");
+    s.silence(10_000);
+}
+
+#[test]
+fn a_side_that_heard_fin_may_go_on_sending() {
+    let mut s = Script::plain(50);
+    s.peer(100, "F. 1:101 ack=1");
+    s.us(100, ". ack=102");
+    assert!(s.has(Event::PeerFinished) && !s.has(Event::Closed));
+    assert_eq!(s.received, film(0, 100));
+    s.write(110, 500);
+    s.us(110, ". 1:501 ack=102");
+    s.peer(160, ". ack=501");
+    s.shutdown(170);
+    s.us(170, "F. 501:501");
+    s.peer(220, ". ack=502");
+    assert!(s.has(Event::Closed));
+}
+
+#[test]
+fn a_fin_beyond_a_hole_waits_for_it() {
+    let mut s = Script::plain(50);
+    s.peer(100, "F. 101:201 ack=1");
+    s.us(100, ". ack=1 sack=101:201");
+    assert!(!s.has(Event::PeerFinished));
+    s.peer(110, ". 1:101 ack=1");
+    s.us(110, ". ack=202");
+    assert!(s.has(Event::PeerFinished));
+    assert_eq!(s.received, film(0, 200));
+}
+
+#[test]
+fn both_sides_may_close_at_once() {
+    let mut s = Script::plain(50);
+    s.shutdown(100);
+    s.us(100, "F. 1:1 ack=1");
+    s.peer(120, "F. 1:1 ack=1");
+    s.us(120, ". 2:2 ack=2");
+    assert!(!s.has(Event::Closed), "ours is on its way (CLOSING)");
+    s.peer(150, ". ack=2");
+    assert!(s.has(Event::Closed));
+}
+
+#[test]
+fn a_reset_counts_with_the_next_number_only() {
+    // RFC 5961 section 3.2: RST with exactly RCV.NXT ends the connection, another one does not.
+    let mut s = Script::plain(50);
+    s.peer(100, ". 1:101 ack=1");
+    s.rest();
+    s.peer(110, "R 50:50");
+    s.peer(111, "R 102:102");
+    s.peer(112, "R 900000000:900000000");
+    assert!(!s.has(Event::Closed));
+    s.peer(113, "R 101:101");
+    assert!(s.has(Event::Closed));
+    s.rest();
+    s.silence(5000);
+}
+
+#[test]
+fn a_data_fin_closes_the_stream_and_then_fin_each_subflow() {
+    let mut s = Script::multipath(config(), 50);
+    s.write(100, 1000);
+    s.us(100, ". 1:1001 map=0+1000@1");
+    s.shutdown(100);
+    // A mapping of length 1 at subflow position 0, without payload.
+    s.us(100, ". 1001:1001 map=1000+1@0 dfin");
+    s.peer(150, ". ack=1001 dack4=1001");
+    s.silence(1000);
+    assert!(!s.has(Event::Closed), "half closed");
+    s.peer(1100, ". ack=1001 dack4=1001 map=0+1@0 dfin");
+    assert!(s.has(Event::PeerFinished));
+    // Acknowledged at the data level; then the subflow's own FIN.
+    s.us(1100, "F. 1001:1001 ack=1 dack8=1");
+    s.peer(1150, "F. 1:1 ack=1002 dack4=1001");
+    s.us(1150, ". 1002:1002 ack=2");
+    assert!(s.has(Event::Closed));
+}
+
+#[test]
+fn a_data_fin_is_repeated_doubling_from_200_ms() {
+    // `mptcp_set_datafin_timeout`: TCP_RTO_MIN << retransmits.
+    let mut s = Script::multipath(config(), 50);
+    s.shutdown(100);
+    for ms in [100, 300, 700, 1500, 3100] {
+        s.us(ms, ". 1:1 map=0+1@0 dfin");
+    }
+    s.peer(3200, ". dack4=1");
+    s.silence(20_000);
+}
+
+#[test]
+fn a_data_fin_may_ride_the_last_data() {
+    let mut s = Script::multipath(config(), 50);
+    // Its length counts the DATA_FIN (section 3.3.3).
+    s.peer(100, ". 1:101 ack=1 dack4=0 map=0+101@1 dfin");
+    s.us(100, ". ack=101 dack8=101");
+    assert!(s.has(Event::PeerFinished));
+    assert_eq!(s.received, film(0, 100));
+}
+
+#[test]
+fn a_data_fin_waits_for_data_on_another_subflow() {
+    let mut s = Script::multipath(config(), 50);
+    s.join(1, 200, 100);
+    s.peer_on(1, 300, ". 1:101 ack=1 dack4=0 map=100+101@1 dfin");
+    s.us_on(1, 300, ". ack=101 dack8=0");
+    assert!(!s.has(Event::PeerFinished));
+    s.peer(310, ". 1:101 ack=1 dack4=0 map=0+100@1");
+    assert!(s.has(Event::PeerFinished));
+    assert_eq!(s.received, film(0, 200));
+    let said = s.rest();
+    assert!(said.iter().all(|(_, _, line)| line.contains("dack8=201")), "{said:?}");
+}
+
+#[test]
+fn what_a_reset_subflow_carried_goes_over_the_other() {
+    let mut s = Script::multipath(config(), 50);
+    s.join(1, 200, 100);
+    s.write(300, 2000);
+    let carried = s.rest();
+    let first = carried.first().expect("a segment").1;
+    assert!(carried.iter().all(|(_, path, _)| *path == first), "{carried:?}");
+    let other = 1 - first;
+    s.peer_on(first, 310, "R 1:1");
+    assert!(s.has(Event::SubflowClosed(SubflowId(first as u8))) && !s.has(Event::Closed));
+    s.us_on(other, 310, ". 1:1425 map=0+2000@1");
+    s.us_on(other, 310, ". 1425:2001 map=0+2000@1");
+}
+
+#[test]
+fn a_fin_on_one_subflow_leaves_the_other() {
+    let mut s = Script::multipath(config(), 50);
+    s.join(1, 200, 100);
+    s.peer_on(1, 300, "F. 1:1 ack=1 dack4=0");
+    // RFC 8684 section 3.3.3: a subflow's FIN says nothing of the stream.
+    s.us_on(1, 300, "F. 1:1 ack=2");
+    s.peer_on(1, 350, ". ack=2");
+    assert!(s.has(Event::SubflowClosed(SubflowId(1))));
+    assert!(!s.has(Event::PeerFinished) && !s.has(Event::Closed));
+    s.write(400, 1000);
+    s.us(400, ". 1:1001 map=0+1000@1");
+}

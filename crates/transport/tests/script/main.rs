@@ -1,0 +1,13 @@
+//! Scripts: one endpoint against a peer written by hand, a file a concern.
+
+#[path = "../dialect/mod.rs"]
+mod dialect;
+
+mod close;
+mod dss;
+mod loss;
+mod mp_capable;
+mod mp_join;
+mod recovery;
+mod tcp;
+mod window;

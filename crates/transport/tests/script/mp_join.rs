@@ -1,0 +1,102 @@
+//! `MP_JOIN` (RFC 8684 section 3.2). The dialect verifies token and HMACs of every word `join…`.
+
+use anabranch_transport::Event;
+use anabranch_units::SubflowId;
+
+use crate::dialect::{Script, config, film};
+
+#[test]
+fn the_server_answers_a_join_and_acknowledges_its_third_packet_at_once() {
+    let mut s = Script::multipath(config(), 50);
+    s.peer_on(1, 100, "S join");
+    s.us_on(1, 100, "S. 0:0 ack=1 join-hmac");
+    assert!(!s.has(Event::SubflowEstablished(SubflowId(1))));
+    s.peer_on(1, 180, ". join-ack");
+    s.us_on(1, 180, ". 1:1 ack=1 dack4=0");
+    assert!(s.has(Event::SubflowEstablished(SubflowId(1))));
+    s.silence(3000);
+}
+
+#[test]
+fn the_client_joins_once_a_data_ack_has_come_and_sends_once_the_fourth_packet_has() {
+    let mut s = Script::client(config(), 2);
+    s.us(0, "S mpc");
+    s.peer(50, "S. mpc-key");
+    s.us(50, ". mpc-keys");
+    s.silence(300);
+    s.peer(300, ". ack=1 dack4=0");
+    s.us_on(1, 300, "S 0:0 join");
+    s.peer_on(1, 400, "S. join-hmac");
+    s.us_on(1, 400, ". 1:1 ack=1 join-ack");
+    // Not usable yet: what is written goes over the first subflow, all ten segments of its window.
+    s.write(410, 14_240);
+    let said = s.rest();
+    assert!(said.len() == 10 && said.iter().all(|(_, path, _)| *path == 0), "{said:?}");
+    s.peer_on(1, 500, ". ack=1 dack8=0");
+    assert!(s.has(Event::SubflowEstablished(SubflowId(1))));
+    // The first subflow's window is full and its queue the longer one.
+    s.write(501, 1000);
+    s.us_on(1, 501, ". 1:1001 map=14240+1000@1");
+}
+
+#[test]
+fn the_third_packet_is_repeated_every_two_round_trips() {
+    let mut s = Script::client(config(), 2);
+    s.us(0, "S mpc");
+    s.peer(50, "S. mpc-key");
+    s.us(50, ". mpc-keys");
+    s.peer(100, ". ack=1 dack4=0");
+    s.us_on(1, 100, "S join");
+    s.peer_on(1, 200, "S. join-hmac");
+    for ms in [200, 400, 600] {
+        s.us_on(1, ms, ". ack=1 join-ack");
+    }
+    s.peer_on(1, 700, ". ack=1 dack4=0");
+    s.silence(3000);
+}
+
+#[test]
+fn an_unknown_token_is_refused_with_a_reason() {
+    let mut s = Script::multipath(config(), 50);
+    s.peer_on(1, 100, "S join forged");
+    s.us_on(1, 100, "R. 0:0 ack=1 rst=1");
+    s.silence(2000);
+}
+
+#[test]
+fn a_forged_third_packet_is_refused_with_a_reason() {
+    for third in [". join-ack forged", ". ack=1", ". 1:11 ack=1 dack4=0 map=0+10@1"] {
+        let mut s = Script::multipath(config(), 50);
+        s.peer_on(1, 100, "S join");
+        s.us_on(1, 100, "S. join-hmac");
+        s.peer_on(1, 200, third);
+        s.us_on(1, 200, "R. 1:1 rst=1");
+        assert!(s.received.is_empty());
+        s.write(300, 100);
+        s.us(300, ". 1:101 map=0+100@1");
+    }
+}
+
+#[test]
+fn nothing_is_sent_before_the_third_packet() {
+    let mut s = Script::multipath(config(), 50);
+    s.peer_on(1, 60, "S join");
+    s.us_on(1, 60, "S. join-hmac");
+    s.write(70, 14_240);
+    let said = s.rest();
+    assert!(said.len() == 10 && said.iter().all(|(_, path, _)| *path == 0), "{said:?}");
+    s.peer_on(1, 160, ". join-ack");
+    s.us_on(1, 160, ". dack4=0");
+}
+
+#[test]
+fn data_of_two_subflows_is_one_stream() {
+    let mut s = Script::multipath(config(), 50);
+    s.join(1, 200, 100);
+    s.peer_on(1, 300, ". 1:101 ack=1 dack4=0 map=100+100@1");
+    s.us_on(1, 300, ". ack=101 dack8=0");
+    assert!(s.received.is_empty());
+    s.peer(320, ". 1:101 ack=1 dack4=0 map=0+100@1");
+    assert_eq!(s.received, film(0, 200));
+    s.us(320, ". ack=101 dack8=200");
+}

@@ -1,0 +1,204 @@
+//! Windows: the peer's, that nothing is sent beyond, and ours, that is never taken back.
+//!
+//! A window of `win=8` is 8 * 128 bytes, whichever side says it. In the SYN it is in bytes.
+
+use anabranch_transport::{Config, HostModel, PluginChoice};
+
+use crate::dialect::{Script, at, config, film, thousands};
+
+/// A server over plain TCP whose peer offers `window` times 128 bytes from the beginning.
+fn offered(window: u64) -> Script {
+    let mut s = Script::server(thousands());
+    s.peer(0, &format!("S win={}", window * 128));
+    s.us(0, "S.");
+    s.peer(50, &format!(". win={window}"));
+    s
+}
+
+#[test]
+fn nothing_is_sent_beyond_the_peers_window() {
+    // 24 * 128 = 3072: three segments, and no silly fourth of 72 bytes (RFC 9293 section 3.8.6.2.1).
+    let mut s = offered(24);
+    s.write(100, 10_000);
+    for n in 0..3 {
+        s.us(100, &format!(". {}:{}", 1 + 1000 * n, 1001 + 1000 * n));
+    }
+    s.silence(149);
+    // 1001 + 3072 = 4073.
+    s.peer(150, ". ack=1001 win=24");
+    s.us(150, ". 3001:4001");
+    // The same edge again lets nothing go, whatever was acknowledged.
+    s.peer(151, ". ack=2001 win=16");
+    s.silence(160);
+    s.peer(161, ". ack=2001 win=24");
+    s.us(161, ". 4001:5001");
+}
+
+#[test]
+fn an_old_acknowledgement_does_not_move_the_window() {
+    // RFC 9293 section 3.10.7.4: the window is taken from acknowledgements in order only.
+    let mut s = offered(16);
+    s.write(100, 10_000);
+    s.rest();
+    s.peer(150, ". ack=2001 win=16");
+    s.us(150, ". 2001:3001");
+    s.us(150, ". 3001:4001");
+    s.peer(155, ". ack=1001 win=60");
+    s.silence(160);
+}
+
+#[test]
+fn a_closed_window_is_probed_at_the_timeout_and_then_ever_more_rarely() {
+    // RFC 9293 section 3.8.6.1: "the first zero-window probe when a zero window has existed for the
+    // retransmission timeout period" and exponentially after. Linux repeats the last acknowledged
+    // byte's number, without data (`tcp_xmit_probe_skb`). SRTT 50: the timeout is 250 ms.
+    let mut s = offered(16);
+    s.write(100, 10_000);
+    s.rest();
+    s.peer(150, ". ack=2001 win=0");
+    for ms in [400, 900, 1900, 3900] {
+        s.us(ms, ". 2000:2000 ack=1");
+    }
+    // Opened: data at once, and the timeout is as it was.
+    s.peer(4000, ". ack=2001 win=8");
+    s.us(4000, ". 2001:3001");
+    s.peer(4050, ". ack=3001 win=0");
+    s.us(4300, ". 3000:3000");
+}
+
+#[test]
+fn a_window_that_opens_before_the_probe_ends_the_wait() {
+    let mut s = offered(16);
+    s.write(100, 3000);
+    s.rest();
+    s.peer(150, ". ack=2001 win=0");
+    s.peer(200, ". ack=2001 win=8");
+    s.us(200, ". 2001:3001");
+    s.peer(250, ". ack=3001 win=8");
+    s.silence(5000);
+}
+
+/// A host on which a segment of 1000 bytes takes 2000 of memory: half of a buffer is window, before
+/// and after the first segment.
+fn half() -> HostModel {
+    HostModel { receive_memory_per_segment: 2000, ..config().host }
+}
+
+/// A server with a window of 8 KiB whose application does not read.
+fn unread() -> Script {
+    let config = Config { receive_buffer_initial: 16_384, host: half(), ..thousands() };
+    let mut s = Script::server(config);
+    s.reading = false;
+    s.peer(0, "S");
+    // 8192 in whole segments of 1012.
+    s.us(0, "S. win=8096");
+    s.peer(50, ".");
+    s
+}
+
+#[test]
+fn a_reader_that_stops_closes_its_window_and_never_takes_any_back() {
+    let mut s = unread();
+    // `__tcp_select_window`: what is free, 8192 less what waits, in units of 128 rounded up, but no
+    // less than was offered, rounded up again. After 1000 bytes: 7192 -> 57 * 128 = 7296. After 2000:
+    // 6192 -> 49, but 7296 - 1000 = 6296 had been offered -> 50; and so on, a byte count never less.
+    let windows = [57, 50, 43, 36, 29, 22, 15, 8, 1];
+    let mut edge = 0;
+    for (n, window) in windows.into_iter().enumerate() {
+        let (from, to) = (1 + 1000 * n as u64, 1001 + 1000 * n as u64);
+        let ms = 100 + 300 * n as u64;
+        s.peer(ms, &format!(". {from}:{to} ack=1"));
+        s.us_within(0, ms, ms + 220, &format!(". ack={to} win={window}"));
+        assert!(to + window * 128 >= edge, "the right edge went back");
+        edge = to + window * 128;
+    }
+    // Filled to the last byte.
+    s.peer(3000, ". 9001:9129 ack=1");
+    s.us_within(0, 3000, 3220, ". ack=9129 win=0");
+    // Six thousand read, 8192 - 3128 = 5064 free -> 40 * 128: more than twice of nothing, told at once
+    // (`tcp_cleanup_rbuf`).
+    s.read(4000, 6000);
+    s.us(4000, ". ack=9129 win=40");
+    assert_eq!(s.received, film(0, 6000));
+}
+
+#[test]
+fn a_probe_of_our_closed_window_is_answered() {
+    let mut s = unread();
+    for n in 0..9 {
+        s.peer(100 + n, &format!(". {}:{} ack=1", 1 + 1000 * n, 1001 + 1000 * n));
+    }
+    s.run_to(at(500));
+    s.rest();
+    s.peer(600, ". 9000:9000 ack=1");
+    s.us(600, ". ack=9001");
+}
+
+/// MPTCP with segments of 1000 bytes whose peer offers 125 * 128 = 16,000 bytes. The scheduler fills
+/// one congestion window, ten segments, after the other.
+fn sixteen_thousand() -> Script {
+    let scheduler = PluginChoice::named("min-rtt");
+    let mut s = Script::server(Config { mss: 1036, scheduler, ..config() });
+    s.peer(0, "S mpc win=16000");
+    s.us(0, "S. mpc-key");
+    s.peer(50, ". mpc-keys win=125");
+    s
+}
+
+#[test]
+fn one_window_holds_for_all_subflows() {
+    // RFC 8684 section 3.3.1: the window is relative to the DATA_ACK and shared.
+    let mut s = sixteen_thousand();
+    s.peer_on(1, 100, "S join win=16000");
+    s.us_on(1, 100, "S. join-hmac");
+    s.peer_on(1, 150, ". join-ack win=125");
+    s.us_on(1, 150, ".");
+    s.write(200, 40_000);
+    s.rest();
+    let sent = s.sent_on(0) + s.sent_on(1);
+    assert_eq!(sent, 16_000, "the congestion windows have room for 20,000");
+    assert!(s.sent_on(0) > 0 && s.sent_on(1) > 0);
+    // Acknowledged on the subflows without a DATA_ACK that advances: the edge stays.
+    let acks = [s.sent_on(0) + 1, s.sent_on(1) + 1];
+    s.peer_on(0, 250, &format!(". ack={} dack4=0 win=125", acks[0]));
+    s.peer_on(1, 250, &format!(". ack={} dack4=0 win=125", acks[1]));
+    s.silence(250);
+    // Either subflow can bring the news.
+    s.peer_on(1, 260, &format!(". ack={} dack4=16000 win=125", acks[1]));
+    s.rest();
+    assert_eq!(s.sent_on(0) + s.sent_on(1), 32_000);
+}
+
+#[test]
+fn a_late_data_ack_takes_nothing_back() {
+    let mut s = sixteen_thousand();
+    s.write(100, 8000);
+    s.rest();
+    s.peer(150, ". ack=8001 dack4=8000 win=125");
+    // Reordered on another way: older and narrower.
+    s.peer(151, ". ack=8001 dack4=4000 win=8");
+    s.write(160, 10_000);
+    s.rest();
+    // 4000 + 8 * 128 would let nothing go.
+    assert_eq!(s.sent_on(0), 18_000);
+}
+
+#[test]
+fn the_edge_we_promise_is_the_same_on_every_subflow() {
+    // `mptcp_set_rwin`: what one subflow has offered binds the others; it never goes back.
+    let config = Config { receive_buffer_initial: 16_384, host: half(), ..config() };
+    let mut s = Script::multipath(config, 50);
+    s.reading = false;
+    s.join(1, 200, 100);
+    let mut edge = 0;
+    for n in 0..6u64 {
+        let (path, ms) = ((n % 2) as usize, 300 + 300 * n);
+        let from = 1 + 1000 * (n / 2);
+        let map = format!("map={}+1000@{from}", 1000 * n);
+        s.peer_on(path, ms, &format!(". {from}:{} ack=1 dack4=0 {map}", from + 1000));
+        let answer = s.us_within(path, ms, ms + 220, &format!(". dack8={}", 1000 * (n + 1)));
+        let now = 1000 * (n + 1) + u64::from(answer.window) * 128;
+        assert!(now >= edge, "{now} after {edge}");
+        edge = now;
+    }
+}
