@@ -82,6 +82,10 @@ impl Serving {
             }
             Kind::Paced { written, limit, rate_bps, since, next } => {
                 let since = *since.get_or_insert(now);
+                // Between two looks at the clock it sleeps, whatever comes in.
+                if now < *next && !*blocked {
+                    return;
+                }
                 let due =
                     u128::from(now.since(since).as_nanos()) * u128::from(*rate_bps) / 8_000_000_000;
                 let due = (due as u64).min(*limit);
@@ -91,9 +95,7 @@ impl Serving {
                         connection.shutdown(now);
                     }
                 }
-                if now >= *next {
-                    *next = now + PACE;
-                }
+                *next = now + PACE;
             }
             Kind::Http { reader, film, heads } => {
                 while let Some(bytes) = connection.read(now, usize::MAX) {

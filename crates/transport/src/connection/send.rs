@@ -119,6 +119,10 @@ impl Connection {
         let end = (self.out.end + room).next_multiple_of(self.config.host.send_fragment);
         bytes.truncate((end - self.out.end).min(usize::MAX as u64) as usize);
         let taken = bytes.len();
+        // MPTCP never says so of its subflows: only a write to plain TCP looks.
+        if let (Mode::Plain, Some(only)) = (self.mode, self.subflows.first_mut()) {
+            only.check_app_limited();
+        }
         self.out.chunks.push_back((self.out.end, bytes));
         self.out.end += taken as u64;
         self.push(now);
@@ -170,11 +174,6 @@ impl Connection {
             Mode::Undecided => return,
         }
         self.push_fin(now);
-        if self.out.cursor == self.out.end {
-            for subflow in &mut self.subflows {
-                subflow.check_app_limited();
-            }
-        }
         self.arm_retransmission(now);
     }
 

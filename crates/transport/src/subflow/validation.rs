@@ -57,7 +57,10 @@ impl Subflow {
 
     /// `tcp_cwnd_application_limited`.
     fn limit_to_application(&mut self, now: Instant) {
-        if self.ca_state == CongestionState::Open && !self.send.blocked_on_buffer {
+        // No subflow of MPTCP measured ever does so, however long its application held it back; that
+        // Linux asks the socket it hangs on, which is the connection's, is all that is known of why.
+        let may = !self.multipath && !self.send.blocked_on_buffer;
+        if self.ca_state == CongestionState::Open && may {
             let used = self.send.cwnd_used.max(INITIAL_WINDOW);
             if used < self.window.cwnd {
                 self.window.ssthresh = self.current_ssthresh();
