@@ -326,7 +326,7 @@ impl Subflow {
     /// The kernel leaves it as it is while the window is full, but real send queues are as long as
     /// the largest window ever makes them: it is never full for long.
     pub(crate) fn expand_buffer(&mut self) -> bool {
-        self.send.blocked_on_buffer
+        self.wants_space()
             && self.send.grow_buffer(self.window.cwnd, self.controller.send_buffer_factor())
     }
 

@@ -57,10 +57,7 @@ impl Subflow {
 
     /// `tcp_cwnd_application_limited`.
     fn limit_to_application(&mut self, now: Instant) {
-        // No subflow of MPTCP measured ever does so, however long its application held it back; that
-        // Linux asks the socket it hangs on, which is the connection's, is all that is known of why.
-        let may = !self.multipath && !self.send.blocked_on_buffer;
-        if self.ca_state == CongestionState::Open && may {
+        if self.ca_state == CongestionState::Open && !self.wants_space() {
             let used = self.send.cwnd_used.max(INITIAL_WINDOW);
             if used < self.window.cwnd {
                 self.window.ssthresh = self.current_ssthresh();
@@ -71,6 +68,16 @@ impl Subflow {
             self.send.cwnd_used = 0;
         }
         self.send.window_stamp = now;
+    }
+
+    /// The application waits for room in the send buffer (`SOCK_NOSPACE`).
+    ///
+    /// Linux asks the socket a subflow hangs on, which is the connection's. Every subflow of MPTCP
+    /// measured behaves as if the flag were always set there, also under an application that never
+    /// filled the buffer: its buffer grows with its window, and its window never shrinks for want
+    /// of use.
+    pub(crate) fn wants_space(&self) -> bool {
+        self.multipath || self.send.blocked_on_buffer
     }
 
     /// `tcp_is_cwnd_limited`.
