@@ -172,6 +172,8 @@ pub struct TransmitStart {
     pub last_sent: Instant,
     /// The application, not the window, had held the subflow back.
     pub app_limited: bool,
+    /// The minimum RTT so far; at first that of the handshake.
+    pub min_rtt: Option<Duration>,
 }
 
 /// Why the core changed the window itself.

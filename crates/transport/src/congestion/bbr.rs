@@ -437,6 +437,11 @@ impl CongestionController for Bbr {
     }
 
     fn on_transmit_start(&mut self, start: &TransmitStart, window: &mut Window) {
+        if self.min_rtt.is_none() {
+            // `bbr_init`: the handshake's RTT counts, and ages from here.
+            self.min_rtt = start.min_rtt;
+            self.min_rtt_at = start.now;
+        }
         if !start.app_limited {
             return;
         }

@@ -13,6 +13,8 @@ const STALE_AFTER: u32 = 4;
 #[derive(Debug, Default)]
 pub(super) struct Retransmission {
     deadline: Option<Instant>,
+    /// How long it runs, as the last scheduling found it (`timer_ival`).
+    interval: Option<Duration>,
     /// Bytes sent again on another subflow.
     pub(super) bytes: u64,
 }
@@ -24,15 +26,12 @@ impl Retransmission {
 }
 
 impl Connection {
-    /// `mptcp_set_timeout`: the longest time any healthy subflow still waits for its own timer.
-    fn retransmission_interval(&self, now: Instant) -> Duration {
-        self.subflows
-            .iter()
-            .filter(|s| s.usable() && s.stale_count == 0)
-            .filter_map(|s| s.timer_left(now))
-            .max()
-            .filter(|left| !left.is_zero())
-            .unwrap_or(RTO_MIN)
+    /// `mptcp_set_timeout`, at every scheduling: the longest time any healthy subflow still waits
+    /// for its own timer.
+    pub(super) fn set_retransmission_interval(&mut self, now: Instant) {
+        let healthy = self.subflows.iter().filter(|s| s.usable() && s.stale_count == 0);
+        let longest = healthy.filter_map(|s| s.timer_left(now)).max();
+        self.retransmission.interval = longest.filter(|left| !left.is_zero());
     }
 
     /// Starts the timer when data is outstanding and it is not running.
@@ -50,7 +49,7 @@ impl Connection {
         if self.is_deserted() {
             return;
         }
-        let interval = self.retransmission_interval(now);
+        let interval = self.retransmission.interval.unwrap_or(RTO_MIN);
         self.retransmission.deadline = Some(self.config.host.expiry(now, interval));
     }
 

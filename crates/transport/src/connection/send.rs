@@ -211,6 +211,7 @@ impl Connection {
         if self.views.is_empty() {
             return;
         }
+        self.set_retransmission_interval(now);
         loop {
             let ask = if self.out.cursor >= self.out.end {
                 Ask::Idle

@@ -6,6 +6,7 @@ use anabranch_wire::{Dss, Flags, Mapping, MappingDsn, MptcpOption, Segment, Time
 
 use super::rtt::RTO_INITIAL;
 use super::send::timestamp_clock;
+
 use super::{Outlook, State, Subflow};
 use crate::config::{Config, HostModel};
 
@@ -157,7 +158,7 @@ impl Subflow {
             return false;
         }
         self.learn_peer(segment, config);
-        self.open(host, now);
+        self.open(host, now, None);
         self.send.update_window(1, u64::from(segment.window));
         self.ack.demand();
         if matches!(self.hello.third, Some(MptcpOption::Join(_))) {
@@ -171,19 +172,24 @@ impl Subflow {
         if !segment.flags.contains(Flags::ACK) || segment.ack != self.wire_seq(1) {
             return false;
         }
-        self.open(host, now);
+        // Of a join Linux has the time of the SYN/ACK no more: its echo tells, in milliseconds.
+        let joined = matches!(self.hello.first, Some(MptcpOption::Join(_)));
+        let echo = segment.timestamps.filter(|_| joined).map(|stamps| stamps.echo);
+        let elapsed = echo.map(|echo| timestamp_clock(now).wrapping_sub(echo));
+        self.open(host, now, elapsed.map(|ms| Duration::from_millis(ms.into())));
         self.send.update_window(1, u64::from(segment.window) << self.send_scale);
         true
     }
 
-    fn open(&mut self, host: &HostModel, now: Instant) {
+    /// Established; `echoed` is the RTT where the time of our segment does not tell it.
+    fn open(&mut self, host: &HostModel, now: Instant, echoed: Option<Duration>) {
         self.state = State::Established;
         self.send.set_una(1);
         self.hello.deadline = None;
         self.hello.due = false;
         self.last_ack_at = now;
         if self.hello.attempts == 1 {
-            let rtt = now.since(self.hello.sent_at);
+            let rtt = echoed.unwrap_or_else(|| now.since(self.hello.sent_at));
             self.rtt.observe_min(now, rtt);
             self.rtt.sample(host, rtt, 1, 1);
         }

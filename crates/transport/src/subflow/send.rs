@@ -131,6 +131,7 @@ impl Subflow {
             now,
             last_sent: self.send.last_sent,
             app_limited: self.rate.app_limited(),
+            min_rtt: self.rtt.min_rtt(),
         };
         self.controller.on_transmit_start(&start, &mut self.window);
         self.refresh_pacing();
