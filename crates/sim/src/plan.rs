@@ -6,8 +6,8 @@ use anabranch_link::{Change, ConfigError, LinkConfig, LossAt, LossModel, QueueLi
 use anabranch_media::{
     PlayerConfig, RecordedFilm, RecordedFilmError, SyntheticFilm, SyntheticFilmError,
 };
-use anabranch_transport::PluginChoice;
 use anabranch_transport::plugin::PluginError;
+use anabranch_transport::{HostModel, PluginChoice};
 use anabranch_units::{Duration, Rate};
 use serde::Deserialize;
 use thiserror::Error;
@@ -125,22 +125,45 @@ const fn yes() -> bool {
     true
 }
 
-/// What a host adds to the protocol.
+/// What a host adds to the protocol; see [`HostModel`].
 #[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 pub struct HostPlan {
     /// Timers fire on multiples of it.
-    #[serde(default = "tick")]
     pub timer_tick_ns: u64,
-}
-
-const fn tick() -> u64 {
-    4_000_000
+    /// Length of the pieces that written data is kept in.
+    pub send_fragment: u64,
+    /// Memory a send buffer grows by for each segment of the window.
+    pub send_memory_per_segment: u64,
+    /// Memory of a socket buffer on the send queue besides its payload.
+    pub send_memory_per_buffer: u64,
+    /// Memory of a received full segment.
+    pub receive_memory_per_segment: u64,
 }
 
 impl Default for HostPlan {
     fn default() -> Self {
-        Self { timer_tick_ns: tick() }
+        let host = HostModel::default();
+        Self {
+            timer_tick_ns: host.timer_tick.as_nanos(),
+            send_fragment: host.send_fragment,
+            send_memory_per_segment: host.send_memory_per_segment,
+            send_memory_per_buffer: host.send_memory_per_buffer,
+            receive_memory_per_segment: host.receive_memory_per_segment,
+        }
+    }
+}
+
+impl HostPlan {
+    /// As the transport takes it; lengths that something is divided by are at least one byte.
+    pub(crate) fn model(&self) -> HostModel {
+        HostModel {
+            timer_tick: Duration::from_nanos(self.timer_tick_ns),
+            send_fragment: self.send_fragment.max(1),
+            send_memory_per_segment: self.send_memory_per_segment,
+            send_memory_per_buffer: self.send_memory_per_buffer,
+            receive_memory_per_segment: self.receive_memory_per_segment.max(1),
+        }
     }
 }
 

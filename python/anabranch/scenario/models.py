@@ -200,10 +200,25 @@ class Transport(Table):
     pacing: bool = Field(default=False, description="pace every subflow, whatever its congestion control")
 
 
+Memory = Annotated[int, _quantity(units.size_bytes), Field(ge=256, le=2**20)]
+
+
 class Host(Table):
-    """The computers at both ends."""
+    """The computers at both ends: what they add to the protocol."""
 
     timer_tick: Time = Field(default=4_000_000, description="granularity of the timers; 0 s is exact")
+    send_fragment: Memory = Field(
+        default=32_728, description="pieces that written data is kept in and handed to subflows by"
+    )
+    send_memory_per_segment: Memory = Field(
+        default=2304, description="memory a send buffer grows by for each segment of the window"
+    )
+    send_memory_per_buffer: Memory = Field(
+        default=832, description="memory of a burst on the send queue besides its payload"
+    )
+    receive_memory_per_segment: Memory = Field(
+        default=2304, description="memory of a received full segment"
+    )
 
 
 class Event(Table):

@@ -49,7 +49,7 @@ def build(scenario: Scenario, film: Film | None, *, run: int = 0) -> dict[str, A
         "application": application,
         "film": film.plan if film is not None and application["kind"] == "progressive" else None,
         "transport": _transport(scenario),
-        "host": {"timer_tick_ns": scenario.host.timer_tick},
+        "host": _host(scenario),
         "links": [link for link in links if link["name"] in used],
         "paths": paths,
         "events": [event for event in _events(scenario) if event.get("link") in {None, *used}],
@@ -107,6 +107,11 @@ def _application(scenario: Scenario, film: Film | None) -> dict[str, Any]:
         "bytes": size if given.kind != "progressive" else None,
         "player": given.player.plan(),
     }
+
+
+def _host(scenario: Scenario) -> dict[str, int]:
+    host = scenario.host.model_dump()
+    return {"timer_tick_ns": host.pop("timer_tick"), **host}
 
 
 def _transport(scenario: Scenario) -> dict[str, Any]:

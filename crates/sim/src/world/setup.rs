@@ -4,7 +4,7 @@ use std::io::Write;
 use std::sync::Arc;
 
 use anabranch_media::Timeline;
-use anabranch_transport::{Config, Endpoint, HostModel};
+use anabranch_transport::{Config, Endpoint};
 use anabranch_transport::{congestion, path_manager, scheduler};
 use anabranch_units::{Duration, Instant, Seed};
 
@@ -40,10 +40,7 @@ pub(super) fn config(plan: &Plan) -> Result<Config, PlanError> {
         pacing: transport.pacing,
         // As nginx asks for (`tcp_nodelay on`).
         nodelay: plan.application.kind == ApplicationKind::Progressive,
-        host: HostModel {
-            timer_tick: Duration::from_nanos(plan.host.timer_tick_ns),
-            ..HostModel::default()
-        },
+        host: plan.host.model(),
         candidates: Vec::new(),
         announce: Vec::new(),
     };
