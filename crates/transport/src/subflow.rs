@@ -377,9 +377,10 @@ impl Subflow {
         self.send.initial_window()
     }
 
-    /// Time until the retransmission timer fires.
-    pub(crate) fn timer_left(&self, now: Instant) -> Option<anabranch_units::Duration> {
-        self.timer.at().map(|at| at.since(now))
+    /// When the retransmission timer fires.
+    #[inline]
+    pub(crate) fn timer_at(&self) -> Option<Instant> {
+        self.timer.at()
     }
 
     /// A RST with the exact next sequence number (RFC 5961 section 3.2).

@@ -29,9 +29,16 @@ impl Connection {
     /// `mptcp_set_timeout`, at every scheduling: the longest time any healthy subflow still waits
     /// for its own timer.
     pub(super) fn set_retransmission_interval(&mut self, now: Instant) {
-        let healthy = self.subflows.iter().filter(|s| s.usable() && s.stale_count == 0);
-        let longest = healthy.filter_map(|s| s.timer_left(now)).max();
-        self.retransmission.interval = longest.filter(|left| !left.is_zero());
+        let mut last = now;
+        for subflow in &self.subflows {
+            if subflow.stale_count == 0
+                && subflow.usable()
+                && let Some(at) = subflow.timer_at()
+            {
+                last = last.max(at);
+            }
+        }
+        self.retransmission.interval = Some(last.since(now)).filter(|left| !left.is_zero());
     }
 
     /// Starts the timer when data is outstanding and it is not running.
