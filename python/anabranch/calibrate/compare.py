@@ -184,24 +184,22 @@ def judge(
     mean, found = fmean(kernel), fmean(simulator)
     half_width = statistics.half_width(kernel)
     many = len(kernel) >= TRIALS_FOR_INTERVAL
-    allowed = None
-    modes = None
+    allowed = modes = None
     verdict: Verdict = "not judged"
-    why = ""
-    if target is None:
-        why = "no target"
-    elif (modes := shares(kernel, simulator) if many else None) is not None:
-        verdict = "ok" if modes.low <= modes.simulator <= modes.high else "miss"
-        why = "two modes: the share of each"
-    else:
+    why = "no target"
+    if target is not None:
         allowed = max(target.relative * (mean if whole is None else whole), target.absolute)
+        modes = shares(kernel, simulator, least_apart=allowed) if many else None
         spread = (max(kernel) - min(kernel)) / mean if mean else 0.0
-        if not many and spread > SPREAD:
-            why = f"{len(kernel)} trials {spread:.0%} apart"
+        if modes is not None:
+            allowed, why = None, "two modes: the share of each"
+            verdict = "ok" if modes.low <= modes.simulator <= modes.high else "miss"
+        elif not many and spread > SPREAD:
+            allowed, why = None, f"{len(kernel)} trials {spread:.0%} apart"
         else:
-            if many and half_width is not None and half_width > allowed:
-                allowed, why = half_width, "interval of the kernel's mean"
-            verdict = "ok" if abs(found - mean) <= allowed else "miss"
+            wider = many and half_width is not None and half_width > allowed
+            allowed, why = (half_width, "interval of the kernel's mean") if wider else (allowed, "")
+            verdict = "ok" if abs(found - mean) <= (allowed or 0.0) else "miss"
     return Comparison(
         figure=figure,
         trials=len(kernel),
@@ -216,17 +214,25 @@ def judge(
     )
 
 
-def shares(kernel: Sequence[float], simulator: Sequence[float]) -> Modes | None:
-    """Return the share of each mode on both sides; None when the kernel's trials have one mode."""
+def shares(kernel: Sequence[float], simulator: Sequence[float], *, least_apart: float) -> Modes | None:
+    """Return the share of each mode on both sides, or None when the kernel's trials have one mode.
+
+    Parameters
+    ----------
+    kernel, simulator
+        The values, one a run.
+    least_apart
+        Modes closer than this are no matter: the mean of both tells more than their shares.
+    """
     split = statistics.two_modes(kernel)
-    if split is None:
+    if split is None or split.apart <= least_apart:
         return None
-    below = sum(value < split for value in kernel)
+    below = sum(value < split.value for value in kernel)
     low, high = statistics.share_interval(below, len(kernel))
     return Modes(
-        split=split,
+        split=split.value,
         kernel=below / len(kernel),
-        simulator=sum(value < split for value in simulator) / len(simulator),
+        simulator=sum(value < split.value for value in simulator) / len(simulator),
         low=low,
         high=high,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from anabranch.calibrate import _cells
 from anabranch.errors import Fault
@@ -40,7 +40,9 @@ def read(path: Path, where: str, name: str, *, bytes_read: int, faults: list[Fau
     packets = _packets(path, where, faults)
     if len(faults) > before:
         return None
-    pictures = [pts for stream, pts in zip(packets["stream"], packets["pts_ns"], strict=True) if stream == "video"]
+    pictures = [
+        pts for stream, pts in zip(packets["stream"], packets["pts_ns"], strict=True) if stream == "video"
+    ]
     if len(pictures) < 2:
         faults.append(Fault(message="a film needs two pictures or more", where=where))
         return None
@@ -65,9 +67,9 @@ def read(path: Path, where: str, name: str, *, bytes_read: int, faults: list[Fau
     return Film(name=name, size_bytes=size, duration_ns=duration, plan={"recorded": recorded})
 
 
-def _packets(path: Path, where: str, faults: list[Fault]) -> dict[str, list]:
+def _packets(path: Path, where: str, faults: list[Fault]) -> dict[str, list[Any]]:
     """Return the columns of the plan, in the order of the file."""
-    columns: dict[str, list] = {
+    columns: dict[str, list[Any]] = {
         name: [] for name in ("stream", "position", "size", "pts_ns", "dts_ns", "kind", "reference")
     }
     shown = float("-inf")

@@ -31,7 +31,9 @@ _GAP_S = 0.15
 _STALL_WITHIN_S = 1.5
 
 
-def figures(setting: Setting, tables: Tables, *, qoe: Mapping[str, Any] | None, cut_at_s: float | None) -> Figures:
+def figures(
+    setting: Setting, tables: Tables, *, qoe: Mapping[str, Any] | None, cut_at_s: float | None
+) -> Figures:
     """Return one run's figures under the names of the measurements' columns.
 
     Parameters

@@ -21,12 +21,19 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from anabranch.calibrate._cells import Row
+    from anabranch.media.films import Film
 
 #: The measurements of the installed program (in a checkout, a link to its `groundtruth` folder).
 SHIPPED = Path(__file__).resolve().parent.parent / "_groundtruth"
 
 _LEG = ("rtt{}_ms", "bw{}_mbps", "loss{}")
-_SUBFLOW = ("sf{}_bytes_acked", "sf{}_retrans_segs", "sf{}_cwnd_mean", "sf{}_cwnd_median", "sf{}_srtt_mean_ms")
+_SUBFLOW = (
+    "sf{}_bytes_acked",
+    "sf{}_retrans_segs",
+    "sf{}_cwnd_mean",
+    "sf{}_cwnd_median",
+    "sf{}_srtt_mean_ms",
+)
 _LEGS_MOST = 8
 _RUN = ("run", "case", "proto", "cc", "trial", "pace", "dur", "goodput_mbps", "max_read_gap_s")
 _HANDOFF = (
@@ -186,7 +193,7 @@ class _Reader:
             )
             self._keep(row, setting, Trial(run=row.text("run"), number=int(trial), figures=figures))
 
-    def films(self) -> dict[str, films.Film]:
+    def films(self) -> dict[str, Film]:
         """Return the films that the players streamed."""
         found = {}
         for name, taken in self._bytes_read.items():
@@ -226,7 +233,9 @@ class _Reader:
             legs.append(Leg(rtt_ms=values[0], rate_mbps=values[1], loss=values[2]))
         if not sound:
             return None
-        known, where = self._cases.setdefault(row.text("case"), (tuple(legs), f"{row.where}, line {row.line}"))
+        known, where = self._cases.setdefault(
+            row.text("case"), (tuple(legs), f"{row.where}, line {row.line}")
+        )
         if known != tuple(legs):
             row.fault("case", f"case with other paths than before: `{row.text('case')}`", f"see {where}")
             return None

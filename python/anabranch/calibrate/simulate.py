@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING
 from anabranch.calibrate import measure, settings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from anabranch.calibrate.measure import Figures
     from anabranch.calibrate.model import Measured, Setting
     from anabranch.media.films import Film
     from anabranch.metrics._rows import Tables
 
-#: Runs of a setting without random loss: what varies there is the time of a cut, and a controller's own draws.
+#: Runs of a setting without random loss: only the time of a cut varies there, and bbr's own draws.
 RUNS_WITHOUT_LOSS = 10
-# Runs that a process is given at once: enough that starting them costs nothing, few enough for a bar to move.
+# Runs that a process is given at once: enough that handing them out costs nothing.
 _CHUNK = 10
 
 
@@ -35,7 +35,7 @@ class Task:
     cuts: tuple[float, ...]
 
 
-def tasks(measured: Sequence[Measured], films: dict[str, Film], *, runs: int) -> list[Task]:
+def tasks(measured: Sequence[Measured], films: Mapping[str, Film], *, runs: int) -> list[Task]:
     """Return what is to be done.
 
     Parameters

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from math import sqrt
 from statistics import stdev
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,8 +38,15 @@ def share_interval(count: int, total: int) -> tuple[float, float]:
     return float(interval.low), float(interval.high)
 
 
-def two_modes(values: Sequence[float]) -> float | None:
-    """Return the value between two modes, or None when the values are of one kind.
+class Split(NamedTuple):
+    """Two modes: the value between them, and how far their means are apart."""
+
+    value: float
+    apart: float
+
+
+def two_modes(values: Sequence[float]) -> Split | None:
+    """Return where values fall into two modes, or None when they are of one kind.
 
     The values are split where the two sides vary least within themselves (Fisher's natural break), and
     the distance of the sides is Ashman's D, the difference of their means over the root mean square of
@@ -55,7 +62,8 @@ def two_modes(values: Sequence[float]) -> float | None:
     (place,), (distance,) = _splits(ordered[None, :])
     if not distance > _chance(len(ordered)):
         return None
-    return float(ordered[place - 1] + ordered[place]) / 2
+    apart = float(ordered[place:].mean() - ordered[:place].mean())
+    return Split(float(ordered[place - 1] + ordered[place]) / 2, apart)
 
 
 def _splits(ordered: NDArray[float64]) -> tuple[NDArray[intp], NDArray[float64]]:

@@ -194,7 +194,5 @@ def calibrate(
     """
     from anabranch.cli import _calibrate
 
-    asked = _calibrate.Asked(
-        against=against, only=tuple(only or ()), runs=runs, workers=workers, docs=docs
-    )
+    asked = _calibrate.Asked(against=against, only=tuple(only or ()), runs=runs, workers=workers, docs=docs)
     _calibrate.calibrate(asked, as_json=as_json)

@@ -14,11 +14,13 @@ from anabranch.cli import _console
 from anabranch.errors import Fault, InputError, did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from anabranch.calibrate.compare import Comparison
     from anabranch.calibrate.model import GroundTruth, Measured
+    from anabranch.calibrate.page import Outcome
+    from anabranch.calibrate.series import Series
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,26 +50,79 @@ class Asked:
 
 def calibrate(asked: Asked, *, as_json: bool) -> None:
     """Run the settings, print figure beside figure, and fail when a judged one is off."""
-    from anabranch.calibrate import compare, simulate
+    from anabranch.calibrate import compare, page, simulate
     from anabranch.calibrate.read import SHIPPED, read
 
     truth = read(SHIPPED if asked.against is None else asked.against)
     measured = chosen(truth, asked.only)
-    todo = simulate.tasks(measured, dict(truth.films), runs=asked.runs)
+    kernel = None if asked.docs is None else _prepare(asked.docs, truth, measured)
+    todo = simulate.tasks(measured, truth.films, runs=asked.runs)
     with _console.progress("calibrating", unit="runs") as progress:
-        workers = asked.workers or os.cpu_count() or 1
-        found = simulate.simulate(todo, workers=workers, progress=progress)
+        found = simulate.simulate(todo, workers=asked.workers or os.cpu_count() or 1, progress=progress)
     compared = [compare.compare(one, found[place]) for place, one in enumerate(measured)]
     if as_json:
         _console.out(json.dumps(_json(measured, compared), indent=2, allow_nan=False))
     else:
         for one, comparisons in zip(measured, compared, strict=True):
             _table(one, comparisons)
-    everything = [one for comparisons in compared for one in comparisons]
-    counts = {verdict: sum(one.verdict == verdict for one in everything) for verdict in ("ok", "miss", "not judged")}
-    _console.note(", ".join(f"{count} {verdict}" for verdict, count in counts.items()))
-    if counts["miss"]:
+    if asked.docs is not None and kernel is not None:
+        first = {task.place: task for task in reversed(todo)}
+        tasks = [first[place] for place in range(len(measured))]
+        outcome = page.Outcome(
+            truth=truth, measured=measured, compared=compared, tasks=tasks, runs=asked.runs
+        )
+        _write(asked.docs, outcome, kernel)
+    _conclude([one for comparisons in compared for one in comparisons])
+
+
+def _conclude(everything: Sequence[Comparison]) -> None:
+    """Say how many figures hold, and fail when one does not."""
+    verdicts = [one.verdict for one in everything]
+    _console.note(
+        ", ".join(f"{verdicts.count(verdict)} {verdict}" for verdict in ("ok", "miss", "not judged"))
+    )
+    if "miss" in verdicts:
         raise typer.Exit(_console.EXPECTATION_FAILED)
+
+
+def _prepare(docs: Path, truth: GroundTruth, measured: Sequence[Measured]) -> dict[str, Series]:
+    """Return the kernel's series, before any time is spent on what could not be drawn or written.
+
+    Raises
+    ------
+    InputError
+        When the page cannot be written, or a series cannot be read.
+    """
+    from anabranch.calibrate import page
+    from anabranch.cli._commands import unwritable
+
+    faults = list(filter(None, [unwritable(docs, "--docs")]))
+    kernel = page.kernel_series(truth, measured, faults)
+    if faults:
+        raise InputError(faults)
+    return kernel
+
+
+def _write(docs: Path, outcome: Outcome, kernel: Mapping[str, Series]) -> None:
+    """Write the page, and its figures into a folder of its name beside it."""
+    from anabranch.calibrate import page
+    from anabranch.figures import calibration
+
+    shown = page.pictures(outcome, kernel)
+    folder = docs.with_suffix("")
+    by_hand = page.kept(docs.read_text(encoding="utf-8") if docs.exists() else "")
+    try:
+        if shown:
+            folder.mkdir(exist_ok=True)
+        for picture in shown:
+            chart = calibration.overlay(picture.columns, until_s=picture.until_s)
+            (folder / f"{picture.name}.svg").write_text(calibration.svg(chart), encoding="utf-8")
+        text = page.page(outcome, shown, folder=folder.name, by_hand=by_hand)
+        docs.write_text(text, encoding="utf-8")
+    except OSError as error:
+        message = f"cannot write the page: {error.strerror or error}"
+        raise InputError([Fault(message=message, where=f"--docs {docs}")]) from None
+    _console.note(f"page: {docs}")
 
 
 def chosen(truth: GroundTruth, only: Sequence[str]) -> list[Measured]:
@@ -104,20 +159,21 @@ def _matches(name: str, pattern: str) -> bool:
 
 def _table(measured: Measured, comparisons: Sequence[Comparison]) -> None:
     """Write one setting for a person."""
+    from anabranch.calibrate import words
+
     _console.heading(measured.setting.name)
-    headers = ("", "kernel", "±", "n", "simulator", "n", "error", "allowed", "", "")
+    headers = ("", "kernel", "±", "n", "simulator", "n", "error", "allowed", "")
     rows = [
         (
-            one.figure,
-            _number(one.kernel),
-            "" if one.half_width is None else _number(one.half_width),
+            words.figure_name(one.figure),
+            words.number(one.kernel),
+            "" if one.half_width is None else words.number(one.half_width),
             str(one.trials),
-            _number(one.simulator),
+            words.number(one.simulator),
             str(one.runs),
-            f"{100 * one.error / one.kernel:+.1f} %" if one.kernel else _number(one.error),
-            "" if one.allowed is None else _number(one.allowed),
-            one.verdict,
-            one.why,
+            f"{100 * one.error / one.kernel:+.1f} %" if one.kernel else words.number(one.error),
+            "" if one.allowed is None else words.number(one.allowed),
+            words.verdict_words(one),
         )
         for one in comparisons
     ]
@@ -133,9 +189,3 @@ def _json(measured: Sequence[Measured], compared: Sequence[Sequence[Comparison]]
             for one, comparisons in zip(measured, compared, strict=True)
         ]
     }
-
-
-def _number(value: float) -> str:
-    """Return a figure with as many digits as it bears."""
-    size = abs(value)
-    return f"{value:,.0f}" if size >= 1000 else f"{value:.1f}" if size >= 100 else f"{value:.3f}"
