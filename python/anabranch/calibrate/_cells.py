@@ -6,6 +6,7 @@ import csv
 import gzip
 import io
 import math
+import re
 import zlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -15,6 +16,8 @@ from anabranch.errors import Fault, did_you_mean, nearest
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
+
+_NUMBER = re.compile(r"\d")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,6 +83,9 @@ def rows(path: Path, where: str, required: Sequence[str], faults: list[Fault]) -
     reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
     try:
         header = list(reader.fieldnames or ())
+        if not header:
+            faults.append(Fault(message="an empty file", where=where))
+            return
         if missing := [column for column in required if column not in header]:
             faults.extend(_missing(column, header, required, where) for column in missing)
             return
@@ -117,6 +123,8 @@ def _text(path: Path, where: str, faults: list[Fault]) -> str | None:
 
 def _missing(column: str, header: Sequence[str], required: Sequence[str], where: str) -> Fault:
     """Return the fault of a column that is not there, with what may have been meant by it."""
-    spare = nearest(column, [name for name in header if name and name not in required])
+    # A column of another path is no misspelling of this one.
+    known = {_NUMBER.sub("#", name) for name in required}
+    spare = nearest(column, [name for name in header if _NUMBER.sub("#", name) not in known])
     hint = f"is it the column `{spare}`?" if spare else ""
     return Fault(message=f"missing column: `{column}`", where=where, line=1, key=column, hint=hint)

@@ -245,8 +245,8 @@ class _Reader:
         """Return the paths of a case that the row only names."""
         if case in self._cases:
             return self._cases[case][0]
-        hint = did_you_mean(case, self._cases, otherwise="cases.csv describes cases") if self._cases else ""
-        row.fault(column, f"unknown case: `{case}`", hint or "describe it in cases.csv")
+        hint = f"{did_you_mean(case, self._cases)}; " if self._cases else ""
+        row.fault(column, f"unknown case: `{case}`", f"{hint}cases.csv describes those of no other table")
         return None
 
     def _keep(self, row: Row, setting: Setting, trial: Trial) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import signal
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import get_context
+from threading import current_thread, main_thread
 from typing import TYPE_CHECKING
 
 from anabranch.calibrate import measure, settings
@@ -108,14 +110,17 @@ def _each(todo: Sequence[Task], workers: int) -> Iterator[tuple[Task, list[Figur
             yield task, _work(task)
         return
     # Not forked: the parent may have threads, of a progress bar for one.
-    pool = ProcessPoolExecutor(min(workers, len(todo)), get_context("spawn"), initializer=_quiet)
+    pool = ProcessPoolExecutor(min(workers, len(todo)), get_context("spawn"))
     try:
-        under_way = {pool.submit(_work, task): task for task in todo}
+        with _undisturbed():
+            # The processes begin here, and inherit that an interrupt is none of their business.
+            under_way = {pool.submit(_work, task): task for task in todo}
         for future in as_completed(under_way):
             yield under_way[future], future.result()
     finally:
-        # After an interrupt nobody waits for what has not begun; what has ends within a second or so.
-        pool.shutdown(wait=True, cancel_futures=True)
+        with _undisturbed():
+            # After an interrupt nobody waits for what has not begun; what has ends within seconds.
+            pool.shutdown(wait=True, cancel_futures=True)
 
 
 def _work(task: Task) -> list[Figures]:
@@ -123,6 +128,14 @@ def _work(task: Task) -> list[Figures]:
     return [trace(task, run)[0] for run in task.runs]
 
 
-def _quiet() -> None:
-    """Leave an interrupt from the keyboard to the parent, which then stops handing out work."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Put off interrupts: one in the middle of a pool's shutdown leaves its processes waiting for ever."""
+    if current_thread() is not main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
