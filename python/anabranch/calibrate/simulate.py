@@ -7,7 +7,6 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import get_context
-from threading import current_thread, main_thread
 from typing import TYPE_CHECKING
 
 from anabranch.calibrate import measure, settings
@@ -113,7 +112,7 @@ def _each(todo: Sequence[Task], workers: int) -> Iterator[tuple[Task, list[Figur
     pool = ProcessPoolExecutor(min(workers, len(todo)), get_context("spawn"))
     try:
         with _undisturbed():
-            # The processes begin here, and inherit that an interrupt is none of their business.
+            # The processes begin here, and inherit that interrupts wait.
             under_way = {pool.submit(_work, task): task for task in todo}
         for future in as_completed(under_way):
             yield under_way[future], future.result()
@@ -131,11 +130,8 @@ def _work(task: Task) -> list[Figures]:
 @contextmanager
 def _undisturbed() -> Iterator[None]:
     """Put off interrupts: one in the middle of a pool's shutdown leaves its processes waiting for ever."""
-    if current_thread() is not main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
