@@ -427,7 +427,6 @@ def test_silences_are_written_down():
     run = anabranch.run(settings.scenario(one, cut_at_s=5.0))
     gaps = run.rows("gaps")
     assert all(row["gap_s"] >= 0.1 for row in gaps)
-    longest = max(gaps, key=lambda row: row["gap_s"])
-    assert longest["gap_s"] == run.rows("connections")[0]["max_read_gap_s"]
-    assert 4.9 < longest["t_s"] < 5.2
+    assert max(row["gap_s"] for row in gaps) == run.rows("connections")[0]["max_read_gap_s"]
+    assert any(4.9 < row["t_s"] < 5.1 for row in gaps)
     assert 0.3 < measure.resume_s(run.tables["gaps"], 5.0) < 2
