@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import pickle
 import shutil
 
 import pytest
@@ -15,7 +16,7 @@ from anabranch.calibrate.compare import Target
 from anabranch.calibrate.model import Leg, Measured, Setting, Trial
 from anabranch.cli import _calibrate
 from anabranch.cli._app import app
-from anabranch.errors import InputError
+from anabranch.errors import DefectError, Fault, InputError, MissingError
 from anabranch.figures import calibration
 
 P1 = (Leg(rtt_ms=50, rate_mbps=5, loss=0.005), Leg(rtt_ms=100, rate_mbps=5, loss=0))
@@ -385,6 +386,28 @@ def test_a_miss_fails(folder):
     assert told.exit_code == 1
     assert "bulk/S4/reno" in told.stdout
     assert "1 miss" in told.stderr
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        InputError([Fault(message="a", where="b.csv", line=3), Fault(message="c", hint="d")]),
+        MissingError("a", hint="b"),
+        DefectError("a", replay="b"),
+    ],
+)
+def test_errors_cross_between_processes(error):
+    again = pickle.loads(pickle.dumps(error))
+    assert (type(again), str(again)) == (type(error), str(error))
+
+
+@pytest.mark.module
+def test_an_earlier_page_that_is_no_text_is_not_overwritten(tmp_path, folder):
+    docs = tmp_path / "page.md"
+    docs.write_bytes(b"\xff\xfe")
+    told = call("--against", folder, "--only", "bulk/S4/reno", "--docs", docs)
+    assert told.exit_code == 2
+    assert "not a page of text" in told.stderr
 
 
 @pytest.mark.module

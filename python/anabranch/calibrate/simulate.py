@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import signal
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import get_context
 from typing import TYPE_CHECKING
 
 from anabranch.calibrate import measure, settings
+from anabranch.errors import MissingError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -116,6 +118,9 @@ def _each(todo: Sequence[Task], workers: int) -> Iterator[tuple[Task, list[Figur
             under_way = {pool.submit(_work, task): task for task in todo}
         for future in as_completed(under_way):
             yield under_way[future], future.result()
+    except BrokenProcessPool:
+        message = "a process of the calibration was ended from outside"
+        raise MissingError(message, hint="is memory short? --workers 1 needs the least") from None
     finally:
         with _undisturbed():
             # After an interrupt nobody waits for what has not begun; what has ends within seconds.

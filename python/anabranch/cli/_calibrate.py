@@ -96,11 +96,22 @@ def _prepare(docs: Path, truth: GroundTruth, measured: Sequence[Measured]) -> di
     from anabranch.calibrate import page
     from anabranch.cli._commands import unwritable
 
-    faults = list(filter(None, [unwritable(docs, "--docs")]))
+    faults = list(filter(None, [unwritable(docs, "--docs") or _unreadable(docs)]))
     kernel = page.kernel_series(truth, measured, faults)
     if faults:
         raise InputError(faults)
     return kernel
+
+
+def _unreadable(docs: Path) -> Fault | None:
+    """Return what keeps an earlier page from being read, whose handwritten part is to stay."""
+    try:
+        if docs.exists():
+            docs.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        message = f"not a page of text: `{docs}`"
+        return Fault(message=message, where="--docs", hint="its handwritten part would be lost")
+    return None
 
 
 def _write(docs: Path, outcome: Outcome, kernel: Mapping[str, Series]) -> None:
@@ -109,7 +120,7 @@ def _write(docs: Path, outcome: Outcome, kernel: Mapping[str, Series]) -> None:
     from anabranch.figures import calibration
 
     shown = page.pictures(outcome, kernel)
-    folder = docs.with_suffix("")
+    folder = docs.with_suffix("") if docs.suffix else docs.with_name(f"{docs.name}.figures")
     by_hand = page.kept(docs.read_text(encoding="utf-8") if docs.exists() else "")
     try:
         if shown:
