@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
     from anabranch.calibrate.compare import Comparison
     from anabranch.calibrate.model import GroundTruth, Measured, Setting
-    from anabranch.calibrate.series import Series
     from anabranch.calibrate.simulate import Task
     from anabranch.errors import Fault
+    from anabranch.figures.calibration import Series
 
 KEPT = ("<!-- kept: what stands between these two marks is written by hand -->", "<!-- /kept -->")
 _NOTHING_KEPT = "Nobody has written this yet."

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from anabranch.calibrate import _cells, measure
 from anabranch.calibrate.settings import path_name
+from anabranch.figures.calibration import Points, Series
 from anabranch.scenario.shipped import display
 
 if TYPE_CHECKING:
@@ -18,32 +18,12 @@ if TYPE_CHECKING:
     from anabranch.errors import Fault
     from anabranch.metrics._rows import Tables
 
-Points = list[tuple[float, float]]
-
 _SENDER = ("t", "remote", "cwnd", "rtt_us", "bytes_acked")
 _RECEIVER = ("t", "bytes")
 # The laboratory's client has the address 10.N.0.1 on path N.
 _ADDRESS = re.compile(r"10\.([1-8])\.\d+\.\d+(?::\d+)?$")
 # Rates are over steps of so many seconds: shorter ones show how the sampling falls, not the network.
 _RATE_STEP_S = 1.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class Series:
-    """What sender and receiver showed over time; times are seconds from accept() and connect().
-
-    Attributes
-    ----------
-    cwnd, srtt, acked
-        Of each path, by number from 1: segments, milliseconds, and Mb/s of payload acknowledged.
-    goodput
-        Mb/s that the client read in order.
-    """
-
-    cwnd: dict[int, Points]
-    srtt: dict[int, Points]
-    acked: dict[int, Points]
-    goodput: Points
 
 
 def of_kernel(folder: Path, run: str, faults: list[Fault]) -> Series | None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from anabranch.calibrate.compare import Comparison
     from anabranch.calibrate.model import GroundTruth, Measured
     from anabranch.calibrate.page import Outcome
-    from anabranch.calibrate.series import Series
+    from anabranch.figures.calibration import Series
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 
     import altair as alt
 
-    from anabranch.calibrate.series import Points, Series
+
+#: A line: times and values.
+Points = list[tuple[float, float]]
 
 _WIDTH = 285
 _HEIGHT = 92
@@ -30,6 +32,24 @@ _ROWS = (
 _UNUSED = re.compile(r' (?:class|role|aria-\w+|pointer-events|stroke-miterlimit)="[^"]*"')
 _PATH = re.compile(r' d="M[^"]*"')
 _DECIMALS = re.compile(r"(\.\d)\d+")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Series:
+    """What sender and receiver showed over time; times are seconds from accept() and connect().
+
+    Attributes
+    ----------
+    cwnd, srtt, acked
+        Of each path, by number from 1: segments, milliseconds, and Mb/s of payload acknowledged.
+    goodput
+        Mb/s that the client read in order.
+    """
+
+    cwnd: dict[int, Points]
+    srtt: dict[int, Points]
+    acked: dict[int, Points]
+    goodput: Points
 
 
 @dataclass(frozen=True, kw_only=True)
