@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import difflib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -72,6 +73,10 @@ class InputError(AnabranchError):
         self.faults = tuple(faults)
         super().__init__("\n\n".join(str(fault) for fault in self.faults))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return what makes the error anew in another process."""
+        return type(self), (self.faults,)
+
 
 class ScenarioError(InputError):
     """A scenario, or an override of it, is at fault."""
@@ -96,6 +101,10 @@ class MissingError(AnabranchError):
         self.fault = Fault(message=what, hint=hint)
         super().__init__(str(self.fault))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return what makes the error anew in another process."""
+        return partial(type(self), hint=self.fault.hint), (self.fault.message,)
+
 
 class DefectError(AnabranchError):
     """The simulator broke one of its own rules.
@@ -111,7 +120,13 @@ class DefectError(AnabranchError):
     def __init__(self, rule: str, *, replay: str) -> None:
         message = f"a defect of the simulator, not of the scenario: {rule}"
         self.fault = Fault(message=message, hint=f"please report it with {replay}")
+        self._given = (rule, replay)
         super().__init__(str(self.fault))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return what makes the error anew in another process."""
+        rule, replay = self._given
+        return partial(type(self), replay=replay), (rule,)
 
 
 def nearest(name: str, names: Iterable[str]) -> str | None:

@@ -127,6 +127,7 @@ rows!(SampleRows, "samples" {
 rows!(PlayerRows, "player" {
     t_s: Float, client: Int, bytes_read: Int, buffer_s: Float, buffer_bytes: Int,
 });
+rows!(GapRows, "gaps" { client: Int, t_s: Float, gap_s: Float });
 rows!(FrameRows, "frames" {
     client: Int, index: Int, pts_s: Float, kind: Text, size: Int, fate: Text, why: Text,
     due_s: Float, shown_s: Float,
@@ -150,6 +151,7 @@ pub(crate) struct Rows {
     pub(crate) subflows: SubflowRows,
     pub(crate) samples: SampleRows,
     pub(crate) player: PlayerRows,
+    pub(crate) gaps: GapRows,
     pub(crate) frames: FrameRows,
     pub(crate) playback: PlaybackRows,
     pub(crate) requests: RequestRows,
@@ -164,6 +166,7 @@ impl Rows {
             self.subflows.into_table(),
             self.samples.into_table(),
             self.player.into_table(),
+            self.gaps.into_table(),
             self.frames.into_table(),
             self.playback.into_table(),
             self.requests.into_table(),

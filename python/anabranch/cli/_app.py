@@ -166,3 +166,33 @@ def demo(
         scenario=scenario, scheduler=scheduler, congestion=congestion, seed=seed, set=tuple(set_ or ())
     )
     _demo.demo(given, report=report)
+
+
+@app.command()
+@guarded
+def calibrate(
+    against: Annotated[
+        Path | None, typer.Option(help="Folder of measurements (default: those of the program).")
+    ] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(metavar="PATTERN", help="Settings by any part of their name.")
+    ] = None,
+    runs: Annotated[int, typer.Option(min=1, help="Runs of a setting with random loss.")] = 100,
+    workers: Annotated[int | None, typer.Option(min=1, help="Processes (default: one a core).")] = None,
+    docs: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the page and its figures.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Run what was measured on a Linux kernel in the simulator, and compare figure by figure.
+
+    Exits with 1 when a judged figure is further off than its target allows. For example:
+
+      anabranch calibrate
+
+      anabranch calibrate --only P1/cubic --only handoff --runs 20
+
+      anabranch calibrate --against my-measurements --json
+    """
+    from anabranch.cli import _calibrate
+
+    asked = _calibrate.Asked(against=against, only=tuple(only or ()), runs=runs, workers=workers, docs=docs)
+    _calibrate.calibrate(asked, as_json=as_json)

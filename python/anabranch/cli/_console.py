@@ -103,8 +103,15 @@ def _drawn(headers: Sequence[str], rows: Sequence[Sequence[str]], *, left: int) 
 
 
 @contextmanager
-def progress(what: str) -> Iterator[Callable[[float, float], None] | None]:
+def progress(what: str, *, unit: str = "s") -> Iterator[Callable[[float, float], None] | None]:
     """Show a bar on stderr while something goes on; where stderr is no terminal, show nothing.
+
+    Parameters
+    ----------
+    what
+        What goes on.
+    unit
+        What is counted: seconds of a session, if nothing else.
 
     Yields
     ------
@@ -120,7 +127,7 @@ def progress(what: str) -> Iterator[Callable[[float, float], None] | None]:
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
-        TextColumn("{task.completed:,.0f} of {task.total:,.0f} s"),
+        TextColumn("{task.completed:,.0f} of {task.total:,.0f} " + unit),
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:

@@ -85,7 +85,7 @@ def session(tables: Tables, *, client: int = 0) -> alt.VConcatChart:
     return figure
 
 
-def svg(chart: alt.VConcatChart) -> str:
+def svg(chart: alt.VConcatChart | alt.ConcatChart) -> str:
     """Return a chart as SVG text that loads nothing."""
     import vl_convert
 

@@ -16,6 +16,10 @@ use crate::trace::Rows;
 /// A response head needs so much room at most.
 const HEAD_ROOM: usize = 4096;
 
+/// A silence of this length or more between two reads is written down; shorter ones are how packets
+/// come on a slow path.
+const GAP: Duration = Duration::from_millis(100);
+
 /// What a client asks of the world after it was driven.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ClientNeed {
@@ -58,6 +62,8 @@ pub(crate) struct Client {
     position: u64,
     last_read: Option<Instant>,
     pub(crate) max_gap: Duration,
+    /// Silences of [`GAP`] or more: the read before each, and how long it lasted.
+    gaps: Vec<(Instant, Duration)>,
     pub(crate) fallback: bool,
     /// All that was asked has been done.
     pub(crate) finished: bool,
@@ -91,6 +97,7 @@ impl Client {
             position: 0,
             last_read: None,
             max_gap: Duration::ZERO,
+            gaps: Vec::new(),
             fallback: false,
             finished: false,
             over: false,
@@ -170,7 +177,11 @@ impl Client {
             return;
         }
         if let Some(last) = self.last_read {
-            self.max_gap = self.max_gap.max(now.since(last));
+            let gap = now.since(last);
+            self.max_gap = self.max_gap.max(gap);
+            if gap >= GAP {
+                self.gaps.push((last, gap));
+            }
         }
         self.last_read = Some(now);
         self.bytes_read += bytes;
@@ -310,8 +321,12 @@ impl Client {
         );
     }
 
-    /// The pictures and requests, when the run is over.
+    /// The silences, pictures and requests, when the run is over.
     pub(crate) fn report(&self, rows: &mut Rows) {
+        for (last, gap) in &self.gaps {
+            let began = last.since(self.start).as_secs_f64();
+            rows.gaps.push(i64::from(self.id), began, gap.as_secs_f64());
+        }
         let Some(watching) = &self.watching else {
             return;
         };

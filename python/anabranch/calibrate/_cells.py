@@ -1,0 +1,130 @@
+"""Reading a table of measurements cell by cell: every fault with its file, line and column."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import math
+import re
+import zlib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from anabranch.errors import Fault, did_you_mean, nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
+
+_NUMBER = re.compile(r"\d")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One row of a table.
+
+    Attributes
+    ----------
+    where
+        The file, as a person would write it.
+    line
+        Line in the file, from 1.
+    cells
+        Text by column.
+    faults
+        Where what is wrong is told.
+    """
+
+    where: str
+    line: int
+    cells: dict[str, str]
+    faults: list[Fault] = field(repr=False)
+
+    def fault(self, column: str, message: str, hint: str = "") -> None:
+        """Tell what is wrong with a cell."""
+        self.faults.append(Fault(message=message, where=self.where, line=self.line, key=column, hint=hint))
+
+    def text(self, column: str) -> str:
+        """Return a cell; a column that is not there reads as empty."""
+        return self.cells.get(column, "")
+
+    def word(self, column: str, known: Iterable[str], noun: str) -> str | None:
+        """Return a cell that must be one of some names."""
+        value, valid = self.text(column), list(known)
+        if value in valid:
+            return value
+        self.fault(column, f"unknown {noun}: `{value}`", did_you_mean(value, valid))
+        return None
+
+    def number(self, column: str, *, least: float = 0.0, below: float = math.inf) -> float | None:
+        """Return a cell as a number from `least` up to but not including `below`."""
+        text = self.text(column)
+        try:
+            value = float(text)
+        except ValueError:
+            self.fault(column, f"not a number: `{text}`")
+            return None
+        if not (math.isfinite(value) and least <= value < below):
+            bounds = f"at least {least:g}" + (f" and below {below:g}" if math.isfinite(below) else "")
+            self.fault(column, f"out of range: `{text}`", bounds)
+            return None
+        return value
+
+
+def rows(path: Path, where: str, required: Sequence[str], faults: list[Fault]) -> Iterator[Row]:
+    """Yield the rows of a CSV file, plain or gzipped; what is wrong goes to `faults`.
+
+    A table without one of its required columns yields nothing: each row would only say the same.
+    """
+    text = _text(path, where, faults)
+    if text is None:
+        return
+    reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
+    try:
+        header = list(reader.fieldnames or ())
+        if not header:
+            faults.append(Fault(message="an empty file", where=where))
+            return
+        if missing := [column for column in required if column not in header]:
+            faults.extend(_missing(column, header, required, where) for column in missing)
+            return
+        found = 0
+        for cells in reader:
+            found += 1
+            extra, short = cells.pop(None, None), [key for key, value in cells.items() if value is None]
+            if extra is not None or short:
+                count = len(header) - len(short) + len(extra or ())
+                message = f"{count} cells in a table of {len(header)} columns"
+                faults.append(Fault(message=message, where=where, line=reader.line_num))
+                continue
+            yield Row(where=where, line=reader.line_num, cells=cells, faults=faults)
+        if not found:
+            faults.append(Fault(message="a table without rows", where=where))
+    except csv.Error as error:
+        faults.append(Fault(message=f"not a CSV table: {error}", where=where, line=reader.line_num))
+
+
+def _text(path: Path, where: str, faults: list[Fault]) -> str | None:
+    """Return a file's text, or None and the fault."""
+    try:
+        raw = path.read_bytes()
+        return (gzip.decompress(raw) if path.suffix == ".gz" else raw).decode("utf-8-sig")
+    except FileNotFoundError:
+        faults.append(Fault(message=f"no such file: `{where}`"))
+    except UnicodeDecodeError:
+        faults.append(Fault(message="not UTF-8 text", where=where))
+    except (EOFError, zlib.error, gzip.BadGzipFile):
+        faults.append(Fault(message="not a whole gzip file", where=where))
+    except OSError as error:
+        faults.append(Fault(message=f"cannot read the table: {error.strerror or error}", where=where))
+    return None
+
+
+def _missing(column: str, header: Sequence[str], required: Sequence[str], where: str) -> Fault:
+    """Return the fault of a column that is not there, with what may have been meant by it."""
+    # A column of another path is no misspelling of this one.
+    known = {_NUMBER.sub("#", name) for name in required}
+    spare = nearest(column, [name for name in header if _NUMBER.sub("#", name) not in known])
+    hint = f"is it the column `{spare}`?" if spare else ""
+    return Fault(message=f"missing column: `{column}`", where=where, line=1, key=column, hint=hint)

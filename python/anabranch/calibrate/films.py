@@ -1,0 +1,98 @@
+"""A film from the table of its packets: what a player streamed, without the file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from anabranch.calibrate import _cells
+from anabranch.errors import Fault
+from anabranch.media.films import Film
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_COLUMNS = ("stream", "pos", "size", "pts_s", "dts_s", "key")
+_CONTAINERS = {".ts": "mpegts", ".mp4": "mp4"}
+_NS = 1e9
+
+
+def read(path: Path, where: str, name: str, *, bytes_read: int, faults: list[Fault]) -> Film | None:
+    """Return a film of a packet table, or None and the faults.
+
+    Parameters
+    ----------
+    path, where
+        The table, and its name for a person.
+    name
+        The film's file name; its ending tells the container.
+    bytes_read
+        The most that a player read of it: the table does not say how long the file is behind its last
+        packet, and a player that reached the end read all of it.
+    faults
+        What is wrong goes here.
+    """
+    container = next((short for end, short in _CONTAINERS.items() if name.endswith(end)), None)
+    if container is None:
+        hint = "its name ends in .ts or .mp4"
+        faults.append(Fault(message=f"film of an unknown container: `{name}`", where=where, hint=hint))
+        return None
+    before = len(faults)
+    packets = _packets(path, where, faults)
+    if len(faults) > before:
+        return None
+    pictures = [
+        pts for stream, pts in zip(packets["stream"], packets["pts_ns"], strict=True) if stream == "video"
+    ]
+    if len(pictures) < 2:
+        faults.append(Fault(message="a film needs two pictures or more", where=where))
+        return None
+    first, last = min(pictures), max(pictures)
+    step = (last - first) / (len(pictures) - 1)
+    for column in ("pts_ns", "dts_ns"):
+        packets[column] = [time - first for time in packets[column]]
+    placed = zip(packets["position"], packets["size"], strict=True)
+    size = max(bytes_read, *(position + length for position, length in placed if position is not None))
+    duration = round(last - first + step)
+    recorded = {
+        "name": name,
+        "container": container,
+        "size_bytes": size,
+        "duration_ns": duration,
+        "frame_rate": round(_NS / step, 3),
+        # The table does not tell; the player does not ask.
+        "width": 0,
+        "height": 0,
+        "packets": packets,
+    }
+    return Film(name=name, size_bytes=size, duration_ns=duration, plan={"recorded": recorded})
+
+
+def _packets(path: Path, where: str, faults: list[Fault]) -> dict[str, list[Any]]:
+    """Return the columns of the plan, in the order of the file."""
+    columns: dict[str, list[Any]] = {
+        name: [] for name in ("stream", "position", "size", "pts_ns", "dts_ns", "kind", "reference")
+    }
+    shown = float("-inf")
+    for row in _cells.rows(path, where, _COLUMNS, faults):
+        stream = row.word("stream", ("video", "audio"), "stream")
+        place = None if row.text("pos") == "N/A" else row.number("pos")
+        size = row.number("size")
+        pts, dts = row.number("pts_s", least=-1e6), row.number("dts_s", least=-1e6)
+        if stream is None or size is None or pts is None or dts is None:
+            continue
+        kind, reference = "A", False
+        if stream == "video":
+            # Without the pictures' headers: a key frame is an I, one shown before a picture that was
+            # decoded earlier is a B that nothing refers to, the rest are P (as for any film that is
+            # not H.264, see anabranch.media.probe).
+            earlier = pts < shown
+            shown = max(shown, pts)
+            kind = "I" if row.text("key") == "1" else "B" if earlier else "P"
+            reference = kind != "B"
+        values = (
+            stream, None if place is None else int(place), int(size),
+            round(pts * _NS), round(dts * _NS), kind, reference,
+        )  # fmt: skip
+        for column, value in zip(columns.values(), values, strict=True):
+            column.append(value)
+    return columns

@@ -1,0 +1,134 @@
+"""The kernel's figures from a trace, computed as the laboratory computed them from the kernel.
+
+Its server asked the kernel for the state of every subflow at its `accept`, then every 200 ms while it
+sent; means are over those samples and totals are of the last one. Its client counted what it read until
+the time was up from its own `connect`, and wrote down silences of more than 150 ms between reads.
+"""
+
+from __future__ import annotations
+
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+from anabranch.calibrate.settings import path_name
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from anabranch.calibrate.model import Setting
+    from anabranch.metrics._rows import Tables
+
+Figures = dict[str, float]
+
+# The trace samples every 100 ms, the laboratory every 200 ms.
+_TRACE_STEP_MS = 100
+_STEP_MS = 200
+# accept() returns with the handshake's third segment, one and a half round trips behind connect().
+_ACCEPT_RTTS = 1.5
+# The laboratory's client tells silences longer than this, and a hand-over's is the longest of those that
+# end after the cut and begin less than 1.5 s behind it.
+_GAP_S = 0.15
+_STALL_WITHIN_S = 1.5
+
+
+def figures(
+    setting: Setting, tables: Tables, *, qoe: Mapping[str, Any] | None, cut_at_s: float | None
+) -> Figures:
+    """Return one run's figures under the names of the measurements' columns.
+
+    Parameters
+    ----------
+    setting
+        What was run.
+    tables
+        The trace.
+    qoe
+        What the viewer saw, where a film was played.
+    cut_at_s
+        When path 1 was lost.
+    """
+    if setting.kind == "vlc":
+        return viewer(qoe or {})
+    result = {"goodput_mbps": goodput_mbps(tables)}
+    sampled = samples(setting, tables)
+    for number in range(1, len(setting.legs) + 1):
+        own = sampled.get(path_name(number), [])
+        result |= {f"sf{number}_{name}": value for name, value in subflow(own).items()}
+    if setting.kind == "handoff":
+        result["resume_after_cut_s"] = resume_s(tables["gaps"], cut_at_s or 0.0)
+        return result
+    result["max_read_gap_s"] = float(tables["connections"]["max_read_gap_s"][0])
+    if setting.kind == "paced" and len(setting.legs) > 1:
+        acked = [result[f"sf{number}_bytes_acked"] for number in range(1, len(setting.legs) + 1)]
+        result["split_1_percent"] = 100 * acked[0] / sum(acked) if sum(acked) else 0.0
+    return result
+
+
+def goodput_mbps(tables: Tables) -> float:
+    """Return what the client read over the time from its connect."""
+    connections = tables["connections"]
+    return float(connections["bytes_read"][0] * 8e-6 / connections["duration_s"][0])
+
+
+def samples(setting: Setting, tables: Tables) -> dict[str, list[dict[str, Any]]]:
+    """Return each path's samples at the laboratory's times, with `t_s` counted from the accept.
+
+    The trace's samples that serve are the first behind the accept and every second one from there.
+    """
+    table = tables["samples"]
+    accept_ms = _ACCEPT_RTTS * setting.legs[0].rtt_ms
+    first_ms = -int(-accept_ms // _TRACE_STEP_MS) * _TRACE_STEP_MS
+    names = ("cwnd_segments", "srtt_ms", "bytes_acked", "retransmissions")
+    columns = (table[name] for name in ("t_s", "path", *names))
+    result: dict[str, list[dict[str, Any]]] = {}
+    for time, path, *values in zip(*columns, strict=True):
+        since_ms = round(time * 1000) - first_ms
+        row = dict(zip(names, values, strict=True))
+        # A subflow has a smoothed RTT once its handshake is done: the laboratory counts no other.
+        if since_ms >= 0 and since_ms % _STEP_MS == 0 and row["srtt_ms"] is not None and row["srtt_ms"] > 0:
+            result.setdefault(path, []).append({"t_s": since_ms / 1000, **row})
+    return result
+
+
+def subflow(rows: Sequence[Mapping[str, Any]]) -> Figures:
+    """Return one subflow's figures from its samples; without any, it carried nothing."""
+    if not rows:
+        return {"bytes_acked": 0.0, "retrans_segs": 0.0}
+    windows = sorted(row["cwnd_segments"] for row in rows)
+    return {
+        "bytes_acked": float(rows[-1]["bytes_acked"]),
+        "retrans_segs": float(rows[-1]["retransmissions"]),
+        "cwnd_mean": fmean(windows),
+        # The laboratory's median of an even number is the upper of the middle two.
+        "cwnd_median": float(windows[len(windows) // 2]),
+        "srtt_mean_ms": fmean(row["srtt_ms"] for row in rows),
+    }
+
+
+def resume_s(gaps: Mapping[str, Sequence[Any]], cut_at_s: float) -> float:
+    """Return how long after the cut in-order data came again; 0 when there was no silence to tell of.
+
+    Parameters
+    ----------
+    gaps
+        The trace's table of silences between reads.
+    cut_at_s
+        When the path was lost.
+    """
+    found = [
+        (length, begin + length)
+        for begin, length in zip(gaps["t_s"], gaps["gap_s"], strict=True)
+        if length > _GAP_S and begin < cut_at_s + _STALL_WITHIN_S and begin + length > cut_at_s
+    ]
+    return max(found)[1] - cut_at_s if found else 0.0
+
+
+def viewer(qoe: Mapping[str, Any]) -> Figures:
+    """Return what VLC's own counters tell, from what the viewer saw."""
+    return {
+        "startup_s": float(qoe["startup_delay_s"] or 0.0),
+        "rebuffer_count": float(qoe["buffer_underflows"]),
+        "rebuffer_s": float(qoe["rebuffer_s"]),
+        "lost_pictures": float(qoe["picture_discards"]),
+        "displayed_pictures": float(qoe["frames"]["displayed"]),
+    }

@@ -1,0 +1,142 @@
+"""Running the settings, over processes."""
+
+from __future__ import annotations
+
+import signal
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing import get_context
+from typing import TYPE_CHECKING
+
+from anabranch.calibrate import measure, settings
+from anabranch.errors import MissingError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from anabranch.calibrate.measure import Figures
+    from anabranch.calibrate.model import Measured, Setting
+    from anabranch.media.films import Film
+    from anabranch.metrics._rows import Tables
+
+#: Runs of a setting without random loss: only the time of a cut varies there, and bbr's own draws.
+RUNS_WITHOUT_LOSS = 10
+# Runs that a process is given at once: enough that handing them out costs nothing.
+_CHUNK = 10
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """Some runs of one setting."""
+
+    place: int
+    setting: Setting
+    film: Film | None
+    runs: tuple[int, ...]
+    cuts: tuple[float, ...]
+
+
+def tasks(measured: Sequence[Measured], films: Mapping[str, Film], *, runs: int) -> list[Task]:
+    """Return what is to be done.
+
+    Parameters
+    ----------
+    measured
+        The settings.
+    films
+        What players stream, by file name.
+    runs
+        How many runs a setting with random loss is given.
+    """
+    result = []
+    for place, one in enumerate(measured):
+        setting = one.setting
+        count = runs if setting.lossy else min(runs, RUNS_WITHOUT_LOSS)
+        cuts = tuple(trial.cut_at_s for trial in one.trials if trial.cut_at_s is not None)
+        for first in range(0, count, _CHUNK):
+            chunk = tuple(range(first, min(first + _CHUNK, count)))
+            film = films.get(setting.film)
+            result.append(Task(place=place, setting=setting, film=film, runs=chunk, cuts=cuts))
+    return result
+
+
+def simulate(
+    todo: Sequence[Task], *, workers: int, progress: Callable[[float, float], None] | None = None
+) -> dict[int, list[Figures]]:
+    """Return the figures of every run by the setting's place, in the order of the runs.
+
+    Parameters
+    ----------
+    todo
+        What to run.
+    workers
+        Processes; 1 is this one.
+    progress
+        Told the runs done, and how many there are.
+    """
+    done = 0
+    total = sum(len(task.runs) for task in todo)
+    found: dict[tuple[int, int], list[Figures]] = {}
+    for task, figures in _each(todo, workers):
+        found[task.place, task.runs[0]] = figures
+        done += len(task.runs)
+        if progress is not None:
+            progress(done, total)
+    result: dict[int, list[Figures]] = {}
+    for (place, _), figures in sorted(found.items(), key=lambda item: item[0]):
+        result.setdefault(place, []).extend(figures)
+    return result
+
+
+def trace(task: Task, run: int) -> tuple[Figures, Tables]:
+    """Run a task's setting once; return its figures and the trace.
+
+    The runs of a hand-over take the trials' times of the cut in turn.
+    """
+    from anabranch._run import run_loaded
+    from anabranch.scenario.load import load
+
+    cut = task.cuts[run % len(task.cuts)] if task.cuts else None
+    loaded = load(settings.scenario(task.setting, cut_at_s=cut))
+    result = run_loaded(loaded, run=run, film=task.film)
+    return measure.figures(task.setting, result.tables, qoe=result.qoe, cut_at_s=cut), result.tables
+
+
+def _each(todo: Sequence[Task], workers: int) -> Iterator[tuple[Task, list[Figures]]]:
+    """Yield tasks as they are done."""
+    if workers == 1 or len(todo) == 1:
+        for task in todo:
+            yield task, _work(task)
+        return
+    # Not forked: the parent may have threads, of a progress bar for one.
+    pool = ProcessPoolExecutor(min(workers, len(todo)), get_context("spawn"))
+    try:
+        with _undisturbed():
+            # The processes begin here, and inherit that interrupts wait.
+            under_way = {pool.submit(_work, task): task for task in todo}
+        for future in as_completed(under_way):
+            yield under_way[future], future.result()
+    except BrokenProcessPool:
+        message = "a process of the calibration was ended from outside"
+        raise MissingError(message, hint="is memory short? --workers 1 needs the least") from None
+    finally:
+        with _undisturbed():
+            # After an interrupt nobody waits for what has not begun; what has ends within seconds.
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _work(task: Task) -> list[Figures]:
+    """Return the figures of a task's runs."""
+    return [trace(task, run)[0] for run in task.runs]
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Put off interrupts: one in the middle of a pool's shutdown leaves its processes waiting for ever."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

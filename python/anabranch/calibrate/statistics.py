@@ -1,0 +1,97 @@
+"""What a few trials say: the interval of their mean, and whether they are of two kinds."""
+
+from __future__ import annotations
+
+from functools import cache
+from math import sqrt
+from statistics import stdev
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy import float64, intp
+    from numpy.typing import NDArray
+
+_CONFIDENCE = 0.95
+# Values on either side of a split, at least: from two, one outlier and its neighbour would be a mode.
+_MODE_LEAST = 3
+# One setting has a dozen figures: at 5 % one of them would have two modes by chance every other time.
+_MODES_SIGNIFICANCE = 0.01
+_MODES_DRAWS = 4000
+
+
+def half_width(values: Sequence[float]) -> float | None:
+    """Return half the width of the 95 % t-interval of the mean; None for fewer than two values."""
+    from scipy.stats import t
+
+    if len(values) < 2:
+        return None
+    return float(t.ppf((1 + _CONFIDENCE) / 2, len(values) - 1) * stdev(values) / sqrt(len(values)))
+
+
+def share_interval(count: int, total: int) -> tuple[float, float]:
+    """Return the exact 95 % interval of a share (Clopper and Pearson 1934)."""
+    from scipy.stats import binomtest
+
+    interval = binomtest(count, total).proportion_ci(_CONFIDENCE, method="exact")
+    return float(interval.low), float(interval.high)
+
+
+class Split(NamedTuple):
+    """Two modes: the value between them, and how far their means are apart."""
+
+    value: float
+    apart: float
+
+
+def two_modes(values: Sequence[float]) -> Split | None:
+    """Return where values fall into two modes, or None when they are of one kind.
+
+    The values are split where the two sides vary least within themselves (Fisher's natural break), and
+    the distance of the sides is Ashman's D, the difference of their means over the root mean square of
+    their standard deviations (Ashman, Bird and Zepf 1994). Cutting anything in two pulls the sides apart,
+    so that Ashman's own threshold of 2 says nothing here: the sides are two modes when D is one that at
+    most 1 % of equally many draws of one normal distribution, split the same way, reach.
+    """
+    if len(values) < 2 * _MODE_LEAST:
+        return None
+    import numpy as np
+
+    ordered = np.sort(np.asarray(values, dtype=np.float64))
+    (place,), (distance,) = _splits(ordered[None, :])
+    if not distance > _chance(len(ordered)):
+        return None
+    apart = float(ordered[place:].mean() - ordered[:place].mean())
+    return Split(float(ordered[place - 1] + ordered[place]) / 2, apart)
+
+
+def _splits(ordered: NDArray[float64]) -> tuple[NDArray[intp], NDArray[float64]]:
+    """Return where each row of sorted values is split, and Ashman's D of its sides."""
+    import numpy as np
+
+    count = ordered.shape[1]
+    places = np.arange(_MODE_LEAST, count - _MODE_LEAST + 1)
+    # Around each row's mean, so that the sums of squares lose no digits.
+    centred = ordered - ordered.mean(axis=1, keepdims=True)
+    sums, squares = centred.cumsum(axis=1), (centred**2).cumsum(axis=1)
+    low_sum, low_square = sums[:, places - 1], squares[:, places - 1]
+    high_sum, high_square = sums[:, -1:] - low_sum, squares[:, -1:] - low_square
+    low = np.maximum(low_square - low_sum**2 / places, 0)
+    high = np.maximum(high_square - high_sum**2 / (count - places), 0)
+    best = (low + high).argmin(axis=1)
+    row, chosen = np.arange(len(ordered)), places[best]
+    apart = high_sum[row, best] / (count - chosen) - low_sum[row, best] / chosen
+    spread = np.sqrt((low[row, best] / (chosen - 1) + high[row, best] / (count - chosen - 1)) / 2)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return chosen, np.where(apart > 0, apart / spread, 0.0)
+
+
+@cache
+def _chance(count: int) -> float:
+    """Return the D that only one in a hundred samples of one normal distribution exceeds."""
+    import numpy as np
+
+    # A fixed seed: the same measurements are judged the same every time.
+    draws = np.sort(np.random.default_rng(1994).standard_normal((_MODES_DRAWS, count)), axis=1)
+    return float(np.quantile(_splits(draws)[1], 1 - _MODES_SIGNIFICANCE))

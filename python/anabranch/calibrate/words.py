@@ -1,0 +1,52 @@
+"""Figures, numbers and verdicts as a person reads them."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from anabranch.calibrate.compare import Comparison
+
+_NAMES = {
+    "goodput_mbps": "goodput, Mb/s",
+    "max_read_gap_s": "largest gap between reads, s",
+    "split_1_percent": "bytes on path 1, % of all",
+    "resume_after_cut_s": "cut until data again, s",
+    "startup_s": "startup, s",
+    "rebuffer_count": "rebuffers",
+    "rebuffer_s": "rebuffering, s",
+    "lost_pictures": "lost pictures",
+    "displayed_pictures": "displayed pictures",
+    "bytes_acked": "bytes",
+    "retrans_segs": "retransmissions",
+    "cwnd_mean": "cwnd mean, segments",
+    "cwnd_median": "cwnd median, segments",
+    "srtt_mean_ms": "srtt mean, ms",
+}
+_SUBFLOW = re.compile(r"sf(\d)_(.*)")
+
+
+def figure_name(figure: str) -> str:
+    """Return a figure's name for people; `sf1_` becomes the path's number."""
+    found = _SUBFLOW.fullmatch(figure)
+    return f"path {found.group(1)}: {_NAMES[found.group(2)]}" if found else _NAMES[figure]
+
+
+def number(value: float) -> str:
+    """Return a figure with the digits that it bears: four or so."""
+    size = abs(value)
+    if value == round(value) or size >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if size >= 100 else f"{value:.2f}" if size >= 10 else f"{value:.3f}"
+
+
+def verdict_words(comparison: Comparison) -> str:
+    """Return the verdict with its reason, or the shares that it is of."""
+    modes = comparison.modes
+    if modes is None:
+        return comparison.verdict + (f" ({comparison.why})" if comparison.why else "")
+    return (
+        f"{comparison.verdict} (two modes: below {number(modes.split)} are {modes.kernel:.0%} of the "
+        f"kernel's, {modes.low:.0%} to {modes.high:.0%}, and {modes.simulator:.0%} of the simulator's)"
+    )

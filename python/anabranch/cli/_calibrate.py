@@ -1,0 +1,202 @@
+"""`anabranch calibrate`: the simulator beside a kernel's measurements."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from anabranch.cli import _console
+from anabranch.errors import Fault, InputError, did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from anabranch.calibrate.compare import Comparison
+    from anabranch.calibrate.model import GroundTruth, Measured
+    from anabranch.calibrate.page import Outcome
+    from anabranch.figures.calibration import Series
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What the command line asks for.
+
+    Attributes
+    ----------
+    against
+        The folder of measurements; None is the one that came with the program.
+    only
+        Parts of the names of settings; empty is all.
+    runs
+        Runs of a setting with random loss.
+    workers
+        Processes; None is one a core.
+    docs
+        The page to write, if any.
+    """
+
+    against: Path | None
+    only: tuple[str, ...]
+    runs: int
+    workers: int | None
+    docs: Path | None
+
+
+def calibrate(asked: Asked, *, as_json: bool) -> None:
+    """Run the settings, print figure beside figure, and fail when a judged one is off."""
+    from anabranch.calibrate import compare, page, simulate
+    from anabranch.calibrate.read import SHIPPED, read
+
+    truth = read(SHIPPED if asked.against is None else asked.against)
+    measured = chosen(truth, asked.only)
+    kernel = None if asked.docs is None else _prepare(asked.docs, truth, measured)
+    todo = simulate.tasks(measured, truth.films, runs=asked.runs)
+    with _console.progress("calibrating", unit="runs") as progress:
+        found = simulate.simulate(todo, workers=asked.workers or os.cpu_count() or 1, progress=progress)
+    compared = [compare.compare(one, found[place]) for place, one in enumerate(measured)]
+    if as_json:
+        _console.out(json.dumps(_json(measured, compared), indent=2, allow_nan=False))
+    else:
+        for one, comparisons in zip(measured, compared, strict=True):
+            _table(one, comparisons)
+    if asked.docs is not None and kernel is not None:
+        first = {task.place: task for task in reversed(todo)}
+        tasks = [first[place] for place in range(len(measured))]
+        outcome = page.Outcome(
+            truth=truth, measured=measured, compared=compared, tasks=tasks, runs=asked.runs
+        )
+        _write(asked.docs, outcome, kernel)
+    _conclude([one for comparisons in compared for one in comparisons])
+
+
+def _conclude(everything: Sequence[Comparison]) -> None:
+    """Say how many figures hold, and fail when one does not."""
+    verdicts = [one.verdict for one in everything]
+    _console.note(
+        ", ".join(f"{verdicts.count(verdict)} {verdict}" for verdict in ("ok", "miss", "not judged"))
+    )
+    if "miss" in verdicts:
+        raise typer.Exit(_console.EXPECTATION_FAILED)
+
+
+def _prepare(docs: Path, truth: GroundTruth, measured: Sequence[Measured]) -> dict[str, Series]:
+    """Return the kernel's series, before any time is spent on what could not be drawn or written.
+
+    Raises
+    ------
+    InputError
+        When the page cannot be written, or a series cannot be read.
+    """
+    from anabranch.calibrate import page
+    from anabranch.cli._commands import unwritable
+
+    faults = list(filter(None, [unwritable(docs, "--docs") or _unreadable(docs)]))
+    kernel = page.kernel_series(truth, measured, faults)
+    if faults:
+        raise InputError(faults)
+    return kernel
+
+
+def _unreadable(docs: Path) -> Fault | None:
+    """Return what keeps an earlier page from being read, whose handwritten part is to stay."""
+    try:
+        if docs.exists():
+            docs.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        message = f"not a page of text: `{docs}`"
+        return Fault(message=message, where="--docs", hint="its handwritten part would be lost")
+    return None
+
+
+def _write(docs: Path, outcome: Outcome, kernel: Mapping[str, Series]) -> None:
+    """Write the page, and its figures into a folder of its name beside it."""
+    from anabranch.calibrate import page
+    from anabranch.figures import calibration
+
+    shown = page.pictures(outcome, kernel)
+    folder = docs.with_suffix("") if docs.suffix else docs.with_name(f"{docs.name}.figures")
+    by_hand = page.kept(docs.read_text(encoding="utf-8") if docs.exists() else "")
+    try:
+        if shown:
+            folder.mkdir(exist_ok=True)
+        for picture in shown:
+            chart = calibration.overlay(picture.columns, until_s=picture.until_s)
+            (folder / f"{picture.name}.svg").write_text(calibration.svg(chart), encoding="utf-8")
+        text = page.page(outcome, shown, folder=folder.name, by_hand=by_hand)
+        docs.write_text(text, encoding="utf-8")
+    except OSError as error:
+        message = f"cannot write the page: {error.strerror or error}"
+        raise InputError([Fault(message=message, where=f"--docs {docs}")]) from None
+    _console.note(f"page: {docs}")
+
+
+def chosen(truth: GroundTruth, only: Sequence[str]) -> list[Measured]:
+    """Return the settings that any of the patterns names, or all without a pattern.
+
+    Raises
+    ------
+    InputError
+        When a pattern names none.
+    """
+    names = [one.setting.name for one in truth.measured]
+    faults = [
+        Fault(
+            message=f"no setting is called so: `{pattern}`",
+            where=f"--only {pattern}",
+            hint=did_you_mean(pattern, names),
+        )
+        for pattern in only
+        if not any(_matches(name, pattern) for name in names)
+    ]
+    if faults:
+        raise InputError(faults)
+    return [
+        one
+        for one in truth.measured
+        if not only or any(_matches(one.setting.name, pattern) for pattern in only)
+    ]
+
+
+def _matches(name: str, pattern: str) -> bool:
+    """Tell whether a pattern stands anywhere in a setting's name."""
+    return fnmatchcase(name.lower(), f"*{pattern.lower()}*")
+
+
+def _table(measured: Measured, comparisons: Sequence[Comparison]) -> None:
+    """Write one setting for a person."""
+    from anabranch.calibrate import words
+
+    _console.heading(measured.setting.name)
+    headers = ("", "kernel", "±", "n", "simulator", "n", "error", "allowed", "")
+    rows = [
+        (
+            words.figure_name(one.figure),
+            words.number(one.kernel),
+            "" if one.half_width is None else words.number(one.half_width),
+            str(one.trials),
+            words.number(one.simulator),
+            str(one.runs),
+            f"{100 * one.error / one.kernel:+.1f} %" if one.kernel else words.number(one.error),
+            "" if one.allowed is None else words.number(one.allowed),
+            words.verdict_words(one),
+        )
+        for one in comparisons
+    ]
+    _console.table(headers, rows)
+    _console.out()
+
+
+def _json(measured: Sequence[Measured], compared: Sequence[Sequence[Comparison]]) -> dict[str, Any]:
+    """Return what `--json` prints."""
+    return {
+        "settings": [
+            {"name": one.setting.name, "figures": [comparison.to_json() for comparison in comparisons]}
+            for one, comparisons in zip(measured, compared, strict=True)
+        ]
+    }
