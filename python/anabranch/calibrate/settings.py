@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 _RECEIVE_BUFFER = "32 MiB"
 _SEND_BUFFER = "4 MiB"
 _QUEUE = "100 packets"
+# The emulator delivers late by 0.12 ms on average and by less than 0.3 ms in 99 of 100 cases: drawn evenly,
+# a packet is up to twice the mean late. Without it acknowledgements keep a beat that real ones never do.
+_JITTER = "0.24 ms"
 _SCHEDULER = "linux"
 
 #: A hand-over of the laboratory, and the event that it is.
@@ -69,6 +72,7 @@ def _path(number: int, leg: Leg) -> dict[str, Any]:
         "name": path_name(number),
         "rtt": f"{leg.rtt_ms:.6f} ms",
         "rate": f"{leg.rate_mbps * 1e6:.0f} bit/s",
+        "jitter": _JITTER,
         "loss": f"{leg.loss * 100:.9g} %",
         "queue": _QUEUE,
     }

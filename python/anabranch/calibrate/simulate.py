@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from anabranch.media.films import Film
     from anabranch.metrics._rows import Tables
 
-#: Runs of a setting without random loss: only the time of a cut varies there, and bbr's own draws.
-RUNS_WITHOUT_LOSS = 10
+#: Runs of a setting without random loss: only the emulator's lateness varies there, the time of a cut, and
+#: bbr's own draws.
+RUNS_WITHOUT_LOSS = 30
 # Runs that a process is given at once: enough that handing them out costs nothing.
 _CHUNK = 10
 

@@ -130,8 +130,9 @@ impl Connection {
         }
         self.note_reads_end(now);
         let free = self.budget.limit().saturating_sub(self.memory_used());
+        let emptied = self.memory_used() == 0;
         for subflow in &mut self.subflows {
-            subflow.after_read(free);
+            subflow.after_read(free, emptied);
         }
     }
 

@@ -27,6 +27,9 @@ pub(crate) struct AckPolicy {
     last_received: Instant,
     now_due: bool,
     scheduled: bool,
+    /// Small segments that came since the last acknowledgement, counted to two (`ICSK_ACK_PUSHED`,
+    /// `ICSK_ACK_PUSHED2`).
+    small: u8,
     probe: bool,
     deadline: Option<Instant>,
 }
@@ -42,6 +45,7 @@ impl AckPolicy {
             last_received: Instant::ZERO,
             now_due: false,
             scheduled: false,
+            small: 0,
             probe: false,
             deadline: None,
         }
@@ -93,6 +97,9 @@ impl AckPolicy {
         if arrival == Arrival::OutOfOrder || arrival == Arrival::Duplicate {
             return;
         }
+        if length < self.received_mss {
+            self.small = (self.small + 1).min(2);
+        }
         self.adapt(now, rto);
         if window_grew {
             self.quick = self.quick.max(1);
@@ -133,7 +140,13 @@ impl AckPolicy {
         }
         self.now_due = false;
         self.scheduled = false;
+        self.small = 0;
         self.deadline = None;
+    }
+
+    /// What came may have been all there is for now: a small segment was the last.
+    fn came_to_an_end(&self) -> bool {
+        self.small == 2 || (self.small == 1 && !self.interactive)
     }
 
     fn quick_mode(&self) -> bool {
@@ -162,16 +175,20 @@ impl Subflow {
         }
     }
 
-    /// The application read: acknowledge if the window can at least double (`tcp_cleanup_rbuf`).
-    pub(crate) fn after_read(&mut self, space_free: u64) {
+    /// The application read, everything if `emptied`: acknowledge if more than a segment is owed, if
+    /// a small segment ended what came, or if the window can at least double (`tcp_cleanup_rbuf`).
+    pub(crate) fn after_read(&mut self, space_free: u64, emptied: bool) {
+        if self.state != super::State::Established || !self.fully_established {
+            return;
+        }
+        let unacked = self.receive.next() - self.receive.advertised_at();
+        let owed = self.ack.scheduled
+            && (unacked > u64::from(self.ack.received_mss)
+                || (emptied && self.ack.came_to_an_end()));
         let current = (self.receive.advertised_at() + self.receive.window())
             .saturating_sub(self.receive.next());
         let offer = self.receive.could_offer(space_free);
-        if self.state == super::State::Established
-            && offer > 0
-            && offer >= 2 * current
-            && self.fully_established
-        {
+        if owed || (offer > 0 && offer >= 2 * current) {
             self.ack.now_due = true;
         }
     }
