@@ -366,8 +366,12 @@ impl Subflow {
     }
 
     /// The connection-level window admits `window` bytes beyond what is acknowledged; the subflow's
-    /// own edge never holds it back (`mptcp_check_allowed_size`).
+    /// own edge never holds it back (`mptcp_check_allowed_size`). A closed window admits nothing:
+    /// what the subflow still holds, the peer has, but for a probe.
     pub(crate) fn admit(&mut self, window: u64) {
+        if window == 0 {
+            return;
+        }
         let (una, pending) = (self.send.una(), self.send.held_bytes());
         self.send.update_window(una, window.max(pending));
     }

@@ -54,22 +54,17 @@ impl ReceiveStream {
     /// Takes bytes at a DSN, given that of position 0; true when something became readable.
     #[inline(always)]
     pub(super) fn accept(&mut self, base: u64, dsn: u64, payload: Bytes) -> bool {
-        // DSNs wrap; positions do not.
+        // DSNs wrap; positions do not. Data may lie before position 0: a probe of our window does.
         let offset = dsn.wrapping_sub(base.wrapping_add(self.next)) as i64;
-        let position = self.next.saturating_add_signed(offset);
-        let end = position + payload.len() as u64;
-        if end <= self.next {
+        if offset > 0 {
+            self.ahead.insert(self.next + offset as u64, payload);
             return false;
         }
-        if position > self.next {
-            self.ahead.insert(position, payload);
+        let known = offset.unsigned_abs();
+        if known >= payload.len() as u64 {
             return false;
         }
-        self.append(if position < self.next {
-            payload.slice((self.next - position) as usize..)
-        } else {
-            payload
-        });
+        self.append(if known > 0 { payload.slice(known as usize..) } else { payload });
         while let Some((start, piece)) = self.ahead.take(self.next) {
             let skip = (self.next - start) as usize;
             if skip == 0 {
@@ -233,5 +228,25 @@ impl Connection {
             self.on_data_progress(now);
         }
         self.notify_writable();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn old_bytes_are_cut_off_also_before_the_first() {
+        let base = u64::MAX - 1;
+        let mut stream = ReceiveStream::default();
+        let bytes = Bytes::from_static(&[1, 2, 3, 4]);
+        // Position -1, as a probe of a window that was closed from the start has it.
+        assert!(!stream.accept(base, base.wrapping_sub(1), bytes.slice(..1)));
+        assert_eq!((stream.next, stream.unread), (0, 0));
+        assert!(stream.accept(base, base.wrapping_sub(1), bytes.clone()));
+        assert_eq!(stream.readable.pop_front(), Some(bytes.slice(1..)));
+        assert!(!stream.accept(base, base.wrapping_add(4), bytes.clone()));
+        assert!(stream.accept(base, base.wrapping_add(2), bytes));
+        assert_eq!((stream.next, stream.unread), (8, 8));
     }
 }

@@ -238,7 +238,7 @@ impl Sender {
     /// Bytes by which data at `data` may extend the last mapping: adjacent, and nothing of it sent.
     fn room_in_last(&self, data: u64) -> u64 {
         let Some(last) = self.queue.back() else { return 0 };
-        let adjacent = last.data + last.payload.len() as u64 == data;
+        let adjacent = last.data.wrapping_add(last.payload.len() as u64) == data;
         if !adjacent || last.mapping.position < self.next {
             return 0;
         }

@@ -237,7 +237,7 @@ impl Subflow {
         } else {
             (dsn, mapping.position as u32, mapping.length, None)
         };
-        let data_end = mapping.data + u64::from(mapping.length);
+        let data_end = mapping.data.wrapping_add(u64::from(mapping.length));
         let fin = outlook.data_fin == Some(data_end) && !outlook.checksum;
         let dss = segment.dss.get_or_insert_default();
         dss.mapping = Some(Mapping {

@@ -202,3 +202,28 @@ fn the_edge_we_promise_is_the_same_on_every_subflow() {
         edge = now;
     }
 }
+
+#[test]
+fn a_connection_window_whose_opening_was_lost_is_probed() {
+    // mptcp_sendmsg_frag, zero_window_probe: with nothing outstanding and the window closed, the last
+    // acknowledged byte goes again; else a lost window update stops the connection for good.
+    let mut s = Script::server(Config { mss: 1036, ..config() });
+    s.peer(0, "S mpc win=2048");
+    s.us(0, "S. mpc-key");
+    s.peer(50, ". mpc-keys win=16");
+    s.write(100, 10_000);
+    s.rest();
+    assert_eq!(s.sent_on(0), 2048);
+    s.peer(150, ". ack=2049 dack4=2048 win=0");
+    s.rest();
+    // The subflow's window is closed as well: its probes come first, ever more rarely.
+    let probes = s.rest_until(8000);
+    assert!((3..=6).contains(&probes.len()), "{probes:?}");
+    assert!(probes.iter().all(|(_, _, line)| line.starts_with(". 2048:2048 ")), "{probes:?}");
+    // Its answer opens the window; the byte goes that the connection wanted to probe with.
+    s.peer(8010, ". ack=2049 dack4=2048 win=16");
+    s.us(8010, ". 2049:3049 map=2047+2049@2049");
+    s.rest();
+    // 2049 bytes in a window of 2048: the last 49 wait.
+    assert_eq!(s.sent_on(0), 4048);
+}
