@@ -136,7 +136,8 @@ impl Subflow {
         self.refresh_pacing();
     }
 
-    /// A tail loss probe: new data if there is any, else the last segment again.
+    /// A tail loss probe: new data if there is any, else the last segment again. The timeout counts
+    /// from it on (`tcp_send_loss_probe`).
     fn send_probe(&mut self, host: &HostModel, outlook: &Outlook, segment: &mut Segment) -> bool {
         if self.send_new(host, outlook, true, segment) {
             self.recovery.probe_high = Some(self.send.next);
@@ -147,7 +148,9 @@ impl Subflow {
             return false;
         };
         self.recovery.probe_retransmitted = true;
-        self.retransmit(host, number, outlook, segment)
+        let sent = self.retransmit(host, number, outlook, segment);
+        self.rearm_timeout(host, outlook.now);
+        sent
     }
 
     fn retransmit(

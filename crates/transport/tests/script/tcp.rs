@@ -323,3 +323,14 @@ fn a_keepalive_is_answered() {
     s.peer(300, ". 100:100 ack=1001");
     s.us(300, ". 1001:1001 ack=101");
 }
+
+#[test]
+fn the_timeout_after_a_probe_counts_from_the_probe() {
+    // tcp_send_loss_probe: "Reset s.t. tcp_rearm_rto will restart timer from now".
+    let mut s = Script::plain_with(thousands(), 50);
+    s.write(100, 2000);
+    s.us(100, ". 1:1001");
+    s.us(100, ". 1001:2001");
+    s.us(202, ". 1001:2001");
+    s.us(452, ". 1:1001");
+}
