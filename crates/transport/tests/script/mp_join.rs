@@ -100,3 +100,19 @@ fn data_of_two_subflows_is_one_stream() {
     assert_eq!(s.received, film(0, 200));
     s.us(320, ". ack=101 dack8=200");
 }
+
+#[test]
+fn a_join_that_completes_after_the_first_subflow_was_reset_is_used() {
+    let mut s = Script::multipath(config(), 50);
+    s.write(60, 100);
+    s.us(60, ". 1:101 map=0+100@1");
+    s.peer(110, ". ack=101 dack8=100");
+    s.peer_on(1, 200, "S join");
+    s.us_on(1, 200, "S. join-hmac");
+    s.peer(300, "R. 1:1");
+    assert!(s.has(Event::SubflowClosed(SubflowId(0))));
+    s.peer_on(1, 400, ". join-ack");
+    s.us_on(1, 400, ".");
+    s.write(500, 100);
+    s.us_on(1, 500, ". 1:101 map=100+100@1");
+}
