@@ -14,8 +14,6 @@ use crate::subflow::State;
 pub(crate) const REASON_MPTCP: u8 = 1;
 /// Subflows that a connection may have over its whole life.
 const MOST_SUBFLOWS: usize = 128;
-/// DSS bytes of a data segment: 8-byte DSN, and a 4- or 8-byte acknowledgement.
-const DSS_DATA_SHORT: u32 = 24;
 
 fn capable(keys: CapableKeys, checksum: bool) -> MptcpOption {
     MptcpOption::Capable(MpCapable {
@@ -130,11 +128,10 @@ impl Connection {
 
     fn after_open(&mut self, now: Instant, index: usize) {
         let subflow = &mut self.subflows[index];
-        if subflow.multipath {
-            subflow.update_mss(DSS_DATA_SHORT + if self.config.checksum { 4 } else { 0 });
-        } else {
+        if !subflow.multipath {
             subflow.fully_established = true;
         }
+        self.fit_segments(index);
         if index == 0 {
             self.connected_at = Some(now);
             let window = self.subflows[0].send_window();
@@ -178,7 +175,7 @@ impl Connection {
         {
             // The first data: DSN IDSN+1 at subflow position 1 (RFC 8684 section 3.1).
             let base = self.remote_key.map_or(0, |key| key.idsn.0.wrapping_add(1));
-            self.long_data_ack = true;
+            self.widen_data_acks();
             self.subflows[0].receive.remember_mapping(1, u64::from(length), base);
         }
         if self.client && index == 0 && !self.confirmed {

@@ -173,6 +173,26 @@ impl Connection {
         }
     }
 
+    /// The peer's DSNs come in 64 bits, so our acknowledgements do, and leave less room for data.
+    #[inline]
+    pub(super) fn widen_data_acks(&mut self) {
+        if !std::mem::replace(&mut self.long_data_ack, true) {
+            for index in 0..self.subflows.len() {
+                self.fit_segments(index);
+            }
+        }
+    }
+
+    /// What a segment may carry beside the DSS that goes with data: 4 bytes, the acknowledgement, an
+    /// 8-byte DSN, subflow position, length and perhaps a checksum, in whole words
+    /// (`mptcp_established_options_dss`).
+    pub(super) fn fit_segments(&mut self, index: usize) {
+        let data_ack = if self.long_data_ack { 8 } else { 4 };
+        let dss: u32 = 4 + data_ack + 8 + 4 + 2 + if self.config.checksum { 2 } else { 0 };
+        let subflow = &mut self.subflows[index];
+        subflow.update_mss(if subflow.multipath { dss.next_multiple_of(4) } else { 0 });
+    }
+
     /// Data-level acknowledgement, window and `DATA_FIN` of a segment.
     pub(super) fn handle_signal(&mut self, now: Instant, index: usize, segment: &Segment) {
         if self.mode != Mode::Multipath {
@@ -188,7 +208,9 @@ impl Connection {
             return;
         };
         if let Some(mapping) = mapping {
-            self.long_data_ack |= matches!(mapping.dsn, MappingDsn::Long(_));
+            if matches!(mapping.dsn, MappingDsn::Long(_)) {
+                self.widen_data_acks();
+            }
             if data_fin && mapping.length > 0 {
                 let dsn = match mapping.dsn {
                     MappingDsn::Long(dsn) => dsn.0,

@@ -5,7 +5,8 @@ use std::collections::VecDeque;
 
 use anabranch_units::{Duration, Instant, SeqNumber};
 use anabranch_wire::{
-    Dss, Flags, Mapping, MappingDsn, SackBlock, SackBlocks, Segment, Timestamps, promote,
+    Dss, Flags, MAX_OPTIONS_LEN, Mapping, MappingDsn, SackBlock, SackBlocks, Segment, Timestamps,
+    promote, sack_room,
 };
 use bytes::Bytes;
 
@@ -14,6 +15,10 @@ use super::{Outlook, Space, Subflow};
 use crate::config::Config;
 use crate::reassembly::{Inserted, OutOfOrder};
 use crate::receive_buffer::ReceiveBuffer;
+
+/// Bytes of a SACK option, padded, without and for each block (RFC 2018 section 3).
+const SACK_BASE: usize = 4;
+const SACK_BLOCK: usize = 8;
 
 /// A mapping of subflow positions to DSNs, kept until its bytes have come.
 #[derive(Clone, Copy, Debug)]
@@ -403,12 +408,31 @@ impl Subflow {
         self.ack.on_ack_sent();
     }
 
+    /// Bytes of SACK option that a data segment sent now will carry (`tcp_established_options`).
+    #[inline(always)]
+    pub(super) fn sack_bytes(&self) -> u32 {
+        let duplicate = self.receive.duplicate.is_some();
+        if !self.sack_permitted || (self.receive.recent.is_empty() && !duplicate) {
+            return 0;
+        }
+        let timestamps = if self.timestamps { 12 } else { 0 };
+        let taken = timestamps + (self.mss - self.send.mss) as usize + SACK_BASE;
+        let room = MAX_OPTIONS_LEN.saturating_sub(taken) / SACK_BLOCK;
+        match room.min(self.receive.recent.len() + usize::from(duplicate)) {
+            0 => 0,
+            blocks => (SACK_BASE + SACK_BLOCK * blocks) as u32,
+        }
+    }
+
     /// Adds SACK blocks to a segment whose other options are settled.
     #[inline(always)]
     pub(crate) fn add_sack(&mut self, segment: &mut Segment) {
         if self.sack_permitted && (self.receive.out_of_order() || self.receive.duplicate.is_some())
         {
-            let room = anabranch_wire::sack_room(segment);
+            // A segment sent again may be full of data.
+            let taken = segment.options_len() + segment.payload.len() + SACK_BASE;
+            let left = usize::from(self.peer_mss).saturating_sub(taken) / SACK_BLOCK;
+            let room = sack_room(segment).min(left);
             let iss = self.remote_iss;
             segment.sack = self.receive.sack_blocks(|position| iss.add(position as u32), room);
         }

@@ -72,7 +72,8 @@ impl Subflow {
             return false;
         }
         self.restart_after_idle(now);
-        let (payload, mapping) = match self.send.cut(self.send.mss as usize) {
+        let limit = self.send.mss - self.sack_bytes();
+        let (payload, mapping) = match self.send.cut(limit as usize) {
             Some((payload, mapping)) => (payload, Some(mapping).filter(|_| self.multipath)),
             None => (Bytes::new(), None),
         };

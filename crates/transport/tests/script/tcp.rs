@@ -334,3 +334,14 @@ fn the_timeout_after_a_probe_counts_from_the_probe() {
     s.us(202, ". 1001:2001");
     s.us(452, ". 1:1001");
 }
+
+#[test]
+fn blocks_beside_data_leave_less_room_for_it() {
+    // 12 of timestamps, 12 of SACK: the dialect checks that no packet is larger than the link.
+    let mut s = Script::plain(50);
+    s.peer(100, ". 101:201 ack=1");
+    s.us(100, ". ack=1 sack=101:201");
+    s.write(110, 5000);
+    s.us(110, ". 1:1437 sack=101:201");
+    s.us(110, ". 1437:2873 sack=101:201");
+}
