@@ -190,6 +190,9 @@ impl Connection {
         }
         if !self.subflows[index].fully_established {
             self.confirm_join(now, index, segment);
+        } else if index > 0 && matches!(join(segment), Some(MpJoin::Ack { .. })) {
+            // The third packet again: the fourth was lost (`check_fully_established`).
+            self.subflows[index].ack_now();
         }
         if !segment.mptcp.is_empty() {
             self.handle_address_options(now, index, segment);
@@ -319,8 +322,6 @@ impl Connection {
             self.events.push_back(Event::SubflowEstablished(id));
         } else if subflow.active && !segment.payload.is_empty() {
             self.reset_subflow(now, index, REASON_MPTCP);
-        } else if join(segment).is_some() {
-            subflow.ack_now();
         }
     }
 

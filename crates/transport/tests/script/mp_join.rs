@@ -116,3 +116,12 @@ fn a_join_that_completes_after_the_first_subflow_was_reset_is_used() {
     s.write(500, 100);
     s.us_on(1, 500, ". 1:101 map=100+100@1");
 }
+
+#[test]
+fn a_third_packet_that_comes_again_is_acknowledged_again() {
+    // Its fourth packet was lost, and the initiator may not send before it has one.
+    let mut s = Script::multipath(config(), 50);
+    s.join(1, 200, 100);
+    s.peer_on(1, 400, ". 1:1 ack=1 join-ack");
+    s.us_on(1, 400, ". ack=1 dack4=0");
+}
