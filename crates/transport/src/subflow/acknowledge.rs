@@ -114,7 +114,7 @@ impl Subflow {
         let echo = segment.timestamps.map(|t| t.echo);
         let rtt = self.take_rtt(host, now, &flags, &samples, echo);
         if flags.dsack {
-            self.rack.on_dsack(self.rate.delivered, prior.delivered);
+            self.rack.on_dsack(self.rate.delivered, self.rate.prior_delivered());
         }
         self.judge_probe(now, ack, &flags);
         let calm = flags.una_advanced && !flags.data_sacked && !flags.dsack;

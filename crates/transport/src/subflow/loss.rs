@@ -64,9 +64,11 @@ impl Rack {
         self.reordering_seen = true;
     }
 
-    /// A duplicate was reported: retransmissions came too early (`tcp_rack_update_reo_wnd`).
+    /// A duplicate was reported: retransmissions came too early. It counts once a round trip: when
+    /// something is delivered that was sent after the window was last widened
+    /// (`tcp_rack_update_reo_wnd`); and where reordering was seen (`tcp_dsack_seen`).
     pub(crate) fn on_dsack(&mut self, delivered: u64, prior_delivered: u64) {
-        if prior_delivered >= self.last_widened {
+        if self.reordering_seen && prior_delivered >= self.last_widened {
             self.window_steps = (self.window_steps.max(1) + 1).min(255);
             self.kept = WINDOW_KEPT_RECOVERIES;
             self.last_widened = delivered;

@@ -333,3 +333,34 @@ fn new_data_acknowledged_after_a_timeout_proves_it_spurious() {
     assert_eq!(sample.state, CongestionState::Open);
     assert!(sample.cwnd_segments >= 10);
 }
+
+#[test]
+fn duplicates_of_one_round_trip_widen_the_reordering_window_once() {
+    // tcp_rack_update_reo_wnd: DSACKs count again only once a segment sent after the last widening
+    // was delivered (rs->prior_delivered); RFC 8985 section 6.2 step 4 "per round trip".
+    let mut s = Script::plain_after(Config { mss: 1000, ..tcp() }, 50, "S nots");
+    s.write(100, 60_000);
+    s.rest();
+    // Ten out. Spurious retransmissions of 1 and 3; both originals come, both copies are reported.
+    s.peer(150, ". ack=1 sack=1001:2001,3001:6001");
+    s.peer(152, ". ack=1 sack=1001:2001,3001:7001");
+    s.peer(154, ". ack=1 sack=1001:2001,3001:8001");
+    s.peer(156, ". ack=8001");
+    s.peer(200, ". ack=9001 sack=1:1001");
+    s.peer(201, ". ack=10001 sack=2001:3001");
+    s.rest();
+    // Drain, then one reordered segment and measure the timer: min_rtt / 4 * 2 steps = 25 ms.
+    let mut ms = 251;
+    while s.sample(0).in_flight_segments > 0 {
+        let acked = s.sent_on(0) + 1;
+        s.peer(ms, &format!(". ack={acked}"));
+        s.rest();
+        ms += 50;
+    }
+    s.write(1000, 5000);
+    let first = s.sent_on(0) - 4999;
+    s.rest();
+    s.peer(1050, &format!(". ack={first} sack={}:{}", first + 1000, first + 2000));
+    // 1000 + 50 + 2 steps of 12.5 + 2.
+    s.us(1077, &format!(". {first}:{}", first + 1000));
+}
