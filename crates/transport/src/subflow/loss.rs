@@ -83,6 +83,12 @@ impl Rack {
         }
     }
 
+    /// Reports of duplicates undid a reduction: the widened window proves its worth and is kept
+    /// longer (`tcp_try_undo_dsack`).
+    pub(crate) fn on_undo(&mut self) {
+        self.kept = (self.kept + 1).min(WINDOW_KEPT_RECOVERIES);
+    }
+
     fn sent_before(&self, sent: &Sent) -> bool {
         self.newest > sent.serial
     }

@@ -85,11 +85,19 @@ impl Recovery {
     /// `tcp_may_undo`: every retransmission was a duplicate, or the acknowledgement answers a
     /// segment sent before the first retransmission.
     fn may_undo(&self, echo: Option<u32>) -> bool {
-        let delayed = match (self.retrans_stamp, echo) {
-            (Some(stamp), Some(echo)) => (echo.wrapping_sub(stamp) as i32) < 0,
-            _ => false,
-        };
-        self.undo_marker.is_some() && (self.undo_retrans == 0 || delayed)
+        self.all_duplicates() || self.original_answered(echo)
+    }
+
+    /// Every retransmission of the reduction was a duplicate.
+    fn all_duplicates(&self) -> bool {
+        self.undo_marker.is_some() && self.undo_retrans == 0
+    }
+
+    /// The acknowledgement answers what was sent before the first retransmission
+    /// (`tcp_packet_delayed`).
+    fn original_answered(&self, echo: Option<u32>) -> bool {
+        let echoed = self.undo_marker.and(self.retrans_stamp).zip(echo);
+        echoed.is_some_and(|(stamp, echo)| (echo.wrapping_sub(stamp) as i32) < 0)
     }
 }
 
@@ -258,9 +266,9 @@ impl Subflow {
                     return repair;
                 }
                 // The window was undone, or retransmissions were lost again.
-                self.judge_open(now, flags, echo)
+                self.judge_open(now, flags)
             }
-            _ => self.judge_open(now, flags, echo),
+            _ => self.judge_open(now, flags),
         }
     }
 
@@ -271,13 +279,18 @@ impl Subflow {
         echo: Option<u32>,
     ) -> Repair {
         // A partial acknowledgement may show that the reduction was spurious (`tcp_try_undo_partial`).
-        if flags.una_advanced && self.recovery.may_undo(echo) {
+        if flags.una_advanced && self.recovery.original_answered(echo) {
             if self.board.retrans_out > 0 {
                 return Repair::Lost;
             }
             self.recovery.retrans_stamp = None;
             self.undo(now, true);
-            self.set_state(now, CongestionState::Disorder);
+            self.try_open(now);
+        }
+        // Reports of duplicates may show it too, whatever is acknowledged with them.
+        if self.recovery.all_duplicates() {
+            self.undo(now, false);
+            self.rack.on_undo();
             self.try_open(now);
         }
         self.detect_losses(now, flags);
@@ -331,13 +344,10 @@ impl Subflow {
         self.try_open(now);
     }
 
-    fn judge_open(&mut self, now: Instant, flags: &mut AckFlags, echo: Option<u32>) -> Repair {
-        if self.ca_state <= CongestionState::Disorder
-            && self.recovery.undo_marker.is_some()
-            && self.recovery.undo_retrans == 0
-            && self.recovery.may_undo(echo)
-        {
+    fn judge_open(&mut self, now: Instant, flags: &mut AckFlags) -> Repair {
+        if self.ca_state <= CongestionState::Disorder && self.recovery.all_duplicates() {
             self.undo(now, false);
+            self.rack.on_undo();
         }
         self.detect_losses(now, flags);
         if self.board.lost_out == 0 {

@@ -273,7 +273,7 @@ fn a_duplicate_report_undoes_a_needless_recovery() {
     s.us(152, ". 1:1001");
     assert_eq!(s.sample(0).ssthresh_segments, 5);
     // Everything, and the duplicate of the only retransmission (RFC 2883, `tcp_try_undo_recovery`).
-    s.peer(202, ". ack=10001 sack=1:1001");
+    s.peer(202, ". ack=13001 sack=1:1001");
     let sample = s.sample(0);
     assert_eq!((sample.ssthresh_segments, sample.totals.undos), (u32::MAX, 1));
     assert!(sample.cwnd_segments >= 10, "{}", sample.cwnd_segments);
@@ -340,17 +340,23 @@ fn duplicates_of_one_round_trip_widen_the_reordering_window_once() {
     // was delivered (rs->prior_delivered); RFC 8985 section 6.2 step 4 "per round trip".
     let mut s = Script::plain_after(Config { mss: 1000, ..tcp() }, 50, "S nots");
     s.write(100, 60_000);
-    s.rest();
-    // Ten out. Spurious retransmissions of 1 and 3; both originals come, both copies are reported.
-    s.peer(150, ". ack=1 sack=1001:2001,3001:6001");
-    s.peer(152, ". ack=1 sack=1001:2001,3001:7001");
-    s.peer(154, ". ack=1 sack=1001:2001,3001:8001");
-    s.peer(156, ". ack=8001");
-    s.peer(200, ". ack=9001 sack=1:1001");
-    s.peer(201, ". ack=10001 sack=2001:3001");
+    // Ten out. The second comes after the sixth; then 1 and 3 are sent again too early, both
+    // originals come, both copies are reported.
+    s.peer(150, ". ack=1 sack=5001:6001");
+    s.peer(151, ". ack=1 sack=1001:2001,3001:6001");
+    s.peer(152, ". ack=1 sack=1001:2001,3001:8001");
+    s.peer(201, ". ack=1 sack=1001:2001,3001:14001");
+    let said = s.rest();
+    for copy in [". 1:1001 ", ". 2001:3001 "] {
+        let times = said.iter().filter(|(_, _, line)| line.starts_with(copy)).count();
+        assert_eq!(times, 2, "{said:?}");
+    }
+    s.peer(202, ". ack=14001");
+    s.peer(216, ". ack=15001 sack=1:1001");
+    s.peer(251, ". ack=16001 sack=2001:3001");
     s.rest();
     // Drain, then one reordered segment and measure the timer: min_rtt / 4 * 2 steps = 25 ms.
-    let mut ms = 251;
+    let mut ms = 301;
     while s.sample(0).in_flight_segments > 0 {
         let acked = s.sent_on(0) + 1;
         s.peer(ms, &format!(". ack={acked}"));
@@ -363,4 +369,15 @@ fn duplicates_of_one_round_trip_widen_the_reordering_window_once() {
     s.peer(1050, &format!(". ack={first} sack={}:{}", first + 1000, first + 2000));
     // 1000 + 50 + 2 steps of 12.5 + 2.
     s.us(1077, &format!(". {first}:{}", first + 1000));
+}
+
+#[test]
+fn a_duplicate_report_that_advances_nothing_undoes_in_recovery() {
+    // tcp_fastretrans_alert, TCP_CA_Recovery: tcp_try_undo_dsack runs whether SND.UNA moved or not.
+    let mut s = ten_sent_without_timestamps();
+    s.peer(152, ". ack=1 sack=1001:4001");
+    s.us(152, ". 1:1001");
+    s.peer(160, ". ack=4001");
+    s.peer(202, ". ack=4001 sack=1:1001");
+    assert_eq!((s.sample(0).ssthresh_segments, s.sample(0).totals.undos), (u32::MAX, 1));
 }
