@@ -9,10 +9,12 @@ use super::send::timestamp_clock;
 use super::{Outlook, State, Subflow};
 use crate::config::{Config, HostModel};
 
-/// SYN retransmissions before giving up (`tcp_syn_retries`).
+/// SYN retransmissions before giving up, besides those a second apart (`tcp_syn_retries`).
 const SYN_RETRIES: u32 = 6;
-/// The first of them come a second apart (`tcp_syn_linear_timeouts`).
+/// So many come first, a second apart (`tcp_syn_linear_timeouts`); of a SYN/ACK none do.
 const SYN_LINEAR: u32 = 4;
+/// SYN/ACK retransmissions before giving up (`tcp_synack_retries`).
+const SYN_ACK_RETRIES: u32 = 5;
 /// After so many SYNs with `MP_CAPABLE` the option is dropped (Linux's blackhole detection).
 const CAPABLE_SYNS: u32 = 3;
 
@@ -76,7 +78,8 @@ impl Subflow {
         segment.mptcp.extend(self.hello.first);
         self.send.after_syn();
         let attempt = self.hello.attempts;
-        let wait = RTO_INITIAL * (1 << attempt.saturating_sub(SYN_LINEAR).min(6));
+        let linear = if answering { 0 } else { SYN_LINEAR };
+        let wait = RTO_INITIAL * (1 << attempt.saturating_sub(linear).min(6));
         self.hello.deadline = Some(host.expiry(now, wait));
         self.hello.sent_at = now;
         self.hello.attempts += 1;
@@ -87,7 +90,11 @@ impl Subflow {
     pub(crate) fn fire_handshake(&mut self, host: &HostModel, now: Instant) -> bool {
         if self.hello.deadline.is_some_and(|at| now >= at) {
             self.hello.deadline = None;
-            if self.hello.attempts > SYN_RETRIES {
+            let retries = match self.state {
+                State::SynReceived => SYN_ACK_RETRIES,
+                _ => SYN_RETRIES + SYN_LINEAR,
+            };
+            if self.hello.attempts > retries {
                 return false;
             }
             if self.hello.attempts >= CAPABLE_SYNS

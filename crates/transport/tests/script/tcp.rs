@@ -58,15 +58,6 @@ fn a_client_opens_in_three_packets() {
 }
 
 #[test]
-fn a_syn_is_repeated_four_times_by_the_second_then_doubling() {
-    // `tcp_syn_linear_timeouts` is 4: "RTOs to be: 1, 1, 1, 1, 1, 2, 4" (ip-sysctl.rst).
-    let mut s = Script::client(tcp(), 1);
-    for ms in [0, 1000, 2000, 3000, 4000, 5000, 7000] {
-        s.us(ms, "S 0:0");
-    }
-}
-
-#[test]
 fn a_first_sample_gives_three_times_the_rtt_or_200_ms_more_than_it() {
     // RFC 6298 (2.2): SRTT = R, RTTVAR = R/2, so RTO = R + 4 R/2 = 3 R; in Linux R + max(2 R, 200 ms).
     for (rtt, rto) in [(20, 220), (100, 300), (101, 303), (300, 900), (500, 1500)] {
@@ -344,4 +335,30 @@ fn blocks_beside_data_leave_less_room_for_it() {
     s.write(110, 5000);
     s.us(110, ". 1:1437 sack=101:201");
     s.us(110, ". 1437:2873 sack=101:201");
+}
+
+#[test]
+fn a_syn_is_repeated_ten_times_within_67_seconds() {
+    // ip-sysctl.rst: 6 `tcp_syn_retries` "correspond to 67 seconds (with tcp_syn_linear_timeouts = 4)
+    // till the last retransmission ... the final timeout ... after 131 seconds"
+    // (tcp_timer.c, tcp_write_timeout: max_retransmits = 6 + 4).
+    let mut s = Script::client(tcp(), 1);
+    for ms in [0, 1000, 2000, 3000, 4000, 5000, 7000, 11_000, 19_000, 35_000, 67_000] {
+        s.us(ms, "S 0:0");
+    }
+    s.silence(130_999);
+    assert!(!s.has(Event::Closed));
+    s.silence(131_001);
+    assert!(s.has(Event::Closed));
+}
+
+#[test]
+fn a_syn_ack_is_repeated_five_times_doubling() {
+    // `tcp_synack_retries` is 5; linear timeouts have "no effect on SYNACK" (ip-sysctl.rst).
+    let mut s = Script::server(tcp());
+    s.peer(0, "S");
+    for ms in [0, 1000, 3000, 7000, 15_000, 31_000] {
+        s.us(ms, "S. 0:0 ack=1");
+    }
+    s.silence(120_000);
 }
