@@ -30,7 +30,7 @@ pub(crate) struct Hello {
     sent_at: Instant,
     attempts: u32,
     deadline: Option<Instant>,
-    /// The RTT of the handshake may be sampled: nothing was retransmitted.
+    /// When the third packet is repeated.
     third_deadline: Option<Instant>,
 }
 
@@ -164,7 +164,7 @@ impl Subflow {
             return false;
         }
         self.learn_peer(segment, config);
-        self.open(host, now);
+        self.open(host, now, segment);
         self.send.update_window(1, u64::from(segment.window));
         self.ack.demand();
         if matches!(self.hello.third, Some(MptcpOption::Join(_))) {
@@ -178,21 +178,33 @@ impl Subflow {
         if !segment.flags.contains(Flags::ACK) || segment.ack != self.wire_seq(1) {
             return false;
         }
-        self.open(host, now);
+        self.open(host, now, segment);
         self.send.update_window(1, u64::from(segment.window) << self.send_scale);
         true
     }
 
-    fn open(&mut self, host: &HostModel, now: Instant) {
+    /// What took one try has an RTT; after more the echoed timestamp tells it, and without
+    /// timestamps nothing does (`tcp_ack_update_rtt`).
+    fn handshake_rtt(&self, now: Instant, segment: &Segment) -> Option<Duration> {
+        if self.hello.attempts == 1 {
+            return Some(now.since(self.hello.sent_at));
+        }
+        let echo = segment.timestamps.filter(|t| self.timestamps && t.echo > 0)?.echo;
+        let elapsed = timestamp_clock(now).wrapping_sub(echo);
+        Some(Duration::from_millis(u64::from(elapsed).max(1)))
+    }
+
+    fn open(&mut self, host: &HostModel, now: Instant, segment: &Segment) {
         self.state = State::Established;
         self.send.set_una(1);
         self.hello.deadline = None;
         self.hello.due = false;
         self.last_ack_at = now;
-        if self.hello.attempts == 1 {
-            let rtt = now.since(self.hello.sent_at);
+        if let Some(rtt) = self.handshake_rtt(now, segment) {
             self.rtt.observe_min(now, rtt);
             self.rtt.sample(host, rtt, 1, 1);
+        } else {
+            self.rtt.distrust();
         }
         self.refresh_pacing();
         self.send.window_touched(now);

@@ -5,7 +5,8 @@
 //! and falls by a quarter of the gap once a round trip; and a falling RTT hardly raises it. In the
 //! tables below `V` is 4 RTTVAR.
 
-use anabranch_transport::Config;
+use anabranch_transport::{Config, Event};
+
 use anabranch_units::Duration;
 
 use crate::dialect::{Script, tcp, thousands};
@@ -361,4 +362,29 @@ fn a_syn_ack_is_repeated_five_times_doubling() {
         s.us(ms, "S. 0:0 ack=1");
     }
     s.silence(120_000);
+}
+
+#[test]
+fn a_timestamp_measures_a_handshake_that_took_two_tries() {
+    // tcp_ack_update_rtt: SYN_ACKED without a clean sample falls back on the echo.
+    let mut s = Script::server(tcp());
+    s.peer(0, "S");
+    s.us(0, "S.");
+    s.us(1000, "S.");
+    s.peer(1050, ". ecr=1000");
+    assert_eq!(s.sample(0).srtt, Some(Duration::from_millis(50)));
+}
+
+#[test]
+fn a_handshake_that_measured_nothing_leaves_three_seconds() {
+    // RFC 6298 (5.7), tcp_metrics.c: `TCP_TIMEOUT_FALLBACK`.
+    let mut s = Script::server(tcp());
+    s.peer(0, "S nots nosack");
+    s.us(0, "S.");
+    s.us(1000, "S.");
+    s.peer(1050, ".");
+    s.write(1100, 1000);
+    s.us(1100, ". 1:1001");
+    s.us(4100, ". 1:1001");
+    s.us(10_100, ". 1:1001");
 }
