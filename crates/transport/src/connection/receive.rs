@@ -124,9 +124,9 @@ impl Connection {
             return;
         }
         self.note_reads_end(now);
-        let free = self.budget.limit().saturating_sub(self.memory_used());
+        let space = self.space();
         for subflow in &mut self.subflows {
-            subflow.after_read(free);
+            subflow.after_read(space);
         }
     }
 

@@ -55,9 +55,7 @@ impl Subflow {
             return;
         }
         let moved = self.send.update_window(ack, self.peer_window(segment));
-        if !self.send.shut_out() {
-            self.cancel_window_probe();
-        }
+        self.review_window_probe(host, now);
         let one_way = ack == prior_una && self.board.is_empty();
         if one_way && self.recovery.probe_high.is_none() {
             // The receiver's end of a transfer: there is nothing this could tell us.

@@ -163,10 +163,11 @@ impl Subflow {
     }
 
     /// The application read: acknowledge if the window can at least double (`tcp_cleanup_rbuf`).
-    pub(crate) fn after_read(&mut self, space_free: u64) {
+    pub(crate) fn after_read(&mut self, space: Space) {
         let current = (self.receive.advertised_at() + self.receive.window())
             .saturating_sub(self.receive.next());
-        let offer = self.receive.could_offer(space_free);
+        let mss = u64::from(self.ack.received_mss);
+        let offer = self.receive.offer(space, mss, self.receive_scale);
         if self.state == super::State::Established
             && offer > 0
             && offer >= 2 * current

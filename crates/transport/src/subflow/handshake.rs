@@ -179,7 +179,7 @@ impl Subflow {
             return false;
         }
         self.open(host, now, segment);
-        self.send.update_window(1, u64::from(segment.window) << self.send_scale);
+        self.send.set_window(self.peer_window(segment));
         true
     }
 

@@ -276,19 +276,25 @@ impl Receiver {
         true
     }
 
-    /// `tcp_select_window`: the window to advertise now, never shrinking.
-    fn select_window(&mut self, outlook: &Outlook, mss: u64, scale: u8) -> u64 {
-        let current = (self.advertised_at + self.window).saturating_sub(self.next);
-        let mut free = outlook.space.free;
+    /// The window there is room for: none for less than a segment where less than half the buffer
+    /// is free (`__tcp_select_window`; RFC 9293 section 3.8.6.2.2).
+    pub(super) fn offer(&self, space: Space, mss: u64, scale: u8) -> u64 {
+        let mut free = space.free;
         let unit = 1u64 << scale;
-        if free < outlook.space.allowed / 2 {
+        if free < space.allowed / 2 {
             free = free / unit * unit;
-            if free < outlook.space.allowed / 16 || free < mss {
+            if free < space.allowed / 16 || free < mss {
                 free = 0;
             }
         }
-        let offered = free.min(self.slow_start).div_ceil(unit) * unit;
-        let window = offered.max(current.div_ceil(unit) * unit);
+        free.min(self.slow_start).div_ceil(unit) * unit
+    }
+
+    /// `tcp_select_window`: the window to advertise now, never shrinking.
+    fn select_window(&mut self, outlook: &Outlook, mss: u64, scale: u8) -> u64 {
+        let current = (self.advertised_at + self.window).saturating_sub(self.next);
+        let unit = 1u64 << scale;
+        let window = self.offer(outlook.space, mss, scale).max(current.div_ceil(unit) * unit);
         self.window = window;
         self.advertised_at = self.next;
         window

@@ -113,13 +113,21 @@ impl Subflow {
             Pending::Timeout => self.on_timeout(host, now),
             Pending::LossProbe => self.on_probe_timeout(host, now),
             Pending::Reordering => self.on_reordering_timeout(host, now),
-            Pending::WindowProbe => {
-                self.timer.clear();
-                self.rtt.back_off();
-                self.ack.demand_probe();
-                self.arm_window_probe(host, now);
-            }
+            Pending::WindowProbe => self.on_window_probe(host, now),
         }
+    }
+
+    /// `tcp_probe_timer`, `tcp_write_wakeup`: what room there is gets filled (RFC 9293 section
+    /// 3.8.6.2.1, the override timeout), else an old byte draws an acknowledgement.
+    fn on_window_probe(&mut self, host: &HostModel, now: Instant) {
+        self.timer.clear();
+        if self.send.window_end > self.send.next {
+            self.send.fill_window = true;
+            return;
+        }
+        self.rtt.back_off();
+        self.ack.demand_probe();
+        self.arm_window_probe(host, now);
     }
 
     /// The peer's window is closed and nothing is outstanding: ask now and then (RFC 9293 3.8.6.1).
@@ -129,9 +137,15 @@ impl Subflow {
         }
     }
 
-    /// The window opened again.
-    pub(crate) fn cancel_window_probe(&mut self) {
-        if self.timer.pending() == Some(Pending::WindowProbe) {
+    /// An acknowledgement has come: the window has room for a segment again, or the wait for it
+    /// begins anew (`tcp_ack_probe`).
+    pub(crate) fn review_window_probe(&mut self, host: &HostModel, now: Instant) {
+        if self.timer.pending() != Some(Pending::WindowProbe) {
+            return;
+        }
+        if self.send.shut_out() {
+            self.timer.arm(host, now, Pending::WindowProbe, self.rtt.rto());
+        } else {
             self.timer.clear();
             self.rtt.reset_backoff();
         }

@@ -61,8 +61,8 @@ impl Subflow {
         if in_flight >= self.window.cwnd && !probe {
             return false;
         }
-        let room = self.send.window_end.saturating_sub(self.send.next) as usize;
-        if room < (self.send.mss as usize).min(self.send.queued as usize) {
+        let fill = std::mem::take(&mut self.send.fill_window);
+        if self.send.shut_out() && !fill {
             if self.board.is_empty() {
                 self.arm_window_probe(host, now);
             }
@@ -72,7 +72,8 @@ impl Subflow {
             return false;
         }
         self.restart_after_idle(now);
-        let limit = self.send.mss - self.sack_bytes();
+        let room = self.send.window_end.saturating_sub(self.send.next);
+        let limit = u64::from(self.send.mss - self.sack_bytes()).min(room);
         let (payload, mapping) = match self.send.cut(limit as usize) {
             Some((payload, mapping)) => (payload, Some(mapping).filter(|_| self.multipath)),
             None => (Bytes::new(), None),

@@ -122,6 +122,18 @@ fn a_reader_that_stops_closes_its_window_and_never_takes_any_back() {
     assert_eq!(s.received, film(0, 6000));
 }
 
+/// As [`unread`], filled to the last byte.
+fn full() -> Script {
+    let mut s = unread();
+    for n in 0..9 {
+        s.peer(100 + 250 * n, &format!(". {}:{} ack=1", 1 + 1000 * n, 1001 + 1000 * n));
+    }
+    s.peer(3000, ". 9001:9129 ack=1");
+    s.run_to(at(4000));
+    s.rest();
+    s
+}
+
 #[test]
 fn a_probe_of_our_closed_window_is_answered() {
     let mut s = unread();
@@ -226,4 +238,48 @@ fn a_connection_window_whose_opening_was_lost_is_probed() {
     s.rest();
     // 2049 bytes in a window of 2048: the last 49 wait.
     assert_eq!(s.sent_on(0), 4048);
+}
+
+#[test]
+fn a_third_packet_may_offer_less_than_the_syn_did() {
+    // tcp_rcv_state_process, SYN_RECV: snd_wnd is the third packet's; RFC 9293 section 3.8.6 (MUST-34):
+    // "a sending TCP peer MUST be robust against window shrinking".
+    let mut s = Script::server(thousands());
+    s.peer(0, "S");
+    s.us(0, "S.");
+    s.peer(50, ". win=24");
+    s.write(100, 10_000);
+    s.rest();
+    assert_eq!(s.sent_on(0), 3000);
+}
+
+#[test]
+fn the_answer_to_a_probe_restarts_the_wait() {
+    // tcp_ack_probe: the timer is set again, with the back-off as it is.
+    let mut s = offered(16);
+    s.write(100, 10_000);
+    s.rest();
+    s.peer(150, ". ack=2001 win=0");
+    s.us(400, ". 2000:2000");
+    s.peer(450, ". ack=2001 win=0");
+    s.us(950, ". 2000:2000");
+}
+
+#[test]
+fn a_window_smaller_than_a_segment_is_used_when_the_probe_is_due() {
+    // RFC 9293 section 3.8.6.2.1 (the override timeout); tcp_write_wakeup sends what fits.
+    let mut s = offered(16);
+    s.write(100, 10_000);
+    s.rest();
+    s.peer(150, ". ack=2001 win=4");
+    s.us(400, ". 2001:2513");
+}
+
+#[test]
+fn a_window_that_opens_by_less_than_a_segment_is_not_told() {
+    // tcp_cleanup_rbuf asks __tcp_select_window, which answers 0 below one segment (RFC 9293
+    // section 3.8.6.2.2).
+    let mut s = full();
+    s.read(4000, 1000);
+    s.silence(4500);
 }
