@@ -388,3 +388,13 @@ fn a_handshake_that_measured_nothing_leaves_three_seconds() {
     s.us(4100, ". 1:1001");
     s.us(10_100, ". 1:1001");
 }
+
+#[test]
+fn retransmissions_end_after_a_quarter_of_an_hour() {
+    // `tcp_retries2` = 15: 0.2 s doubling to 120 s make 924.6 s (tcp_model_timeout); the timer that
+    // passes them ends the connection (RFC 9293 section 3.8.3, R2).
+    let mut s = Script::plain_after(thousands(), 50, "S nosack");
+    s.write(100, 1000);
+    s.run_to(crate::dialect::at(1_300_000));
+    assert!(s.has(Event::Closed), "still trying: {} times", s.rest().len());
+}
