@@ -7,6 +7,7 @@
 mod acknowledge;
 mod delayed_ack;
 mod handshake;
+mod incoming;
 mod loss;
 mod pacing;
 mod queue;
@@ -143,6 +144,8 @@ pub(crate) struct Subflow {
     ack: delayed_ack::AckPolicy,
     pub(crate) totals: SubflowTotals,
     pub(crate) last_ack_at: Instant,
+    /// When something unacceptable was last answered.
+    answered_at: Option<Instant>,
     outbox: signal::Outbox,
     /// A reset to send, then nothing more.
     pub(crate) reset: Option<Reset>,
@@ -202,6 +205,7 @@ impl Subflow {
             ack: delayed_ack::AckPolicy::new(config.mss),
             totals: SubflowTotals::default(),
             last_ack_at: Instant::ZERO,
+            answered_at: None,
             outbox: signal::Outbox::default(),
             reset: None,
             close_requested: false,
@@ -386,20 +390,20 @@ impl Subflow {
         self.timer.at().map(|at| at.since(now))
     }
 
-    /// A RST with the exact next sequence number (RFC 5961 section 3.2).
-    pub(crate) fn reset_is_valid(&self, segment: &Segment) -> bool {
-        self.peer_position(segment.seq) == Some(self.receive.next())
-    }
-
     /// Writes the RST that is to be sent; false when there is none.
     pub(crate) fn take_reset(&mut self, segment: &mut Segment) -> bool {
         let Some(Reset { reason, answers }) = self.reset.take() else {
             return false;
         };
         self.blank(segment);
-        segment.flags = Flags::RST.with(Flags::ACK);
-        segment.seq = answers.unwrap_or_else(|| self.wire_seq(self.send.next()));
-        segment.ack = self.remote_iss.add(self.receive.next() as u32);
+        if let Some(seq) = answers {
+            segment.flags = Flags::RST;
+            segment.seq = seq;
+        } else {
+            segment.flags = Flags::RST.with(Flags::ACK);
+            segment.seq = self.wire_seq(self.send.next());
+            segment.ack = self.remote_iss.add(self.receive.next() as u32);
+        }
         segment.mptcp.extend(reason);
         true
     }

@@ -8,7 +8,7 @@ use super::{Connection, Event, Mode, address};
 use crate::config::{Config, FourTuple};
 use crate::path_manager::Candidate;
 use crate::plugin::PluginError;
-use crate::subflow::State;
+use crate::subflow::{Reset, State};
 
 /// Reason code: MPTCP-specific error (RFC 8684 section 3.6).
 pub(crate) const REASON_MPTCP: u8 = 1;
@@ -97,8 +97,14 @@ impl Connection {
         if !wanted {
             return;
         }
+        if !self.subflows[index].acknowledges_syn(segment) {
+            // It answers an old SYN, or none (RFC 9293 section 3.10.7.3).
+            self.subflows[index].reset = Some(Reset { reason: None, answers: Some(segment.ack) });
+            return;
+        }
         let host = self.config.host;
-        let config = self.config.clone();
+        // First, so that a reset that follows acknowledges the SYN/ACK, else it does not count.
+        self.subflows[index].learn_peer(segment, &self.config);
         if index > 0 {
             return self.handle_join_syn_ack(now, index, segment);
         }
@@ -111,9 +117,7 @@ impl Connection {
         } else if self.mode == Mode::Undecided {
             self.fall_back();
         }
-        if !self.subflows[0].take_syn_ack(&host, now, segment, &config) {
-            return;
-        }
+        self.subflows[0].take_syn_ack(&host, now, segment);
         self.after_open(now, index);
     }
 
@@ -134,6 +138,7 @@ impl Connection {
         self.fit_segments(index);
         if index == 0 {
             self.connected_at = Some(now);
+            self.note_promise(0);
             let window = self.subflows[0].send_window();
             self.out.window_end = self.out.window_end.max(window);
             self.events.push_back(Event::Connected);
@@ -264,7 +269,6 @@ impl Connection {
 
     fn handle_join_syn_ack(&mut self, now: Instant, index: usize, segment: &Segment) {
         let host = self.config.host;
-        let config = self.config.clone();
         let own_nonce = self.subflows[index].nonces.0;
         let answer = join(segment).zip(self.remote_key);
         let Some((MpJoin::SynAck { hmac, nonce, backup, address_id }, remote)) = answer else {
@@ -281,9 +285,8 @@ impl Connection {
         subflow.nonces = (own_nonce, nonce);
         let third = MpJoin::Ack { hmac: crypto::leftmost_160(&mac) };
         subflow.hello.third = Some(MptcpOption::Join(third));
-        if subflow.take_syn_ack(&host, now, segment, &config) {
-            self.after_open(now, index);
-        }
+        subflow.take_syn_ack(&host, now, segment);
+        self.after_open(now, index);
     }
 
     fn handle_join_third(&mut self, now: Instant, index: usize, segment: &Segment) -> bool {

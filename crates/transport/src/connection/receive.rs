@@ -51,13 +51,18 @@ impl ReceiveStream {
         self.fin_taken
     }
 
-    /// Takes bytes at a DSN, given that of position 0; true when something became readable.
+    /// Takes bytes at a DSN, given that of position 0; true when something became readable. What
+    /// lies ahead is kept as far as the window goes that the peer was told, up to `edge`
+    /// (`mptcp_data_queue_ofo`).
     #[inline(always)]
-    pub(super) fn accept(&mut self, base: u64, dsn: u64, payload: Bytes) -> bool {
+    pub(super) fn accept(&mut self, base: u64, dsn: u64, payload: Bytes, edge: u64) -> bool {
         // DSNs wrap; positions do not. Data may lie before position 0: a probe of our window does.
         let offset = dsn.wrapping_sub(base.wrapping_add(self.next)) as i64;
         if offset > 0 {
-            self.ahead.insert(self.next + offset as u64, payload);
+            let position = self.next + offset as u64;
+            if position + payload.len() as u64 <= edge {
+                self.ahead.insert(position, payload);
+            }
             return false;
         }
         let known = offset.unsigned_abs();
@@ -138,12 +143,13 @@ impl Connection {
             Mode::Multipath => self.remote_key.map_or(0, |key| key.idsn.0.wrapping_add(1)),
             _ => 0,
         };
+        let edge = self.budget.promised();
         let (mut delivered, mut readable) = (false, false);
         let (subflow, input) = (&mut self.subflows[index], &mut self.input);
         let known_mss = subflow.received_mss();
         subflow.handle_payload(now, segment, reference, space, &mut |dsn, payload| {
             delivered = true;
-            readable |= input.accept(base, dsn, payload);
+            readable |= input.accept(base, dsn, payload, edge);
         });
         self.note_payload(index, known_mss);
         if delivered {
@@ -263,12 +269,22 @@ mod tests {
         let mut stream = ReceiveStream::default();
         let bytes = Bytes::from_static(&[1, 2, 3, 4]);
         // Position -1, as a probe of a window that was closed from the start has it.
-        assert!(!stream.accept(base, base.wrapping_sub(1), bytes.slice(..1)));
+        assert!(!stream.accept(base, base.wrapping_sub(1), bytes.slice(..1), 100));
         assert_eq!((stream.next, stream.unread), (0, 0));
-        assert!(stream.accept(base, base.wrapping_sub(1), bytes.clone()));
+        assert!(stream.accept(base, base.wrapping_sub(1), bytes.clone(), 100));
         assert_eq!(stream.readable.pop_front(), Some(bytes.slice(1..)));
-        assert!(!stream.accept(base, base.wrapping_add(4), bytes.clone()));
-        assert!(stream.accept(base, base.wrapping_add(2), bytes));
+        assert!(!stream.accept(base, base.wrapping_add(4), bytes.clone(), 100));
+        assert!(stream.accept(base, base.wrapping_add(2), bytes, 100));
         assert_eq!((stream.next, stream.unread), (8, 8));
+    }
+
+    #[test]
+    fn nothing_is_kept_beyond_the_window() {
+        let mut stream = ReceiveStream::default();
+        let bytes = Bytes::from_static(&[1, 2, 3, 4]);
+        stream.accept(0, 7, bytes.clone(), 10);
+        assert_eq!(stream.held(), 0);
+        stream.accept(0, 6, bytes, 10);
+        assert_eq!(stream.held(), 4);
     }
 }

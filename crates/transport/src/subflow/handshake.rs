@@ -152,25 +152,14 @@ impl Subflow {
         self.send.update_window(1, u64::from(segment.window));
     }
 
-    /// A SYN/ACK for our SYN: Established, with a first RTT sample; false when it answers another.
-    pub(crate) fn take_syn_ack(
-        &mut self,
-        host: &HostModel,
-        now: Instant,
-        segment: &Segment,
-        config: &Config,
-    ) -> bool {
-        if segment.ack != self.wire_seq(1) {
-            return false;
-        }
-        self.learn_peer(segment, config);
+    /// The SYN/ACK for our SYN, whose options are learnt: Established, with a first RTT sample.
+    pub(crate) fn take_syn_ack(&mut self, host: &HostModel, now: Instant, segment: &Segment) {
         self.open(host, now, segment);
         self.send.update_window(1, u64::from(segment.window));
         self.ack.demand();
         if matches!(self.hello.third, Some(MptcpOption::Join(_))) {
             self.arm_third(host, now);
         }
-        true
     }
 
     /// The third packet (or anything acknowledging our SYN/ACK): Established; false when it is neither.

@@ -139,6 +139,11 @@ impl Receiver {
         self.mappings.clear();
     }
 
+    /// A segment repeated `[start, end)`, of which at least the beginning was known.
+    pub(super) fn report_duplicate(&mut self, start: u64, end: u64) {
+        self.duplicate = Some((start, end.min(self.next)));
+    }
+
     /// Bytes waiting out of order.
     pub(crate) fn out_of_order_bytes(&self) -> u64 {
         self.runs.bytes()
@@ -334,19 +339,12 @@ impl Subflow {
         }
         if start <= self.receive.advertised_at()
             && let Some(Timestamps { value, .. }) = segment.timestamps
+            && value.wrapping_sub(self.timestamp_recent) as i32 >= 0
         {
             self.timestamp_recent = value;
         }
         let fin = segment.flags.contains(Flags::FIN);
         if segment.payload.is_empty() && !fin {
-            // A probe or a keepalive repeats an old byte: answer it (RFC 9293 section 3.10.7.4).
-            if start < self.receive.next() {
-                self.ack.demand();
-            }
-            return;
-        }
-        if start > self.receive.next + self.receive.window + 65_536 {
-            self.ack.demand();
             return;
         }
         if fin {

@@ -185,3 +185,14 @@ fn a_syn_ack_is_repeated_while_the_third_packet_is_missing() {
     assert!(s.connection().is_multipath());
     s.silence(9000);
 }
+
+#[test]
+fn an_answer_to_another_syn_changes_nothing() {
+    let mut s = Script::client(config(), 1);
+    s.us(0, "S mpc");
+    s.peer(40, "S. ack=999");
+    assert!(!s.has(Event::FellBack), "an old duplicate does not decide");
+    s.peer(50, "S. ack=1 mpc-key");
+    s.rest();
+    assert!(s.connection().is_multipath());
+}

@@ -125,3 +125,20 @@ fn a_third_packet_that_comes_again_is_acknowledged_again() {
     s.peer_on(1, 400, ". 1:1 ack=1 join-ack");
     s.us_on(1, 400, ". ack=1 dack4=0");
 }
+
+#[test]
+fn a_forged_answer_is_refused_in_terms_the_peer_accepts() {
+    for answer in ["S. join-hmac forged", "S.", "S. mpc-key"] {
+        let mut s = Script::client(config(), 2);
+        s.us(0, "S mpc");
+        s.peer(50, "S. mpc-key");
+        s.us(50, ". mpc-keys");
+        s.peer(100, ". ack=1 dack4=0");
+        s.us_on(1, 100, "S join");
+        s.peer_on(1, 200, answer);
+        // A Linux server that awaits the third packet drops a RST with another acknowledgement.
+        s.us_on(1, 200, "R. 1:1 ack=1 rst=1");
+        s.write(210, 100);
+        s.us(210, ". 1:101");
+    }
+}

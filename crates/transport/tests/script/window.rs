@@ -2,7 +2,7 @@
 //!
 //! A window of `win=8` is 8 * 128 bytes, whichever side says it. In the SYN it is in bytes.
 
-use anabranch_transport::{Config, HostModel, PluginChoice};
+use anabranch_transport::{Config, Event, HostModel, PluginChoice};
 
 use crate::dialect::{Script, at, config, film, thousands};
 
@@ -282,4 +282,27 @@ fn a_window_that_opens_by_less_than_a_segment_is_not_told() {
     let mut s = full();
     s.read(4000, 1000);
     s.silence(4500);
+}
+
+#[test]
+fn probes_that_nobody_answers_end_the_connection() {
+    let mut s = offered(16);
+    s.write(100, 10_000);
+    s.rest();
+    s.peer(150, ". ack=2001 win=0");
+    s.run_to(at(900_000));
+    assert!(!s.has(Event::Closed));
+    // 15 probes from 250 ms on, doubling to 2 minutes, and one more wait.
+    s.run_to(at(1_200_000));
+    assert!(s.has(Event::Closed));
+    assert_eq!(s.rest().len(), 15);
+}
+
+#[test]
+fn data_beyond_our_window_is_not_taken() {
+    // RFC 9293 section 3.10.7.4, tcp_sequence(): acknowledged and dropped.
+    let mut s = full();
+    s.peer(4100, ". 20001:21001 ack=1");
+    let answer = s.us(4100, ". ack=9129");
+    assert!(answer.sack.is_empty(), "{answer:?}");
 }
