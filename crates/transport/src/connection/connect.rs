@@ -12,6 +12,9 @@ use crate::subflow::{Reset, State};
 
 /// Reason code: MPTCP-specific error (RFC 8684 section 3.6).
 pub(crate) const REASON_MPTCP: u8 = 1;
+/// Subflows that the peer may have beside the first at one time (`MPTCP_PM_ADDR_MAX`, the highest
+/// that the limit of Linux's path manager goes).
+const MOST_JOINED: usize = 8;
 /// Subflows that a connection may have over its whole life.
 const MOST_SUBFLOWS: usize = 128;
 
@@ -238,7 +241,9 @@ impl Connection {
         let Some(MpJoin::Syn { backup, address_id, nonce, .. }) = join(syn) else {
             return false;
         };
-        let open = self.mode == Mode::Multipath && self.subflows.len() < MOST_SUBFLOWS;
+        let joined = self.subflows.iter().skip(1).filter(|s| s.state != State::Closed).count();
+        let room = joined < MOST_JOINED && self.subflows.len() < MOST_SUBFLOWS;
+        let open = self.mode == Mode::Multipath && room;
         let Some(remote) = self.remote_key.filter(|_| open && !self.is_closed()) else {
             return false;
         };

@@ -142,3 +142,18 @@ fn a_forged_answer_is_refused_in_terms_the_peer_accepts() {
         s.us(210, ". 1:101");
     }
 }
+
+#[test]
+fn joins_without_end_are_refused_at_some_point() {
+    let mut s = Script::multipath(config(), 50);
+    let mut refused = 0;
+    for port in 0..300u16 {
+        s.speak_from(1, 50_000 + port);
+        s.peer_on(1, 100, "S join");
+        refused += s.rest().iter().filter(|(_, _, line)| line.starts_with("R.")).count();
+    }
+    // The first eight wait for their third packets (`mptcp_pm_allow_new_subflow`).
+    assert_eq!(refused, 292);
+    s.write(200, 100);
+    s.us(200, ". 1:101");
+}
