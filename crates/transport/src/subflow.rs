@@ -9,6 +9,7 @@ mod delayed_ack;
 mod handshake;
 mod incoming;
 mod loss;
+mod new_reno;
 mod pacing;
 mod queue;
 mod rate;

@@ -108,7 +108,10 @@ impl Subflow {
         if !segment.sack.is_empty() {
             self.tag_sacked(now, ack, segment.sack.as_slice(), &mut flags, &mut samples);
         }
+        flags.duplicate = !flags.una_advanced && !flags.not_duplicate && !flags.dsack;
+        let packets_out = self.board.packets_out();
         let acked_bytes = self.remove_acked(now, ack, prior_highest, &mut flags, &mut samples);
+        self.settle_duplicates(packets_out - self.board.packets_out(), &mut flags);
         let echo = segment.timestamps.map(|t| t.echo);
         let rtt = self.take_rtt(host, now, &flags, &samples, echo);
         if flags.dsack {

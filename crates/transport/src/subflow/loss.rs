@@ -11,7 +11,7 @@ use crate::config::HostModel;
 use crate::congestion::CongestionState;
 
 /// `tp->reordering` starts here: as many `SACKed` segments mean loss without waiting.
-const DUPLICATE_THRESHOLD: u32 = 3;
+pub(super) const DUPLICATE_THRESHOLD: u32 = 3;
 /// How many recoveries a widened reordering window is kept (`TCP_RACK_RECOVERY_THRESH`).
 const WINDOW_KEPT_RECOVERIES: u32 = 16;
 /// `TCP_TIMEOUT_MIN_US`, added to the reordering timer.
@@ -108,8 +108,12 @@ impl Subflow {
         (min_rtt / 4 * u64::from(self.rack.window_steps.max(1))).min(srtt)
     }
 
-    /// `tcp_rack_mark_lost`; arms the reordering timer through `send.reorder_wait`.
+    /// `tcp_identify_packet_loss`, `tcp_rack_mark_lost`; arms the reordering timer through `send.reorder_wait`.
     pub(crate) fn detect_losses(&mut self, now: Instant, flags: &mut AckFlags) {
+        if !self.sack_permitted {
+            self.detect_loss_of_oldest(flags);
+            return;
+        }
         if !self.rack.advanced {
             return;
         }

@@ -52,6 +52,8 @@ pub(crate) struct AckFlags {
     pub(crate) set_timer: bool,
     /// The acknowledgement carried data or changed the window: not a duplicate.
     pub(crate) not_duplicate: bool,
+    /// It is a duplicate, as they count without SACK.
+    pub(crate) duplicate: bool,
 }
 
 impl Recovery {
@@ -193,14 +195,18 @@ impl Subflow {
         self.controller.on_window_changed(WindowChange::Undo, &mut self.window);
     }
 
-    /// `tcp_try_undo_recovery`: recovery is over; was it needed?
-    fn finish_recovery(&mut self, now: Instant, echo: Option<u32>) {
+    /// `tcp_try_undo_recovery`: recovery is over; was it needed? False while it has to go on.
+    fn finish_recovery(&mut self, now: Instant, echo: Option<u32>) -> bool {
         if self.recovery.may_undo(echo) {
             self.undo(now, false);
         } else {
             self.rack.on_recovery_end();
         }
+        if self.must_hold_recovery() {
+            return false;
+        }
         self.set_state(now, CongestionState::Open);
+        true
     }
 
     /// `tcp_try_keep_open`, `tcp_try_to_open`.
@@ -251,7 +257,10 @@ impl Subflow {
                     self.set_state(now, CongestionState::Open);
                 }
                 CongestionState::Recovery => {
-                    self.finish_recovery(now, echo);
+                    self.forget_duplicates();
+                    if !self.finish_recovery(now, echo) {
+                        return Repair::None;
+                    }
                     self.end_reduction(now);
                 }
                 _ => {}
@@ -278,6 +287,7 @@ impl Subflow {
         flags: &mut AckFlags,
         echo: Option<u32>,
     ) -> Repair {
+        self.count_duplicate(flags);
         // A partial acknowledgement may show that the reduction was spurious (`tcp_try_undo_partial`).
         if flags.una_advanced && self.recovery.original_answered(echo) {
             if self.board.retrans_out > 0 {
@@ -317,7 +327,7 @@ impl Subflow {
                 return Repair::None;
             }
             if self.send.next() > self.recovery.high_seq {
-                if flags.data_sacked {
+                if flags.data_sacked || (flags.duplicate && !self.sack_permitted) {
                     self.recovery.frto = false;
                 }
             } else if flags.una_advanced && !recovered {
@@ -332,6 +342,11 @@ impl Subflow {
             self.finish_recovery(now, echo);
             return Repair::None;
         }
+        if flags.una_advanced {
+            self.forget_duplicates();
+        } else if self.send.next() > self.recovery.high_seq {
+            self.count_duplicate(flags);
+        }
         Repair::Lost
     }
 
@@ -345,6 +360,10 @@ impl Subflow {
     }
 
     fn judge_open(&mut self, now: Instant, flags: &mut AckFlags) -> Repair {
+        if flags.una_advanced {
+            self.forget_duplicates();
+        }
+        self.count_duplicate(flags);
         if self.ca_state <= CongestionState::Disorder && self.recovery.all_duplicates() {
             self.undo(now, false);
             self.rack.on_undo();

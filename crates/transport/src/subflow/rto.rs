@@ -195,6 +195,7 @@ impl Subflow {
     }
 
     fn enter_loss(&mut self, now: Instant) {
+        self.forget_duplicates();
         // The head is lost, and everything older than RACK's RTT; what was sent lately is not.
         for number in self.board.numbers() {
             let head = number == self.board.numbers().start;
