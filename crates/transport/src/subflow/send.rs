@@ -61,11 +61,7 @@ impl Subflow {
         if in_flight >= self.window.cwnd && !probe {
             return false;
         }
-        let fill = std::mem::take(&mut self.send.fill_window);
-        if self.send.shut_out() && !fill {
-            if self.board.is_empty() {
-                self.arm_window_probe(host, now);
-            }
+        if !self.window_admits(host, now) {
             return false;
         }
         if !probe && (self.pacer.blocked(now) || self.send.must_wait_for_more()) {
@@ -118,6 +114,18 @@ impl Subflow {
         self.send.overran |= !probe && self.board.in_flight() > self.window.cwnd;
         self.validate_window(now, self.board.in_flight() >= self.window.cwnd);
         true
+    }
+
+    /// The peer's window has room for a segment, or for some of one and that was waited for in vain.
+    #[inline(always)]
+    fn window_admits(&mut self, host: &HostModel, now: Instant) -> bool {
+        let fill = std::mem::take(&mut self.send.fill_window);
+        let some = fill && self.send.window_end > self.send.next;
+        let admits = some || !self.send.shut_out();
+        if !admits && self.board.is_empty() {
+            self.arm_window_probe(host, now);
+        }
+        admits
     }
 
     /// Segments that one socket buffer takes on its way out: a millisecond's worth, two at least
