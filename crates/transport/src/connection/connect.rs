@@ -198,7 +198,10 @@ impl Connection {
         }
         if !self.subflows[index].fully_established {
             self.confirm_join(now, index, segment);
-        } else if index > 0 && matches!(join(segment), Some(MpJoin::Ack { .. })) {
+        } else if !segment.mptcp.is_empty()
+            && index > 0
+            && matches!(join(segment), Some(MpJoin::Ack { .. }))
+        {
             // The third packet again: the fourth was lost (`check_fully_established`).
             self.subflows[index].ack_now();
         }

@@ -24,6 +24,7 @@ impl Subflow {
 
     /// `acked` segments were acknowledged: the first was a hole, the others are those that duplicate
     /// acknowledgements stood for (`tcp_remove_reno_sacks`).
+    #[inline(always)]
     pub(super) fn settle_duplicates(&mut self, acked: u32, flags: &mut AckFlags) {
         if self.sack_permitted || acked == 0 {
             return;

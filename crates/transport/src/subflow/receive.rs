@@ -285,21 +285,19 @@ impl Receiver {
     /// is free (`__tcp_select_window`; RFC 9293 section 3.8.6.2.2).
     pub(super) fn offer(&self, space: Space, mss: u64, scale: u8) -> u64 {
         let mut free = space.free;
-        let unit = 1u64 << scale;
         if free < space.allowed / 2 {
-            free = free / unit * unit;
+            free = free >> scale << scale;
             if free < space.allowed / 16 || free < mss {
                 free = 0;
             }
         }
-        free.min(self.slow_start).div_ceil(unit) * unit
+        whole_units(free.min(self.slow_start), scale)
     }
 
     /// `tcp_select_window`: the window to advertise now, never shrinking.
     fn select_window(&mut self, outlook: &Outlook, mss: u64, scale: u8) -> u64 {
         let current = (self.advertised_at + self.window).saturating_sub(self.next);
-        let unit = 1u64 << scale;
-        let window = self.offer(outlook.space, mss, scale).max(current.div_ceil(unit) * unit);
+        let window = self.offer(outlook.space, mss, scale).max(whole_units(current, scale));
         self.window = window;
         self.advertised_at = self.next;
         window
@@ -309,6 +307,11 @@ impl Receiver {
     pub(crate) fn could_offer(&self, space_free: u64) -> u64 {
         space_free.min(self.slow_start)
     }
+}
+
+/// Bytes as the window field tells them, rounded up.
+fn whole_units(bytes: u64, scale: u8) -> u64 {
+    (bytes + (1 << scale) - 1) >> scale << scale
 }
 
 /// What became of a segment's payload.

@@ -167,6 +167,7 @@ impl Subflow {
 
     /// An acknowledgement has come: the window has room for a segment again, or the wait for it
     /// begins anew (`tcp_ack_probe`).
+    #[inline(always)]
     pub(crate) fn review_window_probe(&mut self, host: &HostModel, now: Instant) {
         self.timer.probes = 0;
         if self.timer.pending() != Some(Pending::WindowProbe) {
