@@ -174,16 +174,16 @@ impl Connection {
                     self.subflows[index].hello.due = true;
                     return;
                 }
-                if !self.handle_third(now, index, segment) {
+                let believed = self.subflows[index].believes(now, segment);
+                if !believed || !self.handle_third(now, index, segment) {
                     return;
                 }
             }
-            State::Established => {}
-        }
-        if segment.flags.contains(Flags::SYN) {
-            // A repeated SYN/ACK: our third packet was lost.
-            self.subflows[index].ack_now();
-            return;
+            State::Established => {
+                if !self.subflows[index].believes(now, segment) {
+                    return;
+                }
+            }
         }
         self.handle_established(now, index, segment);
         self.push(now);

@@ -7,7 +7,9 @@
 mod acknowledge;
 mod delayed_ack;
 mod handshake;
+mod incoming;
 mod loss;
+mod new_reno;
 mod pacing;
 mod queue;
 mod rate;
@@ -143,6 +145,8 @@ pub(crate) struct Subflow {
     ack: delayed_ack::AckPolicy,
     pub(crate) totals: SubflowTotals,
     pub(crate) last_ack_at: Instant,
+    /// When something unacceptable was last answered.
+    answered_at: Option<Instant>,
     outbox: signal::Outbox,
     /// A reset to send, then nothing more.
     pub(crate) reset: Option<Reset>,
@@ -202,6 +206,7 @@ impl Subflow {
             ack: delayed_ack::AckPolicy::new(config.mss),
             totals: SubflowTotals::default(),
             last_ack_at: Instant::ZERO,
+            answered_at: None,
             outbox: signal::Outbox::default(),
             reset: None,
             close_requested: false,
@@ -366,8 +371,12 @@ impl Subflow {
     }
 
     /// The connection-level window admits `window` bytes beyond what is acknowledged; the subflow's
-    /// own edge never holds it back (`mptcp_check_allowed_size`).
+    /// own edge never holds it back (`mptcp_check_allowed_size`). A closed window admits nothing:
+    /// what the subflow still holds, the peer has, but for a probe.
     pub(crate) fn admit(&mut self, window: u64) {
+        if window == 0 {
+            return;
+        }
         let (una, pending) = (self.send.una(), self.send.held_bytes());
         self.send.update_window(una, window.max(pending));
     }
@@ -383,20 +392,20 @@ impl Subflow {
         self.timer.at()
     }
 
-    /// A RST with the exact next sequence number (RFC 5961 section 3.2).
-    pub(crate) fn reset_is_valid(&self, segment: &Segment) -> bool {
-        self.peer_position(segment.seq) == Some(self.receive.next())
-    }
-
     /// Writes the RST that is to be sent; false when there is none.
     pub(crate) fn take_reset(&mut self, segment: &mut Segment) -> bool {
         let Some(Reset { reason, answers }) = self.reset.take() else {
             return false;
         };
         self.blank(segment);
-        segment.flags = Flags::RST.with(Flags::ACK);
-        segment.seq = answers.unwrap_or_else(|| self.wire_seq(self.send.next()));
-        segment.ack = self.remote_iss.add(self.receive.next() as u32);
+        if let Some(seq) = answers {
+            segment.flags = Flags::RST;
+            segment.seq = seq;
+        } else {
+            segment.flags = Flags::RST.with(Flags::ACK);
+            segment.seq = self.wire_seq(self.send.next());
+            segment.ack = self.remote_iss.add(self.receive.next() as u32);
+        }
         segment.mptcp.extend(reason);
         true
     }

@@ -141,11 +141,9 @@ impl Connection {
 
     /// A RST arrived.
     pub(super) fn handle_reset(&mut self, now: Instant, index: usize, segment: &Segment) {
-        let subflow = &self.subflows[index];
-        if subflow.state != State::SynSent && !subflow.reset_is_valid(segment) {
-            return;
+        if self.subflows[index].reset_counts(now, segment) {
+            self.drop_subflow(now, index);
         }
-        self.drop_subflow(now, index);
     }
 
     /// A subflow ends: what it had not delivered goes elsewhere.

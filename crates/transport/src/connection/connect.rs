@@ -8,14 +8,15 @@ use super::{Connection, Event, Mode, address};
 use crate::config::{Config, FourTuple};
 use crate::path_manager::Candidate;
 use crate::plugin::PluginError;
-use crate::subflow::State;
+use crate::subflow::{Reset, State};
 
 /// Reason code: MPTCP-specific error (RFC 8684 section 3.6).
 pub(crate) const REASON_MPTCP: u8 = 1;
+/// Subflows that the peer may have beside the first at one time (`MPTCP_PM_ADDR_MAX`, the highest
+/// that the limit of Linux's path manager goes).
+const MOST_JOINED: usize = 8;
 /// Subflows that a connection may have over its whole life.
 const MOST_SUBFLOWS: usize = 128;
-/// DSS bytes of a data segment: 8-byte DSN, and a 4- or 8-byte acknowledgement.
-const DSS_DATA_SHORT: u32 = 24;
 
 fn capable(keys: CapableKeys, checksum: bool) -> MptcpOption {
     MptcpOption::Capable(MpCapable {
@@ -99,8 +100,14 @@ impl Connection {
         if !wanted {
             return;
         }
+        if !self.subflows[index].acknowledges_syn(segment) {
+            // It answers an old SYN, or none (RFC 9293 section 3.10.7.3).
+            self.subflows[index].reset = Some(Reset { reason: None, answers: Some(segment.ack) });
+            return;
+        }
         let host = self.config.host;
-        let config = self.config.clone();
+        // First, so that a reset that follows acknowledges the SYN/ACK, else it does not count.
+        self.subflows[index].learn_peer(segment, &self.config);
         if index > 0 {
             return self.handle_join_syn_ack(now, index, segment);
         }
@@ -113,9 +120,7 @@ impl Connection {
         } else if self.mode == Mode::Undecided {
             self.fall_back();
         }
-        if !self.subflows[0].take_syn_ack(&host, now, segment, &config) {
-            return;
-        }
+        self.subflows[0].take_syn_ack(&host, now, segment);
         self.after_open(now, index);
     }
 
@@ -130,13 +135,13 @@ impl Connection {
 
     fn after_open(&mut self, now: Instant, index: usize) {
         let subflow = &mut self.subflows[index];
-        if subflow.multipath {
-            subflow.update_mss(DSS_DATA_SHORT + if self.config.checksum { 4 } else { 0 });
-        } else {
+        if !subflow.multipath {
             subflow.fully_established = true;
         }
+        self.fit_segments(index);
         if index == 0 {
             self.connected_at = Some(now);
+            self.note_promise(0);
             let window = self.subflows[0].send_window();
             self.out.window_end = self.out.window_end.max(window);
             self.events.push_back(Event::Connected);
@@ -178,7 +183,7 @@ impl Connection {
         {
             // The first data: DSN IDSN+1 at subflow position 1 (RFC 8684 section 3.1).
             let base = self.remote_key.map_or(0, |key| key.idsn.0.wrapping_add(1));
-            self.long_data_ack = true;
+            self.widen_data_acks();
             self.subflows[0].receive.remember_mapping(1, u64::from(length), base);
         }
         if self.client && index == 0 && !self.confirmed {
@@ -193,6 +198,12 @@ impl Connection {
         }
         if !self.subflows[index].fully_established {
             self.confirm_join(now, index, segment);
+        } else if !segment.mptcp.is_empty()
+            && index > 0
+            && matches!(join(segment), Some(MpJoin::Ack { .. }))
+        {
+            // The third packet again: the fourth was lost (`check_fully_established`).
+            self.subflows[index].ack_now();
         }
         if !segment.mptcp.is_empty() {
             self.handle_address_options(now, index, segment);
@@ -233,7 +244,9 @@ impl Connection {
         let Some(MpJoin::Syn { backup, address_id, nonce, .. }) = join(syn) else {
             return false;
         };
-        let open = self.mode == Mode::Multipath && self.subflows.len() < MOST_SUBFLOWS;
+        let joined = self.subflows.iter().skip(1).filter(|s| s.state != State::Closed).count();
+        let room = joined < MOST_JOINED && self.subflows.len() < MOST_SUBFLOWS;
+        let open = self.mode == Mode::Multipath && room;
         let Some(remote) = self.remote_key.filter(|_| open && !self.is_closed()) else {
             return false;
         };
@@ -264,7 +277,6 @@ impl Connection {
 
     fn handle_join_syn_ack(&mut self, now: Instant, index: usize, segment: &Segment) {
         let host = self.config.host;
-        let config = self.config.clone();
         let own_nonce = self.subflows[index].nonces.0;
         let answer = join(segment).zip(self.remote_key);
         let Some((MpJoin::SynAck { hmac, nonce, backup, address_id }, remote)) = answer else {
@@ -281,9 +293,8 @@ impl Connection {
         subflow.nonces = (own_nonce, nonce);
         let third = MpJoin::Ack { hmac: crypto::leftmost_160(&mac) };
         subflow.hello.third = Some(MptcpOption::Join(third));
-        if subflow.take_syn_ack(&host, now, segment, &config) {
-            self.after_open(now, index);
-        }
+        subflow.take_syn_ack(&host, now, segment);
+        self.after_open(now, index);
     }
 
     fn handle_join_third(&mut self, now: Instant, index: usize, segment: &Segment) -> bool {
@@ -322,8 +333,6 @@ impl Connection {
             self.events.push_back(Event::SubflowEstablished(id));
         } else if subflow.active && !segment.payload.is_empty() {
             self.reset_subflow(now, index, REASON_MPTCP);
-        } else if join(segment).is_some() {
-            subflow.ack_now();
         }
     }
 

@@ -51,25 +51,25 @@ impl ReceiveStream {
         self.fin_taken
     }
 
-    /// Takes bytes at a DSN, given that of position 0; true when something became readable.
+    /// Takes bytes at a DSN, given that of position 0; true when something became readable. What
+    /// lies ahead is kept as far as the window goes that the peer was told, up to `edge`
+    /// (`mptcp_data_queue_ofo`).
     #[inline(always)]
-    pub(super) fn accept(&mut self, base: u64, dsn: u64, payload: Bytes) -> bool {
-        // DSNs wrap; positions do not.
+    pub(super) fn accept(&mut self, base: u64, dsn: u64, payload: Bytes, edge: u64) -> bool {
+        // DSNs wrap; positions do not. Data may lie before position 0: a probe of our window does.
         let offset = dsn.wrapping_sub(base.wrapping_add(self.next)) as i64;
-        let position = self.next.saturating_add_signed(offset);
-        let end = position + payload.len() as u64;
-        if end <= self.next {
+        if offset > 0 {
+            let position = self.next + offset as u64;
+            if position + payload.len() as u64 <= edge {
+                self.ahead.insert(position, payload);
+            }
             return false;
         }
-        if position > self.next {
-            self.ahead.insert(position, payload);
+        let known = offset.unsigned_abs();
+        if known >= payload.len() as u64 {
             return false;
         }
-        self.append(if position < self.next {
-            payload.slice((self.next - position) as usize..)
-        } else {
-            payload
-        });
+        self.append(if known > 0 { payload.slice(known as usize..) } else { payload });
         while let Some((start, piece)) = self.ahead.take(self.next) {
             let skip = (self.next - start) as usize;
             if skip == 0 {
@@ -129,10 +129,10 @@ impl Connection {
             return;
         }
         self.note_reads_end(now);
-        let free = self.budget.limit().saturating_sub(self.memory_used());
+        let space = self.space();
         let emptied = self.memory_used() == 0;
         for subflow in &mut self.subflows {
-            subflow.after_read(free, emptied);
+            subflow.after_read(space, emptied);
         }
     }
 
@@ -144,12 +144,13 @@ impl Connection {
             Mode::Multipath => self.remote_key.map_or(0, |key| key.idsn.0.wrapping_add(1)),
             _ => 0,
         };
+        let edge = self.budget.promised();
         let (mut delivered, mut readable) = (false, false);
         let (subflow, input) = (&mut self.subflows[index], &mut self.input);
         let known_mss = subflow.received_mss();
         subflow.handle_payload(now, segment, reference, space, &mut |dsn, payload| {
             delivered = true;
-            readable |= input.accept(base, dsn, payload);
+            readable |= input.accept(base, dsn, payload, edge);
         });
         self.note_payload(index, known_mss);
         if delivered {
@@ -179,6 +180,26 @@ impl Connection {
         }
     }
 
+    /// The peer's DSNs come in 64 bits, so our acknowledgements do, and leave less room for data.
+    #[inline]
+    pub(super) fn widen_data_acks(&mut self) {
+        if !std::mem::replace(&mut self.long_data_ack, true) {
+            for index in 0..self.subflows.len() {
+                self.fit_segments(index);
+            }
+        }
+    }
+
+    /// What a segment may carry beside the DSS that goes with data: 4 bytes, the acknowledgement, an
+    /// 8-byte DSN, subflow position, length and perhaps a checksum, in whole words
+    /// (`mptcp_established_options_dss`).
+    pub(super) fn fit_segments(&mut self, index: usize) {
+        let data_ack = if self.long_data_ack { 8 } else { 4 };
+        let dss: u32 = 4 + data_ack + 8 + 4 + 2 + if self.config.checksum { 2 } else { 0 };
+        let subflow = &mut self.subflows[index];
+        subflow.update_mss(if subflow.multipath { dss.next_multiple_of(4) } else { 0 });
+    }
+
     /// Data-level acknowledgement, window and `DATA_FIN` of a segment.
     pub(super) fn handle_signal(&mut self, now: Instant, index: usize, segment: &Segment) {
         if self.mode != Mode::Multipath {
@@ -194,7 +215,9 @@ impl Connection {
             return;
         };
         if let Some(mapping) = mapping {
-            self.long_data_ack |= matches!(mapping.dsn, MappingDsn::Long(_));
+            if matches!(mapping.dsn, MappingDsn::Long(_)) {
+                self.widen_data_acks();
+            }
             if data_fin && mapping.length > 0 {
                 let dsn = match mapping.dsn {
                     MappingDsn::Long(dsn) => dsn.0,
@@ -234,5 +257,35 @@ impl Connection {
             self.on_data_progress(now);
         }
         self.notify_writable();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn old_bytes_are_cut_off_also_before_the_first() {
+        let base = u64::MAX - 1;
+        let mut stream = ReceiveStream::default();
+        let bytes = Bytes::from_static(&[1, 2, 3, 4]);
+        // Position -1, as a probe of a window that was closed from the start has it.
+        assert!(!stream.accept(base, base.wrapping_sub(1), bytes.slice(..1), 100));
+        assert_eq!((stream.next, stream.unread), (0, 0));
+        assert!(stream.accept(base, base.wrapping_sub(1), bytes.clone(), 100));
+        assert_eq!(stream.readable.pop_front(), Some(bytes.slice(1..)));
+        assert!(!stream.accept(base, base.wrapping_add(4), bytes.clone(), 100));
+        assert!(stream.accept(base, base.wrapping_add(2), bytes, 100));
+        assert_eq!((stream.next, stream.unread), (8, 8));
+    }
+
+    #[test]
+    fn nothing_is_kept_beyond_the_window() {
+        let mut stream = ReceiveStream::default();
+        let bytes = Bytes::from_static(&[1, 2, 3, 4]);
+        stream.accept(0, 7, bytes.clone(), 10);
+        assert_eq!(stream.held(), 0);
+        stream.accept(0, 6, bytes, 10);
+        assert_eq!(stream.held(), 4);
     }
 }

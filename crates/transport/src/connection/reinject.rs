@@ -2,6 +2,7 @@
 //! (`__mptcp_retrans`, `mptcp_pm_subflow_chk_stale`, `__mptcp_retransmit_pending_data`).
 
 use anabranch_units::{Duration, Instant};
+use bytes::Bytes;
 
 use super::{Connection, Event, Mode};
 use crate::subflow::rtt::RTO_MIN;
@@ -41,11 +42,12 @@ impl Connection {
         self.retransmission.interval = Some(last.since(now)).filter(|left| !left.is_zero());
     }
 
-    /// Starts the timer when data is outstanding and it is not running.
+    /// Starts the timer when data is unacknowledged, sent or not, and it is not running: it also
+    /// probes a closed window (`__mptcp_clean_una`).
     #[inline(always)]
     pub(super) fn arm_retransmission(&mut self, now: Instant) {
-        let outstanding = self.out.una < self.out.next && self.mode == Mode::Multipath;
-        if !outstanding {
+        let waiting = self.out.una < self.out.end && self.mode == Mode::Multipath;
+        if !waiting {
             self.retransmission.deadline = None;
         } else if self.retransmission.deadline.is_none() {
             self.restart_retransmission(now);
@@ -87,7 +89,11 @@ impl Connection {
         }
         // A backup helps only when there is no progress anywhere.
         let pick = pick.or(backup.filter(|_| least_stale > 1));
-        if let Some(index) = pick {
+        if self.out.una == self.out.next {
+            if let Some(index) = pick {
+                self.probe_window(index);
+            }
+        } else if let Some(index) = pick {
             let from = self.out.una;
             // What is left of the first piece goes again.
             let fragment = self.config.host.send_fragment;
@@ -97,6 +103,18 @@ impl Connection {
         }
         self.push(now);
         self.arm_retransmission(now);
+    }
+
+    /// Everything sent is acknowledged, the window is closed, and the news of its opening may be
+    /// lost: a byte that the peer has already goes once more, on an idle subflow; its acknowledgement
+    /// brings the window (`mptcp_sendmsg_frag`, `zero_window_probe`). The subflow's own window may be
+    /// closed too: then its probes come first.
+    fn probe_window(&mut self, index: usize) {
+        let closed = self.out.next >= self.out.window_end && self.out.next < self.out.end;
+        if closed && self.mode == Mode::Multipath {
+            let before = self.out.una.wrapping_sub(1);
+            self.subflows[index].send.enqueue(Bytes::from_static(&[0]), before);
+        }
     }
 
     /// Counts timer periods without an acknowledgement; after some the subflow is stale and

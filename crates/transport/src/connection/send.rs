@@ -246,8 +246,8 @@ impl Connection {
 
     /// Brings the schedulers' views up to date: those whose subflow was touched.
     fn refresh_views(&mut self) {
-        let usable = self.subflows.iter().filter(|s| s.usable()).count();
-        if usable != self.views.len() {
+        let usable = self.subflows.iter().filter(|s| s.usable()).map(|s| s.id);
+        if !usable.eq(self.views.iter().map(|view| view.id)) {
             self.views.clear();
             self.views.extend(self.subflows.iter().filter(|s| s.usable()).map(Subflow::view));
             return;

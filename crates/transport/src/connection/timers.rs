@@ -27,11 +27,11 @@ impl Connection {
                 continue;
             }
             self.subflows[index].touched = true;
-            if !self.subflows[index].fire_handshake(&host, now) {
+            let subflow = &mut self.subflows[index];
+            if !subflow.fire_handshake(&host, now) || !subflow.fire_timer(&host, now) {
                 self.drop_subflow(now, index);
                 continue;
             }
-            self.subflows[index].fire_timer(&host, now);
             self.subflows[index].fire_delayed_ack(now);
         }
         if self.retransmission.deadline().is_some_and(|at| now >= at) {

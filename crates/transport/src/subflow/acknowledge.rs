@@ -55,9 +55,7 @@ impl Subflow {
             return;
         }
         let moved = self.send.update_window(ack, self.peer_window(segment));
-        if !self.send.shut_out() {
-            self.cancel_window_probe();
-        }
+        self.review_window_probe(host, now);
         let one_way = ack == prior_una && self.board.is_empty();
         if one_way && self.recovery.probe_high.is_none() {
             // The receiver's end of a transfer: there is nothing this could tell us.
@@ -110,11 +108,14 @@ impl Subflow {
         if !segment.sack.is_empty() {
             self.tag_sacked(now, ack, segment.sack.as_slice(), &mut flags, &mut samples);
         }
+        flags.duplicate = !flags.una_advanced && !flags.not_duplicate && !flags.dsack;
+        let packets_out = self.board.packets_out();
         let acked_bytes = self.remove_acked(now, ack, prior_highest, &mut flags, &mut samples);
+        self.settle_duplicates(packets_out - self.board.packets_out(), &mut flags);
         let echo = segment.timestamps.map(|t| t.echo);
         let rtt = self.take_rtt(host, now, &flags, &samples, echo);
         if flags.dsack {
-            self.rack.on_dsack(self.rate.delivered, prior.delivered);
+            self.rack.on_dsack(self.rate.delivered, self.rate.prior_delivered());
         }
         self.judge_probe(now, ack, &flags);
         let calm = flags.una_advanced && !flags.data_sacked && !flags.dsack;

@@ -177,18 +177,25 @@ impl Subflow {
 
     /// The application read, everything if `emptied`: acknowledge if more than a segment is owed, if
     /// a small segment ended what came, or if the window can at least double (`tcp_cleanup_rbuf`).
-    pub(crate) fn after_read(&mut self, space_free: u64, emptied: bool) {
+    pub(crate) fn after_read(&mut self, space: Space, emptied: bool) {
         if self.state != super::State::Established || !self.fully_established {
             return;
         }
+        let mss = u64::from(self.ack.received_mss);
         let unacked = self.receive.next() - self.receive.advertised_at();
-        let owed = self.ack.scheduled
-            && (unacked > u64::from(self.ack.received_mss)
-                || (emptied && self.ack.came_to_an_end()));
+        if self.ack.scheduled && (unacked > mss || (emptied && self.ack.came_to_an_end())) {
+            self.ack.now_due = true;
+            return;
+        }
         let current = (self.receive.advertised_at() + self.receive.window())
             .saturating_sub(self.receive.next());
-        let offer = self.receive.could_offer(space_free);
-        if owed || (offer > 0 && offer >= 2 * current) {
+        // Most reads change little: a look that costs nothing goes first.
+        let most = self.receive.could_offer(space.free) + (1 << self.receive_scale);
+        if most < 2 * current {
+            return;
+        }
+        let offer = self.receive.offer(space, mss, self.receive_scale);
+        if offer > 0 && offer >= 2 * current {
             self.ack.now_due = true;
         }
     }

@@ -10,10 +10,12 @@ use super::send::timestamp_clock;
 use super::{Outlook, State, Subflow};
 use crate::config::{Config, HostModel};
 
-/// SYN retransmissions before giving up (`tcp_syn_retries`).
+/// SYN retransmissions before giving up, besides those a second apart (`tcp_syn_retries`).
 const SYN_RETRIES: u32 = 6;
-/// The first of them come a second apart (`tcp_syn_linear_timeouts`).
+/// So many come first, a second apart (`tcp_syn_linear_timeouts`); of a SYN/ACK none do.
 const SYN_LINEAR: u32 = 4;
+/// SYN/ACK retransmissions before giving up (`tcp_synack_retries`).
+const SYN_ACK_RETRIES: u32 = 5;
 /// After so many SYNs with `MP_CAPABLE` the option is dropped (Linux's blackhole detection).
 const CAPABLE_SYNS: u32 = 3;
 
@@ -29,7 +31,7 @@ pub(crate) struct Hello {
     sent_at: Instant,
     attempts: u32,
     deadline: Option<Instant>,
-    /// The RTT of the handshake may be sampled: nothing was retransmitted.
+    /// When the third packet is repeated.
     third_deadline: Option<Instant>,
 }
 
@@ -77,7 +79,8 @@ impl Subflow {
         segment.mptcp.extend(self.hello.first);
         self.send.after_syn();
         let attempt = self.hello.attempts;
-        let wait = RTO_INITIAL * (1 << attempt.saturating_sub(SYN_LINEAR).min(6));
+        let linear = if answering { 0 } else { SYN_LINEAR };
+        let wait = RTO_INITIAL * (1 << attempt.saturating_sub(linear).min(6));
         self.hello.deadline = Some(host.expiry(now, wait));
         self.hello.sent_at = now;
         self.hello.attempts += 1;
@@ -88,7 +91,11 @@ impl Subflow {
     pub(crate) fn fire_handshake(&mut self, host: &HostModel, now: Instant) -> bool {
         if self.hello.deadline.is_some_and(|at| now >= at) {
             self.hello.deadline = None;
-            if self.hello.attempts > SYN_RETRIES {
+            let retries = match self.state {
+                State::SynReceived => SYN_ACK_RETRIES,
+                _ => SYN_RETRIES + SYN_LINEAR,
+            };
+            if self.hello.attempts > retries {
                 return false;
             }
             if self.hello.attempts >= CAPABLE_SYNS
@@ -146,25 +153,14 @@ impl Subflow {
         self.send.update_window(1, u64::from(segment.window));
     }
 
-    /// A SYN/ACK for our SYN: Established, with a first RTT sample; false when it answers another.
-    pub(crate) fn take_syn_ack(
-        &mut self,
-        host: &HostModel,
-        now: Instant,
-        segment: &Segment,
-        config: &Config,
-    ) -> bool {
-        if segment.ack != self.wire_seq(1) {
-            return false;
-        }
-        self.learn_peer(segment, config);
-        self.open(host, now, None);
+    /// The SYN/ACK for our SYN, whose options are learnt: Established, with a first RTT sample.
+    pub(crate) fn take_syn_ack(&mut self, host: &HostModel, now: Instant, segment: &Segment) {
+        self.open(host, now, segment);
         self.send.update_window(1, u64::from(segment.window));
         self.ack.demand();
         if matches!(self.hello.third, Some(MptcpOption::Join(_))) {
             self.arm_third(host, now);
         }
-        true
     }
 
     /// The third packet (or anything acknowledging our SYN/ACK): Established; false when it is neither.
@@ -172,26 +168,35 @@ impl Subflow {
         if !segment.flags.contains(Flags::ACK) || segment.ack != self.wire_seq(1) {
             return false;
         }
-        // Of a join Linux has the time of the SYN/ACK no more: its echo tells, in milliseconds.
-        let joined = matches!(self.hello.first, Some(MptcpOption::Join(_)));
-        let echo = segment.timestamps.filter(|_| joined).map(|stamps| stamps.echo);
-        let elapsed = echo.map(|echo| timestamp_clock(now).wrapping_sub(echo));
-        self.open(host, now, elapsed.map(|ms| Duration::from_millis(ms.into())));
-        self.send.update_window(1, u64::from(segment.window) << self.send_scale);
+        self.open(host, now, segment);
+        self.send.set_window(self.peer_window(segment));
         true
     }
 
-    /// Established; `echoed` is the RTT where the time of our segment does not tell it.
-    fn open(&mut self, host: &HostModel, now: Instant, echoed: Option<Duration>) {
+    /// What took one try has an RTT; after more the echoed timestamp tells it, and without
+    /// timestamps nothing does (`tcp_ack_update_rtt`). Of a join Linux has the time of the SYN/ACK
+    /// no more: there too the echo tells, in milliseconds.
+    fn handshake_rtt(&self, now: Instant, segment: &Segment) -> Option<Duration> {
+        let answered_join = !self.active && matches!(self.hello.first, Some(MptcpOption::Join(_)));
+        if self.hello.attempts == 1 && !answered_join {
+            return Some(now.since(self.hello.sent_at));
+        }
+        let echo = segment.timestamps.filter(|t| self.timestamps && t.echo > 0)?.echo;
+        let elapsed = timestamp_clock(now).wrapping_sub(echo);
+        Some(Duration::from_millis(u64::from(elapsed).max(1)))
+    }
+
+    fn open(&mut self, host: &HostModel, now: Instant, segment: &Segment) {
         self.state = State::Established;
         self.send.set_una(1);
         self.hello.deadline = None;
         self.hello.due = false;
         self.last_ack_at = now;
-        if self.hello.attempts == 1 {
-            let rtt = echoed.unwrap_or_else(|| now.since(self.hello.sent_at));
+        if let Some(rtt) = self.handshake_rtt(now, segment) {
             self.rtt.observe_min(now, rtt);
             self.rtt.sample(host, rtt, 1, 1);
+        } else {
+            self.rtt.distrust();
         }
         self.refresh_pacing();
         self.send.window_touched(now);

@@ -11,7 +11,7 @@ use crate::config::HostModel;
 use crate::congestion::CongestionState;
 
 /// `tp->reordering` starts here: as many `SACKed` segments mean loss without waiting.
-const DUPLICATE_THRESHOLD: u32 = 3;
+pub(super) const DUPLICATE_THRESHOLD: u32 = 3;
 /// How many recoveries a widened reordering window is kept (`TCP_RACK_RECOVERY_THRESH`).
 const WINDOW_KEPT_RECOVERIES: u32 = 16;
 /// `TCP_TIMEOUT_MIN_US`, added to the reordering timer.
@@ -64,9 +64,11 @@ impl Rack {
         self.reordering_seen = true;
     }
 
-    /// A duplicate was reported: retransmissions came too early (`tcp_rack_update_reo_wnd`).
+    /// A duplicate was reported: retransmissions came too early. It counts once a round trip: when
+    /// something is delivered that was sent after the window was last widened
+    /// (`tcp_rack_update_reo_wnd`); and where reordering was seen (`tcp_dsack_seen`).
     pub(crate) fn on_dsack(&mut self, delivered: u64, prior_delivered: u64) {
-        if prior_delivered >= self.last_widened {
+        if self.reordering_seen && prior_delivered >= self.last_widened {
             self.window_steps = (self.window_steps.max(1) + 1).min(255);
             self.kept = WINDOW_KEPT_RECOVERIES;
             self.last_widened = delivered;
@@ -79,6 +81,12 @@ impl Rack {
         if self.kept == 0 {
             self.window_steps = 1;
         }
+    }
+
+    /// Reports of duplicates undid a reduction: the widened window proves its worth and is kept
+    /// longer (`tcp_try_undo_dsack`).
+    pub(crate) fn on_undo(&mut self) {
+        self.kept = (self.kept + 1).min(WINDOW_KEPT_RECOVERIES);
     }
 
     fn sent_before(&self, sent: &Sent) -> bool {
@@ -100,8 +108,12 @@ impl Subflow {
         (min_rtt / 4 * u64::from(self.rack.window_steps.max(1))).min(srtt)
     }
 
-    /// `tcp_rack_mark_lost`; arms the reordering timer through `send.reorder_wait`.
+    /// `tcp_identify_packet_loss`, `tcp_rack_mark_lost`; arms the reordering timer through `send.reorder_wait`.
     pub(crate) fn detect_losses(&mut self, now: Instant, flags: &mut AckFlags) {
+        if !self.sack_permitted {
+            self.detect_loss_of_oldest(flags);
+            return;
+        }
         if !self.rack.advanced {
             return;
         }

@@ -50,6 +50,8 @@ pub(crate) struct Sender {
     pub(crate) force_retransmit: bool,
     /// A tail loss probe is due.
     pub(crate) probe: bool,
+    /// A window that has room for less than a segment is to be used: waiting was in vain.
+    pub(super) fill_window: bool,
     /// Retransmit lost segments as the window allows.
     pub(crate) retransmit: bool,
     pub(crate) reorder_wait: Option<Duration>,
@@ -92,6 +94,7 @@ impl Sender {
             multipath_mappings: false,
             force_retransmit: false,
             probe: false,
+            fill_window: false,
             retransmit: false,
             reorder_wait: None,
             newly_lost: 0,
@@ -182,10 +185,14 @@ impl Sender {
         self.buffers_in_flight -= buffers;
     }
 
-    /// The peer's window: true when the right edge moved.
+    /// The peer's window: true when the right edge moved. On plain TCP what acknowledges more may
+    /// also take window back (`tcp_may_update_window`); MPTCP's subflows share one edge, which stays.
     pub(crate) fn update_window(&mut self, ack: u64, window: u64) -> bool {
-        let moved = ack + window > self.window_end;
-        self.window_end = self.window_end.max(ack + window);
+        let edge = ack + window;
+        let moved = edge > self.window_end || (ack > self.una && !self.multipath_mappings);
+        if moved {
+            self.window_end = edge;
+        }
         moved
     }
 
@@ -194,9 +201,15 @@ impl Sender {
         self.window_end.saturating_sub(1)
     }
 
-    /// Everything queued was sent and the peer's window is shut.
+    /// The peer's window has no room for the next segment.
     pub(crate) fn shut_out(&self) -> bool {
-        self.next >= self.window_end && self.queued > 0
+        self.queued > 0 && self.next + self.queued.min(u64::from(self.mss)) > self.window_end
+    }
+
+    /// The peer's window as the end of the handshake has it: it may be less than the SYN's
+    /// (`tcp_rcv_state_process`, `TCP_SYN_RECV`).
+    pub(crate) fn set_window(&mut self, window: u64) {
+        self.window_end = self.una + window;
     }
 
     /// `tcp_sndbuf_expand`; true when the buffer grew.
@@ -238,7 +251,7 @@ impl Sender {
     /// Bytes by which data at `data` may extend the last mapping: adjacent, and nothing of it sent.
     fn room_in_last(&self, data: u64) -> u64 {
         let Some(last) = self.queue.back() else { return 0 };
-        let adjacent = last.data + last.payload.len() as u64 == data;
+        let adjacent = last.data.wrapping_add(last.payload.len() as u64) == data;
         if !adjacent || last.mapping.position < self.next {
             return 0;
         }
@@ -338,7 +351,7 @@ impl Sender {
 
     /// Something is to go out whatever the congestion window says.
     pub(crate) fn is_urged(&self) -> bool {
-        self.force_retransmit || self.probe
+        self.force_retransmit || self.probe || self.fill_window
     }
 
     /// Something waits for room in the congestion window.

@@ -46,6 +46,12 @@ impl Sampler {
         }
     }
 
+    /// What had been delivered when the newest segment that this acknowledgement delivers was sent;
+    /// zero where it delivers none.
+    pub(crate) fn prior_delivered(&self) -> u64 {
+        self.best.map_or(0, |(_, _, stamp)| stamp.delivered)
+    }
+
     /// Completes the sample of one acknowledgement (`tcp_rate_gen`).
     pub(crate) fn finish(
         &mut self,

@@ -5,7 +5,8 @@ use std::collections::VecDeque;
 
 use anabranch_units::{Duration, Instant, SeqNumber};
 use anabranch_wire::{
-    Dss, Flags, Mapping, MappingDsn, SackBlock, SackBlocks, Segment, Timestamps, promote,
+    Dss, Flags, MAX_OPTIONS_LEN, Mapping, MappingDsn, SackBlock, SackBlocks, Segment, Timestamps,
+    promote, sack_room,
 };
 use bytes::Bytes;
 
@@ -14,6 +15,10 @@ use super::{Outlook, Space, Subflow};
 use crate::config::Config;
 use crate::reassembly::{Inserted, OutOfOrder};
 use crate::receive_buffer::ReceiveBuffer;
+
+/// Bytes of a SACK option, padded, without and for each block (RFC 2018 section 3).
+const SACK_BASE: usize = 4;
+const SACK_BLOCK: usize = 8;
 
 /// A mapping of subflow positions to DSNs, kept until its bytes have come.
 #[derive(Clone, Copy, Debug)]
@@ -132,6 +137,11 @@ impl Receiver {
         self.runs = OutOfOrder::default();
         self.recent.clear();
         self.mappings.clear();
+    }
+
+    /// A segment repeated `[start, end)`, of which at least the beginning was known.
+    pub(super) fn report_duplicate(&mut self, start: u64, end: u64) {
+        self.duplicate = Some((start, end.min(self.next)));
     }
 
     /// Bytes waiting out of order.
@@ -271,19 +281,23 @@ impl Receiver {
         true
     }
 
-    /// `tcp_select_window`: the window to advertise now, never shrinking.
-    fn select_window(&mut self, outlook: &Outlook, mss: u64, scale: u8) -> u64 {
-        let current = (self.advertised_at + self.window).saturating_sub(self.next);
-        let mut free = outlook.space.free;
-        let unit = 1u64 << scale;
-        if free < outlook.space.allowed / 2 {
-            free = free / unit * unit;
-            if free < outlook.space.allowed / 16 || free < mss {
+    /// The window there is room for: none for less than a segment where less than half the buffer
+    /// is free (`__tcp_select_window`; RFC 9293 section 3.8.6.2.2).
+    pub(super) fn offer(&self, space: Space, mss: u64, scale: u8) -> u64 {
+        let mut free = space.free;
+        if free < space.allowed / 2 {
+            free = free >> scale << scale;
+            if free < space.allowed / 16 || free < mss {
                 free = 0;
             }
         }
-        let offered = free.min(self.slow_start).div_ceil(unit) * unit;
-        let window = offered.max(current.div_ceil(unit) * unit);
+        whole_units(free.min(self.slow_start), scale)
+    }
+
+    /// `tcp_select_window`: the window to advertise now, never shrinking.
+    fn select_window(&mut self, outlook: &Outlook, mss: u64, scale: u8) -> u64 {
+        let current = (self.advertised_at + self.window).saturating_sub(self.next);
+        let window = self.offer(outlook.space, mss, scale).max(whole_units(current, scale));
         self.window = window;
         self.advertised_at = self.next;
         window
@@ -293,6 +307,11 @@ impl Receiver {
     pub(crate) fn could_offer(&self, space_free: u64) -> u64 {
         space_free.min(self.slow_start)
     }
+}
+
+/// Bytes as the window field tells them, rounded up.
+fn whole_units(bytes: u64, scale: u8) -> u64 {
+    (bytes + (1 << scale) - 1) >> scale << scale
 }
 
 /// What became of a segment's payload.
@@ -323,19 +342,12 @@ impl Subflow {
         }
         if start <= self.receive.advertised_at()
             && let Some(Timestamps { value, .. }) = segment.timestamps
+            && value.wrapping_sub(self.timestamp_recent) as i32 >= 0
         {
             self.timestamp_recent = value;
         }
         let fin = segment.flags.contains(Flags::FIN);
         if segment.payload.is_empty() && !fin {
-            // A probe or a keepalive repeats an old byte: answer it (RFC 9293 section 3.10.7.4).
-            if start < self.receive.next() {
-                self.ack.demand();
-            }
-            return;
-        }
-        if start > self.receive.next + self.receive.window + 65_536 {
-            self.ack.demand();
             return;
         }
         if fin {
@@ -403,12 +415,31 @@ impl Subflow {
         self.ack.on_ack_sent();
     }
 
+    /// Bytes of SACK option that a data segment sent now will carry (`tcp_established_options`).
+    #[inline(always)]
+    pub(super) fn sack_bytes(&self) -> u32 {
+        let duplicate = self.receive.duplicate.is_some();
+        if !self.sack_permitted || (self.receive.recent.is_empty() && !duplicate) {
+            return 0;
+        }
+        let timestamps = if self.timestamps { 12 } else { 0 };
+        let taken = timestamps + (self.mss - self.send.mss) as usize + SACK_BASE;
+        let room = MAX_OPTIONS_LEN.saturating_sub(taken) / SACK_BLOCK;
+        match room.min(self.receive.recent.len() + usize::from(duplicate)) {
+            0 => 0,
+            blocks => (SACK_BASE + SACK_BLOCK * blocks) as u32,
+        }
+    }
+
     /// Adds SACK blocks to a segment whose other options are settled.
     #[inline(always)]
     pub(crate) fn add_sack(&mut self, segment: &mut Segment) {
         if self.sack_permitted && (self.receive.out_of_order() || self.receive.duplicate.is_some())
         {
-            let room = anabranch_wire::sack_room(segment);
+            // A segment sent again may be full of data.
+            let taken = segment.options_len() + segment.payload.len() + SACK_BASE;
+            let left = usize::from(self.peer_mss).saturating_sub(taken) / SACK_BLOCK;
+            let room = sack_room(segment).min(left);
             let iss = self.remote_iss;
             segment.sack = self.receive.sack_blocks(|position| iss.add(position as u32), room);
         }

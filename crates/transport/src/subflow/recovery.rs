@@ -52,6 +52,8 @@ pub(crate) struct AckFlags {
     pub(crate) set_timer: bool,
     /// The acknowledgement carried data or changed the window: not a duplicate.
     pub(crate) not_duplicate: bool,
+    /// It is a duplicate, as they count without SACK.
+    pub(crate) duplicate: bool,
 }
 
 impl Recovery {
@@ -85,11 +87,19 @@ impl Recovery {
     /// `tcp_may_undo`: every retransmission was a duplicate, or the acknowledgement answers a
     /// segment sent before the first retransmission.
     fn may_undo(&self, echo: Option<u32>) -> bool {
-        let delayed = match (self.retrans_stamp, echo) {
-            (Some(stamp), Some(echo)) => (echo.wrapping_sub(stamp) as i32) < 0,
-            _ => false,
-        };
-        self.undo_marker.is_some() && (self.undo_retrans == 0 || delayed)
+        self.all_duplicates() || self.original_answered(echo)
+    }
+
+    /// Every retransmission of the reduction was a duplicate.
+    fn all_duplicates(&self) -> bool {
+        self.undo_marker.is_some() && self.undo_retrans == 0
+    }
+
+    /// The acknowledgement answers what was sent before the first retransmission
+    /// (`tcp_packet_delayed`).
+    fn original_answered(&self, echo: Option<u32>) -> bool {
+        let echoed = self.undo_marker.and(self.retrans_stamp).zip(echo);
+        echoed.is_some_and(|(stamp, echo)| (echo.wrapping_sub(stamp) as i32) < 0)
     }
 }
 
@@ -185,14 +195,18 @@ impl Subflow {
         self.controller.on_window_changed(WindowChange::Undo, &mut self.window);
     }
 
-    /// `tcp_try_undo_recovery`: recovery is over; was it needed?
-    fn finish_recovery(&mut self, now: Instant, echo: Option<u32>) {
+    /// `tcp_try_undo_recovery`: recovery is over; was it needed? False while it has to go on.
+    fn finish_recovery(&mut self, now: Instant, echo: Option<u32>) -> bool {
         if self.recovery.may_undo(echo) {
             self.undo(now, false);
         } else {
             self.rack.on_recovery_end();
         }
+        if self.must_hold_recovery() {
+            return false;
+        }
         self.set_state(now, CongestionState::Open);
+        true
     }
 
     /// `tcp_try_keep_open`, `tcp_try_to_open`.
@@ -243,7 +257,10 @@ impl Subflow {
                     self.set_state(now, CongestionState::Open);
                 }
                 CongestionState::Recovery => {
-                    self.finish_recovery(now, echo);
+                    self.forget_duplicates();
+                    if !self.finish_recovery(now, echo) {
+                        return Repair::None;
+                    }
                     self.end_reduction(now);
                 }
                 _ => {}
@@ -258,9 +275,9 @@ impl Subflow {
                     return repair;
                 }
                 // The window was undone, or retransmissions were lost again.
-                self.judge_open(now, flags, echo)
+                self.judge_open(now, flags)
             }
-            _ => self.judge_open(now, flags, echo),
+            _ => self.judge_open(now, flags),
         }
     }
 
@@ -270,14 +287,20 @@ impl Subflow {
         flags: &mut AckFlags,
         echo: Option<u32>,
     ) -> Repair {
+        self.count_duplicate(flags);
         // A partial acknowledgement may show that the reduction was spurious (`tcp_try_undo_partial`).
-        if flags.una_advanced && self.recovery.may_undo(echo) {
+        if flags.una_advanced && self.recovery.original_answered(echo) {
             if self.board.retrans_out > 0 {
                 return Repair::Lost;
             }
             self.recovery.retrans_stamp = None;
             self.undo(now, true);
-            self.set_state(now, CongestionState::Disorder);
+            self.try_open(now);
+        }
+        // Reports of duplicates may show it too, whatever is acknowledged with them.
+        if self.recovery.all_duplicates() {
+            self.undo(now, false);
+            self.rack.on_undo();
             self.try_open(now);
         }
         self.detect_losses(now, flags);
@@ -304,7 +327,7 @@ impl Subflow {
                 return Repair::None;
             }
             if self.send.next() > self.recovery.high_seq {
-                if flags.data_sacked {
+                if flags.data_sacked || (flags.duplicate && !self.sack_permitted) {
                     self.recovery.frto = false;
                 }
             } else if flags.una_advanced && !recovered {
@@ -319,6 +342,11 @@ impl Subflow {
             self.finish_recovery(now, echo);
             return Repair::None;
         }
+        if flags.una_advanced {
+            self.forget_duplicates();
+        } else if self.send.next() > self.recovery.high_seq {
+            self.count_duplicate(flags);
+        }
         Repair::Lost
     }
 
@@ -331,13 +359,14 @@ impl Subflow {
         self.try_open(now);
     }
 
-    fn judge_open(&mut self, now: Instant, flags: &mut AckFlags, echo: Option<u32>) -> Repair {
-        if self.ca_state <= CongestionState::Disorder
-            && self.recovery.undo_marker.is_some()
-            && self.recovery.undo_retrans == 0
-            && self.recovery.may_undo(echo)
-        {
+    fn judge_open(&mut self, now: Instant, flags: &mut AckFlags) -> Repair {
+        if flags.una_advanced {
+            self.forget_duplicates();
+        }
+        self.count_duplicate(flags);
+        if self.ca_state <= CongestionState::Disorder && self.recovery.all_duplicates() {
             self.undo(now, false);
+            self.rack.on_undo();
         }
         self.detect_losses(now, flags);
         if self.board.lost_out == 0 {

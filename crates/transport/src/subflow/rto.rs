@@ -5,6 +5,7 @@ use anabranch_units::{Duration, Instant};
 
 use super::Subflow;
 use super::rtt::RTO_INITIAL;
+use super::send::timestamp_clock;
 use crate::config::HostModel;
 use crate::congestion::{CongestionEvent, CongestionKind, CongestionState, WindowChange};
 
@@ -12,6 +13,12 @@ use crate::congestion::{CongestionEvent, CongestionKind, CongestionState, Window
 const SINGLE_SEGMENT_EXTRA: Duration = Duration::from_millis(200);
 /// `TCP_TIMEOUT_MIN_US`.
 const TIMEOUT_MIN: Duration = Duration::from_millis(2);
+
+/// So long retransmissions go on: 15 of them that double from 200 ms to 120 s (`tcp_retries2`,
+/// `tcp_model_timeout`; RFC 9293 section 3.8.3, R2).
+const PATIENCE_MS: u32 = 924_600;
+/// So many window probes without an answer end a subflow (`tcp_probe_timer`).
+const PROBES: u32 = 15;
 
 /// What the timer waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +33,8 @@ pub(crate) enum Pending {
 #[derive(Debug, Default)]
 pub(crate) struct Timer {
     armed: Option<(Pending, Instant)>,
+    /// Window probes since the peer was last heard (`icsk_probes_out`).
+    probes: u32,
 }
 
 impl Timer {
@@ -100,26 +109,53 @@ impl Subflow {
         }
     }
 
-    /// Fires the timer if it is due.
-    pub(crate) fn fire_timer(&mut self, host: &HostModel, now: Instant) {
+    /// Fires the timer if it is due; false when the peer has been silent for too long.
+    pub(crate) fn fire_timer(&mut self, host: &HostModel, now: Instant) -> bool {
         self.pacer.on_wake(now);
         let Some((pending, at)) = self.timer.armed else {
-            return;
+            return true;
         };
         if now < at {
-            return;
+            return true;
+        }
+        if self.is_hopeless(pending, now) {
+            return false;
         }
         match pending {
             Pending::Timeout => self.on_timeout(host, now),
             Pending::LossProbe => self.on_probe_timeout(host, now),
             Pending::Reordering => self.on_reordering_timeout(host, now),
-            Pending::WindowProbe => {
-                self.timer.clear();
-                self.rtt.back_off();
-                self.ack.demand_probe();
-                self.arm_window_probe(host, now);
-            }
+            Pending::WindowProbe => self.on_window_probe(host, now),
         }
+        true
+    }
+
+    /// `tcp_write_timeout`, `retransmits_timed_out`: nothing was acknowledged since the first of
+    /// many retransmissions; or no probe was answered.
+    fn is_hopeless(&self, pending: Pending, now: Instant) -> bool {
+        match pending {
+            Pending::Timeout if self.recovery.consecutive_timeouts > 0 => {
+                let clock = timestamp_clock(now);
+                let since = self.recovery.retrans_stamp.map(|stamp| clock.wrapping_sub(stamp));
+                since.is_some_and(|ms| ms >= PATIENCE_MS)
+            }
+            Pending::WindowProbe => self.timer.probes >= PROBES,
+            _ => false,
+        }
+    }
+
+    /// `tcp_probe_timer`, `tcp_write_wakeup`: what room there is gets filled (RFC 9293 section
+    /// 3.8.6.2.1, the override timeout), else an old byte draws an acknowledgement.
+    fn on_window_probe(&mut self, host: &HostModel, now: Instant) {
+        self.timer.clear();
+        if self.send.window_end > self.send.next {
+            self.send.fill_window = true;
+            return;
+        }
+        self.rtt.back_off();
+        self.timer.probes += 1;
+        self.ack.demand_probe();
+        self.arm_window_probe(host, now);
     }
 
     /// The peer's window is closed and nothing is outstanding: ask now and then (RFC 9293 3.8.6.1).
@@ -129,9 +165,17 @@ impl Subflow {
         }
     }
 
-    /// The window opened again.
-    pub(crate) fn cancel_window_probe(&mut self) {
-        if self.timer.pending() == Some(Pending::WindowProbe) {
+    /// An acknowledgement has come: the window has room for a segment again, or the wait for it
+    /// begins anew (`tcp_ack_probe`).
+    #[inline(always)]
+    pub(crate) fn review_window_probe(&mut self, host: &HostModel, now: Instant) {
+        self.timer.probes = 0;
+        if self.timer.pending() != Some(Pending::WindowProbe) {
+            return;
+        }
+        if self.send.shut_out() {
+            self.timer.arm(host, now, Pending::WindowProbe, self.rtt.rto());
+        } else {
             self.timer.clear();
             self.rtt.reset_backoff();
         }
@@ -152,6 +196,7 @@ impl Subflow {
     }
 
     fn enter_loss(&mut self, now: Instant) {
+        self.forget_duplicates();
         // The head is lost, and everything older than RACK's RTT; what was sent lately is not.
         for number in self.board.numbers() {
             let head = number == self.board.numbers().start;

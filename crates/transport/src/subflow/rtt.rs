@@ -11,6 +11,8 @@ pub(crate) const RTO_MIN: Duration = Duration::from_millis(200);
 pub(crate) const RTO_MAX: Duration = Duration::from_secs(120);
 /// Linux's `TCP_TIMEOUT_INIT` (RFC 6298 section 2.1).
 pub(crate) const RTO_INITIAL: Duration = Duration::from_secs(1);
+/// Linux's `TCP_TIMEOUT_FALLBACK` (RFC 6298 section 5.7).
+const RTO_FALLBACK: Duration = Duration::from_secs(3);
 /// The minimum RTT is a minimum over this span (`tcp_min_rtt_wlen`).
 const MIN_RTT_WINDOW: Duration = Duration::from_secs(300);
 
@@ -87,6 +89,12 @@ impl RttEstimator {
         let rto = Duration::from_micros(self.srtt8 / 8 + self.rttvar4);
         self.rto = host.ticks(rto).min(RTO_MAX);
         self.backoff = 0;
+    }
+
+    /// The handshake measured nothing, most likely for a retransmission: the first timeout is long
+    /// until a sample comes (`tcp_init_metrics`).
+    pub(crate) fn distrust(&mut self) {
+        self.rto = RTO_FALLBACK;
     }
 
     /// Feeds the windowed minimum.

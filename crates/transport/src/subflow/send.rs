@@ -61,18 +61,16 @@ impl Subflow {
         if in_flight >= self.window.cwnd && !probe {
             return false;
         }
-        let room = self.send.window_end.saturating_sub(self.send.next) as usize;
-        if room < (self.send.mss as usize).min(self.send.queued as usize) {
-            if self.board.is_empty() {
-                self.arm_window_probe(host, now);
-            }
+        if !self.window_admits(host, now) {
             return false;
         }
         if !probe && (self.pacer.blocked(now) || self.send.must_wait_for_more()) {
             return false;
         }
         self.restart_after_idle(now);
-        let (payload, mapping) = match self.send.cut(self.send.mss as usize) {
+        let room = self.send.window_end.saturating_sub(self.send.next);
+        let limit = u64::from(self.send.mss - self.sack_bytes()).min(room);
+        let (payload, mapping) = match self.send.cut(limit as usize) {
             Some((payload, mapping)) => (payload, Some(mapping).filter(|_| self.multipath)),
             None => (Bytes::new(), None),
         };
@@ -118,6 +116,18 @@ impl Subflow {
         true
     }
 
+    /// The peer's window has room for a segment, or for some of one and that was waited for in vain.
+    #[inline(always)]
+    fn window_admits(&mut self, host: &HostModel, now: Instant) -> bool {
+        let fill = std::mem::take(&mut self.send.fill_window);
+        let some = fill && self.send.window_end > self.send.next;
+        let admits = some || !self.send.shut_out();
+        if !admits && self.board.is_empty() {
+            self.arm_window_probe(host, now);
+        }
+        admits
+    }
+
     /// Segments that one socket buffer takes on its way out: a millisecond's worth, two at least
     /// (`tcp_tso_autosize`).
     fn burst_segments(&self) -> u32 {
@@ -137,7 +147,8 @@ impl Subflow {
         self.refresh_pacing();
     }
 
-    /// A tail loss probe: new data if there is any, else the last segment again.
+    /// A tail loss probe: new data if there is any, else the last segment again. The timeout counts
+    /// from it on (`tcp_send_loss_probe`).
     fn send_probe(&mut self, host: &HostModel, outlook: &Outlook, segment: &mut Segment) -> bool {
         if self.send_new(host, outlook, true, segment) {
             self.recovery.probe_high = Some(self.send.next);
@@ -148,7 +159,9 @@ impl Subflow {
             return false;
         };
         self.recovery.probe_retransmitted = true;
-        self.retransmit(host, number, outlook, segment)
+        let sent = self.retransmit(host, number, outlook, segment);
+        self.rearm_timeout(host, outlook.now);
+        sent
     }
 
     fn retransmit(
@@ -238,7 +251,7 @@ impl Subflow {
         } else {
             (dsn, mapping.position as u32, mapping.length, None)
         };
-        let data_end = mapping.data + u64::from(mapping.length);
+        let data_end = mapping.data.wrapping_add(u64::from(mapping.length));
         let fin = outlook.data_fin == Some(data_end) && !outlook.checksum;
         let dss = segment.dss.get_or_insert_default();
         dss.mapping = Some(Mapping {

@@ -422,6 +422,12 @@ impl Script {
         }
     }
 
+    /// What we say until `ms`, as [`Self::rest`] tells it.
+    pub(crate) fn rest_until(&mut self, ms: u64) -> Vec<(u64, usize, String)> {
+        self.run_to(at(ms));
+        self.rest()
+    }
+
     /// What we have said and nobody has looked at, as lines; then it is forgotten.
     pub(crate) fn rest(&mut self) -> Vec<(u64, usize, String)> {
         let said: Vec<_> = self.said.drain(..).collect();

@@ -149,3 +149,14 @@ fn the_peers_short_numbers_are_completed_across_their_wrap() {
     assert_eq!(s.received, film(0, 260_000));
     assert!(!s.has(Event::SubflowClosed(anabranch_units::SubflowId(0))));
 }
+
+#[test]
+fn a_wider_data_ack_leaves_less_room_for_data() {
+    // 20 IP + 20 TCP + 12 timestamps + 28 DSS: 1420 bytes. The dialect checks every packet's size.
+    let mut s = Script::multipath(config(), 50);
+    s.peer(100, ". 1:101 ack=1 mpc-data map=0+100@1");
+    s.us(100, ". ack=101 dack8=100");
+    s.write(110, 5000);
+    s.us(110, ". 1:1421 dack8=100 map=0+5000@1");
+    s.us(110, ". 1421:2841");
+}

@@ -333,3 +333,108 @@ fn new_data_acknowledged_after_a_timeout_proves_it_spurious() {
     assert_eq!(sample.state, CongestionState::Open);
     assert!(sample.cwnd_segments >= 10);
 }
+
+#[test]
+fn duplicates_of_one_round_trip_widen_the_reordering_window_once() {
+    // tcp_rack_update_reo_wnd: DSACKs count again only once a segment sent after the last widening
+    // was delivered (rs->prior_delivered); RFC 8985 section 6.2 step 4 "per round trip".
+    let mut s = Script::plain_after(Config { mss: 1000, ..tcp() }, 50, "S nots");
+    s.write(100, 60_000);
+    // Ten out. The second comes after the sixth; then 1 and 3 are sent again too early, both
+    // originals come, both copies are reported.
+    s.peer(150, ". ack=1 sack=5001:6001");
+    s.peer(151, ". ack=1 sack=1001:2001,3001:6001");
+    s.peer(152, ". ack=1 sack=1001:2001,3001:8001");
+    s.peer(201, ". ack=1 sack=1001:2001,3001:14001");
+    let said = s.rest();
+    for copy in [". 1:1001 ", ". 2001:3001 "] {
+        let times = said.iter().filter(|(_, _, line)| line.starts_with(copy)).count();
+        assert_eq!(times, 2, "{said:?}");
+    }
+    s.peer(202, ". ack=14001");
+    s.peer(216, ". ack=15001 sack=1:1001");
+    s.peer(251, ". ack=16001 sack=2001:3001");
+    s.rest();
+    // Drain, then one reordered segment and measure the timer: min_rtt / 4 * 2 steps = 25 ms.
+    let mut ms = 301;
+    while s.sample(0).in_flight_segments > 0 {
+        let acked = s.sent_on(0) + 1;
+        s.peer(ms, &format!(". ack={acked}"));
+        s.rest();
+        ms += 50;
+    }
+    s.write(1000, 5000);
+    let first = s.sent_on(0) - 4999;
+    s.rest();
+    s.peer(1050, &format!(". ack={first} sack={}:{}", first + 1000, first + 2000));
+    // 1000 + 50 + 2 steps of 12.5 + 2.
+    s.us(1077, &format!(". {first}:{}", first + 1000));
+}
+
+#[test]
+fn a_duplicate_report_that_advances_nothing_undoes_in_recovery() {
+    // tcp_fastretrans_alert, TCP_CA_Recovery: tcp_try_undo_dsack runs whether SND.UNA moved or not.
+    let mut s = ten_sent_without_timestamps();
+    s.peer(152, ". ack=1 sack=1001:4001");
+    s.us(152, ". 1:1001");
+    s.peer(160, ". ack=4001");
+    s.peer(202, ". ack=4001 sack=1:1001");
+    assert_eq!((s.sample(0).ssthresh_segments, s.sample(0).totals.undos), (u32::MAX, 1));
+}
+
+#[test]
+fn a_duplicate_after_a_timeout_proves_it_right() {
+    // RFC 5682 section 2.1, for connections without SACK (tcp_process_loss: num_dupack).
+    let mut s = Script::plain_after(Config { mss: 1000, ..tcp() }, 50, "S nots nosack");
+    s.write(100, 3000);
+    s.rest();
+    s.us(350, ". 1:1001");
+    s.write(360, 5000);
+    s.peer(400, ". ack=1001");
+    s.us(400, ". 3001:4001");
+    s.us(400, ". 4001:5001");
+    // Step 3a: no advance, so the rest of the window is lost: slow start over it.
+    s.peer(450, ". ack=1001");
+    s.us(450, ". 1001:2001");
+    assert_eq!(s.sample(0).ssthresh_segments, 5);
+    assert_eq!(s.sample(0).totals.undos, 0);
+}
+
+#[test]
+fn three_duplicate_acknowledgements_mean_loss_where_there_is_no_sack() {
+    // RFC 5681 section 3.2, RFC 6582; tcp_add_reno_sack, tcp_newreno_mark_lost.
+    let mut s = Script::plain_after(Config { mss: 1000, ..tcp() }, 50, "S nots nosack");
+    s.write(100, 10_000);
+    s.rest();
+    for ms in [150, 151, 152] {
+        s.peer(ms, ". ack=1");
+    }
+    s.us(152, ". 1:1001");
+}
+
+#[test]
+fn partial_acknowledgements_find_the_other_losses_where_there_is_no_sack() {
+    // RFC 6582 section 3.2: the first and the fourth of ten are lost.
+    let mut s = Script::plain_after(Config { mss: 1000, ..tcp() }, 50, "S nots nosack");
+    s.write(100, 20_000);
+    s.rest();
+    for ms in 150..158 {
+        s.peer(ms, ". ack=1");
+    }
+    // The first two let a new segment go each (RFC 3042).
+    assert_eq!(s.sample(0).totals.retransmissions, 1);
+    assert_eq!(s.sample(0).ssthresh_segments, 5);
+    s.rest();
+    // The first has come: the fourth is missing, at once and without another reduction.
+    s.peer(202, ". ack=3001");
+    s.us(202, ". 3001:4001");
+    s.rest();
+    assert_eq!(s.sample(0).state, CongestionState::Recovery);
+    // All that was out when it began: recovery is held, for duplicates may still come.
+    s.peer(252, ". ack=12001");
+    assert_eq!(s.sample(0).state, CongestionState::Recovery);
+    s.peer(255, ". ack=13001");
+    let sample = s.sample(0);
+    assert_eq!((sample.state, sample.ssthresh_segments), (CongestionState::Open, 5));
+    assert_eq!(sample.totals.retransmissions, 2);
+}

@@ -10,4 +10,5 @@ mod mp_capable;
 mod mp_join;
 mod recovery;
 mod tcp;
+mod validate;
 mod window;

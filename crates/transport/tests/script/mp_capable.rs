@@ -172,3 +172,27 @@ fn a_third_packet_that_was_lost_is_given_again() {
     s.write(1110, 10);
     s.us(1110, ". 1:11 map=0+10@1");
 }
+
+#[test]
+fn a_syn_ack_is_repeated_while_the_third_packet_is_missing() {
+    let mut s = Script::server(config());
+    s.peer(0, "S mpc");
+    // `tcp_syn_linear_timeouts` "has no effect on SYNACK at the passive TCP side" (ip-sysctl.rst).
+    for ms in [0, 1000, 3000, 7000] {
+        s.us(ms, "S. mpc-key");
+    }
+    s.peer(7050, ". mpc-keys");
+    assert!(s.connection().is_multipath());
+    s.silence(9000);
+}
+
+#[test]
+fn an_answer_to_another_syn_changes_nothing() {
+    let mut s = Script::client(config(), 1);
+    s.us(0, "S mpc");
+    s.peer(40, "S. ack=999");
+    assert!(!s.has(Event::FellBack), "an old duplicate does not decide");
+    s.peer(50, "S. ack=1 mpc-key");
+    s.rest();
+    assert!(s.connection().is_multipath());
+}

@@ -100,3 +100,60 @@ fn data_of_two_subflows_is_one_stream() {
     assert_eq!(s.received, film(0, 200));
     s.us(320, ". ack=101 dack8=200");
 }
+
+#[test]
+fn a_join_that_completes_after_the_first_subflow_was_reset_is_used() {
+    let mut s = Script::multipath(config(), 50);
+    s.write(60, 100);
+    s.us(60, ". 1:101 map=0+100@1");
+    s.peer(110, ". ack=101 dack8=100");
+    s.peer_on(1, 200, "S join");
+    s.us_on(1, 200, "S. join-hmac");
+    s.peer(300, "R. 1:1");
+    assert!(s.has(Event::SubflowClosed(SubflowId(0))));
+    s.peer_on(1, 400, ". join-ack");
+    s.us_on(1, 400, ".");
+    s.write(500, 100);
+    s.us_on(1, 500, ". 1:101 map=100+100@1");
+}
+
+#[test]
+fn a_third_packet_that_comes_again_is_acknowledged_again() {
+    // Its fourth packet was lost, and the initiator may not send before it has one.
+    let mut s = Script::multipath(config(), 50);
+    s.join(1, 200, 100);
+    s.peer_on(1, 400, ". 1:1 ack=1 join-ack");
+    s.us_on(1, 400, ". ack=1 dack4=0");
+}
+
+#[test]
+fn a_forged_answer_is_refused_in_terms_the_peer_accepts() {
+    for answer in ["S. join-hmac forged", "S.", "S. mpc-key"] {
+        let mut s = Script::client(config(), 2);
+        s.us(0, "S mpc");
+        s.peer(50, "S. mpc-key");
+        s.us(50, ". mpc-keys");
+        s.peer(100, ". ack=1 dack4=0");
+        s.us_on(1, 100, "S join");
+        s.peer_on(1, 200, answer);
+        // A Linux server that awaits the third packet drops a RST with another acknowledgement.
+        s.us_on(1, 200, "R. 1:1 ack=1 rst=1");
+        s.write(210, 100);
+        s.us(210, ". 1:101");
+    }
+}
+
+#[test]
+fn joins_without_end_are_refused_at_some_point() {
+    let mut s = Script::multipath(config(), 50);
+    let mut refused = 0;
+    for port in 0..300u16 {
+        s.speak_from(1, 50_000 + port);
+        s.peer_on(1, 100, "S join");
+        refused += s.rest().iter().filter(|(_, _, line)| line.starts_with("R.")).count();
+    }
+    // The first eight wait for their third packets (`mptcp_pm_allow_new_subflow`).
+    assert_eq!(refused, 292);
+    s.write(200, 100);
+    s.us(200, ". 1:101");
+}

@@ -5,7 +5,8 @@
 //! and falls by a quarter of the gap once a round trip; and a falling RTT hardly raises it. In the
 //! tables below `V` is 4 RTTVAR.
 
-use anabranch_transport::Config;
+use anabranch_transport::{Config, Event};
+
 use anabranch_units::Duration;
 
 use crate::dialect::{Script, tcp, thousands};
@@ -55,15 +56,6 @@ fn a_client_opens_in_three_packets() {
         s.us(60, &format!(". {}:{} ack=1", 1 + 1448 * n, 1449 + 1448 * n));
     }
     s.silence(100);
-}
-
-#[test]
-fn a_syn_is_repeated_four_times_by_the_second_then_doubling() {
-    // `tcp_syn_linear_timeouts` is 4: "RTOs to be: 1, 1, 1, 1, 1, 2, 4" (ip-sysctl.rst).
-    let mut s = Script::client(tcp(), 1);
-    for ms in [0, 1000, 2000, 3000, 4000, 5000, 7000] {
-        s.us(ms, "S 0:0");
-    }
 }
 
 #[test]
@@ -322,4 +314,87 @@ fn a_keepalive_is_answered() {
     let mut s = interactive();
     s.peer(300, ". 100:100 ack=1001");
     s.us(300, ". 1001:1001 ack=101");
+}
+
+#[test]
+fn the_timeout_after_a_probe_counts_from_the_probe() {
+    // tcp_send_loss_probe: "Reset s.t. tcp_rearm_rto will restart timer from now".
+    let mut s = Script::plain_with(thousands(), 50);
+    s.write(100, 2000);
+    s.us(100, ". 1:1001");
+    s.us(100, ". 1001:2001");
+    s.us(202, ". 1001:2001");
+    s.us(452, ". 1:1001");
+}
+
+#[test]
+fn blocks_beside_data_leave_less_room_for_it() {
+    // 12 of timestamps, 12 of SACK: the dialect checks that no packet is larger than the link.
+    let mut s = Script::plain(50);
+    s.peer(100, ". 101:201 ack=1");
+    s.us(100, ". ack=1 sack=101:201");
+    s.write(110, 5000);
+    s.us(110, ". 1:1437 sack=101:201");
+    s.us(110, ". 1437:2873 sack=101:201");
+}
+
+#[test]
+fn a_syn_is_repeated_ten_times_within_67_seconds() {
+    // ip-sysctl.rst: 6 `tcp_syn_retries` "correspond to 67 seconds (with tcp_syn_linear_timeouts = 4)
+    // till the last retransmission ... the final timeout ... after 131 seconds"
+    // (tcp_timer.c, tcp_write_timeout: max_retransmits = 6 + 4).
+    let mut s = Script::client(tcp(), 1);
+    for ms in [0, 1000, 2000, 3000, 4000, 5000, 7000, 11_000, 19_000, 35_000, 67_000] {
+        s.us(ms, "S 0:0");
+    }
+    s.silence(130_999);
+    assert!(!s.has(Event::Closed));
+    s.silence(131_001);
+    assert!(s.has(Event::Closed));
+}
+
+#[test]
+fn a_syn_ack_is_repeated_five_times_doubling() {
+    // `tcp_synack_retries` is 5; linear timeouts have "no effect on SYNACK" (ip-sysctl.rst).
+    let mut s = Script::server(tcp());
+    s.peer(0, "S");
+    for ms in [0, 1000, 3000, 7000, 15_000, 31_000] {
+        s.us(ms, "S. 0:0 ack=1");
+    }
+    s.silence(120_000);
+}
+
+#[test]
+fn a_timestamp_measures_a_handshake_that_took_two_tries() {
+    // tcp_ack_update_rtt: SYN_ACKED without a clean sample falls back on the echo.
+    let mut s = Script::server(tcp());
+    s.peer(0, "S");
+    s.us(0, "S.");
+    s.us(1000, "S.");
+    s.peer(1050, ". ecr=1000");
+    assert_eq!(s.sample(0).srtt, Some(Duration::from_millis(50)));
+}
+
+#[test]
+fn a_handshake_that_measured_nothing_leaves_three_seconds() {
+    // RFC 6298 (5.7), tcp_metrics.c: `TCP_TIMEOUT_FALLBACK`.
+    let mut s = Script::server(tcp());
+    s.peer(0, "S nots nosack");
+    s.us(0, "S.");
+    s.us(1000, "S.");
+    s.peer(1050, ".");
+    s.write(1100, 1000);
+    s.us(1100, ". 1:1001");
+    s.us(4100, ". 1:1001");
+    s.us(10_100, ". 1:1001");
+}
+
+#[test]
+fn retransmissions_end_after_a_quarter_of_an_hour() {
+    // `tcp_retries2` = 15: 0.2 s doubling to 120 s make 924.6 s (tcp_model_timeout); the timer that
+    // passes them ends the connection (RFC 9293 section 3.8.3, R2).
+    let mut s = Script::plain_after(thousands(), 50, "S nosack");
+    s.write(100, 1000);
+    s.run_to(crate::dialect::at(1_300_000));
+    assert!(s.has(Event::Closed), "still trying: {} times", s.rest().len());
 }

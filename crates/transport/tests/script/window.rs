@@ -2,7 +2,7 @@
 //!
 //! A window of `win=8` is 8 * 128 bytes, whichever side says it. In the SYN it is in bytes.
 
-use anabranch_transport::{Config, HostModel, PluginChoice};
+use anabranch_transport::{Config, Event, HostModel, PluginChoice};
 
 use crate::dialect::{Script, at, config, film, thousands};
 
@@ -122,6 +122,18 @@ fn a_reader_that_stops_closes_its_window_and_never_takes_any_back() {
     assert_eq!(s.received, film(0, 6000));
 }
 
+/// As [`unread`], filled to the last byte.
+fn full() -> Script {
+    let mut s = unread();
+    for n in 0..9 {
+        s.peer(100 + 250 * n, &format!(". {}:{} ack=1", 1 + 1000 * n, 1001 + 1000 * n));
+    }
+    s.peer(3000, ". 9001:9129 ack=1");
+    s.run_to(at(4000));
+    s.rest();
+    s
+}
+
 #[test]
 fn a_probe_of_our_closed_window_is_answered() {
     let mut s = unread();
@@ -201,4 +213,96 @@ fn the_edge_we_promise_is_the_same_on_every_subflow() {
         assert!(now >= edge, "{now} after {edge}");
         edge = now;
     }
+}
+
+#[test]
+fn a_connection_window_whose_opening_was_lost_is_probed() {
+    // mptcp_sendmsg_frag, zero_window_probe: with nothing outstanding and the window closed, the last
+    // acknowledged byte goes again; else a lost window update stops the connection for good.
+    let mut s = Script::server(Config { mss: 1036, ..config() });
+    s.peer(0, "S mpc win=2048");
+    s.us(0, "S. mpc-key");
+    s.peer(50, ". mpc-keys win=16");
+    s.write(100, 10_000);
+    s.rest();
+    assert_eq!(s.sent_on(0), 2048);
+    s.peer(150, ". ack=2049 dack4=2048 win=0");
+    s.rest();
+    // The subflow's window is closed as well: its probes come first, ever more rarely.
+    let probes = s.rest_until(8000);
+    assert!((3..=6).contains(&probes.len()), "{probes:?}");
+    assert!(probes.iter().all(|(_, _, line)| line.starts_with(". 2048:2048 ")), "{probes:?}");
+    // Its answer opens the window; the byte goes that the connection wanted to probe with.
+    s.peer(8010, ". ack=2049 dack4=2048 win=16");
+    s.us(8010, ". 2049:3049 map=2047+2049@2049");
+    s.rest();
+    // 2049 bytes in a window of 2048: the last 49 wait.
+    assert_eq!(s.sent_on(0), 4048);
+}
+
+#[test]
+fn a_third_packet_may_offer_less_than_the_syn_did() {
+    // tcp_rcv_state_process, SYN_RECV: snd_wnd is the third packet's; RFC 9293 section 3.8.6 (MUST-34):
+    // "a sending TCP peer MUST be robust against window shrinking".
+    let mut s = Script::server(thousands());
+    s.peer(0, "S");
+    s.us(0, "S.");
+    s.peer(50, ". win=24");
+    s.write(100, 10_000);
+    s.rest();
+    assert_eq!(s.sent_on(0), 3000);
+}
+
+#[test]
+fn the_answer_to_a_probe_restarts_the_wait() {
+    // tcp_ack_probe: the timer is set again, with the back-off as it is.
+    let mut s = offered(16);
+    s.write(100, 10_000);
+    s.rest();
+    s.peer(150, ". ack=2001 win=0");
+    s.us(400, ". 2000:2000");
+    s.peer(450, ". ack=2001 win=0");
+    s.us(950, ". 2000:2000");
+}
+
+#[test]
+fn a_window_smaller_than_a_segment_is_used_when_the_probe_is_due() {
+    // RFC 9293 section 3.8.6.2.1 (the override timeout); tcp_write_wakeup sends what fits.
+    let mut s = offered(16);
+    s.write(100, 10_000);
+    s.rest();
+    s.peer(150, ". ack=2001 win=4");
+    s.us(400, ". 2001:2513");
+}
+
+#[test]
+fn a_window_that_opens_by_less_than_a_segment_is_not_told() {
+    // tcp_cleanup_rbuf asks __tcp_select_window, which answers 0 below one segment (RFC 9293
+    // section 3.8.6.2.2).
+    let mut s = full();
+    s.read(4000, 1000);
+    s.silence(4500);
+}
+
+#[test]
+fn probes_that_nobody_answers_end_the_connection() {
+    let mut s = offered(16);
+    s.write(100, 10_000);
+    s.rest();
+    s.peer(150, ". ack=2001 win=0");
+    s.run_to(at(900_000));
+    assert!(!s.has(Event::Closed));
+    // 15 probes from 250 ms on, doubling to 2 minutes, and one more wait.
+    s.run_to(at(1_200_000));
+    assert!(s.has(Event::Closed));
+    assert_eq!(s.rest().len(), 15);
+}
+
+#[test]
+fn data_beyond_our_window_is_not_taken() {
+    // RFC 9293 section 3.10.7.4, tcp_sequence(): acknowledged and dropped.
+    let mut s = full();
+    s.peer(4100, ". 20001:21001 ack=1");
+    let answer = s.us(4100, ". ack=9129");
+    assert!(answer.sack.is_empty(), "{answer:?}");
 }
