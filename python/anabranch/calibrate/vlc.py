@@ -22,6 +22,8 @@ from __future__ import annotations
 import csv
 import gzip
 from dataclasses import dataclass
+from itertools import pairwise
+from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from anabranch.media.films import Film
@@ -44,8 +46,7 @@ SESSION_S = 105.0
 # The picture on the screen is put there again after this long, less the time that the display takes to
 # wake (`VOUT_MWAIT_TOLERANCE`).
 _REDISPLAY_S = 0.080 - 0.004
-# An underflow flushes the display's pictures: nothing is there to be put on the screen again until the
-# next one comes (`ThreadFlush`).
+# Rows name a case only: round-trip time in ms, rate in Mb/s and loss of each path (README of the table).
 _CASES = {
     "S1": ((50.0, 5.0, 0.005),),
     "S2": ((100.0, 5.0, 0.0),),
@@ -198,7 +199,9 @@ def _stalls(events: Sequence[tuple[float, str]]) -> list[tuple[float, float]]:
     return stalls
 
 
-def displayed(frames: Mapping[str, Sequence[Any]], events: Sequence[tuple[float, str]], until_s: float) -> int:
+def displayed(
+    frames: Mapping[str, Sequence[Any]], events: Sequence[tuple[float, str]], until_s: float
+) -> int:
     """Return how often a picture was put on the screen until the session ended.
 
     Parameters
@@ -210,14 +213,14 @@ def displayed(frames: Mapping[str, Sequence[Any]], events: Sequence[tuple[float,
     until_s
         The end of the session.
     """
-    shown = sorted(
-        time for time in frames["shown_s"] if time is not None and time == time and time <= until_s
-    )
+    shown = sorted(time for time in frames["shown_s"] if time is not None and time <= until_s)
+    # An underflow flushes the display: there is no last picture until the next one comes (`ThreadFlush`).
     flushes = [time for time, event in events if event == "underflow"]
     count = len(shown)
-    for here, there in zip(shown, [*shown[1:], min(until_s, shown[-1])] if shown else [], strict=True):
+    for here, there in pairwise(shown):
         end = min([there, *(flush for flush in flushes if here <= flush < there)])
-        count += max(int((end - here) / _REDISPLAY_S - 1e-9), 0)
+        # One that falls due with the next picture is not needed.
+        count += max(ceil((end - here) / _REDISPLAY_S) - 1, 0)
     return count
 
 
@@ -240,11 +243,12 @@ def recorded_film(path: Path, name: str, *, size_bytes: int) -> Film:
     last = max(float(row["pts_s"]) for row in video)
     step = (last - first) / (len(video) - 1)
     kinds = ["A" if row["stream"] == "audio" else "I" if row["key"] == "1" else "P" for row in rows]
+    duration = round((last - first + step) * _NS)
     recorded = {
         "name": name,
         "container": "mpegts" if name.endswith(".ts") else "mp4",
         "size_bytes": size_bytes,
-        "duration_ns": round((last - first + step) * _NS),
+        "duration_ns": duration,
         "frame_rate": round(1 / step, 3),
         # The table does not tell; the player does not ask.
         "width": 0,
@@ -260,5 +264,4 @@ def recorded_film(path: Path, name: str, *, size_bytes: int) -> Film:
             "reference": [kind != "A" for kind in kinds],
         },
     }
-    duration = int(recorded["duration_ns"])
     return Film(name=name, size_bytes=size_bytes, duration_ns=duration, plan={"recorded": recorded})

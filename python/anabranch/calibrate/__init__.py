@@ -1,0 +1,1 @@
+"""Holding the simulator against what was measured."""
