@@ -94,7 +94,7 @@ def test_the_tables_have_the_columns_of_the_contract():
     assert {"t_s", "path", "cwnd_segments", "srtt_ms", "bytes_acked"} <= set(tables["samples"])
     assert {"index", "pts_s", "fate", "why", "due_s", "shown_s"} <= set(tables["frames"])
     assert set(tables["frames"]["fate"]) <= {"displayed", "discarded", "flushed", "unplayed"}
-    assert set(tables["playback"]["event"]) <= {"start", "underflow", "resume", "end"}
+    assert set(tables["playback"]["event"]) <= {"full", "start", "underflow", "resume", "end"}
     for table in tables.values():
         assert len({len(column) for column in table.values()}) <= 1
 

@@ -29,11 +29,12 @@ fn main() -> Result<(), Box<dyn Error>> {
         Ok(mbps) => vec![(0, 0), (1_000_000_000, (mbps * 1e6 / 8.0) as u64)],
         Err(_) => read_arrival(arrival)?,
     };
-    let config = match rest.first() {
+    let config: PlayerConfig = match rest.first() {
         Some(json) => serde_json::from_str(json)?,
         None => PlayerConfig::default(),
     };
-    play(film, &arrival, config);
+    // The arrival is that of one response with the whole file.
+    play(film, &arrival, PlayerConfig { probe_end: false, ..config });
     Ok(())
 }
 

@@ -18,6 +18,7 @@
 
 mod clock;
 mod config;
+mod decoder;
 mod demux;
 mod intake;
 mod output;
@@ -51,6 +52,9 @@ pub struct PlaybackEvent {
 /// What happened to the playback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlaybackEventKind {
+    /// Buffering reached the network delay: what VLC tells its user as 100 %. Playing begins or
+    /// goes on once *more* than that is read, which is a clock report later when they are equal.
+    Full,
     /// It began: buffering was complete for the first time.
     Start,
     /// It stopped for want of data.
@@ -65,6 +69,7 @@ impl PlaybackEventKind {
     /// The event's name in the trace.
     pub const fn name(self) -> &'static str {
         match self {
+            Self::Full => "full",
             Self::Start => "start",
             Self::Underflow => "underflow",
             Self::Resume => "resume",
@@ -100,6 +105,8 @@ pub struct ProgressivePlayer {
     output: Output,
     state: State,
     started: bool,
+    /// Buffering has reached the network delay.
+    full: bool,
     /// The step under way; none when the file is read.
     step: Option<Step>,
     /// The next packet to leave the demuxer.
@@ -126,6 +133,7 @@ impl ProgressivePlayer {
             output: Output::new(&config, &film),
             state: State::Buffering,
             started: false,
+            full: false,
             step,
             next_packet: 0,
             needed: 0,
@@ -265,8 +273,7 @@ impl ProgressivePlayer {
                 return false;
             }
             if self.film.packets()[self.next_packet].stream == Stream::Video {
-                self.output.decode(&self.film);
-                self.show(now);
+                self.output.feed(now, &self.film, &self.clock);
             }
             self.next_packet += 1;
         }
@@ -274,18 +281,13 @@ impl ProgressivePlayer {
         received >= step.bytes_end
     }
 
-    fn show(&mut self, now: Instant) {
-        match self.state {
-            State::Buffering => self.output.force_first(now),
-            State::Playing => self.output.show(now, &self.clock),
-            State::Ended => {}
-        }
-    }
-
     /// The demuxer reports the stream's clock (`es_out.c`, `ES_OUT_SET_PCR`).
     fn report_clock(&mut self, now: Instant, stream: MediaTime) {
         let was_tied = self.clock.is_tied();
         let late = self.clock.update(now, stream);
+        if self.state == State::Buffering && self.clock.span() >= self.clock.delay() {
+            self.fill(now);
+        }
         match self.state {
             State::Buffering if self.clock.span() > self.clock.delay() => self.start(now),
             State::Playing if !was_tied => self.tell(now, PlaybackEventKind::Resume),
@@ -294,11 +296,18 @@ impl ProgressivePlayer {
         }
     }
 
+    fn fill(&mut self, now: Instant) {
+        if !std::mem::replace(&mut self.full, true) {
+            self.tell(now, PlaybackEventKind::Full);
+        }
+    }
+
     /// Buffering is complete (`es_out.c`, `EsOutDecodersStopBuffering`).
     fn start(&mut self, now: Instant) {
+        self.fill(now);
         self.state = State::Playing;
         self.clock.start(now, Duration::from_nanos(self.config.start_margin_ns));
-        self.output.start(now, &self.clock);
+        self.output.start(now, &self.film, &self.clock);
         let again = std::mem::replace(&mut self.started, true);
         self.tell(now, if again { PlaybackEventKind::Resume } else { PlaybackEventKind::Start });
     }
@@ -316,6 +325,7 @@ impl ProgressivePlayer {
             self.output.flush(now, &self.film);
             self.clock.grow_delay(delay);
             self.state = State::Buffering;
+            self.full = false;
         }
         self.tell(now, PlaybackEventKind::Underflow);
     }
@@ -323,13 +333,12 @@ impl ProgressivePlayer {
     /// The file is read: what is left plays out.
     fn finish(&mut self, now: Instant) {
         if self.end_at.is_none() {
-            self.output.end();
+            self.output.end(now, &self.clock);
             if self.state == State::Buffering && self.clock.is_tied() {
                 self.start(now);
             } else if self.state == State::Buffering {
                 self.output.flush(now, &self.film);
             }
-            self.show(now);
             let last = self.output.last_shown().map_or(now, |last| last + self.film.frame_period());
             self.end_at = Some(last.max(now));
             self.wake = None;

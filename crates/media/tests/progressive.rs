@@ -78,6 +78,11 @@ fn reads(stretches: &[Stretch]) -> Vec<(Instant, u64)> {
     reads
 }
 
+/// The film comes over one connection, as an MPEG-TS does: arrivals are easier to write down.
+fn one_request() -> PlayerConfig {
+    PlayerConfig { probe_end: false, ..PlayerConfig::default() }
+}
+
 /// Plays to the end, or until nothing more can happen. What the player has no room for waits.
 fn watch(
     config: PlayerConfig,
@@ -113,21 +118,24 @@ fn watch(
 }
 
 fn happened(events: &[PlaybackEvent]) -> Vec<(PlaybackEventKind, Instant)> {
-    events.iter().map(|event| (event.kind, event.time)).collect()
+    events.iter().filter(|event| event.kind != Full).map(|event| (event.kind, event.time)).collect()
+}
+
+fn kinds(events: &[PlaybackEvent]) -> Vec<PlaybackEventKind> {
+    happened(events).into_iter().map(|(kind, _)| kind).collect()
 }
 
 fn indices(player: &ProgressivePlayer, fate: Fate) -> Vec<u32> {
     player.frames().iter().filter(|frame| frame.fate == fate).map(|frame| frame.index).collect()
 }
 
-use PlaybackEventKind::{End, Resume, Start, Underflow};
+use PlaybackEventKind::{End, Full, Resume, Start, Underflow};
 
 #[test]
 fn on_a_fast_network_it_starts_with_1250_ms_of_film_and_shows_everything() {
     let film = plain_film(Container::Mp4, 100, 25);
     // 1,000 bytes every 2 ms is 4 Mb/s, twice the film's rate.
-    let (player, events) =
-        watch(PlayerConfig::default(), &film, &reads(&[every(2_000, 1_000_000)]));
+    let (player, events) = watch(one_request(), &film, &reads(&[every(2_000, 1_000_000)]));
     // Pictures 0 to 31 lie within 1,250 ms: 320,000 bytes, 640 ms; the first is due 10 ms later,
     // and the last stands for its 40 ms.
     assert_eq!(happened(&events), [(Start, at(640)), (End, at(650 + 100 * 40))]);
@@ -141,13 +149,41 @@ fn on_a_fast_network_it_starts_with_1250_ms_of_film_and_shows_everything() {
 #[test]
 fn an_mpeg_ts_starts_when_its_clock_has_run_past_the_cache() {
     let film = plain_film(Container::MpegTs, 100, 25);
-    let (player, events) =
-        watch(PlayerConfig::default(), &film, &reads(&[every(2_000, 1_000_000)]));
+    let (player, events) = watch(one_request(), &film, &reads(&[every(2_000, 1_000_000)]));
     // References come every second picture (80 ms): the first to exceed 1,000 ms is that of
     // picture 26, in its first transport packet. Its pictures follow 700 ms behind.
     assert_eq!(events[0].time, at(520 + 2));
     assert_eq!(player.frames()[1].due, Some(at(522 + 10 + 700 + 40)));
     assert_eq!(indices(&player, Fate::Displayed).len(), 100);
+}
+
+#[test]
+fn buffering_is_full_a_clock_report_before_it_ends() {
+    let film = plain_film(Container::Mp4, 100, 25);
+    let (_, events) = watch(one_request(), &film, &reads(&[every(2_000, 1_000_000)]));
+    // The report of 1,000 ms comes with picture 25, that of 1,250 ms with picture 31: the demuxer
+    // reads what is decoded up to and with the report's time.
+    let times: Vec<_> = events.iter().map(|event| (event.kind, event.time)).collect();
+    assert_eq!(times[..2], [(Full, at(26 * 20)), (Start, at(32 * 20))]);
+}
+
+#[test]
+fn a_trickle_makes_the_decoder_hasty_and_haste_is_not_counted() {
+    // 60 pictures come early, the rest at nine tenths of the film's rate: each is 4.4 ms later than
+    // the one before, in its turn.
+    let film = plain_film(Container::Mp4, 300, 25);
+    let arrival = reads(&[every(1_000, 600_000), after(1_700, every(4_444, 3_000_000))]);
+    let (player, events) = watch(one_request(), &film, &arrival);
+    assert_eq!(kinds(&events), [Start, Underflow, Resume, End]);
+    // Half a period late are thrown away at the display from 267 on; from 271 on they leave the
+    // decoder a whole period late. The fifth of these, 275, makes it give out nothing more, the
+    // twelfth, 282, makes it drop 283, and one for each late one that still comes out. Those from
+    // 289 on lie before the clock's new tie.
+    let late: Vec<u32> = (267..=275).chain(289..=292).collect();
+    assert_eq!(indices(&player, Fate::Discarded(Cause::Late)), late);
+    let haste: Vec<u32> = (276..=283).chain([285, 287]).collect();
+    assert_eq!(indices(&player, Fate::Discarded(Cause::Haste)), haste);
+    assert_eq!(indices(&player, Fate::Flushed), [284, 286], "they were still in the decoder");
 }
 
 #[test]
@@ -157,19 +193,20 @@ fn data_just_in_time_is_no_underflow() {
     // picture 100; at 1,000 bytes a millisecond that takes 10 ms.
     let arrival =
         |resume| reads(&[every(2_000, 1_000_000), after(resume, every(1_000, 2_000_000))]);
-    let (player, events) = watch(PlayerConfig::default(), &film, &arrival(4_640));
+    let (player, events) = watch(one_request(), &film, &arrival(4_640));
     assert_eq!(happened(&events), [(Start, at(640)), (End, at(650 + 200 * 40))]);
-    // The decoder holds one picture back, so number 99, due at 4,610 ms, still came late.
-    assert_eq!(indices(&player, Fate::Discarded(Cause::Late)), [99]);
-    let (_, events) = watch(PlayerConfig::default(), &film, &arrival(4_642));
-    assert_eq!(events[1].kind, Underflow);
+    // The decoder holds two pictures back, so numbers 98 and 99, due at 4,570 and 4,610 ms, still
+    // came late.
+    assert_eq!(indices(&player, Fate::Discarded(Cause::Late)), [98, 99]);
+    let (_, events) = watch(one_request(), &film, &arrival(4_642));
+    assert_eq!(kinds(&events)[1], Underflow);
 }
 
 #[test]
 fn a_starvation_flushes_buffers_again_and_loses_what_lies_before_the_new_clock() {
     let film = plain_film(Container::Mp4, 200, 25);
     let arrival = reads(&[every(2_000, 1_000_000), after(6_000, every(2_000, 2_000_000))]);
-    let (player, events) = watch(PlayerConfig::default(), &film, &arrival);
+    let (player, events) = watch(one_request(), &film, &arrival);
     // Picture 100 completes the report of 4,000 ms at 6,020 ms, 1,370 ms late. The next report,
     // 4,250 ms, ties the clock; that of 5,500 ms ends the buffering with picture 137.
     let resumed = 6_020 + (137 - 100) * 20;
@@ -180,19 +217,18 @@ fn a_starvation_flushes_buffers_again_and_loses_what_lies_before_the_new_clock()
     );
     // One outlier among three does not grow the delay.
     assert!(events.iter().all(|event| event.delay == Duration::from_millis(1_000)));
-    assert_eq!(indices(&player, Fate::Flushed), [100], "it was still in the decoder");
-    // Number 99 left the decoder only with 100. Those from 102 to 105 lie before the clock's tie,
+    assert_eq!(indices(&player, Fate::Flushed), [99, 100], "they were still in the decoder");
+    // Number 98 left the decoder only with 100. Those from 102 to 105 lie before the clock's tie,
     // and 101 is put on the screen at once, to fill it while the player buffers.
-    assert_eq!(indices(&player, Fate::Discarded(Cause::Late)), [99, 102, 103, 104, 105]);
-    assert_eq!(player.frames()[101].shown, Some(at(6_060)));
+    assert_eq!(indices(&player, Fate::Discarded(Cause::Late)), [98, 102, 103, 104, 105]);
+    assert_eq!(player.frames()[101].shown, Some(at(6_080)));
 }
 
 #[test]
 fn an_mpeg_ts_loses_pictures_by_flushing_and_counts_none_late() {
     let film = plain_film(Container::MpegTs, 300, 50);
     // A trickle: 1,000 bytes every 5 ms are 1.6 Mb/s, for a film of 2 Mb/s.
-    let (player, events) =
-        watch(PlayerConfig::default(), &film, &reads(&[every(5_000, 3_000_000)]));
+    let (player, events) = watch(one_request(), &film, &reads(&[every(5_000, 3_000_000)]));
     let underflows: Vec<Instant> =
         events.iter().filter(|event| event.kind == Underflow).map(|event| event.time).collect();
     assert!(underflows.len() > 1);
@@ -220,9 +256,10 @@ fn the_delay_grows_with_the_second_late_report() {
         after(6_000, every(2_000, 2_000_000)),
         after(12_000, every(2_000, 4_000_000)),
     ]);
-    let (_, events) = watch(PlayerConfig::default(), &film, &arrival);
-    let delays: Vec<u64> = events.iter().map(|event| event.delay.as_millis()).collect();
-    let kinds: Vec<PlaybackEventKind> = events.iter().map(|event| event.kind).collect();
+    let (_, events) = watch(one_request(), &film, &arrival);
+    let playing = events.iter().filter(|event| event.kind != Full);
+    let delays: Vec<u64> = playing.map(|event| event.delay.as_millis()).collect();
+    let kinds = kinds(&events);
     assert_eq!(kinds, [Start, Underflow, Resume, Underflow, Resume, End]);
     assert_eq!(delays[..3], [1_000; 3]);
     // Late by 1,370 ms, then by 12,020 - (6,770 - 4,250 + 8,000) = 1,500 ms: the smaller counts.
@@ -232,23 +269,23 @@ fn the_delay_grows_with_the_second_late_report() {
 #[test]
 fn lateness_beyond_the_cap_restarts_the_clock_without_buffering() {
     let film = plain_film(Container::Mp4, 400, 25);
-    let config = PlayerConfig { jitter_cap_ns: 500_000_000, ..PlayerConfig::default() };
+    let config = PlayerConfig { jitter_cap_ns: 500_000_000, ..one_request() };
     let arrival = reads(&[
         every(2_000, 1_000_000),
         after(6_000, every(2_000, 2_000_000)),
         after(12_000, every(2_000, 4_000_000)),
     ]);
     let (player, events) = watch(config, &film, &arrival);
-    let kinds: Vec<PlaybackEventKind> = events.iter().map(|event| event.kind).collect();
+    let kinds = kinds(&events);
     assert_eq!(kinds, [Start, Underflow, Resume, Underflow, Resume, End]);
     assert!(events.iter().all(|event| event.delay == Duration::from_millis(1_000)));
-    assert_eq!(indices(&player, Fate::Flushed), [100], "only the first underflow flushes");
+    assert_eq!(indices(&player, Fate::Flushed), [99, 100], "only the first underflow flushes");
 }
 
 #[test]
 fn a_full_ring_stops_reading() {
     let film = Arc::new(Timeline::papers_film());
-    let mut player = ProgressivePlayer::new(PlayerConfig::default(), film.clone());
+    let mut player = ProgressivePlayer::new(one_request(), film.clone());
     let request = player.poll_request(Instant::ZERO).unwrap();
     let pour = |player: &mut ProgressivePlayer, now| {
         let mut taken = 0;
@@ -284,7 +321,7 @@ fn a_file_is_opened_as_vlc_opens_it() {
         .unwrap(),
     );
     let header = film.packets()[0].position;
-    let config = PlayerConfig { probe_end: true, ..PlayerConfig::default() };
+    let config = PlayerConfig::default();
     let mut player = ProgressivePlayer::new(config, film.clone());
     let ask = |player: &mut ProgressivePlayer| {
         let request = player.poll_request(Instant::ZERO).unwrap();
@@ -299,8 +336,10 @@ fn a_file_is_opened_as_vlc_opens_it() {
     player.handle_bytes(at(3), 0, 1_000_000);
     assert_eq!(player.buffer(at(3)).bytes, 0, "an abandoned request fills nothing");
     player.handle_end(at(4), 1);
-    assert_eq!(ask(&mut player), (2, 2, header));
-    player.handle_bytes(at(5), 2, film.size_bytes() - header);
+    // It reads on where the first response was left.
+    assert_eq!(ask(&mut player), (2, 2, header + 4_999));
+    player.handle_bytes(at(5), 2, film.size_bytes() - header - 4_999);
+    assert_eq!(player.poll_event().map(|event| event.kind), Some(Full));
     assert_eq!(player.poll_event().map(|event| event.kind), Some(Start));
 }
 
@@ -354,14 +393,14 @@ proptest! {
         let broken_references =
             if discard { BrokenReferences::Discard } else { BrokenReferences::Auto };
         let config = PlayerConfig {
-            broken_references, prefetch_bytes: ring, ..PlayerConfig::default()
+            broken_references, prefetch_bytes: ring, ..one_request()
         };
         let reads = schedule(&steps, film.size_bytes());
         let (player, events) = watch(config.clone(), &film, &reads);
         prop_assert!(player.is_finished());
 
         // Events alternate: start, then underflow and resume in turn, then the end.
-        let kinds: Vec<PlaybackEventKind> = events.iter().map(|event| event.kind).collect();
+        let kinds = kinds(&events);
         prop_assert_eq!(kinds.first(), Some(&Start));
         prop_assert_eq!(kinds.last(), Some(&End));
         for pair in kinds[1..kinds.len() - 1].chunks(2) {

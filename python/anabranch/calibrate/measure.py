@@ -10,6 +10,7 @@ from __future__ import annotations
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
+from anabranch.calibrate import vlc
 from anabranch.calibrate.settings import path_name
 
 if TYPE_CHECKING:
@@ -31,9 +32,7 @@ _GAP_S = 0.15
 _STALL_WITHIN_S = 1.5
 
 
-def figures(
-    setting: Setting, tables: Tables, *, qoe: Mapping[str, Any] | None, cut_at_s: float | None
-) -> Figures:
+def figures(setting: Setting, tables: Tables, *, cut_at_s: float | None) -> Figures:
     """Return one run's figures under the names of the measurements' columns.
 
     Parameters
@@ -42,13 +41,11 @@ def figures(
         What was run.
     tables
         The trace.
-    qoe
-        What the viewer saw, where a film was played.
     cut_at_s
         When path 1 was lost.
     """
     if setting.kind == "vlc":
-        return viewer(qoe or {})
+        return vlc.figures(tables)
     result = {"goodput_mbps": goodput_mbps(tables)}
     sampled = samples(setting, tables)
     for number in range(1, len(setting.legs) + 1):
@@ -121,14 +118,3 @@ def resume_s(gaps: Mapping[str, Sequence[Any]], cut_at_s: float) -> float:
         if length > _GAP_S and begin < cut_at_s + _STALL_WITHIN_S and begin + length > cut_at_s
     ]
     return max(found)[1] - cut_at_s if found else 0.0
-
-
-def viewer(qoe: Mapping[str, Any]) -> Figures:
-    """Return what VLC's own counters tell, from what the viewer saw."""
-    return {
-        "startup_s": float(qoe["startup_delay_s"] or 0.0),
-        "rebuffer_count": float(qoe["buffer_underflows"]),
-        "rebuffer_s": float(qoe["rebuffer_s"]),
-        "lost_pictures": float(qoe["picture_discards"]),
-        "displayed_pictures": float(qoe["frames"]["displayed"]),
-    }

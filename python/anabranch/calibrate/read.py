@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from anabranch import _files
 from anabranch.calibrate import _cells, films
 from anabranch.calibrate.model import GroundTruth, Leg, Measured, Setting, Trial
+from anabranch.calibrate.vlc import LAUNCH_S
 from anabranch.errors import Fault, InputError, did_you_mean
 from anabranch.plugins import catalogue
 from anabranch.scenario.shipped import display
@@ -49,7 +50,8 @@ HOWS = ("blackhole", "linkdown", "linkdown+epdel")
 # How long the laboratory's sessions last, and its pace, where a table has no `dur` or `pace`: its script
 # says so for hand-overs, its README for players.
 _HANDOFF_S = 45.0
-_VLC_S = 105.0
+# A session was ended so long after its process had begun; the request goes out a little later.
+_VLC_S = 105.0 - LAUNCH_S
 _PACE_BPS = 5.24e6
 
 

@@ -102,7 +102,7 @@ def trace(task: Task, run: int) -> tuple[Figures, Tables]:
     cut = task.cuts[run % len(task.cuts)] if task.cuts else None
     loaded = load(settings.scenario(task.setting, cut_at_s=cut))
     result = run_loaded(loaded, run=run, film=task.film)
-    return measure.figures(task.setting, result.tables, qoe=result.qoe, cut_at_s=cut), result.tables
+    return measure.figures(task.setting, result.tables, cut_at_s=cut), result.tables
 
 
 def _each(todo: Sequence[Task], workers: int) -> Iterator[tuple[Task, list[Figures]]]:

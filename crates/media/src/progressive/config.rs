@@ -36,13 +36,18 @@ pub struct PlayerConfig {
     /// How far the clock references of an MPEG-TS run ahead of its pictures (`FFmpeg`'s
     /// `-muxdelay`).
     pub pcr_lead_ns: u64,
-    /// How many pictures the decoder holds back beyond what reordering needs (frame threads).
+    /// How many pictures the decoder holds back beyond what reordering needs: its frame threads
+    /// but one. VLC takes one thread more than there are processors, at most six
+    /// (`avcodec/video.c`); the default is that of two processors.
     pub decoder_delay_pictures: u32,
+    /// How late a picture may leave the decoder and not count towards its haste
+    /// (`avcodec-hurry-up`), in picture periods.
+    pub hurry_threshold_pictures: f64,
     /// What becomes of pictures whose references were lost.
     pub broken_references: BrokenReferences,
     /// Whether an MP4 is opened as VLC opens it: the header, then, on a connection of its own, what
-    /// follows the last packet (nothing, hence a 416, unless the index is there), then, on a third,
-    /// the packets. Otherwise one request fetches the whole file.
+    /// follows the media data (nothing, hence a 416, unless the index is there), then, on a third,
+    /// the rest. Otherwise one request fetches the whole file.
     pub probe_end: bool,
 }
 
@@ -75,9 +80,10 @@ impl Default for PlayerConfig {
             extra_buffer_rate: 48,
             pcr_period_ns: 100_000_000,
             pcr_lead_ns: 700_000_000,
-            decoder_delay_pictures: 1,
+            decoder_delay_pictures: 2,
+            hurry_threshold_pictures: 1.0,
             broken_references: BrokenReferences::Auto,
-            probe_end: false,
+            probe_end: true,
         }
     }
 }

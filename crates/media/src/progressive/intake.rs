@@ -2,6 +2,10 @@
 //!
 //! VLC's prefetch (`stream_filter/prefetch.c`) reads as fast as the network delivers until its ring
 //! is full, then stops; the connection's window does the rest.
+//!
+//! An MP4's demuxer looks for boxes behind the media data before it plays. The ring seeks there, on a
+//! new connection (`access/http/file.c` asks with `Range` and takes one response a connection), finds
+//! nothing (416), keeps what it has, and reads on where the first response was left, on a third.
 
 use super::config::PlayerConfig;
 use crate::http::ByteRange;
@@ -25,8 +29,8 @@ pub struct Request {
 enum Phase {
     /// Reading what lies before the first packet (the `moov` box), to look behind the last next.
     Header,
-    /// Reading what lies behind the last packet.
-    Trailer,
+    /// Reading what lies behind the last packet; the header was read up to here.
+    Trailer { header_end: u64 },
     /// Reading the film.
     Film,
 }
@@ -82,20 +86,24 @@ impl Intake {
         match self.phase {
             Phase::Film => return true,
             Phase::Header if self.position >= self.first_packet => {
-                self.ask(Phase::Trailer, self.last_packet_end);
+                let header_end = self.position;
+                self.ask(Phase::Trailer { header_end }, self.last_packet_end);
             }
-            Phase::Trailer if self.position >= self.size_bytes => {
-                self.ask(Phase::Film, self.first_packet);
+            Phase::Trailer { header_end } if self.position >= self.size_bytes => {
+                self.ask(Phase::Film, header_end);
             }
-            Phase::Header | Phase::Trailer => {}
+            Phase::Header | Phase::Trailer { .. } => {}
         }
         false
     }
 
     /// Takes the end of a response; a 416 ends without a byte.
     pub(super) fn handle_end(&mut self, request: u64) {
-        if request == self.request && self.asked && self.phase == Phase::Trailer {
-            self.ask(Phase::Film, self.first_packet);
+        if request == self.request
+            && self.asked
+            && let Phase::Trailer { header_end } = self.phase
+        {
+            self.ask(Phase::Film, header_end);
         }
     }
 

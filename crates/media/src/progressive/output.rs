@@ -1,16 +1,19 @@
-//! The decoder and the display: what becomes of each picture.
+//! From the demuxer to the screen: what becomes of each picture.
 //!
 //! A picture leaves the decoder once enough later ones are in (reordering, frame threads), and is
 //! shown at its time, or thrown away when it comes more than half a picture late
 //! (`video_output.c`, `ThreadDisplayPreparePicture`). That happens *behind* the decoder: a picture
-//! thrown away late still serves as a reference. References are lost only by a flush, which empties
-//! the decoder: what follows up to the next I picture is then predicted from nothing.
+//! thrown away late still serves as a reference. References are lost by a flush, which empties the
+//! decoder: what follows up to the next I picture is then predicted from nothing.
 //!
-//! Not modelled: the decoder's own haste (`avcodec-hurry-up`), which skips pictures after a row of
-//! late ones without counting them; decoding takes no time.
+//! While the player buffers, the first picture out of the decoder is put on the screen at once, the
+//! second waits at the display's door and keeps the decoder from going on (`decoder.c`,
+//! `DecoderPlayVideo`, `DecoderWaitUnblock`); what is read meanwhile waits before the decoder. All
+//! of it is decoded at the moment when playing starts. Decoding takes no time.
 
 use super::clock::Clock;
 use super::config::{BrokenReferences, PlayerConfig};
+use super::decoder::{Decoder, Entry};
 use crate::timeline::{Container, MediaTime, PacketKind, Timeline};
 use anabranch_units::{Duration, Instant};
 
@@ -34,6 +37,9 @@ pub enum Cause {
     Late,
     /// A picture that it is predicted from was lost. VLC does not count these.
     Reference,
+    /// The decoder, in haste after a row of late pictures, did not give it out. VLC does not count
+    /// these either.
+    Haste,
 }
 
 impl Fate {
@@ -52,6 +58,7 @@ impl Fate {
         match self {
             Self::Discarded(Cause::Late) => "late",
             Self::Discarded(Cause::Reference) => "reference",
+            Self::Discarded(Cause::Haste) => "haste",
             _ => "",
         }
     }
@@ -79,22 +86,28 @@ pub struct FrameRecord {
 #[derive(Clone, Debug)]
 pub(super) struct Output {
     frames: Vec<FrameRecord>,
+    decoder: Decoder,
     /// Pictures whose references were lost, by display rank.
     broken: Vec<bool>,
     discards_broken: bool,
+    /// Whether a picture that the decoder dropped breaks those that refer to it. VLC's packetizer,
+    /// which discards after a flush, knows nothing of the decoder's haste.
+    haste_breaks: bool,
     threshold: Duration,
-    /// Pictures that must be in the decoder before one leaves it.
-    hold: usize,
-    /// The furthest that a picture is decoded ahead of its display rank.
-    ahead: usize,
-    /// Pictures decoded.
+    /// Pictures read, in decoding order; those from `decoded` on wait before the decoder.
+    read: usize,
+    /// Pictures that the decoder has taken, in decoding order.
     decoded: usize,
     /// The first picture, in decoding order, since the decoder was last emptied.
     decoder_start: usize,
-    /// The next picture to leave the decoder, by display rank.
-    next: usize,
+    /// The player buffers: the decoder waits.
+    waiting: bool,
     /// The picture that was shown at once while buffering.
     forced: Option<usize>,
+    /// The picture that waits at the display's door.
+    at_door: Option<usize>,
+    /// The pictures sent to the screen and not taken back, in their order.
+    sent: Vec<usize>,
 }
 
 impl Output {
@@ -109,26 +122,25 @@ impl Output {
             shown: None,
         };
         let frames: Vec<FrameRecord> = (0u32..).zip(film.pictures()).map(record).collect();
-        let ahead = (0u32..)
-            .zip(film.pictures())
-            .map(|(rank, picture)| rank.saturating_sub(picture.decode_rank))
-            .max();
         let period = film.frame_period().as_secs_f64();
         Self {
             broken: vec![false; frames.len()],
             frames,
+            decoder: Decoder::new(config, film),
             discards_broken: match config.broken_references {
                 BrokenReferences::Auto => *film.container() == Container::MpegTs,
                 BrokenReferences::Discard => true,
                 BrokenReferences::Show => false,
             },
+            haste_breaks: config.broken_references == BrokenReferences::Discard,
             threshold: Duration::from_secs_f64(period * config.late_threshold_pictures),
-            hold: (film.reorder_depth() + config.decoder_delay_pictures) as usize,
-            ahead: ahead.unwrap_or(0) as usize,
+            read: 0,
             decoded: 0,
             decoder_start: 0,
-            next: 0,
+            waiting: true,
             forced: None,
+            at_door: None,
+            sent: Vec::new(),
         }
     }
 
@@ -136,100 +148,120 @@ impl Output {
         &self.frames
     }
 
-    /// The next picture in decoding order enters the decoder.
-    pub(super) fn decode(&mut self, film: &Timeline) {
-        let rank = film.decode_order()[self.decoded] as usize;
-        self.decoded += 1;
-        let lost = |&reference: &u32| {
-            let decode_rank = film.pictures()[reference as usize].decode_rank as usize;
-            decode_rank < self.decoder_start || self.broken[reference as usize]
-        };
-        let picture = &film.pictures()[rank];
-        self.broken[rank] = picture.depends_on.iter().flatten().any(lost);
-        if self.broken[rank] && self.discards_broken {
-            self.frames[rank].fate = Fate::Discarded(Cause::Reference);
-        }
+    /// The next picture in decoding order is read.
+    pub(super) fn feed(&mut self, now: Instant, film: &Timeline, clock: &Clock) {
+        self.read += 1;
+        self.decode(now, film, clock);
     }
 
-    /// No further picture will enter: what the decoder holds back may leave.
-    pub(super) fn end(&mut self) {
-        self.hold = 0;
+    /// No further picture will be read: what the decoder holds back may leave.
+    pub(super) fn end(&mut self, now: Instant, clock: &Clock) {
+        self.decoder.drain();
+        self.give_out(now, clock, true);
     }
 
-    /// The next picture that may leave the decoder.
-    fn next_ready(&mut self) -> Option<usize> {
-        while self.next + self.hold < self.decoded && self.next < self.frames.len() {
-            if self.frames[self.next].fate == Fate::Unplayed {
-                return Some(self.next);
+    /// The decoder takes what waits before it, unless it is kept from going on itself.
+    fn decode(&mut self, now: Instant, film: &Timeline, clock: &Clock) {
+        while self.decoded < self.read && self.at_door.is_none() {
+            let rank = film.decode_order()[self.decoded] as usize;
+            self.decoded += 1;
+            let lost = |&reference: &u32| {
+                let decode_rank = film.pictures()[reference as usize].decode_rank as usize;
+                decode_rank < self.decoder_start || self.broken[reference as usize]
+            };
+            let picture = &film.pictures()[rank];
+            self.broken[rank] = picture.depends_on.iter().flatten().any(lost);
+            if self.broken[rank] && self.discards_broken {
+                self.frames[rank].fate = Fate::Discarded(Cause::Reference);
+                continue;
             }
-            self.next += 1;
-        }
-        None
-    }
-
-    /// Shows the first picture at once while the player buffers, as VLC does (`decoder.c`,
-    /// `DecoderPlayVideo`, `b_force`); the others wait.
-    pub(super) fn force_first(&mut self, now: Instant) {
-        if self.forced.is_some() {
-            return;
-        }
-        if let Some(rank) = self.next_ready() {
-            self.frames[rank].fate = Fate::Displayed;
-            self.frames[rank].shown = Some(now);
-            self.forced = Some(rank);
-            self.next += 1;
+            let reference = film.packets()[picture.packet as usize].reference;
+            let entry = self.decoder.enter(now, rank, reference);
+            if entry == Entry::Dropped {
+                self.frames[rank].fate = Fate::Discarded(Cause::Haste);
+                self.broken[rank] |= self.haste_breaks;
+            }
+            self.give_out(now, clock, entry != Entry::Hidden);
         }
     }
 
-    /// The clock starts to run.
-    pub(super) fn start(&mut self, now: Instant, clock: &Clock) {
+    /// Takes what leaves the decoder, to the display or not.
+    fn give_out(&mut self, now: Instant, clock: &Clock, shown: bool) {
+        while self.at_door.is_none()
+            && let Some(rank) = self.decoder.leave()
+        {
+            let due = clock.due(self.frames[rank].pts).filter(|_| !self.waiting);
+            self.decoder.count(now, due);
+            if !shown {
+                self.frames[rank].fate = Fate::Discarded(Cause::Haste);
+            } else if !self.waiting {
+                self.show(now, clock, rank);
+            } else if self.forced.is_none() {
+                self.frames[rank].fate = Fate::Displayed;
+                self.frames[rank].shown = Some(now);
+                self.sent.push(rank);
+                self.forced = Some(rank);
+            } else {
+                self.at_door = Some(rank);
+            }
+        }
+    }
+
+    /// The clock starts to run: the decoder goes on.
+    pub(super) fn start(&mut self, now: Instant, film: &Timeline, clock: &Clock) {
+        self.waiting = false;
         if let Some(rank) = self.forced.take() {
             self.frames[rank].due = clock.due(self.frames[rank].pts);
         }
-        self.show(now, clock);
+        if let Some(rank) = self.at_door.take() {
+            self.show(now, clock, rank);
+            self.give_out(now, clock, true);
+        }
+        self.decode(now, film, clock);
     }
 
-    /// Sends what the decoder has ready to the display. Its fate is decided here, ahead of its
-    /// time; a flush before that time still takes it back.
-    pub(super) fn show(&mut self, now: Instant, clock: &Clock) {
-        while let Some(rank) = self.next_ready() {
-            let frame = &mut self.frames[rank];
-            frame.due = clock.due(frame.pts);
-            // Without a clock a picture has no time and is dropped (`decoder.c`).
-            match frame.due {
-                Some(due) if now.since(due) <= self.threshold => {
-                    frame.fate = Fate::Displayed;
-                    frame.shown = Some(due.max(now));
-                }
-                _ => frame.fate = Fate::Discarded(Cause::Late),
+    /// Sends a picture to the display. Its fate is decided here, ahead of its time; a flush before
+    /// that time still takes it back.
+    fn show(&mut self, now: Instant, clock: &Clock, rank: usize) {
+        let frame = &mut self.frames[rank];
+        frame.due = clock.due(frame.pts);
+        // Without a clock a picture has no time and is dropped (`decoder.c`).
+        match frame.due {
+            Some(due) if now.since(due) <= self.threshold => {
+                frame.fate = Fate::Displayed;
+                frame.shown = Some(due.max(now));
+                self.sent.push(rank);
             }
-            self.next += 1;
+            _ => frame.fate = Fate::Discarded(Cause::Late),
         }
     }
 
-    /// Throws away all that is not on the screen yet, in the display's queue and in the decoder.
+    /// Throws away all that is not on the screen yet: in the display's queue, in the decoder and
+    /// before it. The player buffers.
     pub(super) fn flush(&mut self, now: Instant, film: &Timeline) {
-        for frame in self.frames[..self.next].iter_mut().rev() {
-            if frame.shown.is_some_and(|shown| shown <= now) {
-                break;
-            }
-            if frame.shown.take().is_some() {
-                frame.fate = Fate::Flushed;
-            }
+        while let Some(&rank) = self.sent.last()
+            && self.frames[rank].shown.is_some_and(|shown| shown > now)
+        {
+            self.frames[rank].shown = None;
+            self.frames[rank].fate = Fate::Flushed;
+            self.sent.pop();
         }
-        let from = self.next.saturating_sub(self.ahead).min(self.decoded);
-        for &rank in &film.decode_order()[from..self.decoded] {
+        for &rank in &film.decode_order()[self.decoder_start..self.read] {
             let frame = &mut self.frames[rank as usize];
             if frame.fate == Fate::Unplayed {
                 frame.fate = Fate::Flushed;
             }
         }
-        self.decoder_start = self.decoded;
+        self.decoder.flush();
+        self.decoded = self.read;
+        self.decoder_start = self.read;
+        self.waiting = true;
         self.forced = None;
+        self.at_door = None;
     }
 
     /// When the last picture sent to the display is shown.
     pub(super) fn last_shown(&self) -> Option<Instant> {
-        self.frames[..self.next].iter().rev().find_map(|frame| frame.shown)
+        self.sent.last().and_then(|&rank| self.frames[rank].shown)
     }
 }
