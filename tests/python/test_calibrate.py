@@ -214,9 +214,9 @@ def test_random_loss_is_run_often_and_the_rest_is_not():
     plain = setting(case="P3", legs=(Leg(rtt_ms=50, rate_mbps=6, loss=0),))
     trial = Trial(run="a", number=1, figures={})
     measured = [Measured(setting=one, trials=(trial,)) for one in (setting(), plain)]
-    tasks = simulate.tasks(measured, {}, runs=25)
-    assert [run for task in tasks if task.place == 0 for run in task.runs] == list(range(25))
-    assert [run for task in tasks if task.place == 1 for run in task.runs] == list(range(10))
+    tasks = simulate.tasks(measured, {}, runs=40)
+    assert [run for task in tasks if task.place == 0 for run in task.runs] == list(range(40))
+    assert [run for task in tasks if task.place == 1 for run in task.runs] == list(range(30))
 
 
 # Reading.

@@ -74,9 +74,9 @@ def cut(prefetch, at="20 s"):
     tables = {
         "name": "cut",
         "application": {"film": "papers-film", "duration": "110 s", "player": {"prefetch": prefetch}},
-        # The kernel's had grown to that: 3.6 to 5.5 MB were read after the cut beyond what the slow path
-        # had delivered by then.
-        "transport": {"scheduler": "linux", "congestion": "cubic", "receive_buffer": "4 MiB"},
+        # The kernel's had grown so that it held 3.6 to 5.5 MB when the ring was full (four sessions): 4.55 MB
+        # of payload take 7 MiB, at 2304 bytes of memory for 1424 of payload.
+        "transport": {"scheduler": "linux", "congestion": "cubic", "receive_buffer": "7 MiB"},
         "paths": [
             {"name": "fast", "rtt": "50 ms", "rate": "18 Mbit/s", "queue": "100 packets"},
             {"name": "slow", "rtt": "100 ms", "rate": "3 Mbit/s", "queue": "100 packets"},
@@ -102,7 +102,7 @@ def test_the_prefetch_hides_a_cut():
     fast = [row for row in run.rows("samples") if row["path"] == "fast"]
     acknowledged = {row["bytes_acked"] for row in fast if row["t_s"] > 20.2}
     assert len(acknowledged) == 1
-    assert acknowledged.pop() > 30_000_000
+    assert acknowledged.pop() > 25_000_000
     read = {round(row["t_s"], 1): row["bytes_read"] for row in run.rows("player")}
     assert (read[80.0] - read[50.0]) * 8 / 30 == pytest.approx(3e6 * 1424 / 1500, rel=0.01)
     # The ring was full at the cut and held a quarter of a minute and more; it ran dry, not over.
@@ -113,5 +113,5 @@ def test_the_prefetch_hides_a_cut():
 
     # A smaller ring underflows that much earlier, if not for what the receive buffer holds beside it;
     # without the cut neither does.
-    assert underflows(cut("4 MiB"))[0] == pytest.approx(49.9, abs=8)
+    assert underflows(cut("4 MiB"))[0] == pytest.approx(49.9, abs=4)
     assert underflows(cut("4 MiB", at=None)) == []

@@ -216,9 +216,7 @@ class Host(Table):
     send_memory_per_buffer: Memory = Field(
         default=832, description="memory of a burst on the send queue besides its payload"
     )
-    receive_memory_per_segment: Memory = Field(
-        default=2304, description="memory of a received full segment"
-    )
+    receive_memory_per_segment: Memory = Field(default=2304, description="memory of a received full segment")
 
 
 class Event(Table):
