@@ -40,8 +40,8 @@ Every setting that was measured on a Linux kernel ([groundtruth](../groundtruth/
 in the simulator, with the scheduler `linux` and the laboratory's buffers and queues. The figures of a run
 are computed as the laboratory computed them: means over samples 200 ms apart from the server's accept,
 totals of the last sample, goodput and silences as the client read. A setting with random loss is run
-{runs} times, any other {plain} times, where only bbr's own draws and the time of a cut differ. A row gives
-the kernel's mean with its 95 % t-interval and how many trials it is of, all tables pooled; the
+{runs} times, any other {plain} times, where only the emulator's lateness, bbr's own draws and the time
+of a cut differ. A row gives the kernel's mean with its 95 % t-interval and how many trials it is of, all tables pooled; the
 simulator's mean; and what the target allows. This page is written by
 `anabranch calibrate --docs docs/calibration.md`.
 
