@@ -91,6 +91,7 @@ pub(crate) struct World<'a> {
     serving_nodes: Vec<usize>,
     /// Which client each of the server's connections belongs to.
     served: Vec<u32>,
+    numbers: sampling::Numbers,
     hosts: Vec<ClientHost>,
     clients: Vec<Client>,
     film: Film,

@@ -41,8 +41,8 @@ in the simulator, with the scheduler `linux` and the laboratory's buffers and qu
 are computed as the laboratory computed them: means over samples 200 ms apart from the server's accept,
 totals of the last sample, goodput and silences as the client read. A setting with random loss is run
 {runs} times, any other {plain} times, where only the emulator's lateness, bbr's own draws and the time
-of a cut differ. A row gives the kernel's mean with its 95 % t-interval and how many trials it is of, all tables pooled; the
-simulator's mean; and what the target allows. This page is written by
+of a cut differ. A row gives the kernel's mean with its 95 % t-interval and how many trials it is of,
+all tables pooled; the simulator's mean; and what the target allows. This page is written by
 `anabranch calibrate --docs docs/calibration.md`.
 
 **Targets.** Goodput within 2 % (bbr: 3 %); a subflow's bytes within 5 % of all; retransmissions within

@@ -11,6 +11,29 @@ use crate::trace::{Column, Summary, Trace};
 /// Time between samples.
 pub(super) const PERIOD: Duration = Duration::from_millis(100);
 
+/// A client's subflows are numbered over all its connections, as they are first seen.
+#[derive(Debug, Default)]
+pub(super) struct Numbers {
+    /// By connection and place in it.
+    given: Vec<Vec<i64>>,
+    /// By client.
+    next: Vec<i64>,
+}
+
+impl Numbers {
+    fn of(&mut self, client: u32, handle: usize, place: usize) -> i64 {
+        let (client, most) = (client as usize, |len: usize, at: usize| len.max(at + 1));
+        self.next.resize(most(self.next.len(), client), 0);
+        self.given.resize_with(most(self.given.len(), handle), Vec::new);
+        let given = &mut self.given[handle];
+        while given.len() <= place {
+            given.push(self.next[client]);
+            self.next[client] += 1;
+        }
+        given[place]
+    }
+}
+
 impl World<'_> {
     /// One row a subflow and one a client.
     pub(super) fn sample(&mut self) {
@@ -31,7 +54,7 @@ impl World<'_> {
                 self.rows.samples.push(
                     t,
                     i64::from(client),
-                    i64::from(sample.id.0),
+                    self.numbers.of(client, handle, sample.id.index()),
                     self.topology.paths[usize::from(path)].name.clone(),
                     i64::from(sample.cwnd_segments),
                     ssthresh,
@@ -65,7 +88,7 @@ impl World<'_> {
                 let totals = subflow.totals;
                 self.rows.subflows.push(
                     i64::from(client),
-                    i64::from(subflow.id.0),
+                    self.numbers.of(client, handle, subflow.id.index()),
                     self.topology.paths[usize::from(path)].name.clone(),
                     subflow.established,
                     totals.bytes_acked as i64,

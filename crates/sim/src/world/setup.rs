@@ -82,6 +82,7 @@ impl<'a> World<'a> {
             serving: Vec::new(),
             serving_nodes: Vec::new(),
             served: Vec::new(),
+            numbers: sampling::Numbers::default(),
             hosts: Vec::new(),
             clients: Vec::new(),
             film,
