@@ -47,11 +47,15 @@ def read(path: Path, where: str, name: str, *, bytes_read: int, faults: list[Fau
         faults.append(Fault(message="a film needs two pictures or more", where=where))
         return None
     first, last = min(pictures), max(pictures)
+    if last == first:
+        faults.append(Fault(message="all pictures are shown at the same time", where=where))
+        return None
     step = (last - first) / (len(pictures) - 1)
     for column in ("pts_ns", "dts_ns"):
         packets[column] = [time - first for time in packets[column]]
     placed = zip(packets["position"], packets["size"], strict=True)
-    size = max(bytes_read, *(position + length for position, length in placed if position is not None))
+    ends = [position + length for position, length in placed if position is not None]
+    size = max([bytes_read, *ends])
     duration = round(last - first + step)
     recorded = {
         "name": name,

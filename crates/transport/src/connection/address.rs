@@ -138,12 +138,13 @@ impl Connection {
     ///
     /// Plain TCP and a connection still in its first handshake have nobody to tell and keep trying.
     pub fn handle_address_removed(&mut self, now: Instant, address: IpAddr) {
+        // The name it goes by now, before it is forgotten: a returned address has another one.
+        let id = self.identifier_of(address);
         self.addresses.endpoints.retain(|c| c.local.ip() != address);
         self.addresses.unused.retain(|c| c.local.ip() != address);
         if self.mode != Mode::Multipath {
             return;
         }
-        let id = self.identifier_of(address);
         let here = |s: &Subflow| s.tuple.local.ip() == address;
         let announced = self.addresses.announced.iter().any(|a| a.address == address);
         let in_use = self.subflows.iter().any(|s| here(s) && s.state != State::Closed);

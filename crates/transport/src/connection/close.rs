@@ -157,10 +157,13 @@ impl Connection {
         let id = subflow.id;
         self.views.clear();
         self.events.push_back(Event::SubflowClosed(id));
+        if carried {
+            // Also with nobody left: a subflow that joins later begins with what was lost.
+            self.resend_everything();
+        }
         if self.is_deserted() {
             self.on_deserted(now);
         } else if carried {
-            self.resend_everything(now);
             self.push(now);
         }
     }

@@ -51,8 +51,8 @@ impl ReceiveStream {
         self.fin_taken
     }
 
-    /// Takes bytes at a DSN, given that of position 0; true when something became readable. What
-    /// lies ahead is kept as far as the window goes that the peer was told, up to `edge`
+    /// Takes bytes at a DSN, given that of position 0; true when something became readable. Nothing
+    /// is kept beyond the window that the peer was told, which ends at `edge`: it comes again
     /// (`mptcp_data_queue_ofo`).
     #[inline(always)]
     pub(super) fn accept(&mut self, base: u64, dsn: u64, payload: Bytes, edge: u64) -> bool {
@@ -66,7 +66,7 @@ impl ReceiveStream {
             return false;
         }
         let known = offset.unsigned_abs();
-        if known >= payload.len() as u64 {
+        if known >= payload.len() as u64 || self.next + payload.len() as u64 - known > edge {
             return false;
         }
         self.append(if known > 0 { payload.slice(known as usize..) } else { payload });
@@ -144,7 +144,11 @@ impl Connection {
             Mode::Multipath => self.remote_key.map_or(0, |key| key.idsn.0.wrapping_add(1)),
             _ => 0,
         };
-        let edge = self.budget.promised();
+        // Before the first promise the handshake's window holds, which is the subflow's.
+        let edge = match (self.mode, self.budget.promised()) {
+            (Mode::Multipath, edge) if edge > 0 => edge,
+            _ => u64::MAX,
+        };
         let (mut delivered, mut readable) = (false, false);
         let (subflow, input) = (&mut self.subflows[index], &mut self.input);
         let known_mss = subflow.received_mss();
@@ -205,9 +209,7 @@ impl Connection {
         if self.mode != Mode::Multipath {
             let subflow = &self.subflows[index];
             let una = (subflow.send.una().saturating_sub(1)).min(self.out.next);
-            if self.out.acknowledge(una) {
-                self.notify_writable();
-            }
+            self.out.acknowledge(una);
             self.notify_writable();
             return;
         }

@@ -142,12 +142,12 @@ impl Connection {
             let id = self.subflows[index].id;
             self.subflows[index].stale = true;
             self.events.push_back(Event::SubflowStale(id));
-            self.resend_everything(now);
+            self.resend_everything();
         }
     }
 
     /// `__mptcp_retransmit_pending_data`: the cursor returns to the first unacknowledged byte.
-    pub(super) fn resend_everything(&mut self, _now: Instant) {
+    pub(super) fn resend_everything(&mut self) {
         self.out.cursor = self.out.una;
     }
 

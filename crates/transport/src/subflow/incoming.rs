@@ -63,7 +63,8 @@ impl Subflow {
             && start < 0
         {
             let length = segment.payload.len() as u32;
-            self.receive.report_duplicate(position, position + u64::from(length));
+            let end = position + u64::from(segment.sequence_len());
+            self.receive.report_duplicate(position, end);
             self.ack.on_data(now, length, Arrival::Duplicate, false, self.rtt.rto());
         }
         self.ack_now();

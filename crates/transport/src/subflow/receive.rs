@@ -348,7 +348,9 @@ impl Subflow {
         let Some(start) = self.peer_position(segment.seq) else {
             return;
         };
-        if let Some(Dss { mapping: Some(mapping), data_fin, .. }) = segment.dss {
+        if let Some(Dss { mapping: Some(mapping), data_fin, .. }) = segment.dss
+            && !segment.payload.is_empty()
+        {
             self.note_mapping(&mapping, data_fin, dsn_reference);
         }
         if start <= self.receive.advertised_at()
@@ -361,7 +363,10 @@ impl Subflow {
         if segment.payload.is_empty() && !fin {
             return;
         }
-        if fin {
+        if fin && self.peer_closed {
+            // Once more: our acknowledgement of it was lost.
+            self.ack.demand();
+        } else if fin {
             self.receive.fin_at = Some(start + segment.payload.len() as u64);
         }
         if !segment.payload.is_empty() {
