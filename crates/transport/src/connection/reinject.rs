@@ -79,7 +79,7 @@ impl Connection {
                 continue;
             }
             if self.subflows[index].send.held_bytes() > 0 {
-                self.check_stale(now, index);
+                self.check_stale(index);
                 least_stale = least_stale.min(self.subflows[index].stale_count);
             } else if self.subflows[index].is_backup() {
                 backup = backup.or(Some(index));
@@ -119,7 +119,7 @@ impl Connection {
 
     /// Counts timer periods without an acknowledgement; after some the subflow is stale and
     /// everything unacknowledged is sent again elsewhere.
-    fn check_stale(&mut self, now: Instant, index: usize) {
+    fn check_stale(&mut self, index: usize) {
         let subflow = &mut self.subflows[index];
         if subflow.stale_count == 0 {
             subflow.stale_ack_stamp = subflow.last_ack_at;
