@@ -113,8 +113,13 @@ impl Connection {
             .chain(used.map(|s| s.local_id))
             .next();
         known.unwrap_or_else(|| {
-            let given = self.config.announce.iter().map(|a| a.address_id);
-            given.chain(self.subflows.iter().map(|s| s.local_id)).max().unwrap_or(0).wrapping_add(1)
+            let taken = |id: u8| {
+                self.config.announce.iter().any(|a| a.address_id == id)
+                    || self.addresses.endpoints.iter().any(|c| c.address_id == id)
+                    || self.subflows.iter().any(|s| s.local_id == id)
+            };
+            // 0 names the address of the first subflow.
+            (1..=u8::MAX).find(|id| !taken(*id)).unwrap_or(u8::MAX)
         })
     }
 
