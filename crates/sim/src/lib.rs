@@ -15,7 +15,7 @@ mod world;
 pub use checks::Violation;
 pub use plan::{
     ApplicationKind, ApplicationPlan, ChangePlan, EventPlan, FilmPlan, HostPlan, LinkPlan,
-    LossPlan, PathPlan, Plan, PlanError, QueuePlan, TransportPlan,
+    LossPlan, PathPlan, Plan, PlanError, QueuePlan, TransportPlan, choice,
 };
 pub use trace::{Column, Summary, Table, Trace};
-pub use world::{Observer, RunError, Silent, run};
+pub use world::{Observer, RunError, Silent, run, run_with};

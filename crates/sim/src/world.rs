@@ -8,6 +8,7 @@ mod setup;
 
 use std::io::Write;
 
+use anabranch_transport::plugin::Registry;
 use anabranch_transport::{ConnectionHandle, Endpoint};
 use anabranch_units::{Duration, Instant};
 use thiserror::Error;
@@ -48,6 +49,9 @@ pub enum RunError {
     /// The plan.
     #[error(transparent)]
     Plan(#[from] PlanError),
+    /// A plug-in that no table has failed.
+    #[error("a plug-in failed")]
+    Plugin,
     /// The observer stopped it.
     #[error("the run was stopped")]
     Stopped,
@@ -80,6 +84,7 @@ struct ClientHost {
 /// The world of one run.
 pub(crate) struct World<'a> {
     plan: &'a Plan,
+    registry: Registry,
     now: Instant,
     /// When something other than a sample last happened.
     last_event: Instant,
@@ -123,7 +128,20 @@ pub fn run(
     capture: Option<Box<dyn Write + Send>>,
     observer: &mut dyn Observer,
 ) -> Result<Trace, RunError> {
-    let mut world = World::build(plan, capture)?;
+    run_with(plan, Registry::TABLES, capture, observer)
+}
+
+/// Runs a plan that may name plug-ins which no table has.
+///
+/// # Errors
+/// As [`run`]; [`RunError::Plugin`] when one of those plug-ins failed.
+pub fn run_with(
+    plan: &Plan,
+    registry: Registry,
+    capture: Option<Box<dyn Write + Send>>,
+    observer: &mut dyn Observer,
+) -> Result<Trace, RunError> {
+    let mut world = World::build(plan, registry, capture)?;
     world.run(observer)?;
     world.finish()
 }
@@ -161,6 +179,9 @@ impl World<'_> {
                 }
             }
             self.wake(node)?;
+            if self.registry.failed() {
+                return Err(RunError::Plugin);
+            }
         }
         if let Some(span) = self.plan.application.duration_ns.map(Duration::from_nanos) {
             for client in &mut self.clients {

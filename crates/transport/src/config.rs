@@ -1,33 +1,11 @@
 //! What an endpoint is told about itself and its host.
 
-use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
 use anabranch_units::{Duration, Instant};
 
 use crate::path_manager::Candidate;
-use crate::plugin::Parameters;
-
-/// A plug-in by name, with its numeric parameters.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct PluginChoice {
-    /// The name in its table.
-    pub name: String,
-    /// Its own parameters.
-    pub parameters: BTreeMap<String, f64>,
-}
-
-impl PluginChoice {
-    /// A plug-in with its default parameters.
-    pub fn named(name: &str) -> Self {
-        Self { name: name.to_owned(), parameters: BTreeMap::new() }
-    }
-
-    /// As a table of plug-ins reads it.
-    pub fn as_parameters(&self) -> Parameters<'_> {
-        Parameters::new(&self.name, &self.parameters)
-    }
-}
+use crate::plugin::{PluginChoice, Registry};
 
 /// What a real host adds to the protocol: clocks that tick and memory that is accounted for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,6 +72,8 @@ pub struct Config {
     pub congestion: PluginChoice,
     /// The path manager (client side).
     pub path_manager: PluginChoice,
+    /// Where schedulers and controllers are found that no table has.
+    pub registry: Registry,
     /// TCP maximum segment size to announce: 1460 for an MTU of 1500 over IPv4.
     pub mss: u16,
     /// Initial receive buffer, bytes of memory (`tcp_rmem[1]`).
@@ -135,6 +115,7 @@ impl Default for Config {
             scheduler: PluginChoice::named("linux"),
             congestion: PluginChoice::named("cubic"),
             path_manager: PluginChoice::named("full-mesh"),
+            registry: Registry::TABLES,
             mss: 1460,
             receive_buffer_initial: 131_072,
             receive_buffer_max: 6 << 20,

@@ -9,9 +9,9 @@ mod reno;
 
 use std::fmt;
 
-use anabranch_units::{Duration, Instant, RandomStream, Rate, SubflowId};
+use anabranch_units::{Duration, Instant, RandomStream, Rate, Seed, SubflowId};
 
-use crate::plugin::{Parameters, PluginError, PluginName};
+use crate::plugin::{ParameterInfo, Parameters, PluginChoice, PluginError, PluginName, Registry};
 
 pub use bbr::Bbr;
 pub use cubic::Cubic;
@@ -254,7 +254,7 @@ pub trait CongestionController: fmt::Debug + Send {
     }
 }
 
-type Build = fn(Parameters<'_>, RandomStream) -> Result<Box<dyn CongestionController>, PluginError>;
+type Build = fn(&mut Parameters<'_>, RandomStream) -> Box<dyn CongestionController>;
 
 /// The table of names: a controller is one file and one line here.
 const TABLE: &[(PluginName, Build)] = &[
@@ -289,13 +289,35 @@ pub fn names() -> impl Iterator<Item = PluginName> {
 /// Builds a controller from its name and its own parameters.
 ///
 /// # Errors
-/// Unknown names and parameters, with the nearest valid ones left to the caller.
+/// Unknown names, and every parameter that does not do.
 pub fn build(
-    parameters: Parameters<'_>,
+    choice: &PluginChoice,
+    registry: &Registry,
     random: RandomStream,
 ) -> Result<Box<dyn CongestionController>, PluginError> {
-    match TABLE.iter().find(|(name, _)| name.is(parameters.name())) {
-        Some((_, build)) => build(parameters, random),
-        None => Err(PluginError::UnknownName { name: parameters.name().to_owned() }),
-    }
+    construct(choice, registry, random).map(|(built, _)| built)
+}
+
+/// The parameters of the controller called `name`.
+///
+/// # Errors
+/// Unknown names.
+pub fn parameters(name: &str) -> Result<Vec<ParameterInfo>, PluginError> {
+    let random = Seed { seed: 0, run: 0 }.stream("parameters");
+    construct(&PluginChoice::named(name), &Registry::TABLES, random).map(|(_, found)| found)
+}
+
+fn construct(
+    choice: &PluginChoice,
+    registry: &Registry,
+    random: RandomStream,
+) -> Result<(Box<dyn CongestionController>, Vec<ParameterInfo>), PluginError> {
+    let Some((_, build)) = TABLE.iter().find(|(known, _)| known.name == choice.name) else {
+        let foreign = registry.foreign().and_then(|foreign| foreign.congestion(choice, random));
+        let unknown = || Err(PluginError::unknown_name(&choice.name, names()));
+        return Ok((foreign.unwrap_or_else(unknown)?, Vec::new()));
+    };
+    let mut parameters = Parameters::new(choice, registry);
+    let plugin = build(&mut parameters, random);
+    Ok((plugin, parameters.finish()?))
 }

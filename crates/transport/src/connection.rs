@@ -81,13 +81,11 @@ pub struct Connection {
 
 impl Connection {
     fn build(config: Config, client: bool, mut random: RandomStream) -> Result<Self, PluginError> {
-        let choice = |plugin: &crate::config::PluginChoice| plugin.clone();
-        let (sched, manager) = (choice(&config.scheduler), choice(&config.path_manager));
         let key = Key::new(random.next_u64() | 1);
         let mode = if config.multipath { Mode::Undecided } else { Mode::Plain };
         Ok(Self {
-            scheduler: scheduler::build(sched.as_parameters())?,
-            path_manager: path_manager::build(manager.as_parameters())?,
+            scheduler: scheduler::build(&config.scheduler, &config.registry)?,
+            path_manager: path_manager::build(&config.path_manager)?,
             out: send::SendStream::default(),
             input: receive::ReceiveStream::default(),
             budget: window::ReceiveBudget::new(&config),
@@ -133,7 +131,8 @@ impl Connection {
 
     fn add_subflow(&mut self, tuple: FourTuple, active: bool) -> Result<usize, PluginError> {
         let stream = self.random.fork();
-        let controller = congestion::build(self.config.congestion.as_parameters(), stream)?;
+        let Config { congestion, registry, .. } = &self.config;
+        let controller = congestion::build(congestion, registry, stream)?;
         let id = SubflowId(self.subflows.len() as u8);
         let iss = SeqNumber(self.random.next_u64() as u32);
         self.subflows.push(Subflow::new(id, tuple, active, iss, controller, &self.config));

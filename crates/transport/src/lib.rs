@@ -13,7 +13,8 @@ mod receive_buffer;
 pub mod scheduler;
 mod subflow;
 
-pub use config::{Announcement, Config, FourTuple, HostModel, PluginChoice};
+pub use config::{Announcement, Config, FourTuple, HostModel};
 pub use connection::{Connection, Event, SubflowSample, Transmit};
 pub use endpoint::{ConnectionHandle, Endpoint};
+pub use plugin::PluginChoice;
 pub use subflow::{SubflowTotals, earliest};

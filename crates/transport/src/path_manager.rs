@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 
 use anabranch_units::Instant;
 
-use crate::plugin::{Parameters, PluginError, PluginName};
+use crate::plugin::{ParameterInfo, Parameters, PluginChoice, PluginError, PluginName, Registry};
 
 pub use full_mesh::FullMesh;
 pub use none::NoManager;
@@ -43,7 +43,7 @@ pub trait PathManager: fmt::Debug + Send {
     }
 }
 
-type Build = fn(Parameters<'_>) -> Result<Box<dyn PathManager>, PluginError>;
+type Build = fn(&mut Parameters<'_>) -> Box<dyn PathManager>;
 
 /// The table of names.
 const TABLE: &[(PluginName, Build)] = &[
@@ -62,10 +62,26 @@ pub fn names() -> impl Iterator<Item = PluginName> {
 /// Builds a path manager from its name and its own parameters.
 ///
 /// # Errors
-/// Unknown names and parameters.
-pub fn build(parameters: Parameters<'_>) -> Result<Box<dyn PathManager>, PluginError> {
-    match TABLE.iter().find(|(name, _)| name.is(parameters.name())) {
-        Some((_, build)) => build(parameters),
-        None => Err(PluginError::UnknownName { name: parameters.name().to_owned() }),
-    }
+/// Unknown names, and every parameter that does not do.
+pub fn build(choice: &PluginChoice) -> Result<Box<dyn PathManager>, PluginError> {
+    construct(choice).map(|(built, _)| built)
+}
+
+/// The parameters of the path manager called `name`.
+///
+/// # Errors
+/// Unknown names.
+pub fn parameters(name: &str) -> Result<Vec<ParameterInfo>, PluginError> {
+    construct(&PluginChoice::named(name)).map(|(_, parameters)| parameters)
+}
+
+fn construct(
+    choice: &PluginChoice,
+) -> Result<(Box<dyn PathManager>, Vec<ParameterInfo>), PluginError> {
+    let Some((_, build)) = TABLE.iter().find(|(known, _)| known.name == choice.name) else {
+        return Err(PluginError::unknown_name(&choice.name, names()));
+    };
+    let mut parameters = Parameters::new(choice, &Registry::TABLES);
+    let plugin = build(&mut parameters);
+    Ok((plugin, parameters.finish()?))
 }

@@ -1,8 +1,19 @@
 //! How plug-ins are named and parameterised: each owns its parameters and refuses unknown keys.
 
-use std::collections::BTreeMap;
+mod choice;
+mod parameters;
 
+use std::fmt;
+use std::sync::Arc;
+
+use anabranch_units::RandomStream;
 use thiserror::Error;
+
+use crate::congestion::CongestionController;
+use crate::scheduler::PathScheduler;
+
+pub use choice::{PluginChoice, Value};
+pub use parameters::{ParameterInfo, Parameters};
 
 /// A plug-in's name and the first sentence of its documentation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,65 +28,87 @@ impl PluginName {
     pub(crate) const fn new(name: &'static str, summary: &'static str) -> Self {
         Self { name, summary }
     }
-
-    pub(crate) fn is(&self, name: &str) -> bool {
-        self.name == name
-    }
 }
 
-/// What is wrong with a plug-in's name or parameters.
+/// One thing that is wrong with a plug-in's name or parameters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PluginFault {
+    /// The keys that lead there: empty for the plug-in itself, `["base", "lambda"]` for a parameter
+    /// of its base.
+    pub path: Vec<String>,
+    /// What is wrong.
+    pub message: String,
+    /// What could have been meant: the names or keys there are.
+    pub known: Vec<&'static str>,
+}
+
+/// Everything that is wrong with a plug-in's name and parameters.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[non_exhaustive]
-pub enum PluginError {
-    /// The parameter does not exist for this plug-in.
-    #[error("unknown parameter of {plugin}: `{key}`")]
-    UnknownKey {
-        /// The plug-in.
-        plugin: String,
-        /// The key.
-        key: String,
-    },
-    /// No plug-in has this name.
-    #[error("unknown name: `{name}`")]
-    UnknownName {
-        /// The name.
-        name: String,
-    },
+#[error("{}", .faults.iter().map(|fault| fault.message.as_str()).collect::<Vec<_>>().join("; "))]
+pub struct PluginError {
+    /// At least one.
+    pub faults: Vec<PluginFault>,
 }
 
-/// A plug-in's name with its numeric parameters, as a scenario gives them.
-#[derive(Clone, Copy, Debug)]
-pub struct Parameters<'a> {
-    name: &'a str,
-    values: &'a BTreeMap<String, f64>,
+impl PluginError {
+    pub(crate) fn one(path: &[&str], message: String, known: Vec<&'static str>) -> Self {
+        let path = path.iter().map(|key| (*key).to_owned()).collect();
+        Self { faults: vec![PluginFault { path, message, known }] }
+    }
+
+    pub(crate) fn unknown_name(name: &str, known: impl Iterator<Item = PluginName>) -> Self {
+        Self::one(&[], format!("unknown name: `{name}`"), known.map(|known| known.name).collect())
+    }
 }
 
-impl<'a> Parameters<'a> {
-    /// The parameters of the plug-in `name`.
-    pub const fn new(name: &'a str, values: &'a BTreeMap<String, f64>) -> Self {
-        Self { name, values }
+/// Plug-ins that are in no table: classes of another language, found by their names.
+pub trait Foreign: fmt::Debug + Send + Sync {
+    /// Builds the scheduler that `choice` names; `None` when the name is not one of these.
+    fn scheduler(
+        &self,
+        choice: &PluginChoice,
+    ) -> Option<Result<Box<dyn PathScheduler>, PluginError>>;
+
+    /// Builds the controller that `choice` names; `None` when the name is not one of these.
+    fn congestion(
+        &self,
+        choice: &PluginChoice,
+        random: RandomStream,
+    ) -> Option<Result<Box<dyn CongestionController>, PluginError>>;
+
+    /// One of them has failed: whoever runs the endpoint is to stop, and ask for the reason.
+    fn failed(&self) -> bool;
+}
+
+/// Where names are looked up that no table has.
+#[derive(Clone, Debug, Default)]
+pub struct Registry(Option<Arc<dyn Foreign>>);
+
+impl Registry {
+    /// The tables alone.
+    pub const TABLES: Self = Self(None);
+
+    /// The tables, and behind them `foreign`.
+    pub fn with(foreign: Arc<dyn Foreign>) -> Self {
+        Self(Some(foreign))
     }
 
-    /// The plug-in's name.
-    pub const fn name(&self) -> &'a str {
-        self.name
+    /// A plug-in that is in no table has failed.
+    pub fn failed(&self) -> bool {
+        self.0.as_ref().is_some_and(|foreign| foreign.failed())
     }
 
-    /// Accepts only the keys in `known`.
-    ///
-    /// # Errors
-    /// The first key that is not known.
-    pub fn only(&self, known: &[&str]) -> Result<(), PluginError> {
-        match self.values.keys().find(|key| !known.contains(&key.as_str())) {
-            None => Ok(()),
-            Some(key) => {
-                Err(PluginError::UnknownKey { plugin: self.name.to_owned(), key: key.clone() })
-            }
+    pub(crate) fn foreign(&self) -> Option<&dyn Foreign> {
+        self.0.as_deref()
+    }
+}
+
+impl PartialEq for Registry {
+    fn eq(&self, other: &Self) -> bool {
+        match (&self.0, &other.0) {
+            (None, None) => true,
+            (Some(one), Some(two)) => Arc::ptr_eq(one, two),
+            _ => false,
         }
-    }
-
-    /// The value of `key`, or `default`.
-    pub fn get_or(&self, key: &str, default: f64) -> f64 {
-        self.values.get(key).copied().unwrap_or(default)
     }
 }

@@ -9,19 +9,21 @@ mod linux_6_1;
 mod min_rtt;
 mod redundant;
 mod round_robin;
+mod rtx_aware;
 
 use std::fmt;
 
 use anabranch_units::{Duration, Instant, Rate, SubflowId};
 
 use crate::congestion::CongestionState;
-use crate::plugin::{Parameters, PluginError, PluginName};
+use crate::plugin::{ParameterInfo, Parameters, PluginChoice, PluginError, PluginName, Registry};
 
 pub use linux::LeastLinger;
 pub use linux_6_1::KeptBurst;
 pub use min_rtt::MinRtt;
 pub use redundant::Redundant;
 pub use round_robin::RoundRobin;
+pub use rtx_aware::RtxAware;
 
 /// What a scheduler may know of a subflow.
 #[derive(Clone, Copy, Debug)]
@@ -253,7 +255,7 @@ pub fn candidates(subflows: &[SubflowView]) -> impl Iterator<Item = &SubflowView
     subflows.iter().filter(move |s| s.backup != regular)
 }
 
-type Build = fn(Parameters<'_>) -> Result<Box<dyn PathScheduler>, PluginError>;
+type Build = fn(&mut Parameters<'_>) -> Box<dyn PathScheduler>;
 
 /// The table of names: a scheduler is one file and one line here (and one for each other name).
 const TABLE: &[(PluginName, Build)] = &[
@@ -287,6 +289,13 @@ const TABLE: &[(PluginName, Build)] = &[
         PluginName::new("redundant", "Every subflow carries all data, each from its own position."),
         Redundant::build,
     ),
+    (
+        PluginName::new(
+            "rtx-aware",
+            "Leaves out subflows that retransmit, then its base decides (SD18 section V).",
+        ),
+        RtxAware::build,
+    ),
 ];
 
 /// Every scheduler's name with the first sentence of its documentation.
@@ -297,10 +306,41 @@ pub fn names() -> impl Iterator<Item = PluginName> {
 /// Builds a scheduler from its name and its own parameters.
 ///
 /// # Errors
-/// Unknown names and parameters.
-pub fn build(parameters: Parameters<'_>) -> Result<Box<dyn PathScheduler>, PluginError> {
-    match TABLE.iter().find(|(name, _)| name.is(parameters.name())) {
-        Some((_, build)) => build(parameters),
-        None => Err(PluginError::UnknownName { name: parameters.name().to_owned() }),
-    }
+/// Unknown names, and every parameter that does not do.
+pub fn build(
+    choice: &PluginChoice,
+    registry: &Registry,
+) -> Result<Box<dyn PathScheduler>, PluginError> {
+    construct(choice, registry).map(|(built, _)| built)
+}
+
+/// The parameters of the scheduler called `name`.
+///
+/// # Errors
+/// Unknown names.
+pub fn parameters(name: &str) -> Result<Vec<ParameterInfo>, PluginError> {
+    construct(&PluginChoice::named(name), &Registry::TABLES).map(|(_, parameters)| parameters)
+}
+
+/// The scheduler that another one builds on: its parameter `base`.
+fn base(parameters: &mut Parameters<'_>, default: &str) -> Box<dyn PathScheduler> {
+    let choice = parameters.base(default);
+    build(&choice, parameters.registry()).unwrap_or_else(|error| {
+        parameters.adopt("base", error);
+        Box::new(MinRtt)
+    })
+}
+
+fn construct(
+    choice: &PluginChoice,
+    registry: &Registry,
+) -> Result<(Box<dyn PathScheduler>, Vec<ParameterInfo>), PluginError> {
+    let Some((_, build)) = TABLE.iter().find(|(known, _)| known.name == choice.name) else {
+        let foreign = registry.foreign().and_then(|foreign| foreign.scheduler(choice));
+        let unknown = || Err(PluginError::unknown_name(&choice.name, names()));
+        return Ok((foreign.unwrap_or_else(unknown)?, Vec::new()));
+    };
+    let mut parameters = Parameters::new(choice, registry);
+    let plugin = build(&mut parameters);
+    Ok((plugin, parameters.finish()?))
 }

@@ -1,18 +1,16 @@
 //! Plug-ins by themselves: schedulers on hand-made views, path managers, controllers against closed
 //! forms.
 
-use std::collections::BTreeMap;
-
 use anabranch_transport::congestion::{
     self, AckSample, CongestionEvent, CongestionKind, CongestionState, RateSample, Window,
 };
 use anabranch_transport::path_manager::{self, Candidate};
-use anabranch_transport::plugin::{Parameters, PluginError};
+use anabranch_transport::plugin::{PluginChoice, PluginError, Registry, Value};
 use anabranch_transport::scheduler::{self, Ask, Decision, SendRequest, SubflowView};
-use anabranch_units::{Duration, Instant, Rate, Seed, SubflowId};
+use anabranch_units::{Duration, Instant, RandomStream, Rate, Seed, SubflowId};
 
-fn none() -> BTreeMap<String, f64> {
-    BTreeMap::new()
+fn named(name: &str) -> PluginChoice {
+    PluginChoice::named(name)
 }
 
 fn view(id: u8, srtt_ms: u64, cwnd: u32, in_flight: u32) -> SubflowView {
@@ -52,8 +50,7 @@ fn request() -> SendRequest {
 
 /// Whom a fresh scheduler of that name sends on.
 fn choice(name: &str, views: &[SubflowView]) -> Option<u8> {
-    let values = none();
-    let mut scheduler = scheduler::build(Parameters::new(name, &values)).expect("a known name");
+    let mut scheduler = scheduler::build(&named(name), &Registry::TABLES).expect("a known name");
     chosen(&scheduler.schedule(&request(), views))
 }
 
@@ -121,8 +118,7 @@ fn linux_takes_the_least_linger_and_waits_when_that_one_is_full() {
 
 #[test]
 fn linux_bursts_are_64_kib_or_what_the_window_leaves() {
-    let values = none();
-    let mut linux = scheduler::build(Parameters::new("linux", &values)).expect("known");
+    let mut linux = scheduler::build(&named("linux"), &Registry::TABLES).expect("known");
     let burst = |window_end: u64, linux: &mut dyn scheduler::PathScheduler| {
         let request = SendRequest { window_end, ..request() };
         match linux.schedule(&request, &[view(0, 10, 50, 0)]) {
@@ -138,9 +134,8 @@ fn linux_bursts_are_64_kib_or_what_the_window_leaves() {
 
 #[test]
 fn linux_6_1_keeps_its_choice_until_the_burst_is_used_up() {
-    let values = none();
-    let mut kept = scheduler::build(Parameters::new("linux-6.1", &values)).expect("known");
-    let mut linux = scheduler::build(Parameters::new("linux", &values)).expect("known");
+    let mut kept = scheduler::build(&named("linux-6.1"), &Registry::TABLES).expect("known");
+    let mut linux = scheduler::build(&named("linux"), &Registry::TABLES).expect("known");
     // What the first one takes makes it the longer queue at once.
     let empty = [view(0, 10, 50, 0), SubflowView { queued_memory: 9_000, ..view(1, 20, 50, 0) }];
     let held = [SubflowView { queued_memory: 90_000, ..empty[0] }, empty[1]];
@@ -165,8 +160,7 @@ fn linux_6_1_keeps_its_choice_until_the_burst_is_used_up() {
 
 #[test]
 fn round_robin_takes_turns_and_skips_the_full() {
-    let values = none();
-    let mut turns = scheduler::build(Parameters::new("round-robin", &values)).expect("known");
+    let mut turns = scheduler::build(&named("round-robin"), &Registry::TABLES).expect("known");
     let views = [view(0, 10, 10, 0), view(1, 20, 10, 10), view(2, 30, 10, 0)];
     let order: Vec<_> = (0..4).map(|_| chosen(&turns.schedule(&request(), &views))).collect();
     assert_eq!(order, [Some(0), Some(2), Some(0), Some(2)]);
@@ -174,8 +168,7 @@ fn round_robin_takes_turns_and_skips_the_full() {
 
 #[test]
 fn redundant_gives_every_subflow_all_data_from_its_own_position() {
-    let values = none();
-    let mut all = scheduler::build(Parameters::new("redundant", &values)).expect("known");
+    let mut all = scheduler::build(&named("redundant"), &Registry::TABLES).expect("known");
     let views = [view(0, 10, 10, 0), view(1, 20, 10, 0)];
     let mut positions = [0u64; 2];
     for _ in 0..20 {
@@ -195,24 +188,48 @@ fn redundant_gives_every_subflow_all_data_from_its_own_position() {
     assert_eq!(from, Some(100_000));
 }
 
+fn random() -> RandomStream {
+    Seed { seed: 0, run: 0 }.stream("test")
+}
+
 #[test]
-fn unknown_names_and_parameters_are_refused() {
-    let values = BTreeMap::from([("lamda".to_owned(), 1.0)]);
-    let random = || Seed { seed: 0, run: 0 }.stream("test");
-    assert!(matches!(
-        scheduler::build(Parameters::new("blesst", &none())),
-        Err(PluginError::UnknownName { .. })
-    ));
+fn every_name_builds_and_refuses_what_it_does_not_know() {
+    let odd = |name: &str| named(name).with("lamda", Value::Number(1.0));
+    let refused = |error: PluginError| {
+        let fault = error.faults.into_iter().find(|fault| fault.path == ["lamda"]);
+        assert!(fault.expect("the unknown key").message.contains("lamda"));
+    };
     for plugin in scheduler::names() {
-        let built = scheduler::build(Parameters::new(plugin.name, &values));
-        assert!(matches!(built, Err(PluginError::UnknownKey { .. })), "{}", plugin.name);
+        refused(scheduler::build(&odd(plugin.name), &Registry::TABLES).expect_err("unknown"));
+        scheduler::build(&named(plugin.name), &Registry::TABLES).expect("no parameters needed");
         assert!(!plugin.summary.is_empty());
     }
     for plugin in congestion::names() {
-        let built = congestion::build(Parameters::new(plugin.name, &values), random());
-        assert!(matches!(built, Err(PluginError::UnknownKey { .. })), "{}", plugin.name);
-        let built = congestion::build(Parameters::new(plugin.name, &none()), random());
+        let built = congestion::build(&odd(plugin.name), &Registry::TABLES, random());
+        refused(built.expect_err("unknown"));
+        let built = congestion::build(&named(plugin.name), &Registry::TABLES, random());
         assert_eq!(built.expect("no parameters needed").name(), plugin.name);
+    }
+    for plugin in path_manager::names() {
+        refused(path_manager::build(&odd(plugin.name)).expect_err("unknown"));
+    }
+    let error = scheduler::build(&named("blesst"), &Registry::TABLES).expect_err("unknown");
+    assert_eq!(error.to_string(), "unknown name: `blesst`");
+    assert!(error.faults[0].known.contains(&"linux"), "the names there are");
+}
+
+#[test]
+fn the_short_form_says_what_a_table_says() {
+    let lambda = named("blest").with("lambda", Value::Number(1.1));
+    let whole = named("rtx-aware").with("base", Value::Plugin(lambda));
+    let text = "rtx-aware(blest(lambda=1.1))";
+    assert_eq!(PluginChoice::parse(text), Ok(whole.clone()));
+    assert_eq!(whole.to_string(), text);
+    let two = PluginChoice::parse(" a( b , k = auto, flag=true) ").expect("spaces do not count");
+    assert_eq!(two.to_string(), "a(b, flag=true, k=auto)");
+    for broken in ["", "a(", "a)", "a(b))", "a((b)", "a(b, c)", "a(k=1, k=2)", "a()", "(a)"] {
+        let error = PluginChoice::parse(broken).expect_err(broken);
+        assert_eq!(error.faults.len(), 1, "{broken}");
     }
 }
 
@@ -226,8 +243,7 @@ fn path_managers_join_all_or_nothing() {
         backup: false,
     });
     for (name, expected) in [("full-mesh", 2), ("none", 0)] {
-        let mut manager =
-            path_manager::build(Parameters::new(name, &none())).expect("a known name");
+        let mut manager = path_manager::build(&named(name)).expect("a known name");
         assert_eq!(manager.on_established(Instant::ZERO, &unused).len(), expected, "{name}");
     }
 }
@@ -262,9 +278,8 @@ fn acknowledgement(now: Instant, acked: u32, rtt: Duration) -> AckSample<'static
 /// Runs a controller over a lossless path for `seconds` after one loss at `window`, an
 /// acknowledgement for each segment, and returns (time since the loss, cwnd) once a round trip.
 fn after_a_loss(name: &str, window: u32, rtt_ms: u64, seconds: u64) -> Vec<(f64, u32)> {
-    let random = Seed { seed: 0, run: 0 }.stream("test");
     let mut controller =
-        congestion::build(Parameters::new(name, &none()), random).expect("a known name");
+        congestion::build(&named(name), &Registry::TABLES, random()).expect("a known name");
     let rtt = Duration::from_millis(rtt_ms);
     let start = Instant::ZERO + Duration::from_secs(10);
     let mut state = Window { cwnd: window, ssthresh: window };

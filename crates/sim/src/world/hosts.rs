@@ -23,7 +23,7 @@ impl World<'_> {
     }
 
     pub(super) fn open_connection(&mut self, client: u32) -> Result<(), RunError> {
-        let mut config = config(self.plan)?;
+        let mut config = config(self.plan, &self.registry)?;
         let host = &mut self.hosts[client as usize];
         let number = host.ports;
         host.ports += 1;

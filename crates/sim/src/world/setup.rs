@@ -4,6 +4,7 @@ use std::io::Write;
 use std::sync::Arc;
 
 use anabranch_media::Timeline;
+use anabranch_transport::plugin::Registry;
 use anabranch_transport::{Config, Endpoint};
 use anabranch_transport::{congestion, path_manager, scheduler};
 use anabranch_units::{Duration, Instant, Seed};
@@ -25,13 +26,14 @@ fn film(plan: &Plan) -> Result<Option<Arc<Timeline>>, PlanError> {
 }
 
 /// The endpoints' configuration, every plug-in checked by building it once.
-pub(super) fn config(plan: &Plan) -> Result<Config, PlanError> {
+pub(super) fn config(plan: &Plan, registry: &Registry) -> Result<Config, PlanError> {
     let transport = &plan.transport;
     let config = Config {
         multipath: transport.multipath,
-        scheduler: choice(&transport.scheduler)?,
-        congestion: choice(&transport.congestion)?,
-        path_manager: choice(&transport.path_manager)?,
+        scheduler: choice("scheduler", &transport.scheduler)?,
+        congestion: choice("congestion", &transport.congestion)?,
+        path_manager: choice("path_manager", &transport.path_manager)?,
+        registry: registry.clone(),
         mss: transport.mss,
         receive_buffer_initial: transport.receive_buffer_initial,
         receive_buffer_max: transport.receive_buffer_max,
@@ -45,20 +47,21 @@ pub(super) fn config(plan: &Plan) -> Result<Config, PlanError> {
         announce: Vec::new(),
     };
     let fault = |what| move |error| PlanError::Plugin { what, error };
-    scheduler::build(config.scheduler.as_parameters()).map_err(fault("scheduler"))?;
-    congestion::build(config.congestion.as_parameters(), Seed { seed: 0, run: 0 }.stream("check"))
-        .map_err(fault("congestion"))?;
-    path_manager::build(config.path_manager.as_parameters()).map_err(fault("path_manager"))?;
+    let random = Seed { seed: 0, run: 0 }.stream("check");
+    scheduler::build(&config.scheduler, &config.registry).map_err(fault("scheduler"))?;
+    congestion::build(&config.congestion, &config.registry, random).map_err(fault("congestion"))?;
+    path_manager::build(&config.path_manager).map_err(fault("path_manager"))?;
     Ok(config)
 }
 
 impl<'a> World<'a> {
     pub(super) fn build(
         plan: &'a Plan,
+        registry: Registry,
         capture: Option<Box<dyn Write + Send>>,
     ) -> Result<Self, RunError> {
         let topology = Topology::build(plan)?;
-        let config = config(plan)?;
+        let config = config(plan, &registry)?;
         let film = film(plan)?;
         let seed = Seed { seed: plan.seed, run: plan.run };
         let names: Vec<String> = topology.paths.iter().map(|p| p.name.clone()).collect();
@@ -73,6 +76,7 @@ impl<'a> World<'a> {
         server.listen(config);
         let mut world = Self {
             plan,
+            registry,
             now: Instant::ZERO,
             last_event: Instant::ZERO,
             topology,

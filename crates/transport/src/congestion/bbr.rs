@@ -18,7 +18,7 @@ use policer::{Policer, Round, Verdict};
 use super::{
     AckSample, CongestionController, CongestionEvent, CongestionState, TransmitStart, Window,
 };
-use crate::plugin::{Parameters, PluginError};
+use crate::plugin::Parameters;
 
 /// Bandwidths are segments per microsecond times 2^24.
 const BW_SCALE: u32 = 24;
@@ -85,11 +85,10 @@ pub struct Bbr {
 
 impl Bbr {
     pub(super) fn build(
-        parameters: Parameters<'_>,
+        _parameters: &mut Parameters<'_>,
         random: RandomStream,
-    ) -> Result<Box<dyn CongestionController>, PluginError> {
-        parameters.only(&[])?;
-        Ok(Box::new(Self {
+    ) -> Box<dyn CongestionController> {
+        Box::new(Self {
             random,
             mode: Mode::Startup,
             state: CongestionState::Open,
@@ -120,7 +119,7 @@ impl Bbr {
             mss: 1448,
             policer: Policer::default(),
             aggregation: Aggregation::default(),
-        }))
+        })
     }
 
     fn bandwidth(&self) -> u64 {

@@ -10,7 +10,7 @@ use super::reno::{additive_increase, slow_start};
 use super::{
     AckSample, CongestionController, CongestionEvent, CongestionState, TransmitStart, Window,
 };
-use crate::plugin::{Parameters, PluginError};
+use crate::plugin::Parameters;
 
 /// beta = 717/1024, the fraction that remains after a loss.
 const BETA: u64 = 717;
@@ -113,11 +113,10 @@ pub struct Cubic {
 
 impl Cubic {
     pub(super) fn build(
-        parameters: Parameters<'_>,
+        _parameters: &mut Parameters<'_>,
         _random: RandomStream,
-    ) -> Result<Box<dyn CongestionController>, PluginError> {
-        parameters.only(&[])?;
-        Ok(Box::new(Self::default()))
+    ) -> Box<dyn CongestionController> {
+        Box::new(Self::default())
     }
 
     /// `bictcp_update`: how many acknowledged segments the next increase takes.

@@ -5,7 +5,7 @@
 use anabranch_units::RandomStream;
 
 use super::{AckSample, CongestionController, CongestionEvent, Window};
-use crate::plugin::{Parameters, PluginError};
+use crate::plugin::Parameters;
 
 /// AIMD(1, 1/2).
 #[derive(Debug, Default)]
@@ -16,11 +16,10 @@ pub struct Reno {
 
 impl Reno {
     pub(super) fn build(
-        parameters: Parameters<'_>,
+        _parameters: &mut Parameters<'_>,
         _random: RandomStream,
-    ) -> Result<Box<dyn CongestionController>, PluginError> {
-        parameters.only(&[])?;
-        Ok(Box::new(Self::default()))
+    ) -> Box<dyn CongestionController> {
+        Box::new(Self::default())
     }
 }
 

@@ -3,16 +3,15 @@
 use anabranch_units::Instant;
 
 use super::{Candidate, PathManager};
-use crate::plugin::{Parameters, PluginError};
+use crate::plugin::Parameters;
 
 /// Opens nothing.
 #[derive(Debug, Default)]
 pub struct NoManager;
 
 impl NoManager {
-    pub(super) fn build(parameters: Parameters<'_>) -> Result<Box<dyn PathManager>, PluginError> {
-        parameters.only(&[])?;
-        Ok(Box::new(Self))
+    pub(super) fn build(_parameters: &mut Parameters<'_>) -> Box<dyn PathManager> {
+        Box::new(Self)
     }
 }
 

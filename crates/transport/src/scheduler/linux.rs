@@ -5,7 +5,7 @@
 //! head-of-line blocking.
 
 use super::{Decision, PathScheduler, SendRequest, SubflowView, candidates};
-use crate::plugin::{Parameters, PluginError};
+use crate::plugin::Parameters;
 
 /// `MPTCP_SEND_BURST_SIZE`: 64 KiB less the largest headers.
 const BURST: u64 = 65_536 - 20 - 40 - 40 - 8;
@@ -18,9 +18,8 @@ pub struct LeastLinger {
 }
 
 impl LeastLinger {
-    pub(super) fn build(parameters: Parameters<'_>) -> Result<Box<dyn PathScheduler>, PluginError> {
-        parameters.only(&[])?;
-        Ok(Box::new(Self::default()))
+    pub(super) fn build(_parameters: &mut Parameters<'_>) -> Box<dyn PathScheduler> {
+        Box::new(Self::default())
     }
 
     fn average(&mut self, subflow: &SubflowView) -> &mut u64 {

@@ -5,7 +5,7 @@
 use anabranch_units::SubflowId;
 
 use super::{Decision, LeastLinger, PathScheduler, SendRequest, SubflowView};
-use crate::plugin::{Parameters, PluginError};
+use crate::plugin::Parameters;
 
 /// Least linger time, with bursts that last.
 #[derive(Debug, Default)]
@@ -18,9 +18,8 @@ pub struct KeptBurst {
 }
 
 impl KeptBurst {
-    pub(super) fn build(parameters: Parameters<'_>) -> Result<Box<dyn PathScheduler>, PluginError> {
-        parameters.only(&[])?;
-        Ok(Box::new(Self::default()))
+    pub(super) fn build(_parameters: &mut Parameters<'_>) -> Box<dyn PathScheduler> {
+        Box::new(Self::default())
     }
 }
 

@@ -1,16 +1,15 @@
 //! Minimum RTT as the papers print it (SPD, SD18 section V): the smallest srtt with window space.
 
 use super::{Decision, PathScheduler, SendRequest, SubflowView, candidates};
-use crate::plugin::{Parameters, PluginError};
+use crate::plugin::Parameters;
 
 /// Smallest srtt first; ties go to the older subflow.
 #[derive(Debug, Default)]
 pub struct MinRtt;
 
 impl MinRtt {
-    pub(super) fn build(parameters: Parameters<'_>) -> Result<Box<dyn PathScheduler>, PluginError> {
-        parameters.only(&[])?;
-        Ok(Box::new(Self))
+    pub(super) fn build(_parameters: &mut Parameters<'_>) -> Box<dyn PathScheduler> {
+        Box::new(Self)
     }
 }
 

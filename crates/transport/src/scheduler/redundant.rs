@@ -6,7 +6,7 @@
 use anabranch_units::SubflowId;
 
 use super::{Decision, PathScheduler, SendRequest, SubflowSet, SubflowView, candidates};
-use crate::plugin::{Parameters, PluginError};
+use crate::plugin::Parameters;
 
 /// All data on all subflows.
 #[derive(Debug, Default)]
@@ -18,9 +18,8 @@ pub struct Redundant {
 }
 
 impl Redundant {
-    pub(super) fn build(parameters: Parameters<'_>) -> Result<Box<dyn PathScheduler>, PluginError> {
-        parameters.only(&[])?;
-        Ok(Box::new(Self::default()))
+    pub(super) fn build(_parameters: &mut Parameters<'_>) -> Box<dyn PathScheduler> {
+        Box::new(Self::default())
     }
 
     fn position(&self, id: SubflowId, request: &SendRequest) -> u64 {

@@ -2,7 +2,7 @@
 //! turn, those without window space skipped, so that every window is filled.
 
 use super::{Decision, PathScheduler, SendRequest, SubflowView, candidates};
-use crate::plugin::{Parameters, PluginError};
+use crate::plugin::Parameters;
 
 /// One segment a turn.
 #[derive(Debug, Default)]
@@ -12,9 +12,8 @@ pub struct RoundRobin {
 }
 
 impl RoundRobin {
-    pub(super) fn build(parameters: Parameters<'_>) -> Result<Box<dyn PathScheduler>, PluginError> {
-        parameters.only(&[])?;
-        Ok(Box::new(Self::default()))
+    pub(super) fn build(_parameters: &mut Parameters<'_>) -> Box<dyn PathScheduler> {
+        Box::new(Self::default())
     }
 }
 

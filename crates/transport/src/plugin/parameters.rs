@@ -1,0 +1,148 @@
+//! What a plug-in reads while it is built: its parameters, every fault kept for the end.
+
+use std::ops::RangeInclusive;
+
+use super::{PluginChoice, PluginError, PluginFault, Registry, Value};
+
+/// A parameter that a plug-in has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParameterInfo {
+    /// Its key.
+    pub key: &'static str,
+    /// Its default, as a scenario would have it.
+    pub default: String,
+    /// What it may be, in words.
+    pub allowed: String,
+}
+
+/// The parameters of a plug-in that is being built.
+///
+/// A plug-in asks for each of its parameters by key; what it never asks for is unknown. A value that
+/// does not do is reported when all are read, and until then stands for the default.
+#[derive(Debug)]
+pub struct Parameters<'a> {
+    choice: &'a PluginChoice,
+    registry: &'a Registry,
+    asked: Vec<ParameterInfo>,
+    faults: Vec<PluginFault>,
+}
+
+impl<'a> Parameters<'a> {
+    pub(crate) fn new(choice: &'a PluginChoice, registry: &'a Registry) -> Self {
+        Self { choice, registry, asked: Vec::new(), faults: Vec::new() }
+    }
+
+    /// The name by which the plug-in was asked for: one file may serve several.
+    pub fn name(&self) -> &'a str {
+        &self.choice.name
+    }
+
+    pub(crate) fn registry(&self) -> &'a Registry {
+        self.registry
+    }
+
+    /// A number within `range`.
+    pub fn number(&mut self, key: &'static str, default: f64, range: RangeInclusive<f64>) -> f64 {
+        let allowed = format!("a number from {} to {}", range.start(), range.end());
+        match self.ask(key, default.to_string(), allowed) {
+            None => default,
+            Some(Value::Number(number)) if range.contains(number) => *number,
+            Some(value) => self.refuse(key, value, default),
+        }
+    }
+
+    /// A number within `range`, or `None` for the one word that is also allowed.
+    pub fn number_or(
+        &mut self,
+        key: &'static str,
+        default: f64,
+        range: RangeInclusive<f64>,
+        word: &'static str,
+    ) -> Option<f64> {
+        let allowed = format!("a number from {} to {}, or \"{word}\"", range.start(), range.end());
+        match self.ask(key, default.to_string(), allowed) {
+            None => Some(default),
+            Some(Value::Number(number)) if range.contains(number) => Some(*number),
+            Some(Value::Text(text)) if text == word => None,
+            Some(value) => Some(self.refuse(key, value, default)),
+        }
+    }
+
+    /// Yes or no.
+    pub fn flag(&mut self, key: &'static str, default: bool) -> bool {
+        match self.ask(key, default.to_string(), "true or false".to_owned()) {
+            None => default,
+            Some(Value::Flag(flag)) => *flag,
+            Some(value) => self.refuse(key, value, default),
+        }
+    }
+
+    /// One of `words`; the first is the default.
+    pub fn word(&mut self, key: &'static str, words: &'static [&'static str]) -> &'static str {
+        let quoted: Vec<_> = words.iter().map(|word| format!("\"{word}\"")).collect();
+        let found = self.ask(key, quoted[0].clone(), quoted.join(" or "));
+        let Some(value) = found else { return words[0] };
+        let said = |word: &&&str| *value == Value::Text((**word).to_owned());
+        if let Some(word) = words.iter().find(said) {
+            return word;
+        }
+        self.refuse(key, value, ());
+        if let Some(fault) = self.faults.last_mut() {
+            fault.known = words.to_vec();
+        }
+        words[0]
+    }
+
+    /// Another plug-in of the same kind, on which this one builds: parameter `base`.
+    pub(crate) fn base(&mut self, default: &str) -> PluginChoice {
+        let found = self.ask("base", format!("\"{default}\""), "a plug-in of the same kind".into());
+        match found {
+            None => PluginChoice::named(default),
+            Some(Value::Plugin(choice)) => choice.clone(),
+            Some(Value::Text(text)) => PluginChoice::parse(text).unwrap_or_else(|error| {
+                self.adopt("base", error);
+                PluginChoice::named(default)
+            }),
+            Some(value) => self.refuse("base", value, PluginChoice::named(default)),
+        }
+    }
+
+    /// Reports what is wrong below `key`.
+    pub(crate) fn adopt(&mut self, key: &str, error: PluginError) {
+        for mut fault in error.faults {
+            fault.path.insert(0, key.to_owned());
+            self.faults.push(fault);
+        }
+    }
+
+    fn ask(&mut self, key: &'static str, default: String, allowed: String) -> Option<&'a Value> {
+        self.asked.push(ParameterInfo { key, default, allowed });
+        self.choice.parameters.get(key)
+    }
+
+    /// Reports a value that the parameter asked for last cannot have.
+    fn refuse<T>(&mut self, key: &str, value: &Value, default: T) -> T {
+        let allowed = self.asked.last().map_or("", |info| info.allowed.as_str());
+        let message = format!("`{key}` of {} is {allowed}, not `{value}`", self.name());
+        self.faults.push(PluginFault { path: vec![key.to_owned()], message, known: Vec::new() });
+        default
+    }
+
+    /// What was asked for, when nothing was wrong and nothing is left over.
+    ///
+    /// # Errors
+    /// Every fault, unknown keys among them.
+    pub(crate) fn finish(mut self) -> Result<Vec<ParameterInfo>, PluginError> {
+        let known: Vec<_> = self.asked.iter().map(|info| info.key).collect();
+        for key in self.choice.parameters.keys().filter(|key| !known.contains(&key.as_str())) {
+            let message = format!("unknown parameter of {}: `{key}`", self.name());
+            let known = known.clone();
+            self.faults.push(PluginFault { path: vec![key.clone()], message, known });
+        }
+        if self.faults.is_empty() {
+            Ok(self.asked)
+        } else {
+            Err(PluginError { faults: self.faults })
+        }
+    }
+}
