@@ -7,6 +7,7 @@ mod capture;
 mod checks;
 mod pattern;
 mod plan;
+mod plugins;
 mod schedule;
 mod topology;
 mod trace;
@@ -15,7 +16,8 @@ mod world;
 pub use checks::Violation;
 pub use plan::{
     ApplicationKind, ApplicationPlan, ChangePlan, EventPlan, FilmPlan, HostPlan, LinkPlan,
-    LossPlan, PathPlan, Plan, PlanError, QueuePlan, TransportPlan, choice,
+    LossPlan, PathPlan, Plan, PlanError, QueuePlan, TransportPlan,
 };
+pub use plugins::plugin_faults;
 pub use trace::{Column, Summary, Table, Trace};
 pub use world::{Observer, RunError, Silent, run, run_with};

@@ -314,7 +314,8 @@ fn construct(
 ) -> Result<(Box<dyn CongestionController>, Vec<ParameterInfo>), PluginError> {
     let Some((_, build)) = TABLE.iter().find(|(known, _)| known.name == choice.name) else {
         let foreign = registry.foreign().and_then(|foreign| foreign.congestion(choice, random));
-        let unknown = || Err(PluginError::unknown_name(&choice.name, names()));
+        let unknown =
+            || Err(PluginError::unknown_name("congestion control", &choice.name, names()));
         return Ok((foreign.unwrap_or_else(unknown)?, Vec::new()));
     };
     let mut parameters = Parameters::new(choice, registry);

@@ -6,20 +6,29 @@ fault in one go. Anything of a wrong type is skipped here: the model has reporte
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
+from anabranch import plugins
 from anabranch.errors import Fault, did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from anabranch.plugins import Catalogue
     from anabranch.scenario._faults import Source
+    from anabranch.scenario._lines import KeyPath
 
+#: The plug-ins of the transport, and how `anabranch list` calls each kind.
+_KINDS: dict[plugins.Kind, str] = {
+    "scheduler": "schedulers",
+    "congestion": "congestion",
+    "path_manager": "path-managers",
+}
+_UNKNOWN = re.compile(r"unknown (.+): `(.*)`")
 _CHANGES = ("state", "rate", "rtt", "delay", "loss")
 
 
-def check(source: Source, catalogue: Catalogue) -> list[Fault]:
+def check(source: Source) -> list[Fault]:
     """Return the faults between keys."""
     return [
         *_duplicates(source, "paths"),
@@ -27,7 +36,7 @@ def check(source: Source, catalogue: Catalogue) -> list[Fault]:
         *_path_keys(source),
         *_path_links(source),
         *_events(source),
-        *_plugins(source, catalogue),
+        *_plugins(source),
         *_application(source),
         *_expectations(source),
     ]
@@ -140,32 +149,47 @@ def _events(source: Source) -> Iterator[Fault]:
             yield source.fault((*here, "rtt"), "`rtt` goes both ways", hint="use `delay` with a direction")
 
 
-def _plugins(source: Source, catalogue: Catalogue) -> Iterator[Fault]:
-    """Check that plug-ins are known by name."""
+def _plugins(source: Source) -> Iterator[Fault]:
+    """Check the plug-ins of the transport."""
     transport = _table(source.raw, "transport")
-    kinds = (
-        ("scheduler", "scheduler", catalogue.schedulers, "`anabranch list schedulers` shows all"),
-        ("congestion", "congestion control", catalogue.congestion, "`anabranch list congestion` shows all"),
-        ("path_manager", "path manager", catalogue.path_managers, ""),
-    )
-    for key, noun, known, otherwise in kinds:
-        path: tuple[str | int, ...] = ("transport", key)
-        value = transport.get(key)
-        while isinstance(value, dict):
-            base = value.get("base")
-            yield from _plugin(source, (*path, "name"), value.get("name"), (noun, known, otherwise))
-            path, value = (*path, "base"), base
-        yield from _plugin(source, path, value, (noun, known, otherwise))
+    for kind, shown in _KINDS.items():
+        if kind in transport:
+            yield from plugin_faults(source, ("transport", kind), kind, transport[kind], shown)
 
 
-def _plugin(
-    source: Source, path: tuple[str | int, ...], name: object, kind: tuple[str, Mapping[str, str], str]
+def plugin_faults(
+    source: Source, path: KeyPath, kind: plugins.Kind, given: object, shown: str
 ) -> Iterator[Fault]:
-    """Check one name."""
-    noun, known, otherwise = kind
-    if isinstance(name, str) and name not in known:
-        hint = did_you_mean(name, known, otherwise=otherwise)
-        yield source.fault(path, f"unknown {noun}: `{name}`", hint=hint)
+    """Check a plug-in's name and parameters, and those of what it builds on.
+
+    `shown` is how `anabranch list` calls the kind.
+    """
+    if not isinstance(given, str) and not (isinstance(given, dict) and isinstance(given.get("name"), str)):
+        return
+    try:
+        found = plugins.check(kind, given)
+    except (TypeError, ValueError):
+        message = "a plug-in's parameters are numbers, strings, true or false, and `base`"
+        yield source.fault(path, message)
+        return
+    for fault in found:
+        place = (*path, *fault.path)
+        unknown = _UNKNOWN.fullmatch(fault.message)
+        hint = ""
+        if unknown is not None:
+            listed = f"`anabranch list {shown}` shows all" if "parameter" not in unknown[1] else ""
+            hint = did_you_mean(unknown[2], fault.known, otherwise=listed) if fault.known else "it has none"
+        elif fault.known:
+            hint = did_you_mean("", fault.known)
+        yield source.fault(_name_key(source, place), fault.message, hint=hint)
+
+
+def _name_key(source: Source, place: KeyPath) -> KeyPath:
+    """Return where a plug-in's name stands: under `name` when it is a table."""
+    node: Any = source.raw
+    for step in place:
+        node = node.get(step) if isinstance(node, dict) else None
+    return (*place, "name") if isinstance(node, dict) else place
 
 
 def _application(source: Source) -> Iterator[Fault]:
