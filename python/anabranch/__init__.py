@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         MissingError,
         ScenarioError,
     )
+    from anabranch.results import load, query
 
 __all__ = [
     "AnabranchError",
@@ -31,12 +32,16 @@ __all__ = [
     "Run",
     "ScenarioError",
     "__version__",
+    "load",
+    "query",
     "run",
 ]
 
 _HOMES = {
     "Run": "anabranch._run",
     "run": "anabranch._run",
+    "load": "anabranch.results",
+    "query": "anabranch.results",
     **dict.fromkeys(
         (
             "AnabranchError",

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import signal
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 from dataclasses import dataclass
-from multiprocessing import get_context
 from typing import TYPE_CHECKING
 
+from anabranch._pool import processes, undisturbed
 from anabranch.calibrate import measure, settings
 from anabranch.errors import MissingError
 
@@ -111,33 +109,17 @@ def _each(todo: Sequence[Task], workers: int) -> Iterator[tuple[Task, list[Figur
         for task in todo:
             yield task, _work(task)
         return
-    # Not forked: the parent may have threads, of a progress bar for one.
-    pool = ProcessPoolExecutor(min(workers, len(todo)), get_context("spawn"))
     try:
-        with _undisturbed():
-            # The processes begin here, and inherit that interrupts wait.
-            under_way = {pool.submit(_work, task): task for task in todo}
-        for future in as_completed(under_way):
-            yield under_way[future], future.result()
+        with processes(min(workers, len(todo))) as pool:
+            with undisturbed():
+                under_way = {pool.submit(_work, task): task for task in todo}
+            for future in as_completed(under_way):
+                yield under_way[future], future.result()
     except BrokenProcessPool:
         message = "a process of the calibration was ended from outside"
         raise MissingError(message, hint="is memory short? --workers 1 needs the least") from None
-    finally:
-        with _undisturbed():
-            # After an interrupt nobody waits for what has not begun; what has ends within seconds.
-            pool.shutdown(wait=True, cancel_futures=True)
 
 
 def _work(task: Task) -> list[Figures]:
     """Return the figures of a task's runs."""
     return [trace(task, run)[0] for run in task.runs]
-
-
-@contextmanager
-def _undisturbed() -> Iterator[None]:
-    """Put off interrupts: one in the middle of a pool's shutdown leaves its processes waiting for ever."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)

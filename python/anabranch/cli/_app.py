@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from anabranch.cli import _console
+from anabranch.cli import _console, _many
 from anabranch.cli._console import guarded
 from anabranch.cli._media import media
 
@@ -196,3 +196,6 @@ def calibrate(
 
     asked = _calibrate.Asked(against=against, only=tuple(only or ()), runs=runs, workers=workers, docs=docs)
     _calibrate.calibrate(asked, as_json=as_json)
+
+
+_many.register(app)

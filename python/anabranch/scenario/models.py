@@ -110,6 +110,9 @@ class Path(Table):
     links_down: list[str] | None = Field(default=None, description="shared links, server to client only")
     links_up: list[str] | None = Field(default=None, description="shared links, client to server only")
     backup: bool = Field(default=False, description="use only when no other path works")
+    price_per_gb: Annotated[float, Field(ge=0, allow_inf_nan=False, strict=False)] | None = Field(
+        default=None, description="what a gigabyte of payload costs, in whatever currency"
+    )
 
 
 _PLAYER_NAMES = {"prefetch": "prefetch_bytes", "late_threshold": "late_threshold_pictures"}

@@ -1,0 +1,52 @@
+"""Worker processes that begin and end without leaving anything behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from multiprocessing import get_context
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@contextmanager
+def processes(workers: int) -> Iterator[ProcessPoolExecutor]:
+    """Open a pool of processes, which end with this one whatever ends it.
+
+    Submit inside `undisturbed`: processes begin then, and inherit that interrupts wait.
+    """
+    # Not forked: the parent may have threads, of a progress bar for one.
+    pool = ProcessPoolExecutor(workers, get_context("spawn"), initializer=_watch, initargs=(os.getpid(),))
+    try:
+        yield pool
+    finally:
+        with undisturbed():
+            # After an interrupt nobody waits for what has not begun; what has ends within seconds.
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _watch(parent: int) -> None:
+    """End this worker when its parent is gone without a word."""
+
+    def look() -> None:
+        while os.getppid() == parent:
+            time.sleep(0.5)
+        os._exit(1)
+
+    threading.Thread(target=look, daemon=True).start()
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """Put off interrupts: one in the middle of a pool's work leaves its processes waiting for ever."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

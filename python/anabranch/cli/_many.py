@@ -1,0 +1,106 @@
+"""The commands for many runs, and their options: `sweep`, `results`, `verify`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from anabranch.cli._console import guarded
+
+Workers = Annotated[int | None, typer.Option(min=1, help="Processes (default: one a core).")]
+Dask = Annotated[str | None, typer.Option(metavar="ADDRESS", help="Run on a Dask cluster instead.")]
+ShardOption = Annotated[
+    str | None, typer.Option("--shard", metavar="N/M", help="Only part N of M, to spread runs over machines.")
+]
+Out = Annotated[Path | None, typer.Option(metavar="DIR", help="Folder of results (default: results/NAME).")]
+Trials = Annotated[
+    int, typer.Option(min=1, max=1_000_000, help="Runs of each cell, on the same luck in each.")
+]
+Keep = Annotated[
+    list[str] | None, typer.Option(metavar="TABLE", help="Keep a table of every run's trace, e.g. samples.")
+]
+Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A folder of results.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON array instead of a table.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    for command in (sweep, results, verify):
+        app.command(command.__name__)(guarded(command))
+
+
+def sweep(
+    scenario: Annotated[
+        str, typer.Argument(help="A scenario file, or the name of one (`anabranch list scenarios`).")
+    ],
+    grid: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--grid", metavar="KEY=A,B,C", help="A key and the values it takes, as often as wanted."
+        ),
+    ] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A key that is the same in all.")
+    ] = None,
+    trials: Trials = 30,
+    workers: Workers = None,
+    dask: Dask = None,
+    shard: ShardOption = None,
+    out: Out = None,
+    keep: Keep = None,
+    as_json: Json = False,
+) -> None:
+    """Run a scenario with every combination of some keys' values, many times each.
+
+    What is done is kept: the same command goes on after an interrupt, and runs only what is missing after
+    a change of --trials. For example:
+
+      anabranch sweep two-paths --grid transport.scheduler=min-rtt,linux --grid paths.wifi.rtt=50ms,100ms
+
+      anabranch sweep my.toml --grid transport.congestion=cubic,reno --trials 100 --out results/mine
+    """
+    from anabranch.cli import _sweep
+
+    how = _sweep.How(workers=workers, dask=dask, shard=shard, out=out)
+    _sweep.sweep(scenario, grid or (), set_ or (), trials=trials, keep=keep or (), how=how, as_json=as_json)
+
+
+def results(
+    folder: Folder,
+    by: Annotated[
+        list[str] | None, typer.Option(metavar="COLUMN", help="What makes a cell (default: the grid's keys).")
+    ] = None,
+    sql: Annotated[
+        str | None, typer.Option(help="A query of your own over the tables `runs` and `subflows`.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Print the means of a folder's cells, or the answer to a query.
+
+    For example:
+
+    anabranch results results/two-paths --by transport.scheduler
+
+    anabranch results results/two-paths --sql 'SELECT run, goodput_mbps FROM runs ORDER BY 2'
+    """
+    from anabranch.cli import _sweep
+
+    _sweep.results(folder, by=by, sql=sql, as_json=as_json)
+
+
+def verify(
+    folder: Folder,
+    identity: Annotated[
+        list[str] | None, typer.Argument(help="Runs, by the beginning of their identity (default: all).")
+    ] = None,
+    sample: Annotated[int | None, typer.Option(min=1, help="Only so many, evenly spread.")] = None,
+) -> None:
+    """Run what was run again, and compare every byte of what is kept.
+
+    Exits with 1 when something differs. Example: anabranch verify results/two-paths --sample 5
+    """
+    from anabranch.cli import _sweep
+
+    _sweep.verify(folder, identity or (), sample=sample)

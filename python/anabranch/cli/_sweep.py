@@ -1,0 +1,173 @@
+"""`anabranch sweep`, `anabranch results`, `anabranch verify`: many runs, and what came of them."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from anabranch.cli import _console
+from anabranch.errors import Fault, InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from anabranch.study.runner import Done
+    from anabranch.study.sweep import Sweep
+
+
+@dataclass(frozen=True, kw_only=True)
+class How:
+    """How runs are to be made.
+
+    Attributes
+    ----------
+    workers
+        Processes; None is one a core.
+    dask
+        Address of a Dask scheduler that runs them instead.
+    shard
+        A part of the whole: `3/20`.
+    out
+        The folder of results; None is `results/NAME`.
+    """
+
+    workers: int | None
+    dask: str | None
+    shard: str | None
+    out: Path | None
+
+
+def sweep(
+    scenario: str,
+    grid: Sequence[str],
+    sets: Sequence[str],
+    *,
+    trials: int,
+    keep: Sequence[str],
+    how: How,
+    as_json: bool,
+) -> None:
+    """Run a scenario over a grid and print what came of it."""
+    from anabranch.scenario import shipped
+    from anabranch.scenario._overrides import parse_assignment
+    from anabranch.study import grid as grids
+    from anabranch.study.sweep import Cell, Sweep
+
+    axes = [grids.parse(text) for text in grid]
+    fixed = [parse_assignment(text) for text in sets]
+    faults = [one for one in (*axes, *fixed) if isinstance(one, Fault)]
+    found = [one for one in axes if not isinstance(one, Fault)]
+    faults += [*grids.duplicates(found), *unknown_tables(keep)]
+    if faults:
+        raise InputError(faults)
+    given = tuple((one.key, one.value, one.origin) for one in fixed if not isinstance(one, Fault))
+    cells = tuple(
+        Cell(
+            scenario=scenario,
+            settings=(*given, *((axis.key, axis.values[place], axis.origin) for axis, place in point)),
+            labels=tuple((axis.key, axis.texts[place]) for axis, place in point),
+        )
+        for point in grids.points(found)
+    )
+    name = shipped.resolve(scenario).stem
+    run(Sweep(name=name, cells=cells, trials=trials, keep=tuple(keep)), how, as_json=as_json)
+
+
+def run(what: Sweep, how: How, *, as_json: bool) -> None:
+    """Run a sweep into its folder and print the means of its cells."""
+    from anabranch.study import runner
+
+    folder = how.out or Path("results") / what.name
+    shard = None if how.shard is None else runner.Shard.parse(how.shard)
+    with _console.progress(f"running {what.name}", unit="runs") as progress:
+        try:
+            done = runner.run(
+                what,
+                folder,
+                workers=how.workers or os.cpu_count() or 1,
+                dask=how.dask,
+                shard=shard,
+                progress=progress,
+            )
+        except KeyboardInterrupt:
+            _console.note(f"interrupted; what is done is in {folder}: the same command goes on")
+            raise
+    _told(done, folder)
+    if not as_json and what.notes:
+        for key, note in what.notes.items():
+            _console.note(f"assumption: {key}: {note}")
+    if done.complete:
+        results(folder, by=None, sql=None, as_json=as_json)
+
+
+def _told(done: Done, folder: Path) -> None:
+    """Say what was done and what is left."""
+    left = done.total - done.before - done.now
+    text = f"{done.now} runs, {done.before} were there already; results in {folder}"
+    _console.note(text if left == 0 else f"{text}; {left} of {done.total} are left to other shards")
+
+
+def unknown_tables(keep: Sequence[str]) -> list[Fault]:
+    """Return the faults of tables that no trace has."""
+    from anabranch.errors import did_you_mean
+
+    known = (
+        "connections",
+        "subflows",
+        "samples",
+        "player",
+        "frames",
+        "playback",
+        "requests",
+        "links",
+        "events",
+        "gaps",
+    )
+    return [
+        Fault(message=f"no such table: `{table}`", where=f"--keep {table}", hint=did_you_mean(table, known))
+        for table in keep
+        if table not in known
+    ]
+
+
+def results(folder: Path, *, by: Sequence[str] | None, sql: str | None, as_json: bool) -> None:
+    """Print the means of a folder's cells, or the answer to a query."""
+    from anabranch.results import query, store, summary
+
+    if sql is not None:
+        frame = query(folder, sql)
+    else:
+        found = store.manifest(folder)
+        labels = list(dict.fromkeys(key for cell in found["cells"] for key in cell["labels"]))
+        frame = query(folder, summary.means(folder, labels if not by else list(by)))
+    if as_json:
+        _console.out(json.dumps(frame.to_dicts(), indent=2))
+        return
+    rows = [[_cell(value) for value in row] for row in frame.rows()]
+    left = sum(1 for kind in frame.dtypes if str(kind) == "String")
+    _console.table(tuple(frame.columns), rows, left=left)
+
+
+def _cell(value: Any) -> str:  # noqa: ANN401 - what a table can hold
+    """Return a value as a table shows it."""
+    if value is None:
+        return "-"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def verify(folder: Path, identities: Sequence[str], *, sample: int | None) -> None:
+    """Run some runs again and compare every byte of their rows."""
+    from anabranch.study import verify as verifying
+
+    with _console.progress("running again", unit="runs") as progress:
+        differences, count = verifying.verify(folder, identities, sample=sample, progress=progress)
+    for line in differences:
+        _console.out(line)
+    _console.note(f"{count} runs, {len(differences)} differ")
+    if differences:
+        raise typer.Exit(_console.EXPECTATION_FAILED)

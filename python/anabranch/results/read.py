@@ -1,0 +1,102 @@
+"""Reading results: frames of polars, and SQL over all tables through DuckDB."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from anabranch.errors import Fault, InputError, did_you_mean
+from anabranch.results import store
+
+if TYPE_CHECKING:
+    import polars
+
+
+def load(folder: str | Path, table: str = "runs") -> polars.DataFrame:
+    """Return a table of a folder of results, finished or not.
+
+    Parameters
+    ----------
+    folder
+        What `anabranch sweep` or `anabranch study run` wrote.
+    table
+        `runs` (a row a run), `subflows` (a row a subflow), or a table of the trace that was kept
+        (`--keep samples`), with the run's `identity` in front.
+
+    Returns
+    -------
+    polars.DataFrame
+        Units are in the names of the columns.
+
+    Raises
+    ------
+    InputError
+        When the folder holds no results, or not this table.
+
+    Examples
+    --------
+    >>> import anabranch
+    >>> anabranch.load("results/SD18").group_by("scheduler").mean()  # doctest: +SKIP
+    """
+    import polars
+
+    folder = Path(folder)
+    store.manifest(folder)
+    if table in store.TABLES:
+        if not store.journals(folder) and (folder / f"{table}.parquet").exists():
+            return polars.read_parquet(folder / f"{table}.parquet")
+        rows = list(store.stored(folder, table))
+        return polars.from_dicts(rows, infer_schema_length=None) if rows else polars.DataFrame()
+    parts = sorted((folder / "traces").glob(f"*/{table}.parquet"))
+    if not parts:
+        known = {*store.TABLES, *(path.stem for path in (folder / "traces").glob("*/*.parquet"))}
+        hint = did_you_mean(table, known, otherwise="--keep TABLE keeps a table of the trace")
+        raise InputError([Fault(message=f"no such table: `{table}`", where=str(folder), hint=hint)])
+    frames = [
+        polars.read_parquet(path).select(polars.lit(path.parent.name).alias("identity"), polars.all())
+        for path in parts
+    ]
+    return polars.concat(frames, how="diagonal_relaxed")
+
+
+def query(folder: str | Path, sql: str) -> polars.DataFrame:
+    """Return the answer of DuckDB to a question over a folder's tables.
+
+    Parameters
+    ----------
+    folder
+        What `anabranch sweep` or `anabranch study run` wrote.
+    sql
+        A query over the tables `runs`, `subflows` and those kept of the traces.
+
+    Raises
+    ------
+    InputError
+        When the folder holds no results, or DuckDB does not understand the query.
+    """
+    import tempfile
+
+    import duckdb
+    import polars
+
+    folder = Path(folder)
+    kept = {path.stem for path in (folder / "traces").glob("*/*.parquet")}
+    with duckdb.connect() as connection, tempfile.TemporaryDirectory() as space:
+        for table in (*store.TABLES, *sorted(kept)):
+            frame = load(folder, table)
+            if frame.width:
+                file = Path(space) / f"{table}.parquet"
+                frame.write_parquet(file)
+                connection.read_parquet(str(file)).create(table)
+        # A query reads what is here, and nothing else of the machine.
+        connection.execute("SET enable_external_access = false")
+        try:
+            answer: duckdb.DuckDBPyRelation | None = connection.sql(sql)
+            if answer is not None:
+                rows, columns = answer.fetchall(), answer.columns
+                return polars.DataFrame(rows, schema=columns, orient="row", strict=False)
+        except duckdb.Error as error:
+            message = str(error).splitlines()[0]
+            raise InputError([Fault(message=f"DuckDB: {message}", where=sql)]) from None
+    message = "the query returns nothing"
+    raise InputError([Fault(message=message, where=sql, hint="it should begin with SELECT")])

@@ -1,0 +1,1 @@
+"""Runs by the thousand: sweeps over a grid, and the studies that repeat the papers."""

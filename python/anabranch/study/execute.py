@@ -1,0 +1,129 @@
+"""Running many runs: in this process, over processes, or on a Dask cluster; whoever runs, same bytes."""
+
+from __future__ import annotations
+
+from concurrent.futures import FIRST_COMPLETED, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import ExitStack, contextmanager
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from anabranch._pool import processes, undisturbed
+from anabranch.errors import MissingError
+from anabranch.results import identity
+from anabranch.study import measure
+from anabranch.study.sweep import ready
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterable, Iterator
+    from concurrent.futures import Executor
+
+    from anabranch.results.store import Rows
+    from anabranch.study.sweep import Job
+
+#: What a run leaves: its rows, and the tables of its trace that are kept.
+Outcome = tuple["Rows", dict[str, bytes]]
+#: Runs handed out for each worker, so that none waits for the next.
+_AHEAD = 3
+
+
+def work(job: Job, code: str) -> Outcome:
+    """Run one run.
+
+    Parameters
+    ----------
+    job
+        What.
+    code
+        The identity of the program that asks: another one would give other numbers.
+
+    Raises
+    ------
+    MissingError
+        When this worker runs another build of the program.
+    """
+    from anabranch._run import run_loaded
+
+    if identity.code() != code:
+        message = f"a worker runs another build of this program: {identity.code()}, not {code}"
+        raise MissingError(message, hint="install the same build everywhere")
+    loaded, film = ready(job.cell)
+    run = run_loaded(loaded, run=job.run, film=film)
+    prices = {path.name: path.price_per_gb for path in loaded.scenario.paths if path.price_per_gb is not None}
+    return measure.rows(job, run, prices), measure.traces(job, run)
+
+
+def execute(jobs: Iterable[Job], *, workers: int, dask: str | None = None) -> Generator[tuple[Job, Outcome]]:
+    """Yield runs as they are done.
+
+    Parameters
+    ----------
+    jobs
+        What to run.
+    workers
+        Processes; 1 is this one. Not used with a cluster.
+    dask
+        Address of a Dask scheduler.
+
+    Raises
+    ------
+    MissingError
+        When a worker is gone, or the cluster cannot be reached.
+    """
+    code = identity.code()
+    if dask is None and workers == 1:
+        for job in jobs:
+            yield job, work(job, code)
+        return
+    with ExitStack() as stack:
+        pool: Executor
+        if dask is None:
+            pool, width = stack.enter_context(processes(workers)), workers
+        else:
+            pool, width = stack.enter_context(_cluster(dask))
+        try:
+            yield from _flow(pool, iter(jobs), code, width * _AHEAD)
+        except BrokenProcessPool:
+            message = "a worker process was ended from outside"
+            hint = "is memory short? what was done is kept: the same command goes on"
+            raise MissingError(message, hint=hint) from None
+
+
+def _flow(pool: Executor, jobs: Iterator[Job], code: str, ahead: int) -> Iterator[tuple[Job, Outcome]]:
+    """Keep so many runs handed out, and yield those that are done."""
+    under_way: dict[Any, Job] = {}
+    try:
+        while True:
+            for job in islice(jobs, ahead - len(under_way)):
+                with undisturbed():
+                    # Processes begin here, and inherit that interrupts wait.
+                    under_way[pool.submit(work, job, code)] = job
+            if not under_way:
+                return
+            for future in wait(under_way, return_when=FIRST_COMPLETED).done:
+                yield under_way.pop(future), future.result()
+    finally:
+        for future in under_way:
+            future.cancel()
+
+
+@contextmanager
+def _cluster(address: str) -> Iterator[tuple[Executor, int]]:
+    """Connect to a Dask cluster; yield an executor and how many runs it does at once."""
+    try:
+        from distributed import Client
+    except ImportError:
+        message = "a cluster needs the Python package `distributed`"
+        raise MissingError(message, hint="pip install 'anabranch[dask]'") from None
+    try:
+        client = Client(address, timeout="10s", set_as_default=False)
+    except (OSError, ValueError, TimeoutError) as error:
+        message = f"no Dask scheduler at `{address}`: {error}"
+        raise MissingError(message, hint="start one: dask scheduler; dask worker ADDRESS") from None
+    with client:
+        threads = sum(client.nthreads().values())
+        if threads == 0:
+            message = f"the cluster at `{address}` has no workers"
+            raise MissingError(message, hint=f"start one: dask worker {address}")
+        # A run that failed fails again: retries would only hide it.
+        yield client.get_executor(pure=False, retries=0), threads

@@ -1,0 +1,92 @@
+"""`--grid KEY=VALUE,VALUE`: the axes of a sweep."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+from anabranch.errors import Fault
+from anabranch.scenario._overrides import parse_value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+_OPEN, _CLOSE = "([{", ")]}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Axis:
+    """One key and the values it takes.
+
+    Attributes
+    ----------
+    key
+        Dotted path of a scenario's key.
+    values
+        Raw values, as TOML would give them.
+    texts
+        The values as they were written: what results call them.
+    origin
+        How the person gave it, for messages.
+    """
+
+    key: str
+    values: tuple[Any, ...]
+    texts: tuple[str, ...]
+    origin: str
+
+
+def parse(text: str) -> Axis | Fault:
+    """Read one `KEY=VALUE,VALUE` of the command line; commas in brackets or quotes part nothing."""
+    key, equals, rest = text.partition("=")
+    origin = f"--grid {text}"
+    texts = tuple(part.strip() for part in split(rest)) if equals else ()
+    if not key.strip() or not texts or not all(texts):
+        return Fault(
+            message=f"expected KEY=VALUE,VALUE: `{text}`",
+            where=origin,
+            hint="for example `--grid transport.scheduler=min-rtt,linux`",
+        )
+    twice = sorted({value for value in texts if texts.count(value) > 1})
+    if twice:
+        return Fault(message=f"given twice: `{twice[0]}`", where=origin, key=key.strip())
+    return axis(key.strip(), texts, origin=origin)
+
+
+def axis(key: str, texts: Sequence[str], *, origin: str) -> Axis:
+    """Return an axis of values as they were written."""
+    return Axis(key=key, values=tuple(map(parse_value, texts)), texts=tuple(texts), origin=origin)
+
+
+def split(text: str) -> list[str]:
+    """Return the parts between the commas that stand in no brackets and no quotes."""
+    parts, start, depth, quote = [], 0, 0, ""
+    for place, character in enumerate(text):
+        if quote:
+            quote = "" if character == quote else quote
+        elif character in "\"'":
+            quote = character
+        elif character in _OPEN:
+            depth += 1
+        elif character in _CLOSE:
+            depth -= 1
+        elif character == "," and depth == 0:
+            parts.append(text[start:place])
+            start = place + 1
+    return [*parts, text[start:]]
+
+
+def duplicates(axes: Sequence[Axis]) -> Iterator[Fault]:
+    """Yield the axes whose key another one has already."""
+    seen: set[str] = set()
+    for one in axes:
+        if one.key in seen:
+            yield Fault(message=f"given twice: `{one.key}`", where=one.origin)
+        seen.add(one.key)
+
+
+def points(axes: Sequence[Axis]) -> Iterator[tuple[tuple[Axis, int], ...]]:
+    """Yield every combination: for each axis the place of its value; the last axis turns fastest."""
+    for places in product(*(range(len(one.values)) for one in axes)):
+        yield tuple(zip(axes, places, strict=True))

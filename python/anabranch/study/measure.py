@@ -1,0 +1,88 @@
+"""From a run to the rows that are kept of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from anabranch._run import Run
+    from anabranch.results.store import Row, Rows
+    from anabranch.study.sweep import Job
+
+
+def rows(job: Job, run: Run, prices: Mapping[str, float]) -> Rows:
+    """Return a run's rows: one of `runs`, one of `subflows` for each subflow.
+
+    Parameters
+    ----------
+    job
+        What was run.
+    run
+        What came of it.
+    prices
+        Price of a gigabyte on each path that has one.
+    """
+    head: Row = {
+        "identity": job.identity,
+        **dict(job.cell.labels),
+        "scenario": run.scenario,
+        "scheduler": run.scheduler,
+        "congestion": run.congestion,
+        "seed": run.seed,
+        "run": run.run,
+    }
+    numbers = dict(_flat(run.qoe or {})) | dict(_flat(run.qos))
+    per_path = _bytes_per_path(run.qos["subflows"])
+    paths = {f"bytes_{path}": count for path, count in per_path.items()}
+    costs = {f"cost_{path}": per_path.get(path, 0) / 1e9 * price for path, price in prices.items()}
+    total = {"cost": sum(costs.values())} if costs else {}
+    return {
+        "runs": [
+            {**head, "duration_s": run.duration_s, **numbers, **paths, **costs, **total, "digest": run.digest}
+        ],
+        "subflows": [
+            {**head, "subflow": place, **_rounded(subflow)}
+            for place, subflow in enumerate(run.qos["subflows"])
+        ],
+    }
+
+
+def traces(job: Job, run: Run) -> dict[str, bytes]:
+    """Return the tables of the trace that are kept, as Parquet files by name."""
+    import io
+
+    import polars
+
+    result = {}
+    for table in job.keep:
+        buffer = io.BytesIO()
+        frame = polars.DataFrame(dict(run.tables[table]), strict=False)
+        frame.write_parquet(buffer, compression="zstd", statistics=False)
+        result[table] = buffer.getvalue()
+    return result
+
+
+def _flat(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+    """Return scalars by dotted name, tables in tables one level down; lists have tables of their own."""
+    found: list[tuple[str, Any]] = []
+    for key, value in values.items():
+        if isinstance(value, dict):
+            found += _flat(value, f"{prefix}{key}.")
+        elif not isinstance(value, list):
+            found.append((prefix + key, value))
+    return found
+
+
+def _rounded(values: Mapping[str, Any]) -> Row:
+    """Return a subflow's scalars."""
+    return {key: value for key, value in values.items() if not isinstance(value, dict | list)}
+
+
+def _bytes_per_path(subflows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """Return the payload acknowledged on each path."""
+    result: dict[str, int] = {}
+    for subflow in subflows:
+        result[subflow["path"]] = result.get(subflow["path"], 0) + round(subflow["bytes"])
+    return result

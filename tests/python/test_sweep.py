@@ -1,0 +1,361 @@
+"""Many runs: grids, folders of results, resuming, shards, clusters, and the same bytes from all."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import anabranch
+from anabranch.cli._app import app
+from anabranch.errors import Fault, InputError, MissingError, ScenarioError
+from anabranch.results import store
+from anabranch.study import execute, grid, runner, sweep
+
+SMALL = """
+name = "small"
+[application]
+kind = "bulk"
+bytes = "200 kB"
+[[paths]]
+name = "wifi"
+rtt = "20 ms"
+rate = "8 Mbit/s"
+loss = "1 %"
+price_per_gb = 2.0
+[[paths]]
+name = "lte"
+rtt = "60 ms"
+rate = "8 Mbit/s"
+"""
+
+
+@pytest.fixture
+def scenario(tmp_path):
+    path = tmp_path / "small.toml"
+    path.write_text(SMALL)
+    return path
+
+
+def small(scenario, *, trials=3, axes=("transport.scheduler=min-rtt,linux",), keep=()):
+    found = [grid.parse(text) for text in axes]
+    cells = tuple(
+        sweep.Cell(
+            scenario=str(scenario),
+            settings=tuple((axis.key, axis.values[place], axis.origin) for axis, place in point),
+            labels=tuple((axis.key, axis.texts[place]) for axis, place in point),
+        )
+        for point in grid.points(found)
+    )
+    return sweep.Sweep(name="small", cells=cells, trials=trials, keep=keep)
+
+
+def tables(folder):
+    return {path.name: path.read_bytes() for path in sorted(folder.glob("*.parquet"))}
+
+
+def call(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+# -- grids ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "values"),
+    [
+        ("transport.scheduler=min-rtt,linux", "transport.scheduler", ("min-rtt", "linux")),
+        ("paths.wifi.rtt=50ms, 100ms", "paths.wifi.rtt", ("50ms", "100ms")),
+        ("clients=1,2", "clients", (1, 2)),
+        ("transport.scheduler=rtx-aware(a, b=1),linux", "transport.scheduler", ("rtx-aware(a, b=1)", "linux")),
+        ('transport.scheduler={name="linux", x=1},linux', "transport.scheduler", ({"name": "linux", "x": 1}, "linux")),
+        ('name="a,b",c', "name", ("a,b", "c")),
+    ],
+)  # fmt: skip
+def test_an_axis_is_a_key_and_its_values(text, key, values):
+    axis = grid.parse(text)
+    assert (axis.key, axis.values) == (key, values)
+
+
+@pytest.mark.parametrize("text", ["", "clients", "clients=", "=1,2", "clients=1,,2", "clients=1,1"])
+def test_a_broken_axis_is_a_fault(text):
+    assert isinstance(grid.parse(text), Fault)
+
+
+def test_the_last_axis_turns_fastest():
+    axes = [grid.parse("a=1,2"), grid.parse("b=3,4")]
+    found = [tuple(axis.values[place] for axis, place in point) for point in grid.points(axes)]
+    assert found == [(1, 3), (1, 4), (2, 3), (2, 4)]
+
+
+def test_every_fault_of_a_grid_is_told_once(scenario):
+    what = small(scenario, axes=("transport.schedular=min-rtt,linux", "paths.wifi.rtt=50,60ms"))
+    with pytest.raises(ScenarioError) as caught:
+        sweep.plan_hashes(what)
+    messages = [str(fault) for fault in caught.value.faults]
+    assert len(messages) == len(set(messages))
+    assert any("schedular" in message and "did you mean `scheduler`?" in message for message in messages)
+    assert any("--grid paths.wifi.rtt=50,60ms" in message for message in messages)
+
+
+# -- the folder ----------------------------------------------------------------------------------
+
+
+@pytest.mark.module
+def test_a_sweep_makes_tables_that_say_what_was_run(scenario, tmp_path):
+    done = runner.run(small(scenario), tmp_path / "out", workers=1)
+    assert (done.total, done.before, done.now, done.complete) == (6, 0, 6, True)
+    runs = anabranch.load(tmp_path / "out")
+    assert runs["transport.scheduler"].to_list() == ["min-rtt"] * 3 + ["linux"] * 3
+    assert runs["run"].to_list() == [0, 1, 2] * 2
+    assert runs["identity"].n_unique() == 6
+    assert (runs["bytes_wifi"] + runs["bytes_lte"] > 100_000).all()
+    assert runs["cost"].to_list() == pytest.approx([count * 2e-9 for count in runs["bytes_wifi"]])
+    subflows = anabranch.load(tmp_path / "out", "subflows")
+    assert len(subflows) == 12
+    assert set(subflows["path"]) == {"wifi", "lte"}
+    whole = anabranch.run(scenario, scheduler="linux", run=2)
+    assert runs.row(-1, named=True)["digest"] == whole.digest
+    assert runs.row(-1, named=True)["goodput_mbps"] == whole.qos["goodput_mbps"]
+
+
+@pytest.mark.module
+def test_trials_are_paired(scenario, tmp_path):
+    """The same run number has the same losses whatever the scheduler: path wifi alone shows it."""
+    what = small(scenario, axes=("transport.scheduler=min-rtt,linux", "transport.multipath=false"))
+    runner.run(what, tmp_path / "out", workers=1)
+    runs = anabranch.load(tmp_path / "out")
+    by = [
+        runs.filter(runs["transport.scheduler"] == name)["digest"].to_list() for name in ("min-rtt", "linux")
+    ]
+    assert by[0] == by[1]
+    assert len(set(by[0])) == 3
+
+
+@pytest.mark.module
+def test_whoever_runs_the_bytes_are_the_same(scenario, tmp_path):
+    what = small(scenario)
+    runner.run(what, tmp_path / "one", workers=1)
+    runner.run(what, tmp_path / "two", workers=2)
+    for number in (3, 1, 2):
+        done = runner.run(what, tmp_path / "shards", workers=1, shard=runner.Shard(number=number, of=3))
+    assert done.complete
+    assert tables(tmp_path / "one") == tables(tmp_path / "two") == tables(tmp_path / "shards")
+
+
+@pytest.mark.module
+def test_more_trials_run_only_what_is_missing(scenario, tmp_path):
+    out = tmp_path / "out"
+    runner.run(small(scenario, trials=2), out, workers=1)
+    done = runner.run(small(scenario, trials=3), out, workers=1)
+    assert (done.before, done.now) == (4, 2)
+    runner.run(small(scenario, trials=3), tmp_path / "whole", workers=1)
+    assert tables(out) == tables(tmp_path / "whole")
+
+
+@pytest.mark.module
+def test_a_line_that_was_being_written_is_run_again(scenario, tmp_path):
+    out, what = tmp_path / "out", small(scenario)
+    with pytest.raises(KeyboardInterrupt):
+        runner.run(what, out, workers=1, progress=interrupt_after(3))
+    (journal,) = store.journals(out)
+    whole = journal.read_bytes()
+    assert whole.count(b"\n") == 3
+    journal.write_bytes(whole[:-20])
+    assert len(anabranch.load(out)) == 2
+    done = runner.run(what, out, workers=1)
+    assert (done.before, done.now) == (2, 4)
+    runner.run(what, tmp_path / "whole", workers=1)
+    assert tables(out) == tables(tmp_path / "whole")
+    assert store.journals(out) == []
+
+
+def interrupt_after(count):
+    def progress(done, _total):
+        if done == count:
+            raise KeyboardInterrupt
+
+    return progress
+
+
+@pytest.mark.module
+def test_a_killed_sweep_goes_on_where_it_was(scenario, tmp_path):
+    """kill -9 of the whole program: its workers end too, and what was written counts."""
+    out = tmp_path / "out"
+    command = [sys.executable, "-m", "anabranch", "sweep", scenario, "--grid", "transport.scheduler=min-rtt,linux",
+               "--trials", "400", "--workers", "2", "--out", out]  # fmt: skip
+    program = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    journal = out / "journal-all.jsonl"
+    until = time.monotonic() + 60
+    while not (journal.exists() and journal.read_bytes().count(b"\n") >= 10) and time.monotonic() < until:
+        time.sleep(0.02)
+    children = Path(f"/proc/{program.pid}/task/{program.pid}/children").read_text().split()
+    program.send_signal(signal.SIGKILL)
+    program.wait()
+    kept = journal.read_bytes().count(b"\n")
+    assert 10 <= kept < 800
+    done = runner.run(small(scenario, trials=20), out, workers=1)
+    assert done.before > 0
+    assert done.before + done.now == 40
+    assert children
+    until = time.monotonic() + 20
+    while any(Path(f"/proc/{child}/cmdline").exists() and b"spawn" in Path(f"/proc/{child}/cmdline").read_bytes()
+              for child in children) and time.monotonic() < until:  # fmt: skip
+        time.sleep(0.1)
+    assert time.monotonic() < until, "the workers outlive their parent"
+
+
+@pytest.mark.module
+def test_tables_of_the_trace_are_kept_when_asked(scenario, tmp_path):
+    runner.run(small(scenario, trials=1, keep=("samples",)), tmp_path / "out", workers=1)
+    samples = anabranch.load(tmp_path / "out", "samples")
+    assert samples["identity"].n_unique() == 2
+    assert {"t_s", "cwnd_segments", "path"} <= set(samples.columns)
+    with pytest.raises(InputError, match="no such table"):
+        anabranch.load(tmp_path / "out", "sample")
+
+
+@pytest.mark.module
+def test_a_folder_of_something_else_is_refused(scenario, tmp_path):
+    out = tmp_path / "out"
+    runner.run(small(scenario, trials=1), out, workers=1)
+    with pytest.raises(InputError, match="something else: cells"):
+        runner.run(small(scenario, trials=1, axes=("clients=1,2",)), out, workers=1)
+    manifest = json.loads((out / "manifest.json").read_text())
+    (out / "manifest.json").write_text(json.dumps({**manifest, "code": "0.0.1+abc"}))
+    with pytest.raises(InputError, match="another build"):
+        runner.run(small(scenario, trials=1), out, workers=1)
+    (out / "manifest.json").write_text(json.dumps({**manifest, "format": 99}))
+    with pytest.raises(InputError, match="another version: format 99"):
+        anabranch.load(out)
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "diary.txt").write_text("dear diary")
+    with pytest.raises(InputError, match="something else than results"):
+        runner.run(small(scenario, trials=1), tmp_path / "notes", workers=1)
+    with pytest.raises(InputError, match="no folder of results"):
+        anabranch.load(tmp_path / "nowhere")
+
+
+@pytest.mark.module
+def test_two_writers_are_one_too_many(scenario, tmp_path):
+    what = small(scenario, trials=1)
+    first = store.Store(tmp_path / "out", sweep.manifest(what))
+    with first.writing(), pytest.raises(InputError, match="another process"):
+        runner.run(what, tmp_path / "out", workers=1)
+
+
+@pytest.mark.module
+def test_a_full_disk_is_said_in_a_sentence_and_loses_nothing(scenario, tmp_path, monkeypatch):
+    what, out = small(scenario), tmp_path / "out"
+    add, count = store._Journal.add, [0]
+
+    def full(self, rows, traces):
+        count[0] += 1
+        if count[0] > 2:
+            raise OSError(28, os.strerror(28))
+        add(self, rows, traces)
+
+    monkeypatch.setattr(store._Journal, "add", full)
+    with pytest.raises(MissingError, match="No space left on device") as caught:
+        runner.run(what, out, workers=1)
+    assert "goes on" in str(caught.value)
+    monkeypatch.undo()
+    assert runner.run(what, out, workers=1).before == 2
+
+
+@pytest.mark.module
+def test_a_worker_of_another_build_is_refused(scenario):
+    what = small(scenario)
+    job = next(what.jobs(sweep.plan_hashes(what)))
+    with pytest.raises(MissingError, match="another build"):
+        execute.work(job, "0.0.1+abc")
+
+
+@pytest.mark.module
+def test_a_dask_cluster_gives_the_same_bytes(scenario, tmp_path):
+    distributed = pytest.importorskip("distributed")
+    what = small(scenario)
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
+        done = runner.run(what, tmp_path / "cluster", workers=1, dask=cluster.scheduler_address)
+    assert done.complete
+    runner.run(what, tmp_path / "here", workers=1)
+    assert tables(tmp_path / "cluster") == tables(tmp_path / "here")
+
+
+# -- reading -------------------------------------------------------------------------------------
+
+
+@pytest.mark.module
+def test_sql_over_the_tables(scenario, tmp_path):
+    runner.run(small(scenario), tmp_path / "out", workers=1)
+    frame = anabranch.query(tmp_path / "out", "SELECT count(*) AS n FROM runs JOIN subflows USING (identity)")
+    assert frame["n"].to_list() == [12]
+    for broken in ("SELEC 1", "SELECT nothing FROM runs", "SELECT * FROM read_csv('/etc/passwd')"):
+        with pytest.raises(InputError, match="DuckDB"):
+            anabranch.query(tmp_path / "out", broken)
+
+
+@pytest.mark.module
+def test_verify_finds_what_was_changed(scenario, tmp_path):
+    from anabranch.study.verify import verify
+
+    out = tmp_path / "out"
+    runner.run(small(scenario), out, workers=1)
+    assert verify(out) == ([], 6)
+    assert verify(out, sample=2) == ([], 2)
+    runs = anabranch.load(out)
+    import polars
+
+    changed = runs.with_columns(
+        polars.when(polars.col("run") == 1)
+        .then(9.0)
+        .otherwise(polars.col("goodput_mbps"))
+        .alias("goodput_mbps")
+    )
+    changed.write_parquet(out / "runs.parquet")
+    differences, _ = verify(out)
+    assert len(differences) == 2
+    assert "goodput_mbps is" in differences[0]
+    assert "9.0 is kept" in differences[0]
+    with pytest.raises(InputError, match="no run is called"):
+        verify(out, ["zzz"])
+
+
+# -- the command line ----------------------------------------------------------------------------
+
+
+@pytest.mark.module
+def test_the_command_line_from_sweep_to_verify(scenario, tmp_path):
+    out = tmp_path / "out"
+    grid_option = ("--grid", "transport.scheduler=min-rtt,linux")
+    result = call("sweep", scenario, *grid_option, "--trials", 2, "--workers", 1, "--out", out)
+    assert result.exit_code == 0, result.stderr
+    assert "transport.scheduler" in result.stdout
+    assert "4 runs, 0 were there already" in result.stderr
+    result = call("sweep", scenario, *grid_option, "--trials", 2, "--workers", 1, "--out", out, "--json")
+    assert [row["runs"] for row in json.loads(result.stdout)] == [2, 2]
+    result = call("results", out, "--by", "run", "--json")
+    assert [row["run"] for row in json.loads(result.stdout)] == [0, 1]
+    assert "did you mean `run`?" in call("results", out, "--by", "rn").stderr
+    assert call("verify", out).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--grid", "clients"), "expected KEY=VALUE,VALUE"),
+        (("--grid", "clients=1,2", "--grid", "clients=3"), "given twice: `clients`"),
+        (("--grid", "clientz=1,2"), "did you mean `clients`?"),
+        (("--shard", "4/3"), "no part of a whole: `4/3`"),
+        (("--keep", "sample"), "did you mean `samples`?"),
+    ],
+)
+def test_bad_usage_is_2(scenario, tmp_path, arguments, message):
+    result = call("sweep", scenario, "--trials", 1, "--workers", 1, "--out", tmp_path / "out", *arguments)
+    assert result.exit_code == 2
+    assert message in result.stderr
