@@ -5,7 +5,7 @@
 //! its clients, and only their packets are signs of life.
 
 use anabranch_transport::path_manager::Candidate;
-use anabranch_transport::{ConnectionHandle, Endpoint, FourTuple, earliest};
+use anabranch_transport::{Connection, ConnectionHandle, Endpoint, FourTuple, earliest};
 use anabranch_units::{Duration, Instant, Seed};
 
 use super::hosts::check_windows;
@@ -66,7 +66,7 @@ impl Flow {
     /// Notes that something happens to it, and a connection that ends before its time.
     fn note(&mut self, now: Instant) {
         self.last_event = Some(now);
-        let server_gone = self.server.connections().first().is_some_and(|c| c.is_closed());
+        let server_gone = self.server.connections().first().is_some_and(Connection::is_closed);
         let over = self.reader.over || server_gone;
         if over && !self.reader.finished && !self.is_cut_off(now) {
             self.broken_at.get_or_insert(now);
