@@ -8,7 +8,7 @@ use super::recovery::AckFlags;
 use super::rto::Pending;
 use super::scoreboard::Sent;
 use crate::config::HostModel;
-use crate::congestion::CongestionState;
+use crate::congestion::{CongestionState, LostSegment};
 
 /// `tp->reordering` starts here: as many `SACKed` segments mean loss without waiting.
 pub(super) const DUPLICATE_THRESHOLD: u32 = 3;
@@ -108,10 +108,30 @@ impl Subflow {
         (min_rtt / 4 * u64::from(self.rack.window_steps.max(1))).min(srtt)
     }
 
+    /// A segment leaves the flight as lost, and the controller hears of it (`tcp_mark_skb_lost`).
+    pub(super) fn mark_lost(&mut self, now: Instant, number: u64) {
+        if !self.board.mark_lost(number) {
+            return;
+        }
+        self.rate.lost += 1;
+        let sent = self.board.get(number).expect("it has just been marked");
+        let segment = LostSegment {
+            now,
+            start: sent.start,
+            end: sent.end(),
+            in_flight_at_send: sent.stamp.in_flight,
+            lost_since_send: (self.rate.lost - sent.stamp.lost) as u32,
+            app_limited: sent.stamp.app_limited,
+            delivered: self.rate.delivered,
+            selective_acks: self.sack_permitted,
+        };
+        self.controller.on_lost(&segment, &self.window);
+    }
+
     /// `tcp_identify_packet_loss`, `tcp_rack_mark_lost`; arms the reordering timer through `send.reorder_wait`.
     pub(crate) fn detect_losses(&mut self, now: Instant, flags: &mut AckFlags) {
         if !self.sack_permitted {
-            self.detect_loss_of_oldest(flags);
+            self.detect_loss_of_oldest(now, flags);
             return;
         }
         if !self.rack.advanced {
@@ -129,7 +149,7 @@ impl Subflow {
             match self.rack.time_left(now, sent, window) {
                 None => {
                     flags.lost_retransmission |= sent.retransmitted;
-                    self.board.mark_lost(number);
+                    self.mark_lost(now, number);
                     self.send.newly_lost += 1;
                 }
                 Some(left) => {
