@@ -4,6 +4,7 @@
 //! sizes the window. `Window` belongs to the subflow, callbacks get `&mut Window`.
 
 mod bbr;
+mod bbr3;
 mod cubic;
 mod reno;
 
@@ -14,6 +15,7 @@ use anabranch_units::{Duration, Instant, RandomStream, Rate, SubflowId};
 use crate::plugin::{Parameters, PluginError, PluginName};
 
 pub use bbr::Bbr;
+pub use bbr3::Bbr3;
 pub use cubic::Cubic;
 pub use reno::{Reno, additive_increase, slow_start};
 
@@ -305,6 +307,13 @@ const TABLE: &[(PluginName, Build)] = &[
             "BBR version 1 as in Linux: paced by a model of bandwidth and minimum RTT.",
         ),
         Bbr::build,
+    ),
+    (
+        PluginName::new(
+            "bbr3",
+            "BBR version 3 (draft-ietf-ccwg-bbr): its model bounded by the losses of its probes.",
+        ),
+        Bbr3::build,
     ),
 ];
 
