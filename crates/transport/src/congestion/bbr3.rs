@@ -29,7 +29,7 @@ mod tests;
 
 use anabranch_units::{Instant, RandomStream, Rate};
 
-use bandwidth::Bandwidth;
+use bandwidth::{Bandwidth, CycleMax};
 use cycle::Probe;
 use loss::{Signals, Undo};
 use probe_rtt::MinRtt;
@@ -46,8 +46,6 @@ use crate::plugin::{Parameters, PluginError};
 const MIN_PIPE: u32 = 4;
 /// "Infinity" of a volume.
 const UNBOUNDED: u32 = u32::MAX;
-/// `MaxBwFilterLen` is two cycles: the one under way and the one before it.
-const BW_CYCLES_BEFORE: u64 = 1;
 /// `ExtraAckedFilterLen`, and what it is in Startup.
 const EXTRA_ACKED_ROUNDS: u64 = 10;
 const EXTRA_ACKED_STARTUP_ROUNDS: u64 = 1;
@@ -143,9 +141,7 @@ pub struct Bbr3 {
     rounds: Rounds,
     pipe: FullPipe,
     drain_round: u64,
-    max_bw: WindowedMax<Bandwidth>,
-    /// The virtual time of `max_bw` (`cycle_count`).
-    cycle: u64,
+    max_bw: CycleMax,
     bounds: Bounds,
     /// `BBR.bw`: the lesser of the maximum and the short-term bound.
     bw: Bandwidth,
@@ -180,8 +176,7 @@ impl Bbr3 {
             rounds: Rounds::default(),
             pipe: FullPipe::default(),
             drain_round: 0,
-            max_bw: WindowedMax::default(),
-            cycle: 0,
+            max_bw: CycleMax::default(),
             bounds: Bounds {
                 short_bw: Bandwidth::UNBOUNDED,
                 short_inflight: UNBOUNDED,
@@ -221,7 +216,7 @@ impl Bbr3 {
         self.update_round(news.ack.rate.prior_delivered);
         let valid = news.bw > Bandwidth::ZERO;
         if valid && (news.bw >= self.max_bw.get() || !news.ack.rate.app_limited) {
-            self.max_bw.update(BW_CYCLES_BEFORE, self.cycle, news.bw);
+            self.max_bw.take(news.bw);
         }
     }
 

@@ -45,3 +45,27 @@ impl Bandwidth {
         Rate::from_bytes_per_second(((paced / (PERCENT * PERCENT)) >> SCALE) as u64)
     }
 }
+
+/// The maximum of the present cycle and the one before it (`max_bw_filter`).
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct CycleMax {
+    before: Bandwidth,
+    now: Bandwidth,
+}
+
+impl CycleMax {
+    pub(super) fn get(&self) -> Bandwidth {
+        self.before.max(self.now)
+    }
+
+    pub(super) fn take(&mut self, bw: Bandwidth) {
+        self.now = self.now.max(bw);
+    }
+
+    /// `AdvanceMaxBwFilter`: a cycle begins; one without a sample makes nothing forgotten.
+    pub(super) fn advance(&mut self) {
+        if self.now > Bandwidth::ZERO {
+            *self = Self { before: self.now, now: Bandwidth::ZERO };
+        }
+    }
+}

@@ -44,7 +44,7 @@ impl Growth {
 pub(super) struct Probe {
     /// When the cycle began (`cycle_stamp`) and how long it waits (`bw_probe_wait`).
     since: Instant,
-    wait: Duration,
+    pub(super) wait: Duration,
     /// The probe is over, but one more round of acknowledgements tells of it (`ACKS_PROBE_STOPPING`;
     /// nothing depends on the other phases).
     pub(super) stopping: bool,
@@ -54,7 +54,7 @@ pub(super) struct Probe {
     pub(super) too_high: bool,
     /// `prev_probe_precautionary`.
     pub(super) precautionary: bool,
-    growth: Growth,
+    pub(super) growth: Growth,
 }
 
 impl Bbr3 {
@@ -114,8 +114,9 @@ impl Bbr3 {
             self.probe.sampled = false;
             self.probe.stopping = false;
             if self.state.in_probe_bw() {
-                // `AdvanceMaxBwFilter`.
-                self.cycle += u64::from(!news.ack.rate.app_limited);
+                if !news.ack.rate.app_limited {
+                    self.max_bw.advance();
+                }
                 if self.probe.precautionary && !self.probe.too_high {
                     self.start_refill();
                     return true;
