@@ -183,13 +183,13 @@ fn two_flows_share_a_queue_of_any_length() {
 #[test]
 fn the_rate_follows_the_path_up_and_down() {
     const UP: &str = r#"{"at_ns":10000000000,"link":"down","change":{"rate_bps":20000000}}"#;
+    const DOWN: &str = r#"{"at_ns":10000000000,"link":"down","change":{"rate_bps":2000000}}"#;
     let trace = simulate(&World { mbps: 2.0, seconds: 40, events: UP, ..ALONE });
     let rate = |trace: &Trace, from, to| mean(trace, "delivery_rate_mbps", from, to);
     assert!(rate(&trace, 5.0, 10.0) < 2.0);
     // The next probe within 3 s doubles what it adds every round.
     assert!(rate(&trace, 16.0, 40.0) > 0.9 * 20.0, "{}", rate(&trace, 16.0, 40.0));
 
-    const DOWN: &str = r#"{"at_ns":10000000000,"link":"down","change":{"rate_bps":2000000}}"#;
     let trace = simulate(&World { seconds: 90, events: DOWN, ..ALONE });
     assert!(rate(&trace, 2.0, 10.0) > 0.9 * 20.0 * PAYLOAD);
     let dropped = numbers(&trace, "links", "dropped_queue")[0];
@@ -215,4 +215,18 @@ fn a_silent_second_costs_little_more_than_itself() {
     let (whole, cut) = (shares(&ALONE, &simulate(&ALONE))[0], shares(&world, &trace)[0]);
     let lost = (whole - cut) * ALONE.seconds as f64;
     assert!((0.9..3.5).contains(&lost), "{lost} s of throughput lost");
+}
+
+#[test]
+fn a_timeout_that_proves_spurious_is_undone() {
+    // For a second everything comes 380 ms later: longer than the timeout is, and nothing is lost.
+    const LATE: &str = r#"{"at_ns":20000000000,"link":"down","change":{"delay_ns":400000000}},
+        {"at_ns":21000000000,"link":"down","change":{"delay_ns":20000000}}"#;
+    let world = World { events: LATE, ..ALONE };
+    let trace = simulate(&world);
+    assert!(total(&trace, "subflows", "timeouts") > 0.0, "the delay took effect");
+    assert!(total(&trace, "subflows", "undos") > 0.0);
+    assert!(total(&trace, "links", "dropped_queue") < 0.5);
+    let lost = (shares(&ALONE, &simulate(&ALONE))[0] - shares(&world, &trace)[0]) * 60.0;
+    assert!((0.3..2.0).contains(&lost), "{lost} s of throughput lost");
 }
