@@ -178,10 +178,25 @@ fn per_second(segments: u32) -> Bandwidth {
 
 #[test]
 fn the_first_pace_is_the_initial_window_over_the_handshakes_round_trip() {
-    let bench = Bench::new();
-    let rate = bench.cc.pacing_rate().expect("paced").bytes_per_second() as f64;
+    let mut bench = Bench::new();
+    let rate = |bench: &Bench| bench.cc.pacing_rate().expect("paced").bytes_per_second() as f64;
     let expected = 2.77 * 10.0 * f64::from(MSS) / 0.1;
-    assert!((rate / expected - 1.0).abs() < 1e-3, "{rate}, not {expected}");
+    assert!((rate(&bench) / expected - 1.0).abs() < 1e-3, "{}, not {expected}", rate(&bench));
+    // 50 segments a second are less than 100, but say little yet.
+    bench.hear(Said { rate: 5, ..FULL });
+    assert!((rate(&bench) / expected - 1.0).abs() < 1e-3, "slower only once the pipe was full");
+}
+
+#[test]
+fn the_first_window_is_acknowledged_before_the_model_bounds_it() {
+    let mut bench = Bench::new();
+    let mut windows = Vec::new();
+    for _ in 0..6 {
+        bench.hear(Said { rate: 1, ..WITHIN });
+        windows.push(bench.window.cwnd);
+    }
+    // A burst of twelve and two in flight are all that 10 segments a second want.
+    assert_eq!(windows, [12, 14, 16, 18, 18, 18]);
 }
 
 #[test]
@@ -196,8 +211,6 @@ fn startup_ends_after_three_rounds_without_a_quarter_more() {
     bench.hear(Said { rate: 156, ..WITHIN });
     assert_eq!(bench.cc.state, State::Startup, "neither is a round that counts");
     assert!((bench.pace() - 2.77 * 1.56).abs() < 2e-3, "{}", bench.pace());
-    bench.hear(Said { rate: 10, app_limited: true, ..FULL });
-    assert!((bench.pace() - 2.77 * 1.56).abs() < 2e-3, "slower only once the pipe was full");
     bench.hear(Said { rate: 156, in_flight: 157, ..FULL });
     assert_eq!((bench.cc.state, bench.cc.pipe.reached), (State::Drain, true));
     assert!((bench.pace() - 0.5 * 1.56).abs() < 2e-3, "{}", bench.pace());
@@ -226,6 +239,18 @@ fn startup_ends_after_a_round_of_six_lost_ranges_and_more_than_two_per_cent() {
     assert_eq!(ends(&apart, 3, true), None, "few");
     assert_eq!(ends(&apart, 4, false), None, "no recovery");
     assert_eq!(ends(&[1, 2, 3, 5, 7, 9], 6, true), None, "four ranges");
+
+    // Three ranges a round are three, however many rounds it goes on.
+    let mut bench = Bench::new();
+    bench.hear(Said { rate: 60, ..FULL });
+    for round in 0..4 {
+        for place in [1, 3, 5] {
+            bench.lose(6 * round + place, 149, 4);
+        }
+        bench.enter(CongestionState::Recovery);
+        bench.hear(Said { lost: 4, rate: 80 + 30 * round as u32, ..FULL });
+    }
+    assert_eq!(bench.cc.state, State::Startup);
 }
 
 #[test]
@@ -354,7 +379,107 @@ fn a_probe_that_loses_more_than_two_per_cent_bounds_the_flight() {
     bench.lose_as(1, 30, 1, |segment| segment.app_limited = true);
     assert_eq!((bench.cc.state, bench.cc.bounds.long_inflight), (State::Down, UNBOUNDED));
 
-    // What was lost at another time says nothing of the probe.
+    // What is lost in the round behind a probe was sent in it; what is lost later was not.
+    for (rounds, bound) in [(0, 70), (1, UNBOUNDED)] {
+        let mut bench = Bench::in_state(State::Up);
+        bench.cc.probe.sampled = true;
+        bench.cc.start_down(bench.now);
+        for _ in 0..rounds {
+            bench.hear(FULL);
+        }
+        bench.lose(1, 30, 1);
+        assert_eq!(bench.cc.bounds.long_inflight, bound);
+    }
+    let mut bench = Bench::in_state(State::Up);
+    bench.cc.probe.sampled = true;
+    bench.now += Duration::from_secs(6);
+    bench.hear(Said { rtt: RTT * 2, ..WITHIN });
+    assert_eq!((bench.cc.state, bench.cc.probe.sampled), (State::ProbeRtt, true));
+    bench.hear(FULL);
+    assert!(!bench.cc.probe.sampled, "a visit ends a probe as well");
+    let mut bench = Bench::in_state(State::Cruise);
+    bench.lose(1, 30, 20);
+    assert_eq!((bench.cc.state, bench.cc.bounds.long_inflight), (State::Cruise, UNBOUNDED));
+}
+
+#[test]
+fn a_rate_is_remembered_for_this_cycle_and_the_next() {
+    let probe = |bench: &mut Bench, said: Said| {
+        bench.cc.start_down(bench.now);
+        bench.hear(said);
+        bench.cc.max_bw.get().delivers(Duration::from_secs(1000)) / 1000
+    };
+    let slower = Said { rate: 50, ..FULL };
+    let fast = || {
+        let mut bench = Bench::in_state(State::Up);
+        bench.cc.max_bw = CycleMax::default();
+        bench.cc.max_bw.take(per_second(1000));
+        bench
+    };
+    let mut bench = fast();
+    assert_eq!(probe(&mut bench, slower), 999, "1000 less the scale's last digit");
+    assert_eq!(probe(&mut bench, slower), 499);
+    // What the application held back tells of no slower path, and makes no cycle.
+    let mut bench = fast();
+    for _ in 0..4 {
+        assert_eq!(probe(&mut bench, Said { app_limited: true, ..slower }), 999);
+    }
+    bench.cc.max_bw.advance();
+    bench.hear(Said { app_limited: true, ..slower });
+    bench.cc.max_bw.advance();
+    assert!(bench.cc.max_bw.get() > per_second(999));
+}
+
+#[test]
+fn the_latest_rate_and_volume_are_the_best_of_one_round() {
+    let mut bench = Bench::in_state(State::Cruise);
+    let latest = |bench: &Bench| bench.cc.signals.inflight_latest;
+    bench.hear(Said { rate: 70, ..FULL });
+    assert_eq!(latest(&bench), 70, "a round begins with it");
+    bench.hear(Said { rate: 90, ..WITHIN });
+    bench.hear(Said { rate: 80, ..WITHIN });
+    assert_eq!(latest(&bench), 90);
+    bench.hear(Said { rate: 60, ..FULL });
+    assert_eq!(latest(&bench), 60);
+}
+
+#[test]
+fn aggregation_is_remembered_for_a_round_in_startup_and_for_ten_later() {
+    for (state, rounds) in [(State::Startup, 2), (State::Cruise, 11)] {
+        let mut bench = Bench::in_state(State::Cruise);
+        bench.cc.state = state;
+        bench.cc.pipe.reached = state != State::Startup;
+        bench.cc.probe.wait = Duration::from_secs(100);
+        bench.cc.extra_acked = WindowedMax::default();
+        bench.now += Duration::from_secs(1);
+        // 80 at once.
+        bench.hear(Said { acked: 80, rate: 125, ..WITHIN });
+        assert_eq!(bench.cc.extra_acked.get(), 80, "{state:?}");
+        for round in 1..=rounds {
+            assert_eq!(bench.cc.extra_acked.get(), 80, "{state:?} {round}");
+            bench.now += Duration::from_millis(100);
+            bench.hear(Said { acked: 1, app_limited: true, ..FULL });
+        }
+        assert!(bench.cc.extra_acked.get() < 80, "{state:?}");
+    }
+    // Idleness is no aggregation: what came in a burst before it is not in the next epoch.
+    let mut bench = Bench::in_state(State::Cruise);
+    bench.hear(Said { acked: 150, ..WITHIN });
+    bench.cc.extra_acked = WindowedMax::default();
+    let start = TransmitStart {
+        now: bench.now + Duration::from_millis(20),
+        last_sent: bench.now,
+        app_limited: true,
+        min_rtt: Some(RTT),
+    };
+    bench.cc.on_transmit_start(&start, &mut bench.window);
+    bench.now = start.now;
+    bench.hear(WITHIN);
+    assert_eq!(bench.cc.extra_acked.get(), 2);
+}
+
+#[test]
+fn what_is_lost_while_nothing_probes_leaves_the_long_term_bound() {
     let mut bench = Bench::in_state(State::Cruise);
     bench.lose(1, 30, 20);
     assert_eq!((bench.cc.state, bench.cc.bounds.long_inflight), (State::Cruise, UNBOUNDED));
@@ -417,6 +542,15 @@ fn a_probe_raises_its_bound_only_where_the_bound_holds_it_back() {
         bench.hear(other);
         assert_eq!(bench.cc.bounds.long_inflight, 64);
     }
+    // Each probe begins with the gentlest slope.
+    for _ in 0..5 {
+        bench.cc.probe.growth.steepen(64);
+    }
+    bench.cc.start_refill();
+    bench.hear(Said { round: true, ..limited });
+    bench.window.cwnd = 65;
+    bench.hear(Said { acked: 65, ..limited });
+    assert_eq!((bench.cc.state, bench.cc.bounds.long_inflight), (State::Up, 66));
     // While the bound holds it back, no plateau is the path's.
     let mut bench = up();
     for _ in 0..6 {
@@ -518,9 +652,10 @@ fn every_five_seconds_half_a_flight_for_200_ms_and_a_round() {
     bench.now = emptied + Duration::from_millis(190);
     bench.hear(Said { round: true, in_flight: 50, ..quiet });
     assert_eq!(bench.cc.state, State::ProbeRtt, "a round, but not 200 ms");
+    bench.cc.bounds.short_inflight = 45;
     bench.now = emptied + Duration::from_millis(202);
     bench.hear(Said { in_flight: 50, ..quiet });
-    assert_eq!(bench.cc.state, State::Cruise);
+    assert_eq!((bench.cc.state, bench.cc.bounds.short_inflight), (State::Cruise, UNBOUNDED));
     assert!(bench.window.cwnd >= before, "{} after {before}", bench.window.cwnd);
     assert!(!bench.cc.marks_application_limited());
     // The next is due five seconds later.
@@ -576,7 +711,10 @@ fn the_minimum_of_ten_seconds_is_that_of_the_visits() {
     assert_eq!(at(&mut bench, 5600, 110), Some(100));
     assert_eq!(at(&mut bench, 9900, 140), Some(100));
     assert_eq!(at(&mut bench, 10_100, 140), Some(110), "the path has grown longer");
-    assert_eq!(at(&mut bench, 10_200, 90), Some(90));
+    // Its ten seconds began when it was measured.
+    assert_eq!(at(&mut bench, 15_500, 150), Some(110));
+    assert_eq!(at(&mut bench, 15_700, 150), Some(150));
+    assert_eq!(at(&mut bench, 15_800, 90), Some(90));
 }
 
 #[test]
@@ -640,6 +778,24 @@ fn a_spurious_recovery_leads_back_to_where_losses_led_away() {
     bench.cc.undo_cwnd(&bench.window, 0);
     assert_eq!(bench.cc.bounds.short_inflight, 190);
     assert_eq!(bench.cc.bounds.short_bw, per_second(950));
+
+    // The next episode is another: what was before it is returned to, and a plateau sought anew.
+    bench.cc.on_state(bench.now, CongestionState::Open, &mut bench.window);
+    bench.cc.bounds.short_inflight = 150;
+    bench.lose(50, 99, 1);
+    bench.enter(CongestionState::Recovery);
+    bench.hear(FULL);
+    bench.hear(FULL);
+    assert!(bench.cc.bounds.short_inflight < 150);
+    bench.cc.pipe.restart(per_second(1000));
+    bench.hear(FULL);
+    bench.hear(FULL);
+    bench.cc.undo_cwnd(&bench.window, 0);
+    assert_eq!(bench.cc.bounds.short_inflight, 150);
+    for _ in 0..3 {
+        bench.hear(FULL);
+        assert!(!bench.cc.pipe.now, "the first sets the baseline");
+    }
 }
 
 #[test]
