@@ -116,6 +116,7 @@ impl Bench {
         assert_eq!(bench.cc.state, State::Cruise, "nothing to drain");
         bench.cc.state = state;
         bench.cc.probe.stopping = false;
+        bench.cc.pipe.restart(bench.cc.bw);
         bench.window.cwnd = 200;
         bench
     }
