@@ -15,8 +15,9 @@
 //! Linux (google/bbr, branch v3) differs: it drains at 0.35 with no limit of rounds and goes down at
 //! 0.91; takes any ACK's rate for growth; reckons what is in flight when the next segment leaves;
 //! remembers aggregation for 5 to 10 rounds and at most 100 ms of it; sizes bursts by the minimum RTT
-//! too; counts ACKs with losses where the draft counts lost ranges; judges a tail loss as a segment;
-//! forgets the plateau on a timeout; and has ECN and PLB, which are not here.
+//! too; lets the window grow to twice the initial one whatever the model says; counts ACKs with losses
+//! where the draft counts lost ranges; judges a tail loss as a segment; after a timeout forgets the
+//! plateau and bounds by the window before it; and has ECN and PLB, which are not here.
 
 mod bandwidth;
 mod control;
@@ -24,8 +25,6 @@ mod cycle;
 mod loss;
 mod probe_rtt;
 mod startup;
-#[cfg(test)]
-mod tests;
 
 use anabranch_units::{Instant, RandomStream, Rate};
 
@@ -332,3 +331,6 @@ impl CongestionController for Bbr3 {
         self.state == State::ProbeRtt
     }
 }
+
+#[cfg(test)]
+mod tests;

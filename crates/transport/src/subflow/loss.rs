@@ -189,3 +189,93 @@ impl Subflow {
         self.arm_reordering_timer(host, now);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+    use crate::config::{Config, FourTuple};
+    use crate::congestion::{
+        AckSample, CongestionController, CongestionEvent, LostSegment, Window,
+    };
+    use anabranch_units::{SeqNumber, SubflowId};
+    use bytes::Bytes;
+
+    /// Keeps what it is told of lost segments.
+    #[derive(Clone, Debug, Default)]
+    struct Recorder(Arc<Mutex<Vec<LostSegment>>>);
+
+    impl CongestionController for Recorder {
+        fn name(&self) -> &'static str {
+            "recorder"
+        }
+
+        fn on_ack(&mut self, _ack: &AckSample<'_>, _window: &mut Window) {}
+
+        fn on_congestion(&mut self, _event: &CongestionEvent, _window: &mut Window) {}
+
+        fn on_lost(&mut self, segment: &LostSegment, _window: &Window) {
+            self.0.lock().expect("one thread").push(*segment);
+        }
+    }
+
+    fn subflow(recorder: Recorder) -> Subflow {
+        let end = |host: u8| ([10, 0, 0, host], 80).into();
+        let tuple = FourTuple { local: end(1), remote: end(2) };
+        let controller = Box::new(recorder);
+        Subflow::new(SubflowId(0), tuple, true, SeqNumber(0), controller, &Config::default())
+    }
+
+    fn send(subflow: &mut Subflow, now: Instant, start: u64) {
+        let in_flight = subflow.board.in_flight();
+        let stamp = subflow.rate.stamp(now, in_flight, in_flight == 0);
+        subflow.board.push(Sent {
+            start,
+            payload: Bytes::from_static(&[0; 100]),
+            mapping: None,
+            sent_at: now,
+            stamp,
+            serial: 0,
+            transmission: 1,
+            fin: false,
+            opens_buffer: true,
+            sacked: false,
+            lost: false,
+            retransmitted: false,
+        });
+    }
+
+    #[test]
+    fn a_lost_segment_is_told_with_the_flight_it_was_sent_into_and_all_lost_since() {
+        let recorder = Recorder::default();
+        let mut subflow = subflow(recorder.clone());
+        let at = |ms: u64| Instant::ZERO + Duration::from_millis(ms);
+        for n in 0..5 {
+            send(&mut subflow, at(n), 1 + 100 * n);
+        }
+        subflow.mark_lost(at(50), 0);
+        subflow.mark_lost(at(50), 0);
+        subflow.mark_lost(at(50), 2);
+        // What is sent from here on has lost nothing yet.
+        let stamp = subflow.rate.stamp(at(60), subflow.board.in_flight(), false);
+        subflow.board.retransmit(0, at(60), stamp);
+        send(&mut subflow, at(61), 501);
+        subflow.mark_lost(at(90), 0);
+        let told: Vec<_> = recorder
+            .0
+            .lock()
+            .expect("one thread")
+            .iter()
+            .map(|lost| (lost.start, lost.end, lost.in_flight_at_send, lost.lost_since_send))
+            .collect();
+        assert_eq!(told, [(1, 101, 0, 1), (201, 301, 2, 2), (1, 101, 3, 1)]);
+
+        // The sample of one sent before the first loss, and of one sent before the last.
+        for (number, lost) in [(4, 3), (5, 1)] {
+            let sent = subflow.board.get(number).cloned().expect("outstanding");
+            subflow.rate.on_delivered(at(100), &sent);
+            assert_eq!(subflow.rate.finish(at(100), None, 100).lost, lost);
+        }
+    }
+}
