@@ -105,6 +105,7 @@ _KEYS = {
     "`[host]`": models.Host,
     "`[[cross_traffic]]`": models.CrossTraffic,
     "`[[events]]`": models.Event,
+    "`[[handoffs]]`": models.Handoff,
     "`[expect]`": models.Bounds,
 }
 

@@ -22,6 +22,7 @@ BASE = {
     ],
     "cross_traffic": [{"links": ["backbone"]}],
     "events": [{"at": "1 s", "path": "wifi", "loss": "1 %"}],
+    "handoffs": [{"path": "wifi", "at": "1 s"}],
 }
 
 # One value for every key there is, and what it comes to.
@@ -71,6 +72,7 @@ VALUES = {
     "paths.wifi.links_down": ('["backbone"]', ["backbone"]),
     "paths.wifi.links_up": ('["backbone"]', ["backbone"]),
     "paths.wifi.backup": ("true", True),
+    "paths.wifi.price_per_gb": ("2.5", 2.5),
     "links.backbone.name": ("backbone", "backbone"),
     "links.backbone.rate": ("30 Mb/s", 30 * 10**6),
     "links.backbone.delay": ("7ms", 7 * 10**6),
@@ -126,6 +128,14 @@ VALUES = {
     "events.0.rtt": ("1s", 10**9),
     "events.0.delay": ("1s", 10**9),
     "events.0.loss": ("5 %", 0.05),
+    "handoffs.0.path": ("lte", "lte"),
+    "handoffs.0.kind": ("fade", "fade"),
+    "handoffs.0.at": ('["2s", "4s"]', (2 * 10**9, 4 * 10**9)),
+    "handoffs.0.lasting": ("2s", 2 * 10**9),
+    "handoffs.0.over": ("2s", 2 * 10**9),
+    "handoffs.0.to": ("lte", "lte"),
+    "handoffs.0.every": ("2s", 2 * 10**9),
+    "handoffs.0.times": ("3", 3),
     "expect.goodput_mbps": ("{ min = 5 }", models.Bounds(min=5)),
     "expect.queue_drops": ("0", models.Bounds(equals=0)),
 }
@@ -136,7 +146,11 @@ BESIDE = {
     "application.kind": ["application.rate=1Mb/s"],
     "cross_traffic.0.kind": ["cross_traffic.0.rate=1Mb/s"],
     "cross_traffic.0.rate": ["cross_traffic.0.kind=paced"],
-    "paths.wifi.name": ["events.0.path=wlan"],
+    "paths.wifi.name": ["events.0.path=wlan", "handoffs.0.path=wlan"],
+    "handoffs.0.over": ["handoffs.0.kind=fade"],
+    "handoffs.0.to": ["handoffs.0.kind=ping-pong"],
+    "handoffs.0.every": ["handoffs.0.kind=ping-pong", "handoffs.0.to=lte"],
+    "handoffs.0.times": ["handoffs.0.kind=ping-pong", "handoffs.0.to=lte"],
     "paths.wifi.links_down": ['paths.wifi.links_up=["backbone"]'],
     "paths.wifi.links_up": ['paths.wifi.links_down=["backbone"]'],
     "paths.wifi.down.loss": [],
@@ -146,8 +160,14 @@ BESIDE = {
 def keys(model, prefix=()):
     for name, field in model.model_fields.items():
         inner = table_of(field.annotation)
-        array = typing.get_origin(field.annotation) is tuple
-        element = {"paths": "wifi", "links": "backbone", "events": "0", "cross_traffic": "0"}.get(name)
+        array = typing.get_origin(field.annotation) is tuple and inner is not None
+        element = {
+            "paths": "wifi",
+            "links": "backbone",
+            "events": "0",
+            "cross_traffic": "0",
+            "handoffs": "0",
+        }.get(name)
         here = (*prefix, name, element) if array else (*prefix, name)
         if inner is None or inner in (models.Plugin, models.GilbertElliott, models.Bounds):
             yield ".".join(here)

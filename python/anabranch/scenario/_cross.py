@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from anabranch.errors import Fault, did_you_mean
-from anabranch.scenario import _plugins
+from anabranch.scenario import _plugins, units
 from anabranch.scenario.models import cross_name
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ def check(source: Source) -> list[Fault]:
         *_path_links(source),
         *_cross_traffic(source),
         *_events(source),
+        *_handoffs(source),
         *_plugins.check(source),
         *_application(source),
         *_expectations(source),
@@ -190,6 +191,38 @@ def _events(source: Source) -> Iterator[Fault]:
             yield source.fault((*here, "rtt"), "a link has no `rtt`", hint="use `delay`")
         if "rtt" in item and "direction" in item:
             yield source.fault((*here, "rtt"), "`rtt` goes both ways", hint="use `delay` with a direction")
+
+
+def _handoffs(source: Source) -> Iterator[Fault]:
+    """Check that a handoff is of paths that exist, with the keys that its kind needs."""
+    known = _names(source, "paths")
+    for index, item in _tables(source, "handoffs"):
+        here = ("handoffs", index)
+        for key in ("path", "to"):
+            name = item.get(key)
+            if isinstance(name, str) and name not in known:
+                yield source.fault((*here, key), f"unknown path: `{name}`", hint=did_you_mean(name, known))
+        kind = item.get("kind", "silent")
+        if kind == "ping-pong" and ("to" not in item or item.get("to") == item.get("path")):
+            yield source.fault((*here, "to"), "a ping-pong goes between two paths", hint='to = "lte"')
+        own = {"over": ("fade",), "to": ("ping-pong",), "every": ("ping-pong",), "times": ("ping-pong",)}
+        for key, kinds in own.items():
+            if key in item and kind not in kinds:
+                yield source.fault((*here, key), f"`{key}` is of a {kinds[0]}", hint=f'kind = "{kinds[0]}"')
+        if kind == "ping-pong" and "lasting" in item:
+            message = "a ping-pong lasts `times` changes, `every` so often"
+            yield source.fault((*here, "lasting"), message)
+        at = item.get("at")
+        if isinstance(at, list) and len(at) == 2 and _time(at[0]) > _time(at[1]):
+            yield source.fault((*here, "at"), "the range ends before it begins")
+
+
+def _time(value: object) -> int:
+    """Return a time where there is one; the model has reported what is none."""
+    try:
+        return units.time_ns(value)
+    except units.UnitError:
+        return 0
 
 
 def _application(source: Source) -> Iterator[Fault]:

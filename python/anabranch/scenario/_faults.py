@@ -26,6 +26,7 @@ _TABLES: dict[tuple[str, ...], type[models.Table]] = {
     ("host",): models.Host,
     ("cross_traffic",): models.CrossTraffic,
     ("events",): models.Event,
+    ("handoffs",): models.Handoff,
     **{(kind, way): models.Direction for kind in ("paths", "links") for way in ("down", "up")},
 }
 

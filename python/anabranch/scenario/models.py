@@ -265,6 +265,33 @@ class Event(Table):
     loss: Loss | None = None
 
 
+def _moment(value: object) -> Any:  # noqa: ANN401 - what the parser returns
+    """Read a moment: a time, or the first and the last of a range."""
+    values = value if isinstance(value, list | tuple) else [value, value]
+    if len(values) != 2:
+        context = {"message": "a range is two times", "hint": 'for example at = ["20 s", "40 s"]'}
+        raise PydanticCustomError("quantity", "{message}", context)  # noqa: EM101
+    return tuple(values)
+
+
+Moment = Annotated[tuple[Time, Time], Field(strict=False), BeforeValidator(_moment)]
+
+
+class Handoff(Table):
+    """How the clients lose a path, and perhaps find it again."""
+
+    path: str = Field(description="the path that is lost")
+    kind: Literal["silent", "link-down", "removed", "fade", "ping-pong"] = Field(
+        default="silent", description="how it is lost"
+    )
+    at: Moment = Field(description="when, or the range that each run draws it from")
+    lasting: PositiveTime | None = Field(default=None, description="when it is back, from its loss on")
+    over: PositiveTime = Field(default=3 * 10**9, description="how long a fade takes, either way")
+    to: str | None = Field(default=None, description="the other path of a ping-pong")
+    every: PositiveTime = Field(default=10**10, description="time between the changes of a ping-pong")
+    times: Annotated[int, Field(ge=1, le=10_000)] = Field(default=4, description="how often it changes")
+
+
 class Bounds(Table):
     """What a metric must satisfy."""
 
@@ -295,4 +322,5 @@ class Scenario(Table):
     host: Host = Host()
     cross_traffic: Annotated[tuple[CrossTraffic, ...], Field(strict=False)] = ()
     events: Annotated[tuple[Event, ...], Field(strict=False)] = ()
+    handoffs: Annotated[tuple[Handoff, ...], Field(strict=False)] = ()
     expect: dict[str, Annotated[Bounds, BeforeValidator(_bounds)]] = {}

@@ -9,6 +9,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from anabranch import plugins
+from anabranch.scenario import handoffs
 from anabranch.scenario.models import Direction, GilbertElliott, Link, Path, Scenario, cross_name
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ def build(scenario: Scenario, film: Film | None, *, run: int = 0) -> dict[str, A
     dict
         What `_anabranch.simulate` takes, once encoded as JSON.
     """
+    scenario = handoffs.with_events(scenario, run=run)
     own = _own_links(scenario)
     paths = [_path(path, has_own=path.name in own) for path in scenario.paths]
     crossing = [_crossing(index, flows, paths) for index, flows in enumerate(scenario.cross_traffic)]

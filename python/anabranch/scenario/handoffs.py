@@ -1,0 +1,98 @@
+"""Handoffs: how a client loses a path and perhaps finds it again, as the changes of the world they are.
+
+A handoff's moment may be drawn from a range, anew in each run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any
+
+from anabranch.scenario.models import Event, GilbertElliott
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from anabranch.scenario.models import Handoff, Path, Scenario
+
+#: A fade goes in so many steps.
+_STEPS = 10
+#: What is left of the rate at the last step, and the loss that has come to the path's own by then: a
+#: station at the edge of its cell sends at the lowest of its rates, and retries do not always help.
+_LEAST_RATE = 0.1
+_MOST_LOSS = 0.2
+
+
+def with_events(scenario: Scenario, *, run: int) -> Scenario:
+    """Return a scenario whose handoffs are events.
+
+    Parameters
+    ----------
+    scenario
+        The validated scenario.
+    run
+        Number of the run: another draw of the moments.
+    """
+    if not scenario.handoffs:
+        return scenario
+    found = [
+        event
+        for index, handoff in enumerate(scenario.handoffs)
+        for event in _events(scenario, handoff, moment(scenario, index, run=run))
+    ]
+    return scenario.model_copy(update={"events": (*scenario.events, *found)})
+
+
+def moment(scenario: Scenario, index: int, *, run: int) -> int:
+    """Return when a handoff begins, in nanoseconds from the start of the simulation."""
+    first, last = scenario.handoffs[index].at
+    text = f"{scenario.seed} {run} handoffs.{index}"
+    draw = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") / 2**64
+    return first + int((last - first) * draw)
+
+
+def _events(scenario: Scenario, handoff: Handoff, at: int) -> Iterator[Event]:
+    """Yield the events of one handoff."""
+    path = next(path for path in scenario.paths if path.name == handoff.path)
+    if handoff.kind == "ping-pong":
+        for turn in range(handoff.times):
+            now = at + turn * handoff.every
+            here, there = (handoff.path, handoff.to) if turn % 2 == 0 else (handoff.to, handoff.path)
+            if turn > 0:
+                yield _event(now, there=there, state="up")
+            yield _event(now, there=here, state="down")
+        last = at + handoff.times * handoff.every
+        yield _event(last, there=handoff.path if handoff.times % 2 else handoff.to, state="up")
+        return
+    gone = at
+    if handoff.kind == "fade":
+        for step in range(_STEPS):
+            yield from _faded(path, at + step * handoff.over // _STEPS, (step + 1) / _STEPS)
+        gone = at + handoff.over
+    state = {"silent": "down", "fade": "down"}.get(handoff.kind, handoff.kind)
+    yield _event(gone, there=path.name, state=state)
+    if handoff.lasting is not None:
+        back = gone + handoff.lasting
+        yield _event(back, there=path.name, state="up")
+        if handoff.kind == "fade":
+            for step in range(_STEPS):
+                yield from _faded(path, back + step * handoff.over // _STEPS, (_STEPS - 1 - step) / _STEPS)
+
+
+def _faded(path: Path, at: int, depth: float) -> Iterator[Event]:
+    """Yield what makes a path fade to a depth: 0 is the path itself, 1 the edge of its cell."""
+    for way in ("down", "up"):
+        own = getattr(path, way)
+        rate = path.rate if own.rate is None else own.rate
+        changes: dict[str, Any] = {}
+        if rate is not None:
+            changes["rate"] = max(round(rate * (1 - depth * (1 - _LEAST_RATE))), 1)
+        loss = own.loss if own.loss is not None else path.loss if way == "down" else None
+        if not isinstance(loss, GilbertElliott):
+            changes["loss"] = min((loss or 0.0) + depth * _MOST_LOSS, 1.0) or None
+        yield _event(at, there=path.name, direction=way, **changes)
+
+
+def _event(at: int, *, there: str | None, **changes: Any) -> Event:  # noqa: ANN401 - an event's keys
+    """Return an event of a path; its values are validated already."""
+    return Event.model_construct(at=at, path=there, **changes)
