@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import anabranch
 from anabranch.cli._app import app
-from anabranch.errors import Fault, InputError, MissingError, ScenarioError
+from anabranch.errors import Fault, InputError, MissingError
 from anabranch.results import store
 from anabranch.study import execute, grid, runner, sweep
 
@@ -44,15 +44,15 @@ def scenario(tmp_path):
 
 def small(scenario, *, trials=3, axes=("transport.scheduler=min-rtt,linux",), keep=()):
     found = [grid.parse(text) for text in axes]
-    cells = tuple(
-        sweep.Cell(
-            scenario=str(scenario),
+    points = [
+        sweep.Point(
+            path=scenario,
             settings=tuple((axis.key, axis.values[place], axis.origin) for axis, place in point),
             labels=tuple((axis.key, axis.texts[place]) for axis, place in point),
         )
         for point in grid.points(found)
-    )
-    return sweep.Sweep(name="small", cells=cells, trials=trials, keep=keep)
+    ]
+    return sweep.Sweep(name="small", cells=sweep.cells(points), trials=trials, keep=keep)
 
 
 def tables(folder):
@@ -93,14 +93,13 @@ def test_the_last_axis_turns_fastest():
     assert found == [(1, 3), (1, 4), (2, 3), (2, 4)]
 
 
-def test_every_fault_of_a_grid_is_told_once(scenario):
-    what = small(scenario, axes=("transport.schedular=min-rtt,linux", "paths.wifi.rtt=50,60ms"))
-    with pytest.raises(ScenarioError) as caught:
-        sweep.plan_hashes(what)
-    messages = [str(fault) for fault in caught.value.faults]
-    assert len(messages) == len(set(messages))
-    assert any("schedular" in message and "did you mean `scheduler`?" in message for message in messages)
-    assert any("--grid paths.wifi.rtt=50,60ms" in message for message in messages)
+def test_every_fault_of_a_grid_is_told_once(scenario, tmp_path):
+    axes = ("--grid", "transport.schedular=min-rtt,linux", "--grid", "paths.wifi.rtt=50,60ms")
+    result = call("sweep", scenario, *axes, "--out", tmp_path / "out")
+    assert result.exit_code == 2
+    assert result.stderr.count("unknown key: `schedular`") == 1
+    assert "did you mean `scheduler`?" in result.stderr
+    assert result.stderr.count("--grid paths.wifi.rtt=50,60ms") == 1
 
 
 # -- the folder ----------------------------------------------------------------------------------

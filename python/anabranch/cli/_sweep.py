@@ -14,7 +14,7 @@ from anabranch.cli import _console
 from anabranch.errors import Fault, InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from anabranch.study.runner import Done
     from anabranch.study.sweep import Sweep
@@ -56,7 +56,7 @@ def sweep(
     from anabranch.scenario import shipped
     from anabranch.scenario._overrides import parse_assignment
     from anabranch.study import grid as grids
-    from anabranch.study.sweep import Cell, Sweep
+    from anabranch.study.sweep import Point, Sweep, cells
 
     axes = [grids.parse(text) for text in grid]
     fixed = [parse_assignment(text) for text in sets]
@@ -65,17 +65,17 @@ def sweep(
     faults += [*grids.duplicates(found), *unknown_tables(keep)]
     if faults:
         raise InputError(faults)
+    path = shipped.resolve(scenario)
     given = tuple((one.key, one.value, one.origin) for one in fixed if not isinstance(one, Fault))
-    cells = tuple(
-        Cell(
-            scenario=scenario,
+    points = (
+        Point(
+            path=path,
             settings=(*given, *((axis.key, axis.values[place], axis.origin) for axis, place in point)),
             labels=tuple((axis.key, axis.texts[place]) for axis, place in point),
         )
         for point in grids.points(found)
     )
-    name = shipped.resolve(scenario).stem
-    run(Sweep(name=name, cells=cells, trials=trials, keep=tuple(keep)), how, as_json=as_json)
+    run(Sweep(name=path.stem, cells=cells(points), trials=trials, keep=tuple(keep)), how, as_json=as_json)
 
 
 def run(what: Sweep, how: How, *, as_json: bool) -> None:
@@ -148,16 +148,19 @@ def results(folder: Path, *, by: Sequence[str] | None, sql: str | None, as_json:
     if as_json:
         _console.out(json.dumps(frame.to_dicts(), indent=2))
         return
-    rows = [[_cell(value) for value in row] for row in frame.rows()]
+    headers = [name for name in frame.columns if not name.endswith(summary.INTERVAL)]
+    rows = [[_cell(row, name + summary.INTERVAL, name) for name in headers] for row in frame.to_dicts()]
     left = sum(1 for kind in frame.dtypes if str(kind) == "String")
-    _console.table(tuple(frame.columns), rows, left=left)
+    _console.table(tuple(headers), rows, left=left)
 
 
-def _cell(value: Any) -> str:  # noqa: ANN401 - what a table can hold
-    """Return a value as a table shows it."""
+def _cell(row: Mapping[str, Any], interval: str, name: str) -> str:
+    """Return a value as a table shows it, with its interval where it has one."""
+    value, width = row[name], row.get(interval)
     if value is None:
         return "-"
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    text = f"{value:.4g}" if isinstance(value, float) else str(value)
+    return text if width is None else f"{text} ± {width:.2g}"
 
 
 def verify(folder: Path, identities: Sequence[str], *, sample: int | None) -> None:

@@ -23,6 +23,10 @@ _SHOWN = {
 }
 
 
+#: What the name of a mean has behind it where half the width of its 95 % interval is meant.
+INTERVAL = "_ci95"
+
+
 def means(folder: Path, by: Sequence[str]) -> str:
     """Return the query that gives the mean of each cell, with the half width of its 95 % interval.
 
@@ -51,10 +55,8 @@ def means(folder: Path, by: Sequence[str]) -> str:
         if name in columns:
             column = f"{_quoted(name)}::DOUBLE"
             chosen.append(f"avg({column}) AS {_quoted(heading)}")
-            # Normal quantile: with 30 trials Student's is 4 % wider.
-            chosen.append(
-                f"1.96 * stddev_samp({column}) / sqrt(count(*)) AS {_quoted('+-' + ' ' * len(chosen))}"
-            )
+            # The normal quantile: with 30 trials Student's is 4 % wider.
+            chosen.append(f"1.96 * stddev_samp({column}) / sqrt(count(*)) AS {_quoted(heading + INTERVAL)}")
     group = f" GROUP BY {', '.join(names)} ORDER BY min(rowid)" if names else ""
     return f"SELECT {', '.join(chosen)} FROM runs{group}"
 

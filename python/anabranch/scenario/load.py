@@ -82,6 +82,25 @@ def load(scenario: str | Path | Mapping[str, Any], overrides: Sequence[Override 
     return Loaded(scenario=value, source=source, folders=folders)
 
 
+def tables(path: Path) -> dict[str, Any]:
+    """Return the raw tables of a scenario's file; the path of a film that is a file becomes absolute.
+
+    Raises
+    ------
+    ScenarioError
+        When the file cannot be read.
+    """
+    from anabranch.media.films import locate
+
+    raw, _ = _read(path, shipped.display(path))
+    application = raw.get("application")
+    film = application.get("film") if isinstance(application, dict) else None
+    found = locate(film, (path.parent,)) if isinstance(film, str) else None
+    if isinstance(application, dict) and found is not None:
+        application["film"] = str(found.resolve())
+    return raw
+
+
 def _read(path: Path, where: str) -> tuple[dict[str, Any], dict[KeyPath, int]]:
     """Return a file's tables and the line of each key."""
     try:

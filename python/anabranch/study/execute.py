@@ -47,7 +47,7 @@ def work(job: Job, code: str) -> Outcome:
     if identity.code() != code:
         message = f"a worker runs another build of this program: {identity.code()}, not {code}"
         raise MissingError(message, hint="install the same build everywhere")
-    loaded, film = ready(job.cell)
+    loaded, film = ready(job.cell.text())
     run = run_loaded(loaded, run=job.run, film=film)
     prices = {path.name: path.price_per_gb for path in loaded.scenario.paths if path.price_per_gb is not None}
     return measure.rows(job, run, prices), measure.traces(job, run)

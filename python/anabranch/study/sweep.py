@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from anabranch.errors import Fault, ScenarioError
+from anabranch.errors import ScenarioError
 from anabranch.results import identity
 from anabranch.scenario._overrides import Override
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from anabranch.errors import Fault
     from anabranch.media.films import Film
     from anabranch.scenario.load import Loaded
 
@@ -25,7 +27,9 @@ class Cell:
     Attributes
     ----------
     scenario
-        A file, or the name of a shipped scenario.
+        Its name.
+    raw
+        Its tables as JSON: what is run does not hang on a file that may change or be elsewhere.
     settings
         What is set over it: dotted key, raw value, and how it was given.
     labels
@@ -33,8 +37,13 @@ class Cell:
     """
 
     scenario: str
+    raw: str
     settings: tuple[tuple[str, Any, str], ...]
     labels: tuple[tuple[str, str], ...]
+
+    def text(self) -> str:
+        """Return what makes it what it is, as text: equal cells have equal texts."""
+        return json.dumps([json.loads(self.raw), self.settings])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,76 +114,85 @@ class Job:
     identity: str
 
 
-def load(cell: Cell) -> Loaded:
-    """Return a cell's scenario, validated.
+@dataclass(frozen=True, kw_only=True)
+class Point:
+    """A cell that is wanted: what is set over a scenario's file, and what results call it."""
+
+    path: Path
+    settings: tuple[tuple[str, Any, str], ...]
+    labels: tuple[tuple[str, str], ...]
+
+
+def cells(points: Iterable[Point]) -> tuple[Cell, ...]:
+    """Return cells, each validated.
 
     Raises
     ------
     ScenarioError
-        With every fault found.
+        With every fault of every scenario and its settings, each once.
     """
-    from anabranch.scenario.load import load as load_scenario
+    from anabranch.scenario.load import load, tables
 
-    overrides = [Override(key=key, value=value, origin=origin) for key, value, origin in cell.settings]
-    return load_scenario(cell.scenario, overrides)
+    result = []
+    faults: dict[Fault, None] = {}
+    for point in points:
+        overrides = [Override(key=key, value=value, origin=origin) for key, value, origin in point.settings]
+        try:
+            load(point.path, overrides)
+        except ScenarioError as error:
+            faults.update(dict.fromkeys(error.faults))
+            continue
+        raw = json.dumps(tables(point.path), default=str)
+        result.append(Cell(scenario=point.path.stem, raw=raw, settings=point.settings, labels=point.labels))
+    if faults:
+        raise ScenarioError(faults)
+    return tuple(result)
 
 
 @lru_cache(maxsize=64)
-def ready(cell: Cell) -> tuple[Loaded, Film | None]:
-    """Return a cell's scenario and film, which its trials share."""
-    from anabranch._run import film_of
+def ready(text: str) -> tuple[Loaded, Film | None]:
+    """Return a cell's scenario and film, which its trials share.
 
-    loaded = load(cell)
+    Parameters
+    ----------
+    text
+        What `Cell.text` gives.
+    """
+    from anabranch._run import film_of
+    from anabranch.scenario.load import load
+
+    raw, settings = json.loads(text)
+    overrides = [Override(key=key, value=value, origin=origin) for key, value, origin in settings]
+    loaded = load(raw, overrides)
     return loaded, film_of(loaded)
 
 
 def plan_hashes(sweep: Sweep) -> list[str]:
-    """Return the hash of each cell's plan.
-
-    Raises
-    ------
-    ScenarioError
-        With every fault of every cell, each once.
-    """
+    """Return the hash of each cell's plan."""
     from anabranch.scenario import plan as plans
 
     hashes = []
-    faults: dict[Fault, None] = {}
-    for cell in sweep.cells:
-        try:
-            loaded, film = ready(cell)
-        except ScenarioError as error:
-            faults.update(dict.fromkeys(error.faults))
-            continue
+    for one in sweep.cells:
+        loaded, film = ready(one.text())
         hashes.append(identity.of_cell(plans.build(loaded.scenario, film), {}))
-    if faults:
-        raise ScenarioError(faults)
     return hashes
 
 
-def manifest(sweep: Sweep, *, folder: Path | None = None) -> dict[str, Any]:
-    """Return everything needed to run a sweep again, as JSON can say it.
-
-    Parameters
-    ----------
-    sweep
-        What is run.
-    folder
-        Paths of scenario files are given relative to it.
-    """
-    _ = folder
+def manifest(sweep: Sweep) -> dict[str, Any]:
+    """Return everything needed to run a sweep again, as JSON can say it."""
     return {
         "name": sweep.name,
         "code": identity.code(),
         "trials": sweep.trials,
         "keep": list(sweep.keep),
         "notes": dict(sweep.notes),
+        "scenarios": {one.scenario: json.loads(one.raw) for one in sweep.cells},
         "cells": [
             {
-                "scenario": cell.scenario,
-                "settings": {key: value for key, value, _ in cell.settings},
-                "labels": dict(cell.labels),
+                "scenario": one.scenario,
+                "settings": {key: value for key, value, _ in one.settings},
+                "labels": dict(one.labels),
             }
-            for cell in sweep.cells
+            for one in sweep.cells
         ],
     }

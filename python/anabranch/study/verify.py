@@ -48,7 +48,7 @@ def verify(
     chosen = _chosen(kept, identities, folder)
     if sample is not None and sample < len(chosen):
         chosen = [chosen[place * len(chosen) // sample] for place in range(sample)]
-    cells = [_cell(cell) for cell in found["cells"]]
+    cells = [_cell(found["scenarios"], cell) for cell in found["cells"]]
     differences = []
     for count, name in enumerate(chosen, start=1):
         row = kept[name]["runs"][0]
@@ -87,10 +87,11 @@ def _chosen(kept: dict[str, Any], identities: Sequence[str], folder: Path) -> li
     return result
 
 
-def _cell(cell: dict[str, Any]) -> Cell:
+def _cell(scenarios: dict[str, Any], cell: dict[str, Any]) -> Cell:
     """Return a cell of the manifest."""
     settings = tuple((key, value, "the manifest") for key, value in cell["settings"].items())
-    return Cell(scenario=cell["scenario"], settings=settings, labels=tuple(cell["labels"].items()))
+    raw = json.dumps(scenarios[cell["scenario"]])
+    return Cell(scenario=cell["scenario"], raw=raw, settings=settings, labels=tuple(cell["labels"].items()))
 
 
 def _of(cells: Sequence[Cell], row: dict[str, Any]) -> Cell:

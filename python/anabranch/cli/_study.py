@@ -1,0 +1,102 @@
+"""`anabranch study`: what the papers ran, as studies."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from anabranch.cli import _console
+from anabranch.cli._console import guarded
+from anabranch.cli._many import Dask, Json, Keep, Out, ShardOption, Workers
+from anabranch.errors import Fault, InputError
+
+study = typer.Typer(
+    help="Run what the papers ran: every row, with each assumption named.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+@study.command("list")
+@guarded
+def list_studies(as_json: Json = False) -> None:
+    """List the studies: those of a folder `studies` here or above, and those of the program.
+
+    Example: anabranch study list
+    """
+    from anabranch.study import study as studies
+
+    rows = []
+    for name, folder in studies.folders().items():
+        found = studies.read(folder)
+        scenarios = [scenario for part in found.parts for scenario in part.scenarios]
+        rows.append(
+            {
+                "name": name,
+                "title": found.title,
+                "source": found.source,
+                "rows": list(dict.fromkeys(scenarios)),
+            }
+        )
+    if as_json:
+        _console.out(json.dumps(rows, indent=2))
+        return
+    lines = [(str(row["name"]), f"{row['title']} ({row['source']})") for row in rows]
+    _console.table(("name", ""), lines, left=2)
+
+
+@study.command("run")
+@guarded
+def run_study(
+    name: Annotated[str, typer.Argument(help="A study's name (`anabranch study list`), or its folder.")],
+    trials: Annotated[
+        int | None, typer.Option(min=1, max=1_000_000, help="Runs of each cell (default: the study's).")
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="A smoke test: few trials, short sessions.")] = False,
+    vary: Annotated[
+        str | None, typer.Option(metavar="ASSUMPTION", help="Run an assumption's other values too.")
+    ] = None,
+    grid: Annotated[
+        list[str] | None,
+        typer.Option("--grid", metavar="KEY=A,B,C", help="Instead of the study's own values of a key."),
+    ] = None,
+    workers: Workers = None,
+    dask: Dask = None,
+    shard: ShardOption = None,
+    out: Out = None,
+    keep: Keep = None,
+    as_json: Json = False,
+) -> None:
+    """Run a study, and print the means of its cells and every assumption they rest on.
+
+    What is done is kept: the same command goes on after an interrupt. For example:
+
+      anabranch study run SD18 --quick
+
+      anabranch study run SD18 --vary queue --grid transport.congestion=cubic --trials 10
+    """
+    from anabranch.cli import _sweep
+    from anabranch.study import grid as grids
+    from anabranch.study import study as studies
+
+    axes = [grids.parse(text) for text in grid or ()]
+    faults = [one for one in axes if isinstance(one, Fault)] + _sweep.unknown_tables(keep or ())
+    found = [one for one in axes if not isinstance(one, Fault)]
+    faults += grids.duplicates(found)
+    if faults:
+        raise InputError(faults)
+    folder: Path = studies.find(name)
+    what = studies.sweep(
+        folder,
+        studies.read(folder),
+        trials=trials,
+        quick=quick,
+        vary=vary,
+        axes=found,
+        keep=tuple(keep or ()),
+    )
+    how = _sweep.How(workers=workers, dask=dask, shard=shard, out=out)
+    _sweep.run(what, how, as_json=as_json)

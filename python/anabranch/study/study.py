@@ -1,0 +1,270 @@
+"""A study: one folder with scenarios, the grid over them, and every assumption in one place.
+
+`study.toml` names what is run and what no source states; the scenarios stand beside it.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from anabranch import _files
+from anabranch.errors import Fault, InputError, did_you_mean
+from anabranch.scenario import shipped
+from anabranch.study import grid
+from anabranch.study.sweep import Point, Sweep, cells
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+#: The studies of the installed program (in a checkout, a link to its `studies` folder).
+_PACKAGED = Path(__file__).resolve().parent.parent / "_studies"
+
+_FILE = "study.toml"
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Assumption(_Table):
+    """What no source states, and what is taken for it.
+
+    Attributes
+    ----------
+    what
+        What is not stated.
+    why
+        Why this value.
+    set
+        Keys of the scenarios and their values; `paths.*.queue` is that of every path.
+    sweep
+        Other values, for the sensitivity sweep: each replaces some of `set`.
+    scenarios
+        Those that it is about; none is all.
+    """
+
+    what: str
+    why: str
+    set: dict[str, Any] = {}
+    sweep: list[dict[str, Any]] = []
+    scenarios: list[str] = []
+
+
+class Part(_Table):
+    """Some scenarios and the grid over them."""
+
+    scenarios: Annotated[list[str], Field(min_length=1)]
+    grid: dict[str, Annotated[list[Any], Field(min_length=1)]] = {}
+
+
+class Quick(_Table):
+    """What `--quick` changes: fewer trials, and keys that make a run short."""
+
+    trials: Annotated[int, Field(ge=1)] = 2
+    set: dict[str, Any] = {}
+
+
+class Study(_Table):
+    """A study as its file has it."""
+
+    title: str
+    source: str
+    question: str
+    trials: Annotated[int, Field(ge=1)] = 30
+    parts: Annotated[list[Part], Field(min_length=1)]
+    assumptions: dict[str, Assumption] = {}
+    quick: Quick = Quick()
+
+
+def folders() -> dict[str, Path]:
+    """Return every study by name: those of a `studies` folder here or above, then the program's."""
+    here = Path.cwd()
+    found: dict[str, Path] = {}
+    for folder in [*(parent / "studies" for parent in (here, *here.parents)), _PACKAGED]:
+        for file in sorted(folder.glob(f"*/{_FILE}")):
+            found.setdefault(file.parent.name, file.parent)
+    return dict(sorted(found.items()))
+
+
+def find(name: str) -> Path:
+    """Return the folder of a study given by name or by path.
+
+    Raises
+    ------
+    InputError
+        When there is none.
+    """
+    known = folders()
+    if name in known:
+        return known[name]
+    if _files.is_file(Path(name) / _FILE):
+        return Path(name)
+    hint = did_you_mean(name, known, otherwise="`anabranch study list` shows all")
+    raise InputError([Fault(message=f"no such study: `{name}`", hint=hint)])
+
+
+def read(folder: Path) -> Study:
+    """Return a study.
+
+    Raises
+    ------
+    InputError
+        With every fault of its file.
+    """
+    path = folder / _FILE
+    where = shipped.display(path)
+    try:
+        raw = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise InputError([Fault(message=f"cannot read the study: {error}", where=where)]) from None
+    try:
+        study = Study.model_validate(raw)
+    except ValidationError as error:
+        raise InputError(
+            Fault(message=found["msg"], where=where, key=".".join(map(str, found["loc"])))
+            for found in error.errors(include_url=False)
+        ) from None
+    names = {file.stem for file in folder.glob("*.toml")} - {"study"}
+    used = [(name, "parts") for part in study.parts for name in part.scenarios]
+    used += [(name, f"assumptions.{key}") for key, one in study.assumptions.items() for name in one.scenarios]
+    faults = [
+        Fault(message=f"no such scenario: `{name}`", where=where, key=key, hint=did_you_mean(name, names))
+        for name, key in dict.fromkeys(used)
+        if name not in names
+    ]
+    if faults:
+        raise InputError(faults)
+    return study
+
+
+def sweep(
+    folder: Path,
+    study: Study,
+    *,
+    trials: int | None = None,
+    quick: bool = False,
+    vary: str | None = None,
+    axes: Sequence[grid.Axis] = (),
+    keep: tuple[str, ...] = (),
+) -> Sweep:
+    """Return what is to be run.
+
+    Parameters
+    ----------
+    folder, study
+        The study.
+    trials
+        Instead of the study's own number.
+    quick
+        As the study's `quick` has it: a smoke test of its machinery, not its result.
+    vary
+        The assumption whose other values are run too.
+    axes
+        Axes instead of the study's own of the same key, or beside them.
+    keep
+        Tables of every run's trace to keep.
+
+    Raises
+    ------
+    InputError
+        When there is no such assumption, or a scenario cannot be read.
+    """
+    if vary is not None and vary not in study.assumptions:
+        hint = did_you_mean(vary, study.assumptions)
+        raise InputError([Fault(message=f"no such assumption: `{vary}`", where="--vary", hint=hint)])
+    points = (
+        point
+        for varied in _variants(study, vary)
+        for part in study.parts
+        for name in part.scenarios
+        for point in _points(folder / f"{name}.toml", part, axes, _fixed(study, name, varied, quick=quick))
+    )
+    name = folder.name + ("-quick" if quick else "") + (f"-{vary}" if vary else "")
+    notes = {key: f"{one.what}: {_said(one.set)} ({one.why})" for key, one in study.assumptions.items()}
+    count = trials or (study.quick.trials if quick else study.trials)
+    return Sweep(name=name, cells=cells(points), trials=count, keep=keep, notes=notes)
+
+
+#: What is varied: the assumption's name and what replaces some of it; None is nothing.
+_Varied = tuple[str, dict[str, Any]] | None
+
+
+def _variants(study: Study, vary: str | None) -> list[_Varied]:
+    """Return the study as it is, and with each other value of one assumption."""
+    others = study.assumptions[vary].sweep if vary is not None else []
+    return [None, *((vary, other) for other in others if vary is not None)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Fixed:
+    """What is the same in all cells of a scenario, and what they are called."""
+
+    settings: dict[str, Any]
+    labels: tuple[tuple[str, str], ...]
+
+
+def _fixed(study: Study, scenario: str, varied: _Varied, *, quick: bool) -> _Fixed:
+    """Return what the assumptions set in a scenario."""
+    settings: dict[str, Any] = {}
+    for name, one in study.assumptions.items():
+        if not one.scenarios or scenario in one.scenarios:
+            settings |= one.set
+            if varied is not None and varied[0] == name:
+                settings |= varied[1]
+    if quick:
+        settings |= study.quick.set
+    labels = [("row", scenario)]
+    if varied is not None:
+        labels.append(("varied", _said(varied[1])))
+    return _Fixed(settings=settings, labels=tuple(labels))
+
+
+def _points(path: Path, part: Part, axes: Sequence[grid.Axis], fixed: _Fixed) -> Iterator[Point]:
+    """Yield the cells of one scenario."""
+    given = {axis.key: axis for axis in axes}
+    used = [given.pop(key, _axis(key, values)) for key, values in part.grid.items()]
+    settings = tuple((key, value, _FILE) for key, value in _spread(fixed.settings, _paths(path)))
+    for point in grid.points([*used, *given.values()]):
+        yield Point(
+            path=path,
+            settings=(*settings, *((axis.key, axis.values[at], axis.origin) for axis, at in point)),
+            labels=(*fixed.labels, *((axis.key, axis.texts[at]) for axis, at in point)),
+        )
+
+
+def _axis(key: str, values: Sequence[Any]) -> grid.Axis:
+    """Return an axis of the study's file."""
+    from anabranch.plugins import label
+
+    texts = tuple(label(value) if isinstance(value, dict) else str(value) for value in values)
+    return grid.Axis(key=key, values=tuple(values), texts=texts, origin=_FILE)
+
+
+def _paths(path: Path) -> list[str]:
+    """Return the names of a scenario's paths; a broken file is reported when it is loaded."""
+    try:
+        raw = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return []
+    found = raw.get("paths", [])
+    return [one["name"] for one in found if isinstance(one, dict) and isinstance(one.get("name"), str)]
+
+
+def _spread(fixed: Mapping[str, Any], paths: Sequence[str]) -> Iterator[tuple[str, Any]]:
+    """Yield settings with `paths.*` said of every path."""
+    for key, value in fixed.items():
+        if key.startswith("paths.*."):
+            for path in paths:
+                yield f"paths.{path}.{key.removeprefix('paths.*.')}", value
+        else:
+            yield key, value
+
+
+def _said(settings: Mapping[str, Any]) -> str:
+    """Return settings in a line."""
+    return ", ".join(f"{key} = {value}" for key, value in settings.items()) or "nothing is set"
