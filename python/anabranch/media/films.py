@@ -10,7 +10,7 @@ from anabranch import _files
 from anabranch.errors import Fault, MediaError, did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from anabranch.scenario._faults import Source
 
@@ -45,7 +45,7 @@ class Named:
     size_bytes: int
     duration_ns: int
     rate_bps: int
-    synthetic: bool
+    synthetic: Mapping[str, Any] | None
 
 
 #: The films that have names.
@@ -55,14 +55,35 @@ NAMED = {
         size_bytes=39_300_000,
         duration_ns=60 * 10**9,
         rate_bps=5_240_000,
-        synthetic=False,
+        synthetic=None,
     ),
     "papers-film": Named(
         description="synthetic, as in the papers: 409 MB, 5.24 Mb/s, 10 min 24 s, 30 fps, x264-like",
         size_bytes=409_000_000,
         duration_ns=624 * 10**9,
         rate_bps=5_240_000,
-        synthetic=True,
+        synthetic={"name": "papers-film"},
+    ),
+    "papers-film-24": Named(
+        description="the same bytes and seconds at 24 pictures a second",
+        size_bytes=409_000_000,
+        duration_ns=624 * 10**9,
+        rate_bps=5_240_000,
+        synthetic={"name": "papers-film", "frame_rate": 24.0},
+    ),
+    "papers-film-second": Named(
+        description="the same bytes and seconds with an I picture every second",
+        size_bytes=409_000_000,
+        duration_ns=624 * 10**9,
+        rate_bps=5_240_000,
+        synthetic={"name": "papers-film", "group_pictures": 30},
+    ),
+    "leo24-film": Named(
+        description="synthetic, as in LEO24: 118 MB, 5.24 Mb/s, 3 min",
+        size_bytes=117_999_990,
+        duration_ns=180 * 10**9,
+        rate_bps=5_244_444,
+        synthetic={"name": "leo24-film", "rate_bps": 5_244_444, "duration_ns": 180 * 10**9},
     ),
 }
 
@@ -126,7 +147,7 @@ def open_film(
         return None
     named = NAMED.get(film)
     if named is not None and (named.synthetic or described):
-        plan = {"synthetic": {"name": film}} if named.synthetic else None
+        plan = {"synthetic": dict(named.synthetic)} if named.synthetic else None
         return Film(name=film, size_bytes=named.size_bytes, duration_ns=named.duration_ns, plan=plan)
     if named is not None:
         from anabranch.media.make import make_film
