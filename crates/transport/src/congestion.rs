@@ -4,6 +4,9 @@
 //! sizes the window. `Window` belongs to the subflow, callbacks get `&mut Window`.
 
 mod bbr;
+mod ccp;
+mod ccpd;
+mod compound;
 mod cubic;
 mod reno;
 
@@ -14,6 +17,8 @@ use anabranch_units::{Duration, Instant, RandomStream, Rate, Seed, SubflowId};
 use crate::plugin::{ParameterInfo, Parameters, PluginChoice, PluginError, PluginName, Registry};
 
 pub use bbr::Bbr;
+pub use ccp::Ccp;
+pub use compound::Compound;
 pub use cubic::Cubic;
 pub use reno::{Reno, additive_increase, slow_start};
 
@@ -279,7 +284,33 @@ const TABLE: &[(PluginName, Build)] = &[
         ),
         Bbr::build,
     ),
+    (
+        PluginName::new(
+            "compound",
+            "Compound TCP: a loss window and a delay window (Tan et al. 2006, draft-sridharan-tcpm-ctcp).",
+        ),
+        Compound::build,
+    ),
+    (
+        PluginName::new(
+            "ccp",
+            "Capacity and Congestion Probing, a reconstruction: proportional control of the backlog (SD18).",
+        )
+        .with_note(RECONSTRUCTED),
+        Ccp::build,
+    ),
+    (
+        PluginName::new(
+            "ccpd",
+            "CCP with a derivative term, a reconstruction: only its name is public.",
+        )
+        .with_note(RECONSTRUCTED),
+        ccpd::build,
+    ),
 ];
+
+const RECONSTRUCTED: &str = "a reconstruction: its law is printed, its gains and estimators are not, and \
+    results depend on those declared here";
 
 /// Every controller's name with the first sentence of its documentation.
 pub fn names() -> impl Iterator<Item = PluginName> {
