@@ -30,6 +30,8 @@ pub struct Ccp {
     floor: f64,
     /// Multiples of B.
     ceiling: f64,
+    /// The law speaks during recovery too.
+    unfrozen: bool,
     path: Path,
 }
 
@@ -51,6 +53,7 @@ impl Ccp {
             start: parameters.number_or("start", 0.5, 0.0..=2.0, "loss"),
             floor: parameters.number("floor", 2.0, 1.0..=100.0),
             ceiling: parameters.number("ceiling", 2.0, 0.1..=100.0),
+            unfrozen: parameters.word("recovery", &["frozen", "law"]) == "law",
             path: Path::new(pairs, Duration::from_secs_f64(memory)),
         }
     }
@@ -89,6 +92,10 @@ impl CongestionController for Ccp {
     /// No cut: recovery ends with the window that it began with.
     fn on_congestion(&mut self, _event: &CongestionEvent, window: &mut Window) {
         window.ssthresh = window.cwnd;
+    }
+
+    fn owns_recovery(&self) -> bool {
+        self.unfrozen
     }
 
     fn on_state(&mut self, _now: Instant, state: CongestionState, _window: &mut Window) {
