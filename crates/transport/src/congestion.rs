@@ -302,15 +302,16 @@ const TABLE: &[(PluginName, Build)] = &[
     (
         PluginName::new(
             "ccpd",
-            "CCP with a derivative term, a reconstruction: only its name is public.",
+            "CCP with a derivative term, a reconstruction: proportional plus derivative control.",
         )
-        .with_note(RECONSTRUCTED),
+        .with_note(
+            "Only its name and kind were found: results hang on the parameters declared, kd among them.",
+        ),
         ccpd::build,
     ),
 ];
 
-const RECONSTRUCTED: &str = "a reconstruction: its law is printed, its gains and estimators are not, and \
-    results depend on those declared here";
+const RECONSTRUCTED: &str = "Its law is printed, its gains and estimators were not found: results hang on the parameters declared.";
 
 /// Every controller's name with the first sentence of its documentation.
 pub fn names() -> impl Iterator<Item = PluginName> {
@@ -336,6 +337,21 @@ pub fn build(
 pub fn parameters(name: &str) -> Result<Vec<ParameterInfo>, PluginError> {
     let random = Seed { seed: 0, run: 0 }.stream("parameters");
     construct(&PluginChoice::named(name), &Registry::TABLES, random).map(|(_, found)| found)
+}
+
+/// What has to be said with a result of the controller `choice`, if anything has: that it is a
+/// reconstruction, and with which parameters it ran.
+///
+/// # Errors
+/// Unknown names, and every parameter that does not do.
+pub fn note(choice: &PluginChoice, registry: &Registry) -> Result<Option<String>, PluginError> {
+    let Some(known) = names().find(|known| known.name == choice.name) else { return Ok(None) };
+    let Some(note) = known.note else { return Ok(None) };
+    let random = Seed { seed: 0, run: 0 }.stream("parameters");
+    let (_, parameters) = construct(choice, registry, random)?;
+    let declared: Vec<_> = parameters.iter().map(|info| info.declared(choice)).collect();
+    let (summary, declared) = (known.summary, declared.join(", "));
+    Ok(Some(format!("Congestion control {}: {summary} {note} Here: {declared}.", known.name)))
 }
 
 fn construct(

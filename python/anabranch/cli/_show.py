@@ -28,6 +28,8 @@ def run(result: Run) -> None:
     _console.out()
     subflows(result)
     _console.out()
+    for note in result.notes:
+        _console.out(f"  note: {note}")
     _console.out(f"  digest {result.digest}")
 
 

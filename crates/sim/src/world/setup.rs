@@ -62,6 +62,8 @@ impl<'a> World<'a> {
     ) -> Result<Self, RunError> {
         let topology = Topology::build(plan)?;
         let config = config(plan, &registry)?;
+        let fault = |error| PlanError::Plugin { what: "congestion", error };
+        let said = congestion::note(&config.congestion, &registry).map_err(fault)?;
         let film = film(plan)?;
         let seed = Seed { seed: plan.seed, run: plan.run };
         let names: Vec<String> = topology.paths.iter().map(|p| p.name.clone()).collect();
@@ -95,6 +97,7 @@ impl<'a> World<'a> {
             steps: 0,
             digest: 0,
             rows: Rows::default(),
+            notes: said.into_iter().collect(),
             capture: capture.map(|output| Capture::new(output, &names)).transpose()?,
             blank: Box::default(),
             spare: Vec::new(),
