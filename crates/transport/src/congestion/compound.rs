@@ -225,13 +225,12 @@ impl CongestionController for Compound {
         }
     }
 
-    fn on_transmit_start(&mut self, _start: &TransmitStart, window: &mut Window) {
-        // What was measured before says nothing of now, but for the base RTT.
+    fn on_transmit_start(&mut self, _start: &TransmitStart, _window: &mut Window) {
+        // What was measured before says nothing of now, but for the base RTT; all is loss window.
         if let Gamma::Tuned { now, .. } = &mut self.gamma {
             *now = GAMMA;
         }
         self.delay = 0.0;
-        self.loss = window.cwnd;
         self.reno_backlog = None;
         self.round = self.round.map(|_| Round::default());
     }
