@@ -112,10 +112,10 @@ fn tuned_gamma_backs_off_from_a_queue_that_fixed_gamma_overflows() {
     assert!(tuned.mbps > 1.1 * fixed.mbps, "{tuned:?} {fixed:?}");
 }
 
-/// At equal random loss, which both meet alike, their rates compare as they would side by side: on the
-/// papers' paths the windows stay under the gate and Compound is Reno, on fat ones it takes more.
+/// Random loss, which both meet alike: on the papers' paths the windows stay under the gate and
+/// Compound is Reno, on fat ones the delay window fills what Reno leaves.
 #[test]
-fn compound_takes_renos_share_at_small_windows_and_more_at_large_ones() {
+fn compound_is_reno_at_small_windows_and_more_at_large_ones() {
     let small = Path { mbps: 3.0, rtt_ms: 100.0, queue: 50, loss: 0.005 };
     let [reno, compound] = ["reno", "compound"].map(|name| bulk(small, name, 60.0));
     assert!(reno.losses > 20.0);
