@@ -5,6 +5,9 @@
 
 mod bbr;
 mod bbr3;
+mod ccp;
+mod ccpd;
+mod compound;
 mod cubic;
 mod reno;
 
@@ -16,6 +19,8 @@ use crate::plugin::{ParameterInfo, Parameters, PluginChoice, PluginError, Plugin
 
 pub use bbr::Bbr;
 pub use bbr3::Bbr3;
+pub use ccp::Ccp;
+pub use compound::Compound;
 pub use cubic::Cubic;
 pub use reno::{Reno, additive_increase, slow_start};
 
@@ -315,7 +320,34 @@ const TABLE: &[(PluginName, Build)] = &[
         ),
         Bbr3::build,
     ),
+    (
+        PluginName::new(
+            "compound",
+            "Compound TCP: a loss window and a delay window (Tan et al. 2006, draft-sridharan-tcpm-ctcp).",
+        ),
+        Compound::build,
+    ),
+    (
+        PluginName::new(
+            "ccp",
+            "Capacity and Congestion Probing, a reconstruction: proportional control of the backlog (SD18).",
+        )
+        .with_note(RECONSTRUCTED),
+        Ccp::build,
+    ),
+    (
+        PluginName::new(
+            "ccpd",
+            "CCP with a derivative term, a reconstruction: proportional plus derivative control.",
+        )
+        .with_note(
+            "Only its name and kind were found: results hang on the parameters declared, kd among them.",
+        ),
+        ccpd::build,
+    ),
 ];
+
+const RECONSTRUCTED: &str = "Its law is printed, its gains and estimators were not found: results hang on the parameters declared.";
 
 /// Every controller's name with the first sentence of its documentation.
 pub fn names() -> impl Iterator<Item = PluginName> {
@@ -341,6 +373,21 @@ pub fn build(
 pub fn parameters(name: &str) -> Result<Vec<ParameterInfo>, PluginError> {
     let random = Seed { seed: 0, run: 0 }.stream("parameters");
     construct(&PluginChoice::named(name), &Registry::TABLES, random).map(|(_, found)| found)
+}
+
+/// What has to be said with a result of the controller `choice`, if anything has: that it is a
+/// reconstruction, and with which parameters it ran.
+///
+/// # Errors
+/// Unknown names, and every parameter that does not do.
+pub fn note(choice: &PluginChoice, registry: &Registry) -> Result<Option<String>, PluginError> {
+    let Some(known) = names().find(|known| known.name == choice.name) else { return Ok(None) };
+    let Some(note) = known.note else { return Ok(None) };
+    let random = Seed { seed: 0, run: 0 }.stream("parameters");
+    let (_, parameters) = construct(choice, registry, random)?;
+    let declared: Vec<_> = parameters.iter().map(|info| info.declared(choice)).collect();
+    let (summary, declared) = (known.summary, declared.join(", "));
+    Ok(Some(format!("Congestion control {}: {summary} {note} Here: {declared}.", known.name)))
 }
 
 fn construct(
