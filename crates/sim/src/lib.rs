@@ -14,8 +14,9 @@ mod world;
 
 pub use checks::Violation;
 pub use plan::{
-    ApplicationKind, ApplicationPlan, ChangePlan, EventPlan, FilmPlan, HostPlan, LinkPlan,
-    LossPlan, PathPlan, Plan, PlanError, QueuePlan, TransportPlan, choice,
+    ApplicationKind, ApplicationPlan, ChangePlan, CrossKind, CrossPlan, EventPlan, FilmPlan,
+    HostPlan, InterfacePlan, LinkPlan, LossAtPlan, LossPlan, PathPlan, Plan, PlanError, QueuePlan,
+    TransportPlan, choice,
 };
 pub use trace::{Column, Summary, Table, Trace};
 pub use world::{Observer, RunError, Silent, run, run_with};

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from anabranch.errors import Fault, did_you_mean
+from anabranch.scenario.models import cross_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from anabranch.scenario._faults import Source
 
 _CHANGES = ("state", "rate", "rtt", "delay", "loss")
+_ALL_CONGESTION = "`anabranch list congestion` shows all"
+#: As many background flows as clients.
+_MOST_FLOWS = 10_000
 
 
 def check(source: Source, catalogue: Catalogue) -> list[Fault]:
@@ -26,6 +30,7 @@ def check(source: Source, catalogue: Catalogue) -> list[Fault]:
         *_duplicates(source, "links"),
         *_path_keys(source),
         *_path_links(source),
+        *_cross_traffic(source, catalogue),
         *_events(source),
         *_plugins(source, catalogue),
         *_application(source),
@@ -113,6 +118,58 @@ def _path_links(source: Source) -> Iterator[Fault]:
                     yield source.fault(("paths", index, key, position), f"unknown link: `{name}`", hint=hint)
 
 
+def _cross_traffic(source: Source, catalogue: Catalogue) -> Iterator[Fault]:
+    """Check that background flows know where they go, how fast, and by which control."""
+    taken = {name: kind for kind in ("paths", "links") for name in _names(source, kind)}
+    flows = 0
+    for index, item in _tables(source, "cross_traffic"):
+        here = ("cross_traffic", index)
+        yield from _crossed(source, here, item)
+        name = cross_name(index, item.get("name"))
+        if isinstance(name, str):
+            if name in taken:
+                message = f"duplicate name: `{name}` is one of the {taken[name]} already"
+                yield source.fault((*here, "name"), message, hint="flows have a name of their own")
+            taken.setdefault(name, "cross_traffic")
+        kind = item.get("kind", "bulk")
+        if kind == "paced" and "rate" not in item:
+            hint = 'for example rate = "2 Mbit/s"'
+            yield source.fault((*here, "rate"), "a paced flow needs `rate`", hint=hint)
+        if kind == "bulk" and "rate" in item:
+            hint = 'for a constant rate: kind = "paced"'
+            yield source.fault((*here, "rate"), "`rate` is of a paced flow", hint=hint)
+        value = item.get("congestion")
+        at: tuple[str | int, ...] = (*here, "congestion")
+        if isinstance(value, dict):
+            value, at = value.get("name"), (*at, "name")
+        yield from _plugin(source, at, value, ("congestion control", catalogue.congestion, _ALL_CONGESTION))
+        count = item.get("count", 1)
+        flows += count if isinstance(count, int) else 0
+        if flows > _MOST_FLOWS >= flows - count:
+            message = f"more than {_MOST_FLOWS:,} flows of cross traffic in all"
+            yield source.fault((*here, "count"), message)
+
+
+def _crossed(source: Source, here: tuple[str | int, ...], item: dict[str, Any]) -> Iterator[Fault]:
+    """Check that background flows cross either links or a path that exist."""
+    paths, links = _names(source, "paths"), _names(source, "links")
+    if ("links" in item) == ("path" in item):
+        hint = 'links = ["backbone"] names [[links]], path = "wifi" one of [[paths]]'
+        yield source.fault(here, "cross traffic names either `links` or a `path`", hint=hint)
+    if item.get("links") == []:
+        yield source.fault((*here, "links"), "`links` is empty: at least one is needed")
+    names = item.get("links")
+    for position, name in enumerate(names if isinstance(names, list) else []):
+        if isinstance(name, str) and name not in links:
+            hint = did_you_mean(name, links) if links else "there is no [[links]] table"
+            hint = f'a path is crossed by: path = "{name}"' if name in paths else hint
+            yield source.fault((*here, "links", position), f"unknown link: `{name}`", hint=hint)
+    name = item.get("path")
+    if isinstance(name, str) and name not in paths:
+        hint = f'a link is crossed by: links = ["{name}"]' if name in links else did_you_mean(name, paths)
+        yield source.fault((*here, "path"), f"unknown path: `{name}`", hint=hint)
+
+
 def _events(source: Source) -> Iterator[Fault]:
     """Check that an event changes something of one path or link that exists."""
     for index, item in _tables(source, "events"):
@@ -145,7 +202,7 @@ def _plugins(source: Source, catalogue: Catalogue) -> Iterator[Fault]:
     transport = _table(source.raw, "transport")
     kinds = (
         ("scheduler", "scheduler", catalogue.schedulers, "`anabranch list schedulers` shows all"),
-        ("congestion", "congestion control", catalogue.congestion, "`anabranch list congestion` shows all"),
+        ("congestion", "congestion control", catalogue.congestion, _ALL_CONGESTION),
         ("path_manager", "path manager", catalogue.path_managers, ""),
     )
     for key, noun, known, otherwise in kinds:
