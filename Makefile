@@ -28,7 +28,7 @@ export PIP_QUIET := 1
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 unexport CONDA_PREFIX PYTHONHOME PYTHONPATH
 
-.PHONY: demo test build bench lint check clean tools rebuild
+.PHONY: demo test build bench golden lint check clean tools rebuild
 .DELETE_ON_ERROR:
 
 demo: build
@@ -45,6 +45,10 @@ build: $(STAMPS)/module
 
 bench: tools $(STAMPS)/venv
 	@$(BIN)/python benches/bench.py
+
+# The curves that tests/python/test_golden.py holds the controllers to, and their picture.
+golden: build
+	@$(BIN)/python tests/golden/draw.py
 
 lint: $(STAMPS)/packages
 	@failed=0; \

@@ -43,7 +43,7 @@ class Run:
     seed, run
         Which draw it was.
     scheduler, congestion
-        Names of the plug-ins.
+        The plug-ins in short form: `rtx-aware(blest)`.
     plan
         What the simulator was given.
     tables
@@ -217,8 +217,8 @@ def run_loaded(
         scenario=value.name,
         seed=value.seed,
         run=run,
-        scheduler=value.transport.scheduler.name,
-        congestion=value.transport.congestion.name,
+        scheduler=plugins.label(value.transport.scheduler.model_dump()),
+        congestion=plugins.label(value.transport.congestion.model_dump()),
         plan=plan,
         tables=tables,
         summary=trace["summary"],

@@ -1,16 +1,58 @@
-"""The names of what can be plugged in, read from the Rust module's tables."""
+"""What can be plugged in, read from the Rust module's tables."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 from anabranch.errors import MissingError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import ModuleType
+
+#: The kinds of plug-in, by the key that names one in a scenario's `[transport]`.
+Kind = Literal["scheduler", "congestion", "path_manager"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parameter:
+    """A parameter of a plug-in.
+
+    Attributes
+    ----------
+    key
+        Its key.
+    default
+        What it is when not given, as a scenario has it.
+    allowed
+        What it may be, in words.
+    """
+
+    key: str
+    default: str
+    allowed: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class PluginFault:
+    """Something wrong with a plug-in's name or parameters.
+
+    Attributes
+    ----------
+    path
+        The keys that lead to it, from the plug-in's own table on.
+    message
+        What is wrong.
+    known
+        The names or keys that could have been meant.
+    """
+
+    path: tuple[str, ...]
+    message: str
+    known: tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,3 +89,52 @@ def catalogue() -> Catalogue:
         congestion=dict(rust.congestion_controls()),
         path_managers=dict(rust.path_managers()),
     )
+
+
+def parameters(kind: Kind, name: str) -> list[Parameter]:
+    """Return the parameters of a plug-in; an unknown name has none."""
+    found = module().plugin_parameters(kind, name)
+    return [Parameter(key=key, default=default, allowed=allowed) for key, default, allowed in found]
+
+
+def check(kind: Kind, given: str | Mapping[str, Any]) -> list[PluginFault]:
+    """Return what is wrong with a plug-in, given as in a scenario by name, short form or table.
+
+    Raises
+    ------
+    ValueError
+        When it is none of these: a table without a name, a value that is no JSON.
+    """
+    found = module().check_plugin(kind, encode(given))
+    return [
+        PluginFault(path=tuple(path), message=message, known=tuple(known)) for path, message, known in found
+    ]
+
+
+def encode(given: str | Mapping[str, Any]) -> str:
+    """Return a plug-in as a plan has it: JSON text, as only the plug-in knows what its keys mean."""
+    table = {"name": given} if isinstance(given, str) else given
+    return json.dumps(table, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def label(given: str | Mapping[str, Any]) -> str:
+    """Return a plug-in's short form: `rtx-aware(blest(lambda=1.1))`.
+
+    Examples
+    --------
+    >>> label({"name": "rtx-aware", "base": {"name": "blest", "lambda": 1.1}})
+    'rtx-aware(blest(lambda=1.1))'
+    """
+    if isinstance(given, str):
+        return given
+    inside = [label(given["base"])] if "base" in given else []
+    own = {key: value for key, value in given.items() if key not in {"name", "base"}}
+    inside += [f"{key}={_scalar(value)}" for key, value in sorted(own.items())]
+    return f"{given['name']}({', '.join(inside)})" if inside else str(given["name"])
+
+
+def _scalar(value: object) -> str:
+    """Return a parameter's value as the short form has it."""
+    if isinstance(value, bool):
+        return json.dumps(value)
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -115,11 +115,6 @@ def _crossing(plan, seconds):
 def fake_simulate(plan_json, pcapng=None, progress=None):
     """Return tables of the right form, made up from the plan."""
     plan = json.loads(plan_json)
-    for key in ("scheduler", "congestion"):
-        unknown = set(json.loads(plan["transport"][key])) - {"name"}
-        if unknown:
-            message = f"unknown parameter of the {key}: `{sorted(unknown)[0]}`"
-            raise PlanError(message)
     seconds = (plan["application"]["duration_ns"] or 40_000_000_000) / 1e9
     if progress is not None:
         progress(0.0, seconds)
@@ -179,6 +174,20 @@ def fake_simulate(plan_json, pcapng=None, progress=None):
     return {"summary": summary, "tables": tables}
 
 
+PARAMETERS = {"beta", "burst"}
+
+
+def fake_check_plugin(kind, text):
+    """Return the faults of a plug-in: names are looked up, and a few keys are parameters of all."""
+    known = {"scheduler": SCHEDULERS, "congestion": CONGESTION, "path_manager": PATH_MANAGERS}[kind]
+    given = json.loads(text)
+    name = given.pop("name")
+    if name not in known:
+        noun = {"congestion": "congestion control"}.get(kind, kind.replace("_", " "))
+        return [([], f"unknown {noun}: `{name}`", list(known))]
+    return [([key], f"unknown parameter of {name}: `{key}`", []) for key in given if key not in PARAMETERS]
+
+
 def _fake_module():
     module = types.ModuleType("anabranch._anabranch")
     module.PlanError = PlanError
@@ -187,6 +196,8 @@ def _fake_module():
     module.schedulers = lambda: list(SCHEDULERS.items())
     module.congestion_controls = lambda: list(CONGESTION.items())
     module.path_managers = lambda: list(PATH_MANAGERS.items())
+    module.check_plugin = fake_check_plugin
+    module.plugin_parameters = lambda _kind, _name: []
     return module
 
 

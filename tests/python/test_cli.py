@@ -60,6 +60,7 @@ def test_tables_are_plain_without_a_terminal(scenario):
 def test_cross_traffic_has_a_table_of_its_own(scenario):
     assert "cross traffic" not in call("run", scenario).stdout
     arguments = ("--set", "cross_traffic.0.path=lte", "--set", "cross_traffic.0.count=3")
+    assert "over wifi, lte beside 3 background flows, about" in call("check", scenario, *arguments).stdout
     text = call("run", scenario, *arguments).stdout
     assert "What the cross traffic did" in text
     assert re.search(r"cross traffic +3\.000 Mb/s", text)

@@ -102,6 +102,17 @@ def test_cross_traffic_takes_its_share_and_is_told_apart():
     assert len(beside.rows("subflows")) == 2
 
 
+def test_cross_traffic_elsewhere_changes_no_packet_of_a_capture(tmp_path):
+    elsewhere = {
+        "links": [{"name": "core", "rate": "5 Mbit/s"}],
+        "cross_traffic": [{"links": ["core"], "count": 3}],
+    }
+    anabranch.run(LONG, pcapng=tmp_path / "alone")
+    beside = anabranch.run({**LONG, **elsewhere}, pcapng=tmp_path / "beside")
+    assert beside.qos["cross_traffic_mbps"] > 4.0
+    assert (tmp_path / "alone").read_bytes() == (tmp_path / "beside").read_bytes()
+
+
 def test_a_refused_parameter_is_the_cross_traffic_s_fault():
     crossed = {
         **LONG,
@@ -109,7 +120,7 @@ def test_a_refused_parameter_is_the_cross_traffic_s_fault():
     }
     with pytest.raises(anabranch.ScenarioError, match="x") as caught:
         anabranch.run(crossed)
-    assert caught.value.faults[0].key == "cross_traffic.1.congestion"
+    assert caught.value.faults[0].key == "cross_traffic.1.congestion.x"
 
 
 def test_the_tables_have_the_columns_of_the_contract():

@@ -92,7 +92,7 @@ VALUES = {
     "links.backbone.up.queue": ("10 packets", {"packets": 10}),
     "transport.scheduler": ("redundant", models.Plugin(name="redundant")),
     "transport.congestion": ("reno", models.Plugin(name="reno")),
-    "transport.path_manager": ("none", "none"),
+    "transport.path_manager": ("none", models.Plugin(name="none")),
     "transport.multipath": ("false", False),
     "transport.receive_buffer": ("1MiB", 2**20),
     "transport.receive_buffer_initial": ("64KiB", 2**16),

@@ -80,8 +80,8 @@ def test_expectations():
 
 def test_a_refused_plan_is_the_scenario_s_fault():
     with pytest.raises(ScenarioError, match="unknown parameter") as caught:
-        anabranch.run(BULK, congestion={"name": "reno", "beta": 3.0})
-    assert caught.value.faults[0].key == "transport.congestion"
+        anabranch.run(BULK, congestion={"name": "reno", "gain": 3.0})
+    assert caught.value.faults[0].key == "transport.congestion.gain"
 
 
 def test_a_defect_says_so_and_how_to_see_it_again(simulator, monkeypatch):

@@ -6,8 +6,8 @@ mod trace;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 
-use anabranch_sim::{Observer, Plan, Silent, run};
-use anabranch_transport::plugin::PluginName;
+use anabranch_sim::{Observer, Plan, Silent, plugin_faults, run};
+use anabranch_transport::plugin::{PluginName, Registry};
 use anabranch_transport::{congestion, path_manager, scheduler};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -84,6 +84,34 @@ fn path_managers() -> Vec<(&'static str, &'static str)> {
     listed(path_manager::names())
 }
 
+/// The parameters of a plug-in of a kind (`scheduler`, `congestion`, `path_manager`), each as key,
+/// default and what is allowed; an unknown name has none.
+#[pyfunction]
+fn plugin_parameters(kind: &str, name: &str) -> Vec<(&'static str, String, String)> {
+    let found = match kind {
+        "scheduler" => scheduler::parameters(name),
+        "congestion" => congestion::parameters(name),
+        _ => path_manager::parameters(name),
+    };
+    found
+        .unwrap_or_default()
+        .into_iter()
+        .map(|info| (info.key, info.default, info.allowed))
+        .collect()
+}
+
+/// A fault: the keys that lead to it, what it is, what could have been meant.
+type Found = (Vec<String>, String, Vec<&'static str>);
+
+/// What is wrong with a plug-in as a plan names it: for each fault the keys that lead to it, what it
+/// is, and what could have been meant.
+#[pyfunction]
+fn check_plugin(kind: &str, text: &str) -> PyResult<Vec<Found>> {
+    let faults =
+        plugin_faults(kind, text, &Registry::TABLES).map_err(|fault| error::plan(&fault))?;
+    Ok(faults.into_iter().map(|fault| (fault.path, fault.message, fault.known)).collect())
+}
+
 #[pymodule]
 fn _anabranch(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
@@ -93,5 +121,7 @@ fn _anabranch(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(schedulers, module)?)?;
     module.add_function(wrap_pyfunction!(congestion_controls, module)?)?;
     module.add_function(wrap_pyfunction!(path_managers, module)?)?;
+    module.add_function(wrap_pyfunction!(plugin_parameters, module)?)?;
+    module.add_function(wrap_pyfunction!(check_plugin, module)?)?;
     Ok(())
 }

@@ -7,6 +7,7 @@ mod capture;
 mod checks;
 mod pattern;
 mod plan;
+mod plugins;
 mod schedule;
 mod topology;
 mod trace;
@@ -16,7 +17,8 @@ pub use checks::Violation;
 pub use plan::{
     ApplicationKind, ApplicationPlan, ChangePlan, CrossKind, CrossPlan, EventPlan, FilmPlan,
     HostPlan, InterfacePlan, LinkPlan, LossAtPlan, LossPlan, PathPlan, Plan, PlanError, QueuePlan,
-    TransportPlan, choice,
+    TransportPlan,
 };
+pub use plugins::plugin_faults;
 pub use trace::{Column, Summary, Table, Trace};
 pub use world::{Observer, RunError, Silent, run, run_with};

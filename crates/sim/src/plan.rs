@@ -4,14 +4,12 @@ mod cross;
 mod events;
 mod links;
 
-use std::collections::BTreeMap;
-
 use anabranch_link::ConfigError;
 use anabranch_media::{
     PlayerConfig, RecordedFilm, RecordedFilmError, SyntheticFilm, SyntheticFilmError,
 };
-use anabranch_transport::plugin::{PluginError, Value};
-use anabranch_transport::{HostModel, PluginChoice};
+use anabranch_transport::HostModel;
+use anabranch_transport::plugin::PluginError;
 use anabranch_units::Duration;
 use serde::Deserialize;
 use thiserror::Error;
@@ -254,51 +252,4 @@ impl Plan {
         cross::check(&plan.cross_traffic)?;
         Ok(plan)
     }
-}
-
-/// A plug-in's name beside its own parameters.
-#[derive(Deserialize)]
-struct Named {
-    name: String,
-    #[serde(flatten)]
-    parameters: BTreeMap<String, Parameter>,
-}
-
-/// A parameter of a plug-in; another plug-in's name is a text too.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Parameter {
-    Flag(bool),
-    Number(f64),
-    Text(String),
-    Plugin(Named),
-}
-
-impl Named {
-    /// The name may be the short form, which has parameters too.
-    fn choice(self) -> Result<PluginChoice, PluginError> {
-        let mut choice = PluginChoice::parse(&self.name)?;
-        for (key, parameter) in self.parameters {
-            let value = match parameter {
-                Parameter::Flag(flag) => Value::Flag(flag),
-                Parameter::Number(number) => Value::Number(number),
-                Parameter::Text(text) => Value::Text(text),
-                Parameter::Plugin(named) => Value::Plugin(named.choice()?),
-            };
-            choice.parameters.insert(key, value);
-        }
-        Ok(choice)
-    }
-}
-
-/// A plug-in choice from its JSON, or its name or short form alone.
-///
-/// # Errors
-/// What is neither; whether there is such a plug-in its table knows.
-pub fn choice(what: &'static str, text: &str) -> Result<PluginChoice, PlanError> {
-    let fault = |error| PlanError::Plugin { what, error };
-    if !text.trim_start().starts_with('{') {
-        return PluginChoice::parse(text).map_err(fault);
-    }
-    serde_json::from_str::<Named>(text)?.choice().map_err(fault)
 }

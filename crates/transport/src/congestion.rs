@@ -5,6 +5,7 @@
 
 mod balia;
 mod bbr;
+mod bbr3;
 mod cubic;
 mod lia;
 mod olia;
@@ -20,6 +21,7 @@ use crate::plugin::{ParameterInfo, Parameters, PluginChoice, PluginError, Plugin
 
 pub use balia::Balia;
 pub use bbr::Bbr;
+pub use bbr3::Bbr3;
 pub use cubic::Cubic;
 pub use lia::Lia;
 pub use olia::Olia;
@@ -83,8 +85,10 @@ pub struct RateSample {
     pub interval: Duration,
     /// The sample was taken while the application had nothing to send.
     pub app_limited: bool,
-    /// Segments in flight when the sampled segment was sent.
+    /// Segments in flight when the sampled segment was sent, itself not counted.
     pub in_flight_at_send: u32,
+    /// Segments marked lost between its transmission and its acknowledgement.
+    pub lost: u32,
 }
 
 /// One acknowledgement, as a controller sees it. Counts are in segments unless the name says bytes.
@@ -134,6 +138,27 @@ pub struct AckSample<'a> {
     pub id: SubflowId,
     /// All subflows of the connection, itself included; empty unless `wants_siblings`.
     pub siblings: &'a [SiblingView],
+}
+
+/// One segment newly marked lost. Counts are in segments.
+#[derive(Clone, Copy, Debug)]
+pub struct LostSegment {
+    /// When it was marked.
+    pub now: Instant,
+    /// Its first payload byte, as a position in the subflow, and the position behind its last.
+    pub start: u64,
+    /// See `start`.
+    pub end: u64,
+    /// Segments in flight when it was sent last, itself not counted.
+    pub in_flight_at_send: u32,
+    /// Segments marked lost since then, itself included.
+    pub lost_since_send: u32,
+    /// It was sent while the application had nothing more to send.
+    pub app_limited: bool,
+    /// Segments delivered since the subflow began, those of the acknowledgement under way included.
+    pub delivered: u64,
+    /// The peer reports what it has received beyond a hole (SACK).
+    pub selective_acks: bool,
 }
 
 /// Why the window is to be cut.
@@ -205,6 +230,10 @@ pub trait CongestionController: fmt::Debug + Send {
     fn on_rto(&mut self, event: &CongestionEvent, window: &mut Window) {
         self.on_congestion(event, window);
     }
+
+    /// A segment was marked lost: called for each, before `on_congestion` or `on_rto` where they
+    /// follow from it and before the acknowledgement's `on_ack`.
+    fn on_lost(&mut self, _segment: &LostSegment, _window: &Window) {}
 
     /// The congestion state changed.
     fn on_state(&mut self, _now: Instant, _state: CongestionState, _window: &mut Window) {}
@@ -281,6 +310,13 @@ const TABLE: &[(PluginName, Build)] = &[
     ),
     (
         PluginName::new(
+            "bbr3",
+            "BBR version 3 (draft-ietf-ccwg-bbr): its model bounded by the losses of its probes.",
+        ),
+        Bbr3::build,
+    ),
+    (
+        PluginName::new(
             "lia",
             "LIA, coupled: all subflows together grow like one TCP on the best path (RFC 6356).",
         ),
@@ -342,7 +378,8 @@ fn construct(
 ) -> Result<(Box<dyn CongestionController>, Vec<ParameterInfo>), PluginError> {
     let Some((_, build)) = TABLE.iter().find(|(known, _)| known.name == choice.name) else {
         let foreign = registry.foreign().and_then(|foreign| foreign.congestion(choice, random));
-        let unknown = || Err(PluginError::unknown_name(&choice.name, names()));
+        let unknown =
+            || Err(PluginError::unknown_name("congestion control", &choice.name, names()));
         return Ok((foreign.unwrap_or_else(unknown)?, Vec::new()));
     };
     let mut parameters = Parameters::new(choice, registry);

@@ -79,7 +79,7 @@ fn construct(
     choice: &PluginChoice,
 ) -> Result<(Box<dyn PathManager>, Vec<ParameterInfo>), PluginError> {
     let Some((_, build)) = TABLE.iter().find(|(known, _)| known.name == choice.name) else {
-        return Err(PluginError::unknown_name(&choice.name, names()));
+        return Err(PluginError::unknown_name("path manager", &choice.name, names()));
     };
     let mut parameters = Parameters::new(choice, &Registry::TABLES);
     let plugin = build(&mut parameters);

@@ -56,8 +56,13 @@ impl PluginError {
         Self { faults: vec![PluginFault { path, message, known }] }
     }
 
-    pub(crate) fn unknown_name(name: &str, known: impl Iterator<Item = PluginName>) -> Self {
-        Self::one(&[], format!("unknown name: `{name}`"), known.map(|known| known.name).collect())
+    /// No `kind` is called `name`.
+    pub(crate) fn unknown_name(
+        kind: &str,
+        name: &str,
+        known: impl Iterator<Item = PluginName>,
+    ) -> Self {
+        Self::one(&[], format!("unknown {kind}: `{name}`"), known.map(|known| known.name).collect())
     }
 }
 

@@ -337,7 +337,7 @@ fn construct(
 ) -> Result<(Box<dyn PathScheduler>, Vec<ParameterInfo>), PluginError> {
     let Some((_, build)) = TABLE.iter().find(|(known, _)| known.name == choice.name) else {
         let foreign = registry.foreign().and_then(|foreign| foreign.scheduler(choice));
-        let unknown = || Err(PluginError::unknown_name(&choice.name, names()));
+        let unknown = || Err(PluginError::unknown_name("scheduler", &choice.name, names()));
         return Ok((foreign.unwrap_or_else(unknown)?, Vec::new()));
     };
     let mut parameters = Parameters::new(choice, registry);

@@ -214,7 +214,7 @@ fn every_name_builds_and_refuses_what_it_does_not_know() {
         refused(path_manager::build(&odd(plugin.name)).expect_err("unknown"));
     }
     let error = scheduler::build(&named("blesst"), &Registry::TABLES).expect_err("unknown");
-    assert_eq!(error.to_string(), "unknown name: `blesst`");
+    assert_eq!(error.to_string(), "unknown scheduler: `blesst`");
     assert!(error.faults[0].known.contains(&"linux"), "the names there are");
 }
 

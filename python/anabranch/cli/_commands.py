@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from anabranch._run import Run
     from anabranch.media.films import Film
+    from anabranch.plugins import Kind
     from anabranch.scenario._overrides import Override
     from anabranch.scenario.load import Loaded
 
@@ -113,7 +114,9 @@ def check(given: Given, *, show_plan: bool) -> None:
     names = ", ".join(path.name for path in value.paths)
     what = f"{value.application.kind} {value.application.film or ''}".strip()
     seconds = plans.expected_duration_s(plans.build(value, film), film)
-    _console.out(f"ok: {loaded.source.where}: {what} over {names}, about {seconds:,.0f} s of session")
+    flows = sum(group.count for group in value.cross_traffic)
+    beside = f" beside {flows} background flow{'s' if flows > 1 else ''}" if flows else ""
+    _console.out(f"ok: {loaded.source.where}: {what} over {names}{beside}, about {seconds:,.0f} s of session")
 
 
 def prepare_film(loaded: Loaded) -> Film | None:
@@ -140,44 +143,54 @@ def init(file: Path, *, force: bool) -> None:
     _console.note(f"hint: anabranch run {file}")
 
 
+#: The kinds of plug-in by what `anabranch list` calls them.
+_PLUGINS: dict[str, Kind] = {
+    "schedulers": "scheduler",
+    "congestion": "congestion",
+    "path-managers": "path_manager",
+}
+
+
 def list_names(what: str, *, as_json: bool) -> None:
-    """Write the names of one kind."""
-    known = {
-        "schedulers": _schedulers,
-        "congestion": _congestion,
-        "path-managers": _path_managers,
-        "scenarios": _scenarios,
-        "films": _films,
-    }
-    if what not in known:
-        raise InputError([Fault(message=f"nothing to list: `{what}`", hint=did_you_mean(what, known))])
-    names = known[what]()
+    """Write the names of one kind, plug-ins with their parameters."""
+    others = {"scenarios": _scenarios, "films": _films}
+    rows: list[dict[str, Any]]
+    if what in _PLUGINS:
+        rows = _plugin_rows(_PLUGINS[what])
+    elif what in others:
+        rows = [{"name": name, "description": text} for name, text in others[what]().items()]
+    else:
+        hint = did_you_mean(what, [*_PLUGINS, *others])
+        raise InputError([Fault(message=f"nothing to list: `{what}`", hint=hint)])
     if as_json:
-        rows = [{"name": name, "description": text} for name, text in names.items()]
         _console.out(json.dumps(rows, indent=2))
         return
-    _console.table(("name", ""), list(names.items()), left=2)
+    lines = []
+    for row in rows:
+        lines.append((row["name"], row["description"]))
+        own = row.get("parameters", ())
+        lines += [("", f"{item['key']} = {item['default']}: {item['allowed']}") for item in own]
+    _console.table(("name", ""), lines, left=2)
 
 
-def _schedulers() -> Mapping[str, str]:
-    """Return the path schedulers."""
-    from anabranch.plugins import catalogue
+def _plugin_rows(kind: Kind) -> list[dict[str, Any]]:
+    """Return the plug-ins of a kind, each with its parameters."""
+    from anabranch import plugins
 
-    return catalogue().schedulers
-
-
-def _congestion() -> Mapping[str, str]:
-    """Return the congestion controls."""
-    from anabranch.plugins import catalogue
-
-    return catalogue().congestion
-
-
-def _path_managers() -> Mapping[str, str]:
-    """Return the path managers."""
-    from anabranch.plugins import catalogue
-
-    return catalogue().path_managers
+    known = plugins.catalogue()
+    names = {
+        "scheduler": known.schedulers,
+        "congestion": known.congestion,
+        "path_manager": known.path_managers,
+    }[kind]
+    return [
+        {
+            "name": name,
+            "description": text,
+            "parameters": [vars(item) for item in plugins.parameters(kind, name)],
+        }
+        for name, text in names.items()
+    ]
 
 
 def _scenarios() -> Mapping[str, str]:

@@ -189,7 +189,8 @@ def _cross_traffic(run: Run) -> list[dict[str, Any]]:
             "kind": f"{group['kind']}, {show_rate(group['rate_bps'])}"
             if group["rate_bps"]
             else group["kind"],
-            "links": ", ".join(group["data"]),
+            # Without the delay of their own, which stands in the table of links.
+            "links": ", ".join(link for link in group["data"] if link.rpartition(".")[0] != group["name"]),
             "when": _when(group),
         }
         for group in run.plan["cross_traffic"]

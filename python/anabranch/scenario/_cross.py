@@ -9,30 +9,29 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from anabranch.errors import Fault, did_you_mean
+from anabranch.scenario import _plugins
 from anabranch.scenario.models import cross_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from anabranch.plugins import Catalogue
     from anabranch.scenario._faults import Source
 
 _CHANGES = ("state", "rate", "rtt", "delay", "loss")
-_ALL_CONGESTION = "`anabranch list congestion` shows all"
 #: As many background flows as clients.
 _MOST_FLOWS = 10_000
 
 
-def check(source: Source, catalogue: Catalogue) -> list[Fault]:
+def check(source: Source) -> list[Fault]:
     """Return the faults between keys."""
     return [
         *_duplicates(source, "paths"),
         *_duplicates(source, "links"),
         *_path_keys(source),
         *_path_links(source),
-        *_cross_traffic(source, catalogue),
+        *_cross_traffic(source),
         *_events(source),
-        *_plugins(source, catalogue),
+        *_plugins.check(source),
         *_application(source),
         *_expectations(source),
     ]
@@ -118,7 +117,7 @@ def _path_links(source: Source) -> Iterator[Fault]:
                     yield source.fault(("paths", index, key, position), f"unknown link: `{name}`", hint=hint)
 
 
-def _cross_traffic(source: Source, catalogue: Catalogue) -> Iterator[Fault]:
+def _cross_traffic(source: Source) -> Iterator[Fault]:
     """Check that background flows know where they go, how fast, and by which control."""
     taken = {name: kind for kind in ("paths", "links") for name in _names(source, kind)}
     flows = 0
@@ -138,11 +137,7 @@ def _cross_traffic(source: Source, catalogue: Catalogue) -> Iterator[Fault]:
         if kind == "bulk" and "rate" in item:
             hint = 'for a constant rate: kind = "paced"'
             yield source.fault((*here, "rate"), "`rate` is of a paced flow", hint=hint)
-        value = item.get("congestion")
-        at: tuple[str | int, ...] = (*here, "congestion")
-        if isinstance(value, dict):
-            value, at = value.get("name"), (*at, "name")
-        yield from _plugin(source, at, value, ("congestion control", catalogue.congestion, _ALL_CONGESTION))
+        yield from _plugins.faults(source, (*here, "congestion"), "congestion", item.get("congestion"))
         count = item.get("count", 1)
         flows += count if isinstance(count, int) else 0
         if flows > _MOST_FLOWS >= flows - count:
@@ -195,34 +190,6 @@ def _events(source: Source) -> Iterator[Fault]:
             yield source.fault((*here, "rtt"), "a link has no `rtt`", hint="use `delay`")
         if "rtt" in item and "direction" in item:
             yield source.fault((*here, "rtt"), "`rtt` goes both ways", hint="use `delay` with a direction")
-
-
-def _plugins(source: Source, catalogue: Catalogue) -> Iterator[Fault]:
-    """Check that plug-ins are known by name."""
-    transport = _table(source.raw, "transport")
-    kinds = (
-        ("scheduler", "scheduler", catalogue.schedulers, "`anabranch list schedulers` shows all"),
-        ("congestion", "congestion control", catalogue.congestion, _ALL_CONGESTION),
-        ("path_manager", "path manager", catalogue.path_managers, ""),
-    )
-    for key, noun, known, otherwise in kinds:
-        path: tuple[str | int, ...] = ("transport", key)
-        value = transport.get(key)
-        while isinstance(value, dict):
-            base = value.get("base")
-            yield from _plugin(source, (*path, "name"), value.get("name"), (noun, known, otherwise))
-            path, value = (*path, "base"), base
-        yield from _plugin(source, path, value, (noun, known, otherwise))
-
-
-def _plugin(
-    source: Source, path: tuple[str | int, ...], name: object, kind: tuple[str, Mapping[str, str], str]
-) -> Iterator[Fault]:
-    """Check one name."""
-    noun, known, otherwise = kind
-    if isinstance(name, str) and name not in known:
-        hint = did_you_mean(name, known, otherwise=otherwise)
-        yield source.fault(path, f"unknown {noun}: `{name}`", hint=hint)
 
 
 def _application(source: Source) -> Iterator[Fault]:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from anabranch.errors import Fault, ScenarioError
-from anabranch.plugins import catalogue
 from anabranch.scenario import _cross, _faults, _overrides, shipped
 from anabranch.scenario._lines import key_lines
 from anabranch.scenario.models import Scenario
@@ -124,5 +123,5 @@ def _validate(source: _faults.Source, faults: list[Fault]) -> Scenario | None:
     except ValidationError as error:
         found = (_faults.from_pydantic(source, detail) for detail in error.errors(include_url=False))
         faults += [fault for fault in found if fault is not None]
-    faults += _cross.check(source, catalogue())
+    faults += _cross.check(source)
     return value

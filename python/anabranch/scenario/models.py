@@ -186,7 +186,7 @@ class Transport(Table):
 
     scheduler: NamedPlugin = Field(default=Plugin(name="linux"), description="who sends next")
     congestion: NamedPlugin = Field(default=Plugin(name="cubic"), description="how much may be in flight")
-    path_manager: str = Field(default="full-mesh", description="which subflows to open")
+    path_manager: NamedPlugin = Field(default=Plugin(name="full-mesh"), description="which subflows to open")
     multipath: bool | None = Field(
         default=None, description="false is plain TCP over the first path; default: with two paths or more"
     )

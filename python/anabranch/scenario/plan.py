@@ -8,11 +8,12 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from anabranch import plugins
 from anabranch.scenario.models import Direction, GilbertElliott, Link, Path, Scenario, cross_name
 
 if TYPE_CHECKING:
     from anabranch.media.films import Film
-    from anabranch.scenario.models import CrossTraffic, Event, Plugin
+    from anabranch.scenario.models import CrossTraffic, Event
 
 _WAYS = ("down", "up")
 _SECOND = 10**9
@@ -130,9 +131,9 @@ def _transport(scenario: Scenario) -> dict[str, Any]:
     given = scenario.transport
     return {
         "multipath": len(scenario.paths) > 1 if given.multipath is None else given.multipath,
-        "scheduler": _plugin(given.scheduler),
-        "congestion": _plugin(given.congestion),
-        "path_manager": given.path_manager,
+        "scheduler": plugins.encode(given.scheduler.model_dump()),
+        "congestion": plugins.encode(given.congestion.model_dump()),
+        "path_manager": plugins.encode(given.path_manager.model_dump()),
         "receive_buffer_initial": min(given.receive_buffer_initial, given.receive_buffer),
         "receive_buffer_max": given.receive_buffer,
         "send_buffer_max": given.send_buffer,
@@ -140,15 +141,6 @@ def _transport(scenario: Scenario) -> dict[str, Any]:
         "checksum": given.checksum,
         "pacing": given.pacing,
     }
-
-
-def _plugin(plugin: Plugin) -> str:
-    """Return a plug-in's name and parameters as JSON text: only the plug-in knows what they mean."""
-    parameters = plugin.model_dump()
-    base = parameters.get("base")
-    if isinstance(base, str):
-        parameters["base"] = {"name": base}
-    return json.dumps(parameters, sort_keys=True, separators=(",", ":"))
 
 
 def _own_links(scenario: Scenario) -> set[str]:
@@ -197,7 +189,7 @@ def _crossing(index: int, flows: CrossTraffic, paths: list[dict[str, Any]]) -> d
         "acks": route[back],
         "kind": flows.kind,
         "rate_bps": flows.rate,
-        "congestion": _plugin(flows.congestion),
+        "congestion": plugins.encode(flows.congestion.model_dump()),
         "count": flows.count,
         "start_ns": flows.start,
         "duration_ns": flows.duration,

@@ -6,7 +6,8 @@ use anabranch_transport::{Config, PluginChoice};
 use anabranch_units::{Duration, Instant, Seed};
 use serde::Deserialize;
 
-use super::{Plan, PlanError, choice};
+use super::{Plan, PlanError};
+use crate::plugins::choice;
 
 /// Flows of all groups together: as many as there may be clients.
 const MOST_FLOWS: u64 = 10_000;
@@ -91,12 +92,12 @@ impl CrossPlan {
             multipath: false,
             path_manager: PluginChoice::named("none"),
             congestion: self.controller().map_err(|error| self.fault(error))?,
-            registry: registry.clone(),
             mss: plan.transport.mss,
             receive_buffer_initial: plan.transport.receive_buffer_initial,
             receive_buffer_max: plan.transport.receive_buffer_max,
             send_buffer_max: plan.transport.send_buffer_max,
             host: plan.host.model(),
+            registry: registry.clone(),
             ..Config::default()
         };
         let check = Seed { seed: 0, run: 0 }.stream("check");

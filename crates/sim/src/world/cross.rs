@@ -269,7 +269,7 @@ impl World<'_> {
             self.rows.cross_traffic.push(
                 index as i64,
                 group.name.clone(),
-                group.controller()?.name,
+                group.controller()?.to_string(),
                 flow.start.as_secs_f64(),
                 flow.reader.connect.map_or(f64::NAN, since),
                 seconds(end),

@@ -53,7 +53,7 @@ impl PluginChoice {
             return if sound { Ok(Self::named(text)) } else { Err(fault("not a plug-in's name")) };
         };
         let inside = rest.strip_suffix(')').ok_or_else(|| fault("a parenthesis is left open"))?;
-        let mut choice = Self::parse(name)?;
+        let mut choice = Self::parse(name).map_err(|_| fault("not a plug-in's name"))?;
         for argument in arguments(inside).ok_or_else(|| fault("parentheses do not match"))? {
             let before = argument.split('(').next().unwrap_or_default();
             let (key, value) = match before.find('=') {
