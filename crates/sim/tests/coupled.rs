@@ -6,8 +6,6 @@ use anabranch_sim::{Plan, Silent, Trace, run};
 
 const COUPLED: [&str; 3] = ["lia", "olia", "balia"];
 const SEEDS: std::ops::RangeInclusive<u64> = 1..=3;
-const SECONDS: u64 = 200;
-
 /// Bounds are on ratios of means over the seeds. The share of one Reno flow among others has a standard
 /// deviation of 7 % from seed to seed (twelve of them), the mean of three 4 %, a ratio of two such
 /// means not quite 6 %: nearly twice that is left to chance.
@@ -21,6 +19,8 @@ struct Network {
     delays_ms: [u64; 2],
     /// TCP flows at the bottlenecks of `a` and `b`; `None`: both cross that of `a`.
     flows: (u32, Option<u32>),
+    /// How long a transfer lasts.
+    seconds: u64,
 }
 
 fn link(name: &str, rate_mbps: u64, delay_ms: u64, more: &str) -> String {
@@ -42,10 +42,16 @@ fn flows(bottleneck: &str, count: u32) -> String {
 }
 
 /// A bulk transfer over `paths`; with one path it is plain TCP.
-fn plan(seed: u64, congestion: &str, links: &[String], paths: &[String], more: &str) -> String {
+fn plan(
+    (seed, seconds): (u64, u64),
+    congestion: &str,
+    links: &[String],
+    paths: &[String],
+    more: &str,
+) -> String {
     format!(
         r#"{{"scenario":"coupled","seed":{seed},"run":0,
-        "application":{{"kind":"bulk","duration_ns":{SECONDS}000000000}},
+        "application":{{"kind":"bulk","duration_ns":{seconds}000000000}},
         "transport":{{"multipath":{},"scheduler":"min-rtt","congestion":"{congestion}",
           "path_manager":"full-mesh","receive_buffer_initial":131072,"receive_buffer_max":6291456,
           "send_buffer_max":4194304,"mss":1460}},
@@ -97,8 +103,9 @@ impl Network {
         let mut got = Got::default();
         let mut shares = Vec::new();
         for seed in SEEDS {
-            let trace = simulate(&plan(seed, congestion, &links, &used, &crossed));
-            let goodput = numbers(&trace, "connections", "bytes_read")[0] * 8e-6 / SECONDS as f64;
+            let trace = simulate(&plan((seed, self.seconds), congestion, &links, &used, &crossed));
+            let goodput =
+                numbers(&trace, "connections", "bytes_read")[0] * 8e-6 / self.seconds as f64;
             let beside = numbers(&trace, "cross_traffic", "goodput_mbps");
             let bytes = numbers(&trace, "subflows", "bytes");
             let count = SEEDS.count() as f64;
@@ -117,7 +124,7 @@ impl Network {
 /// that is goal 1 too; where they differ the coupled ones fall short of it (docs/coupled.md).
 #[test]
 fn at_a_shared_bottleneck_they_take_no_more_than_one_tcp() {
-    let network = |delay_b| Network { delays_ms: [20, delay_b], flows: (3, None) };
+    let network = |delay_b| Network { delays_ms: [20, delay_b], flows: (3, None), seconds: 200 };
     let tcp = network(20).measure("reno", &[0]).share;
     assert!((tcp - 1.0).abs() < CHANCE, "TCP among TCPs: {tcp}");
     for (delay_b, impaired) in [(20, 2.0), (60, 1.0 + 2.0 * CHANCE)] {
@@ -138,7 +145,7 @@ fn at_a_shared_bottleneck_they_take_no_more_than_one_tcp() {
 /// (Khalili et al. 2012, Peng et al. 2016).
 #[test]
 fn over_two_bottlenecks_they_get_no_less_and_leave_the_worse_one() {
-    let network = Network { delays_ms: [20, 20], flows: (4, Some(12)) };
+    let network = Network { delays_ms: [20, 20], flows: (4, Some(12)), seconds: 200 };
     let best = network.measure("reno", &[0]).goodput;
     assert!(network.measure("reno", &[1]).goodput < best / 2.0, "the second path is worse");
     let uncoupled = network.measure("reno", &[0, 1]);
@@ -156,7 +163,7 @@ fn over_two_bottlenecks_they_get_no_less_and_leave_the_worse_one() {
 /// gets, and yet no more than the TCP beside it; uncoupled it is nearly twice that.
 #[test]
 fn over_equal_bottlenecks_they_gain_and_do_no_harm() {
-    let network = Network { delays_ms: [20, 20], flows: (1, Some(1)) };
+    let network = Network { delays_ms: [20, 20], flows: (1, Some(1)), seconds: 100 };
     let best = network.measure("reno", &[0]).goodput;
     let uncoupled = network.measure("reno", &[0, 1]);
     assert!(uncoupled.share > 2.0 * (1.0 - CHANCE), "uncoupled {uncoupled:?}");
@@ -177,7 +184,7 @@ fn lossy(congestion: &str, seed: u64, paths: usize, more: &str) -> Trace {
         links.push(link(&format!("{name}.up"), 100, 50, ""));
     }
     let all = [path("a", "a.core"), path("b", "b.core")];
-    let text = plan(seed, congestion, &links, &all[..paths], more);
+    let text = plan((seed, 200), congestion, &links, &all[..paths], more);
     simulate(&text.replace(r#""multipath":false"#, r#""multipath":true"#))
 }
 
