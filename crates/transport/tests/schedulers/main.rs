@@ -3,7 +3,10 @@
 #[path = "../pair/mod.rs"]
 mod pair;
 
+mod composition;
+mod core;
 mod oracle;
+mod relief;
 mod rules;
 
 use anabranch_transport::congestion::CongestionState;
