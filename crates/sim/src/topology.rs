@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use anabranch_link::{FixedLink, Link};
-use anabranch_units::Seed;
+use anabranch_units::{Rate, Seed};
 use anabranch_wire::Segment;
 
 use crate::plan::{Plan, PlanError};
@@ -37,6 +37,8 @@ pub(crate) struct Path {
     pub(crate) down: Vec<usize>,
     pub(crate) up: Vec<usize>,
     pub(crate) backup: bool,
+    /// What its slowest link can carry towards the client, as the scenario begins.
+    pub(crate) rate: Option<Rate>,
     pub(crate) interface: Interface,
 }
 
@@ -96,11 +98,14 @@ impl Topology {
         };
         let mut paths = Vec::new();
         for (index, path) in plan.paths.iter().enumerate() {
+            let down = path.down.iter().map(find).collect::<Result<Vec<_>, _>>()?;
+            let slowest = down.iter().filter_map(|link| plan.links[*link].rate_bps).min();
             paths.push(Path {
                 name: path.name.clone(),
-                down: path.down.iter().map(find).collect::<Result<_, _>>()?,
+                down,
                 up: path.up.iter().map(find).collect::<Result<_, _>>()?,
                 backup: path.backup,
+                rate: slowest.map(Rate::from_bps),
                 interface: Interface { up: true, endpoint: true, address_id: index as u8 + 1 },
             });
         }

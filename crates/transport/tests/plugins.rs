@@ -65,10 +65,11 @@ fn path_managers_join_all_or_nothing() {
         local: address(host),
         remote: address(host + 10),
         backup: false,
+        rate: None,
     });
-    for (name, expected) in [("full-mesh", 2), ("none", 0)] {
+    for (name, expected) in [("full-mesh", 2), ("none", 0), ("range", 2)] {
         let mut manager = path_manager::build(&named(name)).expect("a known name");
-        assert_eq!(manager.on_established(Instant::ZERO, &unused).len(), expected, "{name}");
+        assert_eq!(manager.on_established(Instant::ZERO, &unused, &[]).len(), expected, "{name}");
     }
 }
 
