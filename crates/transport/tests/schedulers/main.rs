@@ -8,6 +8,7 @@ mod core;
 mod oracle;
 mod relief;
 mod rules;
+mod switches;
 
 use anabranch_transport::congestion::CongestionState;
 use anabranch_transport::plugin::{PluginChoice, Registry};
