@@ -47,14 +47,16 @@ impl Blest {
         })
     }
 
-    fn note_srtt(&mut self, view: &SubflowView) {
-        let index = view.id.index();
-        if self.srtt_range.len() <= index {
-            self.srtt_range.resize(index + 1, (Duration::from_nanos(u64::MAX), Duration::ZERO));
+    fn note_srtts(&mut self, subflows: &[SubflowView]) {
+        let count = subflows.last().map_or(0, |view| view.id.index() + 1);
+        if self.srtt_range.len() < count {
+            self.srtt_range.resize(count, (Duration::from_nanos(u64::MAX), Duration::ZERO));
         }
-        let (least, most) = &mut self.srtt_range[index];
-        *least = view.srtt.min(*least);
-        *most = view.srtt.max(*most);
+        for view in subflows {
+            let (least, most) = &mut self.srtt_range[view.id.index()];
+            *least = view.srtt.min(*least);
+            *most = view.srtt.max(*most);
+        }
     }
 
     /// Once a round trip of the slow subflow lambda rises after blocking and falls without.
@@ -85,7 +87,7 @@ impl Blest {
     /// Bytes that `fast` will send meanwhile, growing as Reno would.
     fn fast_bytes(&self, fast: &SubflowView, nanos: u64) -> u64 {
         let (least, most) = self.srtt_range[fast.id.index()];
-        let average = (least.as_nanos() + most.as_nanos()) / 2;
+        let average = u64::midpoint(least.as_nanos(), most.as_nanos());
         let rounds = nanos.checked_div(average).map_or(1, |whole| whole + 1);
         let cwnd = u64::from(fast.cwnd);
         let segments = if fast.ssthresh == u32::MAX {
@@ -109,13 +111,11 @@ impl PathScheduler for Blest {
             self.blocked |= blocked && subflows.iter().any(SubflowView::can_send);
             return ask(self.base.as_mut(), request, subflows);
         }
-        for view in subflows {
-            self.note_srtt(view);
-        }
+        self.note_srtts(subflows);
         let decision = self.base.schedule(request, subflows);
         let Decision::Send { on, from: None, .. } = decision else { return decision };
         let fast = fastest(subflows);
-        let slow = subflows.iter().find(|view| on.contains(view.id));
+        let slow = subflows.iter().find(|view| Some(view.id) == on.first());
         let (Some(fast), Some(slow)) = (fast, slow) else { return decision };
         if fast.id == slow.id {
             return decision;

@@ -96,7 +96,7 @@ impl Penalising {
         else {
             return Decision::WAIT;
         };
-        let Some(fast) = subflows.iter().find(|view| on.contains(view.id)) else {
+        let Some(fast) = subflows.iter().find(|view| Some(view.id) == on.first()) else {
             return Decision::WAIT;
         };
         let carriers =

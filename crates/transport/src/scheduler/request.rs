@@ -134,6 +134,11 @@ impl SubflowSet {
         self.0 == 0
     }
 
+    /// The lowest member.
+    pub fn first(self) -> Option<SubflowId> {
+        (self.0 != 0).then(|| SubflowId(self.0.trailing_zeros() as u8))
+    }
+
     /// The members, ascending.
     pub fn iter(self) -> impl Iterator<Item = SubflowId> {
         let mut left = self.0;

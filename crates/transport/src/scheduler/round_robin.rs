@@ -37,9 +37,9 @@ impl PathScheduler for RoundRobin {
         // The first that may: the one whose turn it is or, when its turn is over, the next one.
         let (last, left) = self.last.unwrap_or((0, 1));
         let first = u16::from(last) + u16::from(self.last.is_some() && left == 0);
-        let takes_part = |subflow: &&SubflowView| match self.skip_full {
-            true => subflow.can_send(),
-            false => subflow.alive() && subflow.state != CongestionState::Loss,
+        let takes_part = |subflow: &&SubflowView| {
+            let alive = subflow.alive() && subflow.state != CongestionState::Loss;
+            alive && (!self.skip_full || subflow.window_space() > 0)
         };
         // Round from the start behind the last.
         let next = candidates(subflows)

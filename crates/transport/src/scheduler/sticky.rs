@@ -46,7 +46,7 @@ impl PathScheduler for Sticky {
         }
         let decision = self.base.schedule(request, subflows);
         if let Decision::Send { on, .. } = decision {
-            self.current = on.iter().next();
+            self.current = on.first();
         }
         decision
     }
