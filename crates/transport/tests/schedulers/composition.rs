@@ -102,9 +102,9 @@ fn every_wrapper_passes_every_piece_of_news_on() {
             let decision = outer.schedule(&SendRequest { ask, ..request() }, &[view(0, 50, 9, 0)]);
             assert_eq!(decision, Decision::WAIT);
         }
-        let heard = probe.0.lock().expect("one thread").join(" ");
+        let news = probe.0.lock().expect("one thread").join(" ");
         let all = "sent acknowledged penalised new reinject blocked full idle";
-        assert_eq!(heard, all, "{name}");
+        assert_eq!(news, all, "{name}");
     }
     // This one answers what it knows an answer to, and asks where new data would go.
     let probe = Probe::default();
@@ -114,8 +114,8 @@ fn every_wrapper_passes_every_piece_of_news_on() {
     outer.on_data_ack(Instant::ZERO, 1);
     outer.on_sent(SubflowId(0), 0, 1);
     outer.schedule(&SendRequest { ask: Ask::Idle, ..request() }, &[view(0, 50, 9, 0)]);
-    let heard = probe.0.lock().expect("one thread").join(" ");
-    assert_eq!(heard, "penalised acknowledged sent idle");
+    let news = probe.0.lock().expect("one thread").join(" ");
+    assert_eq!(news, "penalised acknowledged sent idle");
 }
 
 #[test]
