@@ -64,6 +64,18 @@ impl Daps {
         }
     }
 
+    /// What the connection's retransmission timer has sent meanwhile is not open any more.
+    fn forget_before(&mut self, next: u64) {
+        for share in &mut self.plan {
+            while share.ranges.front().is_some_and(|range| range.1 <= next) {
+                share.ranges.pop_front();
+            }
+            if let Some(front) = share.ranges.front_mut() {
+                front.0 = front.0.max(next);
+            }
+        }
+    }
+
     /// The earliest open range of a subflow that can take it.
     fn next_of_plan(&self, end: u64, members: &[&SubflowView]) -> Option<(SubflowId, (u64, u64))> {
         let open = self.plan.iter().filter_map(|share| {
@@ -85,6 +97,7 @@ impl PathScheduler for Daps {
             return Decision::WAIT;
         }
         let members: Vec<&SubflowView> = candidates(subflows).filter(|view| view.alive()).collect();
+        self.forget_before(request.data_next);
         let used_up = self.plan.iter().all(|share| share.ranges.is_empty());
         let changed = !self.plan.iter().map(|share| share.id).eq(members.iter().map(|v| v.id));
         if request.data_next < self.next || (changed && !used_up) {
