@@ -182,6 +182,7 @@ def sweep(
         for varied in _variants(study, vary)
         for part in study.parts
         for name in part.scenarios
+        if _concerns(study, varied, name)
         for point in _points(folder / f"{name}.toml", part, axes, _fixed(study, name, varied, quick=quick))
     )
     name = folder.name + ("-quick" if quick else "") + (f"-{vary}" if vary else "")
@@ -198,6 +199,11 @@ def _variants(study: Study, vary: str | None) -> list[_Varied]:
     """Return the study as it is, and with each other value of one assumption."""
     others = study.assumptions[vary].sweep if vary is not None else []
     return [None, *((vary, other) for other in others if vary is not None)]
+
+
+def _concerns(study: Study, varied: _Varied, scenario: str) -> bool:
+    """Tell whether what is varied is about a scenario."""
+    return varied is None or scenario in (study.assumptions[varied[0]].scenarios or [scenario])
 
 
 @dataclass(frozen=True, kw_only=True)
