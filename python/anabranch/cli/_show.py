@@ -29,6 +29,8 @@ def run(result: Run) -> None:
     subflows(result)
     _console.out()
     _console.out(f"  digest {result.digest}")
+    for name, source in result.plugins.items():
+        _console.out(f"  plug-in {name}, source {source}")
 
 
 def viewer(result: Run) -> None:

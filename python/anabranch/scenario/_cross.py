@@ -7,6 +7,7 @@ fault in one go. Anything of a wrong type is skipped here: the model has reporte
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from anabranch import plugins
@@ -15,6 +16,7 @@ from anabranch.errors import Fault, did_you_mean
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from anabranch.plugins.load import Finder
     from anabranch.scenario._faults import Source
     from anabranch.scenario._lines import KeyPath
 
@@ -28,15 +30,15 @@ _UNKNOWN = re.compile(r"unknown (.+): `(.*)`")
 _CHANGES = ("state", "rate", "rtt", "delay", "loss")
 
 
-def check(source: Source) -> list[Fault]:
-    """Return the faults between keys."""
+def check(source: Source, finder: Finder) -> list[Fault]:
+    """Return the faults between keys; `finder` takes in the plug-ins that are written in Python."""
     return [
         *_duplicates(source, "paths"),
         *_duplicates(source, "links"),
         *_path_keys(source),
         *_path_links(source),
         *_events(source),
-        *_plugins(source),
+        *_plugins(source, finder),
         *_application(source),
         *_expectations(source),
     ]
@@ -149,39 +151,42 @@ def _events(source: Source) -> Iterator[Fault]:
             yield source.fault((*here, "rtt"), "`rtt` goes both ways", hint="use `delay` with a direction")
 
 
-def _plugins(source: Source) -> Iterator[Fault]:
+def _plugins(source: Source, finder: Finder) -> Iterator[Fault]:
     """Check the plug-ins of the transport."""
     transport = _table(source.raw, "transport")
     for kind, shown in _KINDS.items():
         if kind in transport:
-            yield from plugin_faults(source, ("transport", kind), kind, transport[kind], shown)
+            yield from plugin_faults(source, ("transport", kind), kind, transport[kind], finder)
 
 
 def plugin_faults(
-    source: Source, path: KeyPath, kind: plugins.Kind, given: object, shown: str
+    source: Source, path: KeyPath, kind: plugins.Kind, given: object, finder: Finder
 ) -> Iterator[Fault]:
-    """Check a plug-in's name and parameters, and those of what it builds on.
-
-    `shown` is how `anabranch list` calls the kind.
-    """
+    """Check a plug-in's name and parameters, and those of what it builds on."""
     if not isinstance(given, str) and not (isinstance(given, dict) and isinstance(given.get("name"), str)):
         return
     try:
-        found = plugins.check(kind, given)
+        typed = any(origin[: len(path)] == path for origin in source.origins)
+        found = finder.check(kind, given, typed=typed)
     except (TypeError, ValueError):
         message = "a plug-in's parameters are numbers, strings, true or false, and `base`"
         yield source.fault(path, message)
         return
     for fault in found:
         place = (*path, *fault.path)
-        unknown = _UNKNOWN.fullmatch(fault.message)
-        hint = ""
-        if unknown is not None:
-            listed = f"`anabranch list {shown}` shows all" if "parameter" not in unknown[1] else ""
-            hint = did_you_mean(unknown[2], fault.known, otherwise=listed) if fault.known else "it has none"
-        elif fault.known:
-            hint = did_you_mean("", fault.known)
-        yield source.fault(_name_key(source, place), fault.message, hint=hint)
+        hint = fault.hint or _plugin_hint(fault, kind)
+        told = source.fault(_name_key(source, place), fault.message, hint=hint)
+        # What is wrong in the plug-in's own file is told with its place there.
+        yield replace(told, where=fault.where, line=fault.line) if fault.where else told
+
+
+def _plugin_hint(fault: plugins.PluginFault, kind: plugins.Kind) -> str:
+    """Return what a name or key that a plug-in has not got could have been."""
+    unknown = _UNKNOWN.fullmatch(fault.message)
+    if unknown is None:
+        return did_you_mean("", fault.known) if fault.known else ""
+    listed = f"`anabranch list {_KINDS[kind]}` shows all" if "parameter" not in unknown[1] else ""
+    return did_you_mean(unknown[2], fault.known, otherwise=listed) if fault.known else "it has none"
 
 
 def _name_key(source: Source, place: KeyPath) -> KeyPath:
