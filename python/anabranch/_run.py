@@ -284,7 +284,14 @@ def _simulate(
 
 
 def _plan_fault(loaded: Loaded, message: str) -> Fault:
-    """Return the fault of a refused plan, at the plug-in's table when the message names it."""
+    """Return the fault of a refused plan, at the table that the message names."""
+    from anabranch.scenario.models import cross_name
+
+    for index, flows in enumerate(loaded.scenario.cross_traffic):
+        group = f"cross traffic {cross_name(index, flows.name)}: "
+        if message.startswith(group):
+            path = ("cross_traffic", index, "congestion")
+            return loaded.source.fault(path, message.removeprefix(group))
     for key in ("scheduler", "congestion", "path_manager"):
         if key.removesuffix("_manager") in message:
             return loaded.source.fault(("transport", key), message)

@@ -72,6 +72,11 @@ impl Table {
         self.columns.iter().find(|(other, _)| *other == name).map(|(_, column)| column)
     }
 
+    /// It tells of cross traffic alone.
+    pub(crate) fn is_of_cross_traffic(&self) -> bool {
+        matches!(self.name, "cross_traffic" | "cross_samples")
+    }
+
     /// Numbers of a column, whole numbers included; empty when it is not numeric.
     pub fn numbers(&self, name: &str) -> Vec<f64> {
         match self.column(name) {
@@ -144,6 +149,16 @@ rows!(LinkRows, "links" {
 });
 rows!(EventRows, "events" { t_s: Float, link: Text, what: Text });
 
+rows!(CrossRows, "cross_traffic" {
+    flow: Int, name: Text, congestion: Text, start_s: Float, connect_s: Float, end_s: Float, fate: Text,
+    bytes_read: Int, goodput_mbps: Float, data_segments: Int, retransmissions: Int, timeouts: Int,
+});
+rows!(CrossSampleRows, "cross_samples" {
+    t_s: Float, flow: Int, name: Text, cwnd_segments: Int, ssthresh_segments: Float,
+    in_flight_segments: Int, srtt_ms: Float, delivery_rate_mbps: Float, bytes_acked: Int,
+    retransmissions: Int, state: Text,
+});
+
 /// All rows of a run while it goes on.
 #[derive(Debug, Default)]
 pub(crate) struct Rows {
@@ -157,6 +172,8 @@ pub(crate) struct Rows {
     pub(crate) requests: RequestRows,
     pub(crate) links: LinkRows,
     pub(crate) events: EventRows,
+    pub(crate) cross_traffic: CrossRows,
+    pub(crate) cross_samples: CrossSampleRows,
 }
 
 impl Rows {
@@ -172,6 +189,8 @@ impl Rows {
             self.requests.into_table(),
             self.links.into_table(),
             self.events.into_table(),
+            self.cross_traffic.into_table(),
+            self.cross_samples.into_table(),
         ]
     }
 }

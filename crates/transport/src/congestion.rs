@@ -4,6 +4,7 @@
 //! sizes the window. `Window` belongs to the subflow, callbacks get `&mut Window`.
 
 mod bbr;
+mod bbr3;
 mod cubic;
 mod reno;
 
@@ -14,6 +15,7 @@ use anabranch_units::{Duration, Instant, RandomStream, Rate, Seed, SubflowId};
 use crate::plugin::{ParameterInfo, Parameters, PluginChoice, PluginError, PluginName, Registry};
 
 pub use bbr::Bbr;
+pub use bbr3::Bbr3;
 pub use cubic::Cubic;
 pub use reno::{Reno, additive_increase, slow_start};
 
@@ -73,8 +75,10 @@ pub struct RateSample {
     pub interval: Duration,
     /// The sample was taken while the application had nothing to send.
     pub app_limited: bool,
-    /// Segments in flight when the sampled segment was sent.
+    /// Segments in flight when the sampled segment was sent, itself not counted.
     pub in_flight_at_send: u32,
+    /// Segments marked lost between its transmission and its acknowledgement.
+    pub lost: u32,
 }
 
 /// What a controller may know of a sibling subflow (coupled controllers read it).
@@ -139,6 +143,27 @@ pub struct AckSample<'a> {
     pub id: SubflowId,
     /// All subflows of the connection, itself included; empty unless `wants_siblings`.
     pub siblings: &'a [SiblingView],
+}
+
+/// One segment newly marked lost. Counts are in segments.
+#[derive(Clone, Copy, Debug)]
+pub struct LostSegment {
+    /// When it was marked.
+    pub now: Instant,
+    /// Its first payload byte, as a position in the subflow, and the position behind its last.
+    pub start: u64,
+    /// See `start`.
+    pub end: u64,
+    /// Segments in flight when it was sent last, itself not counted.
+    pub in_flight_at_send: u32,
+    /// Segments marked lost since then, itself included.
+    pub lost_since_send: u32,
+    /// It was sent while the application had nothing more to send.
+    pub app_limited: bool,
+    /// Segments delivered since the subflow began, those of the acknowledgement under way included.
+    pub delivered: u64,
+    /// The peer reports what it has received beyond a hole (SACK).
+    pub selective_acks: bool,
 }
 
 /// Why the window is to be cut.
@@ -211,6 +236,10 @@ pub trait CongestionController: fmt::Debug + Send {
         self.on_congestion(event, window);
     }
 
+    /// A segment was marked lost: called for each, before `on_congestion` or `on_rto` where they
+    /// follow from it and before the acknowledgement's `on_ack`.
+    fn on_lost(&mut self, _segment: &LostSegment, _window: &Window) {}
+
     /// The congestion state changed.
     fn on_state(&mut self, _now: Instant, _state: CongestionState, _window: &mut Window) {}
 
@@ -278,6 +307,13 @@ const TABLE: &[(PluginName, Build)] = &[
             "BBR version 1 as in Linux: paced by a model of bandwidth and minimum RTT.",
         ),
         Bbr::build,
+    ),
+    (
+        PluginName::new(
+            "bbr3",
+            "BBR version 3 (draft-ietf-ccwg-bbr): its model bounded by the losses of its probes.",
+        ),
+        Bbr3::build,
     ),
 ];
 

@@ -90,6 +90,7 @@ impl<'a> World<'a> {
             numbers: sampling::Numbers::default(),
             hosts: Vec::new(),
             clients: Vec::new(),
+            flows: Vec::new(),
             film,
             next_event: 0,
             unfinished: plan.clients as usize,
@@ -117,6 +118,7 @@ impl<'a> World<'a> {
         world.schedule.set(sampler, Some(Instant::ZERO + sampling::PERIOD));
         let event = world.add_node(Node::Event);
         world.schedule.set(event, world.next_change());
+        world.add_flows()?;
         Ok(world)
     }
 }
