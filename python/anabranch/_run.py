@@ -265,7 +265,7 @@ def _simulate(
     capture = None if pcapng is None else str(pcapng)
     try:
         trace: dict[str, Any] = rust.simulate(plan, capture, progress, loaded.plugins)
-    except rust.PluginRaised as raised:
+    except rust.RaisedError as raised:
         raise PluginError(raised.args[2]) from None
     except rust.AnswerError as wrong:
         kind, name, method, message = wrong.args

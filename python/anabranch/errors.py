@@ -4,7 +4,7 @@ AnabranchError
 ├── InputError            a person's input is at fault; carries every `Fault` found (exit code 2)
 │   ├── ScenarioError     a scenario, an override or a plug-in name
 │   └── MediaError        a film: missing, unreadable, truncated
-├── PluginError           a plug-in in Python raised; `anabranch.run` raises its exception itself (exit code 2)
+├── PluginError           a plug-in in Python raised; `anabranch.run` raises that itself (exit code 2)
 ├── MissingError          this host lacks something that the request needs (exit code 4)
 └── DefectError           the simulator broke one of its own rules: never the user's fault (exit code 70)
 """

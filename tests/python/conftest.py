@@ -30,7 +30,7 @@ class SimulationError(RuntimeError):
     """As the Rust module's."""
 
 
-class PluginRaised(RuntimeError):
+class RaisedError(RuntimeError):
     """As the Rust module's."""
 
 
@@ -206,7 +206,7 @@ def _fake_module():
     module.path_managers = lambda: list(PATH_MANAGERS.items())
     module.check_plugin = fake_check_plugin
     module.plugin_parts = lambda _text: []
-    module.PluginRaised = PluginRaised
+    module.RaisedError = RaisedError
     module.AnswerError = AnswerError
     module.plugin_parameters = lambda _kind, _name: []
     return module

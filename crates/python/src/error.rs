@@ -8,7 +8,7 @@ create_exception!(_anabranch, PlanError, PyValueError, "The plan cannot run.");
 create_exception!(_anabranch, SimulationError, PyRuntimeError, "A rule was broken: a defect.");
 create_exception!(
     _anabranch,
-    PluginRaised,
+    RaisedError,
     PyRuntimeError,
     "A plug-in raised: kind, name, exception."
 );

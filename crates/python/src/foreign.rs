@@ -14,7 +14,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::congestion::PythonController;
-use crate::error::{AnswerError, PluginRaised};
+use crate::error::{AnswerError, RaisedError};
 use crate::scheduler::PythonScheduler;
 
 /// The first failure of a run's plug-ins; those that come after it are not heard.
@@ -116,7 +116,7 @@ fn raised(py: Python<'_>, kind: &'static str, name: &str, error: PyErr) -> PyErr
     if error.is_instance_of::<PyKeyboardInterrupt>(py) {
         return error;
     }
-    PluginRaised::new_err((kind, name.to_owned(), error.into_value(py)))
+    RaisedError::new_err((kind, name.to_owned(), error.into_value(py)))
 }
 
 /// A value as a message shows it.

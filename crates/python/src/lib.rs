@@ -172,7 +172,7 @@ fn _anabranch(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("PlanError", module.py().get_type::<error::PlanError>())?;
     module.add("SimulationError", module.py().get_type::<error::SimulationError>())?;
-    module.add("PluginRaised", module.py().get_type::<error::PluginRaised>())?;
+    module.add("RaisedError", module.py().get_type::<error::RaisedError>())?;
     module.add("AnswerError", module.py().get_type::<error::AnswerError>())?;
     module.add_function(wrap_pyfunction!(simulate, module)?)?;
     module.add_function(wrap_pyfunction!(schedulers, module)?)?;

@@ -261,6 +261,7 @@ impl Answer<'_, '_> {
         let latest = crate::views::at_ms(now) + 86_400_000.0;
         let until: Option<f64> = until.bind(self.value.py()).extract().ok();
         until
+            .filter(|ms| !ms.is_nan())
             .map(|ms| Instant::from_nanos((ms.min(latest) * 1e6).round() as u64))
             .filter(|until| *until > now)
             .map(|until| Decision::Wait { until: Some(until) })

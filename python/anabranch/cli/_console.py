@@ -35,7 +35,10 @@ def note(text: str = "") -> None:
 
 
 def guarded(command: Callable[P, R]) -> Callable[P, R]:
-    """Turn the program's own errors into messages and exit codes; nobody is shown a traceback but that of a plug-in of their own."""
+    """Turn the program's own errors into messages and exit codes.
+
+    Nobody is shown a traceback but that of their own plug-in.
+    """
 
     @functools.wraps(command)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 #: Where packages announce their plug-ins.
 GROUPS: dict[Kind, str] = {"scheduler": "anabranch.schedulers", "congestion": "anabranch.congestion"}
 
+_UNKNOWN_NAME = re.compile(r"unknown (?!parameter)")
 _PLACE = re.compile(r"(?P<file>.+\.py)(?::(?P<name>.*))?")
 
 
@@ -118,8 +119,8 @@ class Finder:
                 sound[name] = plugged
         for path, message, known in module().check_plugin(kind, text, {kind: sound} if sound else None):
             if tuple(path) not in faulty:
-                named = (*known, *names(kind)) if message.startswith("unknown ") and not _key(message) else known
-                faults.append(PluginFault(path=tuple(path), message=message, known=tuple(named)))
+                also = names(kind) if _UNKNOWN_NAME.match(message) else []
+                faults.append(PluginFault(path=tuple(path), message=message, known=(*known, *also)))
         if kind in self.found:
             self.found[kind].update(sound)
         return faults
@@ -138,11 +139,6 @@ class Finder:
         loaded = _imported(read, lambda: _importing.load(read))
         plugin = _class(loaded, place["name"] or "", kind, place["file"])
         return _sound(Plugged(kind=kind, name=name, plugin=plugin, source=read))
-
-
-def _key(message: str) -> bool:
-    """Tell whether a fault is about a parameter."""
-    return message.startswith("unknown parameter")
 
 
 def _tables(kind: Kind) -> Mapping[str, str]:
@@ -185,7 +181,7 @@ def entry_point(kind: Kind, name: str) -> Plugged | None:
 
 def listed(kind: Kind) -> list[tuple[str, str, list[Parameter]]]:
     """Return each entry point's name, the first sentence of its class and its parameters."""
-    rows = []
+    rows: list[tuple[str, str, list[Parameter]]] = []
     for name in names(kind):
         try:
             plugged = entry_point(kind, name)
@@ -226,8 +222,8 @@ def _read(root: Path, file: Path, *, below: str | None = None) -> sources.Source
         return sources.read(root, file, below=below)
     except SyntaxError as error:
         where = show(Path(error.filename or file))
-        message = f"not valid Python: {error.msg}"
-        raise FaultyPluginError(PluginFault(path=(), message=message, where=where, line=error.lineno)) from None
+        fault = PluginFault(path=(), message=f"not valid Python: {error.msg}", where=where, line=error.lineno)
+        raise FaultyPluginError(fault) from None
     except (OSError, ValueError) as error:
         message = f"cannot read the plug-in: {getattr(error, 'strerror', None) or error}"
         raise FaultyPluginError(PluginFault(path=(), message=message, where=show(file))) from None

@@ -110,9 +110,10 @@ def place(plugin: type, method: str | None = None) -> tuple[Path, int | None]:
     """Return the file and line of a class, or of one of its methods."""
     found = getattr(plugin, method, None) if method else None
     for thing in (found, plugin):
-        thing = inspect.unwrap(thing) if callable(thing) and not isinstance(thing, type) else thing
+        if not callable(thing):
+            continue
         try:
-            file = inspect.getsourcefile(thing) if thing is not None else None
+            file = inspect.getsourcefile(thing)
             if file is not None:
                 return Path(file), inspect.getsourcelines(thing)[1]
         except (OSError, TypeError):  # built in, or the source is gone

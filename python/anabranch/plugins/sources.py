@@ -101,9 +101,9 @@ def _imports(tree: ast.Module, package: Module) -> Iterator[Module]:
                 continue
             above = package[: len(package) - node.level + 1] if node.level else ()
             base = above + tuple(node.module.split(".") if node.module else ())
-            yield from (base, *((*base, alias.name) for alias in node.names)) if base else (
-                (alias.name,) for alias in node.names
-            )
+            if base:
+                yield base
+            yield from ((*base, alias.name) for alias in node.names)
 
 
 def _places(root: Path, module: Module) -> Iterator[str]:

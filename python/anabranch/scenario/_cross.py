@@ -138,7 +138,9 @@ def _cross_traffic(source: Source, finder: Finder) -> Iterator[Fault]:
         if kind == "bulk" and "rate" in item:
             hint = 'for a constant rate: kind = "paced"'
             yield source.fault((*here, "rate"), "`rate` is of a paced flow", hint=hint)
-        yield from _plugins.faults(source, (*here, "congestion"), "congestion", item.get("congestion"), finder)
+        yield from _plugins.faults(
+            source, (*here, "congestion"), "congestion", item.get("congestion"), finder
+        )
         count = item.get("count", 1)
         flows += count if isinstance(count, int) else 0
         if flows > _MOST_FLOWS >= flows - count:

@@ -6,12 +6,12 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from anabranch import plugins
 from anabranch.errors import Fault, did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from anabranch import plugins
     from anabranch.plugins.load import Finder
     from anabranch.scenario._faults import Source
     from anabranch.scenario._lines import KeyPath
