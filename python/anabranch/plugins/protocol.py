@@ -45,6 +45,7 @@ ATTRIBUTES: dict[Kind, tuple[str, ...]] = {
         "wants_siblings",
     ),
 }
+_OTHER: dict[Kind, Kind] = {"scheduler": "congestion", "congestion": "scheduler"}
 _NOUNS: dict[Kind, str] = {"scheduler": "scheduler", "congestion": "congestion control"}
 
 
@@ -63,10 +64,9 @@ def _missing(plugin: type, kind: Kind) -> Iterator[PluginFault]:
     where, line = place(plugin)
     for name, arguments in NEEDED[kind].items():
         if not callable(getattr(plugin, name, None)):
-            other: Kind = "congestion" if kind == "scheduler" else "scheduler"
             hint = f"a {_NOUNS[kind]} needs `{_call(name, arguments)}`"
-            if is_one(plugin, other):
-                hint += f"; this is a {_NOUNS[other]}"
+            if is_one(plugin, _OTHER[kind]):
+                hint += f"; this is a {_NOUNS[_OTHER[kind]]}"
             message = f"no method `{name}` in class {plugin.__name__}"
             yield PluginFault(path=(), message=message, where=_show(where), line=line, hint=hint)
 
@@ -93,6 +93,8 @@ def _unfit(plugin: type, kind: Kind) -> Iterator[PluginFault]:
 def _unheard(plugin: type, kind: Kind) -> Iterator[PluginFault]:
     """Return the methods that look like news and are never called."""
     known = {**NEEDED[kind], **OPTIONAL[kind]}
+    if is_one(plugin, _OTHER[kind]):
+        known |= NEEDED[_OTHER[kind]] | OPTIONAL[_OTHER[kind]]
     for name in dir(plugin):
         if name.startswith("on_") and name not in known:
             where, line = place(plugin, name)
