@@ -73,13 +73,12 @@ def main() -> int:
     if options.json:
         _out(json.dumps({"cases": [asdict(item) for item in found]}, indent=2))
         return 0
-    _out(
-        f"{'plug-in in Python':<26}{'instead of':<12}{'calls':>9}{'Rust s':>9}{'Python s':>10}{'ns a call':>11}{'+-':>6}"
-    )
+    header = ("calls", "Rust s", "Python s", "ns a call", "+-")
+    _out(f"{'plug-in in Python':<26}{'instead of':<10}" + "".join(f"{name:>11}" for name in header))
     for item in found:
         _out(
-            f"{item.case.example:<26}{item.case.rust:<12}{item.calls:>9,}{item.rust_s:>9.3f}{item.python_s:>10.3f}"
-            f"{item.call_ns:>11,.0f}{item.spread_ns:>6,.0f}"
+            f"{item.case.example:<26}{item.case.rust:<10}{item.calls:>11,}{item.rust_s:>11.3f}"
+            f"{item.python_s:>11.3f}{item.call_ns:>11,.0f}{item.spread_ns:>11,.0f}"
         )
     return 0
 

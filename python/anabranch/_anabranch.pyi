@@ -207,6 +207,9 @@ class AckSample:
     def rate_in_flight_segments(self) -> int:
         """Segments in flight when the sampled segment was sent."""
     @property
+    def rate_lost_segments(self) -> int:
+        """Segments marked lost over the sample's interval."""
+    @property
     def snd_nxt(self) -> int:
         """Where the subflow's next new byte will stand."""
     @property
@@ -230,6 +233,36 @@ class AckSample:
     @property
     def siblings(self) -> list[SiblingView]:
         """All subflows of the connection, if the controller wants them."""
+
+@final
+class LostSegment:
+    """A segment that was just marked lost."""
+
+    def __init__(self, **given: object) -> None: ...
+    @property
+    def now_ms(self) -> float:
+        """When, ms."""
+    @property
+    def from_byte(self) -> int:
+        """Its first payload byte, as a position in the subflow."""
+    @property
+    def to_byte(self) -> int:
+        """Behind its last."""
+    @property
+    def in_flight_at_send_segments(self) -> int:
+        """Segments in flight when it was sent last, itself not counted."""
+    @property
+    def lost_since_send_segments(self) -> int:
+        """Segments marked lost since then, itself included."""
+    @property
+    def app_limited(self) -> bool:
+        """It was sent while the application had nothing more to send."""
+    @property
+    def delivered_segments(self) -> int:
+        """Segments delivered since the subflow began."""
+    @property
+    def selective_acks(self) -> bool:
+        """The peer reports what it has received beyond a hole (SACK)."""
 
 @final
 class CongestionEvent:

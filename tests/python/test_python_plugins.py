@@ -236,6 +236,8 @@ def test_a_controller_is_told_all_that_the_trait_has(write):
             def on_rto(self, event, window):
                 told.add(("rto", event.kind))
                 window.ssthresh = 2
+            def on_lost(self, segment, window):
+                told.add(("lost", segment.to_byte > segment.from_byte and window.cwnd > 0))
             def on_state(self, state, window):
                 told.add(("state", state))
             def on_transmit_start(self, start, window):
@@ -252,7 +254,7 @@ def test_a_controller_is_told_all_that_the_trait_has(write):
     anabranch.run(long, congestion="mine.py:Mine")
     told = plugged_module("mine").told
     assert {("siblings", 2), ("paced", True), ("congestion", "loss"), ("state", "Recovery"), ("rto", "timeout"),
-            ("changed", "reduction"), ("start", True)} <= told  # fmt: skip
+            ("changed", "reduction"), ("start", True), ("lost", True)} <= told  # fmt: skip
 
 
 def test_a_pacing_rate_and_owned_recovery_bind(write):
@@ -413,6 +415,14 @@ def test_a_bad_answer_of_a_controller_is_a_sentence(write, body, sentence):
     with pytest.raises(InputError) as caught:
         anabranch.run(SMALL, congestion="mine.py:Mine")
     assert caught.value.faults[0].message.startswith(sentence)
+
+
+def test_a_lost_segment_does_not_set_the_window(write):
+    write(
+        controller("window.cwnd = 20") + "    def on_lost(self, segment, window):\n        window.cwnd = 5\n"
+    )
+    with pytest.raises(InputError, match=r"Mine\.on_lost sets window, which it is only to read"):
+        anabranch.run(BULK, congestion="mine.py:Mine")
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "1.5", "'x'", "None", "True", "2**32"])

@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 
 use crate::foreign::{Failure, Plugged, shown};
 use crate::scheduler::{refused, whole};
-use crate::views::{AckSample, Cause, CongestionEvent, State, TransmitStart, at_ms};
+use crate::views::{AckSample, Cause, CongestionEvent, LostSegment, State, TransmitStart, at_ms};
 
 const FACTOR: &str = "a whole number from 1 to 16";
 
@@ -96,6 +96,7 @@ pub(crate) struct PythonController {
     on_ack: Py<PyAny>,
     on_congestion: Py<PyAny>,
     on_rto: Option<Py<PyAny>>,
+    on_lost: Option<Py<PyAny>>,
     on_state: Option<Py<PyAny>>,
     on_transmit_start: Option<Py<PyAny>>,
     on_idle_restart: Option<Py<PyAny>>,
@@ -136,6 +137,7 @@ impl PythonController {
             on_ack: needed("on_ack")?,
             on_congestion: needed("on_congestion")?,
             on_rto: method("on_rto")?,
+            on_lost: method("on_lost")?,
             on_state: method("on_state")?,
             on_transmit_start: method("on_transmit_start")?,
             on_idle_restart: method("on_idle_restart")?,
@@ -249,6 +251,23 @@ impl CongestionController for PythonController {
             window,
             |py| CongestionEvent::from(event).into_bound_py_any(py),
         );
+    }
+
+    fn on_lost(&mut self, segment: &congestion::LostSegment, window: &Core) {
+        let mut read = *window;
+        self.call(
+            "on_lost",
+            |s| s.on_lost.as_ref(),
+            &mut read,
+            |py| LostSegment::from(segment).into_bound_py_any(py),
+        );
+        if read != *window {
+            Python::attach(|py| {
+                let what = "sets window, which it is only to read: on_congestion sets it";
+                let wrong: Result<(), _> = Err(Failure::Answer(what.to_owned()));
+                self.plugged.heard(py, "on_lost", wrong);
+            });
+        }
     }
 
     fn on_state(&mut self, _now: Instant, state: CongestionState, window: &mut Core) {

@@ -72,8 +72,8 @@ fn simulate<'py>(
             None => run_with(&plan, registry, capture, &mut Silent),
         }
     };
-    // To attach anew at every call costs more than most calls; the interpreter still gives other
-    // threads their turns while it runs the plug-in.
+    // Detached, each call of a plug-in would wait for the thread that has the interpreter just then, up
+    // to 5 ms (sys.getswitchinterval); attached throughout, others get their turns within the calls.
     let outcome = if classes.is_empty() { py.detach(run) } else { run() };
     match outcome {
         Ok(trace) => trace::to_dict(py, &trace),
@@ -187,6 +187,7 @@ fn _anabranch(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<views::AckSample>()?;
     module.add_class::<views::SiblingView>()?;
     module.add_class::<views::CongestionEvent>()?;
+    module.add_class::<views::LostSegment>()?;
     module.add_class::<views::TransmitStart>()?;
     module.add_class::<congestion::Window>()?;
     module.add_class::<scheduler::Send>()?;

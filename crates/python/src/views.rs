@@ -91,7 +91,9 @@ macro_rules! words {
 mod controlling;
 mod scheduling;
 
-pub(crate) use controlling::{AckSample, Cause, CongestionEvent, SiblingView, TransmitStart};
+pub(crate) use controlling::{
+    AckSample, Cause, CongestionEvent, LostSegment, SiblingView, TransmitStart,
+};
 pub(crate) use scheduling::{SendRequest, SubflowView};
 
 words! {

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from anabranch._anabranch import (
         AckSample,
         CongestionEvent,
+        LostSegment,
         Send,
         SendRequest,
         SiblingView,
@@ -43,6 +44,7 @@ __all__ = [
     "Catalogue",
     "CongestionEvent",
     "Kind",
+    "LostSegment",
     "Parameter",
     "PluginFault",
     "Send",
@@ -64,6 +66,7 @@ __all__ = [
 _RUST = {
     "AckSample",
     "CongestionEvent",
+    "LostSegment",
     "Send",
     "SendRequest",
     "SiblingView",

@@ -27,6 +27,7 @@ OPTIONAL: dict[Kind, dict[str, tuple[str, ...]]] = {
     },
     "congestion": {
         "on_rto": ("event", "window"),
+        "on_lost": ("segment", "window"),
         "on_state": ("state", "window"),
         "on_transmit_start": ("start", "window"),
         "on_idle_restart": ("now_ms",),

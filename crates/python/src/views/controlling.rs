@@ -112,6 +112,8 @@ view! {
         rate_app_limited: bool = false,
         /// Segments in flight when the sampled segment was sent.
         rate_in_flight_segments: u32 = 0,
+        /// Segments marked lost over the sample's interval.
+        rate_lost_segments: u32 = 0,
         /// Where the subflow's next new byte will stand.
         snd_nxt: u64 = 0,
         /// Up to where everything is acknowledged on the subflow.
@@ -154,6 +156,7 @@ impl From<&congestion::AckSample<'_>> for AckSample {
             rate_interval_ms: ms(ack.rate.interval),
             rate_app_limited: ack.rate.app_limited,
             rate_in_flight_segments: ack.rate.in_flight_at_send,
+            rate_lost_segments: ack.rate.lost,
             snd_nxt: ack.snd_nxt,
             snd_una: ack.snd_una,
             cwnd_limited: ack.cwnd_limited,
@@ -162,6 +165,45 @@ impl From<&congestion::AckSample<'_>> for AckSample {
             pacing_rate_mbps: mbps(ack.pacing_rate),
             id: ack.id.0,
             siblings: ack.siblings.iter().map(SiblingView::from).collect(),
+        }
+    }
+}
+
+view! {
+    /// A segment that was just marked lost.
+    LostSegment {
+        /// When, ms.
+        now_ms: f64 = 0.0,
+        /// Its first payload byte, as a position in the subflow.
+        from_byte: u64 = 0,
+        /// Behind its last.
+        to_byte: u64 = 1424,
+        /// Segments in flight when it was sent last, itself not counted.
+        in_flight_at_send_segments: u32 = 0,
+        /// Segments marked lost since then, itself included.
+        lost_since_send_segments: u32 = 1,
+        /// It was sent while the application had nothing more to send.
+        app_limited: bool = false,
+        /// Segments delivered since the subflow began.
+        delivered_segments: u64 = 0,
+        /// The peer reports what it has received beyond a hole (SACK).
+        selective_acks: bool = true,
+    }
+}
+
+impl Settle for LostSegment {}
+
+impl From<&congestion::LostSegment> for LostSegment {
+    fn from(segment: &congestion::LostSegment) -> Self {
+        Self {
+            now_ms: at_ms(segment.now),
+            from_byte: segment.start,
+            to_byte: segment.end,
+            in_flight_at_send_segments: segment.in_flight_at_send,
+            lost_since_send_segments: segment.lost_since_send,
+            app_limited: segment.app_limited,
+            delivered_segments: segment.delivered,
+            selective_acks: segment.selective_acks,
         }
     }
 }
