@@ -204,6 +204,17 @@ def test_news_come_to_those_that_ask(write):
     request, views = told["new-data"][-1]
     assert request.unscheduled_bytes == request.data_end - request.data_next
     assert [view.id for view in views] == list(range(len(views)))
+    pairs = [
+        (a, b)
+        for (_, one), (_, two) in itertools.pairwise(told["new-data"])
+        for a, b in zip(one, two, strict=False)
+    ]
+    kept = [a is b for a, b in pairs]
+    assert any(kept), "what has not changed is the same object"
+    assert not all(kept)
+    assert all(
+        repr(a) != repr(b) for (a, b), same in zip(pairs, kept, strict=True) if not same and a.id == b.id
+    )
 
 
 def plugged_module(name):
@@ -469,6 +480,11 @@ def test_views_can_be_made_by_hand():
     backup = plugins.SubflowView(id=2, backup=True)
     assert plugins.candidates([view, backup]) == (view,)
     assert plugins.candidates((backup,)) == (backup,)
+    stale = plugins.SubflowView(id=3, stale=True)
+    assert plugins.candidates(iter((stale, backup))) == (backup,)
+    assert plugins.candidates((stale, view)) == (stale, view)
+    with pytest.raises(TypeError):
+        plugins.candidates([1])
     ack = plugins.AckSample(siblings=[plugins.SiblingView(id=3, srtt_ms=2.5)])
     assert ack.siblings[0].srtt_ms == 2.5
     window = plugins.Window(cwnd=3, ssthresh=7)

@@ -67,16 +67,26 @@ impl Wait {
 /// The subflows to choose among: the regular ones, or the backups when there is no regular one
 /// (RFC 8684 section 3.3.8).
 #[pyfunction]
-pub(crate) fn candidates<'py>(subflows: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-    let py = subflows.py();
-    let views: Vec<Bound<'py, SubflowView>> = subflows
-        .try_iter()?
-        .map(|found| Ok(found?.cast_into::<SubflowView>()?))
-        .collect::<PyResult<_>>()?;
-    let usable = |view: &SubflowView| !view.backup && view.established && !view.stale;
-    let regular = views.iter().any(|view| usable(view.get()));
-    let chosen = views.into_iter().filter(|view| view.get().backup != regular);
-    Ok(PyTuple::new(py, chosen.collect::<Vec<_>>())?.into_any())
+pub(crate) fn candidates<'py>(subflows: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyTuple>> {
+    let given = match subflows.cast_exact::<PyTuple>() {
+        Ok(tuple) => tuple.clone(),
+        Err(_) => PyTuple::new(subflows.py(), subflows.try_iter()?.collect::<PyResult<Vec<_>>>()?)?,
+    };
+    let (mut regular, mut backups) = (false, false);
+    for item in given.iter_borrowed() {
+        let view = item.cast::<SubflowView>()?;
+        let view = view.get();
+        regular |= !view.backup && view.established && !view.stale;
+        backups |= view.backup;
+    }
+    // Most often there is no backup, and nothing is left out.
+    if regular && !backups {
+        return Ok(given);
+    }
+    let chosen = |item: &Bound<'_, PyAny>| {
+        item.cast::<SubflowView>().is_ok_and(|view| view.get().backup != regular)
+    };
+    PyTuple::new(subflows.py(), given.iter().filter(chosen).collect::<Vec<_>>())
 }
 
 /// An instance of a scheduler's class, its methods looked up once.
