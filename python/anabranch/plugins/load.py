@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anabranch.errors import Fault, did_you_mean, nearest
-from anabranch.plugins import _importing, protocol, sources
-from anabranch.plugins.tables import Kind, Parameter, PluginFault, catalogue, encode, module
+from anabranch.plugins import _importing, protocol, sources, tables
+from anabranch.plugins.tables import Kind, Parameter, PluginFault
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -101,12 +101,12 @@ class Finder:
         ValueError
             When it is no plug-in at all: a table without a name, a value that is no JSON.
         """
-        text = encode(given)
+        text = tables.encode(given)
         folders = (Path.cwd(), self._folder) if typed else (self._folder,)
         faults: list[PluginFault] = []
         sound: dict[str, Plugged] = {}
         faulty: set[tuple[str, ...]] = set()
-        for keys, name, parameters in module().plugin_parts(text):
+        for keys, name, parameters in tables.module().plugin_parts(text):
             try:
                 plugged = self._find(kind, name, folders)
                 if plugged is None:
@@ -117,7 +117,9 @@ class Finder:
                 faults += [_below(tuple(keys), fault) for fault in error.faults]
             else:
                 sound[name] = plugged
-        for path, message, known in module().check_plugin(kind, text, {kind: sound} if sound else None):
+        for path, message, known in tables.module().check_plugin(
+            kind, text, {kind: sound} if sound else None
+        ):
             if tuple(path) not in faulty:
                 also = names(kind) if _UNKNOWN_NAME.match(message) else []
                 faults.append(PluginFault(path=tuple(path), message=message, known=(*known, *also)))
@@ -143,7 +145,7 @@ class Finder:
 
 def _tables(kind: Kind) -> Mapping[str, str]:
     """Return the names that the simulator itself has of a kind."""
-    known = catalogue()
+    known = tables.catalogue()
     return known.schedulers if kind == "scheduler" else known.congestion
 
 
