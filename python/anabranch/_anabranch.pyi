@@ -141,11 +141,29 @@ class SiblingView:
     def srtt_ms(self) -> float | None:
         """Smoothed RTT, ms; None before the first sample."""
     @property
+    def min_rtt_ms(self) -> float | None:
+        """Minimum RTT over the last 300 s, ms; None before the first sample."""
+    @property
     def state(self) -> str:
         """Congestion state."""
     @property
     def usable(self) -> bool:
-        """It can carry data."""
+        """It can carry data: established, and neither closed nor closing."""
+    @property
+    def stale(self) -> bool:
+        """Data waits on it and nothing was acknowledged for several timer periods."""
+    @property
+    def consecutive_timeouts(self) -> int:
+        """Retransmission timeouts in a row, without progress between them."""
+    @property
+    def since_loss_bytes(self) -> int:
+        """Payload acknowledged since its last loss, bytes."""
+    @property
+    def between_losses_bytes(self) -> int:
+        """Payload acknowledged between its last two losses, bytes."""
+    @property
+    def published_rate_mbps(self) -> float | None:
+        """What its controller makes known, Mb/s; None when it makes nothing known."""
 
 @final
 class AckSample:

@@ -85,6 +85,11 @@ class Run:
         return identity(self.plan, self.plugins)
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        """What has to be said with the results: which of the plug-ins are reconstructions."""
+        return tuple(self.summary.get("notes", ()))
+
+    @property
     def duration_s(self) -> float:
         """How long the session lasted from its connect, in seconds."""
         found = metrics.duration_s(self.tables)
@@ -103,6 +108,7 @@ class Run:
             "digest": self.digest,
             "identity": self.identity,
             "plugins": dict(self.plugins),
+            "notes": list(self.notes),
             "qoe": self.qoe,
             "qos": self.qos,
         }

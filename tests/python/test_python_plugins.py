@@ -234,10 +234,12 @@ def test_a_controller_is_told_all_that_the_trait_has(write):
         told = set()
         class Mine:
             wants_siblings = True
-            pacing_rate_mbps = None
+            pacing_rate_mbps = published_rate_mbps = None
             send_buffer_factor = 3
             def on_ack(self, ack, window):
                 told.add(("siblings", len(ack.siblings)))
+                told.update(("published", s.published_rate_mbps) for s in ack.siblings)
+                self.published_rate_mbps = 7.5
                 window.cwnd = min(window.cwnd + ack.acked_segments, 60)
                 self.pacing_rate_mbps = 20
                 told.add(("paced", ack.paced))
@@ -265,7 +267,7 @@ def test_a_controller_is_told_all_that_the_trait_has(write):
     anabranch.run(long, congestion="mine.py:Mine")
     told = plugged_module("mine").told
     assert {("siblings", 2), ("paced", True), ("congestion", "loss"), ("state", "Recovery"), ("rto", "timeout"),
-            ("changed", "reduction"), ("start", True), ("lost", True)} <= told  # fmt: skip
+            ("changed", "reduction"), ("start", True), ("lost", True), ("published", 7.5)} <= told  # fmt: skip
 
 
 def test_a_pacing_rate_and_owned_recovery_bind(write):

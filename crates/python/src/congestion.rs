@@ -109,6 +109,9 @@ pub(crate) struct PythonController {
     /// The instance has `pacing_rate_mbps`, which is read after each call.
     paces: bool,
     pacing_rate: Option<Rate>,
+    /// The instance has `published_rate_mbps`, which is read after each call.
+    publishes: bool,
+    published_rate: Option<Rate>,
     /// The instance has `marks_application_limited`, which is read after each call.
     marks: bool,
     application_limited: bool,
@@ -149,6 +152,8 @@ impl PythonController {
             send_buffer_factor: plugged.heard(py, "send_buffer_factor", factor)?,
             paces: method("pacing_rate_mbps")?.is_some(),
             pacing_rate: None,
+            publishes: method("published_rate_mbps")?.is_some(),
+            published_rate: None,
             marks: method("marks_application_limited")?.is_some(),
             application_limited: false,
             plugged,
@@ -160,8 +165,10 @@ impl PythonController {
     /// Takes the attributes that may change with every call.
     fn read(&mut self, py: Python<'_>) {
         if self.paces {
-            let rate = self.rate(py);
-            self.pacing_rate = self.plugged.heard(py, "pacing_rate_mbps", rate).flatten();
+            self.pacing_rate = self.rate(py, "pacing_rate_mbps");
+        }
+        if self.publishes {
+            self.published_rate = self.rate(py, "published_rate_mbps");
         }
         if self.marks {
             let flag = self.plugged.value(py, "marks_application_limited", "True or False");
@@ -170,14 +177,15 @@ impl PythonController {
         }
     }
 
-    fn rate(&self, py: Python<'_>) -> Result<Option<Rate>, Failure> {
+    fn rate(&self, py: Python<'_>, name: &str) -> Option<Rate> {
         let expected = "None or a rate in Mb/s, more than 0";
-        let rate: Option<Option<f64>> = self.plugged.value(py, "pacing_rate_mbps", expected)?;
-        match rate.flatten() {
+        let found: Result<Option<Option<f64>>, _> = self.plugged.value(py, name, expected);
+        let rate = found.and_then(|rate| match rate.flatten() {
             None => Ok(None),
             Some(rate) if rate > 0.0 => Ok(Some(Rate::from_bps((rate * 1e6).round() as u64))),
             Some(rate) => Err(Failure::Answer(format!("is {rate}: expected {expected}"))),
-        }
+        });
+        self.plugged.heard(py, name, rate).flatten()
     }
 
     /// Calls a method that sets the window and returns nothing.
@@ -340,6 +348,10 @@ impl CongestionController for PythonController {
 
     fn marks_application_limited(&self) -> bool {
         self.application_limited
+    }
+
+    fn published_rate(&self) -> Option<Rate> {
+        self.published_rate
     }
 
     fn wants_siblings(&self) -> bool {

@@ -22,6 +22,7 @@ use anabranch_wire::crypto::Key;
 use anabranch_wire::{DataAck, Flags, Segment};
 
 use crate::config::{Config, FourTuple};
+use crate::congestion::SiblingView;
 use crate::path_manager::PathManager;
 use crate::plugin::PluginError;
 use crate::scheduler::{PathScheduler, SubflowView};
@@ -74,6 +75,7 @@ pub struct Connection {
     random: RandomStream,
     events: VecDeque<Event>,
     views: Vec<SubflowView>,
+    siblings: Vec<SiblingView>,
     scheduler_wake: Option<Instant>,
     next_transmit: usize,
     connected_at: Option<Instant>,
@@ -102,6 +104,7 @@ impl Connection {
             random,
             events: VecDeque::new(),
             views: Vec::new(),
+            siblings: Vec::new(),
             scheduler_wake: None,
             next_transmit: 0,
             connected_at: None,
@@ -200,12 +203,12 @@ impl Connection {
             return;
         }
         if segment.flags.contains(Flags::ACK) {
-            let siblings: Vec<_> = if self.subflows[index].controller.wants_siblings() {
-                self.subflows.iter().map(Subflow::sibling_view).collect()
-            } else {
-                Vec::new()
-            };
-            self.subflows[index].handle_ack(&self.config.host, now, segment, &siblings);
+            self.siblings.clear();
+            if self.subflows[index].controller.wants_siblings() {
+                self.siblings.extend(self.subflows.iter().map(Subflow::sibling_view));
+            }
+            let (host, siblings) = (&self.config.host, self.siblings.as_mut_slice());
+            self.subflows[index].handle_ack(host, now, segment, siblings);
         }
         self.handle_signal(now, index, segment);
         self.take_payload(now, index, segment);

@@ -40,6 +40,7 @@ ATTRIBUTES: dict[Kind, tuple[str, ...]] = {
     "scheduler": ("wants_idle",),
     "congestion": (
         "pacing_rate_mbps",
+        "published_rate_mbps",
         "owns_recovery",
         "send_buffer_factor",
         "marks_application_limited",

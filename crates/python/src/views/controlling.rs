@@ -51,10 +51,22 @@ view! {
         ssthresh_segments: u32 = u32::MAX,
         /// Smoothed RTT, ms; None before the first sample.
         srtt_ms: Option<f64> = None,
+        /// Minimum RTT over the last 300 s, ms; None before the first sample.
+        min_rtt_ms: Option<f64> = None,
         /// Congestion state.
         state: State = State("Open"),
-        /// It can carry data.
+        /// It can carry data: established, and neither closed nor closing.
         usable: bool = true,
+        /// Data waits on it and nothing was acknowledged for several timer periods.
+        stale: bool = false,
+        /// Retransmission timeouts in a row, without progress between them.
+        consecutive_timeouts: u32 = 0,
+        /// Payload acknowledged since its last loss, bytes.
+        since_loss_bytes: u64 = 0,
+        /// Payload acknowledged between its last two losses, bytes.
+        between_losses_bytes: u64 = 0,
+        /// What its controller makes known, Mb/s; None when it makes nothing known.
+        published_rate_mbps: Option<f64> = None,
     }
 }
 
@@ -67,8 +79,14 @@ impl From<&congestion::SiblingView> for SiblingView {
             cwnd_segments: view.window.cwnd,
             ssthresh_segments: view.window.ssthresh,
             srtt_ms: view.srtt.map(ms),
+            min_rtt_ms: view.min_rtt.map(ms),
             state: State(view.state.name()),
             usable: view.usable,
+            stale: view.stale,
+            consecutive_timeouts: view.consecutive_timeouts,
+            since_loss_bytes: view.bytes_since_loss,
+            between_losses_bytes: view.bytes_between_losses,
+            published_rate_mbps: view.published_rate.map(mbps),
         }
     }
 }
