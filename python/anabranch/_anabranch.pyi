@@ -69,6 +69,9 @@ class SubflowView:
     def stale(self) -> bool:
         """Found without progress."""
     @property
+    def potentially_failed(self) -> bool:
+        """Its retransmission timer has fired and nothing was acknowledged since."""
+    @property
     def established(self) -> bool:
         """Data may be sent."""
     @property
@@ -117,11 +120,20 @@ class SendRequest:
     def window_left_bytes(self) -> int:
         """What the connection-level window still admits, bytes."""
     @property
-    def again(self) -> tuple[int, int] | None:
-        """What is to go again: first byte, and behind the last."""
+    def piece(self) -> tuple[int, int] | None:
+        """The piece to go again, or that holds the window or buffer up: first byte, behind the last."""
     @property
     def carried_by(self) -> list[int]:
-        """The subflows that carried it."""
+        """The subflows that carried it, those that are gone among them."""
+    @property
+    def buffer_left_bytes(self) -> int | None:
+        """What a full send buffer could still take, too little to wake the application, bytes."""
+    @property
+    def deadline_ms(self) -> float | None:
+        """When what was written last is of no use any more, ms; None unless the application tells."""
+    @property
+    def media_buffered_ms(self) -> float | None:
+        """Media that the receiver has buffered, ms; None unless the application tells."""
 
 @final
 class SiblingView:
@@ -343,6 +355,15 @@ class Send:
     @property
     def from_byte(self) -> int | None:
         """The first byte; None is the next that is not scheduled."""
+
+@final
+class Penalise:
+    """The answer "penalise": halve the windows of one subflow or several, then ask again."""
+
+    def __init__(self, on: _On) -> None: ...
+    @property
+    def on(self) -> _On:
+        """The subflows; those in another state than Open are let be."""
 
 @final
 class Wait:

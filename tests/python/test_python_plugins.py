@@ -287,6 +287,32 @@ def test_several_subflows_are_redundancy(write):
     assert result.rows("connections")[0]["bytes_read"] == 2_000_000
 
 
+def test_a_penalty_halves_a_window(write):
+    body = """
+        if subflows[0].cwnd_segments > 12 and not self.told:
+            return Penalise(subflows[0])
+        return next((s for s in subflows if s.can_send), None)
+    """
+    news = "    told = ()\n    def on_penalised(self, subflow):\n        self.told += (subflow,)\n        Mine.seen = self.told\n"
+    write(scheduler(body, before="from anabranch.plugins import Penalise") + news)
+    result = anabranch.run(BULK, scheduler="mine.py:Mine")
+    assert plugged_module("mine").Mine.seen == (0,)
+    assert result.digest != anabranch.run(BULK, scheduler="min-rtt").digest
+
+
+def test_a_class_may_reinject(write):
+    body = """
+        Mine.asked.add((request.ask, request.piece is not None))
+        return next((s for s in subflows if s.can_send and s.id not in request.carried_by), None)
+    """
+    write(scheduler(body) + "\n    reinjects = True\n    wants_idle = True\n    asked = set()\n")
+    events = [{"at": "2 s", "path": "wifi", "state": "down"}]
+    long = {**BULK, "application": {"kind": "bulk", "duration": "8 s"}, "events": events}
+    anabranch.run({**long, "transport": {"receive_buffer": "256 kB"}}, scheduler="mine.py:Mine")
+    asked = plugged_module("mine").Mine.asked
+    assert {("new-data", False), ("reinject", True), ("window-blocked", True)} <= asked
+
+
 def test_a_wait_ends_at_its_time(write):
     body = "if request.now_ms < 3000: return Wait(until_ms=3000)\nreturn next((s for s in subflows if s.can_send), None)"
     write(scheduler(body, before="from anabranch.plugins import Wait"))
@@ -367,7 +393,7 @@ def test_an_interrupt_in_a_plug_in_ends_the_run(write):
         anabranch.run(BULK, scheduler="mine.py:Mine")
 
 
-ANY = "expected None, a subflow or its id, a tuple of them, Send(...) or Wait(...)"
+ANY = "expected None, a subflow or its id, a tuple of them, Send(...), Penalise(...) or Wait(...)"
 ANSWERS = [
     ("'wifi'", f"Mine.schedule returned 'wifi': {ANY}"),
     ("1.0", f"Mine.schedule returned 1.0: {ANY}"),
@@ -390,6 +416,8 @@ ANSWERS = [
     ("Send(subflows[0], burst_bytes='x')", "returned Send(on=0, burst_bytes='x'): burst_bytes is a whole"),
     ("Send(0, from_byte=-1)", "from_byte is from data_una, 0, to below data_end,"),
     ("Send(0, from_byte=10**12)", "from_byte is from data_una, 0, to below data_end,"),
+    ("Penalise('x')", f"Mine.schedule returned Penalise(on='x'): {ANY}"),
+    ("Penalise(subflows[0].id + 9)", "Penalise(on=9): the subflows that can be chosen now are 0"),
     ("Wait(until_ms=0)", "Mine.schedule returned Wait(until_ms=0): until_ms is a time in ms, later than now_ms,"),
     ("Wait(until_ms='soon')", "returned Wait(until_ms='soon'): until_ms is a time in ms"),
     ("Wait(until_ms=float('nan'))", "until_ms is a time in ms"),

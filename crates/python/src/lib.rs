@@ -197,6 +197,7 @@ fn _anabranch(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<views::TransmitStart>()?;
     module.add_class::<congestion::Window>()?;
     module.add_class::<scheduler::Send>()?;
+    module.add_class::<scheduler::Penalise>()?;
     module.add_class::<scheduler::Wait>()?;
     Ok(())
 }

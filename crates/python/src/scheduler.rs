@@ -12,7 +12,7 @@ use crate::foreign::{Failure, Plugged, shown};
 use crate::views::{SendRequest, SubflowView};
 
 const EXPECTED: &str =
-    "expected None, a subflow or its id, a tuple of them, Send(...) or Wait(...)";
+    "expected None, a subflow or its id, a tuple of them, Send(...), Penalise(...) or Wait(...)";
 
 /// The answer "send": on one subflow or several, so many bytes, from a byte of the data stream.
 #[pyclass(frozen, get_all, module = "anabranch.plugins")]
@@ -32,9 +32,7 @@ impl Send {
     }
 
     fn __repr__(&self, py: Python<'_>) -> String {
-        let on = self.on.bind(py);
-        let on =
-            on.cast::<SubflowView>().map_or_else(|_| shown(on), |view| view.get().id.to_string());
+        let on = on_shown(self.on.bind(py));
         let mut parts = vec![format!("on={on}")];
         for (key, value) in [("burst_bytes", &self.burst_bytes), ("from_byte", &self.from_byte)] {
             parts.extend(value.as_ref().map(|value| format!("{key}={}", shown(value.bind(py)))));
@@ -62,6 +60,30 @@ impl Wait {
         let until = self.until_ms.as_ref().map(|at| format!("until_ms={}", shown(at.bind(py))));
         format!("Wait({})", until.unwrap_or_default())
     }
+}
+
+/// The answer "penalise": halve the windows of one subflow or several, then ask again.
+#[pyclass(frozen, get_all, module = "anabranch.plugins")]
+#[derive(Debug)]
+pub(crate) struct Penalise {
+    on: Py<PyAny>,
+}
+
+#[pymethods]
+impl Penalise {
+    #[new]
+    fn new(on: Py<PyAny>) -> Self {
+        Self { on }
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> String {
+        format!("Penalise(on={})", on_shown(self.on.bind(py)))
+    }
+}
+
+/// Subflows as an answer shows them: a view by its number.
+fn on_shown(on: &Bound<'_, PyAny>) -> String {
+    on.cast::<SubflowView>().map_or_else(|_| shown(on), |view| view.get().id.to_string())
 }
 
 /// The subflows to choose among: the regular ones, or the backups when there is no regular one
@@ -98,6 +120,7 @@ pub(crate) struct PythonScheduler {
     on_data_ack: Option<Py<PyAny>>,
     on_penalised: Option<Py<PyAny>>,
     wants_idle: bool,
+    reinjects: bool,
     /// The views of the last question: those that are still true are shown again.
     views: Vec<Py<SubflowView>>,
     subflows: Option<Py<PyTuple>>,
@@ -107,6 +130,8 @@ impl PythonScheduler {
     pub(crate) fn new(py: Python<'_>, plugged: Plugged) -> Option<Self> {
         let idle = plugged.value(py, "wants_idle", "True or False");
         let wants_idle = plugged.heard(py, "wants_idle", idle)?.unwrap_or(false);
+        let reinjects = plugged.value(py, "reinjects", "True or False");
+        let reinjects = plugged.heard(py, "reinjects", reinjects)?.unwrap_or(false);
         let method =
             |name: &str| plugged.heard(py, name, plugged.method(py, name).map_err(Failure::from));
         let schedule = method("schedule")?;
@@ -121,6 +146,7 @@ impl PythonScheduler {
             on_data_ack,
             on_penalised,
             wants_idle,
+            reinjects,
             views: Vec::new(),
             subflows: None,
         })
@@ -214,6 +240,10 @@ impl PathScheduler for PythonScheduler {
         });
     }
 
+    fn reinjects(&self) -> bool {
+        self.reinjects
+    }
+
     fn wants_idle(&self) -> bool {
         self.wants_idle
     }
@@ -233,6 +263,10 @@ impl Answer<'_, '_> {
         }
         if let Ok(send) = self.value.cast::<Send>() {
             return self.send(send.get());
+        }
+        if let Ok(penalise) = self.value.cast::<Penalise>() {
+            let (on, _) = self.on(penalise.get().on.bind(self.value.py()))?;
+            return Ok(Decision::Penalise(on));
         }
         if let Ok(wait) = self.value.cast::<Wait>() {
             return self.wait(wait.get());

@@ -4,10 +4,12 @@
 //! the IDSN. A connection without MPTCP is the same thing with one subflow and no options.
 
 mod address;
+mod carried;
 mod close;
 mod connect;
 mod events;
 mod fallback;
+mod penalty;
 mod receive;
 mod reinject;
 mod send;
@@ -25,7 +27,7 @@ use crate::config::{Config, FourTuple};
 use crate::congestion::SiblingView;
 use crate::path_manager::PathManager;
 use crate::plugin::PluginError;
-use crate::scheduler::{PathScheduler, SubflowView};
+use crate::scheduler::{PathScheduler, SendRequest, SubflowView};
 use crate::subflow::{Outlook, Space, State, Subflow};
 use crate::{congestion, path_manager, scheduler};
 
@@ -70,6 +72,11 @@ pub struct Connection {
     input: receive::ReceiveStream,
     budget: window::ReceiveBudget,
     retransmission: reinject::Retransmission,
+    carried: carried::CarriedData,
+    /// The scheduler reads who carried what.
+    tracks: bool,
+    /// The last question to the scheduler.
+    request: SendRequest,
     closing: close::Closing,
     addresses: address::Addresses,
     random: RandomStream,
@@ -85,13 +92,17 @@ impl Connection {
     fn build(config: Config, client: bool, mut random: RandomStream) -> Result<Self, PluginError> {
         let key = Key::new(random.next_u64() | 1);
         let mode = if config.multipath { Mode::Undecided } else { Mode::Plain };
+        let scheduler = scheduler::build(&config.scheduler, &config.registry)?;
         Ok(Self {
-            scheduler: scheduler::build(&config.scheduler, &config.registry)?,
+            tracks: scheduler.wants_idle() || scheduler.reinjects(),
+            scheduler,
             path_manager: path_manager::build(&config.path_manager)?,
             out: send::SendStream::default(),
             input: receive::ReceiveStream::default(),
             budget: window::ReceiveBudget::new(&config),
             retransmission: reinject::Retransmission::default(),
+            carried: carried::CarriedData::default(),
+            request: SendRequest::blank(config.host.send_fragment),
             closing: close::Closing::default(),
             addresses: address::Addresses::new(&config),
             client,

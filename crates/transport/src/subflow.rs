@@ -95,6 +95,8 @@ pub struct SubflowTotals {
     pub timeouts: u64,
     /// Reductions undone as spurious.
     pub undos: u64,
+    /// Windows halved because the scheduler said so.
+    pub penalties: u64,
 }
 
 /// One subflow.
@@ -244,6 +246,7 @@ impl Subflow {
             state: self.ca_state,
             backup: self.is_backup(),
             stale: self.stale,
+            potentially_failed: self.recovery.consecutive_timeouts > 0,
             established: self.usable(),
             last_ack: self.last_ack_at,
         }

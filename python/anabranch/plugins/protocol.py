@@ -37,7 +37,7 @@ OPTIONAL: dict[Kind, dict[str, tuple[str, ...]]] = {
 }
 #: Attributes that are read when there are any.
 ATTRIBUTES: dict[Kind, tuple[str, ...]] = {
-    "scheduler": ("wants_idle",),
+    "scheduler": ("wants_idle", "reinjects"),
     "congestion": (
         "pacing_rate_mbps",
         "published_rate_mbps",

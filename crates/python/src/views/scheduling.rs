@@ -12,7 +12,7 @@ use super::{Settle, State, at_ms, mbps, ms};
 
 words! {
     /// What is asked of a scheduler.
-    Ask { "new-data", "reinject", "window-blocked", "idle", }
+    Ask { "new-data", "reinject", "window-blocked", "buffer-full", "idle", }
 }
 view! {
     /// What a scheduler may know of a subflow: a frozen copy.
@@ -49,6 +49,8 @@ view! {
         backup: bool = false,
         /// Found without progress.
         stale: bool = false,
+        /// Its retransmission timer has fired and nothing was acknowledged since.
+        potentially_failed: bool = false,
         /// Data may be sent.
         established: bool = true,
         /// When the last acknowledgement arrived, ms.
@@ -81,6 +83,7 @@ impl From<&scheduler::SubflowView> for SubflowView {
             state: State(view.state.name()),
             backup: view.backup,
             stale: view.stale,
+            potentially_failed: view.potentially_failed,
             established: view.established,
             last_ack_ms: at_ms(view.last_ack),
             window_space_segments: view.window_space(),
@@ -118,6 +121,7 @@ impl Settle for SubflowView {
             state: states.into_iter().find(named).unwrap_or_default(),
             backup: self.backup,
             stale: self.stale,
+            potentially_failed: self.potentially_failed,
             established: self.established,
             last_ack: Instant::ZERO,
         };
@@ -148,24 +152,34 @@ view! {
         unscheduled_bytes: u64 = 0,
         /// What the connection-level window still admits, bytes.
         window_left_bytes: u64 = 0,
-        /// What is to go again: first byte, and behind the last.
-        again: Option<(u64, u64)> = None,
-        /// The subflows that carried it.
+        /// The piece to go again, or that holds the window or buffer up: first byte, behind the last.
+        piece: Option<(u64, u64)> = None,
+        /// The subflows that carried it, those that are gone among them.
         carried_by: Vec<u32> = Vec::new(),
+        /// What a full send buffer could still take, too little to wake the application, bytes.
+        buffer_left_bytes: Option<u64> = None,
+        /// When what was written last is of no use any more, ms; None unless the application tells.
+        deadline_ms: Option<f64> = None,
+        /// Media that the receiver has buffered, ms; None unless the application tells.
+        media_buffered_ms: Option<f64> = None,
     }
 }
 
 impl From<&scheduler::SendRequest> for SendRequest {
     fn from(request: &scheduler::SendRequest) -> Self {
-        let (ask, again, carried_by) = match request.ask {
-            scheduler::Ask::NewData => ("new-data", None, Vec::new()),
-            scheduler::Ask::Reinject { from, to, carried_by } => {
-                let ids = carried_by.iter().map(|id| u32::from(id.0)).collect();
-                ("reinject", Some((from, to)), ids)
-            }
-            scheduler::Ask::WindowBlocked { .. } => ("window-blocked", None, Vec::new()),
-            scheduler::Ask::Idle => ("idle", None, Vec::new()),
+        let (ask, piece) = match request.ask {
+            scheduler::Ask::NewData => ("new-data", None),
+            scheduler::Ask::Reinject(piece) => ("reinject", Some(piece)),
+            scheduler::Ask::WindowBlocked { head } => ("window-blocked", Some(head)),
+            scheduler::Ask::BufferFull { head, .. } => ("buffer-full", Some(head)),
+            scheduler::Ask::Idle => ("idle", None),
         };
+        let buffer_left_bytes = match request.ask {
+            scheduler::Ask::BufferFull { left, .. } => Some(left),
+            _ => None,
+        };
+        let carried_by = piece
+            .map_or_else(Vec::new, |piece| piece.by.iter().map(|id| u32::from(id.0)).collect());
         Self {
             now_ms: at_ms(request.now),
             ask: Ask(ask),
@@ -176,8 +190,11 @@ impl From<&scheduler::SendRequest> for SendRequest {
             fragment_bytes: request.fragment,
             unscheduled_bytes: request.unscheduled(),
             window_left_bytes: request.window_left(),
-            again,
+            piece: piece.map(|piece| (piece.from, piece.to)),
             carried_by,
+            buffer_left_bytes,
+            deadline_ms: request.hint.deadline.map(at_ms),
+            media_buffered_ms: request.hint.buffered.map(ms),
         }
     }
 }
