@@ -19,6 +19,6 @@ pub use plan::{
     HostPlan, InterfacePlan, LinkPlan, LossAtPlan, LossPlan, PathPlan, Plan, PlanError, QueuePlan,
     TransportPlan,
 };
-pub use plugins::plugin_faults;
+pub use plugins::{plugin_faults, plugin_parts};
 pub use trace::{Column, Summary, Table, Trace};
 pub use world::{Observer, RunError, Silent, run, run_with};

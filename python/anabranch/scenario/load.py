@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
 from anabranch.errors import Fault, ScenarioError
+from anabranch.plugins.load import Finder
 from anabranch.scenario import _cross, _faults, _overrides, shipped
 from anabranch.scenario._lines import key_lines
 from anabranch.scenario.models import Scenario
@@ -17,6 +18,8 @@ from anabranch.scenario.models import Scenario
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from anabranch.plugins import Kind
+    from anabranch.plugins.load import Plugged
     from anabranch.scenario._lines import KeyPath
     from anabranch.scenario._overrides import Override
 
@@ -33,11 +36,14 @@ class Loaded:
         Where each key stood, for the faults that show later (a film that cannot be read).
     folders
         Folders in which a relative film path is looked up, in order.
+    plugins
+        The classes in Python that it names, by kind and name.
     """
 
     scenario: Scenario
     source: _faults.Source
     folders: tuple[Path, ...]
+    plugins: Mapping[Kind, Mapping[str, Plugged]] = field(default_factory=dict)
 
 
 def load(scenario: str | Path | Mapping[str, Any], overrides: Sequence[Override | Fault] = ()) -> Loaded:
@@ -70,7 +76,8 @@ def load(scenario: str | Path | Mapping[str, Any], overrides: Sequence[Override 
     applied = _overrides.apply(raw, valid)
     source = _faults.Source(where=where, raw=applied.raw, lines=lines, origins=applied.origins)
     faults += applied.faults
-    value = _validate(source, faults)
+    finder = Finder(folder)
+    value = _validate(source, faults, finder)
     folders = (Path.cwd(), folder) if ("application", "film") in applied.origins else (folder,)
     from anabranch.media.films import check_film
 
@@ -79,7 +86,7 @@ def load(scenario: str | Path | Mapping[str, Any], overrides: Sequence[Override 
         faults.append(film_fault)
     if faults or value is None:
         raise ScenarioError(sorted(faults, key=source.order))
-    return Loaded(scenario=value, source=source, folders=folders)
+    return Loaded(scenario=value, source=source, folders=folders, plugins=finder.found)
 
 
 def tables(path: Path) -> dict[str, Any]:
@@ -134,7 +141,7 @@ def _syntax_fault(text: str, message: str, where: str) -> Fault:
     return Fault(message=message, where=where, line=line, hint=hint)
 
 
-def _validate(source: _faults.Source, faults: list[Fault]) -> Scenario | None:
+def _validate(source: _faults.Source, faults: list[Fault], finder: Finder) -> Scenario | None:
     """Return the scenario, or None and the faults."""
     value = None
     try:
@@ -142,5 +149,5 @@ def _validate(source: _faults.Source, faults: list[Fault]) -> Scenario | None:
     except ValidationError as error:
         found = (_faults.from_pydantic(source, detail) for detail in error.errors(include_url=False))
         faults += [fault for fault in found if fault is not None]
-    faults += _cross.check(source)
+    faults += _cross.check(source, finder)
     return value
