@@ -238,7 +238,7 @@ impl Client {
             let get = GetRequest {
                 host: "server".to_owned(),
                 target: format!("/{}", request.resource),
-                range: Some(request.range),
+                range: request.range,
             };
             watching.outgoing = get.encode();
             watching.exchanges.push(Exchange {
@@ -248,7 +248,7 @@ impl Client {
                 first_byte: None,
                 done: None,
                 bytes: 0,
-                position: request.range.first,
+                position: request.range.map_or(0, |range| range.first),
             });
             if !known && watching.exchanges.len() > 1 {
                 watching.reader = ResponseReader::new();
