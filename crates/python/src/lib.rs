@@ -6,7 +6,9 @@ mod trace;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 
-use anabranch_sim::{Observer, Plan, Silent, plugin_faults, run};
+use anabranch_sim::{
+    Observer, Plan, Silent, abr_names, abr_parameters, plugin_faults, resolve_ladder, run,
+};
 use anabranch_transport::plugin::{PluginName, Registry};
 use anabranch_transport::{congestion, path_manager, scheduler};
 use pyo3::prelude::*;
@@ -84,10 +86,20 @@ fn path_managers() -> Vec<(&'static str, &'static str)> {
     listed(path_manager::names())
 }
 
-/// The parameters of a plug-in of a kind (`scheduler`, `congestion`, `path_manager`), each as key,
+/// Names of the rules of adaptation, each with what it is in one sentence.
+#[pyfunction]
+fn abr_rules() -> Vec<(&'static str, &'static str)> {
+    abr_names().collect()
+}
+
+/// The parameters of a plug-in of a kind (`scheduler`, `congestion`, `path_manager`, `abr`), each as key,
 /// default and what is allowed; an unknown name has none.
 #[pyfunction]
 fn plugin_parameters(kind: &str, name: &str) -> Vec<(&'static str, String, String)> {
+    if kind == "abr" {
+        let found = abr_parameters(name).unwrap_or_default();
+        return found.into_iter().map(|info| (info.key, info.default, info.allowed)).collect();
+    }
     let found = match kind {
         "scheduler" => scheduler::parameters(name),
         "congestion" => congestion::parameters(name),
@@ -112,6 +124,13 @@ fn check_plugin(kind: &str, text: &str) -> PyResult<Vec<Found>> {
     Ok(faults.into_iter().map(|fault| (fault.path, fault.message, fault.known)).collect())
 }
 
+/// A ladder of a plan with everything resolved, as JSON, and the text of its playlists by their
+/// paths, the master playlist first.
+#[pyfunction]
+fn ladder(plan: &str) -> PyResult<(String, Vec<(String, String)>)> {
+    resolve_ladder(plan).map_err(|fault| error::plan(&fault))
+}
+
 #[pymodule]
 fn _anabranch(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
@@ -121,6 +140,8 @@ fn _anabranch(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(schedulers, module)?)?;
     module.add_function(wrap_pyfunction!(congestion_controls, module)?)?;
     module.add_function(wrap_pyfunction!(path_managers, module)?)?;
+    module.add_function(wrap_pyfunction!(abr_rules, module)?)?;
+    module.add_function(wrap_pyfunction!(ladder, module)?)?;
     module.add_function(wrap_pyfunction!(plugin_parameters, module)?)?;
     module.add_function(wrap_pyfunction!(check_plugin, module)?)?;
     Ok(())

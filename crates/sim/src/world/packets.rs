@@ -109,7 +109,7 @@ impl World<'_> {
             return Ok(());
         };
         if handle == self.serving.len() {
-            self.serving.push(Serving::new(self.plan, &self.film));
+            self.serving.push(Serving::new(self.plan, &self.media));
             let node = self.add_node(Node::Serving(handle));
             self.serving_nodes.push(node);
             self.served.push(client);
