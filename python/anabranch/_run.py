@@ -166,7 +166,7 @@ def run(
 
 
 def film_of(loaded: Loaded, *, progress: Callable[[float, float], None] | None = None) -> Film | None:
-    """Return what a scenario streams; a film that is not played is described and not made.
+    """Return what a scenario streams, film or ladder; a film that is not played is described and not made.
 
     Raises
     ------
@@ -174,8 +174,11 @@ def film_of(loaded: Loaded, *, progress: Callable[[float, float], None] | None =
         When the film is missing, unreadable or truncated.
     """
     from anabranch.media.films import open_film
+    from anabranch.media.ladders import open_ladder
 
     application = loaded.scenario.application
+    if application.kind == "adaptive":
+        return open_ladder(application.ladder, loaded.folders)
     described = application.kind != "progressive"
     return open_film(application.film, loaded.folders, described=described, progress=progress)
 
@@ -211,7 +214,7 @@ def run_loaded(
 
     trace = _simulate(loaded, plans.encode(plan), pcapng=pcapng, progress=heard)
     tables = trace["tables"]
-    qoe = metrics.qoe(tables) if value.application.kind == "progressive" else None
+    qoe = metrics.qoe(tables)
     qos = metrics.qos(tables)
     return Run(
         scenario=value.name,
@@ -257,6 +260,9 @@ def _plan_fault(loaded: Loaded, message: str) -> Fault:
         if message.startswith(group):
             path = ("cross_traffic", index, "congestion")
             return loaded.source.fault(path, message.removeprefix(group))
+    for key, table in (("ladder", "application"), ("abr", "application")):
+        if message.startswith(f"{key}: "):
+            return loaded.source.fault((table, key), message.removeprefix(f"{key}: "))
     for key in ("scheduler", "congestion", "path_manager"):
         if key.removesuffix("_manager") in message:
             return loaded.source.fault(("transport", key), message)

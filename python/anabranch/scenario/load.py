@@ -32,7 +32,7 @@ class Loaded:
     source
         Where each key stood, for the faults that show later (a film that cannot be read).
     folders
-        Folders in which a relative film path is looked up, in order.
+        Folders in which the relative path of a film or ladder is looked up, in order.
     """
 
     scenario: Scenario
@@ -71,12 +71,15 @@ def load(scenario: str | Path | Mapping[str, Any], overrides: Sequence[Override 
     source = _faults.Source(where=where, raw=applied.raw, lines=lines, origins=applied.origins)
     faults += applied.faults
     value = _validate(source, faults)
-    folders = (Path.cwd(), folder) if ("application", "film") in applied.origins else (folder,)
+    told = any(("application", key) in applied.origins for key in ("film", "ladder"))
+    folders = (Path.cwd(), folder) if told else (folder,)
     from anabranch.media.films import check_film
+    from anabranch.media.ladders import check_ladder
 
     film_fault = check_film(source, folders)
     if film_fault is not None:
         faults.append(film_fault)
+    faults += check_ladder(source, folders)
     if faults or value is None:
         raise ScenarioError(sorted(faults, key=source.order))
     return Loaded(scenario=value, source=source, folders=folders)
