@@ -117,7 +117,7 @@ def renditions(tables: Tables, client: int) -> list[Row]:
         ended = begun + row["duration_s"]
         declared = ladder[row["rendition"]]
         mbps = round((declared["average_bps"] or declared["bandwidth_bps"]) / 1e6, 3)
-        for from_s, to_s, film_from, film_to in shown:
+        for from_s, film_from, film_to in shown:
             first, last = max(begun, film_from), min(ended, film_to)
             if last <= first:
                 continue
@@ -131,16 +131,16 @@ def renditions(tables: Tables, client: int) -> list[Row]:
     return [{**row, "from_s": round(row["from_s"], 3), "to_s": round(row["to_s"], 3)} for row in result]
 
 
-def _screen(tables: Tables, client: int) -> list[tuple[float, float, float, float]]:
-    """Return when film was shown: from and to in time, from and to in the film."""
-    shown: list[tuple[float, float, float, float]] = []
+def _screen(tables: Tables, client: int) -> list[tuple[float, float, float]]:
+    """Return when film was shown: since when, from where and up to where in the film."""
+    shown: list[tuple[float, float, float]] = []
     since: tuple[float, float] | None = None
     events = sorted(rows(tables.get("playback", {}), client=client), key=lambda row: row["t_s"])
     for row in [*events, {"event": "end", "t_s": duration_s(tables, client), "pts_s": None}]:
         if row["event"] in ("start", "resume"):
             since = (row["t_s"], row["pts_s"])
         elif row["event"] in ("underflow", "end") and since is not None:
-            shown.append((since[0], row["t_s"], since[1], since[1] + row["t_s"] - since[0]))
+            shown.append((since[0], since[1], since[1] + row["t_s"] - since[0]))
             since = None
     return shown
 

@@ -101,6 +101,22 @@ def read(path: Path) -> dict[str, Any]:
     }
 
 
+def rates(file: Path) -> tuple[int, int]:
+    """Return the peak and the mean rate of a media playlist's chunks, in bits per second.
+
+    Raises
+    ------
+    MediaError
+        With every fault of the playlist.
+    """
+    media = _open(file)
+    chunks = _measured(media, file.parent)["chunks"]
+    if media.faults:
+        raise MediaError(media.faults)
+    bits = 8 * sum(chunk["bytes"] for chunk in chunks)
+    return _peak_bps(chunks), bits * _SECOND // max(sum(chunk["duration_ns"] for chunk in chunks), 1)
+
+
 def _master(path: Path) -> Path:
     """Return the master playlist that a path means."""
     if not _files.is_folder(path):
@@ -275,7 +291,7 @@ def _variants(master: _Playlist) -> list[tuple[int, dict[str, Any]]]:
 
 
 def _sound(master: _Playlist, variants: list[tuple[int, dict[str, Any]]]) -> tuple[int, str] | None:
-    """Return line and address of the sound that is fetched by itself: the first variant's, the default one."""
+    """Return line and address of the sound of its own: the default one of the first variant's group."""
     group = variants[0][1]["stream_info"].get("audio") if variants else None
     lines = master.lines.get("#EXT-X-MEDIA", [])
     found = [
