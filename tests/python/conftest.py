@@ -20,6 +20,7 @@ SCHEDULERS = {
 }
 CONGESTION = {"reno": "NewReno as in Linux.", "cubic": "CUBIC as in Linux."}
 PATH_MANAGERS = {"full-mesh": "A subflow for every path.", "none": "The initial subflow only."}
+ABR = {"bola": "Utility against buffer.", "fixed": "One rendition throughout."}
 
 
 class PlanError(ValueError):
@@ -179,7 +180,8 @@ PARAMETERS = {"beta", "burst"}
 
 def fake_check_plugin(kind, text):
     """Return the faults of a plug-in: names are looked up, and a few keys are parameters of all."""
-    known = {"scheduler": SCHEDULERS, "congestion": CONGESTION, "path_manager": PATH_MANAGERS}[kind]
+    tables = {"scheduler": SCHEDULERS, "congestion": CONGESTION, "path_manager": PATH_MANAGERS, "abr": ABR}
+    known = tables[kind]
     given = json.loads(text)
     name = given.pop("name")
     if name not in known:
@@ -196,6 +198,7 @@ def _fake_module():
     module.schedulers = lambda: list(SCHEDULERS.items())
     module.congestion_controls = lambda: list(CONGESTION.items())
     module.path_managers = lambda: list(PATH_MANAGERS.items())
+    module.abr_rules = lambda: list(ABR.items())
     module.check_plugin = fake_check_plugin
     module.plugin_parameters = lambda _kind, _name: []
     return module

@@ -40,17 +40,14 @@ class _Playlist:
         Where it is.
     data
         What the library makes of its sound lines.
-    addresses
-        The line of each address, in order.
     lines
-        The lines of each kind of tag.
+        The lines of each kind of tag, in order; of those that have an address, the address's.
     faults
         What is wrong.
     """
 
     file: Path
     data: dict[str, Any] = field(default_factory=dict)
-    addresses: list[int] = field(default_factory=list)
     lines: dict[str, list[int]] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
 
@@ -78,17 +75,17 @@ def read(path: Path) -> dict[str, Any]:
     renditions, faults = [], []
     for line, variant in variants:
         media = _media(master, line, variant["uri"])
-        faults += media.faults
         renditions.append((line, {**_declared(variant["stream_info"]), **_measured(media, base)}))
+        faults += media.faults
     sound = _sound(master, variants)
     audio = None
     if sound is not None:
         media = _media(master, *sound)
-        faults += media.faults
         audio = {"name": "audio", "bandwidth_bps": 0, **_measured(media, base)}
         audio["bandwidth_bps"] = _peak_bps(audio["chunks"])
+        faults += media.faults
     renditions.sort(key=lambda item: item[1]["bandwidth_bps"])
-    if not faults:
+    if not faults and not master.faults:
         _compare(master, renditions)
     if master.faults or faults:
         raise MediaError([*master.faults, *faults])
@@ -174,7 +171,7 @@ def _sound_lines(playlist: _Playlist, lines: list[str]) -> list[str]:
         if not line.startswith("#"):
             if begun is not None and not broken:
                 kept += [*tags, line]
-                playlist.addresses.append(number)
+                playlist.lines.setdefault(begun[0], []).append(number)
             elif begun is None:
                 playlist.fault(f"an address without EXTINF or EXT-X-STREAM-INF: `{line[:60]}`", number)
             begun, broken, tags = None, False, []
@@ -287,7 +284,7 @@ def _variants(master: _Playlist) -> list[tuple[int, dict[str, Any]]]:
         return []
     if not master.data["playlists"] and not master.faults:
         master.fault("no rendition (EXT-X-STREAM-INF)")
-    return list(zip(master.addresses, master.data["playlists"], strict=True))
+    return list(zip(master.lines.get("#EXT-X-STREAM-INF", ()), master.data["playlists"], strict=True))
 
 
 def _sound(master: _Playlist, variants: list[tuple[int, dict[str, Any]]]) -> tuple[int, str] | None:
@@ -365,7 +362,7 @@ def _measured(media: _Playlist, base: Path) -> dict[str, Any]:
     """Return what a media playlist and its files say of a rendition."""
     ends: dict[Path, int] = {}
     chunks = []
-    for line, segment in zip(media.addresses, media.data["segments"], strict=True):
+    for line, segment in zip(media.lines.get("#EXTINF", ()), media.data["segments"], strict=True):
         span = segment.get("byterange")
         piece = _piece(media, segment["uri"], span, (line, ends, base))
         if piece is not None:
@@ -395,7 +392,8 @@ def _piece(
         length, _, given = span.partition("@")
         # Without an offset it follows the piece before, of the same file (section 4.3.2.2).
         if not given and file not in ends:
-            media.fault(f"EXT-X-BYTERANGE: `{span}` has no offset, and no piece before it", line)
+            if not media.faults:  # else it is the piece before that is broken
+                media.fault(f"EXT-X-BYTERANGE: `{span}` has no offset, and no piece before it", line)
             return None
         offset = int(given) if given else ends[file]
         if offset + int(length) > size:
