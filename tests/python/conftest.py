@@ -20,7 +20,12 @@ SCHEDULERS = {
 }
 CONGESTION = {"reno": "NewReno as in Linux.", "cubic": "CUBIC as in Linux."}
 PATH_MANAGERS = {"full-mesh": "A subflow for every path.", "none": "The initial subflow only."}
-ABR = {"bola": "Utility against buffer.", "fixed": "One rendition throughout."}
+ABR = {
+    "vlc-nearoptimal": "VLC 3's default.",
+    "hlsjs": "As hls.js.",
+    "bola": "Utility against buffer.",
+    "throughput": "Within nine tenths.",
+}
 
 
 class PlanError(ValueError):
@@ -190,6 +195,12 @@ def fake_check_plugin(kind, text):
     return [([key], f"unknown parameter of {name}: `{key}`", []) for key in given if key not in PARAMETERS]
 
 
+def fake_ladder(_plan):
+    """Return a ladder of one rendition and one chunk."""
+    chunk = {"path": "0.ts", "offset": None, "bytes": 1000, "duration_ns": 10**10}
+    return json.dumps({"renditions": [{"chunks": [chunk]}], "audio": None}), []
+
+
 def _fake_module():
     module = types.ModuleType("anabranch._anabranch")
     module.PlanError = PlanError
@@ -199,6 +210,7 @@ def _fake_module():
     module.congestion_controls = lambda: list(CONGESTION.items())
     module.path_managers = lambda: list(PATH_MANAGERS.items())
     module.abr_rules = lambda: list(ABR.items())
+    module.ladder = fake_ladder
     module.check_plugin = fake_check_plugin
     module.plugin_parameters = lambda _kind, _name: []
     return module

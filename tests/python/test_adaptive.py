@@ -97,6 +97,12 @@ def test_what_the_viewer_saw():
     }
 
 
+def test_every_number_is_a_metric():
+    found = metrics.qoe(one_client())
+    assert set(found) <= set(metrics.METRICS)
+    assert metrics.lookup("top_share", qoe=found, qos={}, duration=1.0) == 0.666667
+
+
 def test_the_input_of_p1203_has_every_chunk_and_stall():
     found = p1203.request(one_client())
     assert found["I13"]["segments"] == [
