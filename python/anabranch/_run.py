@@ -76,6 +76,11 @@ class Run:
         return str(self.summary["digest"])
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        """What has to be said with the results: which of the plug-ins are reconstructions."""
+        return tuple(self.summary.get("notes", ()))
+
+    @property
     def duration_s(self) -> float:
         """How long the session lasted from its connect, in seconds."""
         found = metrics.duration_s(self.tables)
@@ -92,6 +97,7 @@ class Run:
             "congestion": self.congestion,
             "duration_s": self.duration_s,
             "digest": self.digest,
+            "notes": list(self.notes),
             "qoe": self.qoe,
             "qos": self.qos,
         }

@@ -48,6 +48,8 @@ pub struct Summary {
     pub duration_s: f64,
     /// Events processed.
     pub steps: u64,
+    /// What has to be said with the results: which of the plug-ins are reconstructions.
+    pub notes: Vec<String>,
 }
 
 /// Everything a run leaves behind.

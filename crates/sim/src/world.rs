@@ -110,6 +110,7 @@ pub(crate) struct World<'a> {
     steps: u64,
     digest: u64,
     rows: Rows,
+    notes: Vec<String>,
     capture: Option<Capture>,
     /// The packet that the next segment is written into.
     blank: Box<Packet>,

@@ -31,6 +31,8 @@ def run(result: Run) -> None:
     if "cross_traffic" in result.qos:
         cross_traffic(result)
         _console.out()
+    for note in result.notes:
+        _console.out(f"  note: {note}")
     _console.out(f"  digest {result.digest}")
 
 

@@ -156,7 +156,7 @@ impl World<'_> {
         }
         let digest =
             hash.finalize().iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"));
-        Trace { summary: Summary { digest, duration_s, steps }, tables }
+        Trace { summary: Summary { digest, duration_s, steps, notes: self.notes }, tables }
     }
 }
 

@@ -45,6 +45,21 @@ pub(super) fn config(plan: &Plan, registry: &Registry) -> Result<Config, PlanErr
     Ok(config)
 }
 
+/// What has to be said with the results, of each controller once.
+fn notes(plan: &Plan, config: &Config, registry: &Registry) -> Result<Vec<String>, PlanError> {
+    let mut choices = vec![config.congestion.clone()];
+    for group in &plan.cross_traffic {
+        choices.push(group.controller()?);
+    }
+    let mut notes = Vec::new();
+    for choice in &choices {
+        let fault = |error| PlanError::Plugin { what: "congestion", error };
+        let said = congestion::note(choice, registry).map_err(fault)?;
+        notes.extend(said.filter(|said| !notes.contains(said)));
+    }
+    Ok(notes)
+}
+
 impl<'a> World<'a> {
     pub(super) fn build(
         plan: &'a Plan,
@@ -54,6 +69,7 @@ impl<'a> World<'a> {
         let topology = Topology::build(plan)?;
         let config = config(plan, &registry)?;
         let media = Media::new(plan)?;
+        let notes = notes(plan, &config, &registry)?;
         let seed = Seed { seed: plan.seed, run: plan.run };
         let names: Vec<String> = topology.paths.iter().map(|p| p.name.clone()).collect();
         for event in &plan.events {
@@ -87,6 +103,7 @@ impl<'a> World<'a> {
             steps: 0,
             digest: 0,
             rows: Rows::default(),
+            notes,
             capture: capture.map(|output| Capture::new(output, &names)).transpose()?,
             blank: Box::default(),
             spare: Vec::new(),
