@@ -79,6 +79,7 @@ VALUES = {
     "paths.wifi.links_down": ('["backbone"]', ["backbone"]),
     "paths.wifi.links_up": ('["backbone"]', ["backbone"]),
     "paths.wifi.backup": ("true", True),
+    "paths.wifi.strips_mptcp": ("true", True),
     "links.backbone.name": ("backbone", "backbone"),
     "links.backbone.rate": ("30 Mb/s", 30 * 10**6),
     "links.backbone.delay": ("7ms", 7 * 10**6),

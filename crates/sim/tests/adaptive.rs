@@ -136,6 +136,34 @@ fn a_chunk_that_is_given_up_takes_its_connection_with_it() {
     assert_eq!(times(&trace, "end").len(), 1);
 }
 
+/// UQ18's carrier that drops MP_CAPABLE: the film plays over plain TCP on the first path.
+#[test]
+fn a_first_path_that_strips_options_leaves_plain_tcp() {
+    let text = plan(&[4_000_000, 4_000_000], LOWEST, "");
+    let stripped = |path: usize| {
+        let up = format!(r#""up":["p{path}.up"]"#);
+        let plan = Plan::from_json(&text.replace(&up, &format!(r#"{up},"strips_mptcp":true"#)));
+        run(&plan.expect("the plan is sound"), None, &mut Silent).expect("the run ends")
+    };
+    let bytes = |trace: &Trace| -> Vec<(String, f64)> {
+        let subflows = table(trace, "subflows");
+        let paths = words(subflows, "path").iter().cloned();
+        paths.zip(subflows.numbers("bytes")).filter(|(_, bytes)| *bytes > 0.0).collect()
+    };
+    let first = stripped(0);
+    assert_eq!(table(&first, "connections").column("fallback"), Some(&Column::Bool(vec![true])));
+    assert_eq!(bytes(&first).len(), 1);
+    assert_eq!(bytes(&first)[0].0, "p0");
+    // On a path that is joined, the join alone fails.
+    let second = stripped(1);
+    assert_eq!(table(&second, "connections").column("fallback"), Some(&Column::Bool(vec![false])));
+    assert_eq!(bytes(&second).len(), 1);
+    assert_eq!(bytes(&second)[0].0, "p0");
+    for trace in [&first, &second] {
+        assert_eq!(times(trace, "end").len(), 1);
+    }
+}
+
 #[test]
 fn what_is_missing_or_unknown_is_refused() {
     let refused = |text: &str| {

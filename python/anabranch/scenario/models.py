@@ -110,6 +110,7 @@ class Path(Table):
     links_down: list[str] | None = Field(default=None, description="shared links, server to client only")
     links_up: list[str] | None = Field(default=None, description="shared links, client to server only")
     backup: bool = Field(default=False, description="use only when no other path works")
+    strips_mptcp: bool = Field(default=False, description="a middlebox takes MPTCP's options out")
 
 
 #: The keys of `[application.player]` that an adaptive player has; all others are the progressive one's.

@@ -179,7 +179,8 @@ def _path(path: Path, *, has_own: bool) -> dict[str, Any]:
     up = [f"{name}.up" for name in reversed(path.links if path.links is not None else path.links_up or ())]
     if has_own:
         down, up = [*down, f"{path.name}.down"], [f"{path.name}.up", *up]
-    return {"name": path.name, "down": down, "up": up, "backup": path.backup}
+    result: dict[str, Any] = {"name": path.name, "down": down, "up": up, "backup": path.backup}
+    return result | ({"strips_mptcp": True} if path.strips_mptcp else {})
 
 
 def _crossing(index: int, flows: CrossTraffic, paths: list[dict[str, Any]]) -> dict[str, Any]:

@@ -147,6 +147,10 @@ impl World<'_> {
             let (source, destination) = (tuple.local.ip(), tuple.remote.ip());
             capture.packet(usize::from(path), self.now, source, destination, &packet.segment);
         }
+        if self.topology.paths[usize::from(path)].strips_mptcp {
+            packet.segment.dss = None;
+            packet.segment.mptcp.clear();
+        }
         packet.host = client;
         packet.route = u16::from(path);
         packet.down = down;
