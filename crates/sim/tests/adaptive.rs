@@ -136,7 +136,7 @@ fn a_chunk_that_is_given_up_takes_its_connection_with_it() {
     assert_eq!(times(&trace, "end").len(), 1);
 }
 
-/// UQ18's carrier that drops MP_CAPABLE: the film plays over plain TCP on the first path.
+/// UQ18's carrier that drops `MP_CAPABLE`: the film plays over plain TCP on the first path.
 #[test]
 fn a_first_path_that_strips_options_leaves_plain_tcp() {
     let text = plan(&[4_000_000, 4_000_000], LOWEST, "");
