@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from anabranch import metrics, plugins
 from anabranch.errors import DefectError, Fault, InputError, PluginError, ScenarioError
-from anabranch.plugins.identity import identity
+from anabranch.results import identity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -55,6 +55,8 @@ class Run:
         What the viewer saw; None for bulk and paced applications.
     qos
         What the network did.
+    identity
+        The run's inputs as a hash: the plan, seed and run, the program, the plug-ins' sources.
     plugins
         The plug-ins in Python by name, each with the hash of its sources.
     broken
@@ -71,6 +73,7 @@ class Run:
     summary: Mapping[str, Any]
     qoe: Mapping[str, Any] | None
     qos: Mapping[str, Any]
+    identity: str = ""
     plugins: Mapping[str, str] = field(default_factory=dict)
     broken: tuple[Broken, ...] = ()
 
@@ -78,11 +81,6 @@ class Run:
     def digest(self) -> str:
         """The run's event log as a hash: equal for equal inputs."""
         return str(self.summary["digest"])
-
-    @property
-    def identity(self) -> str:
-        """The run's inputs as a hash: the plan with its seed, the program, the plug-ins' sources."""
-        return identity(self.plan, self.plugins)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -192,7 +190,7 @@ def run(
 
 
 def film_of(loaded: Loaded, *, progress: Callable[[float, float], None] | None = None) -> Film | None:
-    """Return what a scenario streams; a film that is not played is described and not made.
+    """Return what a scenario streams, film or ladder; a film that is not played is described and not made.
 
     Raises
     ------
@@ -200,8 +198,11 @@ def film_of(loaded: Loaded, *, progress: Callable[[float, float], None] | None =
         When the film is missing, unreadable or truncated.
     """
     from anabranch.media.films import open_film
+    from anabranch.media.ladders import open_ladder
 
     application = loaded.scenario.application
+    if application.kind == "adaptive":
+        return open_ladder(application.ladder, loaded.folders)
     described = application.kind != "progressive"
     return open_film(application.film, loaded.folders, described=described, progress=progress)
 
@@ -241,7 +242,7 @@ def run_loaded(
 
     trace = _simulate(loaded, plans.encode(plan), pcapng=pcapng, progress=heard)
     tables = trace["tables"]
-    qoe = metrics.qoe(tables) if value.application.kind == "progressive" else None
+    qoe = metrics.qoe(tables)
     qos = metrics.qos(tables)
     return Run(
         scenario=value.name,
@@ -254,13 +255,17 @@ def run_loaded(
         summary=trace["summary"],
         qoe=qoe,
         qos=qos,
-        plugins={
-            name: plugged.source.digest
-            for kind in sorted(loaded.plugins)
-            for name, plugged in sorted(loaded.plugins[kind].items())
-        },
+        identity=identity.of_run(cell_of(loaded, film), run),
+        plugins=loaded.sources(),
         broken=tuple(_broken(value.expect, qoe, qos, metrics.duration_s(tables))),
     )
+
+
+def cell_of(loaded: Loaded, film: Film | None) -> str:
+    """Return the hash that all runs of a scenario share: what is run 0 but for its number."""
+    from anabranch.scenario import plan as plans
+
+    return identity.of_cell(plans.build(loaded.scenario, film), loaded.sources())
 
 
 def _simulate(
@@ -298,6 +303,9 @@ def _plan_fault(loaded: Loaded, message: str) -> Fault:
         if message.startswith(group):
             path = ("cross_traffic", index, "congestion")
             return loaded.source.fault(path, message.removeprefix(group))
+    for key, table in (("ladder", "application"), ("abr", "application")):
+        if message.startswith(f"{key}: "):
+            return loaded.source.fault((table, key), message.removeprefix(f"{key}: "))
     for key in ("scheduler", "congestion", "path_manager"):
         if key.removesuffix("_manager") in message:
             return loaded.source.fault(("transport", key), message)

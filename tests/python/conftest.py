@@ -20,6 +20,12 @@ SCHEDULERS = {
 }
 CONGESTION = {"reno": "NewReno as in Linux.", "cubic": "CUBIC as in Linux."}
 PATH_MANAGERS = {"full-mesh": "A subflow for every path.", "none": "The initial subflow only."}
+ABR = {
+    "vlc-nearoptimal": "VLC 3's default.",
+    "hlsjs": "As hls.js.",
+    "bola": "Utility against buffer.",
+    "throughput": "Within nine tenths.",
+}
 
 
 class PlanError(ValueError):
@@ -187,13 +193,20 @@ PARAMETERS = {"beta", "burst"}
 
 def fake_check_plugin(kind, text, plugins=None):
     """Return the faults of a plug-in: names are looked up, and a few keys are parameters of all."""
-    known = {"scheduler": SCHEDULERS, "congestion": CONGESTION, "path_manager": PATH_MANAGERS}[kind]
+    tables = {"scheduler": SCHEDULERS, "congestion": CONGESTION, "path_manager": PATH_MANAGERS, "abr": ABR}
+    known = tables[kind]
     given = json.loads(text)
     name = given.pop("name")
     if name not in known:
         noun = {"congestion": "congestion control"}.get(kind, kind.replace("_", " "))
         return [([], f"unknown {noun}: `{name}`", list(known))]
     return [([key], f"unknown parameter of {name}: `{key}`", []) for key in given if key not in PARAMETERS]
+
+
+def fake_ladder(_plan):
+    """Return a ladder of one rendition and one chunk."""
+    chunk = {"path": "0.ts", "offset": None, "bytes": 1000, "duration_ns": 10**10}
+    return json.dumps({"renditions": [{"chunks": [chunk]}], "audio": None}), []
 
 
 def _fake_module():
@@ -204,6 +217,8 @@ def _fake_module():
     module.schedulers = lambda: list(SCHEDULERS.items())
     module.congestion_controls = lambda: list(CONGESTION.items())
     module.path_managers = lambda: list(PATH_MANAGERS.items())
+    module.abr_rules = lambda: list(ABR.items())
+    module.ladder = fake_ladder
     module.check_plugin = fake_check_plugin
     module.plugin_parts = lambda _text: []
     module.RaisedError = RaisedError

@@ -49,6 +49,14 @@ VALUES = {
     "application.player.pcr_lead": ("500ms", 5 * 10**8),
     "application.player.broken_references": ("show", "show"),
     "application.player.probe_end": ("true", True),
+    "application.ladder": ("uq18-va", "uq18-va"),
+    "application.abr": ("bola", models.Plugin(name="bola")),
+    "application.player.model": ("hlsjs", "hlsjs"),
+    "application.player.start_buffer": ("2s", 2 * 10**9),
+    "application.player.resume_buffer": ("2s", 2 * 10**9),
+    "application.player.max_buffer": ("60s", 60 * 10**9),
+    "application.player.max_buffer_bytes": ("1 MB", 10**6),
+    "application.player.append": ("whole", "whole"),
     "paths.wifi.name": ("wlan", "wlan"),
     "paths.wifi.rtt": ("80ms", 80 * 10**6),
     "paths.wifi.rate": ("1 Mbit/s", 10**6),
@@ -73,6 +81,7 @@ VALUES = {
     "paths.wifi.links_up": ('["backbone"]', ["backbone"]),
     "paths.wifi.backup": ("true", True),
     "paths.wifi.price_per_gb": ("2.5", 2.5),
+    "paths.wifi.strips_mptcp": ("true", True),
     "links.backbone.name": ("backbone", "backbone"),
     "links.backbone.rate": ("30 Mb/s", 30 * 10**6),
     "links.backbone.delay": ("7ms", 7 * 10**6),
@@ -140,10 +149,14 @@ VALUES = {
     "expect.queue_drops": ("0", models.Bounds(equals=0)),
 }
 
+ADAPTIVE = ["application.kind=adaptive", "application.ladder=uq18-jp"]
 # Keys that exclude one another need a second assignment to make sense.
 BESIDE = {
     "application.film": [],
     "application.kind": ["application.rate=1Mb/s"],
+    **{f"application.player.{key}": ADAPTIVE for key in models.ADAPTIVE_PLAYER},
+    "application.ladder": ["application.kind=adaptive"],
+    "application.abr": ADAPTIVE,
     "cross_traffic.0.kind": ["cross_traffic.0.rate=1Mb/s"],
     "cross_traffic.0.rate": ["cross_traffic.0.kind=paced"],
     "paths.wifi.name": ["events.0.path=wlan", "handoffs.0.path=wlan"],

@@ -6,6 +6,7 @@
 //! mean rate. Content depends on the film's name alone, never on a run's seed: it is the same film
 //! in every run.
 
+use crate::content::Content;
 use crate::timeline::{Container, Facts, MediaTime, Packet, PacketKind, Stream, Timeline};
 use anabranch_units::{Duration, RandomStream, Seed};
 use serde::{Deserialize, Serialize};
@@ -274,25 +275,13 @@ impl Plan {
         Ok(packets)
     }
 
-    /// The relative size of each picture, by display rank.
-    ///
-    /// Content is a walk in the logarithm that returns to the mean within some ten seconds, with a
-    /// new scene every ten seconds or so; each picture scatters a little around it.
-    fn weights(&self, content: &mut RandomStream) -> Vec<f64> {
-        let period = 1.0 / self.frame_rate;
-        let memory = (-period / 8.0).exp();
-        let stir = 0.42 * (1.0 - memory * memory).sqrt();
-        let mut level = 0.0;
+    /// The relative size of each picture, by display rank: the content's, with a little scatter.
+    fn weights(&self, random: &mut RandomStream) -> Vec<f64> {
+        let mut content = Content::default();
         let mut weights = Vec::with_capacity(self.pictures as usize);
         for display in 0..self.pictures {
-            level = if content.chance(period / 10.0) {
-                0.42 * content.standard_normal()
-            } else {
-                memory * level + stir * content.standard_normal()
-            };
-            // The encoder's rate control (VBV) caps what the busiest scene may cost.
-            let busy: f64 = f64::clamp(level, -1.0, 0.72);
-            let scatter = (0.12 * content.standard_normal()).clamp(-0.5, 0.5);
+            let busy = content.next(random, 1.0 / self.frame_rate);
+            let scatter = (0.12 * random.standard_normal()).clamp(-0.5, 0.5);
             let weight = match self.kind(display) {
                 PacketKind::I => WEIGHT_I,
                 PacketKind::P => WEIGHT_P,

@@ -326,7 +326,7 @@ fn a_file_is_opened_as_vlc_opens_it() {
     let ask = |player: &mut ProgressivePlayer| {
         let request = player.poll_request(Instant::ZERO).unwrap();
         assert_eq!(player.poll_request(Instant::ZERO), None, "once");
-        (request.id, request.connection, request.range.first)
+        (request.id, request.connection, request.range.unwrap().first)
     };
     assert_eq!(ask(&mut player), (0, 0, 0));
     player.handle_bytes(at(1), 0, header - 1);

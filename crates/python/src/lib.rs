@@ -11,7 +11,9 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::sync::Arc;
 
-use anabranch_sim::{Observer, Plan, Silent, plugin_faults, run_with};
+use anabranch_sim::{
+    Observer, Plan, Silent, abr_names, abr_parameters, plugin_faults, resolve_ladder, run_with,
+};
 use anabranch_transport::plugin::{PluginName, Registry};
 use anabranch_transport::{
     congestion as congestion_control, path_manager, scheduler as path_scheduler,
@@ -121,10 +123,20 @@ fn path_managers() -> Vec<(&'static str, String)> {
     listed(path_manager::names())
 }
 
-/// The parameters of a plug-in of a kind (`scheduler`, `congestion`, `path_manager`), each as key,
+/// Names of the rules of adaptation, each with what it is in one sentence.
+#[pyfunction]
+fn abr_rules() -> Vec<(&'static str, &'static str)> {
+    abr_names().collect()
+}
+
+/// The parameters of a plug-in of a kind (`scheduler`, `congestion`, `path_manager`, `abr`), each as key,
 /// default and what is allowed; an unknown name has none.
 #[pyfunction]
 fn plugin_parameters(kind: &str, name: &str) -> Vec<(&'static str, String, String)> {
+    if kind == "abr" {
+        let found = abr_parameters(name).unwrap_or_default();
+        return found.into_iter().map(|info| (info.key, info.default, info.allowed)).collect();
+    }
     let found = match kind {
         "scheduler" => path_scheduler::parameters(name),
         "congestion" => congestion_control::parameters(name),
@@ -173,6 +185,13 @@ fn plugin_parts<'py>(py: Python<'py>, text: &str) -> PyResult<Vec<Part<'py>>> {
 /// A plug-in in a composition: where it stands, its name, its parameters.
 type Part<'py> = (Vec<String>, String, Bound<'py, PyDict>);
 
+/// A ladder of a plan with everything resolved, as JSON, and the text of its playlists by their
+/// paths, the master playlist first.
+#[pyfunction]
+fn ladder(plan: &str) -> PyResult<(String, Vec<(String, String)>)> {
+    resolve_ladder(plan).map_err(|fault| error::plan(&fault))
+}
+
 #[pymodule]
 fn _anabranch(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
@@ -184,6 +203,8 @@ fn _anabranch(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(schedulers, module)?)?;
     module.add_function(wrap_pyfunction!(congestion_controls, module)?)?;
     module.add_function(wrap_pyfunction!(path_managers, module)?)?;
+    module.add_function(wrap_pyfunction!(abr_rules, module)?)?;
+    module.add_function(wrap_pyfunction!(ladder, module)?)?;
     module.add_function(wrap_pyfunction!(plugin_parameters, module)?)?;
     module.add_function(wrap_pyfunction!(check_plugin, module)?)?;
     module.add_function(wrap_pyfunction!(plugin_parts, module)?)?;

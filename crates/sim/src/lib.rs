@@ -13,11 +13,12 @@ mod topology;
 mod trace;
 mod world;
 
+pub use anabranch_media::{abr_names, abr_parameters};
 pub use checks::Violation;
 pub use plan::{
-    ApplicationKind, ApplicationPlan, ChangePlan, CrossKind, CrossPlan, EventPlan, FilmPlan,
-    HostPlan, InterfacePlan, LinkPlan, LossAtPlan, LossPlan, PathPlan, Plan, PlanError, QueuePlan,
-    TransportPlan,
+    AdaptivePlan, ApplicationKind, ApplicationPlan, ChangePlan, CrossKind, CrossPlan, EventPlan,
+    FilmPlan, HostPlan, InterfacePlan, LadderPlan, LinkPlan, LossAtPlan, LossPlan, PathPlan, Plan,
+    PlanError, QueuePlan, TransportPlan, resolve_ladder,
 };
 pub use plugins::{plugin_faults, plugin_parts};
 pub use trace::{Column, Summary, Table, Trace};

@@ -1,12 +1,14 @@
 //! The plan: a scenario with every unit resolved (docs/plan-and-trace.md).
 
+mod adaptive;
 mod cross;
 mod events;
 mod links;
 
 use anabranch_link::ConfigError;
 use anabranch_media::{
-    PlayerConfig, RecordedFilm, RecordedFilmError, SyntheticFilm, SyntheticFilmError,
+    LadderError, PlayerConfig, RecordedFilm, RecordedFilmError, SyntheticFilm, SyntheticFilmError,
+    SyntheticLadderError,
 };
 use anabranch_transport::HostModel;
 use anabranch_transport::plugin::PluginError;
@@ -14,10 +16,12 @@ use anabranch_units::Duration;
 use serde::Deserialize;
 use thiserror::Error;
 
+pub use adaptive::{AdaptivePlan, LadderPlan, resolve_ladder};
 pub use cross::{CrossKind, CrossPlan};
 pub use events::{ChangePlan, EventPlan, InterfacePlan};
 pub use links::{LinkPlan, LossAtPlan, LossPlan, PathPlan, QueuePlan};
 
+pub(crate) use adaptive::plugin_error;
 pub(crate) use events::Happening;
 
 /// Everything one run needs.
@@ -38,6 +42,9 @@ pub struct Plan {
     /// The film, for progressive playback.
     #[serde(default)]
     pub film: Option<FilmPlan>,
+    /// The ladder, for adaptive playback.
+    #[serde(default)]
+    pub ladder: Option<LadderPlan>,
     /// The endpoints.
     pub transport: TransportPlan,
     /// What hosts add.
@@ -76,9 +83,12 @@ pub struct ApplicationPlan {
     /// How much bulk and paced send.
     #[serde(default)]
     pub bytes: Option<u64>,
-    /// The player.
+    /// The progressive player.
     #[serde(default)]
     pub player: PlayerConfig,
+    /// The adaptive player and its rule.
+    #[serde(default)]
+    pub adaptive: Option<AdaptivePlan>,
 }
 
 /// The kinds of application.
@@ -87,10 +97,19 @@ pub struct ApplicationPlan {
 pub enum ApplicationKind {
     /// A film over HTTP, played while it arrives.
     Progressive,
+    /// A film in chunks over HTTP, each in the rendition that a rule chooses.
+    Adaptive,
     /// As fast as the transport takes it.
     Bulk,
     /// At a constant rate, in pieces every 10 ms.
     Paced,
+}
+
+impl ApplicationKind {
+    /// The client asks for files.
+    pub(crate) const fn is_http(self) -> bool {
+        matches!(self, Self::Progressive | Self::Adaptive)
+    }
 }
 
 /// Where the film comes from.
@@ -196,6 +215,9 @@ pub enum PlanError {
     /// Not the JSON of a plan.
     #[error("plan: {0}")]
     Json(#[from] serde_json::Error),
+    /// A ladder that cannot be played.
+    #[error("ladder: {0}")]
+    Ladder(#[from] LadderError),
     /// A link's parameters.
     #[error("link: {0}")]
     Link(#[from] ConfigError),
@@ -213,6 +235,9 @@ pub enum PlanError {
     /// A synthetic film's parameters.
     #[error("film: {0}")]
     Synthetic(#[from] SyntheticFilmError),
+    /// A made-up ladder's parameters.
+    #[error("ladder: {0}")]
+    SyntheticLadder(#[from] SyntheticLadderError),
     /// A name that no link has.
     #[error("unknown link: `{0}`")]
     UnknownLink(String),
@@ -248,6 +273,14 @@ impl Plan {
         }
         if plan.events.iter().any(|event| event.happening().is_none()) {
             return Err(PlanError::Invalid("an event changes a link or a path's interface"));
+        }
+        if plan.application.kind == ApplicationKind::Adaptive {
+            let Some(adaptive) =
+                plan.application.adaptive.as_ref().filter(|_| plan.ladder.is_some())
+            else {
+                return Err(PlanError::Invalid("adaptive playback needs a ladder and a rule"));
+            };
+            adaptive.check()?;
         }
         cross::check(&plan.cross_traffic)?;
         Ok(plan)

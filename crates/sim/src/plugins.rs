@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use anabranch_media::{AbrChoice, build_abr};
 use anabranch_transport::plugin::{PluginError, PluginFault, Registry, Value};
 use anabranch_transport::{PluginChoice, congestion, path_manager, scheduler};
 use anabranch_units::Seed;
 use serde::Deserialize;
 
-use crate::plan::PlanError;
+use crate::plan::{PlanError, plugin_error};
 
 /// A plug-in's name beside its own parameters.
 #[derive(Deserialize)]
@@ -56,7 +57,7 @@ pub(crate) fn choice(what: &'static str, text: &str) -> Result<PluginChoice, Pla
     serde_json::from_str::<Named>(text)?.choice().map_err(fault)
 }
 
-/// What is wrong with a plug-in of a kind (`scheduler`, `congestion`, or a path manager).
+/// What is wrong with a plug-in of a kind (`scheduler`, `congestion`, `abr`, or a path manager).
 ///
 /// # Errors
 /// What is no JSON of a plug-in at all.
@@ -65,6 +66,11 @@ pub fn plugin_faults(
     text: &str,
     registry: &Registry,
 ) -> Result<Vec<PluginFault>, PlanError> {
+    if kind == "abr" {
+        let choice: AbrChoice = serde_json::from_str(text)?;
+        let faults = |error| plugin_error(error).faults;
+        return Ok(build_abr(&choice).err().map(faults).unwrap_or_default());
+    }
     let choice = match choice("plug-in", text) {
         Err(PlanError::Plugin { error, .. }) => return Ok(error.faults),
         other => other?,

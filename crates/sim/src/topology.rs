@@ -53,6 +53,7 @@ impl Route {
 pub(crate) struct Path {
     pub(crate) name: String,
     pub(crate) backup: bool,
+    pub(crate) strips_mptcp: bool,
     /// What its slowest link can carry towards the client, as the scenario begins.
     pub(crate) rate: Option<Rate>,
     pub(crate) interface: Interface,
@@ -124,6 +125,7 @@ impl Topology {
             paths.push(Path {
                 name: path.name.clone(),
                 backup: path.backup,
+                strips_mptcp: path.strips_mptcp,
                 rate: slowest.map(Rate::from_bps),
                 interface: Interface { up: true, endpoint: true, address_id: index as u8 + 1 },
             });

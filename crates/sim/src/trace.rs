@@ -79,6 +79,11 @@ impl Table {
         matches!(self.name, "cross_traffic" | "cross_samples")
     }
 
+    /// It tells of adaptive playback alone.
+    pub(crate) fn is_of_adaptive_playback(&self) -> bool {
+        matches!(self.name, "chunks" | "renditions")
+    }
+
     /// Numbers of a column, whole numbers included; empty when it is not numeric.
     pub fn numbers(&self, name: &str) -> Vec<f64> {
         match self.column(name) {
@@ -145,6 +150,15 @@ rows!(PlaybackRows, "playback" {
 rows!(RequestRows, "requests" {
     client: Int, id: Int, t_s: Float, resource: Text, first_byte_s: Float, done_s: Float, bytes: Int,
 });
+rows!(ChunkRows, "chunks" {
+    client: Int, track: Text, index: Int, rendition: Int, duration_s: Float, bytes: Int, t_s: Float,
+    first_byte_s: Float, done_s: Float, throughput_mbps: Float, buffer_before_s: Float,
+    buffer_after_s: Float, abandoned: Bool,
+});
+rows!(RenditionRows, "renditions" {
+    track: Text, rendition: Int, name: Text, bandwidth_bps: Int, average_bps: Float, width: Int,
+    height: Int, frame_rate: Float, codecs: Text, duration_s: Float,
+});
 rows!(LinkRows, "links" {
     link: Text, enqueued: Int, delivered: Int, dropped_queue: Int, dropped_loss: Int,
     dropped_down: Int, bytes_delivered: Int, queued_at_end: Int,
@@ -172,6 +186,8 @@ pub(crate) struct Rows {
     pub(crate) frames: FrameRows,
     pub(crate) playback: PlaybackRows,
     pub(crate) requests: RequestRows,
+    pub(crate) chunks: ChunkRows,
+    pub(crate) renditions: RenditionRows,
     pub(crate) links: LinkRows,
     pub(crate) events: EventRows,
     pub(crate) cross_traffic: CrossRows,
@@ -189,6 +205,8 @@ impl Rows {
             self.frames.into_table(),
             self.playback.into_table(),
             self.requests.into_table(),
+            self.chunks.into_table(),
+            self.renditions.into_table(),
             self.links.into_table(),
             self.events.into_table(),
             self.cross_traffic.into_table(),

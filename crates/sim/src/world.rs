@@ -14,7 +14,7 @@ use anabranch_transport::{ConnectionHandle, Endpoint};
 use anabranch_units::{Duration, Instant};
 use thiserror::Error;
 
-use crate::application::{Client, Film, Serving};
+use crate::application::{Client, Media, Serving};
 use crate::capture::Capture;
 use crate::checks::Violation;
 use crate::plan::{Plan, PlanError};
@@ -104,7 +104,7 @@ pub(crate) struct World<'a> {
     clients: Vec<Client>,
     /// Background flows.
     flows: Vec<cross::Flow>,
-    film: Film,
+    media: Media,
     next_event: usize,
     unfinished: usize,
     steps: u64,

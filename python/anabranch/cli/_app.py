@@ -69,6 +69,9 @@ def run_command(
     as_json: Json = False,
     report: Annotated[Path | None, typer.Option(help="Write an HTML report to this file.")] = None,
     pcapng: Annotated[Path | None, typer.Option(help="Write every packet to this file.")] = None,
+    p1203: Annotated[
+        Path | None, typer.Option(help="Write the input of ITU-T P.1203 to this file (adaptive playback).")
+    ] = None,
 ) -> None:
     """Run a scenario and tell what the viewer saw and what the network did.
 
@@ -85,7 +88,8 @@ def run_command(
     given = _commands.Given(
         scenario=scenario, scheduler=scheduler, congestion=congestion, seed=seed, set=tuple(set_ or ())
     )
-    _commands.run(given, run=run, as_json=as_json, report=report, pcapng=pcapng)
+    files = _commands.Files(report=report, pcapng=pcapng, p1203=p1203)
+    _commands.run(given, run=run, as_json=as_json, files=files)
 
 
 @app.command()
@@ -127,7 +131,9 @@ def init(
 @app.command("list")
 @guarded
 def list_command(
-    what: Annotated[str, typer.Argument(help="schedulers, congestion, path-managers, scenarios or films.")],
+    what: Annotated[
+        str, typer.Argument(help="schedulers, congestion, path-managers, abr, scenarios, films or ladders.")
+    ],
     as_json: Json = False,
 ) -> None:
     """List what a scenario may name.

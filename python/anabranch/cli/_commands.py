@@ -54,25 +54,48 @@ class Given:
         return load(self.scenario, self.overrides())
 
 
-def run(given: Given, *, run: int, as_json: bool, report: Path | None, pcapng: Path | None) -> None:
+@dataclass(frozen=True, kw_only=True)
+class Files:
+    """The files that a run is asked to write."""
+
+    report: Path | None
+    pcapng: Path | None
+    p1203: Path | None
+
+    def faults(self) -> list[Fault | None]:
+        """Return what is wrong with each, before any work is done for it."""
+        named = ((self.report, "--report"), (self.pcapng, "--pcapng"), (self.p1203, "--p1203"))
+        return [unwritable(path, option) for path, option in named if path is not None]
+
+
+def run(given: Given, *, run: int, as_json: bool, files: Files) -> None:
     """Run a scenario and write what came of it."""
     from anabranch.cli import _show
 
-    files = ((report, "--report"), (pcapng, "--pcapng"))
-    faults = [unwritable(path, option) for path, option in files if path is not None]
+    report, pcapng, p1203 = files.report, files.pcapng, files.p1203
+    faults = files.faults()
     try:
         loaded = given.load()
     except InputError as error:
         raise InputError([*error.faults, *filter(None, faults)]) from None
+    if p1203 is not None and loaded.scenario.application.kind != "adaptive":
+        hint = 'P.1203 is about application.kind = "adaptive"'
+        faults.append(Fault(message="no adaptive playback in the scenario", where="--p1203", hint=hint))
     if any(faults):
         raise InputError(filter(None, faults))
     result = simulate(loaded, film=prepare_film(loaded), run=run, pcapng=pcapng)
+    if p1203 is not None:
+        from anabranch.metrics import p1203 as standard
+
+        p1203.write_text(json.dumps(standard.request(result.tables), indent=2) + "\n", encoding="utf-8")
     if as_json:
         _console.out(json.dumps(result.to_json(), indent=2, allow_nan=False))
     else:
         _show.run(result)
     if pcapng is not None:
         _console.note(f"packets: {pcapng}")
+    if p1203 is not None:
+        _console.note(f"P.1203 input: {p1203}")
     if report is not None:
         from anabranch import report as reports
 
@@ -102,6 +125,7 @@ def simulate(
 def check(given: Given, *, show_plan: bool) -> None:
     """Check a scenario and say what it is."""
     from anabranch.media.films import open_film
+    from anabranch.media.ladders import open_ladder
     from anabranch.scenario import plan as plans
 
     loaded = given.load()
@@ -110,9 +134,14 @@ def check(given: Given, *, show_plan: bool) -> None:
         plan = plans.build(value, prepare_film(loaded))
         _console.out(json.dumps(plan, indent=2))
         return
-    film = open_film(value.application.film, loaded.folders, described=True)
+    film = (
+        open_ladder(value.application.ladder, loaded.folders)
+        if value.application.kind == "adaptive"
+        else open_film(value.application.film, loaded.folders, described=True)
+    )
     names = ", ".join(path.name for path in value.paths)
-    what = f"{value.application.kind} {value.application.film or ''}".strip()
+    streamed = value.application.ladder if value.application.kind == "adaptive" else value.application.film
+    what = f"{value.application.kind} {streamed or ''}".strip()
     seconds = plans.expected_duration_s(plans.build(value, film), film)
     flows = sum(group.count for group in value.cross_traffic)
     beside = f" beside {flows} background flow{'s' if flows > 1 else ''}" if flows else ""
@@ -148,12 +177,13 @@ _PLUGINS: dict[str, Kind] = {
     "schedulers": "scheduler",
     "congestion": "congestion",
     "path-managers": "path_manager",
+    "abr": "abr",
 }
 
 
 def list_names(what: str, *, as_json: bool) -> None:
     """Write the names of one kind, plug-ins with their parameters."""
-    others = {"scenarios": _scenarios, "films": _films}
+    others = {"scenarios": _scenarios, "films": _films, "ladders": _ladders}
     rows: list[dict[str, Any]]
     if what in _PLUGINS:
         rows = _plugin_rows(_PLUGINS[what])
@@ -183,6 +213,7 @@ def _plugin_rows(kind: Kind) -> list[dict[str, Any]]:
         "scheduler": known.schedulers,
         "congestion": known.congestion,
         "path_manager": known.path_managers,
+        "abr": known.abr,
     }[kind]
     rows = [(name, text, plugins.parameters(kind, name)) for name, text in names.items()]
     return [
@@ -203,6 +234,13 @@ def _films() -> Mapping[str, str]:
     from anabranch.media.films import NAMED
 
     return {**{name: film.description for name, film in NAMED.items()}, "PATH": "any video file"}
+
+
+def _ladders() -> Mapping[str, str]:
+    """Return the named ladders; any master playlist's path does as well."""
+    from anabranch.media.ladders import NAMED
+
+    return {**NAMED, "PATH": "any master playlist (.m3u8), or the folder that it is in"}
 
 
 def unwritable(path: Path, option: str) -> Fault | None:

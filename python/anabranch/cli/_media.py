@@ -1,4 +1,4 @@
-"""`anabranch media`: look into a film, or make one."""
+"""`anabranch media`: look into a film, make one, or make a ladder of one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from anabranch.cli._console import guarded
 if TYPE_CHECKING:
     from anabranch.media.probe import Probe
 
-media = typer.Typer(help="Look into a film, or make one.", no_args_is_help=True, rich_markup_mode=None)
+media = typer.Typer(
+    help="Look into a film, make one, or make a ladder of one.", no_args_is_help=True, rich_markup_mode=None
+)
 
 
 @media.command()
@@ -84,6 +86,61 @@ def make(
         )
     _console.out(str(made.path))
     _console.note(f"{made.rate_bps / 1e6:.3f} Mb/s{', made earlier' if made.cached else ''}")
+
+
+@media.command()
+@guarded
+def ladder(
+    film: Annotated[Path, typer.Argument(help="A video file.")],
+    out: Annotated[Path, typer.Argument(help="The folder to put it into.")],
+    rung: Annotated[
+        list[str] | None,
+        typer.Option(metavar="HEIGHT=RATE", help="A rendition, repeatable (default: a usual set)."),
+    ] = None,
+    chunk: Annotated[str, typer.Option(help="How long a chunk plays.")] = "10 s",
+) -> None:
+    """Make a ladder from a film: real HLS playlists and chunks. Prints the master playlist's path.
+
+    Example: anabranch media ladder film.mp4 ladder --rung 240=400kbit/s --rung 720=3Mbit/s
+    """
+    from anabranch.errors import Fault, InputError
+    from anabranch.media.make_ladder import Rung, make_ladder
+    from anabranch.scenario import units
+
+    faults: list[Fault] = []
+    rungs: list[Rung] = []
+    for text in rung or ():
+        height, _, rate = text.partition("=")
+        try:
+            bps = units.limited_rate_bps(rate.strip())
+        except units.UnitError as error:
+            faults.append(Fault(message=str(error), where=f"--rung {text}", hint=error.hint))
+            continue
+        if not height.isdecimal() or not 16 <= int(height) <= 4096 or int(height) % 2:
+            hint = "an even number of pixels and a rate, for example 240=400kbit/s"
+            faults.append(Fault(message=f"not a height: `{height}`", where=f"--rung {text}", hint=hint))
+        elif any(int(height) == other.height for other in rungs):
+            faults.append(
+                Fault(message=f"a second rendition of that height: `{height}`", where=f"--rung {text}")
+            )
+        else:
+            rungs.append(Rung(height=int(height), rate_bps=bps))
+    chunk_ns = 0
+    try:
+        chunk_ns = units.positive_time_ns(chunk)
+    except units.UnitError as error:
+        faults.append(Fault(message=str(error), where=f"--chunk {chunk}", hint=error.hint))
+    if out.exists() and not (out.is_dir() and not any(out.iterdir())):
+        hint = "name a new folder, or an empty one"
+        faults.append(Fault(message=f"not an empty folder: `{out}`", where="OUT", hint=hint))
+    elif not out.resolve().parent.is_dir():
+        faults.append(Fault(message=f"no such folder: `{out.parent}`", where="OUT", hint="make it first"))
+    if faults:
+        raise InputError(faults)
+    with _console.progress("making the ladder", unit="s of film") as progress:
+        made = make_ladder(film, out, rungs=rungs, chunk_s=chunk_ns / 1e9, progress=progress)
+    _console.out(str(made))
+    _console.note(f'hint: application.kind = "adaptive", application.ladder = "{out}"')
 
 
 def _table(found: Probe) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from anabranch.cli import _console
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from anabranch._run import Run
 
@@ -41,8 +41,11 @@ def run(result: Run) -> None:
 def viewer(result: Run) -> None:
     """Write what the viewer saw."""
     qoe = result.qoe or {}
-    frames = qoe["frames"]
     _console.heading("What the viewer saw")
+    if "frames" not in qoe:
+        _console.table(("", ""), _adaptive(qoe))
+        return
+    frames = qoe["frames"]
     shown = f"{frames['displayed']:,.0f} of {frames['total']:,.0f}"
     rows = [
         ("startup delay", number(qoe["startup_delay_s"], "{:.2f} s")),
@@ -56,6 +59,23 @@ def viewer(result: Run) -> None:
         ("played to the end", "yes" if qoe["finished"] else "no"),
     ]
     _console.table(("", ""), rows)
+
+
+def _adaptive(qoe: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return what the viewer of an adaptive player saw."""
+    resolution = number(qoe["resolution_mean"], "{:.0f}p")
+    return [
+        ("startup delay, from the first request", number(qoe["startup_s"], "{:.2f} s")),
+        ("mean resolution", resolution),
+        ("mean rate of the pictures", number(qoe["bitrate_mean_mbps"], "{:.2f} Mb/s")),
+        ("time at the top", number(qoe["top_share"], "{:.1f} %", scale=100)),
+        ("changes of rendition", number(qoe["resolution_changes"], "{:,.4g}")),
+        ("chunks given up", number(qoe["chunks_abandoned"], "{:,.4g}")),
+        ("buffer underflows", number(qoe["buffer_underflows"], "{:,.4g}")),
+        ("stalled, in all", number(qoe["rebuffer_s"], "{:.2f} s")),
+        ("play time", number(qoe["play_time_s"], "{:.1f} s")),
+        ("played to the end", "yes" if qoe["finished"] else "no"),
+    ]
 
 
 def network(result: Run) -> None:

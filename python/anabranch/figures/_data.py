@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from anabranch.metrics._adaptive import chunks
 from anabranch.metrics._rows import rows
 from anabranch.metrics._viewer import stall_times
 
@@ -101,6 +102,47 @@ def buffers(tables: Tables, client: int) -> list[Row]:
     table = rows(tables.get("player", {}), client=client)
     points = [(row["t_s"], row["buffer_s"]) for row in table if row["buffer_s"] is not None]
     return [{"t_s": time, "buffer_s": round(min(values), 3)} for time, values in _binned(points, step)]
+
+
+def renditions(tables: Tables, client: int) -> list[Row]:
+    """Return which rendition was on the screen: `from_s`, `to_s`, `mbps`, `name`.
+
+    A chunk stands where its pictures were shown, cut where they stood still.
+    """
+    ladder = {row["rendition"]: row for row in rows(tables.get("renditions", {})) if row["track"] == "video"}
+    shown = _screen(tables, client)
+    result: list[Row] = []
+    begun = 0.0
+    for row in chunks(tables, client):
+        ended = begun + row["duration_s"]
+        declared = ladder[row["rendition"]]
+        mbps = round((declared["average_bps"] or declared["bandwidth_bps"]) / 1e6, 3)
+        for from_s, film_from, film_to in shown:
+            first, last = max(begun, film_from), min(ended, film_to)
+            if last <= first:
+                continue
+            piece = {"from_s": from_s + first - film_from, "to_s": from_s + last - film_from}
+            previous = result[-1] if result else None
+            if previous and previous["name"] == row["name"] and piece["from_s"] - previous["to_s"] < 1e-6:
+                previous["to_s"] = piece["to_s"]
+            else:
+                result.append({**piece, "mbps": mbps, "name": row["name"]})
+        begun = ended
+    return [{**row, "from_s": round(row["from_s"], 3), "to_s": round(row["to_s"], 3)} for row in result]
+
+
+def _screen(tables: Tables, client: int) -> list[tuple[float, float, float]]:
+    """Return when film was shown: since when, from where and up to where in the film."""
+    shown: list[tuple[float, float, float]] = []
+    since: tuple[float, float] | None = None
+    events = sorted(rows(tables.get("playback", {}), client=client), key=lambda row: row["t_s"])
+    for row in [*events, {"event": "end", "t_s": duration_s(tables, client), "pts_s": None}]:
+        if row["event"] in ("start", "resume"):
+            since = (row["t_s"], row["pts_s"])
+        elif row["event"] in ("underflow", "end") and since is not None:
+            shown.append((since[0], since[1], since[1] + row["t_s"] - since[0]))
+            since = None
+    return shown
 
 
 def _plain(what: str) -> str:

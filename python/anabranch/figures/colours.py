@@ -17,7 +17,8 @@ FATES: Mapping[str, str] = {
     "unplayed": "#CFCFCF",
 }
 
-#: The player's buffer, the shade of an underflow, and a change of the world.
+#: The rendition on the screen, the player's buffer, the shade of an underflow, and a change of the world.
+RENDITION = "#8DB4CC"
 BUFFER = "#5B8A72"
 UNDERFLOW = "#F6C7B6"
 EVENT = "#444444"

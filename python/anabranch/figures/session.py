@@ -59,6 +59,9 @@ def session(tables: Tables, *, client: int = 0) -> alt.VConcatChart:
     pictures, buffers = _data.fates(tables, client), _data.buffers(tables, client)
     colour = colours.of_paths([row["path"] for row in _rows(tables, client)])
     panels = [frame_timeline(pictures, backdrop)] if pictures else []
+    ladder = _data.renditions(tables, client)
+    if ladder:
+        panels = [rendition_timeline(ladder, backdrop), player_buffer(buffers, backdrop)]
     panels += [
         congestion_windows(_data.windows(tables, client), backdrop, colour),
         throughput(_data.throughputs(tables, client), backdrop, colour),
@@ -116,6 +119,30 @@ def frame_timeline(rows: Sequence[Row], backdrop: Backdrop) -> alt.LayerChart:
         .encode(x=_time(backdrop, "t_s:Q"), y=alt.value(0), text="label:N")
     )
     return _panel("Pictures, when they were due", 84, [*_behind(backdrop), bars, labels])
+
+
+def rendition_timeline(rows: Sequence[Row], backdrop: Backdrop) -> alt.LayerChart:
+    """Draw which rendition was on the screen, by its declared rate."""
+    import altair as alt
+
+    names = [row["name"] for row in sorted(rows, key=lambda row: row["mbps"])]
+    order = list(dict.fromkeys(names))
+    bars = (
+        alt.Chart(_values(rows))
+        .mark_bar(color=colours.RENDITION, height={"band": 0.72})
+        .encode(
+            x=_time(backdrop, "from_s:Q"),
+            x2="to_s:Q",
+            y=alt.Y("name:N", sort=order[::-1], title=None),
+        )
+    )
+    labels = (
+        alt.Chart(_values(backdrop.changes))
+        .mark_text(align="left", dx=3, dy=-5, fontSize=10, color=colours.EVENT, baseline="bottom")
+        .encode(x=_time(backdrop, "t_s:Q"), y=alt.value(0), text="label:N")
+    )
+    height = max(24 * len(order), 60)
+    return _panel("Rendition on the screen", height, [*_behind(backdrop), bars, labels])
 
 
 def congestion_windows(rows: Sequence[Row], backdrop: Backdrop, colour: dict[str, str]) -> alt.LayerChart:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from anabranch.metrics._adaptive import adaptive
 from anabranch.metrics._rows import Tables, count_by, rounded, rows
 
 
 def viewer(tables: Tables, client: int) -> dict[str, Any] | None:
     """Return the `qoe` object of one client, or None when it played nothing."""
     fates = count_by(tables.get("frames", {}), "fate", client=client)
-    if not fates:
+    own = adaptive(tables, client)
+    if not fates and not own:
         return None
     connection = next(rows(tables["connections"], client=client))
     events = sorted(rows(tables.get("playback", {}), client=client), key=lambda row: row["t_s"])
@@ -20,21 +22,29 @@ def viewer(tables: Tables, client: int) -> dict[str, Any] | None:
     rebuffer = sum(end - begin for begin, end in stalls)
     until = connection["duration_s"] if ended is None else ended
     play_time = 0.0 if started is None else max(until - started - rebuffer, 0.0)
-    return {
+    pictures = {
         "picture_discards": fates.get("discarded", 0),
-        "buffer_underflows": len(stalls),
-        "recovery_time_s": rounded(rebuffer / len(stalls)) if stalls else 0.0,
-        "startup_delay_s": rounded(started),
-        "rebuffer_s": rounded(rebuffer),
-        "play_time_s": rounded(play_time),
         "frames": {
             "total": sum(fates.values()),
             "displayed": fates.get("displayed", 0),
             "discarded": fates.get("discarded", 0),
             "flushed": fates.get("flushed", 0),
         },
+    }
+    seen = {
+        "buffer_underflows": len(stalls),
+        "recovery_time_s": rounded(rebuffer / len(stalls)) if stalls else 0.0,
+        "startup_delay_s": rounded(started),
+        "rebuffer_s": rounded(rebuffer),
+        "play_time_s": rounded(play_time),
         "finished": bool(connection["finished"]),
     }
+    # An adaptive player's chunks are not looked into: what became of each picture is not known.
+    own = own or pictures
+    order = dict.fromkeys(("picture_discards", *seen, *own))
+    order.pop("finished")
+    found = {**seen, **own}
+    return {key: found[key] for key in (*order, "finished") if key in found}
 
 
 def stall_times(events: list[dict[str, Any]], until_s: float) -> list[tuple[float, float]]:

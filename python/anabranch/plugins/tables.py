@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import ModuleType
 
-#: The kinds of plug-in, by the key that names one in a scenario's `[transport]`.
-Kind = Literal["scheduler", "congestion", "path_manager"]
+#: The kinds of plug-in, by the key that names one in a scenario's `[transport]` or `[application]`.
+Kind = Literal["scheduler", "congestion", "path_manager", "abr"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +69,7 @@ class Catalogue:
     schedulers: Mapping[str, str]
     congestion: Mapping[str, str]
     path_managers: Mapping[str, str]
+    abr: Mapping[str, str]
 
 
 def module() -> ModuleType:
@@ -95,6 +96,7 @@ def catalogue() -> Catalogue:
         schedulers=dict(rust.schedulers()),
         congestion=dict(rust.congestion_controls()),
         path_managers=dict(rust.path_managers()),
+        abr=dict(rust.abr_rules()),
     )
 
 

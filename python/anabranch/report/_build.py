@@ -105,6 +105,8 @@ def _label(run: Run) -> str:
 def _film(run: Run) -> str:
     """Return what was streamed, in words."""
     film, application = run.plan["film"], run.plan["application"]
+    if run.plan["ladder"] is not None:
+        return _ladder(run)
     if film is None:
         amount = [f"{application['bytes'] / 1e6:g} MB"] if application["bytes"] else []
         amount += [f"for {show_time(application['duration_ns'])}"] if application["duration_ns"] else []
@@ -117,6 +119,18 @@ def _film(run: Run) -> str:
     rate = recorded["size_bytes"] * 8e-6 / seconds
     shape = f"{recorded['width']}x{recorded['height']}, {recorded['frame_rate']:g} fps"
     return f"{seconds:.0f} s of film at {rate:.2f} Mb/s ({shape}, {recorded['container']})"
+
+
+def _ladder(run: Run) -> str:
+    """Return the ladder, the rule and the player, in words."""
+    from anabranch import plugins
+
+    adaptive = run.plan["application"]["adaptive"]
+    video = [row for row in run.rows("renditions") if row["track"] == "video"]
+    (origin, ladder), *_ = run.plan["ladder"].items()
+    rates = f"{len(video)} renditions to {video[-1]['bandwidth_bps'] / 1e6:.2f} Mb/s, {origin}"
+    rule, player = plugins.label(adaptive["abr"]), adaptive["player"]["model"]
+    return f"{ladder['name']} ({rates}) · ABR {rule}, player {player}"
 
 
 def _tiles(run: Run) -> list[Tile]:
@@ -132,6 +146,8 @@ def _tiles(run: Run) -> list[Tile]:
             Tile(value=f"{qos['queue_drops']:,.0f}", unit="", label="packets dropped by queues"),
             Tile(value=f"{qos['max_read_gap_s']:.2f}", unit="s", label="longest wait for a byte"),
         ]
+    if "frames" not in qoe:
+        return [*_adaptive_tiles(qoe), goodput]
     frames = qoe["frames"]
     shown = 100 * frames["displayed"] / max(frames["total"], 1)
     startup = qoe["startup_delay_s"]
@@ -161,6 +177,20 @@ def _tiles(run: Run) -> list[Tile]:
             label=f"of {frames['total']:,.0f} pictures shown",
         ),
         goodput,
+    ]
+
+
+def _adaptive_tiles(qoe: Mapping[str, Any]) -> list[Tile]:
+    """Return the headline numbers of an adaptive player."""
+    startup, resolution = qoe["startup_s"], qoe["resolution_mean"]
+    underflows, stalled = qoe["buffer_underflows"], qoe["rebuffer_s"]
+    return [
+        Tile(value="–" if startup is None else f"{startup:.2f}", unit="s", label="startup delay"),
+        Tile(value=f"{underflows:g}", unit="", label="buffer underflows", bad=underflows > 0),
+        Tile(value=f"{stalled:.1f}", unit="s", label="stalled after underflows", bad=stalled > 0),
+        Tile(value="–" if resolution is None else f"{resolution:.0f}", unit="p", label="mean resolution"),
+        Tile(value=f"{qoe['resolution_changes']:g}", unit="", label="changes of rendition"),
+        Tile(value=f"{100 * qoe['top_share']:.0f}", unit="%", label="of the time at the top"),
     ]
 
 
@@ -243,9 +273,14 @@ def _queue(queue: Mapping[str, int] | None) -> str:
 
 def _short_plan(plan: Mapping[str, Any]) -> dict[str, Any]:
     """Return the plan without the film's columns, which would fill the page."""
-    film = plan["film"]
+    film, ladder = plan["film"], plan["ladder"]
+    if ladder is not None and "recorded" in ladder:
+        kept = {key: ladder["recorded"][key] for key in ("name", "master")}
+        ladder = {
+            "recorded": {**kept, "renditions": f"{len(ladder['recorded']['renditions'])}, left out here"}
+        }
     if film is not None and "recorded" in film:
         kept = {key: value for key, value in film["recorded"].items() if key != "packets"}
         count = len(film["recorded"]["packets"]["size"])
         film = {"recorded": {**kept, "packets": f"{count} packets, left out here"}}
-    return {**plan, "film": film}
+    return {**plan, "film": film, "ladder": ladder}

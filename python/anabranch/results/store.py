@@ -183,7 +183,7 @@ def _agree(folder: Path, text: str) -> None:
     if not (folder / MANIFEST).exists():
         return
     before, now = manifest(folder), json.loads(text)
-    differ = sorted(key for key in {*before, *now} - {"trials"} if before.get(key) != now.get(key))
+    differ = sorted(key for key in {*before, *now} - {"trials", "folders"} if before.get(key) != now.get(key))
     if differ:
         message = f"the folder holds results of something else: {', '.join(differ)} differ"
         hint = "name another one with --out"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from anabranch.errors import Fault, did_you_mean
 from anabranch.scenario import _plugins, units
-from anabranch.scenario.models import cross_name
+from anabranch.scenario.models import ADAPTIVE_PLAYER, Player, cross_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -237,6 +237,10 @@ def _application(source: Source) -> Iterator[Fault]:
     if kind == "progressive" and not film:
         hint = 'film = "papers-film", film = "demo", or the path of a video file'
         yield source.fault((*here, "film"), "missing key: `film`", hint=hint)
+    if kind == "adaptive" and "ladder" not in application:
+        hint = 'ladder = "uq18-jp", or the path of a master playlist (.m3u8)'
+        yield source.fault((*here, "ladder"), "missing key: `ladder`", hint=hint)
+    yield from _players(source, application)
     if kind == "bulk" and not film and not {"duration", "bytes"} & application.keys():
         hint = 'for example duration = "60 s", or bytes = "10 MB"'
         yield source.fault((*here, "duration"), "a bulk application needs `duration` or `bytes`", hint=hint)
@@ -245,6 +249,24 @@ def _application(source: Source) -> Iterator[Fault]:
             if key not in application and not (key == "duration" and "bytes" in application):
                 hint = f'for example {key} = "{example}"'
                 yield source.fault((*here, key), f"a paced application needs `{key}`", hint=hint)
+
+
+def _players(source: Source, application: Mapping[str, Any]) -> Iterator[Fault]:
+    """Check that an application has no key of another player than its own."""
+    adaptive = application.get("kind") == "adaptive"
+    other, own = ("adaptive", "progressive") if not adaptive else ("progressive", "adaptive")
+    if adaptive and "film" in application:
+        hint = "an adaptive application plays a `ladder`"
+        yield source.fault(("application", "film"), "not a key of an adaptive application: `film`", hint=hint)
+    for key in ("ladder", "abr") if not adaptive else ():
+        if key in application:
+            message = f"a key of an adaptive application: `{key}`"
+            yield source.fault(("application", key), message, hint='set kind = "adaptive"')
+    for key in _table(application, "player"):
+        if key in Player.model_fields and (key in ADAPTIVE_PLAYER) != adaptive:
+            known = [name for name in Player.model_fields if (name in ADAPTIVE_PLAYER) == adaptive]
+            message = f"a key of the {other} player, not of the {own} one: `{key}`"
+            yield source.fault(("application", "player", key), message, hint=did_you_mean(key, known))
 
 
 def _expectations(source: Source) -> Iterator[Fault]:

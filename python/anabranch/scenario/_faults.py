@@ -135,7 +135,7 @@ def _example(path: KeyPath) -> str:
     """Return how a missing key might be written."""
     if path == ("paths",):
         return 'add a path: [[paths]] with name = "wifi", rtt = "50 ms", rate = "5 Mbit/s"'
-    if path[-1] == "name" and (path[0] == "transport" or "congestion" in path):
+    if path[-1] == "name" and (path[0] in ("transport", "application") or "congestion" in path):
         return "a plug-in's table has its name and its own parameters"
     examples = {"name": 'name = "wifi"', "at": 'at = "20 s"', "p": 'p = "1 %"', "r": 'r = "20 %"'}
     if path == ("name",):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from anabranch.scenario._lines import KeyPath
 
 #: Keys whose value may be a plain name or a table with a name and parameters.
-_NAMED_TABLES = {"scheduler", "congestion", "path_manager", "base"}
+_NAMED_TABLES = {"scheduler", "congestion", "path_manager", "base", "abr"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,9 +145,13 @@ def _apply_one(result: Overridden, override: Override) -> Fault | None:
 
 def _new_table(path: KeyPath) -> dict[str, Any]:
     """Return a table to put a first key into; a plug-in that is given parameters keeps its default name."""
-    from anabranch.scenario.models import CrossTraffic, Plugin, Table, Transport
+    from anabranch.scenario.models import Application, CrossTraffic, Plugin, Table, Transport
 
-    models: dict[str, type[Table]] = {"transport": Transport, "cross_traffic": CrossTraffic}
+    models: dict[str, type[Table]] = {
+        "application": Application,
+        "transport": Transport,
+        "cross_traffic": CrossTraffic,
+    }
     model = models.get(str(path[0]))
     field = model.model_fields.get(str(path[-1])) if model is not None else None
     default = field.default if field is not None else None

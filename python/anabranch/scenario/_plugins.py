@@ -21,16 +21,21 @@ _LISTED: dict[plugins.Kind, str] = {
     "scheduler": "schedulers",
     "congestion": "congestion",
     "path_manager": "path-managers",
+    "abr": "abr",
 }
 _UNKNOWN = re.compile(r"unknown (.+): `(.*)`")
 
 
 def check(source: Source, finder: Finder) -> Iterator[Fault]:
-    """Yield the faults of the transport's plug-ins; `finder` takes in those that are written in Python."""
-    transport = source.raw.get("transport")
+    """Yield the faults of the plug-ins of the transport and of the application.
+
+    `finder` takes in those that are written in Python.
+    """
     for kind in _LISTED:
-        if isinstance(transport, dict) and kind in transport:
-            yield from faults(source, ("transport", kind), kind, transport[kind], finder)
+        name = "application" if kind == "abr" else "transport"
+        table = source.raw.get(name)
+        if isinstance(table, dict) and kind in table:
+            yield from faults(source, (name, kind), kind, table[kind], finder)
 
 
 def faults(

@@ -35,7 +35,7 @@ class Loaded:
     source
         Where each key stood, for the faults that show later (a film that cannot be read).
     folders
-        Folders in which a relative film path is looked up, in order.
+        Folders in which the relative path of a film or ladder is looked up, in order.
     plugins
         The classes in Python that it names, by kind and name.
     """
@@ -45,8 +45,21 @@ class Loaded:
     folders: tuple[Path, ...]
     plugins: Mapping[Kind, Mapping[str, Plugged]] = field(default_factory=dict)
 
+    def sources(self) -> dict[str, str]:
+        """Return the hash of the sources of each class in Python, by its name."""
+        return {
+            name: plugged.source.digest
+            for kind in sorted(self.plugins)
+            for name, plugged in sorted(self.plugins[kind].items())
+        }
 
-def load(scenario: str | Path | Mapping[str, Any], overrides: Sequence[Override | Fault] = ()) -> Loaded:
+
+def load(
+    scenario: str | Path | Mapping[str, Any],
+    overrides: Sequence[Override | Fault] = (),
+    *,
+    folder: Path | None = None,
+) -> Loaded:
     """Read and validate a scenario.
 
     Parameters
@@ -55,6 +68,8 @@ def load(scenario: str | Path | Mapping[str, Any], overrides: Sequence[Override 
         Path of a TOML file, name of a shipped scenario, or the tables themselves.
     overrides
         What to set over the file's keys; faults among them are reported with the rest.
+    folder
+        Where relative paths in tables count from; None is the working directory.
 
     Returns
     -------
@@ -70,7 +85,8 @@ def load(scenario: str | Path | Mapping[str, Any], overrides: Sequence[Override 
         where, folder = shipped.display(path), path.parent
         raw, lines = _read(path, where)
     else:
-        where, folder, raw, lines = "scenario", Path.cwd(), dict(scenario), {}
+        where, raw, lines = "scenario", dict(scenario), {}
+        folder = folder or Path.cwd()
     valid = [override for override in overrides if not isinstance(override, Fault)]
     faults = [override for override in overrides if isinstance(override, Fault)]
     applied = _overrides.apply(raw, valid)
@@ -78,34 +94,29 @@ def load(scenario: str | Path | Mapping[str, Any], overrides: Sequence[Override 
     faults += applied.faults
     finder = Finder(folder)
     value = _validate(source, faults, finder)
-    folders = (Path.cwd(), folder) if ("application", "film") in applied.origins else (folder,)
+    told = any(("application", key) in applied.origins for key in ("film", "ladder"))
+    folders = (Path.cwd(), folder) if told else (folder,)
     from anabranch.media.films import check_film
+    from anabranch.media.ladders import check_ladder
 
     film_fault = check_film(source, folders)
     if film_fault is not None:
         faults.append(film_fault)
+    faults += check_ladder(source, folders)
     if faults or value is None:
         raise ScenarioError(sorted(faults, key=source.order))
     return Loaded(scenario=value, source=source, folders=folders, plugins=finder.found)
 
 
 def tables(path: Path) -> dict[str, Any]:
-    """Return the raw tables of a scenario's file; the path of a film that is a file becomes absolute.
+    """Return the raw tables of a scenario's file.
 
     Raises
     ------
     ScenarioError
         When the file cannot be read.
     """
-    from anabranch.media.films import locate
-
-    raw, _ = _read(path, shipped.display(path))
-    application = raw.get("application")
-    film = application.get("film") if isinstance(application, dict) else None
-    found = locate(film, (path.parent,)) if isinstance(film, str) else None
-    if isinstance(application, dict) and found is not None:
-        application["film"] = str(found.resolve())
-    return raw
+    return _read(path, shipped.display(path))[0]
 
 
 def _read(path: Path, where: str) -> tuple[dict[str, Any], dict[KeyPath, int]]:

@@ -113,13 +113,18 @@ class Path(Table):
     price_per_gb: Annotated[float, Field(ge=0, allow_inf_nan=False, strict=False)] | None = Field(
         default=None, description="what a gigabyte of payload costs, in whatever currency"
     )
+    strips_mptcp: bool = Field(default=False, description="a middlebox takes MPTCP's options out")
 
 
+#: The keys of `[application.player]` that an adaptive player has; all others are the progressive one's.
+ADAPTIVE_PLAYER = frozenset(
+    {"model", "start_buffer", "resume_buffer", "max_buffer", "max_buffer_bytes", "append"}
+)
 _PLAYER_NAMES = {"prefetch": "prefetch_bytes", "late_threshold": "late_threshold_pictures"}
 
 
 class Player(Table):
-    """The progressive player's settings, named after VLC's."""
+    """The player's settings: the progressive one's, named after VLC's, then the adaptive one's."""
 
     network_cache: PositiveTime = Field(default=10**9, description="media to buffer before playing")
     prefetch: Size = Field(default=16 * 2**20, description="bytes to read ahead of the demuxer")
@@ -137,28 +142,29 @@ class Player(Table):
     probe_end: bool | None = Field(
         default=None, description="open an MP4 over three connections, as VLC does"
     )
+    model: Literal["vlc", "hlsjs"] = Field(default="vlc", description="whose buffer an adaptive player has")
+    start_buffer: Time | None = Field(default=None, description="film received before it plays")
+    resume_buffer: Time | None = Field(default=None, description="the same after an underflow")
+    max_buffer: PositiveTime | None = Field(default=None, description="film received ahead, at most")
+    max_buffer_bytes: Size | None = Field(default=None, description="the same in bytes; the larger counts")
+    append: Literal["stream", "whole"] | None = Field(
+        default=None, description="show a chunk while it comes in, or when all of it is in"
+    )
 
-    def plan(self) -> dict[str, Any]:
-        """Return the settings under the plan's names; what is not given is left to the player."""
+    def plan(self, *, adaptive: bool = False) -> dict[str, Any]:
+        """Return the settings of one of the players under the plan's names; what is not given is its own."""
         suffixes = {int: "_ns"}
         given = self.model_dump(exclude_none=True)
+        given = {name: value for name, value in given.items() if (name in ADAPTIVE_PLAYER) == adaptive}
+        if adaptive:
+            return {
+                name if name == "max_buffer_bytes" else name + suffixes.get(type(value), ""): value
+                for name, value in given.items()
+            }
         return {
             _PLAYER_NAMES.get(name, name + suffixes.get(type(value), "")): value
             for name, value in given.items()
         }
-
-
-class Application(Table):
-    """What the client asks of the server."""
-
-    kind: Literal["progressive", "bulk", "paced"] = Field(
-        default="progressive", description="play a film, read as fast as possible, or read at a rate"
-    )
-    film: str | None = Field(default=None, description="name of a film, or path of a video file")
-    rate: LimitedRate | None = Field(default=None, description="rate of a paced application")
-    duration: PositiveTime | None = Field(default=None, description="how long the session may last")
-    bytes: Size | None = Field(default=None, description="how much a bulk or paced application reads")
-    player: Player = Player()
 
 
 class Plugin(Table):
@@ -175,6 +181,24 @@ def _plugin(value: object) -> object:
 
 
 NamedPlugin = Annotated[Plugin, BeforeValidator(_plugin)]
+
+
+class Application(Table):
+    """What the client asks of the server."""
+
+    kind: Literal["progressive", "adaptive", "bulk", "paced"] = Field(
+        default="progressive",
+        description="play a film, or one at several rates, read as fast as possible, or read at a rate",
+    )
+    film: str | None = Field(default=None, description="name of a film, or path of a video file")
+    ladder: str | None = Field(
+        default=None, description="name of a ladder, or path of a master playlist or its folder"
+    )
+    abr: NamedPlugin = Field(default=Plugin(name="vlc-nearoptimal"), description="which rendition is next")
+    rate: LimitedRate | None = Field(default=None, description="rate of a paced application")
+    duration: PositiveTime | None = Field(default=None, description="how long the session may last")
+    bytes: Size | None = Field(default=None, description="how much a bulk or paced application reads")
+    player: Player = Player()
 
 
 class Buffer(Table):

@@ -54,6 +54,7 @@ def build(scenario: Scenario, film: Film | None, *, run: int = 0) -> dict[str, A
         "clients": scenario.clients,
         "application": application,
         "film": film.plan if film is not None and application["kind"] == "progressive" else None,
+        "ladder": film.plan if film is not None and application["kind"] == "adaptive" else None,
         "transport": _transport(scenario),
         "host": _host(scenario),
         "links": [link for link in links if link["name"] in used],
@@ -77,6 +78,8 @@ def expected_duration_s(plan: dict[str, Any], film: Film | None) -> float:
         return float(application["duration_ns"] / _SECOND)
     size = application["bytes"] or (film.size_bytes if film else 0)
     seconds = size * 8 / _bottleneck_bps(plan)
+    if application["kind"] == "adaptive" and film is not None:
+        return film.duration_ns / _SECOND
     if application["kind"] == "progressive" and film is not None:
         seconds = max(seconds, film.duration_ns / _SECOND)
     if application["kind"] == "paced" and application["rate_bps"]:
@@ -102,15 +105,22 @@ def _left_bps(plan: dict[str, Any], link: dict[str, Any]) -> float | None:
 
 
 def _time_limit(plan: dict[str, Any], film: Film | None) -> int:
-    """Return when to give up: four times what the links would need, and five minutes."""
-    return int((4 * expected_duration_s(plan, film) + 300) * _SECOND)
+    """Return when to give up: four times what the links would need, and five minutes.
+
+    An adaptive player may insist on its highest rendition.
+    """
+    seconds = expected_duration_s(plan, film)
+    if film is not None and plan["application"]["kind"] == "adaptive":
+        seconds = max(seconds, film.size_bytes * 8 / _bottleneck_bps(plan))
+    return int((4 * seconds + 300) * _SECOND)
 
 
 def _application(scenario: Scenario, film: Film | None) -> dict[str, Any]:
     """Return the application; bulk and paced ones take size and rate from a film when not told."""
     given = scenario.application
     rate, duration, size = given.rate, given.duration, given.bytes
-    if film is not None and given.kind != "progressive" and duration is None and size is None:
+    plays = given.kind in ("progressive", "adaptive")
+    if film is not None and not plays and duration is None and size is None:
         size = film.size_bytes
     if film is not None and given.kind == "paced" and rate is None:
         rate = round(film.size_bytes * 8 * _SECOND / film.duration_ns)
@@ -118,8 +128,11 @@ def _application(scenario: Scenario, film: Film | None) -> dict[str, Any]:
         "kind": given.kind,
         "rate_bps": rate if given.kind == "paced" else None,
         "duration_ns": duration,
-        "bytes": size if given.kind != "progressive" else None,
-        "player": given.player.plan(),
+        "bytes": None if plays else size,
+        "player": given.player.plan() if given.kind != "adaptive" else {},
+        "adaptive": {"abr": given.abr.model_dump(), "player": given.player.plan(adaptive=True)}
+        if given.kind == "adaptive"
+        else None,
     }
 
 
@@ -168,7 +181,8 @@ def _path(path: Path, *, has_own: bool) -> dict[str, Any]:
     up = [f"{name}.up" for name in reversed(path.links if path.links is not None else path.links_up or ())]
     if has_own:
         down, up = [*down, f"{path.name}.down"], [f"{path.name}.up", *up]
-    return {"name": path.name, "down": down, "up": up, "backup": path.backup}
+    result: dict[str, Any] = {"name": path.name, "down": down, "up": up, "backup": path.backup}
+    return result | ({"strips_mptcp": True} if path.strips_mptcp else {})
 
 
 def _crossing(index: int, flows: CrossTraffic, paths: list[dict[str, Any]]) -> dict[str, Any]:

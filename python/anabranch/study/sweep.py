@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anabranch.errors import ScenarioError
@@ -13,7 +14,6 @@ from anabranch.scenario._overrides import Override
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
 
     from anabranch.errors import Fault
     from anabranch.media.films import Film
@@ -30,6 +30,8 @@ class Cell:
         Its name.
     raw
         Its tables as JSON: what is run does not hang on a file that may change or be elsewhere.
+    folder
+        Where films, ladders and plug-ins in Python are found that it names.
     settings
         What is set over it: dotted key, raw value, and how it was given.
     labels
@@ -38,12 +40,13 @@ class Cell:
 
     scenario: str
     raw: str
+    folder: str
     settings: tuple[tuple[str, Any, str], ...]
     labels: tuple[tuple[str, str], ...]
 
     def text(self) -> str:
         """Return what makes it what it is, as text: equal cells have equal texts."""
-        return json.dumps([json.loads(self.raw), self.settings])
+        return json.dumps([json.loads(self.raw), self.folder, self.settings])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,7 +146,16 @@ def cells(points: Iterable[Point]) -> tuple[Cell, ...]:
             faults.update(dict.fromkeys(error.faults))
             continue
         raw = json.dumps(tables(point.path), default=str)
-        result.append(Cell(scenario=point.path.stem, raw=raw, settings=point.settings, labels=point.labels))
+        folder = str(point.path.resolve().parent)
+        result.append(
+            Cell(
+                scenario=point.path.stem,
+                raw=raw,
+                folder=folder,
+                settings=point.settings,
+                labels=point.labels,
+            )
+        )
     if faults:
         raise ScenarioError(faults)
     return tuple(result)
@@ -161,21 +173,17 @@ def ready(text: str) -> tuple[Loaded, Film | None]:
     from anabranch._run import film_of
     from anabranch.scenario.load import load
 
-    raw, settings = json.loads(text)
+    raw, folder, settings = json.loads(text)
     overrides = [Override(key=key, value=value, origin=origin) for key, value, origin in settings]
-    loaded = load(raw, overrides)
+    loaded = load(raw, overrides, folder=Path(folder))
     return loaded, film_of(loaded)
 
 
 def plan_hashes(sweep: Sweep) -> list[str]:
     """Return the hash of each cell's plan."""
-    from anabranch.scenario import plan as plans
+    from anabranch._run import cell_of
 
-    hashes = []
-    for one in sweep.cells:
-        loaded, film = ready(one.text())
-        hashes.append(identity.of_cell(plans.build(loaded.scenario, film), {}))
-    return hashes
+    return [cell_of(*ready(one.text())) for one in sweep.cells]
 
 
 def manifest(sweep: Sweep) -> dict[str, Any]:
@@ -186,6 +194,7 @@ def manifest(sweep: Sweep) -> dict[str, Any]:
         "trials": sweep.trials,
         "keep": list(sweep.keep),
         "notes": dict(sweep.notes),
+        "folders": {one.scenario: one.folder for one in sweep.cells},
         "scenarios": {one.scenario: json.loads(one.raw) for one in sweep.cells},
         "cells": [
             {

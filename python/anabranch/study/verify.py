@@ -48,7 +48,7 @@ def verify(
     chosen = _chosen(kept, identities, folder)
     if sample is not None and sample < len(chosen):
         chosen = [chosen[place * len(chosen) // sample] for place in range(sample)]
-    cells = [_cell(found["scenarios"], cell) for cell in found["cells"]]
+    cells = [_cell(found, cell) for cell in found["cells"]]
     differences = []
     for count, name in enumerate(chosen, start=1):
         row = kept[name]["runs"][0]
@@ -87,11 +87,17 @@ def _chosen(kept: dict[str, Any], identities: Sequence[str], folder: Path) -> li
     return result
 
 
-def _cell(scenarios: dict[str, Any], cell: dict[str, Any]) -> Cell:
+def _cell(found: dict[str, Any], cell: dict[str, Any]) -> Cell:
     """Return a cell of the manifest."""
     settings = tuple((key, value, "the manifest") for key, value in cell["settings"].items())
-    raw = json.dumps(scenarios[cell["scenario"]])
-    return Cell(scenario=cell["scenario"], raw=raw, settings=settings, labels=tuple(cell["labels"].items()))
+    name = cell["scenario"]
+    return Cell(
+        scenario=name,
+        raw=json.dumps(found["scenarios"][name]),
+        folder=found["folders"][name],
+        settings=settings,
+        labels=tuple(cell["labels"].items()),
+    )
 
 
 def _of(cells: Sequence[Cell], row: dict[str, Any]) -> Cell:

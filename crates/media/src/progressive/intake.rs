@@ -19,10 +19,10 @@ pub struct Request {
     /// The connection to send it on. A number not seen before asks for a new connection, and says
     /// that the player has closed all earlier ones, with whatever they still carried.
     pub connection: u32,
-    /// The resource: the film's name.
+    /// The resource: its path on the server, without a leading slash.
     pub resource: String,
-    /// The bytes wanted.
-    pub range: ByteRange,
+    /// The bytes wanted; the whole resource if absent.
+    pub range: Option<ByteRange>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,7 +73,7 @@ impl Intake {
             id: self.request,
             connection: self.request as u32,
             resource: film.name().into(),
-            range: ByteRange::starting_at(self.position),
+            range: Some(ByteRange::starting_at(self.position)),
         })
     }
 

@@ -1,16 +1,15 @@
 //! The client's side: a reader that checks what it reads, or a player over HTTP.
 
-use std::sync::Arc;
-
 use anabranch_media::http::{GetRequest, ResponseEvent, ResponseReader};
-use anabranch_media::{PacketKind, ProgressivePlayer, Timeline};
 use anabranch_transport::{Connection, Event};
 use anabranch_units::{Duration, Instant};
 use bytes::Bytes;
 
+use super::media::Media;
+use super::player::Player;
 use crate::checks::Violation;
 use crate::pattern;
-use crate::plan::{ApplicationKind, Plan};
+use crate::plan::Plan;
 use crate::trace::Rows;
 
 /// A response head needs so much room at most.
@@ -42,7 +41,7 @@ struct Exchange {
 }
 
 struct Watching {
-    player: ProgressivePlayer,
+    player: Player,
     reader: ResponseReader,
     exchanges: Vec<Exchange>,
     outgoing: Bytes,
@@ -74,17 +73,14 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    pub(crate) fn new(id: u32, start: Instant, plan: &Plan, film: Option<&Arc<Timeline>>) -> Self {
-        let watching =
-            film.filter(|_| plan.application.kind == ApplicationKind::Progressive).map(|film| {
-                Watching {
-                    player: ProgressivePlayer::new(plan.application.player.clone(), film.clone()),
-                    reader: ResponseReader::new(),
-                    exchanges: Vec::new(),
-                    outgoing: Bytes::new(),
-                    connection: None,
-                }
-            });
+    pub(crate) fn new(id: u32, start: Instant, plan: &Plan, media: &Media) -> Self {
+        let watching = Player::new(plan, media).map(|player| Watching {
+            player,
+            reader: ResponseReader::new(),
+            exchanges: Vec::new(),
+            outgoing: Bytes::new(),
+            connection: None,
+        });
         let span = plan.application.duration_ns;
         Self { watching: watching.map(Box::new), ..Self::reader(id, start, span) }
     }
@@ -201,16 +197,7 @@ impl Client {
             return Ok(ClientNeed::Nothing);
         };
         let outcome = self.watch_with(now, &mut watching, connection);
-        while let Some(event) = watching.player.poll_event() {
-            let t = event.time.since(self.start).as_secs_f64();
-            rows.playback.push(
-                i64::from(self.id),
-                t,
-                event.kind.name().to_owned(),
-                event.pts.as_secs_f64(),
-                event.delay.as_secs_f64() * 1e3,
-            );
-        }
+        watching.player.tell(self.id, self.start, rows);
         if watching.player.is_finished() {
             self.finish(now);
         }
@@ -238,7 +225,7 @@ impl Client {
             let get = GetRequest {
                 host: "server".to_owned(),
                 target: format!("/{}", request.resource),
-                range: Some(request.range),
+                range: request.range,
             };
             watching.outgoing = get.encode();
             watching.exchanges.push(Exchange {
@@ -248,7 +235,7 @@ impl Client {
                 first_byte: None,
                 done: None,
                 bytes: 0,
-                position: request.range.first,
+                position: request.range.map_or(0, |range| range.first),
             });
             if !known && watching.exchanges.len() > 1 {
                 watching.reader = ResponseReader::new();
@@ -336,19 +323,7 @@ impl Client {
         };
         let since =
             |at: Option<Instant>| at.map_or(f64::NAN, |at| at.since(self.start).as_secs_f64());
-        for frame in watching.player.frames() {
-            rows.frames.push(
-                i64::from(self.id),
-                i64::from(frame.index),
-                frame.pts.as_secs_f64(),
-                kind_name(frame.kind).to_owned(),
-                i64::from(frame.size),
-                frame.fate.name().to_owned(),
-                frame.fate.why().to_owned(),
-                since(frame.due),
-                since(frame.shown),
-            );
-        }
+        watching.player.report(self.id, self.start, rows);
         for exchange in &watching.exchanges {
             rows.requests.push(
                 i64::from(self.id),
@@ -360,15 +335,5 @@ impl Client {
                 exchange.bytes as i64,
             );
         }
-    }
-}
-
-/// The trace's word for a picture's kind.
-const fn kind_name(kind: PacketKind) -> &'static str {
-    match kind {
-        PacketKind::I => "I",
-        PacketKind::P => "P",
-        PacketKind::B => "B",
-        PacketKind::Audio => "A",
     }
 }

@@ -1,15 +1,14 @@
-//! The server's side of a connection: bulk, paced, or a film over HTTP.
+//! The server's side of a connection: bulk, paced, or HTTP.
 
 use std::collections::VecDeque;
 use std::ops::Range;
-use std::sync::Arc;
 
-use anabranch_media::Timeline;
 use anabranch_media::http::{Answer, RequestReader};
 use anabranch_transport::{Connection, Event};
 use anabranch_units::{Duration, Instant};
 use bytes::Bytes;
 
+use super::media::Media;
 use crate::pattern;
 use crate::plan::{ApplicationKind, CrossKind, CrossPlan, Plan};
 
@@ -17,9 +16,6 @@ use crate::plan::{ApplicationKind, CrossKind, CrossPlan, Plan};
 const PACE: Duration = Duration::from_millis(10);
 /// It waits until so much is due (one segment of plain TCP).
 const PACE_LEAST: u64 = 1448;
-
-/// The film all sessions share.
-pub(crate) type Film = Option<Arc<Timeline>>;
 
 /// The server's side of one connection.
 pub(crate) struct Serving {
@@ -31,7 +27,7 @@ pub(crate) struct Serving {
 enum Kind {
     Bulk { written: u64, limit: u64 },
     Paced { written: u64, limit: u64, rate_bps: u64, since: Option<Instant>, next: Instant },
-    Http { reader: RequestReader, film: Film, heads: VecDeque<(Bytes, Range<u64>)> },
+    Http { reader: RequestReader, media: Media, heads: VecDeque<(Bytes, Range<u64>)> },
 }
 
 impl Kind {
@@ -53,14 +49,14 @@ impl Kind {
 }
 
 impl Serving {
-    pub(crate) fn new(plan: &Plan, film: &Film) -> Self {
+    pub(crate) fn new(plan: &Plan, media: &Media) -> Self {
         let application = &plan.application;
         let kind = match application.kind {
             ApplicationKind::Bulk => Kind::bulk(application.bytes),
             ApplicationKind::Paced => Kind::paced(application.bytes, application.rate_bps),
-            ApplicationKind::Progressive => Kind::Http {
+            ApplicationKind::Progressive | ApplicationKind::Adaptive => Kind::Http {
                 reader: RequestReader::new(),
-                film: film.clone(),
+                media: media.clone(),
                 heads: VecDeque::new(),
             },
         };
@@ -118,16 +114,12 @@ impl Serving {
                 }
                 *next = now + PACE;
             }
-            Kind::Http { reader, film, heads } => {
+            Kind::Http { reader, media, heads } => {
                 while let Some(bytes) = connection.read(now, usize::MAX) {
                     reader.handle_bytes(&bytes);
                 }
                 while let Ok(Some(request)) = reader.poll_request() {
-                    let size = film
-                        .as_ref()
-                        .filter(|film| request.target.trim_start_matches('/') == film.name())
-                        .map(|film| film.size_bytes());
-                    let answer = Answer::new(&request, size);
+                    let answer = Answer::new(&request, media.size_of(&request.target));
                     heads.push_back((answer.head, answer.body));
                 }
                 write_answers(now, connection, blocked, heads);

@@ -82,6 +82,9 @@ pub struct PathPlan {
     /// Its subflow is a backup.
     #[serde(default)]
     pub backup: bool,
+    /// A middlebox on it takes every MPTCP option out of every segment, both ways.
+    #[serde(default)]
+    pub strips_mptcp: bool,
 }
 
 impl LossPlan {

@@ -28,7 +28,7 @@ impl World<'_> {
         let number = host.ports;
         host.ports += 1;
         let port = match self.plan.application.kind {
-            ApplicationKind::Progressive => HTTP_PORT,
+            ApplicationKind::Progressive | ApplicationKind::Adaptive => HTTP_PORT,
             ApplicationKind::Bulk | ApplicationKind::Paced => DATA_PORT,
         };
         // A host has no route over an interface that is down; without any it tries them all.

@@ -109,7 +109,7 @@ impl World<'_> {
             return Ok(());
         };
         if handle == self.serving.len() {
-            self.serving.push(Serving::new(self.plan, &self.film));
+            self.serving.push(Serving::new(self.plan, &self.media));
             let node = self.add_node(Node::Serving(handle));
             self.serving_nodes.push(node);
             self.served.push(client);
@@ -146,6 +146,10 @@ impl World<'_> {
         if let Some(capture) = self.capture.as_mut().filter(|_| !down) {
             let (source, destination) = (tuple.local.ip(), tuple.remote.ip());
             capture.packet(usize::from(path), self.now, source, destination, &packet.segment);
+        }
+        if self.topology.paths[usize::from(path)].strips_mptcp {
+            packet.segment.dss = None;
+            packet.segment.mptcp.clear();
         }
         packet.host = client;
         packet.route = u16::from(path);

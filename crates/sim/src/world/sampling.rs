@@ -5,8 +5,10 @@ use anabranch_units::{Duration, Instant};
 use sha2::{Digest, Sha256};
 
 use super::World;
+use crate::application::report_ladder;
+use crate::plan::ApplicationKind;
 use crate::topology::locate;
-use crate::trace::{Column, Summary, Trace};
+use crate::trace::{Column, Summary, Table, Trace};
 
 /// Time between samples.
 pub(super) const PERIOD: Duration = Duration::from_millis(100);
@@ -111,6 +113,9 @@ impl World<'_> {
             );
             client.report(&mut self.rows);
         }
+        if let Some(ladder) = self.media.ladder() {
+            report_ladder(ladder, &mut self.rows);
+        }
         for link in &self.topology.links {
             let stats = link.stats();
             self.rows.links.push(
@@ -134,9 +139,15 @@ impl World<'_> {
         let mut hash = Sha256::new();
         hash.update(log.to_le_bytes());
         hash.update(events.to_le_bytes());
-        // Runs without cross traffic keep the digests of the time before its tables.
+        // Runs without cross traffic or adaptive playback keep the digests of the time before their
+        // tables.
         let crossed = !self.plan.cross_traffic.is_empty();
-        for table in tables.iter().filter(|table| crossed || !table.is_of_cross_traffic()) {
+        let adaptive = self.plan.application.kind == ApplicationKind::Adaptive;
+        let tells = |table: &&Table| {
+            (crossed || !table.is_of_cross_traffic())
+                && (adaptive || !table.is_of_adaptive_playback())
+        };
+        for table in tables.iter().filter(tells) {
             hash.update(table.name.as_bytes());
             for (name, column) in &table.columns {
                 hash.update(name.as_bytes());

@@ -1,30 +1,20 @@
 //! Building a world from its plan.
 
 use std::io::Write;
-use std::sync::Arc;
 
-use anabranch_media::Timeline;
 use anabranch_transport::plugin::Registry;
 use anabranch_transport::{Config, Endpoint};
 use anabranch_transport::{congestion, path_manager, scheduler};
 use anabranch_units::{Duration, Instant, Seed};
 
 use super::{ClientHost, Node, RunError, World, sampling};
-use crate::application::Client;
+use crate::application::{Client, Media};
 use crate::capture::Capture;
-use crate::plan::{ApplicationKind, FilmPlan, Happening, Plan, PlanError};
+use crate::plan::{Happening, Plan, PlanError};
 use crate::plugins::choice;
 use crate::schedule::Schedule;
 use crate::topology::Topology;
 use crate::trace::Rows;
-
-fn film(plan: &Plan) -> Result<Option<Arc<Timeline>>, PlanError> {
-    Ok(match plan.film.clone() {
-        None => None,
-        Some(FilmPlan::Synthetic(film)) => Some(Arc::new(Timeline::try_from(&film)?)),
-        Some(FilmPlan::Recorded(film)) => Some(Arc::new(Timeline::try_from(&film)?)),
-    })
-}
 
 /// The endpoints' configuration, every plug-in checked by building it once.
 pub(super) fn config(plan: &Plan, registry: &Registry) -> Result<Config, PlanError> {
@@ -42,7 +32,7 @@ pub(super) fn config(plan: &Plan, registry: &Registry) -> Result<Config, PlanErr
         checksum: transport.checksum,
         pacing: transport.pacing,
         // As nginx asks for (`tcp_nodelay on`).
-        nodelay: plan.application.kind == ApplicationKind::Progressive,
+        nodelay: plan.application.kind.is_http(),
         host: plan.host.model(),
         candidates: Vec::new(),
         announce: Vec::new(),
@@ -78,8 +68,8 @@ impl<'a> World<'a> {
     ) -> Result<Self, RunError> {
         let topology = Topology::build(plan)?;
         let config = config(plan, &registry)?;
+        let media = Media::new(plan)?;
         let notes = notes(plan, &config, &registry)?;
-        let film = film(plan)?;
         let seed = Seed { seed: plan.seed, run: plan.run };
         let names: Vec<String> = topology.paths.iter().map(|p| p.name.clone()).collect();
         for event in &plan.events {
@@ -107,7 +97,7 @@ impl<'a> World<'a> {
             hosts: Vec::new(),
             clients: Vec::new(),
             flows: Vec::new(),
-            film,
+            media,
             next_event: 0,
             unfinished: plan.clients as usize,
             steps: 0,
@@ -129,7 +119,7 @@ impl<'a> World<'a> {
             world.schedule.set(node, Some(start));
             let endpoint = Endpoint::new(&format!("client.{id}"), seed);
             world.hosts.push(ClientHost { endpoint, current: None, ports: 0, refused: 0, node });
-            world.clients.push(Client::new(id, start, plan, world.film.as_ref()));
+            world.clients.push(Client::new(id, start, plan, &world.media));
         }
         let sampler = world.add_node(Node::Sampler);
         world.schedule.set(sampler, Some(Instant::ZERO + sampling::PERIOD));

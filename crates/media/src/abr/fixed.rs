@@ -1,0 +1,44 @@
+//! One rendition throughout.
+
+use super::{AbrDecision, AbrParameters, AbrRule, AbrView};
+
+/// Always the same rendition: by number from the lowest, 0, or the highest there is.
+#[derive(Debug)]
+pub(super) struct Fixed {
+    rendition: Option<usize>,
+}
+
+impl Fixed {
+    pub(super) fn build(parameters: &mut AbrParameters<'_>) -> Box<dyn AbrRule> {
+        let number = parameters.number_or("rendition", "highest", 0.0..=1000.0);
+        Box::new(Self { rendition: number.map(|number| number as usize) })
+    }
+}
+
+impl AbrRule for Fixed {
+    fn choose(&mut self, view: &AbrView<'_>) -> AbrDecision {
+        let highest = view.renditions() - 1;
+        AbrDecision::Fetch(self.rendition.unwrap_or(highest).min(highest))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::abr::AbrDecision::Fetch;
+    use crate::abr::testing::{ask, ladder, rule};
+
+    #[test]
+    fn it_stays_where_it_is_put() {
+        let ladder = ladder(&[1, 2, 3]);
+        for (text, rendition) in [
+            (r#"{"name":"fixed"}"#, 2),
+            (r#"{"name":"fixed","rendition":"highest"}"#, 2),
+            (r#"{"name":"fixed","rendition":0}"#, 0),
+            (r#"{"name":"fixed","rendition":9}"#, 2),
+        ] {
+            for buffer in [0.0, 30.0] {
+                assert_eq!(ask(&mut *rule(text), &ladder, (0, None), buffer), Fetch(rendition));
+            }
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! VLC's rule by rate (`adaptive/logic/RateBasedAdaptationLogic.cpp`).
+
+use super::estimate::VlcAverage;
+use super::{AbrDecision, AbrParameters, AbrRule, AbrView, ChunkSample};
+
+/// The highest within three quarters of VLC's moving average of the throughput. Downloads are
+/// added up until they have taken a quarter of a second, then count as one observation.
+#[derive(Debug)]
+pub(super) struct VlcRate {
+    share: f64,
+    average: VlcAverage,
+    usable_bps: f64,
+    bits: f64,
+    seconds: f64,
+}
+
+/// An observation takes so long at least (`CLOCK_FREQ / 4`).
+const WINDOW_S: f64 = 0.25;
+
+impl VlcRate {
+    pub(super) fn build(parameters: &mut AbrParameters<'_>) -> Box<dyn AbrRule> {
+        // `currentBps = bpsAvg * 3/4`.
+        let share = parameters.number("share", 0.75, 0.01..=2.0);
+        let average = VlcAverage::default();
+        Box::new(Self { share, average, usable_bps: 0.0, bits: 0.0, seconds: 0.0 })
+    }
+}
+
+impl AbrRule for VlcRate {
+    fn choose(&mut self, view: &AbrView<'_>) -> AbrDecision {
+        AbrDecision::Fetch(view.highest_within(self.usable_bps))
+    }
+
+    fn on_chunk(&mut self, sample: &ChunkSample) {
+        self.bits += sample.bytes as f64 * 8.0;
+        self.seconds += sample.fetch_s;
+        if self.seconds >= WINDOW_S {
+            self.usable_bps = self.share * self.average.push(self.bits / self.seconds);
+            (self.bits, self.seconds) = (0.0, 0.0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::abr::AbrDecision::Fetch;
+    use crate::abr::testing::{ask, fetched, ladder, rule};
+
+    #[test]
+    fn three_quarters_of_the_average_decide() {
+        let ladder = ladder(&[1_000_000, 3_000_000, 6_000_000]);
+        let mut rule = rule(r#"{"name":"vlc-rate"}"#);
+        assert_eq!(ask(&mut *rule, &ladder, (0, None), 0.0), Fetch(0));
+        fetched(&mut *rule, 0, 4_000_000, 4_000_000.0);
+        assert_eq!(ask(&mut *rule, &ladder, (1, Some(0)), 0.0), Fetch(1), "3.0 Mb/s, just enough");
+        // Spread 4, moved 4 + 4: the average keeps 0.165 of 4 Mb/s, 7.34 in all, 5.5 usable.
+        fetched(&mut *rule, 1, 12_000_000, 8_000_000.0);
+        assert_eq!(ask(&mut *rule, &ladder, (2, Some(1)), 0.0), Fetch(1));
+        // Spread 5, moved 4 + 4 + 1: it keeps 0.1833 of 7.34, 8.7 in all, 6.5 usable.
+        fetched(&mut *rule, 1, 12_000_000, 9_000_000.0);
+        assert_eq!(ask(&mut *rule, &ladder, (3, Some(1)), 0.0), Fetch(2));
+    }
+
+    #[test]
+    fn short_downloads_are_added_up() {
+        let ladder = ladder(&[1_000_000, 3_000_000]);
+        let mut rule = rule(r#"{"name":"vlc-rate"}"#);
+        fetched(&mut *rule, 0, 1_000_000, 8_000_000.0);
+        assert_eq!(ask(&mut *rule, &ladder, (1, Some(0)), 0.0), Fetch(0), "0.125 s tell nothing");
+        fetched(&mut *rule, 0, 1_000_000, 8_000_000.0);
+        assert_eq!(ask(&mut *rule, &ladder, (2, Some(0)), 0.0), Fetch(1), "0.25 s do");
+    }
+}

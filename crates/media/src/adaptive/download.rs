@@ -1,0 +1,202 @@
+//! What an adaptive player fetches: the next piece, the rule's word on it, and what became of it.
+
+use super::records::ChunkRecord;
+use super::track::{Piece, Track, rendition};
+use super::{AdaptivePlayer, State, UnderWay, WATCH, Wanted};
+use crate::abr::{AbrDecision, AbrView, ChunkSample, Loading};
+use crate::http::ByteRange;
+use crate::ladder::Chunk;
+use anabranch_units::{Duration, Instant};
+
+impl AdaptivePlayer {
+    /// The next chunk of a track in a rendition.
+    pub(super) fn chunk(&self, track: Track, number: usize) -> &Chunk {
+        let next = match (track, &self.audio) {
+            (Track::Audio, Some(audio)) => audio.next,
+            _ => self.video.next,
+        };
+        &rendition(&self.ladder, track, number).chunks[next]
+    }
+
+    /// The track that is fetched next: the one that is behind.
+    fn behind(&self) -> Option<Track> {
+        match (&self.audio, self.audio_is_in(), self.video_is_in()) {
+            (_, true, true) => None,
+            (Some(audio), false, false) if audio.received < self.video.received => {
+                Some(Track::Audio)
+            }
+            (_, _, false) => Some(Track::Video),
+            (_, _, true) => Some(Track::Audio),
+        }
+    }
+
+    fn received(&self, track: Track) -> Duration {
+        match (track, &self.audio) {
+            (Track::Audio, Some(audio)) => audio.received,
+            _ => self.video.received,
+        }
+    }
+
+    fn max_buffer(&self) -> Duration {
+        let last = self.video.last.unwrap_or(0);
+        self.settings.max_buffer(self.ladder.renditions[last].bandwidth_bps)
+    }
+
+    /// When the buffer has room for another chunk, unless it has already.
+    pub(super) fn room_at(&self) -> Option<Instant> {
+        let State::Playing { since, from } = self.state else {
+            return None;
+        };
+        let full = self.received(self.behind()?).saturating_sub(self.max_buffer());
+        Some(since + full.saturating_sub(from))
+    }
+
+    /// What to fetch next: what stands in the way of the next chunk of the track that is behind.
+    pub(super) fn next_piece(
+        &mut self,
+        now: Instant,
+    ) -> Option<(Wanted, String, u64, Option<ByteRange>)> {
+        let track = self.behind()?;
+        if self.room_at().is_some_and(|room| now < room) {
+            return None;
+        }
+        let number = match (track, self.video.chosen) {
+            (Track::Audio, _) => 0,
+            (Track::Video, Some(chosen)) => chosen,
+            (Track::Video, None) => match self.ask_rule(now) {
+                AbrDecision::Fetch(wanted) => wanted.min(self.ladder.renditions.len() - 1),
+                AbrDecision::Wait(seconds) => {
+                    // A rule that waits must not stand still: a millisecond at least.
+                    let wait = Duration::from_secs_f64(seconds.clamp(0.001, 3600.0));
+                    self.wait_until = Some(now + wait);
+                    return None;
+                }
+            },
+        };
+        self.progress(track).chosen = Some(number);
+        let ladder = self.ladder.clone();
+        let from = rendition(&ladder, track, number);
+        let piece = self.progress(track).piece(number, from);
+        let wanted = Wanted::Piece { track, piece, rendition: number };
+        let chunk = match (piece, &from.init) {
+            (Piece::Playlist, _) => {
+                return Some((wanted, from.playlist.path.clone(), from.playlist.bytes, None));
+            }
+            (Piece::Init, Some(init)) => init,
+            _ => self.chunk(track, number),
+        };
+        let fetched = (wanted, chunk.path.clone(), chunk.bytes, chunk.range());
+        if piece == Piece::Chunk {
+            let record = self.open_record(now, track, number);
+            self.chunks.push(record);
+            self.progress(track).ask(number);
+        }
+        Some(fetched)
+    }
+
+    fn open_record(&self, now: Instant, track: Track, number: usize) -> ChunkRecord {
+        let chunk = self.chunk(track, number);
+        let index = match (track, &self.audio) {
+            (Track::Audio, Some(audio)) => audio.next,
+            _ => self.video.next,
+        };
+        let buffer = self.buffer(now).media;
+        ChunkRecord::asked(track, index, number, chunk, (now, buffer))
+    }
+
+    fn view(&self, now: Instant) -> AbrView<'_> {
+        AbrView {
+            ladder: &self.ladder,
+            next: self.video.next,
+            last: self.video.last,
+            buffer_s: self.video.received.saturating_sub(self.position(now)).as_secs_f64(),
+            max_buffer_s: self.max_buffer().as_secs_f64(),
+        }
+    }
+
+    fn ask_rule(&mut self, now: Instant) -> AbrDecision {
+        let ladder = self.ladder.clone();
+        let view = AbrView { ladder: &ladder, ..self.view(now) };
+        self.rule.choose(&view)
+    }
+
+    /// What was under way is in.
+    pub(super) fn take(&mut self, now: Instant) {
+        let Some(done) = self.under_way.take() else {
+            return;
+        };
+        let Wanted::Piece { track, piece, rendition } = done.wanted else {
+            self.master = true;
+            return;
+        };
+        let duration = self.chunk(track, rendition).duration();
+        self.progress(track).take(piece, rendition, duration);
+        if piece != Piece::Chunk {
+            return;
+        }
+        let buffer = self.buffer(now).media;
+        if let Some(record) = self.chunks.last_mut() {
+            record.close(now, done.first_byte, buffer);
+        }
+        if track == Track::Video {
+            self.rule.on_chunk(&ChunkSample {
+                rendition,
+                bytes: done.bytes,
+                first_byte_s: seconds(done.asked, done.first_byte.unwrap_or(now)),
+                fetch_s: seconds(done.asked, now),
+                duration_s: duration.as_secs_f64(),
+            });
+        }
+        if self.video_is_in() {
+            self.total = self.video.received;
+        }
+    }
+
+    /// Asks a rule that watches whether to give up the chunk on its way.
+    pub(super) fn watch(&mut self, now: Instant) {
+        let Some(mut under_way) = self.under_way else {
+            return;
+        };
+        let (Some(due), Wanted::Piece { rendition, .. }) = (under_way.next_watch, under_way.wanted)
+        else {
+            return;
+        };
+        if due > now {
+            return;
+        }
+        under_way.next_watch = Some(now + WATCH);
+        self.under_way = Some(under_way);
+        // hls.js looks only while it plays. What is on the screen already cannot be given up.
+        let shown = self.position(now) > self.video.received;
+        if shown || !matches!(self.state, State::Playing { .. }) {
+            return;
+        }
+        let duration_s = self.chunk(Track::Video, rendition).duration().as_secs_f64();
+        let since_s = seconds(under_way.asked, now);
+        let first_byte_s = under_way.first_byte.map(|at| seconds(under_way.asked, at));
+        let UnderWay { bytes, received, .. } = under_way;
+        let loading = Loading { rendition, duration_s, bytes, received, since_s, first_byte_s };
+        let ladder = self.ladder.clone();
+        let view = AbrView { ladder: &ladder, ..self.view(now) };
+        if !self.rule.abandons(&view, &loading) {
+            return;
+        }
+        self.under_way = None;
+        self.connection += 1;
+        self.video.give_up();
+        if let Some(record) = self.chunks.last_mut() {
+            record.give_up(under_way.first_byte, received);
+        }
+        self.rule.on_chunk(&ChunkSample {
+            rendition,
+            bytes: received,
+            first_byte_s: first_byte_s.unwrap_or(since_s),
+            fetch_s: since_s,
+            duration_s,
+        });
+    }
+}
+
+fn seconds(from: Instant, to: Instant) -> f64 {
+    to.since(from).as_secs_f64()
+}

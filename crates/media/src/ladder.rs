@@ -1,0 +1,281 @@
+//! A film at several rates, cut into chunks: what an adaptive player chooses from.
+//!
+//! A [`Ladder`] is what a master playlist (.m3u8, RFC 8216) and its media playlists say, every
+//! address and size resolved. It comes from real playlists, or is one of the named ones of
+//! [`SyntheticLadder`].
+
+mod playlist;
+mod synthetic;
+
+pub use synthetic::{SyntheticLadder, SyntheticLadderError};
+
+use crate::http::ByteRange;
+use anabranch_units::Duration;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// A whole file on the server.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Resource {
+    /// Its path on the server, without a leading slash, escaped as a URI has it.
+    pub path: String,
+    /// Its size in bytes.
+    pub bytes: u64,
+}
+
+/// A stretch of one rendition that is fetched as one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Chunk {
+    /// The path of its file.
+    pub path: String,
+    /// Where it begins in the file (`EXT-X-BYTERANGE`); absent when it is the whole file.
+    #[serde(default)]
+    pub offset: Option<u64>,
+    /// How long it is in bytes.
+    pub bytes: u64,
+    /// How long it plays, in nanoseconds.
+    pub duration_ns: u64,
+}
+
+impl Chunk {
+    /// The range to ask for; none for a whole file.
+    pub fn range(&self) -> Option<ByteRange> {
+        let range =
+            |first: u64| ByteRange { first, last: Some(first.saturating_add(self.bytes - 1)) };
+        self.offset.map(range)
+    }
+
+    /// How long it plays.
+    pub const fn duration(&self) -> Duration {
+        Duration::from_nanos(self.duration_ns)
+    }
+}
+
+/// The film at one rate.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rendition {
+    /// What it is called.
+    pub name: String,
+    /// The declared peak rate in bits per second, sound included (`BANDWIDTH`).
+    pub bandwidth_bps: u64,
+    /// The declared mean rate in bits per second (`AVERAGE-BANDWIDTH`), where there is one.
+    #[serde(default)]
+    pub average_bps: Option<u64>,
+    /// Width of the picture in pixels; zero for sound, and where it is not declared.
+    #[serde(default)]
+    pub width: u32,
+    /// Height of the picture in pixels; zero for sound, and where it is not declared.
+    #[serde(default)]
+    pub height: u32,
+    /// Pictures a second (`FRAME-RATE`), where it is declared.
+    #[serde(default)]
+    pub frame_rate: Option<f64>,
+    /// The declared codecs (`CODECS`), or nothing.
+    #[serde(default)]
+    pub codecs: String,
+    /// Its media playlist.
+    pub playlist: Resource,
+    /// What a decoder needs before the first chunk (`EXT-X-MAP`); its duration is zero.
+    #[serde(default)]
+    pub init: Option<Chunk>,
+    /// Its chunks in order.
+    pub chunks: Vec<Chunk>,
+}
+
+impl Rendition {
+    /// The mean rate in bits per second that a player knows of: the declared one, else the peak.
+    pub fn mean_bps(&self) -> f64 {
+        self.average_bps.unwrap_or(self.bandwidth_bps) as f64
+    }
+
+    /// How long it plays.
+    pub fn duration(&self) -> Duration {
+        Duration::from_nanos(self.chunks.iter().map(|chunk| chunk.duration_ns).sum())
+    }
+
+    /// Every file with how far it is known to reach.
+    fn files(&self) -> impl Iterator<Item = (&str, u64)> {
+        let playlist = (self.playlist.path.as_str(), self.playlist.bytes);
+        let pieces = self.init.iter().chain(&self.chunks);
+        let reach = |chunk: &Chunk| chunk.offset.unwrap_or(0).saturating_add(chunk.bytes);
+        std::iter::once(playlist)
+            .chain(pieces.map(move |chunk| (chunk.path.as_str(), reach(chunk))))
+    }
+}
+
+/// A film at several rates.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Ladder {
+    /// The film's name.
+    pub name: String,
+    /// The master playlist.
+    pub master: Resource,
+    /// The renditions, the lowest peak rate first.
+    pub renditions: Vec<Rendition>,
+    /// The sound, when it is fetched by itself (`EXT-X-MEDIA`).
+    #[serde(default)]
+    pub audio: Option<Rendition>,
+}
+
+/// Why a ladder cannot be played.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LadderError {
+    /// A chunk without bytes or without duration, or a size or duration that is out of all bounds.
+    #[error("chunk {index} of {rendition} is empty or too large")]
+    Chunk {
+        /// The rendition.
+        rendition: String,
+        /// The chunk, from 0.
+        index: usize,
+    },
+    /// Renditions that are not cut alike: a player could not go from one to another.
+    #[error("{rendition} has {chunks} chunks, {first} has {expected}")]
+    Chunks {
+        /// The rendition.
+        rendition: String,
+        /// How many it has.
+        chunks: usize,
+        /// The lowest rendition.
+        first: String,
+        /// How many that one has.
+        expected: usize,
+    },
+    /// No rendition, or one without a chunk.
+    #[error("{0} has nothing to play")]
+    Empty(String),
+    /// The renditions do not ascend.
+    #[error("{0} does not declare more than the rendition below it")]
+    Order(String),
+}
+
+/// No chunk is longer (a hundred days) or larger (a terabyte): sums of them stay within 64 bits.
+const CHUNK_MAX: u64 = 1 << 40;
+
+impl Ladder {
+    /// Checks that a player can play it.
+    ///
+    /// # Errors
+    ///
+    /// The first of the faults of [`LadderError`].
+    pub fn check(&self) -> Result<(), LadderError> {
+        let Some(first) = self.renditions.first() else {
+            return Err(LadderError::Empty(self.name.clone()));
+        };
+        for rendition in self.renditions.iter().chain(&self.audio) {
+            if rendition.chunks.is_empty() {
+                return Err(LadderError::Empty(rendition.name.clone()));
+            }
+            let odd = |chunk: &Chunk| {
+                let sizes = [chunk.bytes, chunk.duration_ns / 10_000, chunk.offset.unwrap_or(1)];
+                chunk.bytes == 0 || sizes.iter().any(|size| *size > CHUNK_MAX)
+            };
+            let silent = |chunk: &Chunk| odd(chunk) || chunk.duration_ns == 0;
+            let init = rendition.init.as_ref().is_some_and(odd);
+            let place = rendition.chunks.iter().position(silent).or(init.then_some(0));
+            if let Some(index) = place {
+                return Err(LadderError::Chunk { rendition: rendition.name.clone(), index });
+            }
+        }
+        for pair in self.renditions.windows(2) {
+            if pair[0].bandwidth_bps >= pair[1].bandwidth_bps {
+                return Err(LadderError::Order(pair[1].name.clone()));
+            }
+            if pair[1].chunks.len() != first.chunks.len() {
+                return Err(LadderError::Chunks {
+                    rendition: pair[1].name.clone(),
+                    chunks: pair[1].chunks.len(),
+                    first: first.name.clone(),
+                    expected: first.chunks.len(),
+                });
+            }
+        }
+        if first.bandwidth_bps == 0 {
+            return Err(LadderError::Order(first.name.clone()));
+        }
+        Ok(())
+    }
+
+    /// How long the film plays: as its lowest rendition does.
+    pub fn duration(&self) -> Duration {
+        self.renditions.first().map_or(Duration::ZERO, Rendition::duration)
+    }
+
+    /// How many chunks each rendition has.
+    pub fn chunks(&self) -> usize {
+        self.renditions.first().map_or(0, |rendition| rendition.chunks.len())
+    }
+
+    /// What a server of this ladder has: every file with its size in bytes.
+    pub fn files(&self) -> BTreeMap<String, u64> {
+        let mut files = BTreeMap::from([(self.master.path.clone(), self.master.bytes)]);
+        for (path, bytes) in self.renditions.iter().chain(&self.audio).flat_map(Rendition::files) {
+            let size = files.entry(path.to_owned()).or_default();
+            *size = bytes.max(*size);
+        }
+        files
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rendition(name: &str, bandwidth_bps: u64, chunks: usize) -> Rendition {
+        let chunk = |index: usize| Chunk {
+            path: format!("{name}.ts"),
+            offset: Some(index as u64 * 100),
+            bytes: 100,
+            duration_ns: 1_000_000_000,
+        };
+        Rendition {
+            name: name.into(),
+            bandwidth_bps,
+            average_bps: None,
+            width: 0,
+            height: 0,
+            frame_rate: None,
+            codecs: String::new(),
+            playlist: Resource { path: format!("{name}.m3u8"), bytes: 50 },
+            init: None,
+            chunks: (0..chunks).map(chunk).collect(),
+        }
+    }
+
+    fn ladder(renditions: Vec<Rendition>) -> Ladder {
+        let master = Resource { path: "master.m3u8".into(), bytes: 200 };
+        Ladder { name: "small".into(), master, renditions, audio: None }
+    }
+
+    #[test]
+    fn a_file_of_many_chunks_is_as_long_as_they_are_together() {
+        let ladder = ladder(vec![rendition("low", 800, 3), rendition("high", 1_600, 3)]);
+        ladder.check().unwrap();
+        let files = ladder.files();
+        assert_eq!(files["low.ts"], 300);
+        assert_eq!(files["master.m3u8"], 200);
+        assert_eq!(files.len(), 5);
+        assert_eq!(ladder.duration(), Duration::from_secs(3));
+        let range = ladder.renditions[0].chunks[1].range();
+        assert_eq!(range, Some(ByteRange { first: 100, last: Some(199) }));
+    }
+
+    #[test]
+    fn what_cannot_be_played_is_refused() {
+        assert_eq!(ladder(vec![]).check(), Err(LadderError::Empty("small".into())));
+        let hollow = ladder(vec![rendition("low", 800, 0)]);
+        assert_eq!(hollow.check(), Err(LadderError::Empty("low".into())));
+        let level = ladder(vec![rendition("a", 800, 1), rendition("b", 800, 1)]);
+        assert_eq!(level.check(), Err(LadderError::Order("b".into())));
+        let ragged = ladder(vec![rendition("a", 800, 1), rendition("b", 900, 2)]);
+        assert!(matches!(ragged.check(), Err(LadderError::Chunks { expected: 1, chunks: 2, .. })));
+        let mut still = ladder(vec![rendition("a", 800, 2)]);
+        still.renditions[0].chunks[1].duration_ns = 0;
+        let fault = LadderError::Chunk { rendition: "a".into(), index: 1 };
+        assert_eq!(still.check(), Err(fault));
+    }
+}

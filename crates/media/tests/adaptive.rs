@@ -1,0 +1,350 @@
+//! The adaptive player on a link of known rate and latency: start, stalls and switches by formula,
+//! and what holds for any link.
+
+use anabranch_media::{
+    AbrChoice, AdaptiveConfig, AdaptiveEvent, AdaptiveEventKind, AdaptivePlayer, Append, Chunk,
+    ChunkRecord, Ladder, MediaTime, PlayerModel, Rendition, Resource, SyntheticLadder, Track,
+    build_abr,
+};
+use anabranch_units::{Duration, Instant};
+use proptest::prelude::*;
+use std::sync::Arc;
+
+/// Bytes arrive in pieces of this length.
+const PIECE: u64 = 1_000;
+
+fn rendition(name: &str, rate_bps: u64, chunks: usize) -> Rendition {
+    let chunk = |index: usize| Chunk {
+        path: format!("{name}/{index}.ts"),
+        offset: None,
+        bytes: rate_bps / 2,
+        duration_ns: 4_000_000_000,
+    };
+    Rendition {
+        name: name.into(),
+        bandwidth_bps: rate_bps,
+        average_bps: None,
+        width: 0,
+        height: 0,
+        frame_rate: None,
+        codecs: String::new(),
+        playlist: Resource { path: format!("{name}.m3u8"), bytes: PIECE },
+        init: None,
+        chunks: (0..chunks).map(chunk).collect(),
+    }
+}
+
+/// Chunks of four seconds at these rates; every playlist is one piece.
+fn ladder(rates_bps: &[u64], chunks: usize) -> Ladder {
+    let renditions =
+        rates_bps.iter().map(|rate| rendition(&rate.to_string(), *rate, chunks)).collect();
+    let master = Resource { path: "master.m3u8".into(), bytes: PIECE };
+    Ladder { name: "toy".into(), master, renditions, audio: None }
+}
+
+/// A link that answers after a latency, at a rate that changes at times given in seconds.
+#[derive(Clone, Debug)]
+struct Toy {
+    latency_s: f64,
+    rates: Vec<(f64, f64)>,
+}
+
+impl Toy {
+    fn new(latency_s: f64, rate_bps: f64) -> Self {
+        Self { latency_s, rates: vec![(0.0, rate_bps)] }
+    }
+
+    /// When a piece is in that begins to come at `from`.
+    fn arrival(&self, from: f64, bytes: u64) -> f64 {
+        let begun = self.rates.iter().rev().find(|(since, _)| *since <= from);
+        from + bytes as f64 * 8.0 / begun.map_or(1.0, |(_, rate)| *rate)
+    }
+}
+
+struct Watched {
+    player: AdaptivePlayer,
+    events: Vec<AdaptiveEvent>,
+    resources: Vec<(f64, u32, String)>,
+    deepest: Duration,
+}
+
+impl Watched {
+    /// When things of a kind happened, in seconds.
+    fn times(&self, kind: AdaptiveEventKind) -> Vec<f64> {
+        let of = self.events.iter().filter(|event| event.kind == kind);
+        of.map(|event| seconds(event.time)).collect()
+    }
+
+    fn chunks(&self, track: Track) -> impl Iterator<Item = &ChunkRecord> {
+        self.player.chunks().iter().filter(move |chunk| chunk.track == track)
+    }
+}
+
+fn seconds(at: Instant) -> f64 {
+    at.since(Instant::ZERO).as_secs_f64()
+}
+
+fn at(seconds: f64) -> Instant {
+    Instant::ZERO + Duration::from_secs_f64(seconds)
+}
+
+/// Plays to the end.
+fn watch(config: &AdaptiveConfig, ladder: Ladder, abr: &str, link: &Toy) -> Watched {
+    ladder.check().expect("the ladder is sound");
+    let files = ladder.files();
+    let choice: AbrChoice = serde_json::from_str(abr).expect("a name and parameters");
+    let rule = build_abr(&choice).expect("the rule exists");
+    let mut player = AdaptivePlayer::new(config, Arc::new(ladder), rule);
+    let (mut now, mut coming) = (Instant::ZERO, None::<(u64, u64, f64)>);
+    let (mut events, mut resources, mut deepest) = (Vec::new(), Vec::new(), Duration::ZERO);
+    let mut position = Duration::ZERO;
+    while !player.is_finished() {
+        if let Some(request) = player.poll_request(now) {
+            let bytes = request
+                .range
+                .map_or(files[&request.resource], |r| r.last.map_or(0, |last| last - r.first + 1));
+            coming = Some((request.id, bytes, seconds(now) + link.latency_s));
+            resources.push((seconds(now), request.connection, request.resource));
+        }
+        let piece = coming.map(|(_, left, from)| at(link.arrival(from, left.min(PIECE))));
+        let next = piece.into_iter().chain(player.poll_timeout()).min();
+        let next = next.expect("an unfinished player waits for something");
+        assert!(next >= now, "time goes forward");
+        now = next;
+        if player.poll_timeout().is_some_and(|timeout| timeout <= now) {
+            player.handle_timeout(now);
+        } else if let Some((id, left, from)) = coming {
+            let taken = left.min(PIECE);
+            player.handle_bytes(now, id, taken);
+            let from = link.arrival(from, taken);
+            coming = (left > taken).then_some((id, left - taken, from));
+        }
+        assert!(player.position(now) >= position, "the film goes forward");
+        position = player.position(now);
+        deepest = deepest.max(player.buffer(now).media);
+        events.extend(std::iter::from_fn(|| player.poll_event()));
+    }
+    Watched { player, events, resources, deepest }
+}
+
+fn vlc() -> AdaptiveConfig {
+    AdaptiveConfig::default()
+}
+
+fn hlsjs() -> AdaptiveConfig {
+    AdaptiveConfig { model: PlayerModel::Hlsjs, ..AdaptiveConfig::default() }
+}
+
+const LOWEST: &str = r#"{"name":"fixed","rendition":0}"#;
+
+#[track_caller]
+fn assert_near(found: &[f64], expected: &[f64], tolerance: f64) {
+    let near = |(found, expected): (&f64, &f64)| (found - expected).abs() <= tolerance;
+    let same = found.len() == expected.len() && found.iter().zip(expected).all(near);
+    assert!(same, "{found:?} where {expected:?} was expected");
+}
+
+#[test]
+fn the_start_takes_two_playlists_and_six_seconds_of_film() {
+    let seen = watch(&vlc(), ladder(&[1_000_000], 10), LOWEST, &Toy::new(0.1, 2e6));
+    // Two playlists of 4 ms, a chunk of 2 s, half a chunk of 1 s; each 0.1 s behind its request.
+    let start = 0.104 * 2.0 + 2.1 + 1.1;
+    assert_near(&seen.times(AdaptiveEventKind::Start), &[start], 0.005);
+    assert_near(&seen.times(AdaptiveEventKind::Underflow), &[], 0.0);
+    assert_near(&seen.times(AdaptiveEventKind::End), &[start + 40.0], 0.005);
+    let names: Vec<&str> = seen.resources.iter().take(3).map(|(.., name)| name.as_str()).collect();
+    assert_eq!(names, ["master.m3u8", "1000000.m3u8", "1000000/0.ts"]);
+    assert_eq!(seen.resources.len(), 12, "every playlist once, every chunk once");
+}
+
+#[test]
+fn hlsjs_starts_with_one_chunk_and_stalls_for_what_each_takes_too_long() {
+    let seen = watch(&hlsjs(), ladder(&[1_000_000], 10), LOWEST, &Toy::new(0.1, 0.8e6));
+    // A playlist takes 0.11 s; a chunk of 4 s takes 5.1 s.
+    let start = 0.11 * 2.0 + 5.1;
+    let stall = |k: usize| start + 4.0 + 5.1 * k as f64;
+    let stalls: Vec<f64> = (0..9).map(stall).collect();
+    let resumes: Vec<f64> = (1..10).map(|k| start + 5.1 * f64::from(k)).collect();
+    assert_near(&seen.times(AdaptiveEventKind::Start), &[start], 1e-6);
+    assert_near(&seen.times(AdaptiveEventKind::Underflow), &stalls, 1e-6);
+    assert_near(&seen.times(AdaptiveEventKind::Resume), &resumes, 1e-6);
+    assert_near(&seen.times(AdaptiveEventKind::End), &[start + 40.0 + 9.0 * 1.1], 1e-6);
+}
+
+#[test]
+fn vlc_shows_chunks_as_they_come_and_reads_a_second_again() {
+    let seen = watch(&vlc(), ladder(&[1_000_000], 14), LOWEST, &Toy::new(0.0, 0.8e6));
+    // Film comes at 0.8 s a second from the playlists on: 6 s of it after 7.5 s. The screen catches
+    // up where 0.8 t = t - 7.5, and after that where 0.8 t = shown + (t - resumed). It comes in
+    // pieces of 8 ms, one of which makes 40 ms of difference each time.
+    let t0 = 0.02;
+    let (underflows, resumes) = ([37.5, 43.75, 50.0, 56.25, 62.5, 68.75], [38.75, 45.0, 51.25]);
+    let shifted = |times: &[f64]| times.iter().map(|t| t + t0).collect::<Vec<_>>();
+    assert_near(&seen.times(AdaptiveEventKind::Start), &shifted(&[7.5]), 0.02);
+    assert_near(&seen.times(AdaptiveEventKind::Underflow), &shifted(&underflows), 0.3);
+    assert_near(&seen.times(AdaptiveEventKind::Resume)[..3], &shifted(&resumes), 0.2);
+}
+
+#[test]
+fn a_full_buffer_leaves_the_connection_idle() {
+    let seen = watch(&vlc(), ladder(&[1_000_000], 30), LOWEST, &Toy::new(0.05, 20e6));
+    assert!(seen.deepest <= Duration::from_secs(34), "30 s, and the chunk that was asked for");
+    let asked: Vec<f64> = seen.chunks(Track::Video).map(|chunk| seconds(chunk.asked)).collect();
+    let gaps: Vec<f64> = asked[9..].windows(2).map(|pair| pair[1] - pair[0]).collect();
+    assert_near(&gaps, &vec![4.0; gaps.len()], 1e-6);
+    let bytes = AdaptiveConfig {
+        max_buffer_ns: Some(8_000_000_000),
+        max_buffer_bytes: Some(1_500_000),
+        ..vlc()
+    };
+    let seen = watch(&bytes, ladder(&[1_000_000], 30), LOWEST, &Toy::new(0.05, 20e6));
+    assert!(seen.deepest > Duration::from_secs(15), "1.5 MB hold 12 s and a chunk");
+    assert!(seen.deepest <= Duration::from_secs(16));
+}
+
+#[test]
+fn a_rule_goes_up_and_down_with_the_link_and_the_viewer_sees_it_later() {
+    let mut link = Toy::new(0.0, 5e6);
+    link.rates.push((20.0, 1.5e6));
+    let rates = [1_000_000, 2_000_000, 4_000_000];
+    let seen = watch(&vlc(), ladder(&rates, 20), r#"{"name":"throughput"}"#, &link);
+    let chosen: Vec<usize> = seen.chunks(Track::Video).map(|chunk| chunk.rendition).collect();
+    assert_eq!(chosen[..3], [0, 2, 2], "nine tenths of 5 Mb/s are enough for 4");
+    assert_eq!(chosen.last(), Some(&0), "nine tenths of 1.5 Mb/s are not for 2");
+    let changes = chosen.windows(2).filter(|pair| pair[0] != pair[1]).count();
+    let switches: Vec<_> =
+        seen.events.iter().filter(|event| event.kind == AdaptiveEventKind::Switch).collect();
+    assert_eq!(switches.len(), changes);
+    assert_eq!(switches[0].pts, MediaTime::from_nanos(4_000_000_000), "where the second chunk is");
+    let start = seen.times(AdaptiveEventKind::Start)[0];
+    assert_near(&[seconds(switches[0].time)], &[start + 4.0], 1e-9);
+    let playlists = seen.resources.iter().filter(|(.., name)| name.ends_with("m3u8")).count();
+    assert!(
+        (3..=4).contains(&playlists),
+        "a rendition's playlist is fetched when it is first used"
+    );
+}
+
+#[test]
+fn sound_of_its_own_is_fetched_beside_the_pictures() {
+    let mut both = ladder(&[1_000_000], 10);
+    both.audio = Some(rendition("audio", 100_000, 10));
+    let seen = watch(&vlc(), both, LOWEST, &Toy::new(0.0, 2e6));
+    assert_eq!(seen.chunks(Track::Audio).count(), 10);
+    // Three playlists of 4 ms, 4 s of pictures and sound in 2.2 s; then 4 s of pictures, and sound
+    // until 2 s of it are in.
+    assert_near(&seen.times(AdaptiveEventKind::Start), &[0.012 + 2.2 + 2.0 + 0.1], 0.01);
+}
+
+#[test]
+fn a_decoder_is_set_up_before_the_first_chunk_of_a_rendition() {
+    let mut parts = ladder(&[1_000_000, 2_000_000], 4);
+    for rendition in &mut parts.renditions {
+        let init = Chunk { offset: Some(0), duration_ns: 0, ..rendition.chunks[0].clone() };
+        rendition.init = Some(Chunk { path: format!("{}.mp4", rendition.name), ..init });
+    }
+    let seen = watch(&vlc(), parts, r#"{"name":"throughput"}"#, &Toy::new(0.0, 9e6));
+    let names: Vec<&str> = seen.resources.iter().map(|(.., name)| name.as_str()).collect();
+    assert_eq!(
+        names,
+        [
+            "master.m3u8",
+            "1000000.m3u8",
+            "1000000.mp4",
+            "1000000/0.ts",
+            "2000000.m3u8",
+            "2000000.mp4",
+            "2000000/1.ts",
+            "2000000/2.ts",
+            "2000000/3.ts",
+        ]
+    );
+}
+
+#[test]
+fn hlsjs_gives_up_a_chunk_that_would_stall_it_and_takes_a_new_connection() {
+    let mut link = Toy::new(0.0, 20e6);
+    link.rates.push((3.0, 0.9e6));
+    let rates = [200_000, 1_000_000, 8_000_000];
+    let config = AdaptiveConfig { max_buffer_ns: Some(5_000_000_000), ..hlsjs() };
+    let config = AdaptiveConfig { max_buffer_bytes: Some(0), ..config };
+    let seen = watch(&config, ladder(&rates, 12), r#"{"name":"hlsjs"}"#, &link);
+    let given_up: Vec<_> = seen.chunks(Track::Video).filter(|chunk| chunk.abandoned).collect();
+    assert!(!given_up.is_empty(), "8 Mb/s over 0.9 Mb/s cannot do");
+    let lost = given_up[0];
+    assert!(lost.done.is_none() && lost.bytes < 4_000_000);
+    let again = seen.chunks(Track::Video).find(|c| c.index == lost.index && !c.abandoned).unwrap();
+    assert!(again.rendition < lost.rendition);
+    let connections: Vec<u32> =
+        seen.resources.iter().map(|(_, connection, _)| *connection).collect();
+    assert_eq!(connections.last(), Some(&(given_up.len() as u32)));
+    assert_eq!(seen.chunks(Track::Video).filter(|chunk| chunk.done.is_some()).count(), 12);
+}
+
+#[test]
+fn the_papers_ladders_play_over_a_link_that_suffices() {
+    for (name, rate, minutes) in [("uq18-jp", 8e6, 10.0), ("uq18-va", 40e6, 5.0)] {
+        for abr in ["vlc-rate", "vlc-nearoptimal", "hlsjs", "bola", "mpc", "throughput"] {
+            let ladder = Ladder::try_from(&SyntheticLadder::named(name)).unwrap();
+            let top = ladder.renditions.len() - 1;
+            let abr_json = format!(r#"{{"name":"{abr}"}}"#);
+            let seen = watch(&vlc(), ladder, &abr_json, &Toy::new(0.1, rate));
+            assert_near(&seen.times(AdaptiveEventKind::Underflow), &[], 0.0);
+            let start = seen.times(AdaptiveEventKind::Start)[0];
+            let end = start + minutes * 60.0;
+            assert_near(&seen.times(AdaptiveEventKind::End), &[end], 1e-6);
+            let all = seen.chunks(Track::Video).count();
+            let high = seen.chunks(Track::Video).filter(|chunk| chunk.rendition == top).count();
+            assert!(
+                high * 10 > all * 6,
+                "{abr} is at the top for {high} of {all} chunks of {name}"
+            );
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn whatever_the_link_every_chunk_comes_once_and_time_adds_up(
+        latency_s in 0.0..0.5,
+        rates in prop::collection::vec((0.0..120.0, 2e5..1e7), 1..6),
+        abr in prop::sample::select(vec![
+            "vlc-rate", "vlc-nearoptimal", "hlsjs", "bola", "mpc", "throughput", "fixed",
+        ]),
+        model in prop::sample::select(vec![PlayerModel::Vlc, PlayerModel::Hlsjs]),
+        append in prop::sample::select(vec![None, Some(Append::Stream), Some(Append::Whole)]),
+        sound in any::<bool>(),
+    ) {
+        let mut film = ladder(&[200_000, 900_000, 2_500_000], 12);
+        film.audio = sound.then(|| rendition("audio", 64_000, 12));
+        let mut link = Toy { latency_s, rates };
+        link.rates.sort_by(|one, other| one.0.total_cmp(&other.0));
+        link.rates[0].0 = 0.0;
+        let config = AdaptiveConfig { model, append, ..AdaptiveConfig::default() };
+        let seen = watch(&config, film, &format!(r#"{{"name":"{abr}"}}"#), &link);
+        let tracks = if sound { vec![Track::Video, Track::Audio] } else { vec![Track::Video] };
+        for track in tracks {
+            let done = seen.chunks(track).filter(|chunk| chunk.done.is_some());
+            let indices: Vec<usize> = done.map(|chunk| chunk.index).collect();
+            prop_assert_eq!(indices, (0..12).collect::<Vec<_>>());
+        }
+        let underflows = seen.times(AdaptiveEventKind::Underflow);
+        let resumes = seen.times(AdaptiveEventKind::Resume);
+        prop_assert_eq!(underflows.len(), resumes.len());
+        let stalled: f64 = resumes.iter().zip(&underflows).map(|(to, from)| to - from).sum();
+        let start = seen.times(AdaptiveEventKind::Start)[0];
+        let end = seen.times(AdaptiveEventKind::End)[0];
+        prop_assert!((end - start - 48.0 - stalled).abs() < 1e-6);
+        let times: Vec<Instant> = seen.events.iter().map(|event| event.time).collect();
+        prop_assert!(times.is_sorted(), "events are in order");
+        let of = |rendition: &mut Option<usize>, chunk: &ChunkRecord| {
+            let changed = rendition.replace(chunk.rendition).is_some_and(|r| r != chunk.rendition);
+            Some(changed)
+        };
+        let shown = seen.chunks(Track::Video).filter(|chunk| chunk.done.is_some());
+        let changes = shown.scan(None, of).filter(|changed| *changed).count();
+        prop_assert_eq!(seen.times(AdaptiveEventKind::Switch).len(), changes);
+    }
+}

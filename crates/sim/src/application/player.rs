@@ -1,0 +1,177 @@
+//! The player of a session, whichever it is, and what it leaves in the trace.
+
+use anabranch_media::{
+    AdaptivePlayer, Buffer, Ladder, PacketKind, ProgressivePlayer, Request, Track, build_abr,
+};
+use anabranch_units::{Duration, Instant};
+
+use super::media::Media;
+use crate::plan::{ApplicationKind, Plan};
+use crate::trace::Rows;
+
+/// A player over HTTP.
+pub(super) enum Player {
+    /// Of one file.
+    Progressive(Box<ProgressivePlayer>),
+    /// Of a ladder.
+    Adaptive(Box<AdaptivePlayer>),
+}
+
+/// Calls the same method of either player.
+macro_rules! either {
+    ($player:expr, $method:ident ( $($argument:expr),* )) => {
+        match $player {
+            Player::Progressive(player) => player.$method($($argument),*),
+            Player::Adaptive(player) => player.$method($($argument),*),
+        }
+    };
+}
+
+impl Player {
+    /// The player that a plan asks for, if it asks for one.
+    pub(super) fn new(plan: &Plan, media: &Media) -> Option<Self> {
+        let application = &plan.application;
+        match (application.kind, media.film(), media.ladder()) {
+            (ApplicationKind::Progressive, Some(film), _) => Some(Self::Progressive(Box::new(
+                ProgressivePlayer::new(application.player.clone(), film.clone()),
+            ))),
+            (ApplicationKind::Adaptive, _, Some(ladder)) => {
+                let adaptive = application.adaptive.as_ref()?;
+                let rule = build_abr(&adaptive.abr).ok()?;
+                let player = AdaptivePlayer::new(&adaptive.player, ladder.clone(), rule);
+                Some(Self::Adaptive(Box::new(player)))
+            }
+            _ => None,
+        }
+    }
+
+    pub(super) fn poll_request(&mut self, now: Instant) -> Option<Request> {
+        either!(self, poll_request(now))
+    }
+
+    pub(super) fn handle_bytes(&mut self, now: Instant, id: u64, n: u64) {
+        either!(self, handle_bytes(now, id, n));
+    }
+
+    pub(super) fn handle_end(&mut self, now: Instant, id: u64) {
+        either!(self, handle_end(now, id));
+    }
+
+    pub(super) fn readable(&self, now: Instant) -> u64 {
+        either!(self, readable(now))
+    }
+
+    pub(super) fn handle_timeout(&mut self, now: Instant) {
+        either!(self, handle_timeout(now));
+    }
+
+    pub(super) fn poll_timeout(&self) -> Option<Instant> {
+        either!(self, poll_timeout())
+    }
+
+    pub(super) fn is_finished(&self) -> bool {
+        either!(self, is_finished())
+    }
+
+    pub(super) fn buffer(&self, now: Instant) -> Buffer {
+        either!(self, buffer(now))
+    }
+
+    /// Writes down what happened since the last time.
+    pub(super) fn tell(&mut self, client: u32, start: Instant, rows: &mut Rows) {
+        let client = i64::from(client);
+        let since = |time: Instant| time.since(start).as_secs_f64();
+        match self {
+            Self::Progressive(player) => {
+                while let Some(event) = player.poll_event() {
+                    let (name, pts) = (event.kind.name().to_owned(), event.pts.as_secs_f64());
+                    let delay_ms = event.delay.as_secs_f64() * 1e3;
+                    rows.playback.push(client, since(event.time), name, pts, delay_ms);
+                }
+            }
+            Self::Adaptive(player) => {
+                while let Some(event) = player.poll_event() {
+                    let (name, pts) = (event.kind.name().to_owned(), event.pts.as_secs_f64());
+                    rows.playback.push(client, since(event.time), name, pts, f64::NAN);
+                }
+            }
+        }
+    }
+
+    /// Writes down its pictures or chunks, when the run is over.
+    pub(super) fn report(&self, client: u32, start: Instant, rows: &mut Rows) {
+        match self {
+            Self::Progressive(player) => report_frames(player, client, start, rows),
+            Self::Adaptive(player) => report_chunks(player, client, start, rows),
+        }
+    }
+}
+
+fn report_frames(player: &ProgressivePlayer, client: u32, start: Instant, rows: &mut Rows) {
+    let since = |at: Option<Instant>| at.map_or(f64::NAN, |at| at.since(start).as_secs_f64());
+    for frame in player.frames() {
+        rows.frames.push(
+            i64::from(client),
+            i64::from(frame.index),
+            frame.pts.as_secs_f64(),
+            kind_name(frame.kind).to_owned(),
+            i64::from(frame.size),
+            frame.fate.name().to_owned(),
+            frame.fate.why().to_owned(),
+            since(frame.due),
+            since(frame.shown),
+        );
+    }
+}
+
+fn report_chunks(player: &AdaptivePlayer, client: u32, start: Instant, rows: &mut Rows) {
+    let since = |at: Option<Instant>| at.map_or(f64::NAN, |at| at.since(start).as_secs_f64());
+    for chunk in player.chunks() {
+        rows.chunks.push(
+            i64::from(client),
+            chunk.track.name().to_owned(),
+            chunk.index as i64,
+            chunk.rendition as i64,
+            chunk.duration.as_secs_f64(),
+            chunk.bytes as i64,
+            since(Some(chunk.asked)),
+            since(chunk.first_byte),
+            since(chunk.done),
+            chunk.throughput_bps().map_or(f64::NAN, |bps| bps / 1e6),
+            chunk.buffer_before.as_secs_f64(),
+            chunk.buffer_after.map_or(f64::NAN, Duration::as_secs_f64),
+            chunk.abandoned,
+        );
+    }
+}
+
+/// Writes down what there was to choose from.
+pub(crate) fn report_ladder(ladder: &Ladder, rows: &mut Rows) {
+    let video = ladder.renditions.iter().enumerate().map(|(at, of)| (Track::Video, at, of));
+    for (track, number, rendition) in
+        video.chain(ladder.audio.iter().map(|of| (Track::Audio, 0, of)))
+    {
+        rows.renditions.push(
+            track.name().to_owned(),
+            number as i64,
+            rendition.name.clone(),
+            rendition.bandwidth_bps as i64,
+            rendition.average_bps.map_or(f64::NAN, |bps| bps as f64),
+            i64::from(rendition.width),
+            i64::from(rendition.height),
+            rendition.frame_rate.unwrap_or(f64::NAN),
+            rendition.codecs.clone(),
+            rendition.duration().as_secs_f64(),
+        );
+    }
+}
+
+/// The trace's word for a picture's kind.
+const fn kind_name(kind: PacketKind) -> &'static str {
+    match kind {
+        PacketKind::I => "I",
+        PacketKind::P => "P",
+        PacketKind::B => "B",
+        PacketKind::Audio => "A",
+    }
+}

@@ -1,0 +1,74 @@
+//! The plan of adaptive playback: a ladder, a rule, a player.
+
+use std::sync::Arc;
+
+use anabranch_media::{AbrChoice, AbrError, AdaptiveConfig, Ladder, SyntheticLadder, build_abr};
+use anabranch_transport::plugin::{PluginError, PluginFault};
+use serde::Deserialize;
+
+use super::PlanError;
+
+/// Where the ladder comes from.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LadderPlan {
+    /// Made up.
+    Synthetic(SyntheticLadder),
+    /// Read from playlists.
+    Recorded(Box<Ladder>),
+}
+
+impl LadderPlan {
+    /// The ladder, checked.
+    pub(crate) fn ladder(&self) -> Result<Arc<Ladder>, PlanError> {
+        let ladder = match self {
+            Self::Synthetic(ladder) => Ladder::try_from(ladder)?,
+            Self::Recorded(ladder) => (**ladder).clone(),
+        };
+        ladder.check()?;
+        Ok(Arc::new(ladder))
+    }
+}
+
+/// The player of an adaptive application.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AdaptivePlan {
+    /// The rule of adaptation.
+    pub abr: AbrChoice,
+    /// The player's buffer.
+    #[serde(default)]
+    pub player: AdaptiveConfig,
+}
+
+impl AdaptivePlan {
+    /// Checks the rule by building it once.
+    pub(super) fn check(&self) -> Result<(), PlanError> {
+        let fault = |error| PlanError::Plugin { what: "abr", error };
+        build_abr(&self.abr).map(drop).map_err(|error| fault(plugin_error(error)))
+    }
+}
+
+/// A rule's faults as those of any plug-in.
+pub(crate) fn plugin_error(error: AbrError) -> PluginError {
+    let fault = |fault: anabranch_media::AbrFault| PluginFault {
+        path: fault.path,
+        message: fault.message,
+        known: fault.known,
+    };
+    PluginError { faults: error.faults.into_iter().map(fault).collect() }
+}
+
+/// A ladder with everything resolved: itself as a plan has it (`recorded`), and the text of its
+/// playlists by their paths, the master playlist first.
+///
+/// # Errors
+/// What is no ladder, or one that cannot be played.
+pub fn resolve_ladder(plan: &str) -> Result<(String, Vec<(String, String)>), PlanError> {
+    let ladder = serde_json::from_str::<LadderPlan>(plan)?.ladder()?;
+    let mut playlists = vec![(ladder.master.path.clone(), ladder.master_playlist())];
+    for rendition in ladder.renditions.iter().chain(&ladder.audio) {
+        playlists.push((rendition.playlist.path.clone(), rendition.media_playlist()));
+    }
+    Ok((serde_json::to_string(&*ladder)?, playlists))
+}

@@ -1,0 +1,188 @@
+//! Adaptive playback over the simulated transport: one connection, its idle gaps, and what is
+//! written down of it.
+
+use anabranch_sim::{Column, Plan, Silent, Table, Trace, run};
+
+/// A path with 40 ms of round trip and a rate, each with a queue of 100 packets.
+fn plan(rates_bps: &[u64], application: &str, rest: &str) -> String {
+    let mut links = Vec::new();
+    let mut paths = Vec::new();
+    for (index, rate) in rates_bps.iter().enumerate() {
+        for way in ["down", "up"] {
+            links.push(format!(
+                r#"{{"name":"p{index}.{way}","rate_bps":{rate},"queue":{{"packets":100}},"delay_ns":20000000}}"#
+            ));
+        }
+        paths.push(format!(
+            r#"{{"name":"p{index}","down":["p{index}.down"],"up":["p{index}.up"]}}"#
+        ));
+    }
+    format!(
+        r#"{{"scenario":"adaptive","seed":1,"run":0,
+        "transport":{{"multipath":{},"scheduler":"min-rtt","congestion":"cubic",
+          "path_manager":"full-mesh","receive_buffer_initial":131072,"receive_buffer_max":6291456,
+          "send_buffer_max":4194304,"mss":1460}},
+        "application":{{"kind":"adaptive","adaptive":{application}}},
+        "ladder":{{"synthetic":{{"name":"uq18-jp","duration_ns":120000000000}}}},
+        "links":[{}],"paths":[{}],"time_limit_ns":600000000000{rest}}}"#,
+        rates_bps.len() > 1,
+        links.join(","),
+        paths.join(",")
+    )
+}
+
+fn played(rates_bps: &[u64], application: &str, rest: &str) -> Trace {
+    let plan = Plan::from_json(&plan(rates_bps, application, rest)).expect("the plan is sound");
+    run(&plan, None, &mut Silent).expect("the run ends")
+}
+
+fn table<'a>(trace: &'a Trace, name: &str) -> &'a Table {
+    trace.table(name).expect("every trace has the table")
+}
+
+fn words<'a>(table: &'a Table, column: &str) -> &'a [String] {
+    match table.column(column) {
+        Some(Column::Text(words)) => words,
+        other => panic!("{column} holds words, not {other:?}"),
+    }
+}
+
+/// The times of a kind of playback event.
+fn times(trace: &Trace, event: &str) -> Vec<f64> {
+    let playback = table(trace, "playback");
+    let at = playback.numbers("t_s");
+    let named = words(playback, "event").iter().zip(at);
+    named.filter(|(name, _)| *name == event).map(|(_, t)| t).collect()
+}
+
+const LOWEST: &str = r#"{"abr":{"name":"fixed","rendition":0}}"#;
+const TOP: &str = r#"{"abr":{"name":"fixed"}}"#;
+
+#[test]
+fn every_file_is_asked_for_by_name_and_comes_whole() {
+    let trace = played(&[20_000_000], LOWEST, "");
+    let requests = table(&trace, "requests");
+    let names = words(requests, "resource");
+    assert_eq!(
+        names[..4],
+        [
+            "uq18-jp/master.m3u8",
+            "uq18-jp/240p/index.m3u8",
+            "uq18-jp/240p/0.ts",
+            "uq18-jp/audio/index.m3u8"
+        ]
+    );
+    // Three playlists, twelve chunks of pictures and twelve of sound.
+    assert_eq!(names.len(), 27);
+    assert!(requests.numbers("done_s").iter().all(|done| done.is_finite()));
+    let chunks = table(&trace, "chunks");
+    let bytes: f64 = chunks.numbers("bytes").iter().sum();
+    assert!((bytes - (246_000.0 + 65_000.0) / 8.0 * 120.0).abs() < 1.0, "no byte is missing");
+    let start = times(&trace, "start")[0];
+    // Four requests of a round trip each, a connection, and 6 s of the lowest rate at 20 Mb/s.
+    assert!((0.2..0.6).contains(&start), "it starts after {start} s");
+    let end = times(&trace, "end")[0];
+    assert!((end - start - 120.0).abs() < 1e-6);
+    assert_eq!(table(&trace, "renditions").numbers("height")[..2], [240.0, 288.0]);
+    let again = played(&[20_000_000], LOWEST, "");
+    assert_eq!(trace.summary.digest, again.summary.digest);
+}
+
+#[test]
+fn a_full_buffer_leaves_the_connection_idle_and_its_window_decays() {
+    let trace = played(&[20_000_000], TOP, "");
+    let gaps = table(&trace, "gaps").numbers("gap_s");
+    let idle = gaps.iter().filter(|gap| **gap > 5.0).count();
+    assert!(idle >= 6, "a chunk of 10 s takes less than 2 s: {gaps:?}");
+    // After so many retransmission timeouts without traffic a sender begins again with its initial
+    // window (RFC 2861; Linux's `tcp_cwnd_restart`), and a sample sees that within three round trips.
+    let samples = table(&trace, "samples");
+    let (times, windows) = (samples.numbers("t_s"), samples.numbers("cwnd_segments"));
+    let began = table(&trace, "gaps").numbers("t_s");
+    for (began, gap) in began.iter().zip(&gaps).filter(|(_, gap)| **gap > 5.0) {
+        let first = times.iter().position(|t| *t > began + gap).expect("the run goes on");
+        let (before, after) = (windows[first - 10], windows[first]);
+        assert!(after < 0.7 * before, "a window of {before} segments is {after} after {gap} s");
+    }
+}
+
+#[test]
+fn a_rate_that_is_too_high_stalls_and_one_more_path_mends_it() {
+    let one = played(&[2_500_000], TOP, "");
+    assert!(!times(&one, "underflow").is_empty());
+    assert_eq!(times(&one, "underflow").len(), times(&one, "resume").len());
+    let two = played(&[2_500_000, 2_500_000], TOP, "");
+    assert!(times(&two, "underflow").len() < times(&one, "underflow").len());
+    assert!(times(&two, "end")[0] < times(&one, "end")[0] - 10.0);
+}
+
+#[test]
+fn a_chunk_that_is_given_up_takes_its_connection_with_it() {
+    let hlsjs = r#"{"abr":{"name":"hlsjs"},
+        "player":{"model":"hlsjs","max_buffer_ns":10000000000,"max_buffer_bytes":0}}"#;
+    let change =
+        r#","events":[{"at_ns":41000000000,"link":"p0.down","change":{"rate_bps":400000}}]"#;
+    let trace = played(&[10_000_000], hlsjs, change);
+    let chunks = table(&trace, "chunks");
+    let Some(Column::Bool(abandoned)) = chunks.column("abandoned") else {
+        panic!("abandoned is true or false");
+    };
+    let given_up = abandoned.iter().filter(|given_up| **given_up).count();
+    assert!(given_up >= 1);
+    let done = chunks.numbers("done_s");
+    assert_eq!(done.iter().filter(|done| done.is_nan()).count(), given_up);
+    let subflows = table(&trace, "subflows").numbers("subflow");
+    assert_eq!(subflows.len(), 1 + given_up, "each chunk given up cost a connection");
+    assert_eq!(times(&trace, "end").len(), 1);
+}
+
+/// UQ18's carrier that drops `MP_CAPABLE`: the film plays over plain TCP on the first path.
+#[test]
+fn a_first_path_that_strips_options_leaves_plain_tcp() {
+    let text = plan(&[4_000_000, 4_000_000], LOWEST, "");
+    let stripped = |path: usize| {
+        let up = format!(r#""up":["p{path}.up"]"#);
+        let plan = Plan::from_json(&text.replace(&up, &format!(r#"{up},"strips_mptcp":true"#)));
+        run(&plan.expect("the plan is sound"), None, &mut Silent).expect("the run ends")
+    };
+    let bytes = |trace: &Trace| -> Vec<(String, f64)> {
+        let subflows = table(trace, "subflows");
+        let paths = words(subflows, "path").iter().cloned();
+        paths.zip(subflows.numbers("bytes")).filter(|(_, bytes)| *bytes > 0.0).collect()
+    };
+    let first = stripped(0);
+    assert_eq!(table(&first, "connections").column("fallback"), Some(&Column::Bool(vec![true])));
+    assert_eq!(bytes(&first).len(), 1);
+    assert_eq!(bytes(&first)[0].0, "p0");
+    // On a path that is joined, the join alone fails.
+    let second = stripped(1);
+    assert_eq!(table(&second, "connections").column("fallback"), Some(&Column::Bool(vec![false])));
+    assert_eq!(bytes(&second).len(), 1);
+    assert_eq!(bytes(&second)[0].0, "p0");
+    for trace in [&first, &second] {
+        assert_eq!(times(trace, "end").len(), 1);
+    }
+}
+
+#[test]
+fn what_is_missing_or_unknown_is_refused() {
+    let refused = |text: &str| {
+        let plan = Plan::from_json(text).and_then(|plan| {
+            run(&plan, None, &mut Silent).map(drop).map_err(|error| match error {
+                anabranch_sim::RunError::Plan(error) => error,
+                other => panic!("{other}"),
+            })
+        });
+        plan.expect_err("it cannot run").to_string()
+    };
+    let sound = plan(&[1_000_000], LOWEST, "");
+    assert_eq!(
+        refused(&sound.replace(r#","adaptive":{"abr":{"name":"fixed","rendition":0}}"#, "")),
+        "adaptive playback needs a ladder and a rule"
+    );
+    assert_eq!(
+        refused(&sound.replace(r#""name":"fixed","rendition""#, r#""name":"bola","gama_p""#)),
+        "abr: unknown parameter of bola: `gama_p`"
+    );
+    assert_eq!(refused(&sound.replace("uq18-jp", "uq18")), "ladder: unknown ladder: `uq18`");
+}

@@ -1,0 +1,72 @@
+"""What one viewer of an adaptive player saw: UQ18's metrics."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from statistics import fmean, pstdev
+from typing import Any
+
+from anabranch.metrics._rows import Tables, rounded, rows
+
+
+def chunks(tables: Tables, client: int, *, track: str = "video") -> list[dict[str, Any]]:
+    """Return the chunks of a track that came in whole, each with its rendition's size and rate."""
+    ladder = {row["rendition"]: row for row in rows(tables.get("renditions", {})) if row["track"] == track}
+    found = rows(tables.get("chunks", {}), client=client)
+    return [
+        {**row, **{key: ladder[row["rendition"]][key] for key in ("name", "width", "height")}}
+        for row in found
+        if row["track"] == track and row["done_s"] is not None
+    ]
+
+
+def adaptive(tables: Tables, client: int) -> dict[str, Any]:
+    """Return what `qoe` has of an adaptive player alone; nothing of another."""
+    seen = chunks(tables, client)
+    if not seen:
+        return {}
+    first = first_request_s(tables, client)
+    events = {row["event"]: row["t_s"] for row in rows(tables["playback"], client=client)}
+    begun, ended = events.get("start"), events.get("end")
+    film_s = sum(row["duration_s"] for row in seen)
+    startup = None if begun is None else begun - first
+    total = None if ended is None else ended - first
+    highest = max(row["height"] for row in rows(tables["renditions"]) if row["track"] == "video")
+    top = max(row["rendition"] for row in rows(tables["renditions"]) if row["track"] == "video")
+    at_top = sum(row["duration_s"] for row in seen if row["rendition"] == top)
+    heights = [row["height"] for row in seen]
+    changes = sum(one["rendition"] != other["rendition"] for one, other in pairwise(seen))
+    rates = _rates(tables, client)
+    abandoned = sum(row["abandoned"] for row in rows(tables["chunks"], client=client))
+    return {
+        "startup_s": rounded(startup),
+        "total_s": rounded(total),
+        "rebuffer_total_s": None if total is None or startup is None else rounded(total - startup - film_s),
+        "resolution_mean": rounded(fmean(heights)) if highest else None,
+        "resolution_changes": changes,
+        "top_share": rounded(at_top / film_s),
+        "bitrate_mean_mbps": rounded(8e-6 * sum(row["bytes"] for row in seen) / film_s),
+        "throughput_mean_mbps": rounded(fmean(rates)) if rates else None,
+        "throughput_std_mbps": rounded(pstdev(rates)) if rates else None,
+        "downloaded_bytes": sum(row["bytes"] for row in rows(tables["subflows"], client=client)),
+        "chunks_abandoned": abandoned,
+    }
+
+
+def first_request_s(tables: Tables, client: int) -> float:
+    """Return when the first HTTP request went out: as soon as there was a connection to send it on."""
+    connection = next(rows(tables["connections"], client=client))
+    asked = min(row["t_s"] for row in rows(tables["requests"], client=client))
+    return float(max(asked, connection["connect_s"] or 0.0))
+
+
+def _rates(tables: Tables, client: int) -> list[float]:
+    """Return what was read in each whole second from the first request to the last byte, in Mb/s."""
+    requests = [row for row in rows(tables["requests"], client=client) if row["done_s"] is not None]
+    begun, done = min(row["t_s"] for row in requests), max(row["done_s"] for row in requests)
+    # Samples come ten times a second: the first of each second is the mark.
+    marks: dict[int, int] = {}
+    for row in rows(tables.get("player", {}), client=client):
+        marks.setdefault(int(row["t_s"] + 1e-6), row["bytes_read"])
+    whole = range(int(begun), int(done))
+    return [8e-6 * (marks[at + 1] - marks[at]) for at in whole if at in marks and at + 1 in marks]
