@@ -211,6 +211,7 @@ def fake_ladder(_plan):
 
 def _fake_module():
     module = types.ModuleType("anabranch._anabranch")
+    module.__file__ = __file__
     module.PlanError = PlanError
     module.SimulationError = SimulationError
     module.simulate = fake_simulate

@@ -31,7 +31,7 @@ def code() -> str:
     ]
     digest = hashlib.sha256()
     for path in [*files, Path(str(plugins.module().__file__))]:
-        digest.update(path.relative_to(root).as_posix().encode())
+        digest.update(path.name.encode())
         digest.update(hashlib.sha256(path.read_bytes()).digest())
     return f"{anabranch.__version__}+{digest.hexdigest()[:12]}"
 
