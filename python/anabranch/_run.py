@@ -76,6 +76,11 @@ class Run:
         return str(self.summary["digest"])
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        """What has to be said with the results: which of the plug-ins are reconstructions."""
+        return tuple(self.summary.get("notes", ()))
+
+    @property
     def duration_s(self) -> float:
         """How long the session lasted from its connect, in seconds."""
         found = metrics.duration_s(self.tables)
@@ -92,6 +97,7 @@ class Run:
             "congestion": self.congestion,
             "duration_s": self.duration_s,
             "digest": self.digest,
+            "notes": list(self.notes),
             "qoe": self.qoe,
             "qos": self.qos,
         }
@@ -249,7 +255,14 @@ def _simulate(
 
 
 def _plan_fault(loaded: Loaded, message: str) -> Fault:
-    """Return the fault of a refused plan, at the plug-in's table when the message names it."""
+    """Return the fault of a refused plan, at the table that the message names."""
+    from anabranch.scenario.models import cross_name
+
+    for index, flows in enumerate(loaded.scenario.cross_traffic):
+        group = f"cross traffic {cross_name(index, flows.name)}: "
+        if message.startswith(group):
+            path = ("cross_traffic", index, "congestion")
+            return loaded.source.fault(path, message.removeprefix(group))
     for key in ("scheduler", "congestion", "path_manager"):
         if key.removesuffix("_manager") in message:
             return loaded.source.fault(("transport", key), message)

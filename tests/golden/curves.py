@@ -23,7 +23,10 @@ SEGMENTS = 2
 #: These read their siblings: they are shown over two paths, where they are not Reno.
 COUPLED = ("lia", "olia", "balia", "wvegas")
 #: Forms of a controller that are shown beside its default one.
-VARIANTS: dict[str, tuple[dict[str, Any], ...]] = {}
+VARIANTS: dict[str, tuple[dict[str, Any], ...]] = {
+    "compound": ({"gamma": "auto"},),
+    "cubic": ({"form": "printed"},),
+}
 
 #: What the path does to the window.
 SETTINGS: dict[str, dict[str, Any]] = {

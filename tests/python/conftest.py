@@ -98,6 +98,20 @@ def _playback(plan, seconds):
     return columns
 
 
+def _crossing(plan, seconds):
+    names = ("flow", "name", "congestion", "start_s", "connect_s", "end_s", "fate", "bytes_read",
+             "goodput_mbps", "data_segments", "retransmissions", "timeouts")  # fmt: skip
+    columns = {name: [] for name in names}
+    for group in plan["cross_traffic"]:
+        control, start = json.loads(group["congestion"])["name"], group["start_ns"] / 1e9
+        for _ in range(group["count"]):
+            row = (len(columns["flow"]), group["name"], control, start, 0.05, start + seconds, "running",
+                   int(seconds * 125_000), 1.0, 900, 5, 0)  # fmt: skip
+            for name, value in zip(names, row, strict=True):
+                columns[name].append(value)
+    return {"cross_traffic": columns}
+
+
 def fake_simulate(plan_json, pcapng=None, progress=None):
     """Return tables of the right form, made up from the plan."""
     plan = json.loads(plan_json)
@@ -155,6 +169,7 @@ def fake_simulate(plan_json, pcapng=None, progress=None):
         },
     }  # fmt: skip
     digest = hashlib.sha256(plan_json.encode()).hexdigest()
+    tables |= _crossing(plan, seconds)
     summary = {"digest": digest, "duration_s": seconds + 4, "steps": 1000, "world": "simulated"}
     return {"summary": summary, "tables": tables}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 
@@ -54,6 +55,16 @@ def test_tables_are_plain_without_a_terminal(scenario):
     assert "digest" in result.stdout
     assert "\x1b" not in result.stdout
     assert result.stdout.isascii()
+
+
+def test_cross_traffic_has_a_table_of_its_own(scenario):
+    assert "cross traffic" not in call("run", scenario).stdout
+    arguments = ("--set", "cross_traffic.0.path=lte", "--set", "cross_traffic.0.count=3")
+    assert "over wifi, lte beside 3 background flows, about" in call("check", scenario, *arguments).stdout
+    text = call("run", scenario, *arguments).stdout
+    assert "What the cross traffic did" in text
+    assert re.search(r"cross traffic +3\.000 Mb/s", text)
+    assert re.search(r"cross-1 +cubic +3 +\S+ +3\.00 +1\.00 +15", text)
 
 
 def test_a_film_shows_what_the_viewer_saw(scenario):

@@ -85,6 +85,35 @@ def test_what_the_network_did():
     }
 
 
+def test_what_the_cross_traffic_did():
+    tables = one_client()
+    before = metrics.qos(tables)
+    assert "cross_traffic_mbps" not in before
+    columns = ("flow", "name", "congestion", "start_s", "end_s", "bytes_read", "retransmissions")
+    rows = [
+        (0, "load", "reno", 0.0, 4.0, 1_000_000, 3),
+        (1, "load", "reno", 0.5, 8.0, 3_000_000, 4),
+        (2, "call", "cubic", 6.0, 10.0, 500_000, 0),
+        (3, "late", "cubic", 90.0, None, 0, 0),
+    ]
+    tables["cross_traffic"] = dict(zip(columns, map(list, zip(*rows, strict=True)), strict=True))
+    qos = metrics.qos(tables)
+    # 4.5 MB from 0 to 10 s, of which 4 MB from 0 to 8 s and half a one from 6 to 10 s.
+    assert qos == {
+        **before,
+        "cross_traffic_mbps": 3.6,
+        "cross_traffic": [
+            {"name": "load", "congestion": "reno", "flows": 2, "bytes": 4_000_000, "goodput_mbps": 4.0,
+             "retransmissions": 7},
+            {"name": "call", "congestion": "cubic", "flows": 1, "bytes": 500_000, "goodput_mbps": 1.0,
+             "retransmissions": 0},
+            {"name": "late", "congestion": "cubic", "flows": 1, "bytes": 0, "goodput_mbps": 0.0,
+             "retransmissions": 0},
+        ],
+    }  # fmt: skip
+    assert metrics.lookup("cross_traffic_mbps", qoe=None, qos=qos, duration=None) == 3.6
+
+
 def test_no_underflow_is_no_recovery_time():
     tables = one_client()
     tables["playback"] = table(client=[0, 0], t_s=[1.0, 9.0], event=["start", "end"])
@@ -152,7 +181,15 @@ def test_several_clients_are_means():
 
 
 def test_every_metric_can_be_looked_up():
-    tables = one_client()
+    flow = {
+        "name": "load",
+        "congestion": "reno",
+        "start_s": 0.0,
+        "end_s": 4.0,
+        "bytes_read": 9,
+        "retransmissions": 0,
+    }
+    tables = one_client() | {"cross_traffic": {name: [value] for name, value in flow.items()}}
     qoe, qos = metrics.qoe(tables), metrics.qos(tables)
 
     def lookup(name):

@@ -88,6 +88,41 @@ def test_paced_reads_at_its_rate():
     assert anabranch.run(paced).qos["goodput_mbps"] == pytest.approx(2.0, rel=0.05)
 
 
+def test_cross_traffic_takes_its_share_and_is_told_apart():
+    crossed = {**LONG, "cross_traffic": [{"name": "others", "path": "wifi", "count": 2, "start": "5 s"}]}
+    alone, beside = anabranch.run(LONG), anabranch.run(crossed)
+    assert alone.rows("cross_traffic") == []
+    rows = beside.rows("cross_traffic")
+    assert [(row["name"], row["fate"]) for row in rows] == [("others", "running")] * 2
+    assert rows[0]["start_s"] == 5.0
+    assert 5.0 < rows[1]["start_s"] < 6.0
+    assert 1.0 < beside.qos["cross_traffic_mbps"] < 5.0
+    assert {row["flow"] for row in beside.rows("cross_samples")} == {0, 1}
+    assert bytes_by_path(beside)["wifi"] < bytes_by_path(alone)["wifi"] - 500_000
+    assert len(beside.rows("subflows")) == 2
+
+
+def test_cross_traffic_elsewhere_changes_no_packet_of_a_capture(tmp_path):
+    elsewhere = {
+        "links": [{"name": "core", "rate": "5 Mbit/s"}],
+        "cross_traffic": [{"links": ["core"], "count": 3}],
+    }
+    anabranch.run(LONG, pcapng=tmp_path / "alone")
+    beside = anabranch.run({**LONG, **elsewhere}, pcapng=tmp_path / "beside")
+    assert beside.qos["cross_traffic_mbps"] > 4.0
+    assert (tmp_path / "alone").read_bytes() == (tmp_path / "beside").read_bytes()
+
+
+def test_a_refused_parameter_is_the_cross_traffic_s_fault():
+    crossed = {
+        **LONG,
+        "cross_traffic": [{"path": "lte"}, {"path": "wifi", "congestion": {"name": "reno", "x": 1}}],
+    }
+    with pytest.raises(anabranch.ScenarioError, match="x") as caught:
+        anabranch.run(crossed)
+    assert caught.value.faults[0].key == "cross_traffic.1.congestion.x"
+
+
 def test_the_tables_have_the_columns_of_the_contract():
     tables = anabranch.run(FILM).tables
     assert {"client", "connect_s", "duration_s", "bytes_read", "finished"} <= set(tables["connections"])

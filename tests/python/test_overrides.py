@@ -20,6 +20,7 @@ BASE = {
         {"name": "wifi", "rtt": "50 ms", "rate": "5 Mbit/s"},
         {"name": "lte", "rtt": "100 ms", "rate": "5 Mbit/s", "links": ["backbone"]},
     ],
+    "cross_traffic": [{"links": ["backbone"]}],
     "events": [{"at": "1 s", "path": "wifi", "loss": "1 %"}],
 }
 
@@ -104,6 +105,18 @@ VALUES = {
     "host.send_memory_per_segment": ("4352B", 4352),
     "host.send_memory_per_buffer": ("1280B", 1280),
     "host.receive_memory_per_segment": ("4352B", 4352),
+    "cross_traffic.0.name": ("load", "load"),
+    "cross_traffic.0.links": ('["backbone"]', ["backbone"]),
+    "cross_traffic.0.path": ("lte", "lte"),
+    "cross_traffic.0.direction": ("up", "up"),
+    "cross_traffic.0.rtt": ("9ms", 9 * 10**6),
+    "cross_traffic.0.kind": ("paced", "paced"),
+    "cross_traffic.0.rate": ("1Mb/s", 10**6),
+    "cross_traffic.0.congestion": ("reno", models.Plugin(name="reno")),
+    "cross_traffic.0.count": ("7", 7),
+    "cross_traffic.0.start": ("30s", 30 * 10**9),
+    "cross_traffic.0.duration": ("10s", 10**10),
+    "cross_traffic.0.bytes": ("1MB", 10**6),
     "events.0.at": ("2s", 2 * 10**9),
     "events.0.path": ("lte", "lte"),
     "events.0.link": ("backbone", "backbone"),
@@ -121,6 +134,8 @@ VALUES = {
 BESIDE = {
     "application.film": [],
     "application.kind": ["application.rate=1Mb/s"],
+    "cross_traffic.0.kind": ["cross_traffic.0.rate=1Mb/s"],
+    "cross_traffic.0.rate": ["cross_traffic.0.kind=paced"],
     "paths.wifi.name": ["events.0.path=wlan"],
     "paths.wifi.links_down": ['paths.wifi.links_up=["backbone"]'],
     "paths.wifi.links_up": ['paths.wifi.links_down=["backbone"]'],
@@ -132,7 +147,7 @@ def keys(model, prefix=()):
     for name, field in model.model_fields.items():
         inner = table_of(field.annotation)
         array = typing.get_origin(field.annotation) is tuple
-        element = {"paths": "wifi", "links": "backbone", "events": "0"}.get(name)
+        element = {"paths": "wifi", "links": "backbone", "events": "0", "cross_traffic": "0"}.get(name)
         here = (*prefix, name, element) if array else (*prefix, name)
         if inner is None or inner in (models.Plugin, models.GilbertElliott, models.Bounds):
             yield ".".join(here)
@@ -174,6 +189,8 @@ def test_every_key_can_be_set(key):
         base = {**BASE, "events": [{"at": "1 s", "loss": "1 %"}]}
     if key == "events.0.rtt":
         base = {**BASE, "events": [{"at": "1 s", "path": "wifi"}]}
+    if key == "cross_traffic.0.path":
+        base = {**BASE, "cross_traffic": [{"count": 2}]}
     settings = [f"{key}={text}", *BESIDE.get(key, [])]
     loaded = loading.load(base, [parse_assignment(setting) for setting in settings])
     found = value_at(loaded.scenario, key.replace("paths.wifi.name", "paths.wlan.name"))
@@ -193,6 +210,8 @@ def test_elements_go_by_name_or_index():
 def test_an_index_past_the_end_adds_an_element():
     scenario = load_with("paths.2.name=sat", "paths.sat.rtt=600ms", "paths.sat.rate=1Mb/s")
     assert [path.name for path in scenario.paths] == ["wifi", "lte", "sat"]
+    bare = {key: value for key, value in BASE.items() if key != "cross_traffic"}
+    assert load_with("cross_traffic.0.path=lte", base=bare).cross_traffic[0].path == "lte"
 
 
 def test_a_plugin_takes_parameters_by_dotted_key_or_table():
@@ -200,6 +219,8 @@ def test_a_plugin_takes_parameters_by_dotted_key_or_table():
     assert scenario.transport.congestion.model_dump() == {"name": "cubic", "beta": 0.7}
     scenario = load_with("transport.congestion=reno", "transport.congestion.beta=0.5")
     assert scenario.transport.congestion.model_dump() == {"name": "reno", "beta": 0.5}
+    scenario = load_with("cross_traffic.0.congestion.beta=0.7")
+    assert scenario.cross_traffic[0].congestion.model_dump() == {"name": "cubic", "beta": 0.7}
     scenario = load_with('transport.scheduler={ name = "linux", burst = 2 }')
     assert scenario.transport.scheduler.model_dump() == {"name": "linux", "burst": 2}
 

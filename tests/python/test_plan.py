@@ -111,6 +111,66 @@ def test_an_event_on_a_path_that_only_shares_gets_it_a_link_to_act_on():
     assert [event["link"] for event in plan["events"]] == ["lte.down", "lte.up"]
 
 
+CROSSED = {
+    **TWO,
+    "links": [
+        {"name": "core", "rate": "9 Mb/s"}, {"name": "edge", "rate": "8 Mb/s"}, {"name": "unused", "rate": "1 Mb/s"},
+    ],
+    "cross_traffic": [
+        {"links": ["core", "edge"], "count": 3, "rtt": "21 ns", "congestion": {"name": "reno", "beta": 0.5}},
+        {"name": "back", "path": "wifi", "direction": "up", "kind": "paced", "rate": "1 Mb/s", "start": "5 s",
+         "duration": "7 s", "bytes": "1 MB"},
+    ],
+}  # fmt: skip
+
+
+def test_cross_traffic():
+    plan = plan_of(CROSSED)
+    first, second = plan["cross_traffic"]
+    assert first == {
+        "name": "cross-1",
+        "data": ["core.down", "edge.down", "cross-1.down"],
+        "acks": ["cross-1.up", "edge.up", "core.up"],
+        "kind": "bulk",
+        "rate_bps": None,
+        "congestion": '{"beta":0.5,"name":"reno"}',
+        "count": 3,
+        "start_ns": 0,
+        "duration_ns": None,
+        "bytes": None,
+    }
+    assert (second["data"], second["acks"]) == (["wifi.up"], ["wifi.down"])
+    assert (second["kind"], second["rate_bps"], second["bytes"]) == ("paced", 10**6, 10**6)
+    assert (second["start_ns"], second["duration_ns"]) == (5 * 10**9, 7 * 10**9)
+    names = [item["name"] for item in plan["links"]]
+    assert "core.up" in names
+    assert not {"unused.down", "back.down"} & set(names)
+    assert link(plan, "cross-1.down") == {
+        "name": "cross-1.down", "rate_bps": None, "queue": None, "delay_ns": 10, "jitter_ns": 0, "loss": None,
+        "loss_at": "exit",
+    }  # fmt: skip
+    assert link(plan, "cross-1.up")["delay_ns"] == 11
+
+
+def test_an_event_of_a_link_that_only_cross_traffic_uses_takes_place():
+    plan = plan_of({**CROSSED, "events": [{"at": "1 s", "link": "core", "state": "down"}]})
+    assert [event["link"] for event in plan["events"]] == ["core.down", "core.up"]
+
+
+def test_cross_traffic_adds_to_the_time_limit_and_leaves_the_rest_of_the_plan():
+    alone, beside = plan_of(TWO), plan_of({**TWO, "cross_traffic": [{"path": "wifi", "count": 9}]})
+    assert alone["cross_traffic"] == []
+    changed = {key for key in alone if alone[key] != beside[key]}
+    assert changed == {"cross_traffic"}, "a session with a duration ends with it"
+    size = {"application": {"kind": "bulk", "bytes": "100 MB"}}
+    one = {**TWO, **size, "paths": TWO["paths"][:1]}
+    limit, longer = (
+        plan_of({**one, "cross_traffic": flows})["time_limit_ns"] - 300 * 10**9
+        for flows in ([], [{"path": "wifi", "count": 9}])
+    )
+    assert longer == pytest.approx(10 * limit)
+
+
 def test_events():
     events = [
         {"at": "20 s", "path": "lte", "rtt": "80 ms"},

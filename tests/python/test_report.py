@@ -28,6 +28,9 @@ FILM = {
 BULK = {"name": "bulk", "application": {"kind": "bulk", "duration": "10 s"}, "paths": PATHS}
 
 
+CROSSED = {**BULK, "cross_traffic": [{"name": "others", "path": "lte", "count": 4, "start": "3 s"}]}
+
+
 class Tags(HTMLParser):
     """Every tag and what it would load."""
 
@@ -48,7 +51,8 @@ def tags_of(text):
     return parser
 
 
-@pytest.mark.parametrize("scenario", [FILM, BULK, {**BULK, "clients": 3}], ids=["film", "bulk", "clients"])
+@pytest.mark.parametrize("scenario", [FILM, BULK, {**BULK, "clients": 3}, CROSSED],
+                         ids=["film", "bulk", "clients", "cross traffic"])  # fmt: skip
 def test_nothing_is_loaded_from_outside(scenario):
     run = anabranch.run(scenario)
     text = report.build(run, comparisons=[report.Comparison(label="TCP over wifi", run=run)])
@@ -59,6 +63,17 @@ def test_nothing_is_loaded_from_outside(scenario):
     assert not re.search(r"url\((?!['\"]?#)", text)
     urls = set(re.findall(r"https?://[^\"'\s<)]+", text))
     assert urls <= {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"}
+
+
+def test_cross_traffic_is_named_where_there_is_any():
+    text = report.build(anabranch.run(CROSSED))
+    assert "What the cross traffic did" in text
+    assert "beside 4 background flows" in text
+    row = re.search(r"<tr><td>others</td>.*", text).group()
+    assert re.findall(r"<td>(.*?)</td>", row) == [
+        "others", "4", "bulk", "cubic", "from 3 s", "lte.down", "4.00 Mb/s", "1.00 Mb/s", "20",
+    ]  # fmt: skip
+    assert "cross traffic" not in report.build(anabranch.run(BULK))
 
 
 def test_names_are_escaped_everywhere():

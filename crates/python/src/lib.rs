@@ -62,25 +62,31 @@ fn simulate<'py>(
     }
 }
 
-fn listed(names: impl Iterator<Item = PluginName>) -> Vec<(&'static str, &'static str)> {
-    names.map(|plugin| (plugin.name, plugin.summary)).collect()
+/// Names with what they are; a note of a plug-in stands behind its first sentence.
+fn listed(names: impl Iterator<Item = PluginName>) -> Vec<(&'static str, String)> {
+    names
+        .map(|plugin| {
+            let sentences = std::iter::once(plugin.summary).chain(plugin.note);
+            (plugin.name, sentences.collect::<Vec<_>>().join(" "))
+        })
+        .collect()
 }
 
 /// Names of the path schedulers, each with the first sentence of its documentation.
 #[pyfunction]
-fn schedulers() -> Vec<(&'static str, &'static str)> {
+fn schedulers() -> Vec<(&'static str, String)> {
     listed(scheduler::names())
 }
 
 /// Names of the congestion controllers, each with the first sentence of its documentation.
 #[pyfunction]
-fn congestion_controls() -> Vec<(&'static str, &'static str)> {
+fn congestion_controls() -> Vec<(&'static str, String)> {
     listed(congestion::names())
 }
 
 /// Names of the path managers, each with the first sentence of their documentation.
 #[pyfunction]
-fn path_managers() -> Vec<(&'static str, &'static str)> {
+fn path_managers() -> Vec<(&'static str, String)> {
     listed(path_manager::names())
 }
 

@@ -24,6 +24,7 @@ pub(crate) fn to_dict<'py>(py: Python<'py>, trace: &Trace) -> PyResult<Bound<'py
     summary.set_item("digest", &trace.summary.digest)?;
     summary.set_item("duration_s", trace.summary.duration_s)?;
     summary.set_item("steps", trace.summary.steps)?;
+    summary.set_item("notes", &trace.summary.notes)?;
     let tables = PyDict::new(py);
     for table in &trace.tables {
         let columns = PyDict::new(py);

@@ -1,4 +1,5 @@
-//! Packets to a pcapng file, as they pass the client: one interface a path.
+//! Packets to a pcapng file, as they pass the client: one interface a path. Cross traffic passes no
+//! client.
 
 use std::io::Write;
 use std::net::IpAddr;

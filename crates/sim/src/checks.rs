@@ -9,7 +9,7 @@ pub enum Violation {
     /// The client read bytes that were not sent there.
     #[error("client {client} read wrong bytes at position {position}")]
     Bytes {
-        /// The client.
+        /// The client, or a flow of cross traffic, counted on behind the last client.
         client: u32,
         /// The position in the stream or resource.
         position: u64,

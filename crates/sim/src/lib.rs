@@ -15,8 +15,9 @@ mod world;
 
 pub use checks::Violation;
 pub use plan::{
-    ApplicationKind, ApplicationPlan, ChangePlan, EventPlan, FilmPlan, HostPlan, LinkPlan,
-    LossPlan, PathPlan, Plan, PlanError, QueuePlan, TransportPlan,
+    ApplicationKind, ApplicationPlan, ChangePlan, CrossKind, CrossPlan, EventPlan, FilmPlan,
+    HostPlan, InterfacePlan, LinkPlan, LossAtPlan, LossPlan, PathPlan, Plan, PlanError, QueuePlan,
+    TransportPlan,
 };
 pub use plugins::plugin_faults;
 pub use trace::{Column, Summary, Table, Trace};

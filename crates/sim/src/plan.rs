@@ -1,14 +1,24 @@
 //! The plan: a scenario with every unit resolved (docs/plan-and-trace.md).
 
-use anabranch_link::{Change, ConfigError, LinkConfig, LossAt, LossModel, QueueLimit};
+mod cross;
+mod events;
+mod links;
+
+use anabranch_link::ConfigError;
 use anabranch_media::{
     PlayerConfig, RecordedFilm, RecordedFilmError, SyntheticFilm, SyntheticFilmError,
 };
 use anabranch_transport::HostModel;
 use anabranch_transport::plugin::PluginError;
-use anabranch_units::{Duration, Rate};
+use anabranch_units::Duration;
 use serde::Deserialize;
 use thiserror::Error;
+
+pub use cross::{CrossKind, CrossPlan};
+pub use events::{ChangePlan, EventPlan, InterfacePlan};
+pub use links::{LinkPlan, LossAtPlan, LossPlan, PathPlan, QueuePlan};
+
+pub(crate) use events::Happening;
 
 /// Everything one run needs.
 #[derive(Clone, Debug, Deserialize)]
@@ -37,6 +47,9 @@ pub struct Plan {
     pub links: Vec<LinkPlan>,
     /// Paths in order; the first carries the initial subflow.
     pub paths: Vec<PathPlan>,
+    /// Background TCP flows, a group an element.
+    #[serde(default)]
+    pub cross_traffic: Vec<CrossPlan>,
     /// Changes of links and interfaces, by time.
     #[serde(default)]
     pub events: Vec<EventPlan>,
@@ -165,169 +178,18 @@ impl HostPlan {
     }
 }
 
-/// A one-way link.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct LinkPlan {
-    /// Its name.
-    pub name: String,
-    /// Rate; absent is unlimited.
-    #[serde(default)]
-    pub rate_bps: Option<u64>,
-    /// Queue limit; absent is unlimited.
-    #[serde(default)]
-    pub queue: Option<QueuePlan>,
-    /// Propagation delay.
-    pub delay_ns: u64,
-    /// Jitter.
-    #[serde(default)]
-    pub jitter_ns: u64,
-    /// Loss model.
-    #[serde(default)]
-    pub loss: Option<LossPlan>,
-    /// Where it strikes.
-    #[serde(default)]
-    pub loss_at: LossAtPlan,
-}
-
-/// A queue limit.
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum QueuePlan {
-    /// In packets, the one in service included.
-    Packets(u64),
-    /// In bytes.
-    Bytes(u64),
-}
-
-/// A loss model.
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum LossPlan {
-    /// Independent losses with this probability.
-    Bernoulli(f64),
-    /// A two-state chain.
-    GilbertElliott {
-        /// Good to bad, per packet.
-        p: f64,
-        /// Bad to good, per packet.
-        r: f64,
-        /// Chance to survive in the bad state.
-        h: f64,
-        /// Chance to survive in the good state.
-        k: f64,
-    },
-}
-
-/// Where losses strike.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum LossAtPlan {
-    /// Behind the queue.
-    #[default]
-    Exit,
-    /// Before the queue.
-    Entry,
-}
-
-/// A path: a pair of addresses and the links between.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct PathPlan {
-    /// Its name.
-    pub name: String,
-    /// Links from server to client, in order.
-    pub down: Vec<String>,
-    /// Links from client to server, in order.
-    pub up: Vec<String>,
-    /// Its subflow is a backup.
-    #[serde(default)]
-    pub backup: bool,
-}
-
-/// An event: a change of a link, or of the clients' interfaces on a path.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct EventPlan {
-    /// When, from the world's beginning.
-    pub at_ns: u64,
-    /// Which link, with `change`.
-    #[serde(default)]
-    pub link: Option<String>,
-    /// What changes of it.
-    #[serde(default)]
-    pub change: Option<ChangePlan>,
-    /// Or which path, with `interface`.
-    #[serde(default)]
-    pub path: Option<String>,
-    /// What becomes of the clients' interfaces on it.
-    #[serde(default)]
-    pub interface: Option<InterfacePlan>,
-}
-
-/// What an event does.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Happening<'a> {
-    /// A link changes.
-    Link(&'a str, ChangePlan),
-    /// The clients' interfaces on a path change.
-    Interface(&'a str, InterfacePlan),
-}
-
-impl EventPlan {
-    /// What the event does; `None` when it names not exactly one thing.
-    pub(crate) fn happening(&self) -> Option<Happening<'_>> {
-        match (self.link.as_deref(), self.change, self.path.as_deref(), self.interface) {
-            (Some(link), Some(change), None, None) => Some(Happening::Link(link, change)),
-            (None, None, Some(path), Some(what)) => Some(Happening::Interface(path, what)),
-            _ => None,
-        }
-    }
-}
-
-/// What becomes of a network interface of the clients.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum InterfacePlan {
-    /// It goes down: what is sent fails at once, what arrives is not taken. The subflows stay.
-    Down,
-    /// It goes down and its MPTCP end point is removed, which the peer is told.
-    Removed,
-    /// It is back; an end point that was removed is added again.
-    Up,
-}
-
-impl InterfacePlan {
-    /// Its name in the table of events: a scenario's `state`.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Down => "link-down",
-            Self::Removed => "removed",
-            Self::Up => "up",
-        }
-    }
-}
-
-/// What changes.
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ChangePlan {
-    /// The rate.
-    RateBps(u64),
-    /// The delay.
-    DelayNs(u64),
-    /// The loss model.
-    Loss(Option<LossPlan>),
-    /// The link goes down.
-    Down,
-    /// The link comes up.
-    Up,
-}
-
 /// What is wrong with a plan.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum PlanError {
+    /// A group of background flows.
+    #[error("cross traffic {name}: {error}")]
+    Cross {
+        /// The group.
+        name: String,
+        /// What is wrong.
+        error: Box<PlanError>,
+    },
     /// A film that is not one.
     #[error("film: {0}")]
     Film(#[from] RecordedFilmError),
@@ -387,59 +249,7 @@ impl Plan {
         if plan.events.iter().any(|event| event.happening().is_none()) {
             return Err(PlanError::Invalid("an event changes a link or a path's interface"));
         }
+        cross::check(&plan.cross_traffic)?;
         Ok(plan)
-    }
-}
-
-impl LossPlan {
-    fn model(self) -> LossModel {
-        match self {
-            Self::Bernoulli(p) => LossModel::Bernoulli(p),
-            Self::GilbertElliott { p, r, h, k } => LossModel::GilbertElliott { p, r, h, k },
-        }
-    }
-}
-
-impl LinkPlan {
-    /// The link's configuration.
-    pub(crate) fn config(&self) -> LinkConfig {
-        LinkConfig {
-            name: self.name.clone(),
-            rate: self.rate_bps.map_or(Rate::UNLIMITED, Rate::from_bps),
-            queue: match self.queue {
-                None => QueueLimit::Unlimited,
-                Some(QueuePlan::Packets(n)) => QueueLimit::Packets(n),
-                Some(QueuePlan::Bytes(n)) => QueueLimit::Bytes(n),
-            },
-            delay: Duration::from_nanos(self.delay_ns),
-            jitter: Duration::from_nanos(self.jitter_ns),
-            loss: self.loss.map(LossPlan::model),
-            loss_at: match self.loss_at {
-                LossAtPlan::Exit => LossAt::Exit,
-                LossAtPlan::Entry => LossAt::Entry,
-            },
-        }
-    }
-}
-
-impl ChangePlan {
-    pub(crate) fn change(self) -> Change {
-        match self {
-            Self::RateBps(bps) => Change::Rate(Rate::from_bps(bps)),
-            Self::DelayNs(ns) => Change::Delay(Duration::from_nanos(ns)),
-            Self::Loss(loss) => Change::Loss(loss.map(LossPlan::model)),
-            Self::Down => Change::Down,
-            Self::Up => Change::Up,
-        }
-    }
-
-    pub(crate) fn describe(self) -> String {
-        match self {
-            Self::RateBps(bps) => format!("rate {bps} bit/s"),
-            Self::DelayNs(ns) => format!("delay {} ms", ns as f64 / 1e6),
-            Self::Loss(_) => "loss".to_owned(),
-            Self::Down => "down".to_owned(),
-            Self::Up => "up".to_owned(),
-        }
     }
 }

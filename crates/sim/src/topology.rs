@@ -1,4 +1,4 @@
-//! Links, paths and addresses of one world.
+//! Links, paths, routes and addresses of one world.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -16,6 +16,8 @@ pub(crate) const DATA_PORT: u16 = 9999;
 const FIRST_HOST: u32 = 257;
 /// The port of each client's first connection.
 const CLIENT_PORT: u16 = 40_000;
+/// Where a path's network would be, for the hosts of cross traffic: behind those of all paths.
+const CROSS_NETWORK: usize = 99;
 
 /// A packet on its way; boxed, since it changes hands at every hop.
 #[derive(Clone, Debug, Default)]
@@ -23,19 +25,33 @@ pub(crate) struct Packet {
     pub(crate) segment: Segment,
     /// Bytes on the wire, IP header included.
     pub(crate) size: u64,
-    pub(crate) client: u32,
-    pub(crate) path: u8,
+    /// Whose it is: a client, or a flow of cross traffic, counted on behind the last client.
+    pub(crate) host: u32,
+    /// Which route of the topology it takes.
+    pub(crate) route: u16,
     pub(crate) hop: u8,
     /// Server to client.
     pub(crate) down: bool,
 }
 
-/// A path as indexes of links.
+/// The way between two hosts as indexes of links, each in the packets' order.
+#[derive(Clone, Debug)]
+pub(crate) struct Route {
+    down: Vec<usize>,
+    up: Vec<usize>,
+}
+
+impl Route {
+    /// The links of one direction.
+    pub(crate) fn links(&self, down: bool) -> &[usize] {
+        if down { &self.down } else { &self.up }
+    }
+}
+
+/// A path: what clients know of a route, and their interface on it.
 #[derive(Clone, Debug)]
 pub(crate) struct Path {
     pub(crate) name: String,
-    pub(crate) down: Vec<usize>,
-    pub(crate) up: Vec<usize>,
     pub(crate) backup: bool,
     pub(crate) interface: Interface,
 }
@@ -63,11 +79,6 @@ impl Path {
     pub(crate) fn address_id(&self) -> u8 {
         self.interface.address_id
     }
-
-    /// The links of one direction.
-    pub(crate) fn route(&self, down: bool) -> &[usize] {
-        if down { &self.down } else { &self.up }
-    }
 }
 
 /// The network between server and clients.
@@ -75,6 +86,8 @@ pub(crate) struct Topology {
     pub(crate) links: Vec<Box<dyn Link<Box<Packet>>>>,
     pub(crate) names: Vec<String>,
     pub(crate) paths: Vec<Path>,
+    /// The paths' routes in their order, then one for each group of cross traffic.
+    pub(crate) routes: Vec<Route>,
     last_address_id: u8,
 }
 
@@ -94,18 +107,28 @@ impl Topology {
                 .position(|other| other == name)
                 .ok_or_else(|| PlanError::UnknownLink(name.clone()))
         };
+        let route = |down: &[String], up: &[String]| -> Result<Route, PlanError> {
+            Ok(Route {
+                down: down.iter().map(find).collect::<Result<_, _>>()?,
+                up: up.iter().map(find).collect::<Result<_, _>>()?,
+            })
+        };
+        let mut routes = Vec::new();
         let mut paths = Vec::new();
         for (index, path) in plan.paths.iter().enumerate() {
+            routes.push(route(&path.down, &path.up)?);
             paths.push(Path {
                 name: path.name.clone(),
-                down: path.down.iter().map(find).collect::<Result<_, _>>()?,
-                up: path.up.iter().map(find).collect::<Result<_, _>>()?,
                 backup: path.backup,
                 interface: Interface { up: true, endpoint: true, address_id: index as u8 + 1 },
             });
         }
         let last_address_id = paths.len() as u8;
-        Ok(Self { links, names, paths, last_address_id })
+        for group in &plan.cross_traffic {
+            let own = route(&group.data, &group.acks).map_err(|error| group.fault(error))?;
+            routes.push(own);
+        }
+        Ok(Self { links, names, paths, routes, last_address_id })
     }
 
     /// The link of that name.
@@ -149,6 +172,11 @@ pub(crate) fn client_address(path: usize, client: u32, connection: u16) -> Socke
     let host = client + FIRST_HOST;
     let ip = Ipv4Addr::new(10, path as u8 + 1, (host >> 8) as u8, host as u8);
     SocketAddr::new(IpAddr::V4(ip), CLIENT_PORT + connection)
+}
+
+/// The addresses of a flow of cross traffic: its server's and its client's, a host each flow.
+pub(crate) fn cross_addresses(flow: u32) -> (SocketAddr, SocketAddr) {
+    (server_address(CROSS_NETWORK, DATA_PORT), client_address(CROSS_NETWORK, flow, 0))
 }
 
 /// The path and client of a client's address.

@@ -48,6 +48,8 @@ pub struct Summary {
     pub duration_s: f64,
     /// Events processed.
     pub steps: u64,
+    /// What has to be said with the results: which of the plug-ins are reconstructions.
+    pub notes: Vec<String>,
 }
 
 /// Everything a run leaves behind.
@@ -70,6 +72,11 @@ impl Table {
     /// The column of that name.
     pub fn column(&self, name: &str) -> Option<&Column> {
         self.columns.iter().find(|(other, _)| *other == name).map(|(_, column)| column)
+    }
+
+    /// It tells of cross traffic alone.
+    pub(crate) fn is_of_cross_traffic(&self) -> bool {
+        matches!(self.name, "cross_traffic" | "cross_samples")
     }
 
     /// Numbers of a column, whole numbers included; empty when it is not numeric.
@@ -144,6 +151,16 @@ rows!(LinkRows, "links" {
 });
 rows!(EventRows, "events" { t_s: Float, link: Text, what: Text });
 
+rows!(CrossRows, "cross_traffic" {
+    flow: Int, name: Text, congestion: Text, start_s: Float, connect_s: Float, end_s: Float, fate: Text,
+    bytes_read: Int, goodput_mbps: Float, data_segments: Int, retransmissions: Int, timeouts: Int,
+});
+rows!(CrossSampleRows, "cross_samples" {
+    t_s: Float, flow: Int, name: Text, cwnd_segments: Int, ssthresh_segments: Float,
+    in_flight_segments: Int, srtt_ms: Float, delivery_rate_mbps: Float, bytes_acked: Int,
+    retransmissions: Int, state: Text,
+});
+
 /// All rows of a run while it goes on.
 #[derive(Debug, Default)]
 pub(crate) struct Rows {
@@ -157,6 +174,8 @@ pub(crate) struct Rows {
     pub(crate) requests: RequestRows,
     pub(crate) links: LinkRows,
     pub(crate) events: EventRows,
+    pub(crate) cross_traffic: CrossRows,
+    pub(crate) cross_samples: CrossSampleRows,
 }
 
 impl Rows {
@@ -172,6 +191,8 @@ impl Rows {
             self.requests.into_table(),
             self.links.into_table(),
             self.events.into_table(),
+            self.cross_traffic.into_table(),
+            self.cross_samples.into_table(),
         ]
     }
 }

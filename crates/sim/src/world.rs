@@ -1,5 +1,6 @@
 //! The world and its event loop: who wakes next, until the run is over.
 
+mod cross;
 mod events;
 mod hosts;
 mod packets;
@@ -64,6 +65,8 @@ pub enum RunError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Node {
     Client(u32),
+    CrossClient(u32),
+    CrossServer(u32),
     Event,
     Link(usize),
     Sampler,
@@ -86,7 +89,7 @@ pub(crate) struct World<'a> {
     plan: &'a Plan,
     registry: Registry,
     now: Instant,
-    /// When something other than a sample last happened.
+    /// When something other than a sample last happened to a client.
     last_event: Instant,
     topology: Topology,
     schedule: Schedule,
@@ -99,12 +102,15 @@ pub(crate) struct World<'a> {
     numbers: sampling::Numbers,
     hosts: Vec<ClientHost>,
     clients: Vec<Client>,
+    /// Background flows.
+    flows: Vec<cross::Flow>,
     film: Film,
     next_event: usize,
     unfinished: usize,
     steps: u64,
     digest: u64,
     rows: Rows,
+    notes: Vec<String>,
     capture: Option<Capture>,
     /// The packet that the next segment is written into.
     blank: Box<Packet>,
@@ -197,12 +203,14 @@ impl World<'_> {
     }
 
     fn wake(&mut self, node: usize) -> Result<(), RunError> {
-        if self.nodes[node] != Node::Sampler {
+        if matches!(self.nodes[node], Node::Client(_) | Node::Event | Node::Serving(_)) {
             self.last_event = self.now;
         }
         match self.nodes[node] {
             Node::Link(link) => self.wake_link(link)?,
             Node::Client(client) => self.wake_client(client)?,
+            Node::CrossClient(flow) => self.wake_cross_client(flow)?,
+            Node::CrossServer(flow) => self.wake_cross_server(flow)?,
             Node::Serving(handle) => {
                 let connection = self.server.connection_mut(ConnectionHandle(handle));
                 connection.handle_timeout(self.now);
@@ -212,7 +220,9 @@ impl World<'_> {
                 if self.now.since(self.last_event) > STALL {
                     return Err(Violation::Stalled { at_ns: self.last_event.as_nanos() }.into());
                 }
+                self.check_flows()?;
                 self.sample();
+                self.sample_flows();
                 self.schedule.set(node, Some(self.now + sampling::PERIOD));
             }
             Node::Event => {
@@ -230,6 +240,7 @@ impl World<'_> {
         }
         self.check_conservation()?;
         self.report();
+        self.report_flows()?;
         Ok(self.into_trace())
     }
 

@@ -100,7 +100,7 @@ fn random_worlds_deliver_every_byte_and_end() {
             .collect();
         let scheduler =
             pick(&mut draw, &["linux", "linux-6.1", "min-rtt", "round-robin", "redundant"]);
-        let congestion = pick(&mut draw, &["cubic", "reno", "bbr"]);
+        let congestion = pick(&mut draw, &["cubic", "reno", "bbr", "bbr3"]);
         let trace = simulate(&plan(&ways, scheduler, congestion, seed, BULK));
         assert!(finished(&trace), "seed {seed}: {scheduler}, {congestion}");
         assert_eq!(total(&trace, "connections", "bytes_read") as u64, 1_500_000, "seed {seed}");

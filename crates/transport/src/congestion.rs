@@ -4,6 +4,10 @@
 //! sizes the window. `Window` belongs to the subflow, callbacks get `&mut Window`.
 
 mod bbr;
+mod bbr3;
+mod ccp;
+mod ccpd;
+mod compound;
 mod cubic;
 mod reno;
 
@@ -14,6 +18,9 @@ use anabranch_units::{Duration, Instant, RandomStream, Rate, Seed, SubflowId};
 use crate::plugin::{ParameterInfo, Parameters, PluginChoice, PluginError, PluginName, Registry};
 
 pub use bbr::Bbr;
+pub use bbr3::Bbr3;
+pub use ccp::Ccp;
+pub use compound::Compound;
 pub use cubic::Cubic;
 pub use reno::{Reno, additive_increase, slow_start};
 
@@ -73,8 +80,10 @@ pub struct RateSample {
     pub interval: Duration,
     /// The sample was taken while the application had nothing to send.
     pub app_limited: bool,
-    /// Segments in flight when the sampled segment was sent.
+    /// Segments in flight when the sampled segment was sent, itself not counted.
     pub in_flight_at_send: u32,
+    /// Segments marked lost between its transmission and its acknowledgement.
+    pub lost: u32,
 }
 
 /// What a controller may know of a sibling subflow (coupled controllers read it).
@@ -139,6 +148,27 @@ pub struct AckSample<'a> {
     pub id: SubflowId,
     /// All subflows of the connection, itself included; empty unless `wants_siblings`.
     pub siblings: &'a [SiblingView],
+}
+
+/// One segment newly marked lost. Counts are in segments.
+#[derive(Clone, Copy, Debug)]
+pub struct LostSegment {
+    /// When it was marked.
+    pub now: Instant,
+    /// Its first payload byte, as a position in the subflow, and the position behind its last.
+    pub start: u64,
+    /// See `start`.
+    pub end: u64,
+    /// Segments in flight when it was sent last, itself not counted.
+    pub in_flight_at_send: u32,
+    /// Segments marked lost since then, itself included.
+    pub lost_since_send: u32,
+    /// It was sent while the application had nothing more to send.
+    pub app_limited: bool,
+    /// Segments delivered since the subflow began, those of the acknowledgement under way included.
+    pub delivered: u64,
+    /// The peer reports what it has received beyond a hole (SACK).
+    pub selective_acks: bool,
 }
 
 /// Why the window is to be cut.
@@ -211,6 +241,10 @@ pub trait CongestionController: fmt::Debug + Send {
         self.on_congestion(event, window);
     }
 
+    /// A segment was marked lost: called for each, before `on_congestion` or `on_rto` where they
+    /// follow from it and before the acknowledgement's `on_ack`.
+    fn on_lost(&mut self, _segment: &LostSegment, _window: &Window) {}
+
     /// The congestion state changed.
     fn on_state(&mut self, _now: Instant, _state: CongestionState, _window: &mut Window) {}
 
@@ -279,7 +313,41 @@ const TABLE: &[(PluginName, Build)] = &[
         ),
         Bbr::build,
     ),
+    (
+        PluginName::new(
+            "bbr3",
+            "BBR version 3 (draft-ietf-ccwg-bbr): its model bounded by the losses of its probes.",
+        ),
+        Bbr3::build,
+    ),
+    (
+        PluginName::new(
+            "compound",
+            "Compound TCP: a loss window and a delay window (Tan et al. 2006, draft-sridharan-tcpm-ctcp).",
+        ),
+        Compound::build,
+    ),
+    (
+        PluginName::new(
+            "ccp",
+            "Capacity and Congestion Probing, a reconstruction: proportional control of the backlog (SD18).",
+        )
+        .with_note(RECONSTRUCTED),
+        Ccp::build,
+    ),
+    (
+        PluginName::new(
+            "ccpd",
+            "CCP with a derivative term, a reconstruction: proportional plus derivative control.",
+        )
+        .with_note(
+            "Only its name and kind were found: results hang on the parameters declared, kd among them.",
+        ),
+        ccpd::build,
+    ),
 ];
+
+const RECONSTRUCTED: &str = "Its law is printed, its gains and estimators were not found: results hang on the parameters declared.";
 
 /// Every controller's name with the first sentence of its documentation.
 pub fn names() -> impl Iterator<Item = PluginName> {
@@ -305,6 +373,21 @@ pub fn build(
 pub fn parameters(name: &str) -> Result<Vec<ParameterInfo>, PluginError> {
     let random = Seed { seed: 0, run: 0 }.stream("parameters");
     construct(&PluginChoice::named(name), &Registry::TABLES, random).map(|(_, found)| found)
+}
+
+/// What has to be said with a result of the controller `choice`, if anything has: that it is a
+/// reconstruction, and with which parameters it ran.
+///
+/// # Errors
+/// Unknown names, and every parameter that does not do.
+pub fn note(choice: &PluginChoice, registry: &Registry) -> Result<Option<String>, PluginError> {
+    let Some(known) = names().find(|known| known.name == choice.name) else { return Ok(None) };
+    let Some(note) = known.note else { return Ok(None) };
+    let random = Seed { seed: 0, run: 0 }.stream("parameters");
+    let (_, parameters) = construct(choice, registry, random)?;
+    let declared: Vec<_> = parameters.iter().map(|info| info.declared(choice)).collect();
+    let (summary, declared) = (known.summary, declared.join(", "));
+    Ok(Some(format!("Congestion control {}: {summary} {note} Here: {declared}.", known.name)))
 }
 
 fn construct(

@@ -22,11 +22,17 @@ pub struct PluginName {
     pub name: &'static str,
     /// What it is, in one sentence.
     pub summary: &'static str,
+    /// What whoever shows a result of it has to say with it.
+    pub note: Option<&'static str>,
 }
 
 impl PluginName {
     pub(crate) const fn new(name: &'static str, summary: &'static str) -> Self {
-        Self { name, summary }
+        Self { name, summary, note: None }
+    }
+
+    pub(crate) const fn with_note(self, note: &'static str) -> Self {
+        Self { note: Some(note), ..self }
     }
 }
 

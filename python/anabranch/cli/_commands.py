@@ -114,7 +114,9 @@ def check(given: Given, *, show_plan: bool) -> None:
     names = ", ".join(path.name for path in value.paths)
     what = f"{value.application.kind} {value.application.film or ''}".strip()
     seconds = plans.expected_duration_s(plans.build(value, film), film)
-    _console.out(f"ok: {loaded.source.where}: {what} over {names}, about {seconds:,.0f} s of session")
+    flows = sum(group.count for group in value.cross_traffic)
+    beside = f" beside {flows} background flow{'s' if flows > 1 else ''}" if flows else ""
+    _console.out(f"ok: {loaded.source.where}: {what} over {names}{beside}, about {seconds:,.0f} s of session")
 
 
 def prepare_film(loaded: Loaded) -> Film | None:

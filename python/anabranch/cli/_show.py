@@ -28,6 +28,11 @@ def run(result: Run) -> None:
     _console.out()
     subflows(result)
     _console.out()
+    if "cross_traffic" in result.qos:
+        cross_traffic(result)
+        _console.out()
+    for note in result.notes:
+        _console.out(f"  note: {note}")
     _console.out(f"  digest {result.digest}")
 
 
@@ -63,6 +68,8 @@ def network(result: Run) -> None:
         ("longest wait for a byte", number(qos["max_read_gap_s"], "{:.2f} s")),
         ("packets dropped by queues", number(qos["queue_drops"], "{:,}")),
     ]
+    if "cross_traffic_mbps" in qos:
+        rows.append(("cross traffic", number(qos["cross_traffic_mbps"], "{:.3f} Mb/s")))
     _console.table(("", ""), rows)
 
 
@@ -83,6 +90,25 @@ def subflows(result: Run) -> None:
         for row in result.qos["subflows"]
     ]
     _console.table(headers, rows)
+
+
+def cross_traffic(result: Run) -> None:
+    """Write what the background flows did, a line a group."""
+    _console.heading("What the cross traffic did")
+    headers = ("flows", "congestion", "how many", "MB", "Mb/s", "Mb/s each", "retransmissions")
+    rows = [
+        (
+            row["name"],
+            row["congestion"],
+            number(row["flows"], "{:,}"),
+            number(row["bytes"], "{:,.1f}", scale=1e-6),
+            number(row["goodput_mbps"], "{:.2f}"),
+            number(row["goodput_mbps"], "{:.2f}", scale=1 / row["flows"]),
+            number(row["retransmissions"], "{:,}"),
+        )
+        for row in result.qos["cross_traffic"]
+    ]
+    _console.table(headers, rows, left=2)
 
 
 def comparison(runs: Sequence[tuple[str, Run]]) -> None:

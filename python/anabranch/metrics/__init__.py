@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from anabranch.metrics._cross import crossing
 from anabranch.metrics._network import network
 from anabranch.metrics._rows import Tables, clients
 from anabranch.metrics._viewer import viewer
@@ -34,6 +35,7 @@ METRICS: Mapping[str, str] = {
     "reinjected_bytes": "bytes sent again on another subflow",
     "max_read_gap_s": "longest time without a byte to read",
     "queue_drops": "packets that found a queue full",
+    "cross_traffic_mbps": "in-order bytes that background flows read, from the first start to the last end",
     "duration_s": "how long the session lasted",
 }
 
@@ -61,7 +63,7 @@ def qoe(tables: Tables) -> dict[str, Any] | None:
 
 
 def qos(tables: Tables) -> dict[str, Any]:
-    """Return what the network did.
+    """Return what the network did; of cross traffic only where there is any.
 
     Parameters
     ----------
@@ -72,7 +74,7 @@ def qos(tables: Tables) -> dict[str, Any]:
     links = tables.get("links", {})
     result["queue_drops"] = sum(links.get("dropped_queue", ()))
     order = ("goodput_mbps", "rtt_diff_ms", "reinjected_bytes", "max_read_gap_s", "queue_drops", "subflows")
-    return {key: result[key] for key in order}
+    return {key: result[key] for key in order} | crossing(tables)
 
 
 def by_client(tables: Tables) -> list[dict[str, Any]]:

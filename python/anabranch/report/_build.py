@@ -81,6 +81,7 @@ def build(run: Run, *, comparisons: Sequence[Comparison] = ()) -> str:
         comparisons=[_compared(item) for item in everyone] if comparisons else [],
         subflows=[{**subflow, "colour": colour[subflow["path"]]} for subflow in run.qos["subflows"]],
         links=_links(run),
+        cross_traffic=_cross_traffic(run),
         figure=figure,
         clients=run.plan["clients"],
         fates=colours.FATES,
@@ -177,6 +178,32 @@ def _compared(item: Comparison) -> dict[str, Any]:
         "displayed": frames["displayed"],
         "goodput_mbps": qos["goodput_mbps"],
     }
+
+
+def _cross_traffic(run: Run) -> list[dict[str, Any]]:
+    """Return the groups of background flows: what they were set to, and what they did."""
+    done = {group["name"]: group for group in run.qos.get("cross_traffic", ())}
+    return [
+        {
+            **done[group["name"]],
+            "kind": f"{group['kind']}, {show_rate(group['rate_bps'])}"
+            if group["rate_bps"]
+            else group["kind"],
+            # Without the delay of their own, which stands in the table of links.
+            "links": ", ".join(link for link in group["data"] if link.rpartition(".")[0] != group["name"]),
+            "when": _when(group),
+        }
+        for group in run.plan["cross_traffic"]
+        if group["name"] in done
+    ]
+
+
+def _when(group: Mapping[str, Any]) -> str:
+    """Return when background flows begin and what ends them, in words."""
+    words = [f"from {show_time(group['start_ns'])}"]
+    words += [f"for {show_time(group['duration_ns'])}"] if group["duration_ns"] else []
+    words += [f"{group['bytes'] / 1e6:g} MB each"] if group["bytes"] else []
+    return ", ".join(words)
 
 
 def _links(run: Run) -> list[dict[str, Any]]:

@@ -6,26 +6,20 @@ fault in one go. Anything of a wrong type is skipped here: the model has reporte
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
-from anabranch import plugins
 from anabranch.errors import Fault, did_you_mean
+from anabranch.scenario import _plugins
+from anabranch.scenario.models import cross_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from anabranch.scenario._faults import Source
-    from anabranch.scenario._lines import KeyPath
 
-#: The plug-ins of the transport, and how `anabranch list` calls each kind.
-_KINDS: dict[plugins.Kind, str] = {
-    "scheduler": "schedulers",
-    "congestion": "congestion",
-    "path_manager": "path-managers",
-}
-_UNKNOWN = re.compile(r"unknown (.+): `(.*)`")
 _CHANGES = ("state", "rate", "rtt", "delay", "loss")
+#: As many background flows as clients.
+_MOST_FLOWS = 10_000
 
 
 def check(source: Source) -> list[Fault]:
@@ -35,8 +29,9 @@ def check(source: Source) -> list[Fault]:
         *_duplicates(source, "links"),
         *_path_keys(source),
         *_path_links(source),
+        *_cross_traffic(source),
         *_events(source),
-        *_plugins(source),
+        *_plugins.check(source),
         *_application(source),
         *_expectations(source),
     ]
@@ -122,6 +117,54 @@ def _path_links(source: Source) -> Iterator[Fault]:
                     yield source.fault(("paths", index, key, position), f"unknown link: `{name}`", hint=hint)
 
 
+def _cross_traffic(source: Source) -> Iterator[Fault]:
+    """Check that background flows know where they go, how fast, and by which control."""
+    taken = {name: kind for kind in ("paths", "links") for name in _names(source, kind)}
+    flows = 0
+    for index, item in _tables(source, "cross_traffic"):
+        here = ("cross_traffic", index)
+        yield from _crossed(source, here, item)
+        name = cross_name(index, item.get("name"))
+        if isinstance(name, str):
+            if name in taken:
+                message = f"duplicate name: `{name}` is one of the {taken[name]} already"
+                yield source.fault((*here, "name"), message, hint="flows have a name of their own")
+            taken.setdefault(name, "cross_traffic")
+        kind = item.get("kind", "bulk")
+        if kind == "paced" and "rate" not in item:
+            hint = 'for example rate = "2 Mbit/s"'
+            yield source.fault((*here, "rate"), "a paced flow needs `rate`", hint=hint)
+        if kind == "bulk" and "rate" in item:
+            hint = 'for a constant rate: kind = "paced"'
+            yield source.fault((*here, "rate"), "`rate` is of a paced flow", hint=hint)
+        yield from _plugins.faults(source, (*here, "congestion"), "congestion", item.get("congestion"))
+        count = item.get("count", 1)
+        flows += count if isinstance(count, int) else 0
+        if flows > _MOST_FLOWS >= flows - count:
+            message = f"more than {_MOST_FLOWS:,} flows of cross traffic in all"
+            yield source.fault((*here, "count"), message)
+
+
+def _crossed(source: Source, here: tuple[str | int, ...], item: dict[str, Any]) -> Iterator[Fault]:
+    """Check that background flows cross either links or a path that exist."""
+    paths, links = _names(source, "paths"), _names(source, "links")
+    if ("links" in item) == ("path" in item):
+        hint = 'links = ["backbone"] names [[links]], path = "wifi" one of [[paths]]'
+        yield source.fault(here, "cross traffic names either `links` or a `path`", hint=hint)
+    if item.get("links") == []:
+        yield source.fault((*here, "links"), "`links` is empty: at least one is needed")
+    names = item.get("links")
+    for position, name in enumerate(names if isinstance(names, list) else []):
+        if isinstance(name, str) and name not in links:
+            hint = did_you_mean(name, links) if links else "there is no [[links]] table"
+            hint = f'a path is crossed by: path = "{name}"' if name in paths else hint
+            yield source.fault((*here, "links", position), f"unknown link: `{name}`", hint=hint)
+    name = item.get("path")
+    if isinstance(name, str) and name not in paths:
+        hint = f'a link is crossed by: links = ["{name}"]' if name in links else did_you_mean(name, paths)
+        yield source.fault((*here, "path"), f"unknown path: `{name}`", hint=hint)
+
+
 def _events(source: Source) -> Iterator[Fault]:
     """Check that an event changes something of one path or link that exists."""
     for index, item in _tables(source, "events"):
@@ -147,49 +190,6 @@ def _events(source: Source) -> Iterator[Fault]:
             yield source.fault((*here, "rtt"), "a link has no `rtt`", hint="use `delay`")
         if "rtt" in item and "direction" in item:
             yield source.fault((*here, "rtt"), "`rtt` goes both ways", hint="use `delay` with a direction")
-
-
-def _plugins(source: Source) -> Iterator[Fault]:
-    """Check the plug-ins of the transport."""
-    transport = _table(source.raw, "transport")
-    for kind, shown in _KINDS.items():
-        if kind in transport:
-            yield from plugin_faults(source, ("transport", kind), kind, transport[kind], shown)
-
-
-def plugin_faults(
-    source: Source, path: KeyPath, kind: plugins.Kind, given: object, shown: str
-) -> Iterator[Fault]:
-    """Check a plug-in's name and parameters, and those of what it builds on.
-
-    `shown` is how `anabranch list` calls the kind.
-    """
-    if not isinstance(given, str) and not (isinstance(given, dict) and isinstance(given.get("name"), str)):
-        return
-    try:
-        found = plugins.check(kind, given)
-    except (TypeError, ValueError):
-        message = "a plug-in's parameters are numbers, strings, true or false, and `base`"
-        yield source.fault(path, message)
-        return
-    for fault in found:
-        place = (*path, *fault.path)
-        unknown = _UNKNOWN.fullmatch(fault.message)
-        hint = ""
-        if unknown is not None:
-            listed = f"`anabranch list {shown}` shows all" if "parameter" not in unknown[1] else ""
-            hint = did_you_mean(unknown[2], fault.known, otherwise=listed) if fault.known else "it has none"
-        elif fault.known:
-            hint = did_you_mean("", fault.known)
-        yield source.fault(_name_key(source, place), fault.message, hint=hint)
-
-
-def _name_key(source: Source, place: KeyPath) -> KeyPath:
-    """Return where a plug-in's name stands: under `name` when it is a table."""
-    node: Any = source.raw
-    for step in place:
-        node = node.get(step) if isinstance(node, dict) else None
-    return (*place, "name") if isinstance(node, dict) else place
 
 
 def _application(source: Source) -> Iterator[Fault]:

@@ -24,6 +24,7 @@ _TABLES: dict[tuple[str, ...], type[models.Table]] = {
     ("links",): models.Link,
     ("transport",): models.Transport,
     ("host",): models.Host,
+    ("cross_traffic",): models.CrossTraffic,
     ("events",): models.Event,
     **{(kind, way): models.Direction for kind in ("paths", "links") for way in ("down", "up")},
 }
@@ -133,7 +134,7 @@ def _example(path: KeyPath) -> str:
     """Return how a missing key might be written."""
     if path == ("paths",):
         return 'add a path: [[paths]] with name = "wifi", rtt = "50 ms", rate = "5 Mbit/s"'
-    if path[-1] == "name" and path[0] == "transport":
+    if path[-1] == "name" and (path[0] == "transport" or "congestion" in path):
         return "a plug-in's table has its name and its own parameters"
     examples = {"name": 'name = "wifi"', "at": 'at = "20 s"', "p": 'p = "1 %"', "r": 'r = "20 %"'}
     if path == ("name",):

@@ -8,6 +8,7 @@ A path walks tables by key and arrays by index or by the `name` of an element: `
 from __future__ import annotations
 
 import copy
+import itertools
 import math
 import tomllib
 from dataclasses import dataclass, field
@@ -116,7 +117,7 @@ def _apply_one(result: Overridden, override: Override) -> Fault | None:
         return _misfit(override, f"empty part in a key: `{override.key}`", "")
     node: Any = result.raw
     path: KeyPath = ()
-    for part in parts[:-1]:
+    for part, following in itertools.pairwise(parts):
         step = _step(node, part, override)
         if isinstance(step, Fault):
             return step
@@ -125,7 +126,8 @@ def _apply_one(result: Overridden, override: Override) -> Fault | None:
             node.append({})
             result.origins[path] = override.origin
         elif isinstance(node, dict) and step not in node:
-            node[step] = _new_table(path)
+            # The first element of an array that the file does not have.
+            node[step] = [] if following == "0" else _new_table(path)
             result.origins[path] = override.origin
         elif isinstance(node[step], str) and part in _NAMED_TABLES:
             node[step] = {"name": node[step]}
@@ -143,9 +145,11 @@ def _apply_one(result: Overridden, override: Override) -> Fault | None:
 
 def _new_table(path: KeyPath) -> dict[str, Any]:
     """Return a table to put a first key into; a plug-in that is given parameters keeps its default name."""
-    from anabranch.scenario.models import Plugin, Transport
+    from anabranch.scenario.models import CrossTraffic, Plugin, Table, Transport
 
-    field = Transport.model_fields.get(str(path[-1])) if path[:-1] == ("transport",) else None
+    models: dict[str, type[Table]] = {"transport": Transport, "cross_traffic": CrossTraffic}
+    model = models.get(str(path[0]))
+    field = model.model_fields.get(str(path[-1])) if model is not None else None
     default = field.default if field is not None else None
     return {"name": default.name} if isinstance(default, Plugin) else {}
 

@@ -219,6 +219,30 @@ class Host(Table):
     receive_memory_per_segment: Memory = Field(default=2304, description="memory of a received full segment")
 
 
+class CrossTraffic(Table):
+    """Background TCP flows over links that the clients may use: plain TCP between hosts of their own."""
+
+    name: Name | None = Field(default=None, description="its name; default: cross-1, by its place")
+    links: list[str] | None = Field(default=None, description="shared links, from server to client")
+    path: str | None = Field(default=None, description="or the path whose links the flows cross")
+    direction: Literal["down", "up"] = Field(
+        default="down", description="which way the data goes: server to client, or client to server"
+    )
+    rtt: Time = Field(default=0, description="propagation delay of the flows' own, half each way")
+    kind: Literal["bulk", "paced"] = Field(default="bulk", description="as fast as possible, or at a rate")
+    rate: LimitedRate | None = Field(default=None, description="rate of each paced flow")
+    congestion: NamedPlugin = Field(default=Plugin(name="cubic"), description="how much may be in flight")
+    count: Annotated[int, Field(ge=1, le=10_000)] = Field(default=1, description="how many flows")
+    start: Time = Field(default=0, description="when the first begins, from the start of the simulation")
+    duration: PositiveTime | None = Field(default=None, description="how long each lasts from its own start")
+    bytes: Size | None = Field(default=None, description="how much each carries")
+
+
+def cross_name(index: int, name: str | None) -> str:
+    """Return what the flows of one table are called: its name, or one by its place from 0."""
+    return f"cross-{index + 1}" if name is None else name
+
+
 class Event(Table):
     """A change of the world at a time."""
 
@@ -266,5 +290,6 @@ class Scenario(Table):
     links: Annotated[tuple[Link, ...], Field(strict=False)] = ()
     transport: Transport = Transport()
     host: Host = Host()
+    cross_traffic: Annotated[tuple[CrossTraffic, ...], Field(strict=False)] = ()
     events: Annotated[tuple[Event, ...], Field(strict=False)] = ()
     expect: dict[str, Annotated[Bounds, BeforeValidator(_bounds)]] = {}

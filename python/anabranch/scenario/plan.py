@@ -9,11 +9,11 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from anabranch import plugins
-from anabranch.scenario.models import Direction, GilbertElliott, Link, Path, Scenario
+from anabranch.scenario.models import Direction, GilbertElliott, Link, Path, Scenario, cross_name
 
 if TYPE_CHECKING:
     from anabranch.media.films import Film
-    from anabranch.scenario.models import Event
+    from anabranch.scenario.models import CrossTraffic, Event
 
 _WAYS = ("down", "up")
 _SECOND = 10**9
@@ -38,9 +38,12 @@ def build(scenario: Scenario, film: Film | None, *, run: int = 0) -> dict[str, A
     """
     own = _own_links(scenario)
     paths = [_path(path, has_own=path.name in own) for path in scenario.paths]
+    crossing = [_crossing(index, flows, paths) for index, flows in enumerate(scenario.cross_traffic)]
     used = {name for path in paths for way in _WAYS for name in path[way]}
+    used |= {name for flows in crossing for way in ("data", "acks") for name in flows[way]}
     links = [link for path in scenario.paths if path.name in own for link in _links_of(path)]
     links += [one_way for link in scenario.links for one_way in _links_of(link)]
+    links += [link for index, flows in enumerate(scenario.cross_traffic) for link in _delays(index, flows)]
     application = _application(scenario, film)
     plan: dict[str, Any] = {
         "scenario": scenario.name,
@@ -53,6 +56,7 @@ def build(scenario: Scenario, film: Film | None, *, run: int = 0) -> dict[str, A
         "host": _host(scenario),
         "links": [link for link in links if link["name"] in used],
         "paths": paths,
+        "cross_traffic": crossing,
         "events": [event for event in _events(scenario) if event.get("link") in {None, *used}],
     }
     plan["time_limit_ns"] = scenario.time_limit or _time_limit(plan, film)
@@ -79,13 +83,20 @@ def expected_duration_s(plan: dict[str, Any], film: Film | None) -> float:
 
 
 def _bottleneck_bps(plan: dict[str, Any]) -> float:
-    """Return the sum over paths of each path's slowest link, server to client."""
-    rates = {link["name"]: link["rate_bps"] for link in plan["links"]}
+    """Return the sum over paths of each path's slowest link, server to client, less what others take."""
+    rates = {link["name"]: _left_bps(plan, link) for link in plan["links"]}
     total = 0.0
     for path in plan["paths"]:
         total += min([rates[name] or 1e9 for name in path["down"]], default=1e9)
     shared = [rate for name, rate in rates.items() if rate and all(name in p["down"] for p in plan["paths"])]
     return float(min([total, *shared]) / plan["clients"])
+
+
+def _left_bps(plan: dict[str, Any], link: dict[str, Any]) -> float | None:
+    """Return a link's rate without the equal share of each background flow that crosses it."""
+    flows = sum(group["count"] for group in plan["cross_traffic"] if link["name"] in group["data"])
+    clients, rate = plan["clients"], link["rate_bps"]
+    return None if rate is None else float(rate * clients / (clients + flows))
 
 
 def _time_limit(plan: dict[str, Any], film: Film | None) -> int:
@@ -156,6 +167,44 @@ def _path(path: Path, *, has_own: bool) -> dict[str, Any]:
     if has_own:
         down, up = [*down, f"{path.name}.down"], [f"{path.name}.up", *up]
     return {"name": path.name, "down": down, "up": up, "backup": path.backup}
+
+
+def _crossing(index: int, flows: CrossTraffic, paths: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return a group of background flows, its links in the order that data and acknowledgements meet them.
+
+    A delay of its own is the client's side of its way, as a path's own link is.
+    """
+    name = cross_name(index, flows.name)
+    if flows.links is not None:
+        route = {way: [f"{link}.{way}" for link in flows.links] for way in _WAYS}
+        route["up"].reverse()
+    else:
+        route = next({way: path[way] for way in _WAYS} for path in paths if path["name"] == flows.path)
+    if flows.rtt:
+        route = {"down": [*route["down"], f"{name}.down"], "up": [f"{name}.up", *route["up"]]}
+    back = "up" if flows.direction == "down" else "down"
+    return {
+        "name": name,
+        "data": route[flows.direction],
+        "acks": route[back],
+        "kind": flows.kind,
+        "rate_bps": flows.rate,
+        "congestion": plugins.encode(flows.congestion.model_dump()),
+        "count": flows.count,
+        "start_ns": flows.start,
+        "duration_ns": flows.duration,
+        "bytes": flows.bytes,
+    }
+
+
+def _delays(index: int, flows: CrossTraffic) -> list[dict[str, Any]]:
+    """Return the links that delay background flows and do nothing else; used only where there is a delay."""
+    name, half = cross_name(index, flows.name), flows.rtt // 2
+    plain = {"rate_bps": None, "queue": None, "jitter_ns": 0, "loss": None, "loss_at": "exit"}
+    return [
+        {"name": f"{name}.{way}", "delay_ns": delay, **plain}
+        for way, delay in (("down", half), ("up", flows.rtt - half))
+    ]
 
 
 def _links_of(table: Path | Link) -> list[dict[str, Any]]:

@@ -49,7 +49,7 @@ struct Watching {
     connection: Option<u32>,
 }
 
-/// One client: its application and what it measured.
+/// One client, or the reader of a flow of cross traffic: its application and what it measured.
 pub(crate) struct Client {
     pub(crate) id: u32,
     pub(crate) start: Instant,
@@ -85,12 +85,16 @@ impl Client {
                     connection: None,
                 }
             });
+        let span = plan.application.duration_ns;
+        Self { watching: watching.map(Box::new), ..Self::reader(id, start, span) }
+    }
+
+    /// One that reads all that comes, for so long or to the end.
+    pub(crate) fn reader(id: u32, start: Instant, duration_ns: Option<u64>) -> Self {
         Self {
             id,
             start,
-            until: plan
-                .application
-                .duration_ns
+            until: duration_ns
                 .map_or(Instant::FAR_FUTURE, |span| start + Duration::from_nanos(span)),
             connect: None,
             bytes_read: 0,
@@ -102,7 +106,7 @@ impl Client {
             finished: false,
             over: false,
             finished_at: None,
-            watching: watching.map(Box::new),
+            watching: None,
         }
     }
 

@@ -11,7 +11,7 @@ use anabranch_units::{Duration, Instant};
 use bytes::Bytes;
 
 use crate::pattern;
-use crate::plan::{ApplicationKind, Plan};
+use crate::plan::{ApplicationKind, CrossKind, CrossPlan, Plan};
 
 /// A paced application writes what is due every so often.
 const PACE: Duration = Duration::from_millis(10);
@@ -34,23 +34,44 @@ enum Kind {
     Http { reader: RequestReader, film: Film, heads: VecDeque<(Bytes, Range<u64>)> },
 }
 
+impl Kind {
+    /// So many bytes, or without end.
+    fn bulk(bytes: Option<u64>) -> Self {
+        Self::Bulk { written: 0, limit: bytes.unwrap_or(u64::MAX) }
+    }
+
+    /// The same at a rate; a plan without one is refused where it is read.
+    fn paced(bytes: Option<u64>, rate_bps: Option<u64>) -> Self {
+        Self::Paced {
+            written: 0,
+            limit: bytes.unwrap_or(u64::MAX),
+            rate_bps: rate_bps.unwrap_or(0),
+            since: None,
+            next: Instant::ZERO,
+        }
+    }
+}
+
 impl Serving {
     pub(crate) fn new(plan: &Plan, film: &Film) -> Self {
-        let limit = plan.application.bytes.unwrap_or(u64::MAX);
-        let kind = match plan.application.kind {
-            ApplicationKind::Bulk => Kind::Bulk { written: 0, limit },
-            ApplicationKind::Paced => Kind::Paced {
-                written: 0,
-                limit,
-                rate_bps: plan.application.rate_bps.unwrap_or(0),
-                since: None,
-                next: Instant::ZERO,
-            },
+        let application = &plan.application;
+        let kind = match application.kind {
+            ApplicationKind::Bulk => Kind::bulk(application.bytes),
+            ApplicationKind::Paced => Kind::paced(application.bytes, application.rate_bps),
             ApplicationKind::Progressive => Kind::Http {
                 reader: RequestReader::new(),
                 film: film.clone(),
                 heads: VecDeque::new(),
             },
+        };
+        Self { kind, blocked: false }
+    }
+
+    /// The sender of a flow of cross traffic.
+    pub(crate) fn across(group: &CrossPlan) -> Self {
+        let kind = match group.kind {
+            CrossKind::Bulk => Kind::bulk(group.bytes),
+            CrossKind::Paced => Kind::paced(group.bytes, group.rate_bps),
         };
         Self { kind, blocked: false }
     }

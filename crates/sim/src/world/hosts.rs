@@ -1,7 +1,7 @@
 //! What hosts do when they are woken: connections first, then applications, then what they send.
 
 use anabranch_transport::path_manager::Candidate;
-use anabranch_transport::{ConnectionHandle, earliest};
+use anabranch_transport::{Connection, ConnectionHandle, earliest};
 
 use super::setup::config;
 use super::{RunError, World};
@@ -100,14 +100,20 @@ impl World<'_> {
             self.send(packet, tuple, true)?;
         }
         let connection = self.server.connection(ConnectionHandle(handle));
-        for (subflow, in_flight, cwnd) in connection.windows() {
-            // A cut window may leave more in flight; nothing new may have gone out then.
-            if in_flight > cwnd + WINDOW_SLACK && connection.sent_beyond_window(subflow) {
-                return Err(Violation::InFlight { subflow: subflow.0, in_flight, cwnd }.into());
-            }
-        }
+        check_windows(connection)?;
         let wake = earliest(connection.poll_timeout(), self.serving[handle].poll_timeout());
         self.schedule.set(self.serving_nodes[handle], wake);
         Ok(())
     }
+}
+
+/// Nothing new goes out beyond the window and its slack.
+pub(super) fn check_windows(connection: &Connection) -> Result<(), Violation> {
+    for (subflow, in_flight, cwnd) in connection.windows() {
+        // A cut window may leave more in flight; nothing new may have gone out then.
+        if in_flight > cwnd + WINDOW_SLACK && connection.sent_beyond_window(subflow) {
+            return Err(Violation::InFlight { subflow: subflow.0, in_flight, cwnd });
+        }
+    }
+    Ok(())
 }

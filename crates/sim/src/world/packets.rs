@@ -20,6 +20,7 @@ impl World<'_> {
             match fate {
                 Fate::Delivered { mut packet, .. } => {
                     self.note(link as u64, &packet);
+                    self.live(&packet);
                     packet.hop += 1;
                     self.forward(packet)?;
                 }
@@ -30,6 +31,7 @@ impl World<'_> {
                         DropReason::QueueFull => 3,
                     };
                     self.note((link as u64) << 8 | reason, &packet);
+                    self.live(&packet);
                 }
             }
         }
@@ -42,7 +44,7 @@ impl World<'_> {
         let segment = &packet.segment;
         let words = [
             self.now.as_nanos(),
-            place << 32 | u64::from(packet.client),
+            place << 32 | u64::from(packet.host),
             u64::from(segment.seq.0) << 32 | u64::from(segment.ack.0),
             (segment.payload.len() as u64) << 24
                 | u64::from(segment.window) << 8
@@ -55,7 +57,7 @@ impl World<'_> {
 
     /// Puts a packet on its next link, or hands it to its host.
     pub(super) fn forward(&mut self, packet: Box<Packet>) -> Result<(), RunError> {
-        let route = self.topology.paths[usize::from(packet.path)].route(packet.down);
+        let route = self.topology.routes[usize::from(packet.route)].links(packet.down);
         if let Some(&link) = route.get(usize::from(packet.hop)) {
             let size = ByteCount(packet.size);
             self.topology.links[link].enqueue(self.now, packet, size);
@@ -65,7 +67,9 @@ impl World<'_> {
             }
             return Ok(());
         }
-        let outcome = if packet.down {
+        let outcome = if self.crosses(&packet) {
+            self.arrive_across(&packet)
+        } else if packet.down {
             self.arrive_at_client(&packet)
         } else {
             self.arrive_at_server(&packet)
@@ -75,7 +79,7 @@ impl World<'_> {
     }
 
     pub(super) fn arrive_at_client(&mut self, packet: &Packet) -> Result<(), RunError> {
-        let &Packet { ref segment, client, path, .. } = packet;
+        let &Packet { ref segment, host: client, route: path, .. } = packet;
         if !self.topology.paths[usize::from(path)].interface.up {
             self.hosts[client as usize].refused += 1;
             return Ok(());
@@ -92,7 +96,7 @@ impl World<'_> {
     }
 
     pub(super) fn arrive_at_server(&mut self, packet: &Packet) -> Result<(), RunError> {
-        let &Packet { ref segment, client, path, .. } = packet;
+        let &Packet { ref segment, host: client, route: path, .. } = packet;
         let mut remote = client_address(usize::from(path), client, 0);
         remote.set_port(segment.source_port);
         let local = server_address(usize::from(path), segment.destination_port);
@@ -124,7 +128,7 @@ impl World<'_> {
         self.send(Box::new(packet), FourTuple { local: reply.local, remote: reply.remote }, down)
     }
 
-    /// Puts a packet with its segment on the first link of its path.
+    /// Sends a packet of a client's connection on the path of its addresses.
     #[inline(always)]
     pub(super) fn send(
         &mut self,
@@ -139,21 +143,39 @@ impl World<'_> {
             self.spare.push(packet);
             return Ok(());
         }
+        if let Some(capture) = self.capture.as_mut().filter(|_| !down) {
+            let (source, destination) = (tuple.local.ip(), tuple.remote.ip());
+            capture.packet(usize::from(path), self.now, source, destination, &packet.segment);
+        }
+        packet.host = client;
+        packet.route = u16::from(path);
+        packet.down = down;
+        self.launch(packet)
+    }
+
+    /// Puts a packet with its segment on the first link of its route.
+    #[inline(always)]
+    pub(super) fn launch(&mut self, mut packet: Box<Packet>) -> Result<(), RunError> {
         let segment = &packet.segment;
         let options = segment.options_len();
         if options > 40 {
             return Err(Violation::OptionSpace { bytes: options }.into());
         }
-        let size = IP_HEADER + TCP_HEADER + options as u64 + segment.payload.len() as u64;
-        if let Some(capture) = self.capture.as_mut().filter(|_| !down) {
-            let (source, destination) = (tuple.local.ip(), tuple.remote.ip());
-            capture.packet(usize::from(path), self.now, source, destination, segment);
-        }
-        packet.size = size;
-        packet.client = client;
-        packet.path = path;
+        packet.size = IP_HEADER + TCP_HEADER + options as u64 + segment.payload.len() as u64;
         packet.hop = 0;
-        packet.down = down;
         self.forward(packet)
+    }
+
+    /// Whether a packet is one of cross traffic.
+    pub(super) fn crosses(&self, packet: &Packet) -> bool {
+        usize::from(packet.route) >= self.topology.paths.len()
+    }
+
+    /// Something happened to a client's packet: its world does not stand still. Cross traffic, which
+    /// may go on for ever, says nothing of that.
+    fn live(&mut self, packet: &Packet) {
+        if !self.crosses(packet) {
+            self.last_event = self.now;
+        }
     }
 }

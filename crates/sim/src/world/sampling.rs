@@ -45,19 +45,13 @@ impl World<'_> {
             let tuples: Vec<_> = connection.summaries().map(|s| s.tuple.remote).collect();
             for sample in connection.samples() {
                 let (path, _) = locate(tuples[sample.id.index()]);
-                let ssthresh = if sample.ssthresh_segments == u32::MAX {
-                    f64::NAN
-                } else {
-                    f64::from(sample.ssthresh_segments)
-                };
-                let ms = |span: Option<Duration>| span.map_or(f64::NAN, |s| s.as_secs_f64() * 1e3);
                 self.rows.samples.push(
                     t,
                     i64::from(client),
                     self.numbers.of(client, handle, sample.id.index()),
                     self.topology.paths[usize::from(path)].name.clone(),
                     i64::from(sample.cwnd_segments),
-                    ssthresh,
+                    threshold(sample.ssthresh_segments),
                     i64::from(sample.in_flight_segments),
                     ms(sample.srtt),
                     ms(sample.min_rtt),
@@ -140,7 +134,9 @@ impl World<'_> {
         let mut hash = Sha256::new();
         hash.update(log.to_le_bytes());
         hash.update(events.to_le_bytes());
-        for table in &tables {
+        // Runs without cross traffic keep the digests of the time before its tables.
+        let crossed = !self.plan.cross_traffic.is_empty();
+        for table in tables.iter().filter(|table| crossed || !table.is_of_cross_traffic()) {
             hash.update(table.name.as_bytes());
             for (name, column) in &table.columns {
                 hash.update(name.as_bytes());
@@ -149,8 +145,18 @@ impl World<'_> {
         }
         let digest =
             hash.finalize().iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"));
-        Trace { summary: Summary { digest, duration_s, steps }, tables }
+        Trace { summary: Summary { digest, duration_s, steps, notes: self.notes }, tables }
     }
+}
+
+/// A slow start threshold; missing before the first congestion.
+pub(super) fn threshold(segments: u32) -> f64 {
+    if segments == u32::MAX { f64::NAN } else { f64::from(segments) }
+}
+
+/// A time in milliseconds, where there is one.
+pub(super) fn ms(span: Option<Duration>) -> f64 {
+    span.map_or(f64::NAN, |span| span.as_secs_f64() * 1e3)
 }
 
 /// A column folded to one word, each value and its place counting.

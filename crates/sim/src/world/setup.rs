@@ -55,6 +55,21 @@ pub(super) fn config(plan: &Plan, registry: &Registry) -> Result<Config, PlanErr
     Ok(config)
 }
 
+/// What has to be said with the results, of each controller once.
+fn notes(plan: &Plan, config: &Config, registry: &Registry) -> Result<Vec<String>, PlanError> {
+    let mut choices = vec![config.congestion.clone()];
+    for group in &plan.cross_traffic {
+        choices.push(group.controller()?);
+    }
+    let mut notes = Vec::new();
+    for choice in &choices {
+        let fault = |error| PlanError::Plugin { what: "congestion", error };
+        let said = congestion::note(choice, registry).map_err(fault)?;
+        notes.extend(said.filter(|said| !notes.contains(said)));
+    }
+    Ok(notes)
+}
+
 impl<'a> World<'a> {
     pub(super) fn build(
         plan: &'a Plan,
@@ -63,6 +78,7 @@ impl<'a> World<'a> {
     ) -> Result<Self, RunError> {
         let topology = Topology::build(plan)?;
         let config = config(plan, &registry)?;
+        let notes = notes(plan, &config, &registry)?;
         let film = film(plan)?;
         let seed = Seed { seed: plan.seed, run: plan.run };
         let names: Vec<String> = topology.paths.iter().map(|p| p.name.clone()).collect();
@@ -90,12 +106,14 @@ impl<'a> World<'a> {
             numbers: sampling::Numbers::default(),
             hosts: Vec::new(),
             clients: Vec::new(),
+            flows: Vec::new(),
             film,
             next_event: 0,
             unfinished: plan.clients as usize,
             steps: 0,
             digest: 0,
             rows: Rows::default(),
+            notes,
             capture: capture.map(|output| Capture::new(output, &names)).transpose()?,
             blank: Box::default(),
             spare: Vec::new(),
@@ -117,6 +135,7 @@ impl<'a> World<'a> {
         world.schedule.set(sampler, Some(Instant::ZERO + sampling::PERIOD));
         let event = world.add_node(Node::Event);
         world.schedule.set(event, world.next_change());
+        world.add_flows()?;
         Ok(world)
     }
 }

@@ -3,8 +3,8 @@
 //!
 //! Not here: ECN, TSO deferral. The policer model (`lt_bw`) is.
 
-mod aggregation;
-mod filter;
+pub(super) mod aggregation;
+pub(super) mod filter;
 mod policer;
 
 use std::cmp::Ordering;
@@ -55,7 +55,7 @@ pub struct Bbr {
     mode: Mode,
     state: CongestionState,
     previous_state: CongestionState,
-    bw: WindowedMax,
+    bw: WindowedMax<u64>,
     round: u64,
     round_start: bool,
     next_round_delivered: u64,

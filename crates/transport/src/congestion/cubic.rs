@@ -4,6 +4,8 @@
 //! minimum delay (not the current RTT) as look-ahead, the state wiped at an RTO, cwnd (not flight)
 //! times beta, undo without restoring `W_max` and K.
 
+mod printed;
+
 use anabranch_units::{Duration, Instant, RandomStream};
 
 use super::reno::{additive_increase, slow_start};
@@ -11,6 +13,8 @@ use super::{
     AckSample, CongestionController, CongestionEvent, CongestionState, TransmitStart, Window,
 };
 use crate::plugin::Parameters;
+
+use printed::PrintedCubic;
 
 /// beta = 717/1024, the fraction that remains after a loss.
 const BETA: u64 = 717;
@@ -113,10 +117,13 @@ pub struct Cubic {
 
 impl Cubic {
     pub(super) fn build(
-        _parameters: &mut Parameters<'_>,
+        parameters: &mut Parameters<'_>,
         _random: RandomStream,
     ) -> Box<dyn CongestionController> {
-        Box::new(Self::default())
+        match parameters.word("form", &["reference", "printed"]) {
+            "printed" => Box::new(PrintedCubic::new(parameters)),
+            _ => Box::new(Self::default()),
+        }
     }
 
     /// `bictcp_update`: how many acknowledged segments the next increase takes.

@@ -15,6 +15,17 @@ pub struct ParameterInfo {
     pub allowed: String,
 }
 
+impl ParameterInfo {
+    /// The parameter and its value in `choice`, or its default, as a scenario would have it.
+    pub(crate) fn declared(&self, choice: &PluginChoice) -> String {
+        match choice.parameters.get(self.key) {
+            None => format!("{} = {}", self.key, self.default),
+            Some(Value::Text(text)) => format!("{} = \"{text}\"", self.key),
+            Some(value) => format!("{} = {value}", self.key),
+        }
+    }
+}
+
 /// The parameters of a plug-in that is being built.
 ///
 /// A plug-in asks for each of its parameters by key; what it never asks for is unknown. A value that

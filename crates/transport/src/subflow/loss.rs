@@ -8,7 +8,7 @@ use super::recovery::AckFlags;
 use super::rto::Pending;
 use super::scoreboard::Sent;
 use crate::config::HostModel;
-use crate::congestion::CongestionState;
+use crate::congestion::{CongestionState, LostSegment};
 
 /// `tp->reordering` starts here: as many `SACKed` segments mean loss without waiting.
 pub(super) const DUPLICATE_THRESHOLD: u32 = 3;
@@ -108,10 +108,30 @@ impl Subflow {
         (min_rtt / 4 * u64::from(self.rack.window_steps.max(1))).min(srtt)
     }
 
+    /// A segment leaves the flight as lost, and the controller hears of it (`tcp_mark_skb_lost`).
+    pub(super) fn mark_lost(&mut self, now: Instant, number: u64) {
+        if !self.board.mark_lost(number) {
+            return;
+        }
+        self.rate.lost += 1;
+        let sent = self.board.get(number).expect("it has just been marked");
+        let segment = LostSegment {
+            now,
+            start: sent.start,
+            end: sent.end(),
+            in_flight_at_send: sent.stamp.in_flight,
+            lost_since_send: (self.rate.lost - sent.stamp.lost) as u32,
+            app_limited: sent.stamp.app_limited,
+            delivered: self.rate.delivered,
+            selective_acks: self.sack_permitted,
+        };
+        self.controller.on_lost(&segment, &self.window);
+    }
+
     /// `tcp_identify_packet_loss`, `tcp_rack_mark_lost`; arms the reordering timer through `send.reorder_wait`.
     pub(crate) fn detect_losses(&mut self, now: Instant, flags: &mut AckFlags) {
         if !self.sack_permitted {
-            self.detect_loss_of_oldest(flags);
+            self.detect_loss_of_oldest(now, flags);
             return;
         }
         if !self.rack.advanced {
@@ -129,7 +149,7 @@ impl Subflow {
             match self.rack.time_left(now, sent, window) {
                 None => {
                     flags.lost_retransmission |= sent.retransmitted;
-                    self.board.mark_lost(number);
+                    self.mark_lost(now, number);
                     self.send.newly_lost += 1;
                 }
                 Some(left) => {
@@ -167,5 +187,95 @@ impl Subflow {
             self.rearm_timeout(host, now);
         }
         self.arm_reordering_timer(host, now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+    use crate::config::{Config, FourTuple};
+    use crate::congestion::{
+        AckSample, CongestionController, CongestionEvent, LostSegment, Window,
+    };
+    use anabranch_units::{SeqNumber, SubflowId};
+    use bytes::Bytes;
+
+    /// Keeps what it is told of lost segments.
+    #[derive(Clone, Debug, Default)]
+    struct Recorder(Arc<Mutex<Vec<LostSegment>>>);
+
+    impl CongestionController for Recorder {
+        fn name(&self) -> &'static str {
+            "recorder"
+        }
+
+        fn on_ack(&mut self, _ack: &AckSample<'_>, _window: &mut Window) {}
+
+        fn on_congestion(&mut self, _event: &CongestionEvent, _window: &mut Window) {}
+
+        fn on_lost(&mut self, segment: &LostSegment, _window: &Window) {
+            self.0.lock().expect("one thread").push(*segment);
+        }
+    }
+
+    fn subflow(recorder: Recorder) -> Subflow {
+        let end = |host: u8| ([10, 0, 0, host], 80).into();
+        let tuple = FourTuple { local: end(1), remote: end(2) };
+        let controller = Box::new(recorder);
+        Subflow::new(SubflowId(0), tuple, true, SeqNumber(0), controller, &Config::default())
+    }
+
+    fn send(subflow: &mut Subflow, now: Instant, start: u64) {
+        let in_flight = subflow.board.in_flight();
+        let stamp = subflow.rate.stamp(now, in_flight, in_flight == 0);
+        subflow.board.push(Sent {
+            start,
+            payload: Bytes::from_static(&[0; 100]),
+            mapping: None,
+            sent_at: now,
+            stamp,
+            serial: 0,
+            transmission: 1,
+            fin: false,
+            opens_buffer: true,
+            sacked: false,
+            lost: false,
+            retransmitted: false,
+        });
+    }
+
+    #[test]
+    fn a_lost_segment_is_told_with_the_flight_it_was_sent_into_and_all_lost_since() {
+        let recorder = Recorder::default();
+        let mut subflow = subflow(recorder.clone());
+        let at = |ms: u64| Instant::ZERO + Duration::from_millis(ms);
+        for n in 0..5 {
+            send(&mut subflow, at(n), 1 + 100 * n);
+        }
+        subflow.mark_lost(at(50), 0);
+        subflow.mark_lost(at(50), 0);
+        subflow.mark_lost(at(50), 2);
+        // What is sent from here on has lost nothing yet.
+        let stamp = subflow.rate.stamp(at(60), subflow.board.in_flight(), false);
+        subflow.board.retransmit(0, at(60), stamp);
+        send(&mut subflow, at(61), 501);
+        subflow.mark_lost(at(90), 0);
+        let told: Vec<_> = recorder
+            .0
+            .lock()
+            .expect("one thread")
+            .iter()
+            .map(|lost| (lost.start, lost.end, lost.in_flight_at_send, lost.lost_since_send))
+            .collect();
+        assert_eq!(told, [(1, 101, 0, 1), (201, 301, 2, 2), (1, 101, 3, 1)]);
+
+        // The sample of one sent before the first loss, and of one sent before the last.
+        for (number, lost) in [(4, 3), (5, 1)] {
+            let sent = subflow.board.get(number).cloned().expect("outstanding");
+            subflow.rate.on_delivered(at(100), &sent);
+            assert_eq!(subflow.rate.finish(at(100), None, 100).lost, lost);
+        }
     }
 }

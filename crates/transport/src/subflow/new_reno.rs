@@ -3,6 +3,8 @@
 //! has come; three of them that the oldest is lost, and in recovery so does an acknowledgement of a
 //! part.
 
+use anabranch_units::Instant;
+
 use super::Subflow;
 use super::loss::DUPLICATE_THRESHOLD;
 use super::recovery::AckFlags;
@@ -46,7 +48,7 @@ impl Subflow {
     }
 
     /// `tcp_newreno_mark_lost`.
-    pub(super) fn detect_loss_of_oldest(&mut self, flags: &AckFlags) {
+    pub(super) fn detect_loss_of_oldest(&mut self, now: Instant, flags: &AckFlags) {
         let lost = match self.ca_state {
             CongestionState::Recovery => flags.una_advanced,
             CongestionState::Loss => false,
@@ -56,7 +58,7 @@ impl Subflow {
         if lost && self.board.front().is_some_and(|sent| !sent.lost) {
             // The count must leave room for it.
             self.board.sacked_out = self.board.sacked_out.min(self.board.packets_out() - 1);
-            self.board.mark_lost(oldest);
+            self.mark_lost(now, oldest);
             self.send.newly_lost += 1;
         }
     }

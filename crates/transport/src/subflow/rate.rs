@@ -10,6 +10,8 @@ use crate::congestion::RateSample;
 pub(crate) struct Sampler {
     /// Segments delivered so far (`tp->delivered`).
     pub(crate) delivered: u64,
+    /// Segments marked lost so far (`tp->lost`).
+    pub(crate) lost: u64,
     delivered_at: Instant,
     first_sent: Instant,
     /// Delivered count at which the application-limited phase ends; zero when not limited.
@@ -31,6 +33,7 @@ impl Sampler {
             first_sent: self.first_sent,
             delivered_at: self.delivered_at,
             delivered: self.delivered,
+            lost: self.lost,
             in_flight,
             app_limited: self.app_limited_until > 0,
         }
@@ -74,6 +77,7 @@ impl Sampler {
             interval: send_elapsed.max(ack_elapsed),
             app_limited: stamp.app_limited,
             in_flight_at_send: stamp.in_flight,
+            lost: (self.lost - stamp.lost) as u32,
         };
         if min_rtt.is_some_and(|min| sample.interval < min) {
             sample.interval = Duration::ZERO;

@@ -205,7 +205,7 @@ impl Subflow {
                 .get(number)
                 .is_some_and(|sent| self.rack.time_left(now, sent, Duration::ZERO).is_some());
             if head || !young {
-                self.board.mark_lost(number);
+                self.mark_lost(now, number);
             }
         }
         let fresh = self.ca_state <= CongestionState::Disorder

@@ -8,14 +8,46 @@ const ROUNDS: u32 = 5;
 /// An epoch ends before its count grows larger.
 const EPOCH_RESET: u64 = 1 << 20;
 
+/// A span of time over which more is acknowledged than the bandwidth explains.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::congestion) struct Epoch {
+    since: Instant,
+    acked: u64,
+}
+
+impl Epoch {
+    /// It begins here.
+    pub(in crate::congestion) fn restart(&mut self, now: Instant) {
+        self.since = now;
+        self.acked = 0;
+    }
+
+    /// `acked` segments were acknowledged; `expected` tells how many the bandwidth explains since
+    /// the epoch began. The excess so far, at most `cwnd`.
+    pub(in crate::congestion) fn excess(
+        &mut self,
+        now: Instant,
+        acked: u32,
+        cwnd: u32,
+        expected: impl Fn(Instant) -> u64,
+    ) -> u32 {
+        let mut explained = expected(self.since);
+        if self.acked <= explained || self.acked + u64::from(acked) >= EPOCH_RESET {
+            self.restart(now);
+            explained = 0;
+        }
+        self.acked = (self.acked + u64::from(acked)).min(EPOCH_RESET - 1);
+        (self.acked - explained).min(u64::from(cwnd)) as u32
+    }
+}
+
 /// The epoch under way and the largest excess of the last two spans of rounds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Aggregation {
     extra: [u32; 2],
     index: usize,
     rounds: u32,
-    epoch: Instant,
-    acked: u64,
+    epoch: Epoch,
 }
 
 impl Aggregation {
@@ -26,8 +58,7 @@ impl Aggregation {
 
     /// An epoch begins here.
     pub(super) fn restart(&mut self, now: Instant) {
-        self.epoch = now;
-        self.acked = 0;
+        self.epoch.restart(now);
     }
 
     /// `acked` segments were acknowledged; `expected` tells how many the bandwidth explains since
@@ -48,13 +79,7 @@ impl Aggregation {
                 self.extra[self.index] = 0;
             }
         }
-        let mut explained = expected(self.epoch);
-        if self.acked <= explained || self.acked + u64::from(acked) >= EPOCH_RESET {
-            self.restart(now);
-            explained = 0;
-        }
-        self.acked = (self.acked + u64::from(acked)).min(EPOCH_RESET - 1);
-        let extra = (self.acked - explained).min(u64::from(cwnd)) as u32;
+        let extra = self.epoch.excess(now, acked, cwnd, expected);
         self.extra[self.index] = self.extra[self.index].max(extra);
     }
 }

@@ -2,18 +2,18 @@
 
 /// The best sample of the window, the best after it, and the best after that.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct WindowedMax {
-    samples: [(u64, u64); 3],
+pub(in crate::congestion) struct WindowedMax<V> {
+    samples: [(u64, V); 3],
 }
 
-impl WindowedMax {
+impl<V: Copy + Ord> WindowedMax<V> {
     /// The maximum.
-    pub(super) fn get(&self) -> u64 {
+    pub(in crate::congestion) fn get(&self) -> V {
         self.samples[0].1
     }
 
     /// Takes the value of a round; older ones leave after `window` rounds.
-    pub(super) fn update(&mut self, window: u64, round: u64, value: u64) {
+    pub(in crate::congestion) fn update(&mut self, window: u64, round: u64, value: V) {
         let new = (round, value);
         let s = &mut self.samples;
         if value >= s[0].1 || round - s[2].0 > window {
@@ -47,7 +47,7 @@ mod tests {
 
     #[test]
     fn the_maximum_leaves_with_its_window() {
-        let mut filter = WindowedMax::default();
+        let mut filter = WindowedMax::<u64>::default();
         filter.update(10, 1, 100);
         for round in 2..=11 {
             filter.update(10, round, 50 + round);

@@ -1,0 +1,116 @@
+//! Links and paths of a plan.
+
+use anabranch_link::{LinkConfig, LossAt, LossModel, QueueLimit};
+use anabranch_units::{Duration, Rate};
+use serde::Deserialize;
+
+/// A one-way link.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LinkPlan {
+    /// Its name.
+    pub name: String,
+    /// Rate; absent is unlimited.
+    #[serde(default)]
+    pub rate_bps: Option<u64>,
+    /// Queue limit; absent is unlimited.
+    #[serde(default)]
+    pub queue: Option<QueuePlan>,
+    /// Propagation delay.
+    pub delay_ns: u64,
+    /// Jitter.
+    #[serde(default)]
+    pub jitter_ns: u64,
+    /// Loss model.
+    #[serde(default)]
+    pub loss: Option<LossPlan>,
+    /// Where it strikes.
+    #[serde(default)]
+    pub loss_at: LossAtPlan,
+}
+
+/// A queue limit.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum QueuePlan {
+    /// In packets, the one in service included.
+    Packets(u64),
+    /// In bytes.
+    Bytes(u64),
+}
+
+/// A loss model.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum LossPlan {
+    /// Independent losses with this probability.
+    Bernoulli(f64),
+    /// A two-state chain.
+    GilbertElliott {
+        /// Good to bad, per packet.
+        p: f64,
+        /// Bad to good, per packet.
+        r: f64,
+        /// Chance to survive in the bad state.
+        h: f64,
+        /// Chance to survive in the good state.
+        k: f64,
+    },
+}
+
+/// Where losses strike.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LossAtPlan {
+    /// Behind the queue.
+    #[default]
+    Exit,
+    /// Before the queue.
+    Entry,
+}
+
+/// A path: a pair of addresses and the links between.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PathPlan {
+    /// Its name.
+    pub name: String,
+    /// Links from server to client, in order.
+    pub down: Vec<String>,
+    /// Links from client to server, in order.
+    pub up: Vec<String>,
+    /// Its subflow is a backup.
+    #[serde(default)]
+    pub backup: bool,
+}
+
+impl LossPlan {
+    pub(super) fn model(self) -> LossModel {
+        match self {
+            Self::Bernoulli(p) => LossModel::Bernoulli(p),
+            Self::GilbertElliott { p, r, h, k } => LossModel::GilbertElliott { p, r, h, k },
+        }
+    }
+}
+
+impl LinkPlan {
+    /// The link's configuration.
+    pub(crate) fn config(&self) -> LinkConfig {
+        LinkConfig {
+            name: self.name.clone(),
+            rate: self.rate_bps.map_or(Rate::UNLIMITED, Rate::from_bps),
+            queue: match self.queue {
+                None => QueueLimit::Unlimited,
+                Some(QueuePlan::Packets(n)) => QueueLimit::Packets(n),
+                Some(QueuePlan::Bytes(n)) => QueueLimit::Bytes(n),
+            },
+            delay: Duration::from_nanos(self.delay_ns),
+            jitter: Duration::from_nanos(self.jitter_ns),
+            loss: self.loss.map(LossPlan::model),
+            loss_at: match self.loss_at {
+                LossAtPlan::Exit => LossAt::Exit,
+                LossAtPlan::Entry => LossAt::Entry,
+            },
+        }
+    }
+}

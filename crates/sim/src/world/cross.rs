@@ -1,0 +1,286 @@
+//! Background TCP flows: plain TCP between two hosts of their own, over links that clients may use.
+//!
+//! Each flow has both its endpoints to itself, so that neither its keys nor its sequence numbers are
+//! drawn from a stream that a client's connection draws from. Nobody waits for it: a run ends with
+//! its clients, and only their packets are signs of life.
+
+use anabranch_transport::path_manager::Candidate;
+use anabranch_transport::{Connection, ConnectionHandle, Endpoint, FourTuple, earliest};
+use anabranch_units::{Duration, Instant, Seed};
+
+use super::hosts::check_windows;
+use super::{Node, RunError, STALL, World};
+use crate::application::{Client, Serving};
+use crate::checks::Violation;
+use crate::plan::{CrossPlan, PlanError};
+use crate::topology::{Packet, cross_addresses};
+
+/// A flow's endpoints have one connection each.
+const ONLY: ConnectionHandle = ConnectionHandle(0);
+
+/// One background flow: a server that sends and a client that reads.
+pub(super) struct Flow {
+    /// Which group of the plan it is of.
+    group: usize,
+    start: Instant,
+    /// When it is cut off.
+    stop: Option<Instant>,
+    client: Endpoint,
+    server: Endpoint,
+    reader: Client,
+    sender: Serving,
+    client_node: usize,
+    server_node: usize,
+    /// When anything last happened to it; `None` before its start.
+    last_event: Option<Instant>,
+    /// When its connection ended with bytes left to read.
+    broken_at: Option<Instant>,
+}
+
+impl Flow {
+    /// Its time is over.
+    fn is_cut_off(&self, now: Instant) -> bool {
+        self.stop.is_some_and(|stop| now >= stop)
+    }
+
+    /// How it ended, in a word, and when.
+    fn end(&self, now: Instant) -> (&'static str, Option<Instant>) {
+        if self.last_event.is_none() {
+            ("unstarted", None)
+        } else if self.reader.finished {
+            ("finished", self.reader.finished_at)
+        } else if self.broken_at.is_some() {
+            ("broken", self.broken_at)
+        } else if self.is_cut_off(now) {
+            ("stopped", self.stop)
+        } else {
+            ("running", Some(now))
+        }
+    }
+
+    /// It goes on, with something left to do.
+    fn is_running(&self, now: Instant) -> bool {
+        self.end(now).0 == "running"
+    }
+
+    /// Notes that something happens to it, and a connection that ends before its time.
+    fn note(&mut self, now: Instant) {
+        self.last_event = Some(now);
+        let server_gone = self.server.connections().first().is_some_and(Connection::is_closed);
+        let over = self.reader.over || server_gone;
+        if over && !self.reader.finished && !self.is_cut_off(now) {
+            self.broken_at.get_or_insert(now);
+        }
+    }
+}
+
+impl World<'_> {
+    /// Adds every flow of the plan, each to be woken at its start.
+    pub(super) fn add_flows(&mut self) -> Result<(), PlanError> {
+        let seed = Seed { seed: self.plan.seed, run: self.plan.run };
+        for (index, group) in self.plan.cross_traffic.iter().enumerate() {
+            for (number, start) in group.starts(seed).into_iter().enumerate() {
+                self.add_flow(index, group, &format!("cross.{}.{number}", group.name), start)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn add_flow(
+        &mut self,
+        group: usize,
+        plan: &CrossPlan,
+        name: &str,
+        start: Instant,
+    ) -> Result<(), PlanError> {
+        let seed = Seed { seed: self.plan.seed, run: self.plan.run };
+        let flow = self.flows.len() as u32;
+        let mut config = plan.config(self.plan, &self.registry)?;
+        let mut server = Endpoint::new(&format!("{name}.server"), seed);
+        server.listen(config.clone());
+        let (remote, local) = cross_addresses(flow);
+        config.candidates = vec![Candidate { address_id: 1, local, remote, backup: false }];
+        let mut client = Endpoint::new(&format!("{name}.client"), seed);
+        // Nothing is sent before the client is driven, which its start does.
+        client
+            .connect(config)
+            .map_err(|error| plan.fault(PlanError::Plugin { what: "transport", error }))?;
+        let client_node = self.add_node(Node::CrossClient(flow));
+        let server_node = self.add_node(Node::CrossServer(flow));
+        self.schedule.set(client_node, Some(start));
+        let stop = plan.duration_ns.map(|span| start + Duration::from_nanos(span));
+        self.schedule.set(server_node, stop);
+        self.flows.push(Flow {
+            group,
+            start,
+            stop,
+            client,
+            server,
+            reader: Client::reader(self.plan.clients + flow, start, plan.duration_ns),
+            sender: Serving::across(plan),
+            client_node,
+            server_node,
+            last_event: None,
+            broken_at: None,
+        });
+        Ok(())
+    }
+
+    pub(super) fn wake_cross_client(&mut self, flow: u32) -> Result<(), RunError> {
+        self.flows[flow as usize].client.connection_mut(ONLY).handle_timeout(self.now);
+        self.drive_cross_client(flow)
+    }
+
+    pub(super) fn wake_cross_server(&mut self, flow: u32) -> Result<(), RunError> {
+        let hosts = &mut self.flows[flow as usize];
+        if hosts.server.connections().is_empty() {
+            // Its time is over, and the server has not heard of it yet.
+            hosts.client.connection_mut(ONLY).abort();
+            self.schedule.set(hosts.server_node, None);
+            return self.drive_cross_client(flow);
+        }
+        hosts.server.connection_mut(ONLY).handle_timeout(self.now);
+        self.drive_cross_server(flow)
+    }
+
+    /// A packet of a flow has crossed its links.
+    pub(super) fn arrive_across(&mut self, packet: &Packet) -> Result<(), RunError> {
+        let flow = packet.host - self.plan.clients;
+        let (server, client) = cross_addresses(flow);
+        let hosts = &mut self.flows[flow as usize];
+        if packet.down {
+            let tuple = FourTuple { local: client, remote: server };
+            hosts.client.handle_segment(self.now, tuple, &packet.segment);
+            self.drive_cross_client(flow)
+        } else {
+            let tuple = FourTuple { local: server, remote: client };
+            hosts.server.handle_segment(self.now, tuple, &packet.segment);
+            self.drive_cross_server(flow)
+        }
+    }
+
+    fn drive_cross_client(&mut self, flow: u32) -> Result<(), RunError> {
+        let hosts = &mut self.flows[flow as usize];
+        let connection = hosts.client.connection_mut(ONLY);
+        hosts.reader.drive(self.now, Some(connection), &mut self.rows)?;
+        hosts.note(self.now);
+        self.send_across(flow, false)?;
+        let hosts = &self.flows[flow as usize];
+        self.schedule.set(hosts.client_node, hosts.client.connection(ONLY).poll_timeout());
+        Ok(())
+    }
+
+    fn drive_cross_server(&mut self, flow: u32) -> Result<(), RunError> {
+        let hosts = &mut self.flows[flow as usize];
+        if hosts.server.connections().is_empty() {
+            return self.send_across(flow, true);
+        }
+        let cut_off = hosts.is_cut_off(self.now) && !hosts.reader.finished;
+        let connection = hosts.server.connection_mut(ONLY);
+        if !cut_off {
+            hosts.sender.drive(self.now, connection);
+        } else if !connection.is_closed() {
+            connection.abort();
+        }
+        hosts.note(self.now);
+        self.send_across(flow, true)?;
+        let hosts = &self.flows[flow as usize];
+        let connection = hosts.server.connection(ONLY);
+        check_windows(connection)?;
+        let mut wake = connection.poll_timeout();
+        if !connection.is_closed() && !cut_off {
+            let stop = hosts.stop.filter(|stop| *stop > self.now);
+            wake = earliest(wake, earliest(hosts.sender.poll_timeout(), stop));
+        }
+        self.schedule.set(hosts.server_node, wake);
+        Ok(())
+    }
+
+    /// Sends what one end of a flow has to send.
+    fn send_across(&mut self, flow: u32, down: bool) -> Result<(), RunError> {
+        loop {
+            let hosts = &mut self.flows[flow as usize];
+            let group = hosts.group;
+            let endpoint = if down { &mut hosts.server } else { &mut hosts.client };
+            if let Some(reply) = endpoint.poll_transmit() {
+                self.blank.segment = reply.segment;
+            } else if endpoint.connections().is_empty()
+                || endpoint
+                    .connection_mut(ONLY)
+                    .poll_transmit_into(self.now, &mut self.blank.segment)
+                    .is_none()
+            {
+                return Ok(());
+            }
+            let mut packet = self.written();
+            packet.host = self.plan.clients + flow;
+            packet.route = (self.topology.paths.len() + group) as u16;
+            packet.down = down;
+            self.launch(packet)?;
+        }
+    }
+
+    /// A flow that has something to do and does nothing for so long never will again.
+    pub(super) fn check_flows(&self) -> Result<(), Violation> {
+        let silent = |flow: &&Flow| flow.last_event.is_some_and(|at| self.now.since(at) > STALL);
+        for flow in self.flows.iter().filter(silent) {
+            if flow.is_running(self.now) {
+                let at_ns = flow.last_event.unwrap_or(flow.start).as_nanos();
+                return Err(Violation::Stalled { at_ns });
+            }
+        }
+        Ok(())
+    }
+
+    /// One row a flow whose connection stands, as its server sees it.
+    pub(super) fn sample_flows(&mut self) {
+        for (index, flow) in self.flows.iter().enumerate() {
+            let Some(connection) = flow.server.connections().first() else { continue };
+            for sample in connection.samples() {
+                self.rows.cross_samples.push(
+                    self.now.as_secs_f64(),
+                    index as i64,
+                    self.plan.cross_traffic[flow.group].name.clone(),
+                    i64::from(sample.cwnd_segments),
+                    super::sampling::threshold(sample.ssthresh_segments),
+                    i64::from(sample.in_flight_segments),
+                    super::sampling::ms(sample.srtt),
+                    sample.delivery_rate.bps() as f64 / 1e6,
+                    sample.totals.bytes_acked as i64,
+                    sample.totals.retransmissions as i64,
+                    sample.state.name().to_owned(),
+                );
+            }
+        }
+    }
+
+    /// One row a flow, when the run is over.
+    pub(super) fn report_flows(&mut self) -> Result<(), PlanError> {
+        for (index, flow) in self.flows.iter().enumerate() {
+            let group = &self.plan.cross_traffic[flow.group];
+            let (fate, end) = flow.end(self.now);
+            let seconds = |at: Option<Instant>| at.map_or(f64::NAN, Instant::as_secs_f64);
+            let lasted = end.map_or(f64::NAN, |end| end.since(flow.start).as_secs_f64());
+            let since = |at: Instant| at.since(flow.start).as_secs_f64();
+            let bytes = flow.reader.bytes_read;
+            let connection = flow.server.connections().first();
+            let totals = connection.and_then(|c| c.summaries().next()).map(|s| s.totals);
+            let totals = totals.unwrap_or_default();
+            self.rows.cross_traffic.push(
+                index as i64,
+                group.name.clone(),
+                group.controller()?.to_string(),
+                flow.start.as_secs_f64(),
+                flow.reader.connect.map_or(f64::NAN, since),
+                seconds(end),
+                fate.to_owned(),
+                bytes as i64,
+                if lasted > 0.0 { bytes as f64 * 8e-6 / lasted } else { f64::NAN },
+                totals.data_segments as i64,
+                totals.retransmissions as i64,
+                totals.timeouts as i64,
+            );
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,336 @@
+//! BBR version 3 (draft-ietf-ccwg-bbr of August 2026, 4ce5e87): version 1's model of the path with
+//! bounds learnt from loss, a long-term one on what may be in flight and short-term ones until the
+//! next probe.
+//!
+//! The draft is followed; where its text leaves a choice or its parts differ, this is done:
+//! - The state to return to after a spurious recovery is saved once an episode, as the prose has it;
+//!   the pseudocode saves it again with every round of losses, and so what the first ones cut.
+//! - "In flight reaches `inflight_longterm`" (`IsTimeToGoDown`) looks at the flight before the
+//!   acknowledgement: after it there is always less than the window.
+//! - A loss cannot lie before the segment it concerns: `InflightAtLoss` takes a prefix of 0 to 1.
+//! - Idleness begins a new epoch of aggregation with nothing acknowledged in it, as in Linux.
+//! - A tail loss that a probe repaired counts as a loss of its round, but is no lost segment.
+//! - An ACK without a valid delivery rate says nothing of a plateau.
+//! - `full_bw_now` is set on the exit from Startup by loss too, as the appendix tests it.
+//!
+//! Linux (google/bbr, branch v3) differs: it drains at 0.35 with no limit of rounds and goes down at
+//! 0.91; takes any ACK's rate for growth; reckons what is in flight when the next segment leaves;
+//! remembers aggregation for 5 to 10 rounds and at most 100 ms of it; sizes bursts by the minimum RTT
+//! too; lets the window grow to twice the initial one whatever the model says; counts ACKs with losses
+//! where the draft counts lost ranges; judges a tail loss as a segment; after a timeout forgets the
+//! plateau and bounds by the window before it; and has ECN and PLB, which are not here.
+
+mod bandwidth;
+mod control;
+mod cycle;
+mod loss;
+mod probe_rtt;
+mod startup;
+
+use anabranch_units::{Instant, RandomStream, Rate};
+
+use bandwidth::{Bandwidth, CycleMax};
+use cycle::Probe;
+use loss::{Signals, Undo};
+use probe_rtt::MinRtt;
+use startup::FullPipe;
+
+use super::bbr::{aggregation::Epoch, filter::WindowedMax};
+use super::{
+    AckSample, CongestionController, CongestionEvent, CongestionKind, CongestionState, LostSegment,
+    TransmitStart, Window,
+};
+use crate::plugin::Parameters;
+
+/// `MinPipeCwnd`.
+const MIN_PIPE: u32 = 4;
+/// "Infinity" of a volume.
+const UNBOUNDED: u32 = u32::MAX;
+/// `ExtraAckedFilterLen`, and what it is in Startup.
+const EXTRA_ACKED_ROUNDS: u64 = 10;
+const EXTRA_ACKED_STARTUP_ROUNDS: u64 = 1;
+
+/// Where a flow stands; the four of `ProbeBW` are states of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Startup,
+    Drain,
+    Down,
+    Cruise,
+    Refill,
+    Up,
+    ProbeRtt,
+}
+
+impl State {
+    /// `IsInAProbeBWState`.
+    const fn in_probe_bw(self) -> bool {
+        matches!(self, Self::Down | Self::Cruise | Self::Refill | Self::Up)
+    }
+
+    /// `IsProbingBW`.
+    const fn probing(self) -> bool {
+        matches!(self, Self::Startup | Self::Refill | Self::Up)
+    }
+
+    /// Per cent of the bandwidth to pace at.
+    const fn pacing_gain(self) -> u64 {
+        match self {
+            Self::Startup => 277,
+            Self::Drain => 50,
+            Self::Down => 90,
+            Self::Cruise | Self::Refill | Self::ProbeRtt => 100,
+            Self::Up => 125,
+        }
+    }
+
+    /// Per cent of the bandwidth-delay product to have in flight.
+    const fn cwnd_gain(self) -> u64 {
+        match self {
+            Self::Up => 225,
+            Self::ProbeRtt => 50,
+            _ => 200,
+        }
+    }
+}
+
+/// Packet-timed round trips.
+#[derive(Debug, Default)]
+struct Rounds {
+    count: u64,
+    /// The acknowledgement under way began one.
+    started: bool,
+    /// The round ends with a segment sent when so many were delivered (`next_round_delivered`).
+    end: u64,
+    /// `rounds_since_probe_up`.
+    since_probe: u32,
+}
+
+/// What a loss may have told: the bounds on rate and volume (`bw_shortterm`, `inflight_shortterm`,
+/// `inflight_longterm`).
+#[derive(Clone, Copy, Debug)]
+struct Bounds {
+    short_bw: Bandwidth,
+    short_inflight: u32,
+    long_inflight: u32,
+}
+
+/// An acknowledgement, its delivery rate (zero without a valid sample) and the window before it.
+#[derive(Clone, Copy, Debug)]
+struct Feedback<'a> {
+    ack: &'a AckSample<'a>,
+    bw: Bandwidth,
+    cwnd: u32,
+}
+
+impl Feedback<'_> {
+    /// What was in flight once the segment acknowledged was sent, itself included (`RS.tx_in_flight`).
+    fn tx_in_flight(&self) -> u32 {
+        self.ack.rate.in_flight_at_send + 1
+    }
+}
+
+/// BBR's model and state machine.
+#[derive(Debug)]
+pub struct Bbr3 {
+    random: RandomStream,
+    state: State,
+    ca_state: CongestionState,
+    mss: u32,
+    delivered: u64,
+    rounds: Rounds,
+    pipe: FullPipe,
+    drain_round: u64,
+    max_bw: CycleMax,
+    bounds: Bounds,
+    /// `BBR.bw`: the lesser of the maximum and the short-term bound.
+    bw: Bandwidth,
+    signals: Signals,
+    undo: Undo,
+    probe: Probe,
+    min_rtt: MinRtt,
+    idle_restart: bool,
+    epoch: Epoch,
+    extra_acked: WindowedMax<u32>,
+    prior_cwnd: u32,
+    pacing: Option<Rate>,
+    seen_rtt: bool,
+}
+
+impl Bbr3 {
+    pub(super) fn build(
+        _parameters: &mut Parameters<'_>,
+        random: RandomStream,
+    ) -> Box<dyn CongestionController> {
+        Box::new(Self::new(random))
+    }
+
+    fn new(random: RandomStream) -> Self {
+        Self {
+            random,
+            state: State::Startup,
+            ca_state: CongestionState::Open,
+            mss: 1448,
+            delivered: 0,
+            rounds: Rounds::default(),
+            pipe: FullPipe::default(),
+            drain_round: 0,
+            max_bw: CycleMax::default(),
+            bounds: Bounds {
+                short_bw: Bandwidth::UNBOUNDED,
+                short_inflight: UNBOUNDED,
+                long_inflight: UNBOUNDED,
+            },
+            bw: Bandwidth::ZERO,
+            signals: Signals::default(),
+            undo: Undo::default(),
+            probe: Probe::default(),
+            min_rtt: MinRtt::default(),
+            idle_restart: false,
+            epoch: Epoch::default(),
+            extra_acked: WindowedMax::default(),
+            prior_cwnd: 0,
+            pacing: None,
+            seen_rtt: false,
+        }
+    }
+
+    /// `StartRound`.
+    fn start_round(&mut self) {
+        self.rounds.end = self.delivered;
+    }
+
+    /// `UpdateRound`.
+    fn update_round(&mut self, prior_delivered: u64) {
+        self.rounds.started = prior_delivered >= self.rounds.end;
+        if self.rounds.started {
+            self.start_round();
+            self.rounds.count += 1;
+            self.rounds.since_probe += 1;
+        }
+    }
+
+    /// `UpdateMaxBw`.
+    fn update_max_bw(&mut self, news: &Feedback<'_>) {
+        self.update_round(news.ack.rate.prior_delivered);
+        let valid = news.bw > Bandwidth::ZERO;
+        if valid && (news.bw >= self.max_bw.get() || !news.ack.rate.app_limited) {
+            self.max_bw.take(news.bw);
+        }
+    }
+
+    /// `UpdateACKAggregation`.
+    fn update_aggregation(&mut self, news: &Feedback<'_>) {
+        let (bw, now) = (self.bw, news.ack.now);
+        let expected = |since: Instant| bw.delivers(now.since(since));
+        let extra = self.epoch.excess(now, news.ack.acked, news.cwnd, expected);
+        let window =
+            if self.pipe.reached { EXTRA_ACKED_ROUNDS } else { EXTRA_ACKED_STARTUP_ROUNDS };
+        self.extra_acked.update(window, self.rounds.count, extra);
+    }
+
+    /// `UpdateModelAndState` for an acknowledgement that delivers something, up to the minimum RTT.
+    fn update_model(&mut self, news: &Feedback<'_>) {
+        self.update_latest_delivery(news);
+        self.update_congestion_signals(news);
+        self.update_aggregation(news);
+        self.pipe.observe(self.rounds.started, news.ack.rate.app_limited, news.bw);
+        self.check_startup_done(news);
+        self.check_drain_done(news);
+        self.update_cycle(news);
+    }
+}
+
+impl CongestionController for Bbr3 {
+    fn name(&self) -> &'static str {
+        "bbr3"
+    }
+
+    fn on_ack(&mut self, ack: &AckSample<'_>, window: &mut Window) {
+        self.mss = ack.mss;
+        self.delivered = ack.delivered;
+        let bw = Bandwidth::of(ack.rate.delivered, ack.rate.interval);
+        let news = Feedback { ack, bw, cwnd: window.cwnd };
+        let delivers = ack.rate.delivered > 0;
+        self.rounds.started = false;
+        if delivers {
+            self.update_model(&news);
+        }
+        self.update_min_rtt(ack.now, ack.rtt);
+        self.check_probe_rtt(ack, window);
+        if delivers {
+            self.advance_latest_delivery(&news);
+        }
+        self.bw = self.max_bw.get().min(self.bounds.short_bw);
+        self.set_pacing(ack.srtt);
+        self.set_cwnd(ack, window);
+        // No slow start after Startup: `cwnd_limited` then says that the window was full.
+        window.ssthresh =
+            if self.pipe.reached { window.ssthresh.min(window.cwnd) } else { u32::MAX };
+    }
+
+    fn on_congestion(&mut self, event: &CongestionEvent, window: &mut Window) {
+        // `OnEnterRTO`, `OnEnterFastRecovery`: no cut, only remember.
+        match event.kind {
+            CongestionKind::TailLoss => self.note_loss(window.cwnd),
+            CongestionKind::Loss | CongestionKind::Timeout => {
+                self.save_cwnd(window.cwnd);
+                self.save_state();
+            }
+        }
+    }
+
+    fn on_lost(&mut self, segment: &LostSegment, window: &Window) {
+        self.handle_lost(segment, window.cwnd);
+    }
+
+    fn on_state(&mut self, _now: Instant, state: CongestionState, window: &mut Window) {
+        let recovering = state >= CongestionState::Recovery;
+        if self.in_recovery() && !recovering {
+            self.restore_cwnd(window);
+        }
+        self.undo.saved &= recovering;
+        self.ca_state = state;
+    }
+
+    fn on_transmit_start(&mut self, start: &TransmitStart, window: &mut Window) {
+        if self.pacing.is_none() {
+            self.min_rtt.begin(start.now, start.min_rtt);
+            self.init_pacing(window.cwnd, start.min_rtt);
+        }
+        if !start.app_limited {
+            return;
+        }
+        self.idle_restart = true;
+        self.epoch.restart(start.now);
+        if self.state.in_probe_bw() {
+            self.set_pacing_with_gain(State::Cruise.pacing_gain());
+        } else if self.state == State::ProbeRtt {
+            self.check_probe_rtt_done(start.now, window);
+        }
+    }
+
+    fn undo_cwnd(&mut self, window: &Window, _prior_cwnd: u32) -> u32 {
+        self.handle_spurious_loss();
+        window.cwnd.max(self.prior_cwnd)
+    }
+
+    fn pacing_rate(&self) -> Option<Rate> {
+        self.pacing
+    }
+
+    fn owns_recovery(&self) -> bool {
+        true
+    }
+
+    fn send_buffer_factor(&self) -> u32 {
+        3
+    }
+
+    fn marks_application_limited(&self) -> bool {
+        self.state == State::ProbeRtt
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,71 @@
+//! A rate in segments, and what it makes with time, a gain and the size of a segment.
+
+use anabranch_units::{Duration, Rate};
+
+/// Binary digits behind the point, as in `tcp_bbr.c`.
+const SCALE: u32 = 24;
+/// Gains are in per cent.
+const PERCENT: u128 = 100;
+
+/// Segments per microsecond times 2^24.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Bandwidth(u64);
+
+impl Bandwidth {
+    pub(super) const ZERO: Self = Self(0);
+    /// "Infinity".
+    pub(super) const UNBOUNDED: Self = Self(u64::MAX);
+
+    /// So many segments over a time; zero where there is no time.
+    pub(super) fn of(segments: u32, time: Duration) -> Self {
+        let scaled = u64::from(segments) << SCALE;
+        Self(if time.is_zero() { 0 } else { scaled / time.as_micros().max(1) })
+    }
+
+    /// A share of it; an unbounded one stays so.
+    pub(super) fn percent(self, percent: u64) -> Self {
+        Self(u64::try_from(u128::from(self.0) * u128::from(percent) / PERCENT).unwrap_or(u64::MAX))
+    }
+
+    /// Whole segments that it delivers in a time.
+    pub(super) fn delivers(self, time: Duration) -> u64 {
+        ((u128::from(self.0) * u128::from(time.as_micros())) >> SCALE) as u64
+    }
+
+    /// Segments in flight that keep it up over a round trip, times `gain`, the last one whole.
+    pub(super) fn fills(self, rtt: Duration, gain: u64) -> u32 {
+        let product = u128::from(self.0) * u128::from(rtt.as_micros()) * u128::from(gain);
+        product.div_ceil(PERCENT << SCALE).min(u128::from(u32::MAX)) as u32
+    }
+
+    /// Bytes a second at `mss` bytes a segment, times `gain` less `margin`, both in per cent.
+    pub(super) fn rate(self, mss: u32, gain: u64, margin: u64) -> Rate {
+        let per_second = u128::from(self.0) * u128::from(mss) * 1_000_000;
+        let paced = per_second * u128::from(gain) * (PERCENT - u128::from(margin));
+        Rate::from_bytes_per_second(((paced / (PERCENT * PERCENT)) >> SCALE) as u64)
+    }
+}
+
+/// The maximum of the present cycle and the one before it (`max_bw_filter`).
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct CycleMax {
+    before: Bandwidth,
+    now: Bandwidth,
+}
+
+impl CycleMax {
+    pub(super) fn get(&self) -> Bandwidth {
+        self.before.max(self.now)
+    }
+
+    pub(super) fn take(&mut self, bw: Bandwidth) {
+        self.now = self.now.max(bw);
+    }
+
+    /// `AdvanceMaxBwFilter`: a cycle begins; one without a sample makes nothing forgotten.
+    pub(super) fn advance(&mut self) {
+        if self.now > Bandwidth::ZERO {
+            *self = Self { before: self.now, now: Bandwidth::ZERO };
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! `ProbeBW`: down, cruise, refill, up; when to probe, how far, and when to stop.
+
+use anabranch_units::{Duration, Instant};
+
+use super::loss::with_headroom;
+use super::{Bbr3, Feedback, State, UNBOUNDED};
+
+/// The least time between probes by the clock; up to a second is added by chance.
+const PROBE_WAIT: Duration = Duration::from_secs(2);
+/// The most rounds between probes.
+const PROBE_ROUNDS: u32 = 63;
+/// Growth doubles each round up to so many times.
+const GROWTH_ROUNDS: u32 = 30;
+
+/// How the long-term bound grows while the flow probes: by 1, 2, 4... segments a round.
+#[derive(Debug, Default)]
+pub(super) struct Growth {
+    /// Acknowledged since the last segment was added (`bw_probe_up_acked`).
+    acked: u32,
+    /// Acknowledged for each segment to add (`probe_up_acked_per_inc`).
+    per_segment: u32,
+    /// `bw_probe_up_rounds`.
+    rounds: u32,
+}
+
+impl Growth {
+    /// `RaiseInflightLongtermSlope`.
+    pub(super) fn steepen(&mut self, cwnd: u32) {
+        self.per_segment = (cwnd >> self.rounds).max(1);
+        self.rounds = (self.rounds + 1).min(GROWTH_ROUNDS);
+    }
+
+    /// Segments to add for what is acknowledged.
+    pub(super) fn grow(&mut self, acked: u32) -> u32 {
+        self.acked += acked;
+        let more = self.acked / self.per_segment;
+        self.acked %= self.per_segment;
+        more
+    }
+}
+
+/// The present cycle of probing and the last probe.
+#[derive(Debug, Default)]
+pub(super) struct Probe {
+    /// When the cycle began (`cycle_stamp`) and how long it waits (`bw_probe_wait`).
+    since: Instant,
+    pub(super) wait: Duration,
+    /// The probe is over, but one more round of acknowledgements tells of it (`ACKS_PROBE_STOPPING`;
+    /// nothing depends on the other phases).
+    pub(super) stopping: bool,
+    /// Losses now are of segments sent while probing, and not reacted to (`is_bw_probe_sample`).
+    pub(super) sampled: bool,
+    /// `prev_probe_too_high`.
+    pub(super) too_high: bool,
+    /// `prev_probe_precautionary`.
+    pub(super) precautionary: bool,
+    pub(super) growth: Growth,
+}
+
+impl Bbr3 {
+    /// `StartProbeBW_DOWN`, with `PickProbeWait`.
+    pub(super) fn start_down(&mut self, now: Instant) {
+        self.signals.reset();
+        self.rounds.since_probe = self.random.below(2) as u32;
+        self.probe.wait = PROBE_WAIT + Duration::from_secs_f64(self.random.uniform());
+        self.probe.since = now;
+        self.probe.stopping = true;
+        self.start_round();
+        self.state = State::Down;
+    }
+
+    /// `StartProbeBW_REFILL`.
+    pub(super) fn start_refill(&mut self) {
+        self.reset_short_term();
+        self.probe.growth = Growth::default();
+        self.probe.precautionary = false;
+        self.probe.stopping = false;
+        self.start_round();
+        self.state = State::Refill;
+    }
+
+    /// `StartProbeBW_UP`.
+    fn start_up(&mut self, news: &Feedback<'_>) {
+        self.start_round();
+        self.pipe.restart(news.bw);
+        self.state = State::Up;
+        self.probe.growth.steepen(news.cwnd);
+    }
+
+    /// `UpdateProbeBWCyclePhase`.
+    pub(super) fn update_cycle(&mut self, news: &Feedback<'_>) {
+        if !self.pipe.reached || self.adapt_long_term(news) {
+            return;
+        }
+        let state = self.state;
+        match state {
+            State::Down | State::Cruise if self.is_time_to_probe(news) => self.start_refill(),
+            State::Down if self.is_time_to_cruise(news) => self.state = State::Cruise,
+            State::Refill if self.rounds.started => {
+                self.probe.sampled = true;
+                self.start_up(news);
+            }
+            State::Up if self.is_time_to_go_down(news) => {
+                self.probe.too_high = false;
+                self.start_down(news.ack.now);
+            }
+            _ => {}
+        }
+    }
+
+    /// `AdaptLongTermModel`: true when a probe begins anew.
+    fn adapt_long_term(&mut self, news: &Feedback<'_>) -> bool {
+        if self.probe.stopping && self.rounds.started {
+            self.probe.sampled = false;
+            self.probe.stopping = false;
+            if self.state.in_probe_bw() {
+                if !news.ack.rate.app_limited {
+                    self.max_bw.advance();
+                }
+                if self.probe.precautionary && !self.probe.too_high {
+                    self.start_refill();
+                    return true;
+                }
+            }
+        }
+        let bounded = self.bounds.long_inflight < UNBOUNDED;
+        if bounded && !self.is_too_high(news.ack.rate.lost, news.tx_in_flight()) {
+            self.bounds.long_inflight = self.bounds.long_inflight.max(news.tx_in_flight());
+            if self.state == State::Up {
+                self.grow_long_term(news);
+            }
+        }
+        false
+    }
+
+    /// `ProbeInflightLongtermUpward`.
+    fn grow_long_term(&mut self, news: &Feedback<'_>) {
+        if !self.limited_by_long_term(news) {
+            return;
+        }
+        let more = self.probe.growth.grow(news.ack.acked);
+        self.bounds.long_inflight = self.bounds.long_inflight.saturating_add(more);
+        if self.rounds.started {
+            self.probe.growth.steepen(news.cwnd);
+        }
+    }
+
+    /// The window is in full use and as large as the long-term bound.
+    fn limited_by_long_term(&self, news: &Feedback<'_>) -> bool {
+        news.ack.cwnd_limited && news.cwnd >= self.bounds.long_inflight
+    }
+
+    /// `IsTimeToProbeBW`: by the clock, or as often as Reno would lose here.
+    fn is_time_to_probe(&self, news: &Feedback<'_>) -> bool {
+        news.ack.now > self.probe.since + self.probe.wait
+            || self.rounds.since_probe >= self.target_inflight(news.cwnd).min(PROBE_ROUNDS)
+    }
+
+    /// `IsTimeToCruise`.
+    fn is_time_to_cruise(&self, news: &Feedback<'_>) -> bool {
+        let room = with_headroom(self.bounds.long_inflight);
+        news.ack.in_flight <= room.min(self.inflight(self.max_bw.get(), 100))
+    }
+
+    /// `IsTimeToGoDown`.
+    fn is_time_to_go_down(&mut self, news: &Feedback<'_>) -> bool {
+        if self.probe.too_high && news.ack.prior_in_flight >= self.bounds.long_inflight {
+            self.probe.precautionary = true;
+            return true;
+        }
+        if self.limited_by_long_term(news) {
+            // The bound, not the path, keeps the rate from growing.
+            self.pipe.restart(news.bw);
+            return false;
+        }
+        self.pipe.now
+    }
+
+    /// `TargetInflight`.
+    pub(super) fn target_inflight(&self, cwnd: u32) -> u32 {
+        self.bdp(self.bw, 100).min(cwnd)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn growth_doubles_each_round() {
+        let mut growth = Growth::default();
+        let mut added = Vec::new();
+        for _ in 0..7 {
+            growth.steepen(64);
+            // A window's worth of acknowledgements, two segments each.
+            added.push((0..32).map(|_| growth.grow(2)).sum::<u32>());
+        }
+        assert_eq!(added, [1, 2, 4, 8, 16, 32, 64]);
+        growth.steepen(64);
+        assert_eq!(growth.grow(64), 64, "never more than one for one");
+    }
+}

@@ -1,0 +1,106 @@
+//! CCP, Capacity and Congestion Probing: the law of PC16 and SD18 (equation 4 in both), with a
+//! reconstruction of what no source gives.
+//!
+//! Printed: at every acknowledgement `cwnd = (Kp (B - x) - in_flight) / 2`, B what the path stores, x the
+//! backlog; a loss cuts nothing; slow start as Reno until the threshold or the first loss; the window is
+//! frozen while losses are repaired, here by PRR towards an unchanged window. Reconstructed, each a
+//! parameter: Kp; B = capacity times the longest RTT, x = capacity times the RTT above its minimum, the
+//! capacity by packet pairs (`CapProbe`, which CCP's paper cites); slow start up to a share of B
+//! (`CapStart`, by the same authors); floor and ceiling.
+
+mod path;
+
+use anabranch_units::{Duration, Instant, RandomStream};
+
+use super::ccpd::Derivative;
+use super::reno::slow_start;
+use super::{AckSample, CongestionController, CongestionEvent, CongestionState, Window};
+use crate::plugin::Parameters;
+
+use path::Path;
+
+/// The proportional law, with a derivative term where there is one.
+#[derive(Debug)]
+pub struct Ccp {
+    kp: f64,
+    derivative: Option<Derivative>,
+    /// Slow start ends at this share of B; `None` for the first loss alone.
+    start: Option<f64>,
+    /// Segments.
+    floor: f64,
+    /// Multiples of B.
+    ceiling: f64,
+    /// The law speaks during recovery too.
+    unfrozen: bool,
+    path: Path,
+}
+
+impl Ccp {
+    pub(super) fn build(
+        parameters: &mut Parameters<'_>,
+        _random: RandomStream,
+    ) -> Box<dyn CongestionController> {
+        Box::new(Self::new(parameters, None))
+    }
+
+    pub(super) fn new(parameters: &mut Parameters<'_>, derivative: Option<Derivative>) -> Self {
+        let kp = parameters.number("kp", 3.0, 0.0..=100.0);
+        let pairs = parameters.word("capacity", &["pairs", "delivery-rate"]) == "pairs";
+        let memory = parameters.number("memory", 30.0, 1.0..=3600.0);
+        Self {
+            kp,
+            derivative,
+            start: parameters.number_or("start", 0.5, 0.0..=2.0, "loss"),
+            floor: parameters.number("floor", 2.0, 1.0..=100.0),
+            ceiling: parameters.number("ceiling", 2.0, 0.1..=100.0),
+            unfrozen: parameters.word("recovery", &["frozen", "law"]) == "law",
+            path: Path::new(pairs, Duration::from_secs_f64(memory)),
+        }
+    }
+}
+
+impl CongestionController for Ccp {
+    fn name(&self) -> &'static str {
+        if self.derivative.is_some() { "ccpd" } else { "ccp" }
+    }
+
+    fn on_ack(&mut self, ack: &AckSample<'_>, window: &mut Window) {
+        let view = self.path.observe(ack);
+        let trend = match (&mut self.derivative, view) {
+            (Some(derivative), Some(view)) => derivative.term(ack, view.backlog),
+            _ => 0.0,
+        };
+        if !ack.may_grow {
+            return;
+        }
+        let ripe = |share: f64| view.is_some_and(|v| f64::from(window.cwnd) >= share * v.storage);
+        if window.in_slow_start() && !self.start.is_some_and(ripe) {
+            if ack.cwnd_limited {
+                slow_start(window, ack.acked);
+            }
+            return;
+        }
+        // No gate for a window that is not used: the law does not start from the window.
+        let Some(view) = view else { return };
+        let law = self.kp * (view.storage - view.backlog) - trend - f64::from(ack.in_flight);
+        let ceiling = (self.ceiling * view.storage).max(self.floor);
+        window.cwnd = (law / 2.0).clamp(self.floor, ceiling).round() as u32;
+        // The law may go below the threshold: slow start is not to take over there.
+        window.ssthresh = window.cwnd;
+    }
+
+    /// No cut: recovery ends with the window that it began with.
+    fn on_congestion(&mut self, _event: &CongestionEvent, window: &mut Window) {
+        window.ssthresh = window.cwnd;
+    }
+
+    fn owns_recovery(&self) -> bool {
+        self.unfrozen
+    }
+
+    fn on_state(&mut self, _now: Instant, state: CongestionState, _window: &mut Window) {
+        if state != CongestionState::Open {
+            self.path.interrupt();
+        }
+    }
+}

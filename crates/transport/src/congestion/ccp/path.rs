@@ -1,0 +1,133 @@
+//! What CCP takes its path for: capacity, what it stores, and what is stored now.
+
+use anabranch_units::{Duration, Instant};
+
+use crate::congestion::AckSample;
+
+/// Segments sent within this time left back to back.
+const TOGETHER: Duration = Duration::from_millis(1);
+
+/// The best of what came lately: all of the last half of a span, and up to all of the span.
+#[derive(Clone, Copy, Debug, Default)]
+struct Recent {
+    /// Rank and value, of the half under way and of the one before it.
+    halves: [Option<(f64, f64)>; 2],
+    turned: Instant,
+}
+
+impl Recent {
+    fn offer(&mut self, now: Instant, span: Duration, rank: f64, value: f64) {
+        let age = now.since(self.turned);
+        if age >= span / 2 {
+            let before = self.halves[0].filter(|_| age < span);
+            self.halves = [None, before];
+            self.turned = now;
+        }
+        if self.halves[0].is_none_or(|(best, _)| rank >= best) {
+            self.halves[0] = Some((rank, value));
+        }
+    }
+
+    fn best(&self) -> Option<f64> {
+        let [new, old] = self.halves;
+        match (new, old) {
+            (Some(new), Some(old)) => Some(if old.0 > new.0 { old.1 } else { new.1 }),
+            (one, other) => one.or(other).map(|(_, value)| value),
+        }
+    }
+}
+
+/// The path as one acknowledgement shows it, segments.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct View {
+    /// What the path stores, queue and wire: capacity times the longest RTT.
+    pub(super) storage: f64,
+    /// What waits in the queue.
+    pub(super) backlog: f64,
+}
+
+/// What has been measured.
+#[derive(Debug)]
+pub(super) struct Path {
+    /// Packet pairs tell the capacity, once there is one; else delivery rates.
+    pairs: bool,
+    memory: Duration,
+    /// Capacities by packet pairs, the pair with the least delay first (`CapProbe`).
+    pair: Recent,
+    /// Delivery rates, segments per second.
+    rate: Recent,
+    /// RTTs, seconds.
+    longest: Recent,
+    /// When the last acknowledgement came, and the RTT of the newest segment that it delivered.
+    last: Option<(Instant, Duration)>,
+}
+
+impl Path {
+    pub(super) fn new(pairs: bool, memory: Duration) -> Self {
+        let none = Recent::default();
+        Self { pairs, memory, pair: none, rate: none, longest: none, last: None }
+    }
+
+    /// What came before tells no dispersion any more: losses make gaps that no link made.
+    pub(super) fn interrupt(&mut self) {
+        self.last = None;
+    }
+
+    /// Takes an acknowledgement; `None` until the path has been measured.
+    pub(super) fn observe(&mut self, ack: &AckSample<'_>) -> Option<View> {
+        if !ack.rate.interval.is_zero() {
+            let rate = f64::from(ack.rate.delivered) / ack.rate.interval.as_secs_f64();
+            self.rate.offer(ack.now, self.memory, rate, rate);
+        }
+        let Some(rtt) = ack.rtt else {
+            self.interrupt();
+            return None;
+        };
+        let seconds = rtt.as_secs_f64();
+        self.longest.offer(ack.now, self.memory, seconds, seconds);
+        self.measure_pair(ack, rtt);
+        let by_pairs = if self.pairs { self.pair.best() } else { None };
+        let capacity = by_pairs.or_else(|| self.rate.best())?;
+        let least = ack.min_rtt.unwrap_or(rtt).as_secs_f64();
+        let storage = (capacity * self.longest.best()?).ceil();
+        Some(View { storage, backlog: capacity * (seconds - least).max(0.0) })
+    }
+
+    /// The newest segments of two acknowledgements, when they left together, arrive as far apart as the
+    /// slowest link takes for those between. Delays add up where others stood between them.
+    fn measure_pair(&mut self, ack: &AckSample<'_>, rtt: Duration) {
+        let before = self.last.replace((ack.now, rtt));
+        let Some((then, earlier)) = before.filter(|_| ack.acked > 0) else {
+            return;
+        };
+        let apart = ack.now.since(then);
+        // Sending times are arrival less RTT on both sides.
+        let together = (rtt..=rtt + TOGETHER).contains(&(apart + earlier));
+        if together && !apart.is_zero() {
+            let capacity = f64::from(ack.acked) / apart.as_secs_f64();
+            let delays = (rtt + earlier).as_secs_f64();
+            self.pair.offer(ack.now, self.memory, -delays, capacity);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_best_is_kept_for_half_a_span_and_gone_after_all_of_it() {
+        let span = Duration::from_secs(10);
+        let at = |seconds| Instant::ZERO + Duration::from_secs(seconds);
+        let mut recent = Recent::default();
+        recent.offer(at(1), span, 9.0, 90.0);
+        recent.offer(at(4), span, 2.0, 20.0);
+        assert_eq!(recent.best(), Some(90.0));
+        recent.offer(at(6), span, 1.0, 10.0);
+        assert_eq!(recent.best(), Some(90.0), "five seconds old");
+        recent.offer(at(11), span, 3.0, 30.0);
+        assert_eq!(recent.best(), Some(30.0), "ten seconds old");
+        recent.offer(at(100), span, 0.0, 0.0);
+        assert_eq!(recent.best(), Some(0.0), "nothing came meanwhile");
+    }
+}

@@ -1,0 +1,246 @@
+//! Compound TCP: Tan et al. (INFOCOM 2006), draft-sridharan-tcpm-ctcp, and its public Linux module
+//! (`tcp_compound.c` by Castellani, Hemminger and Andrew) for what those leave open: gamma tuned by
+//! emulating Reno, the minimum RTT of a round, what idleness resets.
+//!
+//! Read off those sources and kept: the base RTT is the lowest ever seen and never expires. Decided
+//! here: `low_window` is 41, the gate of the paper, which is also where the module's integers first
+//! let the delay window grow (41^0.75 / 8 - 1 = 1).
+
+use anabranch_units::{Duration, Instant, RandomStream};
+
+use super::reno::{additive_increase, slow_start};
+use super::{
+    AckSample, CongestionController, CongestionEvent, CongestionState, TransmitStart, Window,
+    WindowChange,
+};
+use crate::plugin::Parameters;
+
+/// Where gamma starts when it is tuned.
+const GAMMA: f64 = 30.0;
+/// What Reno's backlog at a loss, three quarters of it in the mean, makes of gamma.
+const GAMMA_SHARE: f64 = 0.75;
+/// Fewer RTT samples in a round may all be of delayed acknowledgements.
+const LEAST_SAMPLES: u32 = 3;
+
+/// Segments in the queue above which the delay window shrinks.
+#[derive(Clone, Copy, Debug)]
+enum Gamma {
+    Fixed(f64),
+    Tuned { now: f64, low: f64, high: f64, weight: f64 },
+}
+
+impl Gamma {
+    fn tuned(parameters: &mut Parameters<'_>) -> Self {
+        let low = parameters.number("gamma_low", 5.0, 1.0..=1000.0);
+        let high = parameters.number("gamma_high", GAMMA, 1.0..=1000.0).max(low);
+        let weight = parameters.number("lambda", 0.5, 0.0..=1.0);
+        Self::Tuned { now: GAMMA, low, high, weight }
+    }
+}
+
+/// The round trip under way, while the state is Open.
+#[derive(Clone, Copy, Debug, Default)]
+struct Round {
+    /// It ends when more than this is acknowledged; set by its first acknowledgement.
+    end: Option<u64>,
+    min_rtt: Option<Duration>,
+    samples: u32,
+}
+
+/// A loss window like Reno's and a delay window, which together are the window.
+#[derive(Debug)]
+pub struct Compound {
+    /// The delay window alone stands where the reference has both (HO20 equation 3).
+    printed: bool,
+    alpha: f64,
+    beta: f64,
+    k: f64,
+    eta: f64,
+    /// Below this window the delay window does not grow, segments.
+    low_window: f64,
+    gamma: Gamma,
+    /// The loss window, segments.
+    loss: u32,
+    counter: u32,
+    /// The delay window, segments: never negative.
+    delay: f64,
+    /// Both before the last reduction, for its undoing.
+    prior: (u32, f64),
+    base_rtt: Option<Duration>,
+    round: Option<Round>,
+    /// Segments that the loss window alone had in the queue at the end of the last round.
+    reno_backlog: Option<f64>,
+}
+
+impl Compound {
+    pub(super) fn build(
+        parameters: &mut Parameters<'_>,
+        _random: RandomStream,
+    ) -> Box<dyn CongestionController> {
+        let printed = parameters.word("form", &["reference", "printed"]) == "printed";
+        // What has no effect is not asked for, and so refused.
+        let gamma = match parameters.number_or("gamma", GAMMA, 1.0..=1000.0, "auto") {
+            Some(gamma) => Gamma::Fixed(gamma),
+            None => Gamma::tuned(parameters),
+        };
+        let gate =
+            |parameters: &mut Parameters<'_>| parameters.number("low_window", 41.0, 0.0..=1e6);
+        Box::new(Self {
+            printed,
+            gamma,
+            low_window: if printed { 0.0 } else { gate(parameters) },
+            alpha: parameters.number("alpha", 0.125, 0.0..=10.0),
+            beta: parameters.number("beta", 0.5, 0.1..=0.9),
+            k: parameters.number("k", 0.75, 0.0..=1.0),
+            eta: parameters.number("eta", 1.0, 0.0..=10.0),
+            loss: 0,
+            counter: 0,
+            delay: 0.0,
+            prior: (0, 0.0),
+            base_rtt: None,
+            round: Some(Round::default()),
+            reno_backlog: None,
+        })
+    }
+
+    fn total(&self) -> u32 {
+        self.loss + self.delay as u32
+    }
+
+    /// Parts a window that others have set: what is more belongs to the loss window, what is less is
+    /// taken from it while both fit.
+    fn split(&mut self, cwnd: u32) {
+        if self.total() > cwnd && (self.loss > cwnd || self.delay > f64::from(cwnd)) {
+            self.delay = 0.0;
+        }
+        self.loss = cwnd - self.delay as u32;
+    }
+
+    fn gamma(&self) -> f64 {
+        match self.gamma {
+            Gamma::Fixed(gamma) | Gamma::Tuned { now: gamma, .. } => gamma,
+        }
+    }
+
+    /// At a loss: the backlog that Reno would have had tells how much the queue holds.
+    fn tune(&mut self) {
+        if let (Gamma::Tuned { now, low, high, weight }, Some(backlog)) =
+            (&mut self.gamma, self.reno_backlog.take())
+        {
+            let sample = GAMMA_SHARE * backlog;
+            *now = ((1.0 - *weight) * *now + *weight * sample).clamp(*low, *high);
+        }
+    }
+
+    /// Counts an RTT sample; once a round trip, the round that has ended.
+    fn measure(&mut self, ack: &AckSample<'_>) -> Option<Round> {
+        if let Some(rtt) = ack.rtt {
+            self.base_rtt = Some(self.base_rtt.map_or(rtt, |base| base.min(rtt)));
+        }
+        let round = self.round.as_mut()?;
+        if let Some(rtt) = ack.rtt {
+            round.min_rtt = Some(round.min_rtt.map_or(rtt, |min| min.min(rtt)));
+            round.samples += 1;
+        }
+        let end = *round.end.get_or_insert(ack.snd_nxt);
+        (ack.snd_una > end).then(|| {
+            let ended = *round;
+            *round = Round { end: Some(ack.snd_nxt), ..Round::default() };
+            ended
+        })
+    }
+
+    /// The delay window's step, once a round trip.
+    fn step(&mut self, round: &Round, window: &mut Window) {
+        let (Some(base), Some(rtt)) = (self.base_rtt, round.min_rtt) else {
+            return;
+        };
+        if round.samples < LEAST_SAMPLES {
+            return;
+        }
+        let queued = 1.0 - base.as_secs_f64() / rtt.as_secs_f64();
+        let win = f64::from(window.cwnd);
+        let diff = win * queued;
+        self.reno_backlog = Some(f64::from(self.loss) * queued);
+        if window.in_slow_start() {
+            return;
+        }
+        if diff >= self.gamma() {
+            self.delay = (self.delay - self.eta * diff).max(0.0);
+            // The delay window gives way: slow start is not to take it back.
+            window.ssthresh = window.ssthresh.min(self.total());
+        } else if self.printed {
+            self.delay = (self.delay + self.alpha * self.delay.powf(self.k) - 1.0).max(0.0);
+        } else if win >= self.low_window {
+            self.delay += (self.alpha * win.powf(self.k) - 1.0).max(0.0);
+        }
+        window.cwnd = self.total();
+    }
+}
+
+impl CongestionController for Compound {
+    fn name(&self) -> &'static str {
+        "compound"
+    }
+
+    fn on_ack(&mut self, ack: &AckSample<'_>, window: &mut Window) {
+        let ended = self.measure(ack);
+        if !ack.may_grow || !ack.cwnd_limited {
+            return;
+        }
+        self.split(window.cwnd);
+        let before = window.cwnd;
+        let mut acked = ack.acked;
+        if window.in_slow_start() {
+            acked = slow_start(window, acked);
+        }
+        if acked > 0 {
+            // One segment a window of both: a round trip adds one, however large the delay window.
+            let per = window.cwnd;
+            additive_increase(window, &mut self.counter, per, acked);
+        }
+        self.loss += window.cwnd - before;
+        if let Some(round) = ended {
+            self.step(&round, window);
+        }
+    }
+
+    /// The total falls to (1 - beta) of itself; half of the loss window is that of Reno.
+    fn on_congestion(&mut self, _event: &CongestionEvent, window: &mut Window) {
+        self.tune();
+        self.split(window.cwnd);
+        self.counter = 0;
+        self.prior = (self.loss, self.delay);
+        let cut = if self.printed { self.delay } else { f64::from(window.cwnd) };
+        self.delay = (cut * (1.0 - self.beta) - f64::from(self.loss) / 2.0).max(0.0);
+        self.loss = (self.loss / 2).max(if self.delay < 2.0 { 2 } else { 0 });
+        window.ssthresh = self.total();
+    }
+
+    fn on_state(&mut self, _now: Instant, state: CongestionState, _window: &mut Window) {
+        self.round = None;
+        if state == CongestionState::Open {
+            self.round = Some(Round::default());
+            self.reno_backlog = None;
+        }
+    }
+
+    fn on_transmit_start(&mut self, _start: &TransmitStart, _window: &mut Window) {
+        // What was measured before says nothing of now, but for the base RTT; all is loss window.
+        if let Gamma::Tuned { now, .. } = &mut self.gamma {
+            *now = GAMMA;
+        }
+        self.delay = 0.0;
+        self.reno_backlog = None;
+        self.round = self.round.map(|_| Round::default());
+    }
+
+    fn on_window_changed(&mut self, cause: WindowChange, window: &mut Window) {
+        match cause {
+            WindowChange::Timeout => self.delay = 0.0,
+            WindowChange::Undo => (self.loss, self.delay) = self.prior,
+            _ => {}
+        }
+        self.split(window.cwnd);
+    }
+}
