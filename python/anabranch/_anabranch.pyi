@@ -19,3 +19,6 @@ def simulate(
     pcapng: str | None = None,
     progress: Callable[[float, float], None] | None = None,
 ) -> dict[str, Any]: ...
+def record_link(
+    plan_json: str, link: str, window_ns: int, windows: int, ping_ns: int
+) -> tuple[list[float], list[float]]: ...

@@ -6,7 +6,7 @@ mod trace;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 
-use anabranch_sim::{Observer, Plan, Silent, plugin_faults, run};
+use anabranch_sim::{Observer, Plan, Silent, plugin_faults, record, run};
 use anabranch_transport::plugin::{PluginName, Registry};
 use anabranch_transport::{congestion, path_manager, scheduler};
 use pyo3::prelude::*;
@@ -60,6 +60,23 @@ fn simulate<'py>(
         Ok(trace) => trace::to_dict(py, &trace),
         Err(fault) => Err(callback.and_then(|c| c.raised).unwrap_or_else(|| error::run(fault))),
     }
+}
+
+/// What a link of a plan does by itself: bits a second in so many windows of time while it is kept
+/// busy, and the delay in seconds of a small packet every `ping_ns`, NaN for a lost one.
+#[pyfunction]
+fn record_link(
+    py: Python<'_>,
+    plan_json: &str,
+    link: &str,
+    window_ns: u64,
+    windows: usize,
+    ping_ns: u64,
+) -> PyResult<(Vec<f64>, Vec<f64>)> {
+    let plan = Plan::from_json(plan_json).map_err(|fault| error::plan(&fault))?;
+    let found = py.detach(|| record(&plan, link, window_ns, windows, ping_ns));
+    let found = found.map_err(|fault| error::plan(&fault))?;
+    Ok((found.rates_bps, found.delays_s))
 }
 
 /// Names with what they are; a note of a plug-in stands behind its first sentence.
@@ -124,6 +141,7 @@ fn _anabranch(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("PlanError", module.py().get_type::<error::PlanError>())?;
     module.add("SimulationError", module.py().get_type::<error::SimulationError>())?;
     module.add_function(wrap_pyfunction!(simulate, module)?)?;
+    module.add_function(wrap_pyfunction!(record_link, module)?)?;
     module.add_function(wrap_pyfunction!(schedulers, module)?)?;
     module.add_function(wrap_pyfunction!(congestion_controls, module)?)?;
     module.add_function(wrap_pyfunction!(path_managers, module)?)?;

@@ -5,9 +5,11 @@
 mod application;
 mod capture;
 mod checks;
+mod links;
 mod pattern;
 mod plan;
 mod plugins;
+mod record;
 mod schedule;
 mod topology;
 mod trace;
@@ -15,10 +17,12 @@ mod world;
 
 pub use checks::Violation;
 pub use plan::{
-    ApplicationKind, ApplicationPlan, ChangePlan, CrossKind, CrossPlan, EventPlan, FilmPlan,
-    HostPlan, InterfacePlan, LinkPlan, LossAtPlan, LossPlan, PathPlan, Plan, PlanError, QueuePlan,
-    TransportPlan,
+    ApplicationKind, ApplicationPlan, ChangePlan, CrossKind, CrossPlan, DirectionPlan, EventPlan,
+    FilmPlan, HostPlan, InterfacePlan, LinkPlan, LossAtPlan, LossPlan, LtePlan, LteProfilePlan,
+    ModelPlan, OpportunitiesPlan, PathPlan, Plan, PlanError, QueuePlan, StarlinkPlan,
+    StarlinkProfilePlan, StepsPlan, TransportPlan, WifiPlan, WifiStandardPlan,
 };
 pub use plugins::plugin_faults;
+pub use record::{Recording, record};
 pub use trace::{Column, Summary, Table, Trace};
 pub use world::{Observer, RunError, Silent, run, run_with};

@@ -3,6 +3,7 @@
 mod cross;
 mod events;
 mod links;
+mod models;
 
 use anabranch_link::ConfigError;
 use anabranch_media::{
@@ -17,6 +18,10 @@ use thiserror::Error;
 pub use cross::{CrossKind, CrossPlan};
 pub use events::{ChangePlan, EventPlan, InterfacePlan};
 pub use links::{LinkPlan, LossAtPlan, LossPlan, PathPlan, QueuePlan};
+pub use models::{
+    DirectionPlan, LtePlan, LteProfilePlan, ModelPlan, OpportunitiesPlan, StarlinkPlan,
+    StarlinkProfilePlan, StepsPlan, WifiPlan, WifiStandardPlan,
+};
 
 pub(crate) use events::Happening;
 
