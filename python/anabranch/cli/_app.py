@@ -10,6 +10,7 @@ import typer
 from anabranch.cli import _console
 from anabranch.cli._console import guarded
 from anabranch.cli._media import media
+from anabranch.cli._traces import trace
 
 app = typer.Typer(
     name="anabranch",
@@ -22,6 +23,7 @@ app = typer.Typer(
     epilog="Start with: anabranch demo. Then: anabranch init, anabranch run scenario.toml",
 )
 app.add_typer(media, name="media")
+app.add_typer(trace, name="trace")
 
 Scenario = Annotated[
     str, typer.Argument(help="A scenario file, or the name of one (`anabranch list scenarios`).")

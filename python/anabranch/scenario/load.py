@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from anabranch.errors import Fault, ScenarioError
-from anabranch.scenario import _cross, _faults, _overrides, shipped
+from anabranch.scenario import _cross, _faults, _follow, _overrides, shipped
 from anabranch.scenario._lines import key_lines
 from anabranch.scenario.models import Scenario
 
@@ -70,8 +70,12 @@ def load(scenario: str | Path | Mapping[str, Any], overrides: Sequence[Override 
     applied = _overrides.apply(raw, valid)
     source = _faults.Source(where=where, raw=applied.raw, lines=lines, origins=applied.origins)
     faults += applied.faults
-    value = _validate(source, faults)
     folders = (Path.cwd(), folder) if ("application", "film") in applied.origins else (folder,)
+    # A recording named on the command line is looked for here first, as a film is.
+    overridden = any("trace" in key for key in applied.origins)
+    located, trace_faults = _follow.locate(source, (Path.cwd(), folder) if overridden else (folder,))
+    faults += trace_faults
+    value = _validate(source, located, faults)
     from anabranch.media.films import check_film
 
     film_fault = check_film(source, folders)
@@ -115,11 +119,11 @@ def _syntax_fault(text: str, message: str, where: str) -> Fault:
     return Fault(message=message, where=where, line=line, hint=hint)
 
 
-def _validate(source: _faults.Source, faults: list[Fault]) -> Scenario | None:
-    """Return the scenario, or None and the faults."""
+def _validate(source: _faults.Source, raw: dict[str, Any], faults: list[Fault]) -> Scenario | None:
+    """Return the scenario of the tables with full paths, or None and the faults."""
     value = None
     try:
-        value = Scenario.model_validate(source.raw)
+        value = Scenario.model_validate(raw)
     except ValidationError as error:
         found = (_faults.from_pydantic(source, detail) for detail in error.errors(include_url=False))
         faults += [fault for fault in found if fault is not None]
