@@ -46,9 +46,10 @@ build: $(STAMPS)/module
 bench: tools $(STAMPS)/venv
 	@$(BIN)/python benches/bench.py
 
-# The curves that tests/python/test_golden.py holds the controllers to, and their picture.
+# The curves that tests/python/test_golden.py holds the controllers to, and their picture; and the links.
 golden: build
 	@$(BIN)/python tests/golden/draw.py
+	@$(BIN)/python tests/golden/draw_links.py
 
 lint: $(STAMPS)/packages
 	@failed=0; \

@@ -106,7 +106,7 @@ VALUES = {
     "transport.pacing": ("true", True),
     "paths.wifi.model": (
         '{ name = "wifi-g", snr = "20 dB" }',
-        Wifi(name="wifi", standard="802.11g", snr=20.0),
+        Wifi(name="wifi", standard="802.11g", snr="20 dB"),
     ),
     "links.backbone.model": ("starlink", Starlink(name="starlink")),
     "paths.wifi.trace": (RECORDED, Recording(file=RECORDED)),

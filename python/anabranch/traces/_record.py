@@ -14,8 +14,8 @@ _PING_NS = 5_000_000
 def record(plan: dict[str, Any], link: str, *, length_ns: int, step_ns: int) -> Trace:
     """Return what a link of a plan does by itself.
 
-    Its rate is what it carries when it is kept busy, its delay and loss those of small packets through the idle
-    link. Windows in which none arrives have the delay of the one before.
+    Its rate is what it carries when it is kept busy, its delay and loss those of small packets through
+    the idle link. Windows in which none arrives have the delay of the one before.
 
     Parameters
     ----------

@@ -92,8 +92,10 @@ def _mahimahi(trace: Trace, step_ns: int) -> str:
         for step, end in trace.spans():
             at = step.at_ns
             while step.rate_bps and served + step.rate_bps * (end - at) >= whole:
-                at += -(-(whole - served) // step.rate_bps)
-                served = 0
+                passed = -(-(whole - served) // step.rate_bps)
+                # What the rounding up served too much counts for the next packet.
+                served += step.rate_bps * passed - whole
+                at += passed
                 times.append(-(-at // _MS))
             served += step.rate_bps * max(end - at, 0)
         length = -(-trace.length_ns // _MS)

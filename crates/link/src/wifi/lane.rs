@@ -6,7 +6,7 @@ use anabranch_units::{ByteCount, Duration, Instant, RandomStream, Rate, Seed};
 
 use super::phy::{Phy, WINDOW};
 use super::radio::Radio;
-use super::{LONGEST, SLOT, TRIES, WINDOW_MAX, WINDOW_MIN, WifiModel};
+use super::{FAST_TRIES, LONGEST, SLOT, TRIES, WINDOW_MAX, WINDOW_MIN, WifiModel};
 use crate::entrance::Entrance;
 use crate::wire::Wire;
 use crate::{Change, DropReason, Fate, LinkConfig, LinkStats, Queued};
@@ -151,7 +151,8 @@ impl<P> Lane<P> {
         at: Instant,
         luck: &mut RandomStream,
     ) -> (Duration, Duration) {
-        let rate = self.radio.rate(at);
+        let slowest = self.queue.front().is_some_and(|first| first.tries >= FAST_TRIES);
+        let rate = self.radio.rate(at, slowest);
         let phy = &self.radio.phy;
         let (most_frames, most_bytes) = phy.aggregate;
         let (mut frames, mut bytes, mut payload) = (0, 0, 0);
@@ -171,7 +172,7 @@ impl<P> Lane<P> {
             bytes += more;
             payload += frame.size.0;
             self.on_air |= 1 << place;
-            if !self.radio.loses(more, luck) {
+            if !self.radio.loses(more, slowest, luck) {
                 self.heard |= 1 << place;
             }
         }

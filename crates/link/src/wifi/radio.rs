@@ -20,8 +20,10 @@ pub(crate) struct Radio {
     wander: Wander,
     snr_db: f64,
     rate: usize,
-    /// Expected losses of a frame of 1,000 bytes; of longer ones in proportion.
+    /// Expected losses of a frame of 1,000 bytes, at the chosen rate and at the slowest; of longer ones
+    /// in proportion.
     hazard: f64,
+    slow_hazard: f64,
     next_step: Instant,
     steps: u32,
 }
@@ -42,16 +44,17 @@ impl Radio {
             snr_db,
             rate: 0,
             hazard: 0.0,
+            slow_hazard: 0.0,
             next_step: if spread_db > 0.0 { Instant::ZERO } else { Instant::FAR_FUTURE },
             steps: 0,
         };
         radio.choose();
-        radio.hazard = radio.hazard_at(radio.rate);
+        radio.note_hazards();
         radio
     }
 
-    /// The rate in use at `now`.
-    pub(crate) fn rate(&mut self, now: Instant) -> PhyRate {
+    /// The chosen rate at `now`; or the slowest, which Minstrel's chain of repetitions ends with.
+    pub(crate) fn rate(&mut self, now: Instant, slowest: bool) -> PhyRate {
         if self.next_step <= now {
             while self.next_step <= now {
                 // The choice knows what was measured, not what comes.
@@ -62,9 +65,14 @@ impl Radio {
                 self.steps += 1;
                 self.next_step += STEP;
             }
-            self.hazard = self.hazard_at(self.rate);
+            self.note_hazards();
         }
-        self.phy.rates[self.rate]
+        self.phy.rates[if slowest { 0 } else { self.rate }]
+    }
+
+    fn note_hazards(&mut self) {
+        self.hazard = self.hazard_at(self.rate);
+        self.slow_hazard = self.hazard_at(0);
     }
 
     /// The fastest rate there is.
@@ -72,9 +80,10 @@ impl Radio {
         self.phy.rates[self.phy.rates.len() - 1]
     }
 
-    /// Whether a frame of so many bytes is lost, at the rate in use.
-    pub(crate) fn loses(&self, bytes: u64, stream: &mut RandomStream) -> bool {
-        let expected = self.hazard * bytes as f64 / 1000.0;
+    /// Whether a frame of so many bytes is lost, at the chosen rate or the slowest.
+    pub(crate) fn loses(&self, bytes: u64, slowest: bool, stream: &mut RandomStream) -> bool {
+        let hazard = if slowest { self.slow_hazard } else { self.hazard };
+        let expected = hazard * bytes as f64 / 1000.0;
         let luck = stream.uniform();
         // 1 - exp(-x) < x: most frames are settled without the exponential.
         luck < expected && luck < 1.0 - (-expected).exp()
