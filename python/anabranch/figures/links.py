@@ -51,7 +51,9 @@ def link(trace: Trace, *, title: str) -> alt.VConcatChart:
     lower = alt.layer(
         line.encode(
             x=seconds.axis(labelExpr="datum.label + ' s'"),
-            y=alt.Y("delay:Q", title="ms one way", axis=alt.Axis(tickCount=4), scale=alt.Scale(domain=[0, most])),
+            y=alt.Y(
+                "delay:Q", title="ms one way", axis=alt.Axis(tickCount=4), scale=alt.Scale(domain=[0, most])
+            ),
             color=alt.value(delay),
         ),
         marks.encode(x="t:Q", y="y:Q", size=alt.value(10)),
@@ -60,7 +62,9 @@ def link(trace: Trace, *, title: str) -> alt.VConcatChart:
         alt.vconcat(upper, lower, spacing=6)
         .configure(font="Liberation Sans, Arial, sans-serif", background="white", aria=False)
         .configure_view(stroke="#DDDDDD")
-        .configure_axis(gridColor="#EEEEEE", domainColor="#888888", tickColor="#888888", titleFontWeight="normal")
+        .configure_axis(
+            gridColor="#EEEEEE", domainColor="#888888", tickColor="#888888", titleFontWeight="normal"
+        )
         .configure_title(anchor="start", frame="group", fontSize=12, color="#222222", offset=6)
     )
     return drawn

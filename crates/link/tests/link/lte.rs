@@ -37,7 +37,6 @@ fn the_rate_of_t_mobile_driving_is_mahimahis() {
 
 #[test]
 fn the_rate_of_the_others_is_theirs() {
-    // Ghent's mean is 30.2: its table has only three quantiles, and their straight lines 6 % more.
     for (profile, quantiles, average) in [
         (LteProfile::AttDriving, [(0.05, 0.69), (0.5, 5.41), (0.95, 9.53)], 5.17),
         (LteProfile::Ghent, [(0.05, 5.0), (0.5, 28.8), (0.95, 58.8)], 30.2),

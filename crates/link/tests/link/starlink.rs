@@ -33,7 +33,9 @@ fn rtts(every: u64, packets: usize) -> Vec<Option<f64>> {
 /// Mb/s of every second.
 fn rates(model: StarlinkModel, seconds: usize) -> Vec<f64> {
     let window = Duration::from_secs(1);
-    let bytes = probe::carried(&mut dish(model), &[0], ByteCount(150_000), window, seconds);
+    // Large packets: some hundreds a second.
+    let size = if model.direction == Direction::Down { 150_000 } else { 15_000 };
+    let bytes = probe::carried(&mut dish(model), &[0], ByteCount(size), window, seconds);
     bytes[0].iter().map(|&bytes| bytes as f64 * 8e-6).collect()
 }
 
@@ -163,7 +165,7 @@ fn the_rate_on_a_parking_lot_is_that_of_starlink_on_the_road() {
 #[test]
 fn the_rate_to_the_server_has_a_median_of_18() {
     let rates = rates(model(Direction::Up), 15_000);
-    assert_close("median", quantile(&rates, 0.5), 17.8, 1.5);
+    assert_close("median", quantile(&rates, 0.5), 18.0, 1.5);
 }
 
 #[test]
