@@ -6,8 +6,10 @@ import json
 import math
 
 import pytest
+from typer.testing import CliRunner
 
 from anabranch import traces
+from anabranch.cli._app import app
 from anabranch.errors import InputError, ScenarioError
 from anabranch.scenario import load as loading
 from anabranch.scenario import plan as plans
@@ -225,3 +227,84 @@ class TestInAScenario:
         assert steady.qos["goodput_mbps"] == pytest.approx(1.9, abs=0.1)
         opportunities = run(scenario(tmp_path, "".join(f"{ms}\n" for ms in range(6, 601, 6))))
         assert opportunities.qos["goodput_mbps"] == pytest.approx(1.9, abs=0.1)
+
+
+def call(*arguments):
+    return CliRunner().invoke(app, ["trace", *map(str, arguments)])
+
+
+class TestCommands:
+    def test_show_sums_up(self, tmp_path):
+        (tmp_path / "a.csv").write_text(OWN, encoding="utf-8")
+        shown = call("show", tmp_path / "a.csv")
+        assert shown.exit_code == 0
+        assert "1.875 Mb/s" in shown.stdout
+        found = json.loads(call("show", tmp_path / "a.csv", "--json").stdout)
+        assert (found["length_s"], found["longest_gap_s"]) == (6, 2.5)
+
+    def test_convert_goes_by_the_ending_or_as_told(self, tmp_path):
+        source = tmp_path / "a.csv"
+        source.write_text(OWN, encoding="utf-8")
+        for name, extra, form in (
+            ("b.json", [], "sabre"),
+            ("b.down", [], "mahimahi"),
+            ("b.csv", ["--to", "pairs", "--step", "500 ms"], "pairs"),
+        ):
+            result = call("convert", source, tmp_path / name, *extra)
+            assert result.exit_code == 0, result.stderr
+            assert "left out" in result.stderr
+            assert traces.read(tmp_path / name).form == form
+
+    def test_every_fault_of_the_options_is_told(self, tmp_path):
+        result = call("convert", "nothing", tmp_path / "no" / "b.csv", "--to", "saber", "--step", "5")
+        assert result.exit_code == 2
+        for message in (
+            "no such folder",
+            "no such form of trace: `saber`",
+            "did you mean `sabre`?",
+            "bare number",
+        ):
+            assert message in result.stderr
+        result = call("show", tmp_path / "nothing")
+        assert (result.exit_code, "cannot read the trace" in result.stderr) == (2, True)
+
+    @pytest.mark.module
+    def test_record_makes_a_trace_of_a_model(self, tmp_path):
+        out = tmp_path / "lte.csv"
+        arguments = ["wifi-lte", "lte", out, "--duration", "20s", "--step", "500ms"]
+        assert call("record", *arguments).exit_code == 0
+        first = out.read_bytes()
+        found = summarise(traces.read(out))
+        assert (found.length_s, found.loss) == (20, 0)
+        assert found.mean_mbps > 1
+        assert found.delay_ms[1] > 25, "the path's own delay is in it"
+        assert call("record", *arguments).exit_code == 0
+        assert out.read_bytes() == first
+        assert call("record", *arguments, "--run", 1).exit_code == 0
+        assert out.read_bytes() != first
+        wrong = call("record", "wifi-lte", "lta", out)
+        assert (wrong.exit_code, "did you mean `lte.down`?" in wrong.stderr) == (2, True)
+
+    @pytest.mark.module
+    def test_a_recording_of_a_recording_is_the_same(self, tmp_path):
+        (tmp_path / "a.csv").write_text(OWN, encoding="utf-8")
+        text = (
+            'name = "s"\n[application]\nkind = "bulk"\nduration = "1 s"\n'
+            '[[paths]]\nname = "p"\ntrace = "a.csv"\n'
+        )
+        (tmp_path / "s.toml").write_text(text, encoding="utf-8")
+        arguments = [tmp_path / "s.toml", "p", tmp_path / "b.csv", "--duration", "6s", "--step", "500ms"]
+        assert call("record", *arguments).exit_code == 0
+        again = traces.read(tmp_path / "b.csv")
+        rates = [step.rate_bps / 1e6 for step in again.steps]
+        # Counted as it arrives, 10 ms later: a packet or two are in the next step.
+        assert rates == pytest.approx([5, 5, 0, 0, 0, 0, 0, 2.5, 2.5, 2.5, 2.5, 2.5], abs=0.15)
+        assert again.steps[0].delay_ns == pytest.approx(10e6, rel=0.02)
+
+
+def test_a_figure_shows_rate_delay_and_losses(tmp_path):
+    from anabranch.figures.links import link
+
+    drawn = json.dumps(link(trace_of(tmp_path, OWN), title="a trace").to_dict())
+    for part in ("a trace", "Mb/s", "ms one way", '"loss": 0.5', '"rate": 2.5'):
+        assert part in drawn
