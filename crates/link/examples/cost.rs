@@ -1,4 +1,4 @@
-//! What a packet costs on each kind of link: `benches/links.py` counts the instructions.
+//! What a packet costs on each kind of link: run it under callgrind (docs/performance.md).
 //!
 //! Its arguments are a kind (`fixed`, `wifi-g`, `wifi-ac`, `lte`, `starlink`, `steps`, `opportunities`) and
 //! a number of packets, sent one behind the other at three quarters of 20 Mb/s, polled when asked for.
