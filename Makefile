@@ -3,7 +3,7 @@
 #   make demo    a film over two paths, and a report of what the viewer saw
 #   make test    every test
 #   make build   .venv/bin/anabranch and nothing else
-#   make bench   what a packet costs
+#   make bench   what a packet costs, and a call of a plug-in in Python
 #   make lint    format, lints and types
 #   make check   lint, and the repository's own rules
 #   make clean   remove what was built
@@ -43,8 +43,9 @@ test: build
 
 build: $(STAMPS)/module
 
-bench: tools $(STAMPS)/venv
+bench: build
 	@$(BIN)/python benches/bench.py
+	@$(BIN)/python benches/plugins.py
 
 # The curves that tests/python/test_golden.py holds the controllers to, and their picture; and the links.
 golden: build

@@ -1,10 +1,14 @@
 """`make bench`: what a simulated packet costs, in instructions, CPU seconds and memory.
 
-It builds `crates/sim/examples/workload.rs` in release mode and runs it three ways:
+It builds `crates/sim/examples/workload.rs` in release mode and runs it four ways:
 
 - the reference work W (409 MB over two paths, see docs/performance.md), one session;
+- the same with a coupled congestion control and a scheduler that reckons (LIA, BLEST);
 - a smaller amount, one session, and the same amount in each of 100 sessions of one simulation:
   their ratio per session says what it costs to have company.
+
+Then it builds `crates/transport/examples/decisions.rs` and prints what a decision of each scheduler
+costs, over two subflows whose views are built.
 
 Instructions are counted by `perf stat` where the kernel lets it, else by valgrind's callgrind, which
 counts the same every time. CPU seconds are user and system time of the process, the median of
@@ -30,6 +34,9 @@ ROOT = Path(__file__).resolve().parents[1]
 WHOLE = 409_000_000
 SHARE = 20_450_000
 SESSIONS = 100
+#: Decisions that are timed, and that are counted, which callgrind makes fifty times as slow.
+TIMED = 20_000_000
+COUNTED = 400_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,10 +46,13 @@ class Case:
     label: str
     sessions: int
     session_bytes: int
+    scheduler: str = "min-rtt"
+    congestion: str = "cubic"
 
     def command(self, program: Path) -> list[str]:
         """Return the command line."""
-        return [str(program), "--sessions", str(self.sessions), "--bytes", str(self.session_bytes)]
+        work = ["--sessions", str(self.sessions), "--bytes", str(self.session_bytes)]
+        return [str(program), *work, "--scheduler", self.scheduler, "--congestion", self.congestion]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,10 +68,19 @@ class Measured:
     peak_bytes: int
 
 
+@dataclass(frozen=True, kw_only=True)
+class Decision:
+    """What one decision of a scheduler cost; None is what this host cannot tell."""
+
+    scheduler: str
+    nanoseconds: float
+    instructions: float | None
+
+
 def main() -> int:
     """Build, run and print."""
     options = _options()
-    program = _build()
+    program = _build("anabranch-sim", "workload")
     counter = _counter()
     if counter is None:
         _note("notice: neither `perf stat` nor valgrind counts instructions here: that column is empty")
@@ -70,16 +89,29 @@ def main() -> int:
         Case(label="1 session, W", sessions=1, session_bytes=WHOLE),
         Case(label="1 session", sessions=1, session_bytes=options.bytes),
         Case(label=f"{SESSIONS} sessions", sessions=SESSIONS, session_bytes=options.bytes),
+        Case(
+            label="1 session, W, LIA + BLEST",
+            sessions=1,
+            session_bytes=WHOLE,
+            scheduler="blest",
+            congestion="lia",
+        ),
     )
     found = []
     for case in cases:
         _note(f"running {case.sessions} x {case.session_bytes / 1e6:g} MB ...")
+        if not _runs(case, program):
+            _note(f"notice: this build cannot run {case.label}: it is left out")
+            continue
         found.append(_measure(case, program, counter, runs=options.runs))
+    decisions = _decisions(_build("anabranch-transport", "decisions"), counter, runs=options.runs)
     if options.json:
         rows = [{**vars(item), "case": vars(item.case)} for item in found]
-        _out(json.dumps({"counter": counter, "cases": rows}, indent=2))
+        costs = [vars(item) for item in decisions]
+        _out(json.dumps({"counter": counter, "cases": rows, "decisions": costs}, indent=2))
     else:
         _table(found, counter)
+        _decision_table(decisions)
     return 0
 
 
@@ -92,9 +124,9 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _build() -> Path:
-    """Build the workload in release mode and return its program."""
-    command = ["cargo", "build", "--release", "-p", "anabranch-sim", "--example", "workload"]
+def _build(package: str, example: str) -> Path:
+    """Build an example in release mode and return its program."""
+    command = ["cargo", "build", "--release", "-p", package, "--example", example]
     done = subprocess.run(
         [*command, "--message-format", "json-render-diagnostics"],
         cwd=ROOT,
@@ -103,14 +135,46 @@ def _build() -> Path:
         check=False,
     )
     if done.returncode:
-        sys.exit("error: the workload does not build")
+        sys.exit(f"error: {example} does not build")
     messages = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     programs = [
         message["executable"]
         for message in messages
-        if message.get("executable") and message["target"]["name"] == "workload"
+        if message.get("executable") and message["target"]["name"] == example
     ]
     return Path(programs[-1])
+
+
+def _runs(case: Case, program: Path) -> bool:
+    """Tell whether this build has what a case needs, by a run that is over at once."""
+    small = Case(**{**vars(case), "sessions": 1, "session_bytes": 1000})
+    command = small.command(program)
+    silent = subprocess.DEVNULL
+    return subprocess.run(command, stdout=silent, stderr=silent, check=False).returncode == 0
+
+
+def _decisions(program: Path, counter: str | None, *, runs: int) -> list[Decision]:
+    """Measure a decision of each scheduler, less what the program costs without any."""
+    said = subprocess.run([str(program), "--names"], stdout=subprocess.PIPE, text=True, check=True).stdout
+    count = {"perf": _perf, "callgrind": _callgrind}.get(counter or "")
+    found = []
+    for name in said.split():
+        _note(f"running {TIMED:,} decisions of {name} ...")
+
+        def command(decisions: int, name: str = name) -> list[str]:
+            return [str(program), name, str(decisions)]
+
+        # Those that plan or copy are slow enough to be timed over fewer.
+        timed = TIMED if _cpu_seconds(command(COUNTED)) < COUNTED * 1e-7 else COUNTED
+        seconds = statistics.median(_cpu_seconds(command(timed)) for _ in range(runs))
+        nothing = statistics.median(_cpu_seconds(command(0)) for _ in range(runs))
+        instructions = None
+        if count:
+            whole, empty = count(command(COUNTED)), count(command(0))
+            instructions = None if whole is None or empty is None else (whole - empty) / COUNTED
+        nanoseconds = (seconds - nothing) / timed * 1e9
+        found.append(Decision(scheduler=name, nanoseconds=nanoseconds, instructions=instructions))
+    return found
 
 
 def _counter() -> str | None:
@@ -213,11 +277,7 @@ def _table(found: list[Measured], counter: str | None) -> None:
                 f"{item.peak_bytes / 1e6:.1f}",
             )
         )
-    widths = [max(len(row[column]) for row in rows) for column in range(len(header))]
-    for row in rows:
-        first, *others = zip(row, widths, strict=True)
-        cells = [first[0].ljust(first[1]), *(text.rjust(width) for text, width in others)]
-        _out("  ".join(cells))
+    _columns(rows)
     _out("")
     _out(f"instructions counted by: {counter or 'nothing on this host'}")
     alone, together = found[1], found[2]
@@ -226,6 +286,25 @@ def _table(found: list[Measured], counter: str | None) -> None:
     if alone.instructions and together.instructions:
         ratio = _ratio(alone.instructions, together.instructions)
         _out(f"cost of a session among {SESSIONS}, instructions: {ratio:.2f} of one alone")
+
+
+def _decision_table(found: list[Decision]) -> None:
+    """Print what a decision costs."""
+    rows = [("a decision over two subflows", "ns", "instructions")]
+    for item in found:
+        count = "-" if item.instructions is None else f"{item.instructions:.0f}"
+        rows.append((item.scheduler, f"{item.nanoseconds:.1f}", count))
+    _out("")
+    _columns(rows)
+
+
+def _columns(rows: list[tuple[str, ...]]) -> None:
+    """Print rows as columns, the first to the left."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        first, *others = zip(row, widths, strict=True)
+        cells = [first[0].ljust(first[1]), *(text.rjust(width) for text, width in others)]
+        _out("  ".join(cells))
 
 
 def _ratio(alone: float, together: float) -> float:

@@ -1,7 +1,7 @@
 """The Rust side: the simulator and the tables of plug-ins."""
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeAlias, final
 
 class PlanError(ValueError):
     """The plan is refused: a parameter that its plug-in does not know, a value out of range."""
@@ -9,15 +9,385 @@ class PlanError(ValueError):
 class SimulationError(RuntimeError):
     """A checker found the simulation to be wrong: a bug, never the user's fault."""
 
+class RaisedError(RuntimeError):
+    """A plug-in in Python raised: its kind, its name, its exception."""
+
+class AnswerError(RuntimeError):
+    """A plug-in in Python gave a wrong answer: its kind, its name, the method, what is wrong."""
+
+@final
+class SubflowView:
+    """What a scheduler may know of a subflow: a frozen copy."""
+
+    def __init__(self, **given: object) -> None: ...
+    @property
+    def id(self) -> int:
+        """Which subflow; they are numbered from 0 in the order of their creation."""
+    @property
+    def srtt_ms(self) -> float:
+        """Smoothed RTT, ms; 0 before the first sample."""
+    @property
+    def rttvar_ms(self) -> float:
+        """RTT variation, ms."""
+    @property
+    def min_rtt_ms(self) -> float:
+        """Minimum RTT, ms."""
+    @property
+    def cwnd_segments(self) -> int:
+        """Congestion window, segments."""
+    @property
+    def ssthresh_segments(self) -> int:
+        """Slow-start threshold, segments."""
+    @property
+    def in_flight_segments(self) -> int:
+        """Segments in flight."""
+    @property
+    def queued_bytes(self) -> int:
+        """Bytes handed to the subflow and not sent yet."""
+    @property
+    def queued_memory_bytes(self) -> int:
+        """Memory of all data written and not acknowledged, bytes."""
+    @property
+    def send_buffer_bytes(self) -> int:
+        """The send buffer, bytes."""
+    @property
+    def mss_bytes(self) -> int:
+        """Payload of a full segment, bytes."""
+    @property
+    def pacing_rate_mbps(self) -> float:
+        """Pacing rate, Mb/s."""
+    @property
+    def delivery_rate_mbps(self) -> float:
+        """Delivery rate, the last valid sample, Mb/s."""
+    @property
+    def state(self) -> str:
+        """Congestion state."""
+    @property
+    def backup(self) -> bool:
+        """Either side declared it a backup."""
+    @property
+    def stale(self) -> bool:
+        """Found without progress."""
+    @property
+    def potentially_failed(self) -> bool:
+        """Its retransmission timer has fired and nothing was acknowledged since."""
+    @property
+    def established(self) -> bool:
+        """Data may be sent."""
+    @property
+    def last_ack_ms(self) -> float:
+        """When the last acknowledgement arrived, ms."""
+    @property
+    def window_space_segments(self) -> int:
+        """Segments that the window lets out now."""
+    @property
+    def can_send(self) -> bool:
+        """It can send a segment now."""
+    @property
+    def can_queue(self) -> bool:
+        """Its send buffer has room."""
+
+@final
+class SendRequest:
+    """A question to a scheduler. Positions count bytes of the data stream from 0."""
+
+    def __init__(self, **given: object) -> None: ...
+    @property
+    def now_ms(self) -> float:
+        """When, ms."""
+    @property
+    def ask(self) -> str:
+        """What is asked."""
+    @property
+    def data_una(self) -> int:
+        """First byte not acknowledged at data level."""
+    @property
+    def data_next(self) -> int:
+        """First byte not scheduled yet."""
+    @property
+    def data_end(self) -> int:
+        """Behind the last byte written by the application."""
+    @property
+    def window_end(self) -> int:
+        """Behind the last byte that the connection-level window admits."""
+    @property
+    def fragment_bytes(self) -> int:
+        """Length of the pieces that written data is kept in, bytes."""
+    @property
+    def unscheduled_bytes(self) -> int:
+        """Written and not scheduled, bytes."""
+    @property
+    def window_left_bytes(self) -> int:
+        """What the connection-level window still admits, bytes."""
+    @property
+    def piece(self) -> tuple[int, int] | None:
+        """The piece to go again, or that holds the window or buffer up: first byte, behind the last."""
+    @property
+    def carried_by(self) -> list[int]:
+        """The subflows that carried it, those that are gone among them."""
+    @property
+    def buffer_left_bytes(self) -> int | None:
+        """What a full send buffer could still take, too little to wake the application, bytes."""
+    @property
+    def deadline_ms(self) -> float | None:
+        """When what was written last is of no use any more, ms; None unless the application tells."""
+    @property
+    def media_buffered_ms(self) -> float | None:
+        """Media that the receiver has buffered, ms; None unless the application tells."""
+
+@final
+class SiblingView:
+    """What a controller may know of another subflow of its connection."""
+
+    def __init__(self, **given: object) -> None: ...
+    @property
+    def id(self) -> int:
+        """Which subflow."""
+    @property
+    def cwnd_segments(self) -> int:
+        """Congestion window, segments."""
+    @property
+    def ssthresh_segments(self) -> int:
+        """Slow-start threshold, segments."""
+    @property
+    def srtt_ms(self) -> float | None:
+        """Smoothed RTT, ms; None before the first sample."""
+    @property
+    def min_rtt_ms(self) -> float | None:
+        """Minimum RTT over the last 300 s, ms; None before the first sample."""
+    @property
+    def state(self) -> str:
+        """Congestion state."""
+    @property
+    def usable(self) -> bool:
+        """It can carry data: established, and neither closed nor closing."""
+    @property
+    def stale(self) -> bool:
+        """Data waits on it and nothing was acknowledged for several timer periods."""
+    @property
+    def consecutive_timeouts(self) -> int:
+        """Retransmission timeouts in a row, without progress between them."""
+    @property
+    def since_loss_bytes(self) -> int:
+        """Payload acknowledged since its last loss, bytes."""
+    @property
+    def between_losses_bytes(self) -> int:
+        """Payload acknowledged between its last two losses, bytes."""
+    @property
+    def published_rate_mbps(self) -> float | None:
+        """What its controller makes known, Mb/s; None when it makes nothing known."""
+
+@final
+class AckSample:
+    """One acknowledgement, as a controller sees it."""
+
+    def __init__(self, **given: object) -> None: ...
+    @property
+    def now_ms(self) -> float:
+        """When it arrived, ms."""
+    @property
+    def coarse_now_ms(self) -> float:
+        """The same as the host's tick clock shows it, ms."""
+    @property
+    def acked_segments(self) -> int:
+        """Segments newly acknowledged, cumulatively or selectively."""
+    @property
+    def acked_bytes(self) -> int:
+        """Payload newly acknowledged cumulatively, bytes."""
+    @property
+    def newly_lost_segments(self) -> int:
+        """Segments newly marked lost."""
+    @property
+    def delivered_segments(self) -> int:
+        """Segments delivered since the subflow began."""
+    @property
+    def mss_bytes(self) -> int:
+        """Payload of a full segment, bytes."""
+    @property
+    def next_departure_ms(self) -> float:
+        """When pacing lets the next segment out, ms."""
+    @property
+    def prior_in_flight_segments(self) -> int:
+        """Segments in flight before the acknowledgement."""
+    @property
+    def in_flight_segments(self) -> int:
+        """Segments in flight after it."""
+    @property
+    def rtt_ms(self) -> float | None:
+        """RTT of the most recently sent segment acknowledged, ms; None when it is ambiguous."""
+    @property
+    def srtt_ms(self) -> float | None:
+        """Smoothed RTT, ms; None before the first sample."""
+    @property
+    def min_rtt_ms(self) -> float | None:
+        """Minimum RTT over the last 300 s, ms; None before the first sample."""
+    @property
+    def rate_delivered_segments(self) -> int:
+        """Delivery-rate sample: segments delivered over its interval."""
+    @property
+    def rate_prior_delivered_segments(self) -> int:
+        """The delivered count when the sampled segment was sent."""
+    @property
+    def rate_interval_ms(self) -> float:
+        """The sample's interval, ms; 0 when the sample is invalid."""
+    @property
+    def rate_app_limited(self) -> bool:
+        """The sample was taken while the application had nothing to send."""
+    @property
+    def rate_in_flight_segments(self) -> int:
+        """Segments in flight when the sampled segment was sent."""
+    @property
+    def rate_lost_segments(self) -> int:
+        """Segments marked lost over the sample's interval."""
+    @property
+    def snd_nxt(self) -> int:
+        """Where the subflow's next new byte will stand."""
+    @property
+    def snd_una(self) -> int:
+        """Up to where everything is acknowledged on the subflow."""
+    @property
+    def cwnd_limited(self) -> bool:
+        """The window was in use: without it no loss-based controller grows."""
+    @property
+    def may_grow(self) -> bool:
+        """The core allows growth."""
+    @property
+    def paced(self) -> bool:
+        """The subflow's pacing rate is enforced."""
+    @property
+    def pacing_rate_mbps(self) -> float:
+        """Pacing rate, Mb/s."""
+    @property
+    def id(self) -> int:
+        """The subflow, to find itself among the siblings."""
+    @property
+    def siblings(self) -> list[SiblingView]:
+        """All subflows of the connection, if the controller wants them."""
+
+@final
+class LostSegment:
+    """A segment that was just marked lost."""
+
+    def __init__(self, **given: object) -> None: ...
+    @property
+    def now_ms(self) -> float:
+        """When, ms."""
+    @property
+    def from_byte(self) -> int:
+        """Its first payload byte, as a position in the subflow."""
+    @property
+    def to_byte(self) -> int:
+        """Behind its last."""
+    @property
+    def in_flight_at_send_segments(self) -> int:
+        """Segments in flight when it was sent last, itself not counted."""
+    @property
+    def lost_since_send_segments(self) -> int:
+        """Segments marked lost since then, itself included."""
+    @property
+    def app_limited(self) -> bool:
+        """It was sent while the application had nothing more to send."""
+    @property
+    def delivered_segments(self) -> int:
+        """Segments delivered since the subflow began."""
+    @property
+    def selective_acks(self) -> bool:
+        """The peer reports what it has received beyond a hole (SACK)."""
+
+@final
+class CongestionEvent:
+    """A congestion event."""
+
+    def __init__(self, **given: object) -> None: ...
+    @property
+    def now_ms(self) -> float:
+        """When, ms."""
+    @property
+    def kind(self) -> str:
+        """Why."""
+    @property
+    def in_flight_segments(self) -> int:
+        """Segments in flight."""
+
+@final
+class TransmitStart:
+    """Data is about to be sent and nothing is in flight."""
+
+    def __init__(self, **given: object) -> None: ...
+    @property
+    def now_ms(self) -> float:
+        """When, ms."""
+    @property
+    def last_sent_ms(self) -> float:
+        """The last transmission before, ms."""
+    @property
+    def app_limited(self) -> bool:
+        """The application, not the window, had held the subflow back."""
+    @property
+    def min_rtt_ms(self) -> float | None:
+        """Minimum RTT so far, ms."""
+
+@final
+class Window:
+    """A subflow's window, in segments: a controller sets it."""
+
+    cwnd: int
+    ssthresh: int
+
+    def __init__(self, cwnd: int = 10, ssthresh: int = 4294967295) -> None: ...
+    @property
+    def in_slow_start(self) -> bool:
+        """True while the window grows by slow start."""
+
+_On: TypeAlias = SubflowView | int | Sequence[SubflowView | int]
+
+@final
+class Send:
+    """The answer "send": on one subflow or several, so many bytes, from a byte of the data stream."""
+
+    def __init__(self, on: _On, *, burst_bytes: int | None = None, from_byte: int | None = None) -> None: ...
+    @property
+    def on(self) -> _On:
+        """The subflows, as views or by their ids; on several means redundantly."""
+    @property
+    def burst_bytes(self) -> int | None:
+        """At most so many bytes before the next question; None is one segment."""
+    @property
+    def from_byte(self) -> int | None:
+        """The first byte; None is the next that is not scheduled."""
+
+@final
+class Penalise:
+    """The answer "penalise": halve the windows of one subflow or several, then ask again."""
+
+    def __init__(self, on: _On) -> None: ...
+    @property
+    def on(self) -> _On:
+        """The subflows; those in another state than Open are let be."""
+
+@final
+class Wait:
+    """The answer "wait": until something happens, or a time at the latest."""
+
+    def __init__(self, *, until_ms: float | None = None) -> None: ...
+    @property
+    def until_ms(self) -> float | None:
+        """When to ask again at the latest; None is when something happens."""
+
+def candidates(subflows: Iterable[SubflowView]) -> tuple[SubflowView, ...]: ...
 def schedulers() -> list[tuple[str, str]]: ...
 def congestion_controls() -> list[tuple[str, str]]: ...
 def path_managers() -> list[tuple[str, str]]: ...
 def plugin_parameters(kind: str, name: str) -> list[tuple[str, str, str]]: ...
-def check_plugin(kind: str, text: str) -> list[tuple[list[str], str, list[str]]]: ...
+def plugin_parts(text: str) -> list[tuple[list[str], str, dict[str, Any]]]: ...
+def check_plugin(
+    kind: str, text: str, plugins: Mapping[str, Mapping[str, Any]] | None = None
+) -> list[tuple[list[str], str, list[str]]]: ...
 def simulate(
     plan_json: str,
     pcapng: str | None = None,
     progress: Callable[[float, float], None] | None = None,
+    plugins: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> dict[str, Any]: ...
 def record_link(
     plan_json: str, link: str, window_ns: int, windows: int, ping_ns: int

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from anabranch import metrics, plugins
-from anabranch.errors import DefectError, Fault, ScenarioError
+from anabranch.errors import DefectError, Fault, InputError, PluginError, ScenarioError
+from anabranch.plugins.identity import identity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -54,6 +55,8 @@ class Run:
         What the viewer saw; None for bulk and paced applications.
     qos
         What the network did.
+    plugins
+        The plug-ins in Python by name, each with the hash of its sources.
     broken
         Expectations of the scenario that did not hold.
     """
@@ -68,12 +71,18 @@ class Run:
     summary: Mapping[str, Any]
     qoe: Mapping[str, Any] | None
     qos: Mapping[str, Any]
+    plugins: Mapping[str, str] = field(default_factory=dict)
     broken: tuple[Broken, ...] = ()
 
     @property
     def digest(self) -> str:
         """The run's event log as a hash: equal for equal inputs."""
         return str(self.summary["digest"])
+
+    @property
+    def identity(self) -> str:
+        """The run's inputs as a hash: the plan with its seed, the program, the plug-ins' sources."""
+        return identity(self.plan, self.plugins)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -97,6 +106,8 @@ class Run:
             "congestion": self.congestion,
             "duration_s": self.duration_s,
             "digest": self.digest,
+            "identity": self.identity,
+            "plugins": dict(self.plugins),
             "notes": list(self.notes),
             "qoe": self.qoe,
             "qos": self.qos,
@@ -134,7 +145,8 @@ def run(
     run
         Number of the run: another draw of the same seed.
     scheduler, congestion
-        Plug-in by name, or a table with its name and parameters; None is the scenario's own.
+        Plug-in by name, or a table with its name and parameters; None is the scenario's own. A class
+        in Python is named by its place: `mine.py:LowestRtt`.
     set
         Any other key by its dotted path: `{"paths.wifi.rtt": "80 ms"}`.
     pcapng
@@ -150,6 +162,10 @@ def run(
     ------
     ScenarioError
         With every fault found.
+    InputError
+        When a plug-in in Python answers what is no answer.
+    Exception
+        Whatever a plug-in in Python raises.
     MissingError
         When the simulator is not built.
 
@@ -168,7 +184,11 @@ def run(
         for key, value in {**given, **(set or {})}.items()
         if value is not None
     ]
-    return run_loaded(load(scenario, overrides), run=run, pcapng=pcapng, progress=progress)
+    try:
+        return run_loaded(load(scenario, overrides), run=run, pcapng=pcapng, progress=progress)
+    except PluginError as raised:
+        own = raised.error or raised
+    raise own
 
 
 def film_of(loaded: Loaded, *, progress: Callable[[float, float], None] | None = None) -> Film | None:
@@ -200,6 +220,10 @@ def run_loaded(
     ------
     ScenarioError
         When a plug-in refuses its parameters, or the capture cannot be written.
+    InputError
+        When a plug-in in Python answers what is no answer.
+    PluginError
+        When one raises.
     MissingError
         When the simulator is not built.
     """
@@ -230,6 +254,11 @@ def run_loaded(
         summary=trace["summary"],
         qoe=qoe,
         qos=qos,
+        plugins={
+            name: plugged.source.digest
+            for kind in sorted(loaded.plugins)
+            for name, plugged in sorted(loaded.plugins[kind].items())
+        },
         broken=tuple(_broken(value.expect, qoe, qos, metrics.duration_s(tables))),
     )
 
@@ -239,8 +268,14 @@ def _simulate(
 ) -> dict[str, Any]:
     """Return the trace of a plan, with the Rust module's errors as the program's own."""
     rust = plugins.module()
+    capture = None if pcapng is None else str(pcapng)
     try:
-        trace: dict[str, Any] = rust.simulate(plan, None if pcapng is None else str(pcapng), progress)
+        trace: dict[str, Any] = rust.simulate(plan, capture, progress, loaded.plugins)
+    except rust.RaisedError as raised:
+        raise PluginError(raised.args[2]) from None
+    except rust.AnswerError as wrong:
+        kind, name, method, message = wrong.args
+        raise InputError([loaded.plugins[kind][name].fault(method, message)]) from None
     except rust.PlanError as error:
         raise ScenarioError([_plan_fault(loaded, str(error))]) from None
     except rust.SimulationError as error:

@@ -4,6 +4,7 @@ AnabranchError
 ├── InputError            a person's input is at fault; carries every `Fault` found (exit code 2)
 │   ├── ScenarioError     a scenario, an override or a plug-in name
 │   └── MediaError        a film: missing, unreadable, truncated
+├── PluginError           a plug-in in Python raised; `anabranch.run` raises that itself (exit code 2)
 ├── MissingError          this host lacks something that the request needs (exit code 4)
 └── DefectError           the simulator broke one of its own rules: never the user's fault (exit code 70)
 """
@@ -11,6 +12,7 @@ AnabranchError
 from __future__ import annotations
 
 import difflib
+import traceback
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -84,6 +86,31 @@ class ScenarioError(InputError):
 
 class MediaError(InputError):
     """A film is missing, unreadable or truncated."""
+
+
+class PluginError(AnabranchError):
+    """A plug-in that is written in Python raised an exception while it ran.
+
+    Attributes
+    ----------
+    error
+        The exception; None in another process than the one in which it was raised.
+
+    Parameters
+    ----------
+    raised
+        The exception, or its traceback as text.
+    """
+
+    def __init__(self, raised: BaseException | str) -> None:
+        self.error = raised if isinstance(raised, BaseException) else None
+        if isinstance(raised, BaseException):
+            raised = "".join(traceback.format_exception(raised)).rstrip("\n")
+        super().__init__(raised)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return what makes the error anew in another process."""
+        return type(self), (str(self),)
 
 
 class MissingError(AnabranchError):

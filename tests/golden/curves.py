@@ -26,6 +26,7 @@ COUPLED = ("lia", "olia", "balia", "wvegas")
 VARIANTS: dict[str, tuple[dict[str, Any], ...]] = {
     "compound": ({"gamma": "auto"},),
     "cubic": ({"form": "printed"},),
+    "olia": ({"form": "printed"},),
 }
 
 #: What the path does to the window.

@@ -17,7 +17,7 @@ ALLOWED = {
     "link": {"units"},
     "media": {"units"},
     "sim": {"units", "wire", "transport", "link", "media"},
-    "python": {"sim", "transport"},
+    "python": {"sim", "transport", "units"},
 }
 
 #: Edges of tests alone, each with its argument.

@@ -133,3 +133,36 @@ def test_every_command_and_option_is_explained():
             missing += [full] if not section else []
     assert missing == []
     assert "`--version`" in page
+
+
+_VIEWS = (
+    "SubflowView",
+    "SendRequest",
+    "AckSample",
+    "SiblingView",
+    "CongestionEvent",
+    "LostSegment",
+    "TransmitStart",
+)
+
+
+@pytest.mark.parametrize("name", _VIEWS)
+def test_every_attribute_of_a_view_is_in_its_table(name):
+    from anabranch import _anabranch
+
+    told = re.findall(r"^\| `(\w+)` \|", _section("docs/reference/plugins.md", name), re.MULTILINE)
+    assert sorted(told) == [attribute for attribute in dir(getattr(_anabranch, name)) if attribute[:1] != "_"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "heading"), [("scheduler", "A scheduler"), ("congestion", "A congestion control")]
+)
+def test_every_method_of_a_python_plugin_is_in_its_table(kind, heading):
+    from anabranch.plugins import protocol
+
+    section = _section("docs/reference/plugins.md", heading)
+    methods = {**protocol.NEEDED[kind], **protocol.OPTIONAL[kind]}
+    rows = [f"| `{name}` | `{', '.join(arguments)}` |" for name, arguments in methods.items()]
+    rows += [f"| `{name}` | an attribute |" for name in protocol.ATTRIBUTES[kind]]
+    assert [row for row in rows if row not in section] == []
+    assert len(re.findall(r"^\| `\w+` \| (?:`|an attribute)", section, re.MULTILINE)) == len(rows)

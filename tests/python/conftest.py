@@ -30,6 +30,14 @@ class SimulationError(RuntimeError):
     """As the Rust module's."""
 
 
+class RaisedError(RuntimeError):
+    """As the Rust module's."""
+
+
+class AnswerError(RuntimeError):
+    """As the Rust module's."""
+
+
 def _samples(plan, seconds):
     columns = {
         name: []
@@ -112,7 +120,7 @@ def _crossing(plan, seconds):
     return {"cross_traffic": columns}
 
 
-def fake_simulate(plan_json, pcapng=None, progress=None):
+def fake_simulate(plan_json, pcapng=None, progress=None, plugins=None):
     """Return tables of the right form, made up from the plan."""
     plan = json.loads(plan_json)
     seconds = (plan["application"]["duration_ns"] or 40_000_000_000) / 1e9
@@ -177,7 +185,7 @@ def fake_simulate(plan_json, pcapng=None, progress=None):
 PARAMETERS = {"beta", "burst"}
 
 
-def fake_check_plugin(kind, text):
+def fake_check_plugin(kind, text, plugins=None):
     """Return the faults of a plug-in: names are looked up, and a few keys are parameters of all."""
     known = {"scheduler": SCHEDULERS, "congestion": CONGESTION, "path_manager": PATH_MANAGERS}[kind]
     given = json.loads(text)
@@ -197,6 +205,9 @@ def _fake_module():
     module.congestion_controls = lambda: list(CONGESTION.items())
     module.path_managers = lambda: list(PATH_MANAGERS.items())
     module.check_plugin = fake_check_plugin
+    module.plugin_parts = lambda _text: []
+    module.RaisedError = RaisedError
+    module.AnswerError = AnswerError
     module.plugin_parameters = lambda _kind, _name: []
     return module
 

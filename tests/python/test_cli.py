@@ -138,6 +138,7 @@ def test_without_the_module_it_is_4(scenario, monkeypatch):
         raise errors.MissingError(message, hint="run `make build`")
 
     monkeypatch.setattr(plugins, "module", missing)
+    monkeypatch.setattr(plugins.tables, "module", missing)
     plugins.catalogue.cache_clear()
     result = call("run", scenario)
     assert result.exit_code == 4

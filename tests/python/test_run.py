@@ -25,8 +25,8 @@ FILM = {**BULK, "application": {"film": "papers-film"}}
 def test_the_json_has_the_promised_form():
     result = anabranch.run(FILM, seed=3, run=2, scheduler="redundant", congestion="reno").to_json()
     assert list(result) == [
-        "scenario", "world", "seed", "run", "scheduler", "congestion", "duration_s", "digest", "notes",
-        "qoe", "qos",
+        "scenario", "world", "seed", "run", "scheduler", "congestion", "duration_s", "digest", "identity",
+        "plugins", "notes", "qoe", "qos",
     ]  # fmt: skip
     assert (result["scenario"], result["world"], result["seed"], result["run"]) == ("bulk", "simulated", 3, 2)
     assert (result["scheduler"], result["congestion"]) == ("redundant", "reno")

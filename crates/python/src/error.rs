@@ -6,6 +6,18 @@ use pyo3::{PyErr, create_exception};
 
 create_exception!(_anabranch, PlanError, PyValueError, "The plan cannot run.");
 create_exception!(_anabranch, SimulationError, PyRuntimeError, "A rule was broken: a defect.");
+create_exception!(
+    _anabranch,
+    RaisedError,
+    PyRuntimeError,
+    "A plug-in raised: kind, name, exception."
+);
+create_exception!(
+    _anabranch,
+    AnswerError,
+    PyRuntimeError,
+    "A plug-in's answer is none: kind, name, method, message."
+);
 
 pub(crate) fn plan(error: &anabranch_sim::PlanError) -> PyErr {
     PlanError::new_err(error.to_string())

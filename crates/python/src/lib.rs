@@ -1,16 +1,26 @@
 //! The Python module `anabranch._anabranch`: thin, and every error is mapped in one file.
 
+mod congestion;
 mod error;
+mod foreign;
+mod scheduler;
 mod trace;
+mod views;
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
+use std::sync::Arc;
 
-use anabranch_sim::{Observer, Plan, Silent, plugin_faults, record, run};
+use anabranch_sim::{Observer, Plan, Silent, plugin_faults, record, run_with};
 use anabranch_transport::plugin::{PluginName, Registry};
-use anabranch_transport::{congestion, path_manager, scheduler};
+use anabranch_transport::{
+    congestion as congestion_control, path_manager, scheduler as path_scheduler,
+};
+use anabranch_units::Seed;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+
+use crate::foreign::Classes;
 
 /// Calls a Python function with the virtual seconds done and expected; its exception stops the run.
 struct Callback {
@@ -36,29 +46,41 @@ impl Observer for Callback {
 
 /// Runs a plan (docs/plan-and-trace.md) and returns `{"summary": ..., "tables": ...}`.
 ///
-/// `pcapng` names a capture file; `progress` is called with the virtual seconds done and expected.
+/// `pcapng` names a capture file; `progress` is called with the virtual seconds done and expected;
+/// `plugins` holds the classes that the plan names, by kind and name.
 #[pyfunction]
-#[pyo3(signature = (plan_json, pcapng=None, progress=None))]
+#[pyo3(signature = (plan_json, pcapng=None, progress=None, plugins=None))]
 fn simulate<'py>(
     py: Python<'py>,
     plan_json: &str,
     pcapng: Option<std::path::PathBuf>,
     progress: Option<Py<PyAny>>,
+    plugins: Option<&Bound<'py, PyDict>>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let plan = Plan::from_json(plan_json).map_err(|fault| error::plan(&fault))?;
+    let classes = classes(py, plugins, Seed { seed: plan.seed, run: plan.run })?;
     let capture = pcapng
         .map(|path| {
             File::create(path).map(|file| Box::new(BufWriter::new(file)) as Box<dyn Write + Send>)
         })
         .transpose()?;
     let mut callback = progress.map(|function| Callback { function, raised: None });
-    let outcome = py.detach(|| match callback.as_mut() {
-        Some(callback) => run(&plan, capture, callback),
-        None => run(&plan, capture, &mut Silent),
-    });
+    let run = || {
+        let registry = Registry::with(classes.clone());
+        match callback.as_mut() {
+            Some(callback) => run_with(&plan, registry, capture, callback),
+            None => run_with(&plan, registry, capture, &mut Silent),
+        }
+    };
+    // Detached, each call of a plug-in would wait for the thread that has the interpreter just then, up
+    // to 5 ms (sys.getswitchinterval); attached throughout, others get their turns within the calls.
+    let outcome = if classes.is_empty() { py.detach(run) } else { run() };
     match outcome {
         Ok(trace) => trace::to_dict(py, &trace),
-        Err(fault) => Err(callback.and_then(|c| c.raised).unwrap_or_else(|| error::run(fault))),
+        Err(fault) => Err(callback
+            .and_then(|callback| callback.raised)
+            .or_else(|| classes.error(py))
+            .unwrap_or_else(|| error::run(fault))),
     }
 }
 
@@ -79,6 +101,15 @@ fn record_link(
     Ok((found.rates_bps, found.delays_s))
 }
 
+fn classes(
+    py: Python<'_>,
+    plugins: Option<&Bound<'_, PyDict>>,
+    seed: Seed,
+) -> PyResult<Arc<Classes>> {
+    let none = PyDict::new(py);
+    Classes::new(plugins.unwrap_or(&none), seed).map(Arc::new)
+}
+
 /// Names with what they are; a note of a plug-in stands behind its first sentence.
 fn listed(names: impl Iterator<Item = PluginName>) -> Vec<(&'static str, String)> {
     names
@@ -92,13 +123,13 @@ fn listed(names: impl Iterator<Item = PluginName>) -> Vec<(&'static str, String)
 /// Names of the path schedulers, each with the first sentence of its documentation.
 #[pyfunction]
 fn schedulers() -> Vec<(&'static str, String)> {
-    listed(scheduler::names())
+    listed(path_scheduler::names())
 }
 
 /// Names of the congestion controllers, each with the first sentence of its documentation.
 #[pyfunction]
 fn congestion_controls() -> Vec<(&'static str, String)> {
-    listed(congestion::names())
+    listed(congestion_control::names())
 }
 
 /// Names of the path managers, each with the first sentence of their documentation.
@@ -112,8 +143,8 @@ fn path_managers() -> Vec<(&'static str, String)> {
 #[pyfunction]
 fn plugin_parameters(kind: &str, name: &str) -> Vec<(&'static str, String, String)> {
     let found = match kind {
-        "scheduler" => scheduler::parameters(name),
-        "congestion" => congestion::parameters(name),
+        "scheduler" => path_scheduler::parameters(name),
+        "congestion" => congestion_control::parameters(name),
         _ => path_manager::parameters(name),
     };
     found
@@ -127,19 +158,45 @@ fn plugin_parameters(kind: &str, name: &str) -> Vec<(&'static str, String, Strin
 type Found = (Vec<String>, String, Vec<&'static str>);
 
 /// What is wrong with a plug-in as a plan names it: for each fault the keys that lead to it, what it
-/// is, and what could have been meant.
+/// is, and what could have been meant. `plugins` is as for `simulate`.
 #[pyfunction]
-fn check_plugin(kind: &str, text: &str) -> PyResult<Vec<Found>> {
-    let faults =
-        plugin_faults(kind, text, &Registry::TABLES).map_err(|fault| error::plan(&fault))?;
+#[pyo3(signature = (kind, text, plugins=None))]
+fn check_plugin(
+    py: Python<'_>,
+    kind: &str,
+    text: &str,
+    plugins: Option<&Bound<'_, PyDict>>,
+) -> PyResult<Vec<Found>> {
+    let classes = classes(py, plugins, Seed { seed: 0, run: 0 })?;
+    let faults = plugin_faults(kind, text, &Registry::with(classes.clone()))
+        .map_err(|fault| error::plan(&fault))?;
+    if let Some(error) = classes.error(py) {
+        return Err(error);
+    }
     Ok(faults.into_iter().map(|fault| (fault.path, fault.message, fault.known)).collect())
 }
+
+/// The plug-ins in a composition: for each the keys that lead to it, its name and its parameters.
+///
+/// What is no plug-in at all has none: `check_plugin` says so.
+#[pyfunction]
+fn plugin_parts<'py>(py: Python<'py>, text: &str) -> PyResult<Vec<Part<'py>>> {
+    anabranch_sim::plugin_parts(text)
+        .into_iter()
+        .map(|(path, choice)| Ok((path, choice.name.clone(), foreign::parameters(py, &choice)?)))
+        .collect()
+}
+
+/// A plug-in in a composition: where it stands, its name, its parameters.
+type Part<'py> = (Vec<String>, String, Bound<'py, PyDict>);
 
 #[pymodule]
 fn _anabranch(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("PlanError", module.py().get_type::<error::PlanError>())?;
     module.add("SimulationError", module.py().get_type::<error::SimulationError>())?;
+    module.add("RaisedError", module.py().get_type::<error::RaisedError>())?;
+    module.add("AnswerError", module.py().get_type::<error::AnswerError>())?;
     module.add_function(wrap_pyfunction!(simulate, module)?)?;
     module.add_function(wrap_pyfunction!(record_link, module)?)?;
     module.add_function(wrap_pyfunction!(schedulers, module)?)?;
@@ -147,5 +204,18 @@ fn _anabranch(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(path_managers, module)?)?;
     module.add_function(wrap_pyfunction!(plugin_parameters, module)?)?;
     module.add_function(wrap_pyfunction!(check_plugin, module)?)?;
+    module.add_function(wrap_pyfunction!(plugin_parts, module)?)?;
+    module.add_function(wrap_pyfunction!(scheduler::candidates, module)?)?;
+    module.add_class::<views::SubflowView>()?;
+    module.add_class::<views::SendRequest>()?;
+    module.add_class::<views::AckSample>()?;
+    module.add_class::<views::SiblingView>()?;
+    module.add_class::<views::CongestionEvent>()?;
+    module.add_class::<views::LostSegment>()?;
+    module.add_class::<views::TransmitStart>()?;
+    module.add_class::<congestion::Window>()?;
+    module.add_class::<scheduler::Send>()?;
+    module.add_class::<scheduler::Penalise>()?;
+    module.add_class::<scheduler::Wait>()?;
     Ok(())
 }

@@ -22,7 +22,7 @@ pub use plan::{
     ModelPlan, OpportunitiesPlan, PathPlan, Plan, PlanError, QueuePlan, StarlinkPlan,
     StarlinkProfilePlan, StepsPlan, TransportPlan, WifiPlan, WifiStandardPlan,
 };
-pub use plugins::plugin_faults;
+pub use plugins::{plugin_faults, plugin_parts};
 pub use record::{Recording, record};
 pub use trace::{Column, Summary, Table, Trace};
 pub use world::{Observer, RunError, Silent, run, run_with};

@@ -79,3 +79,20 @@ pub fn plugin_faults(
     };
     Ok(built.err().map(|error| error.faults).unwrap_or_default())
 }
+
+/// The plug-ins in a composition, each behind the keys that lead to it; none in what is no plug-in.
+pub fn plugin_parts(text: &str) -> Vec<(Vec<String>, PluginChoice)> {
+    let mut found = Vec::new();
+    let mut next = choice("plug-in", text).ok();
+    let mut path = Vec::new();
+    while let Some(part) = next {
+        next = match part.parameters.get("base") {
+            Some(Value::Plugin(base)) => Some(base.clone()),
+            Some(Value::Text(base)) => PluginChoice::parse(base).ok(),
+            _ => None,
+        };
+        found.push((path.clone(), part));
+        path.push("base".to_owned());
+    }
+    found
+}

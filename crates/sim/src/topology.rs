@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use anabranch_units::Seed;
+use anabranch_units::{Rate, Seed};
 use anabranch_wire::Segment;
 
 use crate::links::Links;
@@ -53,6 +53,8 @@ impl Route {
 pub(crate) struct Path {
     pub(crate) name: String,
     pub(crate) backup: bool,
+    /// What its slowest link can carry towards the client, as the scenario begins.
+    pub(crate) rate: Option<Rate>,
     pub(crate) interface: Interface,
 }
 
@@ -111,10 +113,13 @@ impl Topology {
         let mut routes = Vec::new();
         let mut paths = Vec::new();
         for (index, path) in plan.paths.iter().enumerate() {
-            routes.push(route(&path.down, &path.up)?);
+            let route = route(&path.down, &path.up)?;
+            let slowest = route.down.iter().filter_map(|link| plan.links[*link].rate_bps).min();
+            routes.push(route);
             paths.push(Path {
                 name: path.name.clone(),
                 backup: path.backup,
+                rate: slowest.map(Rate::from_bps),
                 interface: Interface { up: true, endpoint: true, address_id: index as u8 + 1 },
             });
         }

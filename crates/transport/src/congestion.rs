@@ -3,13 +3,18 @@
 //! Linux's division of labour: the subflow finds losses, runs recovery and undo; the controller
 //! sizes the window. `Window` belongs to the subflow, callbacks get `&mut Window`.
 
+mod balia;
 mod bbr;
 mod bbr3;
 mod ccp;
 mod ccpd;
 mod compound;
 mod cubic;
+mod lia;
+mod olia;
 mod reno;
+mod sibling;
+mod wvegas;
 
 use std::fmt;
 
@@ -17,12 +22,17 @@ use anabranch_units::{Duration, Instant, RandomStream, Rate, Seed, SubflowId};
 
 use crate::plugin::{ParameterInfo, Parameters, PluginChoice, PluginError, PluginName, Registry};
 
+pub use balia::Balia;
 pub use bbr::Bbr;
 pub use bbr3::Bbr3;
 pub use ccp::Ccp;
 pub use compound::Compound;
 pub use cubic::Cubic;
+pub use lia::Lia;
+pub use olia::Olia;
 pub use reno::{Reno, additive_increase, slow_start};
+pub use sibling::SiblingView;
+pub use wvegas::WVegas;
 
 /// The congestion window and the slow-start threshold, in segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,21 +94,6 @@ pub struct RateSample {
     pub in_flight_at_send: u32,
     /// Segments marked lost between its transmission and its acknowledgement.
     pub lost: u32,
-}
-
-/// What a controller may know of a sibling subflow (coupled controllers read it).
-#[derive(Clone, Copy, Debug)]
-pub struct SiblingView {
-    /// Which subflow.
-    pub id: SubflowId,
-    /// Its window.
-    pub window: Window,
-    /// Its smoothed RTT, once there is a sample.
-    pub srtt: Option<Duration>,
-    /// Its state.
-    pub state: CongestionState,
-    /// It can carry data.
-    pub usable: bool,
 }
 
 /// One acknowledgement, as a controller sees it. Counts are in segments unless the name says bytes.
@@ -286,6 +281,11 @@ pub trait CongestionController: fmt::Debug + Send {
     fn wants_siblings(&self) -> bool {
         false
     }
+
+    /// The rate it makes known to its siblings (`SiblingView::published_rate`).
+    fn published_rate(&self) -> Option<Rate> {
+        None
+    }
 }
 
 type Build = fn(&mut Parameters<'_>, RandomStream) -> Box<dyn CongestionController>;
@@ -344,6 +344,34 @@ const TABLE: &[(PluginName, Build)] = &[
             "Only its name and kind were found: results hang on the parameters declared, kd among them.",
         ),
         ccpd::build,
+    ),
+    (
+        PluginName::new(
+            "lia",
+            "LIA, coupled: all subflows together grow like one TCP on the best path (RFC 6356).",
+        ),
+        Lia::build,
+    ),
+    (
+        PluginName::new(
+            "olia",
+            "OLIA, coupled: LIA's aim, with growth moved to paths that are good and little used.",
+        ),
+        Olia::build,
+    ),
+    (
+        PluginName::new(
+            "balia",
+            "BALIA, coupled: between LIA and OLIA, friendly to TCP yet quick to follow changes.",
+        ),
+        Balia::build,
+    ),
+    (
+        PluginName::new(
+            "wvegas",
+            "Weighted Vegas, coupled: each subflow queues a share of packets by its share of rate.",
+        ),
+        WVegas::build,
     ),
 ];
 

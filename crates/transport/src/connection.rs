@@ -4,10 +4,12 @@
 //! the IDSN. A connection without MPTCP is the same thing with one subflow and no options.
 
 mod address;
+mod carried;
 mod close;
 mod connect;
 mod events;
 mod fallback;
+mod penalty;
 mod receive;
 mod reinject;
 mod send;
@@ -22,9 +24,10 @@ use anabranch_wire::crypto::Key;
 use anabranch_wire::{DataAck, Flags, Segment};
 
 use crate::config::{Config, FourTuple};
+use crate::congestion::SiblingView;
 use crate::path_manager::PathManager;
 use crate::plugin::PluginError;
-use crate::scheduler::{PathScheduler, SubflowView};
+use crate::scheduler::{PathScheduler, SendRequest, SubflowView};
 use crate::subflow::{Outlook, Space, State, Subflow};
 use crate::{congestion, path_manager, scheduler};
 
@@ -69,11 +72,17 @@ pub struct Connection {
     input: receive::ReceiveStream,
     budget: window::ReceiveBudget,
     retransmission: reinject::Retransmission,
+    carried: carried::CarriedData,
+    /// The scheduler reads who carried what.
+    tracks: bool,
+    /// The last question to the scheduler.
+    request: SendRequest,
     closing: close::Closing,
     addresses: address::Addresses,
     random: RandomStream,
     events: VecDeque<Event>,
     views: Vec<SubflowView>,
+    siblings: Vec<SiblingView>,
     scheduler_wake: Option<Instant>,
     next_transmit: usize,
     connected_at: Option<Instant>,
@@ -83,13 +92,17 @@ impl Connection {
     fn build(config: Config, client: bool, mut random: RandomStream) -> Result<Self, PluginError> {
         let key = Key::new(random.next_u64() | 1);
         let mode = if config.multipath { Mode::Undecided } else { Mode::Plain };
+        let scheduler = scheduler::build(&config.scheduler, &config.registry)?;
         Ok(Self {
-            scheduler: scheduler::build(&config.scheduler, &config.registry)?,
+            tracks: scheduler.wants_idle() || scheduler.reinjects(),
+            scheduler,
             path_manager: path_manager::build(&config.path_manager)?,
             out: send::SendStream::default(),
             input: receive::ReceiveStream::default(),
             budget: window::ReceiveBudget::new(&config),
             retransmission: reinject::Retransmission::default(),
+            carried: carried::CarriedData::default(),
+            request: SendRequest::blank(config.host.send_fragment),
             closing: close::Closing::default(),
             addresses: address::Addresses::new(&config),
             client,
@@ -102,6 +115,7 @@ impl Connection {
             random,
             events: VecDeque::new(),
             views: Vec::new(),
+            siblings: Vec::new(),
             scheduler_wake: None,
             next_transmit: 0,
             connected_at: None,
@@ -200,12 +214,12 @@ impl Connection {
             return;
         }
         if segment.flags.contains(Flags::ACK) {
-            let siblings: Vec<_> = if self.subflows[index].controller.wants_siblings() {
-                self.subflows.iter().map(Subflow::sibling_view).collect()
-            } else {
-                Vec::new()
-            };
-            self.subflows[index].handle_ack(&self.config.host, now, segment, &siblings);
+            self.siblings.clear();
+            if self.subflows[index].controller.wants_siblings() {
+                self.siblings.extend(self.subflows.iter().map(Subflow::sibling_view));
+            }
+            let (host, siblings) = (&self.config.host, self.siblings.as_mut_slice());
+            self.subflows[index].handle_ack(host, now, segment, siblings);
         }
         self.handle_signal(now, index, segment);
         self.take_payload(now, index, segment);

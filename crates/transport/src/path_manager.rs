@@ -2,16 +2,18 @@
 
 mod full_mesh;
 mod none;
+mod range;
 
 use std::fmt;
 use std::net::SocketAddr;
 
-use anabranch_units::Instant;
+use anabranch_units::{Duration, Instant, Rate};
 
 use crate::plugin::{ParameterInfo, Parameters, PluginChoice, PluginError, PluginName, Registry};
 
 pub use full_mesh::FullMesh;
 pub use none::NoManager;
+pub use range::Range;
 
 /// A pair of addresses between which a subflow could be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +27,20 @@ pub struct Candidate {
     pub remote: SocketAddr,
     /// The subflow is to be a backup.
     pub backup: bool,
+    /// What the interface declares that the path can carry, where it does.
+    pub rate: Option<Rate>,
+}
+
+/// A path that a subflow runs over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpenPath {
+    /// The local address.
+    pub local: SocketAddr,
+    /// Smoothed RTT as this side measures it, which at a client that only receives is that of the
+    /// handshake.
+    pub srtt: Option<Duration>,
+    /// The rate that the interface declares.
+    pub rate: Option<Rate>,
 }
 
 /// A path manager: one per connection, on the side that opens subflows.
@@ -33,13 +49,29 @@ pub trait PathManager: fmt::Debug + Send {
     fn name(&self) -> &'static str;
 
     /// The connection is fully established; `unused` are the pairs without a subflow, those of an
-    /// address just added among them. Returns those to join now.
-    fn on_established(&mut self, now: Instant, unused: &[Candidate]) -> Vec<Candidate>;
+    /// address just added among them, and `open` the paths in use. Returns those to join now.
+    fn on_established(
+        &mut self,
+        now: Instant,
+        unused: &[Candidate],
+        open: &[OpenPath],
+    ) -> Vec<Candidate>;
 
     /// The peer announced an address; `pairs` joins it with each of ours. Returns those to join now:
     /// none unless a path manager says otherwise, as Linux's limit `add_addr_accepted` of 0 does.
-    fn on_announced(&mut self, _now: Instant, _pairs: &[Candidate]) -> Vec<Candidate> {
+    fn on_announced(
+        &mut self,
+        _now: Instant,
+        _pairs: &[Candidate],
+        _open: &[OpenPath],
+    ) -> Vec<Candidate> {
         Vec::new()
+    }
+
+    /// The handshake of a join has measured its path. Where the answer is no the subflow is reset
+    /// before it carries data, and the pair is unused again.
+    fn admits(&mut self, _now: Instant, _joining: &OpenPath, _open: &[OpenPath]) -> bool {
+        true
     }
 }
 
@@ -52,6 +84,13 @@ const TABLE: &[(PluginName, Build)] = &[
         FullMesh::build,
     ),
     (PluginName::new("none", "The initial subflow only."), NoManager::build),
+    (
+        PluginName::new(
+            "range",
+            "A subflow only over paths within a range of delay and rate (UQ18's proposal).",
+        ),
+        Range::build,
+    ),
 ];
 
 /// Every path manager's name with the first sentence of its documentation.

@@ -9,6 +9,7 @@ mod delayed_ack;
 mod handshake;
 mod incoming;
 mod loss;
+mod loss_interval;
 mod new_reno;
 mod pacing;
 mod queue;
@@ -94,6 +95,8 @@ pub struct SubflowTotals {
     pub timeouts: u64,
     /// Reductions undone as spurious.
     pub undos: u64,
+    /// Windows halved because the scheduler said so.
+    pub penalties: u64,
 }
 
 /// One subflow.
@@ -138,6 +141,7 @@ pub(crate) struct Subflow {
     pub(crate) board: scoreboard::Scoreboard,
     recovery: recovery::Recovery,
     rack: loss::Rack,
+    loss_interval: loss_interval::LossInterval,
     timer: rto::Timer,
     rate: rate::Sampler,
     pacer: pacing::Pacer,
@@ -199,6 +203,7 @@ impl Subflow {
             board: scoreboard::Scoreboard::default(),
             recovery: recovery::Recovery::default(),
             rack: loss::Rack::default(),
+            loss_interval: loss_interval::LossInterval::default(),
             timer: rto::Timer::default(),
             rate: rate::Sampler::default(),
             pacer: pacing::Pacer::new(config.pacing),
@@ -241,6 +246,7 @@ impl Subflow {
             state: self.ca_state,
             backup: self.is_backup(),
             stale: self.stale,
+            potentially_failed: self.recovery.consecutive_timeouts > 0,
             established: self.usable(),
             last_ack: self.last_ack_at,
         }
@@ -252,8 +258,14 @@ impl Subflow {
             id: self.id,
             window: self.window,
             srtt: self.rtt.srtt(),
+            min_rtt: self.rtt.min_rtt(),
             state: self.ca_state,
             usable: self.usable(),
+            stale: self.stale,
+            consecutive_timeouts: self.recovery.consecutive_timeouts,
+            bytes_since_loss: self.loss_interval.since(self.totals.bytes_acked),
+            bytes_between_losses: self.loss_interval.between(),
+            published_rate: self.controller.published_rate(),
         }
     }
 

@@ -174,8 +174,9 @@ def list_names(what: str, *, as_json: bool) -> None:
 
 
 def _plugin_rows(kind: Kind) -> list[dict[str, Any]]:
-    """Return the plug-ins of a kind, each with its parameters."""
+    """Return the plug-ins of a kind, each with its parameters; entry points come last."""
     from anabranch import plugins
+    from anabranch.plugins import load
 
     known = plugins.catalogue()
     names = {
@@ -183,13 +184,10 @@ def _plugin_rows(kind: Kind) -> list[dict[str, Any]]:
         "congestion": known.congestion,
         "path_manager": known.path_managers,
     }[kind]
+    rows = [(name, text, plugins.parameters(kind, name)) for name, text in names.items()]
     return [
-        {
-            "name": name,
-            "description": text,
-            "parameters": [vars(item) for item in plugins.parameters(kind, name)],
-        }
-        for name, text in names.items()
+        {"name": name, "description": text, "parameters": [vars(item) for item in own]}
+        for name, text, own in [*rows, *load.listed(kind)]
     ]
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 import typer
 
-from anabranch.errors import DefectError, InputError, MissingError
+from anabranch.errors import DefectError, InputError, MissingError, PluginError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -35,13 +35,16 @@ def note(text: str = "") -> None:
 
 
 def guarded(command: Callable[P, R]) -> Callable[P, R]:
-    """Turn the program's own errors into messages and exit codes; nobody is shown a traceback."""
+    """Turn the program's own errors into messages and exit codes.
+
+    Nobody is shown a traceback but that of their own plug-in.
+    """
 
     @functools.wraps(command)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return command(*args, **kwargs)
-        except InputError as error:
+        except (InputError, PluginError) as error:
             note(str(error))
             raise typer.Exit(BAD_INPUT) from None
         except MissingError as error:

@@ -34,6 +34,8 @@ def run(result: Run) -> None:
     for note in result.notes:
         _console.out(f"  note: {note}")
     _console.out(f"  digest {result.digest}")
+    for name, source in result.plugins.items():
+        _console.out(f"  plug-in {name}, source {source}")
 
 
 def viewer(result: Run) -> None:

@@ -15,6 +15,7 @@ from anabranch.scenario.models import cross_name
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from anabranch.plugins.load import Finder
     from anabranch.scenario._faults import Source
 
 _CHANGES = ("state", "rate", "rtt", "delay", "loss")
@@ -22,17 +23,17 @@ _CHANGES = ("state", "rate", "rtt", "delay", "loss")
 _MOST_FLOWS = 10_000
 
 
-def check(source: Source) -> list[Fault]:
-    """Return the faults between keys."""
+def check(source: Source, finder: Finder) -> list[Fault]:
+    """Return the faults between keys; `finder` takes in the plug-ins that are written in Python."""
     return [
         *_duplicates(source, "paths"),
         *_duplicates(source, "links"),
         *_path_keys(source),
         *_link_faults.check(source),
         *_path_links(source),
-        *_cross_traffic(source),
+        *_cross_traffic(source, finder),
         *_events(source),
-        *_plugins.check(source),
+        *_plugins.check(source, finder),
         *_application(source),
         *_expectations(source),
     ]
@@ -119,7 +120,7 @@ def _path_links(source: Source) -> Iterator[Fault]:
                     yield source.fault(("paths", index, key, position), f"unknown link: `{name}`", hint=hint)
 
 
-def _cross_traffic(source: Source) -> Iterator[Fault]:
+def _cross_traffic(source: Source, finder: Finder) -> Iterator[Fault]:
     """Check that background flows know where they go, how fast, and by which control."""
     taken = {name: kind for kind in ("paths", "links") for name in _names(source, kind)}
     flows = 0
@@ -139,7 +140,9 @@ def _cross_traffic(source: Source) -> Iterator[Fault]:
         if kind == "bulk" and "rate" in item:
             hint = 'for a constant rate: kind = "paced"'
             yield source.fault((*here, "rate"), "`rate` is of a paced flow", hint=hint)
-        yield from _plugins.faults(source, (*here, "congestion"), "congestion", item.get("congestion"))
+        yield from _plugins.faults(
+            source, (*here, "congestion"), "congestion", item.get("congestion"), finder
+        )
         count = item.get("count", 1)
         flows += count if isinstance(count, int) else 0
         if flows > _MOST_FLOWS >= flows - count:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
 from anabranch.errors import Fault, ScenarioError
+from anabranch.plugins.load import Finder
 from anabranch.scenario import _cross, _faults, _follow, _overrides, shipped
 from anabranch.scenario._lines import key_lines
 from anabranch.scenario.models import Scenario
@@ -17,6 +18,8 @@ from anabranch.scenario.models import Scenario
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from anabranch.plugins import Kind
+    from anabranch.plugins.load import Plugged
     from anabranch.scenario._lines import KeyPath
     from anabranch.scenario._overrides import Override
 
@@ -33,11 +36,14 @@ class Loaded:
         Where each key stood, for the faults that show later (a film that cannot be read).
     folders
         Folders in which a relative film path is looked up, in order.
+    plugins
+        The classes in Python that it names, by kind and name.
     """
 
     scenario: Scenario
     source: _faults.Source
     folders: tuple[Path, ...]
+    plugins: Mapping[Kind, Mapping[str, Plugged]] = field(default_factory=dict)
 
 
 def load(scenario: str | Path | Mapping[str, Any], overrides: Sequence[Override | Fault] = ()) -> Loaded:
@@ -70,12 +76,13 @@ def load(scenario: str | Path | Mapping[str, Any], overrides: Sequence[Override 
     applied = _overrides.apply(raw, valid)
     source = _faults.Source(where=where, raw=applied.raw, lines=lines, origins=applied.origins)
     faults += applied.faults
+    finder = Finder(folder)
     folders = (Path.cwd(), folder) if ("application", "film") in applied.origins else (folder,)
     # A recording named on the command line is looked for here first, as a film is.
     overridden = any("trace" in key for key in applied.origins)
     located, trace_faults = _follow.locate(source, (Path.cwd(), folder) if overridden else (folder,))
     faults += trace_faults
-    value = _validate(source, located, faults)
+    value = _validate(source, located, faults, finder)
     from anabranch.media.films import check_film
 
     film_fault = check_film(source, folders)
@@ -83,7 +90,7 @@ def load(scenario: str | Path | Mapping[str, Any], overrides: Sequence[Override 
         faults.append(film_fault)
     if faults or value is None:
         raise ScenarioError(sorted(faults, key=source.order))
-    return Loaded(scenario=value, source=source, folders=folders)
+    return Loaded(scenario=value, source=source, folders=folders, plugins=finder.found)
 
 
 def _read(path: Path, where: str) -> tuple[dict[str, Any], dict[KeyPath, int]]:
@@ -119,7 +126,9 @@ def _syntax_fault(text: str, message: str, where: str) -> Fault:
     return Fault(message=message, where=where, line=line, hint=hint)
 
 
-def _validate(source: _faults.Source, raw: dict[str, Any], faults: list[Fault]) -> Scenario | None:
+def _validate(
+    source: _faults.Source, raw: dict[str, Any], faults: list[Fault], finder: Finder
+) -> Scenario | None:
     """Return the scenario of the tables with full paths, or None and the faults."""
     value = None
     try:
@@ -127,5 +136,5 @@ def _validate(source: _faults.Source, raw: dict[str, Any], faults: list[Fault]) 
     except ValidationError as error:
         found = (_faults.from_pydantic(source, detail) for detail in error.errors(include_url=False))
         faults += [fault for fault in found if fault is not None]
-    faults += _cross.check(source)
+    faults += _cross.check(source, finder)
     return value

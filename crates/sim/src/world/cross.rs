@@ -99,7 +99,8 @@ impl World<'_> {
         let mut server = Endpoint::new(&format!("{name}.server"), seed);
         server.listen(config.clone());
         let (remote, local) = cross_addresses(flow);
-        config.candidates = vec![Candidate { address_id: 1, local, remote, backup: false }];
+        config.candidates =
+            vec![Candidate { address_id: 1, local, remote, backup: false, rate: None }];
         let mut client = Endpoint::new(&format!("{name}.client"), seed);
         // Nothing is sent before the client is driven, which its start does.
         client

@@ -85,6 +85,7 @@ impl World<'_> {
             local,
             remote: server_address(path, last.remote.port()),
             backup: self.topology.paths[path].backup,
+            rate: self.topology.paths[path].rate,
         };
         host.endpoint.connection_mut(handle).handle_address_added(now, candidate);
     }

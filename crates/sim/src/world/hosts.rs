@@ -43,6 +43,7 @@ impl World<'_> {
                 local: client_address(path, client, number),
                 remote: server_address(path, port),
                 backup: p.backup,
+                rate: p.rate,
             })
             .collect();
         let fault = |error| PlanError::Plugin { what: "transport", error };

@@ -9,13 +9,16 @@ use anabranch_wire::{AddAddr, MptcpOption, RemoveAddr, Segment, crypto};
 
 use super::{Connection, Mode};
 use crate::config::{Announcement, Config};
-use crate::path_manager::Candidate;
+use crate::path_manager::{Candidate, OpenPath};
 use crate::subflow::{Reset, State, Subflow};
 
 /// An announcement is repeated so often without an echo (`ADD_ADDR_RETRANS_MAX`).
 const REPETITIONS: u32 = 3;
 /// The longest wait before the first repetition (`net.mptcp.add_addr_timeout`).
 const ECHO_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// The reason "unacceptable performance" of a RST (RFC 8684 section 3.6).
+const REASON_PERFORMANCE: u8 = 5;
 
 /// What a connection knows of addresses.
 #[derive(Debug)]
@@ -91,12 +94,38 @@ impl Connection {
         }
         self.announce_next(now);
         if self.client && !self.addresses.unused.is_empty() {
-            let chosen = self.path_manager.on_established(now, &self.addresses.unused);
+            let open = self.open_paths();
+            let chosen = self.path_manager.on_established(now, &self.addresses.unused, &open);
             self.addresses.unused.retain(|candidate| !chosen.contains(candidate));
             for candidate in chosen {
                 self.join(candidate);
             }
         }
+    }
+
+    fn open_path(&self, subflow: &Subflow) -> OpenPath {
+        let local = subflow.tuple.local;
+        let here = self.addresses.endpoints.iter().find(|c| c.local.ip() == local.ip());
+        OpenPath { local, srtt: subflow.rtt.srtt(), rate: here.and_then(|c| c.rate) }
+    }
+
+    fn open_paths(&self) -> Vec<OpenPath> {
+        self.subflows.iter().filter(|s| s.usable()).map(|s| self.open_path(s)).collect()
+    }
+
+    /// The answer to a join has come, and with it the path's delay: the path manager may not want the
+    /// subflow. Then the peer is told so, and the address may be tried another time.
+    pub(super) fn judge_join(&mut self, now: Instant, index: usize) {
+        let (joining, open) = (self.open_path(&self.subflows[index]), self.open_paths());
+        if self.path_manager.admits(now, &joining, &open) {
+            return;
+        }
+        let tuple = self.subflows[index].tuple;
+        let same = |c: &&Candidate| c.local.ip() == tuple.local.ip();
+        let candidate = self.addresses.endpoints.iter().find(same).copied();
+        let remote = tuple.remote;
+        self.addresses.unused.extend(candidate.map(|c| Candidate { remote, ..c }));
+        self.reset_subflow(now, index, REASON_PERFORMANCE);
     }
 
     /// The identifier of one of our addresses; a new one for an address not seen before.
@@ -295,7 +324,8 @@ impl Connection {
                 pairs.push(Candidate { remote, ..*endpoint });
             }
         }
-        for candidate in self.path_manager.on_announced(now, &pairs) {
+        let open = self.open_paths();
+        for candidate in self.path_manager.on_announced(now, &pairs, &open) {
             if let Some(index) = self.join(candidate) {
                 self.subflows[index].remote_id = id;
             }

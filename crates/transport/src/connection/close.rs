@@ -159,7 +159,7 @@ impl Connection {
         self.events.push_back(Event::SubflowClosed(id));
         if carried {
             // Also with nobody left: a subflow that joins later begins with what was lost.
-            self.resend_everything();
+            self.send_again(id);
         }
         if self.is_deserted() {
             self.on_deserted(now);

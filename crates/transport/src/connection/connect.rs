@@ -295,6 +295,7 @@ impl Connection {
         subflow.hello.third = Some(MptcpOption::Join(third));
         subflow.take_syn_ack(&host, now, segment);
         self.after_open(now, index);
+        self.judge_join(now, index);
     }
 
     fn handle_join_third(&mut self, now: Instant, index: usize, segment: &Segment) -> bool {

@@ -256,6 +256,9 @@ impl Connection {
         self.closing.on_data_ack(position, self.out.end);
         if self.out.acknowledge(position.min(self.out.end)) {
             self.scheduler.on_data_ack(now, self.out.una);
+            if self.tracks {
+                self.carried.acknowledge(self.out.una);
+            }
             self.on_data_progress(now);
         }
         self.notify_writable();

@@ -79,7 +79,9 @@ impl Connection {
                 continue;
             }
             if self.subflows[index].send.held_bytes() > 0 {
-                self.check_stale(index);
+                if !self.scheduler.reinjects() {
+                    self.check_stale(index);
+                }
                 least_stale = least_stale.min(self.subflows[index].stale_count);
             } else if self.subflows[index].is_backup() {
                 backup = backup.or(Some(index));
@@ -148,7 +150,9 @@ impl Connection {
 
     /// `__mptcp_retransmit_pending_data`: the cursor returns to the first unacknowledged byte.
     pub(super) fn resend_everything(&mut self) {
+        self.out.again_end = self.out.next;
         self.out.cursor = self.out.una;
+        self.out.ahead.clear();
     }
 
     /// An acknowledgement on a stale subflow shows that its path lives.

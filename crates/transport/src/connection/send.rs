@@ -6,8 +6,9 @@ use std::collections::VecDeque;
 use anabranch_units::{Instant, SubflowId};
 use bytes::Bytes;
 
+use super::carried::SentAhead;
 use super::{Connection, Event, Mode};
-use crate::scheduler::{Ask, Decision, SendRequest};
+use crate::scheduler::{Ask, Decision, Hint, SubflowSet};
 use crate::subflow::{State, Subflow};
 
 /// Bytes written and not yet acknowledged at data level.
@@ -20,8 +21,13 @@ pub(super) struct SendStream {
     pub(super) una: u64,
     /// Behind the highest position ever scheduled (`snd_nxt`).
     pub(super) next: u64,
-    /// Next position to schedule; before `next` while everything is sent once more.
+    /// Next position to schedule; before `next` while everything is sent once more, or after data was
+    /// sent ahead.
     pub(super) cursor: u64,
+    /// Behind what is sent once more.
+    pub(super) again_end: u64,
+    /// What lies behind the cursor and was sent.
+    pub(super) ahead: SentAhead,
     /// Behind the last byte written (`write_seq`).
     pub(super) end: u64,
     /// Behind the last position the peer's window admits (`wnd_end`).
@@ -68,12 +74,15 @@ impl SendStream {
     }
 
     /// Frees what is acknowledged; true when something was.
+    #[inline(always)]
     pub(super) fn acknowledge(&mut self, una: u64) -> bool {
         if una <= self.una {
             return false;
         }
         self.una = una;
-        self.cursor = self.cursor.max(una);
+        if una > self.cursor {
+            self.cursor = self.ahead.skip(una);
+        }
         while self.chunks.front().is_some_and(|(start, b)| start + b.len() as u64 <= una) {
             self.chunks.pop_front();
             self.last = self.last.saturating_sub(1);
@@ -163,6 +172,7 @@ impl Connection {
 
     /// Hands data to subflows as long as the scheduler wants it.
     pub(super) fn push(&mut self, now: Instant) {
+        self.scheduler_wake = None;
         if self.out.una == self.out.end && !self.closing.requested() {
             // A side that has written nothing, or whose all is acknowledged.
             self.arm_retransmission(now);
@@ -189,22 +199,49 @@ impl Connection {
         self.out.next = self.out.cursor;
     }
 
-    fn request(&self, now: Instant, ask: Ask) -> SendRequest {
-        SendRequest {
-            now,
-            ask,
-            data_una: self.out.una,
-            data_next: self.out.cursor,
-            data_end: self.out.end,
-            window_end: self.out.window_end,
-            fragment: self.config.host.send_fragment,
+    /// What the scheduler may know of the application from now on.
+    pub fn set_hint(&mut self, hint: Hint) {
+        self.request.hint = hint;
+    }
+
+    /// Puts the next question: what is to be reinjected, then new data, then what else a scheduler that
+    /// `reads` it may do; false when there is none.
+    #[inline(always)]
+    fn put_question(&mut self, reads: bool) -> bool {
+        let out = &self.out;
+        if out.cursor < out.end.min(out.window_end) && !self.carried.has_queued() {
+            self.request.ask = Ask::NewData;
+        } else if self.carried.has_queued() || (reads && out.una < out.end) {
+            self.request.ask = self.other_question();
+        } else {
+            return false;
+        }
+        self.request.data_una = self.out.una;
+        self.request.data_next = self.out.cursor;
+        self.request.data_end = self.out.end;
+        self.request.window_end = self.out.window_end;
+        true
+    }
+
+    #[cold]
+    fn other_question(&self) -> Ask {
+        if let Some(piece) = self.carried.to_reinject() {
+            return Ask::Reinject(piece);
+        }
+        let head = self.carried.at(self.out.una);
+        if self.out.cursor < self.out.end {
+            Ask::WindowBlocked { head }
+        } else if self.out.blocked && !self.is_writable() {
+            Ask::BufferFull { head, left: self.writable() }
+        } else {
+            Ask::Idle
         }
     }
 
     fn push_scheduled(&mut self, now: Instant) {
-        self.scheduler_wake = None;
-        let idle = self.scheduler.wants_idle() && self.out.una < self.out.end;
-        if self.out.cursor >= self.out.end && !idle {
+        let reads = self.scheduler.wants_idle() && self.out.una < self.out.end;
+        let new = self.out.cursor < self.out.end;
+        if !new && !reads && !self.carried.has_queued() {
             return;
         }
         self.refresh_views();
@@ -212,40 +249,54 @@ impl Connection {
             return;
         }
         self.set_retransmission_interval(now);
-        loop {
-            let ask = if self.out.cursor >= self.out.end {
-                Ask::Idle
-            } else if self.out.cursor >= self.out.window_end {
-                Ask::WindowBlocked { head: self.out.una }
-            } else {
-                Ask::NewData
-            };
-            if ask != Ask::NewData && !(idle && self.out.una < self.out.end) {
-                return;
-            }
-            let request = self.request(now, ask);
-            match self.scheduler.schedule(&request, &self.views) {
+        let mut penalised = false;
+        self.request.now = now;
+        while self.put_question(reads) {
+            match self.scheduler.schedule(&self.request, &self.views) {
                 Decision::Wait { until } => {
-                    self.scheduler_wake = until;
+                    self.scheduler_wake = until.filter(|at| *at > now);
                     return;
                 }
-                Decision::Send { on, from, burst } => {
-                    let from = from.unwrap_or(self.out.cursor);
-                    let mut sent = 0;
-                    for id in on.iter() {
-                        sent = self.hand_over(id, from, burst).max(sent);
-                    }
-                    if sent == 0 {
+                Decision::Penalise(subflows) => {
+                    if std::mem::replace(&mut penalised, true) {
                         return;
                     }
-                    self.advance(from, sent);
+                    self.penalise(subflows);
+                }
+                Decision::Send { on, from, burst } => {
+                    if !self.send_on(on, from, burst) {
+                        return;
+                    }
                 }
             }
         }
     }
 
+    /// Carries a decision out; false when nothing could be handed over.
+    #[inline(always)]
+    fn send_on(&mut self, on: SubflowSet, from: Option<u64>, mut burst: u64) -> bool {
+        let mut asked = self.out.cursor;
+        if let Ask::Reinject(piece) = self.request.ask {
+            asked = piece.from;
+            burst = burst.min(piece.to - piece.from);
+        }
+        let from = from.unwrap_or(asked);
+        if !self.out.ahead.is_empty() && from >= self.out.cursor {
+            burst = burst.min(self.out.ahead.room(from));
+        }
+        let mut sent = 0;
+        for id in on.iter() {
+            sent = self.hand_over(id, from, burst).max(sent);
+        }
+        if sent > 0 {
+            self.advance(from, sent);
+        }
+        sent > 0
+    }
+
     /// Brings the schedulers' views up to date: those whose subflow was touched.
-    fn refresh_views(&mut self) {
+    #[inline(always)]
+    pub(super) fn refresh_views(&mut self) {
         let usable = self.subflows.iter().filter(|s| s.usable()).map(|s| s.id);
         if !usable.eq(self.views.iter().map(|view| view.id)) {
             self.views.clear();
@@ -260,15 +311,23 @@ impl Connection {
         }
     }
 
-    /// The scheduled range `[from, from + sent)` moves the cursor, or was a repetition.
+    /// `[from, from + sent)` was scheduled: it moves the cursor, was sent ahead, or was a repetition.
     fn advance(&mut self, from: u64, sent: u64) {
+        let out = &mut self.out;
         let to = from + sent;
-        let repeated = self.out.next.min(to).saturating_sub(from);
-        self.retransmission.bytes += repeated;
-        if from <= self.out.cursor {
-            self.out.cursor = self.out.cursor.max(to);
+        self.retransmission.bytes += out.again_end.max(out.cursor).min(to).saturating_sub(from);
+        if from <= out.cursor {
+            out.cursor = out.cursor.max(to);
+            if !out.ahead.is_empty() {
+                out.cursor = out.ahead.skip(out.cursor);
+            }
+        } else {
+            out.ahead.insert(from, to);
         }
-        self.out.next = self.out.next.max(to);
+        out.next = out.next.max(to);
+        if self.carried.has_queued() {
+            self.carried.drop_queued(from, to);
+        }
     }
 
     /// Queues up to `burst` bytes from `from` on a subflow; returns how many.
@@ -299,6 +358,9 @@ impl Connection {
         }
         if sent > 0 {
             self.scheduler.on_sent(id, from, sent);
+            if self.tracks {
+                self.carried.note(id, from, from + sent);
+            }
         }
         sent
     }

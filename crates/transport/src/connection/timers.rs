@@ -22,17 +22,24 @@ impl Connection {
     /// Time has come: fires every timer that is due.
     pub fn handle_timeout(&mut self, now: Instant) {
         let host = self.config.host;
+        let mut again = false;
         for index in 0..self.subflows.len() {
             if self.subflows[index].state == crate::subflow::State::Closed {
                 continue;
             }
             self.subflows[index].touched = true;
+            let timeouts = self.subflows[index].totals.timeouts;
             let subflow = &mut self.subflows[index];
             if !subflow.fire_handshake(&host, now) || !subflow.fire_timer(&host, now) {
                 self.drop_subflow(now, index);
                 continue;
             }
             self.subflows[index].fire_delayed_ack(now);
+            let fired = self.subflows[index].totals.timeouts > timeouts;
+            if fired && self.tracks && self.scheduler.reinjects() {
+                self.carried.reinject(self.subflows[index].id);
+                again = true;
+            }
         }
         if self.retransmission.deadline().is_some_and(|at| now >= at) {
             self.on_retransmission_timeout(now);
@@ -46,7 +53,7 @@ impl Connection {
         if self.addresses.deadline().is_some_and(|at| now >= at) {
             self.repeat_announcement(now);
         }
-        if self.scheduler_wake.is_some_and(|at| now >= at) {
+        if again || self.scheduler_wake.is_some_and(|at| now >= at) {
             self.push(now);
         }
     }

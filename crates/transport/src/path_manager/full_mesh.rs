@@ -2,7 +2,7 @@
 
 use anabranch_units::Instant;
 
-use super::{Candidate, PathManager};
+use super::{Candidate, OpenPath, PathManager};
 use crate::plugin::Parameters;
 
 /// Joins every unused pair at once.
@@ -20,11 +20,21 @@ impl PathManager for FullMesh {
         "full-mesh"
     }
 
-    fn on_established(&mut self, _now: Instant, unused: &[Candidate]) -> Vec<Candidate> {
+    fn on_established(
+        &mut self,
+        _now: Instant,
+        unused: &[Candidate],
+        _open: &[OpenPath],
+    ) -> Vec<Candidate> {
         unused.to_vec()
     }
 
-    fn on_announced(&mut self, _now: Instant, pairs: &[Candidate]) -> Vec<Candidate> {
+    fn on_announced(
+        &mut self,
+        _now: Instant,
+        pairs: &[Candidate],
+        _open: &[OpenPath],
+    ) -> Vec<Candidate> {
         pairs.to_vec()
     }
 }

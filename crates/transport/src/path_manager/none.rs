@@ -2,7 +2,7 @@
 
 use anabranch_units::Instant;
 
-use super::{Candidate, PathManager};
+use super::{Candidate, OpenPath, PathManager};
 use crate::plugin::Parameters;
 
 /// Opens nothing.
@@ -20,7 +20,12 @@ impl PathManager for NoManager {
         "none"
     }
 
-    fn on_established(&mut self, _now: Instant, _unused: &[Candidate]) -> Vec<Candidate> {
+    fn on_established(
+        &mut self,
+        _now: Instant,
+        _unused: &[Candidate],
+        _open: &[OpenPath],
+    ) -> Vec<Candidate> {
         Vec::new()
     }
 }

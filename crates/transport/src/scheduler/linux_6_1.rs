@@ -40,7 +40,7 @@ impl PathScheduler for KeptBurst {
         let decision = self.choice.schedule(request, subflows);
         self.burst = match decision {
             Decision::Send { on, burst, .. } => on.iter().next().map(|id| (id, burst)),
-            Decision::Wait { .. } => self.burst,
+            Decision::Wait { .. } | Decision::Penalise(_) => self.burst,
         };
         decision
     }

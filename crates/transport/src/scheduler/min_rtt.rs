@@ -22,6 +22,6 @@ impl PathScheduler for MinRtt {
         candidates(subflows)
             .filter(|subflow| subflow.can_send())
             .min_by_key(|subflow| subflow.srtt)
-            .map_or(Decision::WAIT, |best| Decision::next_on(best.id, u64::from(best.mss)))
+            .map_or(Decision::WAIT, SubflowView::one_segment)
     }
 }

@@ -1,19 +1,30 @@
-//! Round robin (out-of-tree `mptcp_rr.c` with one segment a turn and `cwnd_limited`): subflows in
-//! turn, those without window space skipped, so that every window is filled.
+//! Round robin (out-of-tree `mptcp_rr.c`): subflows in turn, a few segments each.
+//!
+//! `cwnd_limited` skips those without window space, so that every window is filled; without it a full
+//! one is waited for when its turn comes.
 
 use super::{Decision, PathScheduler, SendRequest, SubflowView, candidates};
+use crate::congestion::CongestionState;
 use crate::plugin::Parameters;
 
-/// One segment a turn.
-#[derive(Debug, Default)]
+/// Some segments a turn.
+#[derive(Debug)]
 pub struct RoundRobin {
-    /// The subflow that sent last.
-    last: Option<u8>,
+    /// Segments of a turn.
+    segments: u32,
+    /// Subflows without window space are skipped.
+    skip_full: bool,
+    /// The subflow that sent last, and the segments left of its turn.
+    last: Option<(u8, u32)>,
 }
 
 impl RoundRobin {
-    pub(super) fn build(_parameters: &mut Parameters<'_>) -> Box<dyn PathScheduler> {
-        Box::new(Self::default())
+    pub(super) fn build(parameters: &mut Parameters<'_>) -> Box<dyn PathScheduler> {
+        Box::new(Self {
+            segments: parameters.number("num_segments", 1.0, 1.0..=255.0) as u32,
+            skip_full: parameters.flag("cwnd_limited", true),
+            last: None,
+        })
     }
 }
 
@@ -23,14 +34,23 @@ impl PathScheduler for RoundRobin {
     }
 
     fn schedule(&mut self, _request: &SendRequest, subflows: &[SubflowView]) -> Decision {
-        let after = self.last.map_or(0, |last| u16::from(last) + 1);
-        // The next one behind the last sender comes first, then round from the start.
+        // The first that may: the one whose turn it is or, when its turn is over, the next one.
+        let (last, left) = self.last.unwrap_or((0, 1));
+        let first = u16::from(last) + u16::from(self.last.is_some() && left == 0);
+        let takes_part = |subflow: &&SubflowView| {
+            let alive = subflow.alive() && subflow.state != CongestionState::Loss;
+            alive && (!self.skip_full || subflow.window_space() > 0)
+        };
+        // Round from the start behind the last.
         let next = candidates(subflows)
-            .filter(|subflow| subflow.can_send())
-            .min_by_key(|subflow| (u16::from(subflow.id.0) < after, subflow.id));
-        next.map_or(Decision::WAIT, |subflow| {
-            self.last = Some(subflow.id.0);
-            Decision::next_on(subflow.id, u64::from(subflow.mss))
-        })
+            .filter(takes_part)
+            .min_by_key(|subflow| (u16::from(subflow.id.0) < first, subflow.id));
+        let Some(next) = next.filter(|subflow| subflow.can_send()) else {
+            return Decision::WAIT;
+        };
+        let goes_on = self.last.is_some_and(|(last, left)| last == next.id.0 && left > 0);
+        let turn = if goes_on { left } else { self.segments };
+        self.last = Some((next.id.0, turn - 1));
+        next.one_segment()
     }
 }

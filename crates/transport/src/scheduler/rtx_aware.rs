@@ -1,11 +1,11 @@
 //! RTX-aware scheduling (SD18 section V): subflows that retransmit are left out, then the base decides.
 //!
 //! "If all sub-flows are in retransmission state, no path is selected." Retransmitting is read as the
-//! congestion states Recovery and Loss; Disorder and CWR retransmit nothing.
+//! congestion states Recovery and Loss; Disorder and CWR retransmit nothing. The paper knows no backup
+//! subflows: here a regular one that retransmits is busy, not gone, so that it is waited for.
 
-use anabranch_units::SubflowId;
-
-use super::{Decision, PathScheduler, SendRequest, SubflowView, base};
+use super::{Decision, LargestCredits, LargestThroughput, MinRtt};
+use super::{PathScheduler, SendRequest, SubflowView, ask, base, candidates};
 use crate::congestion::CongestionState;
 use crate::plugin::Parameters;
 
@@ -19,7 +19,23 @@ pub struct RtxAware {
 
 impl RtxAware {
     pub(super) fn build(parameters: &mut Parameters<'_>) -> Box<dyn PathScheduler> {
-        Box::new(Self { base: base(parameters, "min-rtt"), calm: Vec::new() })
+        Self::over(base(parameters, "min-rtt"))
+    }
+
+    pub(super) fn build_spd(_parameters: &mut Parameters<'_>) -> Box<dyn PathScheduler> {
+        Self::over(Box::new(MinRtt))
+    }
+
+    pub(super) fn build_lpc(_parameters: &mut Parameters<'_>) -> Box<dyn PathScheduler> {
+        Self::over(Box::new(LargestCredits))
+    }
+
+    pub(super) fn build_let(_parameters: &mut Parameters<'_>) -> Box<dyn PathScheduler> {
+        Self::over(Box::new(LargestThroughput))
+    }
+
+    fn over(base: Box<dyn PathScheduler>) -> Box<dyn PathScheduler> {
+        Box::new(Self { base, calm: Vec::new() })
     }
 }
 
@@ -29,17 +45,23 @@ impl PathScheduler for RtxAware {
     }
 
     fn schedule(&mut self, request: &SendRequest, subflows: &[SubflowView]) -> Decision {
-        let calm = |view: &&SubflowView| view.state < CongestionState::Recovery;
+        let calm = |view: &SubflowView| view.state < CongestionState::Recovery;
+        if subflows.iter().all(calm) {
+            return ask(self.base.as_mut(), request, subflows);
+        }
         self.calm.clear();
-        self.calm.extend(subflows.iter().filter(calm));
-        if self.calm.is_empty() { Decision::WAIT } else { self.base.schedule(request, &self.calm) }
+        self.calm.extend(candidates(subflows).filter(|view| calm(view)));
+        if self.calm.is_empty() {
+            return Decision::WAIT;
+        }
+        ask(self.base.as_mut(), request, &self.calm)
     }
 
-    fn on_sent(&mut self, id: SubflowId, from: u64, bytes: u64) {
-        self.base.on_sent(id, from, bytes);
+    fn base(&self) -> Option<&dyn PathScheduler> {
+        Some(self.base.as_ref())
     }
 
-    fn wants_idle(&self) -> bool {
-        self.base.wants_idle()
+    fn base_mut(&mut self) -> Option<&mut dyn PathScheduler> {
+        Some(self.base.as_mut())
     }
 }

@@ -43,7 +43,7 @@ impl Subflow {
         host: &HostModel,
         now: Instant,
         segment: &Segment,
-        siblings: &[SiblingView],
+        siblings: &mut [SiblingView],
     ) {
         let ack = self.our_position(segment.ack);
         if ack > self.send.next() {
@@ -97,7 +97,7 @@ impl Subflow {
         ack: u64,
         prior: &Prior,
         mut flags: AckFlags,
-        siblings: &[SiblingView],
+        siblings: &mut [SiblingView],
     ) {
         let mut samples = RttSamples::default();
         let prior_highest = match self.board.sacked_out {
@@ -283,7 +283,7 @@ impl Subflow {
         host: &HostModel,
         now: Instant,
         progress: &Progress,
-        siblings: &[SiblingView],
+        siblings: &mut [SiblingView],
     ) {
         let newly_lost = self.send.newly_lost;
         let reducing = self.reducing() && !self.controller.owns_recovery();
@@ -291,6 +291,10 @@ impl Subflow {
             self.reduce(progress.delivered, newly_lost, progress.una_advanced);
         }
         let rate = self.rate.finish(now, self.rtt.min_rtt(), self.mss);
+        // The others' views are as good as ever; its own was made before the acknowledgement.
+        if let Some(own) = siblings.iter_mut().find(|view| view.id == self.id) {
+            *own = self.sibling_view();
+        }
         let sample = AckSample {
             now,
             coarse_now: host.coarse(now),

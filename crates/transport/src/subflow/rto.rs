@@ -243,8 +243,10 @@ impl Subflow {
 
     /// Changes the congestion state and tells the controller.
     pub(crate) fn set_state(&mut self, now: Instant, state: CongestionState) {
-        if self.ca_state != state {
-            self.ca_state = state;
+        self.ca_state = state;
+        // Timeouts in a row are one loss (`mptcp_olia_set_state`).
+        if state >= CongestionState::Cwr && self.recovery.consecutive_timeouts == 0 {
+            self.loss_interval.on_loss(self.totals.bytes_acked);
         }
         self.controller.on_state(now, state, &mut self.window);
     }

@@ -153,6 +153,7 @@ impl Script {
                 local: address(1, path, 80),
                 remote: address(2, path, 40_000),
                 backup: false,
+                rate: None,
             })
             .collect();
         endpoint.connect(Config { candidates, ..config }).expect("known plug-ins");

@@ -54,6 +54,7 @@ pub(crate) fn candidate(path: usize) -> Candidate {
         local: address(2, path, 40_000),
         remote: address(1, path, 80),
         backup: false,
+        rate: None,
     }
 }
 

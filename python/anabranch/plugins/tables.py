@@ -48,11 +48,18 @@ class PluginFault:
         What is wrong.
     known
         The names or keys that could have been meant.
+    where, line
+        The place in the plug-in's own source, when that is at fault and not the scenario.
+    hint
+        What to do about it, where `known` does not say.
     """
 
     path: tuple[str, ...]
     message: str
-    known: tuple[str, ...]
+    known: tuple[str, ...] = ()
+    where: str = ""
+    line: int | None = None
+    hint: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,20 +102,6 @@ def parameters(kind: Kind, name: str) -> list[Parameter]:
     """Return the parameters of a plug-in; an unknown name has none."""
     found = module().plugin_parameters(kind, name)
     return [Parameter(key=key, default=default, allowed=allowed) for key, default, allowed in found]
-
-
-def check(kind: Kind, given: str | Mapping[str, Any]) -> list[PluginFault]:
-    """Return what is wrong with a plug-in, given as in a scenario by name, short form or table.
-
-    Raises
-    ------
-    ValueError
-        When it is none of these: a table without a name, a value that is no JSON.
-    """
-    found = module().check_plugin(kind, encode(given))
-    return [
-        PluginFault(path=tuple(path), message=message, known=tuple(known)) for path, message, known in found
-    ]
 
 
 def encode(given: str | Mapping[str, Any]) -> str:

@@ -1,0 +1,360 @@
+//! A congestion controller written in Python.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use anabranch_transport::congestion::{
+    self, CongestionController, CongestionState, Window as Core, WindowChange,
+};
+use anabranch_units::{Instant, Rate};
+use pyo3::IntoPyObjectExt;
+use pyo3::prelude::*;
+
+use crate::foreign::{Failure, Plugged, shown};
+use crate::scheduler::{refused, whole};
+use crate::views::{AckSample, Cause, CongestionEvent, LostSegment, State, TransmitStart, at_ms};
+
+const FACTOR: &str = "a whole number from 1 to 16";
+
+/// A subflow's window, in segments: a controller sets it.
+#[pyclass(frozen, module = "anabranch.plugins")]
+#[derive(Debug)]
+pub(crate) struct Window {
+    cwnd: AtomicU32,
+    ssthresh: AtomicU32,
+}
+
+impl Window {
+    fn set(&self, window: Core) {
+        self.cwnd.store(window.cwnd, Ordering::Relaxed);
+        self.ssthresh.store(window.ssthresh, Ordering::Relaxed);
+    }
+
+    fn get(&self) -> Core {
+        Core {
+            cwnd: self.cwnd.load(Ordering::Relaxed),
+            ssthresh: self.ssthresh.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// A number of segments, one or more.
+fn segments(name: &str, value: &Bound<'_, PyAny>) -> PyResult<u32> {
+    whole(value)
+        .and_then(|number| u32::try_from(number).ok())
+        .filter(|number| *number > 0)
+        .ok_or_else(|| {
+            refused(&format!("window.{name} is a whole number from 1 to 2**32 - 1"), value)
+        })
+}
+
+#[pymethods]
+impl Window {
+    #[new]
+    #[pyo3(signature = (cwnd=10, ssthresh=u32::MAX))]
+    fn new(cwnd: u32, ssthresh: u32) -> Self {
+        Self { cwnd: AtomicU32::new(cwnd), ssthresh: AtomicU32::new(ssthresh) }
+    }
+
+    #[getter]
+    fn cwnd(&self) -> u32 {
+        self.cwnd.load(Ordering::Relaxed)
+    }
+
+    #[setter]
+    fn set_cwnd(&self, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.cwnd.store(segments("cwnd", value)?, Ordering::Relaxed);
+        Ok(())
+    }
+
+    #[getter]
+    fn ssthresh(&self) -> u32 {
+        self.ssthresh.load(Ordering::Relaxed)
+    }
+
+    #[setter]
+    fn set_ssthresh(&self, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.ssthresh.store(segments("ssthresh", value)?, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// True while the window grows by slow start.
+    #[getter]
+    fn in_slow_start(&self) -> bool {
+        self.get().in_slow_start()
+    }
+
+    fn __repr__(&self) -> String {
+        let Core { cwnd, ssthresh } = self.get();
+        format!("Window(cwnd={cwnd}, ssthresh={ssthresh})")
+    }
+}
+
+/// An instance of a controller's class, its methods looked up once.
+#[derive(Debug)]
+pub(crate) struct PythonController {
+    plugged: Plugged,
+    on_ack: Py<PyAny>,
+    on_congestion: Py<PyAny>,
+    on_rto: Option<Py<PyAny>>,
+    on_lost: Option<Py<PyAny>>,
+    on_state: Option<Py<PyAny>>,
+    on_transmit_start: Option<Py<PyAny>>,
+    on_idle_restart: Option<Py<PyAny>>,
+    on_window_changed: Option<Py<PyAny>>,
+    undo_cwnd: Option<Py<PyAny>>,
+    window: Py<Window>,
+    owns_recovery: bool,
+    wants_siblings: bool,
+    send_buffer_factor: u32,
+    /// The instance has `pacing_rate_mbps`, which is read after each call.
+    paces: bool,
+    pacing_rate: Option<Rate>,
+    /// The instance has `published_rate_mbps`, which is read after each call.
+    publishes: bool,
+    published_rate: Option<Rate>,
+    /// The instance has `marks_application_limited`, which is read after each call.
+    marks: bool,
+    application_limited: bool,
+}
+
+impl PythonController {
+    pub(crate) fn new(py: Python<'_>, plugged: Plugged) -> Option<Self> {
+        let method =
+            |name: &str| plugged.heard(py, name, plugged.method(py, name).map_err(Failure::from));
+        let needed = |name: &str| {
+            let missing = || Failure::Answer("is missing".to_owned());
+            plugged.heard(py, name, method(name)?.ok_or_else(missing))
+        };
+        let flag = |name: &str| {
+            let found = plugged.value(py, name, "True or False");
+            plugged.heard(py, name, found).map(|flag| flag.unwrap_or(false))
+        };
+        let factor =
+            plugged.value(py, "send_buffer_factor", FACTOR).and_then(|found| match found {
+                Some(0 | 17..) => {
+                    Err(Failure::Answer(format!("is out of range: expected {FACTOR}")))
+                }
+                found => Ok(found.unwrap_or(2)),
+            });
+        let mut made = Self {
+            on_ack: needed("on_ack")?,
+            on_congestion: needed("on_congestion")?,
+            on_rto: method("on_rto")?,
+            on_lost: method("on_lost")?,
+            on_state: method("on_state")?,
+            on_transmit_start: method("on_transmit_start")?,
+            on_idle_restart: method("on_idle_restart")?,
+            on_window_changed: method("on_window_changed")?,
+            undo_cwnd: method("undo_cwnd")?,
+            window: Py::new(py, Window::new(1, 1)).ok()?,
+            owns_recovery: flag("owns_recovery")?,
+            wants_siblings: flag("wants_siblings")?,
+            send_buffer_factor: plugged.heard(py, "send_buffer_factor", factor)?,
+            paces: method("pacing_rate_mbps")?.is_some(),
+            pacing_rate: None,
+            publishes: method("published_rate_mbps")?.is_some(),
+            published_rate: None,
+            marks: method("marks_application_limited")?.is_some(),
+            application_limited: false,
+            plugged,
+        };
+        made.read(py);
+        (!made.plugged.is_over()).then_some(made)
+    }
+
+    /// Takes the attributes that may change with every call.
+    fn read(&mut self, py: Python<'_>) {
+        if self.paces {
+            self.pacing_rate = self.rate(py, "pacing_rate_mbps");
+        }
+        if self.publishes {
+            self.published_rate = self.rate(py, "published_rate_mbps");
+        }
+        if self.marks {
+            let flag = self.plugged.value(py, "marks_application_limited", "True or False");
+            let flag = self.plugged.heard(py, "marks_application_limited", flag);
+            self.application_limited = flag.flatten().unwrap_or(false);
+        }
+    }
+
+    fn rate(&self, py: Python<'_>, name: &str) -> Option<Rate> {
+        let expected = "None or a rate in Mb/s, more than 0";
+        let found: Result<Option<Option<f64>>, _> = self.plugged.value(py, name, expected);
+        let rate = found.and_then(|rate| match rate.flatten() {
+            None => Ok(None),
+            Some(rate) if rate > 0.0 => Ok(Some(Rate::from_bps((rate * 1e6).round() as u64))),
+            Some(rate) => Err(Failure::Answer(format!("is {rate}: expected {expected}"))),
+        });
+        self.plugged.heard(py, name, rate).flatten()
+    }
+
+    /// Calls a method that sets the window and returns nothing.
+    fn call(
+        &mut self,
+        name: &'static str,
+        method: fn(&Self) -> Option<&Py<PyAny>>,
+        window: &mut Core,
+        arguments: impl FnOnce(Python<'_>) -> PyResult<Bound<'_, PyAny>>,
+    ) {
+        if self.plugged.is_over() || method(self).is_none() {
+            return;
+        }
+        Python::attach(|py| {
+            self.window.get().set(*window);
+            let done = self.called(py, method, arguments);
+            if self.plugged.heard(py, name, done).is_some() {
+                *window = self.window.get().get();
+                self.read(py);
+            }
+        });
+    }
+
+    fn called(
+        &self,
+        py: Python<'_>,
+        method: fn(&Self) -> Option<&Py<PyAny>>,
+        argument: impl FnOnce(Python<'_>) -> PyResult<Bound<'_, PyAny>>,
+    ) -> Result<(), Failure> {
+        let Some(method) = method(self) else { return Ok(()) };
+        let answer = method.bind(py).call1((argument(py)?, self.window.bind(py)))?;
+        if answer.is_none() {
+            return Ok(());
+        }
+        let what = format!("returned {}: expected nothing; it sets window", shown(&answer));
+        Err(Failure::Answer(what))
+    }
+}
+
+impl CongestionController for PythonController {
+    fn name(&self) -> &'static str {
+        "python"
+    }
+
+    fn on_ack(&mut self, ack: &congestion::AckSample<'_>, window: &mut Core) {
+        self.call(
+            "on_ack",
+            |s| Some(&s.on_ack),
+            window,
+            |py| AckSample::from(ack).into_bound_py_any(py),
+        );
+    }
+
+    fn on_congestion(&mut self, event: &congestion::CongestionEvent, window: &mut Core) {
+        self.call(
+            "on_congestion",
+            |s| Some(&s.on_congestion),
+            window,
+            |py| CongestionEvent::from(event).into_bound_py_any(py),
+        );
+    }
+
+    fn on_rto(&mut self, event: &congestion::CongestionEvent, window: &mut Core) {
+        if self.on_rto.is_none() {
+            self.on_congestion(event, window);
+            return;
+        }
+        self.call(
+            "on_rto",
+            |s| s.on_rto.as_ref(),
+            window,
+            |py| CongestionEvent::from(event).into_bound_py_any(py),
+        );
+    }
+
+    fn on_lost(&mut self, segment: &congestion::LostSegment, window: &Core) {
+        let mut read = *window;
+        self.call(
+            "on_lost",
+            |s| s.on_lost.as_ref(),
+            &mut read,
+            |py| LostSegment::from(segment).into_bound_py_any(py),
+        );
+        if read != *window {
+            Python::attach(|py| {
+                let what = "sets window, which it is only to read: on_congestion sets it";
+                let wrong: Result<(), _> = Err(Failure::Answer(what.to_owned()));
+                self.plugged.heard(py, "on_lost", wrong);
+            });
+        }
+    }
+
+    fn on_state(&mut self, _now: Instant, state: CongestionState, window: &mut Core) {
+        self.call(
+            "on_state",
+            |s| s.on_state.as_ref(),
+            window,
+            |py| State(state.name()).into_bound_py_any(py),
+        );
+    }
+
+    fn on_transmit_start(&mut self, start: &congestion::TransmitStart, window: &mut Core) {
+        self.call(
+            "on_transmit_start",
+            |s| s.on_transmit_start.as_ref(),
+            window,
+            |py| TransmitStart::from(start).into_bound_py_any(py),
+        );
+    }
+
+    fn on_idle_restart(&mut self, now: Instant) {
+        let Some(method) = self.on_idle_restart.as_ref().filter(|_| !self.plugged.is_over()) else {
+            return;
+        };
+        Python::attach(|py| {
+            let done = method.bind(py).call1((at_ms(now),)).map(drop).map_err(Failure::from);
+            self.plugged.heard(py, "on_idle_restart", done);
+        });
+    }
+
+    fn on_window_changed(&mut self, cause: WindowChange, window: &mut Core) {
+        self.call(
+            "on_window_changed",
+            |s| s.on_window_changed.as_ref(),
+            window,
+            |py| Cause::from(cause).into_bound_py_any(py),
+        );
+    }
+
+    fn undo_cwnd(&mut self, window: &Core, prior_cwnd: u32) -> u32 {
+        let linux = window.cwnd.max(prior_cwnd);
+        let Some(method) = self.undo_cwnd.as_ref().filter(|_| !self.plugged.is_over()) else {
+            return linux;
+        };
+        Python::attach(|py| {
+            self.window.get().set(*window);
+            let answer = method.bind(py).call1((self.window.bind(py), prior_cwnd));
+            let cwnd = answer.map_err(Failure::from).and_then(|answer| {
+                let found = whole(&answer).and_then(|cwnd| u32::try_from(cwnd).ok());
+                found.filter(|cwnd| *cwnd > 0).ok_or_else(|| {
+                    let what = format!("returned {}: expected segments, 1 or more", shown(&answer));
+                    Failure::Answer(what)
+                })
+            });
+            self.plugged.heard(py, "undo_cwnd", cwnd).unwrap_or(linux)
+        })
+    }
+
+    fn pacing_rate(&self) -> Option<Rate> {
+        self.pacing_rate
+    }
+
+    fn owns_recovery(&self) -> bool {
+        self.owns_recovery
+    }
+
+    fn send_buffer_factor(&self) -> u32 {
+        self.send_buffer_factor
+    }
+
+    fn marks_application_limited(&self) -> bool {
+        self.application_limited
+    }
+
+    fn published_rate(&self) -> Option<Rate> {
+        self.published_rate
+    }
+
+    fn wants_siblings(&self) -> bool {
+        self.wants_siblings
+    }
+}

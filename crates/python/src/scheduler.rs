@@ -1,0 +1,367 @@
+//! A path scheduler written in Python.
+
+use anabranch_transport::scheduler::{
+    self, Decision, PathScheduler, SendRequest as Request, SubflowSet,
+};
+use anabranch_units::{Instant, SubflowId};
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyInt, PyList, PyTuple};
+
+use crate::foreign::{Failure, Plugged, shown};
+use crate::views::{SendRequest, SubflowView};
+
+const EXPECTED: &str =
+    "expected None, a subflow or its id, a tuple of them, Send(...), Penalise(...) or Wait(...)";
+
+/// The answer "send": on one subflow or several, so many bytes, from a byte of the data stream.
+#[pyclass(frozen, get_all, module = "anabranch.plugins")]
+#[derive(Debug)]
+pub(crate) struct Send {
+    on: Py<PyAny>,
+    burst_bytes: Option<Py<PyAny>>,
+    from_byte: Option<Py<PyAny>>,
+}
+
+#[pymethods]
+impl Send {
+    #[new]
+    #[pyo3(signature = (on, *, burst_bytes=None, from_byte=None))]
+    fn new(on: Py<PyAny>, burst_bytes: Option<Py<PyAny>>, from_byte: Option<Py<PyAny>>) -> Self {
+        Self { on, burst_bytes, from_byte }
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> String {
+        let on = on_shown(self.on.bind(py));
+        let mut parts = vec![format!("on={on}")];
+        for (key, value) in [("burst_bytes", &self.burst_bytes), ("from_byte", &self.from_byte)] {
+            parts.extend(value.as_ref().map(|value| format!("{key}={}", shown(value.bind(py)))));
+        }
+        format!("Send({})", parts.join(", "))
+    }
+}
+
+/// The answer "wait": until something happens, or a time at the latest.
+#[pyclass(frozen, get_all, module = "anabranch.plugins")]
+#[derive(Debug)]
+pub(crate) struct Wait {
+    until_ms: Option<Py<PyAny>>,
+}
+
+#[pymethods]
+impl Wait {
+    #[new]
+    #[pyo3(signature = (*, until_ms=None))]
+    fn new(until_ms: Option<Py<PyAny>>) -> Self {
+        Self { until_ms }
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> String {
+        let until = self.until_ms.as_ref().map(|at| format!("until_ms={}", shown(at.bind(py))));
+        format!("Wait({})", until.unwrap_or_default())
+    }
+}
+
+/// The answer "penalise": halve the windows of one subflow or several, then ask again.
+#[pyclass(frozen, get_all, module = "anabranch.plugins")]
+#[derive(Debug)]
+pub(crate) struct Penalise {
+    on: Py<PyAny>,
+}
+
+#[pymethods]
+impl Penalise {
+    #[new]
+    fn new(on: Py<PyAny>) -> Self {
+        Self { on }
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> String {
+        format!("Penalise(on={})", on_shown(self.on.bind(py)))
+    }
+}
+
+/// Subflows as an answer shows them: a view by its number.
+fn on_shown(on: &Bound<'_, PyAny>) -> String {
+    on.cast::<SubflowView>().map_or_else(|_| shown(on), |view| view.get().id.to_string())
+}
+
+/// The subflows to choose among: the regular ones, or the backups when there is no regular one
+/// (RFC 8684 section 3.3.8).
+#[pyfunction]
+pub(crate) fn candidates<'py>(subflows: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyTuple>> {
+    let given = match subflows.cast_exact::<PyTuple>() {
+        Ok(tuple) => tuple.clone(),
+        Err(_) => PyTuple::new(subflows.py(), subflows.try_iter()?.collect::<PyResult<Vec<_>>>()?)?,
+    };
+    let (mut regular, mut backups) = (false, false);
+    for item in given.iter_borrowed() {
+        let view = item.cast::<SubflowView>()?;
+        let view = view.get();
+        regular |= !view.backup && view.established && !view.stale;
+        backups |= view.backup;
+    }
+    // Most often there is no backup, and nothing is left out.
+    if regular && !backups {
+        return Ok(given);
+    }
+    let chosen = |item: &Bound<'_, PyAny>| {
+        item.cast::<SubflowView>().is_ok_and(|view| view.get().backup != regular)
+    };
+    PyTuple::new(subflows.py(), given.iter().filter(chosen).collect::<Vec<_>>())
+}
+
+/// An instance of a scheduler's class, its methods looked up once.
+#[derive(Debug)]
+pub(crate) struct PythonScheduler {
+    plugged: Plugged,
+    schedule: Py<PyAny>,
+    on_sent: Option<Py<PyAny>>,
+    on_data_ack: Option<Py<PyAny>>,
+    on_penalised: Option<Py<PyAny>>,
+    wants_idle: bool,
+    reinjects: bool,
+    /// The views of the last question: those that are still true are shown again.
+    views: Vec<Py<SubflowView>>,
+    subflows: Option<Py<PyTuple>>,
+}
+
+impl PythonScheduler {
+    pub(crate) fn new(py: Python<'_>, plugged: Plugged) -> Option<Self> {
+        let idle = plugged.value(py, "wants_idle", "True or False");
+        let wants_idle = plugged.heard(py, "wants_idle", idle)?.unwrap_or(false);
+        let reinjects = plugged.value(py, "reinjects", "True or False");
+        let reinjects = plugged.heard(py, "reinjects", reinjects)?.unwrap_or(false);
+        let method =
+            |name: &str| plugged.heard(py, name, plugged.method(py, name).map_err(Failure::from));
+        let schedule = method("schedule")?;
+        let (on_sent, on_data_ack, on_penalised) =
+            (method("on_sent")?, method("on_data_ack")?, method("on_penalised")?);
+        let missing = || Failure::Answer("is missing".to_owned());
+        let schedule = plugged.heard(py, "schedule", schedule.ok_or_else(missing))?;
+        Some(Self {
+            plugged,
+            schedule,
+            on_sent,
+            on_data_ack,
+            on_penalised,
+            wants_idle,
+            reinjects,
+            views: Vec::new(),
+            subflows: None,
+        })
+    }
+
+    /// The subflows as Python sees them.
+    fn shown<'py>(
+        &mut self,
+        py: Python<'py>,
+        subflows: &[scheduler::SubflowView],
+    ) -> PyResult<Bound<'py, PyTuple>> {
+        let mut same = self.views.len() == subflows.len();
+        self.views.truncate(subflows.len());
+        for (place, subflow) in subflows.iter().enumerate() {
+            let view = SubflowView::from(subflow);
+            if self.views.get(place).is_some_and(|known| *known.get() == view) {
+                continue;
+            }
+            same = false;
+            let view = Py::new(py, view)?;
+            match self.views.get_mut(place) {
+                Some(known) => *known = view,
+                None => self.views.push(view),
+            }
+        }
+        match &self.subflows {
+            Some(known) if same => Ok(known.bind(py).clone()),
+            _ => {
+                let shown = PyTuple::new(py, self.views.iter().map(|view| view.bind(py)))?;
+                self.subflows = Some(shown.clone().unbind());
+                Ok(shown)
+            }
+        }
+    }
+
+    fn ask(
+        &mut self,
+        py: Python<'_>,
+        request: &Request,
+        subflows: &[scheduler::SubflowView],
+    ) -> Result<Decision, Failure> {
+        let shown = self.shown(py, subflows)?;
+        let answer = self.schedule.bind(py).call1((SendRequest::from(request), shown))?;
+        Answer { value: &answer, request, subflows }.decision()
+    }
+
+    /// Tells the plug-in something, if it has a method for it.
+    fn tell(
+        &self,
+        name: &'static str,
+        method: Option<&Py<PyAny>>,
+        call: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<()>,
+    ) {
+        let Some(method) = method.filter(|_| !self.plugged.is_over()) else { return };
+        Python::attach(|py| {
+            self.plugged.heard(py, name, call(method.bind(py)).map_err(Failure::from));
+        });
+    }
+}
+
+impl PathScheduler for PythonScheduler {
+    fn name(&self) -> &'static str {
+        "python"
+    }
+
+    fn schedule(&mut self, request: &Request, subflows: &[scheduler::SubflowView]) -> Decision {
+        if self.plugged.is_over() {
+            return Decision::WAIT;
+        }
+        Python::attach(|py| {
+            let decision = self.ask(py, request, subflows);
+            self.plugged.heard(py, "schedule", decision).unwrap_or(Decision::WAIT)
+        })
+    }
+
+    fn on_sent(&mut self, id: SubflowId, from: u64, bytes: u64) {
+        self.tell("on_sent", self.on_sent.as_ref(), |method| {
+            method.call1((id.0, from, bytes)).map(drop)
+        });
+    }
+
+    fn on_data_ack(&mut self, now: Instant, data_una: u64) {
+        self.tell("on_data_ack", self.on_data_ack.as_ref(), |method| {
+            method.call1((crate::views::at_ms(now), data_una)).map(drop)
+        });
+    }
+
+    fn on_penalised(&mut self, id: SubflowId) {
+        self.tell("on_penalised", self.on_penalised.as_ref(), |method| {
+            method.call1((id.0,)).map(drop)
+        });
+    }
+
+    fn reinjects(&self) -> bool {
+        self.reinjects
+    }
+
+    fn wants_idle(&self) -> bool {
+        self.wants_idle
+    }
+}
+
+/// What `schedule` returned, to be read as a decision.
+struct Answer<'a, 'py> {
+    value: &'a Bound<'py, PyAny>,
+    request: &'a Request,
+    subflows: &'a [scheduler::SubflowView],
+}
+
+impl Answer<'_, '_> {
+    fn decision(&self) -> Result<Decision, Failure> {
+        if self.value.is_none() {
+            return Ok(Decision::WAIT);
+        }
+        if let Ok(send) = self.value.cast::<Send>() {
+            return self.send(send.get());
+        }
+        if let Ok(penalise) = self.value.cast::<Penalise>() {
+            let (on, _) = self.on(penalise.get().on.bind(self.value.py()))?;
+            return Ok(Decision::Penalise(on));
+        }
+        if let Ok(wait) = self.value.cast::<Wait>() {
+            return self.wait(wait.get());
+        }
+        let (on, segment) = self.on(self.value)?;
+        Ok(Decision::Send { on, from: None, burst: segment })
+    }
+
+    fn send(&self, send: &Send) -> Result<Decision, Failure> {
+        let py = self.value.py();
+        let (on, segment) = self.on(send.on.bind(py))?;
+        let burst = match &send.burst_bytes {
+            None => segment,
+            Some(burst) => whole(burst.bind(py))
+                .filter(|burst| *burst > 0)
+                .ok_or_else(|| self.bad("burst_bytes is a whole number of bytes, 1 or more"))?,
+        };
+        let (una, end) = (self.request.data_una, self.request.data_end);
+        let from = match &send.from_byte {
+            None => None,
+            Some(from) => Some(
+                whole(from.bind(py)).filter(|from| (una..end).contains(from)).ok_or_else(|| {
+                    self.bad(&format!(
+                        "from_byte is from data_una, {una}, to below data_end, {end}"
+                    ))
+                })?,
+            ),
+        };
+        Ok(Decision::Send { on, from, burst })
+    }
+
+    fn wait(&self, wait: &Wait) -> Result<Decision, Failure> {
+        let Some(until) = &wait.until_ms else { return Ok(Decision::WAIT) };
+        let now = self.request.now;
+        // Beyond an hour nothing is as exact as a nanosecond in a float any more; a day is enough.
+        let latest = crate::views::at_ms(now) + 86_400_000.0;
+        let until: Option<f64> = until.bind(self.value.py()).extract().ok();
+        until
+            .filter(|ms| !ms.is_nan())
+            .map(|ms| Instant::from_nanos((ms.min(latest) * 1e6).round() as u64))
+            .filter(|until| *until > now)
+            .map(|until| Decision::Wait { until: Some(until) })
+            .ok_or_else(|| {
+                let now = crate::views::at_ms(now);
+                self.bad(&format!("until_ms is a time in ms, later than now_ms, {now}"))
+            })
+    }
+
+    /// The subflows that a value means, and the bytes of a segment there.
+    fn on(&self, value: &Bound<'_, PyAny>) -> Result<(SubflowSet, u64), Failure> {
+        if let Some(one) = self.one(value)? {
+            return Ok(one);
+        }
+        let several = match value.cast::<PyTuple>() {
+            Ok(several) => several.clone(),
+            Err(_) => value.cast::<PyList>().map_err(|_| self.bad(EXPECTED))?.to_tuple(),
+        };
+        let (mut on, mut segment) = (SubflowSet::EMPTY, 0);
+        for item in several {
+            let (one, mss) = self.one(&item)?.ok_or_else(|| self.bad(EXPECTED))?;
+            on = one.iter().fold(on, SubflowSet::with);
+            segment = mss.max(segment);
+        }
+        if on.is_empty() { Err(self.bad("to wait is None")) } else { Ok((on, segment)) }
+    }
+
+    /// The subflow that a value means; `None` when it is neither a view nor a number.
+    fn one(&self, value: &Bound<'_, PyAny>) -> Result<Option<(SubflowSet, u64)>, Failure> {
+        let id = if let Ok(view) = value.cast_exact::<SubflowView>() {
+            u64::from(view.get().id)
+        } else if value.is_instance_of::<PyInt>() && !value.is_instance_of::<PyBool>() {
+            value.extract().unwrap_or(u64::MAX)
+        } else {
+            return Ok(None);
+        };
+        let found = self.subflows.iter().find(|subflow| u64::from(subflow.id.0) == id);
+        let found = found.ok_or_else(|| {
+            let ids: Vec<_> = self.subflows.iter().map(|s| s.id.0.to_string()).collect();
+            self.bad(&format!("the subflows that can be chosen now are {}", ids.join(", ")))
+        })?;
+        Ok(Some((SubflowSet::one(found.id), u64::from(found.mss))))
+    }
+
+    fn bad(&self, why: &str) -> Failure {
+        Failure::Answer(format!("returned {}: {why}", shown(self.value)))
+    }
+}
+
+/// A whole number that is not negative; flags are none.
+pub(crate) fn whole(value: &Bound<'_, PyAny>) -> Option<u64> {
+    let number = value.is_instance_of::<PyInt>() && !value.is_instance_of::<PyBool>();
+    number.then(|| value.extract().ok()).flatten()
+}
+
+/// The error of an assignment that a window does not take.
+pub(crate) fn refused(what: &str, value: &Bound<'_, PyAny>) -> PyErr {
+    PyTypeError::new_err(format!("{what}, not {}", shown(value)))
+}

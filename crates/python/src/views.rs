@@ -1,0 +1,118 @@
+//! What a plug-in in Python sees: frozen values whose names end in their units.
+
+use anabranch_units::{Duration, Instant, Rate};
+use pyo3::exceptions::PyValueError;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::PyString;
+
+/// A class of frozen attributes, made by the simulator, or by hand with some of them given.
+macro_rules! view {
+    (
+        $(#[doc = $about:literal])*
+        $name:ident {
+            $($(#[doc = $doc:literal])* $field:ident: $kind:ty = $default:expr,)*
+        }
+    ) => {
+        $(#[doc = $about])*
+        #[pyclass(frozen, get_all, from_py_object, module = "anabranch.plugins")]
+        #[derive(Clone, Debug, PartialEq)]
+        pub(crate) struct $name {
+            $($(#[doc = $doc])* pub(crate) $field: $kind,)*
+        }
+
+        #[pymethods]
+        impl $name {
+            #[new]
+            #[pyo3(signature = (**given))]
+            fn new(given: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
+                let mut view = Self { $($field: $default,)* };
+                for (key, value) in given.into_iter().flatten() {
+                    match key.cast::<PyString>()?.to_str()? {
+                        $(stringify!($field) => view.$field = value.extract()?,)*
+                        other => {
+                            let what = concat!(stringify!($name), " has no attribute");
+                            return Err(PyTypeError::new_err(format!("{what} `{other}`")));
+                        }
+                    }
+                }
+                view.settle();
+                Ok(view)
+            }
+
+            fn __repr__(slf: &Bound<'_, Self>) -> PyResult<String> {
+                let mut parts = Vec::new();
+                $(
+                    let value = slf.getattr(stringify!($field))?.repr()?;
+                    parts.push(format!("{}={value}", stringify!($field)));
+                )*
+                Ok(format!("{}({})", stringify!($name), parts.join(", ")))
+            }
+        }
+    };
+}
+
+/// A closed set of words, as Python strings.
+macro_rules! words {
+    ($(#[doc = $about:literal])* $name:ident { $($word:literal,)* }) => {
+        $(#[doc = $about])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(crate) struct $name(pub(crate) &'static str);
+
+        impl<'py> IntoPyObject<'py> for $name {
+            type Target = PyString;
+            type Output = Bound<'py, PyString>;
+            type Error = std::convert::Infallible;
+
+            fn into_pyobject(self, py: Python<'py>) -> Result<Self::Output, Self::Error> {
+                Ok(match self.0 {
+                    $($word => intern!(py, $word).clone(),)*
+                    other => PyString::new(py, other),
+                })
+            }
+        }
+
+        impl<'py> FromPyObject<'_, 'py> for $name {
+            type Error = PyErr;
+
+            fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+                match object.cast::<PyString>()?.to_str()? {
+                    $($word => Ok(Self($word)),)*
+                    other => {
+                        let all = [$(concat!("\"", $word, "\"")),*].join(", ");
+                        Err(PyValueError::new_err(format!("\"{other}\" is none of {all}")))
+                    }
+                }
+            }
+        }
+    };
+}
+
+mod controlling;
+mod scheduling;
+
+pub(crate) use controlling::{
+    AckSample, Cause, CongestionEvent, LostSegment, SiblingView, TransmitStart,
+};
+pub(crate) use scheduling::{SendRequest, SubflowView};
+
+words! {
+    /// A congestion state, as `ss` prints it.
+    State { "Open", "Disorder", "CWR", "Recovery", "Loss", }
+}
+pub(crate) fn ms(duration: Duration) -> f64 {
+    duration.as_nanos() as f64 / 1e6
+}
+
+pub(crate) fn at_ms(at: Instant) -> f64 {
+    at.as_nanos() as f64 / 1e6
+}
+
+fn mbps(rate: Rate) -> f64 {
+    if rate == Rate::UNLIMITED { f64::INFINITY } else { rate.bps() as f64 / 1e6 }
+}
+
+/// Views whose attributes hang together put that right when they are made by hand.
+trait Settle {
+    fn settle(&mut self) {}
+}

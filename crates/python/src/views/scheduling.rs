@@ -1,0 +1,207 @@
+//! What a scheduler sees.
+
+use anabranch_transport::congestion::CongestionState;
+use anabranch_transport::scheduler;
+use anabranch_units::{Duration, Instant, Rate, SubflowId};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyString};
+
+use super::{Settle, State, at_ms, mbps, ms};
+
+words! {
+    /// What is asked of a scheduler.
+    Ask { "new-data", "reinject", "window-blocked", "buffer-full", "idle", }
+}
+view! {
+    /// What a scheduler may know of a subflow: a frozen copy.
+    SubflowView {
+        /// Which subflow; they are numbered from 0 in the order of their creation.
+        id: u8 = 0,
+        /// Smoothed RTT, ms; 0 before the first sample.
+        srtt_ms: f64 = 50.0,
+        /// RTT variation, ms.
+        rttvar_ms: f64 = 5.0,
+        /// Minimum RTT, ms.
+        min_rtt_ms: f64 = 50.0,
+        /// Congestion window, segments.
+        cwnd_segments: u32 = 10,
+        /// Slow-start threshold, segments.
+        ssthresh_segments: u32 = u32::MAX,
+        /// Segments in flight.
+        in_flight_segments: u32 = 0,
+        /// Bytes handed to the subflow and not sent yet.
+        queued_bytes: u64 = 0,
+        /// Memory of all data written and not acknowledged, bytes.
+        queued_memory_bytes: u64 = 0,
+        /// The send buffer, bytes.
+        send_buffer_bytes: u64 = 1 << 20,
+        /// Payload of a full segment, bytes.
+        mss_bytes: u32 = 1424,
+        /// Pacing rate, Mb/s.
+        pacing_rate_mbps: f64 = 5.0,
+        /// Delivery rate, the last valid sample, Mb/s.
+        delivery_rate_mbps: f64 = 5.0,
+        /// Congestion state.
+        state: State = State("Open"),
+        /// Either side declared it a backup.
+        backup: bool = false,
+        /// Found without progress.
+        stale: bool = false,
+        /// Its retransmission timer has fired and nothing was acknowledged since.
+        potentially_failed: bool = false,
+        /// Data may be sent.
+        established: bool = true,
+        /// When the last acknowledgement arrived, ms.
+        last_ack_ms: f64 = 0.0,
+        /// Segments that the window lets out now.
+        window_space_segments: u32 = 0,
+        /// It can send a segment now.
+        can_send: bool = false,
+        /// Its send buffer has room.
+        can_queue: bool = false,
+    }
+}
+
+impl From<&scheduler::SubflowView> for SubflowView {
+    fn from(view: &scheduler::SubflowView) -> Self {
+        Self {
+            id: view.id.0,
+            srtt_ms: ms(view.srtt),
+            rttvar_ms: ms(view.rttvar),
+            min_rtt_ms: ms(view.min_rtt),
+            cwnd_segments: view.cwnd,
+            ssthresh_segments: view.ssthresh,
+            in_flight_segments: view.in_flight,
+            queued_bytes: view.queued_bytes,
+            queued_memory_bytes: view.queued_memory,
+            send_buffer_bytes: view.send_buffer,
+            mss_bytes: view.mss,
+            pacing_rate_mbps: mbps(view.pacing_rate),
+            delivery_rate_mbps: mbps(view.delivery_rate),
+            state: State(view.state.name()),
+            backup: view.backup,
+            stale: view.stale,
+            potentially_failed: view.potentially_failed,
+            established: view.established,
+            last_ack_ms: at_ms(view.last_ack),
+            window_space_segments: view.window_space(),
+            can_send: view.can_send(),
+            can_queue: view.can_queue(),
+        }
+    }
+}
+
+impl Settle for SubflowView {
+    /// The rules of eligibility are the core's, for views made by hand too.
+    fn settle(&mut self) {
+        let states = [
+            CongestionState::Open,
+            CongestionState::Disorder,
+            CongestionState::Cwr,
+            CongestionState::Recovery,
+            CongestionState::Loss,
+        ];
+        let named = |state: &CongestionState| state.name() == self.state.0;
+        let core = scheduler::SubflowView {
+            id: SubflowId(self.id),
+            srtt: Duration::ZERO,
+            rttvar: Duration::ZERO,
+            min_rtt: Duration::ZERO,
+            cwnd: self.cwnd_segments,
+            ssthresh: self.ssthresh_segments,
+            in_flight: self.in_flight_segments,
+            queued_bytes: self.queued_bytes,
+            queued_memory: self.queued_memory_bytes,
+            send_buffer: self.send_buffer_bytes,
+            mss: self.mss_bytes.max(1),
+            pacing_rate: Rate::ZERO,
+            delivery_rate: Rate::ZERO,
+            state: states.into_iter().find(named).unwrap_or_default(),
+            backup: self.backup,
+            stale: self.stale,
+            potentially_failed: self.potentially_failed,
+            established: self.established,
+            last_ack: Instant::ZERO,
+        };
+        self.window_space_segments = core.window_space();
+        self.can_send = core.can_send();
+        self.can_queue = core.can_queue();
+    }
+}
+
+view! {
+    /// A question to a scheduler. Positions count bytes of the data stream from 0.
+    SendRequest {
+        /// When, ms.
+        now_ms: f64 = 0.0,
+        /// What is asked.
+        ask: Ask = Ask("new-data"),
+        /// First byte not acknowledged at data level.
+        data_una: u64 = 0,
+        /// First byte not scheduled yet.
+        data_next: u64 = 0,
+        /// Behind the last byte written by the application.
+        data_end: u64 = 1 << 20,
+        /// Behind the last byte that the connection-level window admits.
+        window_end: u64 = 1 << 20,
+        /// Length of the pieces that written data is kept in, bytes.
+        fragment_bytes: u64 = 32_728,
+        /// Written and not scheduled, bytes.
+        unscheduled_bytes: u64 = 0,
+        /// What the connection-level window still admits, bytes.
+        window_left_bytes: u64 = 0,
+        /// The piece to go again, or that holds the window or buffer up: first byte, behind the last.
+        piece: Option<(u64, u64)> = None,
+        /// The subflows that carried it, those that are gone among them.
+        carried_by: Vec<u32> = Vec::new(),
+        /// What a full send buffer could still take, too little to wake the application, bytes.
+        buffer_left_bytes: Option<u64> = None,
+        /// When what was written last is of no use any more, ms; None unless the application tells.
+        deadline_ms: Option<f64> = None,
+        /// Media that the receiver has buffered, ms; None unless the application tells.
+        media_buffered_ms: Option<f64> = None,
+    }
+}
+
+impl From<&scheduler::SendRequest> for SendRequest {
+    fn from(request: &scheduler::SendRequest) -> Self {
+        let (ask, piece) = match request.ask {
+            scheduler::Ask::NewData => ("new-data", None),
+            scheduler::Ask::Reinject(piece) => ("reinject", Some(piece)),
+            scheduler::Ask::WindowBlocked { head } => ("window-blocked", Some(head)),
+            scheduler::Ask::BufferFull { head, .. } => ("buffer-full", Some(head)),
+            scheduler::Ask::Idle => ("idle", None),
+        };
+        let buffer_left_bytes = match request.ask {
+            scheduler::Ask::BufferFull { left, .. } => Some(left),
+            _ => None,
+        };
+        let carried_by = piece
+            .map_or_else(Vec::new, |piece| piece.by.iter().map(|id| u32::from(id.0)).collect());
+        Self {
+            now_ms: at_ms(request.now),
+            ask: Ask(ask),
+            data_una: request.data_una,
+            data_next: request.data_next,
+            data_end: request.data_end,
+            window_end: request.window_end,
+            fragment_bytes: request.fragment,
+            unscheduled_bytes: request.unscheduled(),
+            window_left_bytes: request.window_left(),
+            piece: piece.map(|piece| (piece.from, piece.to)),
+            carried_by,
+            buffer_left_bytes,
+            deadline_ms: request.hint.deadline.map(at_ms),
+            media_buffered_ms: request.hint.buffered.map(ms),
+        }
+    }
+}
+
+impl Settle for SendRequest {
+    fn settle(&mut self) {
+        self.unscheduled_bytes = self.data_end.saturating_sub(self.data_next);
+        self.window_left_bytes = self.window_end.saturating_sub(self.data_next);
+    }
+}

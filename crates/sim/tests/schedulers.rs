@@ -1,0 +1,248 @@
+//! What schedulers do with two paths, where the papers' reasoning or their formulas say what must come.
+
+use anabranch_sim::{Plan, Silent, Trace, run};
+
+#[derive(Clone, Copy)]
+struct Way {
+    rtt_ms: u64,
+    mbps: f64,
+    loss: f64,
+    queue: u64,
+}
+
+const fn way(rtt_ms: u64, mbps: f64, loss: f64) -> Way {
+    Way { rtt_ms, mbps, loss, queue: 100 }
+}
+
+const fn shallow(rtt_ms: u64, mbps: f64) -> Way {
+    Way { rtt_ms, mbps, loss: 0.0, queue: 20 }
+}
+
+/// What is sent for how long, and into what.
+#[derive(Clone, Copy)]
+struct Load {
+    /// Paced at this rate; as fast as it goes without.
+    mbps: Option<f64>,
+    seconds: u64,
+    receive_buffer: u64,
+}
+
+const AMPLE: u64 = 6_291_456;
+
+const fn paced(mbps: f64, seconds: u64) -> Load {
+    Load { mbps: Some(mbps), seconds, receive_buffer: AMPLE }
+}
+
+const fn bulk(seconds: u64, receive_buffer: u64) -> Load {
+    Load { mbps: None, seconds, receive_buffer }
+}
+
+fn simulate(scheduler: &str, ways: &[Way], load: Load, path_manager: &str) -> Trace {
+    let (mut links, mut paths) = (Vec::new(), Vec::new());
+    for (index, way) in ways.iter().enumerate() {
+        for side in ["down", "up"] {
+            let loss = if side == "down" { way.loss } else { 0.0 };
+            links.push(format!(
+                r#"{{"name":"p{index}.{side}","rate_bps":{},"queue":{{"packets":{}}},"delay_ns":{},"loss":{{"bernoulli":{loss}}}}}"#,
+                (way.mbps * 1e6) as u64,
+                way.queue,
+                way.rtt_ms * 500_000
+            ));
+        }
+        paths.push(format!(
+            r#"{{"name":"p{index}","down":["p{index}.down"],"up":["p{index}.up"]}}"#
+        ));
+    }
+    let application = match load.mbps {
+        Some(mbps) => format!(r#""kind":"paced","rate_bps":{}"#, (mbps * 1e6) as u64),
+        None => r#""kind":"bulk""#.to_owned(),
+    };
+    let text = format!(
+        r#"{{"scenario":"schedulers","seed":3,"run":0,
+        "application":{{{application},"duration_ns":{}}},
+        "transport":{{"scheduler":"{scheduler}","congestion":"cubic","path_manager":"{path_manager}",
+          "receive_buffer_initial":{},"receive_buffer_max":{},"send_buffer_max":4194304,"mss":1460}},
+        "links":[{}],"paths":[{}],"time_limit_ns":600000000000}}"#,
+        load.seconds * 1_000_000_000,
+        load.receive_buffer.min(131_072),
+        load.receive_buffer,
+        links.join(","),
+        paths.join(",")
+    );
+    let plan = Plan::from_json(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    run(&plan, None, &mut Silent).unwrap_or_else(|error| panic!("{error}\n{text}"))
+}
+
+fn column(trace: &Trace, table: &str, column: &str) -> Vec<f64> {
+    trace.table(table).map(|t| t.numbers(column)).unwrap_or_default()
+}
+
+fn total(trace: &Trace, table: &str, name: &str) -> f64 {
+    column(trace, table, name).iter().sum()
+}
+
+/// The share of the second path in all bytes sent.
+fn second_share(trace: &Trace) -> f64 {
+    column(trace, "subflows", "bytes_sent")[1] / total(trace, "subflows", "bytes_sent")
+}
+
+fn goodput_mbps(trace: &Trace) -> f64 {
+    total(trace, "connections", "bytes_read") * 8e-6 / total(trace, "connections", "duration_s")
+}
+
+/// How often the second path's window fell although nothing was retransmitted on it.
+fn cuts_without_loss(trace: &Trace) -> usize {
+    let rows = |name: &str| column(trace, "samples", name);
+    let (subflow, cwnd, again) = (rows("subflow"), rows("cwnd_segments"), rows("retransmissions"));
+    let second: Vec<_> = (0..subflow.len())
+        .filter(|row| subflow[*row] as u8 == 1)
+        .map(|row| (cwnd[row], again[row]))
+        .collect();
+    second.windows(2).filter(|two| two[1].0 < two[0].0 && two[1].1 <= two[0].1).count()
+}
+
+fn meshed(scheduler: &str, ways: &[Way], load: Load) -> Trace {
+    simulate(scheduler, ways, load, "full-mesh")
+}
+
+/// 2 paths of 6 Mbit/s, 50 and 100 ms, and a film's 5.24 Mbit/s: one path is enough.
+const EVEN: [Way; 2] = [way(50, 6.0, 0.0), way(100, 6.0, 0.0)];
+const FILM: Load = paced(5.24, 60);
+
+#[test]
+fn one_path_that_is_enough_is_all_that_min_rtt_uses_until_losses_cut_its_window() {
+    for name in ["min-rtt", "spd", "min-rtt-0.9x", "spdx", "gr-sty", "ecf", "blest"] {
+        let share = second_share(&meshed(name, &EVEN, FILM));
+        assert!(share < 0.01, "{name}: {share}");
+    }
+    let lossy = [Way { loss: 0.005, ..EVEN[0] }, EVEN[1]];
+    let trace = meshed("min-rtt", &lossy, FILM);
+    assert!(total(&trace, "links", "dropped_loss") > 50.0);
+    assert!(second_share(&trace) > 0.2, "{}", second_share(&trace));
+}
+
+#[test]
+fn linux_and_round_robin_use_both_paths_where_one_is_enough() {
+    // Linux's bursts of 64 KiB queue on whichever is idle.
+    let linux = second_share(&meshed("linux", &EVEN, FILM));
+    assert!(linux > 0.05, "{linux}");
+    let turns = second_share(&meshed("round-robin", &EVEN, FILM));
+    assert!((turns - 0.5).abs() < 0.02, "{turns}");
+}
+
+/// SD18 section V: "LPC uses a path with large RTT and plenty of bandwidth that SPD neglects".
+#[test]
+fn lpc_uses_a_far_path_with_plenty_of_bandwidth_that_spd_neglects() {
+    let ways = [shallow(30, 6.0), way(150, 50.0, 0.0)];
+    let [spd, lpc] = ["spd", "lpc"].map(|name| second_share(&meshed(name, &ways, paced(8.0, 60))));
+    // The near path carries 6 of 8 Mbit/s at most.
+    assert!(spd > 0.2 && spd < 0.7, "{spd}");
+    assert!(lpc > 0.9, "{lpc}");
+}
+
+/// SD18 section V: LET leaves a path of short RTT whose window is small, SPD stays with it.
+#[test]
+fn let_leaves_a_near_path_whose_window_is_small_and_spd_does_not() {
+    let ways = [way(50, 5.0, 0.01), way(100, 5.0, 0.0)];
+    let [spd, by_throughput] = ["spd", "let"].map(|name| meshed(name, &ways, paced(3.0, 60)));
+    assert!(total(&spd, "links", "dropped_loss") > 50.0);
+    let (spd, by_throughput) = (second_share(&spd), second_share(&by_throughput));
+    assert!(spd < 0.6 && by_throughput > 0.9, "{spd}, {by_throughput}");
+}
+
+/// 20 ms and 10 Mbit/s beside 300 ms and 2 Mbit/s, queues of 20 packets, a receive buffer that the
+/// second path can hold up.
+const UNEVEN: [Way; 2] = [shallow(20, 10.0), shallow(300, 2.0)];
+const HELD_UP: Load = bulk(30, 131_072);
+
+#[test]
+fn blest_ecf_and_waiting_avoid_the_stalls_of_a_small_receive_buffer() {
+    let plain = meshed("min-rtt", &UNEVEN, HELD_UP);
+    let stalls = column(&plain, "gaps", "gap_s").len();
+    assert!(stalls > 50, "min-rtt is held up: {stalls}");
+    for name in ["blest", "ecf", "wait-or-send", "blest(min-rtt-0.9x)", "ecf(min-rtt-0.9x)"] {
+        let trace = meshed(name, &UNEVEN, HELD_UP);
+        let stalls = column(&trace, "gaps", "gap_s").len();
+        let (before, now) = (goodput_mbps(&plain), goodput_mbps(&trace));
+        assert!(stalls < 5, "{name}: {stalls}");
+        assert!(now > 2.0 * before, "{name}: {before} to {now}");
+    }
+    let sttf = goodput_mbps(&meshed("sttf", &UNEVEN, HELD_UP));
+    assert!(sttf > 1.5 * goodput_mbps(&plain), "{sttf}");
+}
+
+#[test]
+fn penalties_take_effect_and_relieve_a_small_receive_buffer() {
+    for (plain, relieved) in [("min-rtt", "min-rtt-0.9x"), ("lpc", "penalising(lpc)")] {
+        let [before, after] = [plain, relieved].map(|name| meshed(name, &UNEVEN, HELD_UP));
+        assert!(cuts_without_loss(&after) > cuts_without_loss(&before) + 10, "{relieved}");
+        assert!(total(&after, "connections", "reinjected_bytes") > 1e5, "{relieved}");
+        let (before, after) = (goodput_mbps(&before), goodput_mbps(&after));
+        assert!(after > 1.4 * before, "{plain} {before}, {relieved} {after}");
+    }
+    // With room for everything there is nothing to relieve.
+    let [ample, plain] = ["min-rtt-0.9x", "min-rtt"].map(|name| meshed(name, &EVEN, FILM));
+    assert_eq!(ample.summary.digest, plain.summary.digest);
+}
+
+#[test]
+fn redundancy_hides_losses() {
+    let ways = [way(50, 5.0, 0.02), way(60, 5.0, 0.02)];
+    let [plain, twice] = ["min-rtt", "redundant"].map(|name| meshed(name, &ways, paced(1.0, 60)));
+    assert!(total(&twice, "links", "dropped_loss") > 100.0);
+    let gaps = |trace: &Trace| column(trace, "gaps", "gap_s").len();
+    assert!(gaps(&plain) > 20 && gaps(&twice) < 5, "{} {}", gaps(&plain), gaps(&twice));
+}
+
+#[test]
+fn rtx_aware_sends_nothing_new_where_losses_are_repaired() {
+    // Every loss of the near path sends some of the film to the far one.
+    let lossy = [Way { loss: 0.005, ..EVEN[0] }, EVEN[1]];
+    for (plain, aware) in [("spd", "spdx"), ("round-robin", "rtx-aware(round-robin)")] {
+        let [plain, aware] = [plain, aware].map(|name| second_share(&meshed(name, &lossy, FILM)));
+        assert!(aware > plain, "{plain} {aware}");
+    }
+}
+
+#[test]
+fn a_path_out_of_range_is_not_joined() {
+    let used = |ways: &[Way], path_manager: &str| {
+        let trace = simulate("min-rtt", ways, bulk(10, AMPLE), path_manager);
+        column(&trace, "subflows", "bytes_sent").iter().filter(|bytes| **bytes > 0.0).count()
+    };
+    let near = way(40, 5.0, 0.0);
+    for (far, joined) in [(way(160, 1.3, 0.0), 2), (way(190, 5.0, 0.0), 1), (way(160, 1.2, 0.0), 1)]
+    {
+        assert_eq!(used(&[near, far], "range"), joined, "{} ms, {} Mbit/s", far.rtt_ms, far.mbps);
+        assert_eq!(used(&[near, far], "full-mesh"), 2);
+    }
+}
+
+#[test]
+fn every_composition_delivers_every_byte_and_repeats_itself() {
+    let ways = [way(40, 4.0, 0.01), way(150, 2.0, 0.005), shallow(80, 3.0)];
+    for name in [
+        "dft",
+        "lpc",
+        "let",
+        "spdx",
+        "lpcx",
+        "letx",
+        "gr-sty",
+        "blest",
+        "ecf",
+        "sttf",
+        "daps",
+        "wait-or-send",
+        "penalising(rtx-aware(let))",
+        "rtx-aware(sticky(blest(lambda=1.1)))",
+        "ecf(min-rtt-0.9x)",
+        "sticky(linux)",
+        "round-robin(num_segments=4, cwnd_limited=false)",
+    ] {
+        let [one, two] = [(); 2].map(|()| meshed(name, &ways, bulk(8, 262_144)));
+        assert_eq!(one.summary.digest, two.summary.digest, "{name}");
+        let goodput = goodput_mbps(&one);
+        assert!(goodput > 0.8, "{name}: {goodput}");
+    }
+}

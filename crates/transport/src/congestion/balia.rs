@@ -1,0 +1,80 @@
+//! BALIA, the balanced linked adaptation algorithm (Peng et al., IEEE/ACM `ToN` 2016;
+//! draft-walid-mptcp-congestion-control; `mptcp_balia.c` of the out-of-tree kernel).
+//!
+//! With `x_r` = `w_r` / `RTT_r` and `a_r` = max x / `x_r`, a window grows per acknowledged segment by
+//! `x_r` / (`RTT_r` (sum x)^2) (1 + `a_r`) / 2 (4 + `a_r`) / 5, never more than Reno's 1 / `w_r`, and
+//! a loss takes `w_r` / 2 min(`a_r`, 1.5). The kernel divides `a_r` to a whole number
+//! (`ratio = "whole"`), so that up to twice the rate of the slower path makes no difference to it.
+
+use anabranch_units::RandomStream;
+
+use super::reno::additive_increase;
+use super::sibling::Coupling;
+use super::{AckSample, CongestionController, CongestionEvent, Window};
+use crate::plugin::Parameters;
+
+/// Balanced linked adaptation.
+#[derive(Debug)]
+pub struct Balia {
+    coupling: Coupling,
+    whole_ratio: bool,
+    /// Segments acknowledged towards the next increase.
+    counter: u32,
+    /// a, as of the last acknowledgement: the fastest path's rate by our own.
+    ratio: f64,
+    /// Paths in the sums, as of the last acknowledgement.
+    paths: usize,
+}
+
+impl Balia {
+    pub(super) fn build(
+        parameters: &mut Parameters<'_>,
+        _random: RandomStream,
+    ) -> Box<dyn CongestionController> {
+        let whole_ratio = parameters.word("ratio", &["exact", "whole"]) == "whole";
+        let coupling = Coupling::read(parameters);
+        Box::new(Self { coupling, whole_ratio, counter: 0, ratio: 1.0, paths: 1 })
+    }
+
+    /// Takes in the rates of all paths; returns the segments to be acknowledged for one more in the
+    /// window.
+    fn couple(&mut self, ack: &AckSample<'_>, window: &Window) -> u32 {
+        let paths = self.coupling.paths(ack, window);
+        let Some(own) = paths.clone().find(|path| path.view.id == ack.id) else {
+            return window.cwnd;
+        };
+        let fastest = paths.clone().map(|path| path.rate()).fold(0.0, f64::max);
+        let sum: f64 = paths.clone().map(|path| path.rate()).sum();
+        self.paths = paths.count();
+        self.ratio = fastest / own.rate();
+        let share = own.rate() / (own.rtt * sum * sum);
+        let increase = share * f64::midpoint(1.0, self.ratio) * ((4.0 + self.ratio) / 5.0);
+        (1.0 / increase).round() as u32
+    }
+}
+
+impl CongestionController for Balia {
+    fn name(&self) -> &'static str {
+        "balia"
+    }
+
+    fn on_ack(&mut self, ack: &AckSample<'_>, window: &mut Window) {
+        let acked = self.coupling.after_slow_start(ack, window);
+        let per = self.couple(ack, window);
+        if acked > 0 {
+            additive_increase(window, &mut self.counter, per.max(window.cwnd), acked);
+        }
+    }
+
+    fn on_congestion(&mut self, _event: &CongestionEvent, window: &mut Window) {
+        self.counter = 0;
+        let ratio = if self.whole_ratio { self.ratio.floor() } else { self.ratio };
+        let kept = f64::from(window.cwnd) * (1.0 - ratio.min(1.5) / 2.0);
+        // Several paths may go down to a segment each, a single one is Reno's.
+        window.ssthresh = (kept as u32).max(if self.paths > 1 { 1 } else { 2 });
+    }
+
+    fn wants_siblings(&self) -> bool {
+        true
+    }
+}

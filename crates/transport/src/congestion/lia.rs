@@ -1,0 +1,74 @@
+//! LIA, the coupled congestion control of RFC 6356 section 3 (`mptcp_coupled.c` of the out-of-tree
+//! kernel), per acknowledged segment.
+//!
+//! alpha is computed anew on every acknowledgement (section 4.1 allows rarer) and in floating point:
+//! the kernel's is a multiple of 2^-12 segments and counts acknowledgements (`count = "acks"`). One
+//! MSS is taken to hold on all subflows. `form = "printed"` is PC16's loss rule, which its own text
+//! contradicts: `cwnd + 1/cwnd`, so that a loss cuts nothing; a timeout halves as ever.
+
+use anabranch_units::RandomStream;
+
+use super::reno::additive_increase;
+use super::sibling::Coupling;
+use super::{AckSample, CongestionController, CongestionEvent, Window};
+use crate::plugin::Parameters;
+
+/// Linked increases.
+#[derive(Debug)]
+pub struct Lia {
+    coupling: Coupling,
+    printed: bool,
+    /// Segments acknowledged towards the next increase.
+    counter: u32,
+}
+
+impl Lia {
+    pub(super) fn build(
+        parameters: &mut Parameters<'_>,
+        _random: RandomStream,
+    ) -> Box<dyn CongestionController> {
+        let printed = parameters.word("form", &["reference", "printed"]) == "printed";
+        Box::new(Self { coupling: Coupling::read(parameters), printed, counter: 0 })
+    }
+
+    /// Segments to be acknowledged for one more in the window, unless Reno needs more:
+    /// `cwnd_total` / alpha.
+    fn segments_per_increase(&self, ack: &AckSample<'_>, window: &Window) -> u32 {
+        let paths = self.coupling.paths(ack, window);
+        let best = paths.clone().map(|path| path.rate() / path.rtt).fold(0.0, f64::max);
+        let sum: f64 = paths.map(|path| path.rate()).sum();
+        // Nothing in the sums: 0 / 0, which is cast to 0.
+        (sum * sum / best).round() as u32
+    }
+}
+
+impl CongestionController for Lia {
+    fn name(&self) -> &'static str {
+        "lia"
+    }
+
+    fn on_ack(&mut self, ack: &AckSample<'_>, window: &mut Window) {
+        let acked = self.coupling.after_slow_start(ack, window);
+        if acked > 0 {
+            let per = self.segments_per_increase(ack, window).max(window.cwnd);
+            additive_increase(window, &mut self.counter, per, acked);
+        }
+    }
+
+    fn on_congestion(&mut self, event: &CongestionEvent, window: &mut Window) {
+        if self.printed {
+            window.ssthresh = window.cwnd;
+        } else {
+            self.on_rto(event, window);
+        }
+    }
+
+    fn on_rto(&mut self, _event: &CongestionEvent, window: &mut Window) {
+        self.counter = 0;
+        window.ssthresh = (window.cwnd / 2).max(2);
+    }
+
+    fn wants_siblings(&self) -> bool {
+        true
+    }
+}

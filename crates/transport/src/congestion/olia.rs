@@ -1,0 +1,105 @@
+//! OLIA, opportunistic linked increases (Khalili et al., `CoNEXT` 2012;
+//! draft-khalili-mptcp-congestion-control; `mptcp_olia.c` of the out-of-tree kernel).
+//!
+//! Best paths maximise l / RTT^2 as in the kernel (the draft's text has other powers in places), l
+//! being the larger of the bytes since the last loss and between the last two. Fractions are carried
+//! over, where the kernel drops what is over a segment. `form = "printed"` is HO20's equation 5,
+//! whose numerator lacks 1 / `RTT_i`^2; RTTs are in seconds there, since it names no unit.
+
+use anabranch_units::RandomStream;
+
+use super::reno::additive_increase;
+use super::sibling::{Coupling, Path};
+use super::{AckSample, CongestionController, CongestionEvent, Window};
+use crate::plugin::Parameters;
+
+/// Opportunistic linked increases.
+#[derive(Debug)]
+pub struct Olia {
+    coupling: Coupling,
+    printed: bool,
+    /// Segments acknowledged towards the next increase, while there is one path.
+    counter: u32,
+    /// Part of a segment that the window is still to grow by; negative: to shrink.
+    credit: f64,
+}
+
+/// l / RTT^2, which grows with the square of the rate that a TCP would have there.
+fn quality(path: &Path<'_>) -> f64 {
+    let bytes = path.view.bytes_since_loss.max(path.view.bytes_between_losses);
+    bytes as f64 / (path.rtt * path.rtt)
+}
+
+/// alpha: growth moves from the paths with the largest windows (M) to the best paths (B) that are
+/// not among them, if there are any.
+fn alpha<'a>(own: &Path<'a>, paths: impl Iterator<Item = Path<'a>> + Clone) -> f64 {
+    let most = paths.clone().map(|path| path.cwnd).fold(0.0, f64::max);
+    let best = paths.clone().map(|path| quality(&path)).fold(0.0, f64::max);
+    let is_largest = |path: &Path<'_>| path.cwnd >= most;
+    let is_better = |path: &Path<'_>| path.cwnd < most && quality(path) >= best;
+    let all = paths.clone().count() as f64;
+    let better = paths.clone().filter(is_better).count() as f64;
+    if better == 0.0 {
+        0.0
+    } else if is_largest(own) {
+        -1.0 / (all * paths.filter(is_largest).count() as f64)
+    } else if is_better(own) {
+        1.0 / (all * better)
+    } else {
+        0.0
+    }
+}
+
+impl Olia {
+    pub(super) fn build(
+        parameters: &mut Parameters<'_>,
+        _random: RandomStream,
+    ) -> Box<dyn CongestionController> {
+        let printed = parameters.word("form", &["reference", "printed"]) == "printed";
+        Box::new(Self { coupling: Coupling::read(parameters), printed, counter: 0, credit: 0.0 })
+    }
+
+    /// Segments to grow by for each one acknowledged; `None` is Reno's growth, on a single path.
+    fn increase(&self, ack: &AckSample<'_>, window: &Window) -> Option<f64> {
+        let paths = self.coupling.paths(ack, window);
+        let own = paths.clone().find(|path| path.view.id == ack.id)?;
+        if !self.printed && paths.clone().count() == 1 {
+            return None;
+        }
+        let sum: f64 = paths.clone().map(|path| path.rate()).sum();
+        let share = if self.printed { own.cwnd } else { own.rate() / own.rtt };
+        Some(share / (sum * sum) + alpha(&own, paths) / own.cwnd)
+    }
+}
+
+impl CongestionController for Olia {
+    fn name(&self) -> &'static str {
+        "olia"
+    }
+
+    fn on_ack(&mut self, ack: &AckSample<'_>, window: &mut Window) {
+        let acked = self.coupling.after_slow_start(ack, window);
+        if acked == 0 {
+            return;
+        }
+        if let Some(increase) = self.increase(ack, window) {
+            self.credit += f64::from(acked) * increase;
+            let whole = self.credit.trunc();
+            self.credit -= whole;
+            window.cwnd = window.cwnd.saturating_add_signed(whole as i32).max(1);
+        } else {
+            let per = window.cwnd;
+            additive_increase(window, &mut self.counter, per, acked);
+        }
+    }
+
+    fn on_congestion(&mut self, _event: &CongestionEvent, window: &mut Window) {
+        self.counter = 0;
+        self.credit = 0.0;
+        window.ssthresh = (window.cwnd / 2).max(2);
+    }
+
+    fn wants_siblings(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,117 @@
+//! What coupled controllers share: the view of a sibling, which of them count, and how
+//! acknowledgements are counted.
+
+use anabranch_units::{Duration, Rate, SubflowId};
+
+use super::reno::slow_start;
+use super::{AckSample, CongestionState, Window};
+use crate::plugin::Parameters;
+
+/// So many timeouts in a row without progress make a subflow dead: one may be bad luck, and it has
+/// taken the window down to one segment anyway.
+const DEAD_AFTER_TIMEOUTS: u32 = 2;
+
+/// What a controller may know of a sibling subflow (coupled controllers read it).
+#[derive(Clone, Copy, Debug)]
+pub struct SiblingView {
+    /// Which subflow.
+    pub id: SubflowId,
+    /// Its window.
+    pub window: Window,
+    /// Its smoothed RTT, once there is a sample.
+    pub srtt: Option<Duration>,
+    /// Its minimum RTT over the last 300 s.
+    pub min_rtt: Option<Duration>,
+    /// Its state.
+    pub state: CongestionState,
+    /// It can carry data: established, and neither closed nor closing.
+    pub usable: bool,
+    /// Data waits on it and nothing was acknowledged for several timer periods.
+    pub stale: bool,
+    /// Retransmission timeouts in a row, without progress between them.
+    pub consecutive_timeouts: u32,
+    /// Payload bytes acknowledged since its last loss.
+    pub bytes_since_loss: u64,
+    /// Payload bytes acknowledged between its last two losses.
+    pub bytes_between_losses: u64,
+    /// What its controller makes known (`CongestionController::published_rate`).
+    pub published_rate: Option<Rate>,
+}
+
+/// A subflow in the sums of a coupled controller.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Path<'a> {
+    /// Its window, segments; its ssthresh while fast recovery has the window (RFC 6356 section 4).
+    pub(super) cwnd: f64,
+    /// Its smoothed RTT, seconds.
+    pub(super) rtt: f64,
+    pub(super) view: &'a SiblingView,
+}
+
+impl Path<'_> {
+    /// Segments per second.
+    pub(super) fn rate(&self) -> f64 {
+        self.cwnd / self.rtt
+    }
+}
+
+/// What the parameters that all coupled controllers have say.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Coupling {
+    /// A dead subflow leaves the sums.
+    dead_leave: bool,
+    /// Growth counts acknowledgements, whatever each of them acknowledges.
+    per_acknowledgement: bool,
+}
+
+impl Coupling {
+    /// Reads `dead` and `count`.
+    pub(super) fn read(parameters: &mut Parameters<'_>) -> Self {
+        Self {
+            dead_leave: leaves(parameters),
+            per_acknowledgement: parameters.word("count", &["segments", "acks"]) == "acks",
+        }
+    }
+
+    /// The subflows in the sums: those with an RTT that are not closed, and with `dead = "leave"`
+    /// not dead either. Its own always counts: it has just been acknowledged.
+    pub(super) fn paths<'a>(
+        self,
+        ack: &'a AckSample<'_>,
+        window: &Window,
+    ) -> impl Iterator<Item = Path<'a>> + Clone {
+        let own_cwnd = window.cwnd;
+        ack.siblings.iter().filter_map(move |view| {
+            let own = view.id == ack.id;
+            let rtt = view.srtt.filter(|_| own || counts(view, self.dead_leave))?;
+            let cwnd = match view.state {
+                _ if own => own_cwnd,
+                CongestionState::Recovery => view.window.ssthresh,
+                _ => view.window.cwnd,
+            };
+            Some(Path { cwnd: f64::from(cwnd), rtt: rtt.as_secs_f64(), view })
+        })
+    }
+
+    /// Takes slow start, which is not coupled, and returns what is left for congestion avoidance:
+    /// segments, or with `count = "acks"` one an acknowledgement.
+    pub(super) fn after_slow_start(self, ack: &AckSample<'_>, window: &mut Window) -> u32 {
+        if !ack.may_grow || !ack.cwnd_limited {
+            return 0;
+        }
+        let left = if window.in_slow_start() { slow_start(window, ack.acked) } else { ack.acked };
+        if self.per_acknowledgement { left.min(1) } else { left }
+    }
+}
+
+/// Reads `dead`: true when a dead subflow leaves the sums.
+pub(super) fn leaves(parameters: &mut Parameters<'_>) -> bool {
+    parameters.word("dead", &["leave", "stay"]) == "leave"
+}
+
+/// A sibling counts while it is not closed, and when the dead leave only while it is alive: not
+/// stale, and not timed out again and again without progress.
+pub(super) fn counts(view: &SiblingView, dead_leave: bool) -> bool {
+    let dead = view.stale || view.consecutive_timeouts >= DEAD_AFTER_TIMEOUTS;
+    view.usable && !(dead && dead_leave)
+}

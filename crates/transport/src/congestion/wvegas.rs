@@ -1,0 +1,191 @@
+//! Weighted Vegas (Cao, Xu and Fu, ICNP 2012; `mptcp_wvegas.c` of the out-of-tree kernel): each subflow
+//! keeps alpha segments in queues, its share of `total_alpha` by its share of the rate.
+//!
+//! As in the kernel it looks at delay once a round trip and grows whether the window was in use or
+//! not. One difference: a queue is drained only when there is one. A round whose mean RTT is the
+//! minimum to the microsecond would halve the window there, which no real clock ever shows.
+
+use anabranch_units::{Instant, RandomStream, Rate};
+
+use super::sibling::{counts, leaves};
+use super::{
+    AckSample, CongestionController, CongestionEvent, CongestionState, Reno, Window, slow_start,
+};
+use crate::plugin::Parameters;
+
+/// What begins anew whenever the subflow comes back to Open (`wvegas_enable`).
+#[derive(Debug)]
+struct Rounds {
+    /// The round ends when this position is acknowledged; `None`: with the next acknowledgement it
+    /// begins.
+    end: Option<u64>,
+    /// RTTs of the round: how many, and their sum in microseconds.
+    count: u64,
+    sum: u64,
+    alpha: f64,
+    /// Segments per second when the queue was last found long enough; zero before.
+    rate: f64,
+    /// Smallest queueing delay since the queue was last drained, microseconds; zero before any.
+    queue_delay: u64,
+}
+
+/// Weighted Vegas.
+#[derive(Debug)]
+pub struct WVegas {
+    initial_alpha: f64,
+    total_alpha: f64,
+    gamma: f64,
+    dead_leave: bool,
+    reno: Reno,
+    /// Only in state Open does delay decide.
+    open: bool,
+    rounds: Rounds,
+    /// Smallest RTT ever, microseconds.
+    base_rtt: u64,
+    mss: u32,
+}
+
+impl Rounds {
+    fn new(end: Option<u64>, alpha: f64) -> Self {
+        Self { end, count: 0, sum: 0, alpha, rate: 0.0, queue_delay: 0 }
+    }
+}
+
+impl WVegas {
+    pub(super) fn build(
+        parameters: &mut Parameters<'_>,
+        _random: RandomStream,
+    ) -> Box<dyn CongestionController> {
+        let initial_alpha = parameters.number("initial_alpha", 2.0, 1.0..=1000.0);
+        Box::new(Self {
+            initial_alpha,
+            total_alpha: parameters.number("total_alpha", 10.0, 1.0..=1000.0),
+            gamma: parameters.number("gamma", 1.0, 0.0..=1000.0),
+            dead_leave: leaves(parameters),
+            reno: Reno::default(),
+            open: true,
+            rounds: Rounds::new(Some(0), initial_alpha),
+            base_rtt: u64::MAX,
+            mss: 0,
+        })
+    }
+
+    /// The share of this subflow in the rate of all that have found theirs.
+    fn weight(&self, ack: &AckSample<'_>) -> f64 {
+        let others = ack.siblings.iter().filter(|view| view.id != ack.id);
+        let alive = others.filter(|view| counts(view, self.dead_leave));
+        let bps: f64 = alive.filter_map(|view| view.published_rate).map(|r| r.bps() as f64).sum();
+        let own = self.rounds.rate * f64::from(self.mss) * 8.0;
+        own / (own + bps)
+    }
+
+    /// A round trip is over: compares its mean RTT with the smallest there was.
+    fn end_round(&mut self, ack: &AckSample<'_>, window: &mut Window) {
+        let (cwnd, base) = (u64::from(window.cwnd), self.base_rtt);
+        let rtt = self.rounds.sum / self.rounds.count;
+        let queued = (cwnd * (rtt - base) / rtt) as f64;
+        if window.in_slow_start() {
+            if queued > self.gamma {
+                window.cwnd = cwnd.min(cwnd * base / rtt + 1) as u32;
+                window.ssthresh = window.ssthresh.min(window.cwnd - 1);
+            } else {
+                slow_start(window, ack.acked);
+            }
+        } else {
+            self.steer(ack, window, queued, rtt);
+            self.drain(window, rtt);
+        }
+        window.cwnd = window.cwnd.max(2);
+        window.ssthresh = window.ssthresh.max(window.cwnd / 2 + window.cwnd / 4);
+    }
+
+    /// One segment more or less, towards alpha segments in queues.
+    fn steer(&mut self, ack: &AckSample<'_>, window: &mut Window, queued: f64, rtt: u64) {
+        if queued >= self.rounds.alpha {
+            self.rounds.rate = f64::from(window.cwnd) * 1e6 / rtt as f64;
+            self.rounds.alpha = (self.weight(ack) * self.total_alpha).floor().max(2.0);
+        }
+        if queued > self.rounds.alpha {
+            window.cwnd -= 1;
+            window.ssthresh = window.ssthresh.min(window.cwnd - 1);
+        } else if queued < self.rounds.alpha {
+            window.cwnd += 1;
+        }
+    }
+
+    /// Backs off once when the queue has doubled since it was last drained.
+    fn drain(&mut self, window: &mut Window, rtt: u64) {
+        let delay = rtt - self.base_rtt;
+        let rounds = &mut self.rounds;
+        if rounds.queue_delay == 0 || delay < rounds.queue_delay {
+            rounds.queue_delay = delay;
+        }
+        if delay > 0 && delay >= 2 * rounds.queue_delay {
+            window.cwnd = (u64::from(window.cwnd) * self.base_rtt / (2 * rtt)) as u32;
+            rounds.queue_delay = 0;
+        }
+    }
+}
+
+impl CongestionController for WVegas {
+    fn name(&self) -> &'static str {
+        "wvegas"
+    }
+
+    fn on_ack(&mut self, ack: &AckSample<'_>, window: &mut Window) {
+        self.mss = ack.mss;
+        if let Some(rtt) = ack.rtt {
+            // A microsecond more, so that it is never zero (`mptcp_wvegas_pkts_acked`).
+            let rtt = rtt.as_micros() + 1;
+            self.base_rtt = self.base_rtt.min(rtt);
+            self.rounds.sum += rtt;
+            self.rounds.count += 1;
+        }
+        if !self.open {
+            self.reno.on_ack(ack, window);
+            return;
+        }
+        let end = *self.rounds.end.get_or_insert(ack.snd_nxt);
+        if !ack.may_grow {
+            return;
+        }
+        if ack.snd_una > end {
+            if self.rounds.count > 2 {
+                self.end_round(ack, window);
+            } else {
+                self.reno.on_ack(ack, window);
+            }
+            let rounds = &mut self.rounds;
+            (rounds.end, rounds.count, rounds.sum) = (Some(ack.snd_nxt), 0, 0);
+        } else if window.in_slow_start() {
+            slow_start(window, ack.acked);
+        }
+    }
+
+    fn on_congestion(&mut self, event: &CongestionEvent, window: &mut Window) {
+        self.reno.on_congestion(event, window);
+    }
+
+    fn on_state(&mut self, _now: Instant, state: CongestionState, _window: &mut Window) {
+        self.open = state == CongestionState::Open;
+        if self.open {
+            self.rounds = Rounds::new(None, self.initial_alpha);
+        } else if state == CongestionState::Loss {
+            self.rounds.rate = 0.0;
+        }
+    }
+
+    fn on_idle_restart(&mut self, _now: Instant) {
+        self.rounds = Rounds::new(None, self.initial_alpha);
+        self.base_rtt = u64::MAX;
+    }
+
+    fn wants_siblings(&self) -> bool {
+        true
+    }
+
+    fn published_rate(&self) -> Option<Rate> {
+        let bytes = self.rounds.rate * f64::from(self.mss);
+        (bytes > 0.0).then(|| Rate::from_bytes_per_second(bytes as u64))
+    }
+}

@@ -1,0 +1,262 @@
+//! Which subflows carried what (`path_mask` of the out-of-tree kernel), what is to be reinjected
+//! (`mptcp_reinject_data`), and what was sent ahead of its turn. Kept for schedulers that ask.
+
+use std::collections::VecDeque;
+
+use anabranch_units::SubflowId;
+
+use super::Connection;
+use crate::scheduler::{Carried, SubflowSet};
+
+/// A stretch of the data stream that the same subflows carried.
+#[derive(Clone, Copy, Debug)]
+struct Stretch {
+    from: u64,
+    to: u64,
+    by: SubflowSet,
+    /// The subflows for whose sake it was queued to be reinjected; once each.
+    reinjected: SubflowSet,
+}
+
+impl Stretch {
+    fn continues(&self, by: SubflowSet, from: u64) -> bool {
+        self.to == from && self.by == by && self.reinjected.is_empty()
+    }
+}
+
+/// Everything sent and not acknowledged at data level, and what of it is to go again.
+#[derive(Debug, Default)]
+pub(super) struct CarriedData {
+    /// By position; they do not overlap.
+    stretches: VecDeque<Stretch>,
+    /// Ranges to reinject, by position; they do not overlap.
+    queue: VecDeque<(u64, u64)>,
+}
+
+impl CarriedData {
+    /// A subflow was handed `[from, to)`.
+    pub(super) fn note(&mut self, id: SubflowId, from: u64, to: u64) {
+        if self.stretches.back().is_none_or(|last| last.to <= from) {
+            let by = SubflowSet::one(id);
+            match self.stretches.back_mut() {
+                Some(last) if last.continues(by, from) => last.to = to,
+                _ => self.stretches.push_back(Stretch::new(from, to, by)),
+            }
+            return;
+        }
+        self.cut(from);
+        self.cut(to);
+        let mut at = from;
+        let mut index = self.stretches.partition_point(|s| s.to <= from);
+        while at < to {
+            match self.stretches.get_mut(index) {
+                Some(stretch) if stretch.from <= at => {
+                    stretch.by = stretch.by.with(id);
+                    at = stretch.to;
+                }
+                next => {
+                    let end = next.map_or(to, |stretch| stretch.from.min(to));
+                    self.stretches.insert(index, Stretch::new(at, end, SubflowSet::one(id)));
+                    at = end;
+                }
+            }
+            index += 1;
+        }
+    }
+
+    /// Makes stretches end and begin at `position`.
+    fn cut(&mut self, position: u64) {
+        let index = self.stretches.partition_point(|stretch| stretch.to <= position);
+        if let Some(stretch) = self.stretches.get_mut(index).filter(|s| s.from < position) {
+            let before = Stretch { to: position, ..*stretch };
+            stretch.from = position;
+            self.stretches.insert(index, before);
+        }
+    }
+
+    /// What carried the byte at `position`, and how far that holds; nobody where it was not sent.
+    pub(super) fn at(&self, position: u64) -> Carried {
+        let index = self.stretches.partition_point(|stretch| stretch.to <= position);
+        let found = self.stretches.get(index).filter(|stretch| stretch.from <= position);
+        let nobody = Carried { from: position, to: position, by: SubflowSet::EMPTY };
+        found.map_or(nobody, |found| Carried { to: found.to, by: found.by, ..nobody })
+    }
+
+    /// Everything before `una` is acknowledged.
+    pub(super) fn acknowledge(&mut self, una: u64) {
+        while self.stretches.front().is_some_and(|first| first.to <= una) {
+            self.stretches.pop_front();
+        }
+        self.drop_queued(0, una);
+    }
+
+    /// Queues what `id` carried and was not yet queued for its sake.
+    pub(super) fn reinject(&mut self, id: SubflowId) {
+        let mut ranges: Vec<(u64, u64)> = self.queue.drain(..).collect();
+        for stretch in &mut self.stretches {
+            if stretch.by.contains(id) && !stretch.reinjected.contains(id) {
+                stretch.reinjected = stretch.reinjected.with(id);
+                ranges.push((stretch.from, stretch.to));
+            }
+        }
+        ranges.sort_unstable();
+        for (from, to) in ranges {
+            match self.queue.back_mut() {
+                Some(last) if last.1 >= from => last.1 = last.1.max(to),
+                _ => self.queue.push_back((from, to)),
+            }
+        }
+    }
+
+    /// Something is to be reinjected.
+    #[inline(always)]
+    pub(super) fn has_queued(&self) -> bool {
+        !self.queue.is_empty()
+    }
+
+    /// The first piece to reinject.
+    pub(super) fn to_reinject(&self) -> Option<Carried> {
+        self.queue.front().map(|&(from, to)| {
+            let piece = self.at(from);
+            Carried { to: piece.to.min(to), ..piece }
+        })
+    }
+
+    /// `[from, to)` has been sent or need not be sent: it leaves the queue if its start is there.
+    pub(super) fn drop_queued(&mut self, from: u64, to: u64) {
+        while let Some(front) = self.queue.front_mut().filter(|front| front.0 < to) {
+            if front.0 < from {
+                return;
+            }
+            front.0 = front.1.min(to);
+            if front.0 == front.1 {
+                self.queue.pop_front();
+            }
+        }
+    }
+}
+
+impl Stretch {
+    const fn new(from: u64, to: u64, by: SubflowSet) -> Self {
+        Self { from, to, by, reinjected: SubflowSet::EMPTY }
+    }
+}
+
+/// Ranges sent ahead of the next unscheduled byte: it skips them when it gets there.
+#[derive(Debug, Default)]
+pub(super) struct SentAhead(VecDeque<(u64, u64)>);
+
+impl SentAhead {
+    #[inline(always)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    pub(super) fn insert(&mut self, from: u64, to: u64) {
+        let index = self.0.partition_point(|range| range.0 < from);
+        self.0.insert(index, (from, to));
+    }
+
+    /// Bytes from `position` to the next range.
+    pub(super) fn room(&self, position: u64) -> u64 {
+        let index = self.0.partition_point(|range| range.0 <= position);
+        self.0.get(index).map_or(u64::MAX, |range| range.0 - position)
+    }
+
+    /// The first byte from `position` on that is in no range; forgets what lies before it.
+    pub(super) fn skip(&mut self, mut position: u64) -> u64 {
+        while let Some((_, to)) = self.0.front().filter(|range| range.0 <= position) {
+            position = position.max(*to);
+            self.0.pop_front();
+        }
+        position
+    }
+}
+
+impl Connection {
+    /// A subflow does not answer, or is gone: what it carried is sent once more, by the rule of the
+    /// scheduler's kernel.
+    pub(super) fn send_again(&mut self, id: SubflowId) {
+        if self.scheduler.reinjects() {
+            self.carried.reinject(id);
+        } else {
+            self.resend_everything();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(ids: &[u8]) -> SubflowSet {
+        ids.iter().map(|id| SubflowId(*id)).collect()
+    }
+
+    #[test]
+    fn stretches_tell_who_carried_what() {
+        let mut carried = CarriedData::default();
+        carried.note(SubflowId(0), 0, 100);
+        carried.note(SubflowId(0), 100, 200);
+        carried.note(SubflowId(1), 200, 300);
+        assert_eq!(carried.stretches.len(), 2, "what follows is one stretch");
+        carried.note(SubflowId(1), 50, 250);
+        let all = [
+            (0, 50, set(&[0])),
+            (50, 200, set(&[0, 1])),
+            (200, 250, set(&[1])),
+            (250, 300, set(&[1])),
+        ];
+        for (from, to, by) in all {
+            assert_eq!(carried.at(from), Carried { from, to, by });
+            assert_eq!(carried.at(to - 1), Carried { from: to - 1, to, by });
+        }
+        assert_eq!(carried.at(300).by, SubflowSet::EMPTY);
+        carried.acknowledge(210);
+        assert_eq!(carried.at(40).by, SubflowSet::EMPTY);
+        assert_eq!(carried.at(210), Carried { from: 210, to: 250, by: set(&[1]) });
+        // A gap, sent ahead of, is filled afterwards.
+        carried.note(SubflowId(2), 400, 500);
+        carried.note(SubflowId(3), 300, 450);
+        assert_eq!(carried.at(300), Carried { from: 300, to: 400, by: set(&[3]) });
+        assert_eq!(carried.at(400), Carried { from: 400, to: 450, by: set(&[2, 3]) });
+        assert_eq!(carried.at(450), Carried { from: 450, to: 500, by: set(&[2]) });
+    }
+
+    #[test]
+    fn what_a_subflow_carried_is_queued_once_and_leaves_when_sent_or_acknowledged() {
+        let mut carried = CarriedData::default();
+        for (id, from) in [(0, 0), (1, 100), (0, 200), (1, 300)] {
+            carried.note(SubflowId(id), from, from + 100);
+        }
+        carried.reinject(SubflowId(0));
+        carried.reinject(SubflowId(0));
+        assert_eq!(carried.queue, [(0, 100), (200, 300)]);
+        carried.drop_queued(0, 40);
+        assert_eq!(carried.to_reinject(), Some(Carried { from: 40, to: 100, by: set(&[0]) }));
+        carried.acknowledge(220);
+        assert_eq!(carried.to_reinject(), Some(Carried { from: 220, to: 300, by: set(&[0]) }));
+        carried.drop_queued(220, 300);
+        assert_eq!(carried.to_reinject(), None);
+        carried.note(SubflowId(0), 400, 500);
+        carried.reinject(SubflowId(0));
+        assert_eq!(carried.queue, [(400, 500)], "what it carried since");
+    }
+
+    #[test]
+    fn what_was_sent_ahead_is_skipped() {
+        let mut ahead = SentAhead::default();
+        ahead.insert(300, 400);
+        ahead.insert(100, 200);
+        ahead.insert(200, 250);
+        assert_eq!((ahead.room(0), ahead.room(260), ahead.room(400)), (100, 40, u64::MAX));
+        assert_eq!(ahead.skip(50), 50);
+        assert_eq!(ahead.skip(100), 250);
+        assert_eq!(ahead.skip(300), 400);
+        assert!(ahead.is_empty());
+    }
+}

@@ -1,0 +1,91 @@
+//! A path only within a range of delay and bandwidth of those in use (UQ18, future work: a subflow is
+//! to be established only "within a target range of bandwidth and delays variance").
+//!
+//! The paper gives no formula; this is ours. A path is joined if
+//!
+//! ```text
+//! srtt_new <= delay_factor * srtt_min + delay_margin    and    rate_new >= rate_share * rate_max
+//! ```
+//!
+//! Rates are what interfaces declare, and an undeclared one is no reason to refuse. The delay of a path
+//! that nothing runs over is unknown, so the join itself measures it: the subflow is reset with the
+//! reason "unacceptable performance" (RFC 8684 section 3.6) before it has carried data, and its address
+//! is left alone for a while. Delays are those of handshakes: what queues add later is not seen.
+
+use std::net::SocketAddr;
+
+use anabranch_units::{Duration, Instant, Rate};
+
+use super::{Candidate, OpenPath, PathManager};
+use crate::plugin::Parameters;
+
+/// Joins what is neither too slow nor too far.
+#[derive(Debug)]
+pub struct Range {
+    delay_factor: f64,
+    delay_margin_s: f64,
+    rate_share: f64,
+    retry: Duration,
+    /// Local addresses found too far, and until when they are left alone.
+    refused: Vec<(SocketAddr, Instant)>,
+}
+
+impl Range {
+    pub(super) fn build(parameters: &mut Parameters<'_>) -> Box<dyn PathManager> {
+        Box::new(Self {
+            delay_factor: parameters.number("delay_factor", 3.0, 1.0..=1000.0),
+            delay_margin_s: parameters.number("delay_margin_ms", 50.0, 0.0..=60_000.0) / 1e3,
+            rate_share: parameters.number("rate_share", 0.25, 0.0..=1.0),
+            retry: Duration::from_secs_f64(parameters.number("retry_s", 10.0, 0.0..=86_400.0)),
+            refused: Vec::new(),
+        })
+    }
+
+    fn joins(&mut self, now: Instant, pairs: &[Candidate], open: &[OpenPath]) -> Vec<Candidate> {
+        self.refused.retain(|(_, until)| *until > now);
+        let most = open.iter().filter_map(|path| path.rate).max();
+        let enough = |rate: Rate| {
+            most.is_none_or(|most| rate.bps() as f64 >= self.rate_share * most.bps() as f64)
+        };
+        let wanted = |pair: &&Candidate| {
+            let refused = self.refused.iter().any(|(local, _)| local.ip() == pair.local.ip());
+            !refused && pair.rate.is_none_or(enough)
+        };
+        pairs.iter().filter(wanted).copied().collect()
+    }
+}
+
+impl PathManager for Range {
+    fn name(&self) -> &'static str {
+        "range"
+    }
+
+    fn on_established(
+        &mut self,
+        now: Instant,
+        unused: &[Candidate],
+        open: &[OpenPath],
+    ) -> Vec<Candidate> {
+        self.joins(now, unused, open)
+    }
+
+    fn on_announced(
+        &mut self,
+        now: Instant,
+        pairs: &[Candidate],
+        open: &[OpenPath],
+    ) -> Vec<Candidate> {
+        self.joins(now, pairs, open)
+    }
+
+    fn admits(&mut self, now: Instant, joining: &OpenPath, open: &[OpenPath]) -> bool {
+        let least = open.iter().filter_map(|path| path.srtt).min();
+        let (Some(srtt), Some(least)) = (joining.srtt, least) else { return true };
+        let limit = self.delay_factor * least.as_secs_f64() + self.delay_margin_s;
+        let admitted = srtt.as_secs_f64() <= limit;
+        if !admitted {
+            self.refused.push((joining.local, now + self.retry));
+        }
+        admitted
+    }
+}

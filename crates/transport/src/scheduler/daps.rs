@@ -1,0 +1,135 @@
+//! Delay-aware packet scheduling (Kuhn et al., ICC 2014): a plan over one period of the slowest
+//! subflow's round trip, in which every subflow sends a window a round trip; segments are numbered by
+//! when they will arrive, so that slow subflows carry what comes later in the stream.
+//!
+//! The paper's period is a least common multiple of round trips; here it is the longest of them, in
+//! which a subflow has as many rounds as fit whole, at most 32. The plan is made anew only when it is
+//! used up: what DAPS is criticised for. When a subflow has come or gone, or data is to be sent once
+//! more, what was left open is first sent in order, by smallest srtt.
+
+use std::collections::VecDeque;
+
+use anabranch_units::SubflowId;
+
+use super::{Ask, Decision, PathScheduler, SendRequest, SubflowSet, SubflowView, candidates};
+use crate::plugin::Parameters;
+
+/// Rounds of one subflow in a plan, at most.
+const MOST_ROUNDS: u64 = 32;
+
+/// The ranges of the data stream that one subflow is to send, in order.
+#[derive(Debug)]
+struct Share {
+    id: SubflowId,
+    ranges: VecDeque<(u64, u64)>,
+}
+
+/// Plans of what arrives when.
+#[derive(Debug, Default)]
+pub struct Daps {
+    plan: Vec<Share>,
+    /// Behind the last byte of all plans.
+    planned: u64,
+    /// Until the next unscheduled byte is there, data goes in order.
+    catch_up: u64,
+    /// The next unscheduled byte when asked last.
+    next: u64,
+}
+
+impl Daps {
+    pub(super) fn build(_parameters: &mut Parameters<'_>) -> Box<dyn PathScheduler> {
+        Box::new(Self::default())
+    }
+
+    /// Every subflow's slots by their time of arrival; the stream's segments fill them in that order.
+    fn make_plan(&mut self, from: u64, members: &[&SubflowView]) {
+        let span = members.iter().map(|view| view.srtt.as_nanos()).max().unwrap_or(0);
+        let segment = members.iter().map(|view| u64::from(view.mss)).min().unwrap_or(1);
+        let mut slots: Vec<(u64, usize)> = Vec::new();
+        for (member, view) in members.iter().enumerate() {
+            let srtt = view.srtt.as_nanos().max(1);
+            for round in 0..(span / srtt).clamp(1, MOST_ROUNDS) {
+                let arrival = round * srtt + srtt / 2;
+                slots.extend((0..view.cwnd.max(1)).map(|_| (arrival, member)));
+            }
+        }
+        slots.sort_unstable();
+        self.plan =
+            members.iter().map(|view| Share { id: view.id, ranges: VecDeque::new() }).collect();
+        self.planned = from;
+        for (_, member) in slots {
+            let range = (self.planned, self.planned + segment);
+            self.plan[member].ranges.push_back(range);
+            self.planned = range.1;
+        }
+    }
+
+    /// What the connection's retransmission timer has sent meanwhile is not open any more.
+    fn forget_before(&mut self, next: u64) {
+        for share in &mut self.plan {
+            while share.ranges.front().is_some_and(|range| range.1 <= next) {
+                share.ranges.pop_front();
+            }
+            if let Some(front) = share.ranges.front_mut() {
+                front.0 = front.0.max(next);
+            }
+        }
+    }
+
+    /// The earliest open range of a subflow that can take it.
+    fn next_of_plan(&self, end: u64, members: &[&SubflowView]) -> Option<(SubflowId, (u64, u64))> {
+        let open = self.plan.iter().filter_map(|share| {
+            let range = share.ranges.front().filter(|range| range.0 < end)?;
+            let view = members.iter().find(|view| view.id == share.id)?;
+            view.can_send().then_some((share.id, *range))
+        });
+        open.min_by_key(|(_, range)| range.0)
+    }
+}
+
+impl PathScheduler for Daps {
+    fn name(&self) -> &'static str {
+        "daps"
+    }
+
+    fn schedule(&mut self, request: &SendRequest, subflows: &[SubflowView]) -> Decision {
+        if request.ask != Ask::NewData {
+            return Decision::WAIT;
+        }
+        let members: Vec<&SubflowView> = candidates(subflows).filter(|view| view.alive()).collect();
+        self.forget_before(request.data_next);
+        let used_up = self.plan.iter().all(|share| share.ranges.is_empty());
+        let changed = !self.plan.iter().map(|share| share.id).eq(members.iter().map(|v| v.id));
+        if request.data_next < self.next || (changed && !used_up) {
+            self.plan.clear();
+            self.catch_up = self.planned;
+        }
+        self.next = request.data_next;
+        if request.data_next < self.catch_up {
+            let best = members.iter().filter(|view| view.can_send()).min_by_key(|view| view.srtt);
+            return best.map_or(Decision::WAIT, |view| view.one_segment());
+        }
+        if used_up || self.plan.is_empty() {
+            self.make_plan(request.data_next, &members);
+        }
+        let end = request.data_end.min(request.window_end);
+        let Some((id, (from, to))) = self.next_of_plan(end, &members) else {
+            return Decision::WAIT;
+        };
+        let burst = to.min(end) - from;
+        Decision::Send { on: SubflowSet::one(id), from: Some(from), burst }
+    }
+
+    fn on_sent(&mut self, id: SubflowId, from: u64, bytes: u64) {
+        let share = self.plan.iter_mut().find(|share| share.id == id);
+        if let Some(share) = share
+            && let Some(front) = share.ranges.front_mut()
+            && front.0 == from
+        {
+            front.0 += bytes;
+            if front.0 >= front.1 {
+                share.ranges.pop_front();
+            }
+        }
+    }
+}

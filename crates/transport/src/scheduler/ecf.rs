@@ -1,0 +1,68 @@
+//! Earliest completion first (Lim et al., `CoNEXT` 2017), as the out-of-tree kernel has it (`mptcp_ecf.c`):
+//! when only a slower subflow has room, the fast one is waited for if that ends the transfer sooner.
+//!
+//! The kernel's own ECF is this over `min-rtt-0.9x`. `delta`, the margin for variation, is what that
+//! code runs: half of `rttvar_us`, twice the mean deviation, and 100 ms at least, where the paper has
+//! the standard deviation. Its products may overflow 32 bits; these are floating.
+
+use super::{Ask, Decision, PathScheduler, SendRequest, SubflowView, ask, base, fastest};
+use crate::plugin::Parameters;
+
+/// Waits for the fast subflow where that completes sooner.
+#[derive(Debug)]
+pub struct Ecf {
+    base: Box<dyn PathScheduler>,
+    /// How much longer it waits once it waits, a share.
+    beta: f64,
+    waiting: bool,
+}
+
+impl Ecf {
+    pub(super) fn build(parameters: &mut Parameters<'_>) -> Box<dyn PathScheduler> {
+        let beta = parameters.number("beta", 0.25, 0.0..=1.0);
+        Box::new(Self { base: base(parameters, "min-rtt"), beta, waiting: false })
+    }
+
+    /// Waiting for `fast` completes sooner than sending on `slow`; `unscheduled` is in bytes.
+    fn waits(&mut self, fast: &SubflowView, slow: &SubflowView, unscheduled: u64) -> bool {
+        let srtt = |view: &SubflowView| view.srtt.as_nanos() as f64;
+        let window = |view: &SubflowView| f64::from(view.cwnd) * f64::from(slow.mss);
+        let delta = 2.0 * fast.rttvar.max(slow.rttvar).as_nanos() as f64;
+        let margin = if self.waiting { 1.0 + self.beta } else { 1.0 };
+        let unscheduled = unscheduled as f64;
+        let sent = unscheduled.max(window(fast)) + window(fast);
+        if srtt(fast) * sent >= window(fast) * (srtt(slow) + delta) * margin {
+            self.waiting = false;
+            return false;
+        }
+        let left = unscheduled.max(window(slow));
+        let too_slow = srtt(slow) * left >= window(slow) * (2.0 * srtt(fast) + delta);
+        self.waiting |= too_slow;
+        too_slow
+    }
+}
+
+impl PathScheduler for Ecf {
+    fn name(&self) -> &'static str {
+        "ecf"
+    }
+
+    fn schedule(&mut self, request: &SendRequest, subflows: &[SubflowView]) -> Decision {
+        let decision = ask(self.base.as_mut(), request, subflows);
+        let Decision::Send { on, from: None, .. } = decision else { return decision };
+        let fast = fastest(subflows);
+        let slow = subflows.iter().find(|view| Some(view.id) == on.first());
+        let (Some(fast), Some(slow)) = (fast, slow) else { return decision };
+        let asked = request.ask == Ask::NewData && fast.id != slow.id;
+        let waits = asked && self.waits(fast, slow, request.unscheduled());
+        if waits { Decision::WAIT } else { decision }
+    }
+
+    fn base(&self) -> Option<&dyn PathScheduler> {
+        Some(self.base.as_ref())
+    }
+
+    fn base_mut(&mut self) -> Option<&mut dyn PathScheduler> {
+        Some(self.base.as_mut())
+    }
+}

@@ -1,0 +1,34 @@
+//! Largest estimated throughput (LET, SD18 section V): the largest cwnd / srtt with window space.
+
+use super::{Decision, PathScheduler, SendRequest, SubflowView, candidates};
+use crate::plugin::Parameters;
+
+/// Most window per round trip first; ties go to the older subflow.
+#[derive(Debug, Default)]
+pub struct LargestThroughput;
+
+impl LargestThroughput {
+    pub(super) fn build(_parameters: &mut Parameters<'_>) -> Box<dyn PathScheduler> {
+        Box::new(Self)
+    }
+}
+
+/// True when `one` has more window per round trip than `two`, without a division.
+fn faster(one: &SubflowView, two: &SubflowView) -> bool {
+    let scaled =
+        |a: &SubflowView, b: &SubflowView| u128::from(a.cwnd) * u128::from(b.srtt.as_nanos());
+    scaled(one, two) > scaled(two, one)
+}
+
+impl PathScheduler for LargestThroughput {
+    fn name(&self) -> &'static str {
+        "let"
+    }
+
+    fn schedule(&mut self, _request: &SendRequest, subflows: &[SubflowView]) -> Decision {
+        candidates(subflows)
+            .filter(|subflow| subflow.can_send())
+            .reduce(|best, next| if faster(next, best) { next } else { best })
+            .map_or(Decision::WAIT, SubflowView::one_segment)
+    }
+}

@@ -1,0 +1,32 @@
+//! Largest packet credits (LPC, SD18 section V): the most window space left, cwnd less what is not
+//! acknowledged.
+//!
+//! The paper says nothing of ties: the smaller srtt wins, then the older subflow.
+
+use std::cmp::Reverse;
+
+use super::{Decision, PathScheduler, SendRequest, SubflowView, candidates};
+use crate::plugin::Parameters;
+
+/// Most window space first.
+#[derive(Debug, Default)]
+pub struct LargestCredits;
+
+impl LargestCredits {
+    pub(super) fn build(_parameters: &mut Parameters<'_>) -> Box<dyn PathScheduler> {
+        Box::new(Self)
+    }
+}
+
+impl PathScheduler for LargestCredits {
+    fn name(&self) -> &'static str {
+        "lpc"
+    }
+
+    fn schedule(&mut self, _request: &SendRequest, subflows: &[SubflowView]) -> Decision {
+        candidates(subflows)
+            .filter(|subflow| subflow.can_send())
+            .min_by_key(|subflow| (Reverse(subflow.window_space()), subflow.srtt))
+            .map_or(Decision::WAIT, SubflowView::one_segment)
+    }
+}

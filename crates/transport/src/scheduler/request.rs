@@ -1,0 +1,191 @@
+//! The question to a scheduler and its answer. Positions count bytes of the data stream from 0.
+
+use anabranch_units::{Duration, Instant, SubflowId};
+
+/// A piece of data that was sent and is not acknowledged at data level: bytes `[from, to)`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Carried {
+    /// First byte.
+    pub from: u64,
+    /// Behind the last byte that the same subflows carried.
+    pub to: u64,
+    /// The subflows that carried it, those that are gone among them.
+    pub by: SubflowSet,
+}
+
+/// What is asked of the scheduler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ask {
+    /// Where the next unscheduled data should go.
+    NewData,
+    /// Where data should go again whose subflow's retransmission timer has fired, or whose subflow is
+    /// gone. Asked before new data, and only of schedulers that [reinject](super::PathScheduler::reinjects).
+    Reinject(Carried),
+    /// There is new data, but the connection-level window is full.
+    WindowBlocked {
+        /// What holds the window up: the oldest data that is not acknowledged.
+        head: Carried,
+    },
+    /// Everything is scheduled, and the application waits for room in the send buffer.
+    BufferFull {
+        /// What holds the buffer up: the oldest data that is not acknowledged.
+        head: Carried,
+        /// Bytes that the send buffer could still take: some, but too little to wake the application.
+        left: u64,
+    },
+    /// Nothing is unscheduled; a scheduler may still repeat data.
+    Idle,
+}
+
+/// What the application lets a scheduler know.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Hint {
+    /// When what was written last is of no use any more.
+    pub deadline: Option<Instant>,
+    /// How much media the receiver has buffered.
+    pub buffered: Option<Duration>,
+}
+
+/// A question to the scheduler.
+#[derive(Clone, Copy, Debug)]
+pub struct SendRequest {
+    /// When.
+    pub now: Instant,
+    /// What.
+    pub ask: Ask,
+    /// First byte not acknowledged at data level.
+    pub data_una: u64,
+    /// First byte not scheduled yet.
+    pub data_next: u64,
+    /// Behind the last byte written by the application.
+    pub data_end: u64,
+    /// Behind the last byte the connection-level window admits.
+    pub window_end: u64,
+    /// Length of the pieces that written data is kept in ([`HostModel::send_fragment`]).
+    ///
+    /// [`HostModel::send_fragment`]: crate::HostModel::send_fragment
+    pub fragment: u64,
+    /// What the application last told ([`Connection::set_hint`]).
+    ///
+    /// [`Connection::set_hint`]: crate::Connection::set_hint
+    pub hint: Hint,
+}
+
+impl SendRequest {
+    /// Nothing to send, at the beginning of time.
+    pub(crate) const fn blank(fragment: u64) -> Self {
+        Self {
+            now: Instant::ZERO,
+            ask: Ask::Idle,
+            data_una: 0,
+            data_next: 0,
+            data_end: 0,
+            window_end: 0,
+            fragment,
+            hint: Hint { deadline: None, buffered: None },
+        }
+    }
+
+    /// Bytes written and not scheduled.
+    pub const fn unscheduled(&self) -> u64 {
+        self.data_end - self.data_next
+    }
+
+    /// `burst` bytes from the next unscheduled one, and on to the end of the piece they end in as far
+    /// as the window goes: upstream Linux looks at its burst only between pieces
+    /// (`__subflow_push_pending`).
+    pub fn whole_fragments(&self, burst: u64) -> u64 {
+        let end = (self.data_next + burst).next_multiple_of(self.fragment);
+        (end - self.data_next).min(self.window_left())
+    }
+
+    /// Bytes the connection-level window still admits.
+    pub const fn window_left(&self) -> u64 {
+        self.window_end.saturating_sub(self.data_next)
+    }
+}
+
+/// A set of subflows; two in it is redundancy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SubflowSet(u128);
+
+impl SubflowSet {
+    /// No subflow.
+    pub const EMPTY: Self = Self(0);
+
+    /// A set of one.
+    pub const fn one(id: SubflowId) -> Self {
+        Self(1 << id.0)
+    }
+
+    /// With `id` in it.
+    #[must_use]
+    pub const fn with(self, id: SubflowId) -> Self {
+        Self(self.0 | 1 << id.0)
+    }
+
+    /// True when `id` is in it.
+    pub const fn contains(self, id: SubflowId) -> bool {
+        self.0 & (1 << id.0) != 0
+    }
+
+    /// True when nothing is in it.
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// The lowest member.
+    pub fn first(self) -> Option<SubflowId> {
+        (self.0 != 0).then(|| SubflowId(self.0.trailing_zeros() as u8))
+    }
+
+    /// The members, ascending.
+    pub fn iter(self) -> impl Iterator<Item = SubflowId> {
+        let mut left = self.0;
+        std::iter::from_fn(move || {
+            let id = (left != 0).then(|| SubflowId(left.trailing_zeros() as u8))?;
+            left &= left - 1;
+            Some(id)
+        })
+    }
+}
+
+impl FromIterator<SubflowId> for SubflowSet {
+    fn from_iter<T: IntoIterator<Item = SubflowId>>(ids: T) -> Self {
+        ids.into_iter().fold(Self::EMPTY, Self::with)
+    }
+}
+
+/// The scheduler's answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// Nothing goes out now; ask again when something happens, or at `until`.
+    Wait {
+        /// When to ask again at the latest.
+        until: Option<Instant>,
+    },
+    /// Send up to `burst` bytes.
+    Send {
+        /// On these subflows; members that cannot take data are skipped.
+        on: SubflowSet,
+        /// From this byte of the data stream: repeated where it was sent before, ahead of its turn
+        /// where it was not. `None` is what was asked about: the next unscheduled byte, or the first
+        /// of the piece to reinject.
+        from: Option<u64>,
+        /// At most so many bytes before the next question.
+        burst: u64,
+    },
+    /// Halve the windows of these subflows (those that are in the Open state), then ask again; once a
+    /// turn.
+    Penalise(SubflowSet),
+}
+
+impl Decision {
+    /// Wait until something happens.
+    pub const WAIT: Self = Self::Wait { until: None };
+
+    /// What was asked about on one subflow.
+    pub const fn next_on(id: SubflowId, burst: u64) -> Self {
+        Self::Send { on: SubflowSet::one(id), from: None, burst }
+    }
+}

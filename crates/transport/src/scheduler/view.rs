@@ -1,0 +1,105 @@
+//! What schedulers see of a subflow, and the predicates that the two Linux generations differ in.
+
+use anabranch_units::{Duration, Instant, Rate, SubflowId};
+
+use super::Decision;
+use crate::congestion::CongestionState;
+
+/// What a scheduler may know of a subflow.
+#[derive(Clone, Copy, Debug)]
+pub struct SubflowView {
+    /// Which subflow.
+    pub id: SubflowId,
+    /// Smoothed RTT; zero before the first sample.
+    pub srtt: Duration,
+    /// RTT variation (the mean deviation Linux keeps in `rttvar`).
+    pub rttvar: Duration,
+    /// Minimum RTT.
+    pub min_rtt: Duration,
+    /// Congestion window in segments.
+    pub cwnd: u32,
+    /// Slow-start threshold in segments.
+    pub ssthresh: u32,
+    /// Segments in flight.
+    pub in_flight: u32,
+    /// Bytes handed to the subflow and not sent yet.
+    pub queued_bytes: u64,
+    /// Memory of all data written and not acknowledged (`wmem_queued`), bytes.
+    pub queued_memory: u64,
+    /// The send buffer, bytes.
+    pub send_buffer: u64,
+    /// Payload bytes of a full segment.
+    pub mss: u32,
+    /// Pacing rate (an estimate even when not enforced).
+    pub pacing_rate: Rate,
+    /// Delivery rate, the last valid sample.
+    pub delivery_rate: Rate,
+    /// Congestion state.
+    pub state: CongestionState,
+    /// Either side declared it a backup.
+    pub backup: bool,
+    /// Connection-level retransmission found it without progress.
+    pub stale: bool,
+    /// Its retransmission timer has fired and nothing was acknowledged since (`pf`, "potentially
+    /// failed", of the out-of-tree kernel).
+    pub potentially_failed: bool,
+    /// The handshake is complete in both directions: data may be sent.
+    pub established: bool,
+    /// When the last acknowledgement arrived.
+    pub last_ack: Instant,
+}
+
+impl SubflowView {
+    /// Segments that the window lets out now, counting what is queued.
+    pub fn window_space(&self) -> u32 {
+        // Most often nothing is queued, and a division is not for free.
+        let queued = match self.queued_bytes {
+            0 => 0,
+            bytes => bytes.div_ceil(u64::from(self.mss)) as u32,
+        };
+        self.cwnd.saturating_sub(self.in_flight + queued)
+    }
+
+    /// A full segment of new data on it, the answer of schedulers that decide segment by segment.
+    pub fn one_segment(&self) -> Decision {
+        Decision::next_on(self.id, u64::from(self.mss))
+    }
+
+    /// Bytes it has taken and not had acknowledged, as far as windows count them.
+    pub fn held_bytes(&self) -> u64 {
+        u64::from(self.in_flight) * u64::from(self.mss) + self.queued_bytes
+    }
+
+    /// It is established and not stale: it can take data, now or later.
+    pub fn alive(&self) -> bool {
+        self.established && !self.stale
+    }
+
+    /// The subflow can take a segment for immediate transmission: the rule of the out-of-tree
+    /// kernel and the papers' schedulers (`mptcp_is_available`): not in Loss, window space.
+    pub fn can_send(&self) -> bool {
+        self.established
+            && !self.stale
+            && self.state != CongestionState::Loss
+            && self.window_space() > 0
+    }
+
+    /// The subflow's send buffer has room: upstream's rule (`sk_stream_memory_free`).
+    pub fn can_queue(&self) -> bool {
+        self.established && !self.stale && self.queued_memory < self.send_buffer
+    }
+}
+
+/// The subflows to choose among: the regular ones, or the backups when there is no regular one
+/// (RFC 8684 section 3.3.8).
+pub fn candidates(subflows: &[SubflowView]) -> impl Iterator<Item = &SubflowView> {
+    let regular = subflows.iter().any(|s| !s.backup && s.established && !s.stale);
+    subflows.iter().filter(move |s| s.backup != regular)
+}
+
+/// The one of them with the smallest srtt, full or not.
+pub fn fastest(subflows: &[SubflowView]) -> Option<&SubflowView> {
+    // Regular subflows before backups, as in `candidates`, at one look: no srtt has the highest bit.
+    let rank = |view: &&SubflowView| view.srtt.as_nanos() | u64::from(view.backup) << 63;
+    subflows.iter().filter(|view| view.alive()).min_by_key(rank)
+}

@@ -1,0 +1,119 @@
+//! Weighted Vegas: whole equilibria, then single rounds by hand.
+
+use super::*;
+
+/// Weighted Vegas on paths of their own, each with a queue that holds what exceeds rate times base
+/// RTT (100 ms), a window at a time: the segments in each queue at the end.
+fn queued(choice: &str, capacities: &[f64]) -> Vec<f64> {
+    let base = 0.1;
+    let mut controllers: Vec<_> = capacities.iter().map(|_| build(choice)).collect();
+    let mut windows = vec![Window { cwnd: 10, ssthresh: u32::MAX }; capacities.len()];
+    for round in 0..2000 {
+        for own in 0..capacities.len() {
+            let view = |id: usize| SiblingView {
+                published_rate: controllers[id].published_rate(),
+                ..path(windows[id].cwnd, 100).view(id)
+            };
+            let siblings: Vec<_> = (0..capacities.len()).map(view).collect();
+            let rtt = (f64::from(windows[own].cwnd) / capacities[own]).max(base);
+            for number in 1..=u64::from(windows[own].cwnd) {
+                let sample = AckSample {
+                    rtt: Some(Duration::from_secs_f64(rtt)),
+                    snd_una: round * 1_000_000 + number,
+                    snd_nxt: (round + 1) * 1_000_000,
+                    ..ack(own, &siblings, 1)
+                };
+                controllers[own].on_ack(&sample, &mut windows[own]);
+            }
+        }
+    }
+    let surplus = |(window, capacity): (&Window, &f64)| f64::from(window.cwnd) - capacity * base;
+    windows.iter().zip(capacities).map(surplus).collect()
+}
+
+/// In equilibrium each queue holds alpha, the path's share of `total_alpha` by its share of the rate.
+/// All of it is whole segments: one less where a share falls just short of a whole number, up to one
+/// more in the queue, and one for the mean that lags behind.
+#[test]
+fn weighted_vegas_keeps_its_share_of_segments_in_queues() {
+    let cases: [(_, &[f64], &[f64]); 4] = [
+        ("wvegas", &[1000.0], &[10.0]),
+        ("wvegas", &[1000.0, 1000.0], &[5.0, 5.0]),
+        ("wvegas(total_alpha=40)", &[3000.0, 1000.0], &[30.0, 10.0]),
+        ("wvegas(total_alpha=12)", &[3000.0, 2000.0, 1000.0], &[6.0, 4.0, 2.0]),
+    ];
+    for (choice, capacities, alphas) in cases {
+        let found = queued(choice, capacities);
+        for (queue, alpha) in found.iter().zip(alphas) {
+            assert!(
+                (*alpha - 1.0..*alpha + 2.0).contains(queue),
+                "{choice}: {found:?}, not {alphas:?}"
+            );
+        }
+    }
+}
+
+/// One round after another, each of four acknowledgements; the window is set anew before the last
+/// one, and what the last one makes of it is returned. The base RTT is 100 ms.
+fn vegas_rounds(choice: &str, rtts_ms: &[u64], before: Window) -> Window {
+    let mut controller = build(choice);
+    let siblings = views(&[path(before.cwnd, 100)]);
+    let mut window = before;
+    let samples = rtts_ms.iter().flat_map(|rtt| [*rtt; 4]);
+    for (position, rtt) in (1..).zip([100].into_iter().chain([100; 4]).chain(samples)) {
+        window = before;
+        let sample = AckSample {
+            rtt: Some(Duration::from_millis(rtt)),
+            snd_una: position,
+            snd_nxt: position + 3,
+            ..ack(0, &siblings, 1)
+        };
+        controller.on_ack(&sample, &mut window);
+    }
+    window
+}
+
+/// By hand, with the integers of `mptcp_wvegas_cong_avoid`: a window of 40 at 104, 106 and 110 ms has
+/// 40 x 4 / 104 = 1, 40 x 6 / 106 = 2 and 40 x 10 / 110 = 3 segments in the queue.
+#[test]
+fn weighted_vegas_steps_by_the_segments_queued() {
+    let avoiding = Window { cwnd: 40, ssthresh: 20 };
+    let three_quarters = |cwnd: u32| cwnd / 2 + cwnd / 4;
+    let grown = Window { cwnd: 41, ssthresh: three_quarters(41) };
+    // Without a queue it grows, and is not drained.
+    assert_eq!(vegas_rounds("wvegas", &[100], avoiding), grown);
+    assert_eq!(vegas_rounds("wvegas", &[104], avoiding), grown);
+    // Two are initial_alpha: now the rate is known, and alone in the world alpha is 10.
+    assert_eq!(vegas_rounds("wvegas", &[106], avoiding), grown);
+    assert_eq!(vegas_rounds("wvegas(initial_alpha=3)", &[106], avoiding), grown);
+    // alpha is two at least.
+    let kept = Window { cwnd: 40, ssthresh: three_quarters(40) };
+    assert_eq!(vegas_rounds("wvegas(total_alpha=1)", &[106], avoiding), kept);
+    let shrunk = Window { cwnd: 39, ssthresh: three_quarters(39) };
+    assert_eq!(vegas_rounds("wvegas(total_alpha=1)", &[110], avoiding), shrunk);
+    // Twice the smallest delay: 41 x 100.001 / (2 x 108.001) remain.
+    let drained = Window { cwnd: 18, ssthresh: 20 };
+    assert_eq!(vegas_rounds("wvegas", &[104, 108], avoiding), drained);
+
+    // Slow start goes on with gamma segments in the queue, and ends with more.
+    let starting = Window { cwnd: 40, ssthresh: 100 };
+    let faster = Window { cwnd: 41, ssthresh: 100 };
+    assert_eq!(vegas_rounds("wvegas", &[104], starting), faster);
+    let ended = Window { cwnd: 39, ssthresh: 38 };
+    assert_eq!(vegas_rounds("wvegas(gamma=0)", &[104], starting), ended);
+}
+
+#[test]
+fn weighted_vegas_is_reno_outside_of_open() {
+    let siblings = views(&[path(40, 100)]);
+    let mut controller = build("wvegas");
+    let mut window = siblings[0].window;
+    controller.on_state(Instant::ZERO, CongestionState::Disorder, &mut window);
+    for _ in 0..40 {
+        controller.on_ack(&ack(0, &siblings, 1), &mut window);
+    }
+    assert_eq!(window.cwnd, 41);
+    controller.on_congestion(&LOSS, &mut window);
+    assert_eq!(window.ssthresh, 20);
+    assert_eq!(controller.published_rate(), None);
+}

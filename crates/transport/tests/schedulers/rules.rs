@@ -1,0 +1,257 @@
+//! Each scheduler's rule on hand-made views.
+
+use anabranch_transport::congestion::CongestionState;
+use anabranch_transport::scheduler::{self, Decision, SendRequest, SubflowView};
+use anabranch_units::{Rate, SubflowId};
+
+use super::{build, choice, chosen, request, view};
+
+#[test]
+fn min_rtt_prefers_low_rtt_until_its_window_fills() {
+    assert_eq!(choice("min-rtt", &[view(0, 100, 10, 0), view(1, 50, 10, 0)]), Some(1));
+    assert_eq!(choice("min-rtt", &[view(0, 100, 10, 0), view(1, 50, 10, 10)]), Some(0));
+    assert_eq!(choice("min-rtt", &[view(0, 100, 10, 10), view(1, 50, 10, 10)]), None);
+    assert_eq!(
+        choice("spd", &[view(0, 50, 10, 0), view(1, 50, 10, 0)]),
+        Some(0),
+        "ties: the older"
+    );
+}
+
+#[test]
+fn window_schedulers_leave_out_what_is_in_loss_stale_or_not_established() {
+    for name in ["min-rtt", "round-robin", "redundant"] {
+        for spoil in 0..3 {
+            let mut fast = view(0, 10, 10, 0);
+            match spoil {
+                0 => fast.state = CongestionState::Loss,
+                1 => fast.stale = true,
+                _ => fast.established = false,
+            }
+            assert_eq!(choice(name, &[fast, view(1, 90, 10, 0)]), Some(1), "{name} {spoil}");
+        }
+    }
+}
+
+#[test]
+fn a_backup_serves_only_when_there_is_nothing_else() {
+    for name in ["min-rtt", "linux", "linux-6.1", "round-robin", "redundant"] {
+        let backup = SubflowView { backup: true, ..view(0, 10, 10, 0) };
+        let full = SubflowView { send_buffer: 100, ..view(1, 90, 10, 10) };
+        assert_eq!(
+            choice(name, &[backup, full]),
+            None,
+            "{name}: a busy regular path is waited for"
+        );
+        assert_eq!(choice(name, &[backup]), Some(0), "{name}");
+    }
+}
+
+#[test]
+fn linux_takes_the_least_linger_and_waits_when_that_one_is_full() {
+    // Linger is memory over rate: 100 kB at 5 Mb/s against 100 kB at 10 Mb/s.
+    let slow = SubflowView { queued_memory: 100_000, ..view(0, 10, 50, 40) };
+    let fast = SubflowView {
+        queued_memory: 100_000,
+        pacing_rate: Rate::from_bps(10_000_000),
+        ..view(1, 200, 50, 40)
+    };
+    assert_eq!(choice("linux", &[slow, fast]), Some(1), "the RTT does not count");
+    let full = SubflowView { send_buffer: 90_000, ..fast };
+    assert_eq!(choice("linux", &[slow, full]), None, "no fall-back to the second best");
+}
+
+#[test]
+fn linux_bursts_are_64_kib_or_what_the_window_leaves() {
+    let mut linux = build("linux");
+    let burst = |window_end: u64, linux: &mut dyn scheduler::PathScheduler| {
+        let request = SendRequest { window_end, ..request() };
+        match linux.schedule(&request, &[view(0, 10, 50, 0)]) {
+            Decision::Send { burst, .. } => burst,
+            Decision::Wait { .. } | Decision::Penalise(_) => 0,
+        }
+    };
+    // 65,428 bytes end in the second piece of 32,728; the burst goes on to that piece's end.
+    assert_eq!(burst(1 << 20, linux.as_mut()), 65_456);
+    assert_eq!(burst(10_000, linux.as_mut()), 10_000);
+    assert_eq!(burst(0, linux.as_mut()), 0);
+}
+
+#[test]
+fn linux_6_1_keeps_its_choice_until_the_burst_is_used_up() {
+    let mut kept = build("linux-6.1");
+    let mut linux = build("linux");
+    // What the first one takes makes it the longer queue at once.
+    let empty = [view(0, 10, 50, 0), SubflowView { queued_memory: 9_000, ..view(1, 20, 50, 0) }];
+    let held = [SubflowView { queued_memory: 90_000, ..empty[0] }, empty[1]];
+    let ask = |s: &mut dyn scheduler::PathScheduler, from: u64, views: &[SubflowView]| {
+        s.schedule(&SendRequest { data_next: from, ..request() }, views)
+    };
+    for scheduler in [kept.as_mut(), linux.as_mut()] {
+        assert_eq!(ask(scheduler, 0, &empty), Decision::next_on(SubflowId(0), 65_456));
+        scheduler.on_sent(SubflowId(0), 0, 5_428);
+    }
+    assert_eq!(chosen(&ask(linux.as_mut(), 5_428, &held)), Some(1), "a new choice at every push");
+    assert_eq!(ask(kept.as_mut(), 5_428, &held), Decision::next_on(SubflowId(0), 60_028));
+    // The retransmission timer's data is not of the burst; a full buffer only interrupts it.
+    kept.on_sent(SubflowId(1), 0, 5_000);
+    assert_eq!(ask(kept.as_mut(), 5_428, &held), Decision::next_on(SubflowId(0), 60_028));
+    kept.on_sent(SubflowId(0), 5_428, 60_028);
+    assert_eq!(chosen(&ask(kept.as_mut(), 65_456, &held)), Some(1), "the burst is used up");
+    kept.on_sent(SubflowId(1), 65_456, 1_000);
+    let back = ask(kept.as_mut(), 0, &empty);
+    assert_eq!(chosen(&back), Some(0), "sending everything again ends a burst");
+}
+
+#[test]
+fn round_robin_takes_turns_and_skips_the_full() {
+    let mut turns = build("round-robin");
+    let views = [view(0, 10, 10, 0), view(1, 20, 10, 10), view(2, 30, 10, 0)];
+    let order: Vec<_> = (0..4).map(|_| chosen(&turns.schedule(&request(), &views))).collect();
+    assert_eq!(order, [Some(0), Some(2), Some(0), Some(2)]);
+}
+
+#[test]
+fn redundant_gives_every_subflow_all_data_from_its_own_position() {
+    let mut all = build("redundant");
+    let views = [view(0, 10, 10, 0), view(1, 20, 10, 0)];
+    let mut positions = [0u64; 2];
+    for _ in 0..20 {
+        let Decision::Send { on, from: Some(from), burst } = all.schedule(&request(), &views)
+        else {
+            panic!("there is data and room");
+        };
+        let id = on.iter().next().expect("a subflow");
+        assert_eq!(from, positions[id.index()]);
+        positions[id.index()] += burst;
+        all.on_sent(id, from, burst);
+    }
+    assert_eq!(positions, [10 * 1424; 2]);
+    // What is acknowledged is not repeated.
+    let ahead = SendRequest { data_una: 100_000, ..request() };
+    let Decision::Send { from, .. } = all.schedule(&ahead, &views) else { panic!("room") };
+    assert_eq!(from, Some(100_000));
+}
+
+#[test]
+fn round_robin_may_give_longer_turns_and_wait_for_a_full_one() {
+    let views = [view(0, 10, 10, 0), view(1, 20, 10, 10), view(2, 30, 10, 0)];
+    let order = |name: &str, views: &[SubflowView]| -> Vec<_> {
+        let mut turns = build(name);
+        (0..8).map(|_| chosen(&turns.schedule(&request(), views))).collect()
+    };
+    let long = order("round-robin(num_segments=3)", &views);
+    assert_eq!(long, [0, 0, 0, 2, 2, 2, 0, 0].map(Some));
+    let strict = order("round-robin(num_segments=2, cwnd_limited=false)", &views);
+    assert_eq!(strict[..4], [Some(0), Some(0), None, None], "the second one's turn");
+    // A turn ends early where there is no room, and one in Loss has none.
+    let mut turns = build("round-robin(num_segments=3)");
+    let full = [view(0, 10, 10, 10), views[1], views[2]];
+    let asked = [&views, &full, &views].map(|views| chosen(&turns.schedule(&request(), views)));
+    assert_eq!(asked, [Some(0), Some(2), Some(2)]);
+    let lost = SubflowView { state: CongestionState::Loss, ..views[1] };
+    let without = order("round-robin(cwnd_limited=false)", &[views[0], lost, views[2]]);
+    assert_eq!(without, [0, 2, 0, 2, 0, 2, 0, 2].map(Some));
+}
+
+#[test]
+fn ties_of_lpc_go_to_the_smaller_srtt_and_of_let_to_the_older() {
+    assert_eq!(choice("lpc", &[view(0, 90, 10, 4), view(1, 50, 20, 14)]), Some(1));
+    assert_eq!(choice("lpc", &[view(0, 50, 10, 4), view(1, 50, 20, 14)]), Some(0));
+    assert_eq!(choice("let", &[view(0, 100, 20, 0), view(1, 50, 10, 0)]), Some(0));
+}
+
+#[test]
+fn rtx_aware_waits_for_a_regular_subflow_before_it_takes_a_backup() {
+    let busy = SubflowView { state: CongestionState::Recovery, ..view(0, 50, 10, 2) };
+    let backup = SubflowView { backup: true, ..view(1, 90, 10, 0) };
+    for name in ["spdx", "lpcx", "letx", "rtx-aware(linux)"] {
+        assert_eq!(choice(name, &[busy, backup]), None, "{name}");
+        assert_eq!(choice(name, &[backup]), Some(1), "{name}");
+        let other = SubflowView { state: CongestionState::Cwr, ..view(2, 200, 10, 0) };
+        assert_eq!(
+            choice(name, &[busy, backup, other]),
+            Some(2),
+            "{name}: CWR retransmits nothing"
+        );
+    }
+}
+
+#[test]
+fn sttf_waits_for_a_full_subflow_that_still_delivers_first() {
+    // Full: 1.5 srtt; free: half of one.
+    let fast = view(0, 50, 10, 10);
+    assert_eq!(choice("sttf", &[fast, view(1, 160, 10, 0)]), None, "75 ms against 80");
+    assert_eq!(choice("sttf", &[fast, view(1, 140, 10, 0)]), Some(1), "75 ms against 70");
+    // More than a window in line is another round: 125 ms, in avoidance (11 + 12).
+    let reduced = SubflowView { ssthresh: 5, ..view(0, 50, 10, 21) };
+    assert_eq!(choice("sttf", &[reduced, view(1, 240, 10, 0)]), Some(1));
+    assert_eq!(choice("sttf", &[reduced, view(1, 260, 10, 0)]), None);
+    // Slow start doubles: 20 in the first.
+    let growing = view(0, 50, 10, 21);
+    assert_eq!(choice("sttf", &[growing, view(1, 160, 10, 0)]), None);
+    let repairing = SubflowView { state: CongestionState::Recovery, ..fast };
+    assert_eq!(choice("sttf", &[repairing, view(1, 160, 10, 0)]), Some(1), "left out");
+}
+
+#[test]
+fn ecf_waits_longer_once_it_waits() {
+    // delta is 10 ms; what is unscheduled is two windows of the fast one: 50 (20 + 10) against
+    // 10 (srtt + 10), and in any case 4 windows of the slow one are too slow for it.
+    let few = SendRequest { data_end: 20 * 1424, ..request() };
+    let at = |srtt_ms: u64| [view(0, 50, 10, 10), view(1, srtt_ms, 5, 0)];
+    let mut ecf = build("ecf");
+    let mut ask = |srtt_ms: u64| chosen(&ecf.schedule(&few, &at(srtt_ms)));
+    assert_eq!(ask(139), Some(1));
+    assert_eq!(ask(141), None);
+    assert_eq!(ask(139), None, "it waits: 1.25 (139 + 10) > 150");
+    assert_eq!(ask(109), Some(1), "1.25 (109 + 10) < 150");
+    assert_eq!(ask(139), Some(1), "and no longer");
+}
+
+#[test]
+fn wait_or_send_waits_for_what_the_fast_one_would_do_alone() {
+    let views = [view(0, 20, 20, 20), view(1, 200, 20, 0)];
+    let ask = |name: &str, segments: u64, window: u64| {
+        let request =
+            SendRequest { data_end: segments * 1424, window_end: window * 1424, ..request() };
+        super::choice_of(name, &request, &views)
+    };
+    // 20 ms a window of 20 and 10 ms more, against 100 and 10 ms.
+    assert_eq!(ask("wait-or-send", 99, 1000), None);
+    assert_eq!(ask("wait-or-send", 101, 1000), Some(1));
+    assert_eq!(ask("wait-or-send", 1000, 99), None, "the window counts");
+    assert_eq!(ask("wait-or-send(patience=0.5)", 99, 1000), Some(1));
+    let lost = SubflowView { state: CongestionState::Loss, ..views[0] };
+    assert_eq!(choice("wait-or-send", &[lost, views[1]]), Some(1), "it might never come back");
+}
+
+#[test]
+fn daps_numbers_segments_by_their_arrival() {
+    let mut daps = build("daps");
+    // In 100 ms the fast one has three rounds, arriving after 15, 45 and 75 ms; the slow one's arrive
+    // after 50.
+    let views = [view(0, 30, 2, 0), view(1, 100, 2, 0)];
+    let (mut sent, mut next) = ([Vec::new(), Vec::new()], 0u64);
+    let mut free = [2, 2];
+    for _ in 0..8 {
+        let now: Vec<_> =
+            (0..2).map(|id| SubflowView { in_flight: 2 - free[id].min(2), ..views[id] }).collect();
+        let request = SendRequest { data_next: next, ..request() };
+        let Decision::Send { on, from: Some(from), burst } = daps.schedule(&request, &now) else {
+            free = [2, free[1]];
+            continue;
+        };
+        let id = on.iter().next().expect("one");
+        daps.on_sent(id, from, burst);
+        sent[id.index()].push(from / 1424);
+        free[id.index()] -= 1;
+        while sent.iter().flatten().any(|at| at * 1424 == next) {
+            next += 1424;
+        }
+    }
+    assert_eq!(sent, [vec![0, 1, 2, 3], vec![4, 5]]);
+    let gone = SendRequest { data_next: next, ..request() };
+    let decision = daps.schedule(&gone, &[view(1, 100, 9, 0)]);
+    assert!(matches!(decision, Decision::Send { from: None, .. }), "in order first: {decision:?}");
+}

@@ -1,0 +1,89 @@
+"""Plug-ins: what there is, what is wrong with one, and what a plug-in in Python works with.
+
+A scheduler or a congestion control is a plain class, named by its place (`mine.py:LowestRtt`) or by
+an entry point. What such a class is given and may answer is here:
+
+>>> from anabranch.plugins import Send, Wait, candidates  # doctest: +SKIP
+
+docs/add-a-scheduler.md shows how; docs/reference/plugins.md has every attribute with its unit.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from anabranch.plugins.tables import (
+    Catalogue,
+    Kind,
+    Parameter,
+    PluginFault,
+    catalogue,
+    encode,
+    label,
+    module,
+    parameters,
+)
+
+if TYPE_CHECKING:
+    from anabranch._anabranch import (
+        AckSample,
+        CongestionEvent,
+        LostSegment,
+        Penalise,
+        Send,
+        SendRequest,
+        SiblingView,
+        SubflowView,
+        TransmitStart,
+        Wait,
+        Window,
+        candidates,
+    )
+
+__all__ = [
+    "AckSample",
+    "Catalogue",
+    "CongestionEvent",
+    "Kind",
+    "LostSegment",
+    "Parameter",
+    "Penalise",
+    "PluginFault",
+    "Send",
+    "SendRequest",
+    "SiblingView",
+    "SubflowView",
+    "TransmitStart",
+    "Wait",
+    "Window",
+    "candidates",
+    "catalogue",
+    "encode",
+    "label",
+    "module",
+    "parameters",
+]
+
+#: What is written in Rust, for plug-ins to work with.
+_RUST = {
+    "AckSample",
+    "CongestionEvent",
+    "LostSegment",
+    "Penalise",
+    "Send",
+    "SendRequest",
+    "SiblingView",
+    "SubflowView",
+    "TransmitStart",
+    "Wait",
+    "Window",
+    "candidates",
+}
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever the name stands for
+    """Take what is written in Rust from the module when it is first asked for."""
+    if name in _RUST:
+        return getattr(module(), name)
+    message = f"module {__name__!r} has no attribute {name!r}"
+    raise AttributeError(message)

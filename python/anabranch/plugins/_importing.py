@@ -1,0 +1,131 @@
+"""Importing a plug-in by its place, under a name that is nobody else's.
+
+A plug-in and its local modules live below a package of their own, named after their contents. Two
+plug-ins with a `helper.py` each do not meet, the program's own modules are not touched, `sys.path`
+stays as it is, and a file that was changed is another module. Only what was hashed can be run: the
+loader has the sources, and never looks at the disk.
+"""
+
+from __future__ import annotations
+
+import builtins
+import hashlib
+import importlib
+import sys
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from anabranch.plugins.sources import Sources
+
+_ROOT = "_anabranch_plugins"
+
+
+def load(sources: Sources) -> ModuleType:
+    """Return the module of a plug-in, imported if it has not been.
+
+    Raises
+    ------
+    Exception
+        Whatever its source raises.
+    """
+    _install()
+    key = hashlib.sha256(f"{sources.root / sources.first}\0{sources.digest}".encode()).hexdigest()[:16]
+    package = f"{_ROOT}.p{key}"
+    if package not in _FINDER.plugged:
+        _FINDER.plugged[package] = _Plugged(package, sources)
+        sys.modules[package] = _empty_package(package)
+    name = sources.first.removesuffix(".py").replace("/", ".")
+    return importlib.import_module(f"{package}.{name}")
+
+
+class _Plugged(Loader):
+    """The modules of one plug-in."""
+
+    def __init__(self, package: str, sources: Sources) -> None:
+        self.package = package
+        self.sources = sources
+        self.builtins = {**vars(builtins), "__import__": self.import_}
+
+    def import_(
+        self,
+        name: str,
+        globals: Mapping[str, object] | None = None,  # noqa: A002 - as `__import__` has them
+        locals: Mapping[str, object] | None = None,  # noqa: A002
+        fromlist: Sequence[str] | None = (),
+        level: int = 0,
+    ) -> ModuleType:
+        """Import as `__import__` does, local modules first."""
+        top = name.partition(".")[0]
+        if level or not self.sources.has((top,)):
+            return builtins.__import__(name, globals, locals, fromlist or (), level)
+        found = builtins.__import__(f"{self.package}.{name}", globals, locals, fromlist or (), 0)
+        return found if fromlist else sys.modules[f"{self.package}.{top}"]
+
+    def spec(self, name: str) -> ModuleSpec | None:
+        """Return how to make a module, if there is one of that name."""
+        place = name.removeprefix(f"{self.package}.").replace(".", "/")
+        for file, is_package in ((f"{place}/__init__.py", True), (f"{place}.py", False)):
+            if file in self.sources.files:
+                origin = str(self.sources.root / file)
+                spec = ModuleSpec(name, self, origin=origin, loader_state=file, is_package=is_package)
+                spec.has_location = True
+                return spec
+        if self.sources.has(tuple(place.split("/"))):
+            return ModuleSpec(name, None, is_package=True)
+        return None
+
+    def create_module(self, spec: ModuleSpec) -> None:  # noqa: ARG002 - the protocol's
+        """Leave it to the interpreter."""
+        return
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Run a module's source, its imports going by this plug-in's own."""
+        spec = module.__spec__
+        if spec is None or spec.origin is None:
+            message = "a module without a place"
+            raise ImportError(message)
+        code = compile(self.sources.files[spec.loader_state], spec.origin, "exec", dont_inherit=True)
+        space: dict[str, Any] = vars(module)
+        space["__builtins__"] = self.builtins
+        exec(code, space)
+
+
+class _Finder(MetaPathFinder):
+    """Finds the modules of every plug-in that was loaded, and no others."""
+
+    def __init__(self) -> None:
+        self.plugged: dict[str, _Plugged] = {}
+
+    def find_spec(
+        self,
+        fullname: str,
+        path: Sequence[str] | None = None,  # noqa: ARG002 - the protocol's
+        target: ModuleType | None = None,  # noqa: ARG002
+    ) -> ModuleSpec | None:
+        """Return how to make a module of a plug-in."""
+        if not fullname.startswith(f"{_ROOT}."):
+            return None
+        plugged = self.plugged.get(".".join(fullname.split(".")[:2]))
+        return None if plugged is None else plugged.spec(fullname)
+
+
+_FINDER = _Finder()
+
+
+def _install() -> None:
+    """Put the finder among the interpreter's, once."""
+    if _FINDER not in sys.meta_path:
+        sys.meta_path.insert(0, _FINDER)
+        sys.modules[_ROOT] = _empty_package(_ROOT)
+
+
+def _empty_package(name: str) -> ModuleType:
+    """Return a package in which nothing is but what the finder knows."""
+    module = ModuleType(name, "Plug-ins, each under a name of its own.")
+    module.__path__ = []
+    return module

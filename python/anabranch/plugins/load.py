@@ -1,0 +1,287 @@
+"""Finding a plug-in's class by its place or by an entry point, and saying what is wrong with it.
+
+A name with `.py` in it is a place: `mine.py:LowestRtt`. Any other that no table of the simulator has
+may be an entry point of the group `anabranch.schedulers` or `anabranch.congestion`.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import random
+import re
+import traceback
+from dataclasses import dataclass, field
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from anabranch.errors import Fault, did_you_mean, nearest
+from anabranch.plugins import _importing, protocol, sources, tables
+from anabranch.plugins.tables import Kind, Parameter, PluginFault
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from types import ModuleType
+
+#: Where packages announce their plug-ins.
+GROUPS: dict[Kind, str] = {"scheduler": "anabranch.schedulers", "congestion": "anabranch.congestion"}
+
+_UNKNOWN_NAME = re.compile(r"unknown (?!parameter)")
+_PLACE = re.compile(r"(?P<file>.+\.py)(?::(?P<name>.*))?")
+
+
+class FaultyPluginError(Exception):
+    """A class that cannot be plugged in, with everything that is wrong."""
+
+    def __init__(self, *faults: PluginFault) -> None:
+        self.faults = faults
+        super().__init__("; ".join(fault.message for fault in faults))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plugged:
+    """A class that a run may name.
+
+    Attributes
+    ----------
+    kind, name
+        What it is plugged in as.
+    plugin
+        The class.
+    source
+        Its files.
+    """
+
+    kind: Kind
+    name: str
+    plugin: type
+    source: sources.Sources = field(repr=False)
+
+    def build(self, parameters: Mapping[str, Any], seed: int) -> object:
+        """Return an instance; a constructor that takes `rng` gets a seeded `random.Random`."""
+        given = dict(parameters)
+        if protocol.takes_rng(self.plugin):
+            given["rng"] = random.Random(seed)
+        return self.plugin(**given)
+
+    def fault(self, method: str, message: str) -> Fault:
+        """Return the fault of an answer that one of its methods gave."""
+        where, line = protocol.place(self.plugin, method)
+        return Fault(message=message, where=show(where), line=line)
+
+
+class Finder:
+    """Finds the classes of one scenario, and keeps them for its run.
+
+    Parameters
+    ----------
+    folder
+        The scenario's, from which its own places count; what is given on the command line counts
+        from the working directory first.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.found: dict[Kind, dict[str, Plugged]] = {"scheduler": {}, "congestion": {}}
+
+    def check(self, kind: Kind, given: str | Mapping[str, Any], *, typed: bool = False) -> list[PluginFault]:
+        """Return what is wrong with a plug-in, given as in a scenario by name, short form or table.
+
+        Parameters
+        ----------
+        kind
+            What it is plugged in as.
+        given
+            The plug-in.
+        typed
+            It was given on the command line.
+
+        Raises
+        ------
+        ValueError
+            When it is no plug-in at all: a table without a name, a value that is no JSON.
+        """
+        text = tables.encode(given)
+        folders = (Path.cwd(), self._folder) if typed else (self._folder,)
+        faults: list[PluginFault] = []
+        sound: dict[str, Plugged] = {}
+        faulty: set[tuple[str, ...]] = set()
+        for keys, name, parameters in tables.module().plugin_parts(text):
+            try:
+                plugged = self._find(kind, name, folders)
+                if plugged is None:
+                    continue
+                protocol.check_parameters(plugged, parameters)
+            except FaultyPluginError as error:
+                faulty.add(tuple(keys))
+                faults += [_below(tuple(keys), fault) for fault in error.faults]
+            else:
+                sound[name] = plugged
+        for path, message, known in tables.module().check_plugin(
+            kind, text, {kind: sound} if sound else None
+        ):
+            if tuple(path) not in faulty:
+                also = names(kind) if _UNKNOWN_NAME.match(message) else []
+                faults.append(PluginFault(path=tuple(path), message=message, known=(*known, *also)))
+        if kind in self.found:
+            self.found[kind].update(sound)
+        return faults
+
+    def _find(self, kind: Kind, name: str, folders: Sequence[Path]) -> Plugged | None:
+        """Return the class that a name means; None when it means none in Python."""
+        if kind not in GROUPS or name in _tables(kind):
+            return None
+        place = _PLACE.fullmatch(name)
+        if place is None:
+            return entry_point(kind, name)
+        file = next((path for folder in folders if (path := folder / place["file"]).is_file()), None)
+        if file is None:
+            raise FaultyPluginError(_no_file(place["file"], folders))
+        read = _read(file.resolve().parent, file.resolve())
+        loaded = _imported(read, lambda: _importing.load(read))
+        plugin = _class(loaded, place["name"] or "", kind, place["file"])
+        return _sound(Plugged(kind=kind, name=name, plugin=plugin, source=read))
+
+
+def _tables(kind: Kind) -> Mapping[str, str]:
+    """Return the names that the simulator itself has of a kind."""
+    known = tables.catalogue()
+    return known.schedulers if kind == "scheduler" else known.congestion
+
+
+def names(kind: Kind) -> list[str]:
+    """Return the names of the entry points of a kind; those that the simulator has are its own."""
+    if kind not in GROUPS:
+        return []
+    return sorted({point.name for point in metadata.entry_points(group=GROUPS[kind])} - set(_tables(kind)))
+
+
+def entry_point(kind: Kind, name: str) -> Plugged | None:
+    """Return the class behind an entry point; None when there is none of that name.
+
+    Raises
+    ------
+    FaultyPluginError
+        When it cannot be imported, or is no plug-in of the kind.
+    """
+    point = next(iter(metadata.entry_points(group=GROUPS[kind], name=name)), None)
+    if point is None:
+        return None
+    place = f"the entry point {point.value}"
+    spec = _imported(None, lambda: importlib.util.find_spec(point.module), place)
+    origin = Path(spec.origin) if spec is not None and spec.origin else None
+    if origin is None or origin.suffix != ".py":
+        message = f"cannot import {place}: no module in Python has that name"
+        raise FaultyPluginError(PluginFault(path=(), message=message))
+    depth = point.module.count(".") + (origin.name == "__init__.py")
+    read = _read(origin.parents[depth], origin, below=point.module.partition(".")[0])
+    plugin = _imported(read, point.load, place)
+    if not isinstance(plugin, type):
+        raise FaultyPluginError(PluginFault(path=(), message=f"not a class: {place}"))
+    return _sound(Plugged(kind=kind, name=name, plugin=plugin, source=read))
+
+
+def listed(kind: Kind) -> list[tuple[str, str, list[Parameter]]]:
+    """Return each entry point's name, the first sentence of its class and its parameters."""
+    rows: list[tuple[str, str, list[Parameter]]] = []
+    for name in names(kind):
+        try:
+            plugged = entry_point(kind, name)
+        except FaultyPluginError as error:
+            rows.append((name, f"does not load: {error}", []))
+            continue
+        if plugged is not None:
+            plugin = plugged.plugin
+            rows.append((name, protocol.summary(plugin), protocol.parameters(plugin)))
+    return rows
+
+
+def show(file: Path) -> str:
+    """Return a file's name as a person would type it here."""
+    try:
+        return str(file.relative_to(Path.cwd()))
+    except ValueError:
+        return str(file)
+
+
+def _below(keys: tuple[str, ...], fault: PluginFault) -> PluginFault:
+    """Return a fault below the keys that lead to its plug-in."""
+    return PluginFault(**{**vars(fault), "path": (*keys, *fault.path)})
+
+
+def _no_file(file: str, folders: Sequence[Path]) -> PluginFault:
+    """Return the fault of a file that is nowhere."""
+    there = {path.name for folder in folders for path in (folder / file).parent.glob("*.py")}
+    close = nearest(Path(file).name, there)
+    looked = " and ".join(dict.fromkeys(str(folder) for folder in folders))
+    hint = f"did you mean `{Path(file).with_name(close)}`?" if close else f"looked in {looked}"
+    return PluginFault(path=(), message=f"no such file: `{file}`", hint=hint)
+
+
+def _read(root: Path, file: Path, *, below: str | None = None) -> sources.Sources:
+    """Return a plug-in's sources, with what is wrong with them as faults."""
+    try:
+        return sources.read(root, file, below=below)
+    except SyntaxError as error:
+        where = show(Path(error.filename or file))
+        fault = PluginFault(path=(), message=f"not valid Python: {error.msg}", where=where, line=error.lineno)
+        raise FaultyPluginError(fault) from None
+    except (OSError, ValueError) as error:
+        message = f"cannot read the plug-in: {getattr(error, 'strerror', None) or error}"
+        raise FaultyPluginError(PluginFault(path=(), message=message, where=show(file))) from None
+
+
+def _imported(read: sources.Sources | None, load: Any, what: str = "") -> Any:  # noqa: ANN401
+    """Return what a plug-in's import gives, its exception as a fault at the plug-in's own line."""
+    try:
+        return load()
+    except Exception as error:  # noqa: BLE001 - a person's source may raise anything
+        name = what or (read.first if read is not None else "")
+        own = {str(read.root / file) for file in read.files} if read is not None else set()
+        raise FaultyPluginError(raised(f"cannot import {name}", error, own)) from None
+
+
+def raised(what: str, error: Exception, own: set[str]) -> PluginFault:
+    """Return the fault of an exception that a plug-in's source raised before a run.
+
+    Parameters
+    ----------
+    what
+        What was being done.
+    error
+        The exception.
+    own
+        The plug-in's files: the innermost line in one of them is where it went wrong.
+    """
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename in own]
+    said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    where, line = (show(Path(frames[-1].filename)), frames[-1].lineno) if frames else ("", None)
+    return PluginFault(path=(), message=f"{what}: {said}", where=where, line=line)
+
+
+def _class(loaded: ModuleType, name: str, kind: Kind, file: str) -> type:
+    """Return a class of a module by its name."""
+    found = vars(loaded).get(name)
+    if isinstance(found, type):
+        return found
+    own = {
+        key: value
+        for key, value in vars(loaded).items()
+        if isinstance(value, type) and value.__module__ == loaded.__name__
+    }
+    if not name:
+        fitting = [key for key, value in own.items() if protocol.is_one(value, kind)]
+        hint = f"for example `{file}:{(fitting or ['LowestRtt'])[0]}`"
+        raise FaultyPluginError(PluginFault(path=(), message=f"a file without a class: `{file}`", hint=hint))
+    if found is not None:
+        raise FaultyPluginError(PluginFault(path=(), message=f"not a class: `{name}` in {file}"))
+    hint = did_you_mean(name, own) if own else "the file has no class"
+    raise FaultyPluginError(PluginFault(path=(), message=f"no class `{name}` in {file}", hint=hint))
+
+
+def _sound(plugged: Plugged) -> Plugged:
+    """Return a plugged class whose methods are what they must be."""
+    faults = protocol.faults(plugged.plugin, plugged.kind)
+    if faults:
+        raise FaultyPluginError(*faults)
+    return plugged

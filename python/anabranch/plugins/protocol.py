@@ -1,0 +1,204 @@
+"""What a class must have to be a scheduler or a congestion control, and what it may have."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from anabranch.errors import did_you_mean, nearest
+from anabranch.plugins.tables import Kind, Parameter, PluginFault
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from anabranch.plugins.load import Plugged
+
+#: Every method that is called, with what it is called with; those of the first row are needed.
+NEEDED: dict[Kind, dict[str, tuple[str, ...]]] = {
+    "scheduler": {"schedule": ("request", "subflows")},
+    "congestion": {"on_ack": ("ack", "window"), "on_congestion": ("event", "window")},
+}
+OPTIONAL: dict[Kind, dict[str, tuple[str, ...]]] = {
+    "scheduler": {
+        "on_sent": ("subflow", "from_byte", "sent_bytes"),
+        "on_data_ack": ("now_ms", "data_una"),
+        "on_penalised": ("subflow",),
+    },
+    "congestion": {
+        "on_rto": ("event", "window"),
+        "on_lost": ("segment", "window"),
+        "on_state": ("state", "window"),
+        "on_transmit_start": ("start", "window"),
+        "on_idle_restart": ("now_ms",),
+        "on_window_changed": ("cause", "window"),
+        "undo_cwnd": ("window", "prior_cwnd"),
+    },
+}
+#: Attributes that are read when there are any.
+ATTRIBUTES: dict[Kind, tuple[str, ...]] = {
+    "scheduler": ("wants_idle", "reinjects"),
+    "congestion": (
+        "pacing_rate_mbps",
+        "published_rate_mbps",
+        "owns_recovery",
+        "send_buffer_factor",
+        "marks_application_limited",
+        "wants_siblings",
+    ),
+}
+_OTHER: dict[Kind, Kind] = {"scheduler": "congestion", "congestion": "scheduler"}
+_NOUNS: dict[Kind, str] = {"scheduler": "scheduler", "congestion": "congestion control"}
+
+
+def is_one(plugin: type, kind: Kind) -> bool:
+    """Tell whether a class has the methods that its kind needs."""
+    return all(callable(getattr(plugin, name, None)) for name in NEEDED[kind])
+
+
+def faults(plugin: type, kind: Kind) -> list[PluginFault]:
+    """Return what is wrong with a class's methods."""
+    return [*_missing(plugin, kind), *_unfit(plugin, kind), *_unheard(plugin, kind)]
+
+
+def _missing(plugin: type, kind: Kind) -> Iterator[PluginFault]:
+    """Return the methods that it lacks."""
+    where, line = place(plugin)
+    for name, arguments in NEEDED[kind].items():
+        if not callable(getattr(plugin, name, None)):
+            hint = f"a {_NOUNS[kind]} needs `{_call(name, arguments)}`"
+            if is_one(plugin, _OTHER[kind]):
+                hint += f"; this is a {_NOUNS[_OTHER[kind]]}"
+            message = f"no method `{name}` in class {plugin.__name__}"
+            yield PluginFault(path=(), message=message, where=_show(where), line=line, hint=hint)
+
+
+def _unfit(plugin: type, kind: Kind) -> Iterator[PluginFault]:
+    """Return the methods that cannot be called as they will be."""
+    for name, arguments in {**NEEDED[kind], **OPTIONAL[kind]}.items():
+        method = getattr(plugin, name, None)
+        if not callable(method):
+            continue
+        static = isinstance(inspect.getattr_static(plugin, name), staticmethod | classmethod)
+        given = arguments if static else ("self", *arguments)
+        try:
+            inspect.signature(method).bind(*given)
+        except TypeError:
+            where, line = place(plugin, name)
+            message = f"{plugin.__name__}.{name} cannot be called with {', '.join(arguments)}"
+            hint = f"def {_call(name, arguments)}"
+            yield PluginFault(path=(), message=message, where=_show(where), line=line, hint=hint)
+        except ValueError:  # not written in Python: nothing tells what it takes
+            continue
+
+
+def _unheard(plugin: type, kind: Kind) -> Iterator[PluginFault]:
+    """Return the methods that look like news and are never called."""
+    known = {**NEEDED[kind], **OPTIONAL[kind]}
+    if is_one(plugin, _OTHER[kind]):
+        known |= NEEDED[_OTHER[kind]] | OPTIONAL[_OTHER[kind]]
+    for name in dir(plugin):
+        if name.startswith("on_") and name not in known:
+            where, line = place(plugin, name)
+            hint = did_you_mean(name, [key for key in known if key.startswith("on_")])
+            message = f"a {_NOUNS[kind]} is never told `{name}`"
+            yield PluginFault(path=(), message=message, where=_show(where), line=line, hint=hint)
+
+
+def _call(name: str, arguments: tuple[str, ...]) -> str:
+    """Return how a method is written."""
+    return f"{name}({', '.join(('self', *arguments))})"
+
+
+def place(plugin: type, method: str | None = None) -> tuple[Path, int | None]:
+    """Return the file and line of a class, or of one of its methods."""
+    found = getattr(plugin, method, None) if method else None
+    for thing in (found, plugin):
+        if not callable(thing):
+            continue
+        try:
+            file = inspect.getsourcefile(thing)
+            if file is not None:
+                return Path(file), inspect.getsourcelines(thing)[1]
+        except (OSError, TypeError):  # built in, or the source is gone
+            continue
+    return Path(plugin.__module__), None
+
+
+def _show(file: Path) -> str:
+    """Return a file's name as a person would type it here."""
+    return str(file.relative_to(Path.cwd())) if file.is_relative_to(Path.cwd()) else str(file)
+
+
+def _constructor(plugin: type) -> dict[str, inspect.Parameter] | None:
+    """Return the constructor's parameters by name; None where nothing tells them."""
+    try:
+        return dict(inspect.signature(plugin).parameters)
+    except (TypeError, ValueError):
+        return None
+
+
+def takes_rng(plugin: type) -> bool:
+    """Tell whether a constructor asks for a source of randomness."""
+    return "rng" in (_constructor(plugin) or {})
+
+
+def parameters(plugin: type) -> list[Parameter]:
+    """Return the parameters that a scenario may give a class."""
+    result = []
+    for key, parameter in (_constructor(plugin) or {}).items():
+        if key != "rng" and parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+            default = "needed" if parameter.default is parameter.empty else repr(parameter.default)
+            kind = parameter.annotation
+            allowed = "any" if kind is parameter.empty else getattr(kind, "__name__", str(kind))
+            result.append(Parameter(key=key, default=default, allowed=allowed))
+    return result
+
+
+def summary(plugin: type) -> str:
+    """Return the first sentence of a class's documentation."""
+    text = " ".join((inspect.getdoc(plugin) or "").split("\n\n")[0].split())
+    return text.partition(". ")[0].removesuffix(".") + "." if text else ""
+
+
+def check_parameters(plugged: Plugged, given: Mapping[str, Any]) -> None:
+    """Check parameters against the constructor, then make an instance and throw it away.
+
+    Raises
+    ------
+    FaultyPluginError
+        With every fault.
+    """
+    from anabranch.plugins.load import FaultyPluginError, raised
+
+    found = list(_parameter_faults(plugged, given))
+    if found:
+        raise FaultyPluginError(*found)
+    try:
+        plugged.build(given, seed=0)
+    except Exception as error:  # noqa: BLE001 - a person's source may raise anything
+        own = {str(plugged.source.root / file) for file in plugged.source.files}
+        what = f"cannot make a {plugged.plugin.__name__}"
+        raise FaultyPluginError(raised(what, error, own)) from None
+
+
+def _parameter_faults(plugged: Plugged, given: Mapping[str, Any]) -> Iterator[PluginFault]:
+    """Return the parameters that a constructor does not take, and those that it lacks."""
+    taken = _constructor(plugged.plugin)
+    if "base" in given:
+        message = f"a plug-in in Python builds on no other: {plugged.name}"
+        yield PluginFault(path=("base",), message=message)
+    if taken is None:
+        return
+    known = tuple(parameter.key for parameter in parameters(plugged.plugin))
+    more = any(parameter.kind is parameter.VAR_KEYWORD for parameter in taken.values())
+    for key in given:
+        if key != "base" and key not in known and not (more and key != "rng"):
+            message = f"unknown parameter of {plugged.name}: `{key}`"
+            yield PluginFault(path=(key,), message=message, known=known)
+    for parameter in parameters(plugged.plugin):
+        if parameter.default == "needed" and parameter.key not in given:
+            message = f"missing parameter of {plugged.name}: `{parameter.key}`"
+            close = nearest(parameter.key, given)
+            hint = f"`{close}` is given" if close else f"its constructor has no default for `{parameter.key}`"
+            yield PluginFault(path=(), message=message, hint=hint)

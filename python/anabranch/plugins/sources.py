@@ -1,0 +1,119 @@
+"""The sources of a plug-in: its own file and every local file that it imports, as one hash.
+
+What is local is told from the import statements, wherever in a file they stand, without running
+anything: a module that lies beside the plug-in's file, or below it in packages.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+Module = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Sources:
+    """A plug-in's files as they were read once: what is hashed is what runs.
+
+    Attributes
+    ----------
+    root
+        The folder from which local modules are imported.
+    files
+        Contents by path from the root, the plug-in's own first.
+    """
+
+    root: Path
+    files: Mapping[str, bytes]
+
+    @property
+    def first(self) -> str:
+        """The plug-in's own file, from the root."""
+        return next(iter(self.files))
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 over names and contents, in hex; the folder itself does not count."""
+        found = hashlib.sha256()
+        for name in sorted(self.files):
+            for part in (name.encode(), self.files[name]):
+                found.update(len(part).to_bytes(8, "big") + part)
+        return found.hexdigest()
+
+    def has(self, module: Module) -> bool:
+        """Tell whether a module, or a folder of modules, is among the files."""
+        place = "/".join(module)
+        return any(name == f"{place}.py" or name.startswith(f"{place}/") for name in self.files)
+
+
+def read(root: Path, first: Path, *, below: str | None = None) -> Sources:
+    """Return the sources of the plug-in in a file.
+
+    Parameters
+    ----------
+    root
+        The folder from which local modules are imported.
+    first
+        The plug-in's file, in or below the root.
+    below
+        Only this package or module of the root is local; None is all of them.
+
+    Raises
+    ------
+    OSError
+        When a file cannot be read.
+    SyntaxError
+        When one is no Python; its `filename` says which.
+    """
+    files: dict[str, bytes] = {}
+    todo = [first.relative_to(root).as_posix()]
+    while todo:
+        name = todo.pop()
+        if name in files:
+            continue
+        files[name] = (root / name).read_bytes()
+        for module in _imports(ast.parse(files[name], filename=str(root / name)), _package(name)):
+            if below is None or module[0] == below:
+                todo += _places(root, module)
+    return Sources(root=root, files=files)
+
+
+def _package(name: str) -> Module:
+    """Return the package that a file is in, or is."""
+    return tuple(name.split("/")[:-1])
+
+
+def _imports(tree: ast.Module, package: Module) -> Iterator[Module]:
+    """Return every module that a source may import, things in modules among them."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (tuple(alias.name.split(".")) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            if node.level > len(package) + 1:
+                continue
+            above = package[: len(package) - node.level + 1] if node.level else ()
+            base = above + tuple(node.module.split(".") if node.module else ())
+            if base:
+                yield base
+            yield from ((*base, alias.name) for alias in node.names)
+
+
+def _places(root: Path, module: Module) -> Iterator[str]:
+    """Return the files that importing a module runs: its packages' and its own."""
+    for length in range(1, len(module) + 1):
+        place = "/".join(module[:length])
+        if (root / place / "__init__.py").is_file():
+            yield f"{place}/__init__.py"
+        elif (root / f"{place}.py").is_file():
+            yield f"{place}.py"
+            return
+        elif not (root / place).is_dir():
+            return
