@@ -47,9 +47,10 @@ bench: build
 	@$(BIN)/python benches/bench.py
 	@$(BIN)/python benches/plugins.py
 
-# The curves that tests/python/test_golden.py holds the controllers to, and their picture.
+# The curves that tests/python/test_golden.py holds the controllers to, and their picture; and the links.
 golden: build
 	@$(BIN)/python tests/golden/draw.py
+	@$(BIN)/python tests/golden/draw_links.py
 
 lint: $(STAMPS)/packages
 	@failed=0; \

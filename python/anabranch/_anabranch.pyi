@@ -391,3 +391,6 @@ def simulate(
     progress: Callable[[float, float], None] | None = None,
     plugins: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> dict[str, Any]: ...
+def record_link(
+    plan_json: str, link: str, window_ns: int, windows: int, ping_ns: int
+) -> tuple[list[float], list[float]]: ...

@@ -10,7 +10,7 @@ import typer
 
 from anabranch.cli import _app
 from anabranch.metrics import METRICS, SUBFLOW_METRICS
-from anabranch.scenario import models
+from anabranch.scenario import link_models, models
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -101,6 +101,10 @@ _KEYS = {
     "A direction": models.Direction,
     "Bursty loss": models.GilbertElliott,
     "`[[links]]`": models.Link,
+    '`model = { name = "wifi" }`': link_models.Wifi,
+    '`model = { name = "lte" }`': link_models.Lte,
+    '`model = { name = "starlink" }`': link_models.Starlink,
+    "Recordings": link_models.Recording,
     "`[transport]`": models.Transport,
     "`[host]`": models.Host,
     "`[[cross_traffic]]`": models.CrossTraffic,

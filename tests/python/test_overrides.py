@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import types
 import typing
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,7 @@ from anabranch.errors import ScenarioError
 from anabranch.scenario import load as loading
 from anabranch.scenario import models
 from anabranch.scenario._overrides import parse_assignment, parse_value
+from anabranch.scenario.link_models import Recording, Starlink, Wifi
 
 BASE = {
     "name": "base",
@@ -24,6 +26,8 @@ BASE = {
     "events": [{"at": "1 s", "path": "wifi", "loss": "1 %"}],
     "handoffs": [{"path": "wifi", "at": "1 s"}],
 }
+
+RECORDED = str(Path(__file__).resolve().parents[2] / "scenarios" / "traces" / "lte-driving.csv")
 
 # One value for every key there is, and what it comes to.
 VALUES = {
@@ -111,6 +115,17 @@ VALUES = {
     "transport.mss": ("1400B", 1400),
     "transport.checksum": ("true", True),
     "transport.pacing": ("true", True),
+    "paths.wifi.model": (
+        '{ name = "wifi-g", snr = "20 dB" }',
+        Wifi(name="wifi", standard="802.11g", snr="20 dB"),
+    ),
+    "links.backbone.model": ("starlink", Starlink(name="starlink")),
+    "paths.wifi.trace": (RECORDED, Recording(file=RECORDED)),
+    "paths.wifi.down.trace": (RECORDED, Recording(file=RECORDED)),
+    "paths.wifi.up.trace": (RECORDED, Recording(file=RECORDED)),
+    "links.backbone.trace": (RECORDED, Recording(file=RECORDED)),
+    "links.backbone.down.trace": (RECORDED, Recording(file=RECORDED)),
+    "links.backbone.up.trace": (RECORDED, Recording(file=RECORDED)),
     "host.timer_tick": ("1ms", 10**6),
     "host.send_fragment": ("16KiB", 2**14),
     "host.send_memory_per_segment": ("4352B", 4352),
@@ -182,7 +197,7 @@ def keys(model, prefix=()):
             "handoffs": "0",
         }.get(name)
         here = (*prefix, name, element) if array else (*prefix, name)
-        if inner is None or inner in (models.Plugin, models.GilbertElliott, models.Bounds):
+        if inner is None or inner in (models.Plugin, models.GilbertElliott, models.Bounds, Recording, Wifi):
             yield ".".join(here)
         else:
             yield from keys(inner, here)

@@ -6,7 +6,7 @@ import contextlib
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from anabranch.errors import MediaError
@@ -202,6 +202,7 @@ LINES = st.sampled_from(
 
 
 @settings(max_examples=200, deadline=None)
+@example(lines=[MASTER.splitlines()[-2], "#EXT-X-BYTERANGE:1000@100", "one%20chunk.ts"], master=False)
 @given(lines=st.lists(LINES | st.text(max_size=40), max_size=25), master=st.booleans())
 def test_any_text_is_a_ladder_or_has_faults(tmp_path_factory, lines, master):
     base = tmp_path_factory.mktemp("any") / "film"

@@ -91,6 +91,14 @@ pub enum ConfigError {
         /// What was given.
         value: f64,
     },
+    /// A mean rate of zero.
+    Mean,
+    /// A phase of an epoch or longer.
+    Phase,
+    /// A recording that is empty, goes back, does not begin at 0, or never serves.
+    Trace,
+    /// An 802.11 standard has no such rate, width or number of streams.
+    Wifi,
 }
 
 impl fmt::Display for ConfigError {
@@ -100,8 +108,25 @@ impl fmt::Display for ConfigError {
             Self::Probability { parameter, value } => {
                 write!(f, "loss parameter {parameter} lies outside 0..1: {value}")
             }
+            Self::Mean => write!(f, "a mean rate must be more than zero"),
+            Self::Phase => write!(f, "a phase must be less than an epoch of 15 s"),
+            Self::Trace => write!(
+                f,
+                "a trace must begin at 0, run forward and serve something before it repeats"
+            ),
+            Self::Wifi => write!(f, "no such rate, width or number of streams in that standard"),
         }
     }
 }
 
 impl std::error::Error for ConfigError {}
+
+/// Which way a modelled link leads: the models are not the same both ways.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Direction {
+    /// From the server to the client.
+    #[default]
+    Down,
+    /// From the client to the server.
+    Up,
+}

@@ -1,4 +1,5 @@
-//! One-way links: a rate behind a drop-tail queue, then propagation delay, jitter and loss.
+//! One-way links: a rate behind a drop-tail queue, then propagation delay, jitter and loss; and the
+//! media that carry several of them.
 //!
 //! A link carries packets of any type `P` and never looks inside. It reads no clock, draws from
 //! named random streams only, and is driven by three verbs: [`Link::enqueue`] and [`Link::set`]
@@ -12,22 +13,47 @@
 //! [`Link::poll_timeout`] names the next one. Drops ride along: a dropped packet's fate is reported
 //! by the first poll that finds it, with the time at which it really happened.
 //!
+//! # Kinds
+//!
+//! A [`FixedLink`] keeps the rate, delay and loss that it was given. A [`VaryingLink`] follows a
+//! [`Model`]: a cellular radio, a satellite, a recording. A [`WifiMedium`] is an 802.11 channel: a
+//! [`Medium`], both directions of which share the air. A [`Chain`] is links in a row.
+//!
 //! # Not modelled
 //!
-//! Reordering (every link is a FIFO), corruption, duplication, media shared by both directions,
-//! and rates that follow a trace or a radio.
+//! Reordering (every link is a FIFO), corruption, duplication.
 
 mod chain;
 mod config;
+mod entrance;
 mod fixed;
 mod loss;
+mod lte;
+mod medium;
+mod model;
+pub mod probe;
+mod quantiles;
+mod service;
+mod starlink;
 mod stats;
+mod trace;
+mod varying;
+mod wifi;
+mod wire;
 
 pub use chain::{Chain, Hop, Parcel};
-pub use config::{ConfigError, LinkConfig, LossAt, QueueLimit};
+pub use config::{ConfigError, Direction, LinkConfig, LossAt, QueueLimit};
 pub use fixed::FixedLink;
 pub use loss::LossModel;
+pub use lte::{LteModel, LteProfile};
+pub use medium::{Medium, Single};
+pub use model::Model;
+pub use quantiles::Quantiles;
+pub use starlink::{EPOCH, StarlinkModel, StarlinkProfile};
 pub use stats::{LinkStats, Queued};
+pub use trace::{Trace, TraceStep};
+pub use varying::VaryingLink;
+pub use wifi::{TRIES, WifiMedium, WifiModel, WifiStandard};
 
 use anabranch_units::{ByteCount, Duration, Instant, Rate};
 

@@ -12,7 +12,8 @@ use std::io::{BufWriter, Write};
 use std::sync::Arc;
 
 use anabranch_sim::{
-    Observer, Plan, Silent, abr_names, abr_parameters, plugin_faults, resolve_ladder, run_with,
+    Observer, Plan, Silent, abr_names, abr_parameters, plugin_faults, record, resolve_ladder,
+    run_with,
 };
 use anabranch_transport::plugin::{PluginName, Registry};
 use anabranch_transport::{
@@ -84,6 +85,23 @@ fn simulate<'py>(
             .or_else(|| classes.error(py))
             .unwrap_or_else(|| error::run(fault))),
     }
+}
+
+/// What a link of a plan does by itself: bits a second in so many windows of time while it is kept
+/// busy, and the delay in seconds of a small packet every `ping_ns`, NaN for a lost one.
+#[pyfunction]
+fn record_link(
+    py: Python<'_>,
+    plan_json: &str,
+    link: &str,
+    window_ns: u64,
+    windows: usize,
+    ping_ns: u64,
+) -> PyResult<(Vec<f64>, Vec<f64>)> {
+    let plan = Plan::from_json(plan_json).map_err(|fault| error::plan(&fault))?;
+    let found = py.detach(|| record(&plan, link, window_ns, windows, ping_ns));
+    let found = found.map_err(|fault| error::plan(&fault))?;
+    Ok((found.rates_bps, found.delays_s))
 }
 
 fn classes(
@@ -200,6 +218,7 @@ fn _anabranch(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("RaisedError", module.py().get_type::<error::RaisedError>())?;
     module.add("AnswerError", module.py().get_type::<error::AnswerError>())?;
     module.add_function(wrap_pyfunction!(simulate, module)?)?;
+    module.add_function(wrap_pyfunction!(record_link, module)?)?;
     module.add_function(wrap_pyfunction!(schedulers, module)?)?;
     module.add_function(wrap_pyfunction!(congestion_controls, module)?)?;
     module.add_function(wrap_pyfunction!(path_managers, module)?)?;

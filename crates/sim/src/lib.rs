@@ -5,9 +5,11 @@
 mod application;
 mod capture;
 mod checks;
+mod links;
 mod pattern;
 mod plan;
 mod plugins;
+mod record;
 mod schedule;
 mod topology;
 mod trace;
@@ -16,10 +18,13 @@ mod world;
 pub use anabranch_media::{abr_names, abr_parameters};
 pub use checks::Violation;
 pub use plan::{
-    AdaptivePlan, ApplicationKind, ApplicationPlan, ChangePlan, CrossKind, CrossPlan, EventPlan,
-    FilmPlan, HostPlan, InterfacePlan, LadderPlan, LinkPlan, LossAtPlan, LossPlan, PathPlan, Plan,
-    PlanError, QueuePlan, TransportPlan, resolve_ladder,
+    AdaptivePlan, ApplicationKind, ApplicationPlan, ChangePlan, CrossKind, CrossPlan,
+    DirectionPlan, EventPlan, FilmPlan, HostPlan, InterfacePlan, LadderPlan, LinkPlan, LossAtPlan,
+    LossPlan, LtePlan, LteProfilePlan, ModelPlan, OpportunitiesPlan, PathPlan, Plan, PlanError,
+    QueuePlan, StarlinkPlan, StarlinkProfilePlan, StepsPlan, TransportPlan, WifiPlan,
+    WifiStandardPlan, resolve_ladder,
 };
 pub use plugins::{plugin_faults, plugin_parts};
+pub use record::{Recording, record};
 pub use trace::{Column, Summary, Table, Trace};
 pub use world::{Observer, RunError, Silent, run, run_with};

@@ -4,6 +4,7 @@ mod adaptive;
 mod cross;
 mod events;
 mod links;
+mod models;
 
 use anabranch_link::ConfigError;
 use anabranch_media::{
@@ -20,6 +21,10 @@ pub use adaptive::{AdaptivePlan, LadderPlan, resolve_ladder};
 pub use cross::{CrossKind, CrossPlan};
 pub use events::{ChangePlan, EventPlan, InterfacePlan};
 pub use links::{LinkPlan, LossAtPlan, LossPlan, PathPlan, QueuePlan};
+pub use models::{
+    DirectionPlan, LtePlan, LteProfilePlan, ModelPlan, OpportunitiesPlan, StarlinkPlan,
+    StarlinkProfilePlan, StepsPlan, WifiPlan, WifiStandardPlan,
+};
 
 pub(crate) use adaptive::plugin_error;
 pub(crate) use events::Happening;

@@ -2,10 +2,10 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use anabranch_link::{FixedLink, Link};
 use anabranch_units::{Rate, Seed};
 use anabranch_wire::Segment;
 
+use crate::links::Links;
 use crate::plan::{Plan, PlanError};
 
 /// The server's port for films.
@@ -86,7 +86,7 @@ impl Path {
 
 /// The network between server and clients.
 pub(crate) struct Topology {
-    pub(crate) links: Vec<Box<dyn Link<Box<Packet>>>>,
+    pub(crate) links: Links<Box<Packet>>,
     pub(crate) names: Vec<String>,
     pub(crate) paths: Vec<Path>,
     /// The paths' routes in their order, then one for each group of cross traffic.
@@ -97,12 +97,7 @@ pub(crate) struct Topology {
 impl Topology {
     pub(crate) fn build(plan: &Plan) -> Result<Self, PlanError> {
         let seed = Seed { seed: plan.seed, run: plan.run };
-        let mut links: Vec<Box<dyn Link<Box<Packet>>>> = Vec::new();
-        for link in &plan.links {
-            let config = link.config();
-            config.check()?;
-            links.push(Box::new(FixedLink::new(config, seed)));
-        }
+        let links = Links::build(&plan.links, seed)?;
         let names: Vec<String> = plan.links.iter().map(|link| link.name.clone()).collect();
         let find = |name: &String| {
             names

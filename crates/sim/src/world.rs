@@ -68,7 +68,7 @@ enum Node {
     CrossClient(u32),
     CrossServer(u32),
     Event,
-    Link(usize),
+    Medium(usize),
     Sampler,
     Serving(usize),
 }
@@ -207,7 +207,7 @@ impl World<'_> {
             self.last_event = self.now;
         }
         match self.nodes[node] {
-            Node::Link(link) => self.wake_link(link)?,
+            Node::Medium(medium) => self.wake_medium(medium)?,
             Node::Client(client) => self.wake_client(client)?,
             Node::CrossClient(flow) => self.wake_cross_client(flow)?,
             Node::CrossServer(flow) => self.wake_cross_server(flow)?,
@@ -245,12 +245,11 @@ impl World<'_> {
     }
 
     fn check_conservation(&self) -> Result<(), Violation> {
-        for link in &self.topology.links {
-            let stats = link.stats();
-            let accounted = stats.delivered + stats.dropped() + link.in_transit();
+        for (name, stats, inside) in self.topology.links.totals() {
+            let accounted = stats.delivered + stats.dropped() + inside;
             if stats.enqueued != accounted {
                 return Err(Violation::Conservation {
-                    link: link.name().to_owned(),
+                    link: name.to_owned(),
                     enqueued: stats.enqueued,
                     accounted,
                 });

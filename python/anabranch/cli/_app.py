@@ -11,6 +11,7 @@ from anabranch.cli import _console, _many
 from anabranch.cli._console import guarded
 from anabranch.cli._media import media
 from anabranch.cli._study import study
+from anabranch.cli._traces import trace
 
 app = typer.Typer(
     name="anabranch",
@@ -24,6 +25,7 @@ app = typer.Typer(
 )
 app.add_typer(media, name="media")
 app.add_typer(study, name="study")
+app.add_typer(trace, name="trace")
 
 Scenario = Annotated[
     str, typer.Argument(help="A scenario file, or the name of one (`anabranch list scenarios`).")

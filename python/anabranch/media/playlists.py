@@ -342,12 +342,14 @@ def _media(master: _Playlist, line: int, uri: str) -> _Playlist:
     media = _open(file)
     if media.faults:
         return media
-    longest = max((segment["duration"] for segment in media.data["segments"]), default=0)
+    longest = max((segment.get("duration", 0) for segment in media.data["segments"]), default=0)
     target = media.data.get("targetduration")
     if media.data["playlists"]:
         media.fault("a master playlist, where a media playlist is wanted")
     elif not media.data["segments"]:
         media.fault("no chunk (EXTINF)")
+    elif any("duration" not in segment for segment in media.data["segments"]):
+        media.fault("a chunk without EXTINF, that is without its duration")
     elif target is None:
         media.fault("no EXT-X-TARGETDURATION")
     elif int(longest + 0.5) > target:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from anabranch.errors import Fault, did_you_mean
-from anabranch.scenario import _plugins, units
+from anabranch.scenario import _link_faults, _plugins, units
 from anabranch.scenario.models import ADAPTIVE_PLAYER, Player, cross_name
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ def check(source: Source, finder: Finder) -> list[Fault]:
         *_duplicates(source, "paths"),
         *_duplicates(source, "links"),
         *_path_keys(source),
+        *_link_faults.check(source),
         *_path_links(source),
         *_cross_traffic(source, finder),
         *_events(source),
@@ -78,11 +79,12 @@ def _path_keys(source: Source) -> Iterator[Fault]:
     for index, item in _tables(source, "paths"):
         down, up = _table(item, "down"), _table(item, "up")
         shares = any(key in item for key in ("links", "links_down", "links_up"))
-        both_delays = "delay" in down and "delay" in up
+        both_delays = ("delay" in down and "delay" in up) or _link_faults.brings_delay(item)
+        both_rates = all("rate" in way or _link_faults.follows(way) for way in (down, up))
         if "rtt" not in item and not both_delays and not shares and "delay" not in item:
             hint = 'for example rtt = "50 ms"'
             yield source.fault(("paths", index, "rtt"), "missing key: `rtt`", hint=hint)
-        if "rate" not in item and not ("rate" in down and "rate" in up) and not shares:
+        if "rate" not in item and not both_rates and not shares and not _link_faults.follows(item):
             hint = 'for example rate = "5 Mbit/s", or rate = "unlimited"'
             yield source.fault(("paths", index, "rate"), "missing key: `rate`", hint=hint)
         if "links" in item and ("links_down" in item or "links_up" in item):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from anabranch.errors import Fault, did_you_mean
-from anabranch.scenario import models
+from anabranch.scenario import link_models, models
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -125,6 +125,10 @@ def _unknown_key(source: Source, path: KeyPath) -> Fault:
     model = _TABLES.get(table)
     if table and table[-1] == "loss":
         model = models.GilbertElliott
+    elif table and table[-1] == "model":
+        model = link_models.model_class(_node(source.raw, path[:-1]))
+    elif table and table[-1] == "trace":
+        model = link_models.Recording
     elif table and table[0] == "expect":
         model = models.Bounds
     valid = list(model.model_fields) if model is not None else []
@@ -155,6 +159,13 @@ def _real_path(raw: object, location: tuple[str | int, ...]) -> KeyPath:
         path.append(step)
         node = child
     return tuple(path)
+
+
+def _node(raw: object, path: KeyPath) -> object:
+    """Return what stands at a key path, or None."""
+    for step in path:
+        raw = _child(raw, step)
+    return raw
 
 
 def _child(node: Any, step: str | int) -> Any:  # noqa: ANN401 - raw TOML

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from anabranch.scenario._lines import KeyPath
 
 #: Keys whose value may be a plain name or a table with a name and parameters.
-_NAMED_TABLES = {"scheduler", "congestion", "path_manager", "base", "abr"}
+_NAMED_TABLES = {"scheduler", "congestion", "path_manager", "base", "abr", "model"}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from anabranch.errors import Fault, ScenarioError
 from anabranch.plugins.load import Finder
-from anabranch.scenario import _cross, _faults, _overrides, shipped
+from anabranch.scenario import _cross, _faults, _follow, _overrides, shipped
 from anabranch.scenario._lines import key_lines
 from anabranch.scenario.models import Scenario
 
@@ -93,9 +93,13 @@ def load(
     source = _faults.Source(where=where, raw=applied.raw, lines=lines, origins=applied.origins)
     faults += applied.faults
     finder = Finder(folder)
-    value = _validate(source, faults, finder)
     told = any(("application", key) in applied.origins for key in ("film", "ladder"))
     folders = (Path.cwd(), folder) if told else (folder,)
+    # A recording named on the command line is looked for here first, as a film is.
+    overridden = any("trace" in key for key in applied.origins)
+    located, trace_faults = _follow.locate(source, (Path.cwd(), folder) if overridden else (folder,))
+    faults += trace_faults
+    value = _validate(source, located, faults, finder)
     from anabranch.media.films import check_film
     from anabranch.media.ladders import check_ladder
 
@@ -152,11 +156,13 @@ def _syntax_fault(text: str, message: str, where: str) -> Fault:
     return Fault(message=message, where=where, line=line, hint=hint)
 
 
-def _validate(source: _faults.Source, faults: list[Fault], finder: Finder) -> Scenario | None:
-    """Return the scenario, or None and the faults."""
+def _validate(
+    source: _faults.Source, raw: dict[str, Any], faults: list[Fault], finder: Finder
+) -> Scenario | None:
+    """Return the scenario of the tables with full paths, or None and the faults."""
     value = None
     try:
-        value = Scenario.model_validate(source.raw)
+        value = Scenario.model_validate(raw)
     except ValidationError as error:
         found = (_faults.from_pydantic(source, detail) for detail in error.errors(include_url=False))
         faults += [fault for fault in found if fault is not None]

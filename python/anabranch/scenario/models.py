@@ -6,45 +6,26 @@ classes check what a single key can get wrong; what keys can get wrong together 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, StringConstraints, Tag
+from pydantic import BeforeValidator, ConfigDict, Discriminator, Field, Tag
 from pydantic_core import PydanticCustomError
 
 from anabranch.scenario import units
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-
-def _quantity(parse: Callable[[object], Any]) -> BeforeValidator:
-    """Return a pydantic validator for one of the parsers of `units`."""
-
-    def validate(value: object) -> Any:  # noqa: ANN401 - what the parser returns
-        try:
-            return parse(value)
-        except units.UnitError as error:
-            context = {"message": str(error), "hint": error.hint}
-            raise PydanticCustomError("quantity", "{message}", context) from None  # noqa: EM101
-
-    return BeforeValidator(validate)
-
-
-Time = Annotated[int, _quantity(units.time_ns)]
-PositiveTime = Annotated[int, _quantity(units.positive_time_ns)]
-Rate = Annotated[int | None, _quantity(units.rate_bps)]
-LimitedRate = Annotated[int, _quantity(units.limited_rate_bps)]
-Size = Annotated[int, _quantity(units.size_bytes)]
-Share = Annotated[float, _quantity(units.fraction)]
-Pictures = Annotated[float, _quantity(units.pictures)]
-Queue = Annotated[dict[str, int] | None, _quantity(units.queue)]
-Name = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=r"^[^\x00-\x1f]+$")]
-
-
-class Table(BaseModel):
-    """A table of the file: frozen, and unknown keys are faults."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+from anabranch.scenario._base import (
+    LimitedRate,
+    Name,
+    Pictures,
+    PositiveTime,
+    Queue,
+    Rate,
+    Share,
+    Size,
+    Time,
+    quantity,
+)
+from anabranch.scenario._base import Table as Table
+from anabranch.scenario.link_models import Model, TraceFile
 
 
 class GilbertElliott(Table):
@@ -78,6 +59,7 @@ class Direction(Table):
     loss: Loss | None = Field(default=None, description="random loss")
     loss_at: LossAt | None = Field(default=None, description="behind the queue or in front of it")
     queue: Queue = Field(default=None, description="drop-tail queue: packets or bytes")
+    trace: TraceFile | None = Field(default=None, description="a recording that it follows")
 
 
 class Link(Table):
@@ -90,6 +72,8 @@ class Link(Table):
     loss: Loss | None = Field(default=None, description="random loss, server to client")
     loss_at: LossAt = Field(default="exit", description="behind the queue or in front of it")
     queue: Queue = Field(default={"packets": 100}, description="drop-tail queue of each direction")
+    model: Model | None = Field(default=None, description="a radio or satellite that it follows, both ways")
+    trace: TraceFile | None = Field(default=None, description="a recording that each direction follows")
     down: Direction = Field(default=Direction(), description="server to client, where it differs")
     up: Direction = Field(default=Direction(), description="client to server, where it differs")
 
@@ -104,6 +88,8 @@ class Path(Table):
     loss: Loss | None = Field(default=None, description="random loss, server to client")
     loss_at: LossAt = Field(default="exit", description="behind the queue or in front of it")
     queue: Queue = Field(default={"packets": 100}, description="drop-tail queue of each direction")
+    model: Model | None = Field(default=None, description="a radio or satellite that it follows, both ways")
+    trace: TraceFile | None = Field(default=None, description="a recording that each direction follows")
     down: Direction = Field(default=Direction(), description="server to client, where it differs")
     up: Direction = Field(default=Direction(), description="client to server, where it differs")
     links: list[str] | None = Field(default=None, description="shared links, from server to client")
@@ -220,14 +206,14 @@ class Transport(Table):
     receive_buffer: Size = Field(default=6 * 2**20, description="largest receive buffer")
     receive_buffer_initial: Size = Field(default=128 * 2**10, description="receive buffer at the start")
     send_buffer: Size = Field(default=4 * 2**20, description="largest send buffer")
-    mss: Annotated[int, _quantity(units.size_bytes), Field(ge=536, le=9000)] = Field(
+    mss: Annotated[int, quantity(units.size_bytes), Field(ge=536, le=9000)] = Field(
         default=1460, description="largest TCP payload before options"
     )
     checksum: bool = Field(default=False, description="DSS checksums")
     pacing: bool = Field(default=False, description="pace every subflow, whatever its congestion control")
 
 
-Memory = Annotated[int, _quantity(units.size_bytes), Field(ge=256, le=2**20)]
+Memory = Annotated[int, quantity(units.size_bytes), Field(ge=256, le=2**20)]
 
 
 class Host(Table):
@@ -347,4 +333,4 @@ class Scenario(Table):
     cross_traffic: Annotated[tuple[CrossTraffic, ...], Field(strict=False)] = ()
     events: Annotated[tuple[Event, ...], Field(strict=False)] = ()
     handoffs: Annotated[tuple[Handoff, ...], Field(strict=False)] = ()
-    expect: dict[str, Annotated[Bounds, BeforeValidator(_bounds)]] = {}
+    expect: dict[str, Annotated[Bounds, BeforeValidator(_bounds)]] = Field(default={})

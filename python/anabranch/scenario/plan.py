@@ -9,7 +9,9 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from anabranch import plugins
-from anabranch.scenario import handoffs
+from anabranch.scenario import _follow, handoffs
+from anabranch.scenario._estimate import expected_duration_s as expected_duration_s
+from anabranch.scenario._estimate import time_limit_ns
 from anabranch.scenario.models import Direction, GilbertElliott, Link, Path, Scenario, cross_name
 
 if TYPE_CHECKING:
@@ -62,57 +64,13 @@ def build(scenario: Scenario, film: Film | None, *, run: int = 0) -> dict[str, A
         "cross_traffic": crossing,
         "events": [event for event in _events(scenario) if event.get("link") in {None, *used}],
     }
-    plan["time_limit_ns"] = scenario.time_limit or _time_limit(plan, film)
+    plan["time_limit_ns"] = scenario.time_limit or time_limit_ns(plan, film)
     return plan
 
 
 def encode(plan: dict[str, Any]) -> str:
     """Return the plan as JSON text, the same for the same plan."""
     return json.dumps(plan, sort_keys=True, separators=(",", ":"), allow_nan=False)
-
-
-def expected_duration_s(plan: dict[str, Any], film: Film | None) -> float:
-    """Return roughly how long the session will last, for progress and limits, in seconds."""
-    application = plan["application"]
-    if application["duration_ns"] is not None:
-        return float(application["duration_ns"] / _SECOND)
-    size = application["bytes"] or (film.size_bytes if film else 0)
-    seconds = size * 8 / _bottleneck_bps(plan)
-    if application["kind"] == "adaptive" and film is not None:
-        return film.duration_ns / _SECOND
-    if application["kind"] == "progressive" and film is not None:
-        seconds = max(seconds, film.duration_ns / _SECOND)
-    if application["kind"] == "paced" and application["rate_bps"]:
-        seconds = max(seconds, size * 8 / application["rate_bps"])
-    return max(seconds, 1.0)
-
-
-def _bottleneck_bps(plan: dict[str, Any]) -> float:
-    """Return the sum over paths of each path's slowest link, server to client, less what others take."""
-    rates = {link["name"]: _left_bps(plan, link) for link in plan["links"]}
-    total = 0.0
-    for path in plan["paths"]:
-        total += min([rates[name] or 1e9 for name in path["down"]], default=1e9)
-    shared = [rate for name, rate in rates.items() if rate and all(name in p["down"] for p in plan["paths"])]
-    return float(min([total, *shared]) / plan["clients"])
-
-
-def _left_bps(plan: dict[str, Any], link: dict[str, Any]) -> float | None:
-    """Return a link's rate without the equal share of each background flow that crosses it."""
-    flows = sum(group["count"] for group in plan["cross_traffic"] if link["name"] in group["data"])
-    clients, rate = plan["clients"], link["rate_bps"]
-    return None if rate is None else float(rate * clients / (clients + flows))
-
-
-def _time_limit(plan: dict[str, Any], film: Film | None) -> int:
-    """Return when to give up: four times what the links would need, and five minutes.
-
-    An adaptive player may insist on its highest rendition.
-    """
-    seconds = expected_duration_s(plan, film)
-    if film is not None and plan["application"]["kind"] == "adaptive":
-        seconds = max(seconds, film.size_bytes * 8 / _bottleneck_bps(plan))
-    return int((4 * seconds + 300) * _SECOND)
 
 
 def _application(scenario: Scenario, film: Film | None) -> dict[str, Any]:
@@ -160,7 +118,7 @@ def _transport(scenario: Scenario) -> dict[str, Any]:
 
 def _own_links(scenario: Scenario) -> set[str]:
     """Return the paths that need a link of their own: described by their keys, or changed by an event."""
-    keys = {"rtt", "rate", "jitter", "loss", "queue", "down", "up"}
+    keys = {"rtt", "rate", "jitter", "loss", "queue", "down", "up", "model", "trace"}
     own = {path.name for path in scenario.paths if path.model_fields_set & keys or not _shares(path)}
     return own | {event.path for event in scenario.events if event.path is not None and _touches_link(event)}
 
@@ -232,9 +190,17 @@ def _one_way(table: Path | Link, way: str) -> dict[str, Any]:
     """Return one direction: its own keys over those given once."""
     own: Direction = table.down if way == "down" else table.up
     given = own.model_fields_set
-    plain = isinstance(table, Path) and not table.model_fields_set & {"rate", "queue", "down", "up"}
+    plain = isinstance(table, Path) and not table.model_fields_set & {
+        "rate",
+        "queue",
+        "down",
+        "up",
+        "model",
+        "trace",
+    }
     queue = None if plain and "rate" not in given else table.queue
     loss = table.loss if way == "down" else None
+    model = _follow.model(table, way)
     return {
         "name": f"{table.name}.{way}",
         "rate_bps": own.rate if "rate" in given else table.rate,
@@ -243,6 +209,7 @@ def _one_way(table: Path | Link, way: str) -> dict[str, Any]:
         "jitter_ns": own.jitter if own.jitter is not None else table.jitter,
         "loss": _loss(own.loss if "loss" in given else loss),
         "loss_at": own.loss_at or table.loss_at,
+        **({"model": model} if model is not None else {}),
     }
 
 

@@ -52,6 +52,8 @@ PERCENT_UNITS: Mapping[str, Decimal] = {"%": Decimal("0.01")}
 
 PACKET_UNITS: Mapping[str, Decimal] = {"packet": Decimal(1), "packets": Decimal(1), "pkt": Decimal(1)}
 
+FREQUENCY_UNITS: Mapping[str, Decimal] = {"MHz": Decimal(1), "GHz": Decimal(1000)}
+
 _LARGEST = Decimal(2**63 - 1)
 
 
@@ -95,6 +97,8 @@ PICTURES = Quantity(
     example="0.5 pictures",
     suggest="pictures",
 )
+DECIBEL = Quantity(noun="a ratio in decibels", units={"dB": Decimal(1)}, example="30 dB", suggest="dB")
+WIDTH = Quantity(noun="a channel width", units=FREQUENCY_UNITS, example="80 MHz", suggest="MHz")
 QUEUE = Quantity(
     noun="a queue length",
     units={**PACKET_UNITS, **SIZE_UNITS},
@@ -211,6 +215,16 @@ def fraction(value: object) -> float:
 def pictures(value: object) -> float:
     """Return a number of picture periods, which need not be whole."""
     return float(_total(value, PICTURES))
+
+
+def decibels(value: object) -> float:
+    """Return a ratio of at least 1 in decibels."""
+    return float(_total(value, DECIBEL))
+
+
+def width_mhz(value: object) -> int:
+    """Return a channel's width in MHz."""
+    return _positive(int(_total(value, WIDTH)), "a channel width", value)
 
 
 def queue(value: object) -> dict[str, int] | None:

@@ -4,6 +4,8 @@ use anabranch_link::{LinkConfig, LossAt, LossModel, QueueLimit};
 use anabranch_units::{Duration, Rate};
 use serde::Deserialize;
 
+use super::ModelPlan;
+
 /// A one-way link.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -27,6 +29,9 @@ pub struct LinkPlan {
     /// Where it strikes.
     #[serde(default)]
     pub loss_at: LossAtPlan,
+    /// What it follows; then the rate is a cap, and delay and loss come on top.
+    #[serde(default)]
+    pub model: Option<ModelPlan>,
 }
 
 /// A queue limit.

@@ -31,8 +31,8 @@ impl World<'_> {
 
     fn change_link(&mut self, name: &str, change: ChangePlan) -> Result<(), RunError> {
         let link = self.topology.link(name)?;
-        self.topology.links[link].set(self.now, change.change());
-        self.schedule.set(link, self.topology.links[link].poll_timeout());
+        let medium = self.topology.links.set(self.now, link, change.change());
+        self.schedule.set(medium, self.topology.links.poll_timeout(medium));
         Ok(())
     }
 

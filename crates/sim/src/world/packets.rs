@@ -15,8 +15,8 @@ const IP_HEADER: u64 = 20;
 const TCP_HEADER: u64 = 20;
 
 impl World<'_> {
-    pub(super) fn wake_link(&mut self, link: usize) -> Result<(), RunError> {
-        while let Some(fate) = self.topology.links[link].poll_fate(self.now) {
+    pub(super) fn wake_medium(&mut self, medium: usize) -> Result<(), RunError> {
+        while let Some((link, fate)) = self.topology.links.poll_fate(self.now, medium) {
             match fate {
                 Fate::Delivered { mut packet, .. } => {
                     self.note(link as u64, &packet);
@@ -35,7 +35,7 @@ impl World<'_> {
                 }
             }
         }
-        self.schedule.set(link, self.topology.links[link].poll_timeout());
+        self.schedule.set(medium, self.topology.links.poll_timeout(medium));
         Ok(())
     }
 
@@ -60,10 +60,11 @@ impl World<'_> {
         let route = self.topology.routes[usize::from(packet.route)].links(packet.down);
         if let Some(&link) = route.get(usize::from(packet.hop)) {
             let size = ByteCount(packet.size);
-            self.topology.links[link].enqueue(self.now, packet, size);
-            // A link that waits for a delivery already will not wake earlier for this one.
-            if !self.schedule.is_set(link) {
-                self.schedule.set(link, self.topology.links[link].poll_timeout());
+            let (medium, eager) = self.topology.links.enqueue(self.now, link, packet, size);
+            // A link that waits for a delivery already will not wake earlier for this one, unless it
+            // shares its medium.
+            if eager || !self.schedule.is_set(medium) {
+                self.schedule.set(medium, self.topology.links.poll_timeout(medium));
             }
             return Ok(());
         }

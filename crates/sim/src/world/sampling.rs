@@ -116,17 +116,16 @@ impl World<'_> {
         if let Some(ladder) = self.media.ladder() {
             report_ladder(ladder, &mut self.rows);
         }
-        for link in &self.topology.links {
-            let stats = link.stats();
+        for (name, stats, inside) in self.topology.links.totals() {
             self.rows.links.push(
-                link.name().to_owned(),
+                name.to_owned(),
                 stats.enqueued as i64,
                 stats.delivered as i64,
                 stats.dropped_queue as i64,
                 stats.dropped_loss as i64,
                 stats.dropped_down as i64,
                 stats.bytes_delivered as i64,
-                link.in_transit() as i64,
+                inside as i64,
             );
         }
     }

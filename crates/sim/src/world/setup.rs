@@ -108,8 +108,8 @@ impl<'a> World<'a> {
             blank: Box::default(),
             spare: Vec::new(),
         };
-        for link in 0..world.topology.links.len() {
-            world.add_node(Node::Link(link));
+        for medium in 0..world.topology.links.media() {
+            world.add_node(Node::Medium(medium));
         }
         let mut starts = seed.stream("clients.start");
         for id in 0..plan.clients {

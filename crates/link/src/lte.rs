@@ -1,0 +1,196 @@
+//! A cellular radio: transport blocks every millisecond, repaired by HARQ and RLC, in order.
+//!
+//! What it was fitted to (computed from Mahimahi's recordings, github.com/ravinet/mahimahi, over
+//! windows of a second; and from the Ghent 4G/LTE data set, van der Hooft et al., IEEE
+//! Communications Letters 20(11), 2016): the quantiles of the rate, and its autocorrelation.
+//! [`LteProfile`] has them. Timing is 3GPP's: a transport block a millisecond (TS 36.211), a HARQ
+//! round trip of 8 ms with at most three repetitions (TS 36.321, FDD) at a target of a tenth of
+//! first transmissions lost. What HARQ gives up, RLC in acknowledged mode repeats (TS 36.322).
+
+use anabranch_units::{ByteCount, Duration, Instant, RandomStream, Rate, Seed};
+
+use crate::model::scale;
+use crate::quantiles::{P5, P25, P50, P75, P95, Quantiles, Wander};
+use crate::service::{Served, Service};
+use crate::{ConfigError, Direction};
+
+const TTI: Duration = Duration::from_millis(1);
+const HARQ_ROUND_TRIP: Duration = Duration::from_millis(8);
+/// Transmissions of a block before HARQ gives up.
+const HARQ_TRIES: u32 = 4;
+/// From a block that HARQ gave up to its repetition by RLC: reordering timer and status report, 35 ms
+/// and a few more (assumed).
+const RLC_REPAIR: Duration = Duration::from_millis(40);
+/// A device that begins to send waits this long for its grant: a scheduling request's period and
+/// processing, drawn evenly.
+const GRANT: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(20));
+/// The rate of a second is drawn from the profile; every tenth of it has more or less, evenly up to
+/// this share: in windows of 100 ms the autocorrelation at 100 ms is 0.83 (T-Mobile, driving).
+const STEP: Duration = Duration::from_secs(1);
+const TENTHS: u32 = 10;
+const UNEVEN: f64 = 0.45;
+/// What is left in the deepest fade.
+const LEAST_BPS: f64 = 16_000.0;
+
+/// A cellular link's settings.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LteModel {
+    /// Which way.
+    pub direction: Direction,
+    /// How the rate wanders.
+    pub profile: LteProfile,
+    /// The mean rate wanted, bits a second; the profile's own without it.
+    pub mean_bps: Option<u64>,
+    /// The share of transmissions that fail, 0 to below 1; 0.1 is what schedulers aim at.
+    pub bler: f64,
+}
+
+/// Where a cellular link was measured. Rates in Mb/s.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LteProfile {
+    /// AT&T LTE, driving (Mahimahi): mean 5.17, median 5.41; forgets in about 15 s.
+    AttDriving,
+    /// Ghent 4G/LTE, on foot to train: mean 30.2, median 28.8; its memory is assumed to be 7 s.
+    Ghent,
+    /// T-Mobile LTE, driving (Mahimahi): mean 12.77, median 9.97; forgets in about 7 s.
+    TmobileDriving,
+    /// Verizon LTE, the short recording (Mahimahi): mean 5.03, median 4.30; forgets in about 5.5 s.
+    VerizonShort,
+}
+
+impl LteProfile {
+    /// The quantiles of the rate, Mb/s, and how fast it forgets.
+    pub fn rates(self) -> (Quantiles, Duration) {
+        const ATT: Quantiles =
+            Quantiles(&[(P5, 0.69), (P25, 2.68), (P50, 5.41), (P75, 7.34), (P95, 9.53)]);
+        const GHENT: Quantiles = Quantiles(&[(P5, 5.0), (P50, 28.8), (P95, 58.8)]);
+        const TMOBILE: Quantiles =
+            Quantiles(&[(P5, 2.90), (P25, 5.10), (P50, 9.97), (P75, 17.83), (P95, 30.51)]);
+        const VERIZON: Quantiles =
+            Quantiles(&[(P5, 1.07), (P25, 2.60), (P50, 4.30), (P75, 6.69), (P95, 10.83)]);
+        match self {
+            Self::AttDriving => (ATT, Duration::from_secs(15)),
+            Self::Ghent => (GHENT, Duration::from_secs(7)),
+            Self::TmobileDriving => (TMOBILE, Duration::from_secs(7)),
+            Self::VerizonShort => (VERIZON, Duration::from_millis(5500)),
+        }
+    }
+}
+
+impl LteModel {
+    /// A link of that profile, with the usual share of failed blocks.
+    pub fn new(direction: Direction, profile: LteProfile) -> Self {
+        Self { direction, profile, mean_bps: None, bler: 0.1 }
+    }
+
+    pub(crate) fn check(&self) -> Result<(), ConfigError> {
+        if !(0.0..1.0).contains(&self.bler) {
+            return Err(ConfigError::Probability { parameter: "bler", value: self.bler });
+        }
+        if self.mean_bps == Some(0) { Err(ConfigError::Mean) } else { Ok(()) }
+    }
+}
+
+/// The radio at work.
+pub(crate) struct Lte {
+    rates: Quantiles,
+    wander: Wander,
+    /// Mb/s to bits a second, with the wanted mean.
+    scale: f64,
+    /// Bits a second in this second, and in this tenth of it.
+    second_bps: f64,
+    bps: u64,
+    tenths: u32,
+    rate_until: Instant,
+    unevenness: RandomStream,
+    luck: RandomStream,
+    /// A 64-bit draw below this is a failed transmission.
+    fails_below: u64,
+    up: bool,
+    /// The end of the block that is being filled, if there was one, and the bits left in it.
+    block_ends: Option<Instant>,
+    left: u64,
+    /// When everything up to that block has come out of RLC, which keeps the order.
+    in_order: Instant,
+}
+
+impl Lte {
+    pub(crate) fn new(model: &LteModel, name: &str, seed: Seed) -> Self {
+        let (rates, tau) = model.profile.rates();
+        let stream = seed.stream(&format!("link.{name}.rate"));
+        Self {
+            rates,
+            wander: Wander::new(stream, STEP, tau),
+            scale: 1e6 * scale(model.mean_bps, rates.mean() * 1e6),
+            second_bps: 0.0,
+            bps: 0,
+            tenths: 0,
+            unevenness: seed.stream(&format!("link.{name}.unevenness")),
+            rate_until: Instant::ZERO,
+            luck: seed.stream(&format!("link.{name}.model")),
+            fails_below: (model.bler * 2f64.powi(64)) as u64,
+            up: model.direction == Direction::Up,
+            block_ends: None,
+            left: 0,
+            in_order: Instant::ZERO,
+        }
+    }
+
+    /// Begins a transport block at `start`, a whole millisecond; returns its end.
+    fn begin(&mut self, start: Instant, cap: Rate) -> Instant {
+        while self.rate_until <= start {
+            if self.tenths == 0 {
+                self.second_bps = self.rates.at(self.wander.step()) * self.scale;
+            }
+            let share = 1.0 + UNEVEN * (2.0 * self.unevenness.uniform() - 1.0);
+            self.bps = (self.second_bps * share).max(LEAST_BPS) as u64;
+            self.tenths = (self.tenths + 1) % TENTHS;
+            self.rate_until += STEP / u64::from(TENTHS);
+        }
+        let end = start + TTI;
+        self.left = (self.bps.min(cap.bps()) / 1000).max(1);
+        self.in_order = self.in_order.max(end + self.repair());
+        end
+    }
+
+    /// How long a device waits that begins to send.
+    fn grant(&mut self) -> Duration {
+        GRANT.0 + Duration::from_nanos(self.luck.below((GRANT.1 - GRANT.0).as_nanos()))
+    }
+
+    /// How long the repair of a block takes: nothing for most.
+    fn repair(&mut self) -> Duration {
+        let mut took = Duration::ZERO;
+        let mut failed = 0;
+        while self.luck.next_u64() < self.fails_below {
+            failed += 1;
+            took += if failed % HARQ_TRIES == 0 { RLC_REPAIR } else { HARQ_ROUND_TRIP };
+        }
+        took
+    }
+}
+
+impl Service for Lte {
+    fn serve(&mut self, from: Instant, size: ByteCount, cap: Rate) -> Served {
+        if cap == Rate::ZERO {
+            return Served::STALLED;
+        }
+        let mut departs = match self.block_ends {
+            Some(end) if from <= end => end,
+            // Nothing waited: the next block that begins when the packet is there, and granted.
+            _ => {
+                let ready = if self.up { from + self.grant() } else { from };
+                let tti = ready.as_nanos().div_ceil(TTI.as_nanos());
+                self.begin(Instant::ZERO + TTI * tti, cap)
+            }
+        };
+        let mut needed = size.0 * 8;
+        while needed > self.left {
+            needed -= self.left;
+            departs = self.begin(departs, cap);
+        }
+        self.left -= needed;
+        self.block_ends = Some(departs);
+        Served { departs, extra: self.in_order.since(departs), lost: false }
+    }
+}

@@ -1,0 +1,268 @@
+//! A Starlink link: epochs of 15 s, each with a satellite of its own.
+//!
+//! What it was fitted to, with sources:
+//!
+//! - The network is reconfigured at seconds 12, 27, 42 and 57 of each minute (Mohan et al., "A
+//!   Multifaceted Look at Starlink Performance", WWW 2024, arXiv:2310.09242).
+//! - RTT: from one epoch's median to the next it jumps by 17.7 ms in the mean, 12 ms in the median, 61
+//!   ms at most; within an epoch its quantiles lie -8, -6, -3, 0, 4, 15 and 33 ms from the median (1, 5,
+//!   25, 50, 75, 95, 99 %), and it forgets in about 100 ms (computed from the ping of `LEONetEM`,
+//!   github.com/clarkzjw/LEONetEM). The mean jump is 1.48 times the median one: exponential, not
+//!   normal. The floor of 22 ms is a bent pipe's.
+//! - Handover: the RTT rises by 30 to 50 ms, and 1 to 2 % of packets are lost whatever the load
+//!   (Huston, "A transport protocol's view of Starlink", APNIC 2024), up to half of them for moments
+//!   (Kassem et al., IMC 2022); rate halved (emulator of clarkzjw/mmsys24-starlink-livestreaming).
+//! - Rate: quantiles of [`StarlinkProfile`]; 26 % of its variance lies within epochs.
+//!
+//! Assumed: that each epoch has a handover dip, of 0.1 to 0.5 s; that in 30 % of them nothing at all
+//! passes for 40 to 160 ms; that a burst of losses is one tick of 20 ms long.
+
+use anabranch_units::{Duration, Instant, RandomStream, Rate, Seed};
+
+use crate::model::scale;
+use crate::quantiles::{P1, P5, P25, P50, P75, P95, P99, Quantiles, Wander};
+use crate::service::{Course, Stretch};
+use crate::{ConfigError, Direction};
+
+/// The time between two reconfigurations.
+pub const EPOCH: Duration = Duration::from_secs(15);
+/// Conditions hold for so long: 750 ticks an epoch.
+const TICK: Duration = Duration::from_millis(20);
+const TICKS: u64 = 750;
+/// The rate is drawn anew within an epoch every second.
+const RATE_TICKS: u64 = 50;
+/// How much of the rate's standard deviation is the epoch's and how much the second's.
+const EPOCH_SHARE: f64 = 0.86;
+const SECOND_SHARE: f64 = 0.51;
+const RTT_FLOOR_MS: f64 = 22.0;
+const RTT_SPREAD_MS: f64 = 17.6;
+const RTT_MOST_MS: f64 = 65.0;
+/// What wanders of the RTT within an epoch, ms, and what each way draws anew in every tick, evenly up to
+/// this. Together they have the measured quantiles, memory and steps.
+const JITTER: Quantiles = Quantiles(&[
+    (P1, 0.0),
+    (P5, 0.3),
+    (P25, 1.0),
+    (P50, 2.5),
+    (P75, 6.0),
+    (P95, 16.0),
+    (P99, 34.0),
+]);
+const TICK_JITTER_MS: f64 = 8.0;
+const JITTER_MEMORY: Duration = Duration::from_millis(120);
+/// The dip at the beginning of an epoch, in ticks, and what it adds to the RTT, ms.
+const DIP_TICKS: (u64, u64) = (5, 25);
+const DIP_MS: (f64, f64) = (30.0, 60.0);
+const DIP_RATE: f64 = 0.5;
+/// The chance that a dip begins with silence, and for how many ticks.
+const SILENCE: f64 = 0.3;
+const SILENT_TICKS: (u64, u64) = (2, 8);
+/// The share of ticks that lose packets, during a dip and otherwise; and how many such a tick loses.
+const DIP_BURSTS: f64 = 0.5;
+const BURSTS: f64 = 0.01;
+const BURST_LOSS: f64 = 0.5;
+
+/// A Starlink link's settings.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StarlinkModel {
+    /// Which way.
+    pub direction: Direction,
+    /// What both ways of one terminal have in common: their epochs go by this name.
+    pub terminal: String,
+    /// Where the terminal stands.
+    pub profile: StarlinkProfile,
+    /// How far the world's beginning lies in an epoch, less than 15 s; drawn without it.
+    pub phase: Option<Duration>,
+    /// The mean rate from the server wanted, bits a second; the way back keeps its share.
+    pub mean_bps: Option<u64>,
+}
+
+/// Where a terminal was measured. Rates in Mb/s.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StarlinkProfile {
+    /// On a car in the Midwest: 27 to 274, median 154, while there is a satellite; none in 16.2 % of
+    /// seconds, for 20.5 s in the mean and 2 s in the median (computed from Satellite-vs-Cellular,
+    /// Hu et al., `CoNEXT` 2023, its "Mobility" downlink).
+    Moving,
+    /// On a parking lot: 96 to 414, median 297 (computed from Starlink-on-the-Road, Laniewski et al.,
+    /// 2024).
+    Static,
+}
+
+impl StarlinkProfile {
+    /// The quantiles of the rate while there is one, Mb/s. The way to the server is that of
+    /// Satellite-vs-Cellular for both.
+    pub fn rates(self, direction: Direction) -> Quantiles {
+        match (direction, self) {
+            (Direction::Up, _) => {
+                Quantiles(&[(P5, 6.4), (P25, 9.3), (P50, 18.0), (P75, 27.7), (P95, 48.4)])
+            }
+            (Direction::Down, Self::Moving) => {
+                Quantiles(&[(P5, 26.9), (P25, 93.4), (P50, 154.0), (P75, 208.0), (P95, 274.0)])
+            }
+            (Direction::Down, Self::Static) => Quantiles(&[(P5, 96.0), (P50, 297.0), (P95, 414.0)]),
+        }
+    }
+}
+
+/// Times without a satellite: a lognormal of median 2 s and mean 20.5 s, an exponential of 106 s between.
+const GAP_MEDIAN_S: f64 = 2.0;
+const GAP_SIGMA: f64 = 2.157;
+const GAP_EVERY_S: f64 = 106.0;
+
+impl StarlinkModel {
+    /// A terminal at rest, at a time of the minute that is drawn.
+    pub fn new(direction: Direction, terminal: impl Into<String>) -> Self {
+        let profile = StarlinkProfile::Static;
+        Self { direction, terminal: terminal.into(), profile, phase: None, mean_bps: None }
+    }
+
+    pub(crate) fn check(&self) -> Result<(), ConfigError> {
+        if self.phase.is_some_and(|phase| phase >= EPOCH) {
+            return Err(ConfigError::Phase);
+        }
+        if self.mean_bps == Some(0) { Err(ConfigError::Mean) } else { Ok(()) }
+    }
+}
+
+/// The course of one way.
+pub(crate) struct Starlink {
+    rates: Quantiles,
+    /// Mb/s to bits a second, with the wanted mean.
+    scale: f64,
+    moving: bool,
+    /// Both ways draw the same from these.
+    epochs: RandomStream,
+    gaps: RandomStream,
+    jitter: Wander,
+    /// This way's own.
+    speeds: RandomStream,
+    bursts: RandomStream,
+    tick_jitter: RandomStream,
+    until: Instant,
+    /// The tick within the epoch.
+    tick: u64,
+    epoch: Epoch,
+    epoch_z: f64,
+    bps: f64,
+    /// Ticks until the satellite is lost, or back.
+    gap_in: u64,
+    in_gap: bool,
+}
+
+/// What an epoch has drawn.
+#[derive(Clone, Copy, Debug, Default)]
+struct Epoch {
+    rtt_ms: f64,
+    dip_ms: f64,
+    dip_ticks: u64,
+    silent_ticks: u64,
+}
+
+impl Starlink {
+    pub(crate) fn new(model: &StarlinkModel, name: &str, seed: Seed) -> Self {
+        let stream = |what: &str| seed.stream(&format!("starlink.{}.{what}", model.terminal));
+        let own = |what: &str| seed.stream(&format!("link.{name}.{what}"));
+        let down = model.profile.rates(Direction::Down);
+        let mut gaps = stream("gaps");
+        let drawn = Duration::from_nanos(stream("phase").below(EPOCH.as_nanos()));
+        let phase = model.phase.unwrap_or(drawn);
+        let mut course = Self {
+            rates: model.profile.rates(model.direction),
+            scale: 1e6 * scale(model.mean_bps, down.mean() * 1e6),
+            moving: model.profile == StarlinkProfile::Moving,
+            epochs: stream("epochs"),
+            gap_in: ticks(exponential(&mut gaps, GAP_EVERY_S)),
+            in_gap: false,
+            gaps,
+            jitter: Wander::new(stream("jitter"), TICK, JITTER_MEMORY),
+            speeds: own("rate"),
+            bursts: own("bursts"),
+            tick_jitter: own("ticks"),
+            until: Instant::ZERO,
+            tick: phase.as_nanos() / TICK.as_nanos(),
+            epoch: Epoch::default(),
+            epoch_z: 0.0,
+            bps: 0.0,
+        };
+        course.begin_epoch();
+        course.draw_rate();
+        // The tick that the world begins in is cut short.
+        course.until = Instant::from_nanos(TICK.as_nanos() - phase.as_nanos() % TICK.as_nanos());
+        course
+    }
+
+    fn begin_epoch(&mut self) {
+        let span = |stream: &mut RandomStream, (least, most): (u64, u64)| {
+            least + stream.below(most - least + 1)
+        };
+        let rtt_ms = RTT_FLOOR_MS + exponential(&mut self.epochs, RTT_SPREAD_MS).min(RTT_MOST_MS);
+        let dip_ms = DIP_MS.0 + (DIP_MS.1 - DIP_MS.0) * self.epochs.uniform();
+        let dip_ticks = span(&mut self.epochs, DIP_TICKS);
+        let silent = self.epochs.chance(SILENCE);
+        let silent_ticks = span(&mut self.epochs, SILENT_TICKS) * u64::from(silent);
+        self.epoch = Epoch { rtt_ms, dip_ms, dip_ticks, silent_ticks };
+        self.epoch_z = self.speeds.standard_normal();
+    }
+
+    fn draw_rate(&mut self) {
+        let z = EPOCH_SHARE * self.epoch_z + SECOND_SHARE * self.speeds.standard_normal();
+        self.bps = (self.rates.at(z) * self.scale).max(0.0);
+    }
+
+    fn pass_gap(&mut self) {
+        self.gap_in -= 1;
+        if self.gap_in == 0 {
+            self.in_gap = !self.in_gap;
+            let seconds = if self.in_gap {
+                GAP_MEDIAN_S * (GAP_SIGMA * self.gaps.standard_normal()).exp()
+            } else {
+                exponential(&mut self.gaps, GAP_EVERY_S)
+            };
+            self.gap_in = ticks(seconds);
+        }
+    }
+}
+
+impl Course for Starlink {
+    fn next(&mut self) -> Stretch {
+        let dip = self.tick < self.epoch.dip_ticks;
+        let silent = self.tick < self.epoch.silent_ticks || (self.moving && self.in_gap);
+        let jitter_ms = JITTER.at(self.jitter.step());
+        let rtt_ms = self.epoch.rtt_ms + jitter_ms + if dip { self.epoch.dip_ms } else { 0.0 };
+        let own_ms = TICK_JITTER_MS * self.tick_jitter.uniform();
+        let bursting = self.bursts.chance(if dip { DIP_BURSTS } else { BURSTS });
+        let stretch = Stretch {
+            until: self.until,
+            rate: match (silent, dip) {
+                (true, _) => Rate::ZERO,
+                (false, true) => Rate::from_bps((self.bps * DIP_RATE) as u64),
+                (false, false) => Rate::from_bps(self.bps as u64),
+            },
+            delay: Duration::from_secs_f64((rtt_ms / 2.0 + own_ms) / 1e3),
+            loss: if bursting { BURST_LOSS } else { 0.0 },
+        };
+        self.until += TICK;
+        self.tick += 1;
+        if self.moving {
+            self.pass_gap();
+        }
+        if self.tick == TICKS {
+            self.tick = 0;
+            self.begin_epoch();
+        }
+        if self.tick.is_multiple_of(RATE_TICKS) {
+            self.draw_rate();
+        }
+        stretch
+    }
+}
+
+fn exponential(stream: &mut RandomStream, mean: f64) -> f64 {
+    -mean * (1.0 - stream.uniform()).ln()
+}
+
+/// At least one.
+fn ticks(seconds: f64) -> u64 {
+    ((seconds / TICK.as_secs_f64()).round() as u64).max(1)
+}

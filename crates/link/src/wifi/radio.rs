@@ -1,0 +1,111 @@
+//! One station's radio: how well it is heard, and the rate it therefore chooses.
+
+use anabranch_units::{Duration, Instant, RandomStream};
+
+use super::phy::{Phy, PhyRate};
+use crate::quantiles::Wander;
+
+/// How often the signal changes.
+const STEP: Duration = Duration::from_millis(10);
+/// How often the rate is chosen anew: the window of Linux's Minstrel, 100 ms.
+const STEPS_PER_CHOICE: u32 = 10;
+/// Frame length that the choice is made for.
+const TYPICAL: f64 = 1.5;
+
+/// The signal to noise ratio as a process in time, and the rate that was best at its last measurement.
+pub(crate) struct Radio {
+    pub(crate) phy: Phy,
+    mean_db: f64,
+    spread_db: f64,
+    wander: Wander,
+    snr_db: f64,
+    rate: usize,
+    /// Expected losses of a frame of 1,000 bytes, at the chosen rate and at the slowest; of longer ones
+    /// in proportion.
+    hazard: f64,
+    slow_hazard: f64,
+    next_step: Instant,
+    steps: u32,
+}
+
+impl Radio {
+    pub(crate) fn new(
+        phy: Phy,
+        snr_db: f64,
+        spread_db: f64,
+        memory: Duration,
+        stream: RandomStream,
+    ) -> Self {
+        let mut radio = Self {
+            phy,
+            mean_db: snr_db,
+            spread_db,
+            wander: Wander::new(stream, STEP, memory),
+            snr_db,
+            rate: 0,
+            hazard: 0.0,
+            slow_hazard: 0.0,
+            next_step: if spread_db > 0.0 { Instant::ZERO } else { Instant::FAR_FUTURE },
+            steps: 0,
+        };
+        radio.choose();
+        radio.note_hazards();
+        radio
+    }
+
+    /// The chosen rate at `now`; or the slowest, which Minstrel's chain of repetitions ends with.
+    pub(crate) fn rate(&mut self, now: Instant, slowest: bool) -> PhyRate {
+        if self.next_step <= now {
+            while self.next_step <= now {
+                // The choice knows what was measured, not what comes.
+                if self.steps.is_multiple_of(STEPS_PER_CHOICE) {
+                    self.choose();
+                }
+                self.snr_db = self.mean_db + self.spread_db * self.wander.step();
+                self.steps += 1;
+                self.next_step += STEP;
+            }
+            self.note_hazards();
+        }
+        self.phy.rates[if slowest { 0 } else { self.rate }]
+    }
+
+    fn note_hazards(&mut self) {
+        self.hazard = self.hazard_at(self.rate);
+        self.slow_hazard = self.hazard_at(0);
+    }
+
+    /// The fastest rate there is.
+    pub(crate) fn top_rate(&self) -> PhyRate {
+        self.phy.rates[self.phy.rates.len() - 1]
+    }
+
+    /// Whether a frame of so many bytes is lost, at the chosen rate or the slowest.
+    pub(crate) fn loses(&self, bytes: u64, slowest: bool, stream: &mut RandomStream) -> bool {
+        let hazard = if slowest { self.slow_hazard } else { self.hazard };
+        let expected = hazard * bytes as f64 / 1000.0;
+        let luck = stream.uniform();
+        // 1 - exp(-x) < x: most frames are settled without the exponential.
+        luck < expected && luck < 1.0 - (-expected).exp()
+    }
+
+    /// Takes the rate that gets most through.
+    fn choose(&mut self) {
+        let through = |rate: usize| {
+            self.phy.rates[rate].bps() as f64 * (-self.hazard_at(rate) * TYPICAL).exp()
+        };
+        let mut best = 0;
+        for rate in 1..self.phy.rates.len() {
+            if through(rate) > through(best) {
+                best = rate;
+            }
+        }
+        self.rate = best;
+    }
+
+    /// A tenth of 1,000-byte frames is lost at the threshold (`-ln 0.9` expected); the chance changes by a
+    /// decade a decibel, as coded OFDM's does where it matters (assumed).
+    fn hazard_at(&self, rate: usize) -> f64 {
+        0.105_36 * 10f64.powf(self.phy.rates[rate].threshold_db - self.snr_db)
+    }
+}

@@ -1,0 +1,102 @@
+//! The cellular model against what it was fitted to: see the head of `lte.rs` for the sources.
+
+use anabranch_link::{
+    Direction, LinkConfig, LteModel, LteProfile, Model, QueueLimit, Single, VaryingLink, probe,
+};
+use anabranch_units::{ByteCount, Duration, Rate};
+
+use crate::driver::SEED;
+use crate::statistics::{assert_close, autocorrelation, mean, quantile};
+
+fn radio(model: LteModel) -> Single<VaryingLink<u64>> {
+    let config =
+        LinkConfig::new("lte.down", Rate::UNLIMITED, QueueLimit::Unlimited, Duration::ZERO);
+    Single(VaryingLink::new(config, &Model::Lte(model), SEED))
+}
+
+/// Mb/s of every second.
+fn rates(model: LteModel, seconds: usize) -> Vec<f64> {
+    let window = Duration::from_secs(1);
+    let bytes = probe::carried(&mut radio(model), &[0], ByteCount(12_500), window, seconds);
+    bytes[0].iter().map(|&bytes| bytes as f64 * 8e-6).collect()
+}
+
+#[test]
+fn the_rate_of_t_mobile_driving_is_mahimahis() {
+    // 50,000 s of a process that forgets in 7 s: some 3,500 independent values.
+    let rates = rates(LteModel::new(Direction::Down, LteProfile::TmobileDriving), 50_000);
+    for (share, mbps) in [(0.05, 2.90), (0.25, 5.10), (0.50, 9.97), (0.75, 17.83), (0.95, 30.51)] {
+        assert_close(&format!("quantile {share}"), quantile(&rates, share), mbps, 0.08 * mbps);
+    }
+    assert_close("mean", mean(&rates), 12.77, 0.06 * 12.77);
+    for (lag, published) in [(1, 0.82), (2, 0.71), (5, 0.49), (10, 0.27)] {
+        let found = autocorrelation(&rates, lag);
+        assert_close(&format!("autocorrelation at {lag} s"), found, published, 0.08);
+    }
+}
+
+#[test]
+fn the_rate_of_the_others_is_theirs() {
+    for (profile, quantiles, average) in [
+        (LteProfile::AttDriving, [(0.05, 0.69), (0.5, 5.41), (0.95, 9.53)], 5.17),
+        (LteProfile::Ghent, [(0.05, 5.0), (0.5, 28.8), (0.95, 58.8)], 30.2),
+        (LteProfile::VerizonShort, [(0.05, 1.07), (0.5, 4.30), (0.95, 10.83)], 5.03),
+    ] {
+        let rates = rates(LteModel::new(Direction::Down, profile), 40_000);
+        for (share, mbps) in quantiles {
+            let what = format!("{profile:?} {share}");
+            assert_close(&what, quantile(&rates, share), mbps, 0.10 * mbps + 0.1);
+        }
+        assert_close(&format!("{profile:?} mean"), mean(&rates), average, 0.07 * average);
+    }
+}
+
+#[test]
+fn the_wanted_mean_is_what_comes_out() {
+    let mut model = LteModel::new(Direction::Down, LteProfile::VerizonShort);
+    model.mean_bps = Some(24_000_000);
+    assert_close("mean", mean(&rates(model, 20_000)), 24.0, 1.0);
+}
+
+#[test]
+fn harq_delays_a_tenth_of_blocks_by_8_ms_and_loses_nothing() {
+    // Packets far apart, a block each: 1 ms of the block, up to 1 ms until it begins.
+    let mut model = LteModel::new(Direction::Down, LteProfile::Ghent);
+    model.mean_bps = Some(100_000_000);
+    let every = Duration::from_micros(150_300);
+    let took = probe::delays(&mut radio(model), 0, ByteCount(100), every, 40_001);
+    let tries: Vec<u64> =
+        took.iter().flatten().map(|took| (took.as_micros() - 1000) / 8000).collect();
+    assert_eq!(tries.len(), 40_000, "RLC repairs what HARQ gave up");
+    let share = |n: u64| tries.iter().filter(|&&tries| tries == n).count() as f64 / 40_000.0;
+    assert_close("at once", share(0), 0.9, 0.006);
+    assert_close("one repetition", share(1), 0.09, 0.006);
+    assert_close("two", share(2), 0.009, 0.002);
+    assert!(took.iter().flatten().max() < Some(&Duration::from_millis(150)));
+}
+
+#[test]
+fn what_a_failed_block_holds_up_comes_out_at_once() {
+    // 12 Mb/s: a packet a millisecond. Behind a block in repair eight more wait: bursts of nine.
+    let mut model = LteModel::new(Direction::Down, LteProfile::Ghent);
+    model.mean_bps = Some(12_000_000);
+    let took =
+        probe::delays(&mut radio(model), 0, ByteCount(100), Duration::from_millis(1), 20_000);
+    let at: Vec<u64> =
+        took.iter().flatten().zip(0..).map(|(took, n)| took.as_nanos() + n * 1_000_000).collect();
+    let together = at.windows(9).filter(|nine| nine[0] == nine[8]).count();
+    assert!(together > 500, "{together}");
+    assert!(at.is_sorted());
+}
+
+#[test]
+fn who_begins_to_send_waits_10_to_20_ms_for_a_grant() {
+    let mut model = LteModel::new(Direction::Up, LteProfile::Ghent);
+    (model.bler, model.mean_bps) = (0.0, Some(100_000_000));
+    let every = Duration::from_micros(150_300);
+    let took = probe::delays(&mut radio(model), 0, ByteCount(100), every, 5001);
+    let ms: Vec<f64> = took.iter().flatten().map(|took| took.as_secs_f64() * 1e3).collect();
+    // And the block, which begins half a millisecond later on average.
+    assert_close("mean", mean(&ms), 15.0 + 1.5, 0.3);
+    assert!(ms.iter().all(|&ms| (11.0..22.0).contains(&ms)));
+}

@@ -1,0 +1,141 @@
+//! Every link of a world, behind one number each, whatever carries it.
+
+use std::collections::BTreeMap;
+
+use anabranch_link::{
+    Change, ConfigError, Fate, FixedLink, LinkConfig, LinkStats, Medium, Single, VaryingLink,
+    WifiMedium, WifiModel,
+};
+use anabranch_units::{ByteCount, Instant, Seed};
+
+use crate::plan::{LinkPlan, ModelPlan};
+
+/// Links in the plan's order, carried by media. A link that shares no medium has one of its own, of
+/// one lane.
+pub(crate) struct Links<P> {
+    media: Vec<Box<dyn Medium<P>>>,
+    places: Vec<Place>,
+    /// The links by medium and lane.
+    numbers: Vec<Vec<usize>>,
+}
+
+/// Where a link is found.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    medium: usize,
+    lane: usize,
+    /// Others are on the medium too: what enters this link may wake it earlier.
+    shared: bool,
+}
+
+/// The lanes of one channel.
+type Lanes = Vec<(LinkConfig, WifiModel)>;
+
+impl<P: 'static> Links<P> {
+    /// The links of a plan, idle and up.
+    pub(crate) fn build(plans: &[LinkPlan], seed: Seed) -> Result<Self, ConfigError> {
+        let mut channels: BTreeMap<&str, Lanes> = BTreeMap::new();
+        for plan in plans {
+            if let Some(ModelPlan::Wifi(wifi)) = &plan.model {
+                wifi.model().check()?;
+                plan.config().check()?;
+                let lane = (plan.config(), wifi.model());
+                channels.entry(&wifi.channel).or_default().push(lane);
+            }
+        }
+        let mut built = Self { media: Vec::new(), places: Vec::new(), numbers: Vec::new() };
+        let mut known: BTreeMap<&str, usize> = BTreeMap::new();
+        for (link, plan) in plans.iter().enumerate() {
+            let (medium, shared) = match &plan.model {
+                Some(ModelPlan::Wifi(wifi)) => {
+                    let medium = known.get(&*wifi.channel).copied().unwrap_or_else(|| {
+                        let lanes = channels[&*wifi.channel].clone();
+                        built.add(Box::new(WifiMedium::new(&wifi.channel, lanes, seed)))
+                    });
+                    known.insert(&wifi.channel, medium);
+                    (medium, channels[&*wifi.channel].len() > 1)
+                }
+                _ => (built.add(alone(plan, seed)?), false),
+            };
+            built.places.push(Place { medium, lane: built.numbers[medium].len(), shared });
+            built.numbers[medium].push(link);
+        }
+        Ok(built)
+    }
+
+    fn add(&mut self, medium: Box<dyn Medium<P>>) -> usize {
+        self.media.push(medium);
+        self.numbers.push(Vec::new());
+        self.media.len() - 1
+    }
+}
+
+/// A link that shares no medium.
+fn alone<P: 'static>(plan: &LinkPlan, seed: Seed) -> Result<Box<dyn Medium<P>>, ConfigError> {
+    let config = plan.config();
+    config.check()?;
+    let model = plan.model.as_ref().map_or(Ok(None), ModelPlan::model)?;
+    Ok(match model {
+        None => Box::new(Single(FixedLink::new(config, seed))),
+        Some(model) => {
+            model.check()?;
+            Box::new(Single(VaryingLink::new(config, &model, seed)))
+        }
+    })
+}
+
+impl<P> Links<P> {
+    /// How many media carry them.
+    pub(crate) fn media(&self) -> usize {
+        self.media.len()
+    }
+
+    /// A packet enters a link; returns the link's medium, and whether to ask it anew when to poll,
+    /// though it waits for a delivery already.
+    #[inline]
+    pub(crate) fn enqueue(
+        &mut self,
+        now: Instant,
+        link: usize,
+        packet: P,
+        size: ByteCount,
+    ) -> (usize, bool) {
+        let Place { medium, lane, shared } = self.places[link];
+        self.media[medium].enqueue(now, lane, packet, size);
+        (medium, shared)
+    }
+
+    /// A link changes; returns its medium.
+    pub(crate) fn set(&mut self, now: Instant, link: usize, change: Change) -> usize {
+        let Place { medium, lane, .. } = self.places[link];
+        self.media[medium].set(now, lane, change);
+        medium
+    }
+
+    /// A link's medium and its lane there.
+    pub(crate) fn place(&mut self, link: usize) -> (&mut dyn Medium<P>, usize) {
+        let Place { medium, lane, .. } = self.places[link];
+        (&mut *self.media[medium], lane)
+    }
+
+    /// The next packet on a medium whose fate is sealed, and its link.
+    #[inline]
+    pub(crate) fn poll_fate(&mut self, now: Instant, medium: usize) -> Option<(usize, Fate<P>)> {
+        let (lane, fate) = self.media[medium].poll_fate(now)?;
+        Some((self.numbers[medium][lane], fate))
+    }
+
+    /// When to poll a medium next.
+    #[inline]
+    pub(crate) fn poll_timeout(&self, medium: usize) -> Option<Instant> {
+        self.media[medium].poll_timeout()
+    }
+
+    /// Every link's name, totals and packets inside.
+    pub(crate) fn totals(&self) -> impl Iterator<Item = (&str, &LinkStats, u64)> {
+        self.places.iter().map(|&Place { medium, lane, .. }| {
+            let medium = &self.media[medium];
+            (medium.name(lane), medium.stats(lane), medium.in_transit(lane))
+        })
+    }
+}

@@ -1,0 +1,169 @@
+"""`anabranch trace`: look into recordings of links, convert them, or make one of a scenario's link."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from anabranch.cli import _console
+from anabranch.cli._console import guarded
+
+if TYPE_CHECKING:
+    from anabranch.traces import Trace
+    from anabranch.traces._summary import Summary
+
+trace = typer.Typer(
+    help="Look into recordings of links, convert them, or make one.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+_SUFFIXES = {".csv": "anabranch", ".json": "sabre"}
+_To = Annotated[
+    str | None,
+    typer.Option("--to", help="anabranch, mahimahi, pairs or sabre (default: by OUT's ending)."),
+]
+_Step = Annotated[str, typer.Option("--step", help="Length of a window where windows are needed.")]
+
+
+@trace.command()
+@guarded
+def show(
+    file: Annotated[Path, typer.Argument(help="A recording, in any form.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Tell what a recording is like.
+
+    Example: anabranch trace show driving.down
+    """
+    from anabranch import traces
+    from anabranch.traces._summary import summarise
+
+    found = summarise(traces.read(file))
+    if as_json:
+        import dataclasses
+        import json
+        import math
+
+        values = dataclasses.asdict(found)
+        if math.isnan(found.autocorrelation):
+            values["autocorrelation"] = None
+        _console.out(json.dumps(values, indent=2))
+    else:
+        _table(found)
+
+
+@trace.command()
+@guarded
+def convert(
+    source: Annotated[Path, typer.Argument(metavar="IN", help="A recording, in any form.")],
+    target: Annotated[Path, typer.Argument(metavar="OUT", help="Where to put it.")],
+    to: _To = None,
+    step: _Step = "1 s",
+) -> None:
+    """Write a recording in another form: .csv is ours, .json Sabre's, anything else Mahimahi's.
+
+    Example: anabranch trace convert driving.down driving.csv --step 100ms
+    """
+    from anabranch import traces
+
+    form, step_ns = _checked(target, to, {"--step": step})
+    _write(traces.read(source), target, form, step_ns["--step"])
+
+
+@trace.command()
+@guarded
+def record(
+    scenario: Annotated[str, typer.Argument(help="A scenario file, or the name of one.")],
+    path: Annotated[str, typer.Argument(help="A path, or link, of it.")],
+    target: Annotated[Path, typer.Argument(metavar="OUT", help="Where to put it.")],
+    direction: Annotated[str, typer.Option(help="down or up.")] = "down",
+    duration: Annotated[str, typer.Option(help="How long.")] = "60 s",
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed, instead of the scenario's.")] = None,
+    run: Annotated[int, typer.Option(min=0, help="Another draw of the same seed.")] = 0,
+    to: _To = None,
+    step: _Step = "100 ms",
+) -> None:
+    """Record what the own link of a scenario's path does by itself: rate, delay and loss.
+
+    Example: anabranch trace record wifi-starlink starlink starlink.csv --duration 2min
+    """
+    from anabranch.errors import Fault, InputError, did_you_mean
+    from anabranch.scenario import plan as plans
+    from anabranch.scenario._overrides import Override
+    from anabranch.scenario.load import load
+    from anabranch.traces._record import record as from_link
+
+    form, times = _checked(target, to, {"--duration": duration, "--step": step})
+    overrides = [Override(key="seed", value=seed, origin=f"--seed {seed}")] if seed is not None else []
+    loaded = load(scenario, overrides)
+    plan: dict[str, Any] = plans.build(loaded.scenario, None, run=run)
+    links = [link["name"] for link in plan["links"]]
+    name = f"{path}.{direction}"
+    if name not in links:
+        hint = did_you_mean(name, links)
+        raise InputError([Fault(message=f"no such link: `{name}`", where="PATH, --direction", hint=hint)])
+    found = from_link(plan, name, length_ns=times["--duration"], step_ns=times["--step"])
+    _write(found, target, form, times["--step"])
+
+
+def _checked(target: Path, to: str | None, times: dict[str, str]) -> tuple[str, dict[str, int]]:
+    """Return the form to write and the times in nanoseconds; every fault of the options at once."""
+    from anabranch.cli._commands import unwritable
+    from anabranch.errors import Fault, InputError, did_you_mean
+    from anabranch.scenario import units
+    from anabranch.traces import FORMS
+
+    faults = [unwritable(target, "OUT")]
+    form = _SUFFIXES.get(target.suffix, "mahimahi") if to is None else to
+    if form not in FORMS:
+        hint = did_you_mean(form, FORMS)
+        faults.append(Fault(message=f"no such form of trace: `{form}`", where=f"--to {form}", hint=hint))
+    found = {}
+    for option, text in times.items():
+        try:
+            found[option] = units.positive_time_ns(text)
+        except units.UnitError as error:
+            faults.append(Fault(message=str(error), where=f"{option} {text}", hint=error.hint))
+    if any(faults):
+        raise InputError(fault for fault in faults if fault is not None)
+    return form, found
+
+
+def _write(found: Trace, target: Path, form: str, step_ns: int) -> None:
+    """Write a recording, and say what was left out and what became of it."""
+    from anabranch import traces
+    from anabranch.errors import Fault, InputError
+
+    text, lost = traces.write(found, form, step_ns=step_ns)
+    try:
+        target.write_text(text, encoding="utf-8")
+    except OSError as error:
+        message = f"cannot write the trace: {error.strerror or error}"
+        raise InputError([Fault(message=message, where=str(target))]) from None
+    if lost:
+        _console.note(f"left out, as {form} has no place for them: {' and '.join(lost)}")
+    mean, length = found.mean_bps() / 1e6, found.length_ns / 1e9
+    _console.out(f"{target}: {form}, {length:g} s, mean {mean:.3f} Mb/s")
+
+
+def _table(found: Summary) -> None:
+    """Write the statistics for a person."""
+    quantiles = "  ".join(f"{value:.2f}" for value in found.rate_mbps)
+    rows = [
+        ("form", found.form),
+        ("length", f"{found.length_s:g} s"),
+        ("mean rate", f"{found.mean_mbps:.3f} Mb/s"),
+        ("rate, 5 25 50 75 95 %", f"{quantiles} Mb/s"),
+        ("seconds below 0.1 Mb/s", f"{found.idle_share * 100:.1f} %"),
+        ("longest gap", f"{found.longest_gap_s:g} s"),
+        ("autocorrelation at 1 s", f"{found.autocorrelation:.2f}"),
+    ]
+    if found.delay_ms is not None:
+        delays = "  ".join(f"{value:.1f}" for value in found.delay_ms)
+        rows.append(("one-way delay, 5 50 95 %", f"{delays} ms"))
+    if found.loss:
+        rows.append(("loss", f"{found.loss * 100:.2f} %"))
+    _console.table(("", ""), rows)

@@ -1,0 +1,58 @@
+"""How long a session may last: for progress, and for when to give up."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from anabranch.scenario import _follow
+
+if TYPE_CHECKING:
+    from anabranch.media.films import Film
+
+_SECOND = 10**9
+
+
+def expected_duration_s(plan: dict[str, Any], film: Film | None) -> float:
+    """Return roughly how long the session will last, for progress and limits, in seconds."""
+    application = plan["application"]
+    if application["duration_ns"] is not None:
+        return float(application["duration_ns"] / _SECOND)
+    size = application["bytes"] or (film.size_bytes if film else 0)
+    seconds = size * 8 / _bottleneck_bps(plan)
+    if application["kind"] == "adaptive" and film is not None:
+        return film.duration_ns / _SECOND
+    if application["kind"] == "progressive" and film is not None:
+        seconds = max(seconds, film.duration_ns / _SECOND)
+    if application["kind"] == "paced" and application["rate_bps"]:
+        seconds = max(seconds, size * 8 / application["rate_bps"])
+    return max(seconds, 1.0)
+
+
+def _bottleneck_bps(plan: dict[str, Any]) -> float:
+    """Return the sum over paths of each path's slowest link, server to client, less what others take."""
+    rates = {link["name"]: _left_bps(plan, link) for link in plan["links"]}
+    total = 0.0
+    for path in plan["paths"]:
+        total += min([rates[name] or 1e9 for name in path["down"]], default=1e9)
+    shared = [rate for name, rate in rates.items() if rate and all(name in p["down"] for p in plan["paths"])]
+    return float(min([total, *shared]) / plan["clients"])
+
+
+def _left_bps(plan: dict[str, Any], link: dict[str, Any]) -> float | None:
+    """Return a link's rate without the equal share of each background flow that crosses it."""
+    flows = sum(group["count"] for group in plan["cross_traffic"] if link["name"] in group["data"])
+    clients = plan["clients"]
+    if link["rate_bps"] is None and "model" not in link:
+        return None
+    return float(_follow.likely_bps(link) * clients / (clients + flows))
+
+
+def time_limit_ns(plan: dict[str, Any], film: Film | None) -> int:
+    """Return when to give up: four times what the links would need, and five minutes.
+
+    An adaptive player may insist on its highest rendition.
+    """
+    seconds = expected_duration_s(plan, film)
+    if film is not None and plan["application"]["kind"] == "adaptive":
+        seconds = max(seconds, film.size_bytes * 8 / _bottleneck_bps(plan))
+    return int((4 * seconds + 300) * _SECOND)

@@ -1,0 +1,161 @@
+"""What links follow: recordings found and read beside the scenario, and models as the plan has them."""
+
+from __future__ import annotations
+
+import copy
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from anabranch import traces
+from anabranch.errors import Fault, InputError
+from anabranch.media import films
+from anabranch.scenario.link_models import Lte, Recording, Starlink, Wifi
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from anabranch.scenario._faults import Source
+    from anabranch.scenario._lines import KeyPath
+    from anabranch.scenario.models import Link
+    from anabranch.scenario.models import Path as ScenarioPath
+
+_WAYS = ("down", "up")
+
+#: What TCP may be expected to get of a model, bits a second, for estimates of how long a run may last:
+#: from what was measured of it (docs/concepts/link-model.md), rather too little.
+_LTE_BPS = {"tmobile-driving": 6e6, "att-driving": 2.5e6, "verizon-short": 2.5e6, "ghent": 15e6}
+_STARLINK_BPS = {"static": 30e6, "moving": 10e6}
+_WIFI_BPS = {"802.11a": 54e6, "802.11g": 54e6, "802.11n": 72e6, "802.11ac": 433e6}
+_WIFI_SHARE = 0.2
+
+
+def places(raw: dict[str, Any]) -> Iterator[tuple[KeyPath, dict[str, Any]]]:
+    """Return every table of a raw scenario that may have a `trace`, with its key path."""
+    for kind in ("paths", "links"):
+        tables = raw.get(kind)
+        for index, table in enumerate(tables if isinstance(tables, list) else []):
+            if isinstance(table, dict):
+                yield (kind, index), table
+                for way in _WAYS:
+                    if isinstance(table.get(way), dict):
+                        yield (kind, index, way), table[way]
+
+
+def locate(source: Source, folders: Sequence[Path]) -> tuple[dict[str, Any], list[Fault]]:
+    """Return the raw scenario with every recording's full path, and what is wrong with the recordings."""
+    if not any("trace" in table for _, table in places(source.raw)):
+        return source.raw, []
+    raw = copy.deepcopy(source.raw)
+    faults: list[Fault] = []
+    for path, table in places(raw):
+        given = table.get("trace")
+        name = given.get("file") if isinstance(given, dict) else given
+        if not isinstance(name, str):
+            continue
+        here: KeyPath = (*path, "trace")
+        found = films.locate(name, folders)
+        if found is None:
+            faults.append(source.fault(here, f"no such trace: `{name}`"))
+            continue
+        full = str(found.resolve())
+        table["trace"] = {**given, "file": full} if isinstance(given, dict) else full
+        try:
+            trace = _read(full, name, found.stat().st_mtime_ns)
+        except InputError as error:
+            faults += error.faults
+            continue
+        parent = raw[path[0]][path[1]]  # type: ignore[index]
+        if path[0] == "paths" and not trace.has_delays and not _has_delay(parent):
+            hint = 'for example rtt = "50 ms": the trace has no delays'
+            faults.append(source.fault((*path[:2], "rtt"), "missing key: `rtt`", hint=hint))
+    return raw, faults
+
+
+def _has_delay(path: dict[str, Any]) -> bool:
+    """Tell whether a path says how long it is."""
+    ways = [path[way] for way in _WAYS if isinstance(path.get(way), dict)]
+    return "rtt" in path or any("delay" in way for way in ways)
+
+
+@lru_cache(maxsize=64)
+def _read(file: str, shown: str, changed_ns: int) -> traces.Trace:
+    """Return a recording; read again when the file has changed."""
+    del changed_ns
+    return traces.read(Path(file), where=shown)
+
+
+def model(table: ScenarioPath | Link, way: str) -> dict[str, Any] | None:
+    """Return what one direction of a path or link follows, as the plan has it."""
+    own = table.down if way == "down" else table.up
+    recording = own.trace or table.trace
+    if recording is not None:
+        return _trace(recording).plan(repeat=recording.repeat)
+    given = table.model
+    if isinstance(given, Wifi):
+        return {"wifi": _wifi(given, table.name)}
+    if isinstance(given, Lte):
+        settings = {"direction": way, "profile": given.profile, "mean_bps": given.mean, "bler": given.bler}
+        return {"lte": settings}
+    if isinstance(given, Starlink):
+        return {
+            "starlink": {
+                "direction": way,
+                "terminal": table.name,
+                "profile": given.profile,
+                "phase_ns": given.phase,
+                "mean_bps": given.mean,
+            }
+        }
+    return None
+
+
+def _wifi(given: Wifi, station: str) -> dict[str, Any]:
+    """Return an 802.11 station; a channel without a name is its own."""
+    usual = 80 if given.standard == "802.11ac" else 20
+    return {
+        "channel": f"path {station}" if given.channel is None else f"channel {given.channel}",
+        "station": station,
+        "standard": given.standard,
+        "width_mhz": given.width or usual,
+        "streams": given.streams,
+        "phy_bps": given.phy_rate,
+        "aggregate": given.aggregate,
+        "snr_db": given.snr,
+        "fading_db": given.fading,
+        "memory_ns": given.fading_memory,
+    }
+
+
+def _trace(recording: Recording) -> traces.Trace:
+    """Return a recording of a validated scenario."""
+    file = Path(recording.file)
+    return _read(recording.file, recording.file, file.stat().st_mtime_ns)
+
+
+def likely_bps(link: dict[str, Any]) -> float:
+    """Return what TCP may be expected to get of a link of the plan, rather too little; for estimates."""
+    cap = link["rate_bps"] or 1e9
+    kind, settings = next(iter((link.get("model") or {"fixed": {}}).items()))
+    expected: float = cap
+    if kind == "wifi":
+        expected = (settings["phy_bps"] or _WIFI_BPS[settings["standard"]]) * _WIFI_SHARE
+    elif kind == "lte":
+        expected = (settings["mean_bps"] or 2 * _LTE_BPS[settings["profile"]]) / 2
+    elif kind == "starlink":
+        expected = min(settings["mean_bps"] or 1e9, _STARLINK_BPS[settings["profile"]])
+    elif kind == "opportunities":
+        times = settings["opportunities_ns"]
+        expected = len(times) * settings["opportunity_bytes"] * 8e9 / times[-1] / 2
+    elif kind == "steps":
+        expected = _mean(settings) / 2
+    return float(min(cap, expected))
+
+
+def _mean(steps: dict[str, Any]) -> float:
+    """Return the mean rate of recorded steps; the last one's where it holds for ever."""
+    begins, rates, end = steps["begin_ns"], steps["rates_bps"], steps["repeat_ns"]
+    if end is None:
+        return float(max(rates[-1], 1000))
+    lengths = [after - at for at, after in zip(begins, [*begins[1:], end], strict=True)]
+    return float(sum(rate * length for rate, length in zip(rates, lengths, strict=True)) / end)

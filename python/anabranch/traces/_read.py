@@ -1,0 +1,231 @@
+"""Reading recordings: every fault at once, each with file and line."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import TYPE_CHECKING, Any
+
+from anabranch.errors import Fault, InputError
+from anabranch.traces._trace import Step, Trace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+#: The forms, and what their files look like.
+FORMS = {
+    "anabranch": "CSV with the header t_s,rate_mbps and, if wanted, delay_ms and loss",
+    "mahimahi": "a whole number of milliseconds a line: when 1500 bytes may leave",
+    "pairs": "second,bits/s a line",
+    "sabre": "JSON: a list of duration_ms, bandwidth_kbps, latency_ms",
+}
+_COLUMNS = ("t_s", "rate_mbps", "delay_ms", "loss")
+_MS = 10**6
+_SECOND = 10**9
+_MOST_FAULTS = 20
+
+
+class _Reading:
+    """A file on its way to a trace: its name, and what was found wrong."""
+
+    def __init__(self, where: str) -> None:
+        self.where = where
+        self.faults: list[Fault] = []
+
+    def fault(self, message: str, line: int | None, hint: str = "") -> None:
+        self.faults.append(Fault(message=message, where=self.where, line=line, hint=hint))
+
+    def number(self, text: object, what: str, line: int | None, *, most: float = math.inf) -> float:
+        """Return a number from 0 to `most`; anything else is a fault, and 0."""
+        try:
+            value = float(text) if isinstance(text, str | int | float) else math.nan
+        except ValueError:
+            value = math.nan
+        if isinstance(text, bool) or not math.isfinite(value):
+            self.fault(f"{what} is not a number: `{text}`", line)
+        elif value < 0:
+            self.fault(f"{what} is negative: `{text}`", line)
+        elif value > most:
+            self.fault(f"{what} is above {most:g}: `{text}`", line)
+        else:
+            return value
+        return 0.0
+
+    def forward(self, at: float, before: float | None, line: int | None, *, strictly: bool = True) -> None:
+        """Check that time goes on."""
+        if before is not None and (at <= before if strictly else at < before):
+            self.fault(f"the trace runs backwards: {at:g} after {before:g}", line)
+
+
+def read(file: Path, *, where: str | None = None) -> Trace:
+    """Return the recording in a file, whichever form it has.
+
+    Parameters
+    ----------
+    file
+        The file.
+    where
+        How messages name it; default: its path.
+
+    Raises
+    ------
+    InputError
+        With every fault found: it cannot be read, is empty, of no known form, runs backwards, has what is
+        no number or a negative one, or never serves anything.
+    """
+    reading = _Reading(str(file) if where is None else where)
+    try:
+        text = file.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        reading.fault("not UTF-8 text", None, hint="is this a trace?")
+        raise InputError(reading.faults) from None
+    except OSError as error:
+        reading.fault(f"cannot read the trace: {error.strerror or error}", None)
+        raise InputError(reading.faults) from None
+    trace = _parse(reading, text)
+    if trace is not None and not reading.faults and trace.mean_bps() == 0:
+        reading.fault("the trace never serves anything", None)
+    if trace is None or reading.faults:
+        more = len(reading.faults) - _MOST_FAULTS
+        kept = reading.faults[:_MOST_FAULTS]
+        if more > 0:
+            kept.append(Fault(message=f"and {more} faults more", where=reading.where))
+        raise InputError(kept)
+    return trace
+
+
+def _parse(reading: _Reading, text: str) -> Trace | None:
+    """Return the trace of a text by its form."""
+    if text.lstrip().startswith(("[", "{")):
+        return _sabre(reading, text)
+    lines = [(number, line.strip()) for number, line in enumerate(text.splitlines(), 1)]
+    lines = [(number, line) for number, line in lines if line and not line.startswith("#")]
+    if not lines:
+        reading.fault("the trace is empty", None)
+        return None
+    number, first = lines[0]
+    cells = [cell.strip() for cell in first.split(",")]
+    if cells[0] == "t_s":
+        return _own(reading, cells, number, lines[1:])
+    forms: dict[int, Callable[[_Reading, list[tuple[int, str]]], Trace | None]] = {1: _mahimahi, 2: _pairs}
+    if len(cells) in forms and all(_is_number(cell) for cell in cells):
+        return forms[len(cells)](reading, lines)
+    known = "; ".join(f"{name}: {what}" for name, what in FORMS.items())
+    reading.fault(f"a trace of no known form: `{first[:40]}`", number, hint=known)
+    return None
+
+
+def _is_number(text: str) -> bool:
+    """Tell whether a text is any number at all."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _own(reading: _Reading, header: list[str], line: int, rows: list[tuple[int, str]]) -> Trace | None:
+    """Read the form of our own."""
+    unknown = [name for name in header if name not in _COLUMNS]
+    if unknown or header[:2] != ["t_s", "rate_mbps"] or len(set(header)) < len(header):
+        reading.fault(
+            f"the header is not one of a trace: `{','.join(header)}`", line, hint=FORMS["anabranch"]
+        )
+        return None
+    steps: list[Step] = []
+    before: float | None = None
+    for number, row in rows:
+        cells = [cell.strip() for cell in row.split(",")]
+        if len(cells) != len(header):
+            reading.fault(f"{len(cells)} values under {len(header)} names", number)
+            continue
+        values = dict(zip(header, cells, strict=True))
+        at = reading.number(values["t_s"], "t_s", number)
+        reading.forward(at, before, number)
+        before = at
+        steps.append(
+            Step(
+                at_ns=round(at * _SECOND),
+                rate_bps=round(reading.number(values["rate_mbps"], "rate_mbps", number) * 1e6),
+                delay_ns=round(reading.number(values.get("delay_ms", "0"), "delay_ms", number) * _MS),
+                loss=reading.number(values.get("loss", "0"), "loss", number, most=1),
+            )
+        )
+    return _stepped(
+        reading, "anabranch", steps, rows[0][0] if rows else line, has_delays="delay_ms" in header
+    )
+
+
+def _pairs(reading: _Reading, lines: list[tuple[int, str]]) -> Trace | None:
+    """Read pairs of second and bits per second; the seconds may begin anywhere."""
+    steps: list[Step] = []
+    origin: float | None = None
+    before: float | None = None
+    for number, line in lines:
+        cells = line.split(",")
+        if len(cells) != 2:
+            reading.fault(f"expected second,bits/s: `{line[:40]}`", number)
+            continue
+        at = reading.number(cells[0].strip(), "the second", number)
+        reading.forward(at, before, number)
+        before = at
+        origin = at if origin is None else origin
+        rate = round(reading.number(cells[1].strip(), "the rate", number))
+        steps.append(Step(at_ns=round((at - origin) * _SECOND), rate_bps=rate))
+    return _stepped(reading, "pairs", steps, lines[0][0], has_delays=False)
+
+
+def _stepped(reading: _Reading, form: str, steps: list[Step], line: int, *, has_delays: bool) -> Trace | None:
+    """Return a trace of steps; its last one lasts as long as the one before it, one alone a second."""
+    if not steps:
+        if not reading.faults:
+            reading.fault("the trace is empty", None)
+        return None
+    if steps[0].at_ns != 0:
+        reading.fault("the trace does not begin at 0", line)
+    last = steps[-1].at_ns
+    span = last - steps[-2].at_ns if len(steps) > 1 else _SECOND
+    return Trace(form=form, length_ns=last + span, steps=tuple(steps), has_delays=has_delays)
+
+
+def _mahimahi(reading: _Reading, lines: list[tuple[int, str]]) -> Trace | None:
+    """Read delivery opportunities."""
+    times: list[int] = []
+    for number, line in lines:
+        at = reading.number(line, "the millisecond", number)
+        if at != int(at):
+            reading.fault(f"the millisecond is not whole: `{line}`", number)
+        reading.forward(at, times[-1] if times else None, number, strictly=False)
+        times.append(int(at))
+    if times[-1] == 0 and not reading.faults:
+        reading.fault("the last opportunity lies at 0: the trace takes no time", lines[-1][0])
+    return Trace(form="mahimahi", length_ns=max(times[-1], 1) * _MS, opportunities_ms=tuple(times))
+
+
+def _sabre(reading: _Reading, text: str) -> Trace | None:
+    """Read Sabre's JSON; its latency is a round trip, of which a link has half."""
+    try:
+        entries: Any = json.loads(text)
+    except json.JSONDecodeError as error:
+        reading.fault(f"not valid JSON: {error.msg[:1].lower()}{error.msg[1:]}", error.lineno)
+        return None
+    if not isinstance(entries, list) or not entries:
+        empty = entries == []
+        reading.fault("the trace is empty" if empty else "a trace of no known form", 1, hint=FORMS["sabre"])
+        return None
+    steps: list[Step] = []
+    at = 0
+    for place, entry in enumerate(entries, 1):
+        if not isinstance(entry, dict) or not {"duration_ms", "bandwidth_kbps"} <= entry.keys():
+            reading.fault(f"entry {place} lacks duration_ms or bandwidth_kbps", None, hint=FORMS["sabre"])
+            continue
+        duration = reading.number(entry["duration_ms"], f"duration_ms of entry {place}", None)
+        kbps = reading.number(entry["bandwidth_kbps"], f"bandwidth_kbps of entry {place}", None)
+        latency = reading.number(entry.get("latency_ms", 0), f"latency_ms of entry {place}", None)
+        if duration == 0 and not reading.faults:
+            reading.fault(f"entry {place} takes no time", None)
+        steps.append(Step(at_ns=at, rate_bps=round(kbps * 1000), delay_ns=round(latency * _MS / 2)))
+        at += round(duration * _MS)
+    has_delays = any(step.delay_ns for step in steps)
+    return Trace(form="sabre", length_ns=at or 1, steps=tuple(steps), has_delays=has_delays)

@@ -1,0 +1,53 @@
+"""Recordings made by the simulator's own models of links."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from anabranch.traces._trace import Step, Trace
+
+#: A small packet every so often measures delay and loss.
+_PING_NS = 5_000_000
+
+
+def record(plan: dict[str, Any], link: str, *, length_ns: int, step_ns: int) -> Trace:
+    """Return what a link of a plan does by itself.
+
+    Its rate is what it carries when it is kept busy, its delay and loss those of small packets through
+    the idle link. Windows in which none arrives have the delay of the one before.
+
+    Parameters
+    ----------
+    plan
+        A scenario's plan.
+    link
+        The one-way link's name: `wifi.down`.
+    length_ns, step_ns
+        How long, and how long each step is, in nanoseconds.
+
+    Raises
+    ------
+    MissingError
+        When the simulator is not built.
+    """
+    from anabranch import plugins
+    from anabranch.scenario import plan as plans
+
+    rust = plugins.module()
+    windows = math.ceil(length_ns / step_ns)
+    # No one asks for a film here.
+    asked = {**plan, "application": {**plan["application"], "kind": "bulk"}, "film": None}
+    rates, delays = rust.record_link(plans.encode(asked), link, step_ns, windows, _PING_NS)
+    steps = []
+    delay_s = next((delay for delay in delays if not math.isnan(delay)), 0.0)
+    for window, rate in enumerate(rates):
+        first, last = (-(-edge * step_ns // _PING_NS) for edge in (window, window + 1))
+        own = delays[first:last]
+        heard = [delay for delay in own if not math.isnan(delay)]
+        delay_s = sum(heard) / len(heard) if heard else delay_s
+        # What is still on its way at the very end is not lost.
+        lost = 1 - len(heard) / len(own) if own and rate > 0 and window < len(rates) - 1 else 0.0
+        at = window * step_ns
+        steps.append(Step(at_ns=at, rate_bps=round(rate), delay_ns=round(delay_s * 1e9), loss=lost))
+    return Trace(form="anabranch", length_ns=windows * step_ns, steps=tuple(steps), has_delays=True)

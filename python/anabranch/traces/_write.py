@@ -1,0 +1,104 @@
+"""Writing recordings."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from anabranch.traces._trace import MAHIMAHI_BYTES, Step, Trace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_SECOND = 10**9
+_MS = 10**6
+
+
+def write(trace: Trace, form: str, *, step_ns: int = _SECOND) -> tuple[str, list[str]]:
+    """Return a recording as the text of a file, and what that form cannot say of it.
+
+    Parameters
+    ----------
+    trace
+        The recording.
+    form
+        One of `FORMS`.
+    step_ns
+        Opportunities become rates, and steps pairs, over windows of this length; in nanoseconds.
+    """
+    forms: dict[str, Callable[[Trace, int], str]] = {
+        "anabranch": _own,
+        "mahimahi": _mahimahi,
+        "pairs": _pairs,
+        "sabre": _sabre,
+    }
+    lost = []
+    if form in ("mahimahi", "pairs") and any(step.delay_ns for step in trace.steps):
+        lost.append("delays")
+    if form != "anabranch" and any(step.loss for step in trace.steps):
+        lost.append("losses")
+    return forms[form](trace, step_ns), lost
+
+
+def _steps(trace: Trace, step_ns: int) -> list[Step]:
+    """Return the steps of a trace; of opportunities, their windows."""
+    return list(trace.steps) or trace.windows(step_ns)
+
+
+def _decimal(value: float) -> str:
+    """Return a number with what it needs of nine places."""
+    return f"{value:.9f}".rstrip("0").rstrip(".")
+
+
+def _own(trace: Trace, step_ns: int) -> str:
+    rows = [
+        f"{_decimal(step.at_ns / _SECOND)},{_decimal(step.rate_bps / 1e6)},"
+        f"{_decimal(step.delay_ns / _MS)},{_decimal(step.loss)}"
+        for step in _steps(trace, step_ns)
+    ]
+    return "\n".join(["t_s,rate_mbps,delay_ms,loss", *rows, ""])
+
+
+def _pairs(trace: Trace, step_ns: int) -> str:
+    rows = [f"{_decimal(step.at_ns / _SECOND)},{step.rate_bps}" for step in trace.windows(step_ns)]
+    return "\n".join([*rows, ""])
+
+
+def _sabre(trace: Trace, step_ns: int) -> str:
+    steps = _steps(trace, step_ns)
+    ends = [*[step.at_ns for step in steps[1:]], trace.length_ns]
+    entries = [
+        {
+            "duration_ms": (end - step.at_ns) / _MS,
+            "bandwidth_kbps": step.rate_bps / 1000,
+            "latency_ms": 2 * step.delay_ns / _MS,
+        }
+        for step, end in zip(steps, ends, strict=True)
+    ]
+    return json.dumps(entries, indent=1) + "\n"
+
+
+def _mahimahi(trace: Trace, step_ns: int) -> str:
+    """Write an opportunity wherever 1500 bytes more have been served, to the next whole millisecond.
+
+    The file's last line is its length: where the trace serves less than a packet at its end, the one in the
+    making comes there.
+    """
+    del step_ns
+    times = list(trace.opportunities_ms)
+    if not times:
+        whole = MAHIMAHI_BYTES * 8 * _SECOND
+        served = 0
+        for step, end in trace.spans():
+            at = step.at_ns
+            while step.rate_bps and served + step.rate_bps * (end - at) >= whole:
+                passed = -(-(whole - served) // step.rate_bps)
+                # What the rounding up served too much counts for the next packet.
+                served += step.rate_bps * passed - whole
+                at += passed
+                times.append(-(-at // _MS))
+            served += step.rate_bps * max(end - at, 0)
+        length = -(-trace.length_ns // _MS)
+        if not times or times[-1] < length:
+            times.append(length)
+    return "".join(f"{ms}\n" for ms in times)

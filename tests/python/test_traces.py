@@ -1,0 +1,310 @@
+"""Recordings of links: every form read and written, every fault told, and what the simulator makes of them."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+from typer.testing import CliRunner
+
+from anabranch import traces
+from anabranch.cli._app import app
+from anabranch.errors import InputError, ScenarioError
+from anabranch.scenario import load as loading
+from anabranch.scenario import plan as plans
+from anabranch.traces._summary import summarise
+
+OWN = "t_s,rate_mbps,delay_ms,loss\n0,5,10,0\n1,0,10,0.5\n3.5,2.5,0,0\n"
+
+
+def trace_of(tmp_path, text, name="trace.txt"):
+    file = tmp_path / name
+    file.write_text(text, encoding="utf-8")
+    return traces.read(file)
+
+
+def faults_of(tmp_path, text):
+    with pytest.raises(InputError) as caught:
+        trace_of(tmp_path, text)
+    return [(fault.line, fault.message) for fault in caught.value.faults]
+
+
+class TestReading:
+    def test_our_own_form_has_rate_delay_and_loss(self, tmp_path):
+        trace = trace_of(tmp_path, "# made by hand\n" + OWN)
+        assert trace.form == "anabranch"
+        assert [(s.at_ns, s.rate_bps, s.delay_ns, s.loss) for s in trace.steps] == [
+            (0, 5_000_000, 10_000_000, 0.0),
+            (10**9, 0, 10_000_000, 0.5),
+            (3_500_000_000, 2_500_000, 0, 0.0),
+        ]
+        assert trace.length_ns == 6 * 10**9, "the last step is as long as the one before"
+        assert trace.mean_bps() == pytest.approx((5 + 2.5 * 2.5) / 6 * 1e6)
+
+    def test_delay_and_loss_may_be_left_out(self, tmp_path):
+        trace = trace_of(tmp_path, "t_s,rate_mbps\n0,1\n")
+        assert (trace.length_ns, trace.has_delays) == (10**9, False)
+
+    def test_mahimahi_counts_opportunities(self, tmp_path):
+        trace = trace_of(tmp_path, "0\n0\n5\n10\n")
+        assert trace.opportunities_ms == (0, 0, 5, 10)
+        assert trace.mean_bps() == 4 * 12_000 / 0.010
+
+    def test_pairs_begin_at_any_second(self, tmp_path):
+        trace = trace_of(tmp_path, "1650000000,1000000\n1650000001,0\n1650000002,3000000\n")
+        assert [(s.at_ns, s.rate_bps) for s in trace.steps] == [
+            (0, 10**6),
+            (10**9, 0),
+            (2 * 10**9, 3 * 10**6),
+        ]
+        assert trace.mean_bps() == pytest.approx(4e6 / 3)
+
+    def test_sabres_latency_is_a_round_trip(self, tmp_path):
+        entries = [{"duration_ms": 500, "bandwidth_kbps": 800, "latency_ms": 60}]
+        trace = trace_of(tmp_path, json.dumps(entries))
+        assert (trace.steps[0].rate_bps, trace.steps[0].delay_ns) == (800_000, 30_000_000)
+        assert trace.length_ns == 500_000_000
+
+
+class TestFaults:
+    def test_all_are_told_at_once_with_their_lines(self, tmp_path):
+        text = "t_s,rate_mbps,delay_ms,loss\n0,5,10,0\n1,x,-4,2\n0.5,-1,0,0\n7,1\n9,nan,0,0\n"
+        assert faults_of(tmp_path, text) == [
+            (3, "rate_mbps is not a number: `x`"),
+            (3, "delay_ms is negative: `-4`"),
+            (3, "loss is above 1: `2`"),
+            (4, "the trace runs backwards: 0.5 after 1"),
+            (4, "rate_mbps is negative: `-1`"),
+            (5, "2 values under 4 names"),
+            (6, "rate_mbps is not a number: `nan`"),
+        ]
+
+    @pytest.mark.parametrize(
+        ("text", "line", "message"),
+        [
+            ("", None, "the trace is empty"),
+            ("# nothing\n\n", None, "the trace is empty"),
+            ("t_s,rate_mbps\n", None, "the trace is empty"),
+            ("[]", 1, "the trace is empty"),
+            ("hello\nworld\n", 1, "a trace of no known form: `hello`"),
+            ("1,2,3\n", 1, "a trace of no known form: `1,2,3`"),
+            ("t_s,delay_ms\n0,1\n", 1, "the header is not one of a trace: `t_s,delay_ms`"),
+            ("t_s,rate_mbps\n1,1\n2,1\n", 2, "the trace does not begin at 0"),
+            ("t_s,rate_mbps\n0,0\n2,0\n", None, "the trace never serves anything"),
+            ("5\n4\n9\n", 2, "the trace runs backwards: 4 after 5"),
+            ("5\n-4\n9\n", 2, "the millisecond is negative: `-4`"),
+            ("5\n7.5\n", 2, "the millisecond is not whole: `7.5`"),
+            ("0\n0\n", 2, "the last opportunity lies at 0: the trace takes no time"),
+            ("0,5\n1,6\n1,7\n", 3, "the trace runs backwards: 1 after 1"),
+            ("0,5\n1\n", 2, "expected second,bits/s: `1`"),
+            ('[{"duration_ms": 5}]', None, "entry 1 lacks duration_ms or bandwidth_kbps"),
+            ('{"a": 1}', 1, "a trace of no known form"),
+            ('[{"duration_ms": 5,\n]', 2, None),
+        ],
+    )
+    def test_each_is_told(self, tmp_path, text, line, message):
+        found = faults_of(tmp_path, text)[0]
+        assert found[0] == line
+        assert message is None or found[1] == message
+
+    def test_a_file_that_is_not_there_or_no_text(self, tmp_path):
+        with pytest.raises(InputError, match="cannot read the trace"):
+            traces.read(tmp_path / "nothing")
+        (tmp_path / "film.mp4").write_bytes(b"\xff\xfe\x00")
+        with pytest.raises(InputError, match="not UTF-8"):
+            traces.read(tmp_path / "film.mp4")
+
+    def test_of_a_thousand_twenty_are_told(self, tmp_path):
+        found = faults_of(tmp_path, "t_s,rate_mbps\n" + "0,x\n" * 1000)
+        assert len(found) == 21
+        assert "faults more" in found[-1][1]
+
+
+class TestWriting:
+    @pytest.mark.parametrize("form", traces.FORMS)
+    def test_what_is_written_is_read_again_with_the_same_mean(self, tmp_path, form):
+        trace = trace_of(tmp_path, OWN)
+        text, lost = traces.write(trace, form, step_ns=500_000_000)
+        again = trace_of(tmp_path, text)
+        assert again.form == form
+        assert again.length_ns == trace.length_ns
+        assert again.mean_bps() == pytest.approx(trace.mean_bps(), rel=0.002)
+        assert lost == {"anabranch": [], "sabre": ["losses"]}.get(form, ["delays", "losses"])
+
+    def test_our_own_form_loses_nothing(self, tmp_path):
+        trace = trace_of(tmp_path, OWN)
+        assert traces.write(trace, "anabranch")[0] == OWN
+
+    def test_opportunities_survive_and_become_rates_by_windows(self, tmp_path):
+        lines = "".join(f"{ms}\n" for ms in [*range(1, 1001, 2), 2000])
+        trace = trace_of(tmp_path, lines)
+        assert traces.write(trace, "mahimahi")[0] == lines
+        again = trace_of(tmp_path, traces.write(trace, "anabranch")[0])
+        assert [step.rate_bps for step in again.steps] == [500 * 12_000, 12_000]
+
+    def test_a_packet_begun_in_one_step_is_finished_in_the_next(self, tmp_path):
+        # 1.2 packets in the first second, the rest at 12 a second: 0.8 of one, then a packet each 83.3 ms.
+        trace = trace_of(tmp_path, "t_s,rate_mbps\n0,0.0144\n1,0.144\n")
+        times = [int(line) for line in traces.write(trace, "mahimahi")[0].split()]
+        assert times[:3] == [834, 1067, 1150]
+
+
+class TestSummary:
+    def test_it_counts(self, tmp_path):
+        found = summarise(trace_of(tmp_path, OWN))
+        assert found.length_s == 6
+        assert found.mean_mbps == pytest.approx(1.875)
+        assert found.rate_mbps[0] == 0
+        assert found.idle_share == pytest.approx(2 / 6)
+        assert found.longest_gap_s == 2.5
+        assert found.loss == pytest.approx(0.5 * 2.5 / 6)
+        assert found.delay_ms == (0, 10, 10)
+
+    def test_gaps_between_opportunities(self, tmp_path):
+        found = summarise(trace_of(tmp_path, "300\n1000\n5000\n"))
+        assert found.longest_gap_s == 4
+        assert found.delay_ms is None
+        steady = summarise(trace_of(tmp_path, "t_s,rate_mbps\n0,1\n9,1\n"))
+        assert math.isnan(steady.autocorrelation)
+
+
+def scenario(tmp_path, text, **keys):
+    (tmp_path / "a.csv").write_text(text, encoding="utf-8")
+    path = {"name": "p", "rtt": "20 ms", "trace": str(tmp_path / "a.csv"), **keys}
+    path = {key: value for key, value in path.items() if value is not None}
+    return {"name": "t", "application": {"kind": "bulk", "duration": "10 s"}, "paths": [path]}
+
+
+def messages(given):
+    with pytest.raises(ScenarioError) as caught:
+        loading.load(given)
+    return [(fault.message, fault.line) for fault in caught.value.faults]
+
+
+class TestInAScenario:
+    def test_it_is_resolved_into_the_plan(self, tmp_path):
+        plan = plans.build(loading.load(scenario(tmp_path, OWN)).scenario, None)
+        down, up = plan["links"]
+        assert down["model"] == up["model"]
+        assert down["model"]["steps"]["rates_bps"] == [5_000_000, 0, 2_500_000]
+        assert down["model"]["steps"]["repeat_ns"] == 6 * 10**9
+        assert (down["rate_bps"], down["delay_ns"]) == (None, 10_000_000)
+        assert down["queue"] == {"packets": 100}
+
+    def test_it_may_hold_its_last_step_and_be_of_one_direction(self, tmp_path):
+        given = scenario(tmp_path, OWN, trace=None, rate="5 Mbit/s")
+        given["paths"][0]["down"] = {"trace": {"file": str(tmp_path / "a.csv"), "repeat": False}}
+        down, up = plans.build(loading.load(given).scenario, None)["links"]
+        assert down["model"]["steps"]["repeat_ns"] is None
+        assert "model" not in up
+
+    def test_it_stands_beside_the_scenario_file(self, tmp_path):
+        (tmp_path / "a.csv").write_text(OWN, encoding="utf-8")
+        text = '[application]\nkind = "bulk"\nduration = "1 s"\n[[paths]]\nname = "p"\ntrace = "a.csv"\n'
+        (tmp_path / "s.toml").write_text('name = "s"\n' + text, encoding="utf-8")
+        assert loading.load(tmp_path / "s.toml").scenario.paths[0].trace.file == str(tmp_path / "a.csv")
+
+    def test_its_faults_are_told_with_the_others(self, tmp_path):
+        given = scenario(tmp_path, "t_s,rate_mbps\n0,1\n0,x\n", rate="5")
+        found = messages(given)
+        assert ("the trace runs backwards: 0 after 0", 3) in found
+        assert ("rate_mbps is not a number: `x`", 3) in found
+        assert any("bare number" in message for message, _ in found)
+
+    def test_who_needs_a_round_trip_time(self, tmp_path):
+        assert loading.load(scenario(tmp_path, OWN, rtt=None)).scenario.paths[0].rtt is None
+        assert messages(scenario(tmp_path, "0,1000\n1,2000\n", rtt=None)) == [("missing key: `rtt`", None)]
+        assert messages(scenario(tmp_path, OWN, trace="nothing.csv")) == [
+            ("no such trace: `nothing.csv`", None)
+        ]
+
+    @pytest.mark.module
+    def test_the_simulator_follows_it(self, tmp_path):
+        from anabranch import run
+
+        steady = run(scenario(tmp_path, "t_s,rate_mbps\n0,2\n1,2\n"))
+        assert steady.qos["goodput_mbps"] == pytest.approx(1.9, abs=0.1)
+        opportunities = run(scenario(tmp_path, "".join(f"{ms}\n" for ms in range(6, 601, 6))))
+        assert opportunities.qos["goodput_mbps"] == pytest.approx(1.9, abs=0.1)
+
+
+def call(*arguments):
+    return CliRunner().invoke(app, ["trace", *map(str, arguments)])
+
+
+class TestCommands:
+    def test_show_sums_up(self, tmp_path):
+        (tmp_path / "a.csv").write_text(OWN, encoding="utf-8")
+        shown = call("show", tmp_path / "a.csv")
+        assert shown.exit_code == 0
+        assert "1.875 Mb/s" in shown.stdout
+        found = json.loads(call("show", tmp_path / "a.csv", "--json").stdout)
+        assert (found["length_s"], found["longest_gap_s"]) == (6, 2.5)
+
+    def test_convert_goes_by_the_ending_or_as_told(self, tmp_path):
+        source = tmp_path / "a.csv"
+        source.write_text(OWN, encoding="utf-8")
+        for name, extra, form in (
+            ("b.json", [], "sabre"),
+            ("b.down", [], "mahimahi"),
+            ("b.csv", ["--to", "pairs", "--step", "500 ms"], "pairs"),
+        ):
+            result = call("convert", source, tmp_path / name, *extra)
+            assert result.exit_code == 0, result.stderr
+            assert "left out" in result.stderr
+            assert traces.read(tmp_path / name).form == form
+
+    def test_every_fault_of_the_options_is_told(self, tmp_path):
+        result = call("convert", "nothing", tmp_path / "no" / "b.csv", "--to", "saber", "--step", "5")
+        assert result.exit_code == 2
+        for message in (
+            "no such folder",
+            "no such form of trace: `saber`",
+            "did you mean `sabre`?",
+            "bare number",
+        ):
+            assert message in result.stderr
+        result = call("show", tmp_path / "nothing")
+        assert (result.exit_code, "cannot read the trace" in result.stderr) == (2, True)
+
+    @pytest.mark.module
+    def test_record_makes_a_trace_of_a_model(self, tmp_path):
+        out = tmp_path / "lte.csv"
+        arguments = ["wifi-lte", "lte", out, "--duration", "20s", "--step", "500ms"]
+        assert call("record", *arguments).exit_code == 0
+        first = out.read_bytes()
+        found = summarise(traces.read(out))
+        assert (found.length_s, found.loss) == (20, 0)
+        assert found.mean_mbps > 1
+        assert found.delay_ms[1] > 25, "the path's own delay is in it"
+        assert call("record", *arguments).exit_code == 0
+        assert out.read_bytes() == first
+        assert call("record", *arguments, "--run", 1).exit_code == 0
+        assert out.read_bytes() != first
+        wrong = call("record", "wifi-lte", "lta", out)
+        assert (wrong.exit_code, "did you mean `lte.down`?" in wrong.stderr) == (2, True)
+
+    @pytest.mark.module
+    def test_a_recording_of_a_recording_is_the_same(self, tmp_path):
+        (tmp_path / "a.csv").write_text(OWN, encoding="utf-8")
+        text = (
+            'name = "s"\n[application]\nkind = "bulk"\nduration = "1 s"\n'
+            '[[paths]]\nname = "p"\ntrace = "a.csv"\n'
+        )
+        (tmp_path / "s.toml").write_text(text, encoding="utf-8")
+        arguments = [tmp_path / "s.toml", "p", tmp_path / "b.csv", "--duration", "6s", "--step", "500ms"]
+        assert call("record", *arguments).exit_code == 0
+        again = traces.read(tmp_path / "b.csv")
+        rates = [step.rate_bps / 1e6 for step in again.steps]
+        # Counted as it arrives, 10 ms later: a packet or two are in the next step.
+        assert rates == pytest.approx([5, 5, 0, 0, 0, 0, 0, 2.5, 2.5, 2.5, 2.5, 2.5], abs=0.15)
+        assert again.steps[0].delay_ns == pytest.approx(10e6, rel=0.02)
+
+
+def test_a_figure_shows_rate_delay_and_losses(tmp_path):
+    from anabranch.figures.links import link
+
+    drawn = json.dumps(link(trace_of(tmp_path, OWN), title="a trace").to_dict())
+    for part in ("a trace", "Mb/s", "ms one way", '"loss": 0.5', '"rate": 2.5'):
+        assert part in drawn
