@@ -348,8 +348,10 @@ def _media(master: _Playlist, line: int, uri: str) -> _Playlist:
         media.fault("a master playlist, where a media playlist is wanted")
     elif not media.data["segments"]:
         media.fault("no chunk (EXTINF)")
-    elif any("duration" not in segment for segment in media.data["segments"]):
-        media.fault("a chunk without EXTINF, that is without its duration")
+    elif len(media.lines.get("#EXTINF", ())) != len(media.data["segments"]) or any(
+        "duration" not in segment for segment in media.data["segments"]
+    ):
+        media.fault("not every chunk has an EXTINF of its own")
     elif target is None:
         media.fault("no EXT-X-TARGETDURATION")
     elif int(longest + 0.5) > target:
