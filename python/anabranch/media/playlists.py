@@ -366,7 +366,9 @@ def _measured(media: _Playlist, base: Path) -> dict[str, Any]:
     """Return what a media playlist and its files say of a rendition."""
     ends: dict[Path, int] = {}
     chunks = []
-    for line, segment in zip(media.lines.get("#EXTINF", ()), media.data["segments"], strict=True):
+    # Of a playlist with faults nothing is measured: what is there need not match.
+    segments = [] if media.faults else media.data["segments"]
+    for line, segment in zip(media.lines.get("#EXTINF", ()), segments, strict=not media.faults):
         span = segment.get("byterange")
         piece = _piece(media, segment["uri"], span, (line, ends, base))
         if piece is not None:
