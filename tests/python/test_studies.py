@@ -16,7 +16,7 @@ def call(*arguments):
 
 
 def test_the_papers_studies_are_there():
-    assert {"PC16", "SD18", "HO20"} <= set(NAMES)
+    assert {"PC16", "SD18", "UQ18", "HO20", "LEO24"} <= set(NAMES)
 
 
 @pytest.mark.module
