@@ -41,7 +41,8 @@ class Assumption(_Table):
     why
         Why this value.
     set
-        Keys of the scenarios and their values; `paths.*.queue` is that of every path.
+        Keys of the scenarios and their values; `paths.*.queue` is that of every path. Of a key that is an
+        axis of the grid the value is a pattern, `penalising({})`, for each value of the axis.
     sweep
         Other values, for the sensitivity sweep: each replaces some of `set`.
     scenarios
@@ -234,13 +235,26 @@ def _points(path: Path, part: Part, axes: Sequence[grid.Axis], fixed: _Fixed) ->
     """Yield the cells of one scenario."""
     given = {axis.key: axis for axis in axes}
     used = [given.pop(key, _axis(key, values)) for key, values in part.grid.items()]
-    settings = tuple((key, value, _FILE) for key, value in _spread(fixed.settings, _paths(path)))
+    patterns = {key: value for key, value in fixed.settings.items() if _is_pattern(value)}
+    plain = {key: value for key, value in fixed.settings.items() if key not in patterns}
+    settings = tuple((key, value, _FILE) for key, value in _spread(plain, _paths(path)))
     for point in grid.points([*used, *given.values()]):
         yield Point(
             path=path,
-            settings=(*settings, *((axis.key, axis.values[at], axis.origin) for axis, at in point)),
+            settings=(*settings, *(_set(axis, at, patterns.get(axis.key)) for axis, at in point)),
             labels=(*fixed.labels, *((axis.key, axis.texts[at]) for axis, at in point)),
         )
+
+
+def _is_pattern(value: object) -> bool:
+    """Tell whether a value is a pattern for the values of an axis."""
+    return isinstance(value, str) and "{}" in value
+
+
+def _set(axis: grid.Axis, at: int, pattern: str | None) -> tuple[str, Any, str]:
+    """Return what an axis sets at one of its values."""
+    value = axis.values[at] if pattern is None else pattern.replace("{}", axis.texts[at])
+    return axis.key, value, axis.origin
 
 
 def _axis(key: str, values: Sequence[Any]) -> grid.Axis:
