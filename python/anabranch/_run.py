@@ -84,8 +84,18 @@ class Run:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What has to be said with the results: which of the plug-ins are reconstructions."""
-        return tuple(self.summary.get("notes", ()))
+        """What has to be said with the results: plug-ins that are reconstructions, sessions given up."""
+        given_up = [row for row in self.rows("connections") if not row["finished"]]
+        notes = [str(note) for note in self.summary.get("notes", ())]
+        if given_up:
+            read = sum(row["bytes_read"] for row in given_up)
+            who = (
+                f"{len(given_up)} of {self.plan['clients']} sessions"
+                if self.plan["clients"] > 1
+                else "The session"
+            )
+            notes.append(f"{who} had not finished when the simulation ended: {read:,} B were read.")
+        return tuple(notes)
 
     @property
     def duration_s(self) -> float:

@@ -6,7 +6,7 @@ import pytest
 
 from anabranch.errors import ScenarioError
 from anabranch.scenario import load as loading
-from anabranch.scenario._overrides import parse_assignment
+from anabranch.scenario._overrides import Override, parse_assignment
 
 GOOD = """\
 name = "good"
@@ -226,3 +226,16 @@ def test_lines_of_every_form_of_key():
     assert lines["i", 1, "k", "l"] == 13
     assert lines["i", 1, "k", "n"] == 16
     assert ("m",) not in lines
+
+
+def test_what_an_override_replaced_has_no_lines_any_more(tmp_path):
+    file = tmp_path / "table.toml"
+    file.write_text(
+        'name = "n"\n[application]\nkind = "bulk"\nbytes = "1 MB"\n[transport]\n'
+        'scheduler = { name = "linux", burst = 2 }\n[[paths]]\nname = "a"\nrtt = "9 ms"\nrate = "1 Mbit/s"\n'
+    )
+    given = Override(key="transport.scheduler", value={"name": "linux", "burts": 3}, origin="--scheduler X")
+    with pytest.raises(ScenarioError) as caught:
+        loading.load(file, [given])
+    (fault,) = caught.value.faults
+    assert (fault.where, fault.line, fault.key) == ("--scheduler X", None, "transport.scheduler.burts")

@@ -214,3 +214,19 @@ def test_tshark_reads_a_withdrawn_address_and_its_return(tmp_path):
     assert [float(time) % 100 for time in times(4)] == [1.0], "REMOVE_ADDR, once"
     assert len(times(1)) == 2 * 3, "the join of the backup and that of the return"
     assert set(tshark("-T", "fields", "-e", "mptcp.stream")) == {"0"}
+
+
+def test_a_session_that_was_given_up_is_told():
+    path = {"name": "a", "rtt": "20 ms", "rate": "1 Mbit/s"}
+    short = {
+        "name": "short",
+        "application": {"kind": "bulk", "bytes": "1 MB"},
+        "time_limit": "2 s",
+        "paths": [path],
+    }
+    result = anabranch.run(short)
+    (note,) = result.notes
+    read = result.tables["connections"]["bytes_read"][0]
+    assert 0 < read < 10**6
+    assert note == f"The session had not finished when the simulation ended: {read:,} B were read."
+    assert anabranch.run({**short, "time_limit": "60 s"}).notes == ()

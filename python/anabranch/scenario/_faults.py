@@ -69,12 +69,14 @@ class Source:
 
     def fault(self, path: KeyPath, message: str, *, hint: str = "") -> Fault:
         """Return a fault at a key path."""
+        # What an override put in place of a table of the file has no lines there.
+        replaced = next((n for n in range(len(path) + 1) if path[:n] in self.origins), len(path) + 1)
         for length in range(len(path), -1, -1):
             prefix = path[:length]
             if prefix in self.origins:
                 where, line = self.origins[prefix], None
                 break
-            if prefix in self.lines:
+            if prefix in self.lines and length < replaced:
                 where, line = self.where, self.lines[prefix]
                 break
         else:
