@@ -158,6 +158,94 @@ def test_more_trials_run_only_what_is_missing(scenario, tmp_path):
 
 
 @pytest.mark.module
+def test_fewer_trials_take_nothing_away(scenario, tmp_path):
+    out = tmp_path / "out"
+    runner.run(small(scenario, trials=3), out, workers=1)
+    before = tables(out)
+    done = runner.run(small(scenario, trials=1), out, workers=1)
+    assert (done.total, done.before, done.now) == (2, 2, 0)
+    assert tables(out) == before
+    assert json.loads((out / "manifest.json").read_text())["trials"] == 3
+
+
+@pytest.mark.module
+@pytest.mark.parametrize("axis", ["paths.wifi.rtt=20ms,0.02s", "paths.wifi.price_per_gb=1,2"])
+def test_cells_that_make_the_same_plan_are_two_cells(scenario, tmp_path, axis):
+    out = tmp_path / "out"
+    done = runner.run(small(scenario, trials=2, axes=(axis,)), out, workers=1)
+    assert (done.total, done.before, done.now) == (4, 0, 4)
+    runs = anabranch.load(out)
+    assert len(runs) == 4
+    assert runs["identity"].n_unique() == 2
+    assert runs[axis.partition("=")[0]].n_unique() == 2
+
+
+@pytest.mark.module
+def test_a_journal_that_is_being_written_is_left_alone(scenario, tmp_path):
+    """Whoever finds nothing left to run makes no tables of journals that others still write."""
+    out, what = tmp_path / "out", small(scenario, trials=1)
+    other = store.Store(out, sweep.manifest(what), part="1of2")
+    with other.writing() as journal:
+        runner.run(what, out, workers=1)
+        assert not (out / "runs.parquet").exists()
+        row = anabranch.load(out).row(0, named=True)
+        journal.add({"runs": [row | {"run": 77}], "subflows": []}, {})
+    assert store.Store(out, sweep.manifest(what)).finish()
+    assert len(anabranch.load(out)) == 2
+    assert store.journals(out) == []
+
+
+def test_many_may_begin_at_once(tmp_path):
+    """The first ones of a folder meet: each finds it made, or makes it."""
+    code = (
+        "import sys, pathlib; from anabranch.results.store import Store; "
+        "manifest = dict(code='c', trials=1, keep=[], notes={}, scenarios={}, folders={}, cells=[]); "
+        "[Store(pathlib.Path(sys.argv[1]) / str(n), manifest, part=sys.argv[2]) for n in range(20)]"
+    )
+    started = [
+        subprocess.Popen([sys.executable, "-c", code, str(tmp_path), str(part)], stderr=subprocess.PIPE)
+        for part in range(4)
+    ]
+    assert [program.communicate()[1] for program in started] == [b""] * 4
+
+
+@pytest.mark.module
+def test_damage_is_told_in_a_sentence(scenario, tmp_path):
+    out = tmp_path / "out"
+    runner.run(small(scenario, trials=1), out, workers=1)
+    whole = (out / "runs.parquet").read_bytes()
+    (out / "runs.parquet").write_bytes(whole[:100])
+    with pytest.raises(InputError, match="not a Parquet file"):
+        anabranch.load(out)
+    (out / "runs.parquet").write_bytes(whole)
+    (out / "journal-x.jsonl").write_text('{"runs":3}\n')
+    with pytest.raises(InputError, match="not a line of a journal") as caught:
+        anabranch.load(out)
+    assert caught.value.faults[0].line == 1
+    (out / "journal-x.jsonl").unlink()
+    (out / "manifest.json").write_text('{"format": 2}')
+    with pytest.raises(InputError, match="parts missing"):
+        anabranch.load(out)
+
+
+@pytest.mark.module
+def test_intervals_are_student_s(scenario, tmp_path):
+    from statistics import mean, stdev
+
+    out = tmp_path / "out"
+    runner.run(small(scenario), out, workers=1)
+    rows = json.loads(call("results", out, "--metric", "goodput_mbps", "--json").stdout)
+    for row in rows:
+        of = [
+            one["goodput_mbps"]
+            for one in anabranch.load(out).to_dicts()
+            if one["transport.scheduler"] == row["transport.scheduler"]
+        ]
+        assert row["goodput_mbps"] == pytest.approx(mean(of))
+        assert row["goodput_mbps_ci95"] == pytest.approx(4.30265 * stdev(of) / 3**0.5, rel=1e-4)
+
+
+@pytest.mark.module
 def test_a_line_that_was_being_written_is_run_again(scenario, tmp_path):
     out, what = tmp_path / "out", small(scenario)
     with pytest.raises(KeyboardInterrupt):
@@ -305,8 +393,8 @@ def test_verify_finds_what_was_changed(scenario, tmp_path):
 
     out = tmp_path / "out"
     runner.run(small(scenario), out, workers=1)
-    assert verify(out) == ([], 6)
-    assert verify(out, sample=2) == ([], 2)
+    assert verify(out) == ({}, 6)
+    assert verify(out, sample=2) == ({}, 2)
     runs = anabranch.load(out)
     import polars
 
@@ -317,12 +405,44 @@ def test_verify_finds_what_was_changed(scenario, tmp_path):
         .alias("goodput_mbps")
     )
     changed.write_parquet(out / "runs.parquet")
-    differences, _ = verify(out)
-    assert len(differences) == 2
-    assert "goodput_mbps is" in differences[0]
-    assert "9.0 is kept" in differences[0]
+    differences, count = verify(out)
+    assert (len(differences), count) == (2, 6)
+    for lines in differences.values():
+        (line,) = lines
+        assert "goodput_mbps is" in line
+        assert "9.0 is kept" in line
     with pytest.raises(InputError, match="no run is called"):
         verify(out, ["zzz"])
+
+
+@pytest.mark.module
+def test_verify_finds_names_that_are_wrong_and_rows_that_are_gone(scenario, tmp_path):
+    import polars
+
+    from anabranch.study.verify import verify
+
+    out = tmp_path / "out"
+    runner.run(small(scenario, keep=("samples",)), out, workers=1)
+    assert verify(out) == ({}, 6)
+    first, second, *_ = anabranch.load(out)["identity"].to_list()
+    for table in store.TABLES:
+        rows = anabranch.load(out, table).filter(polars.col("identity") != first)
+        named = polars.when(polars.col("identity") == second).then(polars.lit("f" * 20))
+        rows.with_columns(named.otherwise("identity").alias("identity")).write_parquet(
+            out / f"{table}.parquet"
+        )
+    spoiled = sorted((out / "traces").glob("*/samples.parquet"))[-1]
+    spoiled.write_bytes(b"x")
+    differences, count = verify(out)
+    assert count == 4
+    found = {name: lines[0] for name, lines in differences.items()}
+    assert "is missing" in found[first]
+    assert "is missing" in found[second]
+    assert "is called so" in found["f" * 20]
+    assert (
+        any("its trace is not what it makes" in line for line in found.values())
+        or first in spoiled.parent.name
+    )
 
 
 # -- the command line ----------------------------------------------------------------------------

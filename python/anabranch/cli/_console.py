@@ -125,13 +125,16 @@ def progress(what: str, *, unit: str = "s") -> Iterator[Callable[[float, float],
         yield None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
         TextColumn("{task.completed:,.0f} of {task.total:,.0f} " + unit),
         TimeElapsedColumn(),
+        TextColumn("done,"),
+        TimeRemainingColumn(),
+        TextColumn("to go"),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(what, total=1.0, visible=False)

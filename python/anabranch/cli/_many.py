@@ -72,6 +72,9 @@ def results(
     by: Annotated[
         list[str] | None, typer.Option(metavar="COLUMN", help="What makes a cell (default: the grid's keys).")
     ] = None,
+    metric: Annotated[
+        list[str] | None, typer.Option(metavar="COLUMN", help="What to take the mean of (default: a choice).")
+    ] = None,
     sql: Annotated[
         str | None, typer.Option(help="A query of your own over the tables `runs` and `subflows`.")
     ] = None,
@@ -87,7 +90,7 @@ def results(
     """
     from anabranch.cli import _sweep
 
-    _sweep.results(folder, by=by, sql=sql, as_json=as_json)
+    _sweep.results(folder, by=by, metrics=metric or (), sql=sql, as_json=as_json)
 
 
 def verify(

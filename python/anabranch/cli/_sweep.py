@@ -98,11 +98,8 @@ def run(what: Sweep, how: How, *, as_json: bool) -> None:
             _console.note(f"interrupted; what is done is in {folder}: the same command goes on")
             raise
     _told(done, folder)
-    if not as_json and what.notes:
-        for key, note in what.notes.items():
-            _console.note(f"assumption: {key}: {note}")
     if done.complete:
-        results(folder, by=None, sql=None, as_json=as_json)
+        results(folder, by=None, metrics=(), sql=None, as_json=as_json)
 
 
 def _told(done: Done, folder: Path) -> None:
@@ -117,8 +114,10 @@ def unknown_tables(keep: Sequence[str]) -> list[Fault]:
     from anabranch.errors import did_you_mean
 
     known = (
+        "chunks",
         "connections",
-        "subflows",
+        "cross_samples",
+        "cross_traffic",
         "samples",
         "player",
         "frames",
@@ -127,6 +126,7 @@ def unknown_tables(keep: Sequence[str]) -> list[Fault]:
         "links",
         "events",
         "gaps",
+        "renditions",
     )
     return [
         Fault(message=f"no such table: `{table}`", where=f"--keep {table}", hint=did_you_mean(table, known))
@@ -135,28 +135,34 @@ def unknown_tables(keep: Sequence[str]) -> list[Fault]:
     ]
 
 
-def results(folder: Path, *, by: Sequence[str] | None, sql: str | None, as_json: bool) -> None:
+def results(
+    folder: Path, *, by: Sequence[str] | None, metrics: Sequence[str], sql: str | None, as_json: bool
+) -> None:
     """Print the means of a folder's cells, or the answer to a query."""
     from anabranch.results import query, store, summary
 
+    found = store.manifest(folder)
     if sql is not None:
-        frame = query(folder, sql)
+        rows = query(folder, sql).to_dicts()
     else:
-        found = store.manifest(folder)
         labels = list(dict.fromkeys(key for cell in found["cells"] for key in cell["labels"]))
-        frame = query(folder, summary.means(folder, labels if not by else list(by)))
+        rows = summary.means(folder, labels if not by else list(by), metrics)
+        for name, note in found["notes"].items():
+            _console.note(f"assumption: {name}: {note}")
+    if store.journals(folder):
+        _console.note(f"not finished: {len(store.journals(folder))} journals are open in {folder}")
     if as_json:
-        _console.out(json.dumps(frame.to_dicts(), indent=2))
+        _console.out(json.dumps(rows, indent=2))
         return
-    headers = [name for name in frame.columns if not name.endswith(summary.INTERVAL)]
-    rows = [[_cell(row, name + summary.INTERVAL, name) for name in headers] for row in frame.to_dicts()]
-    left = sum(1 for kind in frame.dtypes if str(kind) == "String")
-    _console.table(tuple(headers), rows, left=left)
+    headers = list(dict.fromkeys(name for row in rows for name in row if not name.endswith(summary.INTERVAL)))
+    left = sum(1 for name in headers if rows and isinstance(rows[0].get(name), str))
+    lines = [[_cell(row, name + summary.INTERVAL, name) for name in headers] for row in rows]
+    _console.table(tuple(headers), lines, left=left)
 
 
 def _cell(row: Mapping[str, Any], interval: str, name: str) -> str:
     """Return a value as a table shows it, with its interval where it has one."""
-    value, width = row[name], row.get(interval)
+    value, width = row.get(name), row.get(interval)
     if value is None:
         return "-"
     text = f"{value:.4g}" if isinstance(value, float) else str(value)
@@ -169,8 +175,9 @@ def verify(folder: Path, identities: Sequence[str], *, sample: int | None) -> No
 
     with _console.progress("running again", unit="runs") as progress:
         differences, count = verifying.verify(folder, identities, sample=sample, progress=progress)
-    for line in differences:
-        _console.out(line)
-    _console.note(f"{count} runs, {len(differences)} differ")
+    for name, lines in differences.items():
+        for line in lines:
+            _console.out(f"{name} {line}")
+    _console.note(f"{count} runs were made again, {len(differences)} differ")
     if differences:
         raise typer.Exit(_console.EXPECTATION_FAILED)

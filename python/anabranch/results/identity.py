@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 #: The parts of the package that a run's numbers come from, beside the Rust module.
-_ROOMS = ("_run.py", "plugins.py", "plugins", "scenario", "media", "metrics")
+_ROOMS = ("_run.py", "plugins", "scenario", "media", "metrics", "traces", "study/measure.py")
 _LENGTH = 20
 
 
@@ -31,7 +31,8 @@ def code() -> str:
     ]
     digest = hashlib.sha256()
     for path in [*files, Path(str(plugins.module().__file__))]:
-        digest.update(path.name.encode())
+        inside = path.is_relative_to(root)
+        digest.update((path.relative_to(root).as_posix() if inside else path.name).encode())
         digest.update(hashlib.sha256(path.read_bytes()).digest())
     return f"{anabranch.__version__}+{digest.hexdigest()[:12]}"
 

@@ -44,7 +44,7 @@ def load(folder: str | Path, table: str = "runs") -> polars.DataFrame:
     store.manifest(folder)
     if table in store.TABLES:
         if not store.journals(folder) and (folder / f"{table}.parquet").exists():
-            return polars.read_parquet(folder / f"{table}.parquet")
+            return store.parquet(folder / f"{table}.parquet")
         rows = list(store.stored(folder, table))
         return polars.from_dicts(rows, infer_schema_length=None) if rows else polars.DataFrame()
     parts = sorted((folder / "traces").glob(f"*/{table}.parquet"))
@@ -53,7 +53,11 @@ def load(folder: str | Path, table: str = "runs") -> polars.DataFrame:
         hint = did_you_mean(table, known, otherwise="--keep TABLE keeps a table of the trace")
         raise InputError([Fault(message=f"no such table: `{table}`", where=str(folder), hint=hint)])
     frames = [
-        polars.read_parquet(path).select(polars.lit(path.parent.name).alias("identity"), polars.all())
+        store.parquet(path).select(
+            polars.lit(path.parent.name.partition("-")[0]).alias("identity"),
+            polars.lit(path.parent.name.partition("-")[2]).alias("cell"),
+            polars.all(),
+        )
         for path in parts
     ]
     return polars.concat(frames, how="diagonal_relaxed")
@@ -80,7 +84,7 @@ def query(folder: str | Path, sql: str) -> polars.DataFrame:
     import polars
 
     folder = Path(folder)
-    kept = {path.stem for path in (folder / "traces").glob("*/*.parquet")}
+    kept = {path.stem for path in (folder / "traces").glob("*/*.parquet")} - {*store.TABLES}
     with duckdb.connect() as connection, tempfile.TemporaryDirectory() as space:
         for table in (*store.TABLES, *sorted(kept)):
             frame = load(folder, table)

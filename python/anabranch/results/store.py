@@ -1,14 +1,17 @@
 """The folder of results: what is done stays done, whatever ends the program.
 
 While runs go on each one that is done is a line of a journal, written out at once; when all are done
-the journal becomes Parquet tables, sorted, so that they are the same bytes whoever ran what when.
+the journals become Parquet tables, sorted, so that they are the same bytes whoever ran what when.
+
+Three things are locked, so that shards may start and end together: the folder for as long as its
+manifest, a journal's opening or the tables take, and each journal for as long as it is written.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from anabranch.errors import Fault, InputError, MissingError
@@ -17,15 +20,25 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
+    import polars
+
 #: The form of the folder; another one is refused.
-FORMAT = 1
+FORMAT = 2
 MANIFEST = "manifest.json"
 #: The tables that every run has rows in; the first one has a single row a run.
 TABLES = ("runs", "subflows")
+#: What every row begins with, the labels of its cell behind the second.
+HEAD = ("identity", "cell", "scenario", "scheduler", "congestion", "seed", "run")
+
+_LOCK = ".lock"
+#: Rows that become a frame at a time: memory does not grow with their number.
+_CHUNK = 5_000
 
 Row = dict[str, Any]
 #: What a run leaves: its rows by table.
 Rows = dict[str, list[Row]]
+#: A run of a cell.
+Key = tuple[str, str]
 
 
 class Store:
@@ -37,7 +50,7 @@ class Store:
         Where; made when it is not there.
     manifest
         What is run, with everything needed to run it again. A folder that holds the results of
-        something else is refused.
+        something else is refused; that of fewer or more trials is gone on with.
     part
         Which journal to write: shards that run at one time have one each.
 
@@ -50,15 +63,17 @@ class Store:
     def __init__(self, folder: Path, manifest: Mapping[str, Any], *, part: str = "all") -> None:
         self.folder = folder
         self._journal = folder / f"journal-{part}.jsonl"
+        self._cells = {cell["cell"]: place for place, cell in enumerate(manifest["cells"])}
         _make(folder)
-        text = json.dumps({"format": FORMAT, **manifest}, indent=1) + "\n"
-        _agree(folder, text)
-        with _writing(folder):
-            _whole(folder / MANIFEST, text.encode())
+        with _locked(folder):
+            before = _agreed(folder, {"format": FORMAT, **manifest})
+            trials = max(manifest["trials"], before.get("trials", 0))
+            whole = {"format": FORMAT, **manifest, "trials": trials}
+            _whole(folder / MANIFEST, (json.dumps(whole, indent=1) + "\n").encode())
 
-    def done(self) -> set[str]:
-        """Return the identities of the runs that need not be run again."""
-        return {row["identity"] for row in stored(self.folder, "runs")}
+    def done(self) -> set[Key]:
+        """Return the runs that need not be run again."""
+        return {key(row) for row in stored(self.folder, "runs")}
 
     @contextmanager
     def writing(self) -> Iterator[_Journal]:
@@ -69,33 +84,34 @@ class Store:
         InputError
             When another process writes to it.
         """
-        with _writing(self.folder), self._journal.open("a+b") as file:
-            _lock(file, self.folder)
-            _mend(file)
-            yield _Journal(self.folder, file)
+        with ExitStack() as stack:
+            with _locked(self.folder), _writing(self.folder):
+                file = stack.enter_context(self._journal.open("a+b"))
+                if not _try_lock(file):
+                    message = "another process is writing to this folder"
+                    hint = "wait for it, or end it"
+                    raise InputError([Fault(message=message, where=str(self.folder), hint=hint)])
+                _mend(file)
+            with _writing(self.folder):
+                yield _Journal(self.folder, file)
 
-    def finish(self, order: Mapping[str, int]) -> None:
-        """Turn journals into tables.
-
-        Parameters
-        ----------
-        order
-            The place of each run by identity; what has none is of no interest any more.
-        """
-        import polars
-
-        with _writing(self.folder):
+    def finish(self) -> bool:
+        """Turn journals into tables; False when somebody still writes one, who will do it."""
+        with _locked(self.folder), _writing(self.folder), ExitStack() as stack:
+            read = journals(self.folder)
+            for journal in read:
+                if not _try_lock(stack.enter_context(journal.open("rb"))):
+                    return False
             for table in TABLES:
-                rows = [row for row in stored(self.folder, table) if row["identity"] in order]
-                unique = _unique(rows, table)
-                unique.sort(key=lambda row: order[row["identity"]])
-                frame = polars.from_dicts(_even(unique), infer_schema_length=None) if unique else None
+                frame = _frame(self.folder, table, self._cells)
                 if frame is not None:
-                    part = self.folder / f"{table}.parquet.part"
+                    part = self.folder / f"{table}.parquet.{os.getpid()}.part"
                     frame.write_parquet(part, compression="zstd", statistics=True)
+                    _settle(part)
                     part.replace(self.folder / f"{table}.parquet")
-            for journal in journals(self.folder):
+            for journal in read:
                 journal.unlink()
+        return True
 
 
 class _Journal:
@@ -111,13 +127,12 @@ class _Journal:
         Parameters
         ----------
         rows
-            Its rows by table; each has the run's `identity`.
+            Its rows by table; each begins with `HEAD`.
         traces
             Parquet files by the table's name.
         """
-        identity = rows["runs"][0]["identity"]
         if traces:
-            folder = self._folder / "traces" / identity
+            folder = trace_folder(self._folder, rows["runs"][0])
             folder.mkdir(parents=True, exist_ok=True)
             for table, content in traces.items():
                 _whole(folder / f"{table}.parquet", content)
@@ -127,23 +142,67 @@ class _Journal:
         os.fsync(self._file.fileno())
 
 
+def key(row: Row) -> Key:
+    """Return which run of which cell a row is of."""
+    return row["cell"], row["identity"]
+
+
+def trace_folder(folder: Path, row: Row) -> Path:
+    """Return where the tables of a run's trace are kept."""
+    return folder / "traces" / f"{row['identity']}-{row['cell']}"
+
+
 def journals(folder: Path) -> list[Path]:
     """Return the journals of a folder, in a fixed order."""
     return sorted(folder.glob("journal-*.jsonl"))
 
 
 def stored(folder: Path, table: str) -> Iterator[Row]:
-    """Yield the rows of a table, from the Parquet file and the journals."""
-    import polars
+    """Yield the rows of a table, from the Parquet file and the journals.
 
+    Raises
+    ------
+    InputError
+        When a file is damaged.
+    """
     path = folder / f"{table}.parquet"
     if path.exists():
-        yield from polars.read_parquet(path).iter_rows(named=True)
+        yield from parquet(path).iter_rows(named=True)
     for journal in journals(folder):
         with journal.open("rb") as file:
-            for line in file:
+            for number, line in enumerate(file, start=1):
                 if line.endswith(b"\n"):  # else it was being written when the program ended
-                    yield from json.loads(line)[table]
+                    yield from _parsed(line, table, journal, number)
+
+
+def _parsed(line: bytes, table: str, journal: Path, number: int) -> list[Row]:
+    """Return the rows of a journal's line."""
+    try:
+        rows: list[Row] = json.loads(line)[table]
+        if all(isinstance(row, dict) and all(name in row for name in HEAD) for row in rows):
+            return rows
+    except (ValueError, TypeError, LookupError, RecursionError):
+        pass
+    hint = "remove the line: its run is made again"
+    raise InputError([Fault(message="not a line of a journal", where=str(journal), line=number, hint=hint)])
+
+
+def parquet(path: Path) -> polars.DataFrame:
+    """Return a Parquet file of a folder of results.
+
+    Raises
+    ------
+    InputError
+        When it is damaged.
+    """
+    import polars
+
+    try:
+        return polars.read_parquet(path)
+    except (polars.exceptions.PolarsError, OSError) as error:
+        message = f"not a Parquet file: {str(error).splitlines()[0]}"
+        hint = "remove it: the same command makes its runs again"
+        raise InputError([Fault(message=message, where=str(path), hint=hint)]) from None
 
 
 def manifest(folder: Path) -> dict[str, Any]:
@@ -156,34 +215,101 @@ def manifest(folder: Path) -> dict[str, Any]:
     """
     try:
         found: dict[str, Any] = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-        form = found.get("format")
-    except (OSError, ValueError, AttributeError):
+        form = found["format"]
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
         hint = "`anabranch sweep` and `anabranch study run` make them"
         raise InputError([Fault(message=f"no folder of results: `{folder}`", hint=hint)]) from None
     if form != FORMAT:
-        message = f"results of another version: format {form}, this program reads {FORMAT}"
+        message = f"results of another version: format {form!r}, this program reads {FORMAT}"
         raise InputError([Fault(message=message, where=str(folder), hint="run it anew into another folder")])
+    if not _sound(found):
+        hint = "run it anew into another folder"
+        raise InputError(
+            [Fault(message="a manifest with parts missing", where=str(folder / MANIFEST), hint=hint)]
+        )
     return found
 
 
+def _sound(found: Mapping[str, Any]) -> bool:
+    """Tell whether a manifest has what is read of it."""
+    kinds = {"code": str, "trials": int, "keep": list, "notes": dict, "scenarios": dict, "folders": dict}
+    cells = found.get("cells")
+    return (
+        all(isinstance(found.get(name), kind) for name, kind in kinds.items())
+        and isinstance(cells, list)
+        and all(
+            isinstance(cell, dict)
+            and isinstance(cell.get("labels"), dict)
+            and isinstance(cell.get("settings"), dict)
+            and isinstance(cell.get("cell"), str)
+            and cell.get("scenario") in found["scenarios"]
+            and cell.get("scenario") in found["folders"]
+            for cell in cells
+        )
+    )
+
+
+def _frame(folder: Path, table: str, cells: Mapping[str, int]) -> polars.DataFrame | None:
+    """Return a table's rows, each run once, in the order of cells and runs."""
+    import polars
+
+    frames: list[polars.DataFrame] = []
+    chunk: list[Row] = []
+    seen: set[tuple[Any, ...]] = set()
+
+    def close() -> None:
+        if chunk:
+            frames.append(polars.from_dicts(chunk, infer_schema_length=None))
+            chunk.clear()
+
+    for row in stored(folder, table):
+        name = (*key(row), row.get("subflow"))
+        if name not in seen and row["cell"] in cells:
+            seen.add(name)
+            chunk.append(row)
+            if len(chunk) == _CHUNK:
+                close()
+    close()
+    if not frames:
+        return None
+    whole = polars.concat(frames, how="diagonal_relaxed")
+    place = polars.col("cell").replace_strict(cells, return_dtype=polars.Int64)
+    order = [place.alias("_place"), *([polars.col("subflow").alias("_subflow")] if table != "runs" else [])]
+    by = ["_place", "run", *(["_subflow"] if table != "runs" else [])]
+    return whole.with_columns(order).sort(by, maintain_order=True).select(_columns(whole.columns))
+
+
+def _columns(names: Sequence[str]) -> list[str]:
+    """Return columns in an order that does not hang on which row came first."""
+    first = [name for name in HEAD if name in names]
+    labels = sorted(name for name in names if "." in name or name in ("row", "varied"))
+    labels = [name for name in labels if not name.startswith("frames.")]
+    last = ["digest"] if "digest" in names else []
+    rest = sorted(set(names) - {*first, *labels, *last})
+    return [*first[:2], *labels, *first[2:], *rest, *last]
+
+
 def _make(folder: Path) -> None:
-    """Make the folder."""
+    """Make the folder, and refuse one with something else in it."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        others = [path for path in folder.iterdir() if path.name != _LOCK and path.suffix != ".part"]
     except OSError as error:
         message = f"cannot make the folder: {error.strerror or error}"
         raise InputError([Fault(message=message, where=str(folder))]) from None
-    if any(folder.iterdir()) and not (folder / MANIFEST).exists():
+    if others and not (folder / MANIFEST).exists():
         message = "the folder holds something else than results"
         raise InputError([Fault(message=message, where=str(folder), hint="name another one with --out")])
 
 
-def _agree(folder: Path, text: str) -> None:
-    """Refuse a folder with the results of something else."""
+def _agreed(folder: Path, wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the manifest that is there, and refuse a folder with the results of something else."""
     if not (folder / MANIFEST).exists():
-        return
-    before, now = manifest(folder), json.loads(text)
-    differ = sorted(key for key in {*before, *now} - {"trials", "folders"} if before.get(key) != now.get(key))
+        return {}
+    before, now = manifest(folder), json.loads(json.dumps(wanted))
+    differ = sorted(
+        name for name in {*before, *now} - {"trials", "folders"} if before.get(name) != now.get(name)
+    )
     if differ:
         message = f"the folder holds results of something else: {', '.join(differ)} differ"
         hint = "name another one with --out"
@@ -191,55 +317,57 @@ def _agree(folder: Path, text: str) -> None:
             message = "the folder holds results of another build of this program"
             hint += ", or remove it"
         raise InputError([Fault(message=message, where=str(folder), hint=hint)])
-
-
-def _unique(rows: Sequence[Row], table: str) -> list[Row]:
-    """Return rows without those that two shards both have."""
-    if table == "runs":
-        return list({row["identity"]: row for row in rows}.values())
-    seen: dict[tuple[str, Any], Row] = {}
-    for row in rows:
-        seen[row["identity"], row.get("subflow")] = row
-    return list(seen.values())
-
-
-def _even(rows: Sequence[Row]) -> list[Row]:
-    """Return rows that all have the same columns, in the order in which they first appear."""
-    columns = dict.fromkeys(key for row in rows for key in row)
-    floats = {key for row in rows for key, value in row.items() if isinstance(value, float)}
-    return [
-        {
-            key: float(row[key]) if key in floats and row.get(key) is not None else row.get(key)
-            for key in columns
-        }
-        for row in rows
-    ]
+    return before
 
 
 def _whole(path: Path, content: bytes) -> None:
     """Write a file whole or not at all."""
-    part = path.with_name(f"{path.name}.part")
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
     part.write_bytes(content)
+    _settle(part)
     part.replace(path)
 
 
-def _lock(file: Any, folder: Path) -> None:  # noqa: ANN401 - a binary file
-    """Keep other processes from the journal until it is closed."""
+def _settle(path: Path) -> None:
+    """Have a file on the disk before anything counts on it."""
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Have the folder to ourselves for a moment."""
+    import fcntl
+
+    with _writing(folder), (folder / _LOCK).open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _try_lock(file: Any) -> bool:  # noqa: ANN401 - a binary file
+    """Keep other processes from a journal until it is closed; False when one has it."""
     import fcntl
 
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        message = "another process is writing to this folder"
-        raise InputError([Fault(message=message, where=str(folder), hint="wait for it, or end it")]) from None
+        return False
+    return True
 
 
 def _mend(file: Any) -> None:  # noqa: ANN401 - a binary file
     """Cut off a line that was being written when the program ended."""
     end = file.seek(0, os.SEEK_END)
-    file.seek(0)
-    whole = file.read().rfind(b"\n") + 1 if end else 0
-    file.truncate(whole)
+    begin = end
+    while begin > 0:
+        begin = max(begin - 65_536, 0)
+        file.seek(begin)
+        newline = file.read(min(65_536, end - begin)).rfind(b"\n")
+        if newline >= 0:
+            file.truncate(begin + newline + 1)
+            break
+    else:
+        file.truncate(0)
     file.seek(0, os.SEEK_END)
 
 

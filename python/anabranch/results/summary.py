@@ -1,34 +1,38 @@
-"""The means of a sweep's cells as a query."""
+"""The means of a sweep's cells, each with the interval that its trials allow."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from anabranch.errors import Fault, InputError, did_you_mean
-from anabranch.results.read import load
+from anabranch.results.read import load, query
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-#: What is shown of each cell where the runs have it, and under which heading.
-_SHOWN = {
-    "picture_discards": "discards",
-    "buffer_underflows": "underflows",
-    "recovery_time_s": "recovery_s",
-    "startup_delay_s": "startup_s",
-    "goodput_mbps": "goodput_mbps",
-    "reinjected_bytes": "reinjected",
-    "cost": "cost",
-}
-
-
+#: What is shown of each cell where the runs have it.
+SHOWN = (
+    "picture_discards",
+    "buffer_underflows",
+    "recovery_time_s",
+    "startup_delay_s",
+    "startup_s",
+    "rebuffer_s",
+    "mean_resolution",
+    "resolution_changes",
+    "top_share",
+    "throughput_mbps",
+    "goodput_mbps",
+    "retransmissions",
+    "cost",
+)
 #: What the name of a mean has behind it where half the width of its 95 % interval is meant.
 INTERVAL = "_ci95"
 
 
-def means(folder: Path, by: Sequence[str]) -> str:
-    """Return the query that gives the mean of each cell, with the half width of its 95 % interval.
+def means(folder: Path, by: Sequence[str], metrics: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """Return a row a cell: its labels, how many runs, and the mean of each metric with its interval.
 
     Parameters
     ----------
@@ -36,29 +40,53 @@ def means(folder: Path, by: Sequence[str]) -> str:
         The results.
     by
         The columns that make a cell.
+    metrics
+        Columns to take the mean of; none is those of `SHOWN` that there are.
+
+    Returns
+    -------
+    list of dict
+        `NAME` is the mean over the runs that have the metric, `NAME_ci95` half the width of its 95 %
+        interval by Student's t; None where fewer than two have it.
 
     Raises
     ------
     InputError
-        When a column does not exist.
+        When a column does not exist or is no number.
     """
-    columns = load(folder).columns
-    unknown = [name for name in by if name not in columns]
-    if unknown:
-        raise InputError(
-            Fault(message=f"no such column: `{name}`", where="--by", hint=did_you_mean(name, columns))
-            for name in unknown
-        )
-    names = [_quoted(name) for name in by]
-    chosen = [*names, "count(*) AS runs"]
-    for name, heading in _SHOWN.items():
-        if name in columns:
-            column = f"{_quoted(name)}::DOUBLE"
-            chosen.append(f"avg({column}) AS {_quoted(heading)}")
-            # The normal quantile: with 30 trials Student's is 4 % wider.
-            chosen.append(f"1.96 * stddev_samp({column}) / sqrt(count(*)) AS {_quoted(heading + INTERVAL)}")
-    group = f" GROUP BY {', '.join(names)} ORDER BY min(rowid)" if names else ""
-    return f"SELECT {', '.join(chosen)} FROM runs{group}"
+    frame = load(folder)
+    numbers = [name for name, kind in frame.schema.items() if kind.is_numeric() or str(kind) == "Boolean"]
+    faults = [_unknown(name, "--by", frame.columns) for name in by if name not in frame.columns]
+    faults += [_unknown(name, "--metric", numbers) for name in metrics if name not in numbers]
+    if faults:
+        raise InputError(faults)
+    chosen = metrics or [name for name in SHOWN if name in numbers]
+    columns = [_quoted(name) for name in by]
+    for name in chosen:
+        value = f"{_quoted(name)}::DOUBLE"
+        columns += [f"avg({value})", f"stddev_samp({value})", f"count({value})"]
+    group = f" GROUP BY {', '.join(columns[: len(by)])} ORDER BY min(rowid)" if by else ""
+    found = query(folder, f"SELECT {', '.join(['count(*)', *columns])} FROM runs{group}")
+    return [_row(row, by, chosen) for row in found.iter_rows()]
+
+
+def _row(row: Sequence[Any], by: Sequence[str], metrics: Sequence[str]) -> dict[str, Any]:
+    """Return one cell."""
+    from scipy.stats import t
+
+    runs, *rest = row
+    result: dict[str, Any] = {**dict(zip(by, rest, strict=False)), "runs": runs}
+    for place, name in enumerate(metrics):
+        mean, spread, count = rest[len(by) + 3 * place : len(by) + 3 * place + 3]
+        result[name] = mean
+        wide = None if spread is None or count < 2 else float(t.ppf(0.975, count - 1)) * spread / count**0.5
+        result[name + INTERVAL] = wide
+    return result
+
+
+def _unknown(name: str, option: str, known: Sequence[str]) -> Fault:
+    """Return the fault of a column that does not exist."""
+    return Fault(message=f"no such column: `{name}`", where=option, hint=did_you_mean(name, known))
 
 
 def _quoted(name: str) -> str:

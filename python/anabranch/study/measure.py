@@ -25,8 +25,9 @@ def rows(job: Job, run: Run, prices: Mapping[str, float]) -> Rows:
         Price of a gigabyte on each path that has one.
     """
     head: Row = {
-        "identity": job.identity,
         **dict(job.cell.labels),
+        "identity": job.identity,
+        "cell": job.name,
         "scenario": run.scenario,
         "scheduler": run.scheduler,
         "congestion": run.congestion,
@@ -34,7 +35,8 @@ def rows(job: Job, run: Run, prices: Mapping[str, float]) -> Rows:
         "run": run.run,
     }
     numbers = dict(_flat(run.qoe or {})) | dict(_flat(run.qos))
-    per_path = _bytes_per_path(run.qos["subflows"])
+    # A path that never came up carried nothing, which is a number.
+    per_path = {path["name"]: 0 for path in run.plan["paths"]} | _bytes_per_path(run.qos["subflows"])
     paths = {f"bytes_{path}": count for path, count in per_path.items()}
     costs = {f"cost_{path}": per_path.get(path, 0) / 1e9 * price for path, price in prices.items()}
     total = {"cost": sum(costs.values())} if costs else {}

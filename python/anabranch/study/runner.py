@@ -109,23 +109,33 @@ def run(
     MissingError
         When the disk is full, a worker is gone, or the cluster cannot be reached.
     """
-    jobs = list(what.jobs(sweep.plan_hashes(what)))
+    hashes = sweep.plan_hashes(what)
     part = "all" if shard is None else f"{shard.number}of{shard.of}"
     store = Store(folder, sweep.manifest(what), part=part)
-    order = {job.identity: job.place for job in jobs}
-    before = store.done() & order.keys()
-    mine = [job for place, job in enumerate(jobs) if shard is None or place % shard.of == shard.number - 1]
-    todo = [job for job in mine if job.identity not in before]
-    there = len(mine) - len(todo)
+    done = store.done()
+    total = before = mine = there = 0
+    for place, job in enumerate(what.jobs(hashes)):
+        is_done = (job.name, job.identity) in done
+        is_mine = shard is None or place % shard.of == shard.number - 1
+        total, before = total + 1, before + is_done
+        mine, there = mine + is_mine, there + (is_mine and is_done)
+    todo = (
+        job
+        for place, job in enumerate(what.jobs(hashes))
+        if (shard is None or place % shard.of == shard.number - 1) and (job.name, job.identity) not in done
+    )
     if progress is not None:
-        progress(there, len(mine))
-    if todo:
-        with store.writing() as journal, closing(execute.execute(todo, workers=workers, dask=dask)) as done:
-            for count, (_, (rows, traces)) in enumerate(done, start=1):
+        progress(there, mine)
+    if there < mine:
+        runs = execute.execute(todo, workers=workers, dask=dask)
+        with store.writing() as journal, closing(runs):
+            for count, (_, (rows, traces)) in enumerate(runs, start=1):
                 journal.add(rows, traces)
                 if progress is not None:
-                    progress(there + count, len(mine))
-    outcome = Done(total=len(order), before=len(store.done() & order.keys()) - len(todo), now=len(todo))
-    if outcome.complete:
-        store.finish(order)
-    return outcome
+                    progress(there + count, mine)
+        done = store.done()
+    # Others may have run theirs meanwhile.
+    left = sum((job.name, job.identity) not in done for job in what.jobs(hashes))
+    if left == 0:
+        store.finish()
+    return Done(total=total, before=total - left - (mine - there), now=mine - there)

@@ -178,6 +178,9 @@ def sweep(
     if vary is not None and vary not in study.assumptions:
         hint = did_you_mean(vary, study.assumptions)
         raise InputError([Fault(message=f"no such assumption: `{vary}`", where="--vary", hint=hint)])
+    if vary is not None and not study.assumptions[vary].sweep:
+        message = f"no other values of the assumption: `{vary}`"
+        raise InputError([Fault(message=message, where="--vary", hint="its `sweep` in study.toml is empty")])
     points = (
         point
         for varied in _variants(study, vary)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -44,6 +45,12 @@ class Cell:
     settings: tuple[tuple[str, Any, str], ...]
     labels: tuple[tuple[str, str], ...]
 
+    @property
+    def name(self) -> str:
+        """What tells it from other cells, also where two of them make the same plan."""
+        text = json.dumps([json.loads(self.raw), [item[:2] for item in self.settings], self.labels])
+        return hashlib.sha256(text.encode()).hexdigest()[:10]
+
     def text(self) -> str:
         """Return what makes it what it is, as text: equal cells have equal texts."""
         return json.dumps([json.loads(self.raw), self.folder, self.settings])
@@ -73,22 +80,23 @@ class Sweep:
     keep: tuple[str, ...] = ()
     notes: Mapping[str, Any] = field(default_factory=dict)
 
-    def jobs(self, cells: Sequence[str]) -> Iterator[Job]:
+    def jobs(self, hashes: Sequence[str]) -> Iterator[Job]:
         """Yield every run, trial by trial, so that an unfinished sweep has something of each cell.
 
         Parameters
         ----------
-        cells
+        hashes
             The hash of each cell's plan.
         """
+        names = [cell.name for cell in self.cells]
         for run in range(self.trials):
             for place, cell in enumerate(self.cells):
                 yield Job(
-                    place=place * self.trials + run,
                     cell=cell,
+                    name=names[place],
                     run=run,
                     keep=self.keep,
-                    identity=identity.of_run(cells[place], run),
+                    identity=identity.of_run(hashes[place], run),
                 )
 
 
@@ -98,10 +106,8 @@ class Job:
 
     Attributes
     ----------
-    place
-        Where its row stands in the results.
-    cell
-        What is run.
+    cell, name
+        What is run, and what the cell is called.
     run
         Number of the run under the scenario's seed.
     keep
@@ -110,8 +116,8 @@ class Job:
         What the run is called.
     """
 
-    place: int
     cell: Cell
+    name: str
     run: int
     keep: tuple[str, ...]
     identity: str
@@ -161,7 +167,7 @@ def cells(points: Iterable[Point]) -> tuple[Cell, ...]:
     return tuple(result)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=1024)
 def ready(text: str) -> tuple[Loaded, Film | None]:
     """Return a cell's scenario and film, which its trials share.
 
@@ -198,6 +204,7 @@ def manifest(sweep: Sweep) -> dict[str, Any]:
         "scenarios": {one.scenario: json.loads(one.raw) for one in sweep.cells},
         "cells": [
             {
+                "cell": one.name,
                 "scenario": one.scenario,
                 "settings": {key: value for key, value, _ in one.settings},
                 "labels": dict(one.labels),

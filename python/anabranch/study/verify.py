@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from anabranch.errors import Fault, InputError
 from anabranch.results import identity, store
 from anabranch.study import execute
-from anabranch.study.sweep import Cell, Job
+from anabranch.study.sweep import Cell, Sweep, plan_hashes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -21,8 +21,8 @@ def verify(
     *,
     sample: int | None = None,
     progress: Callable[[float, float], None] | None = None,
-) -> tuple[list[str], int]:
-    """Return where runs differ from what is kept of them, and how many were run again.
+) -> tuple[dict[str, list[str]], int]:
+    """Return what differs by the run's identity, and how many were run again.
 
     Parameters
     ----------
@@ -45,43 +45,56 @@ def verify(
         message = f"the results are of another build of this program: {found['code']}, not {identity.code()}"
         raise InputError([Fault(message=message, where=str(folder))])
     kept = _rows(folder)
-    chosen = _chosen(kept, identities, folder)
+    cells = [_cell(found, cell) for cell in found["cells"]]
+    sweep = Sweep(name=found["name"], cells=tuple(cells), trials=found["trials"], keep=tuple(found["keep"]))
+    expected = {(job.name, job.identity): job for job in sweep.jobs(plan_hashes(sweep))}
+    differences: dict[str, list[str]] = {}
+    for cell, name in kept.keys() - expected.keys():
+        differences[name] = [f"no run of cell {cell} is called so: its inputs have changed, or its name"]
+    if not store.journals(folder):
+        for cell, name in expected.keys() - kept.keys():
+            differences[name] = [f"of cell {cell} is missing"]
+    chosen = _chosen([key for key in expected if key in kept], [*kept], identities, folder)
     if sample is not None and sample < len(chosen):
         chosen = [chosen[place * len(chosen) // sample] for place in range(sample)]
-    cells = [_cell(found, cell) for cell in found["cells"]]
-    differences = []
-    for count, name in enumerate(chosen, start=1):
-        row = kept[name]["runs"][0]
-        job = Job(place=0, cell=_of(cells, row), run=row["run"], keep=(), identity=name)
-        rows, _ = execute.work(job, found["code"])
-        for table in store.TABLES:
-            differences += [f"{name} {table}: {what}" for what in _differ(kept[name][table], rows[table])]
+    for count, key in enumerate(chosen, start=1):
+        rows, traces = execute.work(expected[key], found["code"])
+        what = [
+            f"{table}: {line}" for table in store.TABLES for line in _differ(kept[key][table], rows[table])
+        ]
+        place = store.trace_folder(folder, rows["runs"][0])
+        for table, content in traces.items():
+            file = place / f"{table}.parquet"
+            if not file.exists() or file.read_bytes() != content:
+                what.append(f"{table}: what is kept of its trace is not what it makes")
+        if what:
+            differences[key[1]] = what
         if progress is not None:
             progress(count, len(chosen))
     return differences, len(chosen)
 
 
-def _rows(folder: Path) -> dict[str, dict[str, list[Any]]]:
+def _rows(folder: Path) -> dict[store.Key, dict[str, list[Any]]]:
     """Return the rows of each run by table."""
-    result: dict[str, dict[str, list[Any]]] = {}
+    result: dict[store.Key, dict[str, list[Any]]] = {}
     for table in store.TABLES:
         for row in store.stored(folder, table):
-            result.setdefault(row["identity"], {one: [] for one in store.TABLES})[table].append(row)
+            result.setdefault(store.key(row), {one: [] for one in store.TABLES})[table].append(row)
     return result
 
 
-def _chosen(kept: dict[str, Any], identities: Sequence[str], folder: Path) -> list[str]:
-    """Return the runs that are meant."""
+def _chosen(
+    sound: Sequence[store.Key], kept: Sequence[store.Key], identities: Sequence[str], folder: Path
+) -> list[store.Key]:
+    """Return the runs that are meant: all that can be run again, or those that are named."""
     if not identities:
-        return list(kept)
+        return list(sound)
     result, faults = [], []
     for text in identities:
-        matching = [name for name in kept if name.startswith(text)]
-        if len(matching) == 1:
-            result += matching
-        else:
-            what = "no run is called" if not matching else f"{len(matching)} runs begin with"
-            faults.append(Fault(message=f"{what} `{text}`", where=str(folder)))
+        named = [key for key in kept if key[1].startswith(text)]
+        result += [key for key in named if key in sound]
+        if not named:
+            faults.append(Fault(message=f"no run is called `{text}`", where=str(folder)))
     if faults:
         raise InputError(faults)
     return result
@@ -98,11 +111,6 @@ def _cell(found: dict[str, Any], cell: dict[str, Any]) -> Cell:
         settings=settings,
         labels=tuple(cell["labels"].items()),
     )
-
-
-def _of(cells: Sequence[Cell], row: dict[str, Any]) -> Cell:
-    """Return the cell that a row is of."""
-    return next(cell for cell in cells if all(row.get(key) == text for key, text in cell.labels))
 
 
 def _differ(kept: list[Any], now: list[Any]) -> list[str]:
