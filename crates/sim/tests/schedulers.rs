@@ -1,6 +1,7 @@
 //! What schedulers do with two paths, where the papers' reasoning or their formulas say what must come.
 
 use anabranch_sim::{Plan, Silent, Trace, run};
+use anabranch_transport::scheduler;
 
 #[derive(Clone, Copy)]
 struct Way {
@@ -38,6 +39,17 @@ const fn bulk(seconds: u64, receive_buffer: u64) -> Load {
 }
 
 fn simulate(scheduler: &str, ways: &[Way], load: Load, path_manager: &str) -> Trace {
+    simulate_with(scheduler, ways, load, path_manager, "")
+}
+
+/// `rest` is what else the plan has, with a comma behind.
+fn simulate_with(
+    scheduler: &str,
+    ways: &[Way],
+    load: Load,
+    path_manager: &str,
+    rest: &str,
+) -> Trace {
     let (mut links, mut paths) = (Vec::new(), Vec::new());
     for (index, way) in ways.iter().enumerate() {
         for side in ["down", "up"] {
@@ -58,7 +70,7 @@ fn simulate(scheduler: &str, ways: &[Way], load: Load, path_manager: &str) -> Tr
         None => r#""kind":"bulk""#.to_owned(),
     };
     let text = format!(
-        r#"{{"scenario":"schedulers","seed":3,"run":0,
+        r#"{{"scenario":"schedulers","seed":3,"run":0,{rest}
         "application":{{{application},"duration_ns":{}}},
         "transport":{{"scheduler":"{scheduler}","congestion":"cubic","path_manager":"{path_manager}",
           "receive_buffer_initial":{},"receive_buffer_max":{},"send_buffer_max":4194304,"mss":1460}},
@@ -216,6 +228,42 @@ fn a_path_out_of_range_is_not_joined() {
         assert_eq!(used(&[near, far], "range"), joined, "{} ms, {} Mbit/s", far.rtt_ms, far.mbps);
         assert_eq!(used(&[near, far], "full-mesh"), 2);
     }
+}
+
+/// Every scheduler, and those that build on another one over min-rtt and over the kernel's default,
+/// which reinjects, so that nothing is ever found stale.
+fn over_both_bases() -> Vec<String> {
+    let mut all = Vec::new();
+    for known in scheduler::names() {
+        let parameters = scheduler::parameters(known.name).expect("a known name");
+        if parameters.iter().any(|parameter| parameter.key == "base") {
+            all.extend(["min-rtt", "dft"].map(|base| format!("{}({base})", known.name)));
+        } else {
+            all.push(known.name.to_owned());
+        }
+    }
+    all
+}
+
+#[test]
+fn a_path_that_is_cut_for_good_ends_no_film() {
+    let ways = [way(20, 6.0, 0.0), way(100, 6.0, 0.0)];
+    let cut = ["down", "up"]
+        .map(|side| format!(r#"{{"at_ns":10000000000,"link":"p0.{side}","change":"down"}}"#));
+    let rest = format!(r#""events":[{}],"#, cut.join(","));
+    let all = over_both_bases();
+    assert!(all.iter().any(|name| name == "blest(dft)"), "{all:?}");
+    let slow: Vec<_> = all
+        .iter()
+        .map(|name| {
+            let trace = simulate_with(name, &ways, paced(0.5, 120), "full-mesh", &rest);
+            assert!(total(&trace, "links", "dropped_down") > 0.0, "{name}: the path is not cut");
+            (name, goodput_mbps(&trace))
+        })
+        // What was in flight is repaired within seconds, and the film goes on at its rate.
+        .filter(|(_, goodput)| *goodput < 0.48)
+        .collect();
+    assert!(slow.is_empty(), "{slow:?}");
 }
 
 #[test]

@@ -7,7 +7,7 @@
 
 use anabranch_units::{Duration, Instant};
 
-use super::{Ask, Decision, PathScheduler, SendRequest, SubflowView, ask, base, fastest};
+use super::{Ask, Decision, PathScheduler, SendRequest, SubflowView, ask, base, nearer};
 use crate::plugin::Parameters;
 
 /// Rounds of slow start that are reckoned with at most.
@@ -114,12 +114,7 @@ impl PathScheduler for Blest {
         self.note_srtts(subflows);
         let decision = self.base.schedule(request, subflows);
         let Decision::Send { on, from: None, .. } = decision else { return decision };
-        let fast = fastest(subflows);
-        let slow = subflows.iter().find(|view| Some(view.id) == on.first());
-        let (Some(fast), Some(slow)) = (fast, slow) else { return decision };
-        if fast.id == slow.id {
-            return decision;
-        }
+        let Some((fast, slow)) = nearer(subflows, on) else { return decision };
         self.adapt(request.now, slow);
         let fast_bytes = self.fast_bytes(fast, self.linger(slow));
         let slow_bytes = u64::from(slow.mss).min(request.unscheduled()) + slow.held_bytes();

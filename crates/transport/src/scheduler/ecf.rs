@@ -5,7 +5,7 @@
 //! code runs: half of `rttvar_us`, twice the mean deviation, and 100 ms at least, where the paper has
 //! the standard deviation. Its products may overflow 32 bits; these are floating.
 
-use super::{Ask, Decision, PathScheduler, SendRequest, SubflowView, ask, base, fastest};
+use super::{Ask, Decision, PathScheduler, SendRequest, SubflowView, ask, base, nearer};
 use crate::plugin::Parameters;
 
 /// Waits for the fast subflow where that completes sooner.
@@ -50,12 +50,11 @@ impl PathScheduler for Ecf {
     fn schedule(&mut self, request: &SendRequest, subflows: &[SubflowView]) -> Decision {
         let decision = ask(self.base.as_mut(), request, subflows);
         let Decision::Send { on, from: None, .. } = decision else { return decision };
-        let fast = fastest(subflows);
-        let slow = subflows.iter().find(|view| Some(view.id) == on.first());
-        let (Some(fast), Some(slow)) = (fast, slow) else { return decision };
-        let asked = request.ask == Ask::NewData && fast.id != slow.id;
-        let waits = asked && self.waits(fast, slow, request.unscheduled());
-        if waits { Decision::WAIT } else { decision }
+        if request.ask != Ask::NewData {
+            return decision;
+        }
+        let Some((fast, slow)) = nearer(subflows, on) else { return decision };
+        if self.waits(fast, slow, request.unscheduled()) { Decision::WAIT } else { decision }
     }
 
     fn base(&self) -> Option<&dyn PathScheduler> {
