@@ -79,12 +79,16 @@ impl Blest {
         let (least, most) = (least.as_nanos(), most.as_nanos());
         let in_flight = u64::from(slow.in_flight) + 1;
         let cwnd = u64::from(slow.cwnd);
-        let within =
-            if in_flight >= cwnd { most } else { least + (most - least) * in_flight / cwnd };
+        let part = |spread: u64| match spread.checked_mul(in_flight) {
+            Some(product) => product / cwnd,
+            None => (u128::from(spread) * u128::from(in_flight) / u128::from(cwnd)) as u64,
+        };
+        let within = if in_flight >= cwnd { most } else { least + part(most - least) };
         within.max(slow.srtt.as_nanos())
     }
 
-    /// Bytes that `fast` will send meanwhile, growing as Reno would.
+    /// Bytes that `fast` will send meanwhile, growing as Reno would; cut off at 2^54, beyond
+    /// any window.
     fn fast_bytes(&self, fast: &SubflowView, nanos: u64) -> u64 {
         let (least, most) = self.srtt_range[fast.id.index()];
         let average = u64::midpoint(least.as_nanos(), most.as_nanos());
@@ -93,9 +97,9 @@ impl Blest {
         let segments = if fast.ssthresh == u32::MAX {
             cwnd * ((1 << rounds.min(MOST_ROUNDS)) - 1)
         } else {
-            (cwnd.max(u64::from(fast.ssthresh) + 1) + (rounds - 1) / 2) * rounds
+            (cwnd.max(u64::from(fast.ssthresh) + 1) + (rounds - 1) / 2).saturating_mul(rounds)
         };
-        segments * u64::from(fast.mss) * self.lambda / 1000
+        segments.saturating_mul(u64::from(fast.mss)).saturating_mul(self.lambda) / 1000
     }
 }
 

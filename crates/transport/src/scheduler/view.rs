@@ -57,7 +57,7 @@ impl SubflowView {
             0 => 0,
             bytes => bytes.div_ceil(u64::from(self.mss)) as u32,
         };
-        self.cwnd.saturating_sub(self.in_flight + queued)
+        self.cwnd.saturating_sub(self.in_flight).saturating_sub(queued)
     }
 
     /// A full segment of new data on it, the answer of schedulers that decide segment by segment.

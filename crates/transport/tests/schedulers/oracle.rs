@@ -135,6 +135,20 @@ fn blest_skips(
     (segments * mss * lambda).floor() > (window - slow_bytes).max(0.0)
 }
 
+/// BLEST's first decision, when the only round trips seen are the present ones, in whole numbers
+/// without bounds (no window has 2^53 bytes).
+fn exact_skip(fast: &SubflowView, slow: &SubflowView, window: u64) -> bool {
+    let rounds = u128::from(slow.srtt.as_nanos() / fast.srtt.as_nanos() + 1);
+    let (cwnd, mss) = (u128::from(fast.cwnd), u128::from(fast.mss));
+    let segments = if fast.ssthresh == u32::MAX {
+        cwnd * ((1 << rounds.min(16)) - 1)
+    } else {
+        (cwnd.max(u128::from(fast.ssthresh) + 1) + (rounds - 1) / 2) * rounds
+    };
+    let held = u128::from(slow.in_flight) * mss + mss;
+    segments * mss * 12 / 10 > u128::from(window).saturating_sub(held)
+}
+
 /// ECF waits; `w` is its flag.
 fn ecf_waits(fast: &SubflowView, slow: &SubflowView, unscheduled: f64, w: &mut bool) -> bool {
     let beta = 0.25;
@@ -229,6 +243,27 @@ proptest! {
         };
         let got = chosen(&blest.schedule(&amounts(unscheduled, window), &views));
         prop_assert_eq!(got, expected);
+    }
+
+    #[test]
+    fn blest_is_exact_at_any_magnitude(
+        near_us in (0u32..24).prop_flat_map(|bits| 1u64..=1 << bits),
+        more_us in (0u32..24).prop_flat_map(|bits| 1u64..=1 << bits),
+        cwnds in prop::array::uniform2((0u32..32).prop_flat_map(|bits| 1u32..=u32::MAX >> bits)),
+        ssthresh in prop_oneof![Just(u32::MAX), any::<u32>()],
+        window in (12u32..53).prop_flat_map(|bits| 1u64..=1 << bits),
+        share in 0u32..100,
+    ) {
+        let srtt = Duration::from_micros;
+        let fast =
+            SubflowView { srtt: srtt(near_us), ssthresh, ..view(0, 0, cwnds[0], cwnds[0]) };
+        let in_flight = (u64::from(cwnds[1]) * u64::from(share) / 100) as u32;
+        let slow = SubflowView {
+            srtt: srtt(near_us + more_us),
+            ..view(1, 0, cwnds[1], in_flight)
+        };
+        let got = super::choice_of("blest", &amounts(100_000, window), &[fast, slow]);
+        prop_assert_eq!(got.is_none(), exact_skip(&fast, &slow, window));
     }
 
     #[test]
