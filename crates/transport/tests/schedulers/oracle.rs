@@ -154,8 +154,10 @@ fn ecf_waits(fast: &SubflowView, slow: &SubflowView, unscheduled: f64, w: &mut b
     let beta = 0.25;
     let mss = f64::from(slow.mss);
     let (cwnd_f, cwnd_s) = (f64::from(fast.cwnd) * mss, f64::from(slow.cwnd) * mss);
-    let rttvar = |v: &SubflowView| v.rttvar.as_nanos() as f64 / 1e9;
-    let delta = 2.0 * rttvar(fast).max(rttvar(slow));
+    // `rttvar_us` as `tcp_rtt_estimator` keeps it: like `mdev_us` it holds four mean deviations, so that
+    // the timeout is srtt + `rttvar_us`. The scheduler takes `rttvar_us >> 1`.
+    let rttvar_us = |v: &SubflowView| 4 * (v.rttvar.as_nanos() / 1000);
+    let delta = (rttvar_us(fast) >> 1).max(rttvar_us(slow) >> 1) as f64 / 1e6;
     let margin = if *w { 1.0 + beta } else { 1.0 };
     let x_f = unscheduled.max(cwnd_f);
     if srtt(fast) * (x_f + cwnd_f) < cwnd_f * (srtt(slow) + delta) * margin {
@@ -360,5 +362,20 @@ fn blest_adapts_lambda_once_a_round_trip_of_the_slow_one() {
     {
         now = Instant::ZERO + Duration::from_millis(100 * step);
         decides(lambda, blocked, now);
+    }
+}
+
+/// 2 * 100 ms is less than 300 ms and delta: waiting would end it sooner. 300 ms is less than 2 * 100 ms
+/// and the kernel's 2 * 60 ms: not worth it; it is more than with the paper's 60 ms.
+#[test]
+fn ecfs_margin_is_the_kernels_or_the_papers() {
+    let rttvar = Duration::from_millis(60);
+    let fast = SubflowView { rttvar, ..view(0, 100, 10, 10) };
+    let slow = SubflowView { rttvar: Duration::from_millis(50), ..view(1, 300, 10, 0) };
+    let few = amounts(1000, 1 << 40);
+    for (name, expected) in
+        [("ecf", Some(1)), ("ecf(delta=kernel)", Some(1)), ("ecf(delta=paper)", None)]
+    {
+        assert_eq!(super::choice_of(name, &few, &[fast, slow]), expected, "{name}");
     }
 }
