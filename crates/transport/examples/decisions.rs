@@ -1,8 +1,9 @@
 //! The work of the benchmark of schedulers: decisions over two subflows whose views are built.
 //!
-//! `decisions --names` prints every scheduler once; `decisions NAME COUNT` lets one decide COUNT times
+//! `decisions --names` prints every scheduler once, and some compositions; `decisions NAME COUNT` lets one decide COUNT times
 //! about new data, over views in which the nearer subflow has room, is full, or is repairing a loss,
-//! and the farther one has room, and prints how often it sent. Who calls it measures.
+//! and the farther one has room, and prints how often it sent. `decisions nothing COUNT` is the loop alone: what a decision costs is the
+//! difference. Who calls it measures.
 
 use std::hint::black_box;
 
@@ -41,6 +42,23 @@ fn build(name: &str) -> Box<dyn scheduler::PathScheduler> {
     scheduler::build(&choice, &Registry::TABLES).expect("a known scheduler")
 }
 
+/// Beside those of the table: what the papers' questions are asked of.
+const COMPOSITIONS: [&str; 3] = ["blest(dft)", "ecf(dft)", "rtx-aware(blest)"];
+
+/// Decides nothing: the price of the loop and of a call.
+#[derive(Debug)]
+struct Nothing;
+
+impl scheduler::PathScheduler for Nothing {
+    fn name(&self) -> &'static str {
+        "nothing"
+    }
+
+    fn schedule(&mut self, request: &SendRequest, _subflows: &[SubflowView]) -> Decision {
+        Decision::next_on(SubflowId(0), request.unscheduled())
+    }
+}
+
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let (name, count) = match arguments.as_slice() {
@@ -49,12 +67,13 @@ fn main() {
             for known in scheduler::names().filter(|known| build(known.name).name() == known.name) {
                 println!("{}", known.name);
             }
+            println!("{}", COMPOSITIONS.join("\n"));
             return;
         }
         [name, count] => (name, count.parse::<u64>().expect("a number of decisions")),
         _ => panic!("usage: decisions --names | decisions NAME COUNT"),
     };
-    let mut scheduler = build(name);
+    let mut scheduler = if name == "nothing" { Box::new(Nothing) } else { build(name) };
     let slow = view(1, 100, 10, CongestionState::Open);
     let pairs = [
         [view(0, 50, 20, CongestionState::Open), slow],

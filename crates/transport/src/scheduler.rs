@@ -43,7 +43,7 @@ pub use round_robin::RoundRobin;
 pub use rtx_aware::RtxAware;
 pub use sticky::Sticky;
 pub use sttf::ShortestTransfer;
-pub use view::{SubflowView, candidates, fastest};
+pub use view::{SubflowView, candidates, nearer};
 pub use wait_or_send::WaitOrSend;
 
 /// A path scheduler: one per connection.

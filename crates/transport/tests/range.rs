@@ -47,6 +47,37 @@ fn a_rate_is_compared_with_the_largest_and_a_delay_with_the_smallest() {
 }
 
 #[test]
+fn who_is_refused_again_is_left_alone_twice_as_long_and_a_day_of_it_is_no_end() {
+    let in_use = [open(0, 20, 4)];
+    let pairs = [candidate(1)];
+    for (text, first_s, tries) in [("range", 10, 110), ("range(retry_s=1)", 1, 120)] {
+        let mut manager = range(text);
+        let (mut now, mut refused_at) = (Instant::ZERO, Vec::new());
+        while now < at(86_400_000) {
+            if !manager.on_established(now, &pairs, &in_use).is_empty() {
+                assert!(!manager.admits(now, &open(1, 500, 4), &in_use));
+                refused_at.push(now);
+            }
+            now += Duration::from_millis(500);
+        }
+        let waits: Vec<_> = refused_at.windows(2).map(|two| two[1].since(two[0])).collect();
+        assert_eq!(waits[..3], [1, 2, 4].map(|times| Duration::from_secs(first_s * times)));
+        assert_eq!(waits.last(), Some(&Duration::from_secs(900)));
+        assert!(refused_at.len() < tries, "{text}: {}", refused_at.len());
+        // Once it is near enough it begins anew.
+        now += Duration::from_secs(900);
+        assert!(manager.admits(now, &open(1, 20, 4), &in_use));
+        assert!(!manager.admits(now, &open(1, 500, 4), &in_use));
+        assert_eq!(
+            manager.on_established(now + Duration::from_secs(first_s), &pairs, &in_use),
+            pairs
+        );
+    }
+    let none = PluginChoice::parse("range(retry_s=0)").expect("a plug-in");
+    assert!(path_manager::build(&none).is_err(), "at once, for ever");
+}
+
+#[test]
 fn a_path_too_far_is_reset_before_it_carries_data_and_tried_again_later() {
     let manager = PluginChoice::parse("range(retry_s=2)").expect("a plug-in");
     let client = Config { path_manager: manager, ..config() };

@@ -167,6 +167,19 @@ impl SentAhead {
         self.0.get(index).map_or(u64::MAX, |range| range.0 - position)
     }
 
+    /// How many of the bytes `[from, to)` are in it.
+    pub(super) fn overlap(&self, from: u64, to: u64) -> u64 {
+        let (mut at, mut bytes) = (from, 0);
+        for &(begin, end) in &self.0 {
+            let (begin, end) = (begin.max(at), end.min(to));
+            if begin < end {
+                bytes += end - begin;
+                at = end;
+            }
+        }
+        bytes
+    }
+
     /// The first byte from `position` on that is in no range; forgets what lies before it.
     pub(super) fn skip(&mut self, mut position: u64) -> u64 {
         while let Some((_, to)) = self.0.front().filter(|range| range.0 <= position) {

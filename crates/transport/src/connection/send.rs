@@ -284,14 +284,16 @@ impl Connection {
         if !self.out.ahead.is_empty() && from >= self.out.cursor {
             burst = burst.min(self.out.ahead.room(from));
         }
-        let mut sent = 0;
+        let (mut reach, mut handed) = (0, 0);
         for id in on.iter() {
-            sent = self.hand_over(id, from, burst).max(sent);
+            let sent = self.hand_over(id, from, burst);
+            reach = sent.max(reach);
+            handed += sent;
         }
-        if sent > 0 {
-            self.advance(from, sent);
+        if reach > 0 {
+            self.advance(from, reach, handed);
         }
-        sent > 0
+        reach > 0
     }
 
     /// Brings the schedulers' views up to date: those whose subflow was touched.
@@ -312,10 +314,16 @@ impl Connection {
     }
 
     /// `[from, from + sent)` was scheduled: it moves the cursor, was sent ahead, or was a repetition.
-    fn advance(&mut self, from: u64, sent: u64) {
+    /// `handed` counts the bytes of all subflows that took it; those beyond the new ones are repeated.
+    fn advance(&mut self, from: u64, sent: u64, handed: u64) {
         let out = &mut self.out;
         let to = from + sent;
-        self.retransmission.bytes += out.again_end.max(out.cursor).min(to).saturating_sub(from);
+        let unsent = out.again_end.max(out.cursor).max(from);
+        let mut new = to.saturating_sub(unsent);
+        if !out.ahead.is_empty() {
+            new -= out.ahead.overlap(unsent, to);
+        }
+        self.retransmission.bytes += handed - new;
         if from <= out.cursor {
             out.cursor = out.cursor.max(to);
             if !out.ahead.is_empty() {

@@ -10,14 +10,28 @@
 //! Rates are what interfaces declare, and an undeclared one is no reason to refuse. The delay of a path
 //! that nothing runs over is unknown, so the join itself measures it: the subflow is reset with the
 //! reason "unacceptable performance" (RFC 8684 section 3.6) before it has carried data, and its address
-//! is left alone for a while. Delays are those of handshakes: what queues add later is not seen.
+//! is left alone for a while, twice as long after each time. Delays are those of handshakes: what queues add later is not seen.
 
-use std::net::SocketAddr;
+use std::net::IpAddr;
 
 use anabranch_units::{Duration, Instant, Rate};
 
 use super::{Candidate, OpenPath, PathManager};
 use crate::plugin::Parameters;
+
+/// The longest that a refused address is left alone, unless `retry_s` is longer: trying uses up one of
+/// the 128 subflows that a connection may have over its life, and this leaves a day of them.
+const MOST_PATIENCE: Duration = Duration::from_secs(900);
+
+/// A local address that was found too far.
+#[derive(Clone, Copy, Debug)]
+struct Refused {
+    local: IpAddr,
+    /// Until when it is left alone.
+    until: Instant,
+    /// How long it was left alone this time.
+    patience: Duration,
+}
 
 /// Joins what is neither too slow nor too far.
 #[derive(Debug)]
@@ -26,8 +40,8 @@ pub struct Range {
     delay_margin_s: f64,
     rate_share: f64,
     retry: Duration,
-    /// Local addresses found too far, and until when they are left alone.
-    refused: Vec<(SocketAddr, Instant)>,
+    /// One entry an address, until it is admitted.
+    refused: Vec<Refused>,
 }
 
 impl Range {
@@ -36,20 +50,19 @@ impl Range {
             delay_factor: parameters.number("delay_factor", 3.0, 1.0..=1000.0),
             delay_margin_s: parameters.number("delay_margin_ms", 50.0, 0.0..=60_000.0) / 1e3,
             rate_share: parameters.number("rate_share", 0.25, 0.0..=1.0),
-            retry: Duration::from_secs_f64(parameters.number("retry_s", 10.0, 0.0..=86_400.0)),
+            retry: Duration::from_secs_f64(parameters.number("retry_s", 10.0, 1.0..=86_400.0)),
             refused: Vec::new(),
         })
     }
 
-    fn joins(&mut self, now: Instant, pairs: &[Candidate], open: &[OpenPath]) -> Vec<Candidate> {
-        self.refused.retain(|(_, until)| *until > now);
+    fn joins(&self, now: Instant, pairs: &[Candidate], open: &[OpenPath]) -> Vec<Candidate> {
         let most = open.iter().filter_map(|path| path.rate).max();
         let enough = |rate: Rate| {
             most.is_none_or(|most| rate.bps() as f64 >= self.rate_share * most.bps() as f64)
         };
         let wanted = |pair: &&Candidate| {
-            let refused = self.refused.iter().any(|(local, _)| local.ip() == pair.local.ip());
-            !refused && pair.rate.is_none_or(enough)
+            let refused = |entry: &Refused| entry.local == pair.local.ip() && entry.until > now;
+            !self.refused.iter().any(refused) && pair.rate.is_none_or(enough)
         };
         pairs.iter().filter(wanted).copied().collect()
     }
@@ -83,8 +96,13 @@ impl PathManager for Range {
         let (Some(srtt), Some(least)) = (joining.srtt, least) else { return true };
         let limit = self.delay_factor * least.as_secs_f64() + self.delay_margin_s;
         let admitted = srtt.as_secs_f64() <= limit;
+        let local = joining.local.ip();
+        let before = self.refused.iter().position(|entry| entry.local == local);
+        let before = before.map(|index| self.refused.swap_remove(index).patience);
         if !admitted {
-            self.refused.push((joining.local, now + self.retry));
+            let longest = MOST_PATIENCE.max(self.retry);
+            let patience = before.map_or(self.retry, |before| (before * 2).min(longest));
+            self.refused.push(Refused { local, until: now + patience, patience });
         }
         admitted
     }

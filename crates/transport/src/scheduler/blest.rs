@@ -7,7 +7,7 @@
 
 use anabranch_units::{Duration, Instant};
 
-use super::{Ask, Decision, PathScheduler, SendRequest, SubflowView, ask, base, fastest};
+use super::{Ask, Decision, PathScheduler, SendRequest, SubflowView, ask, base, nearer};
 use crate::plugin::Parameters;
 
 /// Rounds of slow start that are reckoned with at most.
@@ -79,12 +79,16 @@ impl Blest {
         let (least, most) = (least.as_nanos(), most.as_nanos());
         let in_flight = u64::from(slow.in_flight) + 1;
         let cwnd = u64::from(slow.cwnd);
-        let within =
-            if in_flight >= cwnd { most } else { least + (most - least) * in_flight / cwnd };
+        let part = |spread: u64| match spread.checked_mul(in_flight) {
+            Some(product) => product / cwnd,
+            None => (u128::from(spread) * u128::from(in_flight) / u128::from(cwnd)) as u64,
+        };
+        let within = if in_flight >= cwnd { most } else { least + part(most - least) };
         within.max(slow.srtt.as_nanos())
     }
 
-    /// Bytes that `fast` will send meanwhile, growing as Reno would.
+    /// Bytes that `fast` will send meanwhile, growing as Reno would; cut off at 2^54, beyond
+    /// any window.
     fn fast_bytes(&self, fast: &SubflowView, nanos: u64) -> u64 {
         let (least, most) = self.srtt_range[fast.id.index()];
         let average = u64::midpoint(least.as_nanos(), most.as_nanos());
@@ -93,9 +97,9 @@ impl Blest {
         let segments = if fast.ssthresh == u32::MAX {
             cwnd * ((1 << rounds.min(MOST_ROUNDS)) - 1)
         } else {
-            (cwnd.max(u64::from(fast.ssthresh) + 1) + (rounds - 1) / 2) * rounds
+            (cwnd.max(u64::from(fast.ssthresh) + 1) + (rounds - 1) / 2).saturating_mul(rounds)
         };
-        segments * u64::from(fast.mss) * self.lambda / 1000
+        segments.saturating_mul(u64::from(fast.mss)).saturating_mul(self.lambda) / 1000
     }
 }
 
@@ -114,12 +118,7 @@ impl PathScheduler for Blest {
         self.note_srtts(subflows);
         let decision = self.base.schedule(request, subflows);
         let Decision::Send { on, from: None, .. } = decision else { return decision };
-        let fast = fastest(subflows);
-        let slow = subflows.iter().find(|view| Some(view.id) == on.first());
-        let (Some(fast), Some(slow)) = (fast, slow) else { return decision };
-        if fast.id == slow.id {
-            return decision;
-        }
+        let Some((fast, slow)) = nearer(subflows, on) else { return decision };
         self.adapt(request.now, slow);
         let fast_bytes = self.fast_bytes(fast, self.linger(slow));
         let slow_bytes = u64::from(slow.mss).min(request.unscheduled()) + slow.held_bytes();

@@ -17,7 +17,7 @@ use crate::plugin::Parameters;
 /// Rounds of one subflow in a plan, at most.
 const MOST_ROUNDS: u64 = 32;
 
-/// The ranges of the data stream that one subflow is to send, in order.
+/// The ranges of the data stream that one subflow is to send, in order, a round each.
 #[derive(Debug)]
 struct Share {
     id: SubflowId,
@@ -28,6 +28,9 @@ struct Share {
 #[derive(Debug, Default)]
 pub struct Daps {
     plan: Vec<Share>,
+    /// Where the plan begins, and what it is counted in, bytes.
+    begin: u64,
+    segment: u64,
     /// Behind the last byte of all plans.
     planned: u64,
     /// Until the next unscheduled byte is there, data goes in order.
@@ -41,24 +44,24 @@ impl Daps {
         Box::new(Self::default())
     }
 
-    /// Every subflow's slots by their time of arrival; the stream's segments fill them in that order.
+    /// Every subflow's rounds by their time of arrival; the stream fills them in that order.
     fn make_plan(&mut self, from: u64, members: &[&SubflowView]) {
         let span = members.iter().map(|view| view.srtt.as_nanos()).max().unwrap_or(0);
-        let segment = members.iter().map(|view| u64::from(view.mss)).min().unwrap_or(1);
-        let mut slots: Vec<(u64, usize)> = Vec::new();
+        self.segment = members.iter().map(|view| u64::from(view.mss)).min().unwrap_or(1);
+        let mut rounds: Vec<(u64, usize, u64)> = Vec::new();
         for (member, view) in members.iter().enumerate() {
             let srtt = view.srtt.as_nanos().max(1);
-            for round in 0..(span / srtt).clamp(1, MOST_ROUNDS) {
-                let arrival = round * srtt + srtt / 2;
-                slots.extend((0..view.cwnd.max(1)).map(|_| (arrival, member)));
-            }
+            let window = u64::from(view.cwnd.max(1)) * self.segment;
+            let arrival = |round| round * srtt + srtt / 2;
+            let count = (span / srtt).clamp(1, MOST_ROUNDS);
+            rounds.extend((0..count).map(|round| (arrival(round), member, window)));
         }
-        slots.sort_unstable();
+        rounds.sort_unstable();
         self.plan =
             members.iter().map(|view| Share { id: view.id, ranges: VecDeque::new() }).collect();
-        self.planned = from;
-        for (_, member) in slots {
-            let range = (self.planned, self.planned + segment);
+        (self.begin, self.planned) = (from, from);
+        for (_, member, window) in rounds {
+            let range = (self.planned, self.planned + window);
             self.plan[member].ranges.push_back(range);
             self.planned = range.1;
         }
@@ -116,7 +119,8 @@ impl PathScheduler for Daps {
         let Some((id, (from, to))) = self.next_of_plan(end, &members) else {
             return Decision::WAIT;
         };
-        let burst = to.min(end) - from;
+        let segment_end = from + self.segment - (from - self.begin) % self.segment;
+        let burst = segment_end.min(to).min(end) - from;
         Decision::Send { on: SubflowSet::one(id), from: Some(from), burst }
     }
 

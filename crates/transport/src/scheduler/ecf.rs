@@ -1,11 +1,12 @@
 //! Earliest completion first (Lim et al., `CoNEXT` 2017), as the out-of-tree kernel has it (`mptcp_ecf.c`):
 //! when only a slower subflow has room, the fast one is waited for if that ends the transfer sooner.
 //!
-//! The kernel's own ECF is this over `min-rtt-0.9x`. `delta`, the margin for variation, is what that
-//! code runs: half of `rttvar_us`, twice the mean deviation, and 100 ms at least, where the paper has
-//! the standard deviation. Its products may overflow 32 bits; these are floating.
+//! The kernel's own ECF is this over `min-rtt-0.9x`. The margin for variation, `delta`, is the paper's
+//! standard deviation, for which TCP has the mean deviation. The kernel's code halves `rttvar_us`, which
+//! holds four of them (`tcp_rtt_estimator`) and 200 ms at least: it runs with two, and that is the
+//! default. Its products may overflow 32 bits; these are floating.
 
-use super::{Ask, Decision, PathScheduler, SendRequest, SubflowView, ask, base, fastest};
+use super::{Ask, Decision, PathScheduler, SendRequest, SubflowView, ask, base, nearer};
 use crate::plugin::Parameters;
 
 /// Waits for the fast subflow where that completes sooner.
@@ -14,20 +15,26 @@ pub struct Ecf {
     base: Box<dyn PathScheduler>,
     /// How much longer it waits once it waits, a share.
     beta: f64,
+    /// Mean deviations that make up `delta`.
+    deviations: f64,
     waiting: bool,
 }
 
 impl Ecf {
     pub(super) fn build(parameters: &mut Parameters<'_>) -> Box<dyn PathScheduler> {
         let beta = parameters.number("beta", 0.25, 0.0..=1.0);
-        Box::new(Self { base: base(parameters, "min-rtt"), beta, waiting: false })
+        let deviations = match parameters.word("delta", &["kernel", "paper"]) {
+            "paper" => 1.0,
+            _ => 2.0,
+        };
+        Box::new(Self { base: base(parameters, "min-rtt"), beta, deviations, waiting: false })
     }
 
     /// Waiting for `fast` completes sooner than sending on `slow`; `unscheduled` is in bytes.
     fn waits(&mut self, fast: &SubflowView, slow: &SubflowView, unscheduled: u64) -> bool {
         let srtt = |view: &SubflowView| view.srtt.as_nanos() as f64;
         let window = |view: &SubflowView| f64::from(view.cwnd) * f64::from(slow.mss);
-        let delta = 2.0 * fast.rttvar.max(slow.rttvar).as_nanos() as f64;
+        let delta = self.deviations * fast.rttvar.max(slow.rttvar).as_nanos() as f64;
         let margin = if self.waiting { 1.0 + self.beta } else { 1.0 };
         let unscheduled = unscheduled as f64;
         let sent = unscheduled.max(window(fast)) + window(fast);
@@ -50,12 +57,11 @@ impl PathScheduler for Ecf {
     fn schedule(&mut self, request: &SendRequest, subflows: &[SubflowView]) -> Decision {
         let decision = ask(self.base.as_mut(), request, subflows);
         let Decision::Send { on, from: None, .. } = decision else { return decision };
-        let fast = fastest(subflows);
-        let slow = subflows.iter().find(|view| Some(view.id) == on.first());
-        let (Some(fast), Some(slow)) = (fast, slow) else { return decision };
-        let asked = request.ask == Ask::NewData && fast.id != slow.id;
-        let waits = asked && self.waits(fast, slow, request.unscheduled());
-        if waits { Decision::WAIT } else { decision }
+        if request.ask != Ask::NewData {
+            return decision;
+        }
+        let Some((fast, slow)) = nearer(subflows, on) else { return decision };
+        if self.waits(fast, slow, request.unscheduled()) { Decision::WAIT } else { decision }
     }
 
     fn base(&self) -> Option<&dyn PathScheduler> {

@@ -8,6 +8,8 @@
 //!   subflows that carried the head of line are penalised, at most once per srtt of the subflow that
 //!   would send, and the head goes again on that one if it is more than four times as fast, or if the
 //!   slow window is down to four segments.
+//!
+//! Who would send is the base's answer, as in the kernel; asking takes a turn of a base that has turns.
 
 use anabranch_units::Instant;
 
@@ -91,12 +93,17 @@ impl Penalising {
         head: Carried,
         penalise: bool,
     ) -> Decision {
+        // Whose turn it would be if the window had room: a base that reads it would choose nobody.
+        let window_end = request.window_end.max(request.data_next + 1);
+        let opened = SendRequest { window_end, ..*request };
         let Decision::Send { on, from: None, .. } =
-            self.choose(request, subflows, SubflowSet::EMPTY)
+            self.choose(&opened, subflows, SubflowSet::EMPTY)
         else {
             return Decision::WAIT;
         };
-        let Some(fast) = subflows.iter().find(|view| Some(view.id) == on.first()) else {
+        // The head behind a queue relieves nothing (`mptcp_is_available`).
+        let chosen = subflows.iter().find(|view| Some(view.id) == on.first());
+        let Some(fast) = chosen.filter(|view| view.can_send()) else {
             return Decision::WAIT;
         };
         let carriers =

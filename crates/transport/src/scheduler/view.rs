@@ -2,7 +2,7 @@
 
 use anabranch_units::{Duration, Instant, Rate, SubflowId};
 
-use super::Decision;
+use super::{Decision, SubflowSet};
 use crate::congestion::CongestionState;
 
 /// What a scheduler may know of a subflow.
@@ -57,7 +57,7 @@ impl SubflowView {
             0 => 0,
             bytes => bytes.div_ceil(u64::from(self.mss)) as u32,
         };
-        self.cwnd.saturating_sub(self.in_flight + queued)
+        self.cwnd.saturating_sub(self.in_flight).saturating_sub(queued)
     }
 
     /// A full segment of new data on it, the answer of schedulers that decide segment by segment.
@@ -97,9 +97,20 @@ pub fn candidates(subflows: &[SubflowView]) -> impl Iterator<Item = &SubflowView
     subflows.iter().filter(move |s| s.backup != regular)
 }
 
-/// The one of them with the smallest srtt, full or not.
-pub fn fastest(subflows: &[SubflowView]) -> Option<&SubflowView> {
+/// The subflow with the smallest srtt, full or not, and the chosen one, where those are two.
+///
+/// Whose retransmission timer has fired is not looked at: the out-of-tree kernel sends nothing there
+/// until it answers (`mptcp_is_def_unavailable`), and where nothing is ever found stale whoever waited
+/// for it would wait for ever. That kernel's BLEST and ECF do so; that is not followed.
+pub fn nearer(
+    subflows: &[SubflowView],
+    chosen: SubflowSet,
+) -> Option<(&SubflowView, &SubflowView)> {
+    let id = chosen.first()?;
+    let chosen = subflows.iter().find(|view| view.id == id)?;
     // Regular subflows before backups, as in `candidates`, at one look: no srtt has the highest bit.
-    let rank = |view: &&SubflowView| view.srtt.as_nanos() | u64::from(view.backup) << 63;
-    subflows.iter().filter(|view| view.alive()).min_by_key(rank)
+    let rank = |view: &SubflowView| view.srtt.as_nanos() | u64::from(view.backup) << 63;
+    let answers = |view: &&SubflowView| view.alive() && !view.potentially_failed;
+    let nearest = subflows.iter().filter(answers).min_by_key(|view| rank(view))?;
+    (nearest.id != id && rank(nearest) <= rank(chosen)).then_some((nearest, chosen))
 }

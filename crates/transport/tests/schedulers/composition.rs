@@ -180,3 +180,16 @@ fn the_kernels_own_blest_and_ecf_are_those_over_its_default() {
         assert_eq!(over("min-rtt-0.9x"), Some(1), "{name}");
     }
 }
+
+#[test]
+fn nobody_waits_for_a_near_subflow_that_does_not_answer() {
+    let few = SendRequest { data_end: 10_000, window_end: 20_000, ..request() };
+    let near = view(0, 20, 10, 10);
+    let views =
+        |silent: bool| [SubflowView { potentially_failed: silent, ..near }, view(1, 400, 10, 0)];
+    for name in ["blest", "ecf", "blest(dft)", "ecf(dft)"] {
+        let [answers, silent] =
+            [false, true].map(|silent| super::choice_of(name, &few, &views(silent)));
+        assert_eq!((answers, silent), (None, Some(1)), "{name}");
+    }
+}

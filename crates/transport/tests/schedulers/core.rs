@@ -148,6 +148,33 @@ fn a_wait_ends_at_its_time_and_none_spins() {
 }
 
 #[test]
+fn every_copy_beyond_the_first_counts_as_reinjected() {
+    let decide: Decide = |request, views, count| {
+        let both = views.iter().map(|view| view.id).collect();
+        let burst = 1000;
+        match count {
+            // Both at once; then the third kilobyte ahead of its turn, and it again on the other.
+            1 => Decision::Send { on: both, from: None, burst },
+            2 | 3 => Decision::Send {
+                on: SubflowSet::one(SubflowId(count as u8 - 2)),
+                from: Some(request.data_next + 1000),
+                burst,
+            },
+            // What is between, and both over what was sent ahead.
+            4 => Decision::Send { on: both, from: Some(request.data_next + 1500), burst },
+            _ => first(views),
+        }
+    };
+    let (mut pair, _heard) = scripted(&[50, 60], config(), decide);
+    let film = film(20_000);
+    pair.serve(&film);
+    pair.run_until(at(3000));
+    assert!(pair.got(&film));
+    // A copy of the first, one of the third, and of 1000 bytes twice 500 are new once.
+    assert_eq!(pair.server().reinjected_bytes(), 1000 + 1000 + 2000 - 500);
+}
+
+#[test]
 fn data_sent_ahead_is_sent_once() {
     let decide: Decide = |request, views, count| {
         let burst = u64::from(views[0].mss);

@@ -135,13 +135,29 @@ fn blest_skips(
     (segments * mss * lambda).floor() > (window - slow_bytes).max(0.0)
 }
 
+/// BLEST's first decision, when the only round trips seen are the present ones, in whole numbers
+/// without bounds (no window has 2^53 bytes).
+fn exact_skip(fast: &SubflowView, slow: &SubflowView, window: u64) -> bool {
+    let rounds = u128::from(slow.srtt.as_nanos() / fast.srtt.as_nanos() + 1);
+    let (cwnd, mss) = (u128::from(fast.cwnd), u128::from(fast.mss));
+    let segments = if fast.ssthresh == u32::MAX {
+        cwnd * ((1 << rounds.min(16)) - 1)
+    } else {
+        (cwnd.max(u128::from(fast.ssthresh) + 1) + (rounds - 1) / 2) * rounds
+    };
+    let held = u128::from(slow.in_flight) * mss + mss;
+    segments * mss * 12 / 10 > u128::from(window).saturating_sub(held)
+}
+
 /// ECF waits; `w` is its flag.
 fn ecf_waits(fast: &SubflowView, slow: &SubflowView, unscheduled: f64, w: &mut bool) -> bool {
     let beta = 0.25;
     let mss = f64::from(slow.mss);
     let (cwnd_f, cwnd_s) = (f64::from(fast.cwnd) * mss, f64::from(slow.cwnd) * mss);
-    let rttvar = |v: &SubflowView| v.rttvar.as_nanos() as f64 / 1e9;
-    let delta = 2.0 * rttvar(fast).max(rttvar(slow));
+    // `rttvar_us` as `tcp_rtt_estimator` keeps it: like `mdev_us` it holds four mean deviations, so that
+    // the timeout is srtt + `rttvar_us`. The scheduler takes `rttvar_us >> 1`.
+    let rttvar_us = |v: &SubflowView| 4 * (v.rttvar.as_nanos() / 1000);
+    let delta = (rttvar_us(fast) >> 1).max(rttvar_us(slow) >> 1) as f64 / 1e6;
     let margin = if *w { 1.0 + beta } else { 1.0 };
     let x_f = unscheduled.max(cwnd_f);
     if srtt(fast) * (x_f + cwnd_f) < cwnd_f * (srtt(slow) + delta) * margin {
@@ -229,6 +245,27 @@ proptest! {
         };
         let got = chosen(&blest.schedule(&amounts(unscheduled, window), &views));
         prop_assert_eq!(got, expected);
+    }
+
+    #[test]
+    fn blest_is_exact_at_any_magnitude(
+        near_us in (0u32..24).prop_flat_map(|bits| 1u64..=1 << bits),
+        more_us in (0u32..24).prop_flat_map(|bits| 1u64..=1 << bits),
+        cwnds in prop::array::uniform2((0u32..32).prop_flat_map(|bits| 1u32..=u32::MAX >> bits)),
+        ssthresh in prop_oneof![Just(u32::MAX), any::<u32>()],
+        window in (12u32..53).prop_flat_map(|bits| 1u64..=1 << bits),
+        share in 0u32..100,
+    ) {
+        let srtt = Duration::from_micros;
+        let fast =
+            SubflowView { srtt: srtt(near_us), ssthresh, ..view(0, 0, cwnds[0], cwnds[0]) };
+        let in_flight = (u64::from(cwnds[1]) * u64::from(share) / 100) as u32;
+        let slow = SubflowView {
+            srtt: srtt(near_us + more_us),
+            ..view(1, 0, cwnds[1], in_flight)
+        };
+        let got = super::choice_of("blest", &amounts(100_000, window), &[fast, slow]);
+        prop_assert_eq!(got.is_none(), exact_skip(&fast, &slow, window));
     }
 
     #[test]
@@ -325,5 +362,20 @@ fn blest_adapts_lambda_once_a_round_trip_of_the_slow_one() {
     {
         now = Instant::ZERO + Duration::from_millis(100 * step);
         decides(lambda, blocked, now);
+    }
+}
+
+/// 2 * 100 ms is less than 300 ms and delta: waiting would end it sooner. 300 ms is less than 2 * 100 ms
+/// and the kernel's 2 * 60 ms: not worth it; it is more than with the paper's 60 ms.
+#[test]
+fn ecfs_margin_is_the_kernels_or_the_papers() {
+    let rttvar = Duration::from_millis(60);
+    let fast = SubflowView { rttvar, ..view(0, 100, 10, 10) };
+    let slow = SubflowView { rttvar: Duration::from_millis(50), ..view(1, 300, 10, 0) };
+    let few = amounts(1000, 1 << 40);
+    for (name, expected) in
+        [("ecf", Some(1)), ("ecf(delta=kernel)", Some(1)), ("ecf(delta=paper)", None)]
+    {
+        assert_eq!(super::choice_of(name, &few, &[fast, slow]), expected, "{name}");
     }
 }

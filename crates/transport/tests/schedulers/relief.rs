@@ -141,6 +141,21 @@ fn any_base_can_be_run_the_out_of_tree_kernels_way() {
     assert_eq!(from, Some(0));
 }
 
+#[test]
+fn a_base_that_reads_the_window_relieves_a_full_one_too() {
+    let full = SendRequest { window_end: 80_000, ..blocked(&[1], 10) };
+    let slow = view(1, 300, 20, 20);
+    for base in ["linux", "linux-6.1", "min-rtt", "sticky", "round-robin", "blest", "ecf"] {
+        let mut relieving = build(&format!("penalising({base})"));
+        let views = [view(0, 50, 10, 0), slow];
+        assert_eq!(relieving.schedule(&full, &views), Decision::Penalise(set(&[1])), "{base}");
+        assert_eq!(relieving.schedule(&full, &views), again(0, 1424), "{base}");
+        // Least linger would queue it behind a full window.
+        let busy = [SubflowView { queued_memory: 0, ..view(0, 50, 10, 10) }, slow];
+        assert_eq!(relieving.schedule(&full, &busy), Decision::WAIT, "{base}");
+    }
+}
+
 /// A film over 20 and 300 ms into a small receive buffer, the server's scheduler being `name`: the
 /// penalties of each subflow, the reinjected bytes, and how long it took.
 fn small_buffer(name: &str) -> (Vec<u64>, u64, Duration) {

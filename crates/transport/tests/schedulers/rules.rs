@@ -255,3 +255,25 @@ fn daps_numbers_segments_by_their_arrival() {
     let decision = daps.schedule(&gone, &[view(1, 100, 9, 0)]);
     assert!(matches!(decision, Decision::Send { from: None, .. }), "in order first: {decision:?}");
 }
+
+#[test]
+fn windows_of_any_size_cost_no_more_and_overflow_nothing() {
+    for known in scheduler::names() {
+        let huge = SubflowView {
+            in_flight: u32::MAX,
+            queued_bytes: 5000,
+            ssthresh: 1 << 30,
+            ..view(0, 1, u32::MAX, 0)
+        };
+        let views = [huge, view(1, 10_000, u32::MAX, 1)];
+        let mut scheduler = build(known.name);
+        for step in 0..1000 {
+            let next = step * 1424;
+            let request = SendRequest { data_next: next, data_end: next + 5000, ..request() };
+            if let Decision::Send { on, from, burst } = scheduler.schedule(&request, &views) {
+                let id = on.iter().next().expect("a subflow");
+                scheduler.on_sent(id, from.unwrap_or(next), burst);
+            }
+        }
+    }
+}
