@@ -90,17 +90,6 @@ fn goodput_mbps(trace: &Trace) -> f64 {
     total(trace, "connections", "bytes_read") * 8e-6 / total(trace, "connections", "duration_s")
 }
 
-/// How often the second path's window fell although nothing was retransmitted on it.
-fn cuts_without_loss(trace: &Trace) -> usize {
-    let rows = |name: &str| column(trace, "samples", name);
-    let (subflow, cwnd, again) = (rows("subflow"), rows("cwnd_segments"), rows("retransmissions"));
-    let second: Vec<_> = (0..subflow.len())
-        .filter(|row| subflow[*row] as u8 == 1)
-        .map(|row| (cwnd[row], again[row]))
-        .collect();
-    second.windows(2).filter(|two| two[1].0 < two[0].0 && two[1].1 <= two[0].1).count()
-}
-
 fn meshed(scheduler: &str, ways: &[Way], load: Load) -> Trace {
     simulate(scheduler, ways, load, "full-mesh")
 }
@@ -175,13 +164,16 @@ fn blest_ecf_and_waiting_avoid_the_stalls_of_a_small_receive_buffer() {
 fn penalties_take_effect_and_relieve_a_small_receive_buffer() {
     for (plain, relieved) in [("min-rtt", "min-rtt-0.9x"), ("lpc", "penalising(lpc)")] {
         let [before, after] = [plain, relieved].map(|name| meshed(name, &UNEVEN, HELD_UP));
-        assert!(cuts_without_loss(&after) > cuts_without_loss(&before) + 10, "{relieved}");
+        let penalties = column(&after, "subflows", "penalties");
+        assert!(penalties[0] == 0.0 && penalties[1] > 10.0, "{relieved}: {penalties:?}");
+        assert_eq!(total(&before, "subflows", "penalties"), 0.0, "{plain}");
         assert!(total(&after, "connections", "reinjected_bytes") > 1e5, "{relieved}");
         let (before, after) = (goodput_mbps(&before), goodput_mbps(&after));
         assert!(after > 1.4 * before, "{plain} {before}, {relieved} {after}");
     }
     // With room for everything there is nothing to relieve.
     let [ample, plain] = ["min-rtt-0.9x", "min-rtt"].map(|name| meshed(name, &EVEN, FILM));
+    assert_eq!(total(&ample, "subflows", "penalties"), 0.0);
     assert_eq!(ample.summary.digest, plain.summary.digest);
 }
 
