@@ -1,6 +1,10 @@
 //! What schedulers do with two paths, where the papers' reasoning or their formulas say what must come.
 
-use anabranch_sim::{Plan, Silent, Trace, run};
+mod common;
+
+use anabranch_sim::Trace;
+
+use common::{numbers as column, total};
 
 #[derive(Clone, Copy)]
 struct Way {
@@ -69,16 +73,7 @@ fn simulate(scheduler: &str, ways: &[Way], load: Load, path_manager: &str) -> Tr
         links.join(","),
         paths.join(",")
     );
-    let plan = Plan::from_json(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
-    run(&plan, None, &mut Silent).unwrap_or_else(|error| panic!("{error}\n{text}"))
-}
-
-fn column(trace: &Trace, table: &str, column: &str) -> Vec<f64> {
-    trace.table(table).map(|t| t.numbers(column)).unwrap_or_default()
-}
-
-fn total(trace: &Trace, table: &str, name: &str) -> f64 {
-    column(trace, table, name).iter().sum()
+    common::simulate(&text)
 }
 
 /// The share of the second path in all bytes sent.
@@ -165,15 +160,15 @@ fn penalties_take_effect_and_relieve_a_small_receive_buffer() {
     for (plain, relieved) in [("min-rtt", "min-rtt-0.9x"), ("lpc", "penalising(lpc)")] {
         let [before, after] = [plain, relieved].map(|name| meshed(name, &UNEVEN, HELD_UP));
         let penalties = column(&after, "subflows", "penalties");
-        assert!(penalties[0] == 0.0 && penalties[1] > 10.0, "{relieved}: {penalties:?}");
-        assert_eq!(total(&before, "subflows", "penalties"), 0.0, "{plain}");
+        assert!(penalties[0] < 1.0 && penalties[1] > 10.0, "{relieved}: {penalties:?}");
+        assert!(total(&before, "subflows", "penalties") < 1.0, "{plain}");
         assert!(total(&after, "connections", "reinjected_bytes") > 1e5, "{relieved}");
         let (before, after) = (goodput_mbps(&before), goodput_mbps(&after));
         assert!(after > 1.4 * before, "{plain} {before}, {relieved} {after}");
     }
     // With room for everything there is nothing to relieve.
     let [ample, plain] = ["min-rtt-0.9x", "min-rtt"].map(|name| meshed(name, &EVEN, FILM));
-    assert_eq!(total(&ample, "subflows", "penalties"), 0.0);
+    assert!(total(&ample, "subflows", "penalties") < 1.0);
     assert_eq!(ample.summary.digest, plain.summary.digest);
 }
 
