@@ -18,22 +18,36 @@ SECONDS = 30
 #: A row of text each half second; samples are 100 ms apart.
 STRIDE = 5
 #: A mark of the bar chart stands for so many segments.
-SEGMENTS = 2
+SEGMENTS = 10
 
 #: These read their siblings: they are shown over two paths, where they are not Reno.
 COUPLED = ("lia", "olia", "balia", "wvegas")
 #: Forms of a controller that are shown beside its default one.
 VARIANTS: dict[str, tuple[dict[str, Any], ...]] = {
-    "compound": ({"gamma": "auto"},),
+    "compound": ({"gamma": "auto"}, {"form": "printed"}),
     "cubic": ({"form": "printed"},),
+    "lia": ({"form": "printed"},),
     "olia": ({"form": "printed"},),
 }
 
-#: What the path does to the window.
+#: What the path does to the window. Losses are rare enough for windows far above 41 segments, from which
+#: on Compound is not Reno, and for queues, by which its gamma is tuned. The limited application meets a
+#: burst of losses: before it every loss-based window is that of slow start, after it each has its own.
 SETTINGS: dict[str, dict[str, Any]] = {
     "lossless": {},
-    "loss": {"paths.a.loss": "0.5 %"},
-    "app-limited": {"application.kind": "paced", "application.rate": "3 Mbit/s"},
+    "loss": {"paths.a.loss": "0.02 %"},
+    "app-limited": {
+        "application.kind": "paced",
+        "application.rate": "12 Mbit/s",
+        "events": [{"at": "6 s", "path": "a", "loss": "2 %"}, {"at": "8 s", "path": "a", "loss": "0 %"}],
+    },
+}
+
+#: Curves that are the same by design, and why; a test lets no others be.
+SAME: dict[frozenset[str], str] = {
+    frozenset({"reno", "compound(form=printed)"}): (
+        "as printed, the delay window grows by less than nothing from zero, and stays there"
+    ),
 }
 
 
@@ -90,9 +104,9 @@ def plugins() -> list[dict[str, Any]]:
 
 
 def scenario(plugin: dict[str, Any], setting: str) -> dict[str, Any]:
-    """Return what is run: a path of 10 Mbit/s, 50 ms and 60 packets, or two such, the other of 100 ms."""
-    path = {"rate": "10 Mbit/s", "queue": "60 packets"}
-    paths = [{"name": "a", "rtt": "50 ms", **path}, {"name": "b", "rtt": "100 ms", **path}]
+    """Return what is run: a path of 40 Mbit/s, 100 ms and 60 packets, or two such, the other of 150 ms."""
+    path = {"rate": "40 Mbit/s", "queue": "60 packets"}
+    paths = [{"name": "a", "rtt": "100 ms", **path}, {"name": "b", "rtt": "150 ms", **path}]
     return {
         "name": f"golden-{setting}",
         "application": {"kind": "bulk", "duration": f"{SECONDS} s"},
@@ -126,8 +140,8 @@ def _told(plugin: str, setting: str) -> str:
     """Return the setting in words."""
     told = {
         "lossless": "no random loss",
-        "loss": "0.5 % random loss on path a",
-        "app-limited": "3 Mbit/s from the application",
+        "loss": "0.02 % random loss on path a",
+        "app-limited": "12 Mbit/s from the application, 2 % loss on path a from 6 to 8 s",
     }[setting]
     coupled = plugin.split("(")[0] in COUPLED
-    return f"10 Mbit/s, {'50 and 100' if coupled else '50'} ms, 60 packets, {told}"
+    return f"40 Mbit/s, {'100 and 150' if coupled else '100'} ms, 60 packets, {told}"

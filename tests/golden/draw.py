@@ -16,7 +16,11 @@ if TYPE_CHECKING:
 
 PICTURE = Path(__file__).resolve().parents[2] / "docs" / "images" / "congestion.svg"
 _WIDTH, _HEIGHT = 250, 62
-_HEADINGS = {"lossless": "no random loss", "loss": "0.5 % random loss", "app-limited": "3 Mbit/s offered"}
+_HEADINGS = {
+    "lossless": "no random loss",
+    "loss": "0.02 % random loss",
+    "app-limited": "12 Mbit/s offered, losses from 6 to 8 s",
+}
 
 
 def main() -> int:
@@ -65,10 +69,10 @@ def picture(curves: list[Curve]) -> alt.ConcatChart:
 
 
 def _panel(one: Curve, *, first: bool, last: bool) -> alt.Chart:
-    """Draw one controller in one setting; windows above 140 segments leave the panel."""
+    """Draw one controller in one setting; windows above 420 segments leave the panel."""
     import altair as alt
 
-    top = 140
+    top = 420
     palette = colours.of_paths(["path a", "path b"] if any(name in COUPLED for name in ALL) else ["path a"])
     rows = [
         {"t": round(time, 1), "y": min(value, top), "line": name}
@@ -85,7 +89,12 @@ def _panel(one: Curve, *, first: bool, last: bool) -> alt.Chart:
         .mark_line(strokeJoin="round", strokeWidth=1.2)
         .encode(
             x=alt.X("t:Q", scale=alt.Scale(domain=[0, SECONDS], nice=False), title=None, axis=seconds),
-            y=alt.Y("y:Q", title=one.plugin if left else None, axis=value, scale=alt.Scale(domain=[0, top])),
+            y=alt.Y(
+                "y:Q",
+                title=one.plugin.replace("(", "\n(").split("\n") if left else None,
+                axis=value,
+                scale=alt.Scale(domain=[0, top]),
+            ),
             color=alt.Color("line:N", scale=alt.Scale(domain=list(palette), range=list(palette.values()))),
         )
         .properties(width=_WIDTH, height=_HEIGHT, **({"title": _HEADINGS[one.setting]} if first else {}))

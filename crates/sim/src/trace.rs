@@ -79,6 +79,12 @@ impl Table {
         matches!(self.name, "cross_traffic" | "cross_samples")
     }
 
+    /// Its column of that name is in the digest. Penalties are not, so that runs keep the digests of the
+    /// time before their column; what a penalty does is in the samples.
+    pub(crate) fn digests(&self, name: &str) -> bool {
+        (self.name, name) != ("subflows", "penalties")
+    }
+
     /// It tells of adaptive playback alone.
     pub(crate) fn is_of_adaptive_playback(&self) -> bool {
         matches!(self.name, "chunks" | "renditions")
@@ -130,6 +136,7 @@ rows!(ConnectionRows, "connections" {
 rows!(SubflowRows, "subflows" {
     client: Int, subflow: Int, path: Text, established: Bool, bytes: Int, bytes_sent: Int,
     retransmissions: Int, bytes_retransmitted: Int, data_segments: Int, timeouts: Int, undos: Int,
+    penalties: Int,
 });
 rows!(SampleRows, "samples" {
     t_s: Float, client: Int, subflow: Int, path: Text, cwnd_segments: Int, ssthresh_segments: Float,

@@ -1,6 +1,10 @@
 //! BBR version 3 over one path of 40 ms: what its draft promises and what it costs.
 
-use anabranch_sim::{Plan, Silent, Trace, run};
+mod common;
+
+use anabranch_sim::Trace;
+
+use common::{numbers, total};
 
 const RTT_MS: f64 = 40.0;
 /// Payload of a segment beside 12 bytes of timestamps, over its packet.
@@ -54,16 +58,7 @@ fn simulate(world: &World) -> Trace {
         world.loss,
         world.events,
     );
-    let plan = Plan::from_json(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
-    run(&plan, None, &mut Silent).unwrap_or_else(|error| panic!("{error}\n{text}"))
-}
-
-fn numbers(trace: &Trace, table: &str, column: &str) -> Vec<f64> {
-    trace.table(table).expect("a table").numbers(column)
-}
-
-fn total(trace: &Trace, table: &str, column: &str) -> f64 {
-    numbers(trace, table, column).iter().sum()
+    common::simulate(&text)
 }
 
 /// What each client read, as a share of what the link carries.

@@ -2,7 +2,11 @@
 //! at bottlenecks, and always beside uncoupled Reno, which misses them: improve throughput, do no
 //! harm, balance congestion. The numbers are in docs/coupled.md.
 
-use anabranch_sim::{Plan, Silent, Trace, run};
+mod common;
+
+use anabranch_sim::Trace;
+
+use common::{numbers, simulate};
 
 const COUPLED: [&str; 3] = ["lia", "olia", "balia"];
 const SEEDS: std::ops::RangeInclusive<u64> = 1..=3;
@@ -61,15 +65,6 @@ fn plan(
         links.join(","),
         paths.join(",")
     )
-}
-
-fn simulate(text: &str) -> Trace {
-    let plan = Plan::from_json(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
-    run(&plan, None, &mut Silent).unwrap_or_else(|error| panic!("{error}\n{text}"))
-}
-
-fn numbers(trace: &Trace, table: &str, column: &str) -> Vec<f64> {
-    trace.table(table).expect("a table").numbers(column)
 }
 
 /// What a transfer got, means over the seeds.

@@ -1,7 +1,11 @@
 //! Background TCP flows beside the clients: what they take, what they leave alone, how they end.
 
+mod common;
+
 use anabranch_sim::{Column, Plan, RunError, Silent, Table, Trace, Violation, run};
 use anabranch_units::Seed;
+
+use common::simulate;
 
 /// Two pairs of links, `near` and `far`, of 12 Mbit/s: a full packet takes a millisecond.
 const LINKS: &str = r#"
@@ -40,11 +44,6 @@ const BULK: &str = r#""kind":"bulk""#;
 
 fn crossed(groups: &[String]) -> String {
     format!(r#","cross_traffic":[{}]"#, groups.join(","))
-}
-
-fn simulate(text: &str) -> Trace {
-    let plan = Plan::from_json(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
-    run(&plan, None, &mut Silent).unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
 fn table<'a>(trace: &'a Trace, name: &str) -> &'a Table {

@@ -1,7 +1,11 @@
 //! Compound TCP, CCP, CCPD and the papers' CUBIC over simulated paths. What a reconstruction does is
 //! measured here and told in docs/reference/plugins.md; a test that fails moves a sentence there.
 
-use anabranch_sim::{Plan, Silent, Trace, run};
+mod common;
+
+use anabranch_sim::Trace;
+
+use common::{numbers, total};
 
 /// Mb/s that a link's packets carry as payload: 1448 of 1500 bytes.
 const PAYLOAD: f64 = 1448.0 / 1500.0;
@@ -46,16 +50,7 @@ fn simulate(paths: &[Path], congestion: &str, rest: &str) -> Trace {
         links.join(","),
         names.join(",")
     );
-    let plan = Plan::from_json(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
-    run(&plan, None, &mut Silent).unwrap_or_else(|error| panic!("{error}\n{text}"))
-}
-
-fn numbers(trace: &Trace, table: &str, column: &str) -> Vec<f64> {
-    trace.table(table).expect("a table").numbers(column)
-}
-
-fn total(trace: &Trace, table: &str, column: &str) -> f64 {
-    numbers(trace, table, column).iter().sum()
+    common::simulate(&text)
 }
 
 /// What a bulk flow got out of a path.

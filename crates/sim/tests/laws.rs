@@ -1,7 +1,11 @@
 //! One Reno flow against the laws of TCP throughput: Mathis et al. (CCR 1997), PFTK (Padhye et al.,
 //! SIGCOMM 1998), and the arithmetic of the sawtooth over a drop-tail queue.
 
-use anabranch_sim::{Plan, Silent, Trace, run};
+mod common;
+
+use anabranch_sim::Trace;
+
+use common::{numbers, total};
 
 /// Payload of a segment beside 12 bytes of timestamps, and its packet.
 const PAYLOAD: f64 = 1448.0;
@@ -26,16 +30,7 @@ fn transfer(seed: u64, seconds: u64, rate_bps: u64, queue: u64, loss: f64) -> Tr
         "time_limit_ns":100000000000000}}"#,
         seconds * 1_000_000_000,
     );
-    let plan = Plan::from_json(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
-    run(&plan, None, &mut Silent).unwrap_or_else(|error| panic!("{error}\n{text}"))
-}
-
-fn numbers(trace: &Trace, table: &str, column: &str) -> Vec<f64> {
-    trace.table(table).expect("a table").numbers(column)
-}
-
-fn total(trace: &Trace, table: &str, column: &str) -> f64 {
-    numbers(trace, table, column).iter().sum()
+    common::simulate(&text)
 }
 
 /// PFTK's full model (equation 30 without the receiver's window), packets per second sent: `b`

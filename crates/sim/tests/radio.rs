@@ -1,6 +1,10 @@
 //! Worlds with links that follow a model: whole TCP connections over them, under the checkers.
 
+mod common;
+
 use anabranch_sim::{Plan, Silent, Trace, record, run};
+
+use common::total;
 
 const MODELS: [&str; 7] = [
     r#"{"wifi":{"channel":"c","station":"w","standard":"802.11a","width_mhz":20,"streams":1,"aggregate":1,"snr_db":40,"fading_db":0,"memory_ns":500000000}}"#,
@@ -44,10 +48,6 @@ fn plan_of(models: &[&str], delay_ms: u64, seconds: u64, seed: u64, events: &str
 
 fn simulate(plan: &Plan) -> Trace {
     run(plan, None, &mut Silent).unwrap_or_else(|error| panic!("{error}"))
-}
-
-fn total(trace: &Trace, table: &str, column: &str) -> f64 {
-    trace.table(table).map(|t| t.numbers(column)).unwrap_or_default().iter().sum()
 }
 
 /// Mb/s that the client read.

@@ -1,5 +1,7 @@
 //! What schedulers do with two paths, where the papers' reasoning or their formulas say what must come.
 
+mod common;
+
 use std::sync::{Arc, Mutex};
 
 use anabranch_sim::{Plan, Silent, Trace, run, run_with};
@@ -9,6 +11,8 @@ use anabranch_transport::scheduler::{
     self, Decision, PathScheduler, SendRequest, SubflowSet, SubflowView,
 };
 use anabranch_units::{RandomStream, SubflowId};
+
+use common::{numbers as column, total};
 
 #[derive(Clone, Copy)]
 struct Way {
@@ -95,13 +99,6 @@ fn plan_with(scheduler: &str, ways: &[Way], load: Load, path_manager: &str, rest
     );
     Plan::from_json(&text).unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
-
-fn column(trace: &Trace, table: &str, column: &str) -> Vec<f64> {
-    trace.table(table).map(|t| t.numbers(column)).unwrap_or_default()
-}
-
-fn total(trace: &Trace, table: &str, name: &str) -> f64 {
-    column(trace, table, name).iter().sum()
 }
 
 /// The share of the second path in all bytes sent.
@@ -111,17 +108,6 @@ fn second_share(trace: &Trace) -> f64 {
 
 fn goodput_mbps(trace: &Trace) -> f64 {
     total(trace, "connections", "bytes_read") * 8e-6 / total(trace, "connections", "duration_s")
-}
-
-/// How often the second path's window fell although nothing was retransmitted on it.
-fn cuts_without_loss(trace: &Trace) -> usize {
-    let rows = |name: &str| column(trace, "samples", name);
-    let (subflow, cwnd, again) = (rows("subflow"), rows("cwnd_segments"), rows("retransmissions"));
-    let second: Vec<_> = (0..subflow.len())
-        .filter(|row| subflow[*row] as u8 == 1)
-        .map(|row| (cwnd[row], again[row]))
-        .collect();
-    second.windows(2).filter(|two| two[1].0 < two[0].0 && two[1].1 <= two[0].1).count()
 }
 
 fn meshed(scheduler: &str, ways: &[Way], load: Load) -> Trace {
@@ -201,13 +187,16 @@ fn blest_ecf_and_waiting_avoid_the_stalls_of_a_small_receive_buffer() {
 fn penalties_take_effect_and_relieve_a_small_receive_buffer() {
     for (plain, relieved) in [("min-rtt", "min-rtt-0.9x"), ("lpc", "penalising(lpc)")] {
         let [before, after] = [plain, relieved].map(|name| meshed(name, &UNEVEN, HELD_UP));
-        assert!(cuts_without_loss(&after) > cuts_without_loss(&before) + 10, "{relieved}");
+        let penalties = column(&after, "subflows", "penalties");
+        assert!(penalties[0] < 1.0 && penalties[1] > 10.0, "{relieved}: {penalties:?}");
+        assert!(total(&before, "subflows", "penalties") < 1.0, "{plain}");
         assert!(total(&after, "connections", "reinjected_bytes") > 1e5, "{relieved}");
         let (before, after) = (goodput_mbps(&before), goodput_mbps(&after));
         assert!(after > 1.4 * before, "{plain} {before}, {relieved} {after}");
     }
     // With room for everything there is nothing to relieve.
     let [ample, plain] = ["min-rtt-0.9x", "min-rtt"].map(|name| meshed(name, &EVEN, FILM));
+    assert!(total(&ample, "subflows", "penalties") < 1.0);
     assert_eq!(ample.summary.digest, plain.summary.digest);
 }
 

@@ -1,8 +1,12 @@
 //! Whole worlds under the checkers: random topologies and faults, determinism, and what every run
 //! must leave behind. A failing case prints its plan, which is all that is needed to repeat it.
 
+mod common;
+
 use anabranch_sim::{Plan, RunError, Silent, Trace, run};
 use anabranch_units::{RandomStream, Seed};
+
+use common::{simulate, total};
 
 struct Way {
     rtt_ms: u64,
@@ -59,15 +63,6 @@ fn plan(ways: &[Way], scheduler: &str, congestion: &str, seed: u64, rest: &str) 
         links.join(","),
         paths.join(",")
     )
-}
-
-fn simulate(text: &str) -> Trace {
-    let plan = Plan::from_json(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
-    run(&plan, None, &mut Silent).unwrap_or_else(|error| panic!("{error}\n{text}"))
-}
-
-fn total(trace: &Trace, table: &str, column: &str) -> f64 {
-    trace.table(table).map(|t| t.numbers(column)).unwrap_or_default().iter().sum()
 }
 
 fn finished(trace: &Trace) -> bool {

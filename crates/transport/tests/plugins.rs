@@ -162,3 +162,58 @@ fn cubic_is_never_slower_than_reno_would_be() {
     let reno = 14.0 + 0.5294 * t / 0.02;
     assert!(f64::from(cwnd) > 0.9 * reno, "{cwnd} after {t} s, Reno-friendly {reno}");
 }
+
+/// RFC 9438 section 4.7: a loss below the last maximum remembers a smaller one, W (1 + beta) / 2. After 400
+/// and then 300 that is 255, to which 210 grow in K = cbrt(45 / 0.4) = 4.8 s.
+#[test]
+fn cubic_releases_more_when_it_did_not_come_back() {
+    let mut cubic = congestion::build(&named("cubic"), &Registry::TABLES, random()).expect("cubic");
+    let rtt = Duration::from_millis(200);
+    let mut now = Instant::ZERO + Duration::from_secs(10);
+    let mut state = Window { cwnd: 400, ssthresh: 400 };
+    for (window, remains) in [(400, 280), (300, 210)] {
+        state.cwnd = window;
+        let event = CongestionEvent { now, kind: CongestionKind::Loss, in_flight: window };
+        cubic.on_congestion(&event, &mut state);
+        assert_eq!(state.ssthresh, remains, "717 / 1024 of {window}");
+        state.cwnd = remains;
+    }
+    let plateau = 300.0 * 1.7 / 2.0;
+    let k = ((plateau - 210.0) / 0.4_f64).cbrt();
+    let start = now;
+    while now.since(start).as_secs_f64() < k {
+        now += rtt / u64::from(state.cwnd);
+        cubic.on_ack(&acknowledgement(now, 1, rtt), &mut state);
+    }
+    assert!((f64::from(state.cwnd) - plateau).abs() <= 2.0, "{} and not {plateau}", state.cwnd);
+}
+
+/// RFC 5681: slow start adds what is acknowledged and stops at ssthresh; half remains, two at least; a
+/// window that is not in use does not grow. Of CUBIC the same but for the fraction.
+#[test]
+fn slow_start_halving_and_an_unused_window() {
+    let rtt = Duration::from_millis(100);
+    let now = Instant::ZERO + Duration::from_secs(10);
+    for (name, remains) in [("reno", 50), ("cubic", 70)] {
+        let mut controller =
+            congestion::build(&named(name), &Registry::TABLES, random()).expect("a controller");
+        let mut state = Window { cwnd: 10, ssthresh: 40 };
+        for grown in [17, 24, 31, 38, 40] {
+            controller.on_ack(&acknowledgement(now, 7, rtt), &mut state);
+            assert_eq!(state.cwnd, grown, "{name}");
+        }
+        for held in [
+            AckSample { cwnd_limited: false, ..acknowledgement(now, 1000, rtt) },
+            AckSample { may_grow: false, ..acknowledgement(now, 1000, rtt) },
+        ] {
+            controller.on_ack(&held, &mut state);
+            assert_eq!(state.cwnd, 40, "{name}");
+        }
+        for (cwnd, ssthresh) in [(100, remains), (3, 2), (1, 2)] {
+            state.cwnd = cwnd;
+            let event = CongestionEvent { now, kind: CongestionKind::Loss, in_flight: cwnd };
+            controller.on_congestion(&event, &mut state);
+            assert_eq!(state.ssthresh, ssthresh, "{name} at {cwnd}");
+        }
+    }
+}

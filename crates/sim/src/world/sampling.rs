@@ -94,6 +94,7 @@ impl World<'_> {
                     totals.data_segments as i64,
                     totals.timeouts as i64,
                     totals.undos as i64,
+                    totals.penalties as i64,
                 );
             }
         }
@@ -148,7 +149,7 @@ impl World<'_> {
         };
         for table in tables.iter().filter(tells) {
             hash.update(table.name.as_bytes());
-            for (name, column) in &table.columns {
+            for (name, column) in table.columns.iter().filter(|(name, _)| table.digests(name)) {
                 hash.update(name.as_bytes());
                 hash.update(fold(column).to_le_bytes());
             }

@@ -56,8 +56,18 @@ fn weighted_vegas_keeps_its_share_of_segments_in_queues() {
 /// One round after another, each of four acknowledgements; the window is set anew before the last
 /// one, and what the last one makes of it is returned. The base RTT is 100 ms.
 fn vegas_rounds(choice: &str, rtts_ms: &[u64], before: Window) -> Window {
+    vegas_rounds_beside(choice, rtts_ms, before, &[])
+}
+
+/// The same beside other subflows.
+fn vegas_rounds_beside(
+    choice: &str,
+    rtts_ms: &[u64],
+    before: Window,
+    others: &[SiblingView],
+) -> Window {
     let mut controller = build(choice);
-    let siblings = views(&[path(before.cwnd, 100)]);
+    let siblings = [&[path(before.cwnd, 100).view(0)], others].concat();
     let mut window = before;
     let samples = rtts_ms.iter().flat_map(|rtt| [*rtt; 4]);
     for (position, rtt) in (1..).zip([100].into_iter().chain([100; 4]).chain(samples)) {
@@ -101,6 +111,38 @@ fn weighted_vegas_steps_by_the_segments_queued() {
     assert_eq!(vegas_rounds("wvegas", &[104], starting), faster);
     let ended = Window { cwnd: 39, ssthresh: 38 };
     assert_eq!(vegas_rounds("wvegas(gamma=0)", &[104], starting), ended);
+}
+
+/// At 106 ms a window of 40 has 2 segments in the queue and 4.4 Mbit/s. Beside nine times that its share
+/// of ten segments is one, so that it gets the least, two, and stands; without it the share is ten, and it
+/// grows.
+#[test]
+fn the_rate_of_a_dead_subflow_leaves_the_sum_or_stays() {
+    let published = |change: fn(&mut SiblingView)| {
+        let rate = Some(Rate::from_bps(40_000_000));
+        let mut view = SiblingView { published_rate: rate, ..path(40, 100).view(1) };
+        change(&mut view);
+        [view]
+    };
+    let avoiding = Window { cwnd: 40, ssthresh: 20 };
+    let beside = |choice: &str, others: &[SiblingView]| {
+        vegas_rounds_beside(choice, &[106], avoiding, others).cwnd
+    };
+    let alive = published(|_| ());
+    let once = published(|view| view.consecutive_timeouts = 1);
+    let stale = published(|view| view.stale = true);
+    let silent = published(|view| view.consecutive_timeouts = 2);
+    let closed = published(|view| view.usable = false);
+    let unknown = published(|view| view.published_rate = None);
+    for choice in ["wvegas", "wvegas(dead=leave)", "wvegas(dead=stay)"] {
+        let dead = if choice.contains("stay") { 40 } else { 41 };
+        assert_eq!(beside(choice, &alive), 40, "{choice}");
+        assert_eq!(beside(choice, &once), 40, "{choice}: one timeout does not make it dead");
+        assert_eq!(beside(choice, &stale), dead, "{choice}, stale");
+        assert_eq!(beside(choice, &silent), dead, "{choice}, timed out");
+        assert_eq!(beside(choice, &closed), 41, "{choice}: closed it never counts");
+        assert_eq!(beside(choice, &unknown), 41, "{choice}: no rate, no share");
+    }
 }
 
 #[test]

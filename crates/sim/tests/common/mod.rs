@@ -1,0 +1,24 @@
+//! Runs a plan and reads its trace.
+
+#![allow(dead_code, reason = "each test program uses some of it")]
+
+use anabranch_sim::{Plan, Silent, Trace, run};
+
+/// The trace of a plan in JSON; a plan or a run that fails panics with the plan, which is all that is
+/// needed to repeat it.
+pub(crate) fn simulate(text: &str) -> Trace {
+    let plan = Plan::from_json(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    run(&plan, None, &mut Silent).unwrap_or_else(|error| panic!("{error}\n{text}"))
+}
+
+/// A numeric column of a table.
+pub(crate) fn numbers(trace: &Trace, table: &str, column: &str) -> Vec<f64> {
+    let table = trace.table(table).expect("a table");
+    assert!(table.column(column).is_some(), "no column {column}");
+    table.numbers(column)
+}
+
+/// Its sum.
+pub(crate) fn total(trace: &Trace, table: &str, column: &str) -> f64 {
+    numbers(trace, table, column).iter().sum()
+}
