@@ -84,6 +84,13 @@ FAULTS = {
             "unknown parameter of mine.py:Mine: `rng`", "it has none", None),
     "constructor": (MINE + "    def __init__(self, k=1):\n        raise ValueError('k is odd')\n", "mine.py:Mine(k=3)",
                     "cannot make a Mine: ValueError: k is odd", "", ("mine.py", 5)),
+    "exit": ("import sys\nsys.exit(0)\n", "mine.py:Mine", "cannot import mine.py: SystemExit: 0", "", ("mine.py", 2)),
+    "exit in the constructor": (MINE + "    def __init__(self):\n        raise SystemExit\n", "mine.py:Mine",
+                                "cannot make a Mine: SystemExit", "", ("mine.py", 5)),
+    "attribute": ("\n" + MINE + "    wants_idle = 'maybe'\n", "rtx-aware(mine.py:Mine)",
+                  "Mine.wants_idle is 'maybe': expected True or False", "", ("mine.py", 2)),
+    "property": (MINE + "    @property\n    def reinjects(self):\n        raise KeyError('no')\n", "mine.py:Mine",
+                 "cannot make a Mine: KeyError: 'no'", "", ("mine.py", 6)),
     "base": (MINE, "mine.py:Mine(min-rtt)", "a plug-in in Python builds on no other: mine.py:Mine", "", None),
     "in a composition": (MINE, "rtx-aware(mine.py:Mien)", "no class `Mien`", "did you mean `Mine`?", None),
     "composition's own": (MINE, {"name": "rtx-aware", "base": "mine.py:Mine", "k": 1},
@@ -100,6 +107,31 @@ def test_one_fault(write, text, given, message, hint, place):
     assert hint in fault.hint
     assert fault.key.startswith("transport.scheduler")
     assert (fault.where, fault.line) == (place or ("scenario", None))
+
+
+CONTROL = "class Mine:\n    def on_ack(self, ack, window): ...\n    def on_congestion(self, event, window): ...\n"
+
+
+@pytest.mark.parametrize(
+    "attribute", ["pacing_rate_mbps = float('nan')", "send_buffer_factor = 99", "owns_recovery = 3"]
+)
+@pytest.mark.parametrize("command", ["run", "check"])
+def test_a_bad_attribute_is_a_fault_in_one_sentence(write, attribute, command):
+    write("mine.py", f"{CONTROL}    {attribute}\n")
+    write(
+        "x.toml",
+        """
+        name = "x"
+        application = { kind = "bulk", bytes = "100 kB" }
+        paths = [{ name = "a", rtt = "9 ms", rate = "9 Mbit/s" }]
+        transport = { congestion = "mine.py:Mine" }
+        """,
+    )
+    result = CliRunner().invoke(app, [command, "x.toml"])
+    assert result.exit_code == 2
+    assert f"Mine.{attribute.split()[0]} is " in result.stderr
+    assert "(mine.py, line 1)" in result.stderr
+    assert "Traceback" not in result.stderr
 
 
 def test_every_fault_at_once(write):

@@ -64,6 +64,10 @@ class Plugged:
             given["rng"] = random.Random(seed)
         return self.plugin(**given)
 
+    def own_files(self) -> set[str]:
+        """Return the full paths of its sources."""
+        return {str(self.source.root / file) for file in self.source.files}
+
     def fault(self, method: str, message: str) -> Fault:
         """Return the fault of an answer that one of its methods gave."""
         where, line = protocol.place(self.plugin, method)
@@ -106,6 +110,7 @@ class Finder:
         faults: list[PluginFault] = []
         sound: dict[str, Plugged] = {}
         faulty: set[tuple[str, ...]] = set()
+        places: dict[str, tuple[str, ...]] = {}
         for keys, name, parameters in tables.module().plugin_parts(text):
             try:
                 plugged = self._find(kind, name, folders)
@@ -116,10 +121,12 @@ class Finder:
                 faulty.add(tuple(keys))
                 faults += [_below(tuple(keys), fault) for fault in error.faults]
             else:
-                sound[name] = plugged
-        for path, message, known in tables.module().check_plugin(
-            kind, text, {kind: sound} if sound else None
-        ):
+                sound[name], places[name] = plugged, tuple(keys)
+        found, unfit = _built(kind, text, sound)
+        for name, fault in unfit.items():
+            faulty.add(places[name])
+            faults.append(_below(places[name], fault))
+        for path, message, known in found:
             if tuple(path) not in faulty:
                 also = names(kind) if _UNKNOWN_NAME.match(message) else []
                 faults.append(PluginFault(path=tuple(path), message=message, known=(*known, *also)))
@@ -141,6 +148,28 @@ class Finder:
         loaded = _imported(read, lambda: _importing.load(read))
         plugin = _class(loaded, place["name"] or "", kind, place["file"])
         return _sound(Plugged(kind=kind, name=name, plugin=plugin, source=read))
+
+
+def _built(
+    kind: Kind, text: str, sound: dict[str, Plugged]
+) -> tuple[list[tuple[list[str], str, list[str]]], dict[str, PluginFault]]:
+    """Return what the simulator finds wrong with a composition, and with each class in Python by name.
+
+    A class that the simulator cannot take is no longer among the `sound` ones.
+    """
+    rust = tables.module()
+    unfit: dict[str, PluginFault] = {}
+    while True:
+        try:
+            return rust.check_plugin(kind, text, {kind: sound} if sound else None), unfit
+        except rust.AnswerError as wrong:
+            _, name, method, message = wrong.args
+            fault = sound.pop(name).fault(method, message)
+            unfit[name] = PluginFault(path=(), message=message, where=fault.where, line=fault.line)
+        except rust.RaisedError as error:
+            _, name, own = error.args
+            plugged = sound.pop(name)
+            unfit[name] = raised(f"cannot make a {plugged.plugin.__name__}", own, plugged.own_files())
 
 
 def _tables(kind: Kind) -> Mapping[str, str]:
@@ -235,13 +264,15 @@ def _imported(read: sources.Sources | None, load: Any, what: str = "") -> Any:  
     """Return what a plug-in's import gives, its exception as a fault at the plug-in's own line."""
     try:
         return load()
-    except Exception as error:  # noqa: BLE001 - a person's source may raise anything
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 - a person's source may raise anything, or exit
         name = what or (read.first if read is not None else "")
         own = {str(read.root / file) for file in read.files} if read is not None else set()
         raise FaultyPluginError(raised(f"cannot import {name}", error, own)) from None
 
 
-def raised(what: str, error: Exception, own: set[str]) -> PluginFault:
+def raised(what: str, error: BaseException, own: set[str]) -> PluginFault:
     """Return the fault of an exception that a plug-in's source raised before a run.
 
     Parameters
