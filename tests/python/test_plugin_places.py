@@ -346,6 +346,21 @@ class Control:
 LAB = {"lab/__init__.py": "", "lab/core.py": CORE, "lab/helper.py": "X = 1\n", "lab/broken.py": "1 / 0\n"}
 
 
+def test_an_entry_point_remembers_nothing_either(packaged):
+    helper = "X = []\n"
+    core = CORE.replace("        return next", "        X.append(1)\n        return next").replace(
+        "if s.can_send)", "if s.can_send and (s.id + len(X)) % 3)"
+    )
+    packaged(POINTS, {**LAB, "lab/core.py": core, "lab/helper.py": helper})
+    import lab.helper  # noqa: PLC0415 - installed by this test
+
+    runs = [anabranch.run(BASE, scheduler="lab-first") for _ in range(2)]
+    assert runs[0].digest == runs[1].digest
+    assert runs[0].digest != anabranch.run(BASE, scheduler="min-rtt").digest
+    assert sys.modules["lab.helper"] is lab.helper
+    assert lab.helper.X == []
+
+
 def test_an_entry_point_is_named_by_its_name(packaged, write):
     packaged(POINTS, LAB)
     result = anabranch.run(BASE, scheduler="rtx-aware(lab-first(limit=4))", congestion="lab-aimd")

@@ -10,8 +10,9 @@ import importlib.util
 import random
 import re
 import traceback
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import metadata
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ from anabranch.plugins import _importing, protocol, sources, tables
 from anabranch.plugins.tables import Kind, Parameter, PluginFault
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from types import ModuleType
 
 #: Where packages announce their plug-ins.
@@ -50,12 +51,15 @@ class Plugged:
         The class.
     source
         Its files.
+    load
+        Gives the class as a session has it.
     """
 
     kind: Kind
     name: str
     plugin: type
     source: sources.Sources = field(repr=False)
+    load: Callable[[_importing.Session], type] = field(repr=False, compare=False)
 
     def build(self, parameters: Mapping[str, Any], seed: int) -> object:
         """Return an instance; a constructor that takes `rng` gets a seeded `random.Random`."""
@@ -74,6 +78,21 @@ class Plugged:
         return Fault(message=message, where=show(where), line=line)
 
 
+def anew(plugged: Mapping[Kind, Mapping[str, Plugged]]) -> dict[Kind, dict[str, Plugged]]:
+    """Return the same classes for another run, their modules executed anew.
+
+    Raises
+    ------
+    FaultyPluginError
+        When a module does not come to the same again.
+    """
+    session = _importing.Session()
+    return {
+        kind: {name: replace(one, plugin=one.load(session)) for name, one in found.items()}
+        for kind, found in plugged.items()
+    }
+
+
 class Finder:
     """Finds the classes of one scenario, and keeps them for its run.
 
@@ -86,6 +105,7 @@ class Finder:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._session = _importing.Session()
         self.found: dict[Kind, dict[str, Plugged]] = {"scheduler": {}, "congestion": {}}
 
     def check(self, kind: Kind, given: str | Mapping[str, Any], *, typed: bool = False) -> list[PluginFault]:
@@ -140,14 +160,17 @@ class Finder:
             return None
         place = _PLACE.fullmatch(name)
         if place is None:
-            return entry_point(kind, name)
+            return entry_point(kind, name, self._session)
         file = next((path for folder in folders if (path := folder / place["file"]).is_file()), None)
         if file is None:
             raise FaultyPluginError(_no_file(place["file"], folders))
         read = _read(file.resolve().parent, file.resolve())
-        loaded = _imported(read, lambda: _importing.load(read))
-        plugin = _class(loaded, place["name"] or "", kind, place["file"])
-        return _sound(Plugged(kind=kind, name=name, plugin=plugin, source=read))
+
+        def load(session: _importing.Session) -> type:
+            loaded = _imported(read, lambda: session.load(read))
+            return _class(loaded, place["name"] or "", kind, place["file"])
+
+        return _sound(Plugged(kind=kind, name=name, plugin=load(self._session), source=read, load=load))
 
 
 def _built(
@@ -185,8 +208,15 @@ def names(kind: Kind) -> list[str]:
     return sorted({point.name for point in metadata.entry_points(group=GROUPS[kind])} - set(_tables(kind)))
 
 
-def entry_point(kind: Kind, name: str) -> Plugged | None:
+def entry_point(kind: Kind, name: str, session: _importing.Session | None = None) -> Plugged | None:
     """Return the class behind an entry point; None when there is none of that name.
+
+    Parameters
+    ----------
+    kind, name
+        What it is plugged in as.
+    session
+        What it is imported for; None is one of its own.
 
     Raises
     ------
@@ -204,10 +234,16 @@ def entry_point(kind: Kind, name: str) -> Plugged | None:
         raise FaultyPluginError(PluginFault(path=(), message=message))
     depth = point.module.count(".") + (origin.name == "__init__.py")
     read = _read(origin.parents[depth], origin, below=point.module.partition(".")[0])
-    plugin = _imported(read, point.load, place)
-    if not isinstance(plugin, type):
-        raise FaultyPluginError(PluginFault(path=(), message=f"not a class: {place}"))
-    return _sound(Plugged(kind=kind, name=name, plugin=plugin, source=read))
+
+    def load(session: _importing.Session) -> type:
+        module = _imported(read, lambda: session.installed(point.module, read), place)
+        plugin = _imported(read, lambda: attrgetter(point.attr)(module) if point.attr else module, place)
+        if not isinstance(plugin, type):
+            raise FaultyPluginError(PluginFault(path=(), message=f"not a class: {place}"))
+        return plugin
+
+    plugin = load(session or _importing.Session())
+    return _sound(Plugged(kind=kind, name=name, plugin=plugin, source=read, load=load))
 
 
 def listed(kind: Kind) -> list[tuple[str, str, list[Parameter]]]:
