@@ -356,6 +356,21 @@ def test_a_class_may_reinject(write):
     assert {("new-data", False), ("reinject", True), ("window-blocked", True)} <= asked
 
 
+def test_a_wait_of_no_length_is_one_of_fifty_microseconds(write):
+    body = """
+        told.append(request.now_ms)
+        if request.now_ms < 300:
+            return Wait(until_ms=request.now_ms + 1e-6)
+        return next((s for s in subflows if s.can_send), None)
+    """
+    write(scheduler(body, before="from anabranch.plugins import Wait\ntold = []"))
+    anabranch.run(SMALL, scheduler="mine.py:Mine")
+    times = [now for now in plugged_module("mine").told if now < 300]
+    gaps = [later - now for now, later in itertools.pairwise(times)]
+    assert 1000 < len(times) < 20_000
+    assert sum(gap == pytest.approx(0.05, abs=1e-6) for gap in gaps) > 0.9 * len(gaps)
+
+
 def test_a_wait_ends_at_its_time(write):
     body = "if request.now_ms < 3000: return Wait(until_ms=3000)\nreturn next((s for s in subflows if s.can_send), None)"
     write(scheduler(body, before="from anabranch.plugins import Wait"))
