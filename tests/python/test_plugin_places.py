@@ -129,7 +129,9 @@ def test_one_fault(write, text, given, message, hint, place):
     assert (fault.where, fault.line) == (place or ("scenario", None))
 
 
-CONTROL = "class Mine:\n    def on_ack(self, ack, window): ...\n    def on_congestion(self, event, window): ...\n"
+CONTROL = (
+    "class Mine:\n    def on_ack(self, ack, window): ...\n    def on_congestion(self, event, window): ...\n"
+)
 
 
 @pytest.mark.parametrize(
@@ -386,7 +388,7 @@ def test_an_entry_point_remembers_nothing_either(packaged):
         "if s.can_send)", "if s.can_send and (s.id + len(X)) % 3)"
     )
     packaged(POINTS, {**LAB, "lab/core.py": core, "lab/helper.py": helper})
-    import lab.helper  # noqa: PLC0415 - installed by this test
+    import lab.helper
 
     runs = [anabranch.run(BASE, scheduler="lab-first") for _ in range(2)]
     assert runs[0].digest == runs[1].digest

@@ -3,9 +3,7 @@
 use std::collections::BTreeMap;
 
 use anabranch_media::{AbrChoice, build_abr};
-use anabranch_transport::plugin::{
-    LEVELS, PluginError, PluginFault, Registry, Value, too_deep,
-};
+use anabranch_transport::plugin::{LEVELS, PluginError, PluginFault, Registry, Value, too_deep};
 use anabranch_transport::{PluginChoice, congestion, path_manager, scheduler};
 use anabranch_units::Seed;
 use serde::Deserialize;

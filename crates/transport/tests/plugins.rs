@@ -102,9 +102,8 @@ fn whole_numbers_are_whole_and_all_are_finite() {
     };
     assert_eq!([1.0, 255.0].map(told), [Ok(()), Ok(())]);
     for value in [1.5, 0.0, -1.0, 256.0, 4_294_967_297.0, f64::NAN, f64::INFINITY] {
-        let expected = format!(
-            "`num_segments` of round-robin is a whole number from 1 to 255, not `{value}`"
-        );
+        let expected =
+            format!("`num_segments` of round-robin is a whole number from 1 to 255, not `{value}`");
         assert_eq!(told(value), Err(expected));
     }
     for (text, shown) in [("nan", "NaN"), ("inf", "inf"), ("-infinity", "-inf"), ("1e999", "inf")] {

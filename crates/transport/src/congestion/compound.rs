@@ -265,15 +265,15 @@ mod tests {
     #[test]
     fn gamma_starts_within_its_bounds() {
         for (text, expected) in [
-            ("compound", 30.0),
-            ("compound(gamma_low=50, gamma_high=60)", 50.0),
-            ("compound(gamma_high=20)", 20.0),
-            ("compound(gamma_low=40)", 40.0),
+            ("compound", 30),
+            ("compound(gamma_low=50, gamma_high=60)", 50),
+            ("compound(gamma_high=20)", 20),
+            ("compound(gamma_low=40)", 40),
         ] {
             let mut gamma = tuned(text).expect(text);
             for _ in 0..2 {
                 let Gamma::Tuned { now, .. } = &mut gamma else { panic!("{text}: not tuned") };
-                assert_eq!(std::mem::replace(now, 55.0), expected, "{text}");
+                assert_eq!(std::mem::replace(now, 55.0) as u32, expected, "{text}");
                 gamma.restart();
             }
         }

@@ -79,7 +79,8 @@ impl PluginChoice {
             let named = name(text).map(Self::named);
             return named.ok_or_else(|| fault("not a plug-in's name"));
         };
-        let closed = bare(text).last().is_some_and(|(at, last)| last == ')' && at + 1 == text.len());
+        let closed =
+            bare(text).last().is_some_and(|(at, last)| last == ')' && at + 1 == text.len());
         if !closed {
             return Err(fault("a parenthesis is left open"));
         }
@@ -180,10 +181,9 @@ fn scalar(text: &str) -> Value {
     match text {
         "true" => Value::Flag(true),
         "false" => Value::Flag(false),
-        _ => text.parse().map_or_else(
-            |_| Value::Text(unquoted(text).unwrap_or(text).to_owned()),
-            Value::Number,
-        ),
+        _ => text
+            .parse()
+            .map_or_else(|_| Value::Text(unquoted(text).unwrap_or(text).to_owned()), Value::Number),
     }
 }
 
