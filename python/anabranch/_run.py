@@ -282,10 +282,17 @@ def _simulate(
     loaded: Loaded, plan: str, *, pcapng: str | Path | None, progress: Callable[[float, float], None]
 ) -> dict[str, Any]:
     """Return the trace of a plan, with the Rust module's errors as the program's own."""
+    from anabranch.plugins.load import FaultyPluginError, anew
+
     rust = plugins.module()
     capture = None if pcapng is None else str(pcapng)
     try:
-        trace: dict[str, Any] = rust.simulate(plan, capture, progress, loaded.plugins)
+        classes = anew(loaded.plugins)
+    except FaultyPluginError as error:
+        found = [Fault(message=each.message, where=each.where, line=each.line) for each in error.faults]
+        raise ScenarioError(found) from None
+    try:
+        trace: dict[str, Any] = rust.simulate(plan, capture, progress, classes)
     except rust.RaisedError as raised:
         raise PluginError(raised.args[2]) from None
     except rust.AnswerError as wrong:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import math
 import pathlib
 import sys
 import textwrap
@@ -50,6 +52,7 @@ def hash_of(place="mine.py:Mine"):
     return loaded.plugins["scheduler"][place].source.digest
 
 
+TOO_DEEP = "plug-ins build on one another to at most 16 levels"
 FAULTS = {
     "no file": ("", "mien.py:Mine", "no such file: `mien.py`", "did you mean `mine.py`?", None),
     "no folder": ("", "there/mine.py:Mine", "no such file: `there/mine.py`", "looked in ", None),
@@ -84,10 +87,34 @@ FAULTS = {
             "unknown parameter of mine.py:Mine: `rng`", "it has none", None),
     "constructor": (MINE + "    def __init__(self, k=1):\n        raise ValueError('k is odd')\n", "mine.py:Mine(k=3)",
                     "cannot make a Mine: ValueError: k is odd", "", ("mine.py", 5)),
+    "exit": ("import sys\nsys.exit(0)\n", "mine.py:Mine", "cannot import mine.py: SystemExit: 0", "", ("mine.py", 2)),
+    "exit in the constructor": (MINE + "    def __init__(self):\n        raise SystemExit\n", "mine.py:Mine",
+                                "cannot make a Mine: SystemExit", "", ("mine.py", 5)),
+    "attribute": ("\n" + MINE + "    wants_idle = 'maybe'\n", "rtx-aware(mine.py:Mine)",
+                  "Mine.wants_idle is 'maybe': expected True or False", "", ("mine.py", 2)),
+    "property": (MINE + "    @property\n    def reinjects(self):\n        raise KeyError('no')\n", "mine.py:Mine",
+                 "cannot make a Mine: KeyError: 'no'", "", ("mine.py", 6)),
     "base": (MINE, "mine.py:Mine(min-rtt)", "a plug-in in Python builds on no other: mine.py:Mine", "", None),
     "in a composition": (MINE, "rtx-aware(mine.py:Mien)", "no class `Mien`", "did you mean `Mine`?", None),
     "composition's own": (MINE, {"name": "rtx-aware", "base": "mine.py:Mine", "k": 1},
                           "unknown parameter of rtx-aware: `k`", "", None),
+    "given twice": (MINE, {"name": "rtx-aware(blest)", "base": "lpc"},
+                    "`base` is given twice: in `rtx-aware(blest)` and beside it", "", None),
+    "given twice below": (MINE, {"name": "rtx-aware", "base": {"name": "blest(lambda=1.1)", "lambda": 1.2}},
+                          "`lambda` is given twice: in `blest(lambda=1.1)` and beside it", "", None),
+    "deep short form": ("", "rtx-aware(" * 50_000 + "blest" + ")" * 50_000, TOO_DEEP, "", None),
+    "deep table": ("", functools.reduce(lambda base, _: {"name": "rtx-aware", "base": base}, range(300), "blest"),
+                   TOO_DEEP, "", None),
+    "deep together": ("", {"name": "rtx-aware", "base": "rtx-aware(" * 15 + "blest" + ")" * 15}, TOO_DEEP, "", None),
+    "nan": (MINE, {"name": "round-robin", "num_segments": math.nan},
+            "`num_segments` of round-robin is finite, not `nan`", "", None),
+    "inf in Python": (MINE + "    def __init__(self, k=1): ...\n", {"name": "rtx-aware",
+                      "base": {"name": "mine.py:Mine", "k": math.inf}}, "`k` of mine.py:Mine is finite, not `inf`",
+                      "", None),
+    "inf in short": (MINE + "    def __init__(self, k=1): ...\n", "mine.py:Mine(k=inf)",
+                     "`k` of mine.py:Mine is finite, not `inf`", "", None),
+    "half": ("", "round-robin(num_segments=1.5)",
+             "`num_segments` of round-robin is a whole number from 1 to 255, not `1.5`", "", None),
     "plain name": (MINE, "mine", "unknown scheduler: `mine`", "", None),
 }  # fmt: skip
 
@@ -100,6 +127,47 @@ def test_one_fault(write, text, given, message, hint, place):
     assert hint in fault.hint
     assert fault.key.startswith("transport.scheduler")
     assert (fault.where, fault.line) == (place or ("scenario", None))
+
+
+CONTROL = (
+    "class Mine:\n    def on_ack(self, ack, window): ...\n    def on_congestion(self, event, window): ...\n"
+)
+
+
+@pytest.mark.parametrize(
+    "attribute", ["pacing_rate_mbps = float('nan')", "send_buffer_factor = 99", "owns_recovery = 3"]
+)
+@pytest.mark.parametrize("command", ["run", "check"])
+def test_a_bad_attribute_is_a_fault_in_one_sentence(write, attribute, command):
+    write("mine.py", f"{CONTROL}    {attribute}\n")
+    write(
+        "x.toml",
+        """
+        name = "x"
+        application = { kind = "bulk", bytes = "100 kB" }
+        paths = [{ name = "a", rtt = "9 ms", rate = "9 Mbit/s" }]
+        transport = { congestion = "mine.py:Mine" }
+        """,
+    )
+    result = CliRunner().invoke(app, [command, "x.toml"])
+    assert result.exit_code == 2
+    assert f"Mine.{attribute.split()[0]} is " in result.stderr
+    assert "(mine.py, line 1)" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize("place", ["x(1)/mine.py:Mine", "c,d/mine.py:Mine", "e=f/mine.py:Mine"])
+def test_any_place_can_be_named(write, place):
+    write(place.removesuffix(":Mine"), MINE + "    def __init__(self, k=1): ...\n")
+    bare = anabranch.run(BASE, scheduler=place)
+    assert bare.scheduler == f'"{place}"'
+    assert anabranch.run(BASE, scheduler={"name": place, "k": 2}).scheduler == f'"{place}"(k=2)'
+    for given in (f'rtx-aware("{place}")', {"name": "rtx-aware", "base": place}):
+        result = anabranch.run(BASE, scheduler=given)
+        assert list(result.plugins) == [place]
+        assert result.scheduler == f'rtx-aware("{place}")'
+    for given in (bare.scheduler, f'"{place}"(k=2)'):
+        assert anabranch.run(BASE, scheduler=given).digest == bare.digest
 
 
 def test_every_fault_at_once(write):
@@ -312,6 +380,21 @@ class Control:
     def on_congestion(self, event, window): ...
 '''
 LAB = {"lab/__init__.py": "", "lab/core.py": CORE, "lab/helper.py": "X = 1\n", "lab/broken.py": "1 / 0\n"}
+
+
+def test_an_entry_point_remembers_nothing_either(packaged):
+    helper = "X = []\n"
+    core = CORE.replace("        return next", "        X.append(1)\n        return next").replace(
+        "if s.can_send)", "if s.can_send and (s.id + len(X)) % 3)"
+    )
+    packaged(POINTS, {**LAB, "lab/core.py": core, "lab/helper.py": helper})
+    import lab.helper
+
+    runs = [anabranch.run(BASE, scheduler="lab-first") for _ in range(2)]
+    assert runs[0].digest == runs[1].digest
+    assert runs[0].digest != anabranch.run(BASE, scheduler="min-rtt").digest
+    assert sys.modules["lab.helper"] is lab.helper
+    assert lab.helper.X == []
 
 
 def test_an_entry_point_is_named_by_its_name(packaged, write):

@@ -30,6 +30,26 @@ def test_a_composition_is_a_table_a_nested_table_or_a_short_form():
         assert plugins.label(value) == "rtx-aware(min-rtt)"
 
 
+@pytest.mark.parametrize(
+    ("given", "short"),
+    [
+        ({"name": "blest(lambda=1.1)", "base": "lpc"}, "blest(lpc, lambda=1.1)"),
+        ({"name": "blest(lpc)", "lambda": 1.1}, "blest(lpc, lambda=1.1)"),
+        ({"name": '"a(b)/c.py:D"(k=1)', "m": "x,y"}, '"a(b)/c.py:D"(k=1, m="x,y")'),
+        ({"name": "a(b)/c.py:D", "k": 1}, '"a(b)/c.py:D"(k=1)'),
+        ({"name": "rtx-aware", "base": "c.py:D"}, "rtx-aware(c.py:D)"),
+    ],
+)
+def test_a_label_says_the_same_as_the_table(given, short):
+    assert plugins.label(given) == plugins.label(short) == short
+    parts = [
+        [(keys, name, parameters) for keys, name, parameters in plugins.module().plugin_parts(text)]
+        for text in (plugins.encode(given), short)
+    ]
+    kept = [[(k, n, {x: y for x, y in p.items() if x != "base"}) for k, n, p in part] for part in parts]
+    assert kept[0] == kept[1]
+
+
 def test_every_fault_of_a_plug_in_is_told_with_its_place():
     base = {"name": "min-rt", "a": 1}
     found = faults(

@@ -13,8 +13,11 @@ from typer.testing import CliRunner
 
 import anabranch
 from anabranch import plugins, report
+from anabranch._run import run_loaded
 from anabranch.cli._app import app
 from anabranch.errors import InputError, PluginError
+from anabranch.scenario.load import load
+from anabranch.study import sweep
 
 pytestmark = pytest.mark.module
 
@@ -80,6 +83,49 @@ def test_additive_increase_is_reno_to_the_byte():
         sum(a["cwnd_segments"] > b["cwnd_segments"] for a, b in zip(samples, samples[2:], strict=False)) > 3
     )
     assert anabranch.run(BULK, congestion=f"{place}(keep=0.7)").digest != runs[0].digest
+
+
+COUNTING = """
+    import helper
+    class Mine:
+        seen = []
+        def schedule(self, request, subflows):
+            helper.ASKED.append(request.now_ms)
+            self.seen.append(request.now_ms)
+            free = [s for s in subflows if s.can_send]
+            early = len(helper.ASKED) + len(self.seen) < 1000
+            return free[0 if early else -1] if free else None
+"""
+
+
+def test_nothing_of_a_run_is_left_to_the_next(write):
+    write(COUNTING)
+    write("ASKED = []\n", "helper.py")
+    loaded = load(BULK | {"transport": {"scheduler": "mine.py:Mine"}})
+    runs = [anabranch.run(BULK, scheduler="mine.py:Mine") for _ in range(2)]
+    runs += [run_loaded(loaded) for _ in range(2)]
+    assert len({run.identity for run in runs}) == 1
+    assert len({run.digest for run in runs}) == 1
+    assert len(plugged_module("helper").ASKED) > 100
+
+
+def test_the_runs_of_a_sweep_are_those_of_single_runs(write, tmp_path):
+    write(COUNTING)
+    write("ASKED = []\n", "helper.py")
+    paths = ", ".join(
+        f'{{ name = "{name}", rtt = "{rtt} ms", rate = "5 Mb/s" }}' for name, rtt in (("a", 9), ("b", 30))
+    )
+    write(
+        f'name = "x"\napplication = {{ kind = "bulk", bytes = "500 kB" }}\npaths = [{paths}]\n'
+        'transport = { scheduler = "mine.py:Mine" }\n',
+        "x.toml",
+    )
+    cells = sweep.cells([sweep.Point(path=tmp_path / "x.toml", settings=(), labels=())])
+    text = cells[0].text()
+    shared = [run_loaded(sweep.ready(text)[0], run=run).digest for run in (0, 1, 0)]
+    sweep.ready.cache_clear()
+    assert shared == [run_loaded(sweep.ready(text)[0], run=run).digest for run in (0, 1, 0)]
+    assert shared[0] == shared[2] == anabranch.run(tmp_path / "x.toml").digest
 
 
 @pytest.mark.parametrize("first", [0.2, 0.5, 0.7])
@@ -311,6 +357,21 @@ def test_a_class_may_reinject(write):
     anabranch.run({**long, "transport": {"receive_buffer": "256 kB"}}, scheduler="mine.py:Mine")
     asked = plugged_module("mine").Mine.asked
     assert {("new-data", False), ("reinject", True), ("window-blocked", True)} <= asked
+
+
+def test_a_wait_of_no_length_is_one_of_fifty_microseconds(write):
+    body = """
+        told.append(request.now_ms)
+        if request.now_ms < 300:
+            return Wait(until_ms=request.now_ms + 1e-6)
+        return next((s for s in subflows if s.can_send), None)
+    """
+    write(scheduler(body, before="from anabranch.plugins import Wait\ntold = []"))
+    anabranch.run(SMALL, scheduler="mine.py:Mine")
+    times = [now for now in plugged_module("mine").told if now < 300]
+    gaps = [later - now for now, later in itertools.pairwise(times)]
+    assert 1000 < len(times) < 20_000
+    assert sum(gap == pytest.approx(0.05, abs=1e-6) for gap in gaps) > 0.9 * len(gaps)
 
 
 def test_a_wait_ends_at_its_time(write):

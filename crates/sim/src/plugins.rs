@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use anabranch_media::{AbrChoice, build_abr};
-use anabranch_transport::plugin::{PluginError, PluginFault, Registry, Value};
+use anabranch_transport::plugin::{LEVELS, PluginError, PluginFault, Registry, Value, too_deep};
 use anabranch_transport::{PluginChoice, congestion, path_manager, scheduler};
 use anabranch_units::Seed;
 use serde::Deserialize;
@@ -37,12 +37,27 @@ impl Named {
                 Parameter::Flag(flag) => Value::Flag(flag),
                 Parameter::Number(number) => Value::Number(number),
                 Parameter::Text(text) => Value::Text(text),
-                Parameter::Plugin(named) => Value::Plugin(named.choice()?),
+                Parameter::Plugin(named) => {
+                    Value::Plugin(named.choice().map_err(|error| below(&key, error))?)
+                }
             };
+            if choice.parameters.contains_key(&key) {
+                let message = format!("`{key}` is given twice: in `{}` and beside it", self.name);
+                let fault = PluginFault { path: vec![key], message, known: Vec::new() };
+                return Err(PluginError { faults: vec![fault] });
+            }
             choice.parameters.insert(key, value);
         }
         Ok(choice)
     }
+}
+
+/// What is wrong, below a key.
+fn below(key: &str, mut error: PluginError) -> PluginError {
+    for fault in &mut error.faults {
+        fault.path.insert(0, key.to_owned());
+    }
+    error
 }
 
 /// A plug-in choice from its JSON, or its name or short form alone.
@@ -54,7 +69,17 @@ pub(crate) fn choice(what: &'static str, text: &str) -> Result<PluginChoice, Pla
     if !text.trim_start().starts_with('{') {
         return PluginChoice::parse(text).map_err(fault);
     }
-    serde_json::from_str::<Named>(text)?.choice().map_err(fault)
+    let choice = serde_json::from_str::<Named>(text)?.choice().map_err(fault)?;
+    if parts(choice.clone()).nth(LEVELS).is_some() { Err(fault(too_deep())) } else { Ok(choice) }
+}
+
+/// A plug-in and those that it builds on, one below the other.
+fn parts(choice: PluginChoice) -> impl Iterator<Item = PluginChoice> {
+    std::iter::successors(Some(choice), |part| match part.parameters.get("base") {
+        Some(Value::Plugin(base)) => Some(base.clone()),
+        Some(Value::Text(base)) => PluginChoice::parse(base).ok(),
+        _ => None,
+    })
 }
 
 /// What is wrong with a plug-in of a kind (`scheduler`, `congestion`, `abr`, or a path manager).
@@ -88,17 +113,7 @@ pub fn plugin_faults(
 
 /// The plug-ins in a composition, each behind the keys that lead to it; none in what is no plug-in.
 pub fn plugin_parts(text: &str) -> Vec<(Vec<String>, PluginChoice)> {
-    let mut found = Vec::new();
-    let mut next = choice("plug-in", text).ok();
-    let mut path = Vec::new();
-    while let Some(part) = next {
-        next = match part.parameters.get("base") {
-            Some(Value::Plugin(base)) => Some(base.clone()),
-            Some(Value::Text(base)) => PluginChoice::parse(base).ok(),
-            _ => None,
-        };
-        found.push((path.clone(), part));
-        path.push("base".to_owned());
-    }
-    found
+    let whole = choice("plug-in", text).ok();
+    let keys = |level| vec!["base".to_owned(); level];
+    whole.into_iter().flat_map(parts).enumerate().map(|(level, part)| (keys(level), part)).collect()
 }

@@ -99,7 +99,6 @@ fn plan_with(scheduler: &str, ways: &[Way], load: Load, path_manager: &str, rest
     );
     Plan::from_json(&text).unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
-}
 
 /// The share of the second path in all bytes sent.
 fn second_share(trace: &Trace) -> f64 {

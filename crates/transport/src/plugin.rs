@@ -12,7 +12,7 @@ use thiserror::Error;
 use crate::congestion::CongestionController;
 use crate::scheduler::PathScheduler;
 
-pub use choice::{PluginChoice, Value};
+pub use choice::{LEVELS, PluginChoice, Value, too_deep};
 pub use parameters::{ParameterInfo, Parameters};
 
 /// A plug-in's name and the first sentence of its documentation.

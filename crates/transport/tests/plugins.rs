@@ -58,6 +58,62 @@ fn the_short_form_says_what_a_table_says() {
 }
 
 #[test]
+fn a_composition_has_sixteen_levels() {
+    let nested = |levels: usize| {
+        format!("{}min-rtt{}", "rtx-aware(".repeat(levels - 1), ")".repeat(levels - 1))
+    };
+    let whole = PluginChoice::parse(&nested(16)).expect("16 levels");
+    scheduler::build(&whole, &Registry::TABLES).expect("16 levels");
+    for text in [nested(17), nested(200_000), "rtx-aware(".repeat(200_000), "a(base=".repeat(99)] {
+        let error = PluginChoice::parse(&text).expect_err("too many levels");
+        assert_eq!(error.to_string(), "plug-ins build on one another to at most 16 levels");
+    }
+    let long = PluginChoice::parse(&"a)".repeat(1000)).expect_err("no name").to_string();
+    assert!(long.len() < 200, "{long}");
+}
+
+#[test]
+fn quotes_and_places_are_names_as_they_are() {
+    for place in ["x(1)/mine.py:X", "c,d/mine.py:X", "e=f/mine.py:X", "plain.py:X"] {
+        assert_eq!(PluginChoice::parse(place), Ok(named(place)));
+        let over = named("rtx-aware").with("base", Value::Plugin(named(place)));
+        let limited = named(place).with("k", Value::Text("a,(b".to_owned()));
+        for (text, expected) in [
+            (format!("rtx-aware(\"{place}\")"), &over),
+            (format!("rtx-aware(base=\"{place}\")"), &over),
+            (format!("\"{place}\"(k=\"a,(b\")"), &limited),
+        ] {
+            assert_eq!(PluginChoice::parse(&text).as_ref(), Ok(expected), "{text}");
+        }
+        for choice in [&over, &limited] {
+            assert_eq!(PluginChoice::parse(&choice.to_string()).as_ref(), Ok(choice));
+        }
+    }
+    for broken in ["\"a", "a\"b\"", "\"\"", "a(\"b)", "\"a\"b(c)", "rtx-aware(c,d/mine.py:X)"] {
+        PluginChoice::parse(broken).expect_err(broken);
+    }
+}
+
+#[test]
+fn whole_numbers_are_whole_and_all_are_finite() {
+    let told = |value: f64| {
+        let choice = named("round-robin").with("num_segments", Value::Number(value));
+        scheduler::build(&choice, &Registry::TABLES).map(drop).map_err(|error| error.to_string())
+    };
+    assert_eq!([1.0, 255.0].map(told), [Ok(()), Ok(())]);
+    for value in [1.5, 0.0, -1.0, 256.0, 4_294_967_297.0, f64::NAN, f64::INFINITY] {
+        let expected =
+            format!("`num_segments` of round-robin is a whole number from 1 to 255, not `{value}`");
+        assert_eq!(told(value), Err(expected));
+    }
+    for (text, shown) in [("nan", "NaN"), ("inf", "inf"), ("-infinity", "-inf"), ("1e999", "inf")] {
+        let error = PluginChoice::parse(&format!("mine.py:X(k={text})")).expect_err(text);
+        assert_eq!(error.to_string(), format!("`k` of mine.py:X is finite, not `{shown}`"));
+        assert_eq!(error.faults[0].path, ["k"]);
+    }
+}
+
+#[test]
 fn path_managers_join_all_or_nothing() {
     let address = |host: u8| std::net::SocketAddr::from(([10, host, 0, 1], 80));
     let unused = [1, 2].map(|host| Candidate {

@@ -4,6 +4,9 @@ A plug-in and its local modules live below a package of their own, named after t
 plug-ins with a `helper.py` each do not meet, the program's own modules are not touched, `sys.path`
 stays as it is, and a file that was changed is another module. Only what was hashed can be run: the
 loader has the sources, and never looks at the disk.
+
+What a module or a class remembers ends with its run: every `Session` executes the modules anew, so
+that equal runs are equal whatever ran before them in the process.
 """
 
 from __future__ import annotations
@@ -12,9 +15,11 @@ import builtins
 import hashlib
 import importlib
 import sys
+import threading
+from functools import lru_cache
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -25,22 +30,79 @@ if TYPE_CHECKING:
 _ROOT = "_anabranch_plugins"
 
 
-def load(sources: Sources) -> ModuleType:
-    """Return the module of a plug-in, imported if it has not been.
+class Session:
+    """One load of a scenario, or one run: each module is executed once in it, and by it.
 
-    Raises
-    ------
-    Exception
-        Whatever its source raises.
+    The modules stay importable by their names until the next session executes them again. Runs in
+    threads of one process do not share what they imported before they began; what a method imports
+    only while it runs is that of the last session.
     """
-    _install()
-    key = hashlib.sha256(f"{sources.root / sources.first}\0{sources.digest}".encode()).hexdigest()[:16]
-    package = f"{_ROOT}.p{key}"
-    if package not in _FINDER.plugged:
-        _FINDER.plugged[package] = _Plugged(package, sources)
-        sys.modules[package] = _empty_package(package)
-    name = sources.first.removesuffix(".py").replace("/", ".")
-    return importlib.import_module(f"{package}.{name}")
+
+    def __init__(self) -> None:
+        self._begun: set[str] = set()
+        self._installed: dict[str, ModuleType] = {}
+
+    def load(self, sources: Sources) -> ModuleType:
+        """Return the module of a plug-in.
+
+        Raises
+        ------
+        BaseException
+            Whatever its source raises.
+        """
+        key = hashlib.sha256(f"{sources.root / sources.first}\0{sources.digest}".encode()).hexdigest()[:16]
+        package = f"{_ROOT}.p{key}"
+        name = sources.first.removesuffix(".py").replace("/", ".")
+        with _LOCK:
+            _install()
+            if package not in self._begun:
+                _forget(package)
+                _FINDER.plugged[package] = _Plugged(package, sources)
+                sys.modules[package] = _empty_package(package)
+                self._begun.add(package)
+            return importlib.import_module(f"{package}.{name}")
+
+    def installed(self, module: str, sources: Sources) -> ModuleType:
+        """Return a module of an installed package; those of the program itself stay as they are.
+
+        Parameters
+        ----------
+        module
+            Its full name.
+        sources
+            The package's files: its modules among them are executed anew, no others.
+
+        Raises
+        ------
+        BaseException
+            Whatever its source raises.
+        """
+        own = {_module_name(file) for file in sources.files}
+        with _LOCK:
+            kept = {name: sys.modules.pop(name) for name in own & sys.modules.keys()}
+            sys.modules.update(self._installed)
+            try:
+                return importlib.import_module(module)
+            finally:
+                self._installed |= {name: sys.modules[name] for name in own & sys.modules.keys()}
+                sys.modules.update(kept)
+
+
+def _module_name(file: str) -> str:
+    """Return the name of the module in a file."""
+    return file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+
+def _forget(package: str) -> None:
+    """Take a plug-in's modules from the interpreter's."""
+    for name in [name for name in sys.modules if name == package or name.startswith(f"{package}.")]:
+        del sys.modules[name]
+
+
+@lru_cache(maxsize=256)
+def _compiled(source: bytes, origin: str) -> CodeType:
+    """Return a source as code: a run pays for its modules' execution alone."""
+    return compile(source, origin, "exec", dont_inherit=True)
 
 
 class _Plugged(Loader):
@@ -89,7 +151,7 @@ class _Plugged(Loader):
         if spec is None or spec.origin is None:
             message = "a module without a place"
             raise ImportError(message)
-        code = compile(self.sources.files[spec.loader_state], spec.origin, "exec", dont_inherit=True)
+        code = _compiled(self.sources.files[spec.loader_state], spec.origin)
         space: dict[str, Any] = vars(module)
         space["__builtins__"] = self.builtins
         exec(code, space)
@@ -115,6 +177,8 @@ class _Finder(MetaPathFinder):
 
 
 _FINDER = _Finder()
+#: Imports change the interpreter's table of modules, which threads share.
+_LOCK = threading.RLock()
 
 
 def _install() -> None:

@@ -10,8 +10,9 @@ import importlib.util
 import random
 import re
 import traceback
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import metadata
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ from anabranch.plugins import _importing, protocol, sources, tables
 from anabranch.plugins.tables import Kind, Parameter, PluginFault
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from types import ModuleType
 
 #: Where packages announce their plug-ins.
@@ -50,12 +51,15 @@ class Plugged:
         The class.
     source
         Its files.
+    load
+        Gives the class as a session has it.
     """
 
     kind: Kind
     name: str
     plugin: type
     source: sources.Sources = field(repr=False)
+    load: Callable[[_importing.Session], type] = field(repr=False, compare=False)
 
     def build(self, parameters: Mapping[str, Any], seed: int) -> object:
         """Return an instance; a constructor that takes `rng` gets a seeded `random.Random`."""
@@ -64,10 +68,29 @@ class Plugged:
             given["rng"] = random.Random(seed)
         return self.plugin(**given)
 
+    def own_files(self) -> set[str]:
+        """Return the full paths of its sources."""
+        return {str(self.source.root / file) for file in self.source.files}
+
     def fault(self, method: str, message: str) -> Fault:
         """Return the fault of an answer that one of its methods gave."""
         where, line = protocol.place(self.plugin, method)
         return Fault(message=message, where=show(where), line=line)
+
+
+def anew(plugged: Mapping[Kind, Mapping[str, Plugged]]) -> dict[Kind, dict[str, Plugged]]:
+    """Return the same classes for another run, their modules executed anew.
+
+    Raises
+    ------
+    FaultyPluginError
+        When a module does not come to the same again.
+    """
+    session = _importing.Session()
+    return {
+        kind: {name: replace(one, plugin=one.load(session)) for name, one in found.items()}
+        for kind, found in plugged.items()
+    }
 
 
 class Finder:
@@ -82,6 +105,7 @@ class Finder:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._session = _importing.Session()
         self.found: dict[Kind, dict[str, Plugged]] = {"scheduler": {}, "congestion": {}}
 
     def check(self, kind: Kind, given: str | Mapping[str, Any], *, typed: bool = False) -> list[PluginFault]:
@@ -106,6 +130,7 @@ class Finder:
         faults: list[PluginFault] = []
         sound: dict[str, Plugged] = {}
         faulty: set[tuple[str, ...]] = set()
+        places: dict[str, tuple[str, ...]] = {}
         for keys, name, parameters in tables.module().plugin_parts(text):
             try:
                 plugged = self._find(kind, name, folders)
@@ -116,10 +141,12 @@ class Finder:
                 faulty.add(tuple(keys))
                 faults += [_below(tuple(keys), fault) for fault in error.faults]
             else:
-                sound[name] = plugged
-        for path, message, known in tables.module().check_plugin(
-            kind, text, {kind: sound} if sound else None
-        ):
+                sound[name], places[name] = plugged, tuple(keys)
+        found, unfit = _built(kind, text, sound)
+        for name, fault in unfit.items():
+            faulty.add(places[name])
+            faults.append(_below(places[name], fault))
+        for path, message, known in found:
             if tuple(path) not in faulty:
                 also = names(kind) if _UNKNOWN_NAME.match(message) else []
                 faults.append(PluginFault(path=tuple(path), message=message, known=(*known, *also)))
@@ -133,14 +160,39 @@ class Finder:
             return None
         place = _PLACE.fullmatch(name)
         if place is None:
-            return entry_point(kind, name)
+            return entry_point(kind, name, self._session)
         file = next((path for folder in folders if (path := folder / place["file"]).is_file()), None)
         if file is None:
             raise FaultyPluginError(_no_file(place["file"], folders))
         read = _read(file.resolve().parent, file.resolve())
-        loaded = _imported(read, lambda: _importing.load(read))
-        plugin = _class(loaded, place["name"] or "", kind, place["file"])
-        return _sound(Plugged(kind=kind, name=name, plugin=plugin, source=read))
+
+        def load(session: _importing.Session) -> type:
+            loaded = _imported(read, lambda: session.load(read))
+            return _class(loaded, place["name"] or "", kind, place["file"])
+
+        return _sound(Plugged(kind=kind, name=name, plugin=load(self._session), source=read, load=load))
+
+
+def _built(
+    kind: Kind, text: str, sound: dict[str, Plugged]
+) -> tuple[list[tuple[list[str], str, list[str]]], dict[str, PluginFault]]:
+    """Return what the simulator finds wrong with a composition, and with each class in Python by name.
+
+    A class that the simulator cannot take is no longer among the `sound` ones.
+    """
+    rust = tables.module()
+    unfit: dict[str, PluginFault] = {}
+    while True:
+        try:
+            return rust.check_plugin(kind, text, {kind: sound} if sound else None), unfit
+        except rust.AnswerError as wrong:
+            _, name, method, message = wrong.args
+            fault = sound.pop(name).fault(method, message)
+            unfit[name] = PluginFault(path=(), message=message, where=fault.where, line=fault.line)
+        except rust.RaisedError as error:
+            _, name, own = error.args
+            plugged = sound.pop(name)
+            unfit[name] = raised(f"cannot make a {plugged.plugin.__name__}", own, plugged.own_files())
 
 
 def _tables(kind: Kind) -> Mapping[str, str]:
@@ -156,8 +208,15 @@ def names(kind: Kind) -> list[str]:
     return sorted({point.name for point in metadata.entry_points(group=GROUPS[kind])} - set(_tables(kind)))
 
 
-def entry_point(kind: Kind, name: str) -> Plugged | None:
+def entry_point(kind: Kind, name: str, session: _importing.Session | None = None) -> Plugged | None:
     """Return the class behind an entry point; None when there is none of that name.
+
+    Parameters
+    ----------
+    kind, name
+        What it is plugged in as.
+    session
+        What it is imported for; None is one of its own.
 
     Raises
     ------
@@ -175,10 +234,16 @@ def entry_point(kind: Kind, name: str) -> Plugged | None:
         raise FaultyPluginError(PluginFault(path=(), message=message))
     depth = point.module.count(".") + (origin.name == "__init__.py")
     read = _read(origin.parents[depth], origin, below=point.module.partition(".")[0])
-    plugin = _imported(read, point.load, place)
-    if not isinstance(plugin, type):
-        raise FaultyPluginError(PluginFault(path=(), message=f"not a class: {place}"))
-    return _sound(Plugged(kind=kind, name=name, plugin=plugin, source=read))
+
+    def load(session: _importing.Session) -> type:
+        module = _imported(read, lambda: session.installed(point.module, read), place)
+        plugin = _imported(read, lambda: attrgetter(point.attr)(module) if point.attr else module, place)
+        if not isinstance(plugin, type):
+            raise FaultyPluginError(PluginFault(path=(), message=f"not a class: {place}"))
+        return plugin
+
+    plugin = load(session or _importing.Session())
+    return _sound(Plugged(kind=kind, name=name, plugin=plugin, source=read, load=load))
 
 
 def listed(kind: Kind) -> list[tuple[str, str, list[Parameter]]]:
@@ -235,13 +300,15 @@ def _imported(read: sources.Sources | None, load: Any, what: str = "") -> Any:  
     """Return what a plug-in's import gives, its exception as a fault at the plug-in's own line."""
     try:
         return load()
-    except Exception as error:  # noqa: BLE001 - a person's source may raise anything
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 - a person's source may raise anything, or exit
         name = what or (read.first if read is not None else "")
         own = {str(read.root / file) for file in read.files} if read is not None else set()
         raise FaultyPluginError(raised(f"cannot import {name}", error, own)) from None
 
 
-def raised(what: str, error: Exception, own: set[str]) -> PluginFault:
+def raised(what: str, error: BaseException, own: set[str]) -> PluginFault:
     """Return the fault of an exception that a plug-in's source raised before a run.
 
     Parameters

@@ -176,10 +176,11 @@ def check_parameters(plugged: Plugged, given: Mapping[str, Any]) -> None:
         raise FaultyPluginError(*found)
     try:
         plugged.build(given, seed=0)
-    except Exception as error:  # noqa: BLE001 - a person's source may raise anything
-        own = {str(plugged.source.root / file) for file in plugged.source.files}
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 - a person's source may raise anything, or exit
         what = f"cannot make a {plugged.plugin.__name__}"
-        raise FaultyPluginError(raised(what, error, own)) from None
+        raise FaultyPluginError(raised(what, error, plugged.own_files())) from None
 
 
 def _parameter_faults(plugged: Plugged, given: Mapping[str, Any]) -> Iterator[PluginFault]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
@@ -15,6 +16,11 @@ if TYPE_CHECKING:
 
 #: The kinds of plug-in, by the key that names one in a scenario's `[transport]` or `[application]`.
 Kind = Literal["scheduler", "congestion", "path_manager", "abr"]
+
+
+#: What ends so is the place of a class as a whole; elsewhere these have a meaning in the short form.
+_PLACE = re.compile(r'[^"]*\.py:\w+')
+_SPECIAL = re.compile(r"[(),=]")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,17 +125,36 @@ def label(given: str | Mapping[str, Any]) -> str:
     --------
     >>> label({"name": "rtx-aware", "base": {"name": "blest", "lambda": 1.1}})
     'rtx-aware(blest(lambda=1.1))'
+    >>> label({"name": "blest(lambda=1.1)", "base": "c,d/mine.py:X"})
+    'blest("c,d/mine.py:X", lambda=1.1)'
     """
     if isinstance(given, str):
-        return given
-    inside = [label(given["base"])] if "base" in given else []
+        return _quoted(given) if _PLACE.fullmatch(given) else given
+    name, within = label(given["name"]), ""
     own = {key: value for key, value in given.items() if key not in {"name", "base"}}
+    if name.endswith(")") and (own or "base" in given):
+        # The name is a short form already: what it has not got comes beside what it has.
+        name, within = _parted(name)
+    inside = [label(given["base"])] if "base" in given else []
+    inside += [within] if within else []
     inside += [f"{key}={_scalar(value)}" for key, value in sorted(own.items())]
-    return f"{given['name']}({', '.join(inside)})" if inside else str(given["name"])
+    return f"{name}({', '.join(inside)})" if inside else name
+
+
+def _parted(short: str) -> tuple[str, str]:
+    """Return the name of a short form and what it has in parentheses."""
+    start = short.index('"', 1) if short.startswith('"') else 0
+    at = short.index("(", start)
+    return short[:at].rstrip(), short[at + 1 : -1].strip()
+
+
+def _quoted(text: str) -> str:
+    """Return a name or a word as the short form has it."""
+    return f'"{text}"' if _SPECIAL.search(text) and '"' not in text else text
 
 
 def _scalar(value: object) -> str:
     """Return a parameter's value as the short form has it."""
     if isinstance(value, bool):
         return json.dumps(value)
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return f"{value:g}" if isinstance(value, float) else _quoted(str(value))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,8 @@ _LISTED: dict[plugins.Kind, str] = {
     "path_manager": "path-managers",
     "abr": "abr",
 }
+#: Plug-ins in a composition at most, as the simulator has it too.
+_LEVELS = 16
 _UNKNOWN = re.compile(r"unknown (.+): `(.*)`")
 
 
@@ -44,6 +47,10 @@ def faults(
     """Yield what is wrong with a plug-in's name and parameters, and those of what it builds on."""
     if not isinstance(given, str) and not (isinstance(given, dict) and isinstance(given.get("name"), str)):
         return
+    unfit = list(_unfit(given))
+    if unfit:
+        yield from (source.fault((*path, *below), message) for below, message in unfit)
+        return
     try:
         typed = any(origin[: len(path)] == path for origin in source.origins)
         found = finder.check(kind, given, typed=typed)
@@ -56,6 +63,24 @@ def faults(
         told = source.fault(_name_key(source, place), fault.message, hint=fault.hint or _hint(fault, kind))
         # What is wrong in the plug-in's own file is told with its place there.
         yield replace(told, where=fault.where, line=fault.line) if fault.where else told
+
+
+def _unfit(given: str | dict[str, Any]) -> Iterator[tuple[KeyPath, str]]:
+    """Yield what no plug-in could be: tables without end, numbers that are none."""
+    tables: list[tuple[KeyPath, Any]] = [((), given)] if isinstance(given, dict) else []
+    for _ in range(_LEVELS):
+        for path, table in tables:
+            for key, value in table.items():
+                if isinstance(value, float) and not math.isfinite(value):
+                    yield (*path, key), f"`{key}` of {table.get('name', given)} is finite, not `{value}`"
+        tables = [
+            ((*path, key), value)
+            for path, table in tables
+            for key, value in table.items()
+            if isinstance(value, dict)
+        ]
+    if tables:
+        yield (), f"plug-ins build on one another to at most {_LEVELS} levels"
 
 
 def _hint(fault: plugins.PluginFault, kind: plugins.Kind) -> str:

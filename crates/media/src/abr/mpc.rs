@@ -33,8 +33,8 @@ impl Mpc {
     pub(super) fn build(parameters: &mut AbrParameters<'_>) -> Box<dyn AbrRule> {
         Box::new(Self {
             robust: parameters.word("form", &["robust", "plain"]) == "robust",
-            horizon: parameters.number("horizon", 5.0, 1.0..=6.0) as usize,
-            window: parameters.number("window", 5.0, 1.0..=100.0) as usize,
+            horizon: parameters.whole("horizon", 5, 1..=6) as usize,
+            window: parameters.whole("window", 5, 1..=100) as usize,
             lambda: parameters.number("lambda", 1.0, 0.0..=1000.0),
             // In Mb/s a second; the paper's 3000 kb/s is the top rate of its ladder.
             mu: parameters.number_or("mu", "top", 0.0..=100_000.0),

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::plugin::Parameters;
 
-/// Where gamma starts when it is tuned.
+/// Where gamma starts when it is tuned, or at the bound that is nearest.
 const GAMMA: f64 = 30.0;
 /// What Reno's backlog at a loss, three quarters of it in the mean, makes of gamma.
 const GAMMA_SHARE: f64 = 0.75;
@@ -32,9 +32,16 @@ enum Gamma {
 impl Gamma {
     fn tuned(parameters: &mut Parameters<'_>) -> Self {
         let low = parameters.number("gamma_low", 5.0, 1.0..=1000.0);
-        let high = parameters.number("gamma_high", GAMMA, 1.0..=1000.0).max(low);
+        let high = parameters.number("gamma_high", GAMMA.max(low), low..=1000.0);
         let weight = parameters.number("lambda", 0.5, 0.0..=1.0);
-        Self::Tuned { now: GAMMA, low, high, weight }
+        Self::Tuned { now: GAMMA.clamp(low, high), low, high, weight }
+    }
+
+    /// Starts over, when it is tuned.
+    fn restart(&mut self) {
+        if let Self::Tuned { now, low, high, .. } = self {
+            *now = GAMMA.clamp(*low, *high);
+        }
     }
 }
 
@@ -227,9 +234,7 @@ impl CongestionController for Compound {
 
     fn on_transmit_start(&mut self, _start: &TransmitStart, _window: &mut Window) {
         // What was measured before says nothing of now, but for the base RTT; all is loss window.
-        if let Gamma::Tuned { now, .. } = &mut self.gamma {
-            *now = GAMMA;
-        }
+        self.gamma.restart();
         self.delay = 0.0;
         self.reno_backlog = None;
         self.round = self.round.map(|_| Round::default());
@@ -242,5 +247,41 @@ impl CongestionController for Compound {
             _ => {}
         }
         self.split(window.cwnd);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plugin::{PluginChoice, Registry};
+
+    fn tuned(text: &str) -> Result<Gamma, String> {
+        let choice = PluginChoice::parse(text).expect("a plug-in");
+        let mut parameters = Parameters::new(&choice, &Registry::TABLES);
+        let gamma = Gamma::tuned(&mut parameters);
+        parameters.finish().map(|_| gamma).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn gamma_starts_within_its_bounds() {
+        for (text, expected) in [
+            ("compound", 30),
+            ("compound(gamma_low=50, gamma_high=60)", 50),
+            ("compound(gamma_high=20)", 20),
+            ("compound(gamma_low=40)", 40),
+        ] {
+            let mut gamma = tuned(text).expect(text);
+            for _ in 0..2 {
+                let Gamma::Tuned { now, .. } = &mut gamma else { panic!("{text}: not tuned") };
+                assert_eq!(std::mem::replace(now, 55.0) as u32, expected, "{text}");
+                gamma.restart();
+            }
+        }
+    }
+
+    #[test]
+    fn bounds_that_cross_are_refused() {
+        let refused = tuned("compound(gamma_low=20, gamma_high=10)").expect_err("crossed");
+        assert_eq!(refused, "`gamma_high` of compound is a number from 20 to 1000, not `10`");
     }
 }

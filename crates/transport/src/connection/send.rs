@@ -3,13 +3,18 @@
 
 use std::collections::VecDeque;
 
-use anabranch_units::{Instant, SubflowId};
+use anabranch_units::{Duration, Instant, SubflowId};
 use bytes::Bytes;
 
 use super::carried::SentAhead;
 use super::{Connection, Event, Mode};
 use crate::scheduler::{Ask, Decision, Hint, SubflowSet};
 use crate::subflow::{State, Subflow};
+
+/// A scheduler that waits for a time is asked no sooner than so much later: nearer wake-ups would move
+/// time by nanoseconds a question, and the run would never end. As much as the kernel lets a timer of
+/// an ordinary thread slip (`PR_SET_TIMERSLACK`).
+const SHORTEST_WAIT: Duration = Duration::from_micros(50);
 
 /// Bytes written and not yet acknowledged at data level.
 #[derive(Debug, Default)]
@@ -254,7 +259,8 @@ impl Connection {
         while self.put_question(reads) {
             match self.scheduler.schedule(&self.request, &self.views) {
                 Decision::Wait { until } => {
-                    self.scheduler_wake = until.filter(|at| *at > now);
+                    let wake = until.filter(|at| *at > now);
+                    self.scheduler_wake = wake.map(|at| at.max(now + SHORTEST_WAIT));
                     return;
                 }
                 Decision::Penalise(subflows) => {

@@ -43,23 +43,64 @@ impl PluginChoice {
     /// Reads the short form: a name, and in parentheses its base and its parameters
     /// (`rtx-aware(blest)`, `compound(gamma=auto)`).
     ///
+    /// What stands in double quotes is a name or a word as it is: `rtx-aware("c,d/mine.py:X")`. What
+    /// ends like the place of a class, in `.py:Name`, is a name as a whole.
+    ///
     /// # Errors
-    /// Parentheses that do not match, a nameless plug-in, a parameter given twice.
+    /// Parentheses or quotes that do not match, a nameless plug-in, a parameter given twice or not
+    /// finite, more than [`LEVELS`] levels.
     pub fn parse(text: &str) -> Result<Self, PluginError> {
-        let fault = |what: &str| PluginError::one(&[], format!("{what}: `{text}`"), Vec::new());
+        let (mut depth, mut deepest) = (0_usize, 0);
+        for (_, character) in bare(text) {
+            match character {
+                '(' => depth += 1,
+                ')' => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+            deepest = deepest.max(depth);
+        }
+        if deepest >= LEVELS {
+            return Err(too_deep());
+        }
+        Self::parse_level(text)
+    }
+
+    /// Reads what is known to be of few levels.
+    fn parse_level(text: &str) -> Result<Self, PluginError> {
         let text = text.trim();
-        let Some((name, rest)) = text.split_once('(') else {
-            let sound = !text.is_empty() && !text.contains([')', ',']);
-            return if sound { Ok(Self::named(text)) } else { Err(fault("not a plug-in's name")) };
+        let fault = |what: &str| {
+            PluginError::one(&[], format!("{what}: `{}`", shortened(text)), Vec::new())
         };
-        let inside = rest.strip_suffix(')').ok_or_else(|| fault("a parenthesis is left open"))?;
-        let mut choice = Self::parse(name).map_err(|_| fault("not a plug-in's name"))?;
+        if is_place(text) {
+            return Ok(Self::named(text));
+        }
+        let open = bare(text).find(|(_, character)| *character == '(').map(|(at, _)| at);
+        let Some(open) = open else {
+            let named = name(text).map(Self::named);
+            return named.ok_or_else(|| fault("not a plug-in's name"));
+        };
+        let closed =
+            bare(text).last().is_some_and(|(at, last)| last == ')' && at + 1 == text.len());
+        if !closed {
+            return Err(fault("a parenthesis is left open"));
+        }
+        let inside = &text[open + 1..text.len() - 1];
+        let named = name(&text[..open]).map(Self::named);
+        let mut choice = named.ok_or_else(|| fault("not a plug-in's name"))?;
         for argument in arguments(inside).ok_or_else(|| fault("parentheses do not match"))? {
-            let before = argument.split('(').next().unwrap_or_default();
-            let (key, value) = match before.find('=') {
-                Some(at) => (argument[..at].trim(), scalar(argument[at + 1..].trim())),
-                None => ("base", Value::Plugin(Self::parse(argument)?)),
+            let mut before = bare(argument).take_while(|(_, character)| *character != '(');
+            let (key, value) = match before.find(|(_, character)| *character == '=') {
+                Some((at, _)) => (argument[..at].trim(), argument[at + 1..].trim()),
+                None => ("base", argument),
             };
+            let value = match key {
+                "base" => Value::Plugin(Self::parse_level(value)?),
+                _ => scalar(value),
+            };
+            if matches!(value, Value::Number(number) if !number.is_finite()) {
+                let message = format!("`{key}` of {} is finite, not `{value}`", choice.name);
+                return Err(PluginError::one(&[key], message, Vec::new()));
+            }
             if choice.parameters.insert(key.to_owned(), value).is_some() {
                 return Err(fault(&format!("`{key}` is given twice")));
             }
@@ -68,10 +109,59 @@ impl PluginChoice {
     }
 }
 
+/// Plug-ins in a composition at most, one upon the other.
+pub const LEVELS: usize = 16;
+
+/// The fault of a composition of more than [`LEVELS`] levels.
+pub fn too_deep() -> PluginError {
+    let message = format!("plug-ins build on one another to at most {LEVELS} levels");
+    PluginError::one(&[], message, Vec::new())
+}
+
+/// The characters that are in no quotes, and the quotes, each with its place.
+fn bare(text: &str) -> impl Iterator<Item = (usize, char)> {
+    let mut quoted = false;
+    text.char_indices().filter(move |(_, character)| {
+        let quote = *character == '"';
+        quoted ^= quote;
+        quote || !quoted
+    })
+}
+
+/// What ends in `.py:Name`, without a quote: no short form does that has parentheses or commas.
+fn is_place(text: &str) -> bool {
+    let class = text.rsplit_once(".py:").map_or("", |(_, class)| class);
+    let of_name = |character: char| character.is_alphanumeric() || character == '_';
+    !class.is_empty() && class.chars().all(of_name) && !text.contains('"')
+}
+
+/// A plug-in's name, without its quotes.
+fn name(text: &str) -> Option<&str> {
+    let text = text.trim();
+    let inside = unquoted(text);
+    let sound = inside.is_some() || !text.contains([')', ',', '"']);
+    Some(inside.unwrap_or(text)).filter(|name| sound && !name.is_empty())
+}
+
+/// What stands in quotes, when all does.
+fn unquoted(text: &str) -> Option<&str> {
+    let inside = text.strip_prefix('"')?.strip_suffix('"')?;
+    (!inside.contains('"')).then_some(inside)
+}
+
+/// As much of a text as a message can have.
+fn shortened(text: &str) -> String {
+    const LONGEST: usize = 100;
+    match text.char_indices().nth(LONGEST) {
+        Some((at, _)) => format!("{}...", &text[..at]),
+        None => text.to_owned(),
+    }
+}
+
 /// The arguments between the commas that are in no parentheses; `None` when those do not match.
 fn arguments(inside: &str) -> Option<Vec<&str>> {
     let (mut depth, mut start, mut found) = (0_u32, 0, Vec::new());
-    for (at, character) in inside.char_indices() {
+    for (at, character) in bare(inside) {
         match character {
             '(' => depth += 1,
             ')' => depth = depth.checked_sub(1)?,
@@ -86,12 +176,24 @@ fn arguments(inside: &str) -> Option<Vec<&str>> {
     (depth == 0).then_some(found)
 }
 
-/// A number, `true`, `false`, or a word.
+/// A number, `true`, `false`, or a word, which may be in quotes.
 fn scalar(text: &str) -> Value {
     match text {
         "true" => Value::Flag(true),
         "false" => Value::Flag(false),
-        _ => text.parse().map_or_else(|_| Value::Text(text.to_owned()), Value::Number),
+        _ => text
+            .parse()
+            .map_or_else(|_| Value::Text(unquoted(text).unwrap_or(text).to_owned()), Value::Number),
+    }
+}
+
+/// A name or a word as the short form has it, in quotes where it would be read as something else.
+struct Quoted<'a>(&'a str);
+
+impl fmt::Display for Quoted<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let plain = !self.0.contains(['(', ')', ',', '=']) || self.0.contains('"');
+        if plain { f.write_str(self.0) } else { write!(f, "\"{}\"", self.0) }
     }
 }
 
@@ -100,7 +202,7 @@ impl fmt::Display for Value {
         match self {
             Self::Flag(flag) => write!(f, "{flag}"),
             Self::Number(number) => write!(f, "{number}"),
-            Self::Text(text) => f.write_str(text),
+            Self::Text(text) => write!(f, "{}", Quoted(text)),
             Self::Plugin(choice) => write!(f, "{choice}"),
         }
     }
@@ -109,7 +211,7 @@ impl fmt::Display for Value {
 /// The short form, which [`PluginChoice::parse`] reads.
 impl fmt::Display for PluginChoice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.name)?;
+        write!(f, "{}", Quoted(&self.name))?;
         let mut before = "(";
         let base = self.parameters.get("base");
         if let Some(base) = base {

@@ -62,6 +62,17 @@ impl<'a> Parameters<'a> {
         }
     }
 
+    /// A whole number within `range`.
+    pub fn whole(&mut self, key: &'static str, default: u32, range: RangeInclusive<u32>) -> u32 {
+        let allowed = format!("a whole number from {} to {}", range.start(), range.end());
+        let fits = |number: f64| number.fract() == 0.0 && range.contains(&(number as u32));
+        match self.ask(key, default.to_string(), allowed) {
+            None => default,
+            Some(Value::Number(number)) if *number >= 0.0 && fits(*number) => *number as u32,
+            Some(value) => self.refuse(key, value, default),
+        }
+    }
+
     /// A number within `range`, or `None` for the one word that is also allowed.
     pub fn number_or(
         &mut self,

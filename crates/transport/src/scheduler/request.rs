@@ -161,7 +161,7 @@ impl FromIterator<SubflowId> for SubflowSet {
 pub enum Decision {
     /// Nothing goes out now; ask again when something happens, or at `until`.
     Wait {
-        /// When to ask again at the latest.
+        /// When to ask again at the latest; a time nearer than 50 us counts as 50 us from now.
         until: Option<Instant>,
     },
     /// Send up to `burst` bytes.

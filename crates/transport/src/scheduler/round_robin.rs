@@ -21,7 +21,7 @@ pub struct RoundRobin {
 impl RoundRobin {
     pub(super) fn build(parameters: &mut Parameters<'_>) -> Box<dyn PathScheduler> {
         Box::new(Self {
-            segments: parameters.number("num_segments", 1.0, 1.0..=255.0) as u32,
+            segments: parameters.whole("num_segments", 1, 1..=255),
             skip_full: parameters.flag("cwnd_limited", true),
             last: None,
         })
