@@ -27,3 +27,21 @@ def expanded(name: str) -> Path:
         return Path(name).expanduser()
     except RuntimeError:
         return Path(name)
+
+
+def content(file: Path, most: int) -> bytes:
+    """Return what is in a file, of which no more than `most` bytes are read.
+
+    Raises
+    ------
+    OSError
+        When it cannot be read.
+    ValueError
+        When it is larger, or its name an impossible one.
+    """
+    with file.open("rb") as opened:
+        data = opened.read(most + 1)
+    if len(data) > most:
+        message = f"larger than {most >> 20} MiB"
+        raise ValueError(message)
+    return data

@@ -233,3 +233,41 @@ def test_a_named_ladder_written_out_is_read_back(tmp_path, name):
     for kept in ("playlist", "init", "chunks", "bandwidth_bps"):
         assert found["audio"][kept] == expected["audio"][kept]
     assert found | {"audio": None} == expected | {"audio": None}
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["/etc/hostname", "../../secret.bin", "%2e%2e/%2e%2e/secret.bin", "link.ts", "../../nowhere.bin"],
+)
+@pytest.mark.parametrize(
+    ("name", "line", "form"),
+    [
+        ("master.m3u8", 5, "low/{}"),
+        ("low/index.m3u8", 7, "{}"),
+        ("high/index.m3u8", 3, '#EXT-X-MAP:URI="../low/{}"'),
+    ],
+)
+def test_what_lies_outside_the_folder_is_refused(folder, address, name, line, form):
+    (folder.parent / "secret.bin").write_bytes(b"#EXTM3U")
+    (folder / "low" / "link.ts").symlink_to(folder.parent / "secret.bin")
+    form = "{}" if address.startswith("/") and name == "master.m3u8" else form
+    text = form.replace("../low/", "").format(address) if address.startswith("/") else form.format(address)
+    change(folder / name, line, text)
+    [(where, at, message)] = faults_of(folder / "master.m3u8")
+    assert (where, at) == (name, line)
+    assert message.startswith("outside the ladder's folder: `")
+
+
+def test_a_link_within_the_folder_is_followed(folder):
+    (folder / "low" / "two.ts").unlink()
+    (folder / "low" / "two.ts").symlink_to(folder / "audio.aac")
+    assert playlists.read(folder)["renditions"][0]["chunks"][1]["bytes"] == 750
+
+
+def test_no_more_than_the_limit_is_read_of_a_playlist(folder, monkeypatch):
+    monkeypatch.setattr(playlists, "_LARGEST", 2**20)
+    with (folder / "low" / "index.m3u8").open("wb") as file:
+        file.truncate(2**40)  # a hole: to read it all would need a terabyte of memory
+    assert faults_of(folder / "master.m3u8") == [
+        ("low/index.m3u8", None, "cannot read the playlist: larger than 1 MiB")
+    ]

@@ -89,3 +89,16 @@ def test_an_axis_of_the_command_line_replaces_the_studys(tmp_path):
     assert result.exit_code == 0, result.stderr
     assert "assumption: queue" in result.stderr
     assert "4 runs" in result.stderr
+
+
+@pytest.mark.parametrize("text", ["this is no TOML", HEAD])
+def test_a_broken_study_hides_no_other(tmp_path, monkeypatch, text):
+    (tmp_path / "studies" / "B").mkdir(parents=True)
+    (tmp_path / "studies" / "B" / "study.toml").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    for extra in ([], ["--json"]):
+        result = call("study", "list", *extra)
+        assert result.exit_code == 0, result.stderr
+        assert "SD18" in result.stdout
+        assert "study.toml" in result.stderr
+        assert "error: " in result.stderr

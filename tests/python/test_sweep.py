@@ -6,7 +6,10 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import Future
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
@@ -372,6 +375,52 @@ def test_a_dask_cluster_gives_the_same_bytes(scenario, tmp_path):
     assert done.complete
     runner.run(what, tmp_path / "here", workers=1)
     assert tables(tmp_path / "cluster") == tables(tmp_path / "here")
+
+
+def lost(name):
+    """Return an error as Dask has it."""
+    import concurrent.futures
+
+    from distributed.client import FutureCancelledError
+    from distributed.comm import CommClosedError
+    from distributed.scheduler import KilledWorker
+
+    return {
+        "worker": KilledWorker("work-1", SimpleNamespace(address="tcp://127.0.0.1:1"), 3),
+        "connection": CommClosedError("in <TCP>: closed"),
+        "scheduler": concurrent.futures.CancelledError(),
+        "task": FutureCancelledError("work-1", "scheduler-connection-lost"),
+    }[name]
+
+
+@pytest.mark.parametrize("name", ["worker", "connection", "scheduler", "task"])
+def test_a_cluster_that_goes_away_is_said_in_a_sentence(monkeypatch, name):
+    pytest.importorskip("distributed")
+    error = lost(name)
+
+    class Pool:
+        def submit(self, *_):
+            future = Future()
+            future.set_exception(error)
+            return future
+
+    monkeypatch.setattr(execute, "_cluster", lambda _: nullcontext((Pool(), 1)))
+    with pytest.raises(MissingError, match="a worker of the cluster is gone") as caught:
+        list(execute.execute([None], workers=1, dask="tcp://127.0.0.1:1"))
+    assert "what was done is kept" in str(caught.value)
+
+
+@pytest.mark.module
+def test_a_scheduler_that_goes_away_is_said_in_a_sentence(scenario):
+    distributed = pytest.importorskip("distributed")
+    what = small(scenario)
+    with distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster:
+        jobs = what.jobs(sweep.plan_hashes(what))
+        flow = execute.execute(jobs, workers=1, dask=cluster.scheduler_address)
+        next(flow)
+        cluster.close()
+        with pytest.raises(MissingError, match="a worker of the cluster is gone"):
+            list(flow)
 
 
 # -- reading -------------------------------------------------------------------------------------

@@ -17,6 +17,8 @@ from anabranch.traces._summary import summarise
 
 OWN = "t_s,rate_mbps,delay_ms,loss\n0,5,10,0\n1,0,10,0.5\n3.5,2.5,0,0\n"
 
+SABRE = '[{"duration_ms": %s, "bandwidth_kbps": %s}]'
+
 
 def trace_of(tmp_path, text, name="trace.txt"):
     file = tmp_path / name
@@ -74,7 +76,7 @@ class TestFaults:
             (3, "rate_mbps is not a number: `x`"),
             (3, "delay_ms is negative: `-4`"),
             (3, "loss is above 1: `2`"),
-            (4, "the trace runs backwards: 0.5 after 1"),
+            (4, "the trace runs backwards: 0.5 s after 1 s"),
             (4, "rate_mbps is negative: `-1`"),
             (5, "2 values under 4 names"),
             (6, "rate_mbps is not a number: `nan`"),
@@ -92,11 +94,11 @@ class TestFaults:
             ("t_s,delay_ms\n0,1\n", 1, "the header is not one of a trace: `t_s,delay_ms`"),
             ("t_s,rate_mbps\n1,1\n2,1\n", 2, "the trace does not begin at 0"),
             ("t_s,rate_mbps\n0,0\n2,0\n", None, "the trace never serves anything"),
-            ("5\n4\n9\n", 2, "the trace runs backwards: 4 after 5"),
+            ("5\n4\n9\n", 2, "the trace runs backwards: 0.004 s after 0.005 s"),
             ("5\n-4\n9\n", 2, "the millisecond is negative: `-4`"),
             ("5\n7.5\n", 2, "the millisecond is not whole: `7.5`"),
             ("0\n0\n", 2, "the last opportunity lies at 0: the trace takes no time"),
-            ("0,5\n1,6\n1,7\n", 3, "the trace runs backwards: 1 after 1"),
+            ("0,5\n1,6\n1,7\n", 3, "the trace runs backwards: 1 s after 1 s"),
             ("0,5\n1\n", 2, "expected second,bits/s: `1`"),
             ('[{"duration_ms": 5}]', None, "entry 1 lacks duration_ms or bandwidth_kbps"),
             ('{"a": 1}', 1, "a trace of no known form"),
@@ -114,6 +116,40 @@ class TestFaults:
         (tmp_path / "film.mp4").write_bytes(b"\xff\xfe\x00")
         with pytest.raises(InputError, match="not UTF-8"):
             traces.read(tmp_path / "film.mp4")
+
+    @pytest.mark.parametrize(
+        ("text", "line", "message"),
+        [
+            ("[" * 200_000, None, "not valid JSON for a trace: it nests too deeply"),
+            (SABRE % ("1" * 5000, "5"), None, "not valid JSON for a trace: a number of thousands of digits"),
+            (SABRE % ("1" * 400, "5"), None, f"duration_ms of entry 1 is above 10,000,000,000: `{'1' * 40}`"),
+            (SABRE % ("1", "1e300"), None, "bandwidth_kbps of entry 1 is above 10,000,000,000: `1e+300`"),
+            (SABRE % ("1e-7", "5"), None, "entry 1 takes no time"),
+            (
+                f"[{', '.join([SABRE[1:-1] % ('6e9', '5')] * 2)}]",
+                None,
+                "the trace is longer than 10,000,000 s",
+            ),
+            ("0,1e300\n", 1, "the rate is above 10,000,000,000,000: `1e300`"),
+            ("1e300,5\n", 1, "the second is above 100,000,000,000: `1e300`"),
+            ("1e9,5\n2e9,5\n", 2, "more than 10,000,000 s after the first: `2e9`"),
+            ("7,5\n7.0000000001,5\n", 2, "the trace runs backwards: 0 s after 0 s"),
+            ("1e30\n", 1, "the millisecond is above 10,000,000,000: `1e30`"),
+            ("t_s,rate_mbps\n0,1\n1e12,1\n", 3, "t_s is above 10,000,000: `1e12`"),
+            ("t_s,rate_mbps\n0,1\n1e-10,1\n", 3, "the trace runs backwards: 0 s after 0 s"),
+            ("t_s,rate_mbps\n0,inf\n", 2, "rate_mbps is above 10,000,000: `inf`"),
+            ("t_s,rate_mbps,delay_ms\n0,1,1e30\n", 2, "delay_ms is above 3,600,000: `1e30`"),
+        ],
+        ids=range(15),
+    )
+    def test_what_no_recording_has_is_told(self, tmp_path, text, line, message):
+        assert faults_of(tmp_path, text)[0] == (line, message)
+
+    def test_a_file_without_end_is_not_read_to_its_end(self, tmp_path):
+        with (tmp_path / "hole.csv").open("wb") as file:
+            file.truncate(2**40)
+        with pytest.raises(InputError, match="cannot read the trace: larger than 256 MiB"):
+            traces.read(tmp_path / "hole.csv")
 
     def test_of_a_thousand_twenty_are_told(self, tmp_path):
         found = faults_of(tmp_path, "t_s,rate_mbps\n" + "0,x\n" * 1000)
@@ -208,7 +244,7 @@ class TestInAScenario:
     def test_its_faults_are_told_with_the_others(self, tmp_path):
         given = scenario(tmp_path, "t_s,rate_mbps\n0,1\n0,x\n", rate="5")
         found = messages(given)
-        assert ("the trace runs backwards: 0 after 0", 3) in found
+        assert ("the trace runs backwards: 0 s after 0 s", 3) in found
         assert ("rate_mbps is not a number: `x`", 3) in found
         assert any("bare number" in message for message, _ in found)
 
@@ -267,6 +303,21 @@ class TestCommands:
             assert message in result.stderr
         result = call("show", tmp_path / "nothing")
         assert (result.exit_code, "cannot read the trace" in result.stderr) == (2, True)
+
+    @pytest.mark.parametrize(
+        ("text", "arguments", "message"),
+        [
+            ("t_s,rate_mbps\n0,1\n9e6,1\n", ["show"], "18,000,000 windows of 1 s"),
+            (OWN, ["convert", "--to", "pairs", "--step", "1ns"], "6,000,000,000 windows of 1e-09 s"),
+            ("1\n2000\n", ["convert", "--to", "sabre", "--step", "1ns"], "2,000,000,000 windows of 1e-09 s"),
+            ("t_s,rate_mbps\n0,1e7\n", ["convert", "--to", "mahimahi"], "serves 833,333,333 packets"),
+        ],
+    )
+    def test_what_would_not_end_is_refused(self, tmp_path, text, arguments, message):
+        (tmp_path / "a.csv").write_text(text, encoding="utf-8")
+        out = [tmp_path / "b"] if arguments[0] == "convert" else []
+        result = call(arguments[0], tmp_path / "a.csv", *out, *arguments[1:])
+        assert (result.exit_code, message in result.stderr) == (2, True), result.stderr
 
     @pytest.mark.module
     def test_record_makes_a_trace_of_a_model(self, tmp_path):

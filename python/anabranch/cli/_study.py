@@ -25,13 +25,20 @@ study = typer.Typer(
 def list_studies(as_json: Json = False) -> None:
     """List the studies: those of a folder `studies` here or above, and those of the program.
 
+    What is wrong with one that cannot be read is told, and the others are listed.
+
     Example: anabranch study list
     """
     from anabranch.study import study as studies
 
     rows = []
     for name, folder in studies.folders().items():
-        found = studies.read(folder)
+        try:
+            found = studies.read(folder)
+        except InputError as error:
+            # One broken study hides none of the others.
+            _console.note(str(error))
+            continue
         scenarios = [scenario for part in found.parts for scenario in part.scenarios]
         rows.append(
             {

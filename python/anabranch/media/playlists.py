@@ -118,7 +118,11 @@ def _master(path: Path) -> Path:
     """Return the master playlist that a path means."""
     if not _files.is_folder(path):
         return path
-    found = [file for file in sorted(path.glob("*.m3u8")) if "#EXT-X-STREAM-INF" in _text(file)]
+    found = [
+        file
+        for file in sorted(path.glob("*.m3u8"))
+        if _files.is_file(file) and "#EXT-X-STREAM-INF" in _text(file)
+    ]
     if len(found) == 1:
         return found[0]
     names = ", ".join(f"`{file.name}`" for file in found)
@@ -142,7 +146,7 @@ def _open(file: Path) -> _Playlist:
 
     playlist = _Playlist(file=file)
     try:
-        content = file.read_bytes()[:_LARGEST]
+        content = _files.content(file, _LARGEST)
         lines = content.decode("utf-8").removeprefix("\ufeff").splitlines()
     except UnicodeDecodeError as error:
         playlist.fault("not UTF-8 text", content[: error.start].count(b"\n") + 1, hint="is this a playlist?")
@@ -318,8 +322,8 @@ def _declared(stream: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _file(playlist: _Playlist, uri: str, line: int | None) -> Path | None:
-    """Return the file that an address means, or None and a fault."""
+def _file(playlist: _Playlist, uri: str, line: int | None, base: Path) -> Path | None:
+    """Return the file that an address means, below the ladder's folder; or None and a fault."""
     try:
         parts = urlsplit(uri)
     except ValueError:
@@ -328,15 +332,27 @@ def _file(playlist: _Playlist, uri: str, line: int | None) -> Path | None:
         playlist.fault(f"not a file: `{uri[:80]}`", line, hint="fetch the ladder first; only files are read")
         return None
     file = playlist.file.parent / unquote(parts.path)
+    # A ladder may come from anywhere: it must not name, through `..` or a link, what else is on this host.
+    if not _is_below(file, base):
+        playlist.fault(f"outside the ladder's folder: `{uri[:80]}`", line)
+        return None
     if not _files.is_file(file):
         playlist.fault(f"no such file: `{uri[:80]}`", line)
         return None
     return file
 
 
+def _is_below(file: Path, folder: Path) -> bool:
+    """Tell whether a file lies in a folder, symbolic links followed; an impossible name lies anywhere."""
+    try:
+        return file.resolve().is_relative_to(folder.resolve())
+    except (OSError, RuntimeError, ValueError):
+        return True  # there is no such file, which is said as such
+
+
 def _media(master: _Playlist, line: int, uri: str) -> _Playlist:
     """Return a media playlist that the master names; one that is not there is the master's fault."""
-    file = _file(master, uri, line)
+    file = _file(master, uri, line, master.file.parent)
     if file is None:
         return _Playlist(file=master.file, data={"segments": []})
     media = _open(file)
@@ -389,7 +405,7 @@ def _piece(
 ) -> dict[str, Any] | None:
     """Return path, offset and size of a piece of a file, or None and a fault."""
     line, ends, base = place
-    file = _file(media, uri, line)
+    file = _file(media, uri, line, base)
     if file is None:
         return None
     size = file.stat().st_size

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import FIRST_COMPLETED, wait
+from concurrent.futures import CancelledError as Cancelled
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, contextmanager
 from itertools import islice
@@ -87,6 +88,24 @@ def execute(jobs: Iterable[Job], *, workers: int, dask: str | None = None) -> Ge
             message = "a worker process was ended from outside"
             hint = "is memory short? what was done is kept: the same command goes on"
             raise MissingError(message, hint=hint) from None
+        except _lost(dask) as error:
+            reason = (str(error) or type(error).__name__).partition("\n")[0]
+            message = f"a worker of the cluster is gone, or its scheduler `{dask}`: {reason}"
+            hint = "is memory short? what was done is kept: the same command goes on"
+            raise MissingError(message, hint=hint) from None
+
+
+def _lost(dask: str | None) -> tuple[type[BaseException], ...]:
+    """Return what a run ends with when its cluster is gone; without a cluster nothing."""
+    if dask is None:
+        return ()
+    from distributed import CancelledError
+    from distributed.client import ClosedClientError
+    from distributed.comm import CommClosedError
+    from distributed.scheduler import KilledWorker
+
+    # Of a scheduler that is gone, what was handed out is cancelled, here and in the executor's own futures.
+    return KilledWorker, CommClosedError, ClosedClientError, CancelledError, Cancelled
 
 
 def _flow(pool: Executor, jobs: Iterator[Job], code: str, ahead: int) -> Iterator[tuple[Job, Outcome]]:

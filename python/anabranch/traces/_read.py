@@ -6,6 +6,7 @@ import json
 import math
 from typing import TYPE_CHECKING, Any
 
+from anabranch import _files
 from anabranch.errors import Fault, InputError
 from anabranch.traces._trace import Step, Trace
 
@@ -24,6 +25,20 @@ _COLUMNS = ("t_s", "rate_mbps", "delay_ms", "loss")
 _MS = 10**6
 _SECOND = 10**9
 _MOST_FAULTS = 20
+_LARGEST = 256 * 2**20
+# Beyond any recording: 115 days, 10 Tbit/s, an hour on the way.
+_MOST_S = 10**7
+_MOST_BPS = 10**13
+_MOST_DELAY_MS = 3_600_000
+# Seconds of pairs may be those since 1970, or since any other year.
+_MOST_CLOCK_S = 10**11
+
+#: What an entry of Sabre's has, and the most of each.
+_SABRE = {
+    "duration_ms": _MOST_S * 1000,
+    "bandwidth_kbps": _MOST_BPS / 1000,
+    "latency_ms": 2 * _MOST_DELAY_MS,
+}
 
 
 class _Reading:
@@ -36,26 +51,30 @@ class _Reading:
     def fault(self, message: str, line: int | None, hint: str = "") -> None:
         self.faults.append(Fault(message=message, where=self.where, line=line, hint=hint))
 
-    def number(self, text: object, what: str, line: int | None, *, most: float = math.inf) -> float:
+    def number(self, text: object, what: str, line: int | None, *, most: float) -> float:
         """Return a number from 0 to `most`; anything else is a fault, and 0."""
         try:
             value = float(text) if isinstance(text, str | int | float) else math.nan
+        except OverflowError:
+            value = math.inf
         except ValueError:
             value = math.nan
-        if isinstance(text, bool) or not math.isfinite(value):
-            self.fault(f"{what} is not a number: `{text}`", line)
+        shown = f"`{str(text)[:40]}`"
+        if isinstance(text, bool) or math.isnan(value):
+            self.fault(f"{what} is not a number: {shown}", line)
         elif value < 0:
-            self.fault(f"{what} is negative: `{text}`", line)
+            self.fault(f"{what} is negative: {shown}", line)
         elif value > most:
-            self.fault(f"{what} is above {most:g}: `{text}`", line)
+            self.fault(f"{what} is above {most:,.0f}: {shown}", line)
         else:
             return value
         return 0.0
 
-    def forward(self, at: float, before: float | None, line: int | None, *, strictly: bool = True) -> None:
-        """Check that time goes on."""
-        if before is not None and (at <= before if strictly else at < before):
-            self.fault(f"the trace runs backwards: {at:g} after {before:g}", line)
+    def forward(self, at_ns: int, before_ns: int | None, line: int | None, *, strictly: bool = True) -> None:
+        """Check that time goes on, by the nanoseconds that the simulator counts."""
+        if before_ns is not None and (at_ns <= before_ns if strictly else at_ns < before_ns):
+            at, before = at_ns / _SECOND, before_ns / _SECOND
+            self.fault(f"the trace runs backwards: {at:.12g} s after {before:.12g} s", line)
 
 
 def read(file: Path, *, where: str | None = None) -> Trace:
@@ -71,17 +90,18 @@ def read(file: Path, *, where: str | None = None) -> Trace:
     Raises
     ------
     InputError
-        With every fault found: it cannot be read, is empty, of no known form, runs backwards, has what is
-        no number or a negative one, or never serves anything.
+        With every fault found: it cannot be read, is larger than 256 MiB, empty, of no known form, runs
+        backwards, has what is no number, a negative one or one beyond every recording (10^7 s, 10 Tbit/s, a
+        delay of an hour), or never serves anything.
     """
     reading = _Reading(str(file) if where is None else where)
     try:
-        text = file.read_text(encoding="utf-8")
+        text = _files.content(file, _LARGEST).decode("utf-8")
     except UnicodeDecodeError:
         reading.fault("not UTF-8 text", None, hint="is this a trace?")
         raise InputError(reading.faults) from None
-    except OSError as error:
-        reading.fault(f"cannot read the trace: {error.strerror or error}", None)
+    except (OSError, ValueError) as error:
+        reading.fault(f"cannot read the trace: {getattr(error, 'strerror', None) or error}", None)
         raise InputError(reading.faults) from None
     trace = _parse(reading, text)
     if trace is not None and not reading.faults and trace.mean_bps() == 0:
@@ -130,25 +150,27 @@ def _own(reading: _Reading, header: list[str], line: int, rows: list[tuple[int, 
     unknown = [name for name in header if name not in _COLUMNS]
     if unknown or header[:2] != ["t_s", "rate_mbps"] or len(set(header)) < len(header):
         reading.fault(
-            f"the header is not one of a trace: `{','.join(header)}`", line, hint=FORMS["anabranch"]
+            f"the header is not one of a trace: `{','.join(header)[:80]}`", line, hint=FORMS["anabranch"]
         )
         return None
     steps: list[Step] = []
-    before: float | None = None
+    before: int | None = None
     for number, row in rows:
         cells = [cell.strip() for cell in row.split(",")]
         if len(cells) != len(header):
             reading.fault(f"{len(cells)} values under {len(header)} names", number)
             continue
         values = dict(zip(header, cells, strict=True))
-        at = reading.number(values["t_s"], "t_s", number)
+        at = round(reading.number(values["t_s"], "t_s", number, most=_MOST_S) * _SECOND)
         reading.forward(at, before, number)
         before = at
+        mbps = reading.number(values["rate_mbps"], "rate_mbps", number, most=_MOST_BPS / 1e6)
+        delay = reading.number(values.get("delay_ms", "0"), "delay_ms", number, most=_MOST_DELAY_MS)
         steps.append(
             Step(
-                at_ns=round(at * _SECOND),
-                rate_bps=round(reading.number(values["rate_mbps"], "rate_mbps", number) * 1e6),
-                delay_ns=round(reading.number(values.get("delay_ms", "0"), "delay_ms", number) * _MS),
+                at_ns=at,
+                rate_bps=round(mbps * 1e6),
+                delay_ns=round(delay * _MS),
                 loss=reading.number(values.get("loss", "0"), "loss", number, most=1),
             )
         )
@@ -161,18 +183,21 @@ def _pairs(reading: _Reading, lines: list[tuple[int, str]]) -> Trace | None:
     """Read pairs of second and bits per second; the seconds may begin anywhere."""
     steps: list[Step] = []
     origin: float | None = None
-    before: float | None = None
+    before: int | None = None
     for number, line in lines:
         cells = line.split(",")
         if len(cells) != 2:
             reading.fault(f"expected second,bits/s: `{line[:40]}`", number)
             continue
-        at = reading.number(cells[0].strip(), "the second", number)
+        second = reading.number(cells[0].strip(), "the second", number, most=_MOST_CLOCK_S)
+        origin = second if origin is None else origin
+        at = round((second - origin) * _SECOND)
+        if at > _MOST_S * _SECOND:
+            reading.fault(f"more than {_MOST_S:,} s after the first: `{cells[0].strip()[:40]}`", number)
         reading.forward(at, before, number)
         before = at
-        origin = at if origin is None else origin
-        rate = round(reading.number(cells[1].strip(), "the rate", number))
-        steps.append(Step(at_ns=round((at - origin) * _SECOND), rate_bps=rate))
+        rate = round(reading.number(cells[1].strip(), "the rate", number, most=_MOST_BPS))
+        steps.append(Step(at_ns=at, rate_bps=rate))
     return _stepped(reading, "pairs", steps, lines[0][0], has_delays=False)
 
 
@@ -193,10 +218,10 @@ def _mahimahi(reading: _Reading, lines: list[tuple[int, str]]) -> Trace | None:
     """Read delivery opportunities."""
     times: list[int] = []
     for number, line in lines:
-        at = reading.number(line, "the millisecond", number)
+        at = reading.number(line, "the millisecond", number, most=_MOST_S * 1000)
         if at != int(at):
-            reading.fault(f"the millisecond is not whole: `{line}`", number)
-        reading.forward(at, times[-1] if times else None, number, strictly=False)
+            reading.fault(f"the millisecond is not whole: `{line[:40]}`", number)
+        reading.forward(int(at) * _MS, times[-1] * _MS if times else None, number, strictly=False)
         times.append(int(at))
     if times[-1] == 0 and not reading.faults:
         reading.fault("the last opportunity lies at 0: the trace takes no time", lines[-1][0])
@@ -210,6 +235,11 @@ def _sabre(reading: _Reading, text: str) -> Trace | None:
     except json.JSONDecodeError as error:
         reading.fault(f"not valid JSON: {error.msg[:1].lower()}{error.msg[1:]}", error.lineno)
         return None
+    except (RecursionError, ValueError) as error:
+        deep = isinstance(error, RecursionError)
+        what = "it nests too deeply" if deep else "a number of thousands of digits"
+        reading.fault(f"not valid JSON for a trace: {what}", None, hint=FORMS["sabre"])
+        return None
     if not isinstance(entries, list) or not entries:
         empty = entries == []
         reading.fault("the trace is empty" if empty else "a trace of no known form", 1, hint=FORMS["sabre"])
@@ -220,12 +250,16 @@ def _sabre(reading: _Reading, text: str) -> Trace | None:
         if not isinstance(entry, dict) or not {"duration_ms", "bandwidth_kbps"} <= entry.keys():
             reading.fault(f"entry {place} lacks duration_ms or bandwidth_kbps", None, hint=FORMS["sabre"])
             continue
-        duration = reading.number(entry["duration_ms"], f"duration_ms of entry {place}", None)
-        kbps = reading.number(entry["bandwidth_kbps"], f"bandwidth_kbps of entry {place}", None)
-        latency = reading.number(entry.get("latency_ms", 0), f"latency_ms of entry {place}", None)
-        if duration == 0 and not reading.faults:
+        numbers = [
+            reading.number(entry.get(key, 0), f"{key} of entry {place}", None, most=most)
+            for key, most in _SABRE.items()
+        ]
+        length, rate, delay = round(numbers[0] * _MS), round(numbers[1] * 1000), round(numbers[2] * _MS / 2)
+        if length == 0 and not reading.faults:
             reading.fault(f"entry {place} takes no time", None)
-        steps.append(Step(at_ns=at, rate_bps=round(kbps * 1000), delay_ns=round(latency * _MS / 2)))
-        at += round(duration * _MS)
+        steps.append(Step(at_ns=at, rate_bps=rate, delay_ns=delay))
+        at += length
+    if at > _MOST_S * _SECOND:
+        reading.fault(f"the trace is longer than {_MOST_S:,} s", None)
     has_delays = any(step.delay_ns for step in steps)
     return Trace(form="sabre", length_ns=at or 1, steps=tuple(steps), has_delays=has_delays)

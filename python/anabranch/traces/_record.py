@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from anabranch.traces._trace import Step, Trace
+from anabranch.traces._trace import Step, Trace, check_windows
 
 #: A small packet every so often measures delay and loss.
 _PING_NS = 5_000_000
@@ -28,12 +28,15 @@ def record(plan: dict[str, Any], link: str, *, length_ns: int, step_ns: int) -> 
 
     Raises
     ------
+    InputError
+        When these are more than two million steps.
     MissingError
         When the simulator is not built.
     """
     from anabranch import plugins
     from anabranch.scenario import plan as plans
 
+    check_windows(length_ns, step_ns)
     rust = plugins.module()
     windows = math.ceil(length_ns / step_ns)
     # No one asks for a film here.

@@ -6,9 +6,28 @@ import itertools
 from dataclasses import dataclass
 from typing import Any
 
+from anabranch.errors import Fault, InputError
+
 #: What leaves at one delivery opportunity: an IP packet. Mahimahi's 1504 count its TUN header too.
 MAHIMAHI_BYTES = 1500
 _MS = 10**6
+#: Windows that a recording may be cut into: 23 days of seconds, or half an hour of milliseconds.
+_MOST_WINDOWS = 2_000_000
+
+
+def check_windows(length_ns: int, step_ns: int) -> None:
+    """Check that a time is not cut into more windows than memory and patience have room for.
+
+    Raises
+    ------
+    InputError
+        When there would be more than two million.
+    """
+    count = -(-length_ns // step_ns)
+    if count > _MOST_WINDOWS:
+        message = f"{length_ns / 1e9:g} s are {count:,} windows of {step_ns / 1e9:g} s"
+        hint = f"at most {_MOST_WINDOWS:,}: longer windows, or a shorter recording"
+        raise InputError([Fault(message=message, hint=hint)])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +103,14 @@ class Trace:
         return list(zip(self.steps, [*ends, self.length_ns], strict=True))
 
     def windows(self, step_ns: int) -> list[Step]:
-        """Return the trace in windows of one length: mean rate, and the means of delay and loss by time."""
+        """Return the trace in windows of one length: mean rate, and the means of delay and loss by time.
+
+        Raises
+        ------
+        InputError
+            When these are more than two million.
+        """
+        check_windows(self.length_ns, step_ns)
         if self.opportunities_ms:
             return self._counted(step_ns)
         result = []

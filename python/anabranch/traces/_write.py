@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from anabranch.errors import Fault, InputError
 from anabranch.traces._trace import MAHIMAHI_BYTES, Step, Trace
 
 if TYPE_CHECKING:
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
 
 _SECOND = 10**9
 _MS = 10**6
+_MOST_OPPORTUNITIES = 10**7
 
 
 def write(trace: Trace, form: str, *, step_ns: int = _SECOND) -> tuple[str, list[str]]:
@@ -25,6 +27,11 @@ def write(trace: Trace, form: str, *, step_ns: int = _SECOND) -> tuple[str, list
         One of `FORMS`.
     step_ns
         Opportunities become rates, and steps pairs, over windows of this length; in nanoseconds.
+
+    Raises
+    ------
+    InputError
+        When these would be more than two million windows, or ten million opportunities.
     """
     forms: dict[str, Callable[[Trace, int], str]] = {
         "anabranch": _own,
@@ -78,6 +85,15 @@ def _sabre(trace: Trace, step_ns: int) -> str:
     return json.dumps(entries, indent=1) + "\n"
 
 
+def _check_opportunities(trace: Trace) -> None:
+    """Check that what a trace serves is not more packets than a file has room for."""
+    count = round(trace.mean_bps() * trace.length_ns / _SECOND / (MAHIMAHI_BYTES * 8))
+    if count > _MOST_OPPORTUNITIES:
+        message = f"the trace serves {count:,} packets, each a line of Mahimahi's form"
+        hint = f"at most {_MOST_OPPORTUNITIES:,}: another form has room for it"
+        raise InputError([Fault(message=message, hint=hint)])
+
+
 def _mahimahi(trace: Trace, step_ns: int) -> str:
     """Write an opportunity wherever 1500 bytes more have been served, to the next whole millisecond.
 
@@ -87,6 +103,7 @@ def _mahimahi(trace: Trace, step_ns: int) -> str:
     del step_ns
     times = list(trace.opportunities_ms)
     if not times:
+        _check_opportunities(trace)
         whole = MAHIMAHI_BYTES * 8 * _SECOND
         served = 0
         for step, end in trace.spans():
