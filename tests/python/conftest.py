@@ -232,9 +232,11 @@ def _fake_module():
 def simulator(request, monkeypatch, tmp_path_factory):
     """Put the made-up simulator in the Rust module's place, except in tests marked `module`."""
     from anabranch import plugins
+    from anabranch.results import identity
 
     monkeypatch.setenv("ANABRANCH_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
     plugins.catalogue.cache_clear()
+    identity.code.cache_clear()
     if request.node.get_closest_marker("module"):
         sys.modules.pop("anabranch._anabranch", None)
         try:
@@ -250,3 +252,4 @@ def simulator(request, monkeypatch, tmp_path_factory):
         monkeypatch.setattr(anabranch, "_anabranch", module, raising=False)
         yield module
     plugins.catalogue.cache_clear()
+    identity.code.cache_clear()

@@ -287,8 +287,7 @@ fn watched(name: &'static str, ways: &[Way], load: Load) -> Seen {
     let registry = Registry::with(Arc::new(Watching(name, Arc::clone(&seen))));
     let plan = plan_with("watched", ways, load, "full-mesh", "");
     run_with(&plan, registry, None, &mut Silent).unwrap_or_else(|error| panic!("{error}"));
-    let seen = *seen.lock().expect("it is over");
-    seen
+    *seen.lock().expect("it is over")
 }
 
 #[test]
