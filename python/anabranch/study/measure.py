@@ -37,6 +37,7 @@ def rows(job: Job, run: Run, prices: Mapping[str, float]) -> Rows:
     numbers = dict(_flat(run.qoe or {})) | dict(_flat(run.qos))
     # A path that never came up carried nothing, which is a number.
     per_path = {path["name"]: 0 for path in run.plan["paths"]} | _bytes_per_path(run.qos["subflows"])
+    numbers["retransmissions"] = sum(subflow["retransmissions"] for subflow in run.qos["subflows"])
     paths = {f"bytes_{path}": count for path, count in per_path.items()}
     costs = {f"cost_{path}": per_path.get(path, 0) / 1e9 * price for path, price in prices.items()}
     total = {"cost": sum(costs.values())} if costs else {}
