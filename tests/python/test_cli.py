@@ -278,3 +278,12 @@ def test_as_a_program(scenario):
     assert done.returncode == 2
     assert done.stdout == ""
     assert done.stderr.startswith("error: cannot read the film: No such file or directory: `nothing.mp4`")
+
+
+def test_a_file_that_may_not_be_written_is_told_before_the_run(scenario, monkeypatch, tmp_path):
+    import os
+
+    monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK)
+    result = call("run", scenario, "--report", str(tmp_path / "r.html"))
+    assert result.exit_code == 2
+    assert "no permission to write" in result.stderr

@@ -148,3 +148,12 @@ def test_a_run_without_samples_still_draws():
     run = anabranch.run(BULK)
     tables = {**run.tables, "samples": {name: [] for name in run.tables["samples"]}}
     assert svg(session(tables)).startswith("<svg")
+
+
+@pytest.mark.module
+def test_a_link_that_follows_a_model_says_so():
+    run = anabranch.run("wifi-starlink", set={"application.kind": "bulk", "application.duration": "2 s"})
+    text = report.build(run)
+    assert "802.11, at most 3 Mbit/s" in text
+    assert "Starlink, at most 3 Mbit/s" in text
+    assert "0 s and the model" in text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -249,4 +250,6 @@ def unwritable(path: Path, option: str) -> Fault | None:
         return Fault(message=f"a folder, not a file: `{path}`", where=option)
     if not path.resolve().parent.is_dir():
         return Fault(message=f"no such folder: `{path.parent}`", where=option, hint="make it first")
+    if not os.access(path if path.exists() else path.resolve().parent, os.W_OK):
+        return Fault(message=f"no permission to write: `{path}`", where=option)
     return None

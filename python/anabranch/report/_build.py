@@ -242,14 +242,37 @@ def _links(run: Run) -> list[dict[str, Any]]:
     return [
         {
             "name": link["name"],
-            "rate": show_rate(link["rate_bps"]),
-            "delay": show_time(link["delay_ns"]),
-            "loss": _loss(link["loss"]),
+            "rate": _rate(link),
+            "delay": show_time(link["delay_ns"]) + _and_model(link),
+            "loss": _loss(link["loss"]) if link["loss"] or not _model(link) else "the model's",
             "queue": _queue(link["queue"]),
             **{key: counts.get(link["name"], {}).get(key) for key in _FATES_OF_PACKETS},
         }
         for link in run.plan["links"]
     ]
+
+
+#: How a link's model is called beside its own numbers.
+_MODELS = {"wifi": "802.11", "lte": "LTE", "starlink": "Starlink"}
+
+
+def _model(link: Mapping[str, Any]) -> str:
+    """Return what a link follows, in a word; nothing for a link that follows nothing."""
+    names = list(link.get("model") or ())
+    return _MODELS.get(names[0], "recording") if names else ""
+
+
+def _rate(link: Mapping[str, Any]) -> str:
+    """Return a link's rate: beside a model it is a cap."""
+    model, rate = _model(link), link["rate_bps"]
+    if not model:
+        return show_rate(rate)
+    return model if rate is None else f"{model}, at most {show_rate(rate)}"
+
+
+def _and_model(link: Mapping[str, Any]) -> str:
+    """Return what comes to a link's own delay."""
+    return " and the model's" if _model(link) else ""
 
 
 def _loss(loss: Mapping[str, Any] | None) -> str:
