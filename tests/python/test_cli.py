@@ -283,7 +283,7 @@ def test_as_a_program(scenario):
 def test_a_file_that_may_not_be_written_is_told_before_the_run(scenario, monkeypatch, tmp_path):
     import os
 
-    monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK)
+    monkeypatch.setattr(os, "access", lambda _path, mode: mode != os.W_OK)
     result = call("run", scenario, "--report", str(tmp_path / "r.html"))
     assert result.exit_code == 2
     assert "no permission to write" in result.stderr
