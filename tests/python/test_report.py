@@ -157,3 +157,14 @@ def test_a_link_that_follows_a_model_says_so():
     assert "802.11, at most 3 Mbit/s" in text
     assert "Starlink, at most 3 Mbit/s" in text
     assert "0 s and the model" in text
+
+
+def test_the_steps_of_a_fade_have_one_label():
+    times = [10 + step * 0.3 for step in range(10)] + [20.0]
+    events = {
+        "t_s": times,
+        "link": ["wifi.down"] * 11,
+        "what": [f"rate {rate} bit/s" for rate in range(10)] + ["down"],
+    }
+    told = [(row["t_s"], row["label"]) for row in _data.changes({"events": events})]
+    assert [time for time, _ in told] == [10.0, 20.0]

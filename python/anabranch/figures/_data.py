@@ -19,6 +19,10 @@ _POINTS = 1000
 _THROUGHPUT_WINDOW_S = 1.0
 
 
+#: Changes of a link closer than this are one.
+_APART_S = 1.0
+
+
 def duration_s(tables: Tables, client: int) -> float:
     """Return how long a client's session lasted, pictures shown after the last byte included."""
     ends = [row["duration_s"] for row in rows(tables["connections"], client=client)]
@@ -63,7 +67,13 @@ def changes(tables: Tables) -> list[Row]:
             name, _, way = name.rpartition(".")
         told.setdefault((row["t_s"], name, _plain(row["what"])), set()).add(way)
     result = []
-    for (time, name, what), ways in told.items():
+    last: dict[tuple[str, str], float] = {}
+    for (time, name, what), ways in sorted(told.items(), key=lambda item: item[0][0]):
+        # A fade is many steps: where they follow one another the first has the label.
+        kind = (name, what.split(" ")[0])
+        step, last[kind] = time - last.get(kind, -_APART_S), time
+        if step < _APART_S and kind[1] in ("rate", "loss", "delay"):
+            continue
         direction = "" if len(ways) > 1 or ways == {""} else f" ({next(iter(ways))})"
         result.append({"t_s": time, "label": f"{name} {what}{direction}"})
     return result
