@@ -410,19 +410,6 @@ def test_a_cluster_that_goes_away_is_said_in_a_sentence(monkeypatch, name):
     assert "what was done is kept" in str(caught.value)
 
 
-@pytest.mark.module
-def test_a_scheduler_that_goes_away_is_said_in_a_sentence(scenario):
-    distributed = pytest.importorskip("distributed")
-    what = small(scenario, trials=3000)
-    with distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster:
-        jobs = what.jobs(sweep.plan_hashes(what))
-        flow = execute.execute(jobs, workers=1, dask=cluster.scheduler_address)
-        next(flow)
-        cluster.close()
-        with pytest.raises(MissingError, match="a worker of the cluster is gone"):
-            list(flow)
-
-
 # -- reading -------------------------------------------------------------------------------------
 
 
