@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from curves import COUPLED, FOLDER, SECONDS, SETTINGS, Curve, curve, plugins
 
-from anabranch.figures import colours
+from anabranch.figures import colours, look
 from anabranch.figures.calibration import svg, thinned
 
 if TYPE_CHECKING:
@@ -49,19 +49,7 @@ def picture(curves: list[Curve]) -> alt.ConcatChart:
     last = curves[-1].plugin
     panels = [_panel(one, first=one.plugin == curves[0].plugin, last=one.plugin == last) for one in curves]
     drawn: alt.ConcatChart = (
-        alt.concat(*panels, columns=len(SETTINGS), spacing=6)
-        .configure(font="Liberation Sans, Arial, sans-serif", background="white", aria=False)
-        .configure_view(stroke="#DDDDDD")
-        .configure_axis(
-            gridColor="#EEEEEE",
-            domainColor="#888888",
-            tickColor="#888888",
-            labelFontSize=10,
-            titleFontWeight="normal",
-            titleFontSize=11,
-            titleColor="#333333",
-        )
-        .configure_title(anchor="start", frame="group", fontSize=12, color="#222222", offset=6)
+        look.dressed(alt.concat(*panels, columns=len(SETTINGS), spacing=6))
         .configure_legend(orient="top", direction="horizontal", labelFontSize=11, title=None)
         .resolve_scale(color="shared")
     )

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from anabranch.figures import colours
+from anabranch.figures import colours, look
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -100,22 +100,10 @@ def overlay(columns: Mapping[str, tuple[Series, Series]], *, until_s: float) -> 
                 top=tallest or 1.0,
             )
             panels.append(_panel(_lines(pair, quantity, names, edges), palette, edges))
+    whole = alt.concat(*panels, columns=len(columns), spacing=10)
     figure: alt.ConcatChart = (
-        alt.concat(*panels, columns=len(columns), spacing=10)
+        look.dressed(whole)
         .resolve_scale(color="shared", strokeWidth="shared", opacity="shared")
-        # A description of every tick would be half of the file.
-        .configure(font="Liberation Sans, Arial, sans-serif", background="white", aria=False)
-        .configure_view(stroke="#DDDDDD")
-        .configure_axis(
-            gridColor="#EEEEEE",
-            domainColor="#888888",
-            tickColor="#888888",
-            labelFontSize=10,
-            titleFontWeight="normal",
-            titleFontSize=11,
-            titleColor="#333333",
-        )
-        .configure_title(anchor="start", frame="group", fontSize=12, color="#222222", offset=6)
         .configure_legend(orient="top", direction="horizontal", labelFontSize=11, title=None, symbolSize=220)
     )
     return figure

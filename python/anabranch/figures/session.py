@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from anabranch.figures import _data, colours
+from anabranch.figures import _data, colours, look
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,20 +69,8 @@ def session(tables: Tables, *, client: int = 0) -> alt.VConcatChart:
     if pictures and buffers:
         panels.append(player_buffer(buffers, backdrop))
     figure: alt.VConcatChart = (
-        alt.vconcat(*panels, spacing=14)
+        look.dressed(alt.vconcat(*panels, spacing=14), labels=11, offset=8, aria=True)
         .resolve_scale(x="shared", color="independent")
-        .configure(font="Liberation Sans, Arial, sans-serif", background="white")
-        .configure_view(stroke="#DDDDDD")
-        .configure_axis(
-            gridColor="#EEEEEE",
-            domainColor="#888888",
-            tickColor="#888888",
-            labelFontSize=11,
-            titleFontWeight="normal",
-            titleFontSize=12,
-            titleColor="#333333",
-        )
-        .configure_title(anchor="start", frame="group", fontSize=13, color="#222222", offset=8)
         .configure_legend(labelFontSize=11, symbolStrokeWidth=3)
     )
     return figure
