@@ -99,6 +99,8 @@ class Store:
         """Turn journals into tables; False when somebody still writes one, who will do it."""
         with _locked(self.folder), _writing(self.folder), ExitStack() as stack:
             read = journals(self.folder)
+            if not read:  # the tables have everything
+                return True
             for journal in read:
                 if not _try_lock(stack.enter_context(journal.open("rb"))):
                     return False

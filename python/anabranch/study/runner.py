@@ -115,14 +115,13 @@ def run(
     done = store.done()
     total = before = mine = there = 0
     for place, job in enumerate(what.jobs(hashes)):
-        is_done = (job.name, job.identity) in done
-        is_mine = shard is None or place % shard.of == shard.number - 1
+        is_done, is_mine = (job.name, job.identity) in done, _is_mine(place, shard)
         total, before = total + 1, before + is_done
         mine, there = mine + is_mine, there + (is_mine and is_done)
     todo = (
         job
         for place, job in enumerate(what.jobs(hashes))
-        if (shard is None or place % shard.of == shard.number - 1) and (job.name, job.identity) not in done
+        if _is_mine(place, shard) and (job.name, job.identity) not in done
     )
     if progress is not None:
         progress(there, mine)
@@ -139,3 +138,8 @@ def run(
     if left == 0:
         store.finish()
     return Done(total=total, before=total - left - (mine - there), now=mine - there)
+
+
+def _is_mine(place: int, shard: Shard | None) -> bool:
+    """Tell whether the run at a place is of this shard."""
+    return shard is None or place % shard.of == shard.number - 1
