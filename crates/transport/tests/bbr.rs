@@ -26,6 +26,8 @@ struct Said {
     newly_lost: u32,
     app_limited: bool,
     rtt: Duration,
+    /// It may have been held back by the receiver.
+    delayed: bool,
     /// Since the acknowledgement before.
     after: Duration,
 }
@@ -41,6 +43,7 @@ const FULL: Said = Said {
     newly_lost: 0,
     app_limited: false,
     rtt: RTT,
+    delayed: false,
     after: Duration::from_millis(2),
 };
 
@@ -101,6 +104,7 @@ impl Flow {
             prior_in_flight: said.prior_in_flight,
             in_flight: said.in_flight,
             rtt: Some(said.rtt),
+            maybe_delayed: said.delayed,
             srtt: Some(said.rtt),
             min_rtt: Some(said.rtt),
             rate: RateSample {
@@ -421,4 +425,26 @@ fn after_a_timeout_the_window_comes_back_with_the_state() {
     }
     flow.hear(FULL);
     assert!(flow.window.ssthresh < u32::MAX);
+}
+
+/// `bbr_update_min_rtt`: `rtt_us < min_rtt_us || (filter_expired && !is_ack_delayed)`. After ten seconds
+/// the window tells which minimum RTT is believed: 100, 150 or 50 ms at 1000 segments a second.
+#[test]
+fn an_acknowledgement_that_may_be_delayed_takes_no_old_minimums_place() {
+    let window = |rtt_ms: u64, delayed: bool| {
+        let mut flow = Flow::probing(1, FULL);
+        flow.now += Duration::from_secs(11);
+        let said = Said { rtt: Duration::from_millis(rtt_ms), delayed, in_flight: 4, ..FULL };
+        flow.hear(said);
+        assert_eq!(flow.window.cwnd, 4, "the visit comes in any case");
+        flow.hear(Said { after: Duration::from_millis(250), ..said });
+        flow.window.cwnd = 1 << 20;
+        flow.hear(Said { rtt: Duration::from_secs(1), in_flight: 100, acked: 1, ..FULL });
+        flow.window.cwnd
+    };
+    let (short, kept, long) = (window(50, false), window(100, false), window(150, false));
+    assert_eq!(long - kept, 2 * 50);
+    assert_eq!(kept - short, 2 * 50);
+    assert_eq!(window(150, true), kept);
+    assert_eq!(window(50, true), short, "a lower one it is all the same");
 }

@@ -142,6 +142,7 @@ fn acknowledgement(now: Instant, acked: u32, rtt: Duration) -> AckSample<'static
         prior_in_flight: 100,
         in_flight: 100,
         rtt: Some(rtt),
+        maybe_delayed: false,
         srtt: Some(rtt),
         min_rtt: Some(rtt),
         rate: RateSample::default(),

@@ -17,6 +17,8 @@ struct RttSamples {
     last_acked: Option<Instant>,
     first_sacked: Option<Instant>,
     last_sacked: Option<Instant>,
+    /// It ends within a segment.
+    partial: bool,
 }
 
 /// Where the subflow stood before an acknowledgement.
@@ -34,6 +36,7 @@ struct Progress {
     delivered: u32,
     acked_bytes: u64,
     rtt: Option<Duration>,
+    maybe_delayed: bool,
 }
 
 impl Subflow {
@@ -111,7 +114,9 @@ impl Subflow {
         flags.duplicate = !flags.una_advanced && !flags.not_duplicate && !flags.dsack;
         let packets_out = self.board.packets_out();
         let acked_bytes = self.remove_acked(now, ack, prior_highest, &mut flags, &mut samples);
-        self.settle_duplicates(packets_out - self.board.packets_out(), &mut flags);
+        let removed = packets_out - self.board.packets_out();
+        let maybe_delayed = removed == 1 && self.lone_runt(ack - prior.una, &flags, &samples);
+        self.settle_duplicates(removed, &mut flags);
         let echo = segment.timestamps.map(|t| t.echo);
         let rtt = self.take_rtt(host, now, &flags, &samples, echo);
         if flags.dsack {
@@ -131,6 +136,7 @@ impl Subflow {
             delivered: (self.rate.delivered - prior.delivered) as u32,
             acked_bytes,
             rtt,
+            maybe_delayed,
         };
         self.size_window(host, now, &progress, siblings);
         self.after_ack(host, now, &flags, repair);
@@ -233,12 +239,21 @@ impl Subflow {
         }
         if let Some(front) = self.board.front().filter(|front| front.start < ack) {
             bytes += ack - front.start;
+            samples.partial = true;
             self.board.trim_front(ack);
         }
         flags.set_timer = flags.una_advanced;
         self.send.on_bytes_acked(bytes, buffers);
         self.totals.bytes_acked += bytes;
         bytes
+    }
+
+    /// The one segment acknowledged was not full, nothing else was delivered since it was sent, and no
+    /// duplicate is reported: the receiver may have waited for more (`FLAG_ACK_MAYBE_DELAYED`).
+    fn lone_runt(&self, bytes: u64, flags: &AckFlags, samples: &RttSamples) -> bool {
+        let alone = self.rate.prior_delivered() + 1 == self.rate.delivered;
+        let runt = bytes < u64::from(self.mss) && !samples.partial;
+        alone && runt && samples.first_acked.is_some() && !flags.dsack
     }
 
     /// `tcp_ack_update_rtt`: feeds the estimator; returns the RTT a controller may use.
@@ -307,6 +322,7 @@ impl Subflow {
             prior_in_flight: progress.prior_in_flight,
             in_flight: self.board.in_flight(),
             rtt: progress.rtt,
+            maybe_delayed: progress.maybe_delayed,
             srtt: self.rtt.srtt(),
             min_rtt: self.rtt.min_rtt(),
             rate,

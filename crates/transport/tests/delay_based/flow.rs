@@ -53,6 +53,7 @@ impl Flow {
             prior_in_flight: self.in_flight + acked,
             in_flight: self.in_flight,
             rtt,
+            maybe_delayed: false,
             srtt: rtt,
             min_rtt: Some(self.min_rtt),
             rate: RateSample::default(),

@@ -10,5 +10,6 @@ mod mp_capable;
 mod mp_join;
 mod recovery;
 mod tcp;
+mod told;
 mod validate;
 mod window;

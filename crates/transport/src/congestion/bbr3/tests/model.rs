@@ -163,3 +163,18 @@ fn the_minimum_of_ten_seconds_is_that_of_the_visits() {
     assert_eq!(at(&mut bench, 15_700, 150), Some(150));
     assert_eq!(at(&mut bench, 15_800, 90), Some(90));
 }
+
+#[test]
+fn an_acknowledgement_that_may_be_delayed_takes_no_old_minimums_place() {
+    for (delayed, rtt, expected) in [(false, 130, 130), (true, 130, 100), (true, 90, 90)] {
+        let mut bench = Bench::in_state(State::Cruise);
+        let began = bench.now;
+        for ms in [5500, 10_200] {
+            bench.now = began + Duration::from_millis(ms);
+            let rtt = Duration::from_millis(rtt);
+            bench.hear(Said { rtt, delayed, in_flight: 500, ..WITHIN });
+        }
+        let found = bench.cc.min_rtt.get().map(Duration::as_millis);
+        assert_eq!(found, Some(expected), "delayed: {delayed}");
+    }
+}
