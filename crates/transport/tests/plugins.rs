@@ -274,3 +274,30 @@ fn slow_start_halving_and_an_unused_window() {
         }
     }
 }
+
+/// What each asks of the core: whether it replaces proportional rate reduction (`cong_control`), how many
+/// windows the send buffer holds (`sndbuf_expand`: 3 of BBR, else 2), whether it reads its siblings.
+#[test]
+fn controllers_ask_for_what_their_algorithm_needs() {
+    let coupled = ["lia", "olia", "balia", "wvegas"];
+    let whole = ["bbr", "bbr3", "ccp(recovery=law)", "ccpd(recovery=law)"];
+    let forms = ["cubic(form=printed)", "ccp(recovery=law)", "ccpd(recovery=law)"];
+    let names = congestion::names().map(|known| known.name).chain(forms);
+    for name in names {
+        let choice = PluginChoice::parse(name).expect(name);
+        let mut built =
+            congestion::build(&choice, &Registry::TABLES, random()).expect("a controller");
+        assert_eq!(built.name(), choice.name, "{name}");
+        assert_eq!(built.owns_recovery(), whole.contains(&name), "{name}");
+        let windows = if name.starts_with("bbr") { 3 } else { 2 };
+        assert_eq!(built.send_buffer_factor(), windows, "{name}");
+        assert_eq!(built.wants_siblings(), coupled.contains(&name), "{name}");
+        assert!(!built.marks_application_limited(), "{name}");
+        assert!(built.published_rate().is_none() && built.pacing_rate().is_none(), "{name}");
+        // `tcp_reno_undo_cwnd`: the larger of both. BBR version 1 leaves the window as it is.
+        let undone =
+            [60, 140].map(|prior| built.undo_cwnd(&Window { cwnd: 100, ssthresh: 50 }, prior));
+        let expected = if name.starts_with("bbr") { [100, 100] } else { [100, 140] };
+        assert_eq!(undone, expected, "{name}");
+    }
+}
