@@ -5,6 +5,7 @@ mod dialect;
 
 mod close;
 mod dss;
+mod hostile;
 mod loss;
 mod mp_capable;
 mod mp_join;
