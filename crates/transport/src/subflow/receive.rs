@@ -489,3 +489,6 @@ impl Subflow {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -386,3 +386,6 @@ impl Subflow {
         self.in_reduction()
     }
 }
+
+#[cfg(test)]
+mod tests;

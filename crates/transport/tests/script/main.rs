@@ -10,6 +10,7 @@ mod loss;
 mod mp_capable;
 mod mp_join;
 mod recovery;
+mod stale;
 mod tcp;
 mod validate;
 mod window;
