@@ -6,6 +6,8 @@
 
 mod acknowledge;
 mod delayed_ack;
+#[cfg(test)]
+mod fixture;
 mod handshake;
 mod incoming;
 mod loss;
@@ -33,6 +35,10 @@ use crate::scheduler::SubflowView;
 
 /// Initial window (RFC 6928).
 pub(crate) const INITIAL_WINDOW: u32 = 10;
+
+/// The smallest segment, TCP options and all, whatever the peer asks for: 40 bytes of options and 8 of
+/// payload (`TCP_MIN_SND_MSS`; CVE-2019-11479).
+const MSS_MIN: u16 = 48;
 
 /// Where the TCP connection of a subflow stands (RFC 9293 section 3.3.2, as far as told apart here).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -92,6 +92,7 @@ impl<'a> World<'a> {
             server,
             serving: Vec::new(),
             serving_nodes: Vec::new(),
+            flights: Vec::new(),
             served: Vec::new(),
             numbers: sampling::Numbers::default(),
             hosts: Vec::new(),

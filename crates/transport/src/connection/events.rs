@@ -121,8 +121,14 @@ impl Connection {
 }
 
 impl Connection {
-    /// For checkers: a subflow's last new segment went out although the window was full.
-    pub fn sent_beyond_window(&self, id: SubflowId) -> bool {
-        self.subflows.get(id.index()).is_some_and(|s| s.send.overran)
+    /// For checkers: the subflow on a four-tuple, its segments in flight and its window.
+    pub fn window_on(&self, tuple: FourTuple) -> Option<(SubflowId, u32, u32)> {
+        let subflow = self.subflows.iter().find(|s| s.tuple == tuple)?;
+        Some((subflow.id, subflow.board.in_flight(), subflow.window.cwnd))
+    }
+
+    /// For checkers: segments that a subflow takes for lost and has not sent again.
+    pub fn lost_on(&self, id: SubflowId) -> u32 {
+        self.subflows.get(id.index()).map_or(0, |s| s.board.lost_waiting())
     }
 }

@@ -57,7 +57,9 @@ impl Subflow {
         if ack < prior_una {
             return;
         }
-        let moved = self.send.update_window(ack, self.peer_window(segment));
+        let window = self.peer_window(segment);
+        self.send.window_max = self.send.window_max.max(window);
+        let moved = self.send.update_window(ack, window);
         self.review_window_probe(host, now);
         let one_way = ack == prior_una && self.board.is_empty();
         if one_way && self.recovery.probe_high.is_none() {
@@ -127,6 +129,8 @@ impl Subflow {
         let open = self.ca_state == CongestionState::Open;
         let repair = if calm && open && self.board.sacked_out == 0 {
             Repair::None
+        } else if flags.una_advanced && self.board.front().is_some_and(|head| head.sacked) {
+            self.suspect_reneging(host, now, &mut flags)
         } else {
             self.judge(now, &mut flags, echo)
         };
@@ -171,8 +175,10 @@ impl Subflow {
             count += 1;
         }
         for &(left, right) in &ranges[..count] {
-            for number in self.board.newly_reported(left, right) {
-                self.tag_one(now, number, flags, samples);
+            let mut number = self.board.first_reported(left);
+            while let Some(next) = self.board.next_reported(number, right) {
+                self.tag_one(now, next, flags, samples);
+                number = next + 1;
             }
         }
         self.board.remember_report(&ranges[..count]);
@@ -304,6 +310,9 @@ impl Subflow {
         let reducing = self.reducing() && !self.controller.owns_recovery();
         if reducing {
             self.reduce(progress.delivered, newly_lost, progress.una_advanced);
+        }
+        if self.recovery.reneged {
+            self.rate.discard();
         }
         let rate = self.rate.finish(now, self.rtt.min_rtt(), self.mss);
         // The others' views are as good as ever; its own was made before the acknowledgement.

@@ -135,7 +135,7 @@ impl Subflow {
             Some(scale) => self.send_scale = scale.min(14),
             None => self.receive_scale = 0,
         }
-        self.peer_mss = segment.mss.unwrap_or(536).clamp(64, config.mss);
+        self.peer_mss = segment.mss.unwrap_or(536).min(config.mss).max(super::MSS_MIN);
         self.update_mss(0);
     }
 

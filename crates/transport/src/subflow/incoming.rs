@@ -1,6 +1,6 @@
 //! Which segments are believed (`tcp_validate_incoming`; RFC 9293 section 3.10.7.4): those that lie in
 //! our window, are no older than what came before (RFC 7323 section 5) and acknowledge nothing that
-//! was never sent. Blind resets and SYNs draw an acknowledgement (RFC 5961), never more than two a
+//! was never sent, nor what was acknowledged a window ago (RFC 5961 section 5). Blind resets and SYNs draw an acknowledgement (RFC 5961), never more than two a
 //! second.
 
 use anabranch_units::{Duration, Instant};
@@ -39,8 +39,21 @@ impl Subflow {
             self.challenge(now);
             return false;
         }
-        let sent = self.wire_seq(self.send.next());
-        segment.flags.contains(Flags::ACK) && segment.ack.offset(sent) <= 0
+        let behind = self.wire_seq(self.send.next()).offset(segment.ack);
+        if !segment.flags.contains(Flags::ACK) || behind < 0 {
+            return false;
+        }
+        behind as u64 <= self.send.oldest_answer() || self.endures_old_answer(now)
+    }
+
+    /// An acknowledgement is older than any that may still be under way (RFC 5961 section 5.2).
+    #[cold]
+    fn endures_old_answer(&mut self, now: Instant) -> bool {
+        let opening = self.state == State::SynReceived;
+        if !opening {
+            self.challenge(now);
+        }
+        opening
     }
 
     /// The timestamp is older than the last one that was in its place (`tcp_paws_discard`).

@@ -20,6 +20,10 @@ use crate::receive_buffer::ReceiveBuffer;
 const SACK_BASE: usize = 4;
 const SACK_BLOCK: usize = 8;
 
+/// Runs whose order of arrival is remembered, for SACK blocks: more than any option holds, so that
+/// older ones are told of again when those before them have gone.
+const MOST_RECENT: usize = 64;
+
 /// A mapping of subflow positions to DSNs, kept until its bytes have come.
 #[derive(Clone, Copy, Debug)]
 struct KnownMapping {
@@ -243,8 +247,31 @@ impl Receiver {
                 self.deliver(piece.slice(skip..), multipath, up);
             }
         }
-        let runs = &self.runs;
-        self.recent.retain(|start| runs.run(*start).is_some());
+        let next = self.next;
+        self.recent.retain(|start| *start > next);
+    }
+
+    /// A FIN that is to come at `at`, perhaps ahead of its turn: nothing lies behind it (`tcp_fin`
+    /// purges what does). Of several that disagree the first in the stream counts.
+    #[cold]
+    fn note_fin(&mut self, at: u64) {
+        if at < self.next || self.fin_at.is_some_and(|known| known <= at) {
+            return;
+        }
+        self.fin_at = Some(at);
+        self.runs.truncate(at);
+        self.recent.retain(|start| *start < at);
+    }
+
+    /// The payload at `start` as far as it lies before the peer's FIN.
+    #[inline(always)]
+    fn before_fin(&self, start: u64, payload: &Bytes) -> Bytes {
+        match self.fin_at {
+            Some(fin) if start + payload.len() as u64 > fin => {
+                payload.slice(..fin.saturating_sub(start) as usize)
+            }
+            _ => payload.clone(),
+        }
     }
 
     /// Files a segment among the out-of-order runs.
@@ -252,11 +279,13 @@ impl Receiver {
         let end = start + payload.len() as u64;
         match self.runs.insert(start, payload) {
             Inserted::Duplicate => self.duplicate = Some((start, end)),
-            Inserted::Kept(run) => {
-                let runs = &self.runs;
-                self.recent.retain(|start| *start != run && runs.run(*start).is_some());
+            Inserted::Kept(run, end) => {
+                self.recent.retain(|start| !(run..=end).contains(start));
+                self.recent.truncate(MOST_RECENT - 1);
                 self.recent.insert(0, run);
             }
+            // What was reported may be among what was let go (`tcp_prune_ofo_queue`).
+            Inserted::Pruned => self.recent.clear(),
         }
     }
 
@@ -367,15 +396,18 @@ impl Subflow {
             // Once more: our acknowledgement of it was lost.
             self.ack.demand();
         } else if fin {
-            self.receive.fin_at = Some(start + segment.payload.len() as u64);
+            self.receive.note_fin(start + segment.payload.len() as u64);
         }
-        if !segment.payload.is_empty() {
+        let payload = self.receive.before_fin(start, &segment.payload);
+        if payload.is_empty() && !segment.payload.is_empty() {
+            self.ack.demand();
+        } else if !payload.is_empty() {
             if let Some(Timestamps { echo, .. }) = segment.timestamps
                 && segment.payload.len() as u32 >= self.ack.received_mss()
             {
                 self.receive.measure_rtt(now, echo);
             }
-            let arrival = self.receive.accept(start, segment.payload.clone(), self.multipath, up);
+            let arrival = self.receive.accept(start, payload, self.multipath, up);
             let grew = arrival != Arrival::Duplicate && self.receive.grow(segment.payload.len());
             self.ack.on_data(now, segment.payload.len() as u32, arrival, grew, self.rtt.rto());
             self.check_ack(space);
@@ -457,3 +489,6 @@ impl Subflow {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -46,6 +46,8 @@ pub(crate) struct Sent {
     /// The first segment of its socket buffer: the buffer's memory is charged with it.
     pub(crate) opens_buffer: bool,
     pub(crate) sacked: bool,
+    /// Of an entry that is `SACKed`: this one and so many less one behind it are.
+    pub(crate) leap: u32,
     pub(crate) lost: bool,
     /// Retransmitted and that retransmission is neither acknowledged nor lost (`SACKED_RETRANS`).
     pub(crate) retransmitted: bool,
@@ -69,7 +71,8 @@ pub(crate) struct Scoreboard {
     /// Number of the front entry; numbers never repeat.
     base: u64,
     entries: VecDeque<Sent>,
-    /// Entry number and transmission count, in order of transmission (`tsorted_sent_queue`).
+    /// Entry number and transmission count, in order of transmission (`tsorted_sent_queue`). Places
+    /// of what has gone are dropped, so that it is as long as what is outstanding.
     order: VecDeque<(u64, u32)>,
     pub(crate) sacked_out: u32,
     pub(crate) lost_out: u32,
@@ -131,8 +134,8 @@ impl Scoreboard {
         self.lost_out -= u32::from(sent.lost);
         self.retrans_out -= u32::from(sent.retransmitted);
         self.entries.pop_front();
-        if self.entries.is_empty() {
-            self.order.clear();
+        while self.order.front().is_some_and(|place| place.0 < self.base) {
+            self.order.pop_front();
         }
     }
 
@@ -155,21 +158,34 @@ impl Scoreboard {
         self.entries.get(number.checked_sub(self.base)? as usize)
     }
 
-    /// Numbers of the entries wholly inside `[left, right)` that are not known to be `SACKed` from
-    /// an earlier report. Entries are found by position; the caller marks them.
-    pub(crate) fn newly_reported(&mut self, left: u64, right: u64) -> std::ops::Range<u64> {
+    /// Number of the first entry inside `[left, …)` that is not known from the last report. Entries
+    /// are found by position.
+    pub(crate) fn first_reported(&self, left: u64) -> u64 {
         let mut from = left;
         for &(seen_left, seen_right) in &self.sack_cache {
             if seen_left <= from && from < seen_right {
                 from = seen_right;
             }
         }
-        let first = self.entries.partition_point(|sent| sent.start < from);
-        let mut last = first;
-        while self.entries.get(last).is_some_and(|sent| sent.end() <= right) {
-            last += 1;
+        self.base + self.entries.partition_point(|sent| sent.start < from) as u64
+    }
+
+    /// The next entry from `number` on that lies wholly before `right` and is not `SACKed`; the
+    /// caller marks it. Stretches that are `SACKed` are leapt over, so that telling of them again
+    /// costs a peer more than us.
+    pub(crate) fn next_reported(&mut self, number: u64, right: u64) -> Option<u64> {
+        let mut index = number.checked_sub(self.base)? as usize;
+        while let Some(sent) = self.entries.get(index).filter(|sent| sent.end() <= right) {
+            if !sent.sacked {
+                return Some(self.base + index as u64);
+            }
+            let leap = sent.leap as usize;
+            let onward = self.entries.get(index + leap).filter(|sent| sent.sacked);
+            let longer = leap + onward.map_or(0, |sent| sent.leap as usize);
+            self.entries[index].leap = longer as u32;
+            index += longer;
         }
-        self.base + first as u64..self.base + last as u64
+        None
     }
 
     /// Remembers the ranges of the latest acknowledgement.
@@ -192,6 +208,7 @@ impl Scoreboard {
         sent.lost = false;
         sent.retransmitted = false;
         sent.sacked = true;
+        sent.leap = 1;
         self.sacked_out += 1;
         if before.end() > self.highest_sacked {
             self.highest_sacked = before.end();
@@ -219,6 +236,11 @@ impl Scoreboard {
         sent.retransmitted = false;
         self.retransmit_hint = self.retransmit_hint.min(number);
         newly
+    }
+
+    /// Entries that are lost and not sent again; looks at each.
+    pub(crate) fn lost_waiting(&self) -> u32 {
+        self.entries.iter().filter(|sent| sent.lost && !sent.retransmitted).count() as u32
     }
 
     /// The next entry to retransmit: lost, not yet sent again.
@@ -256,8 +278,33 @@ impl Scoreboard {
             sent.retransmitted = true;
             self.retrans_out += 1;
         }
-        self.order.push_back((number, sent.transmission));
-        Some(sent)
+        let place = (number, sent.transmission);
+        if self.order.len() > 2 * self.entries.len() + 16 {
+            self.tidy_order();
+        }
+        self.order.push_back(place);
+        self.entries.get(index)
+    }
+
+    /// Drops the places of transmissions that are not the last of their segment.
+    #[cold]
+    fn tidy_order(&mut self) {
+        let (base, entries) = (self.base, &self.entries);
+        self.order.retain(|(number, transmission)| {
+            let sent = number.checked_sub(base).and_then(|index| entries.get(index as usize));
+            sent.is_some_and(|sent| sent.transmission == *transmission)
+        });
+    }
+
+    /// The peer has thrown away what it reported: its marks mean nothing any more
+    /// (`tcp_timeout_mark_lost`).
+    pub(crate) fn clear_sacked(&mut self) {
+        for sent in &mut self.entries {
+            sent.sacked = false;
+        }
+        self.sacked_out = 0;
+        (self.highest_sacked, self.highest_sacked_start) = (0, 0);
+        self.sack_cache = [(0, 0); 4];
     }
 
     /// The oldest transmission still awaiting judgement, in order of transmission.
@@ -324,6 +371,7 @@ mod tests {
                 fin: false,
                 opens_buffer: true,
                 sacked: false,
+                leap: 0,
                 lost: false,
                 retransmitted: false,
             });
@@ -331,11 +379,50 @@ mod tests {
         board
     }
 
+    /// What a report of `[left, right)` tells that is new.
+    fn newly_reported(board: &mut Scoreboard, left: u64, right: u64) -> Vec<u64> {
+        let mut number = board.first_reported(left);
+        let mut found = Vec::new();
+        while let Some(next) = board.next_reported(number, right) {
+            found.push(next);
+            number = next + 1;
+        }
+        found
+    }
+
+    #[test]
+    fn a_report_told_again_is_leapt_over() {
+        let mut board = board(100);
+        for (left, right) in [(2001, 3001), (4001, 4101), (3001, 4001), (1001, 2001)] {
+            for number in newly_reported(&mut board, left, right) {
+                board.mark_sacked(number);
+            }
+            board.remember_report(&[]);
+        }
+        // From 1001 to 4101, then once more: the whole stretch is one leap, or two.
+        assert_eq!(newly_reported(&mut board, 1001, 4201), [41]);
+        let mut leaps = 0;
+        let mut at = 10;
+        while board.entries[at].sacked {
+            at += board.entries[at].leap as usize;
+            leaps += 1;
+        }
+        assert_eq!(at, 41, "no leap goes too far");
+        assert!(leaps < 20, "{leaps} leaps");
+        assert_eq!(newly_reported(&mut board, 1, 1101), (0..10).collect::<Vec<_>>());
+        // A report that ends inside a stretch, and one of a part of a segment.
+        assert_eq!(newly_reported(&mut board, 2001, 2501), []);
+        assert_eq!(newly_reported(&mut board, 4102, 4350), [42]);
+        board.clear_sacked();
+        assert_eq!(newly_reported(&mut board, 4001, 4201), [40, 41]);
+        assert_eq!((board.sacked_out, board.highest_sacked), (0, 0));
+    }
+
     #[test]
     fn in_flight_follows_every_mark() {
         let mut board = board(10);
         assert_eq!(board.in_flight(), 10);
-        for number in board.newly_reported(301, 501) {
+        for number in newly_reported(&mut board, 301, 501) {
             assert!(board.mark_sacked(number).is_some());
         }
         assert_eq!((board.sacked_out, board.in_flight()), (2, 8));
@@ -354,13 +441,36 @@ mod tests {
     }
 
     #[test]
+    fn the_order_of_transmission_is_as_long_as_what_is_outstanding() {
+        // Ten in flight all the time, a hundred thousand sent, and now and then one of them again.
+        let mut board = board(10);
+        for i in 10..100_000 {
+            let (transmission, retransmitted) = (1, false);
+            let start = 1 + i * 100;
+            board.push(Sent { start, transmission, retransmitted, ..board.entries[0].clone() });
+            if i % 7 == 0 {
+                board.retransmit(board.base + 5, Instant::from_nanos(i), TxStamp::default());
+            }
+            board.drop_front();
+            assert!(board.order.len() <= 40, "{} places for ten segments", board.order.len());
+        }
+        // One segment again and again, behind an oldest that waits.
+        let mut board = self::board(10);
+        for i in 0..1000 {
+            board.retransmit(board.base + 5, Instant::from_nanos(i), TxStamp::default());
+            assert!(board.order.len() <= 40, "{} places for ten segments", board.order.len());
+        }
+        assert_eq!(board.oldest_transmission(), Some(0));
+    }
+
+    #[test]
     fn a_report_is_looked_at_once() {
         let mut board = board(10);
-        for number in board.newly_reported(301, 501) {
+        for number in newly_reported(&mut board, 301, 501) {
             board.mark_sacked(number);
         }
         board.remember_report(&[(301, 501)]);
-        assert_eq!(board.newly_reported(301, 701), 5..7);
+        assert_eq!(newly_reported(&mut board, 301, 701), [5, 6]);
     }
 
     #[test]

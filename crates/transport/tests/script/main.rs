@@ -5,10 +5,12 @@ mod dialect;
 
 mod close;
 mod dss;
+mod hostile;
 mod loss;
 mod mp_capable;
 mod mp_join;
 mod recovery;
+mod stale;
 mod tcp;
 mod told;
 mod validate;
