@@ -3,11 +3,16 @@
 #[path = "../dialect/mod.rs"]
 mod dialect;
 
+mod address;
 mod close;
 mod dss;
+mod fastclose;
+mod flood;
 mod loss;
 mod mp_capable;
 mod mp_join;
+mod options;
+mod prio;
 mod recovery;
 mod tcp;
 mod validate;
