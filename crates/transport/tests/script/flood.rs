@@ -117,6 +117,22 @@ fn addresses_may_change_for_as_long_as_a_connection_lives() {
 }
 
 #[test]
+fn a_pair_of_addresses_may_be_used_again() {
+    // Also that of the first subflow, and with the same ports: the join is another one.
+    for path in [0, 1] {
+        let mut s = Script::multipath(config(), 50);
+        s.join(1, 150, 50);
+        s.peer_on(path, 200, "R 1:1");
+        s.speak_from(path, 40_000);
+        s.join(path, 300, 50);
+        s.peer_on(path, 310, ". 1:11 ack=1 dack4=0 map=0+10@1");
+        s.us_on(path, 310, ". ack=11 dack8=10");
+        s.peer_on(path, 320, ". 11:21 ack=1 dack4=0 map=10+10@11");
+        assert_eq!(s.received, crate::dialect::film(0, 20));
+    }
+}
+
+#[test]
 fn totals_outlive_the_place_of_a_subflow() {
     let mut s = Script::multipath(config(), 50);
     // The first subflow is asked to be a backup, so that the joined ones carry the data.
