@@ -2,7 +2,7 @@
 //! (`__mptcp_subflow_send_ack`, `mptcp_established_options`).
 
 use anabranch_units::{Duration, Instant};
-use anabranch_wire::MptcpOption;
+use anabranch_wire::{MptcpOption, RemoveAddr};
 
 use super::{State, Subflow};
 
@@ -69,7 +69,12 @@ impl Subflow {
             // Only the last word counts.
             options.retain(|waiting| !matches!(waiting, MptcpOption::Prio { .. }));
         }
-        if !options.contains(&option) && options.len() < MOST_POSTED {
+        if let MptcpOption::RemoveAddr(more) = option
+            && let Some(MptcpOption::RemoveAddr(last)) = options.last_mut()
+            && let Some(both) = RemoveAddr::new(&[last.ids(), more.ids()].concat())
+        {
+            *last = both;
+        } else if !options.contains(&option) && options.len() < MOST_POSTED {
             options.push(option);
         }
         self.outbox.due = true;

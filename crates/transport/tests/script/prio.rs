@@ -1,6 +1,6 @@
 //! `MP_PRIO` while a connection runs (RFC 8684 section 3.3.8).
 
-use anabranch_transport::Event;
+use anabranch_transport::{Announcement, Config, Event};
 use anabranch_units::SubflowId;
 use anabranch_wire::{MptcpOption, emit_packet, parse_packet};
 
@@ -125,15 +125,30 @@ fn a_signal_is_no_sign_of_congestion() {
 #[test]
 fn never_more_than_two_signals_in_a_row_that_repeat_an_acknowledgement() {
     // RFC 8684 section 3: a TCP that does not know them could take three for a loss.
-    let mut s = two();
-    s.run_to(crate::dialect::at(300));
-    let now = s.now;
-    s.connection().set_backup(now, [10, 1, 0, 1].into(), true);
-    s.connection().handle_address_removed(now, [10, 2, 0, 1].into());
-    for ms in 301..310 {
-        s.peer(ms, ". ack=1 dack4=0 add=5,10.3.0.2");
+    let announce = (1..=6).map(|id| Announcement {
+        address_id: id,
+        address: [10, 2, id, 1].into(),
+        port: None,
+    });
+    let mut s = Script::multipath(Config { announce: announce.collect(), ..config() }, 50);
+    for id in 1..=6_u64 {
+        s.us(50 * id, &format!(". add={id},10.2.{id}.1"));
+        s.peer(50 * (id + 1), &format!(". ack=1 dack4=0 echo={id},10.2.{id}.1"));
     }
-    s.peer(310, ". ack=1 dack4=0 add=5,10.3.0.2");
-    let said = s.rest_until(311);
-    assert!(said.iter().filter(|(ms, path, _)| *ms == 300 && *path == 0).count() <= 2, "{said:?}");
+    s.silence(400);
+    let now = s.now;
+    for id in 1..=6 {
+        s.connection().handle_address_removed(now, [10, 2, id, 1].into());
+        s.connection().set_backup(now, [10, 1, 0, 1].into(), id % 2 == 0);
+    }
+    let said: Vec<String> = s.rest_until(401).into_iter().map(|(_, _, line)| line).collect();
+    assert!((1..=2).contains(&said.len()), "{said:?}");
+    for id in 1..=6 {
+        let told = |line: &String| {
+            let ids = line.split(" remove=").skip(1).flat_map(|w| w.split([',', ' ']));
+            ids.take(6).any(|word| word == id.to_string())
+        };
+        assert!(said.iter().any(told), "{id} in {said:?}");
+    }
+    assert!(said.iter().any(|line| line.contains("prio=B")), "the last word: {said:?}");
 }
