@@ -13,6 +13,7 @@ mod incoming;
 mod loss;
 mod loss_interval;
 mod new_reno;
+mod options;
 mod pacing;
 mod queue;
 mod rate;
@@ -32,6 +33,8 @@ use bytes::Bytes;
 use crate::config::{Config, FourTuple};
 use crate::congestion::{CongestionController, CongestionState, SiblingView, Window};
 use crate::scheduler::SubflowView;
+
+pub(crate) use handshake::JoinAnswer;
 
 /// Initial window (RFC 6928).
 pub(crate) const INITIAL_WINDOW: u32 = 10;
@@ -57,8 +60,10 @@ pub(crate) struct Space {
 }
 
 /// A RST that is to be sent, with the reason if there is one to tell.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Reset {
+    /// The peer's key: the whole connection ends (`MP_FASTCLOSE`).
+    pub(crate) fast_close: Option<u64>,
     pub(crate) reason: Option<MptcpOption>,
     /// The acknowledgement number of the segment it answers, which becomes its sequence number
     /// (RFC 9293 section 3.10.7.1); without one it takes our next.
@@ -105,10 +110,25 @@ pub struct SubflowTotals {
     pub penalties: u64,
 }
 
+impl std::ops::AddAssign for SubflowTotals {
+    fn add_assign(&mut self, other: Self) {
+        self.bytes_acked += other.bytes_acked;
+        self.bytes_sent += other.bytes_sent;
+        self.bytes_retransmitted += other.bytes_retransmitted;
+        self.retransmissions += other.retransmissions;
+        self.data_segments += other.data_segments;
+        self.timeouts += other.timeouts;
+        self.undos += other.undos;
+        self.penalties += other.penalties;
+    }
+}
+
 /// One subflow.
 #[derive(Debug)]
 pub(crate) struct Subflow {
     pub(crate) id: SubflowId,
+    /// How many the connection had before it.
+    pub(crate) ordinal: u32,
     pub(crate) tuple: FourTuple,
     pub(crate) state: State,
     /// We opened it.
@@ -127,7 +147,8 @@ pub(crate) struct Subflow {
     pub(crate) stale: bool,
     pub(crate) stale_count: u32,
     pub(crate) stale_ack_stamp: Instant,
-    pub(crate) nonces: (u32, u32),
+    /// Of a join we opened: our random number.
+    pub(crate) nonce: u32,
     pub(crate) hello: handshake::Hello,
     local_iss: SeqNumber,
     remote_iss: SeqNumber,
@@ -158,6 +179,7 @@ pub(crate) struct Subflow {
     /// When something unacceptable was last answered.
     answered_at: Option<Instant>,
     outbox: signal::Outbox,
+    priority: signal::Priority,
     /// A reset to send, then nothing more.
     pub(crate) reset: Option<Reset>,
     pub(crate) close_requested: bool,
@@ -178,6 +200,7 @@ impl Subflow {
     ) -> Self {
         Self {
             id,
+            ordinal: 0,
             tuple,
             state: if active { State::SynSent } else { State::SynReceived },
             active,
@@ -190,7 +213,7 @@ impl Subflow {
             stale: false,
             stale_count: 0,
             stale_ack_stamp: Instant::ZERO,
-            nonces: (0, 0),
+            nonce: 0,
             hello: handshake::Hello::default(),
             local_iss: iss,
             remote_iss: SeqNumber(0),
@@ -219,6 +242,7 @@ impl Subflow {
             last_ack_at: Instant::ZERO,
             answered_at: None,
             outbox: signal::Outbox::default(),
+            priority: signal::Priority::default(),
             reset: None,
             close_requested: false,
             peer_closed: false,
@@ -370,7 +394,7 @@ impl Subflow {
     /// (`TIME_WAIT`); where the subflow was cut off there is nobody: a RST (`tcp_v4_send_reset`).
     pub(crate) fn answer_late(&mut self, segment: &Segment) {
         if !self.finished() {
-            self.reset = Some(Reset { reason: None, answers: Some(segment.ack) });
+            self.reset = Some(Reset { answers: Some(segment.ack), ..Reset::default() });
         } else if segment.flags.contains(Flags::FIN) {
             self.ack.demand();
         }
@@ -412,7 +436,7 @@ impl Subflow {
 
     /// Writes the RST that is to be sent; false when there is none.
     pub(crate) fn take_reset(&mut self, segment: &mut Segment) -> bool {
-        let Some(Reset { reason, answers }) = self.reset.take() else {
+        let Some(Reset { fast_close, reason, answers }) = self.reset.take() else {
             return false;
         };
         self.blank(segment);
@@ -424,6 +448,7 @@ impl Subflow {
             segment.seq = self.wire_seq(self.send.next());
             segment.ack = self.remote_iss.add(self.receive.next() as u32);
         }
+        segment.mptcp.extend(fast_close.map(|key| MptcpOption::FastClose { key }));
         segment.mptcp.extend(reason);
         true
     }

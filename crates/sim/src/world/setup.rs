@@ -30,6 +30,7 @@ pub(super) fn config(plan: &Plan, registry: &Registry) -> Result<Config, PlanErr
         receive_buffer_max: transport.receive_buffer_max,
         send_buffer_max: transport.send_buffer_max,
         checksum: transport.checksum,
+        deny_join_initial_address: false,
         pacing: transport.pacing,
         // As nginx asks for (`tcp_nodelay on`).
         nodelay: plan.application.kind.is_http(),

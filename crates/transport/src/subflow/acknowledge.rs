@@ -68,7 +68,10 @@ impl Subflow {
         }
         let prior_in_flight = self.board.in_flight();
         let prior_delivered = self.rate.delivered;
-        let carries = !segment.payload.is_empty() || segment.flags.contains(Flags::FIN);
+        // A signal is no duplicate either (RFC 8684 section 3); the DSS, on every segment, is none.
+        let carries = !segment.payload.is_empty()
+            || segment.flags.contains(Flags::FIN)
+            || !segment.mptcp.is_empty();
         let flags = AckFlags {
             una_advanced: ack > prior_una,
             not_duplicate: carries || moved,

@@ -242,8 +242,7 @@ impl Subflow {
         if let Some(at) = outlook.data_fin {
             self.attach_data_fin(segment, at, outlook);
         }
-        self.attach_signals(segment);
-        self.add_sack(segment);
+        self.fill_options(segment, true);
         true
     }
 }

@@ -85,7 +85,7 @@ impl Subflow {
 
     /// Says what we expect, unless it was said lately (`tcp_send_challenge_ack`).
     #[cold]
-    fn challenge(&mut self, now: Instant) {
+    pub(crate) fn challenge(&mut self, now: Instant) {
         if self.answered_at.is_none_or(|at| now.since(at) >= ANSWER_INTERVAL) {
             self.answered_at = Some(now);
             self.ack_now();

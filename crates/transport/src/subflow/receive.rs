@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use anabranch_units::{Duration, Instant, SeqNumber};
 use anabranch_wire::{
     Dss, Flags, MAX_OPTIONS_LEN, Mapping, MappingDsn, SackBlock, SackBlocks, Segment, Timestamps,
-    promote, sack_room,
+    promote,
 };
 use bytes::Bytes;
 
@@ -17,8 +17,8 @@ use crate::reassembly::{Inserted, OutOfOrder};
 use crate::receive_buffer::ReceiveBuffer;
 
 /// Bytes of a SACK option, padded, without and for each block (RFC 2018 section 3).
-const SACK_BASE: usize = 4;
-const SACK_BLOCK: usize = 8;
+pub(super) const SACK_BASE: usize = 4;
+pub(super) const SACK_BLOCK: usize = 8;
 
 /// Runs whose order of arrival is remembered, for SACK blocks: more than any option holds, so that
 /// older ones are told of again when those before them have gone.
@@ -48,7 +48,7 @@ pub(crate) struct Receiver {
     runs: OutOfOrder,
     /// Starts of the runs, most recently changed first: the order of SACK blocks (RFC 2018 section 4).
     recent: Vec<u64>,
-    duplicate: Option<(u64, u64)>,
+    pub(super) duplicate: Option<(u64, u64)>,
     mappings: VecDeque<KnownMapping>,
     fin_at: Option<u64>,
     /// Data arrived that no mapping covers.
@@ -59,12 +59,17 @@ pub(crate) struct Receiver {
     last_echo: u32,
 }
 
+/// The window of a SYN: half the buffer, in whole segments, at most 64 KiB
+/// (`tcp_select_initial_window`).
+pub(super) fn initial_window(config: &Config) -> u64 {
+    let mss = u64::from(config.mss);
+    (config.receive_buffer_initial / 2).min(65_535) / mss * mss
+}
+
 impl Receiver {
     pub(crate) fn new(config: &Config) -> Self {
-        // `tcp_select_initial_window`: half the buffer, in whole segments, at most 64 KiB.
         let mss = u64::from(config.mss);
-        let space = (config.receive_buffer_initial / 2).min(65_535);
-        let window = space / mss * mss;
+        let window = initial_window(config);
         Self {
             next: 0,
             advertised_at: 0,
@@ -290,7 +295,11 @@ impl Receiver {
     }
 
     /// SACK blocks, a duplicate report first, then the most recent runs.
-    fn sack_blocks(&mut self, wire: impl Fn(u64) -> SeqNumber, room: usize) -> SackBlocks {
+    pub(super) fn sack_blocks(
+        &mut self,
+        wire: impl Fn(u64) -> SeqNumber,
+        room: usize,
+    ) -> SackBlocks {
         let mut blocks = SackBlocks::EMPTY;
         let duplicate = self.duplicate.take();
         let runs = self.recent.iter().filter_map(|start| self.runs.run(*start));
@@ -472,20 +481,6 @@ impl Subflow {
         match room.min(self.receive.recent.len() + usize::from(duplicate)) {
             0 => 0,
             blocks => (SACK_BASE + SACK_BLOCK * blocks) as u32,
-        }
-    }
-
-    /// Adds SACK blocks to a segment whose other options are settled.
-    #[inline(always)]
-    pub(crate) fn add_sack(&mut self, segment: &mut Segment) {
-        if self.sack_permitted && (self.receive.out_of_order() || self.receive.duplicate.is_some())
-        {
-            // A segment sent again may be full of data.
-            let taken = segment.options_len() + segment.payload.len() + SACK_BASE;
-            let left = usize::from(self.peer_mss).saturating_sub(taken) / SACK_BLOCK;
-            let room = sack_room(segment).min(left);
-            let iss = self.remote_iss;
-            segment.sack = self.receive.sack_blocks(|position| iss.add(position as u32), room);
         }
     }
 }

@@ -121,7 +121,7 @@ impl Script {
         segment
     }
 
-    /// The handshake's options.
+    /// MPTCP options but the DSS.
     fn options(&self, path: usize, segment: &Segment, text: &str, length: u32) -> Vec<MptcpOption> {
         let has = |word: &str| text.split_whitespace().any(|w| w.split('=').next() == Some(word));
         let (ours, theirs) = (self.our_key.map_or(0, |k| k.value), self.peer_key.value);
@@ -143,10 +143,10 @@ impl Script {
         };
         options.extend(keys.map(|keys| {
             MptcpOption::Capable(MpCapable {
-                version: u8::from(!has("v0")),
+                version: if has("v2") { 2 } else { u8::from(!has("v0")) },
                 checksum_required: has("A"),
                 extensibility: has("B"),
-                deny_join_initial_address: false,
+                deny_join_initial_address: has("C"),
                 crypto: u8::from(!has("noH")),
                 keys,
             })
@@ -174,6 +174,7 @@ impl Script {
             options.push(MptcpOption::Join(MpJoin::Ack { hmac }));
         }
         debug_assert!(segment.mptcp.is_empty());
+        options.extend(super::signals::spoken(text, ours, theirs));
         options
     }
 
@@ -254,7 +255,8 @@ impl Script {
                     }
                 };
                 assert_eq!((c.version, c.crypto, c.extensibility), (1, 1, false), "{word}");
-                if c.checksum_required { format!("{word} A") } else { word }
+                let word = if c.checksum_required { format!("{word} A") } else { word };
+                if c.deny_join_initial_address { format!("{word} C") } else { word }
             }
             MptcpOption::Join(MpJoin::Syn { token, .. }) => {
                 right(*token == self.peer_key.token, "join")
@@ -268,7 +270,7 @@ impl Script {
                 right(*hmac == leftmost_160(&mac), "join-ack")
             }
             MptcpOption::TcpRst(MpTcpRst { reason, .. }) => format!("rst={reason}"),
-            other => format!("{other:?}").replace(' ', ""),
+            other => super::signals::heard(other, ours, theirs),
         }
     }
 }

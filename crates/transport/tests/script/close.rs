@@ -201,3 +201,15 @@ fn a_fin_ahead_of_its_turn_ends_the_stream_where_it_stands() {
         assert!(s.rest().iter().all(|(_, _, line)| line.contains("ack=202")), "not acknowledged");
     }
 }
+
+#[test]
+fn a_subflows_acknowledgement_says_nothing_of_the_data() {
+    // RFC 8684 section 4: a middlebox may acknowledge what the peer never got.
+    let mut s = Script::multipath(config(), 50);
+    s.join(1, 200, 100);
+    s.write(300, 1000);
+    let path = s.rest()[0].1;
+    s.peer_on(path, 350, ". ack=1001 dack4=0");
+    s.peer_on(path, 400, "R 1:1");
+    s.us_on(1 - path, 400, ". 1:1001 map=0+1000@1");
+}

@@ -3,12 +3,17 @@
 #[path = "../dialect/mod.rs"]
 mod dialect;
 
+mod address;
 mod close;
 mod dss;
+mod fastclose;
+mod flood;
 mod hostile;
 mod loss;
 mod mp_capable;
 mod mp_join;
+mod options;
+mod prio;
 mod recovery;
 mod stale;
 mod tcp;
