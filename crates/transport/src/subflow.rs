@@ -6,12 +6,15 @@
 
 mod acknowledge;
 mod delayed_ack;
+pub(crate) mod deliver;
+pub(crate) mod final_mapping;
 #[cfg(test)]
 mod fixture;
 mod handshake;
 mod incoming;
 mod loss;
 mod loss_interval;
+mod mapping;
 mod new_reno;
 mod options;
 mod pacing;
@@ -180,6 +183,10 @@ pub(crate) struct Subflow {
     answered_at: Option<Instant>,
     outbox: signal::Outbox,
     priority: signal::Priority,
+    /// Whether the peer's options reach us.
+    pub(crate) passage: final_mapping::Passage,
+    /// The infinite mapping that ends MPTCP, once there is one.
+    final_mapping: Option<final_mapping::FinalMapping>,
     /// A reset to send, then nothing more.
     pub(crate) reset: Option<Reset>,
     pub(crate) close_requested: bool,
@@ -243,6 +250,8 @@ impl Subflow {
             answered_at: None,
             outbox: signal::Outbox::default(),
             priority: signal::Priority::default(),
+            passage: final_mapping::Passage::default(),
+            final_mapping: None,
             reset: None,
             close_requested: false,
             peer_closed: false,
@@ -449,6 +458,7 @@ impl Subflow {
             segment.ack = self.remote_iss.add(self.receive.next() as u32);
         }
         segment.mptcp.extend(fast_close.map(|key| MptcpOption::FastClose { key }));
+        segment.mptcp.extend(self.failed_mapping());
         segment.mptcp.extend(reason);
         true
     }

@@ -202,6 +202,13 @@ impl Connection {
         self.handle_segment_on(now, index, segment);
     }
 
+    /// MPTCP is over: joins that wait for their third packets end.
+    pub(super) fn end_half_open(&mut self, reason: u8) {
+        while !self.half_open.entries.is_empty() {
+            self.refuse_half_open(0, reason);
+        }
+    }
+
     /// Ends a join with a RST that tells why.
     fn refuse_half_open(&mut self, at: usize, reason: u8) {
         let Some(entry) = self.half_open.entries.remove(at) else { return };

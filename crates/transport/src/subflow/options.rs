@@ -104,6 +104,7 @@ mod tests {
     };
     use bytes::Bytes;
 
+    use super::super::deliver::Terms;
     use super::super::{Outlook, Reset, Space, State, Subflow};
     use super::*;
     use crate::config::{Config, FourTuple, HostModel};
@@ -218,11 +219,12 @@ mod tests {
     /// Runs out of order, latest first, and a duplicate, as segments bring them.
     fn receive(subflow: &mut Subflow, situation: &Situation) {
         let mut up = |_, _| {};
+        let terms = Terms { near: 0, checksum: false };
         for run in 0..situation.runs {
             let seq = SeqNumber(1 + 100 + 200 * run);
             let payload = Bytes::from(vec![0; 100]);
             let segment = Segment { seq, flags: Flags::ACK, payload, ..Segment::default() };
-            subflow.handle_payload(Instant::ZERO, &segment, 0, Space::default(), &mut up);
+            subflow.handle_payload(Instant::ZERO, &segment, terms, Space::default(), &mut up);
         }
         if situation.duplicate {
             subflow.report_again();

@@ -19,6 +19,9 @@
 //! | `prio=B` `prio=0` | `MP_PRIO`: as a backup, no longer so |
 //! | `add=5,10.2.0.2` `add=5,10.2.0.2,81` | `ADD_ADDR`: identifier, address, port; `forged`: a wrong HMAC |
 //! | `echo=5,10.2.0.2` `remove=1,2` | its echo; `REMOVE_ADDR` |
+//! | `csum` `badsum` `altered` | the mapping has its checksum, a wrong one; the payload is not what it was |
+//! | `checksum` | what we say has a checksum, which is right |
+//! | `fail=100` | `MP_FAIL` with its data position |
 //!
 //! What the peer says is filled up with what is usual; of what we say only the words given are
 //! compared.

@@ -4,12 +4,16 @@
 mod dialect;
 
 mod address;
+mod checksum;
 mod close;
 mod dss;
+mod fallback;
 mod fastclose;
 mod flood;
 mod hostile;
+mod lies;
 mod loss;
+mod mapping;
 mod mp_capable;
 mod mp_join;
 mod options;
