@@ -20,9 +20,11 @@ _CARGO = ("cargo", "test", "--workspace", "--exclude", "anabranch-python")
 _PYTEST = (sys.executable, "-m", "pytest", "tests/python", "tests/house")
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
-# cargo: `test result: ok. 12 passed; 0 failed; 3 ignored; ...`, once a binary; pytest: `7 passed, 2 deselected in 3s`.
+# cargo: `test result: ok. 12 passed; 0 failed; 3 ignored; ...`, once a binary; pytest: `7 passed in 3s`.
 _COUNT = re.compile(r"(\d+) (passed|failed|errors?|ignored|skipped|deselected)\b")
-_TOTALS = re.compile(r"^(?:test result: .*|=*\s*\d+ (?:passed|failed|errors?|skipped|deselected)\b.* in \d.*)$", re.MULTILINE)
+_TOTALS = re.compile(
+    r"^(?:test result: .*|=*\s*\d+ (?:passed|failed|errors?|skipped|deselected)\b.* in \d.*)$", re.MULTILINE
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +87,8 @@ def _run(step: Step) -> tuple[bool, str]:
     # The program sees a pipe, which has no colours of itself.
     colours = {"CARGO_TERM_COLOR": "always", "FORCE_COLOR": "1"} if sys.stdout.isatty() else {}
     shown = b""
-    with subprocess.Popen(step.command, cwd=ROOT, stdout=subprocess.PIPE, env={**os.environ, **colours}) as program:
+    environment = {**os.environ, **colours}
+    with subprocess.Popen(step.command, cwd=ROOT, stdout=subprocess.PIPE, env=environment) as program:
         assert program.stdout is not None
         while part := os.read(program.stdout.fileno(), 65536):
             sys.stdout.buffer.write(part)

@@ -58,7 +58,9 @@ def test_a_step_that_fails_keeps_no_other_from_running(monkeypatch, capfd):
 
 
 def test_every_test_there_is_runs_in_one_of_them():
-    quick, everything = (dict((step.name, step.command) for step in suite.SUITES[name]) for name in ("quick", "all"))
+    quick, everything = (
+        {step.name: step.command for step in suite.SUITES[name]} for name in ("quick", "all")
+    )
     assert set(quick) <= set(everything)
     assert everything["cargo test"] == (*quick["cargo test"], "--", "--include-ignored")
     assert (*everything["pytest"], "-m", "not slow") == quick["pytest"]

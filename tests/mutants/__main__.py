@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from faults import Fault
 
     Judged = dict[str, list[tuple[str, str]]]
+    # What it is called, how it is built if at all, and how it is run.
+    Stage = tuple[str, tuple[str, ...], tuple[str, ...]]
 
 ROOT = Path(__file__).resolve().parents[2]
 WORK = ROOT / "target" / "mutants"
@@ -38,16 +40,17 @@ PYTHON_ROOMS = {"metrics": "python/anabranch/metrics", "calibrate": "python/anab
 
 # The tests that judge Python, the cheapest first; what runs whole scenarios judges what is left.
 _QUICK = ("-m", "not module and not slow")
+_WHOLE = ("-m", "module and not slow")
 _PYTHON_STAGES = {
     "metrics": (
-        ("the metrics' tests", (*_QUICK, "tests/python/test_metrics.py", "tests/python/test_p1203.py", "tests/python/test_adaptive.py")),
-        ("whole runs", ("-m", "not slow", "tests/python/test_adaptive.py", "tests/python/test_run.py", "tests/python/test_report.py")),
+        ("the metrics' tests", _QUICK, ("metrics", "p1203", "adaptive")),
+        ("whole runs", ("-m", "not slow"), ("adaptive", "run", "report")),
     ),
     "calibrate": (
-        ("the calibration's tests", (*_QUICK, "tests/python/test_judging.py", "tests/python/test_laboratory.py", "tests/python/test_calibrate.py", "tests/python/test_vlc.py")),
-        ("whole calibrations", ("-m", "module and not slow", "tests/python/test_calibrate.py", "tests/python/test_vlc.py")),
+        ("the calibration's tests", _QUICK, ("judging", "laboratory", "calibrate", "vlc")),
+        ("whole calibrations", _WHOLE, ("calibrate", "vlc")),
     ),
-}  # fmt: skip
+}
 # A test that takes so many times what it takes without a fault, and so much longer, does not end.
 _PATIENCE = 5
 _PATIENCE_S = 60.0
@@ -75,7 +78,8 @@ def files() -> list[str]:
 
 def copy(names: Sequence[str]) -> None:
     """Bring the copy up to date; a file that is the same keeps its time, so that little is built again."""
-    names = [*names, *(str(one.relative_to(ROOT)) for one in (ROOT / "python/anabranch").glob("_anabranch*.so"))]
+    built = (ROOT / "python/anabranch").glob("_anabranch*.so")
+    names = [*names, *(str(one.relative_to(ROOT)) for one in built)]
     for name in names:
         source, target = ROOT / name, TREE / name
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -128,7 +132,7 @@ class BrokenError(Exception):
 class Judge:
     """Runs stages of tests over a faulty copy, each as long as it may take."""
 
-    def __init__(self, stages: Sequence[tuple[str, tuple[str, ...], Sequence[str]]], environment: Mapping[str, str]) -> None:
+    def __init__(self, stages: Sequence[Stage], environment: Mapping[str, str]) -> None:
         self._stages = stages
         self._environment = environment
         self._limits: dict[int, float] = {}
@@ -192,7 +196,13 @@ def judges() -> dict[str, Judge]:
     pytest = (sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider")
     for room, tests in _PYTHON_STAGES.items():
         place = {"PYTHONPATH": str(TREE / "python")}
-        result[room] = Judge([(name, (), (*pytest, *chosen)) for name, chosen in tests], place)
+        result[room] = Judge(
+            [
+                (name, (), (*pytest, *marked, *(f"tests/python/test_{file}.py" for file in chosen)))
+                for name, marked, chosen in tests
+            ],
+            place,
+        )
     return result
 
 
@@ -228,13 +238,13 @@ class Progress:
 
 
 def judged(
-    room: str, found: Sequence[Fault], count: int, seed: int, judge: Judge, journal: Journal, progress: Progress
+    room: str, drawn: Sequence[Fault], count: int, judge: Judge, journal: Journal, progress: Progress
 ) -> list[tuple[str, str]]:
     """Return key and outcome of a room's sample, judging what the journal does not know."""
-    by_key = {fault.key: fault for fault in found}
+    by_key = {fault.key: fault for fault in drawn}
     language = "rust" if room in rust.ROOMS else "python"
     result: list[tuple[str, str]] = []
-    for key in order(room, list(by_key), seed):
+    for key in by_key:
         if len(result) == count:
             break
         if key not in journal.known:
@@ -288,21 +298,21 @@ def main() -> int:
     counts = shares({room: len(found) for room, found in rooms.items()}, given.n)
     if given.room:
         rooms = {room: found for room, found in rooms.items() if room in given.room}
+    for room, found in rooms.items():
+        by_key = {fault.key: fault for fault in found}
+        rooms[room] = [by_key[key] for key in order(room, list(by_key), given.seed)]
     journal = Journal(WORK / "journal.jsonl", digests=digests, keep_caught=given.keep_caught)
     for room, found in rooms.items():
         say(f"{room}: {counts[room]} of {len(found)}")
     copy(names)
     known = sum(
-        sum(key in journal.known for key in order(room, [one.key for one in found], given.seed)[: counts[room]])
-        for room, found in rooms.items()
+        fault.key in journal.known for room, drawn in rooms.items() for fault in drawn[: counts[room]]
     )
     progress = Progress(sum(counts[room] for room in rooms), known)
     who = judges()
 
     def of(part: Sequence[str]) -> Judged:
-        return {
-            room: judged(room, rooms[room], counts[room], given.seed, who[room], journal, progress) for room in part
-        }
+        return {room: judged(room, rooms[room], counts[room], who[room], journal, progress) for room in part}
 
     # Two languages, two copies of what they touch: they get in each other's way nowhere.
     parts = [[room for room in rooms if room in rust.ROOMS], [room for room in rooms if room in PYTHON_ROOMS]]

@@ -25,8 +25,9 @@ _COMPUTED = {
     ast.BitAnd: ("&", "|"),
 }  # fmt: skip
 _CALLED = {
-    "min": "max", "max": "min", "any": "all", "all": "any", "ceil": "floor", "floor": "ceil", "fmean": "median",
-    "median": "fmean", "pstdev": "stdev", "stdev": "pstdev", "sorted": "list", "sum": "max", "exp": "expm1",
+    "min": "max", "max": "min", "any": "all", "all": "any", "ceil": "floor", "floor": "ceil",
+    "fmean": "median", "median": "fmean", "pstdev": "stdev", "stdev": "pstdev",
+    "sorted": "list", "sum": "max",
 }  # fmt: skip
 # Keywords whose values are no part of a result.
 _IDLE_KEYWORDS = {"strict", "kw_only", "repr", "frozen", "hint", "message"}

@@ -47,7 +47,8 @@ def by_room(found: Sequence[dict[str, Any]], root: Path) -> dict[str, list[Fault
         if not file.startswith(f"{_SOURCE}/") or room not in rooms:
             continue
         text = (root / file).read_text(encoding="utf-8")
-        start, end = (_offset(text, mutant["span"][edge], sources.setdefault(file, _lines(text))) for edge in ("start", "end"))
+        starts = sources.setdefault(file, _lines(text))
+        start, end = (_offset(text, mutant["span"][edge], starts) for edge in ("start", "end"))
         key = f"{file}: {mutant['name'].partition(': ')[2]}"
         seen[key] += 1
         number = f" #{seen[key]}" if seen[key] > 1 else ""

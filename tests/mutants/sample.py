@@ -21,7 +21,7 @@ def shares(sizes: Mapping[str, int], count: int) -> dict[str, int]:
     """Return how many of `count` each room is given: in proportion, the largest remainders rounded up."""
     total = sum(sizes.values())
     count = min(count, total)
-    exact = {room: count * size / total for room, size in sizes.items()} if total else dict.fromkeys(sizes, 0.0)
+    exact = {room: count * size / max(total, 1) for room, size in sizes.items()}
     given = {room: int(value) for room, value in exact.items()}
     by_rest = sorted(sizes, key=lambda room: (given[room] - exact[room], room))
     for room in by_rest[: count - sum(given.values())]:
@@ -106,7 +106,8 @@ def told(rooms: Mapping[str, Sequence[tuple[str, str]]], argued: Mapping[str, st
     lines += ["", f"caught: {share} of {total}, 95 % interval {low:.1%} to {high:.1%}"]
     if number["timeout"]:
         low, _ = wilson(number["caught"], total + number["timeout"])
-        lines.append(f"timeouts stand apart: {number['timeout']}; counted as missed, the lower bound is {low:.1%}")
+        apart = f"timeouts stand apart: {number['timeout']}"
+        lines.append(f"{apart}; counted as missed, the lower bound is {low:.1%}")
     missed = [key for key, found in everything if found == "missed"]
     lines += [f"missed: {key}" for key in missed if key not in argued]
     lines += [f"missed, argued to be equivalent: {key}: {argued[key]}" for key in missed if key in argued]

@@ -371,7 +371,9 @@ def test_a_film_that_never_began_has_no_times():
     tables = one_client()
     tables["playback"] = table(client=[], t_s=[], pts_s=[], event=[])
     found = metrics.qoe(tables)
-    assert [found[name] for name in ("startup_delay_s", "startup_s", "total_s", "rebuffer_total_s")] == [None] * 4
+    assert [found[name] for name in ("startup_delay_s", "startup_s", "total_s", "rebuffer_total_s")] == [
+        None
+    ] * 4
 
 
 def test_a_ladder_without_sizes_has_no_resolution():
@@ -384,7 +386,9 @@ def test_seconds_are_whole_from_the_first_request_to_the_last_byte():
     tables = one_client()
     tables["requests"] = table(client=[0] * 3, id=[0, 1, 2], t_s=[1.5, 1.25, 9.0], done_s=[2.5, 3.5, None])
     # Of the marks at 0, 1, 2 and 3 s those from 1 to 3 count: 750 kB and 250 kB.
-    tables["player"] = table(t_s=[0.0, 1.0, 2.0, 3.0, 4.0], client=[0] * 5, bytes_read=[0, 250_000, 1_000_000, 1_250_000, 9])
+    tables["player"] = table(
+        t_s=[0.0, 1.0, 2.0, 3.0, 4.0], client=[0] * 5, bytes_read=[0, 250_000, 1_000_000, 1_250_000, 9]
+    )
     found = metrics.qoe(tables)
     assert (found["throughput_mean_mbps"], found["throughput_std_mbps"]) == (4.0, 2.0)
     # The playback began at 1.6 s, behind the request of 1.25 s.

@@ -158,7 +158,8 @@ MODES = [0, 1, 2, 0, 1, 2, 1, 8, 9, 10, 8, 9, 10, 9]
 
 
 @pytest.mark.parametrize(
-    ("below", "of", "verdict"), [(1, 2, "ok"), (24, 100, "ok"), (23, 100, "miss"), (76, 100, "ok"), (77, 100, "miss")]
+    ("below", "of", "verdict"),
+    [(1, 2, "ok"), (24, 100, "ok"), (23, 100, "miss"), (76, 100, "ok"), (77, 100, "miss")],
 )
 def test_the_share_of_the_lower_mode_is_judged(below, of, verdict):
     one = compare.judge("x", MODES, [0] * below + [9] * (of - below), Target(absolute=2))
@@ -183,16 +184,26 @@ def test_a_setting_is_compared_by_what_both_sides_have():
         {"goodput_mbps": 8.0, "sf1_bytes_acked": 64.0, "sf2_bytes_acked": 46.0, "kernel_only": 1.0},
     ]
     trials = tuple(Trial(run=str(n), number=n, figures=one) for n, one in enumerate(figures, 1))
-    runs = [{"sf1_bytes_acked": 60.0, "sf2_bytes_acked": 44.0, "own": 1.0}, {"goodput_mbps": 9.0, "sf1_bytes_acked": 60.0}]
+    runs = [
+        {"sf1_bytes_acked": 60.0, "sf2_bytes_acked": 44.0, "own": 1.0},
+        {"goodput_mbps": 9.0, "sf1_bytes_acked": 60.0},
+    ]
     goodput, first, second = compare.compare(Measured(setting=setting(), trials=trials), runs)
-    assert (goodput.figure, goodput.runs, goodput.simulator, goodput.allowed) == ("goodput_mbps", 1, 9.0, 0.16)
+    assert (goodput.figure, goodput.runs, goodput.simulator, goodput.allowed) == (
+        "goodput_mbps",
+        1,
+        9.0,
+        0.16,
+    )
     # Means of 62 and 38 bytes: 5 % of 100.
     assert (first.figure, first.allowed, first.verdict) == ("sf1_bytes_acked", 5, "ok")
     assert (second.figure, second.simulator, second.verdict) == ("sf2_bytes_acked", 44, "not judged")
 
 
 def test_a_figure_of_some_trials_is_theirs():
-    trials = tuple(Trial(run=str(n), number=n, figures=one) for n, one in enumerate([{"a": 1.0}, {"b": 2.0}, {"a": 3.0}]))
+    trials = tuple(
+        Trial(run=str(n), number=n, figures=one) for n, one in enumerate([{"a": 1.0}, {"b": 2.0}, {"a": 3.0}])
+    )
     assert Measured(setting=setting(), trials=trials).values("a") == [1.0, 3.0]
 
 
@@ -233,7 +244,9 @@ def test_values_are_split_where_the_sides_vary_least(values, place, distance):
 
 
 def test_rows_are_split_each_by_itself():
-    places, _ = statistics._splits(np.asarray([[0, 1, 2, 3, 20, 21, 22], [0, 1, 2, 20, 21, 22, 23]], dtype=float))
+    places, _ = statistics._splits(
+        np.asarray([[0, 1, 2, 3, 20, 21, 22], [0, 1, 2, 20, 21, 22, 23]], dtype=float)
+    )
     assert list(places) == [4, 3]
 
 
@@ -250,7 +263,9 @@ def test_chance_is_what_one_sample_in_a_hundred_exceeds():
 
     def distance(row):
         low, high = row[:3], row[3:]
-        return (plain.fmean(high) - plain.fmean(low)) / math.sqrt((plain.variance(low) + plain.variance(high)) / 2)
+        return (plain.fmean(high) - plain.fmean(low)) / math.sqrt(
+            (plain.variance(low) + plain.variance(high)) / 2
+        )
 
     bound = statistics._chance(6)
     assert 10 < sum(distance(list(row)) > bound for row in draws) < 70
@@ -298,7 +313,9 @@ def test_settings_are_named_by_what_they_are():
 
 
 def test_runs_come_in_chunks_with_their_cuts_and_film():
-    trials = tuple(Trial(run=str(n), number=n, figures={}, cut_at_s=cut) for n, cut in enumerate([20.5, None, 19.5]))
+    trials = tuple(
+        Trial(run=str(n), number=n, figures={}, cut_at_s=cut) for n, cut in enumerate([20.5, None, 19.5])
+    )
     one = Measured(setting=setting("handoff", how="blackhole", film="f"), trials=trials)
     tasks = simulate.tasks([one], {"f": "the film"}, runs=25)
     assert [task.runs for task in tasks] == [tuple(range(10)), tuple(range(10, 20)), tuple(range(20, 25))]

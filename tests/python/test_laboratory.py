@@ -24,7 +24,11 @@ def tables(**more):
     """Two paths; accept() after 75 ms, so that the laboratory's samples are those at 0.1, 0.3 and 0.5 s."""
     times = [0.0, 0.1, 0.2, 0.3, 0.4, 0.5]
     return {
-        "connections": {"bytes_read": [5_000_000, 1], "duration_s": [8.0, 1.0], "max_read_gap_s": [0.75, 9.0]},
+        "connections": {
+            "bytes_read": [5_000_000, 1],
+            "duration_s": [8.0, 1.0],
+            "max_read_gap_s": [0.75, 9.0],
+        },
         "samples": {
             "t_s": times * 2,
             "path": ["path1"] * 6 + ["path2"] * 6,
@@ -62,7 +66,11 @@ def test_a_paced_application_has_a_split():
         "goodput_mbps": 5, "max_read_gap_s": 0.75, **SUBFLOWS, "split_1_percent": 75,
     }  # fmt: skip
     one_path = figures(setting("paced", legs=LEGS[:1]))
-    assert set(one_path) == {"goodput_mbps", "max_read_gap_s", *(name for name in SUBFLOWS if name[:3] == "sf1")}
+    assert set(one_path) == {
+        "goodput_mbps",
+        "max_read_gap_s",
+        *(name for name in SUBFLOWS if name[:3] == "sf1"),
+    }
 
 
 def test_a_hand_over_has_no_gap_but_the_one_behind_the_cut():
@@ -200,7 +208,10 @@ def test_runs_become_settings_and_trials(tmp_path):
     assert bulk.setting == Setting(
         kind="bulk", case="A", congestion="cubic", multipath=True, legs=LEGS, duration_s=60
     )
-    assert [(trial.run, trial.number, trial.cut_at_s) for trial in bulk.trials] == [("b1", 1, None), ("b2", 2, None)]
+    assert [(trial.run, trial.number, trial.cut_at_s) for trial in bulk.trials] == [
+        ("b1", 1, None),
+        ("b2", 2, None),
+    ]
     figures = {
         "goodput_mbps": 8, "max_read_gap_s": 0.5,
         "sf1_bytes_acked": 300, "sf1_retrans_segs": 3, "sf1_cwnd_mean": 16, "sf1_cwnd_median": 17, "sf1_srtt_mean_ms": 60,
@@ -285,7 +296,9 @@ def test_players_and_their_films(tmp_path):
 def film(folder, text, name="f.ts", bytes_read=0):
     path, faults = folder / "t.csv.gz", []
     path.write_bytes(gzip.compress(text.encode()))
-    return films.read(path, "t", name, bytes_read=bytes_read, faults=faults), [fault.message for fault in faults]
+    return films.read(path, "t", name, bytes_read=bytes_read, faults=faults), [
+        fault.message for fault in faults
+    ]
 
 
 def test_a_film_of_a_table_of_packets(tmp_path):
@@ -337,7 +350,9 @@ def test_numbers_have_bounds(text, given, value):
     faults = []
     row = _cells.Row(where="a.csv", line=3, cells={"x": text}, faults=faults)
     assert row.number("x", **given) == value
-    assert [(one.where, one.line, one.key) for one in faults] == ([] if value is not None else [("a.csv", 3, "x")])
+    assert [(one.where, one.line, one.key) for one in faults] == (
+        [] if value is not None else [("a.csv", 3, "x")]
+    )
 
 
 # A setting as the scenario that repeats it: groundtruth/README.md and docs/calibration.md.
@@ -391,7 +406,14 @@ def counted(playback, why=(), shown=(), duration_s=10.0):
 
 def test_a_rebuffer_ends_with_the_next_full_or_resume():
     found = counted(
-        [(3.0, "underflow"), (1.0, "full"), (4.5, "resume"), (5.0, "full"), (6.0, "underflow"), (6.25, "full")],
+        [
+            (3.0, "underflow"),
+            (1.0, "full"),
+            (4.5, "resume"),
+            (5.0, "full"),
+            (6.0, "underflow"),
+            (6.25, "full"),
+        ],
         why=["late", "late", "flush", None],
     )
     assert found == {
@@ -419,7 +441,10 @@ def test_pictures_are_shown_again_while_nothing_comes(shown, events, count):
 
 
 def test_the_page_says_what_was_found(tmp_path):
-    bulk, cut = setting(), setting("handoff", how="blackhole", duration_s=45.0, pace_bps=5.24e6, multipath=False)
+    bulk, cut = (
+        setting(),
+        setting("handoff", how="blackhole", duration_s=45.0, pace_bps=5.24e6, multipath=False),
+    )
     trials = (Trial(run="a", number=1, figures={}),)
     fine = compare.judge("goodput_mbps", [8, 8], [8.125], Target(absolute=0.5))
     missed = compare.judge("sf1_retrans_segs", [0], [2], Target(absolute=1))

@@ -271,7 +271,14 @@ def test_means_are_over_the_clients_that_have_a_number():
         "finished": True,
     }  # fmt: skip
     qos = metrics.qos(tables)
-    assert list(qos) == ["goodput_mbps", "rtt_diff_ms", "reinjected_bytes", "max_read_gap_s", "queue_drops", "subflows"]
+    assert list(qos) == [
+        "goodput_mbps",
+        "rtt_diff_ms",
+        "reinjected_bytes",
+        "max_read_gap_s",
+        "queue_drops",
+        "subflows",
+    ]
     assert (qos["goodput_mbps"], qos["rtt_diff_ms"], qos["queue_drops"]) == (1.5, 20.0, 3)
     wifi, lte = qos["subflows"]
     assert (wifi["srtt_ms_mean"], wifi["bytes"], wifi["path"]) == (45.0, 1_750_000, "wifi")

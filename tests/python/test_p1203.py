@@ -76,7 +76,16 @@ def test_a_rating_as_a_score(rating, score):
 
 @pytest.mark.parametrize(
     ("score", "rating"),
-    [(1.050214703125, 3.25), (1.12, 10), (1.372, 20), (3.36, 60), (4.354, 80), (4.888527, 99), (4.9, 100), (5, 100)],
+    [
+        (1.050214703125, 3.25),
+        (1.12, 10),
+        (1.372, 20),
+        (3.36, 60),
+        (4.354, 80),
+        (4.888527, 99),
+        (4.9, 100),
+        (5, 100),
+    ],
 )
 def test_a_score_as_a_rating(score, rating):
     assert p1203.r_from_mos(score) == pytest.approx(rating, abs=1e-6)
