@@ -58,7 +58,15 @@ def test_commands_are_read_from_their_blocks():
     assert commands(sample) == ["one --two", "three"]
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+def long(command: str) -> bool:
+    """Tell whether a command simulates more than the demo, which speaks for all in the quick suite."""
+    return bool(re.search(r"\banabranch (run|sweep) ", command))
+
+
+EACH = [pytest.param(one, marks=pytest.mark.slow) if long(one) else one for one in COMMANDS]
+
+
+@pytest.mark.parametrize("command", EACH)
 def test_the_command_ends_well(command, elsewhere):
     if command.startswith("make ") and not (Path(sys.prefix) / "stamps" / "module").exists():
         pytest.skip("this environment is not the one that make builds")
