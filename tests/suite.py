@@ -17,6 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 
 _CARGO = ("cargo", "test", "--workspace", "--exclude", "anabranch-python")
+_TESTS = (*_CARGO, "--tests")
 _PYTEST = (sys.executable, "-m", "pytest", "tests/python", "tests/house")
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
@@ -38,7 +39,7 @@ class Step:
     command
         The program and its arguments.
     builds
-        Whether it only builds, and its time is not the tests'.
+        Whether it builds, and its time is not the tests'.
     """
 
     name: str
@@ -48,14 +49,16 @@ class Step:
 
 SUITES = {
     "quick": (
-        Step(name="building the tests", command=(*_CARGO, "--quiet", "--no-run"), builds=True),
-        Step(name="cargo test", command=(*_CARGO, "--no-fail-fast")),
+        Step(name="building the tests", command=(*_TESTS, "--quiet", "--no-run"), builds=True),
+        Step(name="cargo test", command=(*_TESTS, "--no-fail-fast")),
         Step(name="pytest", command=(*_PYTEST, "-m", "not slow")),
     ),
     "all": (
         Step(name="make lint", command=("make", "--no-print-directory", "lint"), builds=True),
-        Step(name="building the tests", command=(*_CARGO, "--quiet", "--no-run"), builds=True),
-        Step(name="cargo test", command=(*_CARGO, "--no-fail-fast", "--", "--include-ignored")),
+        Step(name="building the tests", command=(*_TESTS, "--quiet", "--no-run"), builds=True),
+        Step(name="cargo test", command=(*_TESTS, "--no-fail-fast", "--", "--include-ignored")),
+        # Hardly more than the building of each.
+        Step(name="cargo test --doc", command=(*_CARGO, "--doc", "--no-fail-fast"), builds=True),
         Step(name="pytest", command=_PYTEST),
     ),
 }
@@ -110,9 +113,8 @@ def main(name: str) -> int:
         before = _cpu_s()
         well, shown = _run(step)
         failed += [] if well else [step.name]
-        if not step.builds:
-            output += shown
-            cpu_s += _cpu_s() - before
+        output += shown
+        cpu_s += 0.0 if step.builds else _cpu_s() - before
     sys.stdout.write(f"\n{summary(name, counts(output), failed, cpu_s)}\n")
     return 1 if failed else 0
 

@@ -108,7 +108,7 @@ def run(command: Sequence[str], environment: Mapping[str, str], limit_s: float) 
     def bound() -> None:
         import resource
 
-        resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
+        resource.setrlimit(resource.RLIMIT_DATA, (_MEMORY, _MEMORY))
 
     program = subprocess.Popen(
         command, cwd=TREE, env={**os.environ, **environment}, stdin=subprocess.DEVNULL,
