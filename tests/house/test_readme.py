@@ -59,8 +59,8 @@ def test_commands_are_read_from_their_blocks():
 
 
 def long(command: str) -> bool:
-    """Tell whether a command simulates more than the demo, which speaks for all in the quick suite."""
-    return bool(re.search(r"\banabranch (run|sweep) ", command))
+    """Tell whether a command makes a film or simulates, which other tests of the quick suite do for less."""
+    return bool(re.search(r"^make demo$|\banabranch (run|sweep) ", command))
 
 
 EACH = [pytest.param(one, marks=pytest.mark.slow) if long(one) else one for one in COMMANDS]

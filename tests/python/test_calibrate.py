@@ -334,7 +334,7 @@ def test_patterns_choose_settings():
 
 
 @pytest.mark.module
-@pytest.mark.parametrize("case", ["P3", "S2", "S4"])
+@pytest.mark.parametrize("case", ["P3", *(pytest.param(one, marks=pytest.mark.slow) for one in ("S2", "S4"))])
 def test_goodput_is_the_kernels_where_nothing_is_lost_at_random(case):
     told = call("--only", f"bulk/{case}/", "--runs", 2, "--workers", 1, "--json")
     found = {
@@ -349,6 +349,7 @@ def test_goodput_is_the_kernels_where_nothing_is_lost_at_random(case):
         assert found[f"bulk/{case}/{congestion}", "sf1_cwnd_mean"]["verdict"] == "ok"
 
 
+@pytest.mark.slow
 @pytest.mark.module
 def test_a_run_over_processes_is_the_same_as_in_one():
     truth = read.read(read.SHIPPED)
