@@ -7,6 +7,7 @@ that an interrupted sample goes on. docs/testing.md says what is drawn and how i
 from __future__ import annotations
 
 import argparse
+import fcntl
 import hashlib
 import os
 import shutil
@@ -290,6 +291,13 @@ def main() -> int:
         "rust": digest(names, "Cargo.", "crates/"),
         "python": digest(names, "python/", "tests/python/", "groundtruth/", "scenarios/"),
     }
+    WORK.mkdir(parents=True, exist_ok=True)
+    lock = (WORK / "lock").open("w")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        sys.stderr.write("error: faults are being judged in this checkout already\n")
+        return 4
     try:
         rooms = everything()
     except rust.MissingError as error:

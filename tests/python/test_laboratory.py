@@ -6,7 +6,7 @@ import gzip
 
 import pytest
 
-from anabranch.calibrate import _cells, compare, films, measure, page, read, series, settings, vlc
+from anabranch.calibrate import _cells, compare, films, measure, page, read, series, settings, simulate, vlc
 from anabranch.calibrate.compare import Target
 from anabranch.calibrate.model import GroundTruth, Leg, Measured, Setting, Trial
 from anabranch.errors import InputError
@@ -484,6 +484,50 @@ def test_the_page_says_what_was_found(tmp_path):
     assert "Nothing misses its target." in one_kind
     assert "run\n9 times, any other 9 times" in one_kind
     assert "Hand-over" not in one_kind
+
+
+def test_pictures_are_of_first_trials_but_a_players(tmp_path):
+    def one(kind, run, **given):
+        trials = tuple(Trial(run=f"{run}{number}", number=number, figures={}) for number in (1, 2))
+        return Measured(setting=setting(kind, **given), trials=trials)
+
+    measured, faults = [one("bulk", "a"), one("vlc", "v", film="f.ts")], []
+    truth = GroundTruth(folder=tmp_path, measured=(), films={})
+    assert page.kernel_series(truth, measured, faults) == {}, "there is no folder of series"
+    recorded(tmp_path, "a1", SENDER)
+    found = page.kernel_series(truth, measured, faults)
+    assert set(found) == {"bulk/P1/cubic"}
+    assert found["bulk/P1/cubic"].cwnd[2] == [(0.5, 4.0), (1.5, 8.0)]
+    assert faults == []
+    assert page.kernel_series(truth, [one("paced", "b")], faults) == {}
+    assert [fault.message.rpartition("/")[2] for fault in faults] == ["b1.csv.gz`", "b1.rx.csv.gz`"]
+
+
+def test_pictures_show_the_controllers_of_a_case_side_by_side(tmp_path, monkeypatch):
+    first, second, other = setting(), setting(congestion="reno", duration_s=90.0), setting(case="P3")
+    measured = [Measured(setting=each, trials=()) for each in (first, other, second)]
+    tasks = [
+        simulate.Task(place=n, setting=each.setting, film=None, runs=(4, 5), cuts=())
+        for n, each in enumerate(measured)
+    ]
+    run = []
+    monkeypatch.setattr(simulate, "trace", lambda task, number: (run.append((task.place, number)), tables()))
+    outcome = page.Outcome(
+        truth=GroundTruth(folder=tmp_path, measured=(), films={}), measured=measured, compared=[[]] * 3, tasks=tasks, runs=9
+    )  # fmt: skip
+    kernel = {
+        name: Series(cwnd={}, srtt={}, acked={}, goodput=[(1.0, n)])
+        for n, name in enumerate(["bulk/P1/cubic", "bulk/P1/reno"])
+    }
+    (picture,) = page.pictures(outcome, kernel)
+    assert (picture.name, picture.until_s) == ("bulk-p1", 90.0)
+    assert picture.alt == "bulk p1: kernel and simulator over time, cubic, reno"
+    assert {name: pair[0].goodput for name, pair in picture.columns.items()} == {
+        "cubic": [(1.0, 0)],
+        "reno": [(1.0, 1)],
+    }
+    assert picture.columns["reno"][1].cwnd[2] == [(0.4, 50.0)]
+    assert run == [(0, 4), (2, 4)]
 
 
 def test_controllers_of_one_case_stand_under_one_heading():
