@@ -48,7 +48,7 @@ _PYTHON_STAGES = {
         ("whole runs", ("-m", "not slow"), ("adaptive", "run", "report")),
     ),
     "calibrate": (
-        ("the calibration's tests", _QUICK, ("judging", "laboratory", "calibrate", "vlc")),
+        ("the calibration's tests", _QUICK, ("judging", "laboratory", "measurements", "calibrate", "vlc")),
         ("whole calibrations", _WHOLE, ("calibrate", "vlc")),
     ),
 }

@@ -324,3 +324,56 @@ def test_what_is_looked_up():
     assert lookup("queue_drops") == 6
     assert lookup("rebuffer_s") == 3.0
     assert lookup("rtt_diff_ms", qos={"rtt_diff_ms": None}) is None
+
+
+def test_numbers_are_told_to_the_microsecond_and_the_thousandth():
+    tables = one_client()
+    tables["connections"]["max_read_gap_s"] = [1.23456789]
+    tables["connections"]["duration_s"] = [3.0]
+    tables["playback"] = table(
+        client=[0] * 6, t_s=[0.12345678, 1.0, 1.33333333, 1.5, 2.0, 3.0],
+        event=["start", "underflow", "resume", "underflow", "resume", "end"],
+    )  # fmt: skip
+    tables["samples"] = table(
+        t_s=[0.0, 0.2, 0.4] * 2, client=[0] * 6, subflow=[0, 0, 0, 1, 1, 1], path=["wifi"] * 3 + ["lte"] * 3,
+        cwnd_segments=[1.00049, 2.00049, 4.0, 1, 1, 2], srtt_ms=[10.0, 10.0, 11.0, 20.0, 20.0, 20.0],
+    )  # fmt: skip
+    qoe, qos = metrics.qoe(tables), metrics.qos(tables)
+    assert (qoe["startup_delay_s"], qoe["rebuffer_s"], qoe["recovery_time_s"]) == (
+        0.123457,
+        0.833333,
+        0.416667,
+    )
+    assert qoe["play_time_s"] == 2.04321
+    # 40 Mb in 3 s; 31 / 3 ms beside 20 ms.
+    assert (qos["goodput_mbps"], qos["max_read_gap_s"], qos["rtt_diff_ms"]) == (13.333333, 1.234568, 9.667)
+    wifi, lte = qos["subflows"]
+    assert (wifi["srtt_ms_mean"], wifi["cwnd_segments_mean"], wifi["cwnd_segments_median"]) == (
+        10.333,
+        2.334,
+        2.0,
+    )
+    assert (lte["cwnd_segments_mean"], lte["throughput_mbps"]) == (1.333, 6.666667)
+
+
+def test_a_round_trip_may_be_shorter_than_a_millisecond():
+    tables = one_client()
+    tables["samples"]["srtt_ms"] = [0.5] * 5 + [0.0] * 5
+    assert [subflow["srtt_ms_mean"] for subflow in metrics.qos(tables)["subflows"]] == [0.5, None]
+
+
+def test_sessions_and_flows_may_be_shorter_than_a_second():
+    tables = one_client()
+    tables["connections"]["duration_s"] = [0.5]
+    flow = {
+        "name": "x",
+        "congestion": "reno",
+        "start_s": 0.25,
+        "end_s": 0.75,
+        "bytes_read": 1000,
+        "retransmissions": 0,
+    }
+    tables["cross_traffic"] = {name: [value] for name, value in flow.items()}
+    qos = metrics.qos(tables)
+    assert (qos["goodput_mbps"], qos["subflows"][1]["throughput_mbps"]) == (80.0, 40.0)
+    assert qos["cross_traffic_mbps"] == 0.016

@@ -185,7 +185,13 @@ def test_sound_that_ends_early_lasts_and_that_ends_late_is_cut():
 
 
 def test_what_the_standards_program_is_given():
-    stalled = [(0.5, "start", 0.0), (2.5, "underflow", 2.0), (4.0, "resume", 2.0), (7.0, "underflow", 5.0)]
+    # Times are told to the microsecond.
+    stalled = [
+        (0.5000004, "start", 0.0),
+        (2.5, "underflow", 2.0),
+        (4.0000004, "resume", 2.0),
+        (7.0, "underflow", 5.0),
+    ]
     found = p1203.request(chunked(audio=[(2.0, 6_000), (3.0, 9_000)], starts=stalled[::-1]))
     assert found == {
         "I11": {
