@@ -213,3 +213,64 @@ def test_numbers_have_bounds(text, given, value):
     assert [(one.where, one.line, one.key) for one in faults] == (
         [] if value is not None else [("a.csv", 3, "x")]
     )
+
+
+@pytest.mark.parametrize(
+    ("given", "hint"),
+    [({}, "at least 0"), ({"least": 0.1}, "at least 0.1"), ({"below": 1.0}, "at least 0 and below 1")],
+)
+def test_bounds_are_named(given, hint):
+    faults = []
+    assert _cells.Row(where="a", line=1, cells={"x": "-1"}, faults=faults).number("x", **given) is None
+    assert [(fault.message, fault.hint) for fault in faults] == [("out of range: `-1`", hint)]
+
+
+def seen(folder, content, required=("a", "b"), name="t.csv"):
+    """Return the rows of a table as (line, a, b), and its faults as (line, key, message, hint)."""
+    faults = []
+    (folder / name).write_bytes(content)
+    found = [
+        (row.line, row.text("a"), row.text("b")) for row in _cells.rows(folder / name, "t", required, faults)
+    ]
+    assert {fault.where for fault in faults} <= {"t"}
+    return found, [(fault.line, fault.key, fault.message, fault.hint) for fault in faults]
+
+
+def test_rows_have_lines_and_a_mark_of_utf_8_is_no_column(tmp_path):
+    assert seen(tmp_path, b'\xef\xbb\xbfa,b\n1,2\n"3\n4",5\n6,\n') == (
+        [(2, "1", "2"), (4, "3\n4", "5"), (5, "6", "")], [],
+    )  # fmt: skip
+    assert seen(tmp_path, gzip.compress(b"b,c,a\n1,2,3\n"), name="t.csv.gz") == ([(2, "3", "1")], [])
+
+
+def test_rows_of_another_length_are_told_and_the_others_read(tmp_path):
+    found, faults = seen(tmp_path, b"a,b\n1\n1,2,3,4\n5,6\n")
+    assert found == [(4, "5", "6")]
+    assert faults == [
+        (2, "", "1 cells in a table of 2 columns", ""), (3, "", "4 cells in a table of 2 columns", ""),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("content", "name", "faults"),
+    [
+        (b"a,b\n", "t.csv", [(None, "", "a table without rows", "")]),
+        (b"", "t.csv", [(None, "", "an empty file", "")]),
+        (b"a,c\n1,2\n", "t.csv", [(1, "b", "missing column: `b`", "")]),
+        (b"\xff\n", "t.csv", [(None, "", "not UTF-8 text", "")]),
+        (b"a,b\n1,2\n", "t.csv.gz", [(None, "", "not a whole gzip file", "")]),
+        (gzip.compress(b"a,b\n1,2\n")[:-4], "t.csv.gz", [(None, "", "not a whole gzip file", "")]),
+        (b'a,b\n"1"2,3\n', "t.csv", [(2, "", "not a CSV table: ',' expected after '\"'", "")]),
+    ],
+)  # fmt: skip
+def test_what_is_no_table(tmp_path, content, name, faults):
+    assert seen(tmp_path, content, name=name) == ([], faults)
+
+
+def test_a_column_that_is_nearly_there_is_named(tmp_path):
+    required = ("rtt1_ms", "rtt2_ms")
+    (fault,) = seen(tmp_path, b"rtt1_ms,rt2_ms\n1,2\n", required)[1]
+    assert fault == (1, "rtt2_ms", "missing column: `rtt2_ms`", "is it the column `rt2_ms`?")
+    # A column of another path is no misspelling of this one.
+    (fault,) = seen(tmp_path, b"rtt1_ms,rtt3_ms\n1,2\n", required)[1]
+    assert fault == (1, "rtt2_ms", "missing column: `rtt2_ms`", "")
