@@ -19,6 +19,7 @@ import time
 import tomllib
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, NoReturn
 
 import faults
@@ -221,20 +222,23 @@ def everything() -> dict[str, list[Fault]]:
 
 
 class Progress:
-    """How far a sample is, and how long the rest may take."""
+    """How far a sample is, and how long the rest may take: both languages are judged at once."""
 
-    def __init__(self, total: int, known: int) -> None:
-        self._total, self._done, self._known, self._begun = total, known, known, time.monotonic()
+    def __init__(self, left: Mapping[str, int]) -> None:
+        self._left = dict(left)
+        self._total = sum(left.values())
+        self._took: dict[str, list[float]] = {language: [] for language in left}
 
-    def tell(self, fault: Fault, entry: Entry) -> None:
+    def tell(self, language: str, fault: Fault, entry: Entry) -> None:
         """Tell of one more fault."""
-        self._done += entry.outcome != "unviable"
-        took = (time.monotonic() - self._begun) / max(self._done - self._known, 1)
-        left = took * (self._total - self._done) / 60
+        self._left[language] -= entry.outcome != "unviable"
+        self._took[language].append(entry.seconds)
+        longest = max(self._left[each] * fmean(took) for each, took in self._took.items() if took)
+        done = self._total - sum(self._left.values())
         by = f" by {entry.by}" if entry.outcome == "caught" else ""
         say(
-            f"[{self._done}/{self._total}, {left:.0f} min left] {entry.outcome}{by}, {entry.seconds:.0f} s: "
-            f"{fault.key} (line {fault.line})"
+            f"[{done}/{self._total}, {longest / 60:.0f} min left] {entry.outcome}{by}, "
+            f"{entry.seconds:.0f} s: {fault.key} (line {fault.line})"
         )
 
 
@@ -250,7 +254,7 @@ def judged(
             break
         if key not in journal.known:
             journal.add(key, language, judge.judge(by_key[key]))
-            progress.tell(by_key[key], journal.known[key])
+            progress.tell(language, by_key[key], journal.known[key])
         if journal.known[key].outcome != "unviable":
             result.append((key, journal.known[key].outcome))
     return result
@@ -313,10 +317,11 @@ def main() -> int:
     for room, found in rooms.items():
         say(f"{room}: {counts[room]} of {len(found)}")
     copy(names)
-    known = sum(
-        fault.key in journal.known for room, drawn in rooms.items() for fault in drawn[: counts[room]]
-    )
-    progress = Progress(sum(counts[room] for room in rooms), known)
+    left = dict.fromkeys(("rust", "python"), 0)
+    for room, drawn in rooms.items():
+        new = sum(fault.key not in journal.known for fault in drawn[: counts[room]])
+        left["rust" if room in rust.ROOMS else "python"] += new
+    progress = Progress(left)
     who = judges()
 
     def of(part: Sequence[str]) -> Judged:
