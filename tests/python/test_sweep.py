@@ -366,6 +366,7 @@ def test_a_worker_of_another_build_is_refused(scenario):
         execute.work(job, "0.0.1+abc")
 
 
+@pytest.mark.slow
 @pytest.mark.module
 def test_a_dask_cluster_gives_the_same_bytes(scenario, tmp_path):
     distributed = pytest.importorskip("distributed")
