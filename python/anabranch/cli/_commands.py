@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +15,7 @@ from anabranch.cli import _console
 from anabranch.errors import Fault, InputError, did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from anabranch._run import Run
@@ -153,8 +155,26 @@ def prepare_film(loaded: Loaded) -> Film | None:
     """Return a scenario's film, made under a progress bar if it has to be."""
     from anabranch._run import film_of
 
-    with _console.progress("making the film") as progress:
+    with making_film() as progress:
         return film_of(loaded, progress=progress)
+
+
+@contextmanager
+def making_film() -> Iterator[Callable[[float, float], None]]:
+    """Show how the making of a film goes, if one has to be made, and say where it goes."""
+    from anabranch import _cache
+
+    announced = False
+    with _console.progress("making the film", unit="s of film") as progress:
+
+        def heard(done_s: float, whole_s: float) -> None:
+            nonlocal announced
+            if not announced:
+                announced = True
+                _console.note(f"making a film of {whole_s:g} s, once; it is kept in {_cache.place()}")
+            progress(done_s, whole_s)
+
+        yield heard
 
 
 def init(file: Path, *, force: bool) -> None:
@@ -170,7 +190,7 @@ def init(file: Path, *, force: bool) -> None:
     text = files("anabranch.cli").joinpath("starter.toml").read_text(encoding="utf-8")
     file.write_text(text, encoding="utf-8")
     _console.note(f"wrote {file}")
-    _console.note(f"hint: anabranch run {file}")
+    _console.note(f"hint: {_console.program()} run {shlex.quote(str(file))}")
 
 
 #: The kinds of plug-in by what `anabranch list` calls them.

@@ -27,7 +27,10 @@ def probe(
 ) -> None:
     """Tell what a video file is made of.
 
-    Example: anabranch media probe film.mp4 --packets
+    For example:
+
+      anabranch media make film.mp4 --duration 5s --rate 2Mbit/s
+      anabranch media probe film.mp4 --packets
     """
     from anabranch.media.probe import probe as read
 
@@ -51,9 +54,11 @@ def make(
 ) -> None:
     """Make a film of moving pictures: H.264 and AAC in MP4. Prints its path.
 
-    Example: anabranch media make film.mp4 --duration 20s --rate 3Mbit/s
+    For example:
+
+      anabranch media make film.mp4 --duration 20s --rate 3Mbit/s
     """
-    from anabranch.cli._commands import unwritable
+    from anabranch.cli._commands import making_film, unwritable
     from anabranch.errors import Fault, InputError
     from anabranch.media.make import make_film
     from anabranch.scenario import units
@@ -75,7 +80,8 @@ def make(
         faults.append(Fault(message=f"not a size: `{size}`", where=f"--size {size}", hint=hint))
     if any(faults):
         raise InputError(filter(None, faults))
-    with _console.progress("making the film") as progress:
+    watched = making_film() if file is None else _console.progress("making the film", unit="s of film")
+    with watched as progress:
         made = make_film(
             file,
             duration_s=numbers["--duration"] / 1e9,
@@ -101,7 +107,10 @@ def ladder(
 ) -> None:
     """Make a ladder from a film: real HLS playlists and chunks. Prints the master playlist's path.
 
-    Example: anabranch media ladder film.mp4 ladder --rung 240=400kbit/s --rung 720=3Mbit/s
+    For example:
+
+      anabranch media make film.mp4 --duration 5s --rate 2Mbit/s
+      anabranch media ladder film.mp4 ladder --rung 240=400kbit/s --rung 360=800kbit/s
     """
     from anabranch.errors import Fault, InputError
     from anabranch.media.make_ladder import Rung, make_ladder
@@ -139,7 +148,15 @@ def ladder(
         raise InputError(faults)
     with _console.progress("making the ladder", unit="s of film") as progress:
         made = make_ladder(film, out, rungs=rungs, chunk_s=chunk_ns / 1e9, progress=progress)
-    _console.out(str(made))
+    _console.out(str(made.master))
+    for one, mean in made.off():
+        asked = f"{one.rate_bps / 1e6:g} Mb/s asked for"
+        why = (
+            "the film has no more in it at that size"
+            if mean < one.rate_bps
+            else "it is too little for the size"
+        )
+        _console.note(f"warning: {one.height}p has {mean / 1e6:.2f} Mb/s, not the {asked}: {why}")
     _console.note(f'hint: application.kind = "adaptive", application.ladder = "{out}"')
 
 

@@ -75,15 +75,20 @@ def sweep(
         )
         for point in grids.points(found)
     )
-    run(Sweep(name=path.stem, cells=cells(points), trials=trials, keep=tuple(keep)), how, as_json=as_json)
+    name = shipped.display(path) if path == shipped.STDIN else path.stem
+    run(Sweep(name=name, cells=cells(points), trials=trials, keep=tuple(keep)), how, as_json=as_json)
 
 
 def run(what: Sweep, how: How, *, as_json: bool) -> None:
     """Run a sweep into its folder and print the means of its cells."""
+    from anabranch.cli._commands import making_film
     from anabranch.study import runner
+    from anabranch.study.sweep import make_films
 
     folder = how.out or Path("results") / what.name
     shard = None if how.shard is None else runner.Shard.parse(how.shard)
+    with making_film() as making:
+        make_films(what, making)
     with _console.progress(f"running {what.name}", unit="runs") as progress:
         try:
             done = runner.run(
@@ -139,15 +144,16 @@ def results(
     folder: Path, *, by: Sequence[str] | None, metrics: Sequence[str], sql: str | None, as_json: bool
 ) -> None:
     """Print the means of a folder's cells, or the answer to a query."""
-    from anabranch.results import query, store, summary
+    from anabranch.results import identity, query, store, summary
 
-    found = store.manifest(folder)
+    found = store.made(folder)
+    if found.code and found.code != identity.code():
+        _console.note(f"made by another build of this program: {found.code}; it can be read, not added to")
     if sql is not None:
         rows = query(folder, sql).to_dicts()
     else:
-        labels = list(dict.fromkeys(key for cell in found["cells"] for key in cell["labels"]))
-        rows = summary.means(folder, labels if not by else list(by), metrics)
-        for name, note in found["notes"].items():
+        rows = summary.means(folder, list(found.labels) if not by else list(by), metrics)
+        for name, note in found.notes.items():
             _console.note(f"assumption: {name}: {note}")
     if store.journals(folder):
         _console.note(f"not finished: {len(store.journals(folder))} journals are open in {folder}")
