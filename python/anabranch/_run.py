@@ -107,10 +107,9 @@ class Run:
     def cut_short(self) -> int | None:
         """The session's `application.duration` in nanoseconds, where it ended a film; else None."""
         duration: int | None = self.plan["application"]["duration_ns"]
-        cut = (
-            self.qoe is not None and not self.qoe["finished"] and all(self.tables["connections"]["finished"])
-        )
-        return duration if cut else None
+        if self.qoe is None or self.qoe["finished"] or not all(self.tables["connections"]["finished"]):
+            return None
+        return duration
 
     @property
     def duration_s(self) -> float:

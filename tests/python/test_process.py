@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -23,9 +24,9 @@ name = "wifi"
 rtt = "20 ms"
 rate = "10 Mbit/s"
 """
-FULL = "/dev/full"
+FULL = Path("/dev/full")
 
-needs_full = pytest.mark.skipif(not os.path.exists(FULL), reason="no /dev/full")
+needs_full = pytest.mark.skipif(not FULL.exists(), reason="no /dev/full")
 
 
 @pytest.fixture
@@ -67,14 +68,14 @@ def call(start):
     "arguments", [("list", "films"), ("list", "films", "--json"), ("--version",), ("--help",)]
 )
 def test_a_full_disk_behind_stdout_is_said(call, arguments):
-    with open(FULL, "wb") as full:
+    with FULL.open("wb") as full:
         code, _, err = call(*arguments, stdout=full)
     assert (code, err.splitlines()[0]) == (4, "error: cannot write the output: No space left on device")
 
 
 @needs_full
 def test_a_full_disk_behind_stderr_changes_no_exit_code(call):
-    with open(FULL, "wb") as full:
+    with FULL.open("wb") as full:
         assert call("list", "scheduler", stderr=full)[0] == 2
 
 
@@ -223,7 +224,7 @@ def test_a_disk_that_is_full_meanwhile_is_told_and_leaves_nothing(tmp_path, file
     assert done.returncode == 4
     assert "error: cannot write the film: File too large" in done.stderr
     assert "Traceback" not in done.stderr
-    assert [path for path in tmp_path.rglob("*.mp4")] == []
+    assert list(tmp_path.rglob("*.mp4")) == []
 
 
 def test_nothing_appears_in_the_working_folder(call, tmp_path):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -158,12 +160,23 @@ def results(
     if store.journals(folder):
         _console.note(f"not finished: {len(store.journals(folder))} journals are open in {folder}")
     if as_json:
-        _console.out(json.dumps(rows, indent=2))
+        _console.out(json.dumps([_plain(row) for row in rows], indent=2, default=_said))
         return
     headers = list(dict.fromkeys(name for row in rows for name in row if not name.endswith(summary.INTERVAL)))
     left = sum(1 for name in headers if rows and isinstance(rows[0].get(name), str))
     lines = [[_cell(row, name + summary.INTERVAL, name) for name in headers] for row in rows]
     _console.table(tuple(headers), lines, left=left)
+
+
+def _plain(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row as JSON can have it: what is no number is null."""
+    wild = {name for name, value in row.items() if isinstance(value, float) and not math.isfinite(value)}
+    return {name: None if name in wild else value for name, value in row.items()}
+
+
+def _said(value: object) -> float | str:
+    """Return what JSON has no type for: DuckDB's decimals as numbers, times and all else as text."""
+    return float(value) if isinstance(value, Decimal) else str(value)
 
 
 def _cell(row: Mapping[str, Any], interval: str, name: str) -> str:

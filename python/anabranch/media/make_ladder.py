@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 _AUDIO_BPS = 64_000
 _SAMPLE_RATE = 48_000
+_WHAT = "the ladder"
 #: How far a rendition's rate may be from what was asked for without a word; the chunks' container takes some.
 _TOLERANCE = 0.15
 
@@ -115,7 +116,7 @@ def make_ladder(
     seconds = found.duration_ns / 1e9
     whole = seconds * len(wanted)
     made = []
-    with writing("the ladder", folder):
+    with writing(_WHAT, folder):
         folder.mkdir(parents=True, exist_ok=True)
     for number, rung in enumerate(wanted):
 
@@ -126,11 +127,11 @@ def make_ladder(
         try:
             made.append((rung, *_pictures(film, folder / f"{rung.height}p", rung, chunk_s, told)))
         except OSError as error:
-            raise unwritable("the ladder", folder, error) from None
+            raise unwritable(_WHAT, folder, error) from None
         except (av.error.FFmpegError, ValueError) as error:
             reason = getattr(error, "strerror", None) or str(error)
             raise MediaError([Fault(message=f"cannot encode the film: {reason}", where=str(film))]) from None
-    with writing("the ladder", folder):
+    with writing(_WHAT, folder):
         has_sound = _sound(film, folder / "audio", chunk_s)
         master = _master(folder, made, has_sound=has_sound)
     means = [playlists.rates(folder / f"{rung.height}p" / "index.m3u8")[1] for rung, *_ in made]

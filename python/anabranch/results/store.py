@@ -233,9 +233,11 @@ def made(folder: Path) -> Made:
     Raises
     ------
     InputError
-        When it is no folder of results.
+        When it is no folder of results, or its manifest is damaged.
     """
     found = _said(folder)
+    if found["format"] == FORMAT:
+        found = manifest(folder)
     cells = found.get("cells")
     labels = (
         [cell.get("labels") for cell in cells if isinstance(cell, dict)] if isinstance(cells, list) else []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from anabranch.errors import Fault, did_you_mean
+from anabranch.errors import Fault, did_you_mean, shown
 from anabranch.scenario import _words, link_models, models
 
 if TYPE_CHECKING:
@@ -29,6 +29,9 @@ _TABLES: dict[tuple[str, ...], type[models.Table]] = {
     ("handoffs",): models.Handoff,
     **{(kind, way): models.Direction for kind in ("paths", "links") for way in ("down", "up")},
 }
+
+#: What pydantic calls the members of a union, where they are no keys.
+_TAGS = ("<share>", "<model>", "float", "bool")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,7 +118,7 @@ def from_pydantic(
         return source.fault(path, f"`{source.show(path)}` is empty: at least one is needed")
     if path[:1] == ("expect",) and path[-1] == "equals":
         # It is tried as a number, then as a flag.
-        message = f"expected a number, or true or false, got {_words.show(value)}"
+        message = f"expected a number, or true or false, got {shown(value)}"
         return None if kind.startswith("bool") else source.fault(path, message)
     return source.fault(path, _words.message(kind, value, context))
 
@@ -124,11 +127,9 @@ def _unknown_word(source: Source, path: KeyPath, value: object, expected: str) -
     """Return the fault of a value that is none of the words that a key takes."""
     known = [part.strip("' ") for part in expected.replace(" or ", ", ").split(",")]
     if not isinstance(value, str):
-        return source.fault(
-            path, f"expected a string, got {_words.show(value)}", hint=did_you_mean("", known)
-        )
+        return source.fault(path, f"expected a string, got {shown(value)}", hint=did_you_mean("", known))
     hint = did_you_mean(value, known)
-    return source.fault(path, f"unknown {path[-1]}: {_words.show(value)}", hint=hint)
+    return source.fault(path, f"unknown {path[-1]}: {shown(value)}", hint=hint)
 
 
 def _keys(source: Source, path: KeyPath) -> list[str]:
@@ -165,7 +166,7 @@ def _real_path(raw: object, location: tuple[str | int, ...]) -> KeyPath:
     for position, step in enumerate(location):
         last = position == len(location) - 1
         child = _child(node, step)
-        if child is None and not (last and isinstance(node, dict) and step not in ("<share>", "<model>")):
+        if child is None and not (last and isinstance(node, dict) and step not in _TAGS):
             continue
         path.append(step)
         node = child

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from anabranch.errors import shown
 from anabranch.scenario import units
 
 if TYPE_CHECKING:
@@ -37,8 +38,6 @@ _BOUNDS = {
     "less_than_equal": ("at most", "le"),
     "less_than": ("below", "lt"),
 }
-#: Longer values are cut in messages.
-_MOST_SHOWN = 60
 
 
 def message(kind: str, value: object, context: Mapping[str, Any]) -> str:
@@ -54,34 +53,21 @@ def message(kind: str, value: object, context: Mapping[str, Any]) -> str:
         What pydantic says beside it: bounds and lengths.
     """
     if kind in EXPECTED:
-        return f"expected {EXPECTED[kind]}, got {show(value)}"
+        return f"expected {EXPECTED[kind]}, got {shown(value)}"
     if kind in _BOUNDS:
         word, name = _BOUNDS[kind]
-        return f"must be {word} {_bound(value, context[name])}: {show(value)}"
+        return f"must be {word} {_bound(value, context[name])}: {shown(value)}"
     if kind == "string_too_short":
         return "an empty string where a name is required"
     if kind == "string_too_long":
-        return f"longer than {context['max_length']} characters: {show(value)}"
+        return f"longer than {context['max_length']} characters: {shown(value)}"
     if kind == "string_pattern_mismatch":
-        return f"a line break, a tab or another control character in a name: {show(value)}"
+        return f"a line break, a tab or another control character in a name: {shown(value)}"
     if kind == "too_short":
         return f"at least {context['min_length']} needed, got {context['actual_length']}"
     if kind == "too_long":
         return f"at most {context['max_length']} allowed, got {context['actual_length']}"
-    return f"not a value of this key: {show(value)}"
-
-
-def show(value: object) -> str:
-    """Return a raw value's name in a message."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, dict):
-        return "a table"
-    if isinstance(value, list | tuple):
-        return "an array"
-    text = str(value)
-    text = text if len(text) <= _MOST_SHOWN else text[: _MOST_SHOWN - 1] + "…"
-    return f"`{text if text.isprintable() else ascii(text)[1:-1]}`"
+    return f"not a value of this key: {shown(value)}"
 
 
 def _bound(value: object, bound: float) -> str:
@@ -91,5 +77,5 @@ def _bound(value: object, bound: float) -> str:
         return units.show_time(int(bound))
     if unit in units.PERCENT_UNITS:
         return f"{100 * bound:g} %"
-    shown = f"{bound:,}" if isinstance(bound, int) else f"{bound:g}"
-    return f"{shown} B" if unit in units.SIZE_UNITS else shown
+    plain = f"{bound:,}" if isinstance(bound, int) else f"{bound:g}"
+    return f"{plain} B" if unit in units.SIZE_UNITS else plain

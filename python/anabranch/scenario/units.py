@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from anabranch.errors import did_you_mean
+from anabranch.errors import did_you_mean, shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -113,15 +113,15 @@ QUEUE = Quantity(
 
 def _bare(value: float | str, quantity: Quantity) -> UnitError:
     """Return the error for a number without a unit."""
-    given = shown = str(value).strip()
+    given = plain = str(value).strip()
     if len(given) > _MOST_DIGITS or not math.isfinite(float(given.replace("_", ""))):
-        message = f"expected {quantity.noun}, got {given[:_MOST_DIGITS]}"
+        message = f"expected {quantity.noun}, got {shown(given)}"
         return UnitError(message, hint=f'write for example "{quantity.example}"')
-    if quantity is PERCENT and 0 < abs(float(shown)) < 1:
-        shown = f"{float(shown) * 100:g}"
+    if quantity is PERCENT and 0 < abs(float(plain)) < 1:
+        plain = f"{float(plain) * 100:g}"
     return UnitError(
         f"a bare number where {quantity.noun} is required: {given}",
-        hint=f'add a unit: {given} -> "{shown} {quantity.suggest}"',
+        hint=f'add a unit: {given} -> "{plain} {quantity.suggest}"',
     )
 
 
@@ -134,7 +134,7 @@ def _terms(value: object, quantity: Quantity) -> list[tuple[Decimal, str]]:
         When the value is no string, or any part of it is no number with a known unit.
     """
     if isinstance(value, bool) or not isinstance(value, str | int | float):
-        message = f"expected {quantity.noun}, got {_shown(value)}"
+        message = f"expected {quantity.noun}, got {shown(value)}"
         raise UnitError(message, hint=f'write for example "{quantity.example}"')
     if isinstance(value, int | float) or _NUMBER.fullmatch(value):
         raise _bare(value, quantity)
@@ -142,12 +142,12 @@ def _terms(value: object, quantity: Quantity) -> list[tuple[Decimal, str]]:
     while position < len(value):
         match = _TERM.match(value, position)
         if match is None:
-            message = f"cannot read {quantity.noun}: `{value}`"
+            message = f"cannot read {quantity.noun}: {shown(value)}"
             raise UnitError(message, hint=f'write for example "{quantity.example}"')
         number, unit = match.groups()
         worth = _decimal(number, quantity, value)
         if unit not in quantity.units:
-            message = f"unknown unit `{unit}` for {quantity.noun}: `{value}`"
+            message = f"unknown unit {shown(unit)} for {quantity.noun}: {shown(value)}"
             raise UnitError(message, hint=_unit_hint(number, unit, quantity))
         terms.append((worth, unit))
         position = match.end()
@@ -161,8 +161,7 @@ def _decimal(number: str, quantity: Quantity, value: object) -> Decimal:
     """Return a number, refusing one with more digits or a larger exponent than any quantity has."""
     exponent = number.lower().partition("e")[2].lstrip("+-")
     if len(number) > _MOST_DIGITS or len(exponent) > _MOST_EXPONENT:
-        shown = f"{str(value)[:_MOST_DIGITS]}…" if len(str(value)) > _MOST_DIGITS else str(value)
-        message = f"{quantity.noun} with more digits than it can have: `{shown}`"
+        message = f"{quantity.noun} with more digits than it can have: {shown(value)}"
         raise UnitError(message, hint=f'write for example "{quantity.example}"')
     return Decimal(number.replace("_", "").replace(" ", ""))
 
@@ -177,7 +176,8 @@ _WORDS = {"kilo": "k", "mega": "M", "giga": "G", "ki": "Ki", "mi": "Mi", "gi": "
 #: Other words for a time, in small letters and without the plural's s.
 _TIMES = {
     "sec": "s", "second": "s", "msec": "ms", "millisecond": "ms", "usec": "us", "microsecond": "us",
-    "\N{GREEK SMALL LETTER MU}": "us", "nsec": "ns", "nanosecond": "ns", "minute": "min", "hour": "h", "hr": "h",
+    "\N{GREEK SMALL LETTER MU}": "us", "nsec": "ns", "nanosecond": "ns",
+    "minute": "min", "hour": "h", "hr": "h",
 }  # fmt: skip
 
 
@@ -235,27 +235,18 @@ def _digits(number: Decimal) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def _shown(value: object) -> str:
-    """Return the name in a message of a raw value that is neither text nor a number."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, dict):
-        return "a table"
-    return "an array" if isinstance(value, list | tuple) else f"`{value}`"
-
-
 def _total(value: object, quantity: Quantity) -> Decimal:
     """Return the sum of a value's terms in the plan's unit, refusing negative and absurd ones."""
     terms = _terms(value, quantity)
     if len(terms) > 1 and quantity is not TIME:
-        message = f"cannot read {quantity.noun}: `{value}`"
+        message = f"cannot read {quantity.noun}: {shown(value)}"
         raise UnitError(message, hint=f'write for example "{quantity.example}"')
     if any(number < 0 for number, _ in terms):
-        message = f"{quantity.noun} must not be negative: `{value}`"
+        message = f"{quantity.noun} must not be negative: {shown(value)}"
         raise UnitError(message)
     total = sum((number * quantity.units[unit] for number, unit in terms), Decimal(0))
     if total > _LARGEST:
-        message = f"{quantity.noun} is too large: `{value}`"
+        message = f"{quantity.noun} is too large: {shown(value)}"
         raise UnitError(message)
     return total
 
@@ -291,7 +282,7 @@ def fraction(value: object) -> float:
     """Return a percentage as a fraction between 0 and 1."""
     share = _total(value, PERCENT)
     if share > 1:
-        message = f"a percentage must not be above 100 %: `{value}`"
+        message = f"a percentage must not be above 100 %: {shown(value)}"
         raise UnitError(message)
     return float(share)
 
@@ -324,7 +315,7 @@ def queue(value: object) -> dict[str, int] | None:
 def _positive(number: int, noun: str, value: object) -> int:
     """Return `number`, refusing zero."""
     if number <= 0:
-        message = f"{noun} must be more than zero: `{value}`"
+        message = f"{noun} must be more than zero: {shown(value)}"
         raise UnitError(message)
     return number
 
