@@ -320,7 +320,7 @@ def _simulate(
         raise DefectError(str(error), replay=replay) from None
     except OSError as error:
         message = f"cannot write the capture: {error.strerror or error}"
-        fault = Fault(message=message, where=f"--pcapng {pcapng}")
+        fault = Fault(message=message, where=f"--pcapng {pcapng}", hint="is the disk full?")
         raise ScenarioError([fault]) from None
     return trace
 

@@ -247,3 +247,14 @@ def test_faults_of_reading_are_input_errors(results):
     (results / "runs.parquet").write_bytes(b"x")
     with pytest.raises(InputError, match="not a Parquet file"):
         anabranch.load(results)
+
+
+def test_columns_called_alike_are_told_apart(results):
+    rows = json.loads(call("results", results, "--sql", "SELECT 1 a, 2 a, 3 a_1, 4 a", "--json").stdout)
+    assert rows == [{"a": 1, "a_1": 2, "a_1_1": 3, "a_2": 4}]
+
+
+def test_whatever_a_query_answers_can_be_said_in_json(results):
+    sql = "SELECT 'nan'::DOUBLE n, 1.5::DECIMAL(4, 2) d, DATE '2020-01-02' t, [1, 2] l, {'a': 1} s"
+    (row,) = json.loads(call("results", results, "--sql", sql, "--json").stdout)
+    assert row == {"n": None, "d": 1.5, "t": "2020-01-02", "l": [1, 2], "s": {"a": 1}}

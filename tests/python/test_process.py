@@ -303,3 +303,82 @@ def test_a_signal_ends_a_sweep_that_can_go_on(start, call, tmp_path, number, sai
     code, _, err = call(*again)
     assert (code, done >= 3) == (0, True)
     assert "4 runs, 0 were there already" not in err
+
+
+# -- whatever else a stranger may type ---------------------------------------------------------------
+
+#: What is typed, the exit code, and how the first line of the answer begins.
+TYPED = [
+    (("run", "small.toml", "--seed", "1e3"), 2, "Invalid value for '--seed': expected a whole number, got `1e3`"),
+    (("run", "small.toml", "--run", "9" * 30), 2, "Invalid value for '--run': must be at most 9,223,372,036"),
+    (("sweep", "small.toml", "--trials", "0"), 2, "Invalid value for '--trials': must be at least 1: `0`"),
+    (("run", "small.toml", "--report", "loop"), 2, "error: cannot write a file of that name"),
+    (("run", "small.toml", "--report", "n" * 300), 2, "error: cannot write a file of that name: File name too long"),
+    (("run", "small.toml", "--report", "folder"), 2, "error: a folder, not a file: `folder` (--report)"),
+    (("run", "folder"), 2, "error: a scenario is a file, not a folder: `folder`"),
+    (("run", "loop"), 2, "error: no such scenario: `loop`"),
+    (("run", "small.toml", "--scheduler", "f.py:X"), 2, "error: a folder, not a file: `f.py`"),
+    (("init", "loop"), 2, "error: cannot write a file of that name"),
+    (("init", "/dev/full", "--force"), 4, "error: cannot write the scenario: No space left on device: `/dev/full`"),
+    (("trace", "show", "folder"), 2, "error: cannot read the trace: Is a directory (folder)"),
+    (("media", "probe", "folder"), 2, "error: a film is a file, not a folder: `folder`"),
+    (("media", "make", "f.mp4", "--duration", "1e6h"), 2, "error: longer than a day: `1e6h`"),
+    (("media", "ladder", "f.mp4", "l", "--rung", "8Mbit/s"), 2, "error: expected HEIGHT=RATE: `8Mbit/s`"),
+    (("media", "ladder", "f.mp4", "l", "--rung", "64=1bit/s"), 2, "error: a rate below 10 kbit/s: `1bit/s`"),
+    (("media", "ladder", "f.mp4", "l", "--chunk", "1e-9s"), 2, "error: a chunk lasts from 0.1 s to 1 h: `1e-9s`"),
+    (("results", "folder"), 2, "error: no folder of results: `folder`"),
+    (("sweep", "small.toml", "--trials", "1", "--out", "small.toml"), 2, "error: cannot make the folder: File exists"),
+]  # fmt: skip
+
+
+@pytest.mark.module
+def test_whatever_is_typed_is_answered_in_a_sentence(tmp_path, monkeypatch):
+    from typer.testing import CliRunner
+
+    from anabranch.cli._app import app
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "small.toml").write_text(SCENARIO, encoding="utf-8")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "f.py").mkdir()
+    (tmp_path / "loop").symlink_to("loop")
+    for arguments, code, said in TYPED:
+        result = CliRunner().invoke(app, list(arguments))
+        first = next(line for line in result.stderr.splitlines() if line.lower().startswith("error: "))
+        assert (result.exit_code, first.removeprefix("Error: ")[: len(said)]) == (code, said)
+
+
+def test_what_nobody_thought_of_is_told_without_a_traceback(monkeypatch, capsys):
+    import typer
+
+    from anabranch.cli import _console
+
+    def fail():
+        raise KeyError("surprise")
+
+    def full():
+        raise OSError(28, "No space left on device", "x/y")
+
+    for command, code, said in (
+        (
+            fail,
+            70,
+            "error: a defect of this program, not of what it was given: KeyError: 'surprise' (test_process.py",
+        ),
+        (full, 4, "error: No space left on device (x/y)"),
+    ):
+        with pytest.raises(typer.Exit) as ended:
+            _console.guarded(command)()
+        err = capsys.readouterr().err
+        assert (ended.value.exit_code, err[: len(said)]) == (code, said)
+        assert "Traceback" not in err
+    monkeypatch.setenv("ANABRANCH_TRACEBACK", "1")
+    with pytest.raises(typer.Exit):
+        _console.guarded(fail)()
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_a_starter_goes_to_stdout_and_comes_from_stdin(call):
+    code, out, err = call("init", "-")
+    assert (code, err) == (0, "")
+    assert call("check", "-", given=out.encode())[0] == 0

@@ -15,6 +15,7 @@ from anabranch.cli._traces import trace
 
 app = typer.Typer(
     name="anabranch",
+    cls=_console.Root,
     help="Design, run and measure video streaming over Multipath TCP.",
     no_args_is_help=True,
     add_completion=False,
@@ -36,7 +37,7 @@ Scenario = Annotated[
 Scheduler = Annotated[str | None, typer.Option(help="Path scheduler, instead of the scenario's.")]
 Congestion = Annotated[str | None, typer.Option(help="Congestion control, instead of the scenario's.")]
 Seed = Annotated[int | None, typer.Option(min=0, help="Seed of every draw, instead of the scenario's.")]
-RunNumber = Annotated[int, typer.Option("--run", min=0, help="Another draw of the same seed.")]
+RunNumber = Annotated[int, typer.Option("--run", min=0, max=2**63 - 1, help="Another draw of the same seed.")]
 Set = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Any key of the scenario, e.g. paths.wifi.rtt=80ms."),
@@ -122,7 +123,7 @@ def check(
 @app.command()
 @guarded
 def init(
-    file: Annotated[Path, typer.Argument(help="Where to write it.")] = Path("scenario.toml"),
+    file: Annotated[Path, typer.Argument(help="Where to write it; - is stdout.")] = Path("scenario.toml"),
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file if it is there.")] = False,
 ) -> None:
     """Write a commented scenario to start from.

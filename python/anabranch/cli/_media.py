@@ -17,6 +17,11 @@ media = typer.Typer(
     help="Look into a film, make one, or make a ladder of one.", no_args_is_help=True, rich_markup_mode=None
 )
 
+#: Bounds of what is made: what FFmpeg and a person's patience allow.
+_LEAST_RATE = 10_000
+_LEAST_CHUNK_NS, _MOST_CHUNK_NS = 10**8, 3600 * 10**9
+_MOST_FILM_NS = 24 * 3600 * 10**9
+
 
 @media.command()
 @guarded
@@ -73,6 +78,8 @@ def make(
             numbers[option] = parse(text)
         except units.UnitError as error:
             faults.append(Fault(message=str(error), where=f"{option} {text}", hint=error.hint))
+    if numbers.get("--duration", 0) > _MOST_FILM_NS:
+        faults.append(Fault(message=f"longer than a day: `{duration}`", where=f"--duration {duration}"))
     width, _, height = size.partition("x")
     sound = width.isdecimal() and height.isdecimal() and min(int(width), int(height)) >= 16
     if not sound or int(width) % 2 or int(height) % 2 or max(int(width), int(height)) > 4096:
@@ -119,7 +126,11 @@ def ladder(
     faults: list[Fault] = []
     rungs: list[Rung] = []
     for text in rung or ():
-        height, _, rate = text.partition("=")
+        height, equals, rate = text.partition("=")
+        if not equals:
+            hint = "for example 720=3Mbit/s"
+            faults.append(Fault(message=f"expected HEIGHT=RATE: `{text}`", where=f"--rung {text}", hint=hint))
+            continue
         try:
             bps = units.limited_rate_bps(rate.strip())
         except units.UnitError as error:
@@ -128,6 +139,9 @@ def ladder(
         if not height.isdecimal() or not 16 <= int(height) <= 4096 or int(height) % 2:
             hint = "an even number of pixels and a rate, for example 240=400kbit/s"
             faults.append(Fault(message=f"not a height: `{height}`", where=f"--rung {text}", hint=hint))
+        elif bps < _LEAST_RATE:
+            message = f"a rate below {_LEAST_RATE // 1000} kbit/s: `{rate.strip()}`"
+            faults.append(Fault(message=message, where=f"--rung {text}"))
         elif any(int(height) == other.height for other in rungs):
             faults.append(
                 Fault(message=f"a second rendition of that height: `{height}`", where=f"--rung {text}")
@@ -137,6 +151,10 @@ def ladder(
     chunk_ns = 0
     try:
         chunk_ns = units.positive_time_ns(chunk)
+        if not _LEAST_CHUNK_NS <= chunk_ns <= _MOST_CHUNK_NS:
+            faults.append(
+                Fault(message=f"a chunk lasts from 0.1 s to 1 h: `{chunk}`", where=f"--chunk {chunk}")
+            )
     except units.UnitError as error:
         faults.append(Fault(message=str(error), where=f"--chunk {chunk}", hint=error.hint))
     if out.exists() and not (out.is_dir() and not any(out.iterdir())):

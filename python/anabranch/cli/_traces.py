@@ -87,8 +87,10 @@ def record(
     target: Annotated[Path, typer.Argument(metavar="OUT", help="Where to put it.")],
     direction: Annotated[str, typer.Option(help="down or up.")] = "down",
     duration: Annotated[str, typer.Option(help="How long.")] = "60 s",
-    seed: Annotated[int | None, typer.Option(min=0, help="Seed, instead of the scenario's.")] = None,
-    run: Annotated[int, typer.Option(min=0, help="Another draw of the same seed.")] = 0,
+    seed: Annotated[
+        int | None, typer.Option(min=0, max=2**63 - 1, help="Seed, instead of the scenario's.")
+    ] = None,
+    run: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Another draw of the same seed.")] = 0,
     to: _To = None,
     step: _Step = "100 ms",
 ) -> None:

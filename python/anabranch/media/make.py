@@ -6,22 +6,20 @@ so that the encoder has as much to do as with a filmed scene and really spends t
 
 from __future__ import annotations
 
-import errno
 import os
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from anabranch import _cache
-from anabranch.errors import Fault, MediaError, MissingError
+from anabranch import _cache, _files
+from anabranch.errors import Fault, MediaError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
     import numpy as np
-    from av.error import FFmpegError
     from numpy.typing import NDArray
 
 _VERSION = 2
@@ -131,13 +129,7 @@ def writing(what: str, target: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, av.FFmpegError) as error:
-        raise unwritable(what, target, error) from None
-
-
-def unwritable(what: str, target: Path, error: OSError | FFmpegError) -> MissingError:
-    """Return the error of what cannot be written."""
-    message = f"cannot write {what}: {error.strerror or error}: `{target}`"
-    return MissingError(message, hint="is the disk full?" if error.errno == errno.ENOSPC else "")
+        raise _files.unwritable(what, target, error) from None
 
 
 def _met(

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from anabranch import _files
 from anabranch.errors import Fault, MediaError, MissingError
 from anabranch.media import playlists
-from anabranch.media.make import unwritable, writing
+from anabranch.media.make import writing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -127,7 +128,7 @@ def make_ladder(
         try:
             made.append((rung, *_pictures(film, folder / f"{rung.height}p", rung, chunk_s, told)))
         except OSError as error:
-            raise unwritable(_WHAT, folder, error) from None
+            raise _files.unwritable(_WHAT, folder, error) from None
         except (av.error.FFmpegError, ValueError) as error:
             reason = getattr(error, "strerror", None) or str(error)
             raise MediaError([Fault(message=f"cannot encode the film: {reason}", where=str(film))]) from None

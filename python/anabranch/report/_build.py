@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from anabranch import _files
 from anabranch.figures import colours
 from anabranch.scenario.units import show_rate, show_time
 
@@ -51,8 +52,13 @@ def write(path: Path, run: Run, *, comparisons: Sequence[Comparison] = ()) -> No
         The run.
     comparisons
         Other runs, in the order of the table.
+
+    Raises
+    ------
+    MissingError
+        When it cannot be written.
     """
-    path.write_text(build(run, comparisons=comparisons), encoding="utf-8")
+    _files.write(path, build(run, comparisons=comparisons), "the report")
 
 
 def build(run: Run, *, comparisons: Sequence[Comparison] = ()) -> str:

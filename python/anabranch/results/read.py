@@ -98,12 +98,23 @@ def query(folder: str | Path, sql: str) -> polars.DataFrame:
             _refuse_changes(sql)
             answer: duckdb.DuckDBPyRelation | None = connection.sql(sql)
             if answer is not None:
-                rows, columns = answer.fetchall(), answer.columns
+                rows, columns = answer.fetchall(), _distinct(answer.columns)
                 return polars.DataFrame(rows, schema=columns, orient="row", strict=False)
         except duckdb.Error as error:
             message = str(error).splitlines()[0]
             raise InputError([Fault(message=f"DuckDB: {message}", where=sql)]) from None
     raise _not_a_question(sql, "the query returns nothing")
+
+
+def _distinct(names: list[str]) -> list[str]:
+    """Return columns of which no two are called alike, numbered as DuckDB does where it has to."""
+    found: list[str] = []
+    for name in names:
+        number = 0
+        while (f"{name}_{number}" if number else name) in found:
+            number += 1
+        found.append(f"{name}_{number}" if number else name)
+    return found
 
 
 def _refuse_changes(sql: str) -> None:
