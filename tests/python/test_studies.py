@@ -61,11 +61,11 @@ HEAD = 'title = "t"\nsource = "s"\nquestion = "q"\n'
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("title = ", "cannot read the study"),
+        ("title = ", "not valid TOML"),
         (HEAD, "parts"),
         (HEAD + '[[parts]]\nscenarios = ["two"]', "no such scenario: `two`"),
         (HEAD + '[[parts]]\nscenarios = ["one"]\n[assumptions.q]\nwhat = "w"', "assumptions.q.why"),
-        (HEAD + 'trails = 3\n[[parts]]\nscenarios = ["one"]', "trails"),
+        (HEAD + 'trails = 3\n[[parts]]\nscenarios = ["one"]', "did you mean `trials`?"),
     ],
 )
 def test_a_broken_study_is_told(tmp_path, text, message):

@@ -322,7 +322,8 @@ def test_a_folder_of_something_else_is_refused(scenario, tmp_path):
         runner.run(small(scenario, trials=1), out, workers=1)
     (out / "manifest.json").write_text(json.dumps({**manifest, "format": 99}))
     with pytest.raises(InputError, match="another version: format 99"):
-        anabranch.load(out)
+        runner.run(small(scenario, trials=1), out, workers=1)
+    assert len(anabranch.load(out)) == 2
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "diary.txt").write_text("dear diary")
     with pytest.raises(InputError, match="something else than results"):
