@@ -3,6 +3,7 @@
 
 mod pair;
 
+use anabranch_transport::path_manager::Candidate;
 use anabranch_transport::{Announcement, Config, Event};
 use anabranch_units::Instant;
 use anabranch_wire::{AddAddr, Flags, MpJoin, MptcpOption, Segment};
@@ -97,7 +98,7 @@ fn the_initial_address_is_withdrawn_as_0_and_returns_under_an_identifier_of_its_
     let (now, back) = (pair.now, candidate(0));
     pair.client().handle_address_added(
         now,
-        anabranch_transport::path_manager::Candidate { address_id: 7, ..back },
+        Candidate { address_id: 7, ..back },
     );
     pair.run_until(at(30_000));
     let joins = seen(&pair, join_syn);
@@ -122,7 +123,7 @@ fn without_any_subflow_a_connection_waits_a_minute_for_another() {
     pair.filter = Box::new(|_, _, _, _| true);
     pair.client().handle_address_added(
         now,
-        anabranch_transport::path_manager::Candidate { address_id: 9, ..candidate(1) },
+        Candidate { address_id: 9, ..candidate(1) },
     );
     pair.run_until(at(60_000));
     assert!(pair.got(&film(LONG)), "read {} bytes", pair.received.len());
@@ -142,6 +143,33 @@ fn after_a_minute_without_a_subflow_the_connection_is_over() {
     let closed = pair.client_events.iter().filter(|(_, e)| *e == Event::Closed).count();
     assert_eq!(closed, 1);
     assert_eq!(pair.client().poll_timeout(), None, "nothing is left to wait for");
+}
+
+#[test]
+fn an_interface_may_come_and_go_hundreds_of_times() {
+    // More than twice the places that a connection has for subflows, on both sides.
+    let mut pair = Pair::new(&[50, 80], config(), config());
+    pair.run_until(at(100));
+    let mut whole = Vec::new();
+    let mut last = at(0);
+    for round in 0..300_u64 {
+        let now = pair.now;
+        pair.client().handle_address_removed(now, address(2, 1, 0).ip());
+        pair.run_until(at(200 + round * 600));
+        let (now, back) = (pair.now, candidate(1));
+        let back = Candidate { address_id: 2 + (round % 200) as u8, ..back };
+        pair.client().handle_address_added(now, back);
+        pair.run_until(at(400 + round * 600));
+        last = pair.now;
+        whole.extend(film(40_000));
+        pair.serve(&film(40_000));
+        pair.run_until(at(700 + round * 600));
+    }
+    assert!(pair.got(&whole), "read {} bytes of {}", pair.received.len(), whole.len());
+    let end = pair.now;
+    assert!(payload(&pair, 1, last, end) > 0, "the last of them carries data as well");
+    assert_eq!(pair.client().samples().count(), 2);
+    assert_eq!(pair.server().samples().count(), 2);
 }
 
 #[test]

@@ -71,6 +71,20 @@ fn a_third_packet_out_of_place_ends_nothing() {
 }
 
 #[test]
+fn a_third_packet_that_is_too_old_leaves_no_subflow() {
+    // It knows the keys, and its timestamp is from before the SYN (RFC 7323 section 5.3).
+    let mut s = Script::multipath(config(), 50);
+    s.peer_on(1, 100, "S join");
+    s.us_on(1, 100, "S. join-hmac");
+    s.stamp = Some(50);
+    s.peer_on(1, 120, ". 1:1 ack=1 join-ack");
+    s.us_on(1, 120, "R. 1:1 rst=1");
+    s.stamp = None;
+    assert!(!s.has(Event::SubflowEstablished(SubflowId(1))));
+    assert_eq!(s.connection().tuples().count(), 1);
+}
+
+#[test]
 fn a_reset_in_its_place_ends_a_half_open_join() {
     let mut s = Script::multipath(config(), 50);
     s.peer_on(1, 100, "S join");
