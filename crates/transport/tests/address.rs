@@ -96,10 +96,7 @@ fn the_initial_address_is_withdrawn_as_0_and_returns_under_an_identifier_of_its_
     assert_eq!(seen(&pair, removed)[0].3, [0]);
     pair.filter = Box::new(|_, _, _, _| true);
     let (now, back) = (pair.now, candidate(0));
-    pair.client().handle_address_added(
-        now,
-        Candidate { address_id: 7, ..back },
-    );
+    pair.client().handle_address_added(now, Candidate { address_id: 7, ..back });
     pair.run_until(at(30_000));
     let joins = seen(&pair, join_syn);
     assert_eq!(joins.last().expect("a join").3, (7, false));
@@ -121,10 +118,7 @@ fn without_any_subflow_a_connection_waits_a_minute_for_another() {
     let (before, now) = (pair.received.len(), pair.now);
     assert!(before < LONG && !pair.client().is_closed());
     pair.filter = Box::new(|_, _, _, _| true);
-    pair.client().handle_address_added(
-        now,
-        Candidate { address_id: 9, ..candidate(1) },
-    );
+    pair.client().handle_address_added(now, Candidate { address_id: 9, ..candidate(1) });
     pair.run_until(at(60_000));
     assert!(pair.got(&film(LONG)), "read {} bytes", pair.received.len());
 }

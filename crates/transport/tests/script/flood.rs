@@ -27,6 +27,21 @@ fn a_flood_of_joins_without_keys_does_not_stop_an_honest_one() {
 }
 
 #[test]
+fn a_join_that_is_half_open_gives_no_room_to_send() {
+    // `mptcp_sync_sndbuf` counts the subflows of the connection: the request of a join is none.
+    let mut s = Script::multipath(config(), 50);
+    let before = s.connection().writable();
+    for port in 0..100u16 {
+        s.speak_from(1, 10_000 + port);
+        s.peer_on(1, 100, "S join");
+    }
+    s.rest();
+    assert_eq!(s.connection().writable(), before);
+    s.join(2, 200, 50);
+    assert_eq!(s.connection().writable(), 2 * before);
+}
+
+#[test]
 fn an_honest_join_survives_a_flood_in_the_midst_of_it() {
     let mut s = Script::multipath(config(), 50);
     s.peer_on(2, 100, "S join");
