@@ -5,7 +5,7 @@ mod pair;
 
 use anabranch_transport::path_manager::Candidate;
 use anabranch_transport::{Announcement, Config, Event};
-use anabranch_units::Instant;
+use anabranch_units::{Duration, Instant};
 use anabranch_wire::{AddAddr, Flags, MpJoin, MptcpOption, Segment};
 use pair::{Pair, Way, address, at, candidate, config, film};
 
@@ -145,7 +145,6 @@ fn an_interface_may_come_and_go_hundreds_of_times() {
     let mut pair = Pair::new(&[50, 80], config(), config());
     pair.run_until(at(100));
     let mut whole = Vec::new();
-    let mut last = at(0);
     for round in 0..300_u64 {
         let now = pair.now;
         pair.client().handle_address_removed(now, address(2, 1, 0).ip());
@@ -154,14 +153,19 @@ fn an_interface_may_come_and_go_hundreds_of_times() {
         let back = Candidate { address_id: 2 + (round % 200) as u8, ..back };
         pair.client().handle_address_added(now, back);
         pair.run_until(at(400 + round * 600));
-        last = pair.now;
         whole.extend(film(40_000));
         pair.serve(&film(40_000));
         pair.run_until(at(700 + round * 600));
     }
+    // The last of them carries data as well.
+    let (now, last) = (pair.now, film(40_000));
+    pair.client().set_backup(now, address(2, 0, 0).ip(), true);
+    pair.run_until(now + Duration::from_millis(100));
+    pair.serve(&last);
+    whole.extend(&last);
+    pair.run_until(now + Duration::from_millis(1000));
     assert!(pair.got(&whole), "read {} bytes of {}", pair.received.len(), whole.len());
-    let end = pair.now;
-    assert!(payload(&pair, 1, last, end) > 0, "the last of them carries data as well");
+    assert_eq!(payload(&pair, 1, now, pair.now), 40_000);
     assert_eq!(pair.client().samples().count(), 2);
     assert_eq!(pair.server().samples().count(), 2);
 }
