@@ -33,7 +33,9 @@ def exists(test: str) -> bool:
     """Tell whether a test, `path::name`, is there."""
     path, _, name = test.partition("::")
     pattern = _RUST_TEST if path.endswith(".rs") else _PYTHON_TEST
-    found = re.search(pattern.format(name=re.escape(name)), text(path), re.MULTILINE) if path in files() else None
+    found = (
+        re.search(pattern.format(name=re.escape(name)), text(path), re.MULTILINE) if path in files() else None
+    )
     return bool(name) and found is not None
 
 

@@ -200,6 +200,10 @@ impl Connection {
         subflow.send.use_mappings();
         subflow.resume_join(&entry.syn, &config, option);
         self.handle_segment_on(now, index, segment);
+        if self.subflows[index].state == State::SynReceived {
+            // It was not believed after all, and nothing would ever ask again.
+            self.reset_subflow(now, index, REASON_MPTCP);
+        }
     }
 
     /// MPTCP is over: joins that wait for their third packets end.

@@ -105,6 +105,8 @@ pub(crate) struct Script {
     pub(crate) elsewhere: Option<Vec<(Instant, FourTuple, Segment)>>,
     pub(crate) events: Vec<(Instant, Event)>,
     pub(crate) received: Vec<u8>,
+    /// The peer's clock stands at so many ms.
+    pub(crate) stamp: Option<u64>,
     /// The application takes what arrives.
     pub(crate) reading: bool,
     pub(crate) written: u64,
@@ -136,6 +138,7 @@ impl Script {
             our_key: None,
             said: VecDeque::new(),
             elsewhere: None,
+            stamp: None,
             events: Vec::new(),
             received: Vec::new(),
             reading: true,

@@ -138,7 +138,8 @@ impl Script {
             segment.ack = SeqNumber(line.our_iss.unwrap_or(0)).add(ack);
         }
         if line.timestamps && !segment.flags.contains(Flags::RST) {
-            let value = (self.now.as_nanos() / 1_000_000) as u32 + 1;
+            let clock = self.stamp.unwrap_or(self.now.as_nanos() / 1_000_000);
+            let value = clock as u32 + 1;
             let echo = if segment.flags.contains(Flags::ACK) { echo } else { 0 };
             segment.timestamps = Some(Timestamps { value, echo });
         }

@@ -27,6 +27,21 @@ fn a_flood_of_joins_without_keys_does_not_stop_an_honest_one() {
 }
 
 #[test]
+fn a_join_that_is_half_open_gives_no_room_to_send() {
+    // `mptcp_sync_sndbuf` counts the subflows of the connection: the request of a join is none.
+    let mut s = Script::multipath(config(), 50);
+    let before = s.connection().writable();
+    for port in 0..100u16 {
+        s.speak_from(1, 10_000 + port);
+        s.peer_on(1, 100, "S join");
+    }
+    s.rest();
+    assert_eq!(s.connection().writable(), before);
+    s.join(2, 200, 50);
+    assert_eq!(s.connection().writable(), 2 * before);
+}
+
+#[test]
 fn an_honest_join_survives_a_flood_in_the_midst_of_it() {
     let mut s = Script::multipath(config(), 50);
     s.peer_on(2, 100, "S join");
@@ -68,6 +83,20 @@ fn a_third_packet_out_of_place_ends_nothing() {
     s.silence(119);
     s.peer_on(1, 120, ". 1:1 ack=1 join-ack");
     s.us_on(1, 120, ". ack=1 dack4=0");
+}
+
+#[test]
+fn a_third_packet_that_is_too_old_leaves_no_subflow() {
+    // It knows the keys, and its timestamp is from before the SYN (RFC 7323 section 5.3).
+    let mut s = Script::multipath(config(), 50);
+    s.peer_on(1, 100, "S join");
+    s.us_on(1, 100, "S. join-hmac");
+    s.stamp = Some(50);
+    s.peer_on(1, 120, ". 1:1 ack=1 join-ack");
+    s.us_on(1, 120, "R. 1:1 rst=1");
+    s.stamp = None;
+    assert!(!s.has(Event::SubflowEstablished(SubflowId(1))));
+    assert_eq!(s.connection().tuples().count(), 1);
 }
 
 #[test]
