@@ -13,6 +13,7 @@ mod mapping;
 mod mp_capable;
 mod mp_join;
 mod recovery;
+mod reliability;
 mod tcp;
 mod validate;
 mod window;
