@@ -54,7 +54,7 @@ pub(crate) struct Space {
 }
 
 /// A RST that is to be sent, with the reason if there is one to tell.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Reset {
     pub(crate) reason: Option<MptcpOption>,
     /// The acknowledgement number of the segment it answers, which becomes its sequence number

@@ -91,7 +91,7 @@ impl Connection {
             if subflow.state != State::SynSent {
                 let reason = MpTcpRst { transient: false, reason: REASON_MIDDLEBOX };
                 let reason = Some(MptcpOption::TcpRst(reason));
-                subflow.reset = Some(Reset { reason, answers: None });
+                subflow.reset = Some(Reset { reason, ..Reset::default() });
             }
             subflow.cut_off();
             self.events.push_back(Event::SubflowClosed(subflow.id));
