@@ -45,6 +45,7 @@ impl Connection {
         let Some((initial, joined)) = self.subflows.split_first() else { return false };
         index == 0
             && self.mode == Mode::Multipath
+            && matches!(initial.hello.first, Some(MptcpOption::Capable(_)))
             && initial.state == State::Established
             && joined.iter().all(|subflow| !subflow.fully_established)
             && !self.fallback.crooked

@@ -19,6 +19,7 @@ mod mp_join;
 mod options;
 mod prio;
 mod recovery;
+mod reliability;
 mod stale;
 mod tcp;
 mod told;
