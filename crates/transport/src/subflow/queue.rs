@@ -371,3 +371,6 @@ impl Sender {
         self.fin_sent
     }
 }
+
+#[cfg(test)]
+mod tests;
