@@ -368,3 +368,6 @@ impl Subflow {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
