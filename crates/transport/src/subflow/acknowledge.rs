@@ -387,3 +387,6 @@ impl Subflow {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -13,10 +13,23 @@ use crate::congestion::{
     AckSample, CongestionController, CongestionEvent, LostSegment, Window, WindowChange,
 };
 
+/// An acknowledgement as the controller heard it, by the names of `AckSample`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Heard {
+    pub(super) acked: u32,
+    pub(super) bytes: u64,
+    pub(super) may_grow: bool,
+    pub(super) lost: u32,
+    pub(super) prior: u32,
+    pub(super) left: u32,
+    pub(super) rtt: Option<Duration>,
+}
+
 /// What a controller was told.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Told {
     pub(super) lost: Vec<LostSegment>,
+    pub(super) heard: Vec<Heard>,
     pub(super) changes: Vec<WindowChange>,
 }
 
@@ -29,7 +42,17 @@ impl CongestionController for Recorder {
         "recorder"
     }
 
-    fn on_ack(&mut self, _ack: &AckSample<'_>, _window: &mut Window) {}
+    fn on_ack(&mut self, ack: &AckSample<'_>, _window: &mut Window) {
+        self.0.lock().expect("one thread").heard.push(Heard {
+            acked: ack.acked,
+            bytes: ack.acked_bytes,
+            may_grow: ack.may_grow,
+            lost: ack.newly_lost,
+            prior: ack.prior_in_flight,
+            left: ack.in_flight,
+            rtt: ack.rtt,
+        });
+    }
 
     fn on_congestion(&mut self, _event: &CongestionEvent, window: &mut Window) {
         window.ssthresh = window.cwnd / 2;
@@ -78,6 +101,7 @@ pub(super) fn send(subflow: &mut Subflow, now: Instant, length: u64) {
     let start = subflow.send.next;
     subflow.send.next += length;
     subflow.send.last_sent = now;
+    subflow.send.count_new(length, false, 1);
     subflow.totals.bytes_sent += length;
     subflow.board.push(Sent {
         start,

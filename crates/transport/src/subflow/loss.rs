@@ -29,7 +29,7 @@ pub(crate) struct Rack {
     /// The state above advanced since losses were last sought.
     pub(crate) advanced: bool,
     /// Reordering was seen on this subflow.
-    reordering_seen: bool,
+    pub(super) reordering_seen: bool,
     window_steps: u32,
     kept: u32,
     last_widened: u64,

@@ -376,3 +376,6 @@ impl Sender {
         self.fin_sent
     }
 }
+
+#[cfg(test)]
+mod tests;

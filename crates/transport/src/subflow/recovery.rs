@@ -18,7 +18,7 @@ pub(crate) struct Recovery {
     /// A reduction may be undone while this is set (`undo_marker`).
     undo_marker: Option<u64>,
     /// Retransmissions whose duplicates have not been reported; negative: none sent yet.
-    undo_retrans: i64,
+    pub(super) undo_retrans: i64,
     /// Timestamp clock at the first retransmission (`retrans_stamp`).
     pub(crate) retrans_stamp: Option<u32>,
     /// F-RTO is deciding whether the timeout was spurious.

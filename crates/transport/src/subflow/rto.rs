@@ -277,3 +277,6 @@ impl Subflow {
         self.controller.on_state(now, state, &mut self.window);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,6 +10,7 @@ mod oracle;
 mod relief;
 mod rules;
 mod switches;
+mod views;
 
 use anabranch_transport::congestion::CongestionState;
 use anabranch_transport::plugin::{PluginChoice, Registry};
