@@ -301,3 +301,11 @@ fn controllers_ask_for_what_their_algorithm_needs() {
         assert_eq!(undone, expected, "{name}");
     }
 }
+
+/// `ss` prints `tcp_ca_state` so.
+#[test]
+fn congestion_states_have_the_kernels_names() {
+    use congestion::CongestionState::{Cwr, Disorder, Loss, Open, Recovery};
+    let names = [Open, Disorder, Cwr, Recovery, Loss].map(congestion::CongestionState::name);
+    assert_eq!(names, ["Open", "Disorder", "CWR", "Recovery", "Loss"]);
+}
