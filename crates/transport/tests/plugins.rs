@@ -301,3 +301,33 @@ fn controllers_ask_for_what_their_algorithm_needs() {
         assert_eq!(undone, expected, "{name}");
     }
 }
+
+/// `ss` prints `tcp_ca_state` so.
+#[test]
+fn congestion_states_have_the_kernels_names() {
+    use congestion::CongestionState::{Cwr, Disorder, Loss, Open, Recovery};
+    let names = [Open, Disorder, Cwr, Recovery, Loss].map(congestion::CongestionState::name);
+    assert_eq!(names, ["Open", "Disorder", "CWR", "Recovery", "Loss"]);
+}
+
+/// `tcp_reno_cong_avoid`: what slow start takes leaves nothing to count, even if a window that was cut for want
+/// of use is smaller than what had been counted.
+#[test]
+fn slow_start_leaves_the_count_alone() {
+    let now = Instant::ZERO + Duration::from_secs(10);
+    let rtt = Duration::from_millis(100);
+    for name in ["reno", "lia", "balia", "compound"] {
+        let mut controller =
+            congestion::build(&named(name), &Registry::TABLES, random()).expect("a controller");
+        let mut state = Window { cwnd: 20, ssthresh: 10 };
+        controller.on_ack(&acknowledgement(now, 15, rtt), &mut state);
+        assert_eq!(state.cwnd, 20, "{name}");
+        state = Window { cwnd: 10, ssthresh: 15 };
+        controller.on_ack(&acknowledgement(now, 1, rtt), &mut state);
+        assert_eq!(state.cwnd, 11, "{name}");
+        // In congestion avoidance it makes a segment at once (`tcp_cong_avoid_ai`).
+        state.ssthresh = 11;
+        controller.on_ack(&acknowledgement(now, 1, rtt), &mut state);
+        assert_eq!(state.cwnd, 12, "{name}");
+    }
+}

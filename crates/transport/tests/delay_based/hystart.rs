@@ -72,7 +72,7 @@ fn a_long_train_of_acknowledgements_ends_slow_start() {
     for (paced, rate, gap, last) in [
         (false, slow, millisecond, 50),
         (true, slow, millisecond, 101),
-        (true, fast, millisecond, 100),
+        (true, fast, Duration::from_micros(100), 1002),
         (true, slow, Duration::from_millis(2), 50),
         (false, slow, Duration::from_micros(500), 101),
     ] {

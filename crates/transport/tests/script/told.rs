@@ -15,16 +15,20 @@ use crate::dialect::{Script, thousands};
 
 /// A controller that writes down what it is told; its window grows by slow start alone.
 #[derive(Clone, Debug, Default)]
-struct Diary(Arc<Mutex<Vec<String>>>);
+struct Diary {
+    lines: Arc<Mutex<Vec<String>>>,
+    /// Of each rate sample: was it the application's?
+    limited: Arc<Mutex<Vec<bool>>>,
+}
 
 impl Diary {
     fn note(&self, line: String) {
-        self.0.lock().expect("one thread").push(line);
+        self.lines.lock().expect("one thread").push(line);
     }
 
     /// What was written down since the last look.
     fn read(&self) -> Vec<String> {
-        std::mem::take(&mut *self.0.lock().expect("one thread"))
+        std::mem::take(&mut *self.lines.lock().expect("one thread"))
     }
 
     fn config(&self) -> Config {
@@ -45,6 +49,7 @@ impl CongestionController for Diary {
     fn on_ack(&mut self, ack: &AckSample<'_>, window: &mut Window) {
         let held = if ack.maybe_delayed { " perhaps delayed" } else { "" };
         self.note(format!("{} acknowledged{held}", ack.acked));
+        self.limited.lock().expect("one thread").push(ack.rate.app_limited);
         if ack.may_grow && ack.cwnd_limited {
             slow_start(window, ack.acked);
         }
@@ -178,6 +183,7 @@ fn a_controller_hears_of_idleness_before_it_sends_again() {
     for (silence, expected) in [
         // No idleness yet, but an RTO without use.
         (250, &["start at 80", "ApplicationLimited 45"][..]),
+        (500, &["idle until 700", "Idle 40", "start at 40"]),
         (251, &["idle until 451", "Idle 40", "start at 40"]),
         (501, &["idle until 701", "Idle 20", "start at 20"]),
         (2000, &["idle until 2200", "Idle 10", "start at 10"]),
@@ -187,4 +193,66 @@ fn a_controller_hears_of_idleness_before_it_sends_again() {
         s.write(200 + silence, 1000);
         assert_eq!(diary.read(), expected, "{silence} ms after the last segment was sent");
     }
+}
+
+/// `tcp_rate_check_app_limited`, asked before each write: less than a segment waits, the window has room. What
+/// is sent until all in flight then is delivered tells no rate. The first write finds nothing in flight.
+#[test]
+fn rates_are_the_applications_while_it_leaves_the_window_unused() {
+    let cases: [(&str, &str, [usize; 2], bool); 5] = [
+        ("three of ten, and more later", ".", [3000, 9000], true),
+        ("the window is full", ".", [10_000, 1000], false),
+        ("a small one waits", ". win=24", [3999, 1000], true),
+        ("a full one waits", ". win=24", [4000, 1000], false),
+        ("two wait", ". win=24", [5000, 1000], false),
+    ];
+    for (name, third, writes, limited) in cases {
+        let diary = Diary::default();
+        let mut s = Script::server(diary.config());
+        s.peer(0, "S");
+        s.us(0, "S.");
+        s.peer(50, third);
+        s.write(100, writes[0]);
+        s.write(110, writes[1]);
+        let sent = s.sent_on(0) + 1;
+        s.peer(150, &format!(". ack={} win=500", sent.min(3001)));
+        // All that was sent from then on.
+        let end = s.sent_on(0) + 1;
+        s.peer(200, &format!(". ack={end} win=500"));
+        let seen = diary.limited.lock().expect("one thread").clone();
+        assert_eq!(seen, [true, limited], "{name}");
+    }
+}
+
+/// `tcp_is_cwnd_limited`: in slow start a window of ten is in use when more than half of it was in flight,
+/// whatever a write at a time adds.
+#[test]
+fn slow_start_goes_on_with_more_than_half_of_the_window_in_use() {
+    for (writes, cwnd) in [([5, 0], 10), ([6, 0], 16), ([3, 3], 16), ([3, 2], 10)] {
+        let diary = Diary::default();
+        let mut s = Script::plain_with(diary.config(), 50);
+        let mut sent = 0;
+        for (n, segments) in (0..).zip(writes) {
+            if segments > 0 {
+                s.write(100 + 10 * n, 1000 * segments);
+            }
+            sent += 1000 * segments;
+        }
+        s.peer(180, &format!(". ack={}", sent + 1));
+        assert_eq!(s.cwnd(), cwnd, "{writes:?}");
+    }
+}
+
+/// Neither of them for a controller with a model of its own (`cong_control`).
+#[test]
+fn bbr_keeps_its_window_over_idleness() {
+    let config = Config { congestion: PluginChoice::named("bbr"), ..thousands() };
+    let mut s = Script::plain_with(config, 50);
+    s.write(100, 10_000);
+    s.peer(150, ". ack=10001");
+    let window = s.cwnd();
+    assert!(window > 10);
+    s.write(5000, 1000);
+    s.peer(5050, ". ack=11001");
+    assert!(s.cwnd() >= window);
 }

@@ -62,7 +62,7 @@ mod tests {
     /// after more than a quarter of it, a third after more than half.
     #[test]
     fn later_samples_wait_in_line() {
-        let steps: [(u64, u64, [(u64, u64); 3]); 9] = [
+        let steps = [
             (1, 100, [(1, 100), (1, 100), (1, 100)]),
             (3, 50, [(1, 100), (1, 100), (1, 100)]),
             (4, 40, [(1, 100), (4, 40), (4, 40)]),
