@@ -67,6 +67,8 @@ pub struct Case {
     pub(crate) seed: u64,
     pub(crate) twin: Twin,
     pub(crate) cut: Cut,
+    /// Print every segment as it is sent.
+    pub traced: bool,
     /// Client, server.
     pub(crate) configs: [Config; 2],
     pub(crate) parts: [Part; 2],
@@ -245,7 +247,19 @@ impl Case {
             && configs[CLIENT].path_manager.name == "full-mesh";
         let random = &mut draws.stream("actions");
         let actions = actions::draw(random, twin, paths, multipath, peace);
-        Self { seed, twin, cut, configs, parts, pipes, kinds, chance, peace, actions }
+        Self {
+            seed,
+            twin,
+            cut,
+            traced: false,
+            configs,
+            parts,
+            pipes,
+            kinds,
+            chance,
+            peace,
+            actions,
+        }
     }
 
     /// Whether something is done in this case.

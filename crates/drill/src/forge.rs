@@ -5,7 +5,8 @@ use std::net::IpAddr;
 use anabranch_units::{Duration, RandomStream, SeqNumber};
 use anabranch_wire::crypto::{self, Key};
 use anabranch_wire::{
-    AddAddr, CapableKeys, Flags, MpCapable, MpJoin, MptcpOption, RemoveAddr, Segment,
+    AddAddr, CapableKeys, Dss, Flags, MAX_OPTIONS_LEN, MpCapable, MpJoin, MptcpOption, RemoveAddr,
+    SackBlocks, Segment,
 };
 use bytes::Bytes;
 
@@ -34,7 +35,16 @@ pub(crate) fn beside(
         Kind::KnownJoin => join(random, flight.to, known, segment, true),
         Kind::InsideReset | Kind::InsideSyn | Kind::InsideData => inside(kind, random, segment),
         Kind::KnownAddAddr | Kind::KnownRemoveAddr | Kind::KnownFastClose | Kind::KnownFail => {
+            // A segment without a DSS may mean that options are stripped, which ends MPTCP.
+            let ack = segment.dss.and_then(|dss| dss.data_ack)?;
             signal(kind, random, flight, known, segment);
+            if kind != Kind::KnownFail {
+                segment.dss = Some(Dss { data_ack: Some(ack), ..Dss::default() });
+            }
+            segment.sack = SackBlocks::EMPTY;
+            if segment.options_len() > MAX_OPTIONS_LEN {
+                return None;
+            }
         }
         _ => return None,
     }
@@ -191,9 +201,6 @@ fn signal(
         Kind::KnownFastClose => MptcpOption::FastClose { key: own },
         _ => MptcpOption::Fail { dsn: Key::new(peer).idsn.add(1 + random.below(100_000)) },
     };
-    if kind != Kind::KnownFail {
-        segment.dss = None;
-    }
     if kind == Kind::KnownFastClose && random.chance(0.5) {
         segment.flags = Flags::RST.with(Flags::ACK);
     }

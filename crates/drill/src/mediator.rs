@@ -263,7 +263,9 @@ impl Mediator {
         }
         // Its own stream, so that what is done to one does not depend on what was done to others.
         let random = &mut Seed { seed: self.seed, run: self.count }.stream("segment");
-        if case.cut.only.is_none() && !random.chance(self.chance) {
+        // Drawn in every case: a list of marks changes no other draw.
+        let drawn = random.chance(self.chance);
+        if case.cut.only.is_none() && !drawn {
             return vec![flight];
         }
         let kind = self.kinds[random.below(self.kinds.len() as u64) as usize];

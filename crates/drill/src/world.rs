@@ -162,6 +162,9 @@ impl<'a> World<'a> {
         if path >= self.paths.len() {
             return;
         }
+        if self.case.traced {
+            println!("{} {}", self.now, line(from, path, &segment));
+        }
         self.fold(self.now.as_nanos());
         self.fold(u64::from(segment.seq.0) << 32 | u64::from(segment.ack.0));
         self.fold(u64::from(segment.flags.0) << 32 | u64::from(segment.window));
@@ -217,18 +220,20 @@ impl<'a> World<'a> {
         match action {
             Action::Cut { path } => self.paths[path].down = true,
             Action::Heal { path } => self.paths[path].down = false,
-            Action::Remove { path } => {
+            // A connection that closes and has no other subflow gives up; that loses bytes.
+            Action::Remove { path } if self.has_another(path) => {
                 self.paths[path].down = true;
                 let address = candidate(path).local.ip();
                 self.sides[CLIENT].drive(0, |c| c.handle_address_removed(now, address));
             }
+            Action::Remove { .. } | Action::Return { .. } => {}
             Action::Forget { path } => {
                 let address = candidate(path).local.ip();
                 self.sides[CLIENT].drive(0, |c| c.handle_address_removed(now, address));
                 let address = candidate(path).remote.ip();
                 self.sides[SERVER].drive(0, |c| c.handle_address_removed(now, address));
             }
-            Action::Return { path } => {
+            Action::Return { path } if self.paths[path].down => {
                 self.paths[path].down = false;
                 let back = candidate(path);
                 self.sides[CLIENT].drive(0, |c| c.handle_address_added(now, back));
@@ -246,6 +251,14 @@ impl<'a> World<'a> {
                 self.sides[side].drive(0, anabranch_transport::Connection::abort);
             }
         }
+    }
+
+    /// The client has a subflow that carries data elsewhere.
+    fn has_another(&self, path: usize) -> bool {
+        let Some((connection, _)) = self.sides[CLIENT].first() else { return false };
+        let elsewhere = connection.summaries().filter(|s| path_of(s.tuple.local.ip()) != path);
+        let live = |tuple| connection.tuples().any(|live| live == tuple);
+        connection.is_multipath() && elsewhere.into_iter().any(|s| s.established && live(s.tuple))
     }
 
     fn stop_reading(&mut self, side: usize, stopped: bool) {
@@ -319,8 +332,27 @@ impl<'a> World<'a> {
                 })
             })
             .collect();
-        Err(self.fault("unfinished", format!("client {}, server {}", told[0], told[1])))
+        let whole = self.both(Application::has_all);
+        let rule = if whole { "not closed" } else { "bytes missing" };
+        Err(self.fault(rule, format!("client {}, server {}", told[0], told[1])))
     }
+}
+
+/// A segment in a line.
+fn line(from: usize, path: usize, segment: &anabranch_wire::Segment) -> String {
+    let who = ["client", "server"][from];
+    let number = segment.mptcp.len();
+    format!(
+        "{who} path {path}: {:02x} seq {} ack {} win {} len {} sack {:?} {:?} {number} {:?}",
+        segment.flags.0,
+        segment.seq.0,
+        segment.ack.0,
+        segment.window,
+        segment.payload.len(),
+        segment.sack.as_slice(),
+        segment.dss,
+        segment.mptcp
+    )
 }
 
 /// The translator between a path and the server: other ports outside, and what is addressed to ports

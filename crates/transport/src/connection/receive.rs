@@ -229,7 +229,10 @@ impl Connection {
                 let offset = fin.wrapping_sub(self.receive_dsn()) as i64;
                 if let Some(at) = self.input.acknowledged().checked_add_signed(offset) {
                     self.input.set_fin(at);
-                    if mapping.ssn == 0 {
+                    // Where the data before it is missing on both sides each answer would ask for
+                    // another.
+                    let due = at <= self.input.acknowledged() || self.signalled_fin().is_none();
+                    if mapping.ssn == 0 && due {
                         self.subflows[index].ack_now();
                     }
                 }

@@ -26,6 +26,8 @@ pub(crate) struct Hello {
     pub(crate) first: Option<MptcpOption>,
     /// MPTCP option of the third packet, repeated until the peer shows it arrived.
     pub(crate) third: Option<MptcpOption>,
+    /// It has gone out.
+    third_sent: bool,
     /// A handshake segment is to be sent.
     pub(crate) due: bool,
     sent_at: Instant,
@@ -202,13 +204,16 @@ impl Subflow {
         self.send.window_touched(now);
     }
 
-    /// The third packet's option belongs on a segment until it is confirmed.
-    pub(crate) fn add_third(&self, segment: &mut Segment) {
+    /// The third packet's option belongs on a segment until it is confirmed; that of `MP_CAPABLE` not
+    /// on one that ends the data (`snd_data_fin_enable` in `mptcp_established_options_mp`).
+    pub(crate) fn add_third(&mut self, segment: &mut Segment) {
         let Some(third) = self.hello.third else {
             return;
         };
         let present = segment.mptcp.iter().any(|option| matches!(option, MptcpOption::Capable(_)));
-        if !present && segment.payload.is_empty() {
+        let ends = segment.dss.is_some_and(|dss| dss.data_fin);
+        if !present && segment.payload.is_empty() && !ends {
+            self.hello.third_sent = true;
             segment.dss = None;
             segment.mptcp.insert(0, third);
         }
@@ -216,7 +221,12 @@ impl Subflow {
 
     /// A `DATA_FIN` without data rides an acknowledgement (RFC 8684 section 3.3.3).
     pub(crate) fn attach_data_fin(&self, segment: &mut Segment, at: u64, outlook: &Outlook) {
-        if !self.multipath || self.hello.third.is_some() {
+        let waits = match self.hello.third {
+            None => false,
+            Some(MptcpOption::Capable(_)) => !self.hello.third_sent,
+            Some(_) => true,
+        };
+        if !self.multipath || waits {
             return;
         }
         let mapping = Mapping {

@@ -90,12 +90,13 @@ fn main() -> ExitCode {
 fn one(options: &Options, watchdog: &Watchdog) -> ExitCode {
     let mut failed = false;
     for &twin in &options.twins {
-        let case = Case::draw(options.first, twin, options.cut.clone());
+        let mut case = Case::draw(options.first, twin, options.cut.clone());
+        case.traced = options.verbose;
         watchdog.watch(case.command());
-        let report = run(&case, METER);
         if options.verbose {
             println!("{case:#?}");
         }
+        let report = run(&case, METER);
         for line in &report.story {
             println!("  {line}");
         }
@@ -110,6 +111,7 @@ fn one(options: &Options, watchdog: &Watchdog) -> ExitCode {
             if report.closed { "closed" } else { "not closed" },
             report.digest
         );
+        case.traced = false;
         if report.fault.is_some() {
             failed = true;
             tell(&case, &report, options.shrinks, watchdog);

@@ -17,7 +17,7 @@ usage: anabranch-drill [--seed N | --seeds A..B | --seconds S | --cpu-seconds S]
   --scheduler NAME    the scheduler of both sides
   --congestion NAME   the congestion controller of both sides
   --no-shrink         do not shrink what fails
-  --verbose           with --seed: all that the seed draws";
+  --verbose           with --seed: all that the seed draws, and every segment";
 
 /// What was asked for.
 #[derive(Debug)]
