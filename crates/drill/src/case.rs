@@ -184,6 +184,10 @@ fn parts(random: &mut RandomStream, most: u64) -> [Part; 2] {
     } else {
         totals.map(|total| total.min(most))
     };
+    if totals == [0, 0] {
+        // Where nobody says anything a lost third packet leaves the sides of two minds.
+        totals[SERVER] = 1;
+    }
     let turns = if asks { [(ask, answer), (answer, ask)] } else { [(0, 0); 2] };
     let closes = [
         pick(random, &[Close::AfterWriting, Close::AfterReading]),

@@ -20,6 +20,9 @@ const SEGMENTS_PER_SEGMENT: u64 = 40;
 const SEGMENTS_BESIDE: u64 = 4_000;
 /// Segments in a second of a connection that gets nowhere: challenge acknowledgements, probes.
 const SEGMENTS_PER_SECOND: u64 = 100;
+/// Bytes that go again in a second in which no data is acknowledged: a fragment of 32 KiB at every
+/// connection-level timeout of at least 200 ms, which Linux does not back off either; both ways.
+const BYTES_PER_SECOND: u64 = 2 * 5 * 32_768;
 /// Timer firings for each segment.
 const FIRINGS_PER_SEGMENT: u64 = 10;
 /// Timer firings in a second in which nothing is sent.
@@ -55,7 +58,8 @@ impl Work {
     pub(crate) fn fault(&self, now: Instant) -> Option<Fault> {
         let seconds = now.as_micros() / 1_000_000 + 1;
         let needed = self.bytes / self.mss.max(1) + 1;
-        let most = SEGMENTS_BESIDE + SEGMENTS_PER_SEGMENT * needed + SEGMENTS_PER_SECOND * seconds;
+        let idle = SEGMENTS_PER_SECOND + BYTES_PER_SECOND / self.mss.max(1);
+        let most = SEGMENTS_BESIDE + SEGMENTS_PER_SEGMENT * needed + idle * seconds;
         let most_firings = FIRINGS_PER_SEGMENT * self.segments + FIRINGS_PER_SECOND * seconds;
         let (rule, seen, most) = if self.segments > most {
             ("segments", self.segments, most)

@@ -27,11 +27,22 @@ pub(crate) fn seal(packet: &mut [u8]) {
     let addresses = if at == IPV4_HEADER { 12..20 } else { 8..40 };
     let length = (packet.len() - at) as u32;
     packet[at + 16..at + 18].fill(0);
-    let mut total = sum(&packet[addresses]) + TCP + length + sum(&packet[at..]);
+    let total = folded(sum(&packet[addresses]) + TCP + length + sum(&packet[at..]));
+    packet[at + 16..at + 18].copy_from_slice(&(!total).to_be_bytes());
+}
+
+/// Writes the checksum of an IPv4 header that fits it (RFC 791 section 3.1).
+pub(crate) fn seal_ipv4(packet: &mut [u8]) {
+    packet[10..12].fill(0);
+    let total = folded(sum(&packet[..IPV4_HEADER]));
+    packet[10..12].copy_from_slice(&(!total).to_be_bytes());
+}
+
+fn folded(mut total: u32) -> u16 {
     while total > 0xffff {
         total = (total & 0xffff) + (total >> 16);
     }
-    packet[at + 16..at + 18].copy_from_slice(&(!(total as u16)).to_be_bytes());
+    total as u16
 }
 
 /// Flips bits anywhere behind the ports, and seals.

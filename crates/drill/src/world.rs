@@ -226,7 +226,6 @@ impl<'a> World<'a> {
                 let address = candidate(path).local.ip();
                 self.sides[CLIENT].drive(0, |c| c.handle_address_removed(now, address));
             }
-            Action::Remove { .. } | Action::Return { .. } => {}
             Action::Forget { path } => {
                 let address = candidate(path).local.ip();
                 self.sides[CLIENT].drive(0, |c| c.handle_address_removed(now, address));
@@ -247,6 +246,7 @@ impl<'a> World<'a> {
             Action::Rebind { path } => self.paths[path].rebound += 1,
             Action::Silence { side } => self.sides[side].silent = true,
             Action::AcksOnly { side } => self.sides[side].acks_only = true,
+            Action::Remove { .. } | Action::Return { .. } => {}
             Action::Abort { side } => {
                 self.sides[side].drive(0, anabranch_transport::Connection::abort);
             }

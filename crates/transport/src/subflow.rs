@@ -360,12 +360,13 @@ impl Subflow {
             || (self.send.has_work() && self.board.in_flight() < self.window.cwnd)
     }
 
-    /// A segment after the end. A FIN comes again when our acknowledgement of it was lost
-    /// (`TIME_WAIT`); where the subflow was cut off there is nobody: a RST (`tcp_v4_send_reset`).
+    /// A segment after the end. A FIN, or data before it, comes again when our acknowledgement was
+    /// lost (`TIME_WAIT`: `tcp_timewait_state_process` acknowledges all but what is empty); where the
+    /// subflow was cut off there is nobody: a RST (`tcp_v4_send_reset`).
     pub(crate) fn answer_late(&mut self, segment: &Segment) {
         if !self.finished() {
             self.reset = Some(Reset { reason: None, answers: Some(segment.ack) });
-        } else if segment.flags.contains(Flags::FIN) {
+        } else if segment.sequence_len() > 0 {
             self.ack.demand();
         }
     }

@@ -2,7 +2,7 @@
 
 mod pair;
 
-use anabranch_transport::Event;
+use anabranch_transport::{Config, Event};
 use pair::{Pair, Way, at, config, film};
 
 fn closed(events: &[(anabranch_units::Instant, Event)]) -> bool {
@@ -45,5 +45,26 @@ fn ends_that_wait_for_data_on_both_sides_do_not_answer_each_other_without_end() 
     pair.filter = Box::new(|_, _, _, _| true);
     pair.run_until(at(20_000));
     assert!(closed(&pair.client_events) && closed(&pair.server_events));
+    assert!(pair.got(&film(1_000)));
+}
+
+#[test]
+fn data_that_comes_again_after_the_end_is_acknowledged() {
+    let plain = Config { multipath: false, ..config() };
+    let mut pair = Pair::new(&[50], plain.clone(), plain);
+    pair.run_until(at(200));
+    let now = pair.now;
+    pair.client().shutdown(now);
+    pair.run_until(at(300));
+    // What the client says of the last data and the FIN is lost, also of the probes of the FIN.
+    pair.filter = Box::new(|_, way, _, _| way == Way::ToClient);
+    pair.serve(&film(1_000));
+    pair.end();
+    pair.run_until(at(1_500));
+    assert!(closed(&pair.client_events) && !closed(&pair.server_events));
+    pair.filter = Box::new(|_, _, _, _| true);
+    pair.run_until(at(10_000));
+    // RFC 9293 section 3.10.7.4: in TIME-WAIT, too, what is not acceptable is answered by an ACK.
+    assert!(closed(&pair.server_events), "{:?}", pair.log.last());
     assert!(pair.got(&film(1_000)));
 }
