@@ -73,6 +73,7 @@ pub struct Connection {
     budget: window::ReceiveBudget,
     retransmission: reinject::Retransmission,
     carried: carried::CarriedData,
+    fallback: fallback::Fallback,
     /// The scheduler reads who carried what.
     tracks: bool,
     /// The last question to the scheduler.
@@ -102,6 +103,7 @@ impl Connection {
             budget: window::ReceiveBudget::new(&config),
             retransmission: reinject::Retransmission::default(),
             carried: carried::CarriedData::default(),
+            fallback: fallback::Fallback::default(),
             request: SendRequest::blank(config.host.send_fragment),
             closing: close::Closing::default(),
             addresses: address::Addresses::new(&config),
@@ -222,6 +224,9 @@ impl Connection {
             self.subflows[index].handle_ack(host, now, segment, siblings);
         }
         self.handle_signal(now, index, segment);
+        if self.subflows[index].state == State::Closed {
+            return;
+        }
         self.take_payload(now, index, segment);
         self.follow_subflow_close(index);
     }
@@ -305,7 +310,7 @@ impl Connection {
     fn memory_used(&self) -> u64 {
         let mut used = self.input.held();
         for subflow in &self.subflows {
-            used += subflow.receive.out_of_order_bytes();
+            used += subflow.receive.out_of_order_bytes() + subflow.receive.held_bytes();
         }
         used
     }

@@ -6,10 +6,13 @@
 
 mod acknowledge;
 mod delayed_ack;
+pub(crate) mod deliver;
+pub(crate) mod final_mapping;
 mod handshake;
 mod incoming;
 mod loss;
 mod loss_interval;
+mod mapping;
 mod new_reno;
 mod pacing;
 mod queue;
@@ -152,6 +155,10 @@ pub(crate) struct Subflow {
     /// When something unacceptable was last answered.
     answered_at: Option<Instant>,
     outbox: signal::Outbox,
+    /// Whether the peer's options reach us.
+    pub(crate) passage: final_mapping::Passage,
+    /// The infinite mapping that ends MPTCP, once there is one.
+    final_mapping: Option<final_mapping::FinalMapping>,
     /// A reset to send, then nothing more.
     pub(crate) reset: Option<Reset>,
     pub(crate) close_requested: bool,
@@ -213,6 +220,8 @@ impl Subflow {
             last_ack_at: Instant::ZERO,
             answered_at: None,
             outbox: signal::Outbox::default(),
+            passage: final_mapping::Passage::default(),
+            final_mapping: None,
             reset: None,
             close_requested: false,
             peer_closed: false,
@@ -419,6 +428,7 @@ impl Subflow {
             segment.seq = self.wire_seq(self.send.next());
             segment.ack = self.remote_iss.add(self.receive.next() as u32);
         }
+        segment.mptcp.extend(self.failed_mapping());
         segment.mptcp.extend(reason);
         true
     }

@@ -10,6 +10,8 @@ use crate::subflow::{Reset, State};
 const FIN_REPEAT: Duration = Duration::from_millis(200);
 /// Doublings at most (`mptcp_set_datafin_timeout`).
 const FIN_DOUBLINGS: u32 = 9;
+/// `DATA_FIN`s without an answer (25.4 s) after which the end of an only subflow is told by FIN.
+const FIN_UNANSWERED: u32 = 6;
 
 /// How long a connection waits for a new subflow when all are gone (`mptcp_close_timeout`).
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(60);
@@ -127,9 +129,13 @@ impl Connection {
 
     /// Sends the `DATA_FIN` (again) on every subflow.
     pub(super) fn repeat_fin(&mut self, now: Instant) {
-        if self.closing.acknowledged {
+        if self.closing.acknowledged || self.mode == Mode::Plain {
             self.closing.deadline = None;
             return;
+        }
+        if self.closing.attempts > FIN_UNANSWERED && self.end_as_plain_tcp() {
+            self.closing.deadline = None;
+            return self.push(now);
         }
         for subflow in &mut self.subflows {
             subflow.ack_now();

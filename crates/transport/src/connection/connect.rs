@@ -178,13 +178,10 @@ impl Connection {
         if self.mode != Mode::Multipath {
             return;
         }
-        if let Some(MpCapable { keys: CapableKeys::WithData { length, .. }, .. }) =
+        if let Some(MpCapable { keys: CapableKeys::WithData { length, checksum, .. }, .. }) =
             understood(segment).filter(|_| index == 0 && !self.client)
         {
-            // The first data: DSN IDSN+1 at subflow position 1 (RFC 8684 section 3.1).
-            let base = self.remote_key.map_or(0, |key| key.idsn.0.wrapping_add(1));
-            self.widen_data_acks();
-            self.subflows[0].receive.remember_mapping(1, u64::from(length), base);
+            self.map_first_data(segment, length, checksum);
         }
         if self.client && index == 0 && !self.confirmed {
             // An announcement comes without a DSS (`check_fully_established`).

@@ -4,12 +4,13 @@
 use std::collections::VecDeque;
 
 use anabranch_units::{DataSeq, Instant};
-use anabranch_wire::{DataAck, Dss, MappingDsn, Segment, promote};
+use anabranch_wire::{DataAck, Dss, Mapping, MappingDsn, Segment, promote, verify_dss_checksum};
 use bytes::Bytes;
 
 use super::{Connection, Event, Mode};
 use crate::reassembly::OutOfOrder;
 use crate::subflow::Space;
+use crate::subflow::deliver::{Failure, Terms};
 
 /// Bytes received at data level.
 #[derive(Debug, Default)]
@@ -52,33 +53,93 @@ impl ReceiveStream {
     }
 
     /// Takes bytes at a DSN, given that of position 0; true when something became readable. Nothing
-    /// is kept beyond the window that the peer was told, which ends at `edge`: it comes again
-    /// (`mptcp_data_queue_ofo`).
+    /// is kept beyond `edge`: the end of the window that the peer was told, whence it comes again
+    /// (`mptcp_data_queue_ofo`), or the end of the data, where it is cut.
     #[inline(always)]
     pub(super) fn accept(&mut self, base: u64, dsn: u64, payload: Bytes, edge: u64) -> bool {
         // DSNs wrap; positions do not. Data may lie before position 0: a probe of our window does.
         let offset = dsn.wrapping_sub(base.wrapping_add(self.next)) as i64;
         if offset > 0 {
             let position = self.next + offset as u64;
-            if position + payload.len() as u64 <= edge {
+            if position.saturating_add(payload.len() as u64) <= edge {
+                self.ahead.insert(position, payload);
+            } else if let Some(payload) = self.cut_at_end(position, &payload, edge) {
                 self.ahead.insert(position, payload);
             }
             return false;
         }
         let known = offset.unsigned_abs();
-        if known >= payload.len() as u64 || self.next + payload.len() as u64 - known > edge {
+        if known >= payload.len() as u64 {
             return false;
         }
-        self.append(if known > 0 { payload.slice(known as usize..) } else { payload });
+        let payload = if known > 0 { payload.slice(known as usize..) } else { payload };
+        if let Some((start, piece)) = self.ahead.take(self.next + payload.len() as u64 - 1) {
+            // Some of it came before: what came first counts.
+            self.ahead.insert(start, piece);
+            return self.fill(payload, edge);
+        }
+        if !self.append_within(payload, edge) {
+            return false;
+        }
+        self.absorb(edge);
+        true
+    }
+
+    /// Appends what out-of-order data leaves of a piece at `next`, and all that follows.
+    #[cold]
+    fn fill(&mut self, piece: Bytes, edge: u64) -> bool {
+        let before = self.next;
+        self.ahead.insert(self.next, piece);
+        self.absorb(edge);
+        self.next > before
+    }
+
+    #[inline(always)]
+    fn absorb(&mut self, edge: u64) {
         while let Some((start, piece)) = self.ahead.take(self.next) {
             let skip = (self.next - start) as usize;
             if skip == 0 {
-                self.append(piece);
+                self.append_within(piece, edge);
             } else if skip < piece.len() {
-                self.append(piece.slice(skip..));
+                self.append_within(piece.slice(skip..), edge);
             }
         }
-        true
+    }
+
+    /// Appends what lies before `edge`; false when nothing does.
+    #[inline(always)]
+    fn append_within(&mut self, piece: Bytes, edge: u64) -> bool {
+        if self.next + piece.len() as u64 <= edge {
+            self.append(piece);
+            return true;
+        }
+        let cut = self.cut_at_end(self.next, &piece, edge);
+        cut.map(|piece| self.append(piece)).is_some()
+    }
+
+    /// What of a piece lies before the end of the data, if it is that which ends at `edge`.
+    #[cold]
+    fn cut_at_end(&self, position: u64, piece: &Bytes, edge: u64) -> Option<Bytes> {
+        let end = self.fin_at.filter(|end| *end <= edge)?;
+        let keep = end.checked_sub(position).filter(|keep| *keep > 0)?;
+        Some(piece.slice(..piece.len().min(keep as usize)))
+    }
+
+    /// The end of the data, as far as known.
+    pub(super) fn end(&self) -> u64 {
+        self.fin_at.unwrap_or(u64::MAX)
+    }
+
+    /// Everything before a subflow's position has come, and nothing waits: its bytes are the stream's.
+    pub(super) fn stands_at(&self, position: u64) -> bool {
+        self.ahead.is_empty() && self.next + 1 == position
+    }
+
+    /// An end that was told and has not come is none any more: a FIN will tell.
+    pub(super) fn forget_end(&mut self) {
+        if !self.fin_taken {
+            self.fin_at = None;
+        }
     }
 
     fn append(&mut self, piece: Bytes) {
@@ -87,14 +148,20 @@ impl ReceiveStream {
         self.readable.push_back(piece);
     }
 
+    /// The data ends at `at`, unless another end was told or more has come already.
     pub(super) fn set_fin(&mut self, at: u64) {
-        self.fin_at.get_or_insert(at);
+        if at >= self.next {
+            self.fin_at.get_or_insert(at);
+        }
     }
 
     /// Takes the `DATA_FIN` when everything before it has come; true once.
     pub(super) fn take_fin(&mut self) -> bool {
         let now = !self.fin_taken && self.fin_at == Some(self.next);
-        self.fin_taken |= now;
+        if now {
+            self.fin_taken = true;
+            self.ahead = OutOfOrder::default();
+        }
         now
     }
 }
@@ -138,7 +205,7 @@ impl Connection {
 
     /// The payload of a segment: into its subflow, and what that puts in order on to the data stream.
     pub(super) fn take_payload(&mut self, now: Instant, index: usize, segment: &Segment) {
-        let reference = self.receive_dsn();
+        let terms = Terms { near: self.receive_dsn(), checksum: self.config.checksum };
         let space = if segment.payload.is_empty() { Space::default() } else { self.space() };
         let base = match self.mode {
             Mode::Multipath => self.remote_key.map_or(0, |key| key.idsn.0.wrapping_add(1)),
@@ -146,19 +213,39 @@ impl Connection {
         };
         // Before the first promise the handshake's window holds, which is the subflow's.
         let edge = match (self.mode, self.budget.promised()) {
-            (Mode::Multipath, edge) if edge > 0 => edge,
+            (Mode::Multipath, edge) if edge > 0 => edge.min(self.input.end()),
             _ => u64::MAX,
         };
         let (mut delivered, mut readable) = (false, false);
         let (subflow, input) = (&mut self.subflows[index], &mut self.input);
         let known_mss = subflow.received_mss();
-        subflow.handle_payload(now, segment, reference, space, &mut |dsn, payload| {
+        subflow.handle_payload(now, segment, terms, space, &mut |dsn, payload| {
             delivered = true;
             readable |= input.accept(base, dsn, payload, edge);
         });
         self.note_payload(index, known_mss);
         if delivered {
+            if self.config.checksum
+                && let Some(dsn) = self.subflows[index].receive.take_data_fin()
+            {
+                self.set_peer_end(dsn);
+            }
             self.after_delivery(index, readable);
+        }
+        if let Some(failure) = self.subflows[index].receive.failure() {
+            self.handle_failure(now, index, failure);
+        }
+    }
+
+    /// The first data, which rides an `MP_CAPABLE`: DSN IDSN+1 at subflow position 1 (RFC 8684 section
+    /// 3.1).
+    pub(super) fn map_first_data(&mut self, segment: &Segment, length: u16, checksum: Option<u16>) {
+        let base = self.remote_key.map_or(0, |key| key.idsn.0.wrapping_add(1));
+        self.widen_data_acks();
+        let terms = Terms { near: base, checksum: self.config.checksum };
+        let mapping = Mapping { dsn: MappingDsn::Long(DataSeq(base)), ssn: 1, length, checksum };
+        if !segment.payload.is_empty() {
+            self.subflows[0].note_first_mapping(&mapping, segment, terms);
         }
     }
 
@@ -204,39 +291,61 @@ impl Connection {
         subflow.update_mss(if subflow.multipath { dss.next_multiple_of(4) } else { 0 });
     }
 
+    /// A mapping counts a `DATA_FIN`. With a checksum it is believed when that is right, which one of
+    /// data shows with its data.
+    fn handle_peer_end(&mut self, now: Instant, index: usize, mapping: &Mapping, carries: bool) {
+        let dsn = match mapping.dsn {
+            MappingDsn::Long(dsn) => dsn,
+            MappingDsn::Short(low) => promote(low, DataSeq(self.receive_dsn())),
+        };
+        if mapping.checksum.is_some() != self.config.checksum {
+            return self.handle_failure(now, index, Failure::Unagreed);
+        }
+        if let Some(sum) = mapping.checksum {
+            let alone = !carries || mapping.length == 1;
+            if !alone || !verify_dss_checksum(dsn, mapping.ssn, mapping.length, [], sum) {
+                return;
+            }
+        }
+        let end = dsn.0.wrapping_add(u64::from(mapping.length) - 1);
+        self.set_peer_end(end);
+        // Where the data before it is missing on both sides each answer would ask for another.
+        let taken = (end.wrapping_sub(self.receive_dsn()) as i64) < 0;
+        if mapping.ssn == 0 && (taken || self.signalled_fin().is_none()) {
+            self.subflows[index].ack_now();
+        }
+    }
+
+    /// The peer's data ends at a DSN.
+    fn set_peer_end(&mut self, dsn: u64) {
+        let offset = dsn.wrapping_sub(self.receive_dsn()) as i64;
+        if let Some(at) = self.input.acknowledged().checked_add_signed(offset) {
+            self.input.set_fin(at);
+        }
+        self.take_peer_fin();
+    }
+
     /// Data-level acknowledgement, window and `DATA_FIN` of a segment.
     pub(super) fn handle_signal(&mut self, now: Instant, index: usize, segment: &Segment) {
-        if self.mode != Mode::Multipath {
-            let subflow = &self.subflows[index];
-            let una = (subflow.send.una().saturating_sub(1)).min(self.out.next);
-            self.out.acknowledge(una);
-            self.notify_writable();
-            return;
+        if self.mode == Mode::Multipath {
+            self.handle_dss(now, index, segment);
+            self.handle_end_of_signals(index, segment);
         }
+        self.acknowledge_by_subflow();
+    }
+
+    #[inline(always)]
+    fn handle_dss(&mut self, now: Instant, index: usize, segment: &Segment) {
         let Some(Dss { data_ack, mapping, data_fin }) = segment.dss else {
-            return;
+            return self.handle_bare(now, index, segment);
         };
         if let Some(mapping) = mapping {
             if matches!(mapping.dsn, MappingDsn::Long(_)) {
                 self.widen_data_acks();
             }
             if data_fin && mapping.length > 0 {
-                let dsn = match mapping.dsn {
-                    MappingDsn::Long(dsn) => dsn.0,
-                    MappingDsn::Short(low) => promote(low, DataSeq(self.receive_dsn())).0,
-                };
-                let fin = dsn.wrapping_add(u64::from(mapping.length) - 1);
-                let offset = fin.wrapping_sub(self.receive_dsn()) as i64;
-                if let Some(at) = self.input.acknowledged().checked_add_signed(offset) {
-                    self.input.set_fin(at);
-                    // Where the data before it is missing on both sides each answer would ask for
-                    // another.
-                    let due = at <= self.input.acknowledged() || self.signalled_fin().is_none();
-                    if mapping.ssn == 0 && due {
-                        self.subflows[index].ack_now();
-                    }
-                }
-                self.take_peer_fin();
+                let carries = !segment.payload.is_empty();
+                self.handle_peer_end(now, index, &mapping, carries);
             }
         }
         let Some(data_ack) = data_ack else { return };
@@ -250,9 +359,12 @@ impl Connection {
         let Some(position) = self.out.una.checked_add_signed(offset) else {
             return;
         };
-        if position > self.out.next + u64::from(self.closing.requested()) {
+        // What was not sent cannot be acknowledged; the DATA_FIN is sent behind everything else.
+        let all_sent = self.out.next == self.out.end;
+        if position > self.out.next + u64::from(all_sent && self.closing.requested()) {
             return;
         }
+        self.note_passage(index);
         let window = self.subflows[index].peer_window(segment);
         self.out.window_end = self.out.window_end.max(position + window);
         self.subflows[index].admit(window);

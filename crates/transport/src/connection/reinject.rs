@@ -115,6 +115,7 @@ impl Connection {
         let closed = self.out.next >= self.out.window_end && self.out.next < self.out.end;
         if closed && self.mode == Mode::Multipath {
             let before = self.out.una.wrapping_sub(1);
+            self.fallback.on_queued(before, self.subflows[index].send.write_end());
             self.subflows[index].send.enqueue(Bytes::from_static(&[0]), before);
         }
     }

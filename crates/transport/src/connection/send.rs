@@ -364,6 +364,7 @@ impl Connection {
                 break;
             };
             sent += piece.len() as u64;
+            self.fallback.on_queued(at, subflow.send.write_end());
             subflow.send.enqueue(piece, at);
         }
         if let Some(view) = self.views.iter_mut().find(|view| view.id == id) {

@@ -3,6 +3,7 @@
 use anabranch_units::Instant;
 
 use super::Connection;
+use crate::subflow::earliest;
 
 impl Connection {
     /// When `handle_timeout` wants to be called.
@@ -12,6 +13,7 @@ impl Connection {
         first = first.min(self.closing.deadline().unwrap_or(never));
         first = first.min(self.closing.deserted_until().unwrap_or(never));
         first = first.min(self.addresses.deadline().unwrap_or(never));
+        first = first.min(self.fallback.deadline().unwrap_or(never));
         first = first.min(self.scheduler_wake.unwrap_or(never));
         for subflow in &self.subflows {
             first = first.min(subflow.wake());
@@ -40,6 +42,13 @@ impl Connection {
                 self.carried.reinject(self.subflows[index].id);
                 again = true;
             }
+        }
+        let stalled = earliest(self.retransmission.deadline(), self.closing.deadline());
+        if stalled.is_some_and(|at| now >= at) {
+            self.check_passage(now);
+        }
+        if self.fallback.deadline().is_some_and(|at| now >= at) {
+            self.on_report_timeout(now);
         }
         if self.retransmission.deadline().is_some_and(|at| now >= at) {
             self.on_retransmission_timeout(now);

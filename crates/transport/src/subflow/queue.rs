@@ -125,6 +125,11 @@ impl Sender {
         self.next
     }
 
+    /// Position behind the last queued byte (`write_seq`).
+    pub(crate) fn write_end(&self) -> u64 {
+        self.write_end
+    }
+
     pub(crate) fn queued_bytes(&self) -> u64 {
         self.queued
     }

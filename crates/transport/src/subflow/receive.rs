@@ -1,15 +1,13 @@
 //! The receiving half of a subflow: reassembly, SACK and DSACK generation, the advertised window
 //! (`tcp_data_queue`, `__tcp_select_window`, `tcp_grow_window`).
 
-use std::collections::VecDeque;
-
 use anabranch_units::{Duration, Instant, SeqNumber};
 use anabranch_wire::{
-    Dss, Flags, MAX_OPTIONS_LEN, Mapping, MappingDsn, SackBlock, SackBlocks, Segment, Timestamps,
-    promote, sack_room,
+    Dss, Flags, MAX_OPTIONS_LEN, SackBlock, SackBlocks, Segment, Timestamps, sack_room,
 };
 use bytes::Bytes;
 
+use super::deliver::{Delivery, Failure, Terms};
 use super::send::timestamp_clock;
 use super::{Outlook, Space, Subflow};
 use crate::config::Config;
@@ -19,14 +17,6 @@ use crate::receive_buffer::ReceiveBuffer;
 /// Bytes of a SACK option, padded, without and for each block (RFC 2018 section 3).
 const SACK_BASE: usize = 4;
 const SACK_BLOCK: usize = 8;
-
-/// A mapping of subflow positions to DSNs, kept until its bytes have come.
-#[derive(Clone, Copy, Debug)]
-struct KnownMapping {
-    position: u64,
-    length: u64,
-    dsn: u64,
-}
 
 /// State of the receiving half.
 #[derive(Debug)]
@@ -45,10 +35,9 @@ pub(crate) struct Receiver {
     /// Starts of the runs, most recently changed first: the order of SACK blocks (RFC 2018 section 4).
     recent: Vec<u64>,
     duplicate: Option<(u64, u64)>,
-    mappings: VecDeque<KnownMapping>,
+    /// The way up of what is in order.
+    pub(super) delivery: Delivery,
     fin_at: Option<u64>,
-    /// Data arrived that no mapping covers.
-    pub(crate) unmapped: bool,
     /// The receiver's own RTT estimate times 8, microseconds (`rcv_rtt_est`).
     rtt8: u64,
     /// The echoed timestamp it was measured by last (`rcv_rtt_last_tsecr`).
@@ -71,9 +60,8 @@ impl Receiver {
             runs: OutOfOrder::default(),
             recent: Vec::new(),
             duplicate: None,
-            mappings: VecDeque::new(),
+            delivery: Delivery::default(),
             fin_at: None,
-            unmapped: false,
             rtt8: 0,
             last_echo: 0,
         }
@@ -136,7 +124,7 @@ impl Receiver {
     pub(crate) fn discard(&mut self) {
         self.runs = OutOfOrder::default();
         self.recent.clear();
-        self.mappings.clear();
+        self.delivery.discard();
     }
 
     /// A segment repeated `[start, end)`, of which at least the beginning was known.
@@ -155,51 +143,38 @@ impl Receiver {
         self.advertised_at = 1;
     }
 
-    #[inline(always)]
-    pub(crate) fn remember_mapping(&mut self, position: u64, length: u64, dsn: u64) {
-        let known = self.mappings.iter().rev().take(4).any(|m| m.position == position);
-        if !known {
-            self.mappings.push_back(KnownMapping { position, length, dsn });
-        }
+    /// Bytes in order and not handed up: their mapping is not complete, or is wrong.
+    pub(crate) fn held_bytes(&self) -> u64 {
+        self.delivery.held_bytes()
     }
 
-    /// The DSN of a position; mappings wholly behind `next` are forgotten on the way.
-    fn dsn_of(&mut self, position: u64) -> Option<(u64, u64)> {
-        let next = self.next;
-        while self.mappings.front().is_some_and(|m| m.position + m.length <= next) {
-            self.mappings.pop_front();
-        }
-        self.mappings
-            .iter()
-            .find(|m| m.position <= position && position < m.position + m.length)
-            .map(|m| (m.dsn.wrapping_add(position - m.position), m.position + m.length - position))
+    /// Position behind the last byte handed up.
+    pub(crate) fn handed(&self) -> u64 {
+        self.next - self.delivery.held_bytes()
     }
 
-    /// Hands bytes at `next` up with their DSN (all 64 bits; on plain TCP the stream position), cut
-    /// where mappings meet.
+    /// What is wrong with what came.
     #[inline(always)]
-    fn deliver(&mut self, mut payload: Bytes, multipath: bool, up: &mut impl FnMut(u64, Bytes)) {
-        while !payload.is_empty() {
-            let (dsn, room) = if multipath {
-                if let Some(found) = self.dsn_of(self.next) {
-                    found
-                } else {
-                    // Unmapped data is acknowledged at subflow level only (RFC 8684 3.3.1).
-                    self.unmapped = true;
-                    self.next += payload.len() as u64;
-                    return;
-                }
-            } else {
-                (self.next - 1, u64::MAX)
-            };
-            if room >= payload.len() as u64 {
-                self.next += payload.len() as u64;
-                up(dsn, payload);
-                return;
-            }
-            self.next += room;
-            up(dsn, payload.split_to(room as usize));
-        }
+    pub(crate) fn failure(&self) -> Option<Failure> {
+        self.delivery.failure()
+    }
+
+    /// The DSN of a `DATA_FIN` that a verified mapping has brought; once.
+    pub(crate) fn take_data_fin(&mut self) -> Option<u64> {
+        self.delivery.take_data_fin()
+    }
+
+    /// From here on it is plain TCP: what was held goes up, with stream positions.
+    pub(crate) fn release(&mut self, up: &mut impl FnMut(u64, Bytes)) {
+        self.delivery.release(self.next, up);
+    }
+
+    /// Hands bytes at `next` up.
+    #[inline(always)]
+    fn deliver(&mut self, payload: Bytes, multipath: bool, up: &mut impl FnMut(u64, Bytes)) {
+        let at = self.next;
+        self.next += payload.len() as u64;
+        self.delivery.deliver(at, payload, multipath, up);
     }
 
     /// Takes the payload of a segment at `start`; true when it advanced `next`.
@@ -341,7 +316,7 @@ impl Subflow {
         &mut self,
         now: Instant,
         segment: &Segment,
-        dsn_reference: u64,
+        terms: Terms,
         space: Space,
         up: &mut impl FnMut(u64, Bytes),
     ) {
@@ -350,8 +325,10 @@ impl Subflow {
         };
         if let Some(Dss { mapping: Some(mapping), data_fin, .. }) = segment.dss
             && !segment.payload.is_empty()
+            && self.multipath
+            && !self.note_mapping(&mapping, data_fin, start, segment, terms)
         {
-            self.note_mapping(&mapping, data_fin, dsn_reference);
+            return;
         }
         if start <= self.receive.advertised_at()
             && let Some(Timestamps { value, .. }) = segment.timestamps
@@ -385,21 +362,6 @@ impl Subflow {
             self.peer_closed = true;
             self.ack.demand();
         }
-    }
-
-    fn note_mapping(&mut self, mapping: &Mapping, data_fin: bool, reference: u64) {
-        let dsn = match mapping.dsn {
-            MappingDsn::Long(dsn) => dsn.0,
-            MappingDsn::Short(low) => promote(low, anabranch_units::DataSeq(reference)).0,
-        };
-        let length = u64::from(mapping.length) - u64::from(data_fin && mapping.length > 0);
-        if length == 0 || mapping.ssn == 0 {
-            return;
-        }
-        // The relative subflow sequence number is our position, modulo 2^32.
-        let near = self.receive.next();
-        let offset = i64::from(mapping.ssn.wrapping_sub(near as u32) as i32);
-        self.receive.remember_mapping(near.saturating_add_signed(offset), length, dsn);
     }
 
     /// Writes a segment that acknowledges: timestamps, window, `DATA_ACK`.

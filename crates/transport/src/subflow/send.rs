@@ -225,7 +225,9 @@ impl Subflow {
         if self.send.queued == 0 && !segment.payload.is_empty() {
             segment.flags = segment.flags.with(Flags::PSH);
         }
-        let Some(mapping) = mapping else { return };
+        let Some(mapping) = mapping.filter(|_| self.multipath) else {
+            return self.add_final_mapping(start, outlook, segment);
+        };
         let dsn = DataSeq(outlook.dsn_base.wrapping_add(mapping.data));
         if let Some(MptcpOption::Capable(mut capable)) = self.hello.third {
             // The first data repeats the keys and tells its length (RFC 8684 section 3.1).

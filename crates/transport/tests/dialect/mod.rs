@@ -14,7 +14,10 @@
 //! | `join` `join-hmac` `join-ack` `forged` | `MP_JOIN` of SYN, SYN/ACK, ACK; with a wrong token or HMAC |
 //! | `dack4=0` `dack8=0` | `DATA_ACK`, a position of the data stream from 0 |
 //! | `map=0+1000@1` `map4=…` `dfin` | mapping: data position, length, subflow position; `DATA_FIN` |
+//! | `csum` `badsum` `altered` | the mapping has its checksum, a wrong one; the payload is not what it was |
+//! | `checksum` | what we say has a checksum, which is right |
 //! | `rst=1` | `MP_TCPRST` with its reason |
+//! | `fail=100` | `MP_FAIL` with its data position |
 //!
 //! What the peer says is filled up with what is usual; of what we say only the words given are
 //! compared.

@@ -4,7 +4,7 @@ use anabranch_units::{DataSeq, SeqNumber};
 use anabranch_wire::crypto::{join_hmac, leftmost_64, leftmost_160};
 use anabranch_wire::{
     CapableKeys, DataAck, Dss, Flags, Mapping, MappingDsn, MpCapable, MpJoin, MpTcpRst,
-    MptcpOption, SackBlock, Segment, Timestamps, promote,
+    MptcpOption, SackBlock, Segment, Timestamps, dss_checksum, promote, verify_dss_checksum,
 };
 
 use super::{PEER_NONCE, PEER_SCALE, Script, film};
@@ -13,9 +13,28 @@ fn number(text: &str) -> u64 {
     text.parse().unwrap_or_else(|_| panic!("a number: `{text}`"))
 }
 
+/// The checksum of a mapping: `csum` is the right one, `badsum` another, else there is none.
+fn stated_checksum(text: &str, right: u16) -> Option<u16> {
+    match (text.contains("csum"), text.contains("badsum")) {
+        (true, _) => Some(right),
+        (_, true) => Some(right ^ 0x0101),
+        _ => None,
+    }
+}
+
 fn pair(text: &str) -> (u32, u32) {
     let (from, to) = text.split_once(':').unwrap_or_else(|| panic!("a range: `{text}`"));
     (number(from) as u32, number(to) as u32)
+}
+
+/// A mapping of one segment's bytes can be checked, and an infinite one has zero.
+fn checksum_word(segment: &Segment, map: &Mapping, dsn: DataSeq, sum: u16) -> String {
+    let whole = segment.payload.len() == usize::from(map.length);
+    let good = match map.length {
+        0 => sum == 0,
+        length => !whole || verify_dss_checksum(dsn, map.ssn, length, [&segment.payload[..]], sum),
+    };
+    if good { "checksum".to_owned() } else { "WRONG-checksum".to_owned() }
 }
 
 impl Script {
@@ -97,12 +116,23 @@ impl Script {
         }
         segment.mptcp = self.options(path, &segment, text, to - from);
         let line = &mut self.lines[path];
+        let fin = dss.data_fin && dss.mapping.is_some_and(|mapping| mapping.length > 0);
         if dss != Dss::default() {
             segment.dss = Some(dss);
         }
         // The bytes stand where the mapping puts them; without one, where plain TCP would.
         let (position, ssn) = mapped.unwrap_or((0, 1));
-        segment.payload = film(position + u64::from(from.max(1)) - ssn, (to - from) as usize);
+        let first = (position + u64::from(from.max(1))).wrapping_sub(ssn);
+        segment.payload = film(first, (to - from) as usize);
+        if text.contains("altered") {
+            segment.payload = segment.payload.iter().map(|byte| byte ^ 0x55).collect();
+        }
+        if let Some(mapping) = segment.dss.as_mut().and_then(|dss| dss.mapping.as_mut()) {
+            let data = film(position, usize::from(mapping.length) - usize::from(fin));
+            let dsn = DataSeq(theirs.wrapping_add(position));
+            let right = dss_checksum(dsn, mapping.ssn, mapping.length, [&data[..]]);
+            mapping.checksum = stated_checksum(text, right);
+        }
         segment.seq = SeqNumber(line.peer_iss).add(from);
         if segment.flags.contains(Flags::ACK) {
             segment.ack = SeqNumber(line.our_iss.unwrap_or(0)).add(ack);
@@ -135,8 +165,10 @@ impl Script {
         } else if has("mpc-keys") {
             Some(CapableKeys::Both { initiator: theirs, responder: ours })
         } else if has("mpc-data") {
-            let length = length as u16;
-            let checksum = None;
+            let data = film(0, length as usize);
+            let (first, length) = (self.peer_key.idsn.0.wrapping_add(1), length as u16);
+            let right = dss_checksum(DataSeq(first), 1, length, [&data[..]]);
+            let checksum = stated_checksum(text, right);
             Some(CapableKeys::WithData { initiator: theirs, responder: ours, length, checksum })
         } else {
             None
@@ -173,6 +205,11 @@ impl Script {
             hmac[19] ^= forged as u8;
             options.push(MptcpOption::Join(MpJoin::Ack { hmac }));
         }
+        let fail = text.split_whitespace().find_map(|word| word.strip_prefix("fail="));
+        options.extend(fail.map(|position| {
+            let base = self.bases().0;
+            MptcpOption::Fail { dsn: DataSeq(base.wrapping_add(number(position))) }
+        }));
         debug_assert!(segment.mptcp.is_empty());
         options
     }
@@ -222,7 +259,7 @@ impl Script {
                 let MappingDsn::Long(dsn) = map.dsn else { panic!("we always map in 64 bits") };
                 let position = dsn.0.wrapping_sub(ours);
                 words.push(format!("map={position}+{}@{}", map.length, map.ssn));
-                words.extend(map.checksum.map(|_| "checksum".to_owned()));
+                words.extend(map.checksum.map(|sum| checksum_word(segment, &map, dsn, sum)));
             }
             if dss.data_fin {
                 words.push("dfin".to_owned());
@@ -268,6 +305,9 @@ impl Script {
                 right(*hmac == leftmost_160(&mac), "join-ack")
             }
             MptcpOption::TcpRst(MpTcpRst { reason, .. }) => format!("rst={reason}"),
+            MptcpOption::Fail { dsn } => {
+                format!("fail={}", dsn.0.wrapping_sub(self.bases().1))
+            }
             other => format!("{other:?}").replace(' ', ""),
         }
     }

@@ -77,16 +77,6 @@ fn a_mapping_may_span_segments_and_come_twice() {
 }
 
 #[test]
-fn data_that_no_mapping_covers_is_acknowledged_on_the_subflow_only() {
-    let mut s = Script::multipath(config(), 50);
-    s.peer(100, ". 1:101 ack=1 dack4=0 map=0+100@1");
-    s.us(100, ". ack=101 dack8=100");
-    s.peer(110, ". 101:201 ack=1 dack4=0");
-    s.us(110, ". ack=201 dack8=100");
-    assert_eq!(s.received, film(0, 100));
-}
-
-#[test]
 fn short_numbers_are_completed_across_their_wrap() {
     // Keys are drawn until the low half of our IDSN wraps within the first 200 kB.
     let near = (0..40_000).find(|seed| {

@@ -3,9 +3,13 @@
 #[path = "../dialect/mod.rs"]
 mod dialect;
 
+mod checksum;
 mod close;
 mod dss;
+mod fallback;
+mod lies;
 mod loss;
+mod mapping;
 mod mp_capable;
 mod mp_join;
 mod recovery;

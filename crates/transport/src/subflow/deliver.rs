@@ -1,0 +1,240 @@
+//! From a subflow's bytes to the data stream: which mapping says where they belong, whether its
+//! checksum is right, and what is held back until that is known (`get_mapping_status`,
+//! `validate_data_csum`).
+
+use std::collections::VecDeque;
+
+use anabranch_units::DataSeq;
+use anabranch_wire::{Mapping, MappingDsn, Segment, promote, verify_dss_checksum};
+use bytes::Bytes;
+
+use super::Subflow;
+use super::mapping::{Declared, Mappings, Refusal, Seal, position_of};
+
+/// What is wrong with what a subflow has brought. From then on it holds back all that comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// Data that no mapping covers.
+    Unmapped,
+    /// A mapping that does not cover its segment, or contradicts another, or is infinite.
+    BadMapping,
+    /// A checksum although none was agreed on, or none although they were.
+    Unagreed,
+    /// A wrong checksum of the mapping that begins at this DSN.
+    Checksum(u64),
+}
+
+/// What a subflow has to know to understand the peer's mappings.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Terms {
+    /// A DSN near those to come, to complete short ones.
+    pub(crate) near: u64,
+    /// Checksums were agreed on.
+    pub(crate) checksum: bool,
+}
+
+/// Bytes in order on their way up.
+#[derive(Debug, Default)]
+pub(super) struct Delivery {
+    mappings: Mappings,
+    /// In order and not handed up: a mapping that is not complete, or what follows a failure.
+    held: VecDeque<Bytes>,
+    held_bytes: u64,
+    checksums: bool,
+    failure: Option<Failure>,
+    /// Position in the data stream's numbers of a `DATA_FIN` whose mapping was right.
+    data_fin: Option<u64>,
+}
+
+impl Delivery {
+    pub(super) fn failure(&self) -> Option<Failure> {
+        self.failure
+    }
+
+    pub(super) fn held_bytes(&self) -> u64 {
+        self.held_bytes
+    }
+
+    /// Lets go of what waits; what failed stays known, for the reset to tell.
+    pub(super) fn discard(&mut self) {
+        self.held.clear();
+        self.held_bytes = 0;
+        self.mappings.clear();
+    }
+
+    fn fail(&mut self, failure: Failure) {
+        self.failure.get_or_insert(failure);
+    }
+
+    /// Hands bytes at position `at`, the next ones in order, up with their DSN (all 64 bits; on plain
+    /// TCP the stream position), cut where mappings meet.
+    #[inline(always)]
+    pub(super) fn deliver(
+        &mut self,
+        mut at: u64,
+        mut payload: Bytes,
+        multipath: bool,
+        up: &mut impl FnMut(u64, Bytes),
+    ) {
+        while !payload.is_empty() {
+            let (dsn, room) = if !multipath {
+                (at - 1, u64::MAX)
+            } else if self.checksums || self.failure.is_some() {
+                return self.hold(at, payload, up);
+            } else if let Some(found) = self.mappings.at(at) {
+                (found.dsn(at), found.end - at)
+            } else {
+                self.fail(Failure::Unmapped);
+                return self.hold(at, payload, up);
+            };
+            if room >= payload.len() as u64 {
+                return up(dsn, payload);
+            }
+            at += room;
+            up(dsn, payload.split_to(room as usize));
+        }
+    }
+
+    #[inline(never)]
+    fn hold(&mut self, at: u64, payload: Bytes, up: &mut impl FnMut(u64, Bytes)) {
+        let next = at + payload.len() as u64;
+        self.held_bytes += payload.len() as u64;
+        self.held.push_back(payload);
+        if self.failure.is_none() {
+            self.verify(next, up);
+        }
+    }
+
+    /// Hands up every mapping that is complete and right; `next` is behind the last byte held.
+    fn verify(&mut self, next: u64, up: &mut impl FnMut(u64, Bytes)) {
+        while self.failure.is_none() && self.held_bytes > 0 {
+            let from = next - self.held_bytes;
+            let Some(found) = self.mappings.at(from) else {
+                return self.fail(Failure::Unmapped);
+            };
+            let Some(seal) = found.seal.filter(|_| found.position == from) else {
+                return self.fail(Failure::BadMapping);
+            };
+            if next < found.end {
+                return;
+            }
+            let length = found.end - from;
+            let pieces = self.cut_held(length as usize);
+            let dsn = found.dsn(from);
+            let bytes = self.held.range(..pieces).map(|piece| &piece[..]);
+            let stated = length as u16 + u16::from(seal.data_fin);
+            if !verify_dss_checksum(DataSeq(dsn), seal.ssn, stated, bytes, seal.checksum) {
+                return self.fail(Failure::Checksum(dsn));
+            }
+            let mut at = dsn;
+            for piece in self.held.drain(..pieces) {
+                let length = piece.len() as u64;
+                up(at, piece);
+                at = at.wrapping_add(length);
+            }
+            self.held_bytes -= length;
+            if seal.data_fin {
+                self.data_fin = Some(at);
+            }
+        }
+    }
+
+    /// The first pieces that make `length` bytes; the last one is cut there.
+    fn cut_held(&mut self, length: usize) -> usize {
+        let (mut pieces, mut bytes) = (0, 0);
+        while bytes < length {
+            let left = length - bytes;
+            let piece = &mut self.held[pieces];
+            if piece.len() > left {
+                let rest = piece.split_off(left);
+                self.held.insert(pieces + 1, rest);
+            }
+            bytes += self.held[pieces].len();
+            pieces += 1;
+        }
+        pieces
+    }
+
+    /// Hands everything held up as plain TCP has it; `next` is behind the last byte held.
+    pub(super) fn release(&mut self, next: u64, up: &mut impl FnMut(u64, Bytes)) {
+        let mut at = next - self.held_bytes - 1;
+        for piece in std::mem::take(&mut self.held) {
+            let length = piece.len() as u64;
+            up(at, piece);
+            at += length;
+        }
+        *self = Self::default();
+    }
+
+    /// The DSN of a `DATA_FIN` that a verified mapping has brought; once.
+    pub(super) fn take_data_fin(&mut self) -> Option<u64> {
+        self.data_fin.take()
+    }
+}
+
+impl Subflow {
+    /// Files the mapping of the first data, which has no DSS.
+    pub(crate) fn note_first_mapping(
+        &mut self,
+        mapping: &Mapping,
+        segment: &Segment,
+        terms: Terms,
+    ) {
+        if let Some(start) = self.peer_position(segment.seq) {
+            self.note_mapping(mapping, false, start, segment, terms);
+        }
+    }
+
+    /// Files the mapping that a segment with payload, at `start`, declares; false when the segment is
+    /// to be dropped because there is no room for the mapping.
+    pub(crate) fn note_mapping(
+        &mut self,
+        mapping: &Mapping,
+        data_fin: bool,
+        start: u64,
+        segment: &Segment,
+        terms: Terms,
+    ) -> bool {
+        let (next, end) = (self.receive.next(), start + segment.payload.len() as u64);
+        let waiting = self.receive.out_of_order_bytes();
+        let delivery = &mut self.receive.delivery;
+        if end <= next {
+            // What was said of these bytes first counts.
+            return true;
+        }
+        delivery.checksums = terms.checksum;
+        let length = u64::from(mapping.length) - u64::from(data_fin && mapping.length > 0);
+        if mapping.length > 0 && mapping.checksum.is_some() != terms.checksum {
+            delivery.fail(Failure::Unagreed);
+            return true;
+        }
+        if mapping.length > 0 && length == 0 {
+            // A `DATA_FIN` that rides data of another mapping.
+            return true;
+        }
+        let position = position_of(mapping.ssn, next)
+            .filter(|at| length > 0 && *at < end && start < at + length);
+        let Some(position) = position else {
+            delivery.fail(Failure::BadMapping);
+            return true;
+        };
+        let dsn = match mapping.dsn {
+            MappingDsn::Long(dsn) => dsn.0,
+            MappingDsn::Short(low) => promote(low, DataSeq(terms.near)).0,
+        };
+        let declared = Declared {
+            position,
+            end: position + length,
+            shift: dsn.wrapping_sub(position),
+            seal: mapping.checksum.map(|checksum| Seal { checksum, ssn: mapping.ssn, data_fin }),
+        };
+        match delivery.mappings.insert(declared, next - delivery.held_bytes, waiting) {
+            Ok(()) => true,
+            Err(Refusal::Contradiction) => {
+                delivery.fail(Failure::BadMapping);
+                true
+            }
+            Err(Refusal::TooMany) => false,
+        }
+    }
+}

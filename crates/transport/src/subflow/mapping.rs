@@ -1,0 +1,287 @@
+//! The mappings of a subflow's bytes to data sequence numbers that the peer has declared and whose
+//! bytes have not all been handed up (RFC 8684 section 3.3.1). What was declared first stays so.
+
+use std::collections::BTreeMap;
+
+/// Mappings kept beside the first one, however little data waits.
+const FEW: usize = 1024;
+/// One more may be kept for so many bytes that wait out of order. Segments are larger than this.
+const BYTES_PER_MAPPING: u64 = 64;
+
+/// What makes a mapping verifiable: its checksum, over pseudo-header and data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Seal {
+    pub(super) checksum: u16,
+    /// The relative subflow sequence number as it was declared.
+    pub(super) ssn: u32,
+    /// The length counts a `DATA_FIN` behind the data.
+    pub(super) data_fin: bool,
+}
+
+/// A stretch of the subflow whose bytes stand in the data stream at a fixed distance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Declared {
+    /// Subflow position of the first byte.
+    pub(super) position: u64,
+    /// Subflow position behind the last byte.
+    pub(super) end: u64,
+    /// What is added to a position to have the DSN, modulo 2^64.
+    pub(super) shift: u64,
+    /// With checksums; such a mapping stands alone, others join their neighbours.
+    pub(super) seal: Option<Seal>,
+}
+
+impl Declared {
+    pub(super) fn dsn(&self, position: u64) -> u64 {
+        position.wrapping_add(self.shift)
+    }
+
+    /// Says the same of the bytes that both cover; a sealed one covers exactly the same.
+    fn agrees(&self, other: &Self) -> bool {
+        let same = self.position == other.position && self.end == other.end;
+        self.shift == other.shift && (same || (self.seal.is_none() && other.seal.is_none()))
+    }
+
+    fn joins(&self, other: &Self) -> bool {
+        self.shift == other.shift && self.seal.is_none() && other.seal.is_none()
+    }
+}
+
+/// Why a mapping was not filed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// It says something else of bytes that are mapped.
+    Contradiction,
+    /// There are more than the data that waits can need.
+    TooMany,
+}
+
+/// All of a subflow's mappings; they do not overlap.
+#[derive(Debug, Default)]
+pub(super) struct Mappings {
+    /// The lowest: on an honest subflow without losses the only one.
+    first: Option<Declared>,
+    rest: BTreeMap<u64, Declared>,
+}
+
+/// The position of a relative subflow sequence number, which is the position modulo 2^32, near
+/// `near`; `None` for what lies at the SYN or before it.
+pub(super) fn position_of(ssn: u32, near: u64) -> Option<u64> {
+    let offset = i64::from(ssn.wrapping_sub(near as u32) as i32);
+    near.checked_add_signed(offset).filter(|position| *position > 0)
+}
+
+impl Mappings {
+    pub(super) fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Forgets mappings wholly before `done`.
+    #[inline(always)]
+    fn advance(&mut self, done: u64) {
+        while self.first.is_some_and(|first| first.end <= done) {
+            self.first = self.rest.pop_first().map(|(_, next)| next);
+        }
+    }
+
+    /// The mapping that covers `position`; those wholly before it are forgotten.
+    #[inline(always)]
+    pub(super) fn at(&mut self, position: u64) -> Option<Declared> {
+        self.advance(position);
+        self.first.filter(|first| first.position <= position)
+    }
+
+    /// Files a mapping of bytes not all of which lie before `done`, while `waiting` bytes wait out of
+    /// order.
+    #[inline(always)]
+    pub(super) fn insert(&mut self, new: Declared, done: u64, waiting: u64) -> Result<(), Refusal> {
+        self.advance(done);
+        match &mut self.first {
+            None => {
+                self.first = Some(new);
+                Ok(())
+            }
+            // Most often the segments of a burst repeat its mapping, or the next burst goes on.
+            Some(first)
+                if first.joins(&new) && first.position <= new.position && new.end <= first.end =>
+            {
+                Ok(())
+            }
+            Some(first)
+                if first.end == new.position && first.joins(&new) && self.rest.is_empty() =>
+            {
+                first.end = new.end;
+                Ok(())
+            }
+            Some(_) => self.insert_beside(new, waiting),
+        }
+    }
+
+    #[inline(never)]
+    fn insert_beside(&mut self, new: Declared, waiting: u64) -> Result<(), Refusal> {
+        let Some(first) = self.first else { return Ok(()) };
+        if new.end <= first.position {
+            self.check_room(waiting)?;
+            self.rest.insert(first.position, first);
+            self.first = Some(new);
+            return Ok(());
+        }
+        if first.end <= new.position {
+            return self.insert_behind(new, waiting);
+        }
+        if !first.agrees(&new) {
+            return Err(Refusal::Contradiction);
+        }
+        if new.end > first.end {
+            self.insert_behind(Declared { position: first.end, ..new }, waiting)?;
+        }
+        if let Some(first) = &mut self.first {
+            first.position = first.position.min(new.position);
+        }
+        Ok(())
+    }
+
+    /// Files what begins behind the first mapping, joined with what it touches.
+    fn insert_behind(&mut self, mut new: Declared, waiting: u64) -> Result<(), Refusal> {
+        let before = self.rest.range(..new.position).next_back().map(|(_, found)| *found);
+        let before = before.filter(|found| found.end > new.position);
+        let others = self.rest.range(new.position..new.end).map(|(_, found)| found);
+        if before.iter().chain(others).any(|found| !found.agrees(&new)) {
+            return Err(Refusal::Contradiction);
+        }
+        if new.seal.is_some() {
+            if !self.rest.contains_key(&new.position) {
+                self.check_room(waiting)?;
+                self.rest.insert(new.position, new);
+            }
+            return Ok(());
+        }
+        self.check_room(waiting)?;
+        // What touches it on either side becomes one with it: each is taken out once.
+        let touching = self.rest.range(..=new.end).next_back().map(|(_, found)| *found);
+        let mut next = touching;
+        while let Some(found) = next.filter(|found| found.end >= new.position) {
+            if found.joins(&new) {
+                self.rest.remove(&found.position);
+                new.position = new.position.min(found.position);
+                new.end = new.end.max(found.end);
+            }
+            next = self.rest.range(..found.position).next_back().map(|(_, found)| *found);
+        }
+        self.rest.insert(new.position, new);
+        Ok(())
+    }
+
+    fn check_room(&self, waiting: u64) -> Result<(), Refusal> {
+        let most = FEW + (waiting / BYTES_PER_MAPPING) as usize;
+        if self.rest.len() < most { Ok(()) } else { Err(Refusal::TooMany) }
+    }
+
+    /// How many there are.
+    #[cfg(test)]
+    fn len(&self) -> usize {
+        usize::from(self.first.is_some()) + self.rest.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn plain(position: u64, end: u64, shift: u64) -> Declared {
+        Declared { position, end, shift, seal: None }
+    }
+
+    fn sealed(position: u64, end: u64) -> Declared {
+        let seal = Seal { checksum: 7, ssn: position as u32, data_fin: false };
+        Declared { seal: Some(seal), ..plain(position, end, 0) }
+    }
+
+    #[test]
+    fn relative_numbers_wrap() {
+        let wrap = 1u64 << 32;
+        assert_eq!(position_of(1, 1), Some(1));
+        assert_eq!(position_of(0, 1), None, "the SYN");
+        assert_eq!(position_of(u32::MAX, 1), None, "before it");
+        // After 2^32 bytes 0 names a byte like any other.
+        assert_eq!(position_of(0, wrap - 100), Some(wrap));
+        assert_eq!(position_of(u32::MAX, wrap + 3), Some(wrap - 1));
+        assert_eq!(position_of(5, 7 * wrap + 1), Some(7 * wrap + 5));
+    }
+
+    #[test]
+    fn what_goes_on_is_one_mapping() {
+        let mut mappings = Mappings::default();
+        for n in 0..1000 {
+            mappings.insert(plain(1 + n, 2 + n, 9), 1, 0).expect("no contradiction");
+        }
+        assert_eq!(mappings.len(), 1);
+        for n in (0..1000).rev() {
+            mappings.insert(plain(5001 + n, 5002 + n, 9), 1, 0).expect("no contradiction");
+        }
+        assert_eq!(mappings.len(), 2);
+        assert_eq!(mappings.at(500).map(|found| found.dsn(500)), Some(509));
+        assert_eq!(mappings.at(1001), None);
+        assert_eq!(mappings.at(6000), Some(plain(5001, 6001, 9)));
+    }
+
+    #[test]
+    fn what_contradicts_is_refused_and_changes_nothing() {
+        let mut mappings = Mappings::default();
+        for declared in [plain(1, 100, 0), plain(200, 300, 50), plain(400, 500, 0)] {
+            mappings.insert(declared, 1, 0).expect("apart");
+        }
+        for new in [plain(50, 60, 1), plain(50, 250, 0), plain(150, 450, 50), plain(250, 260, 0)] {
+            assert_eq!(mappings.insert(new, 1, 0), Err(Refusal::Contradiction), "{new:?}");
+        }
+        assert_eq!(mappings.len(), 3);
+        assert_eq!(mappings.at(450), Some(plain(400, 500, 0)));
+    }
+
+    #[test]
+    fn a_sealed_mapping_is_repeated_exactly_or_not_at_all() {
+        let mut mappings = Mappings::default();
+        for declared in [sealed(1, 100), sealed(100, 200), sealed(300, 400)] {
+            mappings.insert(declared, 1, 0).expect("apart");
+            mappings.insert(declared, 1, 0).expect("the same");
+        }
+        assert_eq!(mappings.len(), 3);
+        for new in [sealed(1, 99), sealed(50, 150), sealed(300, 401), plain(310, 320, 0)] {
+            assert_eq!(mappings.insert(new, 1, 0), Err(Refusal::Contradiction), "{new:?}");
+        }
+    }
+
+    #[test]
+    fn there_are_no_more_than_the_data_that_waits_can_need() {
+        let mut mappings = Mappings::default();
+        let refused = (0..1_000_000u64)
+            .find(|n| mappings.insert(plain(10 + 2 * n, 11 + 2 * n, *n), 1, *n).is_err());
+        // The first one, 1024, and one for 64 bytes of which each mapping brings one.
+        assert_eq!(refused, Some(1025 + 1025 / 64));
+    }
+
+    proptest! {
+        /// Against a table of every byte.
+        #[test]
+        fn the_first_word_on_a_byte_is_the_last(
+            cuts in proptest::collection::vec((1usize..300, 1usize..80, 0u64..2), 1..60),
+        ) {
+            let mut mappings = Mappings::default();
+            let mut table = [None; 400];
+            for (from, length, shift) in cuts {
+                let bytes = &mut table[from..from + length];
+                let free = bytes.iter().all(|byte| byte.is_none_or(|known| known == shift));
+                let filed = mappings.insert(plain(from as u64, (from + length) as u64, shift), 1, 0);
+                prop_assert_eq!(filed.is_ok(), free);
+                if free {
+                    bytes.fill(Some(shift));
+                }
+            }
+            for (position, known) in table.iter().enumerate().skip(1) {
+                let found = mappings.at(position as u64).map(|found| found.shift);
+                prop_assert_eq!(found, *known, "{}", position);
+            }
+        }
+    }
+}
