@@ -229,9 +229,11 @@ impl Subflow {
         }
     }
 
-    /// Data may be handed to it: TCP established and, on a join, the fourth ACK seen.
+    /// Data may be handed to it: TCP established, no FIN of ours gone out (`__tcp_can_send`) and, on a
+    /// join, the fourth ACK seen.
     pub(crate) fn usable(&self) -> bool {
         self.state == State::Established
+            && !self.send.fin_sent()
             && (!self.multipath || self.fully_established)
             && !self.close_requested
     }
