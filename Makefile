@@ -4,6 +4,8 @@
 #   make test      the quick suite: every concern, in four CPU minutes beyond building
 #   make test-all  every test there is, and lint
 #   make mutants   how many deliberate faults the tests catch, by a drawn sample: N=300 SEED=1
+#   make drill     seeds against the endpoints for SECONDS, from a fresh one on
+#   make fuzz      the parser and one endpoint under libFuzzer, SECONDS each
 #   make build     .venv/bin/anabranch and nothing else
 #   make bench     what a packet costs, and a call of a plug-in in Python
 #   make lint      format, lints and types
@@ -30,7 +32,7 @@ export PIP_QUIET := 1
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 unexport CONDA_PREFIX PYTHONHOME PYTHONPATH
 
-.PHONY: demo test test-all mutants build bench golden lint check clean tools rebuild
+.PHONY: demo test test-all mutants build drill drill-quick drill-all fuzz bench golden lint check clean tools rebuild
 .DELETE_ON_ERROR:
 
 demo: build
@@ -51,6 +53,36 @@ SEED := 1
 # Goes on where it was interrupted. MUTANTS takes more options: `make mutants MUTANTS=--keep-caught`.
 mutants: build
 	@$(BIN)/python tests/mutants -n $(N) --seed $(SEED) $(MUTANTS)
+
+# A failing seed is printed as one command, and shrunk. START is fresh unless given.
+SECONDS ?= 60
+START ?= $(shell date +%s)000
+DRILL := cargo run --quiet --package anabranch-drill --profile drill --
+
+drill: | tools
+	@$(DRILL) --start $(START) --seconds $(SECONDS)
+
+drill-quick: | tools
+	@$(DRILL) --cpu-seconds 30
+
+drill-all: | tools
+	@$(DRILL) --seeds 0..500
+
+# What is new is kept in target/fuzz; `cargo fuzz cmin` or -merge=1 makes a corpus small.
+FUZZ_TARGETS := wire endpoint
+FUZZ_FLAGS := -Cpasses=sancov-module -Ccodegen-units=1 --cfg fuzzing \
+	-Cllvm-args=-sanitizer-coverage-level=4 \
+	-Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
+	-Cllvm-args=-sanitizer-coverage-pc-table
+FUZZ_HOST = $(shell rustc -vV | sed -n 's/^host: //p')
+
+fuzz: | tools
+	@cd fuzz && RUSTFLAGS="$(FUZZ_FLAGS)" cargo build --release --target $(FUZZ_HOST) --target-dir ../target/fuzz
+	@for target in $(FUZZ_TARGETS); do \
+	mkdir -p target/fuzz/found/$$target target/fuzz/artifacts; \
+	target/fuzz/$(FUZZ_HOST)/release/$$target -max_total_time=$(SECONDS) -timeout=10 \
+	-max_len=2048 -print_final_stats=1 -artifact_prefix=target/fuzz/artifacts/ \
+	target/fuzz/found/$$target fuzz/corpus/$$target || exit 1; done
 
 bench: build
 	@$(BIN)/python benches/bench.py

@@ -1,4 +1,4 @@
-"""Dependencies point one way: units <- wire <- transport <- sim, units <- link, media <- sim."""
+"""Dependencies point one way: units <- wire <- transport <- sim, drill, units <- link, media <- sim."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ ALLOWED = {
     "transport": {"units", "wire"},
     "link": {"units"},
     "media": {"units"},
+    "drill": {"units", "wire", "transport"},
     "sim": {"units", "wire", "transport", "link", "media"},
     "python": {"sim", "transport", "units"},
 }

@@ -259,9 +259,11 @@ impl Subflow {
         }
     }
 
-    /// Data may be handed to it: TCP established and, on a join, the fourth ACK seen.
+    /// Data may be handed to it: TCP established, no FIN of ours gone out (`__tcp_can_send`) and, on a
+    /// join, the fourth ACK seen.
     pub(crate) fn usable(&self) -> bool {
         self.state == State::Established
+            && !self.send.fin_sent()
             && (!self.multipath || self.fully_established)
             && !self.close_requested
     }
@@ -399,12 +401,13 @@ impl Subflow {
             || (self.send.has_work() && self.board.in_flight() < self.window.cwnd)
     }
 
-    /// A segment after the end. A FIN comes again when our acknowledgement of it was lost
-    /// (`TIME_WAIT`); where the subflow was cut off there is nobody: a RST (`tcp_v4_send_reset`).
+    /// A segment after the end. A FIN, or data before it, comes again when our acknowledgement was
+    /// lost (`TIME_WAIT`: `tcp_timewait_state_process` acknowledges all but what is empty); where the
+    /// subflow was cut off there is nobody: a RST (`tcp_v4_send_reset`).
     pub(crate) fn answer_late(&mut self, segment: &Segment) {
         if !self.finished() {
             self.reset = Some(Reset { answers: Some(segment.ack), ..Reset::default() });
-        } else if segment.flags.contains(Flags::FIN) {
+        } else if segment.sequence_len() > 0 {
             self.ack.demand();
         }
     }

@@ -307,8 +307,11 @@ impl Connection {
                 return;
             }
         }
-        self.set_peer_end(dsn.0.wrapping_add(u64::from(mapping.length) - 1));
-        if mapping.ssn == 0 {
+        let end = dsn.0.wrapping_add(u64::from(mapping.length) - 1);
+        self.set_peer_end(end);
+        // Where the data before it is missing on both sides each answer would ask for another.
+        let taken = (end.wrapping_sub(self.receive_dsn()) as i64) < 0;
+        if mapping.ssn == 0 && (taken || self.signalled_fin().is_none()) {
             self.subflows[index].ack_now();
         }
     }

@@ -26,6 +26,8 @@ pub(crate) struct Hello {
     pub(crate) first: Option<MptcpOption>,
     /// MPTCP option of the third packet, repeated until the peer shows it arrived.
     pub(crate) third: Option<MptcpOption>,
+    /// It has gone out.
+    pub(super) third_sent: bool,
     /// A handshake segment is to be sent.
     pub(crate) due: bool,
     sent_at: Instant,
@@ -246,7 +248,12 @@ impl Subflow {
 
     /// A `DATA_FIN` without data rides an acknowledgement (RFC 8684 section 3.3.3).
     pub(crate) fn attach_data_fin(&self, segment: &mut Segment, at: u64, outlook: &Outlook) {
-        if !self.multipath || self.hello.third.is_some() {
+        let waits = match self.hello.third {
+            None => false,
+            Some(MptcpOption::Capable(_)) => !self.hello.third_sent,
+            Some(_) => true,
+        };
+        if !self.multipath || waits {
             return;
         }
         let mapping = Mapping {

@@ -224,7 +224,7 @@ mod tests {
             subflow.handle_payload(
                 at(0),
                 &early,
-                0,
+                super::super::deliver::Terms { near: 0, checksum: false },
                 super::super::Space::default(),
                 &mut |_, _| {},
             );

@@ -31,11 +31,15 @@ impl Subflow {
     }
 
     /// The third packet's option goes on every segment without payload until it is confirmed
-    /// (RFC 8684 sections 3.1 and 3.2).
+    /// (RFC 8684 sections 3.1 and 3.2); that of `MP_CAPABLE` not on one that ends the data
+    /// (`snd_data_fin_enable` in `mptcp_established_options_mp`).
     #[cold]
-    fn repeat_third(&self, segment: &mut Segment) {
+    fn repeat_third(&mut self, segment: &mut Segment) {
         let Some(third) = self.hello.third else { return };
-        if segment.payload.is_empty() {
+        let capable = matches!(third, MptcpOption::Capable(_));
+        let ends = capable && segment.dss.is_some_and(|dss| dss.data_fin);
+        if segment.payload.is_empty() && !ends {
+            self.hello.third_sent = true;
             segment.dss = None;
             segment.mptcp.push(third);
         }

@@ -2,9 +2,7 @@
 //! (`tcp_data_queue`, `__tcp_select_window`, `tcp_grow_window`).
 
 use anabranch_units::{Duration, Instant, SeqNumber};
-use anabranch_wire::{
-    Dss, Flags, MAX_OPTIONS_LEN, SackBlock, SackBlocks, Segment, Timestamps,
-};
+use anabranch_wire::{Dss, Flags, MAX_OPTIONS_LEN, SackBlock, SackBlocks, Segment, Timestamps};
 use bytes::Bytes;
 
 use super::deliver::{Delivery, Failure, Terms};

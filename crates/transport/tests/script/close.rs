@@ -213,3 +213,22 @@ fn a_subflows_acknowledgement_says_nothing_of_the_data() {
     s.peer_on(path, 400, "R 1:1");
     s.us_on(1 - path, 400, ". 1:1001 map=0+1000@1");
 }
+
+#[test]
+fn nothing_follows_a_fin() {
+    let mut s = Script::multipath(config(), 50);
+    s.join(1, 200, 100);
+    s.write(300, 1000);
+    let first = s.rest().first().expect("a segment").1;
+    let other = 1 - first;
+    // The peer closes the subflow that is idle; we follow.
+    s.peer_on(other, 310, "F. 1:1 ack=1 dack4=0");
+    s.us_on(other, 310, "F. 1:1 ack=2");
+    s.peer_on(other, 320, ". 2:2 ack=1 dack4=0");
+    // What the other subflow carries is lost, and the connection would send it again elsewhere: not
+    // behind the FIN (RFC 9293 section 3.10.4).
+    s.peer_on(first, 2_000, ". ack=1 dack4=0");
+    let said = s.rest();
+    let late = said.iter().filter(|(_, path, line)| *path == other && line.contains("map="));
+    assert_eq!(late.count(), 0, "{said:?}");
+}

@@ -1,0 +1,83 @@
+//! What happens to hosts and paths at set times.
+
+use anabranch_units::{Duration, Instant, RandomStream};
+
+use crate::case::Twin;
+
+/// One thing that happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    /// Nothing passes on a path any more.
+    Cut { path: usize },
+    /// It passes again.
+    Heal { path: usize },
+    /// The client's interface on a path goes down, with its path.
+    Remove { path: usize },
+    /// It comes back.
+    Return { path: usize },
+    /// The client asks for the path to be a backup, or no more.
+    Backup { path: usize, backup: bool },
+    /// A side's application reads no more.
+    StopReading { side: usize },
+    /// It reads again.
+    ReadOn { side: usize },
+    /// The translator on a path forgets what it knew: other ports from now on.
+    Rebind { path: usize },
+    /// A side loses one of its addresses without the path being lost.
+    Forget { path: usize },
+    /// A side falls silent: nothing of what it sends arrives.
+    Silence { side: usize },
+    /// Nothing that a side sends has a payload any more.
+    AcksOnly { side: usize },
+    /// A side's application aborts.
+    Abort { side: usize },
+}
+
+/// An action and its time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Planned {
+    pub(crate) at: Instant,
+    pub(crate) action: Action,
+}
+
+/// Draws what happens before `peace`.
+pub(crate) fn draw(
+    random: &mut RandomStream,
+    twin: Twin,
+    paths: usize,
+    multipath: bool,
+    peace: Instant,
+) -> Vec<Planned> {
+    let mut actions = Vec::new();
+    let count = random.below(4);
+    // One interface at most, so that another is always there.
+    let interface = random.below(paths as u64) as usize;
+    for _ in 0..count {
+        let at = random.below(peace.as_micros() * 2 / 3);
+        let span = random.below(peace.as_micros() - at);
+        let moment = |micros| Instant::ZERO + Duration::from_micros(micros);
+        let (path, side) = (random.below(paths as u64) as usize, random.below(2) as usize);
+        let kinds = if twin == Twin::Hostile { 9 } else { 4 };
+        let backup = random.chance(0.5);
+        let (first, then) = match random.below(kinds) {
+            0 => (Action::Cut { path }, Some(Action::Heal { path })),
+            1 if multipath && paths > 1 => {
+                let path = interface;
+                (Action::Remove { path }, Some(Action::Return { path }))
+            }
+            2 => (Action::Backup { path, backup }, None),
+            3 => (Action::StopReading { side }, Some(Action::ReadOn { side })),
+            4 => (Action::StopReading { side }, None),
+            5 => (Action::Rebind { path }, None),
+            6 => (Action::Forget { path }, None),
+            7 => (Action::Silence { side }, None),
+            8 if backup => (Action::AcksOnly { side }, None),
+            8 => (Action::Abort { side }, None),
+            _ => continue,
+        };
+        actions.push(Planned { at: moment(at), action: first });
+        actions.extend(then.map(|action| Planned { at: moment(at + span), action }));
+    }
+    actions.sort_by_key(|planned| planned.at);
+    actions
+}

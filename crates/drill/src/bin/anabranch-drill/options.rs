@@ -1,0 +1,105 @@
+//! The command line.
+
+use anabranch_drill::{Cut, Twin, parse_marks};
+
+/// What `--help` says.
+pub(crate) const USAGE: &str = "\
+usage: anabranch-drill [--seed N | --seeds A..B | --seconds S | --cpu-seconds S] [options]
+
+  --seed N            one seed, with all that was done to it
+  --seeds A..B        these seeds, B left out
+  --seconds S         seeds for so long
+  --cpu-seconds S     the same in seconds of CPU time
+  --start N           the first seed of a time (0)
+  --twin T            benign, blind or hostile only
+  --only s1,a2 | none only these things are done
+  --bytes N           at most so many bytes each way
+  --scheduler NAME    the scheduler of both sides
+  --congestion NAME   the congestion controller of both sides
+  --no-shrink         do not shrink what fails
+  --verbose           with --seed: all that the seed draws, and every segment";
+
+/// What was asked for.
+#[derive(Debug)]
+pub(crate) struct Options {
+    pub(crate) first: u64,
+    pub(crate) end: u64,
+    /// One seed by itself.
+    pub(crate) alone: bool,
+    pub(crate) seconds: Option<u64>,
+    pub(crate) cpu_seconds: Option<u64>,
+    pub(crate) twins: Vec<Twin>,
+    pub(crate) cut: Cut,
+    pub(crate) shrinks: bool,
+    pub(crate) verbose: bool,
+}
+
+fn number(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| format!("not a whole number: {text}"))
+}
+
+fn twin(name: &str) -> Result<Vec<Twin>, String> {
+    let found: Vec<Twin> = Twin::ALL.into_iter().filter(|twin| twin.name() == name).collect();
+    if found.is_empty() { Err(format!("no twin is called {name}")) } else { Ok(found) }
+}
+
+impl Options {
+    pub(crate) fn read(mut arguments: impl Iterator<Item = String>) -> Result<Self, String> {
+        let mut options = Self {
+            first: 0,
+            end: u64::MAX,
+            alone: false,
+            seconds: None,
+            cpu_seconds: None,
+            twins: Twin::ALL.to_vec(),
+            cut: Cut::default(),
+            shrinks: true,
+            verbose: false,
+        };
+        while let Some(name) = arguments.next() {
+            match name.as_str() {
+                "--no-shrink" => options.shrinks = false,
+                "--verbose" => options.verbose = true,
+                "--help" => {
+                    println!("{USAGE}");
+                    std::process::exit(0);
+                }
+                _ => {
+                    let value =
+                        arguments.next().ok_or(format!("{name} needs a value, or is unknown"))?;
+                    options.set(&name, &value)?;
+                }
+            }
+        }
+        if options.end == u64::MAX && options.seconds.is_none() && options.cpu_seconds.is_none() {
+            return Err("say how much: --seed, --seeds, --seconds or --cpu-seconds".to_owned());
+        }
+        Ok(options)
+    }
+
+    fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
+        match name {
+            "--seed" => {
+                self.first = number(value)?;
+                (self.end, self.alone) = (self.first + 1, true);
+            }
+            "--seeds" => {
+                let (from, to) = value.split_once("..").ok_or("seeds are given as A..B")?;
+                (self.first, self.end) = (number(from)?, number(to)?);
+            }
+            "--start" => self.first = number(value)?,
+            "--seconds" => self.seconds = Some(number(value)?),
+            "--cpu-seconds" => self.cpu_seconds = Some(number(value)?),
+            "--twin" => self.twins = twin(value)?,
+            "--only" => {
+                let marks = parse_marks(value).ok_or(format!("not a list of marks: {value}"))?;
+                self.cut.only = Some(marks);
+            }
+            "--bytes" => self.cut.bytes = Some(number(value)?),
+            "--scheduler" => self.cut.scheduler = Some(value.to_owned()),
+            "--congestion" => self.cut.congestion = Some(value.to_owned()),
+            _ => return Err(format!("unknown option: {name}")),
+        }
+        Ok(())
+    }
+}

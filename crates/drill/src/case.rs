@@ -1,0 +1,299 @@
+//! A case: everything that a seed decides before the first segment.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use anabranch_transport::path_manager::Candidate;
+use anabranch_transport::plugin::PluginName;
+use anabranch_transport::{Announcement, Config, HostModel, PluginChoice};
+use anabranch_transport::{congestion, path_manager, scheduler};
+use anabranch_units::{Duration, Instant, RandomStream, Rate, Seed};
+
+use crate::actions::{self, Planned};
+use crate::application::{Close, Part};
+use crate::mark::Mark;
+use crate::mediator::Kind;
+
+/// Who stands between the endpoints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Twin {
+    /// A network: loss, reordering, duplication, outages that end. Every byte arrives.
+    Benign,
+    /// The same, and somebody who sends but does not see: every byte arrives all the same.
+    Blind,
+    /// Somebody who sees and changes everything: nothing breaks, nothing grows, nothing spins.
+    Hostile,
+}
+
+impl Twin {
+    /// Every one, in the order in which seeds go through them.
+    pub const ALL: [Self; 3] = [Self::Benign, Self::Blind, Self::Hostile];
+
+    /// The name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Benign => "benign",
+            Self::Blind => "blind",
+            Self::Hostile => "hostile",
+        }
+    }
+}
+
+/// What a shrunk case leaves out or sets otherwise.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cut {
+    /// Only these things are done.
+    pub only: Option<Vec<Mark>>,
+    /// At most so many bytes each way.
+    pub bytes: Option<u64>,
+    /// The scheduler of both sides.
+    pub scheduler: Option<String>,
+    /// The congestion controller of both sides.
+    pub congestion: Option<String>,
+}
+
+/// One direction of one path.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pipe {
+    /// One way.
+    pub(crate) delay: Duration,
+    pub(crate) rate: Rate,
+    /// How long the queue may become.
+    pub(crate) queue: Duration,
+}
+
+/// What a seed decides.
+#[derive(Clone, Debug)]
+pub struct Case {
+    pub(crate) seed: u64,
+    pub(crate) twin: Twin,
+    pub(crate) cut: Cut,
+    /// Print every segment as it is sent.
+    pub traced: bool,
+    /// Client, server.
+    pub(crate) configs: [Config; 2],
+    pub(crate) parts: [Part; 2],
+    pub(crate) pipes: Vec<Pipe>,
+    /// What the mediator may do to a segment, and how likely it does something.
+    pub(crate) kinds: Vec<Kind>,
+    pub(crate) chance: f64,
+    /// From then on it does nothing.
+    pub(crate) peace: Instant,
+    pub(crate) actions: Vec<Planned>,
+}
+
+/// The side of the client in pairs.
+pub(crate) const CLIENT: usize = 0;
+/// The side of the server in pairs.
+pub(crate) const SERVER: usize = 1;
+
+fn pick<T: Copy>(random: &mut RandomStream, from: &[T]) -> T {
+    from[random.below(from.len() as u64) as usize]
+}
+
+fn named(random: &mut RandomStream, names: impl Iterator<Item = PluginName>) -> PluginChoice {
+    let names: Vec<&str> = names.map(|name| name.name).collect();
+    PluginChoice::named(pick(random, &names))
+}
+
+/// The address of a host on a path: the client's last part is 2, the server's 1.
+fn address(v6: bool, path: usize, host: u8) -> IpAddr {
+    let path = path as u8 + 1;
+    if v6 {
+        IpAddr::V6(Ipv6Addr::new(0xfd00, path.into(), 0, 0, 0, 0, 0, host.into()))
+    } else {
+        IpAddr::V4(Ipv4Addr::new(10, path, 0, host))
+    }
+}
+
+/// The path of a client's address.
+pub(crate) fn path_of(client: IpAddr) -> usize {
+    let number = match client {
+        IpAddr::V4(v4) => usize::from(v4.octets()[1]),
+        IpAddr::V6(v6) => usize::from(v6.segments()[1]),
+    };
+    number.wrapping_sub(1)
+}
+
+fn candidates(random: &mut RandomStream, paths: usize) -> Vec<Candidate> {
+    let v6 = random.chance(0.2);
+    let many_homes = random.chance(0.5);
+    (0..paths)
+        .map(|path| Candidate {
+            address_id: path as u8,
+            local: SocketAddr::new(address(v6, path, 2), 40_000),
+            remote: SocketAddr::new(address(v6, if many_homes { path } else { 0 }, 1), 80),
+            backup: random.chance(0.15),
+            rate: random.chance(0.2).then(|| Rate::from_bps(5_000_000)),
+        })
+        .collect()
+}
+
+fn config(random: &mut RandomStream) -> Config {
+    let initial = pick(random, &[16_384, 65_536, 131_072, 131_072]);
+    Config {
+        multipath: !random.chance(0.06),
+        scheduler: named(random, scheduler::names()),
+        congestion: named(random, congestion::names()),
+        path_manager: named(random, path_manager::names()),
+        mss: pick(random, &[1460, 1460, 1400, 536, 100]),
+        receive_buffer_initial: initial,
+        receive_buffer_max: initial.max(pick(random, &[16_384, 262_144, 6 << 20])),
+        send_buffer_max: pick(random, &[16_384, 262_144, 4 << 20]),
+        checksum: random.chance(0.3),
+        pacing: random.chance(0.2),
+        nodelay: random.chance(0.3),
+        host: HostModel {
+            timer_tick: Duration::from_millis(pick(random, &[0, 1, 4, 4, 10])),
+            ..HostModel::default()
+        },
+        ..Config::default()
+    }
+}
+
+fn pipe(random: &mut RandomStream) -> Pipe {
+    let rate = pick(random, &[0, 1_000_000, 5_000_000, 20_000_000, 50_000_000]);
+    Pipe {
+        delay: Duration::from_micros(pick(random, &[50, 2_000, 10_000, 40_000, 150_000])),
+        rate: if rate == 0 { Rate::UNLIMITED } else { Rate::from_bps(rate) },
+        queue: Duration::from_millis(pick(random, &[20, 100, 400])),
+    }
+}
+
+/// A length between 0 and `most`, short ones as likely as long ones.
+fn length(random: &mut RandomStream, most: u64) -> u64 {
+    let bits = random.below(u64::from(64 - most.leading_zeros()) + 1);
+    random.below((1 << bits) + 1).min(most)
+}
+
+fn parts(random: &mut RandomStream, most: u64) -> [Part; 2] {
+    let asks = random.chance(0.3);
+    let mut totals = [length(random, 300_000), length(random, 300_000)];
+    if !asks && random.chance(0.5) {
+        // Bulk one way.
+        totals[random.below(2) as usize] = 0;
+    }
+    let (ask, answer) = (1 + length(random, 2_000), 1 + length(random, 100_000));
+    if asks {
+        let rounds = 1 + random.below(5);
+        totals = [ask * rounds, answer * rounds];
+    }
+    // Whole rounds survive a cut; elsewhere the cut is to the byte.
+    let rounds = (most / ask.max(answer)).max(1);
+    totals = if asks {
+        [totals[0].min(ask * rounds), totals[1].min(answer * rounds)]
+    } else {
+        totals.map(|total| total.min(most))
+    };
+    if totals == [0, 0] {
+        // Where nobody says anything a lost third packet leaves the sides of two minds.
+        totals[SERVER] = 1;
+    }
+    let turns = if asks { [(ask, answer), (answer, ask)] } else { [(0, 0); 2] };
+    let closes = [
+        pick(random, &[Close::AfterWriting, Close::AfterReading]),
+        pick(random, &[Close::AfterWriting, Close::AfterPeer]),
+    ];
+    [CLIENT, SERVER].map(|side| {
+        let slow = random.chance(0.15);
+        let gulp = pick(random, &[1_000, 10_000, 100_000]);
+        Part {
+            total: totals[side],
+            expected: totals[1 - side],
+            turn: turns[side].0,
+            per: turns[side].1,
+            first: side == CLIENT,
+            chunk: pick(random, &[1_000, 8_000, 60_000]),
+            gulp: if slow { gulp } else { usize::MAX },
+            pause: Duration::from_millis(if slow { 1 + random.below(30) } else { 0 }),
+            close: closes[side],
+        }
+    })
+}
+
+fn announcements(random: &mut RandomStream, v6: bool) -> Vec<Announcement> {
+    if !random.chance(0.25) {
+        return Vec::new();
+    }
+    let one = |number: u8| Announcement {
+        address_id: 10 + number,
+        address: address(v6, 8 + usize::from(number), 1),
+        port: (number == 1).then_some(8_080),
+    };
+    (0..1 + random.below(2) as u8).map(one).collect()
+}
+
+impl Case {
+    /// The case of a seed.
+    pub fn draw(seed: u64, twin: Twin, cut: Cut) -> Self {
+        let draws = Seed { seed, run: twin as u64 };
+        let setup = &mut draws.stream("setup");
+        let paths = 1 + setup.below(4) as usize;
+        let mut configs = [config(setup), config(setup)];
+        configs[CLIENT].candidates = candidates(setup, paths);
+        let v6 = configs[CLIENT].candidates[0].local.is_ipv6();
+        configs[SERVER].announce = announcements(setup, v6);
+        for config in &mut configs {
+            let choices = [&cut.scheduler, &cut.congestion];
+            let fields = [&mut config.scheduler, &mut config.congestion];
+            for (choice, field) in choices.into_iter().zip(fields) {
+                *field = choice.as_deref().map_or(field.clone(), PluginChoice::named);
+            }
+        }
+        let network = &mut draws.stream("network");
+        let pipes = (0..paths).map(|_| pipe(network)).collect();
+        let parts = parts(&mut draws.stream("application"), cut.bytes.unwrap_or(u64::MAX));
+        let random = &mut draws.stream("mediator");
+        let kinds = Kind::draw(random, twin);
+        let chance = pick(random, &[0.002, 0.01, 0.03, 0.1, 0.25]);
+        let peace = Instant::ZERO + Duration::from_millis(500 + random.below(3_500));
+        // Only a full mesh joins again over an address that comes back.
+        let multipath = configs.iter().all(|config| config.multipath)
+            && configs[CLIENT].path_manager.name == "full-mesh";
+        let random = &mut draws.stream("actions");
+        let actions = actions::draw(random, twin, paths, multipath, peace);
+        Self {
+            seed,
+            twin,
+            cut,
+            traced: false,
+            configs,
+            parts,
+            pipes,
+            kinds,
+            chance,
+            peace,
+            actions,
+        }
+    }
+
+    /// Whether something is done in this case.
+    pub(crate) fn keeps(&self, mark: Mark) -> bool {
+        self.cut.only.as_ref().is_none_or(|only| only.contains(&mark))
+    }
+
+    /// The command that runs it.
+    pub fn command(&self) -> String {
+        let mut text = format!(
+            "cargo run --quiet --package anabranch-drill --profile drill -- --twin {} --seed {}",
+            self.twin.name(),
+            self.seed
+        );
+        let Cut { only, bytes, scheduler, congestion } = &self.cut;
+        let marks = only.as_ref().map(|only| {
+            let marks: Vec<String> = only.iter().map(Mark::to_string).collect();
+            if marks.is_empty() { "none".to_owned() } else { marks.join(",") }
+        });
+        let given = [
+            ("only", marks),
+            ("bytes", bytes.map(|bytes| bytes.to_string())),
+            ("scheduler", scheduler.clone()),
+            ("congestion", congestion.clone()),
+        ];
+        for (name, value) in given {
+            if let Some(value) = value {
+                text += &format!(" --{name} {value}");
+            }
+        }
+        text
+    }
+}

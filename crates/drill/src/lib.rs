@@ -1,0 +1,28 @@
+//! Two endpoints, and between them a network that errs or an enemy that does not: one seed is one
+//! case, drawn, run in virtual time, judged at every step and shrunk when it fails.
+//!
+//! The endpoints meet as bytes: every segment is encoded, perhaps changed, and parsed again.
+
+mod actions;
+mod application;
+mod case;
+mod forge;
+pub mod fuzz;
+mod judge;
+mod mark;
+mod mediator;
+mod meter;
+mod mutate;
+mod options;
+mod raw;
+mod run;
+mod shrink;
+mod side;
+mod world;
+
+pub use case::{Case, Cut, Twin};
+pub use judge::Fault;
+pub use mark::{Mark, parse_marks};
+pub use meter::Meter;
+pub use run::{Report, run};
+pub use shrink::{Shrunk, shrink};

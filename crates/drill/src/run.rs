@@ -1,0 +1,91 @@
+//! One case from beginning to end, panics included.
+
+use std::cell::RefCell;
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::Once;
+
+use anabranch_units::Instant;
+
+use crate::case::Case;
+use crate::judge::Fault;
+use crate::mark::Mark;
+use crate::meter::Meter;
+use crate::world::World;
+
+/// What came of a case.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// What is wrong; `None` when nothing is.
+    pub fault: Option<Fault>,
+    /// All that was done to the run, in order.
+    pub done: Vec<Mark>,
+    /// The same in words.
+    pub story: Vec<String>,
+    /// A digest of everything sent: equal for equal runs.
+    pub digest: u64,
+    /// Segments sent.
+    pub segments: u64,
+    /// Timers fired.
+    pub firings: u64,
+    /// Simulated time.
+    pub end: Instant,
+    /// Bytes of memory that client and server held at most, where the allocator counts.
+    pub most_held: [i64; 2],
+    /// Both applications have closed.
+    pub closed: bool,
+}
+
+thread_local! {
+    /// Where and why the last panic of this thread was.
+    static PANIC: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+/// Keeps what a panic says instead of printing it.
+fn listen_to_panics() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let before = panic::take_hook();
+        panic::set_hook(Box::new(move |info| {
+            let watched = PANIC.with(|last| {
+                let mut last = last.borrow_mut();
+                let watched = last.is_some();
+                if watched {
+                    *last = Some(info.to_string().replace('\n', " "));
+                }
+                watched
+            });
+            if !watched {
+                before(info);
+            }
+        }));
+    });
+}
+
+/// Runs a case.
+pub fn run(case: &Case, meter: Meter) -> Report {
+    listen_to_panics();
+    PANIC.with(|last| *last.borrow_mut() = Some(String::new()));
+    let mut world = World::new(case, meter);
+    let outcome = panic::catch_unwind(AssertUnwindSafe(|| world.run()));
+    let said = PANIC.with(|last| last.borrow_mut().take()).unwrap_or_default();
+    let fault = match outcome {
+        Ok(result) => result.err(),
+        Err(_) => Some(Fault { rule: "panic", detail: said, at: world.now }),
+    };
+    let mut done: Vec<Mark> = world.acted.iter().map(|(mark, _)| *mark).collect();
+    done.extend(world.mediator.done.iter().map(|(mark, _)| *mark));
+    let mut story: Vec<String> =
+        world.acted.iter().map(|(mark, action)| format!("{mark} {action:?}")).collect();
+    story.extend(world.mediator.done.iter().map(|(mark, kind)| format!("{mark} {kind:?}")));
+    Report {
+        fault,
+        done,
+        story,
+        digest: world.digest,
+        segments: world.work.segments,
+        firings: world.work.firings,
+        end: world.now,
+        most_held: [world.sides[0].most_held, world.sides[1].most_held],
+        closed: world.sides.iter().all(|s| s.first().is_some_and(|(_, a)| a.closed)),
+    }
+}

@@ -1,0 +1,176 @@
+//! One host: its endpoint, its applications, and what is counted around every call.
+
+use anabranch_transport::{Connection, ConnectionHandle, Endpoint, FourTuple, Transmit};
+use anabranch_units::{Instant, Seed};
+use anabranch_wire::{Packet, parse_packet};
+
+use crate::application::Application;
+use crate::case::{CLIENT, Case, SERVER};
+use crate::judge::SEGMENTS_AT_ONCE;
+use crate::judge::{Fault, memory_cap};
+use crate::meter::Meter;
+
+/// One host.
+#[derive(Debug)]
+pub(crate) struct Side {
+    index: usize,
+    pub(crate) endpoint: Endpoint,
+    /// One for each connection.
+    pub(crate) applications: Vec<Application>,
+    meter: Meter,
+    /// Bytes that the endpoint holds, as the allocator has it.
+    held: i64,
+    pub(crate) most_held: i64,
+    pub(crate) silent: bool,
+    pub(crate) acks_only: bool,
+}
+
+impl Side {
+    pub(crate) fn new(case: &Case, index: usize, meter: Meter) -> Self {
+        let seed = Seed { seed: case.seed, run: case.twin as u64 };
+        let mut held = 0;
+        let endpoint = meter.around(&mut held, || {
+            let name = ["client", "server"][index];
+            let mut endpoint = Endpoint::new(name, seed);
+            let config = case.configs[index].clone();
+            if index == SERVER {
+                endpoint.listen(config);
+            } else {
+                endpoint.connect(config).expect("the tables' own names are known");
+            }
+            endpoint
+        });
+        let mut side = Self {
+            index,
+            endpoint,
+            applications: Vec::new(),
+            meter,
+            held,
+            most_held: 0,
+            silent: false,
+            acks_only: false,
+        };
+        side.adopt(case);
+        side
+    }
+
+    /// Gives every new connection its application.
+    fn adopt(&mut self, case: &Case) {
+        while self.applications.len() < self.endpoint.connections().len() {
+            self.applications.push(Application::new(case.parts[self.index], self.index));
+        }
+    }
+
+    /// The first connection, which is the one between the two.
+    pub(crate) fn first(&self) -> Option<(&Connection, &Application)> {
+        self.endpoint.connections().first().zip(self.applications.first())
+    }
+
+    /// Calls into a connection.
+    pub(crate) fn drive(&mut self, number: usize, call: impl FnOnce(&mut Connection)) {
+        if number < self.endpoint.connections().len() {
+            let Self { endpoint, meter, held, .. } = self;
+            meter.around(held, || call(endpoint.connection_mut(ConnectionHandle(number))));
+        }
+    }
+
+    /// Takes a packet in.
+    pub(crate) fn take(&mut self, now: Instant, case: &Case, bytes: &[u8]) {
+        let Self { endpoint, meter, held, .. } = self;
+        meter.around(held, || {
+            let Ok(Packet { source, destination, segment }) = parse_packet(bytes) else { return };
+            let tuple = FourTuple {
+                local: (destination, segment.destination_port).into(),
+                remote: (source, segment.source_port).into(),
+            };
+            endpoint.handle_segment(now, tuple, &segment);
+        });
+        self.adopt(case);
+    }
+
+    /// When a connection or its application wants to be called; with which one it is.
+    pub(crate) fn wake(&self) -> Option<(Instant, usize)> {
+        let all = self.endpoint.connections().iter().zip(&self.applications);
+        let wakes = all.enumerate().filter_map(|(number, (connection, application))| {
+            let reads = application.wake(connection);
+            let at = connection.poll_timeout().into_iter().chain(reads).min()?;
+            Some((at, number))
+        });
+        wakes.min()
+    }
+
+    /// Lets applications and connections say what they have to say; each segment is encoded at once.
+    pub(crate) fn settle(
+        &mut self,
+        now: Instant,
+        out: &mut Vec<Transmit>,
+        mut look: impl FnMut(&Transmit) -> Result<(), Fault>,
+    ) -> Result<(), Fault> {
+        let Self { endpoint, applications, meter, held, .. } = self;
+        let before = out.len();
+        for (number, application) in applications.iter_mut().enumerate() {
+            let connection = endpoint.connection_mut(ConnectionHandle(number));
+            for turn in 0.. {
+                let mut again = meter.around(held, || application.act(now, connection));
+                while let Some(event) = meter.around(held, || connection.poll_event()) {
+                    application.take_event(event);
+                    again = true;
+                }
+                while let Some(transmit) = meter.around(held, || connection.poll_transmit(now)) {
+                    look(&transmit)?;
+                    out.push(own(transmit, *meter, held));
+                    again = true;
+                    if out.len() - before > SEGMENTS_AT_ONCE as usize {
+                        return Err(too_many(now, out.len() - before));
+                    }
+                }
+                if !again {
+                    break;
+                }
+                if turn > SEGMENTS_AT_ONCE {
+                    return Err(too_many(now, turn as usize));
+                }
+            }
+        }
+        while let Some(transmit) = meter.around(held, || endpoint.poll_transmit()) {
+            look(&transmit)?;
+            out.push(own(transmit, *meter, held));
+        }
+        Ok(())
+    }
+
+    /// Compares the memory held with the cap that follows from the configuration.
+    pub(crate) fn judge_memory(&mut self, now: Instant, case: &Case) -> Result<(), Fault> {
+        self.most_held = self.most_held.max(self.held);
+        let connections = self.endpoint.connections();
+        let subflows: usize = connections.iter().map(|c| c.summaries().count()).sum();
+        let config = &case.configs[self.index];
+        let cap = memory_cap(
+            connections.len() as u64,
+            subflows as u64,
+            config.receive_buffer_max,
+            config.send_buffer_max,
+        );
+        if self.held > cap as i64 {
+            let who = if self.index == CLIENT { "client" } else { "server" };
+            let detail = format!(
+                "{who} holds {} bytes with {} connections and {subflows} subflows, at most {cap}",
+                self.held,
+                connections.len()
+            );
+            return Err(Fault { rule: "memory", detail, at: now });
+        }
+        Ok(())
+    }
+}
+
+/// The segment in memory that is not the endpoint's.
+fn own(transmit: Transmit, meter: Meter, held: &mut i64) -> Transmit {
+    let copy = transmit.clone();
+    meter.around(held, || drop(transmit));
+    copy
+}
+
+fn too_many(now: Instant, seen: usize) -> Fault {
+    Fault { rule: "loop", detail: format!("{seen} outputs for one input, and no end"), at: now }
+}

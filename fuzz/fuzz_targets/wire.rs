@@ -1,0 +1,5 @@
+//! Coverage-guided: `anabranch_drill::fuzz::wire`.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| anabranch_drill::fuzz::wire(data));
