@@ -182,7 +182,11 @@ impl Connection {
             self.counters.refused_joins += 1;
             return self.refuse_half_open(at, REASON_MPTCP);
         }
-        if !self.has_room() || self.is_closed() {
+        if self.mode != Mode::Multipath || self.is_closed() {
+            // There was MPTCP when the SYN came.
+            return self.refuse_half_open(at, REASON_MPTCP);
+        }
+        if !self.has_room() {
             return self.refuse_half_open(at, REASON_PROHIBITED);
         }
         let chance = RandomStream::from_key(entry.chance);
