@@ -5,12 +5,11 @@
 //! the same: no other subflow ever carried data and nothing was reinjected, either way.
 
 use anabranch_units::{DataSeq, Duration, Instant};
-use anabranch_wire::{Dss, Flags, MptcpOption, Segment};
+use anabranch_wire::{Flags, MptcpOption, Segment};
 
 use super::connect::{REASON_MPTCP, reset_option};
 use super::{Connection, Event, Mode};
 use crate::subflow::deliver::Failure;
-use crate::subflow::final_mapping::Passage;
 use crate::subflow::{Reset, State};
 
 /// Reason code: middlebox interference (RFC 8684 section 3.6).
@@ -154,7 +153,6 @@ impl Connection {
     }
 
     /// On plain TCP the subflow's acknowledgements are the connection's.
-    #[inline(always)]
     pub(super) fn acknowledge_by_subflow(&mut self) {
         if self.mode == Mode::Plain
             && let Some(only) = self.subflows.first()
@@ -217,28 +215,22 @@ impl Connection {
     }
 
     /// What ends MPTCP by agreement: `MP_FAIL`, or an infinite mapping on the only subflow.
-    #[inline(always)]
-    pub(super) fn handle_end_of_signals(&mut self, index: usize, segment: &Segment) {
-        if !segment.mptcp.is_empty() {
-            let report = segment.mptcp.iter().find_map(|option| match option {
-                MptcpOption::Fail { dsn } => Some(dsn.0),
-                _ => None,
-            });
-            if let Some(dsn) = report {
-                self.handle_report(index, dsn);
-            }
+    #[cold]
+    pub(super) fn handle_end_of_signals(
+        &mut self,
+        index: usize,
+        segment: &Segment,
+        infinite: bool,
+    ) {
+        let report = segment.mptcp.iter().find_map(|option| match option {
+            MptcpOption::Fail { dsn } => Some(dsn.0),
+            _ => None,
+        });
+        if let Some(dsn) = report {
+            self.handle_report(index, dsn);
         }
-        if let Some(Dss { mapping: Some(mapping), .. }) = segment.dss
-            && mapping.length == 0
-            && self.may_fall_back(index)
-        {
+        if infinite && self.may_fall_back(index) {
             self.fall_back();
         }
-    }
-
-    /// A `DATA_ACK` came on a subflow.
-    #[inline(always)]
-    pub(super) fn note_passage(&mut self, index: usize) {
-        self.subflows[index].passage = Passage::Open;
     }
 }

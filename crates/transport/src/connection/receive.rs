@@ -11,6 +11,7 @@ use super::{Connection, Event, Mode};
 use crate::reassembly::OutOfOrder;
 use crate::subflow::Space;
 use crate::subflow::deliver::{Failure, Terms};
+use crate::subflow::final_mapping::Passage;
 
 /// Bytes received at data level.
 #[derive(Debug, Default)]
@@ -73,7 +74,9 @@ impl ReceiveStream {
             return false;
         }
         let payload = if known > 0 { payload.slice(known as usize..) } else { payload };
-        if let Some((start, piece)) = self.ahead.take(self.next + payload.len() as u64 - 1) {
+        if !self.ahead.is_empty()
+            && let Some((start, piece)) = self.ahead.take(self.next + payload.len() as u64 - 1)
+        {
             // Some of it came before: what came first counts.
             self.ahead.insert(start, piece);
             return self.fill(payload, edge);
@@ -329,9 +332,15 @@ impl Connection {
     pub(super) fn handle_signal(&mut self, now: Instant, index: usize, segment: &Segment) {
         if self.mode == Mode::Multipath {
             self.handle_dss(now, index, segment);
-            self.handle_end_of_signals(index, segment);
+            let infinite =
+                matches!(&segment.dss, Some(Dss { mapping: Some(Mapping { length: 0, .. }), .. }));
+            if infinite || !segment.mptcp.is_empty() {
+                self.handle_end_of_signals(index, segment, infinite);
+            }
         }
-        self.acknowledge_by_subflow();
+        if self.mode == Mode::Plain {
+            self.acknowledge_by_subflow();
+        }
     }
 
     #[inline(always)]
@@ -364,10 +373,11 @@ impl Connection {
         if position > self.out.next + u64::from(all_sent && self.closing.requested()) {
             return;
         }
-        self.note_passage(index);
-        let window = self.subflows[index].peer_window(segment);
+        let subflow = &mut self.subflows[index];
+        subflow.passage = Passage::Open;
+        let window = subflow.peer_window(segment);
         self.out.window_end = self.out.window_end.max(position + window);
-        self.subflows[index].admit(window);
+        subflow.admit(window);
         self.closing.on_data_ack(position, self.out.end);
         if self.out.acknowledge(position.min(self.out.end)) {
             self.scheduler.on_data_ack(now, self.out.una);

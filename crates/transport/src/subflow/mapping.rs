@@ -62,6 +62,8 @@ pub(super) struct Mappings {
     /// The lowest: on an honest subflow without losses the only one.
     first: Option<Declared>,
     rest: BTreeMap<u64, Declared>,
+    /// The one filed last among the rest: the segments of a burst repeat it.
+    recent: Option<Declared>,
 }
 
 /// The position of a relative subflow sequence number, which is the position modulo 2^32, near
@@ -119,6 +121,15 @@ impl Mappings {
 
     #[inline(never)]
     fn insert_beside(&mut self, new: Declared, waiting: u64) -> Result<(), Refusal> {
+        if self.recent == Some(new) {
+            return Ok(());
+        }
+        self.file(new, waiting)?;
+        self.recent = Some(new);
+        Ok(())
+    }
+
+    fn file(&mut self, new: Declared, waiting: u64) -> Result<(), Refusal> {
         let Some(first) = self.first else { return Ok(()) };
         if new.end <= first.position {
             self.check_room(waiting)?;
@@ -143,6 +154,19 @@ impl Mappings {
 
     /// Files what begins behind the first mapping, joined with what it touches.
     fn insert_behind(&mut self, mut new: Declared, waiting: u64) -> Result<(), Refusal> {
+        // Most often it goes on where the last one ends, or repeats it, or lies behind it.
+        if let Some(mut last) = self.rest.last_entry() {
+            let last = last.get_mut();
+            if last.joins(&new) && last.position <= new.position && new.position <= last.end {
+                last.end = last.end.max(new.end);
+                return Ok(());
+            }
+            if last.end <= new.position {
+                self.check_room(waiting)?;
+                self.rest.insert(new.position, new);
+                return Ok(());
+            }
+        }
         let before = self.rest.range(..new.position).next_back().map(|(_, found)| *found);
         let before = before.filter(|found| found.end > new.position);
         let others = self.rest.range(new.position..new.end).map(|(_, found)| found);
