@@ -6,8 +6,6 @@
 
 mod acknowledge;
 mod delayed_ack;
-#[cfg(test)]
-mod fixture;
 mod handshake;
 mod incoming;
 mod loss;
@@ -433,3 +431,6 @@ impl Subflow {
         self.peer_closed && self.send.fin_sent() && self.send.una() == self.send.next()
     }
 }
+
+#[cfg(test)]
+mod fixture;
