@@ -8,8 +8,6 @@ mod acknowledge;
 mod delayed_ack;
 pub(crate) mod deliver;
 pub(crate) mod final_mapping;
-#[cfg(test)]
-mod fixture;
 mod handshake;
 mod incoming;
 mod loss;
@@ -471,3 +469,6 @@ impl Subflow {
         self.peer_closed && self.send.fin_sent() && self.send.una() == self.send.next()
     }
 }
+
+#[cfg(test)]
+mod fixture;

@@ -184,10 +184,14 @@ fn a_fin_ahead_of_its_turn_ends_the_stream_where_it_stands() {
         let mut s = Script::plain(50);
         let behind = [". 201:301 ack=1", ". 351:401 ack=1"];
         if behind_first {
-            behind.iter().for_each(|line| s.peer(90, line));
+            for line in behind {
+                s.peer(90, line);
+            }
         }
         s.peer(100, "F. 101:201 ack=1");
-        behind.iter().for_each(|line| s.peer(110, line));
+        for line in behind {
+            s.peer(110, line);
+        }
         s.peer(120, ". 1:101 ack=1");
         let said = s.rest();
         let last = said.last().expect("an acknowledgement");

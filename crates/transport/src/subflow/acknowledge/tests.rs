@@ -217,3 +217,75 @@ fn a_buffer_grows_only_for_who_waits_for_it() {
     assert_eq!(subflow.send.buffer_limit(), 2 * 100 * 2304);
     assert!(!subflow.expand_buffer(), "as large already");
 }
+
+#[test]
+fn a_duplicate_brings_nothing_at_all() {
+    // RFC 5681 section 2: no data, no FIN, the same window, data outstanding (`FLAG_NOT_DUP`).
+    let counted = |change: &dyn Fn(&mut Segment)| {
+        let (mut subflow, _) = sent(&[0, 0, 0]);
+        subflow.sack_permitted = false;
+        subflow.send.set_window(60_000);
+        let mut segment = word(1, &[]);
+        change(&mut segment);
+        hear(&mut subflow, 100, &segment);
+        subflow.board.sacked_out
+    };
+    assert_eq!(counted(&|_| {}), 1);
+    assert_eq!(counted(&|s| s.payload = bytes::Bytes::from_static(b"x")), 0);
+    assert_eq!(counted(&|s| s.flags = s.flags.with(Flags::FIN)), 0);
+    assert_eq!(counted(&|s| s.window = 60_001), 0);
+    assert_eq!(counted(&|s| s.ack = SeqNumber(1001)), 0);
+    let (mut rested, told) = sent(&[]);
+    rested.sack_permitted = false;
+    hear(&mut rested, 100, &word(1, &[]));
+    assert!(heard(&told).is_empty() && rested.last_ack_at == at(100), "nothing is outstanding");
+}
+
+#[test]
+fn the_timer_starts_anew_with_what_advances_and_the_reordering_timer_runs_on_otherwise() {
+    use super::super::rto::Pending;
+    let timer = |subflow: &Subflow| {
+        let left =
+            subflow.timer.at().map(|at| at.since(super::super::fixture::at(100)).as_micros());
+        (subflow.timer.pending(), left)
+    };
+    // 2 srtt + 2 ms; one segment is left 200 ms more, but no longer than the timeout of 300 ms.
+    let (mut subflow, _) = sent(&[0, 0, 0]);
+    hear(&mut subflow, 100, &word(1001, &[]));
+    assert_eq!(timer(&subflow), (Some(Pending::LossProbe), Some(202_000)));
+    hear(&mut subflow, 100, &word(2001, &[]));
+    assert_eq!(timer(&subflow), (Some(Pending::LossProbe), Some(300_000)));
+    // A report alone leaves the timer, where there is nothing to wait for.
+    let (mut subflow, _) = sent(&[0, 0, 0]);
+    subflow.timer.arm(&exact(), at(0), Pending::Timeout, ms(300));
+    hear(&mut subflow, 100, &word(1, &[(1001, 2001)]));
+    // RACK waits a quarter of the least RTT and 2 ms: the first was sent as early as the second.
+    assert_eq!(timer(&subflow), (Some(Pending::Reordering), Some(27_000)));
+    hear(&mut subflow, 110, &word(2001, &[]));
+    assert_eq!(subflow.timer.pending(), Some(Pending::LossProbe));
+    hear(&mut subflow, 120, &word(3001, &[]));
+    assert_eq!(subflow.timer.pending(), None);
+}
+
+#[test]
+fn an_acknowledgement_that_lands_on_a_report_shortens_the_timer_and_judges_nothing() {
+    use super::super::rto::Pending;
+    let (mut subflow, _) = sent(&[0, 0, 0, 0]);
+    hear(&mut subflow, 100, &word(1, &[(1001, 2001)]));
+    hear(&mut subflow, 100, &word(1001, &[]));
+    assert_eq!(subflow.timer.pending(), Some(Pending::Timeout));
+    assert_eq!(subflow.timer.at(), Some(at(150)), "half an srtt of 100 ms");
+    assert!(subflow.fire_timer(&exact(), at(150)));
+    assert_eq!((subflow.board.sacked_out, subflow.board.lost_out), (0, 3));
+    assert!(subflow.recovery.reneged);
+    // Its samples tell nothing until the repair is over.
+    for number in subflow.board.numbers() {
+        subflow.board.retransmit(number, at(150), super::super::scoreboard::TxStamp::default());
+        subflow.recovery.on_retransmit(timestamp_clock(at(150)));
+    }
+    let rate = subflow.rate.delivery_rate();
+    hear(&mut subflow, 250, &word(2001, &[]));
+    assert_eq!(subflow.rate.delivery_rate(), rate);
+    hear(&mut subflow, 260, &word(4001, &[]));
+    assert!(!subflow.recovery.reneged && subflow.board.is_empty());
+}

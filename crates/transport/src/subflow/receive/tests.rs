@@ -160,3 +160,24 @@ fn an_acknowledgement_is_due_when_more_than_a_segment_is_owed_and_the_window_hol
     assert!(!due(537, 64_768 - 538, false), "it would go back");
     assert!(due(537, 0, true), "MPTCP leaves nothing to read on a subflow");
 }
+
+#[test]
+fn blocks_take_room_from_data_as_far_as_options_go() {
+    // 40 bytes of options: 12 of timestamps, 4 and 8 a block; with a DSS of 20 beside data none fits.
+    let taken = |runs: u64, dss: u32, change: &dyn Fn(&mut Subflow)| {
+        let (mut subflow, _) = subflow();
+        subflow.send.set_mss(subflow.mss - dss);
+        for n in 0..runs {
+            take(&mut subflow.receive, 1001 + 100 * n, 10);
+        }
+        change(&mut subflow);
+        subflow.sack_bytes()
+    };
+    assert_eq!([taken(0, 0, &|_| {}), taken(1, 0, &|_| {}), taken(2, 0, &|_| {})], [0, 12, 20]);
+    assert_eq!([taken(3, 0, &|_| {}), taken(9, 0, &|_| {})], [28, 28]);
+    assert_eq!([taken(9, 8, &|_| {}), taken(9, 16, &|_| {}), taken(9, 17, &|_| {})], [20, 12, 0]);
+    assert_eq!(taken(9, 0, &|s| s.sack_permitted = false), 0);
+    assert_eq!(taken(9, 0, &|s| s.timestamps = false), 4 + 8 * 4);
+    assert_eq!(taken(0, 0, &|s| s.receive.report_duplicate(0, 1)), 12);
+    assert_eq!(taken(1, 0, &|s| s.receive.report_duplicate(0, 1)), 20);
+}
