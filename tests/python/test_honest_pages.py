@@ -138,6 +138,7 @@ def test_a_ladder_that_cannot_be_written_is_told(tmp_path, monkeypatch):
             result = call("media", "ladder", film, tmp_path / part, "--rung", "64=200kbit/s")
         assert result.exit_code == 4, part
         assert "error: cannot write the ladder: No space left on device" in result.stderr
+        assert list((tmp_path / part).iterdir()) == []  # the same command finds the folder as it was
 
 
 # -- results -----------------------------------------------------------------------------------------

@@ -378,6 +378,14 @@ def test_what_nobody_thought_of_is_told_without_a_traceback(monkeypatch, capsys)
     assert "Traceback" in capsys.readouterr().err
 
 
+def test_a_working_folder_that_is_gone_is_told(tmp_path):
+    (tmp_path / "gone").mkdir()
+    command = f"cd gone && rmdir ../gone && exec {sys.executable} -m anabranch list films"
+    done = subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 4
+    assert done.stderr.startswith("error: cannot tell the working folder: No such file or directory")
+
+
 def test_a_starter_goes_to_stdout_and_comes_from_stdin(call):
     code, out, err = call("init", "-")
     assert (code, err) == (0, "")

@@ -11,6 +11,10 @@ from anabranch.cli import _console
 from anabranch.cli._console import guarded
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from anabranch.errors import Fault
+    from anabranch.media.make_ladder import Rung
     from anabranch.media.probe import Probe
 
 media = typer.Typer(
@@ -120,34 +124,17 @@ def ladder(
       anabranch media ladder film.mp4 ladder --rung 240=400kbit/s --rung 360=800kbit/s
     """
     from anabranch.errors import Fault, InputError
-    from anabranch.media.make_ladder import Rung, make_ladder
+    from anabranch.media.make_ladder import make_ladder
     from anabranch.scenario import units
 
     faults: list[Fault] = []
     rungs: list[Rung] = []
     for text in rung or ():
-        height, equals, rate = text.partition("=")
-        if not equals:
-            hint = "for example 720=3Mbit/s"
-            faults.append(Fault(message=f"expected HEIGHT=RATE: `{text}`", where=f"--rung {text}", hint=hint))
-            continue
-        try:
-            bps = units.limited_rate_bps(rate.strip())
-        except units.UnitError as error:
-            faults.append(Fault(message=str(error), where=f"--rung {text}", hint=error.hint))
-            continue
-        if not height.isdecimal() or not 16 <= int(height) <= 4096 or int(height) % 2:
-            hint = "an even number of pixels and a rate, for example 240=400kbit/s"
-            faults.append(Fault(message=f"not a height: `{height}`", where=f"--rung {text}", hint=hint))
-        elif bps < _LEAST_RATE:
-            message = f"a rate below {_LEAST_RATE // 1000} kbit/s: `{rate.strip()}`"
-            faults.append(Fault(message=message, where=f"--rung {text}"))
-        elif any(int(height) == other.height for other in rungs):
-            faults.append(
-                Fault(message=f"a second rendition of that height: `{height}`", where=f"--rung {text}")
-            )
+        found = _rung(text, rungs)
+        if isinstance(found, Fault):
+            faults.append(found)
         else:
-            rungs.append(Rung(height=int(height), rate_bps=bps))
+            rungs.append(found)
     chunk_ns = 0
     try:
         chunk_ns = units.positive_time_ns(chunk)
@@ -176,6 +163,30 @@ def ladder(
         )
         _console.note(f"warning: {one.height}p has {mean / 1e6:.2f} Mb/s, not the {asked}: {why}")
     _console.note(f'hint: application.kind = "adaptive", application.ladder = "{out}"')
+
+
+def _rung(text: str, before: Sequence[Rung]) -> Rung | Fault:
+    """Return a rendition as it was asked for, or what is wrong with it."""
+    from anabranch.errors import Fault
+    from anabranch.media.make_ladder import Rung
+    from anabranch.scenario import units
+
+    height, equals, rate = text.partition("=")
+    where = f"--rung {text}"
+    if not equals:
+        return Fault(message=f"expected HEIGHT=RATE: `{text}`", where=where, hint="for example 720=3Mbit/s")
+    try:
+        bps = units.limited_rate_bps(rate.strip())
+    except units.UnitError as error:
+        return Fault(message=str(error), where=where, hint=error.hint)
+    if not height.isdecimal() or not 16 <= int(height) <= 4096 or int(height) % 2:
+        hint = "an even number of pixels and a rate, for example 240=400kbit/s"
+        return Fault(message=f"not a height: `{height}`", where=where, hint=hint)
+    if bps < _LEAST_RATE:
+        return Fault(message=f"a rate below {_LEAST_RATE // 1000} kbit/s: `{rate.strip()}`", where=where)
+    if any(int(height) == other.height for other in before):
+        return Fault(message=f"a second rendition of that height: `{height}`", where=where)
+    return Rung(height=int(height), rate_bps=bps)
 
 
 def _table(found: Probe) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from anabranch.cli import _console
@@ -37,7 +38,7 @@ def main() -> None:
     try:
         _heed_signals()
         _be_lenient()
-        code = _console.BAD_INPUT if _told_unreadable() else _run()
+        code = _console.BAD_INPUT if _told_unreadable() else _told_homeless() or _run()
     except KeyboardInterrupt as error:
         code = _console.interrupted(error)
     finally:
@@ -90,6 +91,18 @@ def _told_unreadable() -> bool:
         hint = "rename the file, or type the name in UTF-8"
         _console.note(str(Fault(message=f"an argument is not UTF-8 text: `{shown}`", hint=hint)))
     return bool(broken)
+
+
+def _told_homeless() -> int | None:
+    """Tell of a working folder that is gone or closed; without one no path means anything."""
+    try:
+        Path.cwd()
+    except OSError as error:
+        _console.note(
+            str(Fault(message=f"cannot tell the working folder: {error.strerror}", hint="cd to another"))
+        )
+        return _console.MISSING
+    return None
 
 
 def _is_text(argument: str) -> bool:

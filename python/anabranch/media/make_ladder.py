@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -101,44 +102,68 @@ def make_ladder(
     MissingError
         When the FFmpeg of this host's PyAV has no H.264 encoder, or the ladder cannot be written.
     """
-    import av
-    import av.error
-
     from anabranch.media.probe import probe
 
     found = probe(film)
+    _refuse_without_encoder()
+    fitting = [rung for rung in RUNGS if rung.height <= found.height] or [RUNGS[0]]
+    wanted = sorted(rungs or fitting, key=lambda rung: rung.rate_bps)
+    seconds = found.duration_ns / 1e9
+    whole = seconds * len(wanted)
+    parts = [*(folder / f"{rung.height}p" for rung in wanted), folder / "audio", folder / "master.m3u8"]
+    made = []
+    try:
+        with writing(_WHAT, folder):
+            folder.mkdir(parents=True, exist_ok=True)
+        for number, rung in enumerate(wanted):
+
+            def told(done_s: float, before_s: float = number * seconds) -> None:
+                if progress is not None:
+                    progress(before_s + done_s, whole)
+
+            made.append((rung, *_encoded(film, folder, rung, chunk_s, told)))
+        with writing(_WHAT, folder):
+            has_sound = _sound(film, folder / "audio", chunk_s)
+            master = _master(folder, made, has_sound=has_sound)
+    except BaseException:
+        # The same command is to find the folder as it was.
+        for part in parts:
+            if part.is_dir():
+                shutil.rmtree(part, ignore_errors=True)
+            else:
+                part.unlink(missing_ok=True)
+        raise
+    means = [playlists.rates(folder / f"{rung.height}p" / "index.m3u8")[1] for rung, *_ in made]
+    return MadeLadder(
+        master=master, rungs=tuple((rung, mean) for (rung, *_), mean in zip(made, means, strict=True))
+    )
+
+
+def _refuse_without_encoder() -> None:
+    """Refuse to begin where there is no H.264 encoder."""
+    import av
+    import av.error
+
     try:
         av.Codec("libx264", "w")
     except (av.error.FFmpegError, ValueError):
         message = "the FFmpeg that PyAV brings has no H.264 encoder (libx264)"
         raise MissingError(message, hint="pip install --force-reinstall av") from None
-    fitting = [rung for rung in RUNGS if rung.height <= found.height] or [RUNGS[0]]
-    wanted = sorted(rungs or fitting, key=lambda rung: rung.rate_bps)
-    seconds = found.duration_ns / 1e9
-    whole = seconds * len(wanted)
-    made = []
-    with writing(_WHAT, folder):
-        folder.mkdir(parents=True, exist_ok=True)
-    for number, rung in enumerate(wanted):
 
-        def told(done_s: float, before_s: float = number * seconds) -> None:
-            if progress is not None:
-                progress(before_s + done_s, whole)
 
-        try:
-            made.append((rung, *_pictures(film, folder / f"{rung.height}p", rung, chunk_s, told)))
-        except OSError as error:
-            raise _files.unwritable(_WHAT, folder, error) from None
-        except (av.error.FFmpegError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or str(error)
-            raise MediaError([Fault(message=f"cannot encode the film: {reason}", where=str(film))]) from None
-    with writing(_WHAT, folder):
-        has_sound = _sound(film, folder / "audio", chunk_s)
-        master = _master(folder, made, has_sound=has_sound)
-    means = [playlists.rates(folder / f"{rung.height}p" / "index.m3u8")[1] for rung, *_ in made]
-    return MadeLadder(
-        master=master, rungs=tuple((rung, mean) for (rung, *_), mean in zip(made, means, strict=True))
-    )
+def _encoded(
+    film: Path, folder: Path, rung: Rung, chunk_s: float, told: Callable[[float], None]
+) -> tuple[str, str, float]:
+    """Encode the pictures of a rendition, and say in a sentence what keeps them from it."""
+    import av.error
+
+    try:
+        return _pictures(film, folder / f"{rung.height}p", rung, chunk_s, told)
+    except OSError as error:
+        raise _files.unwritable(_WHAT, folder, error) from None
+    except (av.error.FFmpegError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise MediaError([Fault(message=f"cannot encode the film: {reason}", where=str(film))]) from None
 
 
 def _muxer(folder: Path, chunk_s: float) -> Any:  # noqa: ANN401 - av.container.OutputContainer

@@ -202,6 +202,9 @@ def parquet(path: Path) -> polars.DataFrame:
 
     try:
         return polars.read_parquet(path)
+    except PermissionError as error:
+        message = f"cannot read the results: {error.strerror or 'Permission denied'}"
+        raise InputError([Fault(message=message, where=str(path))]) from None
     except (polars.exceptions.PolarsError, OSError) as error:
         message = f"not a Parquet file: {str(error).splitlines()[0]}"
         hint = "remove it: the same command makes its runs again"

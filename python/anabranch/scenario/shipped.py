@@ -38,7 +38,7 @@ def folders() -> list[Path]:
     found = [folder / "scenarios" for folder in (here, *here.parents)]
     unique: dict[Path, None] = {}
     for folder in [*found, _PACKAGED]:
-        if folder.is_dir():
+        if _files.is_folder(folder):
             unique.setdefault(folder.resolve())
     return list(unique)
 
