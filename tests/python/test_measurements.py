@@ -199,6 +199,11 @@ def test_what_is_no_film(tmp_path, text, name, message):
     assert film(tmp_path, text, name) == (None, [message])
 
 
+def test_every_packet_that_is_wrong_is_told(tmp_path):
+    text = FILM.replace("1000", "a").replace("300", "b")
+    assert film(tmp_path, text) == (None, ["not a number: `a`", "not a number: `b`"])
+
+
 @pytest.mark.parametrize(
     ("text", "given", "value"),
     [

@@ -377,3 +377,10 @@ def test_sessions_and_flows_may_be_shorter_than_a_second():
     qos = metrics.qos(tables)
     assert (qos["goodput_mbps"], qos["subflows"][1]["throughput_mbps"]) == (80.0, 40.0)
     assert qos["cross_traffic_mbps"] == 0.016
+
+
+def test_a_trace_without_samples_or_links_has_no_means_and_no_drops():
+    tables = one_client()
+    del tables["samples"], tables["links"]
+    qos = metrics.qos(tables)
+    assert (qos["rtt_diff_ms"], qos["queue_drops"], qos["goodput_mbps"]) == (None, 0, 4.0)
