@@ -5,28 +5,55 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+from anabranch.errors import MissingError
+
+_HINT = "ANABRANCH_CACHE=DIR names another folder"
+
+
+def place() -> Path:
+    """Return the cache folder, whether or not it is there.
+
+    `ANABRANCH_CACHE` names it outright; else it is `anabranch` in the XDG cache folder: `XDG_CACHE_HOME`,
+    an absolute path as the specification demands, or `~/.cache`.
+
+    Raises
+    ------
+    MissingError
+        When nothing says where this person's files are.
+    """
+    named = os.environ.get("ANABRANCH_CACHE")
+    if named:
+        return Path(named).absolute()
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    try:
+        return (Path(base) if Path(base).is_absolute() else Path.home() / ".cache") / "anabranch"
+    except RuntimeError:
+        message = "no cache folder: neither HOME nor XDG_CACHE_HOME is set"
+        raise MissingError(message, hint=_HINT) from None
 
 
 def folder() -> Path:
     """Return the cache folder, made if need be.
 
-    `ANABRANCH_CACHE` names it outright; else it is `anabranch` in the XDG cache folder; where that
-    cannot be written, `.cache/anabranch` below the current folder.
+    Raises
+    ------
+    MissingError
+        When it cannot be made or written to.
     """
-    named = os.environ.get("ANABRANCH_CACHE")
-    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    choices = [Path(named)] if named else [base / "anabranch", Path.cwd() / ".cache" / "anabranch"]
-    for choice in choices[:-1]:
-        try:
-            choice.mkdir(parents=True, exist_ok=True)
-        except OSError:
-            continue
-        if os.access(choice, os.W_OK):
-            return choice
-    choices[-1].mkdir(parents=True, exist_ok=True)
-    return choices[-1]
+    found = place()
+    try:
+        found.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        message = f"cannot make the cache folder `{found}`: {error.strerror or error}"
+        raise MissingError(message, hint=_HINT) from None
+    if not os.access(found, os.W_OK | os.X_OK):
+        message = f"no permission to write to the cache folder `{found}`"
+        raise MissingError(message, hint=_HINT)
+    return found
 
 
 def key(**parts: Any) -> str:  # noqa: ANN401 - anything JSON can say
@@ -35,8 +62,22 @@ def key(**parts: Any) -> str:  # noqa: ANN401 - anything JSON can say
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def replace(path: Path, text: str) -> None:
-    """Write a file whole or not at all."""
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
-    part.write_text(text, encoding="utf-8")
-    part.replace(path)
+def recall(name: str) -> str | None:
+    """Return a text that was kept, or None."""
+    try:
+        return (place() / name).read_text(encoding="utf-8")
+    except (OSError, ValueError, MissingError):
+        return None
+
+
+def keep(name: str, text: str) -> None:
+    """Keep a text, whole or not at all; where nothing can be kept it is made anew each time."""
+    with suppress(OSError, MissingError):
+        path = folder() / name
+        part = path.with_name(f"{name}.{os.getpid()}.part")
+        try:
+            part.write_text(text, encoding="utf-8")
+            part.replace(path)
+        except OSError:
+            part.unlink(missing_ok=True)
+            raise

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from anabranch.errors import MissingError
+
+if TYPE_CHECKING:
+    from av.error import FFmpegError
 
 
 def is_file(path: Path) -> bool:
@@ -27,6 +34,26 @@ def expanded(name: str) -> Path:
         return Path(name).expanduser()
     except RuntimeError:
         return Path(name)
+
+
+def write(file: Path, text: str, what: str) -> None:
+    """Write a text.
+
+    Raises
+    ------
+    MissingError
+        When it cannot be written.
+    """
+    try:
+        file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise unwritable(what, file, error) from None
+
+
+def unwritable(what: str, file: Path, error: OSError | FFmpegError) -> MissingError:
+    """Return the error of what cannot be written."""
+    message = f"cannot write {what}: {error.strerror or error}: `{file}`"
+    return MissingError(message, hint="is the disk full?" if error.errno == errno.ENOSPC else "")
 
 
 def content(file: Path, most: int) -> bytes:

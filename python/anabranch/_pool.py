@@ -15,14 +15,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
+#: What the command line ends for in an orderly way.
+_INTERRUPTS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
+
+
 @contextmanager
 def processes(workers: int) -> Iterator[ProcessPoolExecutor]:
     """Open a pool of processes, which end with this one whatever ends it.
 
     Submit inside `undisturbed`: processes begin then, and inherit that interrupts wait.
     """
-    # Not forked: the parent may have threads, of a progress bar for one.
-    pool = ProcessPoolExecutor(workers, get_context("spawn"), initializer=_watch, initargs=(os.getpid(),))
+    with undisturbed():
+        # Not forked: the parent may have threads, of a progress bar for one.
+        pool = ProcessPoolExecutor(workers, get_context("spawn"), initializer=_begin, initargs=(os.getpid(),))
     try:
         yield pool
     finally:
@@ -31,8 +36,10 @@ def processes(workers: int) -> Iterator[ProcessPoolExecutor]:
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _watch(parent: int) -> None:
-    """End this worker when its parent is gone without a word."""
+def _begin(parent: int) -> None:
+    """Have this worker end when its parent says so, or is gone without a word."""
+    # A broken pool ends its workers so. All else that ends the program is for the parent to heed.
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
 
     def look() -> None:
         while os.getppid() == parent:
@@ -45,7 +52,7 @@ def _watch(parent: int) -> None:
 @contextmanager
 def undisturbed() -> Iterator[None]:
     """Put off interrupts: one in the middle of a pool's work leaves its processes waiting for ever."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _INTERRUPTS)
     try:
         yield
     finally:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from anabranch import metrics, plugins
 from anabranch.errors import DefectError, Fault, InputError, PluginError, ScenarioError
 from anabranch.results import identity
+from anabranch.scenario.units import show_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -95,7 +96,20 @@ class Run:
                 else "The session"
             )
             notes.append(f"{who} had not finished when the simulation ended: {read:,} B were read.")
+        elif self.cut_short is not None:
+            notes.append(
+                f"The session ended after {show_time(self.cut_short)}, as application.duration has it: "
+                "the film was not played to its end."
+            )
         return tuple(notes)
+
+    @property
+    def cut_short(self) -> int | None:
+        """The session's `application.duration` in nanoseconds, where it ended a film; else None."""
+        duration: int | None = self.plan["application"]["duration_ns"]
+        if self.qoe is None or self.qoe["finished"] or not all(self.tables["connections"]["finished"]):
+            return None
+        return duration
 
     @property
     def duration_s(self) -> float:
@@ -306,7 +320,7 @@ def _simulate(
         raise DefectError(str(error), replay=replay) from None
     except OSError as error:
         message = f"cannot write the capture: {error.strerror or error}"
-        fault = Fault(message=message, where=f"--pcapng {pcapng}")
+        fault = Fault(message=message, where=f"--pcapng {pcapng}", hint="is the disk full?")
         raise ScenarioError([fault]) from None
     return trace
 

@@ -20,6 +20,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+#: Characters of a value that messages show.
+_MOST_SHOWN = 60
+
 
 @dataclass(frozen=True, kw_only=True)
 class Fault:
@@ -55,7 +58,8 @@ class Fault:
             lines.append(f"  key: {self.key}")
         if self.hint:
             lines.append(f"  hint: {self.hint}")
-        return "\n".join(lines)
+        # Names come from files: what would move a terminal's cursor is written out.
+        return "\n".join(line if line.isprintable() else escaped(line) for line in lines)
 
 
 class AnabranchError(Exception):
@@ -154,6 +158,23 @@ class DefectError(AnabranchError):
         """Return what makes the error anew in another process."""
         rule, replay = self._given
         return partial(type(self), replay=replay), (rule,)
+
+
+def escaped(text: str) -> str:
+    """Return a text in which characters that cannot be seen are written out."""
+    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
+
+
+def shown(value: object) -> str:
+    """Return a raw value as messages name it, in backquotes: cut where it is long."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, dict):
+        return "a table"
+    if isinstance(value, list | tuple):
+        return "an array"
+    text = escaped(str(value))
+    return f"`{text if len(text) <= _MOST_SHOWN else text[: _MOST_SHOWN - 1] + '…'}`"
 
 
 def nearest(name: str, names: Iterable[str]) -> str | None:

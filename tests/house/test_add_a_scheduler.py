@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import subprocess
@@ -44,8 +45,9 @@ def folder(tmp_path_factory):
     return place
 
 
+@functools.cache
 def _run(command, folder):
-    """Run one command of the page."""
+    """Run one command of the page; each is run once."""
     environment = {**os.environ, "NO_COLOR": "1", "COLUMNS": "200"}
     return subprocess.run(
         ["bash", "-c", command], cwd=folder, env=environment, capture_output=True, text=True, check=False
@@ -59,6 +61,7 @@ def test_the_page_has_files_commands_and_quotations():
     assert text(_PAGE).count("```") == 2 * (len(FILES) + len(QUOTES) + len(_CONSOLE.findall(text(_PAGE))))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("command", "shown"), STEPS, ids=[command for command, _ in STEPS])
 def test_every_command_does_what_the_page_shows(command, shown, folder):
     result = _run(command, folder)
@@ -68,6 +71,7 @@ def test_every_command_does_what_the_page_shows(command, shown, folder):
         assert result.returncode == 0, result.stdout + result.stderr
 
 
+@pytest.mark.slow
 def test_the_class_decides_as_min_rtt_does(folder):
     runs = [_run(command, folder).stdout for command, _ in STEPS if " run bulk-two-paths" in command][:2]
     digests = [DIGEST.search(output).group(1) for output in runs]

@@ -14,8 +14,8 @@ from repository import ROOT, files, text
 
 _BLOCK = re.compile(r"^```(?:console|sh)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
-#: This would run itself: only that make knows how is checked.
-_RECURSIVE = ("make test",)
+#: These would run themselves: only that make knows how is checked.
+_RECURSIVE = ("make test", "make test-all")
 
 _SECONDS = 600
 
@@ -49,7 +49,7 @@ def elsewhere(tmp_path_factory):
 
 def test_the_two_commands_are_there():
     assert "make demo" in COMMANDS
-    assert "make test" in COMMANDS
+    assert {"make test", "make test-all"} <= set(COMMANDS)
     assert len(COMMANDS) > 4
 
 
@@ -58,7 +58,15 @@ def test_commands_are_read_from_their_blocks():
     assert commands(sample) == ["one --two", "three"]
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+def long(command: str) -> bool:
+    """Tell whether a command makes a film or simulates, which other tests of the quick suite do for less."""
+    return bool(re.search(r"^make demo$|\banabranch (run|sweep) ", command))
+
+
+EACH = [pytest.param(one, marks=pytest.mark.slow) if long(one) else one for one in COMMANDS]
+
+
+@pytest.mark.parametrize("command", EACH)
 def test_the_command_ends_well(command, elsewhere):
     if command.startswith("make ") and not (Path(sys.prefix) / "stamps" / "module").exists():
         pytest.skip("this environment is not the one that make builds")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from anabranch.cli._app import app
 from repository import ROOT, matching
 
 SCENARIOS = [*matching(".toml", under="scenarios/"), "python/anabranch/cli/starter.toml"]
@@ -15,9 +15,8 @@ SCENARIOS = [*matching(".toml", under="scenarios/"), "python/anabranch/cli/start
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_the_scenario_is_valid(scenario):
-    command = [sys.executable, "-m", "anabranch", "check", str(ROOT / scenario)]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert result.returncode == 0, result.stderr
+    result = CliRunner().invoke(app, ["check", str(ROOT / scenario)])
+    assert result.exit_code == 0, result.stderr
 
 
 def test_a_scenarios_name_is_its_files():

@@ -12,6 +12,7 @@ from anabranch import metrics
 from anabranch.cli._app import app
 from anabranch.errors import ScenarioError
 from anabranch.metrics import p1203
+from anabranch.metrics._viewer import viewer
 from anabranch.scenario import load as loading
 
 SCENARIO = """\
@@ -321,3 +322,74 @@ def test_rungs_that_cannot_be_are_told_at_once(tmp_path):
     result = call("media", "ladder", "film.mp4", tmp_path / "a" / "b", "--chunk", "0 s", *rungs)
     assert result.exit_code == 2
     assert result.stderr.count("error: ") == 5
+
+
+def two_viewers():
+    """The client of before, behind another one who saw two chunks, one of them again in another rendition."""
+    tables = one_client()
+    other = {
+        "connections": {"client": 1, "connect_s": None, "duration_s": 9.0, "bytes_read": 2, "reinjected_bytes": 3,
+                        "max_read_gap_s": 1.0, "finished": False},
+        "subflows": {"client": 1, "subflow": 0, "path": "a", "bytes": 700},
+        "requests": {"client": 1, "id": 0, "t_s": 0.5, "done_s": 2.5},
+        "player": {"t_s": 0.0, "client": 1, "bytes_read": 77},
+        "playback": {"client": 1, "t_s": 3.0, "pts_s": 0.0, "event": "start"},
+        "chunks": {"client": 1, "track": "video", "index": 0, "rendition": 0, "duration_s": 4.0, "bytes": 1_000_000,
+                   "t_s": 0.5, "done_s": 2.5, "abandoned": False},
+    }  # fmt: skip
+    for name, row in other.items():
+        tables[name] = {column: [row[column], *values] for column, values in tables[name].items()}
+    return tables
+
+
+def test_each_viewer_is_their_own():
+    tables = two_viewers()
+    first, second = viewer(tables, 0), viewer(tables, 1)
+    assert first == metrics.qoe(one_client())
+    assert second == {
+        "buffer_underflows": 0, "recovery_time_s": 0.0, "startup_delay_s": 3.0, "rebuffer_s": 0,
+        # From 3 s to the end of the session; it had no end of its own.
+        "play_time_s": 6.0, "startup_s": 2.5, "total_s": None, "rebuffer_total_s": None, "resolution_mean": 360.0,
+        "resolution_changes": 0, "top_share": 0.0, "bitrate_mean_mbps": 2.0,
+        # Only the first second has a sample: there is no whole second to tell of.
+        "throughput_mean_mbps": None, "throughput_std_mbps": None, "downloaded_bytes": 700, "chunks_abandoned": 0,
+        "finished": False,
+    }  # fmt: skip
+
+
+def test_every_change_of_rendition_counts_up_and_down():
+    tables = one_client()
+    tables["chunks"]["rendition"] = [1, 0, 1, 0, 1]
+    found = metrics.qoe(tables)
+    # 1080, 360 and 1080 lines; two thirds of the time at the top.
+    assert (found["resolution_changes"], found["resolution_mean"], found["top_share"]) == (2, 840.0, 0.666667)
+    tables["chunks"]["rendition"] = [1, 0, 1, 0, 0]
+    assert metrics.qoe(tables)["resolution_changes"] == 1
+
+
+def test_a_film_that_never_began_has_no_times():
+    tables = one_client()
+    tables["playback"] = table(client=[], t_s=[], pts_s=[], event=[])
+    found = metrics.qoe(tables)
+    assert [found[name] for name in ("startup_delay_s", "startup_s", "total_s", "rebuffer_total_s")] == [
+        None
+    ] * 4
+
+
+def test_a_ladder_without_sizes_has_no_resolution():
+    tables = one_client()
+    tables["renditions"]["height"] = [0, 0, 7]
+    assert metrics.qoe(tables)["resolution_mean"] is None
+
+
+def test_seconds_are_whole_from_the_first_request_to_the_last_byte():
+    tables = one_client()
+    tables["requests"] = table(client=[0] * 3, id=[0, 1, 2], t_s=[1.5, 1.25, 9.0], done_s=[2.5, 3.5, None])
+    # Of the marks at 0, 1, 2 and 3 s those from 1 to 3 count: 750 kB and 250 kB.
+    tables["player"] = table(
+        t_s=[0.0, 1.0, 2.0, 3.0, 4.0], client=[0] * 5, bytes_read=[0, 250_000, 1_000_000, 1_250_000, 9]
+    )
+    found = metrics.qoe(tables)
+    assert (found["throughput_mean_mbps"], found["throughput_std_mbps"]) == (4.0, 2.0)
+    # The playback began at 1.6 s, behind the request of 1.25 s.
+    assert found["startup_s"] == 0.35

@@ -334,7 +334,7 @@ def test_patterns_choose_settings():
 
 
 @pytest.mark.module
-@pytest.mark.parametrize("case", ["P3", "S2", "S4"])
+@pytest.mark.parametrize("case", ["P3", *(pytest.param(one, marks=pytest.mark.slow) for one in ("S2", "S4"))])
 def test_goodput_is_the_kernels_where_nothing_is_lost_at_random(case):
     told = call("--only", f"bulk/{case}/", "--runs", 2, "--workers", 1, "--json")
     found = {
@@ -349,6 +349,7 @@ def test_goodput_is_the_kernels_where_nothing_is_lost_at_random(case):
         assert found[f"bulk/{case}/{congestion}", "sf1_cwnd_mean"]["verdict"] == "ok"
 
 
+@pytest.mark.slow
 @pytest.mark.module
 def test_a_run_over_processes_is_the_same_as_in_one():
     truth = read.read(read.SHIPPED)
@@ -382,7 +383,7 @@ def test_a_miss_fails(folder):
     for file in folder.glob("*.csv"):
         file.unlink()
     (folder / "mine.csv").write_text("\n".join([rows[0], *map(",".join, only)]), encoding="utf-8")
-    told = call("--against", folder, "--workers", 1)
+    told = call("--against", folder, "--workers", 1, "--runs", 2)
     assert told.exit_code == 1
     assert "bulk/S4/reno" in told.stdout
     assert "1 miss" in told.stderr

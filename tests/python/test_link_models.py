@@ -101,8 +101,8 @@ def test_every_fault_is_told_at_once():
     assert "a bare number where a ratio in decibels is required" in found["paths.b.model.snr"][0]
     assert found["paths.c.model"] == ("unknown model: `starlnk`", "did you mean `starlink`?")
     assert found["paths.d.model"][0] == "a model is a name, or a table with a `name`"
-    assert "less than" in found["paths.e.model.phase"][0]
-    assert "less than" in found["paths.f.model.bler"][0]
+    assert found["paths.e.model.phase"][0] == "must be below 15 s: `15 s`"
+    assert found["paths.f.model.bler"][0] == "must be below 100 %: `100 %`"
     assert found["paths.f.model.profile"][0] == "unknown profile: `home`"
     assert "paths.g.down.trace" in found
 

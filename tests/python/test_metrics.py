@@ -204,3 +204,176 @@ def test_every_metric_can_be_looked_up():
     assert lookup("frames.discarded") == 1
     assert lookup("subflows.none.bytes") is None
     assert metrics.lookup("picture_discards", qoe=None, qos=qos, duration=1.0) is None
+
+
+def two_viewers():
+    """Two clients with nothing in common, the second first in every table."""
+    return {
+        "connections": table(
+            client=[1, 0], connect_s=[0.2, 0.1], duration_s=[20.0, 8.0], bytes_read=[5_000_000, 1_000_000],
+            reinjected_bytes=[300, 100], max_read_gap_s=[2.0, 1.0], finished=[True, True],
+        ),
+        "subflows": table(
+            client=[1, 0, 1], subflow=[0, 0, 1], path=["wifi", "wifi", "lte"], bytes=[2_500_000, 1_000_000, 5_000_000],
+            retransmissions=[4, 2, 6],
+        ),
+        "samples": table(
+            t_s=[0.0, 0.2, 0.0, 0.2, 0.2], client=[1, 1, 0, 0, 1], subflow=[0, 0, 0, 0, 1],
+            cwnd_segments=[10, 20, 4, 6, None], srtt_ms=[50.0, 70.0, 0.0, 30.0, 100.0],
+        ),
+        "frames": table(client=[1, 1, 0], fate=["displayed", "flushed", "discarded"]),
+        "playback": table(
+            client=[1, 0, 1, 0, 0, 1], t_s=[15.0, 1.0, 2.0, 4.0, 3.0, 5.0],
+            event=["resume", "start", "start", "resume", "underflow", "underflow"],
+        ),
+        "links": table(link=["a", "b"], dropped_queue=[1, 2]),
+    }  # fmt: skip
+
+
+def test_each_client_is_its_own():
+    first, second = metrics.by_client(two_viewers())
+    assert (first["client"], second["client"]) == (0, 1)
+    assert first["qoe"] == {
+        "picture_discards": 1, "buffer_underflows": 1, "recovery_time_s": 1.0, "startup_delay_s": 1.0, "rebuffer_s": 1.0,
+        # From 1 s to the end at 8 s, less a stall of 1 s.
+        "play_time_s": 6.0,
+        "frames": {"total": 1, "displayed": 0, "discarded": 1, "flushed": 0}, "finished": True,
+    }  # fmt: skip
+    assert second["qoe"] == {
+        "picture_discards": 0, "buffer_underflows": 1, "recovery_time_s": 10.0, "startup_delay_s": 2.0, "rebuffer_s": 10.0,
+        "play_time_s": 8.0,
+        "frames": {"total": 2, "displayed": 1, "discarded": 0, "flushed": 1}, "finished": True,
+    }  # fmt: skip
+    # A smoothed RTT of 0 is none yet.
+    assert first["qos"] == {
+        "goodput_mbps": 1.0, "rtt_diff_ms": 0.0, "reinjected_bytes": 100, "max_read_gap_s": 1.0,
+        "subflows": [
+            {"path": "wifi", "bytes": 1_000_000, "throughput_mbps": 1.0, "retransmissions": 2, "srtt_ms_mean": 30.0,
+             "cwnd_segments_mean": 5.0, "cwnd_segments_median": 5.0},
+        ],
+    }  # fmt: skip
+    assert second["qos"] == {
+        "goodput_mbps": 2.0, "rtt_diff_ms": 40.0, "reinjected_bytes": 300, "max_read_gap_s": 2.0,
+        "subflows": [
+            {"path": "wifi", "bytes": 2_500_000, "throughput_mbps": 1.0, "retransmissions": 4, "srtt_ms_mean": 60.0,
+             "cwnd_segments_mean": 15.0, "cwnd_segments_median": 15.0},
+            {"path": "lte", "bytes": 5_000_000, "throughput_mbps": 2.0, "retransmissions": 6, "srtt_ms_mean": 100.0,
+             "cwnd_segments_mean": None, "cwnd_segments_median": None},
+        ],
+    }  # fmt: skip
+
+
+def test_means_are_over_the_clients_that_have_a_number():
+    tables = two_viewers()
+    assert metrics.qoe(tables) == {
+        "picture_discards": 0.5, "buffer_underflows": 1, "recovery_time_s": 5.5, "startup_delay_s": 1.5, "rebuffer_s": 5.5,
+        "play_time_s": 7.0, "frames": {"total": 1.5, "displayed": 0.5, "discarded": 0.5, "flushed": 0.5},
+        "finished": True,
+    }  # fmt: skip
+    qos = metrics.qos(tables)
+    assert list(qos) == [
+        "goodput_mbps",
+        "rtt_diff_ms",
+        "reinjected_bytes",
+        "max_read_gap_s",
+        "queue_drops",
+        "subflows",
+    ]
+    assert (qos["goodput_mbps"], qos["rtt_diff_ms"], qos["queue_drops"]) == (1.5, 20.0, 3)
+    wifi, lte = qos["subflows"]
+    assert (wifi["srtt_ms_mean"], wifi["bytes"], wifi["path"]) == (45.0, 1_750_000, "wifi")
+    assert (lte["srtt_ms_mean"], lte["cwnd_segments_mean"]) == (100.0, None)
+    assert metrics.duration_s(tables) == 20.0
+    assert metrics.duration_s({}) is None
+
+
+def test_only_one_client_may_have_seen_something():
+    tables = two_viewers()
+    tables["frames"] = table(client=[1], fate=["displayed"])
+    assert metrics.by_client(tables)[0]["qoe"] is None
+    assert metrics.qoe(tables)["startup_delay_s"] == 2.0
+
+
+def test_a_session_without_time_has_no_rate():
+    tables = one_client()
+    tables["connections"]["duration_s"] = [0.0]
+    qos = metrics.qos(tables)
+    assert (qos["goodput_mbps"], qos["subflows"][0]["throughput_mbps"]) == (0.0, 0.0)
+
+
+def test_an_end_before_anything_played_is_no_time_of_play():
+    tables = one_client()
+    tables["connections"]["duration_s"] = [1.0]
+    tables["playback"] = table(client=[0, 0], t_s=[1.5, 3.0], event=["start", "underflow"])
+    # The session ended before both: the stall takes no time.
+    assert metrics.qoe(tables)["play_time_s"] == 0.0
+    assert metrics.qoe(tables)["rebuffer_s"] == 0.0
+
+
+def test_what_is_looked_up():
+    qoe, qos = metrics.qoe(one_client()), metrics.qos(one_client())
+
+    def lookup(name, **given):
+        return metrics.lookup(name, **{"qoe": qoe, "qos": qos, "duration": 10.0, **given})
+
+    assert lookup("duration_s") == 10.0
+    assert lookup("subflows.lte.bytes") == 2_500_000
+    assert lookup("frames.flushed") == 2
+    assert lookup("frames.flushed", qoe=None) is None
+    assert lookup("frames.other") is None
+    assert lookup("queue_drops") == 6
+    assert lookup("rebuffer_s") == 3.0
+    assert lookup("rtt_diff_ms", qos={"rtt_diff_ms": None}) is None
+
+
+def test_numbers_are_told_to_the_microsecond_and_the_thousandth():
+    tables = one_client()
+    tables["connections"]["max_read_gap_s"] = [1.23456789]
+    tables["connections"]["duration_s"] = [3.0]
+    tables["playback"] = table(
+        client=[0] * 6, t_s=[0.12345678, 1.0, 1.33333333, 1.5, 2.0, 3.0],
+        event=["start", "underflow", "resume", "underflow", "resume", "end"],
+    )  # fmt: skip
+    tables["samples"] = table(
+        t_s=[0.0, 0.2, 0.4] * 2, client=[0] * 6, subflow=[0, 0, 0, 1, 1, 1], path=["wifi"] * 3 + ["lte"] * 3,
+        cwnd_segments=[1.00049, 2.00049, 4.0, 1, 1, 2], srtt_ms=[10.0, 10.0, 11.0, 20.0, 20.0, 20.0],
+    )  # fmt: skip
+    qoe, qos = metrics.qoe(tables), metrics.qos(tables)
+    assert (qoe["startup_delay_s"], qoe["rebuffer_s"], qoe["recovery_time_s"]) == (
+        0.123457,
+        0.833333,
+        0.416667,
+    )
+    assert qoe["play_time_s"] == 2.04321
+    # 40 Mb in 3 s; 31 / 3 ms beside 20 ms.
+    assert (qos["goodput_mbps"], qos["max_read_gap_s"], qos["rtt_diff_ms"]) == (13.333333, 1.234568, 9.667)
+    wifi, lte = qos["subflows"]
+    assert (wifi["srtt_ms_mean"], wifi["cwnd_segments_mean"], wifi["cwnd_segments_median"]) == (
+        10.333,
+        2.334,
+        2.0,
+    )
+    assert (lte["cwnd_segments_mean"], lte["throughput_mbps"]) == (1.333, 6.666667)
+
+
+def test_a_round_trip_may_be_shorter_than_a_millisecond():
+    tables = one_client()
+    tables["samples"]["srtt_ms"] = [0.5] * 5 + [0.0] * 5
+    assert [subflow["srtt_ms_mean"] for subflow in metrics.qos(tables)["subflows"]] == [0.5, None]
+
+
+def test_sessions_and_flows_may_be_shorter_than_a_second():
+    tables = one_client()
+    tables["connections"]["duration_s"] = [0.5]
+    flow = {
+        "name": "x",
+        "congestion": "reno",
+        "start_s": 0.25,
+        "end_s": 0.75,
+        "bytes_read": 1000,
+        "retransmissions": 0,
+    }
+    tables["cross_traffic"] = {name: [value] for name, value in flow.items()}
+    qos = metrics.qos(tables)
+    assert (qos["goodput_mbps"], qos["subflows"][1]["throughput_mbps"]) == (80.0, 40.0)
+    assert qos["cross_traffic_mbps"] == 0.016

@@ -201,11 +201,24 @@ LINES = st.sampled_from(
 )
 
 
-@settings(max_examples=200, deadline=None)
+TEXTS = given(lines=st.lists(LINES | st.text(max_size=40), max_size=25), master=st.booleans())
+
+
+@settings(max_examples=30, deadline=None)
 @example(lines=[MASTER.splitlines()[-2], "#EXT-X-BYTERANGE:1000@100", "one%20chunk.ts"], master=False)
-@given(lines=st.lists(LINES | st.text(max_size=40), max_size=25), master=st.booleans())
+@TEXTS
 def test_any_text_is_a_ladder_or_has_faults(tmp_path_factory, lines, master):
-    base = tmp_path_factory.mktemp("any") / "film"
+    read_or_faults(tmp_path_factory.mktemp("any") / "film", lines, master=master)
+
+
+@pytest.mark.slow
+@settings(max_examples=400, deadline=None)
+@TEXTS
+def test_many_texts_are_ladders_or_have_faults(tmp_path_factory, lines, master):
+    read_or_faults(tmp_path_factory.mktemp("any") / "film", lines, master=master)
+
+
+def read_or_faults(base, lines, *, master):
     (base / "low").mkdir(parents=True)
     text = "\n".join(["#EXTM3U", *lines]).encode("utf-8", "replace")
     (base / "master.m3u8").write_bytes(text if master else MASTER.encode())

@@ -104,6 +104,7 @@ def test_the_figure_has_every_panel():
     assert "Pictures, when they were due" not in report.build(anabranch.run(BULK))
 
 
+@pytest.mark.slow
 def test_a_long_run_stays_small():
     long = {**FILM, "application": {"film": "papers-film", "duration": "624 s"}}
     assert len(report.build(anabranch.run(long))) < 2_000_000

@@ -46,6 +46,7 @@ def test_a_flush_leaves_nothing_to_show_again():
 
 def test_the_table_groups_trials_by_setting():
     assert len(MEASURED) == 10
+    assert set(QUICK) < set(MEASURED)
     assert fmean(MEASURED["vlc/S2/cubic/v524.mp4"].values("lost_pictures")) == 51
     recorded = TRUTH.films["v524.ts"].plan["recorded"]
     assert recorded["container"] == "mpegts"
@@ -53,8 +54,13 @@ def test_the_table_groups_trials_by_setting():
     assert recorded["packets"]["kind"].count("I") == 45
 
 
+# One of each container in the quick suite; the others run in the other.
+QUICK = ("vlc/S1/bbr/v524.ts", "vlc/S2/cubic/v524.mp4")
+EACH = [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in MEASURED]
+
+
 @pytest.mark.module
-@pytest.mark.parametrize("name", MEASURED)
+@pytest.mark.parametrize("name", EACH)
 def test_the_player_is_close_to_vlc(name):
     """Within 0.3 s, two rebuffers, a fifth of their seconds and a quarter of the lost pictures."""
     measured = MEASURED[name]

@@ -8,6 +8,8 @@ mod client;
 mod range;
 mod server;
 
+use std::fmt::Write;
+
 pub use client::{GetRequest, ResponseError, ResponseEvent, ResponseHead, ResponseReader};
 pub use range::ByteRange;
 pub use server::{Answer, Method, RequestError, RequestHead, RequestReader};
@@ -16,6 +18,27 @@ pub use server::{Answer, Method, RequestError, RequestHead, RequestReader};
 pub const HEAD_BYTES_MAX: usize = 32 * 1024;
 /// The most header fields that a head may have.
 pub const HEADER_FIELDS_MAX: usize = 64;
+/// The signs that stand for themselves in a path: unreserved, sub-delims, `:`, `@`, and the slash
+/// between segments (RFC 3986 section 3.3).
+const PATH_SIGNS: &[u8] = b"-._~!$&'()*+,;=:@/";
+
+/// A path as a request line has it: every byte that a path may not hold is percent-encoded, `%`, `?` and
+/// `#` among them (RFC 3986 sections 2.1 and 3.3). What is encoded already is encoded once more.
+///
+/// ```
+/// assert_eq!(anabranch_media::http::encoded_path("50 %/fü"), "50%20%25/f%C3%BC");
+/// ```
+pub fn encoded_path(path: &str) -> String {
+    let mut encoded = String::with_capacity(path.len());
+    for byte in path.bytes() {
+        if byte.is_ascii_alphanumeric() || PATH_SIGNS.contains(&byte) {
+            encoded.push(char::from(byte));
+        } else {
+            let _ = write!(encoded, "%{byte:02X}");
+        }
+    }
+    encoded
+}
 
 /// How far `head` reaches into `buffer`: the index behind its empty line, looking from `from` on.
 fn head_end(buffer: &[u8], from: usize) -> Option<usize> {

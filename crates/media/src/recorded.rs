@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RecordedFilm {
-    /// The film's name; also the resource that a player asks for.
+    /// The film's name; a player asks for it, percent-encoded.
     pub name: String,
     /// The file format.
     pub container: Container,

@@ -1,5 +1,6 @@
 //! A film as packets in file order, its pictures in display order, and what each depends on.
 
+use crate::http::encoded_path;
 use anabranch_units::Duration;
 use serde::{Deserialize, Serialize};
 
@@ -167,9 +168,14 @@ impl Timeline {
         Self { facts, packets, pictures, decode_order }
     }
 
-    /// The film's name, which is also the resource that a player asks for.
+    /// The film's name.
     pub fn name(&self) -> &str {
         &self.facts.name
+    }
+
+    /// The resource that a player asks for: the film's name as a request line has it.
+    pub fn resource(&self) -> String {
+        encoded_path(&self.facts.name)
     }
 
     /// The file format.

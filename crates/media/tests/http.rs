@@ -1,7 +1,7 @@
 //! HTTP: what one side writes the other reads, however it is cut; and no bytes break a reader.
 
 use anabranch_media::http::{
-    Answer, ByteRange, GetRequest, RequestReader, ResponseEvent, ResponseReader,
+    Answer, ByteRange, GetRequest, RequestReader, ResponseEvent, ResponseReader, encoded_path,
 };
 use proptest::prelude::*;
 
@@ -17,6 +17,40 @@ fn pieces<'a>(mut bytes: &'a [u8], sizes: &[usize]) -> Vec<&'a [u8]> {
         bytes = rest;
     }
     cut
+}
+
+/// Percent-decoding as RFC 3986 section 2.1 has it.
+fn decoded(path: &str) -> String {
+    let mut bytes = path.bytes();
+    let mut found = Vec::new();
+    while let Some(byte) = bytes.next() {
+        let digits: Vec<u8> =
+            if byte == b'%' { bytes.by_ref().take(2).collect() } else { Vec::new() };
+        match std::str::from_utf8(&digits) {
+            Ok(pair) if pair.len() == 2 => {
+                found.push(u8::from_str_radix(pair, 16).expect("two digits behind a percent sign"));
+            }
+            _ => found.push(byte),
+        }
+    }
+    String::from_utf8(found).expect("names are text")
+}
+
+#[test]
+fn a_path_is_encoded_as_the_rfc_has_it() {
+    // RFC 3986: unreserved and sub-delims, `:` and `@` stand for themselves (3.3), all else as octets.
+    for (name, path) in [
+        ("film-1.0_b~", "film-1.0_b~"),
+        ("a b", "a%20b"),
+        ("f\u{fc}", "f%C3%BC"),
+        ("50 %", "50%20%25"),
+        ("a#b?c", "a%23b%3Fc"),
+        ("a%20b", "a%2520b"),
+        ("x/y", "x/y"),
+        ("[\"\\]", "%5B%22%5C%5D"),
+    ] {
+        assert_eq!(encoded_path(name), path);
+    }
 }
 
 fn ranges() -> impl Strategy<Value = Option<ByteRange>> {
@@ -85,6 +119,18 @@ proptest! {
             prop_assert_eq!(counted, length);
         }
         prop_assert_eq!(client.poll_event(), None);
+    }
+
+    /// Whatever a film is called: the server reads what the client wrote, and the name is in it.
+    #[test]
+    fn any_name_passes_a_request_line(name in "\\PC{0,20}|[ -~\\t\r\n]{0,20}") {
+        let target = format!("/{}", encoded_path(&name));
+        let request = GetRequest { host: "host".into(), target: target.clone(), range: None };
+        let mut server = RequestReader::new();
+        server.handle_bytes(&request.encode());
+        let head = server.poll_request().unwrap().expect("a whole request");
+        prop_assert_eq!(&head.target, &target);
+        prop_assert_eq!(decoded(head.target.trim_start_matches('/')), name.trim_start_matches('/'));
     }
 
     #[test]

@@ -5,6 +5,7 @@
 mod application;
 mod capture;
 mod checks;
+mod flight;
 mod links;
 mod pattern;
 mod plan;

@@ -32,6 +32,25 @@ pub(crate) struct Packet {
     pub(crate) hop: u8,
     /// Server to client.
     pub(crate) down: bool,
+    /// Whose flight it is counted in.
+    pub(crate) followed: Option<Followed>,
+}
+
+/// A packet that carries a sender's data: by which it is known when it leaves the links.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Followed {
+    /// The server's connection; of no meaning with cross traffic.
+    pub(crate) connection: u32,
+    pub(crate) subflow: u8,
+    pub(crate) number: u32,
+}
+
+impl Packet {
+    /// It departs on a connection as the segment of this subflow under this number, if it is one.
+    pub(crate) fn follow(&mut self, connection: usize, followed: Option<(u8, u32)>) {
+        let connection = connection as u32;
+        self.followed = followed.map(|(subflow, number)| Followed { connection, subflow, number });
+    }
 }
 
 /// The way between two hosts as indexes of links, each in the packets' order.

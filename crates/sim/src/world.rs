@@ -17,6 +17,7 @@ use thiserror::Error;
 use crate::application::{Client, Media, Serving};
 use crate::capture::Capture;
 use crate::checks::Violation;
+use crate::flight::Flights;
 use crate::plan::{Plan, PlanError};
 use crate::schedule::Schedule;
 use crate::topology::{Packet, Topology};
@@ -97,6 +98,8 @@ pub(crate) struct World<'a> {
     server: Endpoint,
     serving: Vec<Serving>,
     serving_nodes: Vec<usize>,
+    /// What each of the server's connections has under way.
+    flights: Vec<Flights>,
     /// Which client each of the server's connections belongs to.
     served: Vec<u32>,
     numbers: sampling::Numbers,

@@ -84,6 +84,9 @@ pub struct Config {
     pub send_buffer_max: u64,
     /// Require DSS checksums (RFC 8684 section 3.1, flag A).
     pub checksum: bool,
+    /// Tell the peer not to join the address and port that the connection begins with, as behind a
+    /// balancer of load that would send the join elsewhere (RFC 8684 section 3.1, flag C).
+    pub deny_join_initial_address: bool,
     /// Pace every subflow, whatever its controller (as the fq queueing discipline would).
     pub pacing: bool,
     /// Send small segments at once (`TCP_NODELAY`); else only one may be unacknowledged (Nagle's
@@ -121,6 +124,7 @@ impl Default for Config {
             receive_buffer_max: 6 << 20,
             send_buffer_max: 4 << 20,
             checksum: false,
+            deny_join_initial_address: false,
             pacing: false,
             nodelay: false,
             host: HostModel::default(),

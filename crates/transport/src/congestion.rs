@@ -121,6 +121,9 @@ pub struct AckSample<'a> {
     pub in_flight: u32,
     /// RTT of the most recently sent segment newly acknowledged, without ambiguity.
     pub rtt: Option<Duration>,
+    /// The receiver may have held it back: it is of a lone segment that was not full
+    /// (`is_ack_delayed`).
+    pub maybe_delayed: bool,
     /// Smoothed RTT.
     pub srtt: Option<Duration>,
     /// Minimum RTT over the last 300 s.

@@ -4,22 +4,25 @@
 //! the IDSN. A connection without MPTCP is the same thing with one subflow and no options.
 
 mod address;
+mod announced;
 mod carried;
 mod close;
 mod connect;
 mod events;
 mod fallback;
+mod half_open;
 mod penalty;
 mod receive;
 mod reinject;
 mod send;
+mod slots;
 mod timers;
 mod window;
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
-use anabranch_units::{Instant, RandomStream, SeqNumber, SubflowId};
+use anabranch_units::{Instant, RandomStream};
 use anabranch_wire::crypto::Key;
 use anabranch_wire::{DataAck, Flags, Segment};
 
@@ -29,9 +32,13 @@ use crate::path_manager::PathManager;
 use crate::plugin::PluginError;
 use crate::scheduler::{PathScheduler, SendRequest, SubflowView};
 use crate::subflow::{Outlook, Space, State, Subflow};
-use crate::{congestion, path_manager, scheduler};
+use crate::{path_manager, scheduler};
 
-pub use events::{Event, SubflowSample, SubflowSummary};
+pub(crate) use connect::REASON_MPTCP;
+pub use events::{Counters, Event, SubflowSample, SubflowSummary};
+
+/// Keys drawn until one has a token that no other connection has; then the connection is plain TCP.
+const KEY_TRIES: u32 = 8;
 
 /// A segment to put on the wire between two addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,6 +73,9 @@ pub struct Connection {
     /// The peer's DSNs come in 64 bits, so its acknowledgements do too.
     long_data_ack: bool,
     subflows: Vec<Subflow>,
+    slots: slots::Slots,
+    half_open: half_open::HalfOpenJoins,
+    counters: Counters,
     scheduler: Box<dyn PathScheduler>,
     path_manager: Box<dyn PathManager>,
     out: send::SendStream,
@@ -80,6 +90,7 @@ pub struct Connection {
     request: SendRequest,
     closing: close::Closing,
     addresses: address::Addresses,
+    peer_addresses: announced::PeerAddresses,
     random: RandomStream,
     events: VecDeque<Event>,
     views: Vec<SubflowView>,
@@ -90,8 +101,21 @@ pub struct Connection {
 }
 
 impl Connection {
-    fn build(config: Config, client: bool, mut random: RandomStream) -> Result<Self, PluginError> {
-        let key = Key::new(random.next_u64() | 1);
+    /// `taken` tells whether another connection of the host has a token.
+    fn build(
+        mut config: Config,
+        client: bool,
+        mut random: RandomStream,
+        taken: &dyn Fn(u32) -> bool,
+    ) -> Result<Self, PluginError> {
+        let mut key = Key::new(random.next_u64() | 1);
+        let mut tries = 1;
+        while taken(key.token) && tries < KEY_TRIES {
+            key = Key::new(random.next_u64() | 1);
+            tries += 1;
+        }
+        // Nobody could tell its joins from the other's (RFC 8684 section 3.1).
+        config.multipath &= !taken(key.token);
         let mode = if config.multipath { Mode::Undecided } else { Mode::Plain };
         let scheduler = scheduler::build(&config.scheduler, &config.registry)?;
         Ok(Self {
@@ -107,6 +131,7 @@ impl Connection {
             request: SendRequest::blank(config.host.send_fragment),
             closing: close::Closing::default(),
             addresses: address::Addresses::new(&config),
+            peer_addresses: announced::PeerAddresses::default(),
             client,
             mode,
             local_key: key,
@@ -114,6 +139,9 @@ impl Connection {
             confirmed: false,
             long_data_ack: false,
             subflows: Vec::new(),
+            slots: slots::Slots::default(),
+            half_open: half_open::HalfOpenJoins::default(),
+            counters: Counters::default(),
             random,
             events: VecDeque::new(),
             views: Vec::new(),
@@ -145,26 +173,20 @@ impl Connection {
         self.subflows.last().map(|s| s.tuple)
     }
 
-    fn add_subflow(&mut self, tuple: FourTuple, active: bool) -> Result<usize, PluginError> {
-        let stream = self.random.fork();
-        let Config { congestion, registry, .. } = &self.config;
-        let controller = congestion::build(congestion, registry, stream)?;
-        let id = SubflowId(self.subflows.len() as u8);
-        let iss = SeqNumber(self.random.next_u64() as u32);
-        self.subflows.push(Subflow::new(id, tuple, active, iss, controller, &self.config));
-        Ok(self.subflows.len() - 1)
-    }
-
     /// Input: a segment that arrived on one of its subflows.
     pub fn handle_segment(&mut self, now: Instant, tuple: FourTuple, segment: &Segment) {
-        if let Some(index) = self.subflow_of(tuple) {
+        if self.awaits(tuple) {
+            self.handle_half_open(now, tuple, segment);
+        } else if let Some(index) = self.subflow_of(tuple) {
             self.handle_segment_on(now, index, segment);
         }
     }
 
-    /// The subflow between two addresses; it keeps its index for good.
+    /// The subflow between two addresses: the one that lives, if there were more.
     pub(crate) fn subflow_of(&self, tuple: FourTuple) -> Option<usize> {
-        self.subflows.iter().position(|s| s.tuple == tuple)
+        let lives = |s: &Subflow| s.tuple == tuple && s.state != State::Closed;
+        let last = || self.subflows.iter().position(|s| s.tuple == tuple);
+        self.subflows.iter().position(lives).or_else(last)
     }
 
     /// Input: a segment that arrived on a subflow.
@@ -252,7 +274,9 @@ impl Connection {
             index = if index + 1 == count { 0 } else { index + 1 };
         }
         self.next_transmit = 0;
-        None
+        let Transmit { local, remote, segment: answer } = self.half_open.poll()?;
+        *segment = answer;
+        Some(FourTuple { local, remote })
     }
 
     // Apart, so that the look that finds nothing, which ends every turn, stays a short one.
@@ -278,11 +302,10 @@ impl Connection {
             // Options that are waiting do not fit beside data.
             subflow.next_pure_ack(&outlook, segment);
         } else if subflow.next_data_segment(host, &outlook, segment) {
-            subflow.add_sack(segment);
+            subflow.fill_options(segment, false);
         } else if !subflow.next_pure_ack(&outlook, segment) {
             return false;
         }
-        subflow.add_third(segment);
         self.note_promise(index);
         true
     }

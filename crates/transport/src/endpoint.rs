@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::collections::VecDeque;
 
-use anabranch_units::{Instant, Seed};
+use anabranch_units::{Duration, Instant, Seed};
 use anabranch_wire::{Flags, MpJoin, MptcpOption, Segment};
 
 use crate::config::{Config, FourTuple};
-use crate::connection::{Connection, Transmit};
+use crate::connection::{Connection, REASON_MPTCP, Transmit};
 use crate::plugin::PluginError;
 
 /// A connection of an endpoint.
@@ -26,6 +26,7 @@ pub struct Endpoint {
     replies: VecDeque<Transmit>,
     /// The last four-tuples looked up: packets come in trains.
     recent: [Option<(FourTuple, Place)>; 2],
+    refusals: Refusals,
 }
 
 /// Where segments between two addresses belong.
@@ -33,6 +34,30 @@ pub struct Endpoint {
 struct Place {
     connection: ConnectionHandle,
     subflow: usize,
+    /// As the connection counted its replacements then: after another one the place may be another's.
+    replacements: u32,
+}
+
+/// Refusals of joins with unknown tokens that may go out at once, and how many a second then: who guesses
+/// tokens gets no faster answers, and nobody is flooded by way of this host.
+const REFUSALS: u32 = 64;
+
+/// Who may be told how often that no connection has the token.
+#[derive(Debug)]
+struct Refusals {
+    left: u32,
+    since: Instant,
+}
+
+impl Refusals {
+    fn take(&mut self, now: Instant) -> bool {
+        if now.since(self.since) >= Duration::from_secs(1) {
+            *self = Self { left: REFUSALS, since: now };
+        }
+        let some = self.left > 0;
+        self.left -= u32::from(some);
+        some
+    }
 }
 
 impl Endpoint {
@@ -47,6 +72,7 @@ impl Endpoint {
             by_token: BTreeMap::new(),
             replies: VecDeque::new(),
             recent: [None; 2],
+            refusals: Refusals { left: REFUSALS, since: Instant::ZERO },
         }
     }
 
@@ -61,7 +87,8 @@ impl Endpoint {
     /// A plug-in's name or parameters are unknown.
     pub fn connect(&mut self, config: Config) -> Result<ConnectionHandle, PluginError> {
         let stream = self.stream();
-        let connection = Connection::connect(config, stream)?;
+        let connection =
+            Connection::connect(config, stream, &|token| self.by_token.contains_key(&token))?;
         Ok(self.adopt(connection))
     }
 
@@ -73,7 +100,9 @@ impl Endpoint {
         let handle = ConnectionHandle(self.connections.len());
         self.by_token.insert(connection.token(), handle);
         for (subflow, tuple) in connection.tuples().enumerate() {
-            self.by_tuple.insert(tuple, Place { connection: handle, subflow });
+            let replacements = connection.replacements();
+            let place = Place { connection: handle, subflow, replacements };
+            self.by_tuple.insert(tuple, place);
         }
         self.connections.push(connection);
         handle
@@ -101,16 +130,37 @@ impl Endpoint {
         tuple: FourTuple,
         segment: &Segment,
     ) -> Option<ConnectionHandle> {
-        if let Some(Place { connection, subflow }) = self.find(&tuple) {
-            self.connections[connection.0].handle_segment_on(now, subflow, segment);
-            return Some(connection);
+        if let Some(Place { connection, subflow, .. }) = self.find(&tuple) {
+            let owner = &mut self.connections[connection.0];
+            if !owner.is_over(subflow) || !owner.begins_anew(tuple, segment) {
+                owner.handle_segment_on(now, subflow, segment);
+                return Some(connection);
+            }
         }
-        let opens = segment.flags.contains(Flags::SYN) && !segment.flags.contains(Flags::ACK);
-        if !opens {
-            self.refuse(tuple, segment);
-            return None;
+        self.handle_stranger(now, tuple, segment)
+    }
+
+    /// A segment between two addresses that no subflow has, or has any more.
+    #[cold]
+    fn handle_stranger(
+        &mut self,
+        now: Instant,
+        tuple: FourTuple,
+        segment: &Segment,
+    ) -> Option<ConnectionHandle> {
+        if segment.flags.contains(Flags::SYN) && !segment.flags.contains(Flags::ACK) {
+            return self.handle_syn(now, tuple, segment);
         }
-        self.handle_syn(tuple, segment)
+        let joins = self.connections.iter().position(|c| c.awaits(tuple)).map(ConnectionHandle);
+        if let Some(handle) = joins {
+            self.connections[handle.0].handle_half_open(now, tuple, segment);
+            if self.connections[handle.0].owns(tuple) {
+                self.remember(tuple, handle);
+            }
+            return Some(handle);
+        }
+        self.refuse(tuple, segment, REASON_MPTCP);
+        None
     }
 
     #[inline(always)]
@@ -118,6 +168,7 @@ impl Endpoint {
         for recent in &self.recent {
             if let Some((known, place)) = recent
                 && known == tuple
+                && self.holds(place)
             {
                 return Some(*place);
             }
@@ -125,25 +176,51 @@ impl Endpoint {
         self.look_up(*tuple)
     }
 
+    /// No subflow of the connection has another's place since this one was noted.
+    #[inline(always)]
+    fn holds(&self, place: &Place) -> bool {
+        self.connections[place.connection.0].replacements() == place.replacements
+    }
+
     #[inline(never)]
     fn look_up(&mut self, tuple: FourTuple) -> Option<Place> {
-        let place = self.by_tuple.get(&tuple).copied().or_else(|| {
+        let known = self.by_tuple.get(&tuple).copied();
+        let place = known.filter(|place| self.holds(place)).or_else(|| {
             // A subflow that the connection opened itself is not in the table yet.
-            let connection = self.connections.iter().position(|c| c.owns(tuple))?;
-            self.remember(tuple, ConnectionHandle(connection))
+            let owner = self.connections.iter().position(|c| c.owns(tuple));
+            let connection = owner.map(ConnectionHandle).or(known.map(|place| place.connection))?;
+            self.remember(tuple, connection)
         })?;
         self.recent = [Some((tuple, place)), self.recent[0]];
         Some(place)
     }
 
     fn remember(&mut self, tuple: FourTuple, connection: ConnectionHandle) -> Option<Place> {
-        let subflow = self.connections[connection.0].subflow_of(tuple)?;
-        let place = Place { connection, subflow };
+        self.recent = [None; 2];
+        let owner = &self.connections[connection.0];
+        let replacements = owner.replacements();
+        let known = owner.subflow_of(tuple);
+        let Some(subflow) = known else {
+            self.by_tuple.remove(&tuple);
+            return None;
+        };
+        if replacements > 0 {
+            // Addresses of subflows that nobody remembers are not remembered here.
+            self.by_tuple.retain(|old, place| {
+                place.connection != connection || owner.subflow_of(*old).is_some()
+            });
+        }
+        let place = Place { connection, subflow, replacements };
         self.by_tuple.insert(tuple, place);
         Some(place)
     }
 
-    fn handle_syn(&mut self, tuple: FourTuple, segment: &Segment) -> Option<ConnectionHandle> {
+    fn handle_syn(
+        &mut self,
+        now: Instant,
+        tuple: FourTuple,
+        segment: &Segment,
+    ) -> Option<ConnectionHandle> {
         let token = segment.mptcp.iter().find_map(|option| match option {
             MptcpOption::Join(MpJoin::Syn { token, .. }) => Some(*token),
             _ => None,
@@ -151,26 +228,31 @@ impl Endpoint {
         if let Some(token) = token {
             // Joins are told apart by token, never by port (RFC 8684 section 3.2).
             let handle = self.by_token.get(&token).copied();
-            let joined = handle.filter(|h| self.connections[h.0].accept_join(tuple, segment));
-            if let Some(handle) = joined {
-                self.remember(tuple, handle);
-            } else {
-                self.refuse(tuple, segment);
+            let Some(handle) = handle else {
+                if self.refusals.take(now) {
+                    self.refuse(tuple, segment, REASON_MPTCP);
+                }
+                return None;
+            };
+            let refused = self.connections[handle.0].accept_join(now, tuple, segment).err();
+            if let Some(reason) = refused {
+                self.refuse(tuple, segment, reason);
             }
-            return joined;
+            return refused.is_none().then_some(handle);
         }
         let Some(config) = self.listening.clone() else {
-            self.refuse(tuple, segment);
+            self.refuse(tuple, segment, REASON_MPTCP);
             return None;
         };
         let stream = self.stream();
-        let connection = Connection::accept(config, stream, tuple, segment).ok()?;
+        let used = |other: u32| self.by_token.contains_key(&other);
+        let connection = Connection::accept(config, stream, tuple, segment, &used).ok()?;
         Some(self.adopt(connection))
     }
 
-    fn refuse(&mut self, tuple: FourTuple, segment: &Segment) {
+    fn refuse(&mut self, tuple: FourTuple, segment: &Segment, reason: u8) {
         if !segment.flags.contains(Flags::RST) {
-            let segment = Connection::refusal(segment);
+            let segment = Connection::refusal(segment, reason);
             self.replies.push_back(Transmit { local: tuple.local, remote: tuple.remote, segment });
         }
     }

@@ -1,32 +1,48 @@
 //! Bytes that arrived ahead of their turn, as contiguous runs; shared by subflows and connections.
+//!
+//! A peer may send them in any order and in pieces of any size: filing a piece takes logarithmic time,
+//! and what pieces cost beside their bytes is counted and bounded (as Linux counts `truesize`).
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
 
-/// Out-of-order data: the pieces, and the runs they form, which never touch one another. Both
-/// ascend.
+/// Memory of a piece beside its bytes: its place here and the head of the packet it came in
+/// (`SKB_TRUESIZE(0)` of a 64-bit kernel), bytes.
+const OVERHEAD: u64 = 576;
+/// Overhead that is granted whatever is held; beyond it pieces may cost as much as they hold, bytes.
+const GRANTED: u64 = 2 << 20;
+/// Largest piece that small ones are joined to, bytes.
+const JOINED: usize = 4096;
+
+/// Out-of-order data: the pieces, and the runs they form, which never touch one another.
 #[derive(Debug, Default)]
 pub(crate) struct OutOfOrder {
-    /// Start and end of each run.
-    runs: VecDeque<(u64, u64)>,
-    /// Start and bytes of each piece.
+    /// Start and end of the last run.
+    last: Option<(u64, u64)>,
+    /// The runs before it: the start of each under its end.
+    runs: BTreeMap<u64, u64>,
+    /// Start and bytes of the pieces that came in ascending order.
     pieces: VecDeque<(u64, Bytes)>,
+    /// Those that came before others, under their start.
+    filed: BTreeMap<u64, Bytes>,
     bytes: u64,
 }
 
 /// What `insert` found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Inserted {
-    /// The bytes are kept; the run that holds them starts here.
-    Kept(u64),
+    /// The bytes are kept; the run that holds them starts and ends here.
+    Kept(u64, u64),
     /// All of it was there already.
     Duplicate,
+    /// There were too many small pieces: those furthest ahead were let go, perhaps this one too.
+    Pruned,
 }
 
 impl OutOfOrder {
     pub(crate) fn is_empty(&self) -> bool {
-        self.runs.is_empty()
+        self.last.is_none()
     }
 
     /// Bytes kept.
@@ -36,90 +52,283 @@ impl OutOfOrder {
 
     /// Position behind the last byte kept.
     pub(crate) fn end(&self) -> Option<u64> {
-        self.runs.back().map(|(_, end)| *end)
+        self.last.map(|(_, end)| end)
     }
 
     /// The run that starts at `start`.
     pub(crate) fn run(&self, start: u64) -> Option<(u64, u64)> {
-        let at = self.runs.partition_point(|run| run.0 < start);
-        self.runs.get(at).copied().filter(|run| run.0 == start)
+        let earlier = || self.runs.range(start + 1..).next().map(|(end, start)| (*start, *end));
+        self.last.filter(|last| last.0 == start).or_else(earlier).filter(|run| run.0 == start)
     }
 
     /// Files `payload` at `start`, keeping what is new of it and joining neighbours.
     pub(crate) fn insert(&mut self, start: u64, payload: Bytes) -> Inserted {
         let end = start + payload.len() as u64;
         // Most often data goes on where the last run ends, or begins a new one behind it.
-        let run = match self.runs.back_mut() {
+        let run = match &mut self.last {
             Some(last) if start < last.1 => return self.insert_before_end(start, end, &payload),
             Some(last) if start == last.1 => {
                 last.1 = end;
                 last.0
             }
-            _ => {
-                self.runs.push_back((start, end));
+            last => {
+                if let Some((start, end)) = last.replace((start, end)) {
+                    self.runs.insert(end, start);
+                }
                 start
             }
         };
         self.bytes += payload.len() as u64;
         self.pieces.push_back((start, payload));
-        Inserted::Kept(run)
+        if self.costs_too_much() { self.prune() } else { Inserted::Kept(run, end) }
     }
 
     /// Files data that begins before the end of the last run.
     fn insert_before_end(&mut self, start: u64, end: u64, payload: &Bytes) -> Inserted {
-        let at = self.runs.partition_point(|run| run.1 < start);
-        let mut joined = (start, end);
-        let (mut behind, mut position) = (at, start);
-        while let Some(&(run_start, run_end)) = self.runs.get(behind).filter(|run| run.0 <= end) {
+        let Some(last) = self.last.filter(|last| start < last.0 || last.1 < end) else {
+            return Inserted::Duplicate;
+        };
+        self.runs.insert(last.1, last.0);
+        let joined = self.join(start, end, payload);
+        self.last = self.runs.pop_last().map(|(end, start)| (start, end));
+        match joined {
+            Some(_) if self.costs_too_much() => self.prune(),
+            Some((start, end)) => Inserted::Kept(start, end),
+            None => Inserted::Duplicate,
+        }
+    }
+
+    /// Puts what is new of `payload` among the pieces; returns the run that it is in then.
+    fn join(&mut self, start: u64, end: u64, payload: &Bytes) -> Option<(u64, u64)> {
+        let (mut joined, mut position) = ((start, end), start);
+        while let Some((&run_end, &run_start)) = self.runs.range(start..).next()
+            && run_start <= end
+        {
             if run_start <= start && end <= run_end {
-                return Inserted::Duplicate;
+                return None;
             }
+            self.runs.remove(&run_end);
             if position < run_start {
-                self.file(
-                    position,
-                    payload.slice((position - start) as usize..(run_start - start) as usize),
-                );
+                let gap = (position - start) as usize..(run_start - start) as usize;
+                self.file(position, payload.slice(gap));
             }
             position = run_end;
             joined = (joined.0.min(run_start), joined.1.max(run_end));
-            behind += 1;
+            if run_end >= end {
+                break;
+            }
         }
         if position < end {
             self.file(position, payload.slice((position - start) as usize..));
         }
-        if behind == at {
-            self.runs.insert(at, joined);
-        } else {
-            self.runs[at] = joined;
-            self.runs.drain(at + 1..behind);
-        }
-        Inserted::Kept(joined.0)
+        self.runs.insert(joined.1, joined.0);
+        Some(joined)
     }
 
     /// Puts a piece in its place.
     fn file(&mut self, start: u64, piece: Bytes) {
-        let at = self.pieces.partition_point(|(other, _)| *other < start);
         self.bytes += piece.len() as u64;
-        self.pieces.insert(at, (start, piece));
+        self.filed.insert(start, piece);
     }
 
     /// Takes the next piece at or before `next`, with its start.
     pub(crate) fn take(&mut self, next: u64) -> Option<(u64, Bytes)> {
-        let run = self.runs.front_mut().filter(|run| run.0 <= next)?;
-        let (start, piece) = self.pieces.pop_front().expect("a run is never empty");
-        self.bytes -= piece.len() as u64;
+        if let Some(mut run) = self.runs.first_entry() {
+            if *run.get() > next {
+                return None;
+            }
+            let (start, piece) = first_piece(&mut self.pieces, &mut self.filed)?;
+            let end = start + piece.len() as u64;
+            if end == *run.key() {
+                run.remove();
+            } else {
+                *run.get_mut() = end;
+            }
+            self.bytes -= piece.len() as u64;
+            return Some((start, piece));
+        }
+        let run = self.last.as_mut().filter(|run| run.0 <= next)?;
+        let (start, piece) = first_piece(&mut self.pieces, &mut self.filed)?;
         run.0 = start + piece.len() as u64;
         if run.0 == run.1 {
-            self.runs.pop_front();
+            self.last = None;
         }
+        self.bytes -= piece.len() as u64;
         Some((start, piece))
     }
+
+    /// Lets go of everything from `end` on.
+    pub(crate) fn truncate(&mut self, end: u64) {
+        while self.last.is_some_and(|last| last.1 > end) {
+            self.drop_last(end);
+        }
+    }
+
+    /// Lets go of the last piece, or of what it has from `end` on.
+    fn drop_last(&mut self, end: u64) {
+        let behind = self.pieces.back().map(|(start, _)| *start);
+        let filed = self.filed.last_key_value().map(|(start, _)| *start);
+        let last = if behind > filed { self.pieces.pop_back() } else { self.filed.pop_last() };
+        let (Some((start, piece)), Some((run_start, _))) = (last, self.last) else { return };
+        self.bytes -= piece.len() as u64;
+        let cut = start.max(end);
+        if cut > start {
+            self.file(start, piece.slice(..(cut - start) as usize));
+        }
+        self.last = if cut > run_start {
+            Some((run_start, cut))
+        } else {
+            self.runs.pop_last().map(|(end, start)| (start, end))
+        };
+    }
+
+    fn count(&self) -> u64 {
+        (self.pieces.len() + self.filed.len()) as u64
+    }
+
+    /// Pieces cost more beside their bytes than is granted.
+    fn costs_too_much(&self) -> bool {
+        self.count() * OVERHEAD > GRANTED + self.bytes
+    }
+
+    /// Joins small pieces (`tcp_collapse_ofo_queue`); where that is not enough, those furthest ahead
+    /// go, an eighth of all at once, so that it pays (`tcp_prune_ofo_queue`).
+    #[cold]
+    fn prune(&mut self) -> Inserted {
+        self.collapse();
+        while self.count() * OVERHEAD > (GRANTED + self.bytes) / 8 * 7 {
+            self.drop_last(0);
+        }
+        Inserted::Pruned
+    }
+
+    /// Joins small pieces that touch.
+    fn collapse(&mut self) {
+        if self.count() == self.runs.len() as u64 + 1 {
+            return;
+        }
+        let mut joined: VecDeque<(u64, Bytes)> = VecDeque::new();
+        let mut small: Vec<Bytes> = Vec::new();
+        let (mut at, mut held) = (0, 0);
+        while let Some((start, piece)) = first_piece(&mut self.pieces, &mut self.filed) {
+            if at + held != start || held as usize + piece.len() > JOINED {
+                joined.extend(concatenated(&mut small).map(|whole| (at, whole)));
+                (at, held) = (start, 0);
+            }
+            held += piece.len() as u64;
+            small.push(piece);
+        }
+        joined.extend(concatenated(&mut small).map(|whole| (at, whole)));
+        self.pieces = joined;
+    }
+}
+
+/// Pieces as one, copied only if there are several; none is left.
+fn concatenated(pieces: &mut Vec<Bytes>) -> Option<Bytes> {
+    if pieces.len() < 2 {
+        return pieces.pop();
+    }
+    let whole = pieces.concat();
+    pieces.clear();
+    Some(whole.into())
+}
+
+/// Takes the piece with the smallest start.
+fn first_piece(
+    pieces: &mut VecDeque<(u64, Bytes)>,
+    filed: &mut BTreeMap<u64, Bytes>,
+) -> Option<(u64, Bytes)> {
+    let Some((&start, _)) = filed.first_key_value() else { return pieces.pop_front() };
+    if pieces.front().is_some_and(|piece| piece.0 < start) {
+        return pieces.pop_front();
+    }
+    filed.pop_first()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    /// Bytes of memory that the pieces take.
+    fn memory(held: &OutOfOrder) -> u64 {
+        held.bytes() + held.count() * OVERHEAD
+    }
+
+    #[test]
+    fn holes_of_one_byte_are_kept_up_to_a_bound() {
+        // A window of 6 MiB in single bytes with a hole behind each, from the front and from the back.
+        for backwards in [false, true] {
+            let mut held = OutOfOrder::default();
+            let window = 1u64 << 20;
+            let mut pruned = 0;
+            for i in 0..window / 2 {
+                let at = if backwards { window - 2 * i - 1 } else { 2 * i + 1 };
+                pruned += u64::from(held.insert(at, Bytes::from_static(b"x")) == Inserted::Pruned);
+                assert!(memory(&held) <= GRANTED + 2 * held.bytes(), "{}", memory(&held));
+            }
+            // 2 MiB hold 3640 pieces of 577 bytes; what is nearest is kept.
+            assert!((3000..3700).contains(&held.count()), "{}", held.count());
+            assert_eq!(held.runs.len() as u64 + 1, held.count());
+            let first = held.runs.first_key_value().map(|(end, start)| (*start, *end));
+            assert_eq!(first, Some((1, 2)));
+            // An eighth goes at once: work is not done for every piece.
+            assert!(pruned <= window / 2 / 400, "{pruned}");
+        }
+    }
+
+    #[test]
+    fn small_pieces_that_touch_are_joined_and_none_is_lost() {
+        let mut held = OutOfOrder::default();
+        for i in 0..100_000u64 {
+            let byte = Bytes::copy_from_slice(&[(i % 251) as u8]);
+            assert_ne!(held.insert(10 + i, byte), Inserted::Duplicate);
+            assert!(memory(&held) <= GRANTED + 2 * held.bytes());
+        }
+        assert_eq!((held.bytes(), held.run(10)), (100_000, Some((10, 100_010))));
+        let mut next = 10;
+        while let Some((start, piece)) = held.take(next) {
+            assert_eq!(start, next);
+            for byte in piece {
+                assert_eq!(u64::from(byte), (next - 10) % 251);
+                next += 1;
+            }
+        }
+        assert_eq!((next, held.bytes(), held.is_empty()), (100_010, 0, true));
+    }
+
+    #[test]
+    fn full_segments_are_never_pruned() {
+        // 1448 bytes cost less beside their bytes than they hold, whatever the window.
+        let mut held = OutOfOrder::default();
+        let segment = Bytes::from_static(&[0; 1448]);
+        for i in 0..100_000 {
+            let at = 1 + 2 * 1448 * i;
+            assert_eq!(held.insert(at, segment.clone()), Inserted::Kept(at, at + 1448));
+        }
+        assert_eq!(held.count(), 100_000);
+    }
+
+    #[test]
+    fn what_lies_behind_an_end_is_let_go() {
+        let mut held = OutOfOrder::default();
+        let bytes = Bytes::from_static(&FILM);
+        for (from, to) in [(10, 20), (30, 40), (35, 60), (70, 80), (5, 8)] {
+            held.insert(from, bytes.slice(from as usize..to as usize));
+        }
+        held.truncate(90);
+        assert_eq!((held.bytes(), held.end()), (53, Some(80)));
+        held.truncate(45);
+        assert_eq!((held.bytes(), held.end()), (28, Some(45)));
+        assert_eq!(held.run(30), Some((30, 45)));
+        held.truncate(30);
+        assert_eq!((held.bytes(), held.end(), held.run(30)), (13, Some(20), None));
+        assert_eq!(held.insert(18, bytes.slice(18..25)), Inserted::Kept(10, 25));
+        assert_eq!(held.take(5), Some((5, bytes.slice(5..8))));
+        assert_eq!(held.take(8), None);
+        held.truncate(0);
+        assert!(held.is_empty() && held.bytes() == 0 && held.take(600).is_none());
+    }
 
     const FILM: [u8; 600] = {
         let mut bytes = [0; 600];
@@ -143,6 +352,17 @@ mod tests {
                 let inserted = held.insert(start as u64, Bytes::from_static(&FILM[start..start + len]));
                 prop_assert_eq!(inserted == Inserted::Duplicate, !fresh);
                 covered[start..start + len].fill(true);
+                // The run is as long as the bytes around it say, and is found by its start.
+                let from = (0..start).rev().find(|i| !covered[*i]).map_or(0, |i| i + 1);
+                let to = (start..600).find(|i| !covered[*i]).unwrap_or(600);
+                let run = (from as u64, to as u64);
+                if fresh {
+                    prop_assert_eq!(inserted, Inserted::Kept(run.0, run.1));
+                }
+                prop_assert_eq!(held.run(run.0), Some(run));
+                prop_assert_eq!(held.run(run.0 + 1), None);
+                let end = (0..600).rev().find(|i| covered[*i]).map(|i| i as u64 + 1);
+                prop_assert_eq!(held.end(), end);
                 prop_assert_eq!(held.bytes(), covered.iter().filter(|c| **c).count() as u64);
             }
             let mut next = 0u64;

@@ -74,3 +74,73 @@ impl ReceiveBuffer {
         grew
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 128 KiB of memory, at most 1 MiB; full segments of 1000 bytes.
+    fn buffer() -> ReceiveBuffer {
+        ReceiveBuffer::new(&Config {
+            mss: 1012,
+            receive_buffer_initial: 131_072,
+            receive_buffer_max: 1 << 20,
+            ..Config::default()
+        })
+    }
+
+    #[test]
+    fn half_of_the_memory_makes_window_until_segments_tell() {
+        let mut buffer = buffer();
+        assert_eq!((buffer.window(), buffer.space()), (65_536, 10_000));
+        // 1000 bytes take 2000: 128 of 256; 1500 of 2000: 192.
+        buffer.on_segment_size(1000, 2000);
+        assert_eq!(buffer.window(), 65_536);
+        buffer.on_segment_size(1500, 2000);
+        assert_eq!(buffer.window(), 98_304);
+        buffer.on_segment_size(1, 2000);
+        assert_eq!(buffer.window(), 512, "one in 256 at least");
+        buffer.on_segment_size(4000, 2000);
+        assert_eq!(buffer.window(), 130_560, "255 in 256 at most");
+    }
+
+    #[test]
+    fn it_grows_to_twice_what_was_read_and_twice_as_much_again_as_that_has_grown() {
+        // tcp_rcvbuf_grow: rcvwin = 2 newval; grow = rcvwin (newval - oldval) / oldval; rcvwin += 2 grow;
+        // and what waits out of order.
+        let mut buffer = buffer();
+        // 40,000 after 10,000: 80,000 + 2 * 80,000 * 3 = 560,000 of window in 1,120,000 of memory: 1 MiB.
+        assert!(buffer.grow(40_000, 0));
+        assert_eq!((buffer.window(), buffer.space()), (524_288, 40_000));
+        assert!(!buffer.grow(80_000, 0), "no larger");
+        assert_eq!(buffer.space(), 80_000);
+
+        let mut buffer = self::buffer();
+        // 20,000: 40,000 + 2 * 40,000 = 120,000.
+        assert!(buffer.grow(20_000, 0));
+        assert_eq!(buffer.window(), 120_000);
+        // Less than before: twice 15,000 and what waits are not more.
+        assert!(!buffer.grow(15_000, 90_000));
+        assert_eq!((buffer.window(), buffer.space()), (120_000, 15_000));
+        assert!(buffer.grow(15_000, 90_001));
+        assert_eq!(buffer.window(), 120_001);
+    }
+
+    #[test]
+    fn what_waits_out_of_order_gets_its_room() {
+        // tcp_data_queue_ofo: twice the space of an RTT and what lies ahead must fit.
+        let mut buffer = buffer();
+        buffer.make_room(45_536);
+        assert_eq!(buffer.window(), 65_536);
+        buffer.make_room(45_537);
+        assert_eq!((buffer.window(), buffer.space()), (65_537, 10_000));
+    }
+
+    #[test]
+    fn the_largest_is_no_less_than_the_first() {
+        let config = Config { receive_buffer_max: 1000, ..Config::default() };
+        let mut buffer = ReceiveBuffer::new(&config);
+        buffer.grow(1_000_000, 0);
+        assert_eq!(buffer.window(), 65_536);
+    }
+}

@@ -88,6 +88,13 @@ pub trait PathScheduler: fmt::Debug + Send {
         }
     }
 
+    /// The identifier of a subflow that is gone goes to a new one.
+    fn on_replaced(&mut self, id: SubflowId) {
+        if let Some(base) = self.base_mut() {
+            base.on_replaced(id);
+        }
+    }
+
     /// The scheduler reads `Ask::Idle`, `Ask::WindowBlocked` and `Ask::BufferFull` questions.
     fn wants_idle(&self) -> bool {
         self.base().is_some_and(PathScheduler::wants_idle)

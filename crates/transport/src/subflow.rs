@@ -8,12 +8,15 @@ mod acknowledge;
 mod delayed_ack;
 pub(crate) mod deliver;
 pub(crate) mod final_mapping;
+#[cfg(test)]
+mod fixture;
 mod handshake;
 mod incoming;
 mod loss;
 mod loss_interval;
 mod mapping;
 mod new_reno;
+mod options;
 mod pacing;
 mod queue;
 mod rate;
@@ -34,8 +37,14 @@ use crate::config::{Config, FourTuple};
 use crate::congestion::{CongestionController, CongestionState, SiblingView, Window};
 use crate::scheduler::SubflowView;
 
+pub(crate) use handshake::JoinAnswer;
+
 /// Initial window (RFC 6928).
 pub(crate) const INITIAL_WINDOW: u32 = 10;
+
+/// The smallest segment, TCP options and all, whatever the peer asks for: 40 bytes of options and 8 of
+/// payload (`TCP_MIN_SND_MSS`; CVE-2019-11479).
+const MSS_MIN: u16 = 48;
 
 /// Where the TCP connection of a subflow stands (RFC 9293 section 3.3.2, as far as told apart here).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,8 +63,10 @@ pub(crate) struct Space {
 }
 
 /// A RST that is to be sent, with the reason if there is one to tell.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Reset {
+    /// The peer's key: the whole connection ends (`MP_FASTCLOSE`).
+    pub(crate) fast_close: Option<u64>,
     pub(crate) reason: Option<MptcpOption>,
     /// The acknowledgement number of the segment it answers, which becomes its sequence number
     /// (RFC 9293 section 3.10.7.1); without one it takes our next.
@@ -102,10 +113,25 @@ pub struct SubflowTotals {
     pub penalties: u64,
 }
 
+impl std::ops::AddAssign for SubflowTotals {
+    fn add_assign(&mut self, other: Self) {
+        self.bytes_acked += other.bytes_acked;
+        self.bytes_sent += other.bytes_sent;
+        self.bytes_retransmitted += other.bytes_retransmitted;
+        self.retransmissions += other.retransmissions;
+        self.data_segments += other.data_segments;
+        self.timeouts += other.timeouts;
+        self.undos += other.undos;
+        self.penalties += other.penalties;
+    }
+}
+
 /// One subflow.
 #[derive(Debug)]
 pub(crate) struct Subflow {
     pub(crate) id: SubflowId,
+    /// How many the connection had before it.
+    pub(crate) ordinal: u32,
     pub(crate) tuple: FourTuple,
     pub(crate) state: State,
     /// We opened it.
@@ -124,7 +150,8 @@ pub(crate) struct Subflow {
     pub(crate) stale: bool,
     pub(crate) stale_count: u32,
     pub(crate) stale_ack_stamp: Instant,
-    pub(crate) nonces: (u32, u32),
+    /// Of a join we opened: our random number.
+    pub(crate) nonce: u32,
     pub(crate) hello: handshake::Hello,
     local_iss: SeqNumber,
     remote_iss: SeqNumber,
@@ -155,6 +182,7 @@ pub(crate) struct Subflow {
     /// When something unacceptable was last answered.
     answered_at: Option<Instant>,
     outbox: signal::Outbox,
+    priority: signal::Priority,
     /// Whether the peer's options reach us.
     pub(crate) passage: final_mapping::Passage,
     /// The infinite mapping that ends MPTCP, once there is one.
@@ -179,6 +207,7 @@ impl Subflow {
     ) -> Self {
         Self {
             id,
+            ordinal: 0,
             tuple,
             state: if active { State::SynSent } else { State::SynReceived },
             active,
@@ -191,7 +220,7 @@ impl Subflow {
             stale: false,
             stale_count: 0,
             stale_ack_stamp: Instant::ZERO,
-            nonces: (0, 0),
+            nonce: 0,
             hello: handshake::Hello::default(),
             local_iss: iss,
             remote_iss: SeqNumber(0),
@@ -220,6 +249,7 @@ impl Subflow {
             last_ack_at: Instant::ZERO,
             answered_at: None,
             outbox: signal::Outbox::default(),
+            priority: signal::Priority::default(),
             passage: final_mapping::Passage::default(),
             final_mapping: None,
             reset: None,
@@ -376,7 +406,7 @@ impl Subflow {
     /// subflow was cut off there is nobody: a RST (`tcp_v4_send_reset`).
     pub(crate) fn answer_late(&mut self, segment: &Segment) {
         if !self.finished() {
-            self.reset = Some(Reset { reason: None, answers: Some(segment.ack) });
+            self.reset = Some(Reset { answers: Some(segment.ack), ..Reset::default() });
         } else if segment.sequence_len() > 0 {
             self.ack.demand();
         }
@@ -418,7 +448,7 @@ impl Subflow {
 
     /// Writes the RST that is to be sent; false when there is none.
     pub(crate) fn take_reset(&mut self, segment: &mut Segment) -> bool {
-        let Some(Reset { reason, answers }) = self.reset.take() else {
+        let Some(Reset { fast_close, reason, answers }) = self.reset.take() else {
             return false;
         };
         self.blank(segment);
@@ -430,6 +460,7 @@ impl Subflow {
             segment.seq = self.wire_seq(self.send.next());
             segment.ack = self.remote_iss.add(self.receive.next() as u32);
         }
+        segment.mptcp.extend(fast_close.map(|key| MptcpOption::FastClose { key }));
         segment.mptcp.extend(self.failed_mapping());
         segment.mptcp.extend(reason);
         true

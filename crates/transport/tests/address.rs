@@ -3,8 +3,9 @@
 
 mod pair;
 
+use anabranch_transport::path_manager::Candidate;
 use anabranch_transport::{Announcement, Config, Event};
-use anabranch_units::Instant;
+use anabranch_units::{Duration, Instant};
 use anabranch_wire::{AddAddr, Flags, MpJoin, MptcpOption, Segment};
 use pair::{Pair, Way, address, at, candidate, config, film};
 
@@ -95,10 +96,7 @@ fn the_initial_address_is_withdrawn_as_0_and_returns_under_an_identifier_of_its_
     assert_eq!(seen(&pair, removed)[0].3, [0]);
     pair.filter = Box::new(|_, _, _, _| true);
     let (now, back) = (pair.now, candidate(0));
-    pair.client().handle_address_added(
-        now,
-        anabranch_transport::path_manager::Candidate { address_id: 7, ..back },
-    );
+    pair.client().handle_address_added(now, Candidate { address_id: 7, ..back });
     pair.run_until(at(30_000));
     let joins = seen(&pair, join_syn);
     assert_eq!(joins.last().expect("a join").3, (7, false));
@@ -120,10 +118,7 @@ fn without_any_subflow_a_connection_waits_a_minute_for_another() {
     let (before, now) = (pair.received.len(), pair.now);
     assert!(before < LONG && !pair.client().is_closed());
     pair.filter = Box::new(|_, _, _, _| true);
-    pair.client().handle_address_added(
-        now,
-        anabranch_transport::path_manager::Candidate { address_id: 9, ..candidate(1) },
-    );
+    pair.client().handle_address_added(now, Candidate { address_id: 9, ..candidate(1) });
     pair.run_until(at(60_000));
     assert!(pair.got(&film(LONG)), "read {} bytes", pair.received.len());
 }
@@ -142,6 +137,37 @@ fn after_a_minute_without_a_subflow_the_connection_is_over() {
     let closed = pair.client_events.iter().filter(|(_, e)| *e == Event::Closed).count();
     assert_eq!(closed, 1);
     assert_eq!(pair.client().poll_timeout(), None, "nothing is left to wait for");
+}
+
+#[test]
+fn an_interface_may_come_and_go_hundreds_of_times() {
+    // More than twice the places that a connection has for subflows, on both sides.
+    let mut pair = Pair::new(&[50, 80], config(), config());
+    pair.run_until(at(100));
+    let mut whole = Vec::new();
+    for round in 0..300_u64 {
+        let now = pair.now;
+        pair.client().handle_address_removed(now, address(2, 1, 0).ip());
+        pair.run_until(at(200 + round * 600));
+        let (now, back) = (pair.now, candidate(1));
+        let back = Candidate { address_id: 2 + (round % 200) as u8, ..back };
+        pair.client().handle_address_added(now, back);
+        pair.run_until(at(400 + round * 600));
+        whole.extend(film(40_000));
+        pair.serve(&film(40_000));
+        pair.run_until(at(700 + round * 600));
+    }
+    // The last of them carries data as well.
+    let (now, last) = (pair.now, film(40_000));
+    pair.client().set_backup(now, address(2, 0, 0).ip(), true);
+    pair.run_until(now + Duration::from_millis(100));
+    pair.serve(&last);
+    whole.extend(&last);
+    pair.run_until(now + Duration::from_millis(1000));
+    assert!(pair.got(&whole), "read {} bytes of {}", pair.received.len(), whole.len());
+    assert_eq!(payload(&pair, 1, now, pair.now), 40_000);
+    assert_eq!(pair.client().samples().count(), 2);
+    assert_eq!(pair.server().samples().count(), 2);
 }
 
 #[test]

@@ -266,3 +266,71 @@ fn a_payload_that_is_changed_on_the_only_path_ends_mptcp() {
     let first = first.expect("some bytes were changed");
     assert!(pair.received[first..].iter().zip(&film[first..]).all(|(got, sent)| *got == sent ^ 1));
 }
+
+/// A download of [`LENGTH`] bytes over two paths through a middlebox.
+fn download(sums: bool, filter: pair::Filter) -> Pair {
+    let config = Config { checksum: sums, ..config() };
+    let mut pair = Pair::new(&[20, 30], config.clone(), config);
+    pair.filter = filter;
+    pair.run_until(at(100));
+    pair.serve(&film(LENGTH));
+    pair.run_until(at(15_000));
+    pair
+}
+
+#[test]
+fn sequence_numbers_may_be_rewritten() {
+    // As a firewall does that draws its own initial ones: mappings are relative (section 3.3.1).
+    for sums in [false, true] {
+        let pair = download(
+            sums,
+            Box::new(|_, way, path, segment: &mut Segment| {
+                let shift = 0xffff_f000 + path as u32;
+                if way == Way::ToClient {
+                    segment.seq = segment.seq.add(shift);
+                } else if segment.flags.contains(Flags::ACK) {
+                    segment.ack = segment.ack.add(shift.wrapping_neg());
+                    let mut sack = anabranch_wire::SackBlocks::EMPTY;
+                    for block in segment.sack.as_slice() {
+                        let back = |seq: anabranch_units::SeqNumber| seq.add(shift.wrapping_neg());
+                        let (left, right) = (back(block.left), back(block.right));
+                        sack.push(anabranch_wire::SackBlock { left, right });
+                    }
+                    segment.sack = sack;
+                }
+                true
+            }),
+        );
+        assert!(pair.got(&film(LENGTH)), "{} bytes", pair.received.len());
+        assert!(!has(&pair.client_events, Event::FellBack), "nothing was wrong");
+        let data = |path| pair.sent(Way::ToClient, path).any(|(_, _, _, s)| !s.payload.is_empty());
+        assert!(data(0) && data(1));
+    }
+}
+
+#[test]
+fn segments_may_be_made_smaller_than_asked_for() {
+    let pair = download(
+        false,
+        Box::new(|_, _, _, segment: &mut Segment| {
+            segment.mss = segment.mss.map(|mss| mss.min(536));
+            true
+        }),
+    );
+    assert!(pair.got(&film(LENGTH)), "{} bytes", pair.received.len());
+    let largest = pair.log.iter().map(|(_, _, _, s)| s.payload.len() + s.options_len()).max();
+    assert!(largest.is_some_and(|bytes| bytes <= 536), "{largest:?}");
+    assert!(!has(&pair.client_events, Event::FellBack));
+}
+
+#[test]
+fn where_unknown_options_are_dropped_with_their_segments_plain_tcp_is_left() {
+    let pair = download(
+        false,
+        Box::new(|_, _, _, segment: &mut Segment| {
+            segment.mptcp.is_empty() && segment.dss.is_none()
+        }),
+    );
+    assert!(pair.got(&film(LENGTH)), "{} bytes", pair.received.len());
+    assert!(has(&pair.client_events, Event::FellBack));
+}

@@ -2,7 +2,7 @@
 
 mod pair;
 
-use anabranch_transport::{Config, Event, FourTuple};
+use anabranch_transport::{Config, ConnectionHandle, Event, FourTuple};
 use anabranch_units::SeqNumber;
 use anabranch_wire::crypto::{Key, join_hmac, leftmost_64, leftmost_160};
 use anabranch_wire::{
@@ -125,6 +125,33 @@ fn a_join_for_an_unknown_token_is_reset_with_a_reason() {
         })
     });
     assert_eq!(reason, Some(1));
+}
+
+#[test]
+fn joins_find_their_connection_by_token() {
+    // RFC 8684 section 3.2: two connections of one client, whose joins come from and go to the same
+    // addresses and the same port of the server.
+    let mut pair = Pair::new(&[50, 80], config(), config());
+    let candidates = [0, 1].map(|path| {
+        let mut candidate = pair::candidate(path);
+        candidate.local.set_port(50_000);
+        candidate
+    });
+    let second = Config { candidates: candidates.to_vec(), ..config() };
+    pair.client.connect(second).expect("known plug-ins");
+    pair.run_until(at(200));
+    assert_eq!(pair.server.connections().len(), 2);
+    for handle in [0, 1].map(ConnectionHandle) {
+        let now = pair.now;
+        let first = bytes::Bytes::from_static(b"data");
+        pair.server.connection_mut(handle).write(now, first).expect("room");
+    }
+    pair.run_until(at(1000));
+    for connection in pair.server.connections() {
+        let ports: Vec<_> = connection.tuples().map(|tuple| tuple.remote.port()).collect();
+        assert_eq!(ports.len(), 2);
+        assert_eq!(ports[0], ports[1], "each has its own join");
+    }
 }
 
 #[test]

@@ -142,6 +142,7 @@ fn acknowledgement(now: Instant, acked: u32, rtt: Duration) -> AckSample<'static
         prior_in_flight: 100,
         in_flight: 100,
         rtt: Some(rtt),
+        maybe_delayed: false,
         srtt: Some(rtt),
         min_rtt: Some(rtt),
         rate: RateSample::default(),
@@ -271,5 +272,62 @@ fn slow_start_halving_and_an_unused_window() {
             controller.on_congestion(&event, &mut state);
             assert_eq!(state.ssthresh, ssthresh, "{name} at {cwnd}");
         }
+    }
+}
+
+/// What each asks of the core: whether it replaces proportional rate reduction (`cong_control`), how many
+/// windows the send buffer holds (`sndbuf_expand`: 3 of BBR, else 2), whether it reads its siblings.
+#[test]
+fn controllers_ask_for_what_their_algorithm_needs() {
+    let coupled = ["lia", "olia", "balia", "wvegas"];
+    let whole = ["bbr", "bbr3", "ccp(recovery=law)", "ccpd(recovery=law)"];
+    let forms = ["cubic(form=printed)", "ccp(recovery=law)", "ccpd(recovery=law)"];
+    let names = congestion::names().map(|known| known.name).chain(forms);
+    for name in names {
+        let choice = PluginChoice::parse(name).expect(name);
+        let mut built =
+            congestion::build(&choice, &Registry::TABLES, random()).expect("a controller");
+        assert_eq!(built.name(), choice.name, "{name}");
+        assert_eq!(built.owns_recovery(), whole.contains(&name), "{name}");
+        let windows = if name.starts_with("bbr") { 3 } else { 2 };
+        assert_eq!(built.send_buffer_factor(), windows, "{name}");
+        assert_eq!(built.wants_siblings(), coupled.contains(&name), "{name}");
+        assert!(!built.marks_application_limited(), "{name}");
+        assert!(built.published_rate().is_none() && built.pacing_rate().is_none(), "{name}");
+        // `tcp_reno_undo_cwnd`: the larger of both. BBR version 1 leaves the window as it is.
+        let undone =
+            [60, 140].map(|prior| built.undo_cwnd(&Window { cwnd: 100, ssthresh: 50 }, prior));
+        let expected = if name.starts_with("bbr") { [100, 100] } else { [100, 140] };
+        assert_eq!(undone, expected, "{name}");
+    }
+}
+
+/// `ss` prints `tcp_ca_state` so.
+#[test]
+fn congestion_states_have_the_kernels_names() {
+    use congestion::CongestionState::{Cwr, Disorder, Loss, Open, Recovery};
+    let names = [Open, Disorder, Cwr, Recovery, Loss].map(congestion::CongestionState::name);
+    assert_eq!(names, ["Open", "Disorder", "CWR", "Recovery", "Loss"]);
+}
+
+/// `tcp_reno_cong_avoid`: what slow start takes leaves nothing to count, even if a window that was cut for want
+/// of use is smaller than what had been counted.
+#[test]
+fn slow_start_leaves_the_count_alone() {
+    let now = Instant::ZERO + Duration::from_secs(10);
+    let rtt = Duration::from_millis(100);
+    for name in ["reno", "lia", "balia", "compound"] {
+        let mut controller =
+            congestion::build(&named(name), &Registry::TABLES, random()).expect("a controller");
+        let mut state = Window { cwnd: 20, ssthresh: 10 };
+        controller.on_ack(&acknowledgement(now, 15, rtt), &mut state);
+        assert_eq!(state.cwnd, 20, "{name}");
+        state = Window { cwnd: 10, ssthresh: 15 };
+        controller.on_ack(&acknowledgement(now, 1, rtt), &mut state);
+        assert_eq!(state.cwnd, 11, "{name}");
+        // In congestion avoidance it makes a segment at once (`tcp_cong_avoid_ai`).
+        state.ssthresh = 11;
+        controller.on_ack(&acknowledgement(now, 1, rtt), &mut state);
+        assert_eq!(state.cwnd, 12, "{name}");
     }
 }

@@ -47,10 +47,20 @@ impl RandomStream {
     /// A stream of its own, seeded from this one.
     #[must_use]
     pub fn fork(&mut self) -> Self {
+        Self::from_key(self.draw_key())
+    }
+
+    /// What [`Self::from_key`] makes a stream of: the same draws as a fork, kept in 32 bytes.
+    pub fn draw_key(&mut self) -> [u8; 32] {
         let mut key = [0u8; 32];
         for word in key.chunks_exact_mut(8) {
             word.copy_from_slice(&self.next_u64().to_le_bytes());
         }
+        key
+    }
+
+    /// The stream of a key.
+    pub fn from_key(key: [u8; 32]) -> Self {
         Self { rng: ChaCha8Rng::from_seed(key) }
     }
 

@@ -102,7 +102,9 @@ def rows(path: Path, where: str, required: Sequence[str], faults: list[Fault]) -
         if not found:
             faults.append(Fault(message="a table without rows", where=where))
     except csv.Error as error:
-        faults.append(Fault(message=f"not a CSV table: {error}", where=where, line=reader.line_num))
+        # The inner reader's: the outer one counts a row when it is whole.
+        line = reader.reader.line_num
+        faults.append(Fault(message=f"not a CSV table: {error}", where=where, line=line))
 
 
 def _text(path: Path, where: str, faults: list[Fault]) -> str | None:

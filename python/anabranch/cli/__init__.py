@@ -1,6 +1,7 @@
 """The command line. Data goes to stdout, everything else to stderr.
 
-Exit codes: 0 done; 1 an expectation failed; 2 bad usage or bad input; 4 skipped for want of something.
+Exit codes: 0 done; 1 an expectation failed; 2 bad usage or bad input; 4 skipped for want of something;
+70 a defect; 128 and a signal's number where one ended it: 130 interrupted, 143 SIGTERM, 141 nobody reads on.
 """
 
 from __future__ import annotations
@@ -8,6 +9,8 @@ from __future__ import annotations
 
 def main() -> None:
     """Run the command line."""
-    from anabranch.cli._app import app
-
-    app()
+    try:
+        from anabranch.cli import _process
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
+    _process.main()

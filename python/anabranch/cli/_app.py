@@ -15,30 +15,35 @@ from anabranch.cli._traces import trace
 
 app = typer.Typer(
     name="anabranch",
+    cls=_console.Root,
     help="Design, run and measure video streaming over Multipath TCP.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Start with: anabranch demo. Then: anabranch init, anabranch run scenario.toml",
+    epilog=_console.pastable(
+        "Start with:\n\n  anabranch demo\n  anabranch init\n  anabranch run scenario.toml"
+    ),
 )
 app.add_typer(media, name="media")
 app.add_typer(study, name="study")
 app.add_typer(trace, name="trace")
 
 Scenario = Annotated[
-    str, typer.Argument(help="A scenario file, or the name of one (`anabranch list scenarios`).")
+    str,
+    typer.Argument(help="A scenario file, the name of one (`anabranch list scenarios`), or - for stdin."),
 ]
 Scheduler = Annotated[str | None, typer.Option(help="Path scheduler, instead of the scenario's.")]
 Congestion = Annotated[str | None, typer.Option(help="Congestion control, instead of the scenario's.")]
 Seed = Annotated[int | None, typer.Option(min=0, help="Seed of every draw, instead of the scenario's.")]
-RunNumber = Annotated[int, typer.Option("--run", min=0, help="Another draw of the same seed.")]
+RunNumber = Annotated[int, typer.Option("--run", min=0, max=2**63 - 1, help="Another draw of the same seed.")]
 Set = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Any key of the scenario, e.g. paths.wifi.rtt=80ms."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
+JsonArray = Annotated[bool, typer.Option("--json", help="Print one JSON array instead of a table.")]
 
 
 def _version(wanted: bool) -> None:
@@ -80,9 +85,7 @@ def run_command(
     For example:
 
       anabranch run two-paths
-
       anabranch run two-paths --scheduler round-robin --set paths.wifi.rtt=80ms --report report.html
-
       anabranch run two-paths --set application.kind=bulk --set application.duration=60s --json
     """
     from anabranch.cli import _commands
@@ -105,7 +108,9 @@ def check(
 ) -> None:
     """Check a scenario, and report everything that is wrong with it at once.
 
-    Example: anabranch check scenario.toml
+    For example:
+
+      anabranch check two-paths --set paths.wifi.rtt=80ms
     """
     from anabranch.cli import _commands
 
@@ -118,12 +123,15 @@ def check(
 @app.command()
 @guarded
 def init(
-    file: Annotated[Path, typer.Argument(help="Where to write it.")] = Path("scenario.toml"),
+    file: Annotated[Path, typer.Argument(help="Where to write it; - is stdout.")] = Path("scenario.toml"),
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file if it is there.")] = False,
 ) -> None:
     """Write a commented scenario to start from.
 
-    Example: anabranch init my.toml
+    For example:
+
+      anabranch init my.toml
+      anabranch run my.toml
     """
     from anabranch.cli import _commands
 
@@ -136,11 +144,13 @@ def list_command(
     what: Annotated[
         str, typer.Argument(help="schedulers, congestion, path-managers, abr, scenarios, films or ladders.")
     ],
-    as_json: Json = False,
+    as_json: JsonArray = False,
 ) -> None:
     """List what a scenario may name.
 
-    Example: anabranch list schedulers
+    For example:
+
+      anabranch list schedulers
     """
     from anabranch.cli import _commands
 
@@ -149,8 +159,13 @@ def list_command(
 
 @app.command()
 @guarded
-def doctor(as_json: Json = False) -> None:
-    """Say what this host has, and what each piece unlocks."""
+def doctor(as_json: JsonArray = False) -> None:
+    """Say what this host has, and what each piece unlocks.
+
+    For example:
+
+      anabranch doctor
+    """
     from anabranch.cli import _doctor
 
     _doctor.doctor(as_json=as_json)
@@ -168,7 +183,9 @@ def demo(
 ) -> None:
     """Make a film, stream it over two paths, compare with either path alone, and write a report.
 
-    Example: anabranch demo --scheduler min-rtt
+    For example:
+
+      anabranch demo --scheduler min-rtt
     """
     from anabranch.cli import _commands, _demo
 
@@ -197,10 +214,8 @@ def calibrate(
     Exits with 1 when a judged figure is further off than its target allows. For example:
 
       anabranch calibrate
-
       anabranch calibrate --only P1/cubic --only handoff --runs 20
-
-      anabranch calibrate --against my-measurements --json
+      anabranch calibrate --only bulk/P1 --json
     """
     from anabranch.cli import _calibrate
 

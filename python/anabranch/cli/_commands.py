@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import typer
 
+from anabranch import _files
 from anabranch.cli import _console
-from anabranch.errors import Fault, InputError, did_you_mean
+from anabranch.errors import Fault, InputError, did_you_mean, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from anabranch._run import Run
@@ -88,7 +91,7 @@ def run(given: Given, *, run: int, as_json: bool, files: Files) -> None:
     if p1203 is not None:
         from anabranch.metrics import p1203 as standard
 
-        p1203.write_text(json.dumps(standard.request(result.tables), indent=2) + "\n", encoding="utf-8")
+        _files.write(p1203, json.dumps(standard.request(result.tables), indent=2) + "\n", "the P.1203 input")
     if as_json:
         _console.out(json.dumps(result.to_json(), indent=2, allow_nan=False))
     else:
@@ -153,24 +156,45 @@ def prepare_film(loaded: Loaded) -> Film | None:
     """Return a scenario's film, made under a progress bar if it has to be."""
     from anabranch._run import film_of
 
-    with _console.progress("making the film") as progress:
+    with making_film() as progress:
         return film_of(loaded, progress=progress)
+
+
+@contextmanager
+def making_film() -> Iterator[Callable[[float, float], None]]:
+    """Show how the making of a film goes, if one has to be made, and say where it goes."""
+    from anabranch import _cache
+
+    announced = False
+    with _console.progress("making the film", unit="s of film") as progress:
+
+        def heard(done_s: float, whole_s: float) -> None:
+            nonlocal announced
+            if not announced:
+                announced = True
+                _console.note(f"making a film of {whole_s:g} s, once; it is kept in {_cache.place()}")
+            progress(done_s, whole_s)
+
+        yield heard
 
 
 def init(file: Path, *, force: bool) -> None:
     """Write the starter scenario."""
     from importlib.resources import files
 
-    if file.exists() and not force:
-        fault = Fault(message=f"the file exists: `{file}`", hint="--force overwrites it")
-        raise InputError([fault])
+    text = files("anabranch.cli").joinpath("starter.toml").read_text(encoding="utf-8")
+    if str(file) == "-":
+        _console.out(text.rstrip("\n"))
+        return
     fault_of_path = unwritable(file, "FILE")
     if fault_of_path is not None:
         raise InputError([fault_of_path])
-    text = files("anabranch.cli").joinpath("starter.toml").read_text(encoding="utf-8")
-    file.write_text(text, encoding="utf-8")
+    if file.exists() and not force:
+        fault = Fault(message=f"the file exists: `{file}`", hint="--force overwrites it")
+        raise InputError([fault])
+    _files.write(file, text, "the scenario")
     _console.note(f"wrote {file}")
-    _console.note(f"hint: anabranch run {file}")
+    _console.note(f"hint: {_console.program()} run {shlex.quote(str(file))}")
 
 
 #: The kinds of plug-in by what `anabranch list` calls them.
@@ -246,10 +270,15 @@ def _ladders() -> Mapping[str, str]:
 
 def unwritable(path: Path, option: str) -> Fault | None:
     """Return what is wrong with a file to be written, before any work is done for it."""
-    if path.is_dir():
-        return Fault(message=f"a folder, not a file: `{path}`", where=option)
-    if not path.resolve().parent.is_dir():
-        return Fault(message=f"no such folder: `{path.parent}`", where=option, hint="make it first")
-    if not os.access(path if path.exists() else path.resolve().parent, os.W_OK):
-        return Fault(message=f"no permission to write: `{path}`", where=option)
+    try:
+        if path.is_dir():
+            return Fault(message=f"a folder, not a file: `{path}`", where=option)
+        if not path.resolve().parent.is_dir():
+            return Fault(message=f"no such folder: `{path.parent}`", where=option, hint="make it first")
+        if not os.access(path if path.exists() else path.resolve().parent, os.W_OK):
+            return Fault(message=f"no permission to write: `{path}`", where=option)
+    except (OSError, ValueError, RuntimeError) as error:
+        # Names too long, with a NUL, or links in a ring.
+        reason = getattr(error, "strerror", None) or "not the name of a file"
+        return Fault(message=f"cannot write a file of that name: {reason}: {shown(path)}", where=option)
     return None

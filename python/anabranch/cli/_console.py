@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import functools
+import inspect
+import os
+import re
+import shlex
+import shutil
 import sys
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+import time
+import traceback
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ParamSpec, TextIO, TypeVar
 
 import typer
+from typer.core import TyperGroup
 
-from anabranch.errors import DefectError, InputError, MissingError, PluginError
+from anabranch.errors import DefectError, Fault, InputError, MissingError, PluginError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -22,20 +31,78 @@ BAD_INPUT = 2
 MISSING = 4
 DEFECT = 70
 INTERRUPTED = 130
+UNREAD = 141
+
+#: Where stderr is no terminal, progress is told after so many seconds, and then as often.
+_SILENT_S = 5.0
+_EXAMPLE = re.compile(r"^  anabranch ", re.MULTILINE)
+#: Shows where a defect of the program happened.
+_TRACEBACK = "ANABRANCH_TRACEBACK"
 
 
 def out(text: str = "") -> None:
     """Write a line of data."""
-    typer.echo(text)
+    try:
+        typer.echo(text)
+    except BrokenPipeError:
+        _drop(sys.stdout)
+        raise typer.Exit(UNREAD) from None
+    except OSError as error:
+        _drop(sys.stdout)
+        raise unwritten(error) from None
 
 
 def note(text: str = "") -> None:
-    """Write a line that is not data."""
-    typer.echo(text, err=True)
+    """Write a line that is not data; where it cannot be written, nobody can be told."""
+    try:
+        typer.echo(text, err=True)
+    except OSError:
+        _drop(sys.stderr)
+
+
+def unwritten(error: OSError) -> MissingError:
+    """Return the error of an output that cannot be written."""
+    return MissingError(f"cannot write the output: {error.strerror or error}", hint="is the disk full?")
+
+
+def settle() -> bool:
+    """Write out what the streams still hold; False when stdout cannot take it."""
+    sound = True
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            if stream is not None:
+                stream.flush()
+        except (OSError, ValueError):
+            sound = sound and stream is not sys.stdout
+            _drop(stream)
+    return sound
+
+
+def _drop(stream: TextIO) -> None:
+    """Send a stream that cannot be written nowhere, with what it still holds."""
+    with suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
+
+
+def is_terminal(stream: TextIO | None) -> bool:
+    """Tell whether a stream is a terminal; one that was closed is none."""
+    return stream is not None and not stream.closed and stream.isatty()
+
+
+@functools.cache
+def program() -> str:
+    """Return how this program is called from where one is: `anabranch` where that finds it."""
+    here = Path(sys.argv[0])
+    found = shutil.which("anabranch")
+    if here.name != "anabranch" or (found is not None and Path(found).resolve() == here.resolve()):
+        return "anabranch"
+    return shlex.quote(sys.argv[0])
 
 
 def guarded(command: Callable[P, R]) -> Callable[P, R]:
-    """Turn the program's own errors into messages and exit codes.
+    """Turn the program's own errors into messages and exit codes, and say in examples how it is called.
 
     Nobody is shown a traceback but that of their own plug-in.
     """
@@ -44,29 +111,93 @@ def guarded(command: Callable[P, R]) -> Callable[P, R]:
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return command(*args, **kwargs)
-        except (InputError, PluginError) as error:
-            note(str(error))
-            raise typer.Exit(BAD_INPUT) from None
-        except MissingError as error:
-            note(str(error))
-            raise typer.Exit(MISSING) from None
-        except DefectError as error:
-            note(str(error))
-            raise typer.Exit(DEFECT) from None
-        except KeyboardInterrupt:
-            note("interrupted")
-            raise typer.Exit(INTERRUPTED) from None
+        except typer.Exit:
+            raise
+        except KeyboardInterrupt as error:
+            raise typer.Exit(interrupted(error)) from None
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is told in a sentence
+            raise typer.Exit(failed(error)) from None
 
+    if wrapper.__doc__ is not None:
+        wrapper.__doc__ = pastable(inspect.cleandoc(wrapper.__doc__))
     return wrapper
+
+
+class Root(TyperGroup):
+    """The commands, whose options are answered in the program's own words."""
+
+    def invoke(self, ctx: Any) -> Any:  # noqa: ANN401 - as the library has it
+        """Run a command; the library says what pydantic says of a value that is none."""
+        try:
+            return super().invoke(ctx)
+        except Exception as error:
+            found = getattr(error.__cause__, "errors", None)
+            if callable(found) and hasattr(error, "message"):
+                from anabranch.scenario import _words
+
+                first = found(include_url=False)[0]
+                error.message = _words.message(first["type"], first["input"], first.get("ctx", {}))
+            raise
+
+
+def pastable(text: str) -> str:
+    """Return a help text whose examples are kept in their lines, and call the program as it was called.
+
+    Examples are the lines that are indented and begin with `anabranch`.
+    """
+    called = _EXAMPLE.sub(lambda _: f"  {program()} ", text)
+    # What follows this sign is not filled (click's "Preventing Rewrapping").
+    return re.sub(r"\n\n(?=  \S)", "\n\n\b\n", called)
+
+
+def interrupted(error: KeyboardInterrupt) -> int:
+    """Say what ended the program, and return its exit code."""
+    number = getattr(error, "number", None)
+    note("interrupted" if number is None else f"ended by {number.name}")
+    return INTERRUPTED if number is None else 128 + int(number)
+
+
+def failed(error: Exception) -> int:
+    """Say what went wrong, and return its exit code."""
+    note(_said(error))
+    if isinstance(error, InputError | PluginError):
+        return BAD_INPUT
+    return MISSING if isinstance(error, MissingError | OSError | MemoryError) else DEFECT
+
+
+def _said(error: Exception) -> str:
+    """Return what is said of an error."""
+    if isinstance(error, InputError | PluginError | MissingError | DefectError):
+        return str(error)
+    if os.environ.get(_TRACEBACK):
+        return "".join(traceback.format_exception(error)).rstrip("\n")
+    if isinstance(error, MemoryError):
+        return str(Fault(message="out of memory"))
+    if isinstance(error, OSError):
+        where = str(error.filename) if error.filename is not None else ""
+        return str(Fault(message=f"{error.strerror or error}", where=where))
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    what = f"{type(error).__name__}: {error}".partition("\n")[0]
+    return str(
+        Fault(
+            message=f"a defect of this program, not of what it was given: {what}",
+            where=Path(last.filename).name,
+            line=last.lineno,
+            hint=f"please report it with the command and its files; {_TRACEBACK}=1 shows more",
+        )
+    )
 
 
 def heading(text: str) -> None:
     """Write the heading of a table."""
-    out(typer.style(text, bold=True) if sys.stdout.isatty() else text)
+    out(typer.style(text, bold=True) if is_terminal(sys.stdout) and not os.environ.get("NO_COLOR") else text)
 
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1) -> None:
     """Write a table: drawn for a terminal, plain aligned columns elsewhere.
+
+    One of many columns that is wider than the terminal, or than `COLUMNS` says elsewhere, becomes several,
+    one below the other, each with the columns of words in front.
 
     Parameters
     ----------
@@ -77,12 +208,47 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 
     left
         How many columns, from the first, hold words; the others hold numbers and go to the right.
     """
-    if sys.stdout.isatty():
-        _drawn(headers, rows, left=left)
-        return
     everything = [headers, *rows] if any(headers) else list(rows)
-    widths = [max(len(row[column]) for row in everything) for column in range(len(headers))]
-    for row in everything:
+    widths = [max((len(row[column]) for row in everything), default=0) for column in range(len(headers))]
+    for place, columns in enumerate(_parts(widths, left)):
+        if place:
+            out()
+        write = _drawn if is_terminal(sys.stdout) else _plain
+        write(
+            [headers[column] for column in columns],
+            [[row[column] for column in columns] for row in rows],
+            [widths[column] for column in columns],
+            left=sum(column < left for column in columns),
+        )
+
+
+def _width() -> int | None:
+    """Return how many characters a line may have; None is any number."""
+    if is_terminal(sys.stdout) or os.environ.get("COLUMNS", "").isdecimal():
+        return shutil.get_terminal_size().columns
+    return None
+
+
+def _parts(widths: Sequence[int], left: int) -> list[list[int]]:
+    """Return the columns of each of the tables that one too wide is taken apart into."""
+    words, numbers = list(range(min(left, len(widths)))), list(range(left, len(widths)))
+    limit = _width()
+    if limit is None or not numbers:
+        return [[*words, *numbers]]
+    parts: list[list[int]] = [[*words]]
+    for column in numbers:
+        wide = sum(widths[one] + 2 for one in (*parts[-1], column))
+        if wide > limit and len(parts[-1]) > len(words):
+            parts.append([*words])
+        parts[-1].append(column)
+    return parts
+
+
+def _plain(
+    headers: Sequence[str], rows: Sequence[Sequence[str]], widths: Sequence[int], *, left: int
+) -> None:
+    """Write a table as aligned columns."""
+    for row in [headers, *rows] if any(headers) else rows:
         cells = [
             cell.ljust(width) if column < left else cell.rjust(width)
             for column, (cell, width) in enumerate(zip(row, widths, strict=True))
@@ -90,7 +256,9 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 
         out(("  " + "  ".join(cells)).rstrip())
 
 
-def _drawn(headers: Sequence[str], rows: Sequence[Sequence[str]], *, left: int) -> None:
+def _drawn(
+    headers: Sequence[str], rows: Sequence[Sequence[str]], widths: Sequence[int], *, left: int
+) -> None:
     """Write a table for a terminal."""
     from rich import box
     from rich.console import Console
@@ -98,16 +266,27 @@ def _drawn(headers: Sequence[str], rows: Sequence[Sequence[str]], *, left: int) 
     from rich.table import Table
 
     drawn = Table(box=box.SIMPLE_HEAD, show_header=any(headers), pad_edge=False, padding=(0, 1))
-    for column, header in enumerate(headers):
-        drawn.add_column(escape(header), justify="left" if column < left else "right", header_style="dim")
+    for column, (header, width) in enumerate(zip(headers, widths, strict=True)):
+        words = column < left
+        drawn.add_column(
+            escape(header),
+            justify="left" if words else "right",
+            header_style="dim",
+            # Words are folded where a line has no room for them; a number is never cut.
+            min_width=None if words else width,
+            no_wrap=not words,
+        )
     for row in rows:
         drawn.add_row(*(escape(cell) for cell in row))
-    Console().print(drawn)
+    console = Console(width=_width())
+    with console.capture() as captured:
+        console.print(drawn)
+    out(captured.get().rstrip("\n"))
 
 
 @contextmanager
-def progress(what: str, *, unit: str = "s") -> Iterator[Callable[[float, float], None] | None]:
-    """Show a bar on stderr while something goes on; where stderr is no terminal, show nothing.
+def progress(what: str, *, unit: str = "s") -> Iterator[Callable[[float, float], None]]:
+    """Show a bar on stderr while something goes on; where stderr is no terminal, a line now and then.
 
     Parameters
     ----------
@@ -118,11 +297,11 @@ def progress(what: str, *, unit: str = "s") -> Iterator[Callable[[float, float],
 
     Yields
     ------
-    callable or None
+    callable
         To be told how much is done, and how much there is to do.
     """
-    if not sys.stderr.isatty():
-        yield None
+    if not is_terminal(sys.stderr):
+        yield _lines(what, unit)
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -143,3 +322,16 @@ def progress(what: str, *, unit: str = "s") -> Iterator[Callable[[float, float],
             bar.update(task, completed=min(done, total), total=max(total, 1.0), visible=True)
 
         yield update
+
+
+def _lines(what: str, unit: str) -> Callable[[float, float], None]:
+    """Return what tells of progress in lines, of short work not at all."""
+    told = time.monotonic()
+
+    def update(done: float, total: float) -> None:
+        nonlocal told
+        if time.monotonic() - told >= _SILENT_S:
+            told = time.monotonic()
+            note(f"{what}: {min(done, total):,.0f} of {max(total, 1.0):,.0f} {unit}")
+
+    return update

@@ -33,7 +33,8 @@ def register(app: typer.Typer) -> None:
 
 def sweep(
     scenario: Annotated[
-        str, typer.Argument(help="A scenario file, or the name of one (`anabranch list scenarios`).")
+        str,
+        typer.Argument(help="A scenario file, the name of one (`anabranch list scenarios`), or - for stdin."),
     ],
     grid: Annotated[
         list[str] | None,
@@ -58,8 +59,7 @@ def sweep(
     a change of --trials. For example:
 
       anabranch sweep two-paths --grid transport.scheduler=min-rtt,linux --grid paths.wifi.rtt=50ms,100ms
-
-      anabranch sweep my.toml --grid transport.congestion=cubic,reno --trials 100 --out results/mine
+      anabranch sweep bulk-two-paths --grid transport.congestion=cubic,reno --trials 100 --out results/mine
     """
     from anabranch.cli import _sweep
 
@@ -84,9 +84,9 @@ def results(
 
     For example:
 
-    anabranch results results/two-paths --by transport.scheduler
-
-    anabranch results results/two-paths --sql 'SELECT run, goodput_mbps FROM runs ORDER BY 2'
+      anabranch sweep bulk-two-paths --grid transport.scheduler=min-rtt,linux --trials 2
+      anabranch results results/bulk-two-paths --by transport.scheduler
+      anabranch results results/bulk-two-paths --sql 'SELECT run, goodput_mbps FROM runs ORDER BY 2'
     """
     from anabranch.cli import _sweep
 
@@ -102,7 +102,10 @@ def verify(
 ) -> None:
     """Run what was run again, and compare every byte of what is kept.
 
-    Exits with 1 when something differs. Example: anabranch verify results/two-paths --sample 5
+    Exits with 1 when something differs. For example:
+
+      anabranch sweep bulk-two-paths --trials 3
+      anabranch verify results/bulk-two-paths --sample 2
     """
     from anabranch.cli import _sweep
 

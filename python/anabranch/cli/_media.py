@@ -17,6 +17,11 @@ media = typer.Typer(
     help="Look into a film, make one, or make a ladder of one.", no_args_is_help=True, rich_markup_mode=None
 )
 
+#: Bounds of what is made: what FFmpeg and a person's patience allow.
+_LEAST_RATE = 10_000
+_LEAST_CHUNK_NS, _MOST_CHUNK_NS = 10**8, 3600 * 10**9
+_MOST_FILM_NS = 24 * 3600 * 10**9
+
 
 @media.command()
 @guarded
@@ -27,7 +32,10 @@ def probe(
 ) -> None:
     """Tell what a video file is made of.
 
-    Example: anabranch media probe film.mp4 --packets
+    For example:
+
+      anabranch media make film.mp4 --duration 5s --rate 2Mbit/s
+      anabranch media probe film.mp4 --packets
     """
     from anabranch.media.probe import probe as read
 
@@ -51,9 +59,11 @@ def make(
 ) -> None:
     """Make a film of moving pictures: H.264 and AAC in MP4. Prints its path.
 
-    Example: anabranch media make film.mp4 --duration 20s --rate 3Mbit/s
+    For example:
+
+      anabranch media make film.mp4 --duration 20s --rate 3Mbit/s
     """
-    from anabranch.cli._commands import unwritable
+    from anabranch.cli._commands import making_film, unwritable
     from anabranch.errors import Fault, InputError
     from anabranch.media.make import make_film
     from anabranch.scenario import units
@@ -68,6 +78,8 @@ def make(
             numbers[option] = parse(text)
         except units.UnitError as error:
             faults.append(Fault(message=str(error), where=f"{option} {text}", hint=error.hint))
+    if numbers.get("--duration", 0) > _MOST_FILM_NS:
+        faults.append(Fault(message=f"longer than a day: `{duration}`", where=f"--duration {duration}"))
     width, _, height = size.partition("x")
     sound = width.isdecimal() and height.isdecimal() and min(int(width), int(height)) >= 16
     if not sound or int(width) % 2 or int(height) % 2 or max(int(width), int(height)) > 4096:
@@ -75,7 +87,8 @@ def make(
         faults.append(Fault(message=f"not a size: `{size}`", where=f"--size {size}", hint=hint))
     if any(faults):
         raise InputError(filter(None, faults))
-    with _console.progress("making the film") as progress:
+    watched = making_film() if file is None else _console.progress("making the film", unit="s of film")
+    with watched as progress:
         made = make_film(
             file,
             duration_s=numbers["--duration"] / 1e9,
@@ -101,7 +114,10 @@ def ladder(
 ) -> None:
     """Make a ladder from a film: real HLS playlists and chunks. Prints the master playlist's path.
 
-    Example: anabranch media ladder film.mp4 ladder --rung 240=400kbit/s --rung 720=3Mbit/s
+    For example:
+
+      anabranch media make film.mp4 --duration 5s --rate 2Mbit/s
+      anabranch media ladder film.mp4 ladder --rung 240=400kbit/s --rung 360=800kbit/s
     """
     from anabranch.errors import Fault, InputError
     from anabranch.media.make_ladder import Rung, make_ladder
@@ -110,7 +126,11 @@ def ladder(
     faults: list[Fault] = []
     rungs: list[Rung] = []
     for text in rung or ():
-        height, _, rate = text.partition("=")
+        height, equals, rate = text.partition("=")
+        if not equals:
+            hint = "for example 720=3Mbit/s"
+            faults.append(Fault(message=f"expected HEIGHT=RATE: `{text}`", where=f"--rung {text}", hint=hint))
+            continue
         try:
             bps = units.limited_rate_bps(rate.strip())
         except units.UnitError as error:
@@ -119,6 +139,9 @@ def ladder(
         if not height.isdecimal() or not 16 <= int(height) <= 4096 or int(height) % 2:
             hint = "an even number of pixels and a rate, for example 240=400kbit/s"
             faults.append(Fault(message=f"not a height: `{height}`", where=f"--rung {text}", hint=hint))
+        elif bps < _LEAST_RATE:
+            message = f"a rate below {_LEAST_RATE // 1000} kbit/s: `{rate.strip()}`"
+            faults.append(Fault(message=message, where=f"--rung {text}"))
         elif any(int(height) == other.height for other in rungs):
             faults.append(
                 Fault(message=f"a second rendition of that height: `{height}`", where=f"--rung {text}")
@@ -128,6 +151,10 @@ def ladder(
     chunk_ns = 0
     try:
         chunk_ns = units.positive_time_ns(chunk)
+        if not _LEAST_CHUNK_NS <= chunk_ns <= _MOST_CHUNK_NS:
+            faults.append(
+                Fault(message=f"a chunk lasts from 0.1 s to 1 h: `{chunk}`", where=f"--chunk {chunk}")
+            )
     except units.UnitError as error:
         faults.append(Fault(message=str(error), where=f"--chunk {chunk}", hint=error.hint))
     if out.exists() and not (out.is_dir() and not any(out.iterdir())):
@@ -139,7 +166,15 @@ def ladder(
         raise InputError(faults)
     with _console.progress("making the ladder", unit="s of film") as progress:
         made = make_ladder(film, out, rungs=rungs, chunk_s=chunk_ns / 1e9, progress=progress)
-    _console.out(str(made))
+    _console.out(str(made.master))
+    for one, mean in made.off():
+        asked = f"{one.rate_bps / 1e6:g} Mb/s asked for"
+        why = (
+            "the film has no more in it at that size"
+            if mean < one.rate_bps
+            else "it is too little for the size"
+        )
+        _console.note(f"warning: {one.height}p has {mean / 1e6:.2f} Mb/s, not the {asked}: {why}")
     _console.note(f'hint: application.kind = "adaptive", application.ladder = "{out}"')
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from anabranch.cli import _console
+from anabranch.scenario.units import show_time
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -43,7 +44,7 @@ def viewer(result: Run) -> None:
     qoe = result.qoe or {}
     _console.heading("What the viewer saw")
     if "frames" not in qoe:
-        _console.table(("", ""), _adaptive(qoe))
+        _console.table(("", ""), _adaptive(result, qoe))
         return
     frames = qoe["frames"]
     shown = f"{frames['displayed']:,.0f} of {frames['total']:,.0f}"
@@ -56,16 +57,16 @@ def viewer(result: Run) -> None:
         ("stalled, in all", number(qoe["rebuffer_s"], "{:.2f} s")),
         ("stalled, each time", number(qoe["recovery_time_s"], "{:.2f} s")),
         ("play time", number(qoe["play_time_s"], "{:.1f} s")),
-        ("played to the end", "yes" if qoe["finished"] else "no"),
+        ("played to the end", _ended(result)),
     ]
     _console.table(("", ""), rows)
 
 
-def _adaptive(qoe: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _adaptive(result: Run, qoe: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return what the viewer of an adaptive player saw."""
     resolution = number(qoe["resolution_mean"], "{:.0f}p")
     return [
-        ("startup delay, from the first request", number(qoe["startup_s"], "{:.2f} s")),
+        ("startup delay", number(qoe["startup_delay_s"], "{:.2f} s")),
         ("mean resolution", resolution),
         ("mean rate of the pictures", number(qoe["bitrate_mean_mbps"], "{:.2f} Mb/s")),
         ("time at the top", number(qoe["top_share"], "{:.1f} %", scale=100)),
@@ -74,8 +75,16 @@ def _adaptive(qoe: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("buffer underflows", number(qoe["buffer_underflows"], "{:,.4g}")),
         ("stalled, in all", number(qoe["rebuffer_s"], "{:.2f} s")),
         ("play time", number(qoe["play_time_s"], "{:.1f} s")),
-        ("played to the end", "yes" if qoe["finished"] else "no"),
+        ("played to the end", _ended(result)),
     ]
+
+
+def _ended(result: Run) -> str:
+    """Return whether the film was played to the end, and what else ended the session."""
+    if (result.qoe or {})["finished"]:
+        return "yes"
+    cut = result.cut_short
+    return "no" if cut is None else f"no: the session ended after {show_time(cut)} (application.duration)"
 
 
 def network(result: Run) -> None:

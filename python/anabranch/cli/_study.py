@@ -27,7 +27,9 @@ def list_studies(as_json: Json = False) -> None:
 
     What is wrong with one that cannot be read is told, and the others are listed.
 
-    Example: anabranch study list
+    For example:
+
+      anabranch study list
     """
     from anabranch.study import study as studies
 
@@ -82,7 +84,6 @@ def run_study(
     What is done is kept: the same command goes on after an interrupt. For example:
 
       anabranch study run SD18 --quick
-
       anabranch study run SD18 --vary queue --grid transport.congestion=cubic --trials 10
     """
     from anabranch.cli import _sweep

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -75,15 +77,20 @@ def sweep(
         )
         for point in grids.points(found)
     )
-    run(Sweep(name=path.stem, cells=cells(points), trials=trials, keep=tuple(keep)), how, as_json=as_json)
+    name = shipped.display(path) if path == shipped.STDIN else path.stem
+    run(Sweep(name=name, cells=cells(points), trials=trials, keep=tuple(keep)), how, as_json=as_json)
 
 
 def run(what: Sweep, how: How, *, as_json: bool) -> None:
     """Run a sweep into its folder and print the means of its cells."""
+    from anabranch.cli._commands import making_film
     from anabranch.study import runner
+    from anabranch.study.sweep import make_films
 
     folder = how.out or Path("results") / what.name
     shard = None if how.shard is None else runner.Shard.parse(how.shard)
+    with making_film() as making:
+        make_films(what, making)
     with _console.progress(f"running {what.name}", unit="runs") as progress:
         try:
             done = runner.run(
@@ -139,25 +146,37 @@ def results(
     folder: Path, *, by: Sequence[str] | None, metrics: Sequence[str], sql: str | None, as_json: bool
 ) -> None:
     """Print the means of a folder's cells, or the answer to a query."""
-    from anabranch.results import query, store, summary
+    from anabranch.results import identity, query, store, summary
 
-    found = store.manifest(folder)
+    found = store.made(folder)
+    if found.code and found.code != identity.code():
+        _console.note(f"made by another build of this program: {found.code}; it can be read, not added to")
     if sql is not None:
         rows = query(folder, sql).to_dicts()
     else:
-        labels = list(dict.fromkeys(key for cell in found["cells"] for key in cell["labels"]))
-        rows = summary.means(folder, labels if not by else list(by), metrics)
-        for name, note in found["notes"].items():
+        rows = summary.means(folder, list(found.labels) if not by else list(by), metrics)
+        for name, note in found.notes.items():
             _console.note(f"assumption: {name}: {note}")
     if store.journals(folder):
         _console.note(f"not finished: {len(store.journals(folder))} journals are open in {folder}")
     if as_json:
-        _console.out(json.dumps(rows, indent=2))
+        _console.out(json.dumps([_plain(row) for row in rows], indent=2, default=_said))
         return
     headers = list(dict.fromkeys(name for row in rows for name in row if not name.endswith(summary.INTERVAL)))
     left = sum(1 for name in headers if rows and isinstance(rows[0].get(name), str))
     lines = [[_cell(row, name + summary.INTERVAL, name) for name in headers] for row in rows]
     _console.table(tuple(headers), lines, left=left)
+
+
+def _plain(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row as JSON can have it: what is no number is null."""
+    wild = {name for name, value in row.items() if isinstance(value, float) and not math.isfinite(value)}
+    return {name: None if name in wild else value for name, value in row.items()}
+
+
+def _said(value: object) -> float | str:
+    """Return what JSON has no type for: DuckDB's decimals as numbers, times and all else as text."""
+    return float(value) if isinstance(value, Decimal) else str(value)
 
 
 def _cell(row: Mapping[str, Any], interval: str, name: str) -> str:

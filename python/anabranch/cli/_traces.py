@@ -36,7 +36,10 @@ def show(
 ) -> None:
     """Tell what a recording is like.
 
-    Example: anabranch trace show driving.down
+    For example:
+
+      anabranch trace record wifi-starlink starlink starlink.csv
+      anabranch trace show starlink.csv
     """
     from anabranch import traces
     from anabranch.traces._summary import summarise
@@ -65,7 +68,10 @@ def convert(
 ) -> None:
     """Write a recording in another form: .csv is ours, .json Sabre's, anything else Mahimahi's.
 
-    Example: anabranch trace convert driving.down driving.csv --step 100ms
+    For example:
+
+      anabranch trace record wifi-starlink starlink starlink.csv
+      anabranch trace convert starlink.csv starlink.down --step 100ms
     """
     from anabranch import traces
 
@@ -76,19 +82,23 @@ def convert(
 @trace.command()
 @guarded
 def record(
-    scenario: Annotated[str, typer.Argument(help="A scenario file, or the name of one.")],
+    scenario: Annotated[str, typer.Argument(help="A scenario file, the name of one, or - for stdin.")],
     path: Annotated[str, typer.Argument(help="A path, or link, of it.")],
     target: Annotated[Path, typer.Argument(metavar="OUT", help="Where to put it.")],
     direction: Annotated[str, typer.Option(help="down or up.")] = "down",
     duration: Annotated[str, typer.Option(help="How long.")] = "60 s",
-    seed: Annotated[int | None, typer.Option(min=0, help="Seed, instead of the scenario's.")] = None,
-    run: Annotated[int, typer.Option(min=0, help="Another draw of the same seed.")] = 0,
+    seed: Annotated[
+        int | None, typer.Option(min=0, max=2**63 - 1, help="Seed, instead of the scenario's.")
+    ] = None,
+    run: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Another draw of the same seed.")] = 0,
     to: _To = None,
     step: _Step = "100 ms",
 ) -> None:
     """Record what the own link of a scenario's path does by itself: rate, delay and loss.
 
-    Example: anabranch trace record wifi-starlink starlink starlink.csv --duration 2min
+    For example:
+
+      anabranch trace record wifi-starlink starlink starlink.csv --duration 2min
     """
     from anabranch.errors import Fault, InputError, did_you_mean
     from anabranch.scenario import plan as plans

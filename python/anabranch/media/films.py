@@ -149,10 +149,9 @@ def open_film(
     if named is not None and (named.synthetic or described):
         plan = {"synthetic": dict(named.synthetic)} if named.synthetic else None
         return Film(name=film, size_bytes=named.size_bytes, duration_ns=named.duration_ns, plan=plan)
-    if named is not None:
-        from anabranch.media.make import make_film
-
-        path = make_film(duration_s=named.duration_ns / 1e9, rate_bps=named.rate_bps, progress=progress).path
+    made = make(film, progress)
+    if made is not None:
+        path = made
     else:
         found = locate(film, folders)
         if found is None:
@@ -163,6 +162,22 @@ def open_film(
     if named is not None:
         plan["recorded"]["name"] = film  # not the cache's name for it: a run's digest must not depend on that
     return Film(name=film, size_bytes=found_film.size_bytes, duration_ns=found_film.duration_ns, plan=plan)
+
+
+def make(film: str | None, progress: Callable[[float, float], None] | None = None) -> Path | None:
+    """Return the file of a film that is made on demand, made now if need be; None for any other film.
+
+    Raises
+    ------
+    MissingError
+        When the cache cannot be written.
+    """
+    named = NAMED.get(film or "")
+    if named is None or named.synthetic:
+        return None
+    from anabranch.media.make import make_film
+
+    return make_film(duration_s=named.duration_ns / 1e9, rate_bps=named.rate_bps, progress=progress).path
 
 
 def _hint(film: str, folders: Sequence[Path]) -> str:

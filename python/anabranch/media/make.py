@@ -6,11 +6,13 @@ so that the encoder has as much to do as with a filmed scene and really spends t
 
 from __future__ import annotations
 
+import os
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from anabranch import _cache
+from anabranch import _cache, _files
 from anabranch.errors import Fault, MediaError
 
 if TYPE_CHECKING:
@@ -88,6 +90,8 @@ def make_film(
     ------
     MediaError
         When the rate cannot be met.
+    MissingError
+        When the film or the cache cannot be written.
     """
     key = _cache.key(duration=duration_s, rate=rate_bps, size=size, frame_rate=frame_rate, version=_VERSION)
     target = path if path is not None else _cache.folder() / f"film-{key}.mp4"
@@ -100,26 +104,54 @@ def make_film(
     )
     if path is None and target.exists():
         return Made(path=target, rate_bps=_rate(target, shape), cached=True)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    part = target.with_name(f"{target.stem}.part.mp4")
-    # What the container and the sound take is known well enough; the second try knows it exactly.
-    video_bps = rate_bps - _AUDIO_BPS - 12_000.0
-    for _ in range(_TRIES):
-        if video_bps < 20_000:
-            break
-        try:
-            _encode(part, shape, round(video_bps), progress)
-        except BaseException:
-            part.unlink(missing_ok=True)
-            raise
-        achieved = _rate(part, shape)
-        if abs(achieved / rate_bps - 1) <= _TOLERANCE:
+    part = target.with_name(f"{target.stem}.{os.getpid()}.part.mp4")
+    with writing("the film", target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        made = _met(part, shape, rate_bps, progress)
+        if made is not None:
             part.replace(target)
-            return Made(path=target, rate_bps=achieved, cached=False)
-        video_bps *= (rate_bps - _AUDIO_BPS) / max(achieved - _AUDIO_BPS, 1.0)
-    part.unlink(missing_ok=True)
+            return Made(path=target, rate_bps=made, cached=False)
     message = f"cannot make a film of {rate_bps / 1e6:g} Mb/s at {size[0]}x{size[1]}, {frame_rate} fps"
     raise MediaError([Fault(message=message, hint="try a rate between 0.3 and 50 Mbit/s, or another size")])
+
+
+@contextmanager
+def writing(what: str, target: Path) -> Iterator[None]:
+    """Say in a sentence why what is made cannot be written.
+
+    Raises
+    ------
+    MissingError
+        For whatever the system or FFmpeg has against it.
+    """
+    import av
+
+    try:
+        yield
+    except (OSError, av.FFmpegError) as error:
+        raise _files.unwritable(what, target, error) from None
+
+
+def _met(
+    part: Path, shape: _Shape, rate_bps: int, progress: Callable[[float, float], None] | None
+) -> float | None:
+    """Encode until the rate is met; return what it is, or None and leave nothing."""
+    # What the container and the sound take is known well enough; the second try knows it exactly.
+    video_bps = rate_bps - _AUDIO_BPS - 12_000.0
+    try:
+        for _ in range(_TRIES):
+            if video_bps < 20_000:
+                break
+            _encode(part, shape, round(video_bps), progress)
+            achieved = _rate(part, shape)
+            if abs(achieved / rate_bps - 1) <= _TOLERANCE:
+                return achieved
+            video_bps *= (rate_bps - _AUDIO_BPS) / max(achieved - _AUDIO_BPS, 1.0)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+    part.unlink(missing_ok=True)
+    return None
 
 
 def _rate(path: Path, shape: _Shape) -> float:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from anabranch import _files
 from anabranch.errors import Fault, MediaError, MissingError
 from anabranch.media import playlists
+from anabranch.media.make import writing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -14,6 +16,9 @@ if TYPE_CHECKING:
 
 _AUDIO_BPS = 64_000
 _SAMPLE_RATE = 48_000
+_WHAT = "the ladder"
+#: How far a rendition's rate may be from what was asked for without a word; the chunks' container takes some.
+_TOLERANCE = 0.15
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +35,26 @@ class Rung:
 
     height: int
     rate_bps: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class MadeLadder:
+    """A ladder that was made.
+
+    Attributes
+    ----------
+    master
+        The master playlist.
+    rungs
+        Each rendition as it was asked for, with the mean rate that its chunks turned out to have.
+    """
+
+    master: Path
+    rungs: tuple[tuple[Rung, int], ...]
+
+    def off(self) -> list[tuple[Rung, int]]:
+        """Return the renditions whose rate is not near what was asked for."""
+        return [(rung, mean) for rung, mean in self.rungs if abs(mean / rung.rate_bps - 1) > _TOLERANCE]
 
 
 #: The renditions that are made when none are asked for, up to the film's own height.
@@ -49,7 +74,7 @@ def make_ladder(
     rungs: Sequence[Rung] = (),
     chunk_s: float = 10.0,
     progress: Callable[[float, float], None] | None = None,
-) -> Path:
+) -> MadeLadder:
     """Make a ladder from a film.
 
     Parameters
@@ -67,15 +92,14 @@ def make_ladder(
 
     Returns
     -------
-    Path
-        The master playlist.
+    MadeLadder
 
     Raises
     ------
     MediaError
         When the film cannot be read.
     MissingError
-        When the FFmpeg of this host's PyAV has no H.264 encoder.
+        When the FFmpeg of this host's PyAV has no H.264 encoder, or the ladder cannot be written.
     """
     import av
     import av.error
@@ -93,6 +117,8 @@ def make_ladder(
     seconds = found.duration_ns / 1e9
     whole = seconds * len(wanted)
     made = []
+    with writing(_WHAT, folder):
+        folder.mkdir(parents=True, exist_ok=True)
     for number, rung in enumerate(wanted):
 
         def told(done_s: float, before_s: float = number * seconds) -> None:
@@ -101,12 +127,18 @@ def make_ladder(
 
         try:
             made.append((rung, *_pictures(film, folder / f"{rung.height}p", rung, chunk_s, told)))
-        except av.error.FFmpegError as error:
-            raise MediaError(
-                [Fault(message=f"cannot encode the film: {error.strerror}", where=str(film))]
-            ) from None
-    has_sound = _sound(film, folder / "audio", chunk_s)
-    return _master(folder, made, has_sound=has_sound)
+        except OSError as error:
+            raise _files.unwritable(_WHAT, folder, error) from None
+        except (av.error.FFmpegError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or str(error)
+            raise MediaError([Fault(message=f"cannot encode the film: {reason}", where=str(film))]) from None
+    with writing(_WHAT, folder):
+        has_sound = _sound(film, folder / "audio", chunk_s)
+        master = _master(folder, made, has_sound=has_sound)
+    means = [playlists.rates(folder / f"{rung.height}p" / "index.m3u8")[1] for rung, *_ in made]
+    return MadeLadder(
+        master=master, rungs=tuple((rung, mean) for (rung, *_), mean in zip(made, means, strict=True))
+    )
 
 
 def _muxer(folder: Path, chunk_s: float) -> Any:  # noqa: ANN401 - av.container.OutputContainer

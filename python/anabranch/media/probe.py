@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from fractions import Fraction
 from pathlib import Path
@@ -95,7 +97,7 @@ class _Row(NamedTuple):
 def probe(path: str | Path) -> Probe:
     """Read a video file's structure, without decoding a picture.
 
-    The result is cached by path, size and time of change.
+    The result is cached by path, size and time of change, as far as the cache can be written.
 
     Raises
     ------
@@ -110,15 +112,14 @@ def probe(path: str | Path) -> Probe:
     if not path.is_file():
         raise _error(path, "a film is a file, not a folder")
     name = _cache.key(path=str(path.resolve()), size=stat.st_size, mtime=stat.st_mtime_ns, version=_VERSION)
-    kept = _cache.folder() / f"probe-{name}.json"
-    if kept.exists():
-        try:
-            columns = json.loads(kept.read_text(encoding="utf-8"))
+    kept = _cache.recall(f"probe-{name}.json")
+    if kept is not None:
+        # What is no description, by whatever accident, is made anew.
+        with suppress(ValueError, TypeError, KeyError):
+            columns = json.loads(kept)
             return Probe(**{**columns, "packets": Packets(**columns["packets"])})
-        except (ValueError, TypeError, KeyError):
-            kept.unlink(missing_ok=True)
     result = _read(path)
-    _cache.replace(kept, json.dumps(asdict(result)))
+    _cache.keep(f"probe-{name}.json", json.dumps(asdict(result)))
     return result
 
 
@@ -176,7 +177,8 @@ def _describe(path: Path, container: InputContainer) -> Probe:
     rate = video.average_rate or video.guessed_rate or Fraction(25)
     first = min(row.pts for row in rows if row.kind != "A")
     return Probe(
-        name=path.stem,
+        # A file's name need not be text; a film's stands in plans and reports.
+        name=os.fsencode(path.stem).decode(errors="replace"),
         container=_container(container),
         size_bytes=size,
         duration_ns=round((end - first) * _SECOND),

@@ -40,7 +40,7 @@ METRICS: Mapping[str, str] = {
     "throughput_std_mbps": "standard deviation of the same",
     "downloaded_bytes": "DB_total: payload that the subflows delivered, reinjected bytes included",
     "chunks_abandoned": "chunks that were given up for a lower rendition",
-    "finished": "whether the film was played, or all was read, to the end",
+    "finished": "whether the film was played to its end",
     "goodput_mbps": "in-order bytes that the client read, over the time from its connect",
     "rtt_diff_ms": "largest less smallest mean smoothed RTT of the subflows",
     "reinjected_bytes": "bytes sent again on another subflow",

@@ -37,7 +37,7 @@ def viewer(tables: Tables, client: int) -> dict[str, Any] | None:
         "startup_delay_s": rounded(started),
         "rebuffer_s": rounded(rebuffer),
         "play_time_s": rounded(play_time),
-        "finished": bool(connection["finished"]),
+        "finished": bool(connection["finished"]) and ended is not None,
     }
     # An adaptive player's chunks are not looked into: what became of each picture is not known.
     own = own or pictures

@@ -146,8 +146,10 @@ def mos_from_r(r: float) -> float:
 
 def r_from_mos(mos: float) -> float:
     """Return the rating that a mean opinion score stands for: the inverse, by bisection."""
-    # Below 6.5 the curve falls; ratings that low are not told apart from each other.
-    low, high = 6.5, 100.0
+    if mos <= 1.05:
+        return 0.0
+    # The curve dips below its beginning first, and is back there at the lesser root of r² - 160 r + 500.
+    low, high = 3.0, 100.0
     for _ in range(60):
         middle = (low + high) / 2
         low, high = (middle, high) if mos_from_r(middle) < mos else (low, middle)

@@ -16,6 +16,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from anabranch import _files
 from anabranch.errors import Fault, did_you_mean, nearest
 from anabranch.plugins import _importing, protocol, sources, tables
 from anabranch.plugins.tables import Kind, Parameter, PluginFault
@@ -276,6 +277,8 @@ def _below(keys: tuple[str, ...], fault: PluginFault) -> PluginFault:
 
 def _no_file(file: str, folders: Sequence[Path]) -> PluginFault:
     """Return the fault of a file that is nowhere."""
+    if any(_files.is_folder(folder / file) for folder in folders):
+        return PluginFault(path=(), message=f"a folder, not a file: `{file}`")
     there = {path.name for folder in folders for path in (folder / file).parent.glob("*.py")}
     close = nearest(Path(file).name, there)
     looked = " and ".join(dict.fromkeys(str(folder) for folder in folders))

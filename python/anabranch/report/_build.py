@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from anabranch import _files
 from anabranch.figures import colours
 from anabranch.scenario.units import show_rate, show_time
 
@@ -51,8 +52,13 @@ def write(path: Path, run: Run, *, comparisons: Sequence[Comparison] = ()) -> No
         The run.
     comparisons
         Other runs, in the order of the table.
+
+    Raises
+    ------
+    MissingError
+        When it cannot be written.
     """
-    path.write_text(build(run, comparisons=comparisons), encoding="utf-8")
+    _files.write(path, build(run, comparisons=comparisons), "the report")
 
 
 def build(run: Run, *, comparisons: Sequence[Comparison] = ()) -> str:
@@ -182,7 +188,7 @@ def _tiles(run: Run) -> list[Tile]:
 
 def _adaptive_tiles(qoe: Mapping[str, Any]) -> list[Tile]:
     """Return the headline numbers of an adaptive player."""
-    startup, resolution = qoe["startup_s"], qoe["resolution_mean"]
+    startup, resolution = qoe["startup_delay_s"], qoe["resolution_mean"]
     underflows, stalled = qoe["buffer_underflows"], qoe["rebuffer_s"]
     return [
         Tile(value="–" if startup is None else f"{startup:.2f}", unit="s", label="startup delay"),
@@ -243,8 +249,8 @@ def _links(run: Run) -> list[dict[str, Any]]:
         {
             "name": link["name"],
             "rate": _rate(link),
-            "delay": show_time(link["delay_ns"]) + _and_model(link),
-            "loss": _loss(link["loss"]) if link["loss"] or not _model(link) else "the model's",
+            "delay": _with_own(show_time(link["delay_ns"]), link, "delays_ns"),
+            "loss": _with_own(_loss(link["loss"]) if link["loss"] else "", link, "losses") or "none",
             "queue": _queue(link["queue"]),
             **{key: counts.get(link["name"], {}).get(key) for key in _FATES_OF_PACKETS},
         }
@@ -254,12 +260,13 @@ def _links(run: Run) -> list[dict[str, Any]]:
 
 #: How a link's model is called beside its own numbers.
 _MODELS = {"wifi": "802.11", "lte": "LTE", "starlink": "Starlink"}
+_RECORDING = "recording"
 
 
 def _model(link: Mapping[str, Any]) -> str:
     """Return what a link follows, in a word; nothing for a link that follows nothing."""
     names = list(link.get("model") or ())
-    return _MODELS.get(names[0], "recording") if names else ""
+    return _MODELS.get(names[0], _RECORDING) if names else ""
 
 
 def _rate(link: Mapping[str, Any]) -> str:
@@ -270,15 +277,23 @@ def _rate(link: Mapping[str, Any]) -> str:
     return model if rate is None else f"{model}, at most {show_rate(rate)}"
 
 
-def _and_model(link: Mapping[str, Any]) -> str:
-    """Return what comes to a link's own delay."""
-    return " and the model's" if _model(link) else ""
+def _with_own(text: str, link: Mapping[str, Any], column: str) -> str:
+    """Return what a link was set to, and what its model or its recording brings of the same.
+
+    A recording brings what it has: those of opportunities have neither delays nor losses.
+    """
+    word = _model(link)
+    if not word:
+        return text
+    recorded: Mapping[str, Any] = next(iter(link["model"].values()))
+    if word == _RECORDING and not any(recorded.get(column, ())):
+        return text
+    owner = f"the {word}'s" if word == _RECORDING else "the model's"
+    return f"{text} and {owner}" if text else owner
 
 
-def _loss(loss: Mapping[str, Any] | None) -> str:
+def _loss(loss: Mapping[str, Any]) -> str:
     """Return a loss model in words."""
-    if loss is None:
-        return "none"
     if "bernoulli" in loss:
         return f"{100 * loss['bernoulli']:g} %"
     model = loss["gilbert_elliott"]

@@ -41,7 +41,7 @@ def load(folder: str | Path, table: str = "runs") -> polars.DataFrame:
     import polars
 
     folder = Path(folder)
-    store.manifest(folder)
+    store.made(folder)
     if table in store.TABLES:
         if not store.journals(folder) and (folder / f"{table}.parquet").exists():
             return store.parquet(folder / f"{table}.parquet")
@@ -95,12 +95,41 @@ def query(folder: str | Path, sql: str) -> polars.DataFrame:
         # A query reads what is here, and nothing else of the machine.
         connection.execute("SET enable_external_access = false")
         try:
+            _refuse_changes(sql)
             answer: duckdb.DuckDBPyRelation | None = connection.sql(sql)
             if answer is not None:
-                rows, columns = answer.fetchall(), answer.columns
+                rows, columns = answer.fetchall(), _distinct(answer.columns)
                 return polars.DataFrame(rows, schema=columns, orient="row", strict=False)
         except duckdb.Error as error:
             message = str(error).splitlines()[0]
             raise InputError([Fault(message=f"DuckDB: {message}", where=sql)]) from None
-    message = "the query returns nothing"
-    raise InputError([Fault(message=message, where=sql, hint="it should begin with SELECT")])
+    raise _not_a_question(sql, "the query returns nothing")
+
+
+def _distinct(names: list[str]) -> list[str]:
+    """Return columns of which no two are called alike, numbered as DuckDB does where it has to."""
+    found: list[str] = []
+    for name in names:
+        number = 0
+        while (f"{name}_{number}" if number else name) in found:
+            number += 1
+        found.append(f"{name}_{number}" if number else name)
+    return found
+
+
+def _refuse_changes(sql: str) -> None:
+    """Refuse what is not one question: tables are read here, and would seem to be changed."""
+    import duckdb
+
+    asked = [statement.type for statement in duckdb.extract_statements(sql)]
+    kinds = duckdb.StatementType
+    # PIVOT becomes several statements.
+    if len(asked) != 1 or asked[0] not in (kinds.SELECT, kinds.EXPLAIN, kinds.MULTI):
+        found = ", ".join(one.name for one in asked) or "nothing"
+        raise _not_a_question(sql, f"not one query that reads: {found}")
+
+
+def _not_a_question(sql: str, message: str) -> InputError:
+    """Return the error of a statement that asks nothing."""
+    hint = "results are only read: it should begin with SELECT, FROM, WITH, DESCRIBE or SUMMARIZE"
+    return InputError([Fault(message=message, where=f"--sql {sql}".strip(), hint=hint)])

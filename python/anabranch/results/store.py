@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from anabranch.errors import Fault, InputError, MissingError
@@ -207,6 +208,62 @@ def parquet(path: Path) -> polars.DataFrame:
         raise InputError([Fault(message=message, where=str(path), hint=hint)]) from None
 
 
+@dataclass(frozen=True, kw_only=True)
+class Made:
+    """What a manifest of whatever build says to who looks at the results.
+
+    Attributes
+    ----------
+    code
+        The build that made them; empty when it does not say.
+    labels
+        The columns that tell cells apart.
+    notes
+        Assumptions that they rest on.
+    """
+
+    code: str
+    labels: tuple[str, ...]
+    notes: Mapping[str, str]
+
+
+def made(folder: Path) -> Made:
+    """Return how the results in a folder were made; those of other builds and versions are looked at too.
+
+    Raises
+    ------
+    InputError
+        When it is no folder of results, or its manifest is damaged.
+    """
+    found = _said(folder)
+    if found["format"] == FORMAT:
+        found = manifest(folder)
+    cells = found.get("cells")
+    labels = (
+        [cell.get("labels") for cell in cells if isinstance(cell, dict)] if isinstance(cells, list) else []
+    )
+    notes = found.get("notes")
+    return Made(
+        code=str(found.get("code", "")),
+        labels=tuple(dict.fromkeys(str(key) for one in labels if isinstance(one, dict) for key in one)),
+        notes={str(name): str(note) for name, note in notes.items()} if isinstance(notes, dict) else {},
+    )
+
+
+def _said(folder: Path) -> dict[str, Any]:
+    """Return what a manifest says, of whatever version it is."""
+    try:
+        found: dict[str, Any] = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        found["format"]
+    except PermissionError as error:
+        message = f"cannot read the results: {error.strerror}"
+        raise InputError([Fault(message=message, where=str(folder / MANIFEST))]) from None
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        hint = "`anabranch sweep` and `anabranch study run` make them"
+        raise InputError([Fault(message=f"no folder of results: `{folder}`", hint=hint)]) from None
+    return found
+
+
 def manifest(folder: Path) -> dict[str, Any]:
     """Return a folder's manifest.
 
@@ -215,15 +272,12 @@ def manifest(folder: Path) -> dict[str, Any]:
     InputError
         When it is no folder of results, or one of another version.
     """
-    try:
-        found: dict[str, Any] = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-        form = found["format"]
-    except (OSError, ValueError, LookupError, TypeError, RecursionError):
-        hint = "`anabranch sweep` and `anabranch study run` make them"
-        raise InputError([Fault(message=f"no folder of results: `{folder}`", hint=hint)]) from None
+    found = _said(folder)
+    form = found["format"]
     if form != FORMAT:
-        message = f"results of another version: format {form!r}, this program reads {FORMAT}"
-        raise InputError([Fault(message=message, where=str(folder), hint="run it anew into another folder")])
+        message = f"results of another version: format {form!r}, this program adds to {FORMAT}"
+        hint = f"`anabranch results {folder}` shows them; run it anew into another folder"
+        raise InputError([Fault(message=message, where=str(folder), hint=hint)])
     if not _sound(found):
         hint = "run it anew into another folder"
         raise InputError(
@@ -317,7 +371,7 @@ def _agreed(folder: Path, wanted: Mapping[str, Any]) -> dict[str, Any]:
         hint = "name another one with --out"
         if differ == ["code"]:
             message = "the folder holds results of another build of this program"
-            hint += ", or remove it"
+            hint += f", or remove it; `anabranch results {folder}` shows what is there"
         raise InputError([Fault(message=message, where=str(folder), hint=hint)])
     return before
 

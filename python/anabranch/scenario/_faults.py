@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from anabranch.errors import Fault, did_you_mean
-from anabranch.scenario import link_models, models
+from anabranch.errors import Fault, did_you_mean, shown
+from anabranch.scenario import _words, link_models, models
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from pydantic_core import ErrorDetails
 
@@ -30,20 +30,8 @@ _TABLES: dict[tuple[str, ...], type[models.Table]] = {
     **{(kind, way): models.Direction for kind in ("paths", "links") for way in ("down", "up")},
 }
 
-_EXPECTED = {
-    "bool_type": "true or false",
-    "string_type": "a string",
-    "int_type": "a whole number",
-    "float_type": "a number",
-    "tuple_type": "an array",
-    "list_type": "an array of strings",
-    "dict_type": "a table",
-    "model_type": "a table",
-    "model_attributes_type": "a table",
-    "int_from_float": "a whole number",
-    "int_parsing": "a whole number",
-    "float_parsing": "a number",
-}
+#: What pydantic calls the members of a union, where they are no keys.
+_TAGS = ("<share>", "<model>", "float", "bool")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,32 +85,55 @@ class Source:
         return (fault.line is None, fault.line or 0)
 
 
-def from_pydantic(source: Source, error: ErrorDetails) -> Fault | None:
-    """Return the fault that one pydantic error stands for; None when others say the same."""
+def from_pydantic(
+    source: Source, error: ErrorDetails, valid: Callable[[KeyPath], Iterable[str]] | None = None
+) -> Fault | None:
+    """Return the fault that one pydantic error stands for; None when others say the same.
+
+    Parameters
+    ----------
+    source
+        Where the keys came from.
+    error
+        What pydantic says.
+    valid
+        The keys of the table that an unknown key's path is in; default: those of a scenario's.
+    """
     path = _real_path(source.raw, error["loc"])
     kind, value = error["type"], error["input"]
     context = error.get("ctx", {})
     if kind == "quantity":
         return source.fault(path, str(context["message"]), hint=str(context["hint"]))
     if kind == "extra_forbidden":
-        return _unknown_key(source, path)
+        known = valid(path) if valid is not None else _keys(source, path)
+        return source.fault(path, f"unknown key: `{path[-1]}`", hint=did_you_mean(str(path[-1]), known))
     if kind == "missing":
-        example = _example(path)
+        example = _example(path) if valid is None else ""
         return source.fault(path, f"missing key: `{path[-1]}`", hint=example)
     if kind == "literal_error":
-        valid = [part.strip("' ") for part in str(context["expected"]).replace(" or ", ", ").split(",")]
-        return source.fault(path, f"unknown {path[-1]}: `{value}`", hint=did_you_mean(str(value), valid))
+        return _unknown_word(source, path, value, str(context["expected"]))
     if kind == "too_short":
-        if value:  # elements there are, each with a fault of its own
+        if value and valid is None:  # elements there are, each with a fault of its own
             return None
         return source.fault(path, f"`{source.show(path)}` is empty: at least one is needed")
-    if kind in _EXPECTED:
-        return source.fault(path, f"expected {_EXPECTED[kind]}, got {_show(value)}")
-    return source.fault(path, _plain(str(error["msg"])) + f": {_show(value)}")
+    if path[:1] == ("expect",) and path[-1] == "equals":
+        # It is tried as a number, then as a flag.
+        message = f"expected a number, or true or false, got {shown(value)}"
+        return None if kind.startswith("bool") else source.fault(path, message)
+    return source.fault(path, _words.message(kind, value, context))
 
 
-def _unknown_key(source: Source, path: KeyPath) -> Fault:
-    """Return the fault of a key that its table does not have."""
+def _unknown_word(source: Source, path: KeyPath, value: object, expected: str) -> Fault:
+    """Return the fault of a value that is none of the words that a key takes."""
+    known = [part.strip("' ") for part in expected.replace(" or ", ", ").split(",")]
+    if not isinstance(value, str):
+        return source.fault(path, f"expected a string, got {shown(value)}", hint=did_you_mean("", known))
+    hint = did_you_mean(value, known)
+    return source.fault(path, f"unknown {path[-1]}: {shown(value)}", hint=hint)
+
+
+def _keys(source: Source, path: KeyPath) -> list[str]:
+    """Return the keys of the table of a scenario that a path is in."""
     table = tuple(step for step in path[:-1] if isinstance(step, str))
     model = _TABLES.get(table)
     if table and table[-1] == "loss":
@@ -133,8 +144,7 @@ def _unknown_key(source: Source, path: KeyPath) -> Fault:
         model = link_models.Recording
     elif table and table[0] == "expect":
         model = models.Bounds
-    valid = list(model.model_fields) if model is not None else []
-    return source.fault(path, f"unknown key: `{path[-1]}`", hint=did_you_mean(str(path[-1]), valid))
+    return list(model.model_fields) if model is not None else []
 
 
 def _example(path: KeyPath) -> str:
@@ -156,7 +166,7 @@ def _real_path(raw: object, location: tuple[str | int, ...]) -> KeyPath:
     for position, step in enumerate(location):
         last = position == len(location) - 1
         child = _child(node, step)
-        if child is None and not (last and isinstance(node, dict) and step not in ("<share>", "<model>")):
+        if child is None and not (last and isinstance(node, dict) and step not in _TAGS):
             continue
         path.append(step)
         node = child
@@ -177,19 +187,3 @@ def _child(node: Any, step: str | int) -> Any:  # noqa: ANN401 - raw TOML
     if isinstance(node, list | tuple) and isinstance(step, int) and step < len(node):
         return node[step]
     return None
-
-
-def _show(value: object) -> str:
-    """Return a raw value's name in a message."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, dict):
-        return "a table"
-    if isinstance(value, list | tuple):
-        return "an array"
-    return f"`{value}`"
-
-
-def _plain(message: str) -> str:
-    """Return a pydantic message in the program's own case."""
-    return message[:1].lower() + message[1:]

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
-from anabranch.errors import did_you_mean
+from anabranch.errors import did_you_mean, shown
 from anabranch.scenario import units
 from anabranch.scenario._base import LimitedRate, Name, PositiveTime, Share, Table, Time, quantity
 
@@ -101,7 +101,7 @@ def _model(value: object) -> object:
         hint = 'for example model = "lte", or model = { name = "lte", mean = "20 Mbit/s" }'
         message = "a model is a name, or a table with a `name`"
         raise _fault(message, hint)
-    message = f"unknown model: `{name}`"
+    message = f"unknown model: {shown(name)}"
     raise _fault(message, did_you_mean(name, SHORT))
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
+from anabranch import _files
 from anabranch.errors import Fault, ScenarioError
 from anabranch.plugins.load import Finder
 from anabranch.scenario import _cross, _faults, _follow, _overrides, shipped
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from anabranch.plugins.load import Plugged
     from anabranch.scenario._lines import KeyPath
     from anabranch.scenario._overrides import Override
+
+#: More than any scenario has, in bytes.
+_LARGEST = 16 * 2**20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +87,7 @@ def load(
     if isinstance(scenario, str | Path):
         path = shipped.resolve(scenario)
         where, folder = shipped.display(path), path.parent
-        raw, lines = _read(path, where)
+        raw, lines = read(path, where)
     else:
         where, raw, lines = "scenario", dict(scenario), {}
         folder = folder or Path.cwd()
@@ -120,26 +124,47 @@ def tables(path: Path) -> dict[str, Any]:
     ScenarioError
         When the file cannot be read.
     """
-    return _read(path, shipped.display(path))[0]
+    return read(path, shipped.display(path))[0]
 
 
-def _read(path: Path, where: str) -> tuple[dict[str, Any], dict[KeyPath, int]]:
-    """Return a file's tables and the line of each key."""
+def read(path: Path, where: str, *, what: str = "scenario") -> tuple[dict[str, Any], dict[KeyPath, int]]:
+    """Return a file's tables and the line of each key.
+
+    Parameters
+    ----------
+    path
+        The file; `-` is stdin.
+    where
+        How messages name it.
+    what
+        What it should be.
+
+    Raises
+    ------
+    ScenarioError
+        When it cannot be read, is no text or no TOML.
+    """
     try:
-        text = path.read_text(encoding="utf-8")
+        data = shipped.stdin() if path == shipped.STDIN else _files.content(path, _LARGEST)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ScenarioError([Fault(message=f"cannot read the {what}: {reason}", where=where)]) from None
+    try:
+        # Editors on Windows begin a file with a byte order mark and end its lines in CR LF.
+        text = data.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
-        line = path.read_bytes()[: error.start].count(b"\n") + 1
-        fault = Fault(message="not UTF-8 text", where=where, line=line, hint="is this a scenario file?")
+        line = data[: error.start].count(b"\n") + 1
+        fault = Fault(message="not UTF-8 text", where=where, line=line, hint=f"is this a {what} file?")
         raise ScenarioError([fault]) from None
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise ScenarioError([Fault(message=f"cannot read the scenario: {reason}", where=where)]) from None
     try:
         return tomllib.loads(text), key_lines(text)
     except tomllib.TOMLDecodeError as error:
         raise ScenarioError([_syntax_fault(text, str(error), where)]) from None
     except RecursionError:
         raise ScenarioError([Fault(message="tables are nested too deeply", where=where)]) from None
+    except ValueError:
+        # Python reads no number of more than 4300 digits.
+        raise ScenarioError([Fault(message="a number of thousands of digits", where=where)]) from None
 
 
 def _syntax_fault(text: str, message: str, where: str) -> Fault:

@@ -307,9 +307,9 @@ class Bounds(Table):
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=False)
 
-    min: float | None = None
-    max: float | None = None
-    equals: float | bool | None = None
+    min: Annotated[float, Field(allow_inf_nan=False)] | None = None
+    max: Annotated[float, Field(allow_inf_nan=False)] | None = None
+    equals: Annotated[float, Field(allow_inf_nan=False)] | bool | None = None
 
 
 def _bounds(value: object) -> object:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from functools import cache
 from pathlib import Path
 
 from anabranch import _files
@@ -9,6 +11,25 @@ from anabranch.errors import Fault, ScenarioError, did_you_mean
 
 #: The scenarios of the installed program (in a checkout, a link to its `scenarios` folder).
 _PACKAGED = Path(__file__).resolve().parent.parent / "_scenarios"
+
+
+#: What names stdin in a file's place.
+STDIN = Path("-")
+
+
+@cache
+def stdin() -> bytes:
+    """Return all of stdin, which is read once.
+
+    Raises
+    ------
+    OSError
+        When it cannot be read, or is closed.
+    """
+    if sys.stdin is None:
+        message = "stdin is closed"
+        raise OSError(message)
+    return sys.stdin.buffer.read()
 
 
 def folders() -> list[Path]:
@@ -37,14 +58,17 @@ def names() -> list[str]:
 
 
 def resolve(scenario: str | Path) -> Path:
-    """Return the file of a scenario given by path or by name.
+    """Return the file of a scenario given by path or by name; `-` is stdin.
 
     Raises
     ------
     ScenarioError
         When there is neither such a file nor such a name.
     """
+    if str(scenario) == str(STDIN):
+        return STDIN
     path = Path(scenario)
+    path = path.absolute() if path == STDIN else path  # `./-` is a file
     if _files.is_file(path):
         return path
     if _files.is_folder(path):
@@ -61,6 +85,8 @@ def resolve(scenario: str | Path) -> Path:
 
 def display(path: Path) -> str:
     """Return a file's path as short as a person would write it."""
+    if path == STDIN:
+        return "stdin"
     absolute = path.resolve()
     here = Path.cwd()
     return str(absolute.relative_to(here)) if absolute.is_relative_to(here) else str(path)
@@ -71,7 +97,7 @@ def description(path: Path) -> str:
     import tomllib
 
     try:
-        value = tomllib.loads(path.read_text(encoding="utf-8")).get("description", "")
+        value = tomllib.loads(path.read_text(encoding="utf-8-sig")).get("description", "")
     except (OSError, ValueError):
         return "(not a valid scenario file)"
     return value if isinstance(value, str) else ""

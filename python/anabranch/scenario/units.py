@@ -9,12 +9,13 @@ Each raises `UnitError`, which carries a hint.
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from anabranch.errors import did_you_mean
+from anabranch.errors import did_you_mean, shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -55,6 +56,9 @@ PACKET_UNITS: Mapping[str, Decimal] = {"packet": Decimal(1), "packets": Decimal(
 FREQUENCY_UNITS: Mapping[str, Decimal] = {"MHz": Decimal(1), "GHz": Decimal(1000)}
 
 _LARGEST = Decimal(2**63 - 1)
+#: Characters of a number, and digits of its exponent, beyond which no quantity is read.
+_MOST_DIGITS = 60
+_MOST_EXPONENT = 4
 
 
 class UnitError(ValueError):
@@ -109,12 +113,15 @@ QUEUE = Quantity(
 
 def _bare(value: float | str, quantity: Quantity) -> UnitError:
     """Return the error for a number without a unit."""
-    shown = str(value).strip()
-    if quantity is PERCENT and 0 < abs(float(shown)) < 1:
-        shown = f"{float(shown) * 100:g}"
+    given = plain = str(value).strip()
+    if len(given) > _MOST_DIGITS or not math.isfinite(float(given.replace("_", ""))):
+        message = f"expected {quantity.noun}, got {shown(given)}"
+        return UnitError(message, hint=f'write for example "{quantity.example}"')
+    if quantity is PERCENT and 0 < abs(float(plain)) < 1:
+        plain = f"{float(plain) * 100:g}"
     return UnitError(
-        f"a bare number where {quantity.noun} is required: {str(value).strip()}",
-        hint=f'add a unit: {str(value).strip()} -> "{shown} {quantity.suggest}"',
+        f"a bare number where {quantity.noun} is required: {given}",
+        hint=f'add a unit: {given} -> "{plain} {quantity.suggest}"',
     )
 
 
@@ -127,7 +134,7 @@ def _terms(value: object, quantity: Quantity) -> list[tuple[Decimal, str]]:
         When the value is no string, or any part of it is no number with a known unit.
     """
     if isinstance(value, bool) or not isinstance(value, str | int | float):
-        message = f"expected {quantity.noun}, got {_shown(value)}"
+        message = f"expected {quantity.noun}, got {shown(value)}"
         raise UnitError(message, hint=f'write for example "{quantity.example}"')
     if isinstance(value, int | float) or _NUMBER.fullmatch(value):
         raise _bare(value, quantity)
@@ -135,13 +142,14 @@ def _terms(value: object, quantity: Quantity) -> list[tuple[Decimal, str]]:
     while position < len(value):
         match = _TERM.match(value, position)
         if match is None:
-            message = f"cannot read {quantity.noun}: `{value}`"
+            message = f"cannot read {quantity.noun}: {shown(value)}"
             raise UnitError(message, hint=f'write for example "{quantity.example}"')
         number, unit = match.groups()
+        worth = _decimal(number, quantity, value)
         if unit not in quantity.units:
-            message = f"unknown unit `{unit}` for {quantity.noun}: `{value}`"
-            raise UnitError(message, hint=did_you_mean(unit, quantity.units))
-        terms.append((Decimal(number.replace("_", "").replace(" ", "")), unit))
+            message = f"unknown unit {shown(unit)} for {quantity.noun}: {shown(value)}"
+            raise UnitError(message, hint=_unit_hint(number, unit, quantity))
+        terms.append((worth, unit))
         position = match.end()
     if not terms:
         message = f"expected {quantity.noun}, got an empty string"
@@ -149,29 +157,96 @@ def _terms(value: object, quantity: Quantity) -> list[tuple[Decimal, str]]:
     return terms
 
 
-def _shown(value: object) -> str:
-    """Return a raw value's name in a message."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, dict):
-        return "a table"
-    if isinstance(value, list):
-        return "an array"
-    return f"`{value}`"
+def _decimal(number: str, quantity: Quantity, value: object) -> Decimal:
+    """Return a number, refusing one with more digits or a larger exponent than any quantity has."""
+    exponent = number.lower().partition("e")[2].lstrip("+-")
+    if len(number) > _MOST_DIGITS or len(exponent) > _MOST_EXPONENT:
+        message = f"{quantity.noun} with more digits than it can have: {shown(value)}"
+        raise UnitError(message, hint=f'write for example "{quantity.example}"')
+    return Decimal(number.replace("_", "").replace(" ", ""))
+
+
+#: A rate or an amount of data as people may write it: scale, bits or bytes, and over which time.
+_DATA = re.compile(
+    r"(?P<scale>ki|mi|gi|kilo|mega|giga|[kmgt])?(?P<what>bits?|bytes?|octets?|[bo])"
+    r"(?P<per>/s|ps|/sec|/second|persecond)?",
+    re.IGNORECASE,
+)
+_WORDS = {"kilo": "k", "mega": "M", "giga": "G", "ki": "Ki", "mi": "Mi", "gi": "Gi"}
+#: Other words for a time, in small letters and without the plural's s.
+_TIMES = {
+    "sec": "s", "second": "s", "msec": "ms", "millisecond": "ms", "usec": "us", "microsecond": "us",
+    "\N{GREEK SMALL LETTER MU}": "us", "nsec": "ns", "nanosecond": "ns",
+    "minute": "min", "hour": "h", "hr": "h",
+}  # fmt: skip
+
+
+def _unit_hint(number: str, unit: str, quantity: Quantity) -> str:
+    """Return what was meant by an unknown unit; where that is eight times something else, both."""
+    data = _DATA.fullmatch(unit)
+    if data is not None and quantity in (RATE, SIZE, QUEUE):
+        return _data_hint(number, data, quantity)
+    if quantity is TIME and unit in ("m", "M"):
+        return f'"{number} min" is minutes, "{number} ms" milliseconds'
+    if quantity is TIME and unit.lower().removesuffix("s") in _TIMES:
+        return f'write "{number} {_TIMES[unit.lower().removesuffix("s")]}"'
+    return did_you_mean(unit, quantity.units)
+
+
+def _data_hint(number: str, data: re.Match[str], quantity: Quantity) -> str:
+    """Return how an amount of data is written: bits for a rate, bytes for a size, and what it comes to."""
+    given = (data["scale"] or "").lower()
+    number = number.replace("_", "").replace(" ", "").lstrip("+-")
+    tera = given == "t"
+    if tera:
+        number, given = _digits(Decimal(number) * 1000), "g"
+    scale = _WORDS.get(given, given if given in ("", "k") else given.upper())
+    in_bytes = data["what"] == "B" or data["what"].lower()[:2] in ("by", "oc", "o")
+    worth = 2 ** _BINARY_SCALES[scale] if scale in _BINARY_SCALES else 10 ** _SCALES[scale]
+    bits = Decimal(number) * worth * (8 if in_bytes else 1)
+    as_bytes = f'"{number} {scale}B{"/s" if quantity is RATE else ""}"'
+    if quantity is not RATE:
+        as_bits = f'a byte is 8 bits: write "{_scaled(bits / 8)}B", or {as_bytes} if bytes are meant'
+        return f"write {as_bytes}" if in_bytes else as_bits
+    meant = f'"{_scaled(bits)}bit/s"'
+    if in_bytes:
+        return f"a byte is 8 bits: write {meant}, or {as_bytes}"
+    # In small letters alone, as in `5 mb/s`, it may stand for either.
+    unsure = data["what"] == "b" and data["scale"] in ("m", "g") and data["per"] != "ps"
+    if unsure:
+        return f"write {meant} if bits are meant, {as_bytes} if bytes"
+    same = f"{scale}bit/s"
+    return f"did you mean `{same}`?" if same in RATE_UNITS and not tera else f"write {meant}"
+
+
+def _scaled(number: Decimal) -> str:
+    """Return a number with all its digits and the scale that suits it, to be followed by a unit."""
+    scale, exponent = next(
+        (scale, exponent)
+        for scale, exponent in (("G", 9), ("M", 6), ("k", 3), ("", 0))
+        if number >= 10**exponent or not exponent
+    )
+    return f"{_digits(number / 10**exponent)} {scale}"
+
+
+def _digits(number: Decimal) -> str:
+    """Return a number without an exponent and without zeros behind its last digit."""
+    text = f"{number:f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def _total(value: object, quantity: Quantity) -> Decimal:
     """Return the sum of a value's terms in the plan's unit, refusing negative and absurd ones."""
     terms = _terms(value, quantity)
     if len(terms) > 1 and quantity is not TIME:
-        message = f"cannot read {quantity.noun}: `{value}`"
+        message = f"cannot read {quantity.noun}: {shown(value)}"
         raise UnitError(message, hint=f'write for example "{quantity.example}"')
     if any(number < 0 for number, _ in terms):
-        message = f"{quantity.noun} must not be negative: `{value}`"
+        message = f"{quantity.noun} must not be negative: {shown(value)}"
         raise UnitError(message)
     total = sum((number * quantity.units[unit] for number, unit in terms), Decimal(0))
     if total > _LARGEST:
-        message = f"{quantity.noun} is too large: `{value}`"
+        message = f"{quantity.noun} is too large: {shown(value)}"
         raise UnitError(message)
     return total
 
@@ -207,7 +282,7 @@ def fraction(value: object) -> float:
     """Return a percentage as a fraction between 0 and 1."""
     share = _total(value, PERCENT)
     if share > 1:
-        message = f"a percentage must not be above 100 %: `{value}`"
+        message = f"a percentage must not be above 100 %: {shown(value)}"
         raise UnitError(message)
     return float(share)
 
@@ -240,7 +315,7 @@ def queue(value: object) -> dict[str, int] | None:
 def _positive(number: int, noun: str, value: object) -> int:
     """Return `number`, refusing zero."""
     if number <= 0:
-        message = f"{noun} must be more than zero: `{value}`"
+        message = f"{noun} must be more than zero: {shown(value)}"
         raise UnitError(message)
     return number
 

@@ -131,10 +131,13 @@ def _cluster(address: str) -> Iterator[tuple[Executor, int]]:
     """Connect to a Dask cluster; yield an executor and how many runs it does at once."""
     try:
         from distributed import Client
+        from distributed.comm import addressing
     except ImportError:
         message = "a cluster needs the Python package `distributed`"
         raise MissingError(message, hint="pip install 'anabranch[dask]'") from None
     try:
+        # What is no address is refused here: a client that was made half would complain at its end.
+        addressing.get_address_host_port(address)
         client = Client(address, timeout="10s", set_as_default=False)
     except (OSError, ValueError, TimeoutError) as error:
         message = f"no Dask scheduler at `{address}`: {error}"

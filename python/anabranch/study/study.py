@@ -14,12 +14,14 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from anabranch import _files
 from anabranch.errors import Fault, InputError, did_you_mean
-from anabranch.scenario import shipped
+from anabranch.scenario import _faults, load, shipped
 from anabranch.study import grid
 from anabranch.study.sweep import Point, Sweep, cells
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+
+    from anabranch.scenario._lines import KeyPath
 
 #: The studies of the installed program (in a checkout, a link to its `studies` folder).
 _PACKAGED = Path(__file__).resolve().parent.parent / "_studies"
@@ -119,17 +121,13 @@ def read(folder: Path) -> Study:
     """
     path = folder / _FILE
     where = shipped.display(path)
-    try:
-        raw = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise InputError([Fault(message=f"cannot read the study: {error}", where=where)]) from None
+    raw, lines = load.read(path, where, what="study")
     try:
         study = Study.model_validate(raw)
     except ValidationError as error:
-        raise InputError(
-            Fault(message=found["msg"], where=where, key=".".join(map(str, found["loc"])))
-            for found in error.errors(include_url=False)
-        ) from None
+        source = _faults.Source(where=where, raw=raw, lines=lines, origins={})
+        found = (_faults.from_pydantic(source, one, valid=_keys) for one in error.errors(include_url=False))
+        raise InputError(fault for fault in found if fault is not None) from None
     names = {file.stem for file in folder.glob("*.toml")} - {"study"}
     used = [(name, "parts") for part in study.parts for name in part.scenarios]
     used += [(name, f"assumptions.{key}") for key, one in study.assumptions.items() for name in one.scenarios]
@@ -141,6 +139,13 @@ def read(folder: Path) -> Study:
     if faults:
         raise InputError(faults)
     return study
+
+
+def _keys(path: KeyPath) -> list[str]:
+    """Return the keys of the table of a study that a path is in."""
+    tables: dict[object, type[_Table]] = {"parts": Part, "assumptions": Assumption, "quick": Quick}
+    model = tables.get(path[0], Study) if len(path) > 1 else Study
+    return list(model.model_fields)
 
 
 def sweep(
@@ -271,7 +276,7 @@ def _axis(key: str, values: Sequence[Any]) -> grid.Axis:
 def _paths(path: Path) -> list[str]:
     """Return the names of a scenario's paths; a broken file is reported when it is loaded."""
     try:
-        raw = tomllib.loads(path.read_text(encoding="utf-8"))
+        raw = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except (OSError, ValueError):
         return []
     found = raw.get("paths", [])

@@ -14,7 +14,7 @@ from anabranch.results import identity
 from anabranch.scenario._overrides import Override
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from anabranch.errors import Fault
     from anabranch.media.films import Film
@@ -140,6 +140,7 @@ def cells(points: Iterable[Point]) -> tuple[Cell, ...]:
     ScenarioError
         With every fault of every scenario and its settings, each once.
     """
+    from anabranch.scenario import shipped
     from anabranch.scenario.load import load, tables
 
     result = []
@@ -155,7 +156,7 @@ def cells(points: Iterable[Point]) -> tuple[Cell, ...]:
         folder = str(point.path.resolve().parent)
         result.append(
             Cell(
-                scenario=point.path.stem,
+                scenario="stdin" if point.path == shipped.STDIN else point.path.stem,
                 raw=raw,
                 folder=folder,
                 settings=point.settings,
@@ -168,6 +169,16 @@ def cells(points: Iterable[Point]) -> tuple[Cell, ...]:
 
 
 @lru_cache(maxsize=1024)
+def _loaded(text: str) -> Loaded:
+    """Return a cell's scenario."""
+    from anabranch.scenario.load import load
+
+    raw, folder, settings = json.loads(text)
+    overrides = [Override(key=key, value=value, origin=origin) for key, value, origin in settings]
+    return load(raw, overrides, folder=Path(folder))
+
+
+@lru_cache(maxsize=1024)
 def ready(text: str) -> tuple[Loaded, Film | None]:
     """Return a cell's scenario and film, which its trials share.
 
@@ -177,11 +188,8 @@ def ready(text: str) -> tuple[Loaded, Film | None]:
         What `Cell.text` gives.
     """
     from anabranch._run import film_of
-    from anabranch.scenario.load import load
 
-    raw, folder, settings = json.loads(text)
-    overrides = [Override(key=key, value=value, origin=origin) for key, value, origin in settings]
-    loaded = load(raw, overrides, folder=Path(folder))
+    loaded = _loaded(text)
     return loaded, film_of(loaded)
 
 
@@ -190,6 +198,24 @@ def plan_hashes(sweep: Sweep) -> list[str]:
     from anabranch._run import cell_of
 
     return [cell_of(*ready(one.text())) for one in sweep.cells]
+
+
+def make_films(sweep: Sweep, progress: Callable[[float, float], None]) -> None:
+    """Make the films that have to be made.
+
+    Parameters
+    ----------
+    sweep
+        What is to be run.
+    progress
+        Told the seconds of a film made, and how many there will be.
+    """
+    from anabranch.media import films
+
+    for one in sweep.cells:
+        loaded = _loaded(one.text())
+        if loaded.scenario.application.kind == "progressive":
+            films.make(loaded.scenario.application.film, progress)
 
 
 def manifest(sweep: Sweep) -> dict[str, Any]:

@@ -96,7 +96,7 @@ def read(file: Path, *, where: str | None = None) -> Trace:
     """
     reading = _Reading(str(file) if where is None else where)
     try:
-        text = _files.content(file, _LARGEST).decode("utf-8")
+        text = _files.content(file, _LARGEST).decode("utf-8-sig")
     except UnicodeDecodeError:
         reading.fault("not UTF-8 text", None, hint="is this a trace?")
         raise InputError(reading.faults) from None

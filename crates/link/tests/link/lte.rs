@@ -22,6 +22,7 @@ fn rates(model: LteModel, seconds: usize) -> Vec<f64> {
 }
 
 #[test]
+#[ignore = "long: 50,000 s of a link"]
 fn the_rate_of_t_mobile_driving_is_mahimahis() {
     // 50,000 s of a process that forgets in 7 s: some 3,500 independent values.
     let rates = rates(LteModel::new(Direction::Down, LteProfile::TmobileDriving), 50_000);
@@ -36,6 +37,7 @@ fn the_rate_of_t_mobile_driving_is_mahimahis() {
 }
 
 #[test]
+#[ignore = "long: three times 40,000 s of a link"]
 fn the_rate_of_the_others_is_theirs() {
     for (profile, quantiles, average) in [
         (LteProfile::AttDriving, [(0.05, 0.69), (0.5, 5.41), (0.95, 9.53)], 5.17),

@@ -11,7 +11,7 @@ use std::fmt::Write;
 pub struct GetRequest {
     /// The host, for the `Host` field that HTTP/1.1 demands (RFC 9112 section 3.2).
     pub host: String,
-    /// The resource's path, `/film.mp4`.
+    /// The resource's path as [`encoded_path`](super::encoded_path) writes it, `/a%20film.mp4`.
     pub target: String,
     /// The bytes wanted; the whole resource, and a 200, if absent.
     pub range: Option<ByteRange>,

@@ -19,7 +19,7 @@ pub struct Request {
     /// The connection to send it on. A number not seen before asks for a new connection, and says
     /// that the player has closed all earlier ones, with whatever they still carried.
     pub connection: u32,
-    /// The resource: its path on the server, without a leading slash.
+    /// The resource: its path on the server as a request line has it, without a leading slash.
     pub resource: String,
     /// The bytes wanted; the whole resource if absent.
     pub range: Option<ByteRange>,
@@ -72,7 +72,7 @@ impl Intake {
         Some(Request {
             id: self.request,
             connection: self.request as u32,
-            resource: film.name().into(),
+            resource: film.resource(),
             range: Some(ByteRange::starting_at(self.position)),
         })
     }

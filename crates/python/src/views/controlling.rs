@@ -116,6 +116,8 @@ view! {
         in_flight_segments: u32 = 9,
         /// RTT of the most recently sent segment acknowledged, ms; None when it is ambiguous.
         rtt_ms: Option<f64> = None,
+        /// The receiver may have held it back: it is of a lone segment that was not full.
+        maybe_delayed: bool = false,
         /// Smoothed RTT, ms; None before the first sample.
         srtt_ms: Option<f64> = None,
         /// Minimum RTT over the last 300 s, ms; None before the first sample.
@@ -167,6 +169,7 @@ impl From<&congestion::AckSample<'_>> for AckSample {
             prior_in_flight_segments: ack.prior_in_flight,
             in_flight_segments: ack.in_flight,
             rtt_ms: ack.rtt.map(ms),
+            maybe_delayed: ack.maybe_delayed,
             srtt_ms: ack.srtt.map(ms),
             min_rtt_ms: ack.min_rtt.map(ms),
             rate_delivered_segments: ack.rate.delivered,

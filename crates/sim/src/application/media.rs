@@ -40,7 +40,7 @@ impl Media {
     /// The size of a resource that a request names, if the server has it.
     pub(crate) fn size_of(&self, target: &str) -> Option<u64> {
         let path = target.trim_start_matches('/');
-        let film = self.film.as_ref().filter(|film| path == film.name());
+        let film = self.film.as_ref().filter(|film| path == film.resource());
         film.map(|film| film.size_bytes()).or_else(|| self.files.get(path).copied())
     }
 }

@@ -8,10 +8,10 @@ use anabranch_transport::path_manager::Candidate;
 use anabranch_transport::{Connection, ConnectionHandle, Endpoint, FourTuple, earliest};
 use anabranch_units::{Duration, Instant, Seed};
 
-use super::hosts::check_windows;
 use super::{Node, RunError, STALL, World};
 use crate::application::{Client, Serving};
 use crate::checks::Violation;
+use crate::flight::Flights;
 use crate::plan::{CrossPlan, PlanError};
 use crate::topology::{Packet, cross_addresses};
 
@@ -35,6 +35,8 @@ pub(super) struct Flow {
     last_event: Option<Instant>,
     /// When its connection ended with bytes left to read.
     broken_at: Option<Instant>,
+    /// What its server has under way.
+    pub(super) flights: Flights,
 }
 
 impl Flow {
@@ -123,6 +125,7 @@ impl World<'_> {
             server_node,
             last_event: None,
             broken_at: None,
+            flights: Flights::default(),
         });
         Ok(())
     }
@@ -187,7 +190,6 @@ impl World<'_> {
         self.send_across(flow, true)?;
         let hosts = &self.flows[flow as usize];
         let connection = hosts.server.connection(ONLY);
-        check_windows(connection)?;
         let mut wake = connection.poll_timeout();
         if !connection.is_closed() && !cut_off {
             let stop = hosts.stop.filter(|stop| *stop > self.now);
@@ -202,18 +204,24 @@ impl World<'_> {
         loop {
             let hosts = &mut self.flows[flow as usize];
             let group = hosts.group;
+            let mut followed = None;
             let endpoint = if down { &mut hosts.server } else { &mut hosts.client };
             if let Some(reply) = endpoint.poll_transmit() {
                 self.blank.segment = reply.segment;
-            } else if endpoint.connections().is_empty()
-                || endpoint
-                    .connection_mut(ONLY)
-                    .poll_transmit_into(self.now, &mut self.blank.segment)
-                    .is_none()
-            {
+            } else if endpoint.connections().is_empty() {
                 return Ok(());
+            } else {
+                let connection = endpoint.connection_mut(ONLY);
+                let segment = &mut self.blank.segment;
+                let Some(tuple) = connection.poll_transmit_into(self.now, segment) else {
+                    return Ok(());
+                };
+                if down {
+                    followed = hosts.flights.depart(self.now, connection, tuple, segment)?;
+                }
             }
             let mut packet = self.written();
+            packet.follow(0, followed);
             packet.host = self.plan.clients + flow;
             packet.route = (self.topology.paths.len() + group) as u16;
             packet.down = down;

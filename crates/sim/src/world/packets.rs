@@ -7,7 +7,8 @@ use anabranch_units::ByteCount;
 use super::{Node, RunError, World, mix};
 use crate::application::Serving;
 use crate::checks::Violation;
-use crate::topology::{Packet, client_address, locate, server_address};
+use crate::flight::Flights;
+use crate::topology::{Followed, Packet, client_address, locate, server_address};
 
 /// Bytes of an IPv4 header without options.
 const IP_HEADER: u64 = 20;
@@ -31,6 +32,7 @@ impl World<'_> {
                         DropReason::QueueFull => 3,
                     };
                     self.note((link as u64) << 8 | reason, &packet);
+                    self.settle(&packet, false);
                     self.live(&packet);
                 }
             }
@@ -56,7 +58,7 @@ impl World<'_> {
     }
 
     /// Puts a packet on its next link, or hands it to its host.
-    pub(super) fn forward(&mut self, packet: Box<Packet>) -> Result<(), RunError> {
+    pub(super) fn forward(&mut self, mut packet: Box<Packet>) -> Result<(), RunError> {
         let route = self.topology.routes[usize::from(packet.route)].links(packet.down);
         if let Some(&link) = route.get(usize::from(packet.hop)) {
             let size = ByteCount(packet.size);
@@ -67,6 +69,12 @@ impl World<'_> {
                 self.schedule.set(medium, self.topology.links.poll_timeout(medium));
             }
             return Ok(());
+        }
+        if packet.followed.is_some() {
+            let crosses = self.crosses(&packet);
+            let path = usize::from(packet.route);
+            self.settle(&packet, crosses || self.topology.paths[path].interface.up);
+            packet.followed = None;
         }
         let outcome = if self.crosses(&packet) {
             self.arrive_across(&packet)
@@ -111,6 +119,7 @@ impl World<'_> {
         };
         if handle == self.serving.len() {
             self.serving.push(Serving::new(self.plan, &self.media));
+            self.flights.push(Flights::default());
             let node = self.add_node(Node::Serving(handle));
             self.serving_nodes.push(node);
             self.served.push(client);
@@ -174,6 +183,18 @@ impl World<'_> {
     /// Whether a packet is one of cross traffic.
     pub(super) fn crosses(&self, packet: &Packet) -> bool {
         usize::from(packet.route) >= self.topology.paths.len()
+    }
+
+    /// A packet leaves the links: one of a sender's data is not under way any more.
+    #[inline(always)]
+    fn settle(&mut self, packet: &Packet, arrived: bool) {
+        let Some(Followed { connection, subflow, number }) = packet.followed else { return };
+        let flights =
+            match self.flows.get_mut((packet.host as usize).wrapping_sub(self.clients.len())) {
+                Some(flow) => &mut flow.flights,
+                None => &mut self.flights[connection as usize],
+            };
+        flights.settle(subflow, number, arrived);
     }
 
     /// Something happened to a client's packet: its world does not stand still. Cross traffic, which

@@ -50,7 +50,7 @@ impl World<'_> {
                 self.rows.samples.push(
                     t,
                     i64::from(client),
-                    self.numbers.of(client, handle, sample.id.index()),
+                    self.numbers.of(client, handle, sample.ordinal as usize),
                     self.topology.paths[usize::from(path)].name.clone(),
                     i64::from(sample.cwnd_segments),
                     threshold(sample.ssthresh_segments),
@@ -84,7 +84,7 @@ impl World<'_> {
                 let totals = subflow.totals;
                 self.rows.subflows.push(
                     i64::from(client),
-                    self.numbers.of(client, handle, subflow.id.index()),
+                    self.numbers.of(client, handle, subflow.ordinal as usize),
                     self.topology.paths[usize::from(path)].name.clone(),
                     subflow.established,
                     totals.bytes_acked as i64,

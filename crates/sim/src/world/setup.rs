@@ -30,6 +30,7 @@ pub(super) fn config(plan: &Plan, registry: &Registry) -> Result<Config, PlanErr
         receive_buffer_max: transport.receive_buffer_max,
         send_buffer_max: transport.send_buffer_max,
         checksum: transport.checksum,
+        deny_join_initial_address: false,
         pacing: transport.pacing,
         // As nginx asks for (`tcp_nodelay on`).
         nodelay: plan.application.kind.is_http(),
@@ -92,6 +93,7 @@ impl<'a> World<'a> {
             server,
             serving: Vec::new(),
             serving_nodes: Vec::new(),
+            flights: Vec::new(),
             served: Vec::new(),
             numbers: sampling::Numbers::default(),
             hosts: Vec::new(),

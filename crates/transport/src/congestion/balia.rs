@@ -4,12 +4,13 @@
 //! With `x_r` = `w_r` / `RTT_r` and `a_r` = max x / `x_r`, a window grows per acknowledged segment by
 //! `x_r` / (`RTT_r` (sum x)^2) (1 + `a_r`) / 2 (4 + `a_r`) / 5, never more than Reno's 1 / `w_r`, and
 //! a loss takes `w_r` / 2 min(`a_r`, 1.5). The kernel divides `a_r` to a whole number
-//! (`ratio = "whole"`), so that up to twice the rate of the slower path makes no difference to it.
+//! (`ratio = "whole"`), so that up to twice the rate of the slower path makes no difference to it. A
+//! path in fast recovery counts with its window as it stands.
 
 use anabranch_units::RandomStream;
 
 use super::reno::additive_increase;
-use super::sibling::Coupling;
+use super::sibling::{Coupling, Recovering};
 use super::{AckSample, CongestionController, CongestionEvent, Window};
 use crate::plugin::Parameters;
 
@@ -22,7 +23,7 @@ pub struct Balia {
     counter: u32,
     /// a, as of the last acknowledgement: the fastest path's rate by our own.
     ratio: f64,
-    /// Paths in the sums, as of the last acknowledgement.
+    /// Paths there are, as of the last acknowledgement.
     paths: usize,
 }
 
@@ -32,20 +33,20 @@ impl Balia {
         _random: RandomStream,
     ) -> Box<dyn CongestionController> {
         let whole_ratio = parameters.word("ratio", &["exact", "whole"]) == "whole";
-        let coupling = Coupling::read(parameters);
+        let coupling = Coupling::read(parameters, Recovering::Window);
         Box::new(Self { coupling, whole_ratio, counter: 0, ratio: 1.0, paths: 1 })
     }
 
     /// Takes in the rates of all paths; returns the segments to be acknowledged for one more in the
     /// window.
     fn couple(&mut self, ack: &AckSample<'_>, window: &Window) -> u32 {
+        self.paths = self.coupling.established(ack);
         let paths = self.coupling.paths(ack, window);
         let Some(own) = paths.clone().find(|path| path.view.id == ack.id) else {
             return window.cwnd;
         };
         let fastest = paths.clone().map(|path| path.rate()).fold(0.0, f64::max);
-        let sum: f64 = paths.clone().map(|path| path.rate()).sum();
-        self.paths = paths.count();
+        let sum: f64 = paths.map(|path| path.rate()).sum();
         self.ratio = fastest / own.rate();
         let share = own.rate() / (own.rtt * sum * sum);
         let increase = share * f64::midpoint(1.0, self.ratio) * ((4.0 + self.ratio) / 5.0);

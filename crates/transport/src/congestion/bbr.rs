@@ -302,11 +302,12 @@ impl Bbr {
         }
     }
 
-    /// `bbr_update_min_rtt`, with the visit to `ProbeRtt` when it has grown old.
+    /// `bbr_update_min_rtt`, with the visit to `ProbeRtt` when it has grown old. An acknowledgement
+    /// that may have been delayed can lower the minimum, but not take the place of an old one.
     fn update_min_rtt(&mut self, ack: &AckSample<'_>, window: &mut Window) {
         let expired = ack.coarse_now > self.min_rtt_at + MIN_RTT_WINDOW;
         if let Some(rtt) = ack.rtt
-            && (expired || self.min_rtt.is_none_or(|min| rtt < min))
+            && (expired && !ack.maybe_delayed || self.min_rtt.is_none_or(|min| rtt < min))
         {
             self.min_rtt = Some(rtt);
             self.min_rtt_at = ack.coarse_now;

@@ -11,6 +11,7 @@
 //! - Idleness begins a new epoch of aggregation with nothing acknowledged in it, as in Linux.
 //! - A tail loss that a probe repaired counts as a loss of its round, but is no lost segment.
 //! - An ACK without a valid delivery rate says nothing of a plateau.
+//! - An ACK that may have been delayed renews no minimum RTT that has grown old, as in Linux.
 //! - `full_bw_now` is set on the exit from Startup by loss too, as the appendix tests it.
 //!
 //! Linux (google/bbr, branch v3) differs: it drains at 0.35 with no limit of rounds and goes down at
@@ -256,7 +257,7 @@ impl CongestionController for Bbr3 {
         if delivers {
             self.update_model(&news);
         }
-        self.update_min_rtt(ack.now, ack.rtt);
+        self.update_min_rtt(ack);
         self.check_probe_rtt(ack, window);
         if delivers {
             self.advance_latest_delivery(&news);

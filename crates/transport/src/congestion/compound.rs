@@ -284,4 +284,93 @@ mod tests {
         let refused = tuned("compound(gamma_low=20, gamma_high=10)").expect_err("crossed");
         assert_eq!(refused, "`gamma_high` of compound is a number from 20 to 1000, not `10`");
     }
+
+    /// A Compound with these windows, in segments.
+    fn compound(printed: bool, loss: u32, delay: f64) -> Compound {
+        let gamma = tuned("compound").expect("known");
+        Compound {
+            printed,
+            alpha: 0.125,
+            beta: 0.5,
+            k: 0.75,
+            eta: 1.0,
+            low_window: 0.0,
+            gamma,
+            loss,
+            counter: 0,
+            delay,
+            prior: (0, 0.0),
+            base_rtt: Some(Duration::from_millis(100)),
+            round: Some(Round::default()),
+            reno_backlog: None,
+        }
+    }
+
+    /// `tcp_compound.c`: a total that others have cut leaves the delay window while both windows fit in.
+    #[test]
+    fn a_window_set_by_others_is_split() {
+        for (loss, delay, cwnd, expected) in [
+            (60, 40.0, 100, (60, 40.0)),
+            (60, 40.0, 120, (80, 40.0)),
+            (60, 40.0, 90, (50, 40.0)),
+            (60, 40.0, 60, (20, 40.0)),
+            (60, 40.0, 59, (59, 0.0)),
+            (40, 60.0, 60, (0, 60.0)),
+            (40, 60.0, 59, (59, 0.0)),
+            (0, 60.5, 60, (0, 60.5)),
+        ] {
+            let mut compound = compound(false, loss, delay);
+            compound.split(cwnd);
+            assert_eq!((compound.loss, compound.delay), expected, "{loss} + {delay} in {cwnd}");
+        }
+    }
+
+    /// Half of the total remains, `win (1 - beta) - cwnd / 2` of it delay window; two segments at least
+    /// where the delay window is less than that.
+    #[test]
+    fn a_loss_cuts_both_windows() {
+        for (loss, delay, left) in [
+            (60, 40.0, (30, 20.0)),
+            (3, 0.0, (2, 0.0)),
+            (2, 6.0, (1, 3.0)),
+            (2, 4.0, (1, 2.0)),
+            (2, 3.0, (2, 1.5)),
+        ] {
+            let mut compound = compound(false, loss, delay);
+            let mut window = Window { cwnd: compound.total(), ssthresh: 1 };
+            let kind = super::super::CongestionKind::Loss;
+            let event = CongestionEvent { now: Instant::ZERO, kind, in_flight: 0 };
+            compound.on_congestion(&event, &mut window);
+            assert_eq!((compound.loss, compound.delay), left, "{loss} + {delay}");
+            assert_eq!(window.ssthresh, left.0 + left.1 as u32);
+        }
+    }
+
+    /// Three quarters of Reno's backlog, and of it and the gamma before the mean: (30 + 0.75 * 20) / 2.
+    #[test]
+    fn gamma_follows_three_quarters_of_the_backlog() {
+        let mut compound = compound(false, 60, 40.0);
+        compound.reno_backlog = Some(20.0);
+        compound.tune();
+        assert!((compound.gamma() - 22.5).abs() < 1e-9);
+        compound.tune();
+        assert!((compound.gamma() - 22.5).abs() < 1e-9, "a backlog counts once");
+    }
+
+    /// HO20 equation 3 steps by the delay window alone, the reference by both: `0.125 w^0.75 - 1`. Both
+    /// need three samples.
+    #[test]
+    fn a_round_steps_the_delay_window() {
+        let round = Round { end: None, min_rtt: Some(Duration::from_millis(100)), samples: 3 };
+        for (printed, samples, expected) in [
+            (false, 3, 100.0 + 0.125 * 200.0_f64.powf(0.75) - 1.0),
+            (true, 3, 100.0 + 0.125 * 100.0_f64.powf(0.75) - 1.0),
+            (true, 2, 100.0),
+        ] {
+            let mut compound = compound(printed, 100, 100.0);
+            let mut window = Window { cwnd: 200, ssthresh: 1 };
+            compound.step(&Round { samples, ..round }, &mut window);
+            assert!((compound.delay - expected).abs() < 1e-9, "{}, not {expected}", compound.delay);
+        }
+    }
 }

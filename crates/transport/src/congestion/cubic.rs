@@ -279,4 +279,23 @@ mod tests {
         let k = cube_root(CUBE_FACTOR * 30) as f64 / 1024.0;
         assert!((k - (30.0_f64 / 0.4004).cbrt()).abs() < 0.002, "{k}");
     }
+
+    #[test]
+    fn cube_roots_are_exact_beyond_the_precision_of_floating_point() {
+        assert_eq!(cube_root(8_000_000_000_000_000_000), 2_000_000);
+        assert_eq!(cube_root(7_999_999_999_999_999_999), 1_999_999);
+    }
+
+    /// RFC 9438 section 4.7 in `cubictcp_recalc_ssthresh`: below the last maximum (1 + beta) / 2 of the
+    /// window is remembered, 300 * 1741 / 2048; at it or above the window itself.
+    #[test]
+    fn the_maximum_is_that_of_fast_convergence() {
+        let mut cubic = Cubic::default();
+        let kind = crate::congestion::CongestionKind::Loss;
+        let event = CongestionEvent { now: Instant::ZERO, kind, in_flight: 0 };
+        for (cwnd, maximum) in [(400, 400), (300, 255), (255, 255), (256, 256)] {
+            cubic.on_congestion(&event, &mut Window { cwnd, ssthresh: 1 });
+            assert_eq!(cubic.last_max_cwnd, maximum, "{cwnd}");
+        }
+    }
 }

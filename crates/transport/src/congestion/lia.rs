@@ -2,14 +2,15 @@
 //! kernel), per acknowledged segment.
 //!
 //! alpha is computed anew on every acknowledgement (section 4.1 allows rarer) and in floating point:
-//! the kernel's is a multiple of 2^-12 segments and counts acknowledgements (`count = "acks"`). One
+//! the kernel's is a multiple of 2^-12 segments and counts acknowledgements (`count = "acks"`). A sibling
+//! in fast recovery counts with its ssthresh as section 4 has it, in the kernel with its window. One
 //! MSS is taken to hold on all subflows. `form = "printed"` is PC16's loss rule, which its own text
 //! contradicts: `cwnd + 1/cwnd`, so that a loss cuts nothing; a timeout halves as ever.
 
 use anabranch_units::RandomStream;
 
 use super::reno::additive_increase;
-use super::sibling::Coupling;
+use super::sibling::{Coupling, Recovering};
 use super::{AckSample, CongestionController, CongestionEvent, Window};
 use crate::plugin::Parameters;
 
@@ -28,7 +29,8 @@ impl Lia {
         _random: RandomStream,
     ) -> Box<dyn CongestionController> {
         let printed = parameters.word("form", &["reference", "printed"]) == "printed";
-        Box::new(Self { coupling: Coupling::read(parameters), printed, counter: 0 })
+        let coupling = Coupling::read(parameters, Recovering::Threshold);
+        Box::new(Self { coupling, printed, counter: 0 })
     }
 
     /// Segments to be acknowledged for one more in the window, unless Reno needs more:

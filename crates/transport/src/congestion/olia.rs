@@ -9,7 +9,7 @@
 use anabranch_units::RandomStream;
 
 use super::reno::additive_increase;
-use super::sibling::{Coupling, Path};
+use super::sibling::{Coupling, Path, Recovering};
 use super::{AckSample, CongestionController, CongestionEvent, Window};
 use crate::plugin::Parameters;
 
@@ -31,13 +31,13 @@ fn quality(path: &Path<'_>) -> f64 {
 }
 
 /// alpha: growth moves from the paths with the largest windows (M) to the best paths (B) that are
-/// not among them, if there are any.
-fn alpha<'a>(own: &Path<'a>, paths: impl Iterator<Item = Path<'a>> + Clone) -> f64 {
+/// not among them, if there are any; `all` is their number N.
+fn alpha<'a>(own: &Path<'a>, paths: impl Iterator<Item = Path<'a>> + Clone, all: usize) -> f64 {
     let most = paths.clone().map(|path| path.cwnd).fold(0.0, f64::max);
     let best = paths.clone().map(|path| quality(&path)).fold(0.0, f64::max);
     let is_largest = |path: &Path<'_>| path.cwnd >= most;
     let is_better = |path: &Path<'_>| path.cwnd < most && quality(path) >= best;
-    let all = paths.clone().count() as f64;
+    let all = all as f64;
     let better = paths.clone().filter(is_better).count() as f64;
     if better == 0.0 {
         0.0
@@ -56,7 +56,8 @@ impl Olia {
         _random: RandomStream,
     ) -> Box<dyn CongestionController> {
         let printed = parameters.word("form", &["reference", "printed"]) == "printed";
-        Box::new(Self { coupling: Coupling::read(parameters), printed, counter: 0, credit: 0.0 })
+        let coupling = Coupling::read(parameters, Recovering::Threshold);
+        Box::new(Self { coupling, printed, counter: 0, credit: 0.0 })
     }
 
     /// Segments to grow by for each one acknowledged; `None` is Reno's growth, on a single path.
@@ -68,7 +69,8 @@ impl Olia {
         }
         let sum: f64 = paths.clone().map(|path| path.rate()).sum();
         let share = if self.printed { own.cwnd } else { own.rate() / own.rtt };
-        Some(share / (sum * sum) + alpha(&own, paths) / own.cwnd)
+        let all = self.coupling.established(ack);
+        Some(share / (sum * sum) + alpha(&own, paths, all) / own.cwnd)
     }
 }
 
@@ -94,8 +96,7 @@ impl CongestionController for Olia {
     }
 
     fn on_congestion(&mut self, _event: &CongestionEvent, window: &mut Window) {
-        self.counter = 0;
-        self.credit = 0.0;
+        // What was counted towards the next segment stays counted, as in the kernel.
         window.ssthresh = (window.cwnd / 2).max(2);
     }
 

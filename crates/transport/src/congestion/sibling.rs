@@ -41,7 +41,7 @@ pub struct SiblingView {
 /// A subflow in the sums of a coupled controller.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Path<'a> {
-    /// Its window, segments; its ssthresh while fast recovery has the window (RFC 6356 section 4).
+    /// Its window, segments.
     pub(super) cwnd: f64,
     /// Its smoothed RTT, seconds.
     pub(super) rtt: f64,
@@ -62,15 +62,33 @@ pub(super) struct Coupling {
     dead_leave: bool,
     /// Growth counts acknowledgements, whatever each of them acknowledges.
     per_acknowledgement: bool,
+    recovering: Recovering,
+}
+
+/// What a sibling in fast recovery counts with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Recovering {
+    /// Its threshold, as recovery has the window (RFC 6356 section 4; `mptcp_get_crt_cwnd` of OLIA).
+    Threshold,
+    /// Its window as it stands (`mptcp_balia_recalc_ai`).
+    Window,
 }
 
 impl Coupling {
     /// Reads `dead` and `count`.
-    pub(super) fn read(parameters: &mut Parameters<'_>) -> Self {
+    pub(super) fn read(parameters: &mut Parameters<'_>, recovering: Recovering) -> Self {
         Self {
             dead_leave: leaves(parameters),
             per_acknowledgement: parameters.word("count", &["segments", "acks"]) == "acks",
+            recovering,
         }
+    }
+
+    /// The paths there are, N: all that could be in the sums, whether they have an RTT or not
+    /// (`cnt_established`).
+    pub(super) fn established(self, ack: &AckSample<'_>) -> usize {
+        let there = |view: &&SiblingView| view.id == ack.id || counts(view, self.dead_leave);
+        ack.siblings.iter().filter(there).count()
     }
 
     /// The subflows in the sums: those with an RTT that are not closed, and with `dead = "leave"`
@@ -86,7 +104,9 @@ impl Coupling {
             let rtt = view.srtt.filter(|_| own || counts(view, self.dead_leave))?;
             let cwnd = match view.state {
                 _ if own => own_cwnd,
-                CongestionState::Recovery => view.window.ssthresh,
+                CongestionState::Recovery if self.recovering == Recovering::Threshold => {
+                    view.window.ssthresh
+                }
                 _ => view.window.cwnd,
             };
             Some(Path { cwnd: f64::from(cwnd), rtt: rtt.as_secs_f64(), view })

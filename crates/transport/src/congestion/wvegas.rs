@@ -184,8 +184,9 @@ impl CongestionController for WVegas {
         true
     }
 
+    /// Only with samples in the round under way (`mptcp_wvegas_weight` asks `sampled_rtt`).
     fn published_rate(&self) -> Option<Rate> {
         let bytes = self.rounds.rate * f64::from(self.mss);
-        (bytes > 0.0).then(|| Rate::from_bytes_per_second(bytes as u64))
+        (bytes > 0.0 && self.rounds.count > 0).then(|| Rate::from_bytes_per_second(bytes as u64))
     }
 }

@@ -7,7 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 use anabranch_units::{Duration, Instant};
 use anabranch_wire::{AddAddr, MptcpOption, RemoveAddr, Segment, crypto};
 
-use super::{Connection, Mode};
+use super::{Connection, Event, Mode};
 use crate::config::{Announcement, Config};
 use crate::path_manager::{Candidate, OpenPath};
 use crate::subflow::{Reset, State, Subflow};
@@ -66,18 +66,35 @@ impl Addresses {
         if self.initial == Some(candidate.local.ip()) { 0 } else { candidate.address_id }
     }
 
+    /// Every one of our addresses with this one of the peer's.
+    pub(super) fn pairs(&self, remote: SocketAddr) -> Vec<Candidate> {
+        let mut pairs: Vec<Candidate> = Vec::new();
+        for endpoint in &self.endpoints {
+            let seen = pairs.iter().any(|pair| pair.local.ip() == endpoint.local.ip());
+            if !seen && endpoint.local.is_ipv4() == remote.is_ipv4() {
+                pairs.push(Candidate { remote, ..*endpoint });
+            }
+        }
+        pairs
+    }
+
+    /// An address of ours.
+    pub(super) fn has(&self, address: IpAddr) -> bool {
+        self.initial == Some(address)
+            || self.endpoints.iter().any(|endpoint| endpoint.local.ip() == address)
+            || self.announced.iter().any(|announced| announced.address == address)
+            || self.to_announce.iter().any(|next| next.address == address)
+    }
+
+    /// The connection is over: nothing is repeated any more.
+    pub(super) fn stop(&mut self) {
+        self.pending = None;
+    }
+
     /// Nothing is left to open or to announce.
     fn settled(&self) -> bool {
         self.unused.is_empty() && self.to_announce.is_empty() && !self.demote_initial
     }
-}
-
-/// The `ADD_ADDR` of a segment, announcement or echo.
-pub(super) fn announcement(segment: &Segment) -> Option<AddAddr> {
-    segment.mptcp.iter().find_map(|option| match option {
-        MptcpOption::AddAddr(add) => Some(*add),
-        _ => None,
-    })
 }
 
 impl Connection {
@@ -109,7 +126,7 @@ impl Connection {
         OpenPath { local, srtt: subflow.rtt.srtt(), rate: here.and_then(|c| c.rate) }
     }
 
-    fn open_paths(&self) -> Vec<OpenPath> {
+    pub(super) fn open_paths(&self) -> Vec<OpenPath> {
         self.subflows.iter().filter(|s| s.usable()).map(|s| self.open_path(s)).collect()
     }
 
@@ -154,7 +171,7 @@ impl Connection {
 
     /// The first working subflow, if possible not one that `avoid` names
     /// (`mptcp_pm_addr_send_ack_avoid_list`).
-    fn signal_on(&self, avoid: impl Fn(&Subflow) -> bool) -> Option<usize> {
+    pub(super) fn signal_on(&self, avoid: impl Fn(&Subflow) -> bool) -> Option<usize> {
         self.subflows.iter().position(|s| s.usable() && !avoid(s))
     }
 
@@ -199,12 +216,12 @@ impl Connection {
 
     /// Ends the subflows that `which` names with a RST. Linux sends a FIN here and a RST to whatever
     /// still comes: the same for the peer, a round trip later.
-    fn end_subflows(&mut self, now: Instant, which: impl Fn(&Subflow) -> bool) {
+    pub(super) fn end_subflows(&mut self, now: Instant, which: impl Fn(&Subflow) -> bool) {
         for index in 0..self.subflows.len() {
             let subflow = &mut self.subflows[index];
             if which(subflow) && subflow.state != State::Closed {
                 if subflow.state != State::SynSent {
-                    subflow.reset = Some(Reset { reason: None, answers: None });
+                    subflow.reset = Some(Reset::default());
                 }
                 self.drop_subflow(now, index);
             }
@@ -268,67 +285,32 @@ impl Connection {
     pub(super) fn handle_address_options(&mut self, now: Instant, index: usize, segment: &Segment) {
         for option in &segment.mptcp {
             match *option {
-                MptcpOption::AddAddr(add) => self.handle_add_addr(now, add),
-                MptcpOption::RemoveAddr(remove) => {
-                    for &id in remove.ids() {
-                        self.end_subflows(now, |s| s.remote_id == id);
-                    }
-                }
-                MptcpOption::Prio { backup } => {
-                    self.subflows[index].backup = backup;
-                    self.subflows[index].touched = true;
-                }
+                MptcpOption::AddAddr(add) => self.handle_add_addr(now, index, add),
+                MptcpOption::RemoveAddr(remove) => self.handle_remove_addr(now, index, remove),
+                MptcpOption::Prio { backup } => self.subflows[index].wish_priority(backup),
                 _ => {}
             }
         }
-    }
-
-    fn handle_add_addr(&mut self, now: Instant, add: AddAddr) {
-        let AddAddr { address_id, address, port, hmac } = add;
-        let Some(hmac) = hmac else {
-            let same = Announcement { address_id, address, port };
-            if self.addresses.pending.is_some_and(|(pending, _, _)| pending == same) {
-                self.addresses.pending = None;
-                self.announce_next(now);
-            }
-            return;
-        };
-        let Some(remote) = self.remote_key else { return };
-        let expected =
-            crypto::add_addr_hmac(remote.value, self.local_key.value, address_id, address, port);
-        if !crypto::mac_eq(&expected.to_be_bytes(), &hmac.to_be_bytes()) {
-            return;
-        }
-        if let Some(index) = self.signal_on(|_| false) {
-            self.subflows[index].post(MptcpOption::AddAddr(AddAddr { hmac: None, ..add }));
-        }
-        let known = self.subflows.iter().any(|s| {
-            s.state != State::Closed
-                && s.tuple.remote.ip() == address
-                && port.is_none_or(|port| s.tuple.remote.port() == port)
-        });
-        if self.client && !known {
-            self.join_announced(now, address_id, address, port);
+        if self.subflows[index].has_wish() {
+            self.grant_priority(now, index);
         }
     }
 
-    /// Offers the path manager every one of our addresses with the announced one
-    /// (`fill_local_addresses_vec`).
-    fn join_announced(&mut self, now: Instant, id: u8, address: IpAddr, port: Option<u16>) {
-        let port = port.unwrap_or_else(|| self.subflows[0].tuple.remote.port());
-        let remote = SocketAddr::new(address, port);
-        let mut pairs: Vec<Candidate> = Vec::new();
-        for endpoint in &self.addresses.endpoints {
-            let seen = pairs.iter().any(|pair| pair.local.ip() == endpoint.local.ip());
-            if !seen && endpoint.local.is_ipv4() == address.is_ipv4() {
-                pairs.push(Candidate { remote, ..*endpoint });
-            }
+    /// Does as the peer wishes with a subflow's priority, unless it has changed its mind too often.
+    fn grant_priority(&mut self, now: Instant, index: usize) {
+        let subflow = &mut self.subflows[index];
+        let id = subflow.id;
+        match subflow.grant_priority(now) {
+            Some(backup) => self.events.push_back(Event::PriorityChanged { id, backup }),
+            None => self.counters.deferred_priorities += u64::from(subflow.has_wish()),
         }
-        let open = self.open_paths();
-        for candidate in self.path_manager.on_announced(now, &pairs, &open) {
-            if let Some(index) = self.join(candidate) {
-                self.subflows[index].remote_id = id;
-            }
+    }
+
+    /// An echo of an announcement of ours; any other says nothing.
+    pub(super) fn handle_echo(&mut self, now: Instant, what: Announcement) {
+        if self.addresses.pending.is_some_and(|(pending, _, _)| pending == what) {
+            self.addresses.pending = None;
+            self.announce_next(now);
         }
     }
 }

@@ -34,6 +34,14 @@ pub(super) struct CarriedData {
 }
 
 impl CarriedData {
+    /// The identifier of a subflow that is gone goes to another one, which has carried nothing.
+    pub(super) fn forget(&mut self, id: SubflowId) {
+        for stretch in &mut self.stretches {
+            stretch.by = stretch.by.without(id);
+            stretch.reinjected = stretch.reinjected.without(id);
+        }
+    }
+
     /// A subflow was handed `[from, to)`.
     pub(super) fn note(&mut self, id: SubflowId, from: u64, to: u64) {
         if self.stretches.back().is_none_or(|last| last.to <= from) {

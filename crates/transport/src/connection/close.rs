@@ -1,8 +1,10 @@
 //! Closing: `DATA_FIN` both ways, then FIN on every subflow (RFC 8684 section 3.3.3); resets.
 
 use anabranch_units::{Duration, Instant};
-use anabranch_wire::{MpTcpRst, MptcpOption, Segment};
+use anabranch_wire::{MpTcpRst, MptcpOption, Segment, crypto};
 
+use super::connect::reset_option;
+use super::half_open::HalfOpenJoins;
 use super::{Connection, Event, Mode};
 use crate::subflow::{Reset, State};
 
@@ -15,6 +17,9 @@ const FIN_UNANSWERED: u32 = 6;
 
 /// How long a connection waits for a new subflow when all are gone (`mptcp_close_timeout`).
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Reason code: unspecified (RFC 8684 section 3.6).
+const REASON_UNSPECIFIED: u8 = 0;
 
 /// How far the close has come.
 #[derive(Debug, Default)]
@@ -145,11 +150,84 @@ impl Connection {
         self.closing.deadline = Some(self.config.host.expiry(now, wait));
     }
 
-    /// A RST arrived.
+    /// A RST arrived: where it counts, what it says of the reason (`MP_TCPRST`) and of the whole
+    /// connection (`MP_FASTCLOSE`) does too (RFC 8684 sections 3.5 and 3.6).
     pub(super) fn handle_reset(&mut self, now: Instant, index: usize, segment: &Segment) {
-        if self.subflows[index].reset_counts(now, segment) {
+        let joining = index > 0 && self.subflows[index].state == State::SynSent;
+        if self.subflows[index].state == State::Closed
+            || !self.subflows[index].reset_counts(now, segment)
+        {
+            return;
+        }
+        let told = segment.mptcp.iter().find_map(|option| match option {
+            MptcpOption::TcpRst(reset) => Some(*reset),
+            _ => None,
+        });
+        let tuple = self.subflows[index].tuple;
+        if joining || told.is_some_and(|reset| !reset.transient) {
+            self.peer_addresses.refuse(tuple.local.ip(), tuple.remote);
+        }
+        if let Some(MpTcpRst { transient, reason }) = told {
+            let id = self.subflows[index].id;
+            self.events.push_back(Event::SubflowReset { id, reason, transient });
+        }
+        let closes = fast_close(segment).filter(|_| self.mode == Mode::Multipath);
+        let genuine = closes.is_some_and(|key| self.is_our_key(key));
+        self.counters.forged_fast_closes += u64::from(closes.is_some() && !genuine);
+        if genuine {
+            // Nobody is there to be answered.
+            self.subflows[index].cut_off();
+            let id = self.subflows[index].id;
+            self.events.push_back(Event::SubflowClosed(id));
+            self.be_aborted();
+        } else {
             self.drop_subflow(now, index);
         }
+    }
+
+    fn is_our_key(&self, key: u64) -> bool {
+        crypto::mac_eq(&key.to_be_bytes(), &self.local_key.value.to_be_bytes())
+    }
+
+    /// The `MP_FASTCLOSE` of an acknowledgement: one without our key draws a challenge (RFC 5961).
+    pub(super) fn handle_fast_close(&mut self, now: Instant, index: usize, segment: &Segment) {
+        let Some(key) = fast_close(segment) else { return };
+        if self.is_our_key(key) {
+            self.be_aborted();
+        } else {
+            self.counters.forged_fast_closes += 1;
+            self.subflows[index].challenge(now);
+        }
+    }
+
+    /// The peer has ended the connection: a RST goes out on every subflow (`mptcp_check_fastclose`).
+    fn be_aborted(&mut self) {
+        self.events.push_back(Event::Aborted);
+        self.end_at_once(None);
+    }
+
+    /// Cuts every subflow off with a RST; `fast_close` is the key of a peer that is to do so too.
+    fn end_at_once(&mut self, fast_close: Option<u64>) {
+        let multipath = self.mode == Mode::Multipath;
+        let reason = Some(reset_option(REASON_UNSPECIFIED)).filter(|_| multipath);
+        for subflow in &mut self.subflows {
+            if subflow.state == State::Closed {
+                continue;
+            }
+            // A join whose answer has not come has nobody to reset.
+            if subflow.state != State::SynSent || subflow.id.index() == 0 {
+                subflow.reset = Some(Reset { fast_close, reason, answers: None });
+            }
+            subflow.cut_off();
+            if multipath {
+                self.events.push_back(Event::SubflowClosed(subflow.id));
+            }
+        }
+        self.views.clear();
+        self.half_open = HalfOpenJoins::default();
+        self.addresses.stop();
+        self.closing.deadline = None;
+        self.give_up();
     }
 
     /// A subflow ends: what it had not delivered goes elsewhere.
@@ -176,8 +254,8 @@ impl Connection {
 
     /// Resets a subflow with a reason (RFC 8684 section 3.6).
     pub(super) fn reset_subflow(&mut self, now: Instant, index: usize, reason: u8) {
-        let option = MptcpOption::TcpRst(MpTcpRst { transient: false, reason });
-        self.subflows[index].reset = Some(Reset { reason: Some(option), answers: None });
+        let option = Some(reset_option(reason));
+        self.subflows[index].reset = Some(Reset { reason: option, ..Reset::default() });
         self.drop_subflow(now, index);
     }
 
@@ -211,15 +289,19 @@ impl Connection {
 }
 
 impl Connection {
-    /// Ends the connection at once: a RST on every subflow, nothing more is delivered.
+    /// Ends the connection at once: nothing more is delivered. Every subflow ends with a RST, which over
+    /// MPTCP carries `MP_FASTCLOSE` with the peer's key (RFC 8684 section 3.5, option R;
+    /// `mptcp_do_fastclose`).
     pub fn abort(&mut self) {
-        for subflow in &mut self.subflows {
-            if subflow.state != State::Closed {
-                subflow.reset = Some(Reset { reason: None, answers: None });
-                subflow.cut_off();
-            }
-        }
-        self.views.clear();
-        self.give_up();
+        let multipath = self.mode == Mode::Multipath;
+        self.end_at_once(self.remote_key.filter(|_| multipath).map(|key| key.value));
     }
+}
+
+/// The key in the `MP_FASTCLOSE` of a segment.
+fn fast_close(segment: &Segment) -> Option<u64> {
+    segment.mptcp.iter().find_map(|option| match option {
+        MptcpOption::FastClose { key } => Some(*key),
+        _ => None,
+    })
 }

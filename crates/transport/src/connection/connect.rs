@@ -2,9 +2,9 @@
 
 use anabranch_units::{Instant, RandomStream};
 use anabranch_wire::crypto::{self, Key};
-use anabranch_wire::{CapableKeys, MpCapable, MpJoin, MpTcpRst, MptcpOption, Segment};
+use anabranch_wire::{CapableKeys, Flags, MpCapable, MpJoin, MpTcpRst, MptcpOption, Segment};
 
-use super::{Connection, Event, Mode, address};
+use super::{Connection, Event, Mode, announced};
 use crate::config::{Config, FourTuple};
 use crate::path_manager::Candidate;
 use crate::plugin::PluginError;
@@ -12,34 +12,45 @@ use crate::subflow::{Reset, State};
 
 /// Reason code: MPTCP-specific error (RFC 8684 section 3.6).
 pub(crate) const REASON_MPTCP: u8 = 1;
-/// Subflows that the peer may have beside the first at one time (`MPTCP_PM_ADDR_MAX`, the highest
-/// that the limit of Linux's path manager goes).
-const MOST_JOINED: usize = 8;
-/// Subflows that a connection may have over its whole life.
-const MOST_SUBFLOWS: usize = 128;
+/// Reason code: administratively prohibited.
+pub(crate) const REASON_PROHIBITED: u8 = 3;
+/// The version spoken (RFC 8684 section 3.1).
+const VERSION: u8 = 1;
 
-fn capable(keys: CapableKeys, checksum: bool) -> MptcpOption {
+/// Our `MP_CAPABLE` with these keys.
+fn capable(config: &Config, keys: CapableKeys) -> MptcpOption {
     MptcpOption::Capable(MpCapable {
-        version: 1,
-        checksum_required: checksum,
+        version: VERSION,
+        checksum_required: config.checksum,
         extensibility: false,
-        deny_join_initial_address: false,
+        deny_join_initial_address: config.deny_join_initial_address,
         crypto: 1,
         keys,
     })
 }
 
-/// The `MP_CAPABLE` of a segment, if it is one this endpoint understands: version 1, B clear, H set.
+/// The `MP_CAPABLE` of a segment, if it is one this endpoint understands: version 1, B clear, H set. The
+/// SYN may offer a later version: the answer tells that this is the highest spoken here.
 fn understood(segment: &Segment) -> Option<MpCapable> {
+    let opens = segment.flags.contains(Flags::SYN) && !segment.flags.contains(Flags::ACK);
     segment.mptcp.iter().find_map(|option| match option {
-        MptcpOption::Capable(c) if c.version == 1 && !c.extensibility && c.crypto & 1 == 1 => {
+        MptcpOption::Capable(c)
+            if (c.version == VERSION || (opens && c.version > VERSION))
+                && !c.extensibility
+                && c.crypto & 1 == 1 =>
+        {
             Some(*c)
         }
         _ => None,
     })
 }
 
-fn join(segment: &Segment) -> Option<MpJoin> {
+/// An `MP_TCPRST` of what will not pass.
+pub(super) fn reset_option(reason: u8) -> MptcpOption {
+    MptcpOption::TcpRst(MpTcpRst { transient: false, reason })
+}
+
+pub(super) fn join(segment: &Segment) -> Option<MpJoin> {
     segment.mptcp.iter().find_map(|option| match option {
         MptcpOption::Join(join) => Some(*join),
         _ => None,
@@ -47,26 +58,32 @@ fn join(segment: &Segment) -> Option<MpJoin> {
 }
 
 impl Connection {
-    /// Opens a connection over the first of `config.candidates`.
+    /// Opens a connection over the first of `config.candidates`. `taken` tells whether another
+    /// connection of the host has a token.
     ///
     /// # Errors
     /// A plug-in's name or parameters are unknown.
-    pub fn connect(config: Config, random: RandomStream) -> Result<Self, PluginError> {
+    pub fn connect(
+        config: Config,
+        random: RandomStream,
+        taken: &dyn Fn(u32) -> bool,
+    ) -> Result<Self, PluginError> {
         let first = config.candidates.first().copied();
-        let multipath = config.multipath;
-        let checksum = config.checksum;
-        let mut connection = Self::build(config, true, random)?;
+        let mut connection = Self::build(config, true, random, taken)?;
         if let Some(candidate) = first {
             let tuple = FourTuple { local: candidate.local, remote: candidate.remote };
-            let index = connection.add_subflow(tuple, true)?;
-            let subflow = &mut connection.subflows[index];
-            subflow.hello.first = multipath.then(|| capable(CapableKeys::None, checksum));
+            connection.add_subflow(tuple, true)?;
+            let offer = capable(&connection.config, CapableKeys::None);
+            let offer = Some(offer).filter(|_| connection.config.multipath);
+            let subflow = &mut connection.subflows[0];
+            subflow.hello.first = offer;
             subflow.hello.due = true;
         }
         Ok(connection)
     }
 
-    /// Accepts a connection whose SYN has arrived.
+    /// Accepts a connection whose SYN has arrived. `taken` tells whether another connection of the host
+    /// has a token.
     ///
     /// # Errors
     /// A plug-in's name or parameters are unknown.
@@ -75,34 +92,35 @@ impl Connection {
         random: RandomStream,
         tuple: FourTuple,
         syn: &Segment,
+        taken: &dyn Fn(u32) -> bool,
     ) -> Result<Self, PluginError> {
-        let mut connection = Self::build(config, false, random)?;
-        let index = connection.add_subflow(tuple, false)?;
+        let mut connection = Self::build(config, false, random, taken)?;
+        connection.add_subflow(tuple, false)?;
         connection.addresses.accepted_at(tuple.local.ip());
         let offered = understood(syn).filter(|_| connection.config.multipath);
         let option = offered.map(|offer| {
             connection.config.checksum |= offer.checksum_required;
-            let key = CapableKeys::Responder(connection.local_key.value);
-            capable(key, connection.config.checksum)
+            connection.peer_addresses.heed(&offer);
+            capable(&connection.config, CapableKeys::Responder(connection.local_key.value))
         });
         if option.is_none() {
             connection.mode = Mode::Plain;
         }
         let config = connection.config.clone();
-        connection.subflows[index].answer_syn(syn, &config, option);
+        connection.subflows[0].answer_syn(syn, &config, option);
         Ok(connection)
     }
 
     /// A SYN/ACK for a SYN of ours.
     pub(super) fn handle_syn_ack(&mut self, now: Instant, index: usize, segment: &Segment) {
-        let wanted = segment.flags.contains(anabranch_wire::Flags::SYN)
-            && segment.flags.contains(anabranch_wire::Flags::ACK);
+        let wanted = segment.flags.contains(Flags::SYN) && segment.flags.contains(Flags::ACK);
         if !wanted {
             return;
         }
         if !self.subflows[index].acknowledges_syn(segment) {
             // It answers an old SYN, or none (RFC 9293 section 3.10.7.3).
-            self.subflows[index].reset = Some(Reset { reason: None, answers: Some(segment.ack) });
+            self.subflows[index].reset =
+                Some(Reset { answers: Some(segment.ack), ..Reset::default() });
             return;
         }
         let host = self.config.host;
@@ -112,11 +130,12 @@ impl Connection {
             return self.handle_join_syn_ack(now, index, segment);
         }
         let keys = understood(segment).filter(|_| self.subflows[0].hello.first.is_some());
-        if let Some(MpCapable { keys: CapableKeys::Responder(key), checksum_required, .. }) = keys {
-            self.config.checksum |= checksum_required;
+        if let Some(answer @ MpCapable { keys: CapableKeys::Responder(key), .. }) = keys {
+            self.config.checksum |= answer.checksum_required;
+            self.peer_addresses.heed(&answer);
             self.become_multipath(key, 0);
             let both = CapableKeys::Both { initiator: self.local_key.value, responder: key };
-            self.subflows[0].hello.third = Some(capable(both, self.config.checksum));
+            self.subflows[0].hello.third = Some(capable(&self.config, both));
         } else if self.mode == Mode::Undecided {
             self.fall_back();
         }
@@ -185,7 +204,7 @@ impl Connection {
         }
         if self.client && index == 0 && !self.confirmed {
             // An announcement comes without a DSS (`check_fully_established`).
-            let announced = address::announcement(segment).is_some_and(|add| add.hmac.is_some());
+            let announced = announced::announcement(segment).is_some_and(|add| add.hmac.is_some());
             if announced || segment.dss.is_some_and(|dss| dss.data_ack.is_some()) {
                 self.confirmed = true;
                 self.subflows[0].hello.confirm_third();
@@ -202,22 +221,23 @@ impl Connection {
             // The third packet again: the fourth was lost (`check_fully_established`).
             self.subflows[index].ack_now();
         }
-        if !segment.mptcp.is_empty() {
+        if !segment.mptcp.is_empty() || self.subflows[index].has_wish() {
             self.handle_address_options(now, index, segment);
+            self.handle_fast_close(now, index, segment);
         }
         self.revive(index);
     }
 
-    /// Opens a further subflow; `None` when there have been too many.
+    /// Opens a further subflow; `None` when the pair is not to be tried, or every place is taken.
     pub(super) fn join(&mut self, candidate: Candidate) -> Option<usize> {
-        let remote = self.remote_key.filter(|_| self.subflows.len() < MOST_SUBFLOWS)?;
+        let remote = self.remote_key.filter(|_| self.may_join(&candidate))?;
         let mut tuple = FourTuple { local: candidate.local, remote: candidate.remote };
         while self.subflow_of(tuple).is_some() {
             // A port that an earlier subflow had is not used again.
             tuple.local.set_port(tuple.local.port().wrapping_add(1));
         }
         let local_id = self.addresses.identifier(&candidate);
-        let index = self.add_subflow(tuple, true).ok()?;
+        let index = self.add_subflow(tuple, true).ok()??;
         let nonce = self.random.next_u64() as u32;
         self.closing.revive();
         let subflow = &mut self.subflows[index];
@@ -225,7 +245,7 @@ impl Connection {
         subflow.request_backup = candidate.backup;
         subflow.multipath = true;
         subflow.send.use_mappings();
-        subflow.nonces = (nonce, 0);
+        subflow.nonce = nonce;
         subflow.hello.first = Some(MptcpOption::Join(MpJoin::Syn {
             backup: candidate.backup,
             address_id: local_id,
@@ -236,58 +256,21 @@ impl Connection {
         Some(index)
     }
 
-    /// A SYN with `MP_JOIN` for this connection; false when it is refused.
-    pub fn accept_join(&mut self, tuple: FourTuple, syn: &Segment) -> bool {
-        let Some(MpJoin::Syn { backup, address_id, nonce, .. }) = join(syn) else {
-            return false;
-        };
-        let joined = self.subflows.iter().skip(1).filter(|s| s.state != State::Closed).count();
-        let room = joined < MOST_JOINED && self.subflows.len() < MOST_SUBFLOWS;
-        let open = self.mode == Mode::Multipath && room;
-        let Some(remote) = self.remote_key.filter(|_| open && !self.is_closed()) else {
-            return false;
-        };
-        let local_id = self.identifier_of(tuple.local.ip());
-        let Ok(index) = self.add_subflow(tuple, false) else {
-            return false;
-        };
-        let own_nonce = self.random.next_u64() as u32;
-        let mac = crypto::join_hmac(self.local_key.value, remote.value, own_nonce, nonce);
-        let option = MptcpOption::Join(MpJoin::SynAck {
-            backup: false,
-            address_id: local_id,
-            hmac: crypto::leftmost_64(&mac),
-            nonce: own_nonce,
-        });
-        let config = self.config.clone();
-        self.closing.revive();
-        let subflow = &mut self.subflows[index];
-        subflow.local_id = local_id;
-        subflow.remote_id = address_id;
-        subflow.backup = backup;
-        subflow.multipath = true;
-        subflow.send.use_mappings();
-        subflow.nonces = (own_nonce, nonce);
-        subflow.answer_syn(syn, &config, Some(option));
-        true
-    }
-
     fn handle_join_syn_ack(&mut self, now: Instant, index: usize, segment: &Segment) {
         let host = self.config.host;
-        let own_nonce = self.subflows[index].nonces.0;
+        let own_nonce = self.subflows[index].nonce;
         let answer = join(segment).zip(self.remote_key);
         let Some((MpJoin::SynAck { hmac, nonce, backup, address_id }, remote)) = answer else {
-            return self.reset_subflow(now, index, REASON_MPTCP);
+            return self.give_up_join(now, index);
         };
         let expected = crypto::join_hmac(remote.value, self.local_key.value, nonce, own_nonce);
         if !crypto::mac_eq(&crypto::leftmost_64(&expected).to_be_bytes(), &hmac.to_be_bytes()) {
-            return self.reset_subflow(now, index, REASON_MPTCP);
+            return self.give_up_join(now, index);
         }
         let mac = crypto::join_hmac(self.local_key.value, remote.value, own_nonce, nonce);
         let subflow = &mut self.subflows[index];
         subflow.backup = backup;
         subflow.remote_id = address_id;
-        subflow.nonces = (own_nonce, nonce);
         let third = MpJoin::Ack { hmac: crypto::leftmost_160(&mac) };
         subflow.hello.third = Some(MptcpOption::Join(third));
         subflow.take_syn_ack(&host, now, segment);
@@ -295,19 +278,16 @@ impl Connection {
         self.judge_join(now, index);
     }
 
+    /// The answer to a join was none: neither is the pair tried again (RFC 8684 sections 3.2 and 3.9).
+    fn give_up_join(&mut self, now: Instant, index: usize) {
+        let tuple = self.subflows[index].tuple;
+        self.peer_addresses.refuse(tuple.local.ip(), tuple.remote);
+        self.reset_subflow(now, index, REASON_MPTCP);
+    }
+
+    /// The third packet of a join, which has shown that it knows the keys.
     fn handle_join_third(&mut self, now: Instant, index: usize, segment: &Segment) -> bool {
         let host = self.config.host;
-        let (own_nonce, peer_nonce) = self.subflows[index].nonces;
-        let answer = join(segment).zip(self.remote_key);
-        let Some((MpJoin::Ack { hmac }, remote)) = answer else {
-            self.reset_subflow(now, index, REASON_MPTCP);
-            return false;
-        };
-        let expected = crypto::join_hmac(remote.value, self.local_key.value, peer_nonce, own_nonce);
-        if !crypto::mac_eq(&crypto::leftmost_160(&expected), &hmac) {
-            self.reset_subflow(now, index, REASON_MPTCP);
-            return false;
-        }
         if !self.subflows[index].take_third(&host, now, segment) {
             return false;
         }
@@ -334,26 +314,19 @@ impl Connection {
         }
     }
 
-    /// The reset that answers a join nobody wants.
-    pub(crate) fn refusal(syn: &Segment) -> Segment {
-        let (rst, ack) = (anabranch_wire::Flags::RST, anabranch_wire::Flags::ACK);
+    /// The reset that answers a join nobody wants, or a segment that belongs to nobody; a join is told
+    /// the reason.
+    pub(crate) fn refusal(syn: &Segment, reason: u8) -> Segment {
         // What acknowledges is answered at the sequence number it expects (RFC 9293 3.10.7.1).
-        let stray = syn.flags.contains(ack);
+        let stray = syn.flags.contains(Flags::ACK);
+        let none = anabranch_units::SeqNumber(0);
         Segment {
             source_port: syn.destination_port,
             destination_port: syn.source_port,
-            seq: if stray { syn.ack } else { anabranch_units::SeqNumber(0) },
-            ack: if stray {
-                anabranch_units::SeqNumber(0)
-            } else {
-                syn.seq.add(syn.sequence_len())
-            },
-            flags: if stray { rst } else { rst.with(ack) },
-            mptcp: if join(syn).is_some() {
-                vec![MptcpOption::TcpRst(MpTcpRst { transient: false, reason: REASON_MPTCP })]
-            } else {
-                Vec::new()
-            },
+            seq: if stray { syn.ack } else { none },
+            ack: if stray { none } else { syn.seq.add(syn.sequence_len()) },
+            flags: if stray { Flags::RST } else { Flags::RST.with(Flags::ACK) },
+            mptcp: if join(syn).is_some() { vec![reset_option(reason)] } else { Vec::new() },
             ..Segment::default()
         }
     }

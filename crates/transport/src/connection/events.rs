@@ -5,7 +5,7 @@ use anabranch_units::{Duration, Instant, Rate, SubflowId};
 use super::Connection;
 use crate::config::FourTuple;
 use crate::congestion::CongestionState;
-use crate::subflow::{State, SubflowTotals};
+use crate::subflow::{State, Subflow, SubflowTotals};
 
 /// News for the application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +16,25 @@ pub enum Event {
     SubflowEstablished(SubflowId),
     /// A subflow is gone.
     SubflowClosed(SubflowId),
+    /// The peer reset a subflow and said why (`MP_TCPRST`); `SubflowClosed` follows.
+    SubflowReset {
+        /// Which.
+        id: SubflowId,
+        /// The reason code (RFC 8684 section 3.6).
+        reason: u8,
+        /// The condition may pass; otherwise the pair of addresses is not tried again.
+        transient: bool,
+    },
+    /// The peer wants a subflow used as a backup, or no longer so (`MP_PRIO`).
+    PriorityChanged {
+        /// Which.
+        id: SubflowId,
+        /// As a backup.
+        backup: bool,
+    },
+    /// The peer has ended the connection at once (`MP_FASTCLOSE`): what it had not delivered is lost.
+    /// `Closed` follows.
+    Aborted,
     /// A subflow was found without progress and is left out until it shows life.
     SubflowStale(SubflowId),
     /// Data can be read.
@@ -35,6 +54,8 @@ pub enum Event {
 pub struct SubflowSample {
     /// Which.
     pub id: SubflowId,
+    /// How many the connection had before it; the identifier, until places are given away again.
+    pub ordinal: u32,
     /// Congestion window, segments.
     pub cwnd_segments: u32,
     /// Slow-start threshold, segments; `u32::MAX` when never set.
@@ -62,12 +83,28 @@ pub struct SubflowSample {
 pub struct SubflowSummary {
     /// Which.
     pub id: SubflowId,
+    /// How many the connection had before it.
+    pub ordinal: u32,
     /// Its addresses.
     pub tuple: FourTuple,
     /// It carries or carried data.
     pub established: bool,
     /// Totals.
     pub totals: SubflowTotals,
+}
+
+impl Subflow {
+    /// The subflow as a whole.
+    pub(super) fn summary(&self) -> SubflowSummary {
+        SubflowSummary {
+            id: self.id,
+            ordinal: self.ordinal,
+            tuple: self.tuple,
+            established: self.fully_established
+                || (!self.multipath && self.state == State::Established),
+            totals: self.totals,
+        }
+    }
 }
 
 impl Connection {
@@ -80,6 +117,7 @@ impl Connection {
     pub fn samples(&self) -> impl Iterator<Item = SubflowSample> {
         self.subflows.iter().filter(|s| s.state == State::Established).map(|s| SubflowSample {
             id: s.id,
+            ordinal: s.ordinal,
             cwnd_segments: s.window.cwnd,
             ssthresh_segments: s.window.ssthresh,
             in_flight_segments: s.board.in_flight(),
@@ -93,14 +131,10 @@ impl Connection {
         })
     }
 
-    /// Every subflow there was.
+    /// Every subflow there was: by place, then those whose place another one has.
     pub fn summaries(&self) -> impl Iterator<Item = SubflowSummary> {
-        self.subflows.iter().map(|s| SubflowSummary {
-            id: s.id,
-            tuple: s.tuple,
-            established: s.fully_established || (!s.multipath && s.state == State::Established),
-            totals: s.totals,
-        })
+        let now = self.subflows.iter().map(Subflow::summary);
+        now.chain(self.slots.retired().copied())
     }
 
     /// Bytes sent again on another subflow, connection-level retransmissions included.
@@ -120,9 +154,38 @@ impl Connection {
     }
 }
 
+/// What a peer, or somebody in its name, asked for and did not get; counts over the connection's life.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// `ADD_ADDR` with a wrong HMAC.
+    pub forged_announcements: u64,
+    /// `ADD_ADDR` that was genuine and not followed: the address is not one to join, the identifier
+    /// names another one, or too many came.
+    pub refused_announcements: u64,
+    /// Identifiers of `REMOVE_ADDR` that would have ended the last working subflow.
+    pub refused_removals: u64,
+    /// `MP_FASTCLOSE` without our key.
+    pub forged_fast_closes: u64,
+    /// Third packets of joins without the right HMAC.
+    pub refused_joins: u64,
+    /// `MP_PRIO` that came too soon after others, and waited.
+    pub deferred_priorities: u64,
+}
+
 impl Connection {
-    /// For checkers: a subflow's last new segment went out although the window was full.
-    pub fn sent_beyond_window(&self, id: SubflowId) -> bool {
-        self.subflows.get(id.index()).is_some_and(|s| s.send.overran)
+    /// What the peer asked for and did not get.
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// For checkers: the subflow on a four-tuple, its segments in flight and its window.
+    pub fn window_on(&self, tuple: FourTuple) -> Option<(SubflowId, u32, u32)> {
+        let subflow = self.subflows.iter().find(|s| s.tuple == tuple)?;
+        Some((subflow.id, subflow.board.in_flight(), subflow.window.cwnd))
+    }
+
+    /// For checkers: segments that a subflow takes for lost and has not sent again.
+    pub fn lost_on(&self, id: SubflowId) -> u32 {
+        self.subflows.get(id.index()).map_or(0, |s| s.board.lost_waiting())
     }
 }

@@ -5,9 +5,9 @@
 //! the same: no other subflow ever carried data and nothing was reinjected, either way.
 
 use anabranch_units::{DataSeq, Duration, Instant};
-use anabranch_wire::{Dss, Flags, MpTcpRst, MptcpOption, Segment};
+use anabranch_wire::{Dss, Flags, MptcpOption, Segment};
 
-use super::connect::REASON_MPTCP;
+use super::connect::{REASON_MPTCP, reset_option};
 use super::{Connection, Event, Mode};
 use crate::subflow::deliver::Failure;
 use crate::subflow::final_mapping::Passage;
@@ -45,6 +45,7 @@ impl Connection {
         let Some((initial, joined)) = self.subflows.split_first() else { return false };
         index == 0
             && self.mode == Mode::Multipath
+            && matches!(initial.hello.first, Some(MptcpOption::Capable(_)))
             && initial.state == State::Established
             && joined.iter().all(|subflow| !subflow.fully_established)
             && !self.fallback.crooked
@@ -86,11 +87,11 @@ impl Connection {
 
     /// Subflows under way are nobody's any more.
     fn end_joins(&mut self) {
+        self.end_half_open(REASON_MIDDLEBOX);
         for subflow in self.subflows.iter_mut().skip(1).filter(|s| s.state != State::Closed) {
             if subflow.state != State::SynSent {
-                let reason = MpTcpRst { transient: false, reason: REASON_MIDDLEBOX };
-                let reason = Some(MptcpOption::TcpRst(reason));
-                subflow.reset = Some(Reset { reason, answers: None });
+                let reason = Some(reset_option(REASON_MIDDLEBOX));
+                subflow.reset = Some(Reset { reason, ..Reset::default() });
             }
             subflow.cut_off();
             self.events.push_back(Event::SubflowClosed(subflow.id));

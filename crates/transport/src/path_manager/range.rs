@@ -19,8 +19,7 @@ use anabranch_units::{Duration, Instant, Rate};
 use super::{Candidate, OpenPath, PathManager};
 use crate::plugin::Parameters;
 
-/// The longest that a refused address is left alone, unless `retry_s` is longer: trying uses up one of
-/// the 128 subflows that a connection may have over its life, and this leaves a day of them.
+/// The longest that a refused address is left alone, unless `retry_s` is longer.
 const MOST_PATIENCE: Duration = Duration::from_secs(900);
 
 /// A local address that was found too far.

@@ -5,7 +5,7 @@
 //! The kernel's own BLEST is this over `min-rtt-0.9x`. Where it compares with the fastest subflow of
 //! all, here backups are compared with only where they may be used.
 
-use anabranch_units::{Duration, Instant};
+use anabranch_units::{Duration, Instant, SubflowId};
 
 use super::{Ask, Decision, PathScheduler, SendRequest, SubflowView, ask, base, nearer};
 use crate::plugin::Parameters;
@@ -132,6 +132,13 @@ impl PathScheduler for Blest {
 
     fn base_mut(&mut self) -> Option<&mut dyn PathScheduler> {
         Some(self.base.as_mut())
+    }
+
+    fn on_replaced(&mut self, id: SubflowId) {
+        if let Some(range) = self.srtt_range.get_mut(id.index()) {
+            *range = (Duration::from_nanos(u64::MAX), Duration::ZERO);
+        }
+        self.base.on_replaced(id);
     }
 
     fn wants_idle(&self) -> bool {

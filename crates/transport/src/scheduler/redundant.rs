@@ -57,6 +57,12 @@ impl PathScheduler for Redundant {
         self.position[id.index()] = from + bytes;
     }
 
+    fn on_replaced(&mut self, id: SubflowId) {
+        if let Some(position) = self.position.get_mut(id.index()) {
+            *position = 0;
+        }
+    }
+
     fn wants_idle(&self) -> bool {
         true
     }

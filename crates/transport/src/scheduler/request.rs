@@ -124,6 +124,12 @@ impl SubflowSet {
         Self(self.0 | 1 << id.0)
     }
 
+    /// Without `id`.
+    #[must_use]
+    pub const fn without(self, id: SubflowId) -> Self {
+        Self(self.0 & !(1 << id.0))
+    }
+
     /// True when `id` is in it.
     pub const fn contains(self, id: SubflowId) -> bool {
         self.0 & (1 << id.0) != 0

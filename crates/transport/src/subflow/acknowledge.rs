@@ -17,6 +17,8 @@ struct RttSamples {
     last_acked: Option<Instant>,
     first_sacked: Option<Instant>,
     last_sacked: Option<Instant>,
+    /// It ends within a segment.
+    partial: bool,
 }
 
 /// Where the subflow stood before an acknowledgement.
@@ -34,6 +36,7 @@ struct Progress {
     delivered: u32,
     acked_bytes: u64,
     rtt: Option<Duration>,
+    maybe_delayed: bool,
 }
 
 impl Subflow {
@@ -54,7 +57,9 @@ impl Subflow {
         if ack < prior_una {
             return;
         }
-        let moved = self.send.update_window(ack, self.peer_window(segment));
+        let window = self.peer_window(segment);
+        self.send.window_max = self.send.window_max.max(window);
+        let moved = self.send.update_window(ack, window);
         self.review_window_probe(host, now);
         let one_way = ack == prior_una && self.board.is_empty();
         if one_way && self.recovery.probe_high.is_none() {
@@ -63,7 +68,10 @@ impl Subflow {
         }
         let prior_in_flight = self.board.in_flight();
         let prior_delivered = self.rate.delivered;
-        let carries = !segment.payload.is_empty() || segment.flags.contains(Flags::FIN);
+        // A signal is no duplicate either (RFC 8684 section 3); the DSS, on every segment, is none.
+        let carries = !segment.payload.is_empty()
+            || segment.flags.contains(Flags::FIN)
+            || !segment.mptcp.is_empty();
         let flags = AckFlags {
             una_advanced: ack > prior_una,
             not_duplicate: carries || moved,
@@ -111,7 +119,9 @@ impl Subflow {
         flags.duplicate = !flags.una_advanced && !flags.not_duplicate && !flags.dsack;
         let packets_out = self.board.packets_out();
         let acked_bytes = self.remove_acked(now, ack, prior_highest, &mut flags, &mut samples);
-        self.settle_duplicates(packets_out - self.board.packets_out(), &mut flags);
+        let removed = packets_out - self.board.packets_out();
+        let maybe_delayed = removed == 1 && self.lone_runt(ack - prior.una, &flags, &samples);
+        self.settle_duplicates(removed, &mut flags);
         let echo = segment.timestamps.map(|t| t.echo);
         let rtt = self.take_rtt(host, now, &flags, &samples, echo);
         if flags.dsack {
@@ -122,6 +132,8 @@ impl Subflow {
         let open = self.ca_state == CongestionState::Open;
         let repair = if calm && open && self.board.sacked_out == 0 {
             Repair::None
+        } else if flags.una_advanced && self.board.front().is_some_and(|head| head.sacked) {
+            self.suspect_reneging(host, now, &mut flags)
         } else {
             self.judge(now, &mut flags, echo)
         };
@@ -131,6 +143,7 @@ impl Subflow {
             delivered: (self.rate.delivered - prior.delivered) as u32,
             acked_bytes,
             rtt,
+            maybe_delayed,
         };
         self.size_window(host, now, &progress, siblings);
         self.after_ack(host, now, &flags, repair);
@@ -165,8 +178,10 @@ impl Subflow {
             count += 1;
         }
         for &(left, right) in &ranges[..count] {
-            for number in self.board.newly_reported(left, right) {
-                self.tag_one(now, number, flags, samples);
+            let mut number = self.board.first_reported(left);
+            while let Some(next) = self.board.next_reported(number, right) {
+                self.tag_one(now, next, flags, samples);
+                number = next + 1;
             }
         }
         self.board.remember_report(&ranges[..count]);
@@ -233,12 +248,21 @@ impl Subflow {
         }
         if let Some(front) = self.board.front().filter(|front| front.start < ack) {
             bytes += ack - front.start;
+            samples.partial = true;
             self.board.trim_front(ack);
         }
         flags.set_timer = flags.una_advanced;
         self.send.on_bytes_acked(bytes, buffers);
         self.totals.bytes_acked += bytes;
         bytes
+    }
+
+    /// The one segment acknowledged was not full, nothing else was delivered since it was sent, and no
+    /// duplicate is reported: the receiver may have waited for more (`FLAG_ACK_MAYBE_DELAYED`).
+    fn lone_runt(&self, bytes: u64, flags: &AckFlags, samples: &RttSamples) -> bool {
+        let alone = self.rate.prior_delivered() + 1 == self.rate.delivered;
+        let runt = bytes < u64::from(self.mss) && !samples.partial;
+        alone && runt && samples.first_acked.is_some() && !flags.dsack
     }
 
     /// `tcp_ack_update_rtt`: feeds the estimator; returns the RTT a controller may use.
@@ -290,6 +314,9 @@ impl Subflow {
         if reducing {
             self.reduce(progress.delivered, newly_lost, progress.una_advanced);
         }
+        if self.recovery.reneged {
+            self.rate.discard();
+        }
         let rate = self.rate.finish(now, self.rtt.min_rtt(), self.mss);
         // The others' views are as good as ever; its own was made before the acknowledgement.
         if let Some(own) = siblings.iter_mut().find(|view| view.id == self.id) {
@@ -307,6 +334,7 @@ impl Subflow {
             prior_in_flight: progress.prior_in_flight,
             in_flight: self.board.in_flight(),
             rtt: progress.rtt,
+            maybe_delayed: progress.maybe_delayed,
             srtt: self.rtt.srtt(),
             min_rtt: self.rtt.min_rtt(),
             rate,
@@ -359,3 +387,6 @@ impl Subflow {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

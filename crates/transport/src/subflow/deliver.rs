@@ -11,6 +11,10 @@ use bytes::Bytes;
 use super::Subflow;
 use super::mapping::{Declared, Mappings, Refusal, Seal, position_of};
 
+/// Bytes of the largest pieces that are kept as one while they wait, so that many small ones cost
+/// little memory.
+const SMALL: usize = 1024;
+
 /// What is wrong with what a subflow has brought. From then on it holds back all that comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
@@ -99,7 +103,12 @@ impl Delivery {
     fn hold(&mut self, at: u64, payload: Bytes, up: &mut impl FnMut(u64, Bytes)) {
         let next = at + payload.len() as u64;
         self.held_bytes += payload.len() as u64;
-        self.held.push_back(payload);
+        match self.held.back_mut() {
+            Some(last) if last.len() + payload.len() <= SMALL => {
+                *last = [&last[..], &payload[..]].concat().into();
+            }
+            _ => self.held.push_back(payload),
+        }
         if self.failure.is_none() {
             self.verify(next, up);
         }
@@ -236,5 +245,96 @@ impl Subflow {
             }
             Err(Refusal::TooMany) => false,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anabranch_wire::dss_checksum;
+
+    use super::*;
+
+    /// What was handed up: DSN and bytes.
+    type Handed = Vec<(u64, Vec<u8>)>;
+
+    fn plain(position: u64, end: u64, dsn: u64) -> Declared {
+        Declared { position, end, shift: dsn.wrapping_sub(position), seal: None }
+    }
+
+    fn sealed(position: u64, dsn: u64, bytes: &[u8]) -> Declared {
+        let (ssn, length) = (position as u32, bytes.len() as u16);
+        let checksum = dss_checksum(DataSeq(dsn), ssn, length, [bytes]);
+        let seal = Some(Seal { checksum, ssn, data_fin: false });
+        Declared { seal, ..plain(position, position + bytes.len() as u64, dsn) }
+    }
+
+    fn deliver(delivery: &mut Delivery, at: u64, bytes: &[u8]) -> Handed {
+        let mut handed = Vec::new();
+        let mut up = |dsn, bytes: Bytes| handed.push((dsn, bytes.to_vec()));
+        delivery.deliver(at, Bytes::copy_from_slice(bytes), true, &mut up);
+        handed
+    }
+
+    #[test]
+    fn bytes_are_cut_where_mappings_meet_also_across_the_wraps() {
+        // Of the relative subflow numbers at 2^32, and of the DSNs at 2^64.
+        let wrap = 1u64 << 32;
+        let mut delivery = Delivery::default();
+        for declared in [plain(wrap - 2, wrap, u64::MAX - 1), plain(wrap, wrap + 3, 70)] {
+            delivery.mappings.insert(declared, wrap - 2, 0).expect("apart");
+        }
+        let handed = deliver(&mut delivery, wrap - 2, &[1, 2, 3, 4]);
+        assert_eq!(handed, [(u64::MAX - 1, vec![1, 2]), (70, vec![3, 4])]);
+        assert_eq!(deliver(&mut delivery, wrap + 2, &[5]), [(72, vec![5])]);
+        assert_eq!(delivery.failure(), None);
+        // Nothing says where the next one belongs; it is kept, with all that follows.
+        assert_eq!(deliver(&mut delivery, wrap + 3, &[6]), []);
+        assert_eq!(delivery.failure(), Some(Failure::Unmapped));
+        assert_eq!(deliver(&mut delivery, wrap + 4, &[7]), []);
+        assert_eq!(delivery.held_bytes(), 2);
+        let mut handed = Vec::new();
+        delivery.release(wrap + 5, &mut |at, bytes: Bytes| handed.push((at, bytes.to_vec())));
+        assert_eq!(handed, [(wrap + 2, vec![6, 7])]);
+    }
+
+    #[test]
+    fn a_sealed_mapping_goes_up_whole_however_it_was_cut() {
+        let film: Vec<u8> = (0..=255).cycle().take(5000).collect();
+        for size in [1, 7, 999, 1024, 1500, 4000] {
+            let mut delivery = Delivery { checksums: true, ..Delivery::default() };
+            for from in [0, 2000, 4000] {
+                let to = (from + 2000).min(5000);
+                let declared = sealed(1 + from as u64, 9 + from as u64, &film[from..to]);
+                delivery.mappings.insert(declared, 1, 0).expect("apart");
+            }
+            let (mut at, mut stream) = (1, Vec::new());
+            for piece in film.chunks(size) {
+                for (dsn, bytes) in deliver(&mut delivery, at, piece) {
+                    assert_eq!(dsn, 9 + stream.len() as u64);
+                    stream.extend(bytes);
+                }
+                at += piece.len() as u64;
+                let whole = ((at - 1) / 2000 * 2000) as usize;
+                let expected = if at == 5001 { 5000 } else { whole };
+                assert_eq!(stream.len(), expected, "pieces of {size}");
+                assert!(delivery.held.len() <= 4, "{} pieces", delivery.held.len());
+            }
+            assert!(stream == film && delivery.held_bytes() == 0);
+        }
+    }
+
+    #[test]
+    fn what_is_not_what_was_summed_is_held_back() {
+        let mut delivery = Delivery { checksums: true, ..Delivery::default() };
+        for (position, bytes) in [(1, [1, 2, 3]), (4, [4, 5, 6])] {
+            delivery
+                .mappings
+                .insert(sealed(position, 100 + position, &bytes), 1, 0)
+                .expect("apart");
+        }
+        assert_eq!(deliver(&mut delivery, 1, &[1, 2, 3, 4, 5]), [(101, vec![1, 2, 3])]);
+        assert_eq!(deliver(&mut delivery, 6, &[7]), []);
+        assert_eq!(delivery.failure(), Some(Failure::Checksum(104)));
+        assert_eq!(delivery.held_bytes(), 3);
     }
 }

@@ -1,14 +1,14 @@
 //! Opening a subflow: SYN, SYN/ACK and third packet with their MPTCP options (RFC 9293 section 3.5,
 //! RFC 8684 sections 3.1 and 3.2), retransmitted as Linux does.
 
-use anabranch_units::{DataSeq, Duration, Instant};
+use anabranch_units::{DataSeq, Duration, Instant, SeqNumber};
 use anabranch_wire::{Dss, Flags, Mapping, MappingDsn, MptcpOption, Segment, Timestamps};
 
 use super::rtt::RTO_INITIAL;
 use super::send::timestamp_clock;
 
 use super::{Outlook, State, Subflow};
-use crate::config::{Config, HostModel};
+use crate::config::{Config, HostModel, window_scale};
 
 /// SYN retransmissions before giving up, besides those a second apart (`tcp_syn_retries`).
 const SYN_RETRIES: u32 = 6;
@@ -27,7 +27,7 @@ pub(crate) struct Hello {
     /// MPTCP option of the third packet, repeated until the peer shows it arrived.
     pub(crate) third: Option<MptcpOption>,
     /// It has gone out.
-    third_sent: bool,
+    pub(super) third_sent: bool,
     /// A handshake segment is to be sent.
     pub(crate) due: bool,
     sent_at: Instant,
@@ -50,7 +50,49 @@ impl Hello {
     }
 }
 
+/// The SYN/ACK of a join, which has no subflow yet.
+pub(crate) struct JoinAnswer<'a> {
+    /// The SYN that it answers.
+    pub(crate) syn: &'a Segment,
+    /// Our initial sequence number.
+    pub(crate) iss: SeqNumber,
+    /// The `MP_JOIN`.
+    pub(crate) option: MptcpOption,
+}
+
+impl JoinAnswer<'_> {
+    /// The segment.
+    pub(crate) fn segment(&self, now: Instant, config: &Config) -> Segment {
+        let window = super::receive::initial_window(config);
+        Segment {
+            source_port: self.syn.destination_port,
+            destination_port: self.syn.source_port,
+            seq: self.iss,
+            ack: self.syn.seq.add(1),
+            flags: Flags::SYN.with(Flags::ACK),
+            window: window.min(65_535) as u16,
+            mss: Some(config.mss),
+            window_scale: self.syn.window_scale.map(|_| window_scale(config.receive_buffer_max)),
+            sack_permitted: self.syn.sack_permitted,
+            timestamps: self
+                .syn
+                .timestamps
+                .map(|t| Timestamps { value: timestamp_clock(now), echo: t.value }),
+            mptcp: vec![self.option],
+            ..Segment::default()
+        }
+    }
+}
+
 impl Subflow {
+    /// Takes up a join whose SYN/ACK, with `option`, went out before there was a subflow.
+    pub(crate) fn resume_join(&mut self, syn: &Segment, config: &Config, option: MptcpOption) {
+        self.answer_syn(syn, config, Some(option));
+        self.hello.due = false;
+        self.hello.attempts = 1;
+        self.send.after_syn();
+    }
+
     /// Writes the SYN or SYN/ACK that is due; false when none is.
     pub(crate) fn next_handshake_segment(
         &mut self,
@@ -137,7 +179,7 @@ impl Subflow {
             Some(scale) => self.send_scale = scale.min(14),
             None => self.receive_scale = 0,
         }
-        self.peer_mss = segment.mss.unwrap_or(536).clamp(64, config.mss);
+        self.peer_mss = segment.mss.unwrap_or(536).min(config.mss).max(super::MSS_MIN);
         self.update_mss(0);
     }
 
@@ -202,21 +244,6 @@ impl Subflow {
         }
         self.refresh_pacing();
         self.send.window_touched(now);
-    }
-
-    /// The third packet's option belongs on a segment until it is confirmed; that of `MP_CAPABLE` not
-    /// on one that ends the data (`snd_data_fin_enable` in `mptcp_established_options_mp`).
-    pub(crate) fn add_third(&mut self, segment: &mut Segment) {
-        let Some(third) = self.hello.third else {
-            return;
-        };
-        let present = segment.mptcp.iter().any(|option| matches!(option, MptcpOption::Capable(_)));
-        let ends = segment.dss.is_some_and(|dss| dss.data_fin);
-        if !present && segment.payload.is_empty() && !ends {
-            self.hello.third_sent = true;
-            segment.dss = None;
-            segment.mptcp.insert(0, third);
-        }
     }
 
     /// A `DATA_FIN` without data rides an acknowledgement (RFC 8684 section 3.3.3).

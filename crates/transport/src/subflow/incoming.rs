@@ -1,6 +1,6 @@
 //! Which segments are believed (`tcp_validate_incoming`; RFC 9293 section 3.10.7.4): those that lie in
 //! our window, are no older than what came before (RFC 7323 section 5) and acknowledge nothing that
-//! was never sent. Blind resets and SYNs draw an acknowledgement (RFC 5961), never more than two a
+//! was never sent, nor what was acknowledged a window ago (RFC 5961 section 5). Blind resets and SYNs draw an acknowledgement (RFC 5961), never more than two a
 //! second.
 
 use anabranch_units::{Duration, Instant};
@@ -39,8 +39,21 @@ impl Subflow {
             self.challenge(now);
             return false;
         }
-        let sent = self.wire_seq(self.send.next());
-        segment.flags.contains(Flags::ACK) && segment.ack.offset(sent) <= 0
+        let behind = self.wire_seq(self.send.next()).offset(segment.ack);
+        if !segment.flags.contains(Flags::ACK) || behind < 0 {
+            return false;
+        }
+        behind as u64 <= self.send.oldest_answer() || self.endures_old_answer(now)
+    }
+
+    /// An acknowledgement is older than any that may still be under way (RFC 5961 section 5.2).
+    #[cold]
+    fn endures_old_answer(&mut self, now: Instant) -> bool {
+        let opening = self.state == State::SynReceived;
+        if !opening {
+            self.challenge(now);
+        }
+        opening
     }
 
     /// The timestamp is older than the last one that was in its place (`tcp_paws_discard`).
@@ -72,7 +85,7 @@ impl Subflow {
 
     /// Says what we expect, unless it was said lately (`tcp_send_challenge_ack`).
     #[cold]
-    fn challenge(&mut self, now: Instant) {
+    pub(crate) fn challenge(&mut self, now: Instant) {
         if self.answered_at.is_none_or(|at| now.since(at) >= ANSWER_INTERVAL) {
             self.answered_at = Some(now);
             self.ack_now();
@@ -106,5 +119,127 @@ impl Subflow {
     /// The segment acknowledges our SYN.
     pub(crate) fn acknowledges_syn(&self, segment: &Segment) -> bool {
         segment.ack == self.wire_seq(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anabranch_wire::Timestamps;
+    use bytes::Bytes;
+
+    use super::super::fixture::{at, send, subflow};
+    use super::*;
+
+    /// The window that was told: 64 segments of 1012 bytes from position 1.
+    const WINDOW: u32 = 64 * 1012;
+
+    /// A segment at a position of the peer's, of so many bytes, that acknowledges the SYN.
+    fn segment(position: u32, length: usize) -> Segment {
+        Segment {
+            seq: anabranch_units::SeqNumber(position),
+            ack: anabranch_units::SeqNumber(1),
+            flags: Flags::ACK,
+            payload: Bytes::from(vec![0; length]),
+            ..Segment::default()
+        }
+    }
+
+    fn believed(segment: &Segment) -> bool {
+        subflow().0.believes(at(1000), segment)
+    }
+
+    #[test]
+    fn a_segment_is_believed_from_where_we_acknowledged_to_the_windows_edge() {
+        // tcp_sequence: `!before(end_seq, rcv_wup) && !after(seq, rcv_nxt + window)`, and data begins
+        // before the edge.
+        assert!(believed(&segment(1, 0)) && believed(&segment(1, 1000)));
+        assert!(believed(&segment(0, 1)), "it ends where we expect");
+        assert!(!believed(&segment(0, 0)));
+        assert!(believed(&segment(WINDOW, 10)) && believed(&segment(1 + WINDOW, 0)));
+        assert!(!believed(&segment(1 + WINDOW, 1)) && !believed(&segment(2 + WINDOW, 0)));
+        // What was told on another subflow counts for MPTCP.
+        let (mut multipath, _) = subflow();
+        multipath.multipath = true;
+        assert!(multipath.believes(at(1000), &segment(WINDOW + 65_536, 1)));
+        assert!(!multipath.believes(at(1000), &segment(1 + WINDOW + 65_536, 1)));
+    }
+
+    #[test]
+    fn it_has_to_acknowledge_and_nothing_unsent() {
+        let (mut subflow, _) = subflow();
+        send(&mut subflow, at(0), 1000);
+        let acknowledging =
+            |ack: u32| Segment { ack: anabranch_units::SeqNumber(ack), ..segment(1, 10) };
+        assert!(subflow.believes(at(1000), &acknowledging(1001)));
+        assert!(!subflow.believes(at(1000), &acknowledging(1002)));
+        assert!(!subflow.ack.is_due(), "nothing is said to that");
+        let mute = Segment { flags: Flags::default(), ..segment(1, 10) };
+        assert!(!subflow.believes(at(1000), &mute));
+        let syn = Segment { flags: Flags::ACK.with(Flags::SYN), ..segment(1, 0) };
+        assert!(!subflow.believes(at(1000), &syn) && subflow.ack.is_due());
+    }
+
+    #[test]
+    fn a_timestamp_may_be_one_older_than_the_last() {
+        // tcp_paws_check: `(s32)(ts_recent - rcv_tsval) <= TCP_PAWS_WINDOW`.
+        let stamped = |recent: u32, value: u32, used: bool| {
+            let (mut subflow, _) = subflow();
+            subflow.timestamps = used;
+            subflow.timestamp_recent = recent;
+            let timestamps = Some(Timestamps { value, echo: 1 });
+            subflow.believes(at(1000), &Segment { timestamps, ..segment(1, 10) })
+        };
+        assert!(stamped(100, 100, true) && stamped(100, 99, true) && !stamped(100, 98, true));
+        assert!(!stamped(5, u32::MAX, true), "older across the wrap");
+        assert!(stamped(u32::MAX, 5, true), "newer across the wrap");
+        assert!(stamped(100, 50, false), "they are not in use");
+        assert!(stamped(0, u32::MAX, true), "none has been seen");
+    }
+
+    #[test]
+    fn answers_to_the_unacceptable_are_half_a_second_apart() {
+        let (mut subflow, _) = subflow();
+        let mut told = |ms: u64| {
+            subflow.ack.on_ack_sent();
+            subflow.believes(at(ms), &segment(0, 0));
+            subflow.ack.is_due()
+        };
+        assert!(told(1000) && !told(1499) && told(1500) && !told(1999) && told(2000));
+        // Data draws one each time: it is no part of a loop.
+        let (mut subflow, _) = super::super::fixture::subflow();
+        for ms in [1000, 1001, 1002] {
+            subflow.ack.on_ack_sent();
+            subflow.believes(at(ms), &segment(1 + WINDOW, 10));
+            assert!(subflow.ack.is_due());
+        }
+    }
+
+    #[test]
+    fn a_reset_counts_at_the_next_number_or_behind_what_came_out_of_order() {
+        let resets = |position: u32, closed: bool| {
+            let (mut subflow, _) = subflow();
+            // 101 to 201 has come.
+            let mut early = segment(101, 100);
+            early.timestamps = None;
+            subflow.handle_payload(
+                at(0),
+                &early,
+                0,
+                super::super::Space::default(),
+                &mut |_, _| {},
+            );
+            subflow.peer_closed = closed;
+            subflow.ack.on_ack_sent();
+            let counts = subflow.reset_counts(at(1000), &segment(position, 0));
+            (counts, subflow.ack.is_due())
+        };
+        assert_eq!(resets(1, false), (true, false));
+        assert_eq!(resets(201, false), (true, false));
+        assert_eq!(resets(0, false), (false, false), "before the window");
+        assert_eq!(resets(0, true), (true, false), "that of the FIN");
+        for inside in [2, 200, 202, 1 + WINDOW] {
+            assert_eq!(resets(inside, false), (false, true), "{inside}: a challenge");
+        }
+        assert_eq!(resets(2 + WINDOW, false), (false, false));
     }
 }

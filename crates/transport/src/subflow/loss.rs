@@ -29,7 +29,7 @@ pub(crate) struct Rack {
     /// The state above advanced since losses were last sought.
     pub(crate) advanced: bool,
     /// Reordering was seen on this subflow.
-    reordering_seen: bool,
+    pub(super) reordering_seen: bool,
     window_steps: u32,
     kept: u32,
     last_widened: u64,
@@ -192,67 +192,15 @@ impl Subflow {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex};
-
+    use super::super::fixture::{at, send, subflow};
+    use super::super::scoreboard::TxStamp;
     use super::*;
-    use crate::config::{Config, FourTuple};
-    use crate::congestion::{
-        AckSample, CongestionController, CongestionEvent, LostSegment, Window,
-    };
-    use anabranch_units::{SeqNumber, SubflowId};
-    use bytes::Bytes;
-
-    /// Keeps what it is told of lost segments.
-    #[derive(Clone, Debug, Default)]
-    struct Recorder(Arc<Mutex<Vec<LostSegment>>>);
-
-    impl CongestionController for Recorder {
-        fn name(&self) -> &'static str {
-            "recorder"
-        }
-
-        fn on_ack(&mut self, _ack: &AckSample<'_>, _window: &mut Window) {}
-
-        fn on_congestion(&mut self, _event: &CongestionEvent, _window: &mut Window) {}
-
-        fn on_lost(&mut self, segment: &LostSegment, _window: &Window) {
-            self.0.lock().expect("one thread").push(*segment);
-        }
-    }
-
-    fn subflow(recorder: Recorder) -> Subflow {
-        let end = |host: u8| ([10, 0, 0, host], 80).into();
-        let tuple = FourTuple { local: end(1), remote: end(2) };
-        let controller = Box::new(recorder);
-        Subflow::new(SubflowId(0), tuple, true, SeqNumber(0), controller, &Config::default())
-    }
-
-    fn send(subflow: &mut Subflow, now: Instant, start: u64) {
-        let in_flight = subflow.board.in_flight();
-        let stamp = subflow.rate.stamp(now, in_flight, in_flight == 0);
-        subflow.board.push(Sent {
-            start,
-            payload: Bytes::from_static(&[0; 100]),
-            mapping: None,
-            sent_at: now,
-            stamp,
-            serial: 0,
-            transmission: 1,
-            fin: false,
-            opens_buffer: true,
-            sacked: false,
-            lost: false,
-            retransmitted: false,
-        });
-    }
 
     #[test]
     fn a_lost_segment_is_told_with_the_flight_it_was_sent_into_and_all_lost_since() {
-        let recorder = Recorder::default();
-        let mut subflow = subflow(recorder.clone());
-        let at = |ms: u64| Instant::ZERO + Duration::from_millis(ms);
+        let (mut subflow, recorder) = subflow();
         for n in 0..5 {
-            send(&mut subflow, at(n), 1 + 100 * n);
+            send(&mut subflow, at(n), 100);
         }
         subflow.mark_lost(at(50), 0);
         subflow.mark_lost(at(50), 0);
@@ -260,12 +208,13 @@ mod tests {
         // What is sent from here on has lost nothing yet.
         let stamp = subflow.rate.stamp(at(60), subflow.board.in_flight(), false);
         subflow.board.retransmit(0, at(60), stamp);
-        send(&mut subflow, at(61), 501);
+        send(&mut subflow, at(61), 100);
         subflow.mark_lost(at(90), 0);
         let told: Vec<_> = recorder
             .0
             .lock()
             .expect("one thread")
+            .lost
             .iter()
             .map(|lost| (lost.start, lost.end, lost.in_flight_at_send, lost.lost_since_send))
             .collect();
@@ -277,5 +226,99 @@ mod tests {
             subflow.rate.on_delivered(at(100), &sent);
             assert_eq!(subflow.rate.finish(at(100), None, 100).lost, lost);
         }
+    }
+
+    #[test]
+    fn the_reordering_window_is_a_quarter_of_the_least_rtt_and_nothing_in_recovery() {
+        // RFC 8985 section 6.2 step 4: zero while in recovery or after three duplicates, unless
+        // reordering was seen; then min(steps min_RTT / 4, SRTT).
+        let quarter = Duration::from_millis(25);
+        let (mut subflow, _) = subflow();
+        for n in 0..5 {
+            send(&mut subflow, at(n), 100);
+        }
+        assert_eq!(subflow.reordering_window(), quarter);
+        subflow.board.mark_sacked(1);
+        subflow.board.mark_sacked(2);
+        assert_eq!(subflow.reordering_window(), quarter, "two are no three");
+        for state in [CongestionState::Recovery, CongestionState::Loss] {
+            subflow.ca_state = state;
+            assert_eq!(subflow.reordering_window(), Duration::ZERO);
+        }
+        subflow.ca_state = CongestionState::Cwr;
+        assert_eq!(subflow.reordering_window(), quarter);
+        subflow.board.mark_sacked(3);
+        assert_eq!(subflow.reordering_window(), Duration::ZERO);
+        subflow.rack.on_reordering();
+        assert_eq!(subflow.reordering_window(), quarter);
+        for steps in [2, 3, 4, 4, 4] {
+            subflow.rack.on_dsack(7, 7);
+            assert_eq!(subflow.reordering_window(), quarter * steps, "never more than the SRTT");
+        }
+    }
+
+    #[test]
+    fn a_widened_window_is_kept_for_sixteen_recoveries() {
+        // `TCP_RACK_RECOVERY_THRESH`; tcp_rack_update_reo_wnd.
+        let mut rack = Rack::default();
+        rack.on_dsack(0, 0);
+        assert_eq!(rack.window_steps, 0, "without reordering a duplicate says nothing");
+        rack.on_reordering();
+        rack.on_dsack(10, 5);
+        // Delivered what was sent before the window was widened: the same round trip.
+        rack.on_dsack(12, 9);
+        assert_eq!((rack.window_steps, rack.last_widened), (2, 10));
+        rack.on_dsack(20, 10);
+        assert_eq!((rack.window_steps, rack.last_widened), (3, 20));
+        rack.on_undo();
+        assert_eq!(rack.kept, 16, "no more than that");
+        for _ in 0..15 {
+            rack.on_recovery_end();
+            assert_eq!(rack.window_steps, 3);
+        }
+        rack.on_undo();
+        rack.on_recovery_end();
+        assert_eq!((rack.window_steps, rack.kept), (3, 1));
+        rack.on_recovery_end();
+        assert_eq!(rack.window_steps, 1);
+        rack.window_steps = 254;
+        for _ in 0..3 {
+            rack.on_dsack(30, 30);
+        }
+        assert_eq!(rack.window_steps, 255);
+    }
+
+    #[test]
+    fn an_acknowledgement_sooner_than_any_rtt_answers_the_original() {
+        // RFC 8985 section 6.2 step 2; tcp_rack_advance.
+        let (mut subflow, _) = subflow();
+        send(&mut subflow, at(0), 100);
+        send(&mut subflow, at(0), 100);
+        subflow.board.retransmit(0, at(200), TxStamp::default());
+        let again = subflow.board.get(0).cloned().expect("outstanding");
+        let least = Some(Duration::from_millis(100));
+        subflow.rack.on_delivered(at(299), &again, least);
+        assert!(!subflow.rack.advanced);
+        subflow.rack.on_delivered(at(300), &again, least);
+        assert!(subflow.rack.advanced && subflow.rack.newest == 3);
+        assert_eq!(subflow.rack.rtt, Duration::from_millis(100));
+        // One sent before does not take the state back.
+        let once = subflow.board.get(1).cloned().expect("outstanding");
+        subflow.rack.on_delivered(at(10), &once, least);
+        assert_eq!((subflow.rack.newest, subflow.rack.rtt), (3, Duration::from_millis(10)));
+        assert!(subflow.rack.sent_before(&once) && !subflow.rack.sent_before(&again));
+    }
+
+    #[test]
+    fn what_is_left_of_a_segments_time_counts_from_its_sending() {
+        let (mut subflow, _) = subflow();
+        send(&mut subflow, at(10), 100);
+        let sent = subflow.board.get(0).cloned().expect("outstanding");
+        subflow.rack.rtt = Duration::from_millis(100);
+        let window = Duration::from_millis(25);
+        let left = |ms: u64| subflow.rack.time_left(at(ms), &sent, window);
+        assert_eq!(left(50), Some(Duration::from_millis(85)));
+        assert_eq!(left(134), Some(Duration::from_millis(1)));
+        assert_eq!((left(135), left(200)), (None, None));
     }
 }

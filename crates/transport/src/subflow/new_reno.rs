@@ -70,3 +70,145 @@ impl Subflow {
         !self.sack_permitted && self.send.una() == self.recovery.high_seq
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture::{at, send, subflow};
+    use super::*;
+
+    /// Five segments out to a peer without SACK.
+    fn five() -> Subflow {
+        let (mut subflow, _) = subflow();
+        subflow.sack_permitted = false;
+        for _ in 0..5 {
+            send(&mut subflow, at(0), 1000);
+        }
+        subflow
+    }
+
+    const DUPLICATE: AckFlags = AckFlags {
+        duplicate: true,
+        una_advanced: false,
+        data_sacked: false,
+        original_acked: false,
+        retransmission_acked: false,
+        dsack: false,
+        lost_retransmission: false,
+        set_timer: false,
+        not_duplicate: false,
+    };
+
+    #[test]
+    fn a_duplicate_stands_for_a_segment_and_never_for_those_that_are_missing() {
+        // tcp_limit_reno_sacked: `sacked_out + max(lost_out, 1) <= packets_out`.
+        let mut subflow = five();
+        for counted in [1, 2, 3, 4, 4, 4] {
+            subflow.count_duplicate(&DUPLICATE);
+            assert_eq!(
+                (subflow.board.sacked_out, subflow.rate.delivered),
+                (counted, u64::from(counted))
+            );
+        }
+        let mut subflow = five();
+        subflow.board.mark_lost(0);
+        subflow.board.mark_lost(1);
+        for counted in [1, 2, 3, 3] {
+            subflow.count_duplicate(&DUPLICATE);
+            assert_eq!(subflow.board.sacked_out, counted);
+        }
+        let mut subflow = five();
+        subflow.count_duplicate(&AckFlags::default());
+        subflow.sack_permitted = true;
+        subflow.count_duplicate(&DUPLICATE);
+        assert_eq!(subflow.board.sacked_out, 0);
+    }
+
+    #[test]
+    fn what_is_acknowledged_settles_all_duplicates_but_the_hole() {
+        // tcp_remove_reno_sacks: "One ACK acked hole. The rest eat duplicate ACKs."
+        let settled = |counted: u32, acked: u32| {
+            let mut subflow = five();
+            for _ in 0..counted {
+                subflow.count_duplicate(&DUPLICATE);
+            }
+            for _ in 0..acked {
+                subflow.board.drop_front();
+            }
+            subflow.settle_duplicates(acked, &mut AckFlags::default());
+            (subflow.board.sacked_out, subflow.rate.delivered)
+        };
+        assert_eq!(settled(3, 0), (3, 3));
+        assert_eq!(settled(3, 1), (3, 3));
+        assert_eq!(settled(3, 3), (1, 1));
+        assert_eq!(settled(3, 4), (0, 0));
+        assert_eq!(settled(1, 3), (0, 0));
+        assert_eq!(settled(4, 2), (3, 3), "three are left, so many can have come");
+    }
+
+    #[test]
+    fn an_original_is_not_told_from_its_retransmission() {
+        for (again, original) in [(false, true), (true, false)] {
+            let mut subflow = five();
+            let mut flags =
+                AckFlags { original_acked: true, retransmission_acked: again, ..DUPLICATE };
+            subflow.board.drop_front();
+            subflow.settle_duplicates(1, &mut flags);
+            assert_eq!(flags.original_acked, original);
+        }
+        let mut with_sack = five();
+        with_sack.sack_permitted = true;
+        let mut flags = AckFlags { original_acked: true, retransmission_acked: true, ..DUPLICATE };
+        with_sack.settle_duplicates(1, &mut flags);
+        assert!(flags.original_acked);
+    }
+
+    #[test]
+    fn three_duplicates_or_a_partial_acknowledgement_in_recovery_lose_the_oldest() {
+        // tcp_newreno_mark_lost.
+        let lost = |state: CongestionState, counted: u32, advanced: bool| {
+            let mut subflow = five();
+            subflow.ca_state = state;
+            for _ in 0..counted {
+                subflow.count_duplicate(&DUPLICATE);
+            }
+            let flags = AckFlags { una_advanced: advanced, ..AckFlags::default() };
+            subflow.detect_losses(at(50), &mut flags.clone());
+            assert_eq!(subflow.send.newly_lost, subflow.board.lost_out);
+            subflow.board.lost_out
+        };
+        assert_eq!(lost(CongestionState::Disorder, 2, true), 0);
+        assert_eq!(lost(CongestionState::Disorder, 3, false), 1);
+        assert_eq!(lost(CongestionState::Recovery, 4, false), 0);
+        assert_eq!(lost(CongestionState::Recovery, 0, true), 1);
+        assert_eq!(lost(CongestionState::Loss, 4, true), 0);
+        // Once; and of one segment no duplicate can tell.
+        let mut subflow = five();
+        subflow.ca_state = CongestionState::Recovery;
+        let mut flags = AckFlags { una_advanced: true, ..AckFlags::default() };
+        subflow.detect_losses(at(50), &mut flags);
+        subflow.detect_losses(at(50), &mut flags);
+        assert_eq!((subflow.board.lost_out, subflow.send.newly_lost), (1, 1));
+        let mut subflow = five();
+        subflow.ca_state = CongestionState::Recovery;
+        subflow.board.sacked_out = 5;
+        subflow.detect_losses(at(50), &mut flags);
+        assert_eq!((subflow.board.sacked_out, subflow.board.lost_out), (4, 1));
+    }
+
+    #[test]
+    fn recovery_is_held_at_its_end_where_duplicates_may_still_come() {
+        let mut subflow = five();
+        subflow.recovery.high_seq = 5001;
+        assert!(!subflow.must_hold_recovery());
+        subflow.send.set_una(5001);
+        assert!(subflow.must_hold_recovery());
+        subflow.sack_permitted = true;
+        assert!(!subflow.must_hold_recovery());
+        subflow.board.sacked_out = 3;
+        subflow.forget_duplicates();
+        assert_eq!(subflow.board.sacked_out, 3, "with SACK they are marks");
+        subflow.sack_permitted = false;
+        subflow.forget_duplicates();
+        assert_eq!(subflow.board.sacked_out, 0);
+    }
+}

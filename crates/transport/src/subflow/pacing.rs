@@ -96,3 +96,98 @@ impl Pacer {
         self.waiting.then_some(self.next)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn window(cwnd: u32, ssthresh: u32) -> Window {
+        Window { cwnd, ssthresh }
+    }
+
+    fn at(us: u64) -> Instant {
+        Instant::ZERO + Duration::from_micros(us)
+    }
+
+    #[test]
+    fn the_estimate_is_twice_the_rate_below_half_of_ssthresh_and_a_fifth_more_above() {
+        // `tcp_pacing_ss_ratio` 200, `tcp_pacing_ca_ratio` 120; tcp_update_pacing_rate: the first while
+        // cwnd < ssthresh / 2. Ten segments of 1000 bytes in 100 ms are 100 kB/s.
+        let rate = |cwnd: u32, ssthresh: u32, packets_out: u32| {
+            let mut pacer = Pacer::new(false);
+            pacer.update(None, &window(cwnd, ssthresh), packets_out, 1000, 800_000);
+            assert!(!pacer.enforced());
+            pacer.rate().bytes_per_second()
+        };
+        assert_eq!(rate(10, u32::MAX, 0), 200_000);
+        assert_eq!(rate(10, 22, 0), 200_000);
+        assert_eq!(rate(10, 21, 0), 120_000, "half of 21 is 10");
+        assert_eq!(rate(10, 10, 0), 120_000);
+        // More may be out than the window, after a reduction.
+        assert_eq!(rate(10, 10, 25), 300_000);
+        assert_eq!(rate(10, 10, 5), 120_000);
+    }
+
+    #[test]
+    fn a_controllers_own_rate_is_kept_and_enforced() {
+        let mut pacer = Pacer::new(false);
+        pacer.update(None, &window(10, 5), 0, 1000, 0);
+        assert_eq!(pacer.rate(), Rate::UNLIMITED, "no RTT yet");
+        let own = Rate::from_bytes_per_second(77);
+        pacer.update(Some(own), &window(10, 5), 0, 1000, 800_000);
+        assert!(pacer.enforced() && pacer.rate() == own);
+        pacer.update(None, &window(10, 5), 0, 1000, 800_000);
+        assert!(!pacer.enforced());
+        let mut forced = Pacer::new(true);
+        assert!(forced.enforced());
+        forced.update(None, &window(10, 5), 0, 1000, 800_000);
+        assert!(forced.enforced());
+    }
+
+    /// A pacer of a megabyte a second: a millisecond for each thousand bytes; ten segments were sent.
+    fn paced() -> Pacer {
+        let mut pacer = Pacer::new(false);
+        pacer.update(Some(Rate::from_bytes_per_second(1_000_000)), &window(10, 5), 0, 1000, 1);
+        for _ in 0..10 {
+            assert!(!pacer.blocked(at(0)));
+            pacer.on_sent(at(0), 1000);
+        }
+        pacer
+    }
+
+    #[test]
+    fn segments_are_spaced_from_the_eleventh_on() {
+        // tcp_update_skb_after_send: "do not pace the first 10 segments".
+        let mut pacer = paced();
+        assert!(!pacer.blocked(at(0)) && pacer.wake().is_none());
+        pacer.on_sent(at(5000), 1000);
+        // That one came late: it catches up by half a gap.
+        assert_eq!(pacer.next_departure(), at(5500));
+        assert!(pacer.blocked(at(5499)));
+        assert_eq!(pacer.wake(), Some(at(5500)));
+        pacer.on_wake(at(5499));
+        assert_eq!(pacer.wake(), Some(at(5500)));
+        pacer.on_wake(at(5500));
+        assert_eq!(pacer.wake(), None);
+        assert!(!pacer.blocked(at(5500)));
+        // On time: a whole gap. A little late: that much less.
+        pacer.on_sent(at(5500), 1000);
+        assert_eq!(pacer.next_departure(), at(6500));
+        pacer.on_sent(at(6700), 1000);
+        assert_eq!(pacer.next_departure(), at(7500));
+    }
+
+    #[test]
+    fn a_gap_is_no_longer_than_a_second() {
+        // `len_ns = min_t(u64, len_ns, NSEC_PER_SEC)`... and without enforcement there is none.
+        let mut pacer = paced();
+        pacer.update(Some(Rate::from_bytes_per_second(10)), &window(10, 5), 0, 1000, 1);
+        pacer.on_sent(at(0), 1000);
+        assert_eq!(pacer.next_departure(), at(1_000_000));
+        let mut free = paced();
+        free.update(None, &window(10, 5), 0, 1000, 800_000);
+        free.on_sent(at(0), 1000);
+        assert_eq!(free.next_departure(), Instant::ZERO);
+        assert!(!free.blocked(at(0)));
+    }
+}

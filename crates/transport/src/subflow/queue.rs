@@ -32,6 +32,8 @@ pub(crate) struct Sender {
     pub(super) write_end: u64,
     /// Right edge of the peer's window, as a position.
     pub(super) window_end: u64,
+    /// The largest window the peer has told, bytes (`max_window`).
+    pub(super) window_max: u64,
     pub(super) queue: VecDeque<Chunk>,
     pub(super) queued: u64,
     pub(super) unacked_bytes: u64,
@@ -69,8 +71,6 @@ pub(crate) struct Sender {
     /// Behind the last small segment sent (`snd_sml`).
     pub(super) small_end: u64,
     pub(super) nodelay: bool,
-    /// New data went out although the window was full and no probe was due; never happens.
-    pub(crate) overran: bool,
 }
 
 impl Sender {
@@ -80,6 +80,7 @@ impl Sender {
             next: 0,
             write_end: 1,
             window_end: 0,
+            window_max: 0,
             queue: VecDeque::new(),
             queued: 0,
             unacked_bytes: 0,
@@ -109,7 +110,6 @@ impl Sender {
             blocked_on_buffer: false,
             small_end: 0,
             nodelay: config.nodelay,
-            overran: false,
         };
         sender.grow_buffer(INITIAL_WINDOW, 2);
         sender
@@ -215,6 +215,14 @@ impl Sender {
     /// (`tcp_rcv_state_process`, `TCP_SYN_RECV`).
     pub(crate) fn set_window(&mut self, window: u64) {
         self.window_end = self.una + window;
+        self.window_max = window;
+    }
+
+    /// How far behind the next position an acknowledgement may lie that is still under way: a window,
+    /// of what was acknowledged, behind the oldest outstanding (RFC 5961 section 5.2; `tcp_ack`).
+    #[inline(always)]
+    pub(super) fn oldest_answer(&self) -> u64 {
+        self.next - self.una + self.window_max.min(self.una)
     }
 
     /// `tcp_sndbuf_expand`; true when the buffer grew.
@@ -368,3 +376,6 @@ impl Sender {
         self.fin_sent
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -55,6 +55,11 @@ impl Sampler {
         self.best.map_or(0, |(_, _, stamp)| stamp.delivered)
     }
 
+    /// The peer has taken back what it reported: what it reports now may be counted twice.
+    pub(crate) fn discard(&mut self) {
+        self.best = None;
+    }
+
     /// Completes the sample of one acknowledgement (`tcp_rate_gen`).
     pub(crate) fn finish(
         &mut self,
@@ -112,5 +117,167 @@ impl Sampler {
     /// The last sample worth showing (`tcpi_delivery_rate`).
     pub(crate) fn delivery_rate(&self) -> Rate {
         self.last_rate
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+
+    fn at(ms: u64) -> Instant {
+        Instant::ZERO + Duration::from_millis(ms)
+    }
+
+    fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    /// A segment of a hundred bytes that was sent then, with its stamp.
+    fn sent(number: u64, at: Instant, stamp: TxStamp) -> Sent {
+        Sent {
+            start: 1 + 100 * number,
+            payload: Bytes::from_static(&[0; 100]),
+            mapping: None,
+            sent_at: at,
+            stamp,
+            serial: number,
+            transmission: 1,
+            fin: false,
+            opens_buffer: true,
+            sacked: false,
+            leap: 0,
+            lost: false,
+            retransmitted: false,
+        }
+    }
+
+    /// One segment sent at 0 and delivered at 50 ms.
+    fn begun() -> Sampler {
+        let mut rate = Sampler::default();
+        let stamp = rate.stamp(at(0), 0, true);
+        rate.on_delivered(at(50), &sent(0, at(0), stamp));
+        let first = rate.finish(at(50), None, 1000);
+        assert_eq!((first.delivered, first.interval), (1, ms(50)));
+        rate
+    }
+
+    /// Two segments sent then and delivered together.
+    fn two(rate: &mut Sampler, sent_at: [u64; 2], delivered: u64) -> RateSample {
+        let both = [1, 2].map(|n| {
+            let stamp = rate.stamp(at(sent_at[n - 1]), n as u32 + 3, false);
+            sent(n as u64, at(sent_at[n - 1]), stamp)
+        });
+        for segment in &both {
+            rate.on_delivered(at(delivered), segment);
+        }
+        rate.finish(at(delivered), None, 1000)
+    }
+
+    #[test]
+    fn a_sample_takes_the_longer_of_the_send_and_the_acknowledgement_interval() {
+        // tcp_rate_gen: "the longer of the send and ACK phases is usually the more accurate".
+        // Acknowledged within 210 - 50 = 160 ms, but sent within 200 - 0.
+        let mut rate = begun();
+        let sample = two(&mut rate, [60, 200], 210);
+        assert_eq!((sample.delivered, sample.interval), (2, ms(200)));
+        // 2 * 1000 bytes in 200 ms.
+        assert_eq!(rate.delivery_rate(), Rate::from_bytes_per_second(10_000));
+        // Sent within 80 ms, acknowledged within 300 - 50.
+        let mut rate = begun();
+        let sample = two(&mut rate, [60, 80], 300);
+        assert_eq!((sample.delivered, sample.interval), (2, ms(250)));
+        assert_eq!(rate.delivery_rate(), Rate::from_bytes_per_second(8_000));
+        assert_eq!((sample.prior_delivered, sample.in_flight_at_send), (1, 5));
+        // The next send interval begins where the newest segment delivered was sent.
+        assert_eq!(rate.stamp(at(310), 0, false).first_sent, at(80));
+        assert_eq!(rate.stamp(at(310), 0, false).delivered_at, at(300));
+        // After idleness both begin anew.
+        let stamp = rate.stamp(at(400), 0, true);
+        assert_eq!((stamp.first_sent, stamp.delivered_at), (at(400), at(400)));
+    }
+
+    #[test]
+    fn the_newest_segment_delivered_makes_the_sample() {
+        // tcp_rate_skb_delivered: by the time of sending, then by sequence.
+        let mut rate = begun();
+        let early = rate.stamp(at(60), 1, false);
+        let late = TxStamp { delivered: 0, ..early };
+        rate.on_delivered(at(200), &sent(5, at(90), late));
+        rate.on_delivered(at(200), &sent(9, at(60), early));
+        assert_eq!(rate.prior_delivered(), 0);
+        assert_eq!(rate.finish(at(200), None, 1000).delivered, 3);
+        assert_eq!(rate.prior_delivered(), 0, "the sample is taken");
+        rate.on_delivered(at(300), &sent(6, at(90), TxStamp { delivered: 1, ..early }));
+        rate.on_delivered(at(300), &sent(7, at(90), TxStamp { delivered: 2, ..early }));
+        assert_eq!(rate.prior_delivered(), 2);
+        rate.on_delivered(at(300), &sent(7, at(90), TxStamp { delivered: 3, ..early }));
+        assert_eq!(rate.prior_delivered(), 2, "the same place once more is no newer");
+    }
+
+    #[test]
+    fn an_interval_below_the_least_rtt_is_no_sample() {
+        // "it may just be ACK compression": tcp_rate_gen, `interval_us < tcp_min_rtt`.
+        for (least, counts) in [(50, true), (51, false)] {
+            let mut rate = Sampler::default();
+            let stamp = rate.stamp(at(0), 0, true);
+            rate.on_delivered(at(50), &sent(0, at(0), stamp));
+            let sample = rate.finish(at(50), Some(ms(least)), 1000);
+            assert_eq!(!sample.interval.is_zero(), counts);
+            assert_eq!(rate.delivery_rate() > Rate::ZERO, counts);
+        }
+        let mut rate = begun();
+        assert_eq!(rate.finish(at(60), None, 1000).delivered, 0, "nothing was delivered");
+    }
+
+    #[test]
+    fn the_application_limits_until_what_is_in_flight_was_delivered() {
+        let mut rate = begun();
+        assert!(!rate.app_limited());
+        // One delivered, two in flight: up to the fourth the application was the limit.
+        rate.mark_app_limited(2);
+        assert!(rate.app_limited());
+        let sample = two(&mut rate, [60, 80], 300);
+        assert!(sample.app_limited, "sent in the limited phase");
+        assert!(rate.app_limited(), "three delivered are not more than three");
+        let stamp = rate.stamp(at(310), 0, false);
+        assert!(stamp.app_limited);
+        rate.on_delivered(at(350), &sent(3, at(310), stamp));
+        rate.finish(at(350), None, 1000);
+        assert!(!rate.app_limited() && !rate.stamp(at(360), 0, false).app_limited);
+        // At the very start zero would mean no limit.
+        let mut rate = Sampler::default();
+        rate.mark_app_limited(0);
+        assert!(rate.app_limited());
+    }
+
+    #[test]
+    fn a_limited_sample_is_shown_only_where_it_is_no_slower() {
+        // tcp_rate_gen: `!rs->is_app_limited || rs->delivered * rate_interval_us >= ...`.
+        let shown = |interval: u64, limited: bool| {
+            let mut rate = begun();
+            let mut stamp = rate.stamp(at(60), 0, true);
+            stamp.app_limited = limited;
+            rate.on_delivered(at(60 + interval), &sent(1, at(60), stamp));
+            rate.finish(at(60 + interval), None, 1000);
+            rate.delivery_rate()
+        };
+        // A thousand bytes in 50 ms were shown before.
+        let rate = |interval: u64| Rate::from_bytes_per_second(1_000_000 / interval);
+        assert_eq!(shown(100, true), rate(50));
+        assert_eq!(shown(100, false), rate(100));
+        assert_eq!(shown(25, true), rate(25));
+        assert_eq!(shown(50, true), rate(50));
+    }
+
+    #[test]
+    fn what_a_peer_takes_back_is_no_sample() {
+        let mut rate = begun();
+        let stamp = rate.stamp(at(60), 0, true);
+        rate.on_delivered(at(110), &sent(1, at(60), stamp));
+        rate.discard();
+        assert_eq!(rate.finish(at(110), None, 1000).delivered, 0);
+        assert_eq!(rate.delivered, 2);
     }
 }

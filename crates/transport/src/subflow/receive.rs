@@ -2,9 +2,7 @@
 //! (`tcp_data_queue`, `__tcp_select_window`, `tcp_grow_window`).
 
 use anabranch_units::{Duration, Instant, SeqNumber};
-use anabranch_wire::{
-    Dss, Flags, MAX_OPTIONS_LEN, SackBlock, SackBlocks, Segment, Timestamps, sack_room,
-};
+use anabranch_wire::{Dss, Flags, MAX_OPTIONS_LEN, SackBlock, SackBlocks, Segment, Timestamps};
 use bytes::Bytes;
 
 use super::deliver::{Delivery, Failure, Terms};
@@ -15,8 +13,12 @@ use crate::reassembly::{Inserted, OutOfOrder};
 use crate::receive_buffer::ReceiveBuffer;
 
 /// Bytes of a SACK option, padded, without and for each block (RFC 2018 section 3).
-const SACK_BASE: usize = 4;
-const SACK_BLOCK: usize = 8;
+pub(super) const SACK_BASE: usize = 4;
+pub(super) const SACK_BLOCK: usize = 8;
+
+/// Runs whose order of arrival is remembered, for SACK blocks: more than any option holds, so that
+/// older ones are told of again when those before them have gone.
+const MOST_RECENT: usize = 64;
 
 /// State of the receiving half.
 #[derive(Debug)]
@@ -34,7 +36,7 @@ pub(crate) struct Receiver {
     runs: OutOfOrder,
     /// Starts of the runs, most recently changed first: the order of SACK blocks (RFC 2018 section 4).
     recent: Vec<u64>,
-    duplicate: Option<(u64, u64)>,
+    pub(super) duplicate: Option<(u64, u64)>,
     /// The way up of what is in order.
     pub(super) delivery: Delivery,
     fin_at: Option<u64>,
@@ -44,12 +46,17 @@ pub(crate) struct Receiver {
     last_echo: u32,
 }
 
+/// The window of a SYN: half the buffer, in whole segments, at most 64 KiB
+/// (`tcp_select_initial_window`).
+pub(super) fn initial_window(config: &Config) -> u64 {
+    let mss = u64::from(config.mss);
+    (config.receive_buffer_initial / 2).min(65_535) / mss * mss
+}
+
 impl Receiver {
     pub(crate) fn new(config: &Config) -> Self {
-        // `tcp_select_initial_window`: half the buffer, in whole segments, at most 64 KiB.
         let mss = u64::from(config.mss);
-        let space = (config.receive_buffer_initial / 2).min(65_535);
-        let window = space / mss * mss;
+        let window = initial_window(config);
         Self {
             next: 0,
             advertised_at: 0,
@@ -218,8 +225,31 @@ impl Receiver {
                 self.deliver(piece.slice(skip..), multipath, up);
             }
         }
-        let runs = &self.runs;
-        self.recent.retain(|start| runs.run(*start).is_some());
+        let next = self.next;
+        self.recent.retain(|start| *start > next);
+    }
+
+    /// A FIN that is to come at `at`, perhaps ahead of its turn: nothing lies behind it (`tcp_fin`
+    /// purges what does). Of several that disagree the first in the stream counts.
+    #[cold]
+    fn note_fin(&mut self, at: u64) {
+        if at < self.next || self.fin_at.is_some_and(|known| known <= at) {
+            return;
+        }
+        self.fin_at = Some(at);
+        self.runs.truncate(at);
+        self.recent.retain(|start| *start < at);
+    }
+
+    /// The payload at `start` as far as it lies before the peer's FIN.
+    #[inline(always)]
+    fn before_fin(&self, start: u64, payload: &Bytes) -> Bytes {
+        match self.fin_at {
+            Some(fin) if start + payload.len() as u64 > fin => {
+                payload.slice(..fin.saturating_sub(start) as usize)
+            }
+            _ => payload.clone(),
+        }
     }
 
     /// Files a segment among the out-of-order runs.
@@ -227,16 +257,22 @@ impl Receiver {
         let end = start + payload.len() as u64;
         match self.runs.insert(start, payload) {
             Inserted::Duplicate => self.duplicate = Some((start, end)),
-            Inserted::Kept(run) => {
-                let runs = &self.runs;
-                self.recent.retain(|start| *start != run && runs.run(*start).is_some());
+            Inserted::Kept(run, end) => {
+                self.recent.retain(|start| !(run..=end).contains(start));
+                self.recent.truncate(MOST_RECENT - 1);
                 self.recent.insert(0, run);
             }
+            // What was reported may be among what was let go (`tcp_prune_ofo_queue`).
+            Inserted::Pruned => self.recent.clear(),
         }
     }
 
     /// SACK blocks, a duplicate report first, then the most recent runs.
-    fn sack_blocks(&mut self, wire: impl Fn(u64) -> SeqNumber, room: usize) -> SackBlocks {
+    pub(super) fn sack_blocks(
+        &mut self,
+        wire: impl Fn(u64) -> SeqNumber,
+        room: usize,
+    ) -> SackBlocks {
         let mut blocks = SackBlocks::EMPTY;
         let duplicate = self.duplicate.take();
         let runs = self.recent.iter().filter_map(|start| self.runs.run(*start));
@@ -344,15 +380,18 @@ impl Subflow {
             // Once more: our acknowledgement of it was lost.
             self.ack.demand();
         } else if fin {
-            self.receive.fin_at = Some(start + segment.payload.len() as u64);
+            self.receive.note_fin(start + segment.payload.len() as u64);
         }
-        if !segment.payload.is_empty() {
+        let payload = self.receive.before_fin(start, &segment.payload);
+        if payload.is_empty() && !segment.payload.is_empty() {
+            self.ack.demand();
+        } else if !payload.is_empty() {
             if let Some(Timestamps { echo, .. }) = segment.timestamps
                 && segment.payload.len() as u32 >= self.ack.received_mss()
             {
                 self.receive.measure_rtt(now, echo);
             }
-            let arrival = self.receive.accept(start, segment.payload.clone(), self.multipath, up);
+            let arrival = self.receive.accept(start, payload, self.multipath, up);
             let grew = arrival != Arrival::Duplicate && self.receive.grow(segment.payload.len());
             self.ack.on_data(now, segment.payload.len() as u32, arrival, grew, self.rtt.rto());
             self.check_ack(space);
@@ -404,18 +443,7 @@ impl Subflow {
             blocks => (SACK_BASE + SACK_BLOCK * blocks) as u32,
         }
     }
-
-    /// Adds SACK blocks to a segment whose other options are settled.
-    #[inline(always)]
-    pub(crate) fn add_sack(&mut self, segment: &mut Segment) {
-        if self.sack_permitted && (self.receive.out_of_order() || self.receive.duplicate.is_some())
-        {
-            // A segment sent again may be full of data.
-            let taken = segment.options_len() + segment.payload.len() + SACK_BASE;
-            let left = usize::from(self.peer_mss).saturating_sub(taken) / SACK_BLOCK;
-            let room = sack_room(segment).min(left);
-            let iss = self.remote_iss;
-            segment.sack = self.receive.sack_blocks(|position| iss.add(position as u32), room);
-        }
-    }
 }
+
+#[cfg(test)]
+mod tests;

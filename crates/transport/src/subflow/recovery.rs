@@ -18,12 +18,14 @@ pub(crate) struct Recovery {
     /// A reduction may be undone while this is set (`undo_marker`).
     undo_marker: Option<u64>,
     /// Retransmissions whose duplicates have not been reported; negative: none sent yet.
-    undo_retrans: i64,
+    pub(super) undo_retrans: i64,
     /// Timestamp clock at the first retransmission (`retrans_stamp`).
     pub(crate) retrans_stamp: Option<u32>,
     /// F-RTO is deciding whether the timeout was spurious.
     pub(crate) frto: bool,
     pub(crate) consecutive_timeouts: u32,
+    /// The peer took back what it had reported, and that is being repaired (`is_sack_reneg`).
+    pub(crate) reneged: bool,
     /// `snd_nxt` when the tail loss probe went out.
     pub(crate) probe_high: Option<u64>,
     pub(crate) probe_retransmitted: bool,
@@ -205,6 +207,7 @@ impl Subflow {
         if self.must_hold_recovery() {
             return false;
         }
+        self.recovery.reneged = false;
         self.set_state(now, CongestionState::Open);
         true
     }
@@ -355,6 +358,7 @@ impl Subflow {
         self.undo(now, true);
         self.recovery.consecutive_timeouts = 0;
         self.recovery.frto = false;
+        self.recovery.reneged = false;
         self.set_state(now, CongestionState::Open);
         self.try_open(now);
     }
@@ -382,3 +386,6 @@ impl Subflow {
         self.in_reduction()
     }
 }
+
+#[cfg(test)]
+mod tests;

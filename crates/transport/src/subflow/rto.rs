@@ -4,6 +4,7 @@
 use anabranch_units::{Duration, Instant};
 
 use super::Subflow;
+use super::recovery::{AckFlags, Repair};
 use super::rtt::RTO_INITIAL;
 use super::send::timestamp_clock;
 use crate::config::HostModel;
@@ -13,6 +14,9 @@ use crate::congestion::{CongestionEvent, CongestionKind, CongestionState, Window
 const SINGLE_SEGMENT_EXTRA: Duration = Duration::from_millis(200);
 /// `TCP_TIMEOUT_MIN_US`.
 const TIMEOUT_MIN: Duration = Duration::from_millis(2);
+
+/// How long at least the peer may leave what it reported unacknowledged (`tcp_check_sack_reneging`).
+const RENEGING_MIN: Duration = Duration::from_millis(10);
 
 /// So long retransmissions go on: 15 of them that double from 200 ms to 120 s (`tcp_retries2`,
 /// `tcp_model_timeout`; RFC 9293 section 3.8.3, R2).
@@ -195,7 +199,29 @@ impl Subflow {
         self.timer.arm(host, now, Pending::Timeout, self.rtt.rto());
     }
 
+    /// The acknowledgement lands on what the peer had reported, so that it would have acknowledged more
+    /// if it had kept that: soon it is taken for lost, unless more is acknowledged first
+    /// (`tcp_check_sack_reneging`; RFC 2018 section 8).
+    #[cold]
+    pub(super) fn suspect_reneging(
+        &mut self,
+        host: &HostModel,
+        now: Instant,
+        flags: &mut AckFlags,
+    ) -> Repair {
+        let delay = self.rtt.srtt().map_or(RENEGING_MIN, |srtt| (srtt / 2).max(RENEGING_MIN));
+        self.timer.arm(host, now, Pending::Timeout, delay);
+        flags.set_timer = false;
+        Repair::None
+    }
+
+    /// `tcp_timeout_mark_lost`, `tcp_enter_loss`.
     fn enter_loss(&mut self, now: Instant) {
+        let reneged = self.board.front().is_some_and(|head| head.sacked);
+        if reneged {
+            self.board.clear_sacked();
+            self.recovery.reneged = true;
+        }
         self.forget_duplicates();
         // The head is lost, and everything older than RACK's RTT; what was sent lately is not.
         for number in self.board.numbers() {
@@ -204,7 +230,7 @@ impl Subflow {
                 .board
                 .get(number)
                 .is_some_and(|sent| self.rack.time_left(now, sent, Duration::ZERO).is_some());
-            if head || !young {
+            if head || reneged || !young {
                 self.mark_lost(now, number);
             }
         }
@@ -251,3 +277,6 @@ impl Subflow {
         self.controller.on_state(now, state, &mut self.window);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -180,4 +180,89 @@ mod tests {
         rtt.sample(&HostModel::default(), Duration::from_micros(50_100), 0, 1);
         assert_eq!(rtt.rto(), Duration::from_millis(252));
     }
+
+    /// An estimator after these samples in milliseconds, each in a window of its own.
+    fn after(samples: &[u64]) -> RttEstimator {
+        let mut rtt = RttEstimator::default();
+        for (n, sample) in samples.iter().enumerate() {
+            let n = n as u64;
+            rtt.sample(&exact(), Duration::from_millis(*sample), 10 * n + 1, 10 * n + 5);
+        }
+        rtt
+    }
+
+    fn micros(rtt: &RttEstimator) -> [u64; 3] {
+        let srtt = rtt.srtt().expect("a sample");
+        [srtt.as_micros(), rtt.rttvar().as_micros(), rtt.rto().as_micros()]
+    }
+
+    #[test]
+    fn the_estimator_goes_as_tcp_rtt_estimator_says() {
+        // By hand, in microseconds; V is 4 RTTVAR, never below 200 ms.
+        // 100: srtt 100,000, V 200,000. 500: error 400,000, srtt 150,000; mdev 4*50,000 -> 200,000 +
+        // 400,000 - 50,000 = 550,000 = V.
+        assert_eq!(micros(&after(&[100])), [100_000, 50_000, 300_000]);
+        assert_eq!(micros(&after(&[100, 500])), [150_000, 137_500, 700_000]);
+        // 40: error -110,000, srtt 136,250; 110,000 - 137,500 < 0: mdev 522,500, no more than it was.
+        // A window ends: the greatest of this one, 550,000 then 522,500, against V.
+        assert_eq!(micros(&after(&[100, 500, 40])), [136_250, (550_000 - 6_875) / 4, 679_375]);
+    }
+
+    #[test]
+    fn the_variation_falls_only_when_a_window_ends() {
+        let mut rtt = RttEstimator::default();
+        rtt.sample(&exact(), Duration::from_millis(400), 1, 100);
+        // V 800,000. Within the window, up to its end: no change.
+        for una in [50, 100] {
+            rtt.sample(&exact(), Duration::from_millis(400), una, 150);
+            assert_eq!(rtt.rttvar().as_micros(), 200_000);
+        }
+        // Behind it: the greatest deviation was the first one; from here on it counts anew.
+        rtt.sample(&exact(), Duration::from_millis(400), 101, 200);
+        assert_eq!(rtt.rttvar().as_micros(), 200_000);
+        // mdev: 800,000 (3/4)^4 = 253,125. V = 800,000 - (800,000 - 253,125) / 4 = 663,282 (rounded).
+        rtt.sample(&exact(), Duration::from_millis(400), 201, 300);
+        assert_eq!(rtt.rttvar().as_micros(), 663_282 / 4);
+    }
+
+    #[test]
+    fn the_least_rtt_is_one_of_the_last_five_minutes() {
+        // `tcp_min_rtt_wlen`: 300 s.
+        let at = |s: u64| Instant::ZERO + Duration::from_secs(s);
+        let ms = Duration::from_millis;
+        let mut rtt = RttEstimator::default();
+        assert_eq!(rtt.min_rtt(), None);
+        rtt.observe_min(at(10), ms(50));
+        rtt.observe_min(at(20), ms(60));
+        assert_eq!(rtt.min_rtt(), Some(ms(50)));
+        rtt.observe_min(at(310), ms(60));
+        assert_eq!(rtt.min_rtt(), Some(ms(50)), "300 s are not more than 300 s");
+        rtt.observe_min(at(311), ms(70));
+        assert_eq!(rtt.min_rtt(), Some(ms(70)));
+        // The same again makes it younger.
+        rtt.observe_min(at(500), ms(70));
+        rtt.observe_min(at(700), ms(90));
+        assert_eq!(rtt.min_rtt(), Some(ms(70)));
+    }
+
+    #[test]
+    fn the_timeout_is_bounded_and_told_before_any_sample() {
+        let mut rtt = RttEstimator::default();
+        assert_eq!((rtt.rto(), rtt.srtt(), rtt.srtt8_micros()), (Duration::from_secs(1), None, 0));
+        rtt.distrust();
+        assert_eq!(rtt.rto(), Duration::from_secs(3));
+        for _ in 0..100 {
+            rtt.back_off();
+        }
+        assert_eq!(rtt.rto(), Duration::from_secs(120));
+        rtt.reset_backoff();
+        assert_eq!(rtt.rto(), Duration::from_secs(3));
+        rtt.sample(&exact(), Duration::from_secs(100), 0, 1);
+        assert_eq!(rtt.rto(), Duration::from_secs(120), "of 300");
+        assert_eq!(rtt.srtt8_micros(), 800_000_000);
+        // Less than a microsecond counts as one.
+        let mut rtt = RttEstimator::default();
+        rtt.sample(&exact(), Duration::from_nanos(10), 0, 1);
+        assert_eq!(rtt.srtt8_micros(), 8);
+    }
 }

@@ -46,6 +46,8 @@ pub(crate) struct Sent {
     /// The first segment of its socket buffer: the buffer's memory is charged with it.
     pub(crate) opens_buffer: bool,
     pub(crate) sacked: bool,
+    /// Of an entry that is `SACKed`: this one and so many less one behind it are.
+    pub(crate) leap: u32,
     pub(crate) lost: bool,
     /// Retransmitted and that retransmission is neither acknowledged nor lost (`SACKED_RETRANS`).
     pub(crate) retransmitted: bool,
@@ -69,7 +71,8 @@ pub(crate) struct Scoreboard {
     /// Number of the front entry; numbers never repeat.
     base: u64,
     entries: VecDeque<Sent>,
-    /// Entry number and transmission count, in order of transmission (`tsorted_sent_queue`).
+    /// Entry number and transmission count, in order of transmission (`tsorted_sent_queue`). Places
+    /// of what has gone are dropped, so that it is as long as what is outstanding.
     order: VecDeque<(u64, u32)>,
     pub(crate) sacked_out: u32,
     pub(crate) lost_out: u32,
@@ -131,8 +134,8 @@ impl Scoreboard {
         self.lost_out -= u32::from(sent.lost);
         self.retrans_out -= u32::from(sent.retransmitted);
         self.entries.pop_front();
-        if self.entries.is_empty() {
-            self.order.clear();
+        while self.order.front().is_some_and(|place| place.0 < self.base) {
+            self.order.pop_front();
         }
     }
 
@@ -155,21 +158,34 @@ impl Scoreboard {
         self.entries.get(number.checked_sub(self.base)? as usize)
     }
 
-    /// Numbers of the entries wholly inside `[left, right)` that are not known to be `SACKed` from
-    /// an earlier report. Entries are found by position; the caller marks them.
-    pub(crate) fn newly_reported(&mut self, left: u64, right: u64) -> std::ops::Range<u64> {
+    /// Number of the first entry inside `[left, …)` that is not known from the last report. Entries
+    /// are found by position.
+    pub(crate) fn first_reported(&self, left: u64) -> u64 {
         let mut from = left;
         for &(seen_left, seen_right) in &self.sack_cache {
             if seen_left <= from && from < seen_right {
                 from = seen_right;
             }
         }
-        let first = self.entries.partition_point(|sent| sent.start < from);
-        let mut last = first;
-        while self.entries.get(last).is_some_and(|sent| sent.end() <= right) {
-            last += 1;
+        self.base + self.entries.partition_point(|sent| sent.start < from) as u64
+    }
+
+    /// The next entry from `number` on that lies wholly before `right` and is not `SACKed`; the
+    /// caller marks it. Stretches that are `SACKed` are leapt over, so that telling of them again
+    /// costs a peer more than us.
+    pub(crate) fn next_reported(&mut self, number: u64, right: u64) -> Option<u64> {
+        let mut index = number.checked_sub(self.base)? as usize;
+        while let Some(sent) = self.entries.get(index).filter(|sent| sent.end() <= right) {
+            if !sent.sacked {
+                return Some(self.base + index as u64);
+            }
+            let leap = sent.leap as usize;
+            let onward = self.entries.get(index + leap).filter(|sent| sent.sacked);
+            let longer = leap + onward.map_or(0, |sent| sent.leap as usize);
+            self.entries[index].leap = longer as u32;
+            index += longer;
         }
-        self.base + first as u64..self.base + last as u64
+        None
     }
 
     /// Remembers the ranges of the latest acknowledgement.
@@ -192,6 +208,7 @@ impl Scoreboard {
         sent.lost = false;
         sent.retransmitted = false;
         sent.sacked = true;
+        sent.leap = 1;
         self.sacked_out += 1;
         if before.end() > self.highest_sacked {
             self.highest_sacked = before.end();
@@ -219,6 +236,11 @@ impl Scoreboard {
         sent.retransmitted = false;
         self.retransmit_hint = self.retransmit_hint.min(number);
         newly
+    }
+
+    /// Entries that are lost and not sent again; looks at each.
+    pub(crate) fn lost_waiting(&self) -> u32 {
+        self.entries.iter().filter(|sent| sent.lost && !sent.retransmitted).count() as u32
     }
 
     /// The next entry to retransmit: lost, not yet sent again.
@@ -256,8 +278,33 @@ impl Scoreboard {
             sent.retransmitted = true;
             self.retrans_out += 1;
         }
-        self.order.push_back((number, sent.transmission));
-        Some(sent)
+        let place = (number, sent.transmission);
+        if self.order.len() > 2 * self.entries.len() + 16 {
+            self.tidy_order();
+        }
+        self.order.push_back(place);
+        self.entries.get(index)
+    }
+
+    /// Drops the places of transmissions that are not the last of their segment.
+    #[cold]
+    fn tidy_order(&mut self) {
+        let (base, entries) = (self.base, &self.entries);
+        self.order.retain(|(number, transmission)| {
+            let sent = number.checked_sub(base).and_then(|index| entries.get(index as usize));
+            sent.is_some_and(|sent| sent.transmission == *transmission)
+        });
+    }
+
+    /// The peer has thrown away what it reported: its marks mean nothing any more
+    /// (`tcp_timeout_mark_lost`).
+    pub(crate) fn clear_sacked(&mut self) {
+        for sent in &mut self.entries {
+            sent.sacked = false;
+        }
+        self.sacked_out = 0;
+        (self.highest_sacked, self.highest_sacked_start) = (0, 0);
+        self.sack_cache = [(0, 0); 4];
     }
 
     /// The oldest transmission still awaiting judgement, in order of transmission.
@@ -307,72 +354,4 @@ impl Scoreboard {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn board(segments: u64) -> Scoreboard {
-        let mut board = Scoreboard::default();
-        for i in 0..segments {
-            board.push(Sent {
-                start: 1 + i * 100,
-                payload: Bytes::from_static(&[0; 100]),
-                mapping: None,
-                sent_at: Instant::from_nanos(i),
-                serial: 0,
-                stamp: TxStamp::default(),
-                transmission: 1,
-                fin: false,
-                opens_buffer: true,
-                sacked: false,
-                lost: false,
-                retransmitted: false,
-            });
-        }
-        board
-    }
-
-    #[test]
-    fn in_flight_follows_every_mark() {
-        let mut board = board(10);
-        assert_eq!(board.in_flight(), 10);
-        for number in board.newly_reported(301, 501) {
-            assert!(board.mark_sacked(number).is_some());
-        }
-        assert_eq!((board.sacked_out, board.in_flight()), (2, 8));
-        assert!(board.mark_lost(0));
-        assert!(!board.mark_lost(0), "lost once");
-        assert_eq!(board.in_flight(), 7);
-        assert_eq!(board.next_lost(), Some(0));
-        board.retransmit(0, Instant::from_nanos(99), TxStamp::default());
-        assert_eq!(board.in_flight(), 8);
-        assert_eq!(board.next_lost(), None);
-        while board.front_acked(501).is_some() {
-            board.drop_front();
-        }
-        assert_eq!((board.packets_out(), board.in_flight()), (5, 5));
-        assert_eq!((board.sacked_out, board.lost_out, board.retrans_out), (0, 0, 0));
-    }
-
-    #[test]
-    fn a_report_is_looked_at_once() {
-        let mut board = board(10);
-        for number in board.newly_reported(301, 501) {
-            board.mark_sacked(number);
-        }
-        board.remember_report(&[(301, 501)]);
-        assert_eq!(board.newly_reported(301, 701), 5..7);
-    }
-
-    #[test]
-    fn transmission_order_skips_what_is_settled() {
-        let mut board = board(4);
-        assert_eq!(board.oldest_transmission(), Some(0));
-        board.mark_lost(0);
-        assert_eq!(board.oldest_transmission(), Some(1));
-        board.retransmit(0, Instant::from_nanos(9), TxStamp::default());
-        for number in 1..4 {
-            board.mark_sacked(number);
-        }
-        assert_eq!(board.oldest_transmission(), Some(0), "the retransmission awaits judgement");
-    }
-}
+mod tests;

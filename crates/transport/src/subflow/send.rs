@@ -101,6 +101,7 @@ impl Subflow {
             fin,
             opens_buffer,
             sacked: false,
+            leap: 0,
             lost: false,
             retransmitted: false,
             payload,
@@ -111,7 +112,6 @@ impl Subflow {
         if !scheduled && (idle || was_probe) {
             self.rearm_timeout(host, now);
         }
-        self.send.overran |= !probe && self.board.in_flight() > self.window.cwnd;
         self.validate_window(now, self.board.in_flight() >= self.window.cwnd);
         true
     }

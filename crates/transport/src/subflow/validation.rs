@@ -97,3 +97,177 @@ impl Subflow {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture::{Recorder, at, send, subflow};
+    use super::*;
+
+    /// A window of 80 segments after a reduction, its last data sent at 1 s and acknowledged.
+    fn rested() -> (Subflow, Recorder) {
+        let (mut subflow, told) = subflow();
+        send(&mut subflow, at(1000), 1000);
+        subflow.board.drop_front();
+        subflow.window = crate::congestion::Window { cwnd: 80, ssthresh: 60 };
+        (subflow, told)
+    }
+
+    fn changes(told: &Recorder) -> Vec<WindowChange> {
+        told.0.lock().expect("one thread").changes.clone()
+    }
+
+    #[test]
+    fn the_window_halves_for_each_timeout_of_idleness() {
+        // tcp_cwnd_restart: `while ((delta -= icsk_rto) > 0 && cwnd > restart_cwnd) cwnd >>= 1`. The
+        // timeout is 300 ms, the restart window ten.
+        for (idle, cwnd) in [(300, 80), (301, 40), (600, 40), (601, 20), (901, 10), (9000, 10)] {
+            let (mut subflow, told) = rested();
+            subflow.restart_after_idle(at(1000 + idle));
+            assert_eq!(subflow.window.cwnd, cwnd, "{idle} ms");
+            // ssthresh remembers three quarters of what there was.
+            assert_eq!(subflow.window.ssthresh, 60);
+            let restarts = if cwnd == 80 { vec![] } else { vec![WindowChange::Idle] };
+            assert_eq!(changes(&told), restarts);
+            if cwnd < 80 {
+                assert_eq!(subflow.send.window_stamp, at(1000 + idle));
+            }
+        }
+        let (mut subflow, _) = rested();
+        subflow.window = crate::congestion::Window { cwnd: 15, ssthresh: 5 };
+        subflow.restart_after_idle(at(1301));
+        assert_eq!((subflow.window.cwnd, subflow.window.ssthresh), (10, 10), "15/2 + 15/4 = 10");
+        let (mut subflow, _) = rested();
+        subflow.window.cwnd = 4;
+        subflow.restart_after_idle(at(5000));
+        assert_eq!(subflow.window.cwnd, 4, "never more than it was");
+    }
+
+    #[test]
+    fn nothing_restarts_while_something_is_outstanding_or_before_anything_was_sent() {
+        let (mut subflow, told) = rested();
+        send(&mut subflow, at(1000), 1000);
+        subflow.restart_after_idle(at(9000));
+        let (mut fresh, told_fresh) = super::super::fixture::subflow();
+        fresh.window.cwnd = 80;
+        fresh.restart_after_idle(at(9000));
+        assert_eq!((subflow.window.cwnd, fresh.window.cwnd), (80, 80));
+        assert!(changes(&told).is_empty() && changes(&told_fresh).is_empty());
+    }
+
+    #[test]
+    fn a_window_that_is_not_filled_for_a_timeout_moves_halfway_to_what_was_used() {
+        // tcp_cwnd_application_limited: cwnd = (cwnd + max(used, initial)) / 2.
+        let (mut subflow, told) = rested();
+        subflow.send.window_touched(at(1000));
+        for _ in 0..20 {
+            send(&mut subflow, at(1100), 1000);
+        }
+        subflow.validate_window(at(1299), false);
+        assert_eq!((subflow.window.cwnd, subflow.send.cwnd_used), (80, 20));
+        for _ in 0..5 {
+            subflow.board.drop_front();
+        }
+        subflow.validate_window(at(1300), false);
+        assert_eq!(subflow.window.cwnd, 50, "the most used in the meantime was 20");
+        assert_eq!((subflow.window.ssthresh, subflow.send.cwnd_used), (60, 0));
+        assert_eq!(subflow.send.window_stamp, at(1300));
+        assert_eq!(changes(&told), [WindowChange::ApplicationLimited]);
+        // Ten at least count as used; a window no larger stays.
+        while !subflow.board.is_empty() {
+            subflow.board.drop_front();
+        }
+        send(&mut subflow, at(1300), 1000);
+        subflow.validate_window(at(1600), false);
+        assert_eq!(subflow.window.cwnd, 30);
+        subflow.window.cwnd = 10;
+        subflow.validate_window(at(1900), false);
+        assert_eq!((subflow.window.cwnd, subflow.send.window_stamp), (10, at(1900)));
+        assert_eq!(changes(&told).len(), 2);
+    }
+
+    #[test]
+    fn who_waits_for_buffer_or_is_being_reduced_is_not_limited_by_the_application() {
+        for spoil in 0..3 {
+            let (mut subflow, told) = rested();
+            subflow.send.window_touched(at(1000));
+            match spoil {
+                0 => subflow.send.blocked_on_buffer = true,
+                1 => subflow.multipath = true,
+                _ => subflow.ca_state = CongestionState::Disorder,
+            }
+            send(&mut subflow, at(1100), 1000);
+            subflow.validate_window(at(1400), false);
+            assert!(changes(&told).is_empty() && subflow.window.cwnd == 80);
+            assert_eq!(subflow.send.window_stamp, at(1400), "the clock runs anew");
+        }
+    }
+
+    #[test]
+    fn a_window_is_limited_when_it_was_full_and_in_slow_start_when_half_was_used() {
+        // tcp_is_cwnd_limited: `is_cwnd_limited`, or in slow start cwnd < 2 max_packets_out.
+        let (mut subflow, _) = rested();
+        for _ in 0..10 {
+            send(&mut subflow, at(1000), 1000);
+        }
+        subflow.window = crate::congestion::Window { cwnd: 19, ssthresh: 20 };
+        subflow.validate_window(at(1000), false);
+        assert!(subflow.cwnd_limited(), "19 < 20");
+        subflow.window.cwnd = 20;
+        assert!(!subflow.cwnd_limited(), "out of slow start");
+        subflow.window.ssthresh = 100;
+        assert!(!subflow.cwnd_limited(), "20 is no less than 20");
+        subflow.window.ssthresh = 20;
+        // tcp_cwnd_validate: full once in a round trip is enough; more out replaces less.
+        subflow.validate_window(at(1000), true);
+        assert!(subflow.cwnd_limited());
+        send(&mut subflow, at(1001), 1000);
+        subflow.validate_window(at(1001), false);
+        assert!(
+            subflow.cwnd_limited() && subflow.send.max_packets_out == 10,
+            "the same round trip"
+        );
+        subflow.send.set_una(subflow.send.usage_seq);
+        subflow.validate_window(at(1100), false);
+        assert!(!subflow.cwnd_limited() && subflow.send.max_packets_out == 11);
+        subflow.send.max_packets_out = 5;
+        subflow.send.usage_seq = u64::MAX;
+        subflow.validate_window(at(1100), false);
+        assert_eq!(subflow.send.max_packets_out, 11, "more are out");
+    }
+
+    #[test]
+    fn a_sender_with_less_than_a_segment_and_room_is_limited_by_its_application() {
+        // tcp_rate_check_app_limited: "nothing in sending host's qdisc queues"... `write_seq - snd_nxt <
+        // mss`, in flight < cwnd, and all lost segments retransmitted.
+        let limited = |change: &dyn Fn(&mut Subflow)| {
+            let (mut subflow, _) = rested();
+            for _ in 0..3 {
+                send(&mut subflow, at(1000), 1000);
+            }
+            subflow.window.cwnd = 4;
+            change(&mut subflow);
+            subflow.check_app_limited();
+            subflow.rate.app_limited()
+        };
+        assert!(limited(&|_| {}));
+        assert!(limited(&|s| s.send.queued = 999));
+        assert!(!limited(&|s| s.send.queued = 1000));
+        assert!(!limited(&|s| s.window.cwnd = 3));
+        assert!(!limited(&|s| assert!(s.board.mark_lost(1))));
+        assert!(limited(&|s| {
+            assert!(s.board.mark_lost(1));
+            s.board.retransmit(1, at(1001), super::super::scoreboard::TxStamp::default());
+        }));
+        let (mut subflow, _) = rested();
+        for _ in 0..3 {
+            send(&mut subflow, at(1000), 1000);
+        }
+        subflow.check_app_limited();
+        // Until the three have been delivered, and one more.
+        for delivered in 1..=4 {
+            subflow.rate.delivered += 1;
+            subflow.rate.finish(at(1100), None, 1000);
+            assert_eq!(subflow.rate.app_limited(), delivered < 4);
+        }
+    }
+}

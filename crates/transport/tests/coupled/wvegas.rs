@@ -159,3 +159,59 @@ fn weighted_vegas_is_reno_outside_of_open() {
     assert_eq!(window.ssthresh, 20);
     assert_eq!(controller.published_rate(), None);
 }
+
+/// `mptcp_wvegas_weight` sums rates of subflows with samples in their round (`sampled_rtt`): just after
+/// a round has ended there are none.
+#[test]
+fn a_rate_is_published_while_its_round_has_samples() {
+    let siblings = views(&[path(40, 100)]);
+    let mut controller = build("wvegas");
+    let mut published = Vec::new();
+    // Rounds of four; the last of the second one finds two segments in the queue, and the rate.
+    for (position, rtt) in (1..).zip([100, 100, 100, 100, 100, 106, 106, 106, 106, 106, 106]) {
+        let mut window = Window { cwnd: 40, ssthresh: 20 };
+        let sample = AckSample {
+            rtt: Some(Duration::from_millis(rtt)),
+            snd_una: position,
+            snd_nxt: position + 3,
+            ..ack(0, &siblings, 1)
+        };
+        controller.on_ack(&sample, &mut window);
+        published.push(controller.published_rate().map(Rate::bytes_per_second));
+    }
+    // 40 segments in 106.001 ms.
+    let rate = Some((40.0 * f64::from(MSS) / 0.106_001) as u64);
+    assert_eq!(published[8..], [None, rate, rate], "{published:?}");
+    // A recovery leaves the rate, a timeout forgets it (`CA_EVENT_LOSS`).
+    for (state, expected) in [(CongestionState::Recovery, rate), (CongestionState::Loss, None)] {
+        controller.on_state(Instant::ZERO, state, &mut Window { cwnd: 40, ssthresh: 20 });
+        assert_eq!(controller.published_rate().map(Rate::bytes_per_second), expected);
+    }
+}
+
+/// `CA_EVENT_CWND_RESTART`: base RTT and round are measured anew.
+#[test]
+fn idleness_makes_weighted_vegas_forget_its_base() {
+    let siblings = views(&[path(40, 100)]);
+    for (restarts, cwnd) in [(false, 39), (true, 41)] {
+        let mut controller = build("wvegas(total_alpha=1)");
+        let mut window = siblings[0].window;
+        for (position, rtt) in (1..).zip([100, 100, 100, 100, 100, 110, 110, 110, 110, 110]) {
+            if position == 6 && restarts {
+                controller.on_idle_restart(Instant::ZERO);
+            }
+            window = Window { cwnd: 40, ssthresh: 20 };
+            let sample = AckSample {
+                rtt: Some(Duration::from_millis(rtt)),
+                snd_una: position,
+                snd_nxt: position + 3,
+                ..ack(0, &siblings, 1)
+            };
+            controller.on_ack(&sample, &mut window);
+            if window.cwnd != 40 && position > 5 {
+                break;
+            }
+        }
+        assert_eq!(window.cwnd, cwnd, "three in the queue of 110 ms are none of a base of 110 ms");
+    }
+}

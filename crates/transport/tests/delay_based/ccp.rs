@@ -1,10 +1,10 @@
 //! CCP and CCPD: the law of SD18 (equation 4) and what the reconstruction adds.
 
-use anabranch_transport::congestion::Window;
+use anabranch_transport::congestion::{CongestionState, RateSample, Window};
 use anabranch_units::Duration;
 use proptest::prelude::*;
 
-use super::flow::{Flow, millis};
+use super::flow::{Flow, MSS, millis};
 
 /// Feeds a flow what a link of 500 segments a second shows: two acknowledgements 2 ms apart of segments
 /// sent together, the shortest RTT and then the longest one.
@@ -157,4 +157,83 @@ fn ccp_starts_like_reno_and_is_cut_by_nothing() {
     assert_eq!(flow.window, Window { cwnd: 1, ssthresh: 120 });
     flow.ack(1, millis(500), Some(millis(100)));
     assert_eq!(flow.window.cwnd, 2);
+}
+
+/// A pair of 2 ms tells 500 segments a second, of which 102 ms store 51: (3 (51 - 1) - 60) / 2. What stands
+/// between its halves spoils it: a loss, an acknowledgement without an RTT, or none acknowledged.
+#[test]
+fn a_pair_is_two_acknowledgements_in_a_row_without_losses() {
+    let window = |between: &dyn Fn(&mut Flow), acked: u32| {
+        let mut flow = Flow::new("ccp", 60, 60);
+        flow.ack(1, millis(500), Some(millis(100)));
+        between(&mut flow);
+        flow.ack(acked, millis(2), Some(millis(102)));
+        flow.window.cwnd
+    };
+    let enter =
+        |state| move |flow: &mut Flow| flow.controller.on_state(flow.now, state, &mut flow.window);
+    assert_eq!(window(&|_| (), 1), 45);
+    assert_eq!(window(&enter(CongestionState::Open), 1), 45);
+    assert_eq!(window(&enter(CongestionState::Recovery), 1), 60, "no capacity, no law");
+    assert_eq!(window(&|flow| flow.ack(1, millis(0), None), 1), 60);
+    assert_eq!(window(&|_| (), 0), 60);
+}
+
+/// 50 segments in 100 ms are 500 a second too: B = 50, (3 * 50 - 60) / 2.
+#[test]
+fn delivery_rates_tell_the_capacity_where_no_pair_does() {
+    for name in ["ccp", "ccp(capacity=delivery-rate)"] {
+        let mut flow = Flow::new(name, 60, 60);
+        flow.rate = RateSample { delivered: 50, interval: millis(100), ..RateSample::default() };
+        flow.ack(1, millis(500), Some(millis(100)));
+        assert_eq!(flow.window.cwnd, 45, "{name}");
+    }
+    // Slower samples leave the best of the last 30 s.
+    let mut flow = Flow::new("ccp(capacity=delivery-rate)", 60, 60);
+    for delivered in [50, 20] {
+        flow.rate = RateSample { delivered, interval: millis(100), ..RateSample::default() };
+        flow.ack(1, millis(500), Some(millis(100)));
+    }
+    assert_eq!(flow.window.cwnd, 45);
+}
+
+/// The law sizes the window whether it is in use or not, slow start does not; nothing is sized while the
+/// core repairs losses.
+#[test]
+fn ccp_speaks_only_when_it_may() {
+    for (may_grow, cwnd) in [(true, 45), (false, 60)] {
+        let mut flow = Flow::new("ccp", 60, 60);
+        (flow.may_grow, flow.cwnd_limited) = (may_grow, false);
+        flow.ack(1, millis(500), Some(millis(100)));
+        flow.ack(1, millis(2), Some(millis(102)));
+        assert_eq!(flow.window.cwnd, cwnd);
+    }
+    for (cwnd_limited, cwnd) in [(true, 11), (false, 10)] {
+        let mut flow = Flow::new("ccp(start=loss)", 10, u32::MAX);
+        flow.cwnd_limited = cwnd_limited;
+        flow.ack(1, millis(500), Some(millis(100)));
+        assert_eq!(flow.window.cwnd, cwnd);
+    }
+}
+
+/// A round ends when more is acknowledged than was sent at its beginning.
+#[test]
+fn the_trend_is_that_of_whole_rounds() {
+    let windows = |name: &str| {
+        let mut flow = Flow::new(name, 60, 60);
+        probe(&mut flow, millis(200));
+        flow.in_flight = 50;
+        flow.next = flow.una + 2 * MSS;
+        let mut windows = Vec::new();
+        // The first ends a round, and the third the one that began with it.
+        for rtt in [120, 160, 160] {
+            flow.ack(1, millis(500), Some(millis(rtt)));
+            windows.push(flow.window.cwnd);
+        }
+        windows
+    };
+    let (plain, whole) = (windows("ccp"), windows("ccpd(kd=1)"));
+    // The round before fell from 50 segments in the queue to 10, and its end is not beyond what was sent.
+    assert_eq!(whole[1] - plain[1], 20);
+    assert_eq!(plain[2] - whole[2], 10, "30 segments in the queue and 10 a round ago, half of 20");
 }

@@ -258,3 +258,13 @@ fn gamma_is_tuned_by_the_backlog_before_a_loss() {
     assert!(fallen(false));
     assert!(!fallen(true));
 }
+
+#[test]
+fn compound_grows_only_where_it_may() {
+    for (may_grow, cwnd_limited) in [(false, true), (true, false), (false, false)] {
+        let mut flow = Flow::new("compound", 50, 50);
+        (flow.may_grow, flow.cwnd_limited) = (may_grow, cwnd_limited);
+        (0..6).for_each(|_| flow.round(millis(100)));
+        assert_eq!(flow.window.cwnd, 50, "{may_grow} {cwnd_limited}");
+    }
+}

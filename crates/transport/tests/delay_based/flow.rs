@@ -18,6 +18,11 @@ pub(crate) struct Flow {
     pub(crate) next: u64,
     pub(crate) in_flight: u32,
     pub(crate) min_rtt: Duration,
+    pub(crate) cwnd_limited: bool,
+    pub(crate) may_grow: bool,
+    pub(crate) paced: bool,
+    pub(crate) pacing_rate: Rate,
+    pub(crate) rate: RateSample,
 }
 
 impl Flow {
@@ -34,6 +39,11 @@ impl Flow {
             next: 0,
             in_flight: cwnd,
             min_rtt: Duration::from_millis(100),
+            cwnd_limited: true,
+            may_grow: true,
+            paced: false,
+            pacing_rate: Rate::from_bps(10_000_000),
+            rate: RateSample::default(),
         }
     }
 
@@ -53,15 +63,16 @@ impl Flow {
             prior_in_flight: self.in_flight + acked,
             in_flight: self.in_flight,
             rtt,
+            maybe_delayed: false,
             srtt: rtt,
             min_rtt: Some(self.min_rtt),
-            rate: RateSample::default(),
+            rate: self.rate,
             snd_nxt: self.next,
             snd_una: self.una,
-            cwnd_limited: true,
-            may_grow: true,
-            paced: false,
-            pacing_rate: Rate::from_bps(10_000_000),
+            cwnd_limited: self.cwnd_limited,
+            may_grow: self.may_grow,
+            paced: self.paced,
+            pacing_rate: self.pacing_rate,
             id: SubflowId(0),
             siblings: &[],
         };

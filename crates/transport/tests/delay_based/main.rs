@@ -5,3 +5,4 @@ mod ccp;
 mod compound;
 mod cubic;
 mod flow;
+mod hystart;

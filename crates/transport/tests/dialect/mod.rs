@@ -10,13 +10,17 @@
 //! | `ecr=50` | the echoed timestamp is the clock's at 50 ms |
 //! | `nots` `nosack` | of the SYN: the path has no timestamps, no SACK |
 //! | `mpc` `mpc-key` `mpc-keys` `mpc-data=18` | `MP_CAPABLE` of SYN, SYN/ACK, ACK, first data |
-//! | `v0` `B` `noH` `A` | spoils or sets a flag of `MP_CAPABLE` |
+//! | `v0` `v2` `B` `noH` `A` `C` | spoils or sets a flag of `MP_CAPABLE` |
 //! | `join` `join-hmac` `join-ack` `forged` | `MP_JOIN` of SYN, SYN/ACK, ACK; with a wrong token or HMAC |
 //! | `dack4=0` `dack8=0` | `DATA_ACK`, a position of the data stream from 0 |
 //! | `map=0+1000@1` `map4=…` `dfin` | mapping: data position, length, subflow position; `DATA_FIN` |
+//! | `rst=1` `rst=2,T` | `MP_TCPRST` with its reason; T: transient |
+//! | `fastclose` `forged` | `MP_FASTCLOSE` with the key of the one who hears it; with a wrong one |
+//! | `prio=B` `prio=0` | `MP_PRIO`: as a backup, no longer so |
+//! | `add=5,10.2.0.2` `add=5,10.2.0.2,81` | `ADD_ADDR`: identifier, address, port; `forged`: a wrong HMAC |
+//! | `echo=5,10.2.0.2` `remove=1,2` | its echo; `REMOVE_ADDR` |
 //! | `csum` `badsum` `altered` | the mapping has its checksum, a wrong one; the payload is not what it was |
 //! | `checksum` | what we say has a checksum, which is right |
-//! | `rst=1` | `MP_TCPRST` with its reason |
 //! | `fail=100` | `MP_FAIL` with its data position |
 //!
 //! What the peer says is filled up with what is usual; of what we say only the words given are
@@ -24,6 +28,7 @@
 
 #![allow(dead_code, reason = "each file uses its share")]
 
+mod signals;
 mod words;
 
 use std::collections::VecDeque;
@@ -96,8 +101,12 @@ pub(crate) struct Script {
     our_key: Option<Key>,
     /// What we have said and no line of the script has looked at yet.
     said: VecDeque<(Instant, usize, Segment)>,
+    /// What we have said between addresses that no line has, where the script allows that.
+    pub(crate) elsewhere: Option<Vec<(Instant, FourTuple, Segment)>>,
     pub(crate) events: Vec<(Instant, Event)>,
     pub(crate) received: Vec<u8>,
+    /// The peer's clock stands at so many ms.
+    pub(crate) stamp: Option<u64>,
     /// The application takes what arrives.
     pub(crate) reading: bool,
     pub(crate) written: u64,
@@ -128,6 +137,8 @@ impl Script {
             peer_key: Key::new(PEER_KEY),
             our_key: None,
             said: VecDeque::new(),
+            elsewhere: None,
+            stamp: None,
             events: Vec::new(),
             received: Vec::new(),
             reading: true,
@@ -253,6 +264,25 @@ impl Script {
         self.settle();
     }
 
+    /// Our application gives up at once.
+    pub(crate) fn abort(&mut self, ms: u64) {
+        self.run_to(at(ms));
+        self.connection().abort();
+        self.settle();
+    }
+
+    /// The remote addresses of the joins that we have begun where no line is, one for each attempt.
+    pub(crate) fn joins_elsewhere(&self) -> Vec<SocketAddr> {
+        let mut tuples: Vec<FourTuple> = Vec::new();
+        for (_, tuple, segment) in self.elsewhere.iter().flatten() {
+            let joins = matches!(segment.mptcp[..], [MptcpOption::Join(MpJoin::Syn { .. })]);
+            if joins && !tuples.contains(tuple) {
+                tuples.push(*tuple);
+            }
+        }
+        tuples.iter().map(|tuple| tuple.remote).collect()
+    }
+
     /// Lets us say what we have to say now.
     fn settle(&mut self) {
         let now = self.now;
@@ -281,7 +311,11 @@ impl Script {
 
     fn hear(&mut self, local: SocketAddr, remote: SocketAddr, segment: Segment) {
         let tuple = FourTuple { local, remote };
-        let path = self.lines.iter().position(|l| l.tuple == tuple).expect("a path of the script");
+        let line = self.lines.iter().position(|l| l.tuple == tuple);
+        if let (None, Some(elsewhere)) = (line, &mut self.elsewhere) {
+            return elsewhere.push((self.now, tuple, segment));
+        }
+        let path = line.expect("a path of the script");
         let size = 20 + segment.header_len() + segment.payload.len();
         assert!(size <= 1500, "{size} bytes on a link of 1500: {segment:?}");
         assert!(segment.options_len() <= 40, "option space: {segment:?}");

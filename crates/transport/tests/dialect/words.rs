@@ -22,6 +22,43 @@ fn stated_checksum(text: &str, right: u16) -> Option<u16> {
     }
 }
 
+/// The mapping of `position+length@ssn` and its data position.
+fn mapping(base: u64, key: &str, value: &str) -> (u64, Mapping) {
+    let (position, rest) = value.split_once('+').expect("position+length@ssn");
+    let (length, ssn) = rest.split_once('@').expect("position+length@ssn");
+    let position = number(position);
+    let dsn = base.wrapping_add(position);
+    let long = key == "map";
+    let dsn = if long { MappingDsn::Long(DataSeq(dsn)) } else { MappingDsn::Short(dsn as u32) };
+    let (ssn, length) = (number(ssn) as u32, number(length) as u16);
+    (position, Mapping { dsn, ssn, length, checksum: None })
+}
+
+/// Payload and checksum: the bytes stand where the mapping puts them; without one, where plain TCP
+/// would.
+fn fill(
+    segment: &mut Segment,
+    text: &str,
+    base: u64,
+    mapped: Option<(u64, u64)>,
+    span: std::ops::Range<u32>,
+) {
+    let (position, ssn) = mapped.unwrap_or((0, 1));
+    let first = (position + u64::from(span.start.max(1))).wrapping_sub(ssn);
+    segment.payload = film(first, span.len());
+    if text.contains("altered") {
+        segment.payload = segment.payload.iter().map(|byte| byte ^ 0x55).collect();
+    }
+    let Some(dss) = &mut segment.dss else { return };
+    let fin = dss.data_fin;
+    if let Some(mapping) = &mut dss.mapping {
+        let data = film(position, usize::from(mapping.length).saturating_sub(usize::from(fin)));
+        let dsn = DataSeq(base.wrapping_add(position));
+        let right = dss_checksum(dsn, mapping.ssn, mapping.length, [&data[..]]);
+        mapping.checksum = stated_checksum(text, right);
+    }
+}
+
 fn pair(text: &str) -> (u32, u32) {
     let (from, to) = text.split_once(':').unwrap_or_else(|| panic!("a range: `{text}`"));
     (number(from) as u32, number(to) as u32)
@@ -93,21 +130,9 @@ impl Script {
                     dss.data_ack = Some(DataAck::Long(DataSeq(dsn)));
                 }
                 "map" | "map4" => {
-                    let (position, rest) = value.split_once('+').expect("position+length@ssn");
-                    let (length, ssn) = rest.split_once('@').expect("position+length@ssn");
-                    let position = number(position);
-                    mapped = Some((position, number(ssn)));
-                    let dsn = theirs.wrapping_add(position);
-                    dss.mapping = Some(Mapping {
-                        dsn: if key == "map" {
-                            MappingDsn::Long(DataSeq(dsn))
-                        } else {
-                            MappingDsn::Short(dsn as u32)
-                        },
-                        ssn: number(ssn) as u32,
-                        length: number(length) as u16,
-                        checksum: None,
-                    });
+                    let (position, mapping) = mapping(theirs, key, value);
+                    mapped = Some((position, u64::from(mapping.ssn)));
+                    dss.mapping = Some(mapping);
                 }
                 "dfin" => dss.data_fin = true,
                 _ if key.contains(':') => (from, to) = pair(key),
@@ -116,29 +141,17 @@ impl Script {
         }
         segment.mptcp = self.options(path, &segment, text, to - from);
         let line = &mut self.lines[path];
-        let fin = dss.data_fin && dss.mapping.is_some_and(|mapping| mapping.length > 0);
         if dss != Dss::default() {
             segment.dss = Some(dss);
         }
-        // The bytes stand where the mapping puts them; without one, where plain TCP would.
-        let (position, ssn) = mapped.unwrap_or((0, 1));
-        let first = (position + u64::from(from.max(1))).wrapping_sub(ssn);
-        segment.payload = film(first, (to - from) as usize);
-        if text.contains("altered") {
-            segment.payload = segment.payload.iter().map(|byte| byte ^ 0x55).collect();
-        }
-        if let Some(mapping) = segment.dss.as_mut().and_then(|dss| dss.mapping.as_mut()) {
-            let data = film(position, usize::from(mapping.length) - usize::from(fin));
-            let dsn = DataSeq(theirs.wrapping_add(position));
-            let right = dss_checksum(dsn, mapping.ssn, mapping.length, [&data[..]]);
-            mapping.checksum = stated_checksum(text, right);
-        }
+        fill(&mut segment, text, theirs, mapped, from..to);
         segment.seq = SeqNumber(line.peer_iss).add(from);
         if segment.flags.contains(Flags::ACK) {
             segment.ack = SeqNumber(line.our_iss.unwrap_or(0)).add(ack);
         }
         if line.timestamps && !segment.flags.contains(Flags::RST) {
-            let value = (self.now.as_nanos() / 1_000_000) as u32 + 1;
+            let clock = self.stamp.unwrap_or(self.now.as_nanos() / 1_000_000);
+            let value = clock as u32 + 1;
             let echo = if segment.flags.contains(Flags::ACK) { echo } else { 0 };
             segment.timestamps = Some(Timestamps { value, echo });
         }
@@ -151,7 +164,7 @@ impl Script {
         segment
     }
 
-    /// The handshake's options.
+    /// MPTCP options but the DSS.
     fn options(&self, path: usize, segment: &Segment, text: &str, length: u32) -> Vec<MptcpOption> {
         let has = |word: &str| text.split_whitespace().any(|w| w.split('=').next() == Some(word));
         let (ours, theirs) = (self.our_key.map_or(0, |k| k.value), self.peer_key.value);
@@ -175,10 +188,10 @@ impl Script {
         };
         options.extend(keys.map(|keys| {
             MptcpOption::Capable(MpCapable {
-                version: u8::from(!has("v0")),
+                version: if has("v2") { 2 } else { u8::from(!has("v0")) },
                 checksum_required: has("A"),
                 extensibility: has("B"),
-                deny_join_initial_address: false,
+                deny_join_initial_address: has("C"),
                 crypto: u8::from(!has("noH")),
                 keys,
             })
@@ -211,6 +224,7 @@ impl Script {
             MptcpOption::Fail { dsn: DataSeq(base.wrapping_add(number(position))) }
         }));
         debug_assert!(segment.mptcp.is_empty());
+        options.extend(super::signals::spoken(text, ours, theirs));
         options
     }
 
@@ -291,7 +305,8 @@ impl Script {
                     }
                 };
                 assert_eq!((c.version, c.crypto, c.extensibility), (1, 1, false), "{word}");
-                if c.checksum_required { format!("{word} A") } else { word }
+                let word = if c.checksum_required { format!("{word} A") } else { word };
+                if c.deny_join_initial_address { format!("{word} C") } else { word }
             }
             MptcpOption::Join(MpJoin::Syn { token, .. }) => {
                 right(*token == self.peer_key.token, "join")
@@ -308,7 +323,7 @@ impl Script {
             MptcpOption::Fail { dsn } => {
                 format!("fail={}", dsn.0.wrapping_sub(self.bases().1))
             }
-            other => format!("{other:?}").replace(' ', ""),
+            other => super::signals::heard(other, ours, theirs),
         }
     }
 }

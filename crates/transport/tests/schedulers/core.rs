@@ -335,3 +335,22 @@ fn what_a_silent_subflow_held_goes_again_at_its_timeout() {
     let known = |dsns: &Range<u64>| before.iter().any(|(_, other)| other == dsns);
     assert!(after.iter().all(|(_, dsns)| known(dsns)), "nothing new goes to the silent one");
 }
+
+#[test]
+fn a_send_buffer_is_looked_at_between_pieces_of_32_kib_only() {
+    // __subflow_push_pending: the scheduler is asked and memory looked at before a data fragment; what of
+    // the fragment the burst takes goes whole (`mptcp_data_frag`, 32,768 - 40 bytes).
+    let decide: Decide = |request, _, _| match request.data_end - request.data_next {
+        60_000 => Decision::next_on(SubflowId(0), 1 << 20),
+        _ => Decision::WAIT,
+    };
+    let (mut pair, heard) = scripted(&[50, 60], config(), decide);
+    for _ in 0..60 {
+        pair.serve(&film(1000));
+    }
+    // The buffer: 2 * 10 segments of 2304 bytes, 46,080. One fragment and what it takes beside is less;
+    // the second is begun and so goes to its end, or here to the end of the data, 60,000 bytes on.
+    let asked = heard.lock().expect("one thread").asked.clone();
+    let next = asked.iter().map(|request| request.data_next).max();
+    assert_eq!(next, Some(GREETING as u64 + 60_000));
+}

@@ -5,10 +5,12 @@ mod pair;
 
 mod composition;
 mod core;
+mod linger;
 mod oracle;
 mod relief;
 mod rules;
 mod switches;
+mod views;
 
 use anabranch_transport::congestion::CongestionState;
 use anabranch_transport::plugin::{PluginChoice, Registry};

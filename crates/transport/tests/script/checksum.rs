@@ -81,6 +81,37 @@ fn data_behind_the_failed_mapping_is_discarded() {
 }
 
 #[test]
+fn a_wrong_checksum_resets_the_only_subflow_when_the_data_may_lie_elsewhere() {
+    // There was another: what is unacknowledged need not be contiguous (section 3.7).
+    let mut s = summed_twice();
+    s.peer_on(1, 250, "R 1:1");
+    s.peer(300, ". 1:101 ack=1 dack4=0 map=0+100@1 badsum");
+    s.us(300, "R. fail=0 rst=6");
+    assert!(s.received.is_empty() && !s.has(Event::FellBack));
+    // Our own data went twice, as the probe of a closed window does.
+    let mut s = Script::server(config());
+    s.peer(0, "S mpc A win=1024");
+    s.us(0, "S. mpc-key A");
+    s.peer(50, ". mpc-keys A win=8");
+    s.write(60, 3000);
+    s.rest();
+    s.peer(110, ". ack=1025 dack4=1024 win=0");
+    s.run_to(crate::dialect::at(2000));
+    s.rest();
+    s.peer(2010, ". 1:101 ack=1025 dack4=1024 map=0+100@1 badsum win=0");
+    s.us(2010, "R. fail=0 rst=6");
+}
+
+#[test]
+fn small_pieces_of_a_large_mapping_are_kept_together() {
+    let mut s = summed();
+    for n in 1..=2000 {
+        s.peer(100, &format!(". {n}:{} ack=1 dack4=0 map=0+2000@1 csum", n + 1));
+    }
+    assert_eq!(s.received, film(0, 2000));
+}
+
+#[test]
 fn a_wrong_checksum_on_the_only_subflow_is_reported_and_the_data_waits() {
     let mut s = summed();
     s.peer(100, ". 1:101 ack=1 dack4=0 map=0+100@1 csum");

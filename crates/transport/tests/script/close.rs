@@ -3,7 +3,7 @@
 use anabranch_transport::Event;
 use anabranch_units::SubflowId;
 
-use crate::dialect::{Script, config, film, tcp};
+use crate::dialect::{Script, at, config, film, tcp};
 
 #[test]
 fn a_fin_goes_behind_the_data_and_takes_a_number() {
@@ -193,4 +193,42 @@ fn nothing_follows_a_fin() {
     let said = s.rest();
     let late = said.iter().filter(|(_, path, line)| *path == other && line.contains("map="));
     assert_eq!(late.count(), 0, "{said:?}");
+}
+
+#[test]
+fn a_fin_ahead_of_its_turn_ends_the_stream_where_it_stands() {
+    // RFC 9293 section 3.10.7.4: the FIN is the last octet; what lies behind it is no data, whether it
+    // comes before the FIN or after it (`tcp_fin` purges the out-of-order queue).
+    for behind_first in [false, true] {
+        let mut s = Script::plain(50);
+        let behind = [". 201:301 ack=1", ". 351:401 ack=1"];
+        if behind_first {
+            behind.iter().for_each(|line| s.peer(90, line));
+        }
+        s.peer(100, "F. 101:201 ack=1");
+        behind.iter().for_each(|line| s.peer(110, line));
+        s.peer(120, ". 1:101 ack=1");
+        let said = s.rest();
+        let last = said.last().expect("an acknowledgement");
+        assert!(last.2.contains("ack=202") && !last.2.contains("sack"), "{last:?}");
+        assert_eq!(s.received, film(0, 200));
+        assert!(s.has(Event::PeerFinished));
+        // Nor does anything come after it.
+        s.peer(130, ". 202:302 ack=1");
+        s.run_to(at(200));
+        assert_eq!(s.received.len(), 200);
+        assert!(s.rest().iter().all(|(_, _, line)| line.contains("ack=202")), "not acknowledged");
+    }
+}
+
+#[test]
+fn a_subflows_acknowledgement_says_nothing_of_the_data() {
+    // RFC 8684 section 4: a middlebox may acknowledge what the peer never got.
+    let mut s = Script::multipath(config(), 50);
+    s.join(1, 200, 100);
+    s.write(300, 1000);
+    let path = s.rest()[0].1;
+    s.peer_on(path, 350, ". ack=1001 dack4=0");
+    s.peer_on(path, 400, "R 1:1");
+    s.us_on(1 - path, 400, ". 1:1001 map=0+1000@1");
 }

@@ -182,7 +182,14 @@ fn an_infinite_mapping_ends_mptcp_on_the_only_subflow() {
     s.us(210, ". ack=301");
     assert_eq!(s.received.len(), 300);
     assert!(!s.connection().is_multipath());
-    s.peer(220, "F. ack=101");
+    // Nor does a DATA_ACK clear anything, true or not.
+    s.write(212, 1000);
+    s.us(212, ". 101:1101 map=100+0@101");
+    s.peer(215, ". ack=101 dack8=1100 win=500");
+    let full = s.connection().writable();
+    s.peer(217, ". ack=1101");
+    assert!(s.connection().writable() > full, "the subflow's acknowledgement does");
+    s.peer(220, "F. ack=1101");
     s.us(220, ". ack=302");
     assert!(s.has(Event::PeerFinished));
 }

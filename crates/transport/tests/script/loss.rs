@@ -438,3 +438,16 @@ fn partial_acknowledgements_find_the_other_losses_where_there_is_no_sack() {
     assert_eq!((sample.state, sample.ssthresh_segments), (CongestionState::Open, 5));
     assert_eq!(sample.totals.retransmissions, 2);
 }
+
+#[test]
+fn in_recovery_two_round_trips_are_not_waited_for() {
+    // RFC 8985 section 6.2 step 4: no reordering window in recovery, however few were reported.
+    let mut s = ten_sent();
+    s.peer(150, ". ack=1 sack=1001:4001");
+    s.us(150, ". 1:1001");
+    s.rest();
+    // A millisecond sooner than any round trip: what is reported, 99 ms after its sending, is the newest.
+    s.peer(199, ". ack=4001 ecr=150 sack=6001:7001");
+    let said = s.rest();
+    assert!(said.iter().any(|(_, _, line)| line.starts_with(". 4001:5001 ")), "{said:?}");
+}

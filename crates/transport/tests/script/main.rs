@@ -3,16 +3,25 @@
 #[path = "../dialect/mod.rs"]
 mod dialect;
 
+mod address;
 mod checksum;
 mod close;
 mod dss;
 mod fallback;
+mod fastclose;
+mod flood;
+mod hostile;
 mod lies;
 mod loss;
 mod mapping;
 mod mp_capable;
 mod mp_join;
+mod options;
+mod prio;
 mod recovery;
+mod reliability;
+mod stale;
 mod tcp;
+mod told;
 mod validate;
 mod window;

@@ -1,11 +1,14 @@
 //! `MP_CAPABLE` (RFC 8684 section 3.1) and falling back (section 3.7).
 
-use std::net::IpAddr;
+use std::cell::Cell;
+use std::net::{IpAddr, SocketAddr};
 
-use anabranch_transport::{Config, Event};
-use anabranch_wire::{Segment, emit_packet};
+use anabranch_transport::path_manager::Candidate;
+use anabranch_transport::{Config, Connection, Event, FourTuple};
+use anabranch_units::Seed;
+use anabranch_wire::{MptcpOption, Segment, emit_packet};
 
-use crate::dialect::{PEER_KEY, Script, config, film};
+use crate::dialect::{PEER_KEY, Script, at, config, film};
 
 /// The segment's MPTCP option as it stands on the wire.
 fn option_bytes(segment: &Segment) -> Vec<u8> {
@@ -195,4 +198,55 @@ fn an_answer_to_another_syn_changes_nothing() {
     s.peer(50, "S. ack=1 mpc-key");
     s.rest();
     assert!(s.connection().is_multipath());
+}
+
+#[test]
+fn a_later_version_is_answered_with_the_one_spoken_here() {
+    // Section 3.1: the responder answers with a version that it speaks and that is not higher.
+    let mut s = Script::server(config());
+    s.peer(0, "S mpc v2");
+    assert_eq!(option_bytes(&s.us(0, "S. mpc-key"))[..4], [0x1e, 12, 0x01, 0x01]);
+    s.peer(50, ". mpc-keys");
+    assert!(s.connection().is_multipath());
+
+    let mut s = Script::client(config(), 1);
+    s.us(0, "S mpc");
+    s.peer(50, "S. mpc-key v2");
+    assert_eq!(s.us(50, ".").mptcp, [], "what is higher than the offer is no answer");
+}
+
+/// The first connection of an endpoint where `taken` says which tokens others have; how often it was
+/// asked.
+fn opened(taken: impl Fn(usize) -> bool, syn: Option<&Segment>) -> (Connection, usize) {
+    let asked = Cell::new(0);
+    let taken = |_: u32| {
+        asked.set(asked.get() + 1);
+        taken(asked.get())
+    };
+    let stream = Seed { seed: 1, run: 0 }.stream("keys");
+    let [local, remote] = [1, 2].map(|host| SocketAddr::from(([10, 1, 0, host], 80)));
+    let candidate = Candidate { address_id: 0, local, remote, backup: false, rate: None };
+    let config = Config { candidates: vec![candidate], ..config() };
+    let tuple = FourTuple { local, remote };
+    let connection = match syn {
+        Some(syn) => Connection::accept(config, stream, tuple, syn, &taken),
+        None => Connection::connect(config, stream, &taken),
+    };
+    (connection.expect("known plug-ins"), asked.get())
+}
+
+#[test]
+fn a_key_whose_token_another_connection_has_is_not_used() {
+    let syn = Script::server(config()).composed("S mpc");
+    for syn in [None, Some(&syn)] {
+        let (first, _) = opened(|_| false, syn);
+        let (mut other, asked) = opened(|nth| nth <= 3, syn);
+        assert!(asked >= 4 && first.token() != other.token());
+        let option = other.poll_transmit(at(0)).expect("a SYN").segment.mptcp;
+        assert!(matches!(option[..], [MptcpOption::Capable(_)]));
+        // Section 3.1: without a key of its own a connection has no MPTCP.
+        let (mut none, asked) = opened(|_| true, syn);
+        assert!(asked < 100, "it gives up");
+        assert_eq!(none.poll_transmit(at(0)).expect("a SYN").segment.mptcp, []);
+    }
 }

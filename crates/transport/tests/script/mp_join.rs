@@ -144,16 +144,41 @@ fn a_forged_answer_is_refused_in_terms_the_peer_accepts() {
 }
 
 #[test]
-fn joins_without_end_are_refused_at_some_point() {
+fn a_syn_that_comes_again_gets_the_same_answer_and_none_comes_unasked() {
     let mut s = Script::multipath(config(), 50);
-    let mut refused = 0;
-    for port in 0..300u16 {
+    s.peer_on(1, 100, "S join");
+    let first = s.us_on(1, 100, "S. 0:0 ack=1 join-hmac");
+    // RFC 7430 section 4: who sent the SYN under another's address gets him one packet.
+    s.silence(1099);
+    s.peer_on(1, 1100, "S join");
+    let second = s.us_on(1, 1100, "S. 0:0 ack=1 join-hmac");
+    assert_eq!((first.seq, &first.mptcp), (second.seq, &second.mptcp));
+    s.silence(90_000);
+    s.peer_on(1, 90_000, ". 1:1 ack=1 join-ack");
+    s.us_on(1, 90_000, ". ack=1 dack4=0");
+}
+
+#[test]
+fn the_limit_of_joined_subflows_is_told_as_a_prohibition() {
+    // Eight beside the first (`MPTCP_PM_ADDR_MAX`); reason 3 (RFC 8684 section 3.6).
+    let mut s = Script::multipath(config(), 50);
+    for port in 0..7u16 {
         s.speak_from(1, 50_000 + port);
-        s.peer_on(1, 100, "S join");
-        refused += s.rest().iter().filter(|(_, _, line)| line.starts_with("R.")).count();
+        s.join(1, 200 + 50 * u64::from(port), 50);
     }
-    // The first eight wait for their third packets (`mptcp_pm_allow_new_subflow`).
-    assert_eq!(refused, 292);
-    s.write(200, 100);
-    s.us(200, ". 1:101");
+    // Two wait for the last place: the second third packet finds it taken.
+    s.peer_on(2, 600, "S join");
+    s.us_on(2, 600, "S. join-hmac");
+    s.peer_on(3, 600, "S join");
+    s.us_on(3, 600, "S. join-hmac");
+    s.peer_on(2, 650, ". 1:1 ack=1 join-ack");
+    s.us_on(2, 650, ". ack=1 dack4=0");
+    s.peer_on(3, 650, ". 1:1 ack=1 join-ack");
+    s.us_on(3, 650, "R. 1:1 ack=1 rst=3");
+    s.speak_from(1, 50_008);
+    s.peer_on(1, 700, "S join");
+    s.us_on(1, 700, "R. ack=1 rst=3");
+    // A place that becomes free is taken.
+    s.peer_on(2, 710, "R 1:1");
+    s.join(1, 800, 50);
 }

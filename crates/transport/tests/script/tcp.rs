@@ -398,3 +398,25 @@ fn retransmissions_end_after_a_quarter_of_an_hour() {
     s.run_to(crate::dialect::at(1_300_000));
     assert!(s.has(Event::Closed), "still trying: {} times", s.rest().len());
 }
+
+#[test]
+fn what_the_application_holds_back_does_not_lower_the_delivery_rate() {
+    // tcp_rate_check_app_limited, tcp_rate_gen: a sample of a limited phase counts only where it is faster.
+    let mut s = Script::plain_with(thousands(), 50);
+    s.write(100, 10_000);
+    s.peer(150, ". ack=10001");
+    // Ten segments in 50 ms.
+    let rate = s.sample(0).delivery_rate;
+    assert_eq!(rate.bytes_per_second(), 200_000);
+    // A segment a round trip: 20 kB/s, were it not for the marks.
+    for n in 0..5 {
+        s.write(200 + 100 * n, 1000);
+        s.peer(250 + 100 * n, &format!(". ack={}", 11_001 + 1000 * n));
+        assert_eq!(s.sample(0).delivery_rate, rate, "round {n}");
+    }
+    // Without a limit less counts too: the window is full again, and half of it is acknowledged late.
+    s.write(800, 40_000);
+    s.peer(1000, ". ack=25001");
+    s.peer(1200, ". ack=35001");
+    assert!(s.sample(0).delivery_rate < rate);
+}

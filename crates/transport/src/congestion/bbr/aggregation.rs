@@ -97,10 +97,37 @@ mod tests {
         let explained = |now: Instant| move |epoch: Instant| now.since(epoch).as_millis();
         aggregation.update(at(100), 30, 100, true, explained(at(100)));
         assert_eq!(aggregation.extra(), 30);
-        for round in 1..=2 * u64::from(ROUNDS) + 1 {
-            let now = at(100 + 100 * round);
+        // That was the first of five rounds; it is remembered for those and the five after them.
+        for round in 2..=10 {
+            assert_eq!(aggregation.extra(), 30, "round {round}");
+            let now = at(100 * round);
             aggregation.update(now, 1, 100, true, explained(now));
         }
         assert_eq!(aggregation.extra(), 1);
+    }
+
+    #[test]
+    fn an_epoch_adds_up_what_is_not_explained() {
+        let mut epoch = Epoch::default();
+        let mut hear =
+            |acked, cwnd, explained| epoch.excess(Instant::ZERO, acked, cwnd, |_| explained);
+        assert_eq!(hear(30, 100, 0), 30);
+        assert_eq!(hear(5, 100, 10), 25);
+        assert_eq!(hear(90, 100, 10), 100, "a window at most");
+        assert_eq!(hear(2, 100, 125), 2, "all 125 are explained: a new epoch");
+        assert_eq!(hear(2, 100, 1), 3);
+        // `bbr_ack_epoch_acked_reset_thresh`, 2^20, and what is counted, 20 bits.
+        assert_eq!(hear((1 << 20) - 5, u32::MAX, 0), (1 << 20) - 1);
+        assert_eq!(hear(1, u32::MAX, 0), 1);
+        assert_eq!(hear(1 << 21, u32::MAX, 0), (1 << 20) - 1);
+    }
+
+    #[test]
+    fn idleness_begins_another_epoch() {
+        let mut aggregation = Aggregation::default();
+        aggregation.update(Instant::ZERO, 30, 100, false, |_| 0);
+        aggregation.restart(Instant::ZERO);
+        aggregation.update(Instant::ZERO, 25, 100, false, |_| 0);
+        assert_eq!(aggregation.extra(), 30, "25 are less");
     }
 }

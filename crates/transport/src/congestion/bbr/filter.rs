@@ -57,4 +57,39 @@ mod tests {
         assert!(filter.get() < 100, "the best of round 1 is eleven rounds old");
         assert!(filter.get() >= 57, "a later good sample takes its place");
     }
+
+    /// `minmax_running_max` and `minmax_subwin_update` by hand, for a window of 8: a second sample is taken
+    /// after more than a quarter of it, a third after more than half.
+    #[test]
+    fn later_samples_wait_in_line() {
+        let steps = [
+            (1, 100, [(1, 100), (1, 100), (1, 100)]),
+            (3, 50, [(1, 100), (1, 100), (1, 100)]),
+            (4, 40, [(1, 100), (4, 40), (4, 40)]),
+            (5, 30, [(1, 100), (4, 40), (4, 40)]),
+            (6, 20, [(1, 100), (4, 40), (6, 20)]),
+            (7, 25, [(1, 100), (4, 40), (7, 25)]),
+            (8, 40, [(1, 100), (8, 40), (8, 40)]),
+            (9, 10, [(1, 100), (8, 40), (9, 10)]),
+            (10, 5, [(8, 40), (9, 10), (10, 5)]),
+        ];
+        let mut filter = WindowedMax::<u64>::default();
+        for (round, value, samples) in steps {
+            filter.update(8, round, value);
+            assert_eq!(filter.samples, samples, "round {round}");
+        }
+        // From 1, 4 and 6: one leaves, two leave, all leave; an equal one takes every place.
+        for (round, value, samples) in [
+            (12, 1, [(4, 40), (6, 20), (12, 1)]),
+            (13, 1, [(6, 20), (13, 1), (13, 1)]),
+            (14, 1, [(6, 20), (14, 1), (14, 1)]),
+            (15, 1, [(15, 1), (15, 1), (15, 1)]),
+            (7, 100, [(7, 100), (7, 100), (7, 100)]),
+            (7, 20, [(1, 100), (4, 40), (7, 20)]),
+        ] {
+            let mut filter = WindowedMax { samples: [(1, 100), (4, 40), (6, 20)] };
+            filter.update(8, round, value);
+            assert_eq!(filter.samples, samples, "{value} in round {round}");
+        }
+    }
 }

@@ -130,46 +130,151 @@ mod tests {
     use super::*;
     use anabranch_units::Duration;
 
+    /// A round of 100 ms with so many segments delivered and lost.
+    const CALM: Heard = Heard { ms: 100, delivered: 256, lost: 0, started: true, mss: 1448 };
+    const LOSSY: Heard = Heard { lost: 80, ..CALM };
+
+    #[derive(Clone, Copy)]
+    struct Heard {
+        ms: u64,
+        delivered: u64,
+        lost: u64,
+        started: bool,
+        mss: u32,
+    }
+
+    /// A policer, and what was counted so far.
+    struct Bench {
+        policer: Policer,
+        ms: u64,
+        delivered: u64,
+        lost: u64,
+        app_limited: bool,
+        probing_bw: bool,
+    }
+
+    impl Bench {
+        /// A flow that has been running for a while.
+        fn new() -> Self {
+            let policer = Policer::default();
+            let (app_limited, probing_bw) = (false, true);
+            Self { policer, ms: 70_000, delivered: 90_000, lost: 500, app_limited, probing_bw }
+        }
+
+        fn hear(&mut self, heard: Heard) -> Verdict {
+            self.ms += heard.ms;
+            self.delivered += heard.delivered;
+            self.lost += heard.lost;
+            self.policer.sample(&Round {
+                now: Instant::ZERO + Duration::from_millis(self.ms),
+                delivered: self.delivered,
+                lost: self.lost,
+                started: heard.started,
+                losses: heard.lost > 0,
+                app_limited: self.app_limited,
+                probing_bw: self.probing_bw,
+                mss: heard.mss,
+            })
+        }
+
+        /// In which of so many of these a policer is found.
+        fn found(&mut self, heard: Heard, rounds: usize) -> Option<usize> {
+            (1..=rounds).find(|_| self.hear(heard) == Verdict::Policed)
+        }
+
+        /// Its rate, segments a second.
+        fn rate(&self) -> Option<f64> {
+            let bw = self.policer.bandwidth()?;
+            Some((bw as f64 * 1e6 / f64::from(1 << BW_SCALE)).round())
+        }
+    }
+
+    /// Each interval has four rounds, the one that its first loss begins included.
     #[test]
     fn two_lossy_intervals_of_one_rate_are_a_policer() {
-        let mut policer = Policer::default();
-        let mut verdict = Verdict::Nothing;
-        for n in 1..=20u64 {
-            // 100 segments a round of 100 ms, 30 of them lost: far above the 20 % threshold.
-            verdict = policer.sample(&Round {
-                now: Instant::ZERO + Duration::from_millis(100 * n),
-                delivered: 100 * n,
-                lost: 30 * n,
-                started: true,
-                losses: true,
-                app_limited: false,
-                probing_bw: true,
-                mss: 1448,
-            });
-            if verdict == Verdict::Policed {
-                break;
+        let mut bench = Bench::new();
+        assert_eq!(bench.found(LOSSY, 20), Some(8));
+        assert_eq!(bench.rate(), Some(2560.0));
+        // Rounds without losses before do not count, nor what is no round.
+        let mut bench = Bench::new();
+        assert_eq!(bench.found(CALM, 20), None);
+        assert_eq!(bench.found(LOSSY, 20), Some(8));
+        let mut bench = Bench::new();
+        assert_eq!(bench.found(Heard { started: false, ..LOSSY }, 40), None);
+        // Of no time nothing is reckoned.
+        assert_eq!(Bench::new().found(Heard { ms: 0, ..LOSSY }, 40), None);
+    }
+
+    /// 50 / 256 lost, exactly, are enough.
+    #[test]
+    fn light_loss_is_no_policer() {
+        for (lost, found) in [(1, None), (49, None), (50, Some(8))] {
+            assert_eq!(Bench::new().found(Heard { lost, ..CALM }, 50), found, "{lost}");
+        }
+    }
+
+    /// What ends an interval without a result: the application, and more than sixteen rounds. What is
+    /// left of the one before is seen by the rounds until a policer is found.
+    #[test]
+    fn intervals_are_dropped_by_the_application_and_after_sixteen_rounds() {
+        for (calm, left) in [(14, 4), (15, 8)] {
+            let mut bench = Bench::new();
+            bench.hear(LOSSY);
+            assert_eq!(bench.found(CALM, calm), None);
+            // 16 or 17 rounds: as many as were lost in all of them.
+            bench.hear(Heard { lost: 2000, ..CALM });
+            assert_eq!(bench.found(LOSSY, 20), Some(left), "{calm} calm rounds");
+        }
+        let mut bench = Bench::new();
+        assert_eq!(bench.found(LOSSY, 7), None);
+        bench.app_limited = true;
+        bench.hear(LOSSY);
+        bench.app_limited = false;
+        assert_eq!(bench.found(LOSSY, 20), Some(8), "all is forgotten");
+    }
+
+    /// Within an eighth of each other, or 4000 bit/s: then their mean.
+    #[test]
+    fn the_rates_of_two_intervals_agree_within_an_eighth_or_4_kbit() {
+        let per_second =
+            |delivered: u64, mss: u32| Heard { ms: 1000, delivered, lost: delivered, mss, ..CALM };
+        for (mss, first, second, mean) in [
+            (1448, 1000, 1120, Some(1060.0)),
+            (1448, 1000, 1130, None),
+            (1448, 1000, 880, Some(940.0)),
+            (1448, 1000, 870, None),
+            // Five segments of 100 bytes a second are 4000 bit/s.
+            (100, 10, 14, Some(12.0)),
+            (100, 10, 16, None),
+            (100, 4, 4, Some(4.0)),
+        ] {
+            let mut bench = Bench::new();
+            assert_eq!(bench.found(per_second(first, mss), 4), None, "one interval is none");
+            assert_eq!(bench.found(per_second(second, mss), 4).is_some(), mean.is_some());
+            assert_eq!(bench.rate(), mean, "{first} and {second}");
+            // What does not agree is what the next one is compared with.
+            if mean.is_none() {
+                assert_eq!(bench.found(per_second(second, mss), 4), Some(4));
             }
         }
-        assert_eq!(verdict, Verdict::Policed);
-        let per_second = (policer.bandwidth().unwrap_or(0) * 1_000_000) >> BW_SCALE;
-        assert!((990..=1000).contains(&per_second), "1000 segments a second, saw {per_second}");
     }
 
     #[test]
-    fn light_loss_is_no_policer() {
-        let mut policer = Policer::default();
-        for n in 1..=50u64 {
-            policer.sample(&Round {
-                now: Instant::ZERO + Duration::from_millis(100 * n),
-                delivered: 100 * n,
-                lost: n,
-                started: true,
-                losses: true,
-                app_limited: false,
-                probing_bw: true,
-                mss: 1448,
-            });
-            assert_eq!(policer.bandwidth(), None);
+    fn a_policer_is_believed_for_48_rounds_of_probing() {
+        let mut bench = Bench::new();
+        bench.found(LOSSY, 8);
+        bench.probing_bw = false;
+        assert_eq!(bench.found(LOSSY, 100), None);
+        bench.probing_bw = true;
+        for _ in 0..100 {
+            assert_eq!(bench.hear(Heard { started: false, ..LOSSY }), Verdict::Nothing);
         }
+        for _ in 0..47 {
+            assert_eq!(bench.hear(LOSSY), Verdict::Nothing);
+            assert!(bench.rate().is_some());
+        }
+        assert_eq!(bench.hear(LOSSY), Verdict::Released);
+        assert_eq!(bench.rate(), None);
+        assert_eq!(bench.found(LOSSY, 20), Some(8), "from the beginning");
     }
 }

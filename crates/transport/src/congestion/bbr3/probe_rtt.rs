@@ -39,11 +39,12 @@ impl MinRtt {
 
 impl Bbr3 {
     /// `UpdateMinRTT`.
-    pub(super) fn update_min_rtt(&mut self, now: Instant, rtt: Option<Duration>) {
-        let filter = &mut self.min_rtt;
+    pub(super) fn update_min_rtt(&mut self, ack: &AckSample<'_>) {
+        let (filter, now) = (&mut self.min_rtt, ack.now);
         filter.expired = now > filter.recent_at + INTERVAL;
-        if let Some(rtt) = rtt
-            && (filter.expired || filter.recent.is_none_or(|recent| rtt < recent))
+        let renews = filter.expired && !ack.maybe_delayed;
+        if let Some(rtt) = ack.rtt
+            && (renews || filter.recent.is_none_or(|recent| rtt < recent))
         {
             filter.recent = Some(rtt);
             filter.recent_at = now;

@@ -39,6 +39,8 @@ struct Said {
     app_limited: bool,
     cwnd_limited: bool,
     rtt: Duration,
+    /// It may have been held back by the receiver.
+    delayed: bool,
 }
 
 /// 100 segments a round trip, and a full round trip later.
@@ -53,6 +55,7 @@ const FULL: Said = Said {
     app_limited: false,
     cwnd_limited: false,
     rtt: RTT,
+    delayed: false,
 };
 /// Within a round.
 const WITHIN: Said = Said { round: false, ..FULL };
@@ -71,6 +74,7 @@ fn acknowledgement(now: Instant, delivered: u64, before: u64, said: &Said) -> Ac
         prior_in_flight: said.prior_in_flight,
         in_flight: said.in_flight,
         rtt: Some(said.rtt),
+        maybe_delayed: said.delayed,
         srtt: Some(said.rtt),
         min_rtt: Some(RTT),
         rate: RateSample {

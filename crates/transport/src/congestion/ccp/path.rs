@@ -130,4 +130,18 @@ mod tests {
         recent.offer(at(100), span, 0.0, 0.0);
         assert_eq!(recent.best(), Some(0.0), "nothing came meanwhile");
     }
+
+    #[test]
+    fn of_equals_the_newer_one_is_the_best_and_a_span_old_is_too_old() {
+        let span = Duration::from_secs(10);
+        let at = |seconds| Instant::ZERO + Duration::from_secs(seconds);
+        let mut recent = Recent::default();
+        recent.offer(at(1), span, 5.0, 50.0);
+        recent.offer(at(6), span, 5.0, 60.0);
+        assert_eq!(recent.best(), Some(60.0));
+        let mut recent = Recent::default();
+        recent.offer(at(1), span, 9.0, 90.0);
+        recent.offer(at(10), span, 1.0, 10.0);
+        assert_eq!(recent.best(), Some(10.0));
+    }
 }

@@ -204,3 +204,32 @@ fn a_probe_raises_its_bound_only_where_the_bound_holds_it_back() {
     bench.hear(Said { in_flight_at_send: 69, ..WITHIN });
     assert_eq!(bench.cc.bounds.long_inflight, 70);
 }
+
+#[test]
+fn a_probe_waits_for_more_than_its_time() {
+    let mut bench = Bench::in_state(State::Up);
+    bench.cc.start_down(bench.now);
+    bench.cc.state = State::Cruise;
+    bench.now += bench.cc.probe.wait - Duration::from_millis(1);
+    bench.hear(WITHIN);
+    assert_eq!(bench.cc.state, State::Cruise);
+    bench.hear(WITHIN);
+    assert_eq!(bench.cc.state, State::Refill);
+}
+
+/// The segment itself is one of the flight: 1 of 50 is 2 %, 1 of 49 is more. Without SACK any loss is too
+/// much, and 98 % of the segment fitted into the 2 % of 60 that nothing else had used.
+#[test]
+fn the_lost_segment_is_one_of_its_flight() {
+    for (in_flight, state) in [(49, State::Up), (48, State::Down)] {
+        let mut bench = Bench::in_state(State::Up);
+        bench.cc.probe.sampled = true;
+        bench.lose(1, in_flight, 1);
+        assert_eq!(bench.cc.state, state, "{in_flight}");
+    }
+    let mut bench = Bench::in_state(State::Up);
+    bench.cc.probe.sampled = true;
+    bench.window.cwnd = 40;
+    bench.lose_as(1, 60, 1, |segment| segment.selective_acks = false);
+    assert_eq!((bench.cc.state, bench.cc.bounds.long_inflight), (State::Down, 61));
+}

@@ -161,3 +161,55 @@ fn a_tail_loss_counts_as_a_loss_of_its_round() {
     bench.hear(FULL);
     assert!(bench.cc.bounds.short_inflight < UNBOUNDED);
 }
+
+/// `RestoreCwnd` belongs to the end of a recovery alone, and what it restores to the trouble that ends.
+#[test]
+fn the_window_before_the_trouble_comes_back_once() {
+    let mut bench = Bench::in_state(State::Cruise);
+    let state = |bench: &mut Bench, state: CongestionState, cwnd: u32| {
+        bench.window.cwnd = cwnd;
+        bench.cc.on_state(bench.now, state, &mut bench.window);
+        bench.window.cwnd
+    };
+    bench.window.cwnd = 180;
+    bench.enter(CongestionState::Recovery);
+    assert_eq!(state(&mut bench, CongestionState::Loss, 50), 50, "it goes on");
+    assert_eq!(state(&mut bench, CongestionState::Open, 50), 180);
+    assert_eq!(state(&mut bench, CongestionState::Disorder, 60), 60, "there was none");
+    bench.enter(CongestionState::Recovery);
+    assert_eq!(state(&mut bench, CongestionState::Open, 30), 60, "60 it was now");
+
+    // That of a visit is no window to come back to.
+    bench.window.cwnd = 150;
+    bench.cc.save_cwnd(150);
+    bench.cc.state = State::ProbeRtt;
+    bench.window.cwnd = 50;
+    bench.enter(CongestionState::Recovery);
+    assert_eq!(state(&mut bench, CongestionState::Open, 50), 150);
+}
+
+/// `NoteLoss`: the round of losses begins with the first of them.
+#[test]
+fn the_round_of_losses_begins_with_the_first() {
+    let mut bench = Bench::in_state(State::Cruise);
+    bench.cc.signals.loss_in_round = false;
+    bench.lose(1, 99, 1);
+    let began = bench.delivered;
+    assert_eq!((bench.cc.signals.round_end, bench.cc.signals.loss_in_round), (began, true));
+    bench.delivered += 10;
+    bench.lose(2, 99, 2);
+    assert_eq!(bench.cc.signals.round_end, began);
+}
+
+/// A visit goes on when losses prove spurious, whatever they had ended.
+#[test]
+fn a_visit_goes_on_after_a_spurious_recovery() {
+    for before in [State::Startup, State::Up] {
+        let mut bench = Bench::in_state(State::Cruise);
+        bench.cc.state = State::ProbeRtt;
+        bench.cc.undo.state = Some(before);
+        bench.cc.undo_cwnd(&bench.window, 0);
+        assert_eq!(bench.cc.state, State::ProbeRtt, "{before:?}");
+        assert_eq!(bench.cc.pipe.reached, before != State::Startup);
+    }
+}

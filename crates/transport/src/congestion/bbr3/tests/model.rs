@@ -163,3 +163,94 @@ fn the_minimum_of_ten_seconds_is_that_of_the_visits() {
     assert_eq!(at(&mut bench, 15_700, 150), Some(150));
     assert_eq!(at(&mut bench, 15_800, 90), Some(90));
 }
+
+#[test]
+fn an_acknowledgement_that_may_be_delayed_takes_no_old_minimums_place() {
+    for (delayed, rtt, expected) in [(false, 130, 130), (true, 130, 100), (true, 90, 90)] {
+        let mut bench = Bench::in_state(State::Cruise);
+        let began = bench.now;
+        for ms in [5500, 10_200] {
+            bench.now = began + Duration::from_millis(ms);
+            let rtt = Duration::from_millis(rtt);
+            bench.hear(Said { rtt, delayed, in_flight: 500, ..WITHIN });
+        }
+        let found = bench.cc.min_rtt.get().map(Duration::as_millis);
+        assert_eq!(found, Some(expected), "delayed: {delayed}");
+    }
+}
+
+/// `ProbeRTTInterval` and `MinRTTFilterLen` to the nanosecond: only what is older is too old.
+#[test]
+fn minimums_are_too_old_after_more_than_their_time() {
+    let began = Instant::ZERO + Duration::from_secs(100);
+    let said = Said { rtt: RTT * 2, in_flight: 500, ..WITHIN };
+    let mut bench = Bench::in_state(State::Cruise);
+    for (nanos, state) in [(0, State::Cruise), (1, State::ProbeRtt)] {
+        bench.now = began + Duration::from_millis(4999) + Duration::from_nanos(nanos);
+        bench.cc.probe.wait = Duration::from_secs(100);
+        bench.hear(said);
+        assert_eq!(bench.cc.state, state);
+    }
+    for (nanos, rtt) in [(0, RTT), (1, RTT * 2)] {
+        bench.now = began + Duration::from_millis(9999) + Duration::from_nanos(nanos);
+        bench.hear(said);
+        assert_eq!(bench.cc.min_rtt.get(), Some(rtt));
+    }
+}
+
+/// An acknowledgement without a rate begins no round, and leaves what idleness spares.
+#[test]
+fn what_delivers_nothing_changes_no_model() {
+    let mut bench = Bench::in_state(State::Cruise);
+    let rounds = bench.cc.rounds.count;
+    bench.hear(Said { rate: 0, ..FULL });
+    assert_eq!(bench.cc.rounds.count, rounds);
+    bench.cc.idle_restart = true;
+    bench.hear(Said { rate: 0, ..WITHIN });
+    assert!(bench.cc.idle_restart);
+    bench.hear(WITHIN);
+    assert!(!bench.cc.idle_restart);
+    // Nor does it size the window, but for the bounds.
+    bench.window.cwnd = 1;
+    bench.hear(Said { acked: 0, ..WITHIN });
+    assert_eq!(bench.window.cwnd, 1);
+}
+
+/// One round is enough for a visit, however many follow; idleness may end it too, and in `Drain` changes
+/// no pace.
+#[test]
+fn a_visit_ends_after_a_round_or_with_idleness() {
+    let start = |bench: &mut Bench| {
+        let (now, last_sent) = (bench.now, bench.now);
+        let start = TransmitStart { now, last_sent, app_limited: true, min_rtt: Some(RTT) };
+        bench.cc.on_transmit_start(&start, &mut bench.window);
+    };
+    let visiting = || {
+        let mut bench = Bench::in_state(State::Cruise);
+        bench.now += Duration::from_secs(6);
+        bench.cc.probe.wait = Duration::from_secs(100);
+        bench.hear(Said { rtt: RTT * 2, in_flight: 4, ..WITHIN });
+        assert_eq!(bench.cc.state, State::ProbeRtt);
+        bench
+    };
+    let mut bench = visiting();
+    bench.hear(Said { in_flight: 4, ..FULL });
+    bench.hear(Said { in_flight: 4, ..FULL });
+    bench.now += Duration::from_millis(200);
+    bench.hear(Said { in_flight: 4, ..WITHIN });
+    assert_ne!(bench.cc.state, State::ProbeRtt);
+
+    let mut bench = visiting();
+    bench.now += Duration::from_millis(200);
+    start(&mut bench);
+    assert_eq!(bench.cc.state, State::ProbeRtt, "200 ms, and not more");
+    bench.now += Duration::from_nanos(1);
+    start(&mut bench);
+    assert_ne!(bench.cc.state, State::ProbeRtt);
+
+    let mut bench = Bench::in_state(State::Drain);
+    bench.cc.drain_round = bench.cc.rounds.count;
+    bench.hear(WITHIN);
+    start(&mut bench);
+    assert!((bench.pace() - 0.5).abs() < 1e-3, "{}", bench.pace());
+}

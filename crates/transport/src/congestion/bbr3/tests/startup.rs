@@ -109,3 +109,50 @@ fn drain_ends_when_the_flight_fits_the_path_or_after_three_rounds() {
         assert_eq!(bench.cc.state, next, "{in_flight}");
     }
 }
+
+/// `InitPacingRate` and `SetPacingRateWithGain`: without an RTT of the handshake a millisecond is assumed,
+/// until there is one, and that rate is reckoned once.
+#[test]
+fn the_first_pace_waits_for_a_round_trip() {
+    let mut bench = Bench::new();
+    bench.cc.pacing = None;
+    bench.cc.init_pacing(10, None);
+    let rate = |bench: &Bench| bench.cc.pacing_rate().expect("paced").bytes_per_second() as f64;
+    let near =
+        |found: f64, rtt: f64| (found / (2.77 * 10.0 * f64::from(MSS) / rtt) - 1.0).abs() < 1e-3;
+    assert!(near(rate(&bench), 1e-3), "{}", rate(&bench));
+    bench.hear(Said { rate: 1, ..WITHIN });
+    assert!(near(rate(&bench), 0.1), "{}", rate(&bench));
+    bench.hear(Said { rate: 1, rtt: RTT * 2, ..WITHIN });
+    assert!(near(rate(&bench), 0.1), "{}", rate(&bench));
+}
+
+/// `SetCwnd` before the pipe is full: by what is acknowledged below what the model wants, not at it.
+#[test]
+fn startup_grows_to_what_the_model_wants() {
+    let mut bench = Bench::new();
+    bench.hear(Said { acked: 20, ..FULL });
+    assert_eq!(bench.window.cwnd, 30);
+    bench.hear(Said { acked: 5, ..WITHIN });
+    assert_eq!(bench.window.cwnd, 35);
+    // Twice 100 and what was aggregated.
+    let most = 200 + bench.cc.extra_acked.get();
+    for (cwnd, grown) in [(most - 1, most + 1), (most, most)] {
+        bench.window.cwnd = cwnd;
+        // Long after, so that nothing more is aggregated.
+        bench.now += RTT * 2;
+        bench.hear(Said { app_limited: true, ..WITHIN });
+        assert_eq!(bench.window.cwnd, grown);
+    }
+}
+
+#[test]
+fn without_selective_acknowledgements_a_recovery_without_a_loss_ends_nothing() {
+    let mut bench = Bench::new();
+    bench.hear(FULL);
+    bench.lose_as(1, 149, 1, |segment| segment.selective_acks = false);
+    bench.hear(Said { rate: 200, ..FULL });
+    bench.enter(CongestionState::Recovery);
+    bench.hear(Said { rate: 200, ..WITHIN });
+    assert_eq!(bench.cc.state, State::Startup, "that of the round before is forgotten");
+}

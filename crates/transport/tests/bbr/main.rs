@@ -1,6 +1,9 @@
 //! BBR version 1 against a second, plain implementation of `tcp_bbr.c`'s definitions: bytes and segments
 //! in floating point where the kernel has fixed point, one rule after another.
 
+mod model;
+mod saved;
+
 use anabranch_transport::congestion::{
     self, AckSample, CongestionController, CongestionEvent, CongestionKind, CongestionState,
     RateSample, TransmitStart, Window,
@@ -26,6 +29,10 @@ struct Said {
     newly_lost: u32,
     app_limited: bool,
     rtt: Duration,
+    /// It may have been held back by the receiver.
+    delayed: bool,
+    /// Pacing holds the next segment back for so long.
+    departs: Duration,
     /// Since the acknowledgement before.
     after: Duration,
 }
@@ -41,6 +48,8 @@ const FULL: Said = Said {
     newly_lost: 0,
     app_limited: false,
     rtt: RTT,
+    delayed: false,
+    departs: Duration::ZERO,
     after: Duration::from_millis(2),
 };
 
@@ -78,6 +87,19 @@ impl Flow {
         flow
     }
 
+    /// That, in the phase that probes for more.
+    fn raised() -> Self {
+        let mut flows = (0..100).map(|seed| Self::probing(seed, FULL));
+        flows.find(|flow| flow.gain(1000.0) > 1.2).expect("a cycle begins with it")
+    }
+
+    /// The window that the model gives, with one more segment acknowledged.
+    fn target(&mut self) -> u32 {
+        self.window.cwnd = 1 << 20;
+        self.hear(Said { acked: 1, round: false, ..FULL });
+        self.window.cwnd
+    }
+
     /// Data is sent and nothing was in flight.
     fn start(&mut self, app_limited: bool) {
         let (now, last_sent) = (self.now, Instant::ZERO);
@@ -97,10 +119,11 @@ impl Flow {
             newly_lost: said.newly_lost,
             delivered: self.delivered,
             mss: MSS,
-            next_departure: self.now,
+            next_departure: self.now + said.departs,
             prior_in_flight: said.prior_in_flight,
             in_flight: said.in_flight,
             rtt: Some(said.rtt),
+            maybe_delayed: said.delayed,
             srtt: Some(said.rtt),
             min_rtt: Some(said.rtt),
             rate: RateSample {
@@ -261,9 +284,7 @@ fn the_cycle_goes_up_down_and_cruises_six_round_trips() {
     assert!(firsts.iter().filter(|count| **count > 20).count() == 7, "{firsts:?}");
 
     // Up ends after an RTT with the pipe a quarter over, or a loss; down as soon as it is drained.
-    let mut flow =
-        (0..100).map(|seed| Flow::probing(seed, FULL)).find(|flow| flow.gain(1000.0) > 1.2);
-    let flow = flow.as_mut().expect("a cycle begins with it");
+    let mut flow = Flow::raised();
     // Packets in the network once the burst under way has left: short of the target by one.
     let goal = goal(flow.pace()) as u32;
     let short = target(100.0, 1.25, 0.0, flow.pace(), true) - goal - 1;

@@ -1,0 +1,181 @@
+//! What is under way of each subflow, counted where packets depart and arrive: by what the links do, not
+//! by what the sender believes.
+
+use std::collections::VecDeque;
+
+use anabranch_transport::{Connection, FourTuple};
+use anabranch_units::{Duration, Instant};
+use anabranch_wire::Segment;
+
+use crate::checks::{Violation, WINDOW_SLACK};
+
+/// Loss probes are so far apart at least: each may go beyond the window (RFC 8985 section 7.2).
+const PROBE_GAP: Duration = Duration::from_millis(2);
+
+/// A stretch of the sequence space that was sent as one segment.
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    start: u32,
+    /// Packets with it on the links.
+    copies: u16,
+    arrived: bool,
+}
+
+/// What one subflow has under way.
+#[derive(Debug, Default)]
+pub(crate) struct Flight {
+    /// Number of the first entry; numbers never repeat.
+    base: u32,
+    sent: VecDeque<Sent>,
+    /// Segments that have not arrived and of which a packet is on the links.
+    under_way: u32,
+    /// Segments that went beyond the window one after another, and when the last of them did.
+    beyond: u32,
+    beyond_at: Instant,
+}
+
+impl Flight {
+    /// A data segment departs: the number it is to arrive under, `None` for what has arrived before.
+    #[inline(always)]
+    fn depart(&mut self, segment: &Segment) -> Option<u32> {
+        let start = segment.seq.0;
+        let newest = self.sent.back().is_none_or(|last| start.wrapping_sub(last.start) as i32 > 0);
+        if newest {
+            self.sent.push_back(Sent { start, copies: 1, arrived: false });
+            self.under_way += 1;
+            return Some(self.base.wrapping_add(self.sent.len() as u32 - 1));
+        }
+        self.depart_again(start)
+    }
+
+    #[cold]
+    fn depart_again(&mut self, start: u32) -> Option<u32> {
+        let behind = self.sent.partition_point(|s| s.start.wrapping_sub(start) as i32 <= 0);
+        let index = behind.checked_sub(1)?;
+        let sent = &mut self.sent[index];
+        sent.copies += 1;
+        self.under_way += u32::from(sent.copies == 1 && !sent.arrived);
+        Some(self.base.wrapping_add(index as u32))
+    }
+
+    /// A packet has left the links: it arrived, or was dropped.
+    #[inline(always)]
+    pub(crate) fn settle(&mut self, number: u32, arrived: bool) {
+        let Some(sent) = self.sent.get_mut(number.wrapping_sub(self.base) as usize) else { return };
+        sent.copies -= 1;
+        if !sent.arrived && (arrived || sent.copies == 0) {
+            self.under_way -= 1;
+        }
+        sent.arrived |= arrived;
+        while self.sent.front().is_some_and(|first| first.arrived && first.copies == 0) {
+            self.sent.pop_front();
+            self.base = self.base.wrapping_add(1);
+        }
+    }
+}
+
+/// The flights of a connection, by its subflows' numbers.
+#[derive(Debug, Default)]
+pub(crate) struct Flights(Vec<Flight>);
+
+impl Flights {
+    /// A segment of the connection departs: its subflow and number, where it is to be followed. None goes
+    /// out beyond the window, new or once more, but for a probe and the head after a timeout.
+    #[inline(always)]
+    pub(crate) fn depart(
+        &mut self,
+        now: Instant,
+        connection: &Connection,
+        tuple: FourTuple,
+        segment: &Segment,
+    ) -> Result<Option<(u8, u32)>, Violation> {
+        if segment.payload.is_empty() {
+            return Ok(None);
+        }
+        let Some((id, in_flight, cwnd)) = connection.window_on(tuple) else { return Ok(None) };
+        if self.0.len() <= id.index() {
+            self.0.resize_with(id.index() + 1, Flight::default);
+        }
+        let flight = &mut self.0[id.index()];
+        let number = flight.depart(segment);
+        if in_flight.max(flight.under_way) > cwnd {
+            // What is taken for lost and was only late is under way, and in no window.
+            let late = connection.lost_on(id);
+            let most = in_flight.max(flight.under_way.saturating_sub(late));
+            flight.judge(now, id.0, most, cwnd)?;
+        }
+        Ok(number.map(|number| (id.0, number)))
+    }
+
+    /// A packet has left the links.
+    #[inline(always)]
+    pub(crate) fn settle(&mut self, subflow: u8, number: u32, arrived: bool) {
+        self.0[usize::from(subflow)].settle(number, arrived);
+    }
+}
+
+impl Flight {
+    #[cold]
+    fn judge(&mut self, now: Instant, subflow: u8, most: u32, cwnd: u32) -> Result<(), Violation> {
+        if most <= cwnd {
+            return Ok(());
+        }
+        if now.since(self.beyond_at) >= PROBE_GAP {
+            self.beyond = 0;
+        }
+        self.beyond += 1;
+        self.beyond_at = now;
+        if self.beyond > WINDOW_SLACK {
+            return Err(Violation::InFlight { subflow, in_flight: most, cwnd });
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anabranch_units::SeqNumber;
+
+    fn depart(flight: &mut Flight, seq: u32) -> u32 {
+        let segment = Segment { seq: SeqNumber(seq), ..Segment::default() };
+        flight.depart(&segment).expect("it has not arrived")
+    }
+
+    #[test]
+    fn every_packet_counts_until_its_segment_has_arrived_or_it_is_dropped() {
+        let mut flight = Flight::default();
+        // Across the wrap of sequence numbers.
+        let numbers: Vec<u32> = (0..4u32)
+            .map(|n| depart(&mut flight, (u32::MAX - 150).wrapping_add(100 * n)))
+            .collect();
+        assert_eq!((numbers, flight.under_way), (vec![0, 1, 2, 3], 4));
+        flight.settle(0, true);
+        flight.settle(1, false);
+        flight.settle(3, true);
+        assert_eq!(flight.under_way, 1);
+        // The dropped one again, and one that is late: two packets of one segment.
+        assert_eq!(depart(&mut flight, u32::MAX - 50), 1);
+        assert_eq!(depart(&mut flight, 49), 2);
+        assert_eq!(flight.under_way, 2);
+        flight.settle(2, true);
+        assert_eq!(flight.under_way, 1);
+        flight.settle(2, true);
+        flight.settle(1, true);
+        assert_eq!((flight.under_way, flight.sent.len()), (0, 0));
+        assert_eq!(depart(&mut flight, 249), 4);
+    }
+
+    #[test]
+    fn two_segments_may_go_beyond_the_window_and_not_a_third() {
+        let mut flight = Flight::default();
+        let at = |ms: u64| Instant::ZERO + Duration::from_millis(ms);
+        assert!(flight.judge(at(10), 0, 10, 10).is_ok());
+        assert!(flight.judge(at(10), 0, 11, 10).is_ok());
+        assert!(flight.judge(at(11), 0, 12, 10).is_ok());
+        let third = flight.judge(at(12), 0, 13, 10);
+        assert_eq!(third, Err(Violation::InFlight { subflow: 0, in_flight: 13, cwnd: 10 }));
+        // Another probe, later.
+        assert!(flight.judge(at(14), 0, 13, 10).is_ok());
+    }
+}

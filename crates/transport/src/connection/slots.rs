@@ -1,0 +1,124 @@
+//! Places of subflows: the identifier of one is its place, and a connection has 128 of them. When all
+//! have been used, the place of a subflow that is over goes to a new one, so that addresses may come and
+//! go for as long as a connection lives.
+
+use std::collections::VecDeque;
+
+use anabranch_units::{RandomStream, SeqNumber, SubflowId};
+
+use super::{Connection, SubflowSummary};
+use crate::config::{Config, FourTuple};
+use crate::congestion;
+use crate::plugin::PluginError;
+use crate::subflow::{State, Subflow};
+
+/// Subflows that a connection can tell apart at one time.
+const MOST_SUBFLOWS: usize = 128;
+/// Subflows whose totals are kept after their place was given away; of more the oldest two are one.
+const MOST_REMEMBERED: usize = 1024;
+
+/// What is known of places.
+#[derive(Debug, Default)]
+pub(super) struct Slots {
+    /// Subflows there have been.
+    opened: u32,
+    /// Where to look for a place to give away.
+    next: usize,
+    /// Those whose place another one has.
+    retired: VecDeque<SubflowSummary>,
+    /// How often a place, or a pair of addresses, was given to another subflow.
+    replaced: u32,
+}
+
+impl Slots {
+    /// Those whose place another one has.
+    pub(super) fn retired(&self) -> impl Iterator<Item = &SubflowSummary> {
+        self.retired.iter()
+    }
+}
+
+impl Connection {
+    /// Adds a subflow; `None` when every place is taken by one that is not over.
+    ///
+    /// # Errors
+    /// The name or parameters of the congestion control are unknown.
+    pub(super) fn add_subflow(
+        &mut self,
+        tuple: FourTuple,
+        active: bool,
+    ) -> Result<Option<usize>, PluginError> {
+        let stream = self.random.fork();
+        let iss = SeqNumber(self.random.next_u64() as u32);
+        self.install_subflow(tuple, active, stream, iss)
+    }
+
+    /// As [`Self::add_subflow`], with chance and sequence number drawn before.
+    pub(super) fn install_subflow(
+        &mut self,
+        tuple: FourTuple,
+        active: bool,
+        stream: RandomStream,
+        iss: SeqNumber,
+    ) -> Result<Option<usize>, PluginError> {
+        let Some(index) = self.free_place(tuple) else { return Ok(None) };
+        let Config { congestion, registry, .. } = &self.config;
+        let controller = congestion::build(congestion, registry, stream)?;
+        let id = SubflowId(index as u8);
+        let again = self.subflows.iter().any(|subflow| subflow.tuple == tuple);
+        let mut subflow = Subflow::new(id, tuple, active, iss, controller, &self.config);
+        subflow.ordinal = self.slots.opened;
+        self.slots.opened += 1;
+        if index == self.subflows.len() {
+            self.subflows.push(subflow);
+            self.slots.replaced += u32::from(again);
+        } else {
+            self.replace(index, subflow);
+        }
+        Ok(Some(index))
+    }
+
+    /// The place of an earlier subflow between the same addresses, a new one, or that of one that is over.
+    fn free_place(&self, tuple: FourTuple) -> Option<usize> {
+        // The first is what the connection began with, and stays what it was.
+        let over = |index: &usize| {
+            let subflow = &self.subflows[*index];
+            *index > 0 && subflow.state == State::Closed && subflow.reset.is_none()
+        };
+        let count = self.subflows.len();
+        let same = (0..count).filter(over).find(|index| self.subflows[*index].tuple == tuple);
+        if same.is_some() || count < MOST_SUBFLOWS {
+            return same.or(Some(count));
+        }
+        (0..count).map(|step| (self.slots.next + step) % count).find(over)
+    }
+
+    #[cold]
+    fn replace(&mut self, index: usize, subflow: Subflow) {
+        let id = subflow.id;
+        let gone = std::mem::replace(&mut self.subflows[index], subflow);
+        self.slots.retired.push_back(gone.summary());
+        if self.slots.retired.len() > MOST_REMEMBERED
+            && let Some(oldest) = self.slots.retired.pop_front()
+            && let Some(next) = self.slots.retired.front_mut()
+        {
+            next.totals += oldest.totals;
+        }
+        self.slots.next = index + 1;
+        self.slots.replaced += 1;
+        self.carried.forget(id);
+        self.scheduler.on_replaced(id);
+        self.views.clear();
+    }
+
+    /// How often a place, or a pair of addresses, was given to another subflow: what was known of places
+    /// before then is to be looked up again.
+    #[inline(always)]
+    pub(crate) fn replacements(&self) -> u32 {
+        self.slots.replaced
+    }
+
+    /// The subflow in a place is over.
+    pub(crate) fn is_over(&self, index: usize) -> bool {
+        self.subflows.get(index).is_some_and(|subflow| subflow.state == State::Closed)
+    }
+}

@@ -1,0 +1,219 @@
+//! What each acknowledgement leaves behind.
+
+use anabranch_units::SeqNumber;
+use anabranch_wire::Timestamps;
+
+use super::super::fixture::{Heard, Recorder, at, exact, send, subflow};
+use super::super::send::timestamp_clock;
+use super::*;
+
+/// Segments of a thousand bytes sent at these moments.
+fn sent(moments: &[u64]) -> (Subflow, Recorder) {
+    let (mut subflow, told) = subflow();
+    for ms in moments {
+        send(&mut subflow, at(*ms), 1000);
+    }
+    (subflow, told)
+}
+
+/// An acknowledgement with these blocks.
+fn word(ack: u32, blocks: &[(u32, u32)]) -> Segment {
+    let mut segment =
+        Segment { ack: SeqNumber(ack), flags: Flags::ACK, window: 60_000, ..Segment::default() };
+    for (left, right) in blocks {
+        segment.sack.push(SackBlock { left: SeqNumber(*left), right: SeqNumber(*right) });
+    }
+    segment
+}
+
+fn hear(subflow: &mut Subflow, ms: u64, segment: &Segment) {
+    subflow.handle_ack(&exact(), at(ms), segment, &mut []);
+}
+
+fn heard(told: &Recorder) -> Vec<Heard> {
+    told.0.lock().expect("one thread").heard.clone()
+}
+
+fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+#[test]
+fn the_controller_hears_what_was_delivered_and_what_is_left() {
+    let (mut subflow, told) = sent(&[0, 0, 0, 0]);
+    hear(&mut subflow, 100, &word(2001, &[]));
+    let first = Heard {
+        acked: 2,
+        bytes: 2000,
+        may_grow: true,
+        lost: 0,
+        prior: 4,
+        left: 2,
+        rtt: Some(ms(100)),
+    };
+    assert_eq!(heard(&told), [first]);
+    assert_eq!((subflow.totals.bytes_acked, subflow.send.una()), (2000, 2001));
+    // Half a segment: its bytes, but no segment yet (`tcp_tso_acked`); no growth for that.
+    hear(&mut subflow, 110, &word(2501, &[]));
+    let half =
+        Heard { acked: 0, bytes: 500, may_grow: false, lost: 0, prior: 2, left: 2, rtt: None };
+    assert_eq!(heard(&told)[1..], [half]);
+    assert_eq!(
+        subflow.board.front().map(|head| (head.start, head.payload.len())),
+        Some((2501, 500))
+    );
+    hear(&mut subflow, 120, &word(4001, &[]));
+    let rest = Heard {
+        acked: 2,
+        bytes: 1500,
+        may_grow: true,
+        lost: 0,
+        prior: 2,
+        left: 0,
+        rtt: Some(ms(120)),
+    };
+    assert_eq!(heard(&told)[2..], [rest]);
+    assert_eq!(subflow.totals.bytes_acked, 4000);
+    assert_eq!(subflow.timer.at(), None, "nothing is outstanding");
+}
+
+#[test]
+fn the_estimator_takes_the_first_and_the_minimum_the_last_segment_acknowledged() {
+    // tcp_ack_update_rtt: seq_rtt of the first, ca_rtt of the last.
+    let (mut subflow, told) = sent(&[0, 40]);
+    hear(&mut subflow, 100, &word(2001, &[]));
+    assert_eq!(subflow.rtt.srtt(), Some(ms(100)));
+    assert_eq!(subflow.rtt.min_rtt(), Some(ms(60)));
+    assert_eq!(heard(&told)[0].rtt, Some(ms(60)));
+    // What was reported is sampled when it was reported: 50 ms; srtt = 100 - 50/8.
+    let (mut subflow, told) = sent(&[0, 40, 50]);
+    hear(&mut subflow, 100, &word(1, &[(1001, 3001)]));
+    assert_eq!(subflow.rtt.srtt(), Some(Duration::from_micros(100_000 - 5_000)));
+    assert_eq!((subflow.rtt.min_rtt(), heard(&told)[0].rtt), (Some(ms(50)), Some(ms(50))));
+    assert!(!heard(&told)[0].may_grow && heard(&told)[0].acked == 2);
+    // And not once more with the acknowledgement; the hole is the first, and of an old report there is
+    // no last.
+    hear(&mut subflow, 180, &word(3001, &[]));
+    assert_eq!(subflow.rtt.srtt(), Some(Duration::from_micros(95_000 + 85_000 / 8)));
+    assert_eq!(subflow.rtt.min_rtt(), Some(ms(50)));
+}
+
+/// One segment that went at 0 and again at 300 ms, acknowledged at 400 ms with this echo.
+fn ambiguous(echo: Option<u32>) -> Subflow {
+    let (mut subflow, _) = sent(&[0]);
+    subflow.board.retransmit(0, at(300), super::super::scoreboard::TxStamp::default());
+    let mut segment = word(1001, &[]);
+    segment.timestamps = echo.map(|echo| Timestamps { value: 1, echo });
+    hear(&mut subflow, 400, &segment);
+    subflow
+}
+
+#[test]
+fn what_was_sent_twice_is_measured_by_its_echo_or_not_at_all() {
+    let micros = |subflow: Subflow| subflow.rtt.srtt().expect("the first").as_micros();
+    assert_eq!(micros(ambiguous(None)), 100_000);
+    assert_eq!(micros(ambiguous(Some(0))), 100_000, "no echo");
+    assert_eq!(micros(ambiguous(Some(timestamp_clock(at(240))))), 100_000 + 60_000 / 8);
+    assert_eq!(
+        micros(ambiguous(Some(timestamp_clock(at(400))))),
+        100_000 - 99_000 / 8,
+        "1 ms at least"
+    );
+    assert_eq!(micros(ambiguous(Some(timestamp_clock(at(500))))), 100_000, "of the future");
+}
+
+#[test]
+fn reports_that_cannot_be_are_passed_over() {
+    let marked = |blocks: &[(u32, u32)]| {
+        let (mut subflow, _) = sent(&[0, 0, 0, 0]);
+        hear(&mut subflow, 100, &word(1001, blocks));
+        (subflow.board.sacked_out, subflow.recovery.probe_high)
+    };
+    assert_eq!(marked(&[(2001, 3001)]).0, 1);
+    assert_eq!(marked(&[(2001, 4001)]).0, 2);
+    assert_eq!(marked(&[(2001, 4002)]).0, 0, "never sent");
+    assert_eq!(marked(&[(3001, 2001)]).0, 0);
+    assert_eq!(marked(&[(2001, 2001)]).0, 0);
+    assert_eq!(marked(&[(2501, 3001)]).0, 0, "a part of one");
+    assert_eq!(marked(&[(2001, 2999)]).0, 0);
+    assert_eq!(marked(&[(2501, 4001)]).0, 1);
+    assert_eq!(marked(&[(3001, 4001), (2001, 3001)]).0, 2);
+}
+
+#[test]
+fn a_first_block_that_is_known_reports_a_duplicate() {
+    // RFC 2883 section 4: below the acknowledgement, or inside the second block.
+    let duplicates = |ack: u32, blocks: &[(u32, u32)]| {
+        let (mut subflow, _) = sent(&[0, 0, 0, 0]);
+        subflow.recovery.init_undo(1, 0);
+        subflow.recovery.on_retransmit(1);
+        subflow.recovery.on_retransmit(1);
+        hear(&mut subflow, 100, &word(ack, blocks));
+        (subflow.recovery.undo_retrans, subflow.board.sacked_out)
+    };
+    assert_eq!(duplicates(1001, &[(1, 1001)]), (1, 0));
+    assert_eq!(duplicates(1001, &[(1, 1001), (2001, 3001)]), (1, 1));
+    assert_eq!(duplicates(1, &[(2001, 3001), (1001, 3001)]), (1, 2));
+    assert_eq!(duplicates(1, &[(1001, 3001), (1001, 3001)]), (1, 2));
+    assert_eq!(duplicates(1, &[(2001, 3001), (2001, 2999)]), (2, 1), "not inside");
+    assert_eq!(duplicates(1, &[(2001, 3001), (2002, 4001)]).0, 2);
+    assert_eq!(duplicates(1001, &[(2001, 3001), (1, 1001)]).0, 2, "only the first block tells");
+}
+
+#[test]
+fn an_original_behind_what_was_reported_is_reordering() {
+    let seen = |blocks: [(u32, u32); 2], again: bool, then: (u32, &[(u32, u32)])| {
+        let (mut subflow, _) = sent(&[0, 0, 0, 0, 0, 0]);
+        if again {
+            for number in 0..3 {
+                subflow.board.retransmit(
+                    number,
+                    at(10),
+                    super::super::scoreboard::TxStamp::default(),
+                );
+            }
+        }
+        hear(&mut subflow, 150, &word(1, &blocks));
+        hear(&mut subflow, 151, &word(then.0, then.1));
+        subflow.rack.reordering_seen
+    };
+    let far = [(4001, 5001), (3001, 4001)];
+    assert!(seen([(4001, 5001), (4001, 5001)], false, (1001, &[])), "the hole is filled");
+    assert!(!seen([(4001, 5001), (4001, 5001)], true, (1001, &[])), "by a retransmission");
+    assert!(seen(far, false, (1, &[])), "reported behind the highest");
+    assert!(!seen([(1001, 2001), (2001, 3001)], false, (1, &[])), "in order");
+}
+
+#[test]
+fn what_is_old_or_never_sent_changes_nothing() {
+    let (mut subflow, told) = sent(&[0, 0]);
+    hear(&mut subflow, 100, &word(1001, &[]));
+    hear(&mut subflow, 110, &word(2002, &[]));
+    assert_eq!(subflow.last_ack_at, at(100), "never sent");
+    let wide = Segment { window: 65_535, ..word(1, &[(1001, 2001)]) };
+    hear(&mut subflow, 120, &wide);
+    assert_eq!((subflow.last_ack_at, subflow.board.sacked_out), (at(120), 0));
+    assert_eq!((subflow.send.una(), subflow.send.window_end), (1001, 61_001));
+    assert_eq!(heard(&told).len(), 1);
+}
+
+#[test]
+fn what_advances_ends_a_row_of_timeouts() {
+    let (mut subflow, _) = sent(&[0, 0]);
+    subflow.recovery.consecutive_timeouts = 3;
+    hear(&mut subflow, 100, &word(1, &[]));
+    assert_eq!(subflow.recovery.consecutive_timeouts, 3);
+    hear(&mut subflow, 100, &word(1001, &[]));
+    assert_eq!(subflow.recovery.consecutive_timeouts, 0);
+}
+
+#[test]
+fn a_buffer_grows_only_for_who_waits_for_it() {
+    let (mut subflow, _) = sent(&[]);
+    subflow.window.cwnd = 100;
+    assert!(!subflow.expand_buffer());
+    subflow.send.blocked_on_buffer = true;
+    assert!(subflow.expand_buffer());
+    assert_eq!(subflow.send.buffer_limit(), 2 * 100 * 2304);
+    assert!(!subflow.expand_buffer(), "as large already");
+}

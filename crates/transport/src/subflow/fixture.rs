@@ -1,0 +1,121 @@
+//! A subflow for unit tests: plain TCP, established, segments of a thousand bytes, its controller keeping
+//! what it is told.
+
+use std::sync::{Arc, Mutex};
+
+use anabranch_units::{Duration, Instant, SeqNumber, SubflowId};
+use bytes::Bytes;
+
+use super::scoreboard::Sent;
+use super::{State, Subflow};
+use crate::config::{Config, FourTuple, HostModel};
+use crate::congestion::{
+    AckSample, CongestionController, CongestionEvent, LostSegment, Window, WindowChange,
+};
+
+/// An acknowledgement as the controller heard it, by the names of `AckSample`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Heard {
+    pub(super) acked: u32,
+    pub(super) bytes: u64,
+    pub(super) may_grow: bool,
+    pub(super) lost: u32,
+    pub(super) prior: u32,
+    pub(super) left: u32,
+    pub(super) rtt: Option<Duration>,
+}
+
+/// What a controller was told.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Told {
+    pub(super) lost: Vec<LostSegment>,
+    pub(super) heard: Vec<Heard>,
+    pub(super) changes: Vec<WindowChange>,
+}
+
+/// A controller that keeps what it is told; at congestion it halves.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Recorder(pub(super) Arc<Mutex<Told>>);
+
+impl CongestionController for Recorder {
+    fn name(&self) -> &'static str {
+        "recorder"
+    }
+
+    fn on_ack(&mut self, ack: &AckSample<'_>, _window: &mut Window) {
+        self.0.lock().expect("one thread").heard.push(Heard {
+            acked: ack.acked,
+            bytes: ack.acked_bytes,
+            may_grow: ack.may_grow,
+            lost: ack.newly_lost,
+            prior: ack.prior_in_flight,
+            left: ack.in_flight,
+            rtt: ack.rtt,
+        });
+    }
+
+    fn on_congestion(&mut self, _event: &CongestionEvent, window: &mut Window) {
+        window.ssthresh = window.cwnd / 2;
+    }
+
+    fn on_lost(&mut self, segment: &LostSegment, _window: &Window) {
+        self.0.lock().expect("one thread").lost.push(*segment);
+    }
+
+    fn on_window_changed(&mut self, cause: WindowChange, _window: &mut Window) {
+        self.0.lock().expect("one thread").changes.push(cause);
+    }
+}
+
+pub(super) fn at(ms: u64) -> Instant {
+    Instant::ZERO + Duration::from_millis(ms)
+}
+
+/// A host whose timers have no ticks.
+pub(super) fn exact() -> HostModel {
+    HostModel { timer_tick: Duration::ZERO, ..HostModel::default() }
+}
+
+/// An established subflow whose RTT is 100 ms: its timeout is 300 ms.
+pub(super) fn subflow() -> (Subflow, Recorder) {
+    let end = |host: u8| ([10, 0, 0, host], 80).into();
+    let tuple = FourTuple { local: end(1), remote: end(2) };
+    let recorder = Recorder::default();
+    let controller = Box::new(recorder.clone());
+    let config = Config { mss: 1012, host: exact(), ..Config::default() };
+    let mut subflow = Subflow::new(SubflowId(0), tuple, true, SeqNumber(0), controller, &config);
+    subflow.state = State::Established;
+    subflow.fully_established = true;
+    subflow.send.after_syn();
+    subflow.send.set_una(1);
+    subflow.receive.after_syn();
+    subflow.rtt.sample(&exact(), Duration::from_millis(100), 0, 1);
+    subflow.rtt.observe_min(Instant::ZERO, Duration::from_millis(100));
+    (subflow, recorder)
+}
+
+/// Sends a segment of `length` bytes next.
+pub(super) fn send(subflow: &mut Subflow, now: Instant, length: u64) {
+    let in_flight = subflow.board.in_flight();
+    let stamp = subflow.rate.stamp(now, in_flight, in_flight == 0);
+    let start = subflow.send.next;
+    subflow.send.next += length;
+    subflow.send.last_sent = now;
+    subflow.send.count_new(length, false, 1);
+    subflow.totals.bytes_sent += length;
+    subflow.board.push(Sent {
+        start,
+        payload: Bytes::from(vec![0; length as usize]),
+        mapping: None,
+        sent_at: now,
+        stamp,
+        serial: 0,
+        transmission: 1,
+        fin: false,
+        opens_buffer: true,
+        sacked: false,
+        leap: 0,
+        lost: false,
+        retransmitted: false,
+    });
+}

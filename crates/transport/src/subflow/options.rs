@@ -1,0 +1,370 @@
+//! Who gets the 40 bytes of options: every segment behind the SYNs is filled up here, and nowhere else.
+//!
+//! Timestamps and the DSS are on the segment already. Of what else there is, in this order:
+//!
+//! 1. the option of the third packet, which stands in the place of the DSS until the peer shows that it
+//!    has come; nothing else goes with it;
+//! 2. an `ADD_ADDR`, alone on an acknowledgement of its own;
+//! 3. the options posted, as many as fit beside the DSS; a `DATA_FIN`, which is repeated anyway, makes
+//!    room for the first of them, and the rest waits for the next acknowledgement;
+//! 4. SACK blocks in what is left.
+
+use anabranch_wire::{MAX_OPTIONS_LEN, MptcpOption, Segment, sack_room};
+
+use super::Subflow;
+use super::receive::{SACK_BASE, SACK_BLOCK};
+
+impl Subflow {
+    /// Fills up the options of a segment that has its timestamps, its DSS and its payload; `pure` is an
+    /// acknowledgement without payload or FIN.
+    #[inline(always)]
+    pub(crate) fn fill_options(&mut self, segment: &mut Segment, pure: bool) {
+        if self.hello.third.is_some() {
+            self.repeat_third(segment);
+        } else if pure {
+            self.attach_signals(segment);
+        }
+        if self.sack_permitted && (self.receive.out_of_order() || self.receive.duplicate.is_some())
+        {
+            self.add_sack(segment);
+        }
+    }
+
+    /// The third packet's option goes on every segment without payload until it is confirmed
+    /// (RFC 8684 sections 3.1 and 3.2), but not in the place of a `DATA_FIN` (`snd_data_fin_enable` in
+    /// `mptcp_established_options_mp`).
+    #[cold]
+    fn repeat_third(&mut self, segment: &mut Segment) {
+        let Some(third) = self.hello.third else { return };
+        let ends = segment.dss.is_some_and(|dss| dss.data_fin);
+        if segment.payload.is_empty() && !ends {
+            self.hello.third_sent = true;
+            segment.dss = None;
+            segment.mptcp.push(third);
+        }
+    }
+
+    /// Puts the posted options on an acknowledgement.
+    fn attach_signals(&mut self, segment: &mut Segment) {
+        let posted = self.outbox.options.len();
+        let Some(&first) = self.outbox.options.first() else { return };
+        if matches!(first, MptcpOption::AddAddr(_)) {
+            // For TCP a plain repetition (`mptcp_established_options_add_addr`).
+            segment.dss = None;
+            segment.mptcp.push(self.outbox.options.remove(0));
+            if segment.options_len() > MAX_OPTIONS_LEN {
+                // An IPv6 address with a port and its HMAC leaves them no room.
+                segment.timestamps = None;
+            }
+        } else {
+            while let Some(&option) = self.outbox.options.first() {
+                if matches!(option, MptcpOption::AddAddr(_)) || !fits(segment, option) {
+                    break;
+                }
+                self.outbox.options.remove(0);
+            }
+        }
+        let left = self.outbox.options.len();
+        self.outbox.due = left > 0 && left < posted;
+    }
+
+    /// SACK blocks in what the other options leave.
+    #[inline(never)]
+    fn add_sack(&mut self, segment: &mut Segment) {
+        // A segment sent again may be full of data.
+        let taken = segment.options_len() + segment.payload.len() + SACK_BASE;
+        let left = usize::from(self.peer_mss).saturating_sub(taken) / SACK_BLOCK;
+        let room = sack_room(segment).min(left);
+        let iss = self.remote_iss;
+        segment.sack = self.receive.sack_blocks(|position| iss.add(position as u32), room);
+    }
+}
+
+/// Adds an option where there is room for it, without the `DATA_FIN` if need be.
+fn fits(segment: &mut Segment, option: MptcpOption) -> bool {
+    segment.mptcp.push(option);
+    if segment.options_len() > MAX_OPTIONS_LEN
+        && segment.mptcp.len() == 1
+        && let Some(dss) = &mut segment.dss
+    {
+        (dss.mapping, dss.data_fin) = (None, false);
+    }
+    let fits = segment.options_len() <= MAX_OPTIONS_LEN;
+    if !fits {
+        segment.mptcp.pop();
+    }
+    fits
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+    use anabranch_units::{DataSeq, Instant, Seed, SeqNumber, SubflowId};
+    use anabranch_wire::{
+        AddAddr, CapableKeys, DataAck, Flags, MpCapable, MpJoin, MpTcpRst, RemoveAddr, SackBlocks,
+        Timestamps,
+    };
+    use bytes::Bytes;
+
+    use super::super::deliver::Terms;
+    use super::super::{Outlook, Reset, Space, State, Subflow};
+    use super::*;
+    use crate::config::{Config, FourTuple, HostModel};
+    use crate::congestion;
+    use crate::plugin::Registry;
+
+    /// What may be on a segment besides what is asked of a subflow.
+    struct Situation {
+        timestamps: bool,
+        data_ack: Option<DataAck>,
+        data_fin: bool,
+        checksum: bool,
+        third: Option<MptcpOption>,
+        posted: Vec<MptcpOption>,
+        runs: u32,
+        duplicate: bool,
+        payload: usize,
+        fin: bool,
+    }
+
+    fn announcements() -> Vec<MptcpOption> {
+        let addresses: [IpAddr; 2] = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
+        let mut all = Vec::new();
+        for address in addresses {
+            for port in [None, Some(81)] {
+                for hmac in [None, Some(1)] {
+                    all.push(MptcpOption::AddAddr(AddAddr { address_id: 1, address, port, hmac }));
+                }
+            }
+        }
+        all
+    }
+
+    fn signals() -> Vec<Vec<MptcpOption>> {
+        let prio = MptcpOption::Prio { backup: true };
+        let fail = MptcpOption::Fail { dsn: DataSeq(1) };
+        let fast_close = MptcpOption::FastClose { key: 1 };
+        let remove = |n: usize| MptcpOption::RemoveAddr(RemoveAddr::new(&vec![1; n]).unwrap());
+        let reset = MptcpOption::TcpRst(MpTcpRst { transient: false, reason: 1 });
+        let mut all = vec![
+            vec![],
+            vec![prio],
+            vec![fail],
+            vec![fast_close],
+            vec![reset],
+            vec![remove(1)],
+            vec![remove(8)],
+            vec![prio, fail, remove(8), fast_close, reset],
+            vec![remove(8), fast_close, fail, prio],
+        ];
+        for add in announcements() {
+            all.push(vec![add]);
+            all.push(vec![prio, add, fail]);
+            all.push(vec![add, remove(3), add]);
+        }
+        all
+    }
+
+    fn thirds() -> Vec<Option<MptcpOption>> {
+        let keys = CapableKeys::Both { initiator: 1, responder: 2 };
+        let capable = MpCapable {
+            version: 1,
+            checksum_required: true,
+            extensibility: false,
+            deny_join_initial_address: false,
+            crypto: 1,
+            keys,
+        };
+        vec![
+            None,
+            Some(MptcpOption::Capable(capable)),
+            Some(MptcpOption::Join(MpJoin::Ack { hmac: [0; 20] })),
+        ]
+    }
+
+    fn subflow(situation: &Situation) -> Subflow {
+        let config = Config::default();
+        let address = |host| (Ipv4Addr::new(10, 0, 0, host), 80).into();
+        let tuple = FourTuple { local: address(1), remote: address(2) };
+        let stream = Seed { seed: 1, run: 0 }.stream("options");
+        let controller = congestion::build(&config.congestion, &Registry::TABLES, stream).unwrap();
+        let mut subflow =
+            Subflow::new(SubflowId(0), tuple, true, SeqNumber(1), controller, &config);
+        let stamps = Some(Timestamps::default()).filter(|_| situation.timestamps);
+        let syn = Segment {
+            flags: Flags::SYN,
+            window: 65_535,
+            mss: Some(1460),
+            window_scale: Some(7),
+            sack_permitted: true,
+            timestamps: stamps,
+            ..Segment::default()
+        };
+        subflow.answer_syn(&syn, &config, None);
+        subflow.send.after_syn();
+        subflow.send.set_una(1);
+        subflow.send.use_mappings();
+        subflow.state = State::Established;
+        subflow.multipath = true;
+        subflow.fully_established = true;
+        // As `Connection::fit_segments` reckons.
+        let data_ack = if matches!(situation.data_ack, Some(DataAck::Long(_))) { 8 } else { 4 };
+        let dss: u32 = 4 + data_ack + 14 + if situation.checksum { 2 } else { 0 };
+        subflow.update_mss(dss.next_multiple_of(4));
+        subflow.hello.third = situation.third;
+        for option in &situation.posted {
+            subflow.post(*option);
+        }
+        subflow
+    }
+
+    /// Runs out of order, latest first, and a duplicate, as segments bring them.
+    fn receive(subflow: &mut Subflow, situation: &Situation) {
+        let mut up = |_, _| {};
+        let terms = Terms { near: 0, checksum: false };
+        for run in 0..situation.runs {
+            let seq = SeqNumber(1 + 100 + 200 * run);
+            let payload = Bytes::from(vec![0; 100]);
+            let segment = Segment { seq, flags: Flags::ACK, payload, ..Segment::default() };
+            subflow.handle_payload(Instant::ZERO, &segment, terms, Space::default(), &mut up);
+        }
+        if situation.duplicate {
+            subflow.report_again();
+        }
+    }
+
+    impl Subflow {
+        fn report_again(&mut self) {
+            self.receive.duplicate = Some((1, 1));
+        }
+    }
+
+    fn outlook(situation: &Situation) -> Outlook {
+        Outlook {
+            now: Instant::ZERO,
+            data_ack: situation.data_ack,
+            dsn_base: 1,
+            data_received: 0,
+            space: Space { free: 100_000, allowed: 100_000 },
+            promised_edge: 0,
+            data_fin: situation.data_fin.then_some(situation.payload as u64),
+            checksum: situation.checksum,
+        }
+    }
+
+    /// A segment as the connection has it made (`Connection::poll_subflow`).
+    fn made(situation: &Situation) -> Segment {
+        let mut subflow = subflow(situation);
+        receive(&mut subflow, situation);
+        let outlook = outlook(situation);
+        let host = HostModel::default();
+        let mut segment = Segment::default();
+        if situation.payload > 0 || situation.fin {
+            if situation.payload > 0 {
+                subflow.send.enqueue(Bytes::from(vec![0; situation.payload]), 0);
+            }
+            subflow.send.fin_queued = situation.fin;
+            assert!(subflow.next_data_segment(&host, &outlook, &mut segment));
+            subflow.fill_options(&mut segment, false);
+        } else {
+            subflow.ack_now();
+            assert!(subflow.next_pure_ack(&outlook, &mut segment));
+        }
+        segment
+    }
+
+    /// Everything that may come together; whole lists where they matter, else both ends.
+    fn situations(mut look: impl FnMut(&Situation)) {
+        let acks = [None, Some(DataAck::Short(1)), Some(DataAck::Long(DataSeq(1)))];
+        let bits = |n: u32, bit: u32| n >> bit & 1 == 1;
+        for third in thirds() {
+            for posted in signals() {
+                for data_ack in acks {
+                    for n in 0..32 {
+                        for runs in 0..=5 {
+                            for payload in [0, 1, 1000, 100_000] {
+                                look(&Situation {
+                                    timestamps: bits(n, 0),
+                                    data_ack,
+                                    data_fin: bits(n, 1),
+                                    checksum: bits(n, 2),
+                                    third,
+                                    posted: posted.clone(),
+                                    runs,
+                                    duplicate: bits(n, 3),
+                                    payload,
+                                    fin: bits(n, 4),
+                                });
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn no_segment_has_more_options_than_fit_and_the_right_ones_give_way() {
+        let mut seen = 0_u32;
+        situations(|situation| {
+            let segment = made(situation);
+            seen += 1;
+            let room = MAX_OPTIONS_LEN.checked_sub(segment.options_len());
+            let Some(room) = room else {
+                panic!("{} bytes: {:?}", segment.options_len(), (segment.dss, segment.mptcp))
+            };
+            let size = segment.options_len() + segment.payload.len();
+            assert!(size <= 1460, "{size} bytes behind the headers: {:?}", segment.mptcp);
+            let carries = !segment.payload.is_empty();
+            let third = situation.third.is_some();
+            let announces = matches!(segment.mptcp[..], [MptcpOption::AddAddr(_)]);
+            if third && !carries {
+                assert_eq!(segment.mptcp, [situation.third.unwrap()]);
+                assert!(segment.dss.is_none());
+            } else if !announces && situation.data_ack.is_some() && segment.mptcp.is_empty() {
+                let dss = segment.dss.expect("a DSS goes before SACK");
+                assert_eq!(
+                    (dss.data_ack, dss.mapping.is_some()),
+                    (situation.data_ack, carries || (situation.data_fin && !situation.fin),)
+                );
+            }
+            if !carries && !situation.fin && !third {
+                // The first of those that wait is on its way, alone if it is an ADD_ADDR.
+                assert_eq!(segment.mptcp.first(), situation.posted.first());
+                let adds = segment.mptcp.iter().any(|o| matches!(o, MptcpOption::AddAddr(_)));
+                assert!(!adds || segment.mptcp.len() == 1);
+                assert!(segment.timestamps.is_some() || !situation.timestamps || announces);
+            }
+            // SACK takes what is left, and all of it.
+            let wanted = (situation.runs + u32::from(situation.duplicate)).min(4) as usize;
+            let blocks = segment.sack.as_slice().len();
+            let full = segment.options_len() + segment.payload.len() + SACK_BLOCK > 1460;
+            let next = if blocks == 0 { SACK_BASE + SACK_BLOCK } else { SACK_BLOCK };
+            assert!(blocks == wanted || room < next || full, "{blocks} blocks beside {room}");
+        });
+        assert!(seen > 100_000);
+    }
+
+    #[test]
+    fn a_reset_has_room_for_all_it_says() {
+        let reason = Some(MptcpOption::TcpRst(MpTcpRst { transient: false, reason: 0 }));
+        let none = Situation {
+            timestamps: true,
+            data_ack: None,
+            data_fin: false,
+            checksum: false,
+            third: None,
+            posted: Vec::new(),
+            runs: 0,
+            duplicate: false,
+            payload: 0,
+            fin: false,
+        };
+        let mut subflow = subflow(&none);
+        subflow.reset = Some(Reset { fast_close: Some(1), reason, answers: None });
+        let mut segment = Segment { sack: SackBlocks::EMPTY, ..Segment::default() };
+        assert!(subflow.take_reset(&mut segment));
+        assert_eq!(segment.options_len(), 16);
+    }
+}

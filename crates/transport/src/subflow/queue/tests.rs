@@ -1,0 +1,204 @@
+//! What is queued, cut and charged.
+
+use super::*;
+
+/// Segments of 1000 bytes; a buffer costs 832 beside its bytes.
+fn sender(mappings: bool) -> Sender {
+    let mut sender = Sender::new(&Config { mss: 1012, ..Config::default() });
+    sender.after_syn();
+    sender.set_una(1);
+    if mappings {
+        sender.use_mappings();
+    }
+    sender
+}
+
+fn bytes(length: usize) -> Bytes {
+    Bytes::from(vec![7; length])
+}
+
+/// Cuts up to `limit` bytes: how many, and their mapping as data, position and length.
+fn cut(sender: &mut Sender, limit: usize) -> Option<(usize, (u64, u64, u16))> {
+    let (payload, mapping) = sender.cut(limit)?;
+    sender.next += payload.len() as u64;
+    Some((payload.len(), (mapping.data, mapping.position, mapping.length)))
+}
+
+#[test]
+fn what_follows_on_shares_a_mapping_up_to_64_kib_in_whole_segments() {
+    let mut sender = sender(true);
+    // 65,215 bytes hold 65 segments.
+    sender.enqueue(bytes(40_000), 0);
+    sender.enqueue(bytes(40_000), 40_000);
+    assert_eq!((sender.queued_bytes(), sender.held_bytes()), (80_000, 80_000));
+    assert_eq!(sender.memory(), 80_000 + 2 * 832);
+    assert_eq!(cut(&mut sender, 1000), Some((1000, (0, 1, 65_000))));
+    // Something of it was sent... of the second nothing: it goes on.
+    sender.enqueue(bytes(1000), 80_000);
+    assert_eq!(sender.memory(), 80_000 + 2 * 832);
+    while sender.queued > 16_000 {
+        assert_eq!(cut(&mut sender, 1000).map(|c| c.1), Some((0, 1, 65_000)));
+    }
+    assert_eq!(cut(&mut sender, 1000), Some((1000, (65_000, 65_001, 16_000))));
+    // Now that one has begun: what follows has a mapping of its own.
+    sender.enqueue(bytes(500), 81_000);
+    assert_eq!(sender.memory(), 15_500 + 2 * 832);
+    for _ in 0..15 {
+        assert_eq!(cut(&mut sender, 1000).map(|c| c.1.0), Some(65_000));
+    }
+    assert_eq!(cut(&mut sender, 1000), Some((500, (81_000, 81_001, 500))));
+    assert_eq!((cut(&mut sender, 1000), sender.memory()), (None, 0));
+    // What does not follow on has one, too.
+    sender.enqueue(bytes(100), 90_000);
+    sender.enqueue(bytes(100), 95_000);
+    sender.enqueue(bytes(100), 95_100);
+    assert_eq!(cut(&mut sender, 1000).map(|c| c.1), Some((90_000, 81_501, 100)));
+    assert_eq!(cut(&mut sender, 1000), Some((200, (95_000, 81_601, 200))));
+}
+
+#[test]
+fn segments_are_filled_across_pieces_and_mappings_only_on_plain_tcp() {
+    let mut sender = sender(false);
+    sender.enqueue(bytes(300), 0);
+    cut(&mut sender, 100);
+    sender.enqueue(bytes(900), 300);
+    // 200 of the first mapping and 800 of the next.
+    assert_eq!(cut(&mut sender, 1000).map(|c| c.0), Some(1000));
+    assert_eq!((sender.queued_bytes(), sender.memory()), (100, 100 + 832));
+    assert_eq!(cut(&mut sender, 1000).map(|c| c.0), Some(100));
+    assert_eq!(sender.memory(), 0);
+}
+
+#[test]
+fn buffers_in_flight_take_as_many_full_segments_as_leave_together() {
+    let mut sender = sender(false);
+    let opens: Vec<bool> = (0..5).map(|n| sender.count_new(1000, n > 0, 3)).collect();
+    assert_eq!(opens, [true, false, false, true, false]);
+    assert_eq!(sender.memory(), 5000 + 2 * 832);
+    assert!(!sender.count_new(999, true, 3), "there was room for one");
+    assert!(sender.count_new(1000, true, 3), "a small one ends its buffer");
+    assert!(sender.count_new(1000, false, 3), "at another time");
+    sender.on_bytes_acked(3000, 1);
+    assert_eq!(sender.memory(), 4999 + 3 * 832);
+}
+
+#[test]
+fn a_small_segment_waits_while_another_is_unacknowledged() {
+    // tcp_nagle_test, tcp_minshall_check: `snd_sml` after snd_una and less than a segment left.
+    let waits = |change: &dyn Fn(&mut Sender)| {
+        let mut sender = sender(true);
+        sender.enqueue(bytes(999), 0);
+        sender.small_end = 2;
+        change(&mut sender);
+        sender.must_wait_for_more()
+    };
+    assert!(waits(&|_| {}));
+    assert!(!waits(&|s| s.enqueue(bytes(1), 999)), "a full one");
+    assert!(!waits(&|s| s.small_end = 1), "acknowledged");
+    assert!(!waits(&|s| s.nodelay = true));
+    assert!(!waits(&|s| s.fin_queued = true));
+    let split = |s: &mut Sender| {
+        s.queue.clear();
+        s.queued = 0;
+        s.enqueue(bytes(100), 0);
+        s.enqueue(bytes(100), 5000);
+    };
+    assert!(!waits(&split), "another mapping follows: this one is all there is of it");
+    assert!(waits(&|s| {
+        split(s);
+        s.multipath_mappings = false;
+    }));
+    // Which work there is follows from it.
+    let mut sender = sender(true);
+    assert!(!sender.has_work());
+    sender.enqueue(bytes(999), 0);
+    assert!(sender.has_work());
+    sender.small_end = 2;
+    assert!(!sender.has_work());
+    sender.retransmit = true;
+    assert!(sender.has_work());
+}
+
+#[test]
+fn a_fin_goes_when_everything_is_out() {
+    let mut sender = sender(false);
+    assert!(!sender.fin_due());
+    sender.fin_queued = true;
+    assert!(sender.fin_due() && sender.has_work());
+    sender.enqueue(bytes(10), 0);
+    assert!(!sender.fin_due());
+    cut(&mut sender, 10);
+    sender.fin_sent = true;
+    assert!(!sender.fin_due() && sender.fin_sent());
+}
+
+#[test]
+fn urgent_is_what_no_window_holds_back() {
+    let urged = |change: &dyn Fn(&mut Sender)| {
+        let mut sender = sender(false);
+        change(&mut sender);
+        sender.is_urged()
+    };
+    assert!(!urged(&|_| {}) && !urged(&|s| s.retransmit = true));
+    assert!(urged(&|s| s.force_retransmit = true));
+    assert!(urged(&|s| s.probe = true) && urged(&|s| s.fill_window = true));
+}
+
+#[test]
+fn the_edge_moves_ahead_and_back_only_on_plain_tcp_with_what_acknowledges() {
+    // tcp_may_update_window.
+    let mut sender = sender(false);
+    sender.set_window(5000);
+    assert_eq!((sender.initial_window(), sender.window_max), (5000, 5000));
+    assert!(!sender.update_window(1, 5000));
+    assert!(sender.update_window(1, 5001));
+    assert!(sender.update_window(2, 10) && sender.window_end == 12);
+    sender.use_mappings();
+    assert!(!sender.update_window(3, 5) && sender.window_end == 12);
+    assert!(sender.update_window(3, 10) && sender.window_end == 13);
+    // Shut out is who has something to send and no room for a segment of it.
+    assert!(!sender.shut_out());
+    sender.enqueue(bytes(12), 0);
+    assert!(!sender.shut_out(), "1 + 12 = 13");
+    sender.enqueue(bytes(1), 12);
+    assert!(sender.shut_out());
+    sender.window_end = 1001;
+    sender.enqueue(bytes(5000), 13);
+    assert!(!sender.shut_out(), "a segment of a thousand fits");
+    sender.window_end = 1000;
+    assert!(sender.shut_out());
+}
+
+#[test]
+fn the_buffer_holds_some_windows_and_does_not_shrink() {
+    // tcp_sndbuf_expand: factor * max(cwnd, 10) * per_mss, at most `tcp_wmem[2]`.
+    let mut sender = sender(false);
+    assert_eq!(sender.buffer_limit(), 2 * 10 * 2304);
+    assert!(!sender.grow_buffer(10, 2) && !sender.grow_buffer(3, 2));
+    assert!(sender.grow_buffer(11, 2) && sender.buffer_limit() == 2 * 11 * 2304);
+    assert!(sender.grow_buffer(3, 3) && sender.buffer_limit() == 3 * 10 * 2304);
+    assert!(!sender.grow_buffer(14, 2) && sender.buffer_limit() == 3 * 10 * 2304);
+    assert!(sender.grow_buffer(100_000, 2) && sender.buffer_limit() == 4 << 20);
+}
+
+#[test]
+fn what_is_not_sent_can_be_taken_back() {
+    let mut sender = sender(true);
+    sender.enqueue(bytes(2500), 0);
+    cut(&mut sender, 1000);
+    sender.drain_unsent();
+    assert_eq!((sender.queued_bytes(), sender.write_end, sender.memory()), (0, 1001, 0));
+    assert_eq!(cut(&mut sender, 1000), None);
+}
+
+#[test]
+fn an_acknowledgement_may_be_a_window_old_of_what_was_acknowledged() {
+    // tcp_ack: `max_window = min(tp->max_window, tp->bytes_acked)`.
+    let mut sender = sender(false);
+    sender.set_window(5000);
+    sender.next = 3001;
+    assert_eq!(sender.oldest_answer(), 3000 + 1);
+    sender.una = 20_001;
+    sender.next = 23_001;
+    assert_eq!(sender.oldest_answer(), 3000 + 5000);
+}

@@ -1,0 +1,162 @@
+//! What is offered, how it grows, and which runs are told of.
+
+use super::super::fixture::{at, subflow};
+use super::*;
+
+fn receiver() -> Receiver {
+    let mut receiver = Receiver::new(&Config { mss: 1012, ..Config::default() });
+    receiver.after_syn();
+    receiver
+}
+
+fn bytes(length: usize) -> Bytes {
+    Bytes::from(vec![7; length])
+}
+
+fn take(receiver: &mut Receiver, start: u64, length: usize) -> Arrival {
+    receiver.accept(start, bytes(length), false, &mut |_, _| {})
+}
+
+#[test]
+fn less_than_half_a_buffer_is_offered_in_segments_and_sixteenths() {
+    // __tcp_select_window: `free_space < (full_space >> 1)`: rounded down; 0 if `free_space <
+    // (allowed_space >> 4) || free_space < mss`. Otherwise rounded up to the scale.
+    let mut receiver = receiver();
+    receiver.slow_start = 100_000;
+    let offer = |free: u64, allowed: u64, mss: u64, scale: u8| {
+        receiver.offer(Space { free, allowed }, mss, scale)
+    };
+    assert_eq!(offer(999, 8192, 1000, 0), 0, "less than a segment");
+    assert_eq!(offer(1000, 8192, 1000, 0), 1000);
+    assert_eq!(offer(511, 8192, 100, 0), 0, "less than a sixteenth");
+    assert_eq!(offer(512, 8192, 100, 0), 512);
+    assert_eq!(offer(4095, 8192, 5000, 0), 0);
+    assert_eq!(offer(4096, 8192, 5000, 0), 4096, "half of it is free");
+    assert_eq!(offer(1000, 8192, 100, 7), 896, "down to units of 128");
+    assert_eq!(offer(1000, 1000, 100, 7), 1024, "up to units of 128");
+    // 1020 in units of 128 are 896: less than the segment.
+    assert_eq!(offer(1020, 8192, 1000, 7), 0);
+    receiver.slow_start = 3000;
+    assert_eq!(receiver.offer(Space { free: 8000, allowed: 8000 }, 1000, 0), 3000);
+    assert_eq!(receiver.could_offer(8000), 3000);
+    assert_eq!(receiver.could_offer(2000), 2000);
+}
+
+#[test]
+fn a_full_segment_opens_the_window_by_two() {
+    // tcp_grow_window: `2 * tp->advmss`, as far as the buffer goes; not for less than 128 bytes.
+    let mut receiver = receiver();
+    assert_eq!(receiver.advertised_mss, 1000);
+    // Half of 128 KiB, in whole segments of 1012 and then 65,536 bytes: room for two.
+    assert_eq!((receiver.slow_start, receiver.buffer.window()), (64 * 1012, 65_536));
+    receiver.slow_start = 50_000;
+    assert!(!receiver.grow(127) && receiver.slow_start == 50_000);
+    assert!(receiver.grow(128));
+    assert_eq!(receiver.slow_start, 52_000);
+    receiver.slow_start = 64_000;
+    assert!(receiver.grow(1000));
+    assert_eq!(receiver.slow_start, 65_536);
+    assert!(!receiver.grow(1000) && receiver.slow_start == 65_536);
+    // What waits out of order takes its share.
+    receiver.slow_start = 63_000;
+    take(&mut receiver, 5001, 1000);
+    receiver.buffer = ReceiveBuffer::new(&Config::default());
+    assert!(receiver.grow(1000));
+    assert_eq!(receiver.slow_start, 64_536);
+}
+
+#[test]
+fn the_latest_runs_are_told_first_and_those_that_joined_no_more() {
+    let mut receiver = receiver();
+    for start in [1001, 3001, 5001, 7001] {
+        assert_eq!(take(&mut receiver, start, 500), Arrival::OutOfOrder);
+    }
+    assert_eq!(receiver.recent, [7001, 5001, 3001, 1001]);
+    take(&mut receiver, 3501, 100);
+    assert_eq!(receiver.recent, [3001, 7001, 5001, 1001]);
+    // From 3001 to 5501 in one.
+    take(&mut receiver, 3601, 1400);
+    assert_eq!(receiver.recent, [3001, 7001, 1001]);
+    // Touching from below.
+    take(&mut receiver, 6901, 100);
+    assert_eq!(receiver.recent, [6901, 3001, 1001]);
+    let block = |blocks: SackBlocks| -> Vec<(u32, u32)> {
+        blocks.as_slice().iter().map(|b| (b.left.0, b.right.0)).collect()
+    };
+    let wire = |position: u64| SeqNumber(position as u32);
+    assert_eq!(block(receiver.sack_blocks(wire, 2)), [(6901, 7501), (3001, 5501)]);
+    assert_eq!(take(&mut receiver, 1101, 10), Arrival::OutOfOrder);
+    assert_eq!(receiver.duplicate, Some((1101, 1111)));
+    assert_eq!(block(receiver.sack_blocks(wire, 3))[..2], [(1101, 1111), (6901, 7501)]);
+    assert_eq!(receiver.duplicate, None, "told once");
+    assert_eq!(take(&mut receiver, 1, 1000), Arrival::FilledGap);
+    assert_eq!((receiver.next(), &receiver.recent[..]), (1501, &[6901, 3001][..]));
+    assert_eq!((receiver.span(), receiver.out_of_order_bytes()), (6000, 3100));
+    receiver.discard();
+    assert!(!receiver.out_of_order() && receiver.recent.is_empty());
+}
+
+#[test]
+fn only_so_many_runs_are_remembered() {
+    let mut receiver = receiver();
+    for n in 0..200 {
+        take(&mut receiver, 1001 + 20 * n, 10);
+    }
+    assert_eq!(receiver.recent.len(), MOST_RECENT);
+    assert_eq!(receiver.recent[..2], [1001 + 20 * 199, 1001 + 20 * 198]);
+}
+
+#[test]
+fn a_round_trip_is_measured_by_the_first_echo_of_each_kind() {
+    // tcp_rcv_rtt_measure_ts, tcp_rcv_rtt_update (6.16): less counts at once, more by an eighth.
+    let mut receiver = receiver();
+    let clock = |ms: u64| timestamp_clock(at(ms));
+    assert_eq!(receiver.rtt(), None);
+    receiver.measure_rtt(at(100), clock(50));
+    assert_eq!(receiver.rtt(), Some(Duration::from_millis(50)));
+    receiver.measure_rtt(at(180), clock(50));
+    assert_eq!(receiver.rtt(), Some(Duration::from_millis(50)), "the same echo");
+    receiver.measure_rtt(at(180), clock(90));
+    assert_eq!(receiver.rtt(), Some(Duration::from_micros(55_000)), "50 + (90 - 50) / 8");
+    receiver.measure_rtt(at(200), clock(180));
+    assert_eq!(receiver.rtt(), Some(Duration::from_millis(20)));
+    receiver.measure_rtt(at(210), clock(210));
+    receiver.measure_rtt(at(70_300), clock(10_299));
+    assert_eq!(receiver.rtt(), Some(Duration::from_millis(20)), "nothing, and too long ago");
+}
+
+#[test]
+fn nothing_lies_behind_a_fin() {
+    let mut receiver = receiver();
+    take(&mut receiver, 301, 100);
+    receiver.note_fin(351);
+    assert_eq!((receiver.span(), receiver.fin_at), (350, Some(351)));
+    receiver.note_fin(401);
+    assert_eq!(receiver.fin_at, Some(351), "the first in the stream counts");
+    assert_eq!(receiver.before_fin(341, &bytes(100)).len(), 10);
+    assert_eq!(receiver.before_fin(251, &bytes(100)).len(), 100);
+    assert_eq!(receiver.before_fin(500, &bytes(100)).len(), 0);
+    take(&mut receiver, 1, 100);
+    receiver.note_fin(50);
+    assert_eq!(receiver.fin_at, Some(351), "that was data");
+    receiver.note_fin(301);
+    assert_eq!((receiver.fin_at, receiver.recent.len(), receiver.span()), (Some(301), 0, 0));
+}
+
+#[test]
+fn an_acknowledgement_is_due_when_more_than_a_segment_is_owed_and_the_window_holds() {
+    // __tcp_ack_snd_check: `rcv_nxt - rcv_wup > rcv_mss` and `__tcp_select_window >= rcv_wnd`.
+    let due = |unacked: u64, free: u64, multipath: bool| {
+        let (mut subflow, _) = subflow();
+        subflow.multipath = multipath;
+        subflow.receive.next += unacked;
+        subflow.check_ack(Space { free, allowed: free });
+        subflow.ack.is_due()
+    };
+    // A guess of 536 bytes a segment; 64,768 bytes were offered.
+    assert!(!due(536, 64_768, false));
+    assert!(due(537, 64_768, false));
+    assert!(due(537, 64_768 - 537, false), "the edge stays where it was");
+    assert!(!due(537, 64_768 - 538, false), "it would go back");
+    assert!(due(537, 0, true), "MPTCP leaves nothing to read on a subflow");
+}

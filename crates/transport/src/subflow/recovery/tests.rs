@@ -1,0 +1,266 @@
+//! Reductions and their undoing, step by step.
+
+use anabranch_units::Duration;
+
+use super::super::fixture::{at, send, subflow};
+use super::super::scoreboard::TxStamp;
+use super::*;
+
+/// Twenty segments of a window of twenty out, with ssthresh ten, in recovery.
+fn twenty() -> Subflow {
+    let (mut subflow, _) = subflow();
+    for _ in 0..20 {
+        send(&mut subflow, at(0), 1000);
+    }
+    subflow.window = Window { cwnd: 20, ssthresh: 10 };
+    subflow.recovery.prior_cwnd = 20;
+    subflow.ca_state = CongestionState::Recovery;
+    subflow
+}
+
+#[test]
+fn reduction_is_proportional_while_more_than_ssthresh_is_in_flight() {
+    // tcp_cwnd_reduction: sndcnt = ceil(prr_delivered ssthresh / prior_cwnd) - prr_out.
+    let mut subflow = twenty();
+    for number in 0..4 {
+        subflow.board.mark_sacked(number);
+    }
+    subflow.recovery.prr_out = 1;
+    // 16 in flight; of 4 delivered 2 may go, 1 has.
+    subflow.reduce(4, 0, false);
+    assert_eq!((subflow.recovery.prr_delivered, subflow.window.cwnd), (4, 17));
+    // ceil(5/2) = 3: rounded up.
+    subflow.reduce(1, 0, false);
+    assert_eq!(subflow.window.cwnd, 18);
+    // Nothing delivered changes nothing, nor does a reduction that never began.
+    subflow.window.cwnd = 3;
+    subflow.reduce(0, 5, true);
+    assert_eq!((subflow.window.cwnd, subflow.recovery.prr_delivered), (3, 5));
+    subflow.recovery.prior_cwnd = 0;
+    subflow.reduce(2, 0, true);
+    assert_eq!((subflow.window.cwnd, subflow.recovery.prr_delivered), (3, 5));
+}
+
+#[test]
+fn below_ssthresh_the_window_is_filled_by_what_is_delivered() {
+    // sndcnt = max(prr_delivered - prr_out, newly delivered), one more where all goes well, no more
+    // than ssthresh - in flight.
+    let filled = |in_flight: u64, delivered: u32, out: u32, lost: u32, advanced: bool| {
+        let mut subflow = twenty();
+        for number in 0..20 - in_flight {
+            subflow.board.mark_sacked(number);
+        }
+        subflow.recovery.prr_delivered = 6;
+        subflow.recovery.prr_out = out;
+        subflow.reduce(delivered, lost, advanced);
+        subflow.window.cwnd
+    };
+    assert_eq!(filled(4, 1, 4, 1, true), 4 + 3, "7 - 4");
+    assert_eq!(filled(4, 2, 7, 1, true), 4 + 2, "as many as were delivered");
+    assert_eq!(filled(4, 2, 7, 0, true), 4 + 3, "and one more");
+    assert_eq!(filled(4, 2, 7, 0, false), 4 + 2);
+    assert_eq!(filled(9, 2, 2, 0, true), 10, "no more than ssthresh");
+    assert_eq!(filled(10, 2, 2, 0, true), 10);
+    // The first of a recovery goes in any case (`fast_rexmit`).
+    assert_eq!(filled(10, 1, 0, 0, false), 11);
+    assert_eq!(filled(16, 1, 9, 0, false), 16, "what went too early is waited for");
+}
+
+#[test]
+fn what_is_remembered_of_ssthresh_depends_on_the_state() {
+    // tcp_current_ssthresh: in CWR and Recovery as it is, else at least three quarters of the window.
+    for (state, expected) in [
+        (CongestionState::Open, 15),
+        (CongestionState::Disorder, 15),
+        (CongestionState::Cwr, 10),
+        (CongestionState::Recovery, 10),
+        (CongestionState::Loss, 15),
+    ] {
+        let mut subflow = twenty();
+        subflow.ca_state = state;
+        assert_eq!(subflow.current_ssthresh(), expected, "{state:?}");
+        assert_eq!(subflow.reducing(), expected == 10);
+    }
+    let mut subflow = twenty();
+    subflow.ca_state = CongestionState::Open;
+    subflow.window.ssthresh = 16;
+    assert_eq!(subflow.current_ssthresh(), 16);
+}
+
+#[test]
+fn undo_counts_retransmissions_and_their_duplicates() {
+    let mut recovery = Recovery::default();
+    assert!(!recovery.all_duplicates(), "no reduction");
+    recovery.init_undo(1000, 0);
+    recovery.on_dsack(2000);
+    assert!(!recovery.all_duplicates(), "nothing was retransmitted");
+    recovery.on_retransmit(5);
+    recovery.on_retransmit(6);
+    assert_eq!(recovery.retrans_stamp, Some(5), "of the first");
+    recovery.on_dsack(1000);
+    assert_eq!(recovery.undo_retrans, 2, "before the reduction began");
+    recovery.on_dsack(1001);
+    assert!(!recovery.all_duplicates());
+    recovery.on_dsack(1001);
+    assert!(recovery.all_duplicates());
+    recovery.on_dsack(1001);
+    assert_eq!(recovery.undo_retrans, 0);
+    recovery.init_undo(1000, 3);
+    assert_eq!(recovery.undo_retrans, 3);
+}
+
+#[test]
+fn an_echo_from_before_the_first_retransmission_answers_an_original() {
+    // RFC 3522: the echo is older than the retransmission's timestamp; across the clock's wrap too.
+    let answered = |stamp: u32, echo: u32| {
+        let mut recovery = Recovery::default();
+        recovery.init_undo(1, 0);
+        recovery.on_retransmit(stamp);
+        recovery.may_undo(Some(echo))
+    };
+    assert!(answered(100, 99) && !answered(100, 100) && !answered(100, 101));
+    assert!(answered(5, u32::MAX) && !answered(u32::MAX, 5));
+    let mut recovery = Recovery::default();
+    recovery.init_undo(1, 0);
+    assert!(!recovery.may_undo(Some(1)), "nothing was retransmitted");
+    recovery.on_retransmit(100);
+    assert!(!recovery.may_undo(None) && recovery.may_undo(Some(50)));
+    recovery.undo_marker = None;
+    assert!(!recovery.may_undo(Some(50)), "undone already");
+}
+
+/// A timeout at 300 ms with five segments out, of which the head went again.
+fn timed_out() -> Subflow {
+    let (mut subflow, _) = subflow();
+    for _ in 0..5 {
+        send(&mut subflow, at(0), 1000);
+    }
+    subflow.timer.arm(
+        &super::super::fixture::exact(),
+        at(0),
+        super::super::rto::Pending::Timeout,
+        Duration::from_millis(300),
+    );
+    assert!(subflow.fire_timer(&super::super::fixture::exact(), at(300)));
+    subflow.board.retransmit(0, at(300), TxStamp::default());
+    subflow.recovery.on_retransmit(301);
+    subflow
+}
+
+#[test]
+fn a_timeout_is_undone_by_an_echo_of_the_original() {
+    // tcp_process_loss: FLAG_SND_UNA_ADVANCED and tcp_may_undo (RFC 4015).
+    let mut subflow = timed_out();
+    assert_eq!((subflow.ca_state, subflow.window.cwnd), (CongestionState::Loss, 1));
+    assert_eq!((subflow.window.ssthresh, subflow.recovery.frto), (5, true));
+    subflow.recovery.frto = false;
+    let mut flags = AckFlags { una_advanced: true, ..AckFlags::default() };
+    subflow.send.set_una(1001);
+    subflow.board.drop_front();
+    assert_eq!(subflow.judge_in_loss(at(310), &mut flags, Some(1)), Repair::None);
+    assert_eq!((subflow.ca_state, subflow.window.cwnd), (CongestionState::Open, 10));
+    assert_eq!((subflow.board.lost_out, subflow.totals.undos), (0, 1));
+    assert_eq!(subflow.recovery.consecutive_timeouts, 0);
+}
+
+#[test]
+fn a_timeout_is_undone_by_a_report_of_the_duplicate() {
+    let mut subflow = timed_out();
+    subflow.recovery.frto = false;
+    subflow.recovery.on_dsack(1001);
+    let mut flags = AckFlags { una_advanced: true, dsack: true, ..AckFlags::default() };
+    subflow.send.set_una(1001);
+    subflow.board.drop_front();
+    assert_eq!(subflow.judge_in_loss(at(310), &mut flags, None), Repair::None);
+    assert_eq!((subflow.ca_state, subflow.window.cwnd), (CongestionState::Open, 10));
+    // Neither does it without the acknowledgement of something.
+    let mut subflow = timed_out();
+    subflow.recovery.frto = false;
+    subflow.recovery.on_dsack(1001);
+    let mut flags = AckFlags { dsack: true, ..AckFlags::default() };
+    assert_eq!(subflow.judge_in_loss(at(310), &mut flags, Some(1)), Repair::Lost);
+    assert_eq!(subflow.ca_state, CongestionState::Loss);
+}
+
+#[test]
+fn new_data_tells_whether_a_timeout_was_needed() {
+    // RFC 5682 section 2.1: (2b) the first acknowledgement advances: new data first; (3b) the next one
+    // advances by what was never retransmitted: spurious. (3a) it reports more: it was right.
+    let mut subflow = timed_out();
+    subflow.send.enqueue(bytes::Bytes::from(vec![0; 3000]), 5000);
+    subflow.send.set_una(1001);
+    subflow.board.drop_front();
+    let mut flags =
+        AckFlags { una_advanced: true, retransmission_acked: true, ..AckFlags::default() };
+    assert_eq!(subflow.judge_in_loss(at(400), &mut flags, None), Repair::New);
+    assert_eq!(subflow.recovery.high_seq, 5001);
+    send(&mut subflow, at(400), 1000);
+    let reported = |mut subflow: Subflow, mut flags: AckFlags| {
+        let repair = subflow.judge_in_loss(at(500), &mut flags, None);
+        (repair, subflow.recovery.frto, subflow.ca_state)
+    };
+    let advanced = AckFlags { una_advanced: true, original_acked: true, ..AckFlags::default() };
+    let (repair, _, state) = reported(subflow, advanced);
+    assert_eq!((repair, state), (Repair::None, CongestionState::Open));
+
+    let again = || {
+        let mut subflow = timed_out();
+        send(&mut subflow, at(400), 1000);
+        subflow
+    };
+    let sacked = AckFlags { data_sacked: true, ..AckFlags::default() };
+    assert_eq!(reported(again(), sacked), (Repair::Lost, false, CongestionState::Loss));
+    let nothing = AckFlags::default();
+    assert_eq!(reported(again(), nothing), (Repair::Lost, true, CongestionState::Loss));
+    let duplicate = AckFlags { duplicate: true, ..AckFlags::default() };
+    assert!(reported(again(), duplicate).1, "with SACK a bare duplicate says nothing");
+    // Without more to send there is no telling.
+    let mut subflow = timed_out();
+    subflow.send.set_una(1001);
+    subflow.board.drop_front();
+    let mut flags = AckFlags { una_advanced: true, ..AckFlags::default() };
+    assert_eq!(subflow.judge_in_loss(at(400), &mut flags, None), Repair::Lost);
+    assert!(!subflow.recovery.frto);
+}
+
+#[test]
+fn a_probe_is_judged_by_what_comes_back() {
+    // tcp_process_tlp_ack.
+    let probed = |retransmitted: bool| {
+        let mut subflow = twenty();
+        subflow.ca_state = CongestionState::Open;
+        subflow.recovery.probe_high = Some(20_001);
+        subflow.recovery.probe_retransmitted = retransmitted;
+        subflow
+    };
+    let advanced = AckFlags { una_advanced: true, ..AckFlags::default() };
+    let mut subflow = probed(true);
+    subflow.judge_probe(at(9), 20_000, &advanced);
+    assert!(subflow.recovery.probe_high.is_some(), "not yet");
+    subflow.judge_probe(at(9), 20_001, &advanced);
+    assert!(subflow.recovery.probe_high.is_some(), "the original or the probe");
+    subflow.judge_probe(at(9), 20_002, &advanced);
+    assert_eq!(
+        (subflow.recovery.probe_high, subflow.window.cwnd),
+        (None, 10),
+        "it repaired a loss"
+    );
+    assert_eq!(subflow.ca_state, CongestionState::Open);
+    for (retransmitted, flags) in [
+        (false, advanced),
+        (true, AckFlags { dsack: true, una_advanced: true, ..AckFlags::default() }),
+        (true, AckFlags::default()),
+    ] {
+        let mut subflow = probed(retransmitted);
+        subflow.judge_probe(at(9), 20_001, &flags);
+        assert_eq!((subflow.recovery.probe_high, subflow.window.cwnd), (None, 20));
+    }
+    for flags in [
+        AckFlags { data_sacked: true, ..AckFlags::default() },
+        AckFlags { not_duplicate: true, ..AckFlags::default() },
+    ] {
+        let mut subflow = probed(true);
+        subflow.judge_probe(at(9), 20_001, &flags);
+        assert!(subflow.recovery.probe_high.is_some());
+    }
+}

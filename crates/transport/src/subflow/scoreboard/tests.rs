@@ -1,0 +1,132 @@
+//! Marks, counts and orders of what is outstanding.
+
+use super::*;
+
+fn board(segments: u64) -> Scoreboard {
+    let mut board = Scoreboard::default();
+    for i in 0..segments {
+        board.push(Sent {
+            start: 1 + i * 100,
+            payload: Bytes::from_static(&[0; 100]),
+            mapping: None,
+            sent_at: Instant::from_nanos(i),
+            serial: 0,
+            stamp: TxStamp::default(),
+            transmission: 1,
+            fin: false,
+            opens_buffer: true,
+            sacked: false,
+            leap: 0,
+            lost: false,
+            retransmitted: false,
+        });
+    }
+    board
+}
+
+/// What a report of `[left, right)` tells that is new.
+fn newly_reported(board: &mut Scoreboard, left: u64, right: u64) -> Vec<u64> {
+    let mut number = board.first_reported(left);
+    let mut found = Vec::new();
+    while let Some(next) = board.next_reported(number, right) {
+        found.push(next);
+        number = next + 1;
+    }
+    found
+}
+
+#[test]
+fn a_report_told_again_is_leapt_over() {
+    let mut board = board(100);
+    for (left, right) in [(2001, 3001), (4001, 4101), (3001, 4001), (1001, 2001)] {
+        for number in newly_reported(&mut board, left, right) {
+            board.mark_sacked(number);
+        }
+        board.remember_report(&[]);
+    }
+    // From 1001 to 4101, then once more: the whole stretch is one leap, or two.
+    assert_eq!(newly_reported(&mut board, 1001, 4201), [41]);
+    let mut leaps = 0;
+    let mut at = 10;
+    while board.entries[at].sacked {
+        at += board.entries[at].leap as usize;
+        leaps += 1;
+    }
+    assert_eq!(at, 41, "no leap goes too far");
+    assert!(leaps < 20, "{leaps} leaps");
+    assert_eq!(newly_reported(&mut board, 1, 1101), (0..10).collect::<Vec<_>>());
+    // A report that ends inside a stretch, and one of a part of a segment.
+    assert_eq!(newly_reported(&mut board, 2001, 2501), []);
+    assert_eq!(newly_reported(&mut board, 4102, 4350), [42]);
+    board.clear_sacked();
+    assert_eq!(newly_reported(&mut board, 4001, 4201), [40, 41]);
+    assert_eq!((board.sacked_out, board.highest_sacked), (0, 0));
+}
+
+#[test]
+fn in_flight_follows_every_mark() {
+    let mut board = board(10);
+    assert_eq!(board.in_flight(), 10);
+    for number in newly_reported(&mut board, 301, 501) {
+        assert!(board.mark_sacked(number).is_some());
+    }
+    assert_eq!((board.sacked_out, board.in_flight()), (2, 8));
+    assert!(board.mark_lost(0));
+    assert!(!board.mark_lost(0), "lost once");
+    assert_eq!(board.in_flight(), 7);
+    assert_eq!(board.next_lost(), Some(0));
+    board.retransmit(0, Instant::from_nanos(99), TxStamp::default());
+    assert_eq!(board.in_flight(), 8);
+    assert_eq!(board.next_lost(), None);
+    while board.front_acked(501).is_some() {
+        board.drop_front();
+    }
+    assert_eq!((board.packets_out(), board.in_flight()), (5, 5));
+    assert_eq!((board.sacked_out, board.lost_out, board.retrans_out), (0, 0, 0));
+}
+
+#[test]
+fn the_order_of_transmission_is_as_long_as_what_is_outstanding() {
+    // Ten in flight all the time, a hundred thousand sent, and now and then one of them again.
+    let mut board = board(10);
+    for i in 10..100_000 {
+        let (transmission, retransmitted) = (1, false);
+        let start = 1 + i * 100;
+        board.push(Sent { start, transmission, retransmitted, ..board.entries[0].clone() });
+        if i % 7 == 0 {
+            board.retransmit(board.base + 5, Instant::from_nanos(i), TxStamp::default());
+        }
+        board.drop_front();
+        assert!(board.order.len() <= 40, "{} places for ten segments", board.order.len());
+    }
+    // One segment again and again, behind an oldest that waits.
+    let mut board = self::board(10);
+    for i in 0..1000 {
+        board.retransmit(board.base + 5, Instant::from_nanos(i), TxStamp::default());
+        assert!(board.order.len() <= 40, "{} places for ten segments", board.order.len());
+    }
+    assert_eq!(board.oldest_transmission(), Some(0));
+}
+
+#[test]
+fn a_report_is_looked_at_once() {
+    let mut board = board(10);
+    for number in newly_reported(&mut board, 301, 501) {
+        board.mark_sacked(number);
+    }
+    board.remember_report(&[(301, 501)]);
+    assert_eq!(newly_reported(&mut board, 301, 701), [5, 6]);
+}
+
+#[test]
+fn transmission_order_skips_what_is_settled() {
+    let mut board = board(4);
+    assert_eq!(board.oldest_transmission(), Some(0));
+    board.mark_lost(0);
+    assert_eq!(board.oldest_transmission(), Some(1));
+    board.retransmit(0, Instant::from_nanos(9), TxStamp::default());
+    for number in 1..4 {
+        board.mark_sacked(number);
+    }
+    assert_eq!(board.oldest_transmission(), Some(0), "the retransmission awaits judgement");
+}

@@ -1,0 +1,105 @@
+//! The window that is saved and given back (`bbr_save_cwnd`), and visits to the minimum RTT.
+
+use super::*;
+
+const WITHIN: Said = Said { round: false, ..FULL };
+
+/// A flow whose minimum RTT has just grown too old, with four in flight.
+fn visiting() -> Flow {
+    let mut flow = Flow::probing(1, FULL);
+    flow.now += Duration::from_secs(11);
+    flow.hear(Said { in_flight: 4, ..FULL });
+    assert_eq!(flow.window.cwnd, 4);
+    flow
+}
+
+/// `prior_cwnd` is the window before the first trouble, and not that of an earlier one.
+#[test]
+fn the_window_before_the_trouble_comes_back() {
+    let give_back = |flow: &mut Flow| {
+        flow.enter(CongestionState::Open);
+        flow.hear(Said { acked: 1, ..WITHIN });
+        flow.window.cwnd
+    };
+    let mut flow = Flow::probing(1, FULL);
+    flow.window.cwnd = 150;
+    flow.enter(CongestionState::Recovery);
+    flow.hear(Said { in_flight: 40, ..WITHIN });
+    assert_eq!(flow.window.cwnd, 42);
+    // A timeout within the recovery saves nothing less.
+    flow.enter(CongestionState::Loss);
+    flow.window.cwnd = 1;
+    flow.hear(WITHIN);
+    assert_eq!(give_back(&mut flow), 151);
+
+    // The next episode begins with what there is then.
+    flow.window.cwnd = 100;
+    flow.enter(CongestionState::Recovery);
+    flow.hear(Said { in_flight: 40, ..WITHIN });
+    assert_eq!(give_back(&mut flow), 101);
+
+    // The four of a visit are no window to come back to.
+    let mut flow = visiting();
+    flow.enter(CongestionState::Recovery);
+    flow.hear(Said { in_flight: 4, ..WITHIN });
+    flow.enter(CongestionState::Open);
+    flow.hear(Said { in_flight: 4, ..FULL });
+    flow.hear(Said { in_flight: 4, after: RTT * 3, ..FULL });
+    assert!(flow.window.cwnd >= 200, "{}", flow.window.cwnd);
+}
+
+/// An acknowledgement that delivers nothing leaves the window, whatever is lost.
+#[test]
+fn losses_count_with_what_is_delivered() {
+    let mut flow = Flow::probing(1, FULL);
+    flow.window.cwnd = 100;
+    flow.hear(Said { acked: 0, newly_lost: 5, ..WITHIN });
+    assert_eq!(flow.window.cwnd, 100);
+}
+
+/// Ten seconds to the nanosecond are not too old; the minimum was heard 2 ms after the start at 100 s.
+#[test]
+fn a_visit_comes_after_more_than_ten_seconds() {
+    let mut flow = Flow::probing(1, FULL);
+    flow.now = Instant::ZERO + Duration::from_millis(110_000);
+    flow.hear(WITHIN);
+    assert!(flow.window.cwnd > 4);
+    flow.hear(Said { after: Duration::from_nanos(1), ..WITHIN });
+    assert_eq!(flow.window.cwnd, 4);
+}
+
+/// One round is enough, however many follow, and 200 ms; idleness may end it too.
+#[test]
+fn a_visit_ends_after_a_round_and_200_ms() {
+    let held = Said { in_flight: 4, after: Duration::from_millis(10), ..FULL };
+    let mut flow = visiting();
+    flow.hear(held);
+    flow.hear(held);
+    flow.hear(Said { round: false, after: RTT * 2, ..held });
+    assert!(flow.window.cwnd > 4, "{}", flow.window.cwnd);
+
+    let mut flow = visiting();
+    flow.now += RTT;
+    flow.start(true);
+    assert_eq!(flow.window.cwnd, 4, "`bbr_cwnd_event` asks the clock");
+    flow.now += RTT * 2;
+    flow.start(true);
+    assert!(flow.window.cwnd > 100, "{}", flow.window.cwnd);
+}
+
+/// `idle_restart` spares one visit, until something is delivered.
+#[test]
+fn idleness_spares_the_visit_until_something_is_delivered() {
+    for (rate, spared) in [(100, false), (0, true)] {
+        let mut flow = Flow::probing(1, FULL);
+        flow.start(true);
+        flow.hear(Said { rate, ..WITHIN });
+        flow.now += Duration::from_secs(11);
+        flow.hear(WITHIN);
+        assert_eq!(flow.window.cwnd > 4, spared, "{rate} delivered");
+    }
+    // It sends on at the rate of the path.
+    let mut flow = Flow::raised();
+    flow.start(true);
+    assert!(close(flow.gain(1000.0), 1.0, 1e-3), "{}", flow.gain(1000.0));
+}

@@ -1,0 +1,128 @@
+//! `HyStart` of Linux's CUBIC (`hystart_update`): when slow start ends.
+
+use anabranch_units::{Duration, Rate};
+
+use super::flow::{Flow, MSS, millis};
+
+/// A flow of `cwnd` segments that has seen its minimum RTT; a round has just begun and does not end.
+fn starting(cwnd: u32, min_rtt: Duration) -> Flow {
+    let mut flow = Flow::new("cubic", cwnd - 1, u32::MAX);
+    flow.ack(1, millis(10), Some(min_rtt));
+    flow.next = 1 << 40;
+    flow
+}
+
+/// Acknowledgements of one segment each, with these RTTs, far enough apart to be no train.
+fn hear(flow: &mut Flow, count: usize, rtt: Duration) {
+    (0..count).for_each(|_| flow.ack(1, millis(10), Some(rtt)));
+}
+
+/// `HYSTART_DELAY_THRESH`: an eighth of the minimum, from 4 to 16 ms; more than that over the minimum, with
+/// the ninth sample of a round (`HYSTART_MIN_SAMPLES`), ends it where the window stands.
+#[test]
+fn rising_delay_ends_slow_start() {
+    for (least, rise_us) in
+        [(16, 4000), (32, 4000), (40, 5000), (100, 12_500), (128, 16_000), (400, 16_000)]
+    {
+        for (over, ends) in [(0, false), (1, true)] {
+            let mut flow = starting(20, millis(least));
+            let rtt = millis(least) + Duration::from_micros(rise_us + over);
+            hear(&mut flow, 8, rtt);
+            assert!(flow.window.in_slow_start(), "eight samples of {rtt}");
+            assert_eq!(flow.window.cwnd, 28);
+            hear(&mut flow, 1, rtt);
+            assert_eq!(!flow.window.in_slow_start(), ends, "{rtt} over {least} ms");
+            assert_eq!(flow.window.ssthresh, if ends { 28 } else { u32::MAX });
+        }
+    }
+    // The least of the round is what counts.
+    let mut flow = starting(20, millis(100));
+    flow.next = flow.una + 28 * MSS;
+    hear(&mut flow, 7, millis(150));
+    hear(&mut flow, 1, millis(112));
+    hear(&mut flow, 20, millis(150));
+    assert!(flow.window.in_slow_start());
+    // What is sent from then on is another round, with samples of its own.
+    flow.next = 1 << 40;
+    hear(&mut flow, 8, millis(150));
+    assert!(flow.window.in_slow_start());
+    hear(&mut flow, 1, millis(150));
+    assert!(!flow.window.in_slow_start());
+}
+
+/// `hystart_low_window`: below sixteen segments nothing is looked at.
+#[test]
+fn below_sixteen_segments_slow_start_goes_on() {
+    let mut flow = starting(14, millis(100));
+    hear(&mut flow, 2, millis(200));
+    assert_eq!(flow.window.cwnd, 16);
+    hear(&mut flow, 8, millis(200));
+    assert!(flow.window.in_slow_start());
+    hear(&mut flow, 1, millis(200));
+    assert_eq!((flow.window.cwnd, flow.window.ssthresh), (24, 24));
+}
+
+/// The train: acknowledgements at most 2 ms apart, for longer than the minimum RTT and what a burst may add
+/// (`hystart_ack_delay`: the time of four bursts of 64 KiB, at most 1 ms), half of both where nothing paces.
+#[test]
+fn a_long_train_of_acknowledgements_ends_slow_start() {
+    let millisecond = Duration::from_millis(1);
+    // 262,144 bytes at 10 Gbit/s are 0.21 ms.
+    let (slow, fast) = (Rate::from_bps(10_000_000), Rate::from_bps(10_000_000_000));
+    for (paced, rate, gap, last) in [
+        (false, slow, millisecond, 50),
+        (true, slow, millisecond, 101),
+        (true, fast, Duration::from_micros(100), 1002),
+        (true, slow, Duration::from_millis(2), 50),
+        (false, slow, Duration::from_micros(500), 101),
+    ] {
+        let mut flow = starting(20, millis(100));
+        (flow.paced, flow.pacing_rate) = (paced, rate);
+        flow.ack(1, millis(10), Some(millis(100)));
+        let rest = |flow: &mut Flow, count: u32| {
+            (0..count).for_each(|_| flow.ack(1, gap, Some(millis(100))));
+        };
+        rest(&mut flow, last);
+        assert!(flow.window.in_slow_start(), "{last} times {gap}, paced: {paced}");
+        rest(&mut flow, 1);
+        assert!(!flow.window.in_slow_start(), "{last} times {gap} and one more, paced: {paced}");
+    }
+    // A gap longer than 2 ms breaks it for the round.
+    let mut flow = starting(20, millis(100));
+    flow.ack(1, millis(10), Some(millis(100)));
+    flow.ack(1, Duration::from_micros(2001), Some(millis(100)));
+    (0..300).for_each(|_| flow.ack(1, Duration::from_millis(1), Some(millis(100))));
+    assert!(flow.window.in_slow_start());
+}
+
+/// Once found it stays so until a timeout (`bictcp_reset`), and not in the second after a curve began.
+#[test]
+fn what_was_found_holds_until_a_timeout() {
+    let mut flow = starting(20, millis(100));
+    flow.next = flow.una + 50 * MSS;
+    hear(&mut flow, 9, millis(200));
+    assert!(!flow.window.in_slow_start());
+    flow.window.ssthresh = 1000;
+    hear(&mut flow, 30, millis(200));
+    assert!(flow.window.in_slow_start(), "it is not looked for again");
+    flow.time_out(20);
+    flow.window.ssthresh = 1000;
+    flow.next = 1 << 40;
+    hear(&mut flow, 1, millis(100));
+    // Ten more of what was sent before, and then the nine of a round.
+    hear(&mut flow, 18, millis(200));
+    assert!(flow.window.in_slow_start());
+    hear(&mut flow, 1, millis(200));
+    assert!(!flow.window.in_slow_start());
+
+    // `cubictcp_acked`: "Discard delay samples right after fast recovery", for a second of its curve.
+    for (seconds, ends) in [(0, false), (1, true)] {
+        let mut flow = Flow::new("cubic", 40, 40);
+        flow.ack(1, millis(10), Some(millis(100)));
+        flow.window.ssthresh = 1000;
+        flow.next = 1 << 40;
+        flow.now += Duration::from_secs(seconds);
+        hear(&mut flow, 20, millis(200));
+        assert_eq!(!flow.window.in_slow_start(), ends, "{seconds} s");
+    }
+}

@@ -1,0 +1,101 @@
+"""The process around a command: what it was given, what it writes to, and the signals that end it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from typing import TYPE_CHECKING
+
+from anabranch.cli import _console
+from anabranch.errors import Fault
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+#: What ends a program in an orderly way as Ctrl-C does: `kill`, a scheduler of jobs, a closed terminal.
+_ENDING = (signal.SIGTERM, signal.SIGHUP)
+
+
+class Ended(KeyboardInterrupt):
+    """A signal that ends the program as an interrupt from the keyboard does.
+
+    Attributes
+    ----------
+    number
+        The signal.
+    """
+
+    def __init__(self, number: int) -> None:
+        self.number = signal.Signals(number)
+        super().__init__(self.number.name)
+
+
+def main() -> None:
+    """Run the command line and leave the process."""
+    code: str | int | None = _console.INTERRUPTED
+    try:
+        _heed_signals()
+        _be_lenient()
+        code = _console.BAD_INPUT if _told_unreadable() else _run()
+    except KeyboardInterrupt as error:
+        code = _console.interrupted(error)
+    finally:
+        # A stream that cannot be written would be told of by the interpreter, in its own words.
+        if not _console.settle():
+            code = code or _console.MISSING
+    sys.exit(code)
+
+
+def _run() -> str | int | None:
+    """Run the command, and return its exit code."""
+    from anabranch.cli._app import app
+
+    try:
+        app(prog_name="anabranch")
+    except SystemExit as done:
+        return done.code
+    except BrokenPipeError:
+        return _console.UNREAD
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is told in a sentence
+        # Of the options that end at once; help is written by the library.
+        return _console.failed(_console.unwritten(error) if isinstance(error, OSError) else error)
+    return None
+
+
+def _heed_signals() -> None:
+    """Have what ends the program end it as an interrupt does; what is ignored (`nohup`) stays so."""
+
+    def end(number: int, _: FrameType | None) -> None:
+        raise Ended(number)
+
+    for number in _ENDING:
+        if signal.getsignal(number) == signal.SIG_DFL:
+            signal.signal(number, end)
+
+
+def _be_lenient() -> None:
+    """Write what a terminal's character set does not have as escapes, and fail over no character."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")
+
+
+def _told_unreadable() -> bool:
+    """Tell of arguments that are no text; a name in them could stand in no plan and no report."""
+    broken = [argument for argument in sys.argv[1:] if not _is_text(argument)]
+    for argument in broken:
+        shown = os.fsencode(argument).decode("utf-8", errors="backslashreplace")
+        hint = "rename the file, or type the name in UTF-8"
+        _console.note(str(Fault(message=f"an argument is not UTF-8 text: `{shown}`", hint=hint)))
+    return bool(broken)
+
+
+def _is_text(argument: str) -> bool:
+    """Tell whether an argument could be decoded."""
+    try:
+        argument.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,153 @@
+"""The drawing and judging of deliberate faults."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import sys
+import tomllib
+
+import pytest
+
+from repository import ROOT, matching, text
+
+
+@pytest.fixture(scope="module")
+def tools():
+    """Return the modules of `make mutants`."""
+    sys.path.insert(0, str(ROOT / "tests" / "mutants"))
+    try:
+        yield {name: importlib.import_module(name) for name in ("faults", "sample", "rust")}
+    finally:
+        sys.path.remove(str(ROOT / "tests" / "mutants"))
+
+
+SOURCE = '''"""A text."""
+from typing import TYPE_CHECKING
+if TYPE_CHECKING:
+    import nothing
+LIMIT = 0.5
+def f(a: "int" = 2) -> int:
+    """Another."""
+    if a < 3 and not a:
+        return min(a, 1) + 4
+    raise ValueError("for people")
+'''
+
+
+def test_faults_of_a_source(tools):
+    found = list(tools["faults"].of_file("x.py", SOURCE))
+    assert [fault.key.removeprefix("x.py: ") for fault in found] == [
+        "replace 0.5 with 0.55",
+        "replace 2 with 3 in f",
+        "replace a < 3 and not a with not (a < 3 and not a) in f",
+        "replace < with <= before 3 in f",
+        "replace 3 with 4 in f",
+        "replace and with or before not a in f",
+        "replace not a with (a) in f",
+        "replace return min(a, 1) + 4 with return None in f",
+        "replace min with max in f",
+        "replace 1 with 2 in f",
+        "replace + with - before 4 in f",
+        "replace 4 with 5 in f",
+        'replace raise ValueError("for people") with pass in f',
+    ]
+    assert "a <= 3 and not a" in found[3].apply(SOURCE.encode()).decode()
+    assert found[3].line == 8
+
+
+QUICK = "python/anabranch/calibrate/measure.py"
+JUDGED = [
+    name if name == QUICK else pytest.param(name, marks=pytest.mark.slow)
+    for name in matching(".py", under="python/anabranch/")
+    if name.split("/")[2] in ("metrics", "calibrate")
+]
+
+
+@pytest.mark.parametrize("name", JUDGED)
+def test_every_fault_of_a_room_is_another_source_that_can_be_read(tools, name):
+    source = text(name)
+    found = list(tools["faults"].of_file(name, source))
+    assert len({fault.key for fault in found}) == len(found)
+    for fault in found:
+        changed = fault.apply(source.encode()).decode()
+        assert changed != source
+        ast.parse(changed)
+
+
+def test_the_rooms_of_python_are_found():
+    assert QUICK in JUDGED
+    assert len(JUDGED) > 15
+
+
+def test_rust_faults_go_where_they_are_listed(tools, tmp_path):
+    file = tmp_path / "crates/transport/src/subflow/rack.rs"
+    file.parent.mkdir(parents=True)
+    file.write_text("\n/* µ */ fn f() -> bool { 1 < 2 }\n", encoding="utf-8")
+    span = {"start": {"line": 2, "column": 28}, "end": {"line": 2, "column": 29}}
+    name = "crates/transport/src/subflow/rack.rs:2:21: replace < with == in f"
+    mutant = {"file": "crates/transport/src/subflow/rack.rs", "span": span, "replacement": "==", "name": name}
+    other = {**mutant, "file": "crates/transport/src/reassembly.rs"}
+    rooms = tools["rust"].by_room([mutant, mutant, other], tmp_path)
+    assert {room: len(found) for room, found in rooms.items()} == {
+        "congestion": 0, "scheduler": 0, "subflow": 2, "connection": 0,
+    }  # fmt: skip
+    first, second = rooms["subflow"]
+    assert first.apply(file.read_bytes()).decode() == "\n/* µ */ fn f() -> bool { 1 == 2 }\n"
+    assert first.key == "crates/transport/src/subflow/rack.rs: replace < with == in f"
+    assert second.key == f"{first.key} #2"
+
+
+def test_rooms_are_drawn_in_proportion(tools):
+    shares = tools["sample"].shares
+    assert shares({"a": 600, "b": 300, "c": 100}, 10) == {"a": 6, "b": 3, "c": 1}
+    # 6.67, 2.22 and 1.11: the largest remainder is rounded up.
+    assert shares({"a": 6, "b": 2, "c": 1}, 8) == {"a": 5, "b": 2, "c": 1}
+    assert shares({"a": 3, "b": 1}, 9) == {"a": 3, "b": 1}
+
+
+def test_a_draw_is_the_seeds_and_longer_ones_go_on(tools):
+    keys = [f"fault {n}" for n in range(100)]
+    first = tools["sample"].order("a", keys, 1)
+    assert first == tools["sample"].order("a", keys[::-1], 1)
+    assert sorted(first) == sorted(keys)
+    assert first != tools["sample"].order("a", keys, 2)
+    assert first != tools["sample"].order("b", keys, 1)
+
+
+def test_wilsons_interval(tools):
+    # (p + z²/2n ± z sqrt(p (1 - p) / n + z²/4n²)) / (1 + z²/n) of 8 in 10: z² = 3.841459.
+    assert tools["sample"].wilson(8, 10) == pytest.approx((0.490162, 0.943318), abs=1e-6)
+    # Of none the upper end is z² / (n + z²).
+    assert tools["sample"].wilson(0, 10) == (0, pytest.approx(3.841459 / 13.841459, abs=1e-6))
+    assert tools["sample"].wilson(0, 0) == (0, 1)
+
+
+def test_a_journal_goes_on_until_something_changes(tools, tmp_path):
+    entry, journal = tools["sample"].Entry, tools["sample"].Journal
+    path = tmp_path / "deep" / "journal"
+    first = journal(path, digests={"rust": "1", "python": "2"})
+    first.add("a", "rust", entry("caught", "its tests", 1.5))
+    first.add("b", "python", entry("missed", "", 2.5))
+    with path.open("a") as file:
+        file.write('{"key": "c", "outc')
+    again = journal(path, digests={"rust": "1", "python": "2"})
+    assert again.known == {"a": ("caught", "its tests", 1.5), "b": ("missed", "", 2.5)}
+    assert set(journal(path, digests={"rust": "3", "python": "2"}).known) == {"b"}
+    assert set(journal(path, digests={"rust": "3", "python": "4"}, keep_caught=True).known) == {"a"}
+
+
+def test_the_summary_keeps_timeouts_apart_and_arguments_in(tools):
+    rooms = {"a": [("x", "caught")] * 8 + [("y", "missed"), ("t", "timeout")], "b": [("z", "missed")]}
+    lines = tools["sample"].told(rooms, {"z": "nobody can tell"}).splitlines()
+    assert lines[1].split() == ["a", "9", "8", "1", "1"]
+    assert lines[3].split() == ["all", "10", "8", "2", "1"]
+    assert lines[5] == "caught: 80.0% of 10, 95 % interval 49.0% to 94.3%"
+    assert lines[6] == "timeouts stand apart: 1; counted as missed, the lower bound is 43.4%"
+    assert lines[7:] == ["missed: y", "missed, argued to be equivalent: z: nobody can tell"]
+
+
+def test_equivalent_faults_are_argued_and_of_files_that_are_there():
+    argued = tomllib.loads(text("tests/mutants/equivalent.toml"))["equivalent"]
+    assert [key for key in argued if not (ROOT / key.partition(": ")[0]).is_file()] == []
+    assert [key for key, why in argued.items() if len(why) < 40] == []

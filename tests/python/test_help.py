@@ -1,0 +1,108 @@
+"""What the help says can be pasted, and does what it says."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from anabranch.cli import _app, _console
+
+#: Examples that take too long, or make too much, for a test that runs them; they are only read.
+HEAVY = (
+    "run",
+    "demo",
+    "calibrate",
+    "study run",
+    "sweep two-paths",
+    "sweep bulk-two-paths --grid transport.congestion",
+)
+
+
+def commands():
+    """Return every command with its words."""
+    group = typer.main.get_command(_app.app)
+    return {
+        f"{name} {inner}".strip(): leaf
+        for name, command in group.commands.items()
+        for inner, leaf in getattr(command, "commands", {"": command}).items()
+    }
+
+
+def shown(words, columns="80"):
+    return CliRunner().invoke(_app.app, [*words.split(), "--help"], env={"COLUMNS": columns}).stdout
+
+
+def examples(words):
+    return re.findall(r"^ +(anabranch .*)$", shown(words), re.MULTILINE)
+
+
+EXAMPLES = [(words, line) for words in ["", *commands()] for line in examples(words)]
+
+
+def test_every_command_has_examples_of_itself():
+    for words in commands():
+        assert any(line.startswith(f"anabranch {words}") for line in examples(words)), words
+
+
+def test_examples_are_whole_lines_however_narrow_the_terminal():
+    for words in commands():
+        narrow = re.findall(r"^ +(anabranch .*)$", shown(words, "40"), re.MULTILINE)
+        assert narrow == examples(words)
+
+
+@pytest.mark.parametrize("line", sorted({line for _, line in EXAMPLES}))
+def test_every_example_is_understood(line):
+    """Options and arguments are those of the command, and scenarios, studies and names are there."""
+    words = shlex.split(line)[1:]
+    known = commands()
+    name = next(name for name in known if words[: len(name.split())] == name.split())
+    with known[name].make_context(name, words[len(name.split()) :]) as context:
+        given = context.params
+    from anabranch.scenario import shipped
+    from anabranch.study import study
+
+    if "scenario" in given:
+        assert given["scenario"] in (*shipped.names(), "scenario.toml", "my.toml")
+    if name == "study run":
+        assert given["name"] in study.folders()
+
+
+@pytest.mark.module
+def test_examples_do_what_they_say_one_after_the_other(tmp_path, monkeypatch):
+    for words in ["", *commands()]:
+        folder = tmp_path / (words.replace(" ", "-") or "root")
+        folder.mkdir()
+        monkeypatch.chdir(folder)
+        for line in examples(words):
+            arguments = line.removeprefix("anabranch ")
+            if not arguments.startswith(HEAVY):
+                given = shlex.split(arguments)
+                # Sessions of a second show as well that the line works.
+                short = ["--set", "application.bytes=100 kB"] if given[0] == "sweep" else []
+                result = CliRunner().invoke(_app.app, [*given, *short])
+                assert result.exit_code == 0, f"{line}\n{result.stderr}"
+
+
+def test_lists_are_called_arrays(monkeypatch):
+    for words in commands():
+        told = re.search(r"--json +Print one JSON (\w+)", shown(words, "200"))
+        if words in ("list", "doctor", "study list"):
+            assert told[1] == "array"
+    assert isinstance(json.loads(CliRunner().invoke(_app.app, ["list", "films", "--json"]).stdout), list)
+    assert isinstance(json.loads(CliRunner().invoke(_app.app, ["doctor", "--json"]).stdout), list)
+
+
+def test_a_program_that_is_not_on_the_path_is_called_by_its_place(monkeypatch, tmp_path):
+    (tmp_path / "anabranch").touch()
+    monkeypatch.setattr(_console.sys, "argv", ["my folder/anabranch", "--help"])
+    monkeypatch.setenv("PATH", str(tmp_path))
+    _console.program.cache_clear()
+    try:
+        assert _console.pastable("Do.\n\n  anabranch demo") == "Do.\n\n\b\n  'my folder/anabranch' demo"
+    finally:
+        _console.program.cache_clear()

@@ -1,0 +1,379 @@
+"""The laboratory's figures from a trace, its series and its page, each number worked out by hand."""
+
+from __future__ import annotations
+
+import gzip
+
+import pytest
+
+from anabranch.calibrate import compare, measure, page, series, settings, simulate, vlc
+from anabranch.calibrate.compare import Target
+from anabranch.calibrate.model import GroundTruth, Leg, Measured, Setting, Trial
+from anabranch.figures.calibration import Series
+
+LEGS = (Leg(rtt_ms=50, rate_mbps=5, loss=0.005), Leg(rtt_ms=100, rate_mbps=4, loss=0))
+
+
+def setting(kind="bulk", **given):
+    known = {"case": "P1", "congestion": "cubic", "multipath": True, "legs": LEGS, "duration_s": 60.0}
+    return Setting(kind=kind, **{**known, **given})
+
+
+def tables(**more):
+    """Two paths; accept() after 75 ms, so that the laboratory's samples are those at 0.1, 0.3 and 0.5 s."""
+    times = [0.0, 0.1, 0.2, 0.3, 0.4, 0.5]
+    return {
+        "connections": {
+            "bytes_read": [5_000_000, 1],
+            "duration_s": [8.0, 1.0],
+            "max_read_gap_s": [0.75, 9.0],
+        },
+        "samples": {
+            "t_s": times * 2,
+            "path": ["path1"] * 6 + ["path2"] * 6,
+            "cwnd_segments": [10, 11, 90, 20, 90, 17, 10, 10, 90, 30, 90, 50],
+            "srtt_ms": [50.0, 50.0, 9.0, 70.0, 9.0, 60.0, None, None, 9.0, 0.0, 9.0, 110.0],
+            "bytes_acked": [0, 0, 9, 20_000, 9, 30_000, 0, 0, 9, 5, 9, 10_000],
+            "retransmissions": [0, 0, 9, 1, 9, 4, 0, 0, 9, 1, 9, 2],
+        },
+        "gaps": {"t_s": [0.25], "gap_s": [0.5]},
+        "player": {"t_s": [0.0, 0.5, 1.0, 2.0], "bytes_read": [0, 100_000, 250_000, 1_250_000]},
+        **more,
+    }
+
+
+def figures(one, **given):
+    return measure.figures(one, tables(), **{"cut_at_s": None, **given})
+
+
+SUBFLOWS = {
+    "sf1_bytes_acked": 30_000, "sf1_retrans_segs": 4, "sf1_cwnd_mean": 16, "sf1_cwnd_median": 17,
+    "sf1_srtt_mean_ms": 60,
+    # Without a smoothed RTT a subflow is not there yet.
+    "sf2_bytes_acked": 10_000, "sf2_retrans_segs": 2, "sf2_cwnd_mean": 50, "sf2_cwnd_median": 50,
+    "sf2_srtt_mean_ms": 110,
+}  # fmt: skip
+
+
+def test_a_bulk_transfer():
+    # 5 MB in 8 s.
+    assert figures(setting()) == {"goodput_mbps": 5, "max_read_gap_s": 0.75, **SUBFLOWS}
+
+
+def test_a_paced_application_has_a_split():
+    assert figures(setting("paced")) == {
+        "goodput_mbps": 5, "max_read_gap_s": 0.75, **SUBFLOWS, "split_1_percent": 75,
+    }  # fmt: skip
+    one_path = figures(setting("paced", legs=LEGS[:1]))
+    assert set(one_path) == {
+        "goodput_mbps",
+        "max_read_gap_s",
+        *(name for name in SUBFLOWS if name[:3] == "sf1"),
+    }
+
+
+def test_a_hand_over_has_no_gap_but_the_one_behind_the_cut():
+    # Data again at 0.75 s, 0.35 s behind the cut.
+    assert figures(setting("handoff"), cut_at_s=0.4) == {
+        "goodput_mbps": 5, **SUBFLOWS, "resume_after_cut_s": pytest.approx(0.35),
+    }  # fmt: skip
+    assert figures(setting("handoff"))["resume_after_cut_s"] == 0.75
+
+
+def test_a_path_without_samples_carried_nothing():
+    found = measure.figures(
+        setting("paced"), {**tables(), "samples": {name: [] for name in tables()["samples"]}}, cut_at_s=None
+    )
+    assert found == {
+        "goodput_mbps": 5, "max_read_gap_s": 0.75, "sf1_bytes_acked": 0, "sf1_retrans_segs": 0,
+        "sf2_bytes_acked": 0, "sf2_retrans_segs": 0, "split_1_percent": 0,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(("rtt_ms", "first_s"), [(50, 0.1), (66, 0.1), (67, 0.2), (200, 0.3), (201, 0.4)])
+def test_samples_begin_behind_one_and_a_half_round_trips(rtt_ms, first_s):
+    samples = {
+        "t_s": [n / 10 for n in range(6)], "path": ["path1"] * 6, "cwnd_segments": list(range(6)),
+        "srtt_ms": [1.0] * 6, "bytes_acked": [0] * 6, "retransmissions": [0] * 6,
+    }  # fmt: skip
+    one = setting(legs=(Leg(rtt_ms=rtt_ms, rate_mbps=1, loss=0),))
+    rows = measure.samples(one, {"samples": samples})["path1"]
+    assert (rows[0]["cwnd_segments"], rows[0]["t_s"]) == (round(first_s * 10), 0)
+    assert all(row["cwnd_segments"] == round(10 * (first_s + row["t_s"])) for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("gaps", "resumed"),
+    [
+        # Binary fractions: (begin, length) around a cut at 20 s.
+        ([(20.0, 0.125)], 0), ([(20.0, 0.15)], 0), ([(20.0, 0.1875)], 0.1875),
+        ([(19.0, 1.0)], 0), ([(19.0, 1.25)], 0.25),
+        ([(21.5, 0.5)], 0), ([(21.25, 0.5)], 1.75),
+        # The longest, whichever comes first.
+        ([(20.0, 0.25), (20.5, 0.75), (21.375, 0.5)], 1.25), ([(20.0, 1.0), (21.0, 0.5)], 1.0), ([], 0),
+    ],
+)  # fmt: skip
+def test_which_silence_is_the_hand_overs(gaps, resumed):
+    table = {"t_s": [begin for begin, _ in gaps], "gap_s": [length for _, length in gaps]}
+    assert measure.resume_s(table, 20.0) == resumed
+
+
+# Series.
+
+
+@pytest.mark.parametrize(
+    ("counts", "rates"),
+    [
+        # 1 MB in the first second, half a one in the next 2 s, what is left is no whole second.
+        ([(0.0, 0), (0.5, 1), (1.0, 1_000_000), (3.0, 1_500_000), (3.5, 9)], [(1.0, 8.0), (3.0, 2.0)]),
+        ([(2.0, 500_000), (2.9, 1), (3.1, 1_600_000)], [(3.1, pytest.approx(8.0))]),
+        ([(0.0, 5)], []), ([], []),
+    ],
+)  # fmt: skip
+def test_rates_are_over_whole_seconds(counts, rates):
+    assert series.rate(counts) == rates
+
+
+def test_the_series_of_a_simulated_run():
+    found = series.of_simulator(setting(), tables())
+    assert found.cwnd == {1: [(0.0, 11.0), (0.2, 20.0), (0.4, 17.0)], 2: [(0.4, 50.0)]}
+    assert found.srtt == {1: [(0.0, 50.0), (0.2, 70.0), (0.4, 60.0)], 2: [(0.4, 110.0)]}
+    assert found.acked == {1: [], 2: []}
+    # 250 kB in a second, then 1 MB.
+    assert found.goodput == [(1.0, 2.0), (2.0, 8.0)]
+
+
+SENDER = """\
+t,remote,cwnd,rtt_us,bytes_acked
+0.0,10.1.0.1:80,10,50250,0
+0.5,10.2.0.1,4,100000,0
+1.0,10.1.0.1:80,20,60500,125000
+1.5,10.2.0.1,8,110000,250000
+"""
+
+
+def recorded(folder, name, sender, receiver="t,bytes\n0.0,0\n1.0,500000\n"):
+    (folder / "ts").mkdir()
+    for suffix, text in ((".csv.gz", sender), (".rx.csv.gz", receiver)):
+        (folder / "ts" / f"{name}{suffix}").write_bytes(gzip.compress(text.encode()))
+
+
+def test_the_series_of_the_kernel(tmp_path):
+    recorded(tmp_path, "a", SENDER)
+    faults = []
+    assert series.of_kernel(tmp_path, "a", faults) == Series(
+        cwnd={1: [(0.0, 10.0), (1.0, 20.0)], 2: [(0.5, 4.0), (1.5, 8.0)]},
+        srtt={1: [(0.0, 50.25), (1.0, 60.5)], 2: [(0.5, 100.0), (1.5, 110.0)]},
+        acked={1: [(1.0, 1.0)], 2: [(1.5, 2.0)]},
+        goodput=[(1.0, 4.0)],
+    )
+    assert faults == []
+
+
+@pytest.mark.parametrize("column", ["t", "cwnd", "rtt_us", "bytes_acked"])
+def test_a_cell_of_the_sender_that_is_no_number_is_told(tmp_path, column):
+    head, row, *_ = SENDER.splitlines()
+    cells = dict(zip(head.split(","), row.split(","), strict=True))
+    recorded(tmp_path, "a", f"{head}\n{','.join({**cells, column: 'x'}.values())}\n")
+    faults = []
+    assert series.of_kernel(tmp_path, "a", faults) is None
+    assert {(fault.key, fault.line, fault.message) for fault in faults} == {(column, 2, "not a number: `x`")}
+
+
+@pytest.mark.parametrize(("row", "column"), [("x,7", "t"), ("7,x", "bytes")])
+def test_a_cell_of_the_receiver_that_is_no_number_is_told(tmp_path, row, column):
+    recorded(tmp_path, "a", SENDER, f"t,bytes\n{row}\n")
+    faults = []
+    assert series.of_kernel(tmp_path, "a", faults) is None
+    assert [(fault.key, fault.line) for fault in faults] == [(column, 2)]
+
+
+@pytest.mark.parametrize("address", ["10.9.0.1", "10.0.0.1", "110.1.0.1", "10.1.0", "10.1.0.1:", "x"])
+def test_another_address_is_no_paths(tmp_path, address):
+    recorded(tmp_path, "a", SENDER + f"2.0,{address},1,1,1\n2.5,{address},1,1,1\n")
+    faults = []
+    assert series.of_kernel(tmp_path, "a", faults) is None
+    assert [(fault.message, fault.line) for fault in faults] == [
+        (f"no address of a path: `{address}`", line) for line in (6, 7)
+    ]
+
+
+# A setting as the scenario that repeats it: groundtruth/README.md and docs/calibration.md.
+
+
+def test_the_laboratorys_hosts_and_emulator():
+    assert settings.scenario(setting("paced", pace_bps=5.24e6, multipath=False)) == {
+        "name": "paced/P1/cubic",
+        "application": {"kind": "paced", "rate": "5240000 bit/s", "duration": "60.000000 s"},
+        "transport": {
+            "scheduler": "linux", "congestion": "cubic", "multipath": False, "receive_buffer": "32 MiB",
+            "send_buffer": "4 MiB",
+        },
+        "paths": [
+            # Late by 0.12 ms on average, drawn evenly: up to 0.24 ms.
+            {"name": "path1", "rtt": "50.000000 ms", "rate": "5000000 bit/s", "jitter": "0.24 ms", "loss": "0.5 %",
+             "queue": "100 packets"},
+            {"name": "path2", "rtt": "100.000000 ms", "rate": "4000000 bit/s", "jitter": "0.24 ms", "loss": "0 %",
+             "queue": "100 packets"},
+        ],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("how", "state"), [("blackhole", "down"), ("linkdown", "link-down"), ("linkdown+epdel", "removed")]
+)
+def test_a_cut_is_an_event_of_the_first_path(how, state):
+    found = settings.scenario(setting("handoff", how=how), cut_at_s=20.5)
+    assert found["events"] == [{"at": "20.500000 s", "path": "path1", "state": state}]
+    assert found["application"]["kind"] == "bulk"
+    assert "events" not in settings.scenario(setting("handoff", how=how))
+
+
+def test_a_player_plays_for_its_session():
+    application = settings.scenario(setting("vlc", film="v524.ts", duration_s=104.93))["application"]
+    assert application == {"kind": "progressive", "film": "papers-film", "duration": "104.930000 s"}
+
+
+# VLC's counters.
+
+
+def counted(playback, why=(), shown=(), duration_s=10.0):
+    return vlc.figures(
+        {
+            "connections": {"duration_s": [duration_s]},
+            "frames": {"why": list(why), "shown_s": list(shown)},
+            "playback": {"t_s": [time for time, _ in playback], "event": [event for _, event in playback]},
+        }
+    )
+
+
+def test_a_rebuffer_ends_with_the_next_full_or_resume():
+    found = counted(
+        [
+            (3.0, "underflow"),
+            (1.0, "full"),
+            (4.5, "resume"),
+            (5.0, "full"),
+            (6.0, "underflow"),
+            (6.25, "full"),
+        ],
+        why=["late", "late", "flush", None],
+    )
+    assert found == {
+        "startup_s": 1.0 + 0.07, "rebuffer_count": 2, "rebuffer_s": 1.75, "lost_pictures": 2, "displayed_pictures": 0,
+    }  # fmt: skip
+    assert "startup_s" not in counted([(3.0, "underflow")])
+
+
+@pytest.mark.parametrize(
+    ("shown", "events", "count"),
+    [
+        # The last picture again 76 ms later, unless the next one is due then.
+        ([1.0, 1.0759], [], 2), ([1.0, 1.0761], [], 3), ([1.0, 1.1519], [], 3), ([1.0, 1.1521], [], 4),
+        ([1.2, None, 1.0], [], 4), ([9.0, 10.0, 10.001], [], 15),
+        # A flush at a picture's own time leaves nothing to show again; one at the next picture's is the next's.
+        ([1.0, 2.0], [(1.0, "underflow")], 2), ([1.0, 2.0], [(2.0, "underflow")], 15),
+        ([1.0, 2.0], [(1.5, "full")], 15), ([1.0, 2.0], [(1.4, "underflow"), (1.1, "underflow")], 3),
+    ],
+)  # fmt: skip
+def test_pictures_are_shown_again_while_nothing_comes(shown, events, count):
+    assert vlc.displayed({"shown_s": shown}, events, 10.0) == count
+
+
+# The page.
+
+
+def test_the_page_says_what_was_found(tmp_path):
+    bulk, cut = (
+        setting(),
+        setting("handoff", how="blackhole", duration_s=45.0, pace_bps=5.24e6, multipath=False),
+    )
+    trials = (Trial(run="a", number=1, figures={}),)
+    fine = compare.judge("goodput_mbps", [8, 8], [8.125], Target(absolute=0.5))
+    missed = compare.judge("sf1_retrans_segs", [0], [2], Target(absolute=1))
+    told = compare.judge("max_read_gap_s", [0.5], [0.25], None)
+    outcome = page.Outcome(
+        truth=GroundTruth(folder=tmp_path, measured=(), films={}),
+        measured=[Measured(setting=bulk, trials=trials), Measured(setting=cut, trials=trials)],
+        compared=[[fine, told], [missed]],
+        tasks=[],
+        runs=40,
+    )
+    shown = page.Picture(name="bulk-p1", alt="a picture", columns={}, until_s=60)
+    text = page.page(outcome, [shown], folder="calibration", by_hand="By hand.")
+    assert "A setting with random loss is run\n40 times, any other 30 times" in text
+    assert "Fewer than 12 trials that are more than 25% of their mean apart" in text
+    assert f"{page.KEPT[0]}\n\nBy hand.\n\n{page.KEPT[1]}" in text
+    body = text[text.index("## In short") : text.index("## What stays apart")]
+    assert body.split("\n")[4:6] == ["| Bulk | 1 | 0 | 1 |", "| Hand-over | 0 | 1 | 0 |"]
+    assert "- `handoff/P1/cubic/blackhole/paced`: path 1: retransmissions, kernel 0, simulator 2\n" in body
+    rest = text[text.index("## Bulk") :]
+    assert rest == (
+        "## Bulk: as much as the paths take\n\n### bulk P1\n\n"
+        "50 ms, 5 Mb/s, 0.50% loss | 100 ms, 4 Mb/s; MPTCP; 60 s.\n\n![a picture](calibration/bulk-p1.svg)\n\n"
+        "| cubic | kernel | n | simulator | error | allowed | |\n|---|--:|--:|--:|--:|--:|---|\n"
+        "| goodput, Mb/s | 8 ± 0 | 2 | 8.125 | +1.6% | ± 0.500 | ok |\n"
+        "| largest gap between reads, s | 0.500 | 1 | 0.250 | -50.0% |  | not judged (no target) |\n\n"
+        "## Hand-over: path 1 is lost\n\n### handoff P1 blackhole\n\n"
+        "50 ms, 5 Mb/s, 0.50% loss | 100 ms, 4 Mb/s; plain TCP; 45 s; paced at 5.24 Mb/s; "
+        "path 1 falls silent both ways.\n\n"
+        "| cubic | kernel | n | simulator | error | allowed | |\n|---|--:|--:|--:|--:|--:|---|\n"
+        "| path 1: retransmissions | 0 | 1 | 2 | 2 | ± 1 | miss |\n"
+    )
+    one_kind = page.page(
+        page.Outcome(truth=outcome.truth, measured=outcome.measured[:1], compared=[[fine]], tasks=[], runs=9),
+        [], folder="x", by_hand="",
+    )  # fmt: skip
+    assert "Nothing misses its target." in one_kind
+    assert "run\n9 times, any other 9 times" in one_kind
+    assert "Hand-over" not in one_kind
+
+
+def test_pictures_are_of_first_trials_but_a_players(tmp_path):
+    def one(kind, run, **given):
+        trials = tuple(Trial(run=f"{run}{number}", number=number, figures={}) for number in (1, 2))
+        return Measured(setting=setting(kind, **given), trials=trials)
+
+    measured, faults = [one("bulk", "a"), one("vlc", "v", film="f.ts")], []
+    truth = GroundTruth(folder=tmp_path, measured=(), films={})
+    assert page.kernel_series(truth, measured, faults) == {}, "there is no folder of series"
+    recorded(tmp_path, "a1", SENDER)
+    found = page.kernel_series(truth, measured, faults)
+    assert set(found) == {"bulk/P1/cubic"}
+    assert found["bulk/P1/cubic"].cwnd[2] == [(0.5, 4.0), (1.5, 8.0)]
+    assert faults == []
+    assert page.kernel_series(truth, [one("paced", "b")], faults) == {}
+    assert [fault.message.rpartition("/")[2] for fault in faults] == ["b1.csv.gz`", "b1.rx.csv.gz`"]
+
+
+def test_pictures_show_the_controllers_of_a_case_side_by_side(tmp_path, monkeypatch):
+    first, second, other = setting(), setting(congestion="reno", duration_s=90.0), setting(case="P3")
+    measured = [Measured(setting=each, trials=()) for each in (first, other, second)]
+    tasks = [
+        simulate.Task(place=n, setting=each.setting, film=None, runs=(4, 5), cuts=())
+        for n, each in enumerate(measured)
+    ]
+    run = []
+    monkeypatch.setattr(simulate, "trace", lambda task, number: (run.append((task.place, number)), tables()))
+    outcome = page.Outcome(
+        truth=GroundTruth(folder=tmp_path, measured=(), films={}), measured=measured, compared=[[]] * 3, tasks=tasks, runs=9
+    )  # fmt: skip
+    kernel = {
+        name: Series(cwnd={}, srtt={}, acked={}, goodput=[(1.0, n)])
+        for n, name in enumerate(["bulk/P1/cubic", "bulk/P1/reno"])
+    }
+    (picture,) = page.pictures(outcome, kernel)
+    assert (picture.name, picture.until_s) == ("bulk-p1", 90.0)
+    assert picture.alt == "bulk p1: kernel and simulator over time, cubic, reno"
+    assert {name: pair[0].goodput for name, pair in picture.columns.items()} == {
+        "cubic": [(1.0, 0)],
+        "reno": [(1.0, 1)],
+    }
+    assert picture.columns["reno"][1].cwnd[2] == [(0.4, 50.0)]
+    assert run == [(0, 4), (2, 4)]
+
+
+def test_controllers_of_one_case_stand_under_one_heading():
+    assert page.group(setting()) == page.group(setting(congestion="reno")) == "bulk-p1"
+    assert page.group(setting("handoff", how="linkdown+epdel")) == "handoff-p1-linkdown-epdel"
+    assert page.group(setting("vlc", film="v524.ts")) == "vlc-p1-v524.ts"

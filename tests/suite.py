@@ -1,0 +1,123 @@
+"""Run a suite: the quick one, or every test there is (`make test`, `make test-all`).
+
+The quick one leaves out what is marked as long, `#[ignore = "long: ..."]` in Rust and `@pytest.mark.slow` in
+Python, and says how many those are. Every step runs, whatever the ones before it found.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import resource
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+
+_CARGO = ("cargo", "test", "--workspace", "--exclude", "anabranch-python")
+_TESTS = (*_CARGO, "--tests")
+_PYTEST = (sys.executable, "-m", "pytest", "tests/python", "tests/house")
+
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+# cargo: `test result: ok. 12 passed; 0 failed; 3 ignored; ...`, once a binary; pytest: `7 passed in 3s`.
+_COUNT = re.compile(r"(\d+) (passed|failed|errors?|ignored|skipped|deselected)\b")
+_TOTALS = re.compile(
+    r"^(?:test result: .*|=*\s*\d+ (?:passed|failed|errors?|skipped|deselected)\b.* in \d.*)$", re.MULTILINE
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """One program of a suite.
+
+    Attributes
+    ----------
+    name
+        What it is called when it fails.
+    command
+        The program and its arguments.
+    builds
+        Whether it builds, and its time is not the tests'.
+    """
+
+    name: str
+    command: tuple[str, ...]
+    builds: bool = False
+
+
+SUITES = {
+    "quick": (
+        Step(name="building the tests", command=(*_TESTS, "--quiet", "--no-run"), builds=True),
+        Step(name="cargo test", command=(*_TESTS, "--no-fail-fast")),
+        Step(name="pytest", command=(*_PYTEST, "-m", "not slow")),
+    ),
+    "all": (
+        Step(name="make lint", command=("make", "--no-print-directory", "lint"), builds=True),
+        Step(name="building the tests", command=(*_TESTS, "--quiet", "--no-run"), builds=True),
+        Step(name="cargo test", command=(*_TESTS, "--no-fail-fast", "--", "--include-ignored")),
+        # Hardly more than the building of each.
+        Step(name="cargo test --doc", command=(*_CARGO, "--doc", "--no-fail-fast"), builds=True),
+        Step(name="pytest", command=_PYTEST),
+    ),
+}
+
+
+def counts(output: str) -> dict[str, int]:
+    """Return how many tests passed, failed and were left out by what the runners say at their end."""
+    found = {"passed": 0, "failed": 0, "skipped": 0, "left": 0}
+    kinds = {"ignored": "left", "deselected": "left", "error": "failed", "errors": "failed"}
+    for line in _TOTALS.findall(_COLOUR.sub("", output)):
+        for number, kind in _COUNT.findall(line):
+            found[kinds.get(kind, kind)] += int(number)
+    return found
+
+
+def summary(name: str, found: dict[str, int], failed: list[str], cpu_s: float) -> str:
+    """Return what is told at the end of a suite."""
+    target = "make test" if name == "quick" else "make test-all"
+    told = [f"{found['passed']} tests passed"]
+    told += [f"{found[kind]} {kind}" for kind in ("failed", "skipped") if found[kind]]
+    text = f"{target}: {', '.join(told)}, in {cpu_s:.0f} CPU seconds beyond building"
+    if found["left"]:
+        text += f"; {found['left']} long tests are left to make test-all"
+    return text + (f"\n{target}: failed: {', '.join(failed)}" if failed else "")
+
+
+def _run(step: Step) -> tuple[bool, str]:
+    """Run a step, showing its output as it comes; return whether it ended well, and that output."""
+    # The program sees a pipe, which has no colours of itself.
+    colours = {"CARGO_TERM_COLOR": "always", "FORCE_COLOR": "1"} if sys.stdout.isatty() else {}
+    shown = b""
+    environment = {**os.environ, **colours}
+    with subprocess.Popen(step.command, cwd=ROOT, stdout=subprocess.PIPE, env=environment) as program:
+        assert program.stdout is not None
+        while part := os.read(program.stdout.fileno(), 65536):
+            sys.stdout.buffer.write(part)
+            sys.stdout.flush()
+            shown += part
+    return program.returncode == 0, shown.decode(errors="replace")
+
+
+def _cpu_s() -> float:
+    """Return the time that programs have used which have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def main(name: str) -> int:
+    """Run a suite; return 0 when every step ended well."""
+    failed, output, cpu_s = [], "", 0.0
+    for step in SUITES[name]:
+        before = _cpu_s()
+        well, shown = _run(step)
+        failed += [] if well else [step.name]
+        output += shown
+        cpu_s += 0.0 if step.builds else _cpu_s() - before
+    sys.stdout.write(f"\n{summary(name, counts(output), failed, cpu_s)}\n")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))
