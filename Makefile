@@ -4,9 +4,9 @@
 #   make test      the quick suite: every concern, in four CPU minutes beyond building
 #   make test-all  every test there is, and lint
 #   make mutants   how many deliberate faults the tests catch, by a drawn sample: N=300 SEED=1
+#   make build     .venv/bin/anabranch and nothing else
 #   make drill     seeds against the endpoints for SECONDS, from a fresh one on
 #   make fuzz      the parser and one endpoint under libFuzzer, SECONDS each
-#   make build     .venv/bin/anabranch and nothing else
 #   make bench     what a packet costs, and a call of a plug-in in Python
 #   make lint      format, lints and types
 #   make check     lint, and the repository's own rules
@@ -47,13 +47,6 @@ test-all: build
 
 build: $(STAMPS)/module
 
-N := 300
-SEED := 1
-
-# Goes on where it was interrupted. MUTANTS takes more options: `make mutants MUTANTS=--keep-caught`.
-mutants: build
-	@$(BIN)/python tests/mutants -n $(N) --seed $(SEED) $(MUTANTS)
-
 # A failing seed is printed as one command, and shrunk. START is fresh unless given.
 SECONDS ?= 60
 START ?= $(shell date +%s)000
@@ -83,6 +76,13 @@ fuzz: | tools
 	target/fuzz/$(FUZZ_HOST)/release/$$target -max_total_time=$(SECONDS) -timeout=10 \
 	-max_len=2048 -print_final_stats=1 -artifact_prefix=target/fuzz/artifacts/ \
 	target/fuzz/found/$$target fuzz/corpus/$$target || exit 1; done
+
+N := 300
+SEED := 1
+
+# Goes on where it was interrupted. MUTANTS takes more options: `make mutants MUTANTS=--keep-caught`.
+mutants: build
+	@$(BIN)/python tests/mutants -n $(N) --seed $(SEED) $(MUTANTS)
 
 bench: build
 	@$(BIN)/python benches/bench.py

@@ -31,13 +31,12 @@ impl Subflow {
     }
 
     /// The third packet's option goes on every segment without payload until it is confirmed
-    /// (RFC 8684 sections 3.1 and 3.2); that of `MP_CAPABLE` not on one that ends the data
-    /// (`snd_data_fin_enable` in `mptcp_established_options_mp`).
+    /// (RFC 8684 sections 3.1 and 3.2), but not in the place of a `DATA_FIN` (`snd_data_fin_enable` in
+    /// `mptcp_established_options_mp`).
     #[cold]
     fn repeat_third(&mut self, segment: &mut Segment) {
         let Some(third) = self.hello.third else { return };
-        let capable = matches!(third, MptcpOption::Capable(_));
-        let ends = capable && segment.dss.is_some_and(|dss| dss.data_fin);
+        let ends = segment.dss.is_some_and(|dss| dss.data_fin);
         if segment.payload.is_empty() && !ends {
             self.hello.third_sent = true;
             segment.dss = None;
