@@ -279,3 +279,25 @@ def test_a_column_that_is_nearly_there_is_named(tmp_path):
     # A column of another path is no misspelling of this one.
     (fault,) = seen(tmp_path, b"rtt1_ms,rtt3_ms\n1,2\n", required)[1]
     assert fault == (1, "rtt2_ms", "missing column: `rtt2_ms`", "")
+
+
+@pytest.mark.parametrize(
+    ("second", "message"),
+    [
+        ("2,0,61,8,0.5,50,5,0.005", "setting described twice: `bulk/A/reno`"),
+        ("2,0,60,8,0.5,50,5,1", "out of range: `1`"),
+        ("2,0,60,8,0.5,50,5,1.05", "out of range: `1.05`"),
+    ],
+)
+def test_rows_that_do_not_fit_are_told(tmp_path, second, message):
+    rest = ",100,4,0" + ",0" * 10
+    table(
+        tmp_path,
+        "mine.csv",
+        HEAD,
+        f"a,A,mptcp,reno,1,0,60,8,0.5,50,5,0.005{rest}",
+        f"b,A,mptcp,reno,{second}{rest}",
+    )
+    with pytest.raises(InputError) as caught:
+        read.read(tmp_path)
+    assert [(fault.message, fault.line) for fault in caught.value.faults] == [(message, 3)]
