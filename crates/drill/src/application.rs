@@ -29,11 +29,11 @@ fn pattern(side: usize) -> &'static Bytes {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Close {
     /// Once all is written.
-    AfterWriting,
+    Written,
     /// Once all is written and the peer has finished.
-    AfterPeer,
+    PeerFinished,
     /// Once all is written and all that the peer has to say is read.
-    AfterReading,
+    AllRead,
 }
 
 /// One side's part.
@@ -139,9 +139,9 @@ impl Application {
         self.put(now, connection);
         let written = self.written == self.part.total;
         let close = match self.part.close {
-            Close::AfterWriting => written,
-            Close::AfterPeer => written && self.peer_finished,
-            Close::AfterReading => written && self.read >= self.part.expected,
+            Close::Written => written,
+            Close::PeerFinished => written && self.peer_finished,
+            Close::AllRead => written && self.read >= self.part.expected,
         };
         if close && !self.shut {
             self.shut = true;

@@ -190,8 +190,8 @@ fn parts(random: &mut RandomStream, most: u64) -> [Part; 2] {
     }
     let turns = if asks { [(ask, answer), (answer, ask)] } else { [(0, 0); 2] };
     let closes = [
-        pick(random, &[Close::AfterWriting, Close::AfterReading]),
-        pick(random, &[Close::AfterWriting, Close::AfterPeer]),
+        pick(random, &[Close::Written, Close::AllRead]),
+        pick(random, &[Close::Written, Close::PeerFinished]),
     ];
     [CLIENT, SERVER].map(|side| {
         let slow = random.chance(0.15);
@@ -219,7 +219,7 @@ fn announcements(random: &mut RandomStream, v6: bool) -> Vec<Announcement> {
         address: address(v6, 8 + usize::from(number), 1),
         port: (number == 1).then_some(8_080),
     };
-    (0..1 + random.below(2) as u8).map(one).collect()
+    (0..=random.below(2) as u8).map(one).collect()
 }
 
 impl Case {
@@ -291,7 +291,7 @@ impl Case {
         ];
         for (name, value) in given {
             if let Some(value) = value {
-                text += &format!(" --{name} {value}");
+                text.push_str(&[" --", name, " ", &value].concat());
             }
         }
         text

@@ -124,11 +124,11 @@ fn inside(kind: Kind, random: &mut RandomStream, segment: &mut Segment) {
     }
 }
 
-/// A SYN that joins, from a port that nobody has; `knows` the token and half the time the rest.
-fn join(random: &mut RandomStream, to: usize, known: &Known, segment: &mut Segment, knows: bool) {
+/// A SYN that joins, from a port that nobody has; who `sees` has the token and half the time the rest.
+fn join(random: &mut RandomStream, to: usize, known: &Known, segment: &mut Segment, sees: bool) {
     let key = known.keys[to].map_or(0, |key| key);
     // Who does not see may still have been told a token.
-    let valid = knows || random.chance(0.5);
+    let valid = sees || random.chance(0.5);
     let token = if valid { Key::new(key).token } else { random.next_u64() as u32 };
     let (backup, address_id) = (random.chance(0.2), random.next_u64() as u8);
     let nonce = random.next_u64() as u32;
@@ -195,7 +195,7 @@ fn signal(
         }
         Kind::KnownRemoveAddr => {
             let ids = [random.below(4) as u8, random.below(20) as u8];
-            RemoveAddr::new(&ids[..1 + random.below(2) as usize])
+            RemoveAddr::new(&ids[..=random.below(2) as usize])
                 .map_or(MptcpOption::Prio { backup: true }, MptcpOption::RemoveAddr)
         }
         Kind::KnownFastClose => MptcpOption::FastClose { key: own },

@@ -205,7 +205,7 @@ impl Known {
                     CapableKeys::Responder(key) => self.keys[1] = Some(key),
                     CapableKeys::Both { initiator, .. }
                     | CapableKeys::WithData { initiator, .. } => {
-                        self.keys[CLIENT] = Some(initiator)
+                        self.keys[CLIENT] = Some(initiator);
                     }
                 }
             }
