@@ -18,6 +18,8 @@ ROOT = Path(__file__).resolve().parents[1]
 
 _CARGO = ("cargo", "test", "--workspace", "--exclude", "anabranch-python")
 _TESTS = (*_CARGO, "--tests")
+_DRILL = ("cargo", "run", "--quiet", "--package", "anabranch-drill", "--profile", "drill", "--")
+_DRILL_BUILD = ("cargo", "build", "--quiet", "--package", "anabranch-drill", "--profile", "drill")
 _PYTEST = (sys.executable, "-m", "pytest", "tests/python", "tests/house")
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
@@ -51,6 +53,8 @@ SUITES = {
     "quick": (
         Step(name="building the tests", command=(*_TESTS, "--quiet", "--no-run"), builds=True),
         Step(name="cargo test", command=(*_TESTS, "--no-fail-fast")),
+        Step(name="building the drill", command=_DRILL_BUILD, builds=True),
+        Step(name="drill", command=(*_DRILL, "--cpu-seconds", "30")),
         Step(name="pytest", command=(*_PYTEST, "-m", "not slow")),
     ),
     "all": (
@@ -59,6 +63,8 @@ SUITES = {
         Step(name="cargo test", command=(*_TESTS, "--no-fail-fast", "--", "--include-ignored")),
         # Hardly more than the building of each.
         Step(name="cargo test --doc", command=(*_CARGO, "--doc", "--no-fail-fast"), builds=True),
+        Step(name="building the drill", command=_DRILL_BUILD, builds=True),
+        Step(name="drill", command=(*_DRILL, "--seeds", "0..500")),
         Step(name="pytest", command=_PYTEST),
     ),
 }

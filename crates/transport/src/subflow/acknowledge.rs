@@ -113,7 +113,8 @@ impl Subflow {
             _ => self.board.highest_sacked_start,
         };
         self.send.newly_lost = 0;
-        if !segment.sack.is_empty() {
+        // Blocks that were not agreed on say nothing (`tcp_parse_options`).
+        if !segment.sack.is_empty() && self.sack_permitted {
             self.tag_sacked(now, ack, segment.sack.as_slice(), &mut flags, &mut samples);
         }
         flags.duplicate = !flags.una_advanced && !flags.not_duplicate && !flags.dsack;

@@ -56,8 +56,9 @@ impl Subflow {
         };
         let oldest = self.board.numbers().start;
         if lost && self.board.front().is_some_and(|sent| !sent.lost) {
-            // The count must leave room for it.
-            self.board.sacked_out = self.board.sacked_out.min(self.board.packets_out() - 1);
+            // The count must leave room for it, beside what is lost already.
+            let most = self.board.packets_out() - self.board.lost_out - 1;
+            self.board.sacked_out = self.board.sacked_out.min(most);
             self.mark_lost(now, oldest);
             self.send.newly_lost += 1;
         }
@@ -193,6 +194,13 @@ mod tests {
         subflow.board.sacked_out = 5;
         subflow.detect_losses(at(50), &mut flags);
         assert_eq!((subflow.board.sacked_out, subflow.board.lost_out), (4, 1));
+        // Nor for what was lost before: sacked_out + lost_out <= packets_out.
+        let mut subflow = five();
+        subflow.ca_state = CongestionState::Recovery;
+        subflow.board.mark_lost(3);
+        subflow.board.sacked_out = 4;
+        subflow.detect_losses(at(50), &mut flags);
+        assert_eq!((subflow.board.sacked_out, subflow.board.lost_out), (3, 2));
     }
 
     #[test]

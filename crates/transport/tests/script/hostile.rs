@@ -204,3 +204,24 @@ fn holes_of_one_byte_cost_the_receiver_little_and_the_stream_nothing() {
     s.run_to(at(300));
     assert_eq!(s.received, film(0, 60_000));
 }
+
+#[test]
+fn reports_that_were_not_agreed_on_say_nothing() {
+    // RFC 2018 section 2: SACK blocks come only where both permitted them (`tcp_parse_options` reads
+    // none else). Believed, four segments would be delivered twice over: by the blocks and by duplicates.
+    let mut s = Script::plain_after(thousands(), 50, "S nosack");
+    s.write(200, 5000);
+    for n in 0..5 {
+        s.us(200, &format!(". {}:{}", 1 + 1000 * n, 1001 + 1000 * n));
+    }
+    for ms in [250, 251] {
+        s.peer(ms, ". ack=1 sack=1001:5001");
+        assert_eq!(s.sample(0).in_flight_segments, 5 - (ms - 249) as u32, "one a duplicate");
+    }
+    for ms in 252..260 {
+        s.peer(ms, ". ack=1 sack=1001:5001");
+    }
+    s.us(252, ". 1:1001");
+    s.peer(310, ". ack=5001");
+    assert_eq!(s.sample(0).in_flight_segments, 0);
+}
