@@ -216,6 +216,9 @@ class AckSample:
     def rtt_ms(self) -> float | None:
         """RTT of the most recently sent segment acknowledged, ms; None when it is ambiguous."""
     @property
+    def maybe_delayed(self) -> bool:
+        """The receiver may have held it back: it is of a lone segment that was not full."""
+    @property
     def srtt_ms(self) -> float | None:
         """Smoothed RTT, ms; None before the first sample."""
     @property

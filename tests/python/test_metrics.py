@@ -223,8 +223,8 @@ def two_viewers():
         ),
         "frames": table(client=[1, 1, 0], fate=["displayed", "flushed", "discarded"]),
         "playback": table(
-            client=[1, 0, 1, 0, 0, 1], t_s=[15.0, 1.0, 2.0, 4.0, 3.0, 5.0],
-            event=["resume", "start", "start", "resume", "underflow", "underflow"],
+            client=[1, 0, 1, 0, 0, 1, 0, 1], t_s=[15.0, 1.0, 2.0, 4.0, 3.0, 5.0, 8.0, 20.0],
+            event=["resume", "start", "start", "resume", "underflow", "underflow", "end", "end"],
         ),
         "links": table(link=["a", "b"], dropped_queue=[1, 2]),
     }  # fmt: skip
