@@ -205,7 +205,9 @@ impl Subflow {
         terms: Terms,
     ) -> bool {
         let (next, end) = (self.receive.next(), start + segment.payload.len() as u64);
-        let waiting = self.receive.out_of_order_bytes();
+        // What brings the next byte is consumed at once, and there is always room for its mapping: else
+        // all that waits behind it would wait for ever.
+        let waiting = if start <= next { u64::MAX } else { self.receive.out_of_order_bytes() };
         let delivery = &mut self.receive.delivery;
         if end <= next {
             // What was said of these bytes first counts.
