@@ -73,6 +73,7 @@ def test_every_example_is_understood(line):
 
 
 @pytest.mark.module
+@pytest.mark.slow
 def test_examples_do_what_they_say_one_after_the_other(tmp_path, monkeypatch):
     for words in ["", *commands()]:
         folder = tmp_path / (words.replace(" ", "-") or "root")

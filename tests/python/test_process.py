@@ -285,9 +285,9 @@ def ended(start, tmp_path, number, *, group):
     ("number", "said", "group"),
     [
         (signal.SIGTERM, "ended by SIGTERM", False),
-        (signal.SIGTERM, "ended by SIGTERM", True),
-        (signal.SIGHUP, "ended by SIGHUP", False),
-        (signal.SIGINT, "interrupted", True),
+        pytest.param(signal.SIGTERM, "ended by SIGTERM", True, marks=pytest.mark.slow),
+        pytest.param(signal.SIGHUP, "ended by SIGHUP", False, marks=pytest.mark.slow),
+        pytest.param(signal.SIGINT, "interrupted", True, marks=pytest.mark.slow),
     ],
     ids=["TERM", "TERM to its workers too", "HUP", "INT to its workers too"],
 )

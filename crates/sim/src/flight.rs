@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use anabranch_transport::{Connection, FourTuple};
+use anabranch_transport::{Connection, FourTuple, WindowInUse};
 use anabranch_units::{Duration, Instant};
 use anabranch_wire::Segment;
 
@@ -24,6 +24,8 @@ struct Sent {
 /// What one subflow has under way.
 #[derive(Debug, Default)]
 pub(crate) struct Flight {
+    /// Which of the connection's subflows it is of: the place may be given to another one.
+    ordinal: u32,
     /// Number of the first entry; numbers never repeat.
     base: u32,
     sent: VecDeque<Sent>,
@@ -35,6 +37,15 @@ pub(crate) struct Flight {
 }
 
 impl Flight {
+    /// The subflow with this ordinal has the place now.
+    #[inline(always)]
+    fn begin(&mut self, ordinal: u32) {
+        if self.ordinal != ordinal {
+            let base = self.base.wrapping_add(self.sent.len() as u32);
+            *self = Self { ordinal, base, ..Self::default() };
+        }
+    }
+
     /// A data segment departs: the number it is to arrive under, `None` for what has arrived before.
     #[inline(always)]
     fn depart(&mut self, segment: &Segment) -> Option<u32> {
@@ -92,11 +103,13 @@ impl Flights {
         if segment.payload.is_empty() {
             return Ok(None);
         }
-        let Some((id, in_flight, cwnd)) = connection.window_on(tuple) else { return Ok(None) };
+        let Some(window) = connection.window_on(tuple) else { return Ok(None) };
+        let WindowInUse { id, ordinal, in_flight, cwnd } = window;
         if self.0.len() <= id.index() {
             self.0.resize_with(id.index() + 1, Flight::default);
         }
         let flight = &mut self.0[id.index()];
+        flight.begin(ordinal);
         let number = flight.depart(segment);
         if in_flight.max(flight.under_way) > cwnd {
             // What is taken for lost and was only late is under way, and in no window.
@@ -164,6 +177,24 @@ mod tests {
         flight.settle(1, true);
         assert_eq!((flight.under_way, flight.sent.len()), (0, 0));
         assert_eq!(depart(&mut flight, 249), 4);
+    }
+
+    #[test]
+    fn another_subflow_in_the_same_place_begins_with_nothing_under_way() {
+        let mut flight = Flight::default();
+        let of_the_first = depart(&mut flight, 5000);
+        depart(&mut flight, 5100);
+        flight.begin(1);
+        // Its sequence numbers are its own, before those of the other or behind them.
+        let number = depart(&mut flight, 100);
+        assert_eq!((number, flight.under_way), (2, 1));
+        flight.begin(1);
+        assert_eq!(flight.under_way, 1, "the same one");
+        // A packet of the other arrives late.
+        flight.settle(of_the_first, true);
+        assert_eq!(flight.under_way, 1);
+        flight.settle(number, true);
+        assert_eq!(flight.under_way, 0);
     }
 
     #[test]

@@ -35,7 +35,7 @@ use crate::subflow::{Outlook, Space, State, Subflow};
 use crate::{path_manager, scheduler};
 
 pub(crate) use connect::REASON_MPTCP;
-pub use events::{Counters, Event, SubflowSample, SubflowSummary};
+pub use events::{Counters, Event, SubflowSample, SubflowSummary, WindowInUse};
 
 /// Keys drawn until one has a token that no other connection has; then the connection is plain TCP.
 const KEY_TRIES: u32 = 8;

@@ -14,7 +14,7 @@ pub mod scheduler;
 mod subflow;
 
 pub use config::{Announcement, Config, FourTuple, HostModel};
-pub use connection::{Connection, Event, SubflowSample, Transmit};
+pub use connection::{Connection, Event, SubflowSample, Transmit, WindowInUse};
 pub use endpoint::{ConnectionHandle, Endpoint};
 pub use plugin::PluginChoice;
 pub use subflow::{SubflowTotals, earliest};

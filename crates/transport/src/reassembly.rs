@@ -15,6 +15,20 @@ const GRANTED: u64 = 2 << 20;
 /// Largest piece that small ones are joined to, bytes.
 const JOINED: usize = 4096;
 
+/// Bytes of the largest pieces that are kept as one while they wait in order, so that many small ones
+/// cost little memory.
+const SMALL: usize = 1024;
+
+/// Puts a piece behind those that wait in order, as one with the last where both are small.
+pub(crate) fn push_joined(waiting: &mut VecDeque<Bytes>, piece: Bytes) {
+    match waiting.back_mut() {
+        Some(last) if last.len() + piece.len() <= SMALL => {
+            *last = [&last[..], &piece[..]].concat().into();
+        }
+        _ => waiting.push_back(piece),
+    }
+}
+
 /// Out-of-order data: the pieces, and the runs they form, which never touch one another.
 #[derive(Debug, Default)]
 pub(crate) struct OutOfOrder {

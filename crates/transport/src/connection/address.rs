@@ -86,7 +86,7 @@ impl Addresses {
             || self.to_announce.iter().any(|next| next.address == address)
     }
 
-    /// The connection is over: nothing is repeated any more.
+    /// The connection is over, or MPTCP is: nothing is repeated any more.
     pub(super) fn stop(&mut self) {
         self.pending = None;
     }

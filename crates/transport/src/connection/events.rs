@@ -78,6 +78,19 @@ pub struct SubflowSample {
     pub totals: SubflowTotals,
 }
 
+/// What a subflow has of its window in use.
+#[derive(Clone, Copy, Debug)]
+pub struct WindowInUse {
+    /// Which.
+    pub id: SubflowId,
+    /// How many the connection had before it.
+    pub ordinal: u32,
+    /// Segments in flight.
+    pub in_flight: u32,
+    /// Congestion window, segments.
+    pub cwnd: u32,
+}
+
 /// A subflow as a whole.
 #[derive(Clone, Copy, Debug)]
 pub struct SubflowSummary {
@@ -178,10 +191,11 @@ impl Connection {
         self.counters
     }
 
-    /// For checkers: the subflow on a four-tuple, its segments in flight and its window.
-    pub fn window_on(&self, tuple: FourTuple) -> Option<(SubflowId, u32, u32)> {
-        let subflow = self.subflows.iter().find(|s| s.tuple == tuple)?;
-        Some((subflow.id, subflow.board.in_flight(), subflow.window.cwnd))
+    /// For checkers: what the subflow on a four-tuple has of its window in use.
+    pub fn window_on(&self, tuple: FourTuple) -> Option<WindowInUse> {
+        let Subflow { id, ordinal, board, window, .. } = &self.subflows[self.subflow_of(tuple)?];
+        let (in_flight, cwnd) = (board.in_flight(), window.cwnd);
+        Some(WindowInUse { id: *id, ordinal: *ordinal, in_flight, cwnd })
     }
 
     /// For checkers: segments that a subflow takes for lost and has not sent again.

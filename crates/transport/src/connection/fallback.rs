@@ -60,6 +60,7 @@ impl Connection {
         }
         let in_use = std::mem::replace(&mut self.mode, Mode::Plain) == Mode::Multipath;
         self.fallback.report_until = None;
+        self.addresses.stop();
         self.end_joins();
         let (una, checksum) = (self.out.una, self.config.checksum);
         if let Some(initial) = self.subflows.first_mut() {
@@ -67,6 +68,7 @@ impl Connection {
             initial.fully_established = true;
             initial.touched = true;
             initial.hello.confirm_third();
+            initial.end_signals();
             if in_use {
                 initial.send_final_mapping(una, checksum);
                 self.input.forget_end();

@@ -8,10 +8,14 @@ use anabranch_wire::{DataAck, Dss, Mapping, MappingDsn, Segment, promote, verify
 use bytes::Bytes;
 
 use super::{Connection, Event, Mode};
-use crate::reassembly::OutOfOrder;
+use crate::reassembly::{OutOfOrder, push_joined};
 use crate::subflow::Space;
 use crate::subflow::deliver::{Failure, Terms};
 use crate::subflow::final_mapping::Passage;
+
+/// Pieces that wait to be read, of which on small ones are joined: else an application that reads slowly
+/// pays for each byte of the window as for a packet (`tcp_try_coalesce`).
+const MANY: usize = 256;
 
 /// Bytes received at data level.
 #[derive(Debug, Default)]
@@ -148,7 +152,11 @@ impl ReceiveStream {
     fn append(&mut self, piece: Bytes) {
         self.next += piece.len() as u64;
         self.unread += piece.len() as u64;
-        self.readable.push_back(piece);
+        if self.readable.len() < MANY {
+            self.readable.push_back(piece);
+        } else {
+            push_joined(&mut self.readable, piece);
+        }
     }
 
     /// The data ends at `at`, unless another end was told or more has come already.
@@ -407,6 +415,19 @@ mod tests {
         assert!(!stream.accept(base, base.wrapping_add(4), bytes.clone(), 100));
         assert!(stream.accept(base, base.wrapping_add(2), bytes, 100));
         assert_eq!((stream.next, stream.unread), (8, 8));
+    }
+
+    #[test]
+    fn bytes_that_come_one_by_one_and_are_not_read_cost_little_more_than_bytes() {
+        let mut stream = ReceiveStream::default();
+        let film: Vec<u8> = (0..100_000u32).map(|i| (i % 251) as u8).collect();
+        for (at, byte) in (0..).zip(&film) {
+            assert!(stream.accept(0, at, Bytes::copy_from_slice(&[*byte]), 100_000));
+        }
+        assert!(stream.readable.len() < 500, "{} pieces", stream.readable.len());
+        assert_eq!(stream.unread, 100_000);
+        let pieces = std::mem::take(&mut stream.readable);
+        assert!(pieces.into_iter().flatten().eq(film));
     }
 
     #[test]

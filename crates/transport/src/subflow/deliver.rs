@@ -10,10 +10,7 @@ use bytes::Bytes;
 
 use super::Subflow;
 use super::mapping::{Declared, Mappings, Refusal, Seal, position_of};
-
-/// Bytes of the largest pieces that are kept as one while they wait, so that many small ones cost
-/// little memory.
-const SMALL: usize = 1024;
+use crate::reassembly::push_joined;
 
 /// What is wrong with what a subflow has brought. From then on it holds back all that comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,12 +100,7 @@ impl Delivery {
     fn hold(&mut self, at: u64, payload: Bytes, up: &mut impl FnMut(u64, Bytes)) {
         let next = at + payload.len() as u64;
         self.held_bytes += payload.len() as u64;
-        match self.held.back_mut() {
-            Some(last) if last.len() + payload.len() <= SMALL => {
-                *last = [&last[..], &payload[..]].concat().into();
-            }
-            _ => self.held.push_back(payload),
-        }
+        push_joined(&mut self.held, payload);
         if self.failure.is_none() {
             self.verify(next, up);
         }
@@ -205,7 +197,9 @@ impl Subflow {
         terms: Terms,
     ) -> bool {
         let (next, end) = (self.receive.next(), start + segment.payload.len() as u64);
-        let waiting = self.receive.out_of_order_bytes();
+        // What brings the next byte is consumed at once, and there is always room for its mapping: else
+        // all that waits behind it would wait for ever.
+        let waiting = if start <= next { u64::MAX } else { self.receive.out_of_order_bytes() };
         let delivery = &mut self.receive.delivery;
         if end <= next {
             // What was said of these bytes first counts.

@@ -1,7 +1,7 @@
 //! Which segments are believed (`tcp_validate_incoming`; RFC 9293 section 3.10.7.4): those that lie in
 //! our window, are no older than what came before (RFC 7323 section 5) and acknowledge nothing that
-//! was never sent, nor what was acknowledged a window ago (RFC 5961 section 5). Blind resets and SYNs draw an acknowledgement (RFC 5961), never more than two a
-//! second.
+//! was never sent, nor what was acknowledged a window ago (RFC 5961 section 5). Blind resets and SYNs
+//! draw an acknowledgement, never more than two a second.
 
 use anabranch_units::{Duration, Instant};
 use anabranch_wire::{Flags, Segment};

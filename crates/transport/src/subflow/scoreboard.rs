@@ -279,20 +279,30 @@ impl Scoreboard {
             self.retrans_out += 1;
         }
         let place = (number, sent.transmission);
-        if self.order.len() > 2 * self.entries.len() + 16 {
-            self.tidy_order();
-        }
+        self.bound_order();
         self.order.push_back(place);
         self.entries.get(index)
     }
 
-    /// Drops the places of transmissions that are not the last of their segment.
+    /// Tidies the order up when most of it has no meaning any more.
+    fn bound_order(&mut self) {
+        if self.order.len() > 2 * self.entries.len() + 16 {
+            self.tidy_order();
+        }
+    }
+
+    /// Drops the places of transmissions that are not the last of their segment, and of each all but
+    /// the first.
     #[cold]
     fn tidy_order(&mut self) {
         let (base, entries) = (self.base, &self.entries);
+        let mut seen = vec![false; entries.len()];
         self.order.retain(|(number, transmission)| {
-            let sent = number.checked_sub(base).and_then(|index| entries.get(index as usize));
-            sent.is_some_and(|sent| sent.transmission == *transmission)
+            let index = number.checked_sub(base).map(|index| index as usize);
+            let sent = index.and_then(|index| entries.get(index).zip(seen.get_mut(index)));
+            sent.is_some_and(|(sent, seen)| {
+                sent.transmission == *transmission && !std::mem::replace(seen, true)
+            })
         });
     }
 
@@ -350,6 +360,7 @@ impl Scoreboard {
             }
         }
         self.lost_out = 0;
+        self.bound_order();
     }
 }
 

@@ -86,6 +86,14 @@ impl Subflow {
         self.outbox.due && self.hello.third.is_none() && self.state == State::Established
     }
 
+    /// MPTCP has ended: of what waits only an `MP_FAIL` still goes out, which may be the answer that ends
+    /// it for the peer (RFC 8684 section 3.7).
+    pub(crate) fn end_signals(&mut self) {
+        let options = &mut self.outbox.options;
+        options.retain(|option| matches!(option, MptcpOption::Fail { .. }));
+        self.outbox.due &= !options.is_empty();
+    }
+
     /// Either side wants it used only when no regular subflow works (RFC 8684 section 3.3.8).
     pub(crate) fn is_backup(&self) -> bool {
         self.backup || self.request_backup

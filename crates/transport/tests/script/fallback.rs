@@ -1,7 +1,7 @@
 //! Falling back to plain TCP in mid-connection, and cutting off a subflow whose path drops options
 //! (RFC 8684 section 3.7; `subflow_check_data_avail`, `__mptcp_try_fallback`).
 
-use anabranch_transport::{Config, Event, PluginChoice};
+use anabranch_transport::{Announcement, Config, Event, PluginChoice};
 use anabranch_units::SubflowId;
 
 use crate::dialect::{Script, config, film};
@@ -217,6 +217,34 @@ fn no_join_follows_a_fallback_and_one_under_way_ends() {
     assert!(said.iter().any(|(_, path, line)| *path == 1 && line.starts_with('R')), "{said:?}");
     s.peer_on(2, 300, "S join");
     s.us_on(2, 300, "R. rst=1");
+}
+
+#[test]
+fn plain_tcp_announces_no_addresses() {
+    // Section 3.7: after a fallback no MPTCP option goes out. Nobody has echoed the announcement.
+    let announce = (1..=2).map(|id| Announcement {
+        address_id: id,
+        address: [10, 9, 0, id].into(),
+        port: None,
+    });
+    let mut s = Script::multipath(Config { announce: announce.collect(), ..config() }, 50);
+    s.us(50, ". ack=1 add=1,10.9.0.1");
+    s.peer(100, ". 1:101 ack=1 dack4=0 map=0+100@1");
+    s.us_within(0, 100, 150, ". ack=101 dack8=100");
+    s.peer(160, ". 101:201 ack=1");
+    s.us_within(0, 160, 200, ". ack=201");
+    assert!(s.has(Event::FellBack));
+    let said = s.rest_until(400_000);
+    assert!(said.is_empty(), "{said:?}");
+}
+
+#[test]
+fn what_waits_to_be_said_of_addresses_is_not_said_on_plain_tcp() {
+    let mut s = under_way();
+    s.peer(200, ". ack=101 dack4=100 map=100+0@101 add=5,10.2.0.2");
+    assert!(s.has(Event::FellBack));
+    let said = s.rest_until(1000);
+    assert!(said.is_empty(), "{said:?}");
 }
 
 #[test]

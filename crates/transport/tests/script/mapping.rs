@@ -140,3 +140,34 @@ fn every_segment_has_its_mapping_until_the_first_data_ack() {
     assert_eq!(said.len(), 10);
     assert!(said.iter().all(|(_, _, line)| line.contains("map=0+14000@1")), "{said:?}");
 }
+
+#[test]
+fn the_segment_that_is_waited_for_is_taken_however_many_mappings_there_are() {
+    // Ten bytes a mapping, as an application that writes little and waits for nothing sends them.
+    for sealed in [false, true] {
+        let mut s = Script::server(config());
+        let (flag, sum) = if sealed { (" A", " csum") } else { ("", "") };
+        s.peer(0, &format!("S mpc{flag}"));
+        s.us(0, &format!("S. mpc-key{flag}"));
+        s.peer(50, &format!(". mpc-keys{flag}"));
+        s.join(1, 200, 100);
+        let line = |n: u64| {
+            // Every second piece of the stream, so that no two mappings are one.
+            let (from, position) = (1 + 10 * n, 20 * n);
+            let to = from + 10;
+            format!(". {from}:{to} ack=1 dack4=0 map={position}+10@{from}{sum}")
+        };
+        for n in 1..1500 {
+            s.peer(300, &line(n));
+        }
+        s.rest();
+        s.peer(310, &line(0));
+        assert_eq!(s.received, film(0, 10), "with checksums: {sealed}");
+        // What there was no room for comes again, and takes the place of what went.
+        for n in 1..1500 {
+            s.peer(400, &line(n));
+        }
+        let heard = s.rest_until(600);
+        assert!(heard[heard.len() - 1].2.contains("ack=15001"), "{:?}", heard.last());
+    }
+}

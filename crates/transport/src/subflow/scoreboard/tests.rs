@@ -130,3 +130,22 @@ fn transmission_order_skips_what_is_settled() {
     }
     assert_eq!(board.oldest_transmission(), Some(0), "the retransmission awaits judgement");
 }
+
+#[test]
+fn losses_that_are_undone_again_and_again_leave_no_places_behind() {
+    let mut board = board(1000);
+    for _ in 0..100 {
+        for number in board.numbers() {
+            board.mark_lost(number);
+        }
+        board.unmark_losses();
+        assert!(board.order.len() <= 2016, "{} places", board.order.len());
+    }
+    // Each awaits judgement once, in order.
+    board.tidy_order();
+    for number in board.numbers() {
+        assert_eq!(board.oldest_transmission(), Some(number));
+        board.defer_oldest();
+    }
+    assert_eq!(board.oldest_transmission(), None);
+}
