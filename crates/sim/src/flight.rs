@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use anabranch_transport::{Connection, FourTuple};
+use anabranch_transport::Connection;
 use anabranch_units::{Duration, Instant};
 use anabranch_wire::Segment;
 
@@ -86,13 +86,12 @@ impl Flights {
         &mut self,
         now: Instant,
         connection: &Connection,
-        tuple: FourTuple,
         segment: &Segment,
     ) -> Result<Option<(u8, u32)>, Violation> {
         if segment.payload.is_empty() {
             return Ok(None);
         }
-        let Some((id, in_flight, cwnd)) = connection.window_on(tuple) else { return Ok(None) };
+        let Some((id, in_flight, cwnd)) = connection.last_window() else { return Ok(None) };
         if self.0.len() <= id.index() {
             self.0.resize_with(id.index() + 1, Flight::default);
         }

@@ -178,9 +178,11 @@ impl Connection {
         self.counters
     }
 
-    /// For checkers: the subflow on a four-tuple, its segments in flight and its window.
-    pub fn window_on(&self, tuple: FourTuple) -> Option<(SubflowId, u32, u32)> {
-        let subflow = self.subflows.iter().find(|s| s.tuple == tuple)?;
+    /// For checkers: the subflow whose segment [`Self::poll_transmit`] gave last, its segments in flight
+    /// and its window.
+    #[inline]
+    pub fn last_window(&self) -> Option<(SubflowId, u32, u32)> {
+        let subflow = self.subflows.get(self.next_transmit)?;
         Some((subflow.id, subflow.board.in_flight(), subflow.window.cwnd))
     }
 
