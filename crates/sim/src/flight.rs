@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use anabranch_transport::{Connection, FourTuple, WindowInUse};
+use anabranch_transport::{Connection, WindowInUse};
 use anabranch_units::{Duration, Instant};
 use anabranch_wire::Segment;
 
@@ -97,13 +97,12 @@ impl Flights {
         &mut self,
         now: Instant,
         connection: &Connection,
-        tuple: FourTuple,
         segment: &Segment,
     ) -> Result<Option<(u8, u32)>, Violation> {
         if segment.payload.is_empty() {
             return Ok(None);
         }
-        let Some(window) = connection.window_on(tuple) else { return Ok(None) };
+        let Some(window) = connection.last_window() else { return Ok(None) };
         let WindowInUse { id, ordinal, in_flight, cwnd } = window;
         if self.0.len() <= id.index() {
             self.0.resize_with(id.index() + 1, Flight::default);

@@ -9,13 +9,20 @@ use bytes::Bytes;
 const PERIOD: u64 = 65_521;
 /// The longest piece in one slice: what a server hands the kernel in one call.
 pub(crate) const PIECE: u64 = 262_144;
+/// Bytes of the pattern in memory: a longest piece may begin anywhere in it.
+const LENGTH: usize = (PERIOD + PIECE) as usize;
+/// Bytes of the periods that hold the pattern in memory.
+const LENGTH_IN_PERIODS: u64 = (LENGTH as u64).next_multiple_of(PERIOD);
 
 fn pattern() -> &'static [u8] {
     static PATTERN: OnceLock<&'static [u8]> = OnceLock::new();
     PATTERN.get_or_init(|| {
-        let bytes: Vec<u8> = (0..PERIOD + PIECE)
-            .map(|i| ((i % PERIOD).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8)
-            .collect();
+        let mut bytes = Vec::with_capacity(LENGTH);
+        bytes.extend((0..PERIOD).map(|i| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8));
+        while bytes.len() < LENGTH {
+            let more = (LENGTH - bytes.len()).min(PERIOD as usize);
+            bytes.extend_from_within(..more);
+        }
         Box::leak(bytes.into_boxed_slice())
     })
 }
@@ -27,22 +34,29 @@ pub(crate) fn piece(position: u64, limit: u64) -> Bytes {
 }
 
 /// True when `bytes` are the pattern's from `position`.
-pub(crate) fn matches(position: u64, mut bytes: &[u8]) -> bool {
-    let mut position = position;
-    while !bytes.is_empty() {
+#[inline]
+pub(crate) fn matches(position: u64, bytes: &[u8]) -> bool {
+    is_part(position, bytes) || are_equal(position, bytes)
+}
+
+/// What was never copied is a part of the pattern itself; only other bytes need a look.
+#[inline]
+fn is_part(position: u64, bytes: &[u8]) -> bool {
+    let pattern = pattern();
+    let offset = (bytes.as_ptr() as usize).wrapping_sub(pattern.as_ptr() as usize);
+    // As far before the position as the bytes stand in the pattern, whole periods lie.
+    offset < LENGTH
+        && bytes.len() <= LENGTH - offset
+        && (position + LENGTH_IN_PERIODS - offset as u64).is_multiple_of(PERIOD)
+}
+
+#[cold]
+fn are_equal(mut position: u64, bytes: &[u8]) -> bool {
+    bytes.chunks(PIECE as usize).all(|now| {
         let start = (position % PERIOD) as usize;
-        let length = bytes.len().min(65_536);
-        let (now, rest) = bytes.split_at(length);
-        // What was never copied is a part of the pattern itself; only other bytes need a look.
-        let offset = (now.as_ptr() as usize).wrapping_sub(pattern().as_ptr() as usize);
-        let is_part = offset + length <= pattern().len() && offset % (PERIOD as usize) == start;
-        if !is_part && &pattern()[start..start + length] != now {
-            return false;
-        }
-        position += length as u64;
-        bytes = rest;
-    }
-    true
+        position += now.len() as u64;
+        pattern()[start..start + now.len()] == *now
+    })
 }
 
 #[cfg(test)]
@@ -56,6 +70,10 @@ mod tests {
             assert!(matches(position, &bytes));
             assert!(!matches(position + 1, &bytes));
             assert!(!matches(position + 1424, &bytes));
+            // The same from elsewhere in memory, where only a look tells.
+            let copied = bytes.to_vec();
+            assert!(matches(position, &copied) && matches(position + PERIOD, &copied));
+            assert!(!matches(position + 1, &copied));
         }
     }
 }

@@ -190,6 +190,7 @@ impl Connection {
     }
 
     /// Input: a segment that arrived on a subflow.
+    #[inline(always)]
     pub(crate) fn handle_segment_on(&mut self, now: Instant, index: usize, segment: &Segment) {
         if segment.flags.contains(Flags::RST) {
             self.handle_reset(now, index, segment);

@@ -3,9 +3,13 @@
 //! A peer may send them in any order and in pieces of any size: filing a piece takes logarithmic time,
 //! and what pieces cost beside their bytes is counted and bounded (as Linux counts `truesize`).
 
+mod runs;
+
 use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
+
+use runs::Runs;
 
 /// Memory of a piece beside its bytes: its place here and the head of the packet it came in
 /// (`SKB_TRUESIZE(0)` of a 64-bit kernel), bytes.
@@ -34,8 +38,8 @@ pub(crate) fn push_joined(waiting: &mut VecDeque<Bytes>, piece: Bytes) {
 pub(crate) struct OutOfOrder {
     /// Start and end of the last run.
     last: Option<(u64, u64)>,
-    /// The runs before it: the start of each under its end.
-    runs: BTreeMap<u64, u64>,
+    /// The runs before it.
+    runs: Runs,
     /// Start and bytes of the pieces that came in ascending order.
     pieces: VecDeque<(u64, Bytes)>,
     /// Those that came before others, under their start.
@@ -71,7 +75,7 @@ impl OutOfOrder {
 
     /// The run that starts at `start`.
     pub(crate) fn run(&self, start: u64) -> Option<(u64, u64)> {
-        let earlier = || self.runs.range(start + 1..).next().map(|(end, start)| (*start, *end));
+        let earlier = || self.runs.ending_from(start + 1);
         self.last.filter(|last| last.0 == start).or_else(earlier).filter(|run| run.0 == start)
     }
 
@@ -87,7 +91,7 @@ impl OutOfOrder {
             }
             last => {
                 if let Some((start, end)) = last.replace((start, end)) {
-                    self.runs.insert(end, start);
+                    self.runs.insert(start, end);
                 }
                 start
             }
@@ -102,9 +106,9 @@ impl OutOfOrder {
         let Some(last) = self.last.filter(|last| start < last.0 || last.1 < end) else {
             return Inserted::Duplicate;
         };
-        self.runs.insert(last.1, last.0);
+        self.runs.insert(last.0, last.1);
         let joined = self.join(start, end, payload);
-        self.last = self.runs.pop_last().map(|(end, start)| (start, end));
+        self.last = self.runs.pop_last();
         match joined {
             Some(_) if self.costs_too_much() => self.prune(),
             Some((start, end)) => Inserted::Kept(start, end),
@@ -115,13 +119,13 @@ impl OutOfOrder {
     /// Puts what is new of `payload` among the pieces; returns the run that it is in then.
     fn join(&mut self, start: u64, end: u64, payload: &Bytes) -> Option<(u64, u64)> {
         let (mut joined, mut position) = ((start, end), start);
-        while let Some((&run_end, &run_start)) = self.runs.range(start..).next()
+        while let Some((run_start, run_end)) = self.runs.ending_from(start)
             && run_start <= end
         {
             if run_start <= start && end <= run_end {
                 return None;
             }
-            self.runs.remove(&run_end);
+            self.runs.remove(run_end);
             if position < run_start {
                 let gap = (position - start) as usize..(run_start - start) as usize;
                 self.file(position, payload.slice(gap));
@@ -135,7 +139,7 @@ impl OutOfOrder {
         if position < end {
             self.file(position, payload.slice((position - start) as usize..));
         }
-        self.runs.insert(joined.1, joined.0);
+        self.runs.insert(joined.0, joined.1);
         Some(joined)
     }
 
@@ -146,28 +150,22 @@ impl OutOfOrder {
     }
 
     /// Takes the next piece at or before `next`, with its start.
+    #[inline(always)]
     pub(crate) fn take(&mut self, next: u64) -> Option<(u64, Bytes)> {
-        if let Some(mut run) = self.runs.first_entry() {
-            if *run.get() > next {
-                return None;
-            }
-            let (start, piece) = first_piece(&mut self.pieces, &mut self.filed)?;
-            let end = start + piece.len() as u64;
-            if end == *run.key() {
-                run.remove();
-            } else {
-                *run.get_mut() = end;
-            }
-            self.bytes -= piece.len() as u64;
-            return Some((start, piece));
-        }
-        let run = self.last.as_mut().filter(|run| run.0 <= next)?;
+        let (start, _) = self.runs.first().or(self.last)?;
+        if start <= next { self.take_first() } else { None }
+    }
+
+    #[inline(never)]
+    fn take_first(&mut self) -> Option<(u64, Bytes)> {
         let (start, piece) = first_piece(&mut self.pieces, &mut self.filed)?;
-        run.0 = start + piece.len() as u64;
-        if run.0 == run.1 {
-            self.last = None;
-        }
         self.bytes -= piece.len() as u64;
+        let end = start + piece.len() as u64;
+        if let Some((_, run_end)) = self.runs.first() {
+            self.runs.shorten_first(end, run_end);
+        } else {
+            self.last = self.last.map(|last| (end, last.1)).filter(|last| last.0 < last.1);
+        }
         Some((start, piece))
     }
 
@@ -189,11 +187,7 @@ impl OutOfOrder {
         if cut > start {
             self.file(start, piece.slice(..(cut - start) as usize));
         }
-        self.last = if cut > run_start {
-            Some((run_start, cut))
-        } else {
-            self.runs.pop_last().map(|(end, start)| (start, end))
-        };
+        self.last = if cut > run_start { Some((run_start, cut)) } else { self.runs.pop_last() };
     }
 
     fn count(&self) -> u64 {
@@ -284,8 +278,7 @@ mod tests {
             // 2 MiB hold 3640 pieces of 577 bytes; what is nearest is kept.
             assert!((3000..3700).contains(&held.count()), "{}", held.count());
             assert_eq!(held.runs.len() as u64 + 1, held.count());
-            let first = held.runs.first_key_value().map(|(end, start)| (*start, *end));
-            assert_eq!(first, Some((1, 2)));
+            assert_eq!(held.runs.first(), Some((1, 2)));
             // An eighth goes at once: work is not done for every piece.
             assert!(pruned <= window / 2 / 400, "{pruned}");
         }

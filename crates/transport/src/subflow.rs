@@ -324,12 +324,13 @@ impl Subflow {
         if self.state == State::Closed {
             return never;
         }
-        self.timer
-            .at()
-            .unwrap_or(never)
-            .min(self.ack.deadline().unwrap_or(never))
-            .min(self.pacer.wake().unwrap_or(never))
-            .min(self.hello.wake())
+        let first = self.timer.at().unwrap_or(never).min(self.ack.deadline().unwrap_or(never));
+        // Most often neither the pacer nor the handshake waits.
+        let rarely = self.pacer.wake().is_some() | self.hello.waits();
+        if !rarely {
+            return first;
+        }
+        first.min(self.pacer.wake().unwrap_or(never)).min(self.hello.wake())
     }
 
     /// Recomputes the payload of a full segment from the options every data segment carries. Rates

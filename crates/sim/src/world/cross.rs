@@ -213,11 +213,11 @@ impl World<'_> {
             } else {
                 let connection = endpoint.connection_mut(ONLY);
                 let segment = &mut self.blank.segment;
-                let Some(tuple) = connection.poll_transmit_into(self.now, segment) else {
+                if connection.poll_transmit_into(self.now, segment).is_none() {
                     return Ok(());
-                };
+                }
                 if down {
-                    followed = hosts.flights.depart(self.now, connection, tuple, segment)?;
+                    followed = hosts.flights.depart(self.now, connection, segment)?;
                 }
             }
             let mut packet = self.written();

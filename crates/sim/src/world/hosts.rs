@@ -95,7 +95,7 @@ impl World<'_> {
             let connection = self.server.connection_mut(ConnectionHandle(handle));
             let segment = &mut self.blank.segment;
             let Some(tuple) = connection.poll_transmit_into(self.now, segment) else { break };
-            let followed = self.flights[handle].depart(self.now, connection, tuple, segment)?;
+            let followed = self.flights[handle].depart(self.now, connection, segment)?;
             let mut packet = self.written();
             packet.follow(handle, followed);
             self.send(packet, tuple, true)?;

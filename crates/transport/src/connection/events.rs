@@ -191,9 +191,11 @@ impl Connection {
         self.counters
     }
 
-    /// For checkers: what the subflow on a four-tuple has of its window in use.
-    pub fn window_on(&self, tuple: FourTuple) -> Option<WindowInUse> {
-        let Subflow { id, ordinal, board, window, .. } = &self.subflows[self.subflow_of(tuple)?];
+    /// For checkers: the subflow whose segment [`Self::poll_transmit`] gave last, and what it has of its
+    /// window in use.
+    #[inline]
+    pub fn last_window(&self) -> Option<WindowInUse> {
+        let Subflow { id, ordinal, board, window, .. } = self.subflows.get(self.next_transmit)?;
         let (in_flight, cwnd) = (board.in_flight(), window.cwnd);
         Some(WindowInUse { id: *id, ordinal: *ordinal, in_flight, cwnd })
     }

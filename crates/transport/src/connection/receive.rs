@@ -4,7 +4,9 @@
 use std::collections::VecDeque;
 
 use anabranch_units::{DataSeq, Instant};
-use anabranch_wire::{DataAck, Dss, Mapping, MappingDsn, Segment, promote, verify_dss_checksum};
+use anabranch_wire::{
+    DataAck, Dss, Flags, Mapping, MappingDsn, Segment, promote, verify_dss_checksum,
+};
 use bytes::Bytes;
 
 use super::{Connection, Event, Mode};
@@ -215,7 +217,22 @@ impl Connection {
     }
 
     /// The payload of a segment: into its subflow, and what that puts in order on to the data stream.
+    #[inline(always)]
     pub(super) fn take_payload(&mut self, now: Instant, index: usize, segment: &Segment) {
+        if segment.payload.is_empty() && !segment.flags.contains(Flags::FIN) {
+            self.subflows[index].handle_empty(segment);
+            self.note_payload(index, self.subflows[index].received_mss());
+        } else {
+            self.take_data(now, index, segment);
+        }
+        if let Some(failure) = self.subflows[index].receive.failure() {
+            self.handle_failure(now, index, failure);
+        }
+    }
+
+    /// As `take_payload`, of a segment that takes sequence space.
+    #[inline(always)]
+    fn take_data(&mut self, now: Instant, index: usize, segment: &Segment) {
         let terms = Terms { near: self.receive_dsn(), checksum: self.config.checksum };
         let space = if segment.payload.is_empty() { Space::default() } else { self.space() };
         let base = match self.mode {
@@ -242,9 +259,6 @@ impl Connection {
                 self.set_peer_end(dsn);
             }
             self.after_delivery(index, readable);
-        }
-        if let Some(failure) = self.subflows[index].receive.failure() {
-            self.handle_failure(now, index, failure);
         }
     }
 
@@ -353,19 +367,19 @@ impl Connection {
 
     #[inline(always)]
     fn handle_dss(&mut self, now: Instant, index: usize, segment: &Segment) {
-        let Some(Dss { data_ack, mapping, data_fin }) = segment.dss else {
+        let Some(Dss { data_ack, mapping, data_fin }) = &segment.dss else {
             return self.handle_bare(now, index, segment);
         };
         if let Some(mapping) = mapping {
             if matches!(mapping.dsn, MappingDsn::Long(_)) {
                 self.widen_data_acks();
             }
-            if data_fin && mapping.length > 0 {
+            if *data_fin && mapping.length > 0 {
                 let carries = !segment.payload.is_empty();
-                self.handle_peer_end(now, index, &mapping, carries);
+                self.handle_peer_end(now, index, mapping, carries);
             }
         }
-        let Some(data_ack) = data_ack else { return };
+        let Some(data_ack) = *data_ack else { return };
         let base = self.local_key.idsn.0.wrapping_add(1);
         let reference = base.wrapping_add(self.out.una);
         let dsn = match data_ack {

@@ -7,18 +7,31 @@ use crate::subflow::earliest;
 
 impl Connection {
     /// When `handle_timeout` wants to be called.
+    #[inline]
     pub fn poll_timeout(&self) -> Option<Instant> {
         let never = Instant::FAR_FUTURE;
         let mut first = self.retransmission.deadline().unwrap_or(never);
-        first = first.min(self.closing.deadline().unwrap_or(never));
-        first = first.min(self.closing.deserted_until().unwrap_or(never));
-        first = first.min(self.addresses.deadline().unwrap_or(never));
-        first = first.min(self.fallback.deadline().unwrap_or(never));
-        first = first.min(self.scheduler_wake.unwrap_or(never));
+        // While data flows none of these waits: one look at all.
+        let rarely = self.closing.deadline().is_some()
+            | self.closing.deserted_until().is_some()
+            | self.addresses.deadline().is_some()
+            | self.fallback.deadline().is_some()
+            | self.scheduler_wake.is_some();
+        if rarely {
+            first = first.min(self.rare_timeout());
+        }
         for subflow in &self.subflows {
             first = first.min(subflow.wake());
         }
         (first != never).then_some(first)
+    }
+
+    #[cold]
+    fn rare_timeout(&self) -> Instant {
+        let closing = earliest(self.closing.deadline(), self.closing.deserted_until());
+        let addresses = earliest(self.addresses.deadline(), self.fallback.deadline());
+        let first = earliest(earliest(closing, addresses), self.scheduler_wake);
+        first.unwrap_or(Instant::FAR_FUTURE)
     }
 
     /// Time has come: fires every timer that is due.

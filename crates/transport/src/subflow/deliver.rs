@@ -173,6 +173,15 @@ impl Delivery {
     }
 }
 
+/// All 64 bits of a mapping's DSN.
+#[inline(always)]
+fn full_dsn(mapping: &Mapping, terms: Terms) -> u64 {
+    match mapping.dsn {
+        MappingDsn::Long(dsn) => dsn.0,
+        MappingDsn::Short(low) => promote(low, DataSeq(terms.near)).0,
+    }
+}
+
 impl Subflow {
     /// Files the mapping of the first data, which has no DSS.
     pub(crate) fn note_first_mapping(
@@ -188,7 +197,34 @@ impl Subflow {
 
     /// Files the mapping that a segment with payload, at `start`, declares; false when the segment is
     /// to be dropped because there is no room for the mapping.
+    #[inline(always)]
     pub(crate) fn note_mapping(
+        &mut self,
+        mapping: &Mapping,
+        data_fin: bool,
+        start: u64,
+        segment: &Segment,
+        terms: Terms,
+    ) -> bool {
+        // Most often it is the only one, of bytes that begin with the segment's.
+        let begins = mapping.ssn == start as u32 && start >= self.receive.next();
+        let simple = mapping.checksum.is_none() && !terms.checksum && !data_fin;
+        if begins && simple && mapping.length > 0 {
+            let end = start + u64::from(mapping.length);
+            let shift = full_dsn(mapping, terms).wrapping_sub(start);
+            let done = self.receive.handed();
+            let delivery = &mut self.receive.delivery;
+            let declared = Declared { position: start, end, shift, seal: None };
+            if delivery.mappings.insert_only(declared, done) {
+                delivery.checksums = false;
+                return true;
+            }
+        }
+        self.judge_mapping(mapping, data_fin, start, segment, terms)
+    }
+
+    #[inline(never)]
+    fn judge_mapping(
         &mut self,
         mapping: &Mapping,
         data_fin: bool,
@@ -221,14 +257,10 @@ impl Subflow {
             delivery.fail(Failure::BadMapping);
             return true;
         };
-        let dsn = match mapping.dsn {
-            MappingDsn::Long(dsn) => dsn.0,
-            MappingDsn::Short(low) => promote(low, DataSeq(terms.near)).0,
-        };
         let declared = Declared {
             position,
             end: position + length,
-            shift: dsn.wrapping_sub(position),
+            shift: full_dsn(mapping, terms).wrapping_sub(position),
             seal: mapping.checksum.map(|checksum| Seal { checksum, ssn: mapping.ssn, data_fin }),
         };
         match delivery.mappings.insert(declared, next - delivery.held_bytes, waiting) {

@@ -38,6 +38,12 @@ pub(crate) struct Hello {
 }
 
 impl Hello {
+    /// Something of it is to come again unless it is answered.
+    #[inline]
+    pub(crate) fn waits(&self) -> bool {
+        self.deadline.is_some() | self.third_deadline.is_some()
+    }
+
     pub(crate) fn wake(&self) -> Instant {
         let never = Instant::FAR_FUTURE;
         self.deadline.unwrap_or(never).min(self.third_deadline.unwrap_or(never))

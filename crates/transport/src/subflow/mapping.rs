@@ -93,9 +93,19 @@ impl Mappings {
         self.first.filter(|first| first.position <= position)
     }
 
+    /// Files a mapping of bytes not all of which lie before `done`, if there is no other one.
+    #[inline(always)]
+    pub(super) fn insert_only(&mut self, new: Declared, done: u64) -> bool {
+        self.advance(done);
+        let only = self.first.is_none();
+        if only {
+            self.first = Some(new);
+        }
+        only
+    }
+
     /// Files a mapping of bytes not all of which lie before `done`, while `waiting` bytes wait out of
     /// order.
-    #[inline(always)]
     pub(super) fn insert(&mut self, new: Declared, done: u64, waiting: u64) -> Result<(), Refusal> {
         self.advance(done);
         match &mut self.first {

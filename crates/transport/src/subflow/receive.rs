@@ -346,7 +346,26 @@ pub(crate) enum Arrival {
 }
 
 impl Subflow {
-    /// Takes payload and FIN of an acceptable segment; acknowledgement policy included. What it
+    /// Takes an acceptable segment without payload and FIN.
+    #[inline(always)]
+    pub(crate) fn handle_empty(&mut self, segment: &Segment) {
+        if let Some(start) = self.peer_position(segment.seq) {
+            self.note_timestamp(start, segment);
+        }
+    }
+
+    /// The timestamp to echo is that of the last segment in its place (RFC 7323 section 4.3).
+    #[inline(always)]
+    fn note_timestamp(&mut self, start: u64, segment: &Segment) {
+        if start <= self.receive.advertised_at()
+            && let Some(Timestamps { value, .. }) = segment.timestamps
+            && value.wrapping_sub(self.timestamp_recent) as i32 >= 0
+        {
+            self.timestamp_recent = value;
+        }
+    }
+
+    /// Takes payload and FIN of an acceptable segment that has one; acknowledgement policy included. What it
     /// puts in order goes to `up` with its DSN.
     pub(crate) fn handle_payload(
         &mut self,
@@ -359,23 +378,15 @@ impl Subflow {
         let Some(start) = self.peer_position(segment.seq) else {
             return;
         };
-        if let Some(Dss { mapping: Some(mapping), data_fin, .. }) = segment.dss
+        if let Some(Dss { mapping: Some(mapping), data_fin, .. }) = &segment.dss
             && !segment.payload.is_empty()
             && self.multipath
-            && !self.note_mapping(&mapping, data_fin, start, segment, terms)
+            && !self.note_mapping(mapping, *data_fin, start, segment, terms)
         {
             return;
         }
-        if start <= self.receive.advertised_at()
-            && let Some(Timestamps { value, .. }) = segment.timestamps
-            && value.wrapping_sub(self.timestamp_recent) as i32 >= 0
-        {
-            self.timestamp_recent = value;
-        }
+        self.note_timestamp(start, segment);
         let fin = segment.flags.contains(Flags::FIN);
-        if segment.payload.is_empty() && !fin {
-            return;
-        }
         if fin && self.peer_closed {
             // Once more: our acknowledgement of it was lost.
             self.ack.demand();

@@ -1,0 +1,172 @@
+//! Stretches of positions that do not touch: few in a row, where going through them costs least, many in
+//! a tree, where no order of arrival makes one dear.
+
+use std::collections::{BTreeMap, VecDeque};
+
+/// Runs that are kept in a row at most.
+const FEW: usize = 256;
+
+/// Start and end of each, in ascending order.
+#[derive(Debug, Default)]
+pub(super) struct Runs {
+    /// All of them, while there are none in the tree.
+    few: VecDeque<(u64, u64)>,
+    /// The start of each under its end: all of them, once there were too many, until none is left.
+    many: BTreeMap<u64, u64>,
+}
+
+impl Runs {
+    pub(super) fn len(&self) -> usize {
+        self.few.len() + self.many.len()
+    }
+
+    /// The lowest.
+    #[inline(always)]
+    pub(super) fn first(&self) -> Option<(u64, u64)> {
+        if let Some(first) = self.few.front() {
+            return Some(*first);
+        }
+        if self.many.is_empty() { None } else { self.first_of_many() }
+    }
+
+    #[cold]
+    fn first_of_many(&self) -> Option<(u64, u64)> {
+        self.many.first_key_value().map(|(end, start)| (*start, *end))
+    }
+
+    /// What lies before `start` of the lowest, which ends at `end`, is gone.
+    #[inline(always)]
+    pub(super) fn shorten_first(&mut self, start: u64, end: u64) {
+        match self.few.front_mut() {
+            Some(_) if start == end => {
+                self.few.pop_front();
+            }
+            Some(first) => first.0 = start,
+            None => self.shorten_first_of_many(start, end),
+        }
+    }
+
+    #[cold]
+    fn shorten_first_of_many(&mut self, start: u64, end: u64) {
+        if start == end {
+            self.many.remove(&end);
+        } else {
+            self.many.insert(end, start);
+        }
+    }
+
+    /// The lowest that ends at `position` or behind it.
+    pub(super) fn ending_from(&self, position: u64) -> Option<(u64, u64)> {
+        if self.many.is_empty() {
+            return self.few.get(self.place(position)).copied();
+        }
+        self.many.range(position..).next().map(|(end, start)| (*start, *end))
+    }
+
+    /// How many of the few end before `position`.
+    fn place(&self, position: u64) -> usize {
+        match self.few.back() {
+            Some(last) if last.1 >= position => {
+                self.few.partition_point(|(_, end)| *end < position)
+            }
+            _ => self.few.len(),
+        }
+    }
+
+    /// Adds one that touches no other.
+    pub(super) fn insert(&mut self, start: u64, end: u64) {
+        if self.few.len() == FEW {
+            self.many = self.few.drain(..).map(|(start, end)| (end, start)).collect();
+        }
+        if !self.many.is_empty() {
+            self.many.insert(end, start);
+            return;
+        }
+        let place = self.place(end);
+        if place == self.few.len() {
+            self.few.push_back((start, end));
+        } else {
+            self.few.insert(place, (start, end));
+        }
+    }
+
+    /// Takes the one that ends at `end` out.
+    pub(super) fn remove(&mut self, end: u64) {
+        if !self.many.is_empty() {
+            self.many.remove(&end);
+            return;
+        }
+        let place = self.place(end);
+        if self.few.get(place).is_some_and(|run| run.1 == end) {
+            self.few.remove(place);
+        }
+    }
+
+    /// Takes the highest out.
+    pub(super) fn pop_last(&mut self) -> Option<(u64, u64)> {
+        self.few.pop_back().or_else(|| self.many.pop_last().map(|(end, start)| (start, end)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn more_than_a_few_are_in_the_tree_until_none_is_left() {
+        let mut runs = Runs::default();
+        for i in 0..FEW as u64 {
+            runs.insert(10 * i, 10 * i + 5);
+        }
+        assert_eq!((runs.few.len(), runs.many.len()), (FEW, 0));
+        runs.insert(7, 9);
+        assert_eq!((runs.few.len(), runs.many.len(), runs.len()), (0, FEW + 1, FEW + 1));
+        for _ in 0..=FEW {
+            let (_, end) = runs.first().expect("one is left");
+            runs.shorten_first(end, end);
+        }
+        assert_eq!((runs.first(), runs.len()), (None, 0));
+        runs.insert(1, 2);
+        assert_eq!((runs.few.len(), runs.many.len()), (1, 0));
+    }
+
+    proptest! {
+        #[test]
+        fn few_or_many_they_are_what_a_sorted_list_is(
+            steps in proptest::collection::vec((0u8..9, 0u64..600), 1..1500),
+        ) {
+            let mut runs = Runs::default();
+            let mut list: Vec<(u64, u64)> = Vec::new();
+            for (step, at) in steps {
+                match step {
+                    0 => {
+                        let last = list.pop();
+                        prop_assert_eq!(runs.pop_last(), last);
+                    }
+                    1 if !list.is_empty() => {
+                        // Off its front, all or a part.
+                        let (start, end) = list[0];
+                        let cut = (start + at % 4 + 1).min(end);
+                        runs.shorten_first(cut, end);
+                        list[0].0 = cut;
+                        list.retain(|run| run.0 < run.1);
+                    }
+                    2 if !list.is_empty() => {
+                        let (_, end) = list.remove(at as usize % list.len());
+                        runs.remove(end);
+                    }
+                    _ if list.iter().all(|run| run.0 / 10 != at) => {
+                        list.push((10 * at, 10 * at + 8));
+                        list.sort_unstable();
+                        runs.insert(10 * at, 10 * at + 8);
+                    }
+                    _ => {}
+                }
+                prop_assert_eq!((runs.len(), runs.first()), (list.len(), list.first().copied()));
+                let from = list.iter().find(|run| run.1 >= 10 * at).copied();
+                prop_assert_eq!(runs.ending_from(10 * at), from);
+            }
+        }
+    }
+}
