@@ -170,8 +170,9 @@ impl Connection {
     pub(super) fn handle_failure(&mut self, now: Instant, index: usize, failure: Failure) {
         match failure {
             Failure::Unmapped => self.give_up_signals(now, index, REASON_MIDDLEBOX),
-            Failure::BadMapping => self.give_up_signals(now, index, REASON_MPTCP),
-            Failure::Unagreed => self.reset_subflow(now, index, REASON_MPTCP),
+            // The peer's options pass, so that it does not know of an end of MPTCP that we decide on: what
+            // it sent again for the connection would be new bytes to us.
+            Failure::BadMapping | Failure::Unagreed => self.reset_subflow(now, index, REASON_MPTCP),
             Failure::Checksum(_) => self.report_failure(now, index),
         }
     }

@@ -36,10 +36,15 @@ impl Declared {
         position.wrapping_add(self.shift)
     }
 
-    /// Says the same of the bytes that both cover; a sealed one covers exactly the same.
-    fn agrees(&self, other: &Self) -> bool {
-        let same = self.position == other.position && self.end == other.end;
-        self.shift == other.shift && (same || (self.seal.is_none() && other.seal.is_none()))
+    /// A later one says the same of the bytes that both cover. Of a sealed one it may be a part, as who
+    /// sends the rest of a segment again may declare: the whole is verified all the same.
+    fn agrees(&self, later: &Self) -> bool {
+        let unsealed = self.seal.is_none() && later.seal.is_none();
+        self.shift == later.shift && (unsealed || self.covers(later))
+    }
+
+    fn covers(&self, other: &Self) -> bool {
+        self.position <= other.position && other.end <= self.end
     }
 
     fn joins(&self, other: &Self) -> bool {
@@ -180,14 +185,19 @@ impl Mappings {
         let before = self.rest.range(..new.position).next_back().map(|(_, found)| *found);
         let before = before.filter(|found| found.end > new.position);
         let others = self.rest.range(new.position..new.end).map(|(_, found)| found);
-        if before.iter().chain(others).any(|found| !found.agrees(&new)) {
-            return Err(Refusal::Contradiction);
+        let mut known = false;
+        for found in before.iter().chain(others) {
+            if !found.agrees(&new) {
+                return Err(Refusal::Contradiction);
+            }
+            known |= found.covers(&new);
+        }
+        if known {
+            return Ok(());
         }
         if new.seal.is_some() {
-            if !self.rest.contains_key(&new.position) {
-                self.check_room(waiting)?;
-                self.rest.insert(new.position, new);
-            }
+            self.check_room(waiting)?;
+            self.rest.insert(new.position, new);
             return Ok(());
         }
         self.check_room(waiting)?;
@@ -274,14 +284,19 @@ mod tests {
     }
 
     #[test]
-    fn a_sealed_mapping_is_repeated_exactly_or_not_at_all() {
+    fn a_sealed_mapping_is_repeated_whole_or_in_part() {
         let mut mappings = Mappings::default();
         for declared in [sealed(1, 100), sealed(100, 200), sealed(300, 400)] {
             mappings.insert(declared, 1, 0).expect("apart");
             mappings.insert(declared, 1, 0).expect("the same");
         }
         assert_eq!(mappings.len(), 3);
-        for new in [sealed(1, 99), sealed(50, 150), sealed(300, 401), plain(310, 320, 0)] {
+        for part in [sealed(1, 99), sealed(310, 400), sealed(120, 150), plain(310, 320, 0)] {
+            mappings.insert(part, 1, 0).expect("a part of what was declared");
+        }
+        assert_eq!(mappings.len(), 3);
+        assert_eq!(mappings.at(1), Some(sealed(1, 100)), "what was declared first stands");
+        for new in [sealed(50, 150), sealed(300, 401), sealed(99, 200), plain(310, 320, 1)] {
             assert_eq!(mappings.insert(new, 1, 0), Err(Refusal::Contradiction), "{new:?}");
         }
     }

@@ -39,6 +39,19 @@ fn a_mapping_is_delivered_when_all_of_it_is_there_and_right() {
 }
 
 #[test]
+fn the_rest_of_a_segment_may_come_with_a_mapping_of_its_own() {
+    // A middlebox has cut a segment, and the rest of it is sent again as what it is. What was declared
+    // first stands, and all of it is verified (RFC 8684 section 3.3.1).
+    let mut s = summed();
+    s.peer(100, ". 1:36 ack=1 dack4=0 map=0+100@1 csum");
+    s.peer(110, ". 101:201 ack=1 dack4=0 map=100+100@101 csum");
+    assert!(s.received.is_empty());
+    s.peer(120, ". 36:101 ack=1 dack4=0 map=35+65@36 csum");
+    assert_eq!(s.received, film(0, 200));
+    assert!(!s.has(Event::FellBack));
+}
+
+#[test]
 fn the_first_data_has_its_checksum_in_the_capable_option() {
     for (sum, good) in [("csum", true), ("badsum", false)] {
         let mut s = Script::server(config());
