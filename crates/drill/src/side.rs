@@ -3,6 +3,7 @@
 use anabranch_transport::{Connection, ConnectionHandle, Endpoint, FourTuple, Transmit};
 use anabranch_units::{Instant, Seed};
 use anabranch_wire::{Packet, parse_packet};
+use bytes::Bytes;
 
 use crate::application::Application;
 use crate::case::{CLIENT, Case, SERVER};
@@ -164,9 +165,11 @@ impl Side {
     }
 }
 
-/// The segment in memory that is not the endpoint's.
+/// The segment in memory that is not the endpoint's: also the payload, which a clone would share, and
+/// whoever lets go of it last frees it.
 fn own(transmit: Transmit, meter: Meter, held: &mut i64) -> Transmit {
-    let copy = transmit.clone();
+    let mut copy = transmit.clone();
+    copy.segment.payload = Bytes::copy_from_slice(&transmit.segment.payload);
     meter.around(held, || drop(transmit));
     copy
 }
