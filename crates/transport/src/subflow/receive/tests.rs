@@ -194,3 +194,12 @@ fn what_waits_is_delivered_as_far_as_it_is_new() {
     assert_eq!((receiver.next(), receiver.span()), (201, 0));
     assert_eq!(handed, 200);
 }
+
+#[test]
+fn a_subflows_buffer_learns_what_segments_cost() {
+    // tcp_measure_rcv_mss: 128 of 256 until a segment tells; 1500 bytes of 2000 are 192 of 256.
+    let mut receiver = receiver();
+    let half = receiver.buffer.window();
+    receiver.on_segment_size(1500, 2000);
+    assert_eq!(receiver.buffer.window(), half * 3 / 2);
+}
