@@ -208,7 +208,6 @@ fn only_work_with_room_in_the_window_makes_a_subflow_speak() {
     // tcp_write_xmit: something to send, and `tcp_cwnd_test`: in flight < cwnd.
     let (mut subflow, _) = super::super::fixture::subflow();
     subflow.window.cwnd = 1;
-    subflow.hello = Default::default();
     assert!(!subflow.may_transmit(), "no work");
     subflow.send.enqueue(bytes(2000), 0);
     assert!(subflow.may_transmit());
