@@ -236,6 +236,21 @@ mod tests {
     }
 
     #[test]
+    fn as_many_out_as_before_begin_no_new_round_trip() {
+        // tcp_cwnd_validate: `packets_out > max_packets_out` moves cwnd_usage_seq, equality does not.
+        let (mut subflow, _) = rested();
+        send(&mut subflow, at(1000), 1000);
+        send(&mut subflow, at(1000), 1000);
+        subflow.send.max_packets_out = 2;
+        subflow.send.usage_seq = u64::MAX;
+        subflow.validate_window(at(1000), false);
+        assert_eq!(subflow.send.usage_seq, u64::MAX);
+        send(&mut subflow, at(1000), 1000);
+        subflow.validate_window(at(1000), false);
+        assert_eq!((subflow.send.usage_seq, subflow.send.max_packets_out), (subflow.send.next, 3));
+    }
+
+    #[test]
     fn a_sender_with_less_than_a_segment_and_room_is_limited_by_its_application() {
         // tcp_rate_check_app_limited: "nothing in sending host's qdisc queues"... `write_seq - snd_nxt <
         // mss`, in flight < cwnd, and all lost segments retransmitted.

@@ -277,3 +277,47 @@ fn windows_of_any_size_cost_no_more_and_overflow_nothing() {
         }
     }
 }
+
+#[test]
+fn daps_plans_anew_when_its_plan_is_used_up() {
+    // A path alone with a window of two segments: each plan is one round of two.
+    let mut daps = build("daps");
+    for number in 0..5 {
+        let data_next = number * 1424;
+        let request = SendRequest { data_next, ..request() };
+        let decision = daps.schedule(&request, &[view(0, 30, 2, 0)]);
+        let Decision::Send { from: Some(from), burst, .. } = decision else {
+            panic!("segment {number} waits: {decision:?}");
+        };
+        assert_eq!((from, burst), (data_next, 1424));
+        daps.on_sent(SubflowId(0), from, burst);
+    }
+}
+
+#[test]
+fn linux_6_1_chooses_anew_while_its_subflow_has_no_room() {
+    let mut kept = build("linux-6.1");
+    let slow = SubflowView { queued_memory: 9_000, ..view(1, 20, 50, 0) };
+    let first = kept.schedule(&request(), &[view(0, 10, 50, 0), slow]);
+    assert_eq!(chosen(&first), Some(0));
+    kept.on_sent(SubflowId(0), 0, 5_000);
+    let full = SubflowView { queued_memory: 90_000, send_buffer: 90_000, ..view(0, 10, 50, 0) };
+    let next = kept.schedule(&SendRequest { data_next: 5_000, ..request() }, &[full, slow]);
+    assert_eq!(chosen(&next), Some(1), "room elsewhere is no room of its own");
+}
+
+#[test]
+fn redundant_sends_no_more_than_there_is() {
+    let mut redundant = build("redundant");
+    let mut ask = |data_next: u64| {
+        let request = SendRequest { data_next, data_end: 1500, ..request() };
+        let decision = redundant.schedule(&request, &[view(0, 10, 10, 0)]);
+        let Decision::Send { from: Some(from), burst, .. } = decision else {
+            panic!("it waits: {decision:?}");
+        };
+        redundant.on_sent(SubflowId(0), from, burst);
+        (from, burst)
+    };
+    // A segment, and the 76 bytes that are left.
+    assert_eq!((ask(0), ask(1424)), ((0, 1424), (1424, 76)));
+}

@@ -18,6 +18,7 @@ mod mp_capable;
 mod mp_join;
 mod options;
 mod prio;
+mod reading;
 mod recovery;
 mod reliability;
 mod stale;

@@ -144,4 +144,48 @@ mod tests {
         recent.offer(at(10), span, 1.0, 10.0);
         assert_eq!(recent.best(), Some(10.0));
     }
+
+    /// An acknowledgement of one segment, of a path whose shortest RTT is 100 ms.
+    fn acknowledgement(at_ms: u64, rtt_ms: u64) -> AckSample<'static> {
+        let now = Instant::ZERO + Duration::from_millis(at_ms);
+        AckSample {
+            now,
+            coarse_now: now,
+            acked: 1,
+            acked_bytes: 1000,
+            newly_lost: 0,
+            delivered: 1,
+            mss: 1000,
+            next_departure: now,
+            prior_in_flight: 2,
+            in_flight: 1,
+            rtt: Some(Duration::from_millis(rtt_ms)),
+            maybe_delayed: false,
+            srtt: None,
+            min_rtt: Some(Duration::from_millis(100)),
+            rate: crate::congestion::RateSample::default(),
+            snd_nxt: 0,
+            snd_una: 0,
+            cwnd_limited: true,
+            may_grow: true,
+            paced: false,
+            pacing_rate: anabranch_units::Rate::ZERO,
+            id: anabranch_units::SubflowId(0),
+            siblings: &[],
+        }
+    }
+
+    #[test]
+    fn a_pair_that_arrives_apart_tells_the_capacity_and_one_at_a_time_tells_nothing() {
+        let measure = |second: u64, rtt: u64| {
+            let mut path = Path::new(true, Duration::from_secs(10));
+            assert!(path.observe(&acknowledgement(500, 100)).is_none(), "one is no pair");
+            path.observe(&acknowledgement(second, rtt)).map(|view| view.backlog)
+        };
+        // Sent together and 2 ms apart: 500 segments a second, of which 2 ms wait.
+        let backlog = measure(502, 102).expect("a pair");
+        assert!((backlog - 1.0).abs() < 1e-9, "{backlog}");
+        assert_eq!(measure(500, 100), None, "no distance, no capacity");
+        assert_eq!(measure(510, 100), None, "they were sent 10 ms apart");
+    }
 }

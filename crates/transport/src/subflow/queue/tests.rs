@@ -202,3 +202,32 @@ fn an_acknowledgement_may_be_a_window_old_of_what_was_acknowledged() {
     sender.next = 23_001;
     assert_eq!(sender.oldest_answer(), 3000 + 5000);
 }
+
+#[test]
+fn only_work_with_room_in_the_window_makes_a_subflow_speak() {
+    // tcp_write_xmit: something to send, and `tcp_cwnd_test`: in flight < cwnd.
+    let (mut subflow, _) = super::super::fixture::subflow();
+    subflow.window.cwnd = 1;
+    assert!(!subflow.may_transmit(), "no work");
+    subflow.send.enqueue(bytes(2000), 0);
+    assert!(subflow.may_transmit());
+    super::super::fixture::send(&mut subflow, super::super::fixture::at(0), 1000);
+    assert!(!subflow.may_transmit(), "no room");
+    subflow.window.cwnd = 2;
+    assert!(subflow.may_transmit());
+}
+
+#[test]
+fn the_connections_window_admits_what_it_names_and_what_is_held() {
+    // mptcp_check_allowed_size: the subflow's own edge holds nothing back; a closed window admits nothing.
+    let (mut subflow, _) = super::super::fixture::subflow();
+    subflow.send.use_mappings();
+    subflow.send.set_window(0);
+    subflow.admit(0);
+    assert_eq!(subflow.send.window_end, 1);
+    subflow.admit(500);
+    assert_eq!(subflow.send.window_end, 501);
+    subflow.send.enqueue(bytes(2000), 0);
+    subflow.admit(600);
+    assert_eq!(subflow.send.window_end, 2001);
+}

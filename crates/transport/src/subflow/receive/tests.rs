@@ -181,3 +181,25 @@ fn blocks_take_room_from_data_as_far_as_options_go() {
     assert_eq!(taken(0, 0, &|s| s.receive.report_duplicate(0, 1)), 12);
     assert_eq!(taken(1, 0, &|s| s.receive.report_duplicate(0, 1)), 20);
 }
+
+#[test]
+fn what_waits_is_delivered_as_far_as_it_is_new() {
+    // RFC 9293 section 3.10.7.4: "segments with higher beginning sequence numbers may be held"; of what
+    // overlaps only the new part counts.
+    let mut receiver = receiver();
+    let mut handed = 0;
+    let mut up = |_: u64, piece: Bytes| handed += piece.len();
+    receiver.accept(101, bytes(100), false, &mut up);
+    assert_eq!(receiver.accept(1, bytes(150), false, &mut up), Arrival::FilledGap);
+    assert_eq!((receiver.next(), receiver.span()), (201, 0));
+    assert_eq!(handed, 200);
+}
+
+#[test]
+fn a_subflows_buffer_learns_what_segments_cost() {
+    // tcp_measure_rcv_mss: 128 of 256 until a segment tells; 1500 bytes of 2000 are 192 of 256.
+    let mut receiver = receiver();
+    let half = receiver.buffer.window();
+    receiver.on_segment_size(1500, 2000);
+    assert_eq!(receiver.buffer.window(), half * 3 / 2);
+}

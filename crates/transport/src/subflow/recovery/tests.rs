@@ -264,3 +264,23 @@ fn a_probe_is_judged_by_what_comes_back() {
         assert!(subflow.recovery.probe_high.is_some());
     }
 }
+
+#[test]
+fn a_partial_acknowledgement_undoes_nothing_while_a_retransmission_is_out() {
+    // tcp_try_undo_partial: `if (tp->retrans_out) return true;` stands before the undo.
+    for out in [true, false] {
+        let mut subflow = twenty();
+        subflow.recovery.high_seq = 20_001;
+        subflow.recovery.init_undo(1, 0);
+        subflow.recovery.on_retransmit(100);
+        if out {
+            subflow.board.retransmit(1, at(100), TxStamp::default());
+        }
+        subflow.send.set_una(1001);
+        subflow.board.drop_front();
+        let mut flags = AckFlags { una_advanced: true, ..AckFlags::default() };
+        subflow.judge_in_recovery(at(110), &mut flags, Some(99));
+        assert_eq!(subflow.totals.undos > 0, !out);
+        assert_eq!(subflow.recovery.retrans_stamp.is_some(), out);
+    }
+}

@@ -149,3 +149,15 @@ fn losses_that_are_undone_again_and_again_leave_no_places_behind() {
     }
     assert_eq!(board.oldest_transmission(), None);
 }
+
+#[test]
+fn what_is_lost_waits_until_it_goes_again() {
+    let mut board = board(5);
+    // What a probe sent again was not lost (tcp_send_loss_probe): one of each kind, and not the same one.
+    board.retransmit(4, Instant::from_nanos(9), TxStamp::default());
+    assert!(board.mark_lost(1));
+    assert_eq!((board.lost_waiting(), board.next_lost()), (1, Some(1)));
+    assert!(board.mark_lost(2) && board.mark_lost(3));
+    board.retransmit(1, Instant::from_nanos(10), TxStamp::default());
+    assert_eq!((board.lost_waiting(), board.next_lost()), (2, Some(2)));
+}
