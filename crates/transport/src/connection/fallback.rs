@@ -183,6 +183,11 @@ impl Connection {
         if !self.may_fall_back(index) {
             return self.reset_subflow(now, index, REASON_MIDDLEBOX);
         }
+        let window = self.budget.promised().saturating_sub(self.input.acknowledged());
+        if self.subflows[index].receive.held_bytes() > window.max(self.budget.limit()) {
+            // What came in the window before the report did is held; who sends more has not heeded it.
+            return self.reset_subflow(now, index, REASON_MIDDLEBOX);
+        }
         let wait = || self.config.host.expiry(now, REPORT_TIMEOUT);
         let until = self.fallback.report_until.unwrap_or_else(wait);
         self.fallback.report_until = Some(until);

@@ -266,3 +266,32 @@ fn an_end_is_believed_with_its_checksum_only() {
     s.us(300, "R. fail=0");
     assert!(!s.has(Event::PeerFinished));
 }
+
+#[test]
+fn who_sends_more_than_a_window_after_a_report_is_reset() {
+    // RFC 8684 section 3.7: what follows the failed mapping is of no use. It is held for the fallback that
+    // the answer allows; a peer that sends its window again and again instead would fill any memory.
+    let buffer = 20_000;
+    let mut s = Script::server(Config {
+        receive_buffer_initial: buffer,
+        receive_buffer_max: buffer,
+        ..config()
+    });
+    s.peer(0, "S mpc A");
+    s.us(0, "S. mpc-key A");
+    s.peer(50, ". mpc-keys A");
+    s.peer(100, ". 1:1001 ack=1 dack4=0 map=0+1000@1 badsum");
+    s.us(100, ". ack=1001 dack8=0 fail=0");
+    let mut reset_after = None;
+    for n in 1..100_u64 {
+        let (from, to) = (1 + 1000 * n, 1001 + 1000 * n);
+        s.peer(100 + n, &format!(". {from}:{to} ack=1 dack4=0 map=0+1000@{from} csum"));
+        if s.rest().iter().any(|(_, _, line)| line.starts_with('R')) {
+            reset_after.get_or_insert(to - 1);
+        }
+    }
+    // Not before a window's worth, and never beyond the buffer.
+    let held = reset_after.expect("a reset");
+    assert!((8_000..=buffer + 1000).contains(&held), "{held} bytes");
+    assert!(s.received.is_empty());
+}
