@@ -32,6 +32,14 @@ def is_folder(path: Path) -> bool:
         return False
 
 
+def is_device(path: Path) -> bool:
+    """Tell whether there is something that is neither file nor folder: a device, a pipe, a socket."""
+    try:
+        return path.exists() and not path.is_file() and not path.is_dir()
+    except (OSError, ValueError):
+        return False
+
+
 def expanded(name: str) -> Path:
     """Return a path with `~` replaced, where that means anything."""
     try:

@@ -120,6 +120,7 @@ def test_a_full_disk_is_told_in_the_system_s_words(folder, simulator, monkeypatc
         anabranch.run("b.toml", pcapng=FULL)
 
 
+@pytest.mark.module
 def test_no_output_goes_over_a_plug_in(folder):
     text = "class Mine:\n    def schedule(self, request, subflows):\n        return None\n"
     (folder / "mine.py").write_text(text, encoding="utf-8")
