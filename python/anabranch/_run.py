@@ -105,6 +105,14 @@ class Run:
         return tuple(notes)
 
     @property
+    def whose_subflows(self) -> str:
+        """What is to be said of a table of subflows in which a path has several; else empty."""
+        paths = [subflow["path"] for subflow in self.qos["subflows"]]
+        if len(set(paths)) == len(paths) or len(self.tables.get("requests", {}).get("id", ())) < 2:
+            return ""
+        return "of all connections that the player opened"
+
+    @property
     def cut_short(self) -> int | None:
         """The session's `application.duration` in nanoseconds, where it ended a film; else None."""
         duration: int | None = self.plan["application"]["duration_ns"]

@@ -43,7 +43,8 @@ _TRACEBACK = "ANABRANCH_TRACEBACK"
 def out(text: str = "") -> None:
     """Write a line of data."""
     if sys.stdout is None:
-        raise MissingError("cannot write the output: it is closed", hint="leave stdout open")
+        message = "cannot write the output: it is closed"
+        raise MissingError(message, hint="leave stdout open")
     try:
         typer.echo(text)
     except BrokenPipeError:

@@ -108,7 +108,8 @@ def network(result: Run) -> None:
 
 def subflows(result: Run) -> None:
     """Write what each subflow did."""
-    _console.heading("What each subflow did")
+    whose = f", {result.whose_subflows}" if result.whose_subflows else ""
+    _console.heading(f"What each subflow did{whose}")
     headers = ("path", "MB", "Mb/s", "retransmissions", "srtt ms", "cwnd mean", "cwnd median")
     rows = [
         (

@@ -237,6 +237,8 @@ def _time(value: object) -> int:
 def _application(source: Source) -> Iterator[Fault]:
     """Check that an application has the keys that its kind needs."""
     application = _table(source.raw, "application")
+    if not isinstance(source.raw.get("application", {}), dict):  # which the model has reported
+        return
     kind = application.get("kind", "progressive")
     film = "film" in application
     here = ("application",)
