@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import errno
+import os
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from anabranch.errors import MissingError
+from anabranch.errors import Fault, MissingError, ScenarioError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from av.error import FFmpegError
 
 
@@ -24,6 +28,14 @@ def is_folder(path: Path) -> bool:
     """Tell whether there is a folder."""
     try:
         return path.is_dir()
+    except (OSError, ValueError):
+        return False
+
+
+def is_device(path: Path) -> bool:
+    """Tell whether there is something that is neither file nor folder: a device, a pipe, a socket."""
+    try:
+        return path.exists() and not path.is_file() and not path.is_dir()
     except (OSError, ValueError):
         return False
 
@@ -54,6 +66,56 @@ def unwritable(what: str, file: Path, error: OSError | FFmpegError) -> MissingEr
     """Return the error of what cannot be written."""
     message = f"cannot write {what}: {error.strerror or error}: `{file}`"
     return MissingError(message, hint="is the disk full?" if error.errno == errno.ENOSPC else "")
+
+
+@contextmanager
+def whole(file: Path, what: str) -> Iterator[Path]:
+    """Give a name beside a file's to write to, which becomes the file's at the end, and goes on failure.
+
+    A device or a pipe is written to itself.
+
+    Raises
+    ------
+    ScenarioError
+        When there can be no such file.
+    MissingError
+        When it cannot be written.
+    """
+    target = file.resolve()
+    beside = not target.exists() or (target.is_file() and os.access(target.parent, os.W_OK))
+    part = target.with_name(f"{target.name[:200]}.{os.getpid()}.part") if beside else target
+    try:
+        try:
+            if beside:
+                part.touch()
+            yield part
+            if beside:
+                part.replace(target)
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError, PermissionError) as error:
+            fault = Fault(message=f"cannot write {what}: {error.strerror or error}", where=str(file))
+            raise ScenarioError([fault]) from None
+        except OSError as error:
+            raise unwritable(what, file, error if error.errno else _refusal(part) or error) from None
+    finally:
+        if beside:
+            with suppress(OSError):
+                part.unlink(missing_ok=True)
+
+
+def _refusal(file: Path) -> OSError | None:
+    """Return what the system has against writing more to a file, for who was not told; None for nothing."""
+    try:
+        opened = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK)
+    except OSError as error:
+        return error
+    try:
+        for _ in range(16):
+            os.write(opened, bytes(65_536))
+    except OSError as error:
+        return error
+    finally:
+        os.close(opened)
+    return None
 
 
 def content(file: Path, most: int) -> bytes:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from anabranch import metrics, plugins
+from anabranch import _files, metrics, plugins
 from anabranch.errors import DefectError, Fault, InputError, PluginError, ScenarioError
 from anabranch.results import identity
 from anabranch.scenario.units import show_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from pathlib import Path
 
     from anabranch.media.films import Film
     from anabranch.metrics._rows import Tables
@@ -102,6 +103,14 @@ class Run:
                 "the film was not played to its end."
             )
         return tuple(notes)
+
+    @property
+    def whose_subflows(self) -> str:
+        """What is to be said of a table of subflows in which a path has several; else empty."""
+        paths = [subflow["path"] for subflow in self.qos["subflows"]]
+        if len(set(paths)) == len(paths) or len(self.tables.get("requests", {}).get("id", ())) < 2:
+            return ""
+        return "of all connections that the player opened"
 
     @property
     def cut_short(self) -> int | None:
@@ -244,13 +253,13 @@ def run_loaded(
     Raises
     ------
     ScenarioError
-        When a plug-in refuses its parameters, or the capture cannot be written.
+        When a plug-in refuses its parameters.
     InputError
         When a plug-in in Python answers what is no answer.
     PluginError
         When one raises.
     MissingError
-        When the simulator is not built.
+        When the simulator is not built, or the capture cannot be written.
     """
     from anabranch.scenario import plan as plans
 
@@ -264,7 +273,9 @@ def run_loaded(
         if progress is not None:
             progress(done_s, max(expected_s, done_s))
 
-    trace = _simulate(loaded, plans.encode(plan), pcapng=pcapng, progress=heard)
+    written = nullcontext() if pcapng is None else _files.whole(Path(pcapng), "the capture")
+    with written as capture:
+        trace = _simulate(loaded, plans.encode(plan), pcapng=capture, progress=heard)
     tables = trace["tables"]
     qoe = metrics.qoe(tables)
     qos = metrics.qos(tables)
@@ -293,7 +304,7 @@ def cell_of(loaded: Loaded, film: Film | None) -> str:
 
 
 def _simulate(
-    loaded: Loaded, plan: str, *, pcapng: str | Path | None, progress: Callable[[float, float], None]
+    loaded: Loaded, plan: str, *, pcapng: Path | None, progress: Callable[[float, float], None]
 ) -> dict[str, Any]:
     """Return the trace of a plan, with the Rust module's errors as the program's own."""
     from anabranch.plugins.load import FaultyPluginError, anew
@@ -318,10 +329,6 @@ def _simulate(
         given = json.loads(plan)
         replay = f"the scenario, seed {given['seed']}, run {given['run']}"
         raise DefectError(str(error), replay=replay) from None
-    except OSError as error:
-        message = f"cannot write the capture: {error.strerror or error}"
-        fault = Fault(message=message, where=f"--pcapng {pcapng}", hint="is the disk full?")
-        raise ScenarioError([fault]) from None
     return trace
 
 

@@ -206,6 +206,12 @@ def test_every_metric_can_be_looked_up():
     assert metrics.lookup("picture_discards", qoe=None, qos=qos, duration=1.0) is None
 
 
+def test_who_never_got_a_byte_waited_all_the_time():
+    tables = one_client()
+    tables["connections"] |= {"bytes_read": [0], "max_read_gap_s": [0.0]}
+    assert metrics.qos(tables)["max_read_gap_s"] == tables["connections"]["duration_s"][0]
+
+
 def two_viewers():
     """Two clients with nothing in common, the second first in every table."""
     return {

@@ -319,3 +319,25 @@ def test_bad_settings_name_themselves(setting, message):
         load_with(setting)
     assert message in str(caught.value)
     assert f"--set {setting}" in str(caught.value)
+
+
+def test_a_name_set_to_one_that_is_taken_names_the_setting():
+    with pytest.raises(ScenarioError) as caught:
+        load_with("paths.wifi.name=lte")
+    found = {fault.message: fault.where for fault in caught.value.faults}
+    assert found["duplicate name in paths: `lte`"] == "--set paths.wifi.name=lte"
+
+
+def test_what_is_no_table_lacks_no_key():
+    with pytest.raises(ScenarioError) as caught:
+        load_with("application=true")
+    assert [fault.message for fault in caught.value.faults] == ["expected a table, got true"]
+
+
+def test_names_that_are_empty_or_no_file_are_told():
+    with pytest.raises(ScenarioError, match="an empty name where a film is required"):
+        load_with('application.film=""')
+    with pytest.raises(ScenarioError, match="an empty name where a scenario is required"):
+        loading.load("")
+    with pytest.raises(ScenarioError, match="not a device or a pipe: `/dev/null`"):
+        loading.load("/dev/null")

@@ -86,12 +86,20 @@ def test_who_reads_no_further_ends_it_in_silence(start):
     assert process.returncode == 141
 
 
-@pytest.mark.parametrize("closed", ["0<&-", "1>&-", "2>&-", "0<&- 1>&- 2>&-"])
-def test_closed_streams_are_no_fault(tmp_path, closed):
+@pytest.mark.parametrize(
+    ("closed", "code", "said"),
+    [
+        ("0<&-", 0, b""),
+        ("1>&-", 4, b"error: cannot write the output: it is closed\n  hint: leave stdout open\n"),
+        ("2>&-", 0, b""),
+        ("0<&- 1>&- 2>&-", 4, b""),
+    ],
+)
+def test_only_a_closed_stdout_is_a_fault(tmp_path, closed, code, said):
     (tmp_path / "small.toml").write_text(SCENARIO, encoding="utf-8")
     command = f"exec {sys.executable} -m anabranch check small.toml {closed}"
     done = subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, check=False)
-    assert (done.returncode, done.stderr) == (0, b"")
+    assert (done.returncode, done.stderr) == (code, said)
 
 
 def test_a_character_set_without_the_characters_is_no_fault(call, tmp_path):

@@ -169,3 +169,40 @@ def test_the_steps_of_a_fade_have_one_label():
     }
     told = [(row["t_s"], row["label"]) for row in _data.changes({"events": events})]
     assert [time for time, _ in told] == [10.0, 20.0]
+
+
+def test_what_is_of_several_connections_or_clients_says_so(simulator, monkeypatch):
+    import io
+    from contextlib import redirect_stdout
+
+    from anabranch.cli import _show
+
+    def told(result):
+        with redirect_stdout(io.StringIO()) as text:
+            _show.run(result)
+        return text.getvalue()
+
+    path = {"name": "wifi", "rtt": "50 ms", "rate": "5 Mbit/s"}
+    one = {"name": "one", "application": {"kind": "bulk", "duration": "2 s"}, "paths": [path]}
+    made = simulator.simulate
+
+    def twice(*given):
+        trace = made(*given)
+        subflows = trace["tables"]["subflows"]
+        for name, values in subflows.items():
+            subflows[name] = [*values, *values] if name != "subflow" else [0, 1]
+        trace["tables"]["requests"]["id"] = [0, 1]
+        return trace
+
+    alone = anabranch.run(one)
+    assert re.search(r"RTT difference +-\n", told(alone))
+    assert "What each subflow did\n" in told(alone)
+    assert "queues, in all" not in told(alone)
+    three = anabranch.run({**one, "clients": 3})
+    assert "packets dropped by queues, in all" in told(three)
+    assert "packets dropped by queues, in all" in report.build(three)
+    monkeypatch.setattr(simulator, "simulate", twice)
+    both = anabranch.run(one)
+    said = "What each subflow did, of all connections that the player opened"
+    assert said in told(both)
+    assert said in report.build(both)

@@ -321,7 +321,11 @@ def test_a_folder_of_something_else_is_refused(scenario, tmp_path):
     with pytest.raises(InputError, match="another build"):
         runner.run(small(scenario, trials=1), out, workers=1)
     (out / "manifest.json").write_text(json.dumps({**manifest, "format": 99}))
-    with pytest.raises(InputError, match="another version: format 99"):
+    for read in (anabranch.load, lambda folder: runner.run(small(scenario, trials=1), folder, workers=1)):
+        with pytest.raises(InputError, match="a later version of this program: format 99"):
+            read(out)
+    (out / "manifest.json").write_text(json.dumps({**manifest, "format": 1}))
+    with pytest.raises(InputError, match="another version: format 1"):
         runner.run(small(scenario, trials=1), out, workers=1)
     assert len(anabranch.load(out)) == 2
     (tmp_path / "notes").mkdir()

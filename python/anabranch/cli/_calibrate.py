@@ -94,7 +94,7 @@ def _prepare(docs: Path, truth: GroundTruth, measured: Sequence[Measured]) -> di
         When the page cannot be written, or a series cannot be read.
     """
     from anabranch.calibrate import page
-    from anabranch.cli._commands import unwritable
+    from anabranch.cli._outputs import unwritable
 
     faults = list(filter(None, [unwritable(docs, "--docs") or _unreadable(docs)]))
     kernel = page.kernel_series(truth, measured, faults)

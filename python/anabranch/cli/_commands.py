@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shlex
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from anabranch import _files
-from anabranch.cli import _console
-from anabranch.errors import Fault, InputError, did_you_mean, shown
+from anabranch.cli import _console, _outputs
+from anabranch.errors import Fault, InputError, did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -66,10 +65,15 @@ class Files:
     pcapng: Path | None
     p1203: Path | None
 
-    def faults(self) -> list[Fault | None]:
-        """Return what is wrong with each, before any work is done for it."""
+    def named(self) -> list[_outputs.Named]:
+        """Return those that are wanted, each with its option."""
         named = ((self.report, "--report"), (self.pcapng, "--pcapng"), (self.p1203, "--p1203"))
-        return [unwritable(path, option) for path, option in named if path is not None]
+        return [(path, option) for path, option in named if path is not None]
+
+    def faults(self) -> list[Fault]:
+        """Return what is wrong with each, before any work is done for it."""
+        found = [_outputs.unwritable(path, option) for path, option in self.named()]
+        return [*filter(None, found), *_outputs.twice(self.named())]
 
 
 def run(given: Given, *, run: int, as_json: bool, files: Files) -> None:
@@ -81,12 +85,13 @@ def run(given: Given, *, run: int, as_json: bool, files: Files) -> None:
     try:
         loaded = given.load()
     except InputError as error:
-        raise InputError([*error.faults, *filter(None, faults)]) from None
+        raise InputError([*error.faults, *faults]) from None
+    faults += _outputs.over_inputs(files.named(), _outputs.inputs(loaded, given.scenario))
     if p1203 is not None and loaded.scenario.application.kind != "adaptive":
         hint = 'P.1203 is about application.kind = "adaptive"'
         faults.append(Fault(message="no adaptive playback in the scenario", where="--p1203", hint=hint))
-    if any(faults):
-        raise InputError(filter(None, faults))
+    if faults:
+        raise InputError(faults)
     result = simulate(loaded, film=prepare_film(loaded), run=run, pcapng=pcapng)
     if p1203 is not None:
         from anabranch.metrics import p1203 as standard
@@ -186,11 +191,8 @@ def init(file: Path, *, force: bool) -> None:
     if str(file) == "-":
         _console.out(text.rstrip("\n"))
         return
-    fault_of_path = unwritable(file, "FILE")
-    if fault_of_path is not None:
-        raise InputError([fault_of_path])
-    if file.exists() and not force:
-        fault = Fault(message=f"the file exists: `{file}`", hint="--force overwrites it")
+    fault = _outputs.unwritable(file, "FILE") or _outputs.exists(file, force=force)
+    if fault is not None:
         raise InputError([fault])
     _files.write(file, text, "the scenario")
     _console.note(f"wrote {file}")
@@ -266,19 +268,3 @@ def _ladders() -> Mapping[str, str]:
     from anabranch.media.ladders import NAMED
 
     return {**NAMED, "PATH": "any master playlist (.m3u8), or the folder that it is in"}
-
-
-def unwritable(path: Path, option: str) -> Fault | None:
-    """Return what is wrong with a file to be written, before any work is done for it."""
-    try:
-        if path.is_dir():
-            return Fault(message=f"a folder, not a file: `{path}`", where=option)
-        if not path.resolve().parent.is_dir():
-            return Fault(message=f"no such folder: `{path.parent}`", where=option, hint="make it first")
-        if not os.access(path if path.exists() else path.resolve().parent, os.W_OK):
-            return Fault(message=f"no permission to write: `{path}`", where=option)
-    except (OSError, ValueError, RuntimeError) as error:
-        # Names too long, with a NUL, or links in a ring.
-        reason = getattr(error, "strerror", None) or "not the name of a file"
-        return Fault(message=f"cannot write a file of that name: {reason}: {shown(path)}", where=option)
-    return None

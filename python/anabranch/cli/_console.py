@@ -42,6 +42,9 @@ _TRACEBACK = "ANABRANCH_TRACEBACK"
 
 def out(text: str = "") -> None:
     """Write a line of data."""
+    if sys.stdout is None:
+        message = "cannot write the output: it is closed"
+        raise MissingError(message, hint="leave stdout open")
     try:
         typer.echo(text)
     except BrokenPipeError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from anabranch.cli import _commands, _console, _show
+from anabranch.cli import _commands, _console, _outputs, _show
 from anabranch.errors import InputError
 
 if TYPE_CHECKING:
@@ -18,10 +18,13 @@ def demo(given: _commands.Given, *, report: Path) -> None:
     """Run a scenario, then each of its paths alone under TCP, and write the report of all."""
     from anabranch import report as reports
 
-    fault = _commands.unwritable(report, "--report")
+    fault = _outputs.unwritable(report, "--report")
     if fault is not None:
         raise InputError([fault])
     loaded = given.load()
+    faults = _outputs.over_inputs([(report, "--report")], _outputs.inputs(loaded, given.scenario))
+    if faults:
+        raise InputError(faults)
     film = _commands.prepare_film(loaded)
     result = _commands.simulate(loaded, film=film, what=f"streaming over {_names(loaded)}")
     comparisons = []

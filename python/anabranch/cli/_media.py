@@ -60,6 +60,7 @@ def make(
     rate: Annotated[str, typer.Option(help="Rate of the whole file, sound included.")] = "5.24 Mbit/s",
     size: Annotated[str, typer.Option(help="Width x height.")] = "1280x720",
     fps: Annotated[int, typer.Option(min=1, max=120, help="Pictures a second.")] = 30,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the file if it is there.")] = False,
 ) -> None:
     """Make a film of moving pictures: H.264 and AAC in MP4. Prints its path.
 
@@ -67,12 +68,15 @@ def make(
 
       anabranch media make film.mp4 --duration 20s --rate 3Mbit/s
     """
-    from anabranch.cli._commands import making_film, unwritable
+    from anabranch.cli import _outputs
+    from anabranch.cli._commands import making_film
     from anabranch.errors import Fault, InputError
     from anabranch.media.make import make_film
     from anabranch.scenario import units
 
-    faults: list[Fault | None] = [unwritable(file, "FILE") if file is not None else None]
+    faults: list[Fault | None] = []
+    if file is not None:
+        faults.append(_outputs.unwritable(file, "FILE") or _outputs.exists(file, force=force))
     numbers: dict[str, int] = {}
     for option, text, parse in (
         ("--duration", duration, units.positive_time_ns),

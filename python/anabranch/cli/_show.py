@@ -90,14 +90,16 @@ def _ended(result: Run) -> str:
 def network(result: Run) -> None:
     """Write what the network did as a whole."""
     qos = result.qos
+    several = sum(row["srtt_ms_mean"] is not None for row in qos["subflows"]) > 1
+    drops = "packets dropped by queues" + (", in all" if result.plan["clients"] > 1 else "")
     _console.heading("What the network did")
     rows = [
         ("duration", number(result.duration_s, "{:,.2f} s")),
         ("goodput", number(qos["goodput_mbps"], "{:.3f} Mb/s")),
-        ("RTT difference", number(qos["rtt_diff_ms"], "{:.1f} ms")),
+        ("RTT difference", number(qos["rtt_diff_ms"] if several else None, "{:.1f} ms")),
         ("reinjected", number(qos["reinjected_bytes"], "{:,.0f} B")),
         ("longest wait for a byte", number(qos["max_read_gap_s"], "{:.2f} s")),
-        ("packets dropped by queues", number(qos["queue_drops"], "{:,}")),
+        (drops, number(qos["queue_drops"], "{:,}")),
     ]
     if "cross_traffic_mbps" in qos:
         rows.append(("cross traffic", number(qos["cross_traffic_mbps"], "{:.3f} Mb/s")))
@@ -106,7 +108,8 @@ def network(result: Run) -> None:
 
 def subflows(result: Run) -> None:
     """Write what each subflow did."""
-    _console.heading("What each subflow did")
+    whose = f", {result.whose_subflows}" if result.whose_subflows else ""
+    _console.heading(f"What each subflow did{whose}")
     headers = ("path", "MB", "Mb/s", "retransmissions", "srtt ms", "cwnd mean", "cwnd median")
     rows = [
         (

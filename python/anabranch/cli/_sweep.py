@@ -148,13 +148,23 @@ def results(
     """Print the means of a folder's cells, or the answer to a query."""
     from anabranch.results import identity, query, store, summary
 
+    given = [option for option, value in (("--by", by), ("--metric", metrics)) if value]
+    if sql is not None and given:
+        message = f"{' and '.join(given)} beside a query of your own"
+        raise InputError([Fault(message=message, where="--sql", hint="say it in the query")])
     found = store.made(folder)
     if found.code and found.code != identity.code():
         _console.note(f"made by another build of this program: {found.code}; it can be read, not added to")
     if sql is not None:
-        rows = query(folder, sql).to_dicts()
+        answer = query(folder, sql)
+        rows, headers = answer.to_dicts(), answer.columns
     else:
         rows = summary.means(folder, list(found.labels) if not by else list(by), metrics)
+        headers = list(dict.fromkeys(key for row in rows for key in row))
+        headers = [name for name in headers if not name.endswith(summary.INTERVAL)]
+        short, whole = summary.unfinished(folder)
+        if short:
+            _console.note(f"not finished when the simulation ended: sessions of {short} of {whole} runs")
         for name, note in found.notes.items():
             _console.note(f"assumption: {name}: {note}")
     if store.journals(folder):
@@ -162,10 +172,12 @@ def results(
     if as_json:
         _console.out(json.dumps([_plain(row) for row in rows], indent=2, default=_said))
         return
-    headers = list(dict.fromkeys(name for row in rows for name in row if not name.endswith(summary.INTERVAL)))
     left = sum(1 for name in headers if rows and isinstance(rows[0].get(name), str))
-    lines = [[_cell(row, name + summary.INTERVAL, name) for name in headers] for row in rows]
+    width = summary.INTERVAL if sql is None else ""
+    lines = [[_cell(row, name + width if width else "", name) for name in headers] for row in rows]
     _console.table(tuple(headers), lines, left=left)
+    if not rows:
+        _console.note("no rows")
 
 
 def _plain(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,6 +11,9 @@ from anabranch.cli import _console
 from anabranch.cli._console import guarded
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from anabranch.cli import _outputs
     from anabranch.traces import Trace
     from anabranch.traces._summary import Summary
 
@@ -75,7 +78,7 @@ def convert(
     """
     from anabranch import traces
 
-    form, step_ns = _checked(target, to, {"--step": step})
+    form, step_ns = _checked(target, to, {"--step": step}, inputs=[(source, "what is read")])
     _write(traces.read(source), target, form, step_ns["--step"])
 
 
@@ -100,6 +103,7 @@ def record(
 
       anabranch trace record wifi-starlink starlink starlink.csv --duration 2min
     """
+    from anabranch.cli import _outputs
     from anabranch.errors import Fault, InputError, did_you_mean
     from anabranch.scenario import plan as plans
     from anabranch.scenario._overrides import Override
@@ -109,6 +113,9 @@ def record(
     form, times = _checked(target, to, {"--duration": duration, "--step": step})
     overrides = [Override(key="seed", value=seed, origin=f"--seed {seed}")] if seed is not None else []
     loaded = load(scenario, overrides)
+    faults = _outputs.over_inputs([(target, "OUT")], _outputs.inputs(loaded, scenario))
+    if faults:
+        raise InputError(faults)
     plan: dict[str, Any] = plans.build(loaded.scenario, None, run=run)
     links = [link["name"] for link in plan["links"]]
     name = f"{path}.{direction}"
@@ -119,14 +126,16 @@ def record(
     _write(found, target, form, times["--step"])
 
 
-def _checked(target: Path, to: str | None, times: dict[str, str]) -> tuple[str, dict[str, int]]:
+def _checked(
+    target: Path, to: str | None, times: dict[str, str], *, inputs: Sequence[_outputs.Named] = ()
+) -> tuple[str, dict[str, int]]:
     """Return the form to write and the times in nanoseconds; every fault of the options at once."""
-    from anabranch.cli._commands import unwritable
+    from anabranch.cli import _outputs
     from anabranch.errors import Fault, InputError, did_you_mean
     from anabranch.scenario import units
     from anabranch.traces import FORMS
 
-    faults = [unwritable(target, "OUT")]
+    faults = [_outputs.unwritable(target, "OUT"), *_outputs.over_inputs([(target, "OUT")], inputs)]
     form = _SUFFIXES.get(target.suffix, "mahimahi") if to is None else to
     if form not in FORMS:
         hint = did_you_mean(form, FORMS)

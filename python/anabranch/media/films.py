@@ -106,6 +106,8 @@ def check_film(source: Source, folders: Sequence[Path]) -> Fault | None:
     film = application.get("film") if isinstance(application, dict) else None
     if not isinstance(film, str) or film in NAMED:
         return None
+    if not film.strip():
+        return source.fault(here, "an empty name where a film is required", hint=_hint(film, ()))
     path = locate(film, folders)
     if path is None:
         return source.fault(here, f"no such film: `{film}`", hint=_hint(film, folders))

@@ -44,7 +44,7 @@ METRICS: Mapping[str, str] = {
     "goodput_mbps": "in-order bytes that the client read, over the time from its connect",
     "rtt_diff_ms": "largest less smallest mean smoothed RTT of the subflows",
     "reinjected_bytes": "bytes sent again on another subflow",
-    "max_read_gap_s": "longest time without a byte to read",
+    "max_read_gap_s": "longest time without a byte to read; from the connect to the end where none came",
     "queue_drops": "packets that found a queue full",
     "cross_traffic_mbps": "in-order bytes that background flows read, from the first start to the last end",
     "duration_s": "how long the session lasted",

@@ -25,7 +25,8 @@ def network(tables: Tables, client: int) -> dict[str, Any]:
         "goodput_mbps": rounded(_mbps(connection["bytes_read"], duration)),
         "rtt_diff_ms": rounded(max(means) - min(means), 3) if means else None,
         "reinjected_bytes": connection["reinjected_bytes"],
-        "max_read_gap_s": rounded(connection["max_read_gap_s"]),
+        # Who never got a byte waited for one all the time.
+        "max_read_gap_s": rounded(connection["max_read_gap_s"] if connection["bytes_read"] else duration),
         "subflows": subflows,
     }
 

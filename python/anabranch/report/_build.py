@@ -85,6 +85,7 @@ def build(run: Run, *, comparisons: Sequence[Comparison] = ()) -> str:
         film=_film(run),
         tiles=_tiles(run),
         comparisons=[_compared(item) for item in everyone] if comparisons else [],
+        whose=run.whose_subflows,
         subflows=[{**subflow, "colour": colour[subflow["path"]]} for subflow in run.qos["subflows"]],
         links=_links(run),
         cross_traffic=_cross_traffic(run),
@@ -144,12 +145,13 @@ def _tiles(run: Run) -> list[Tile]:
     qoe, qos = run.qoe, run.qos
     goodput = Tile(value=f"{qos['goodput_mbps']:.2f}", unit="Mb/s", label="goodput")
     if qoe is None:
+        drops = "packets dropped by queues" + (", in all" if run.plan["clients"] > 1 else "")
         again = sum(subflow["retransmissions"] for subflow in qos["subflows"])
         return [
             goodput,
             Tile(value=f"{run.duration_s:,.1f}", unit="s", label="duration"),
             Tile(value=f"{again:,.0f}", unit="", label="segments retransmitted"),
-            Tile(value=f"{qos['queue_drops']:,.0f}", unit="", label="packets dropped by queues"),
+            Tile(value=f"{qos['queue_drops']:,.0f}", unit="", label=drops),
             Tile(value=f"{qos['max_read_gap_s']:.2f}", unit="s", label="longest wait for a byte"),
         ]
     if "frames" not in qoe:

@@ -9,6 +9,7 @@ from anabranch.errors import Fault, InputError, did_you_mean
 from anabranch.results import store
 
 if TYPE_CHECKING:
+    import duckdb
     import polars
 
 
@@ -45,6 +46,11 @@ def load(folder: str | Path, table: str = "runs") -> polars.DataFrame:
     if table in store.TABLES:
         if not store.journals(folder) and (folder / f"{table}.parquet").exists():
             return store.parquet(folder / f"{table}.parquet")
+        if not store.journals(folder) and table == store.TABLES[0]:
+            hint = "put it back, or run the same command again: it makes the runs anew"
+            raise InputError(
+                [Fault(message=f"the table is missing: `{table}.parquet`", where=str(folder), hint=hint)]
+            )
         rows = list(store.stored(folder, table))
         return polars.from_dicts(rows, infer_schema_length=None) if rows else polars.DataFrame()
     parts = sorted((folder / "traces").glob(f"*/{table}.parquet"))
@@ -98,12 +104,21 @@ def query(folder: str | Path, sql: str) -> polars.DataFrame:
             _refuse_changes(sql)
             answer: duckdb.DuckDBPyRelation | None = connection.sql(sql)
             if answer is not None:
-                rows, columns = answer.fetchall(), _distinct(answer.columns)
+                rows, columns = _plain(answer).fetchall(), _distinct(answer.columns)
                 return polars.DataFrame(rows, schema=columns, orient="row", strict=False)
         except duckdb.Error as error:
             message = str(error).splitlines()[0]
             raise InputError([Fault(message=f"DuckDB: {message}", where=sql)]) from None
     raise _not_a_question(sql, "the query returns nothing")
+
+
+def _plain(answer: duckdb.DuckDBPyRelation) -> duckdb.DuckDBPyRelation:
+    """Return an answer with times of a zone as text, for which DuckDB would want another library."""
+    zoned = ["WITH TIME ZONE" in str(kind) for kind in answer.types]
+    if not any(zoned):
+        return answer
+    columns = (f"#{place}::VARCHAR" if zone else f"#{place}" for place, zone in enumerate(zoned, start=1))
+    return answer.project(", ".join(columns))
 
 
 def _distinct(names: list[str]) -> list[str]:

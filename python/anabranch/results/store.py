@@ -236,7 +236,7 @@ def made(folder: Path) -> Made:
     Raises
     ------
     InputError
-        When it is no folder of results, or its manifest is damaged.
+        When it is no folder of results, one of a later version, or its manifest is damaged.
     """
     found = _said(folder)
     if found["format"] == FORMAT:
@@ -255,16 +255,31 @@ def made(folder: Path) -> Made:
 
 def _said(folder: Path) -> dict[str, Any]:
     """Return what a manifest says, of whatever version it is."""
+    file = folder / MANIFEST
     try:
-        found: dict[str, Any] = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-        found["format"]
+        if not file.exists():
+            hint = "`anabranch sweep` and `anabranch study run` make them"
+            raise InputError([Fault(message=f"no folder of results: `{folder}`", hint=hint)])
+        found = json.loads(file.read_text(encoding="utf-8"))
     except PermissionError as error:
         message = f"cannot read the results: {error.strerror}"
-        raise InputError([Fault(message=message, where=str(folder / MANIFEST))]) from None
-    except (OSError, ValueError, LookupError, TypeError, RecursionError):
-        hint = "`anabranch sweep` and `anabranch study run` make them"
-        raise InputError([Fault(message=f"no folder of results: `{folder}`", hint=hint)]) from None
+        raise InputError([Fault(message=message, where=str(file))]) from None
+    except (OSError, ValueError, RecursionError) as error:
+        reason = getattr(error, "strerror", None) or f"no JSON: {str(error)[:1].lower()}{str(error)[1:]}"
+        raise _unreadable(file, reason) from None
+    if not isinstance(found, dict) or "format" not in found:
+        raise _unreadable(file, "it says no `format`")
+    form = found["format"]
+    if isinstance(form, int) and form > FORMAT:
+        message = f"results of a later version of this program: format {form}, this one reads up to {FORMAT}"
+        raise InputError([Fault(message=message, where=str(file), hint="use that version")])
     return found
+
+
+def _unreadable(file: Path, reason: str) -> InputError:
+    """Return the error of a manifest that says nothing."""
+    hint = "put it back, or run it anew into another folder"
+    return InputError([Fault(message=f"cannot read the manifest: {reason}", where=str(file), hint=hint)])
 
 
 def manifest(folder: Path) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from anabranch.errors import Fault, InputError, did_you_mean
 from anabranch.results.read import load, query
+from anabranch.results.store import HEAD
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,7 +56,8 @@ def means(folder: Path, by: Sequence[str], metrics: Sequence[str] = ()) -> list[
     frame = load(folder)
     numbers = [name for name, kind in frame.schema.items() if kind.is_numeric() or str(kind) == "Boolean"]
     faults = [_unknown(name, "--by", frame.columns) for name in by if name not in frame.columns]
-    faults += [_unknown(name, "--metric", numbers) for name in metrics if name not in numbers]
+    measured = [name for name in numbers if name not in HEAD]
+    faults += [_unknown(name, "--metric", measured) for name in metrics if name not in numbers]
     if faults:
         raise InputError(faults)
     chosen = metrics or [name for name in SHOWN if name in numbers]
@@ -66,6 +68,14 @@ def means(folder: Path, by: Sequence[str], metrics: Sequence[str] = ()) -> list[
     group = f" GROUP BY {', '.join(columns[: len(by)])} ORDER BY min(rowid)" if by else ""
     found = query(folder, f"SELECT {', '.join(['count(*)', *columns])} FROM runs{group}")
     return [_row(row, by, chosen) for row in found.iter_rows()]
+
+
+def unfinished(folder: Path) -> tuple[int, int]:
+    """Return how many runs the end of the simulation cut off, and how many runs there are."""
+    frame = load(folder)
+    if "unfinished_sessions" not in frame.columns:
+        return 0, frame.height
+    return frame.filter(frame["unfinished_sessions"] > 0).height, frame.height
 
 
 def _row(row: Sequence[Any], by: Sequence[str], metrics: Sequence[str]) -> dict[str, Any]:

@@ -68,9 +68,13 @@ def _duplicates(source: Source, key: str) -> Iterator[Fault]:
         if not isinstance(name, str):
             continue
         if name in seen:
-            first = source.lines.get((key, seen[name], "name"))
-            hint = f"first used in line {first}" if first else ""
-            yield source.fault((key, index, "name"), f"duplicate name in {key}: `{name}`", hint=hint)
+            here, other = (key, index, "name"), (key, seen[name], "name")
+            # The later one is at fault, but where only the earlier one was set on the command line.
+            if here not in source.origins and other in source.origins:
+                here, other = other, here
+            first = source.lines.get(other)
+            hint = f"{'first' if other[1] == seen[name] else 'also'} used in line {first}" if first else ""
+            yield source.fault(here, f"duplicate name in {key}: `{name}`", hint=hint)
         seen.setdefault(name, index)
 
 
@@ -233,6 +237,8 @@ def _time(value: object) -> int:
 def _application(source: Source) -> Iterator[Fault]:
     """Check that an application has the keys that its kind needs."""
     application = _table(source.raw, "application")
+    if not isinstance(source.raw.get("application", {}), dict):  # which the model has reported
+        return
     kind = application.get("kind", "progressive")
     film = "film" in application
     here = ("application",)

@@ -13,6 +13,8 @@ from anabranch.errors import Fault, ScenarioError, did_you_mean
 _PACKAGED = Path(__file__).resolve().parent.parent / "_scenarios"
 
 
+#: Where to see the names.
+_SHOWN = "`anabranch list scenarios` shows all"
 #: What names stdin in a file's place.
 STDIN = Path("-")
 
@@ -67,19 +69,24 @@ def resolve(scenario: str | Path) -> Path:
     """
     if str(scenario) == str(STDIN):
         return STDIN
+    if not str(scenario).strip():
+        raise ScenarioError([Fault(message="an empty name where a scenario is required", hint=_SHOWN)])
     path = Path(scenario)
     path = path.absolute() if path == STDIN else path  # `./-` is a file
     if _files.is_file(path):
         return path
     if _files.is_folder(path):
         raise ScenarioError([Fault(message=f"a scenario is a file, not a folder: `{scenario}`")])
+    if _files.is_device(path):
+        message = f"a scenario is a file, not a device or a pipe: `{scenario}`"
+        raise ScenarioError([Fault(message=message, hint="- reads it from stdin")])
     name = str(scenario)
     known = files()
     if name in known:
         return known[name]
     near = path.suffix and _files.is_folder(path.parent)
     beside = [str(file) for file in sorted(path.parent.glob("*.toml"))] if near else []
-    hint = did_you_mean(name, [*known, *beside], otherwise="`anabranch list scenarios` shows all")
+    hint = did_you_mean(name, [*known, *beside], otherwise=_SHOWN)
     raise ScenarioError([Fault(message=f"no such scenario: `{scenario}`", hint=hint)])
 
 

@@ -117,12 +117,10 @@ def _bare(value: float | str, quantity: Quantity) -> UnitError:
     if len(given) > _MOST_DIGITS or not math.isfinite(float(given.replace("_", ""))):
         message = f"expected {quantity.noun}, got {shown(given)}"
         return UnitError(message, hint=f'write for example "{quantity.example}"')
+    hint = f'add a unit: {given} -> "{plain} {quantity.suggest}"'
     if quantity is PERCENT and 0 < abs(float(plain)) < 1:
-        plain = f"{float(plain) * 100:g}"
-    return UnitError(
-        f"a bare number where {quantity.noun} is required: {given}",
-        hint=f'add a unit: {given} -> "{plain} {quantity.suggest}"',
-    )
+        hint += f', or "{float(plain) * 100:g} %" if a share is meant'
+    return UnitError(f"a bare number where {quantity.noun} is required: {given}", hint=hint)
 
 
 def _terms(value: object, quantity: Quantity) -> list[tuple[Decimal, str]]:
@@ -258,24 +256,24 @@ def time_ns(value: object) -> int:
 
 def positive_time_ns(value: object) -> int:
     """Return a time above zero in nanoseconds."""
-    return _positive(time_ns(value), "a time", value)
+    return _positive_total(value, TIME, "a time")
 
 
 def rate_bps(value: object) -> int | None:
     """Return a rate above zero in bits per second; "unlimited" is None."""
     if value == "unlimited":
         return None
-    return _positive(int(_total(value, RATE).to_integral_value()), "a rate", value)
+    return _positive_total(value, RATE, "a rate")
 
 
 def limited_rate_bps(value: object) -> int:
     """Return a rate above zero in bits per second."""
-    return _positive(int(_total(value, RATE).to_integral_value()), "a rate", value)
+    return _positive_total(value, RATE, "a rate")
 
 
 def size_bytes(value: object) -> int:
     """Return a size above zero in bytes."""
-    return _positive(int(_total(value, SIZE).to_integral_value()), "a size", value)
+    return _positive_total(value, SIZE, "a size")
 
 
 def fraction(value: object) -> float:
@@ -299,17 +297,24 @@ def decibels(value: object) -> float:
 
 def width_mhz(value: object) -> int:
     """Return a channel's width in MHz."""
-    return _positive(int(_total(value, WIDTH)), "a channel width", value)
+    return _positive_total(value, WIDTH, "a channel width")
 
 
 def queue(value: object) -> dict[str, int] | None:
     """Return a queue's limit as `{"packets": n}` or `{"bytes": n}`; "unlimited" is None."""
     if value == "unlimited":
         return None
-    total = _total(value, QUEUE)
+    count = _positive_total(value, QUEUE, "a queue")
     unit = _terms(value, QUEUE)[0][1]
-    count = _positive(int(total.to_integral_value()), "a queue", value)
     return {"packets" if unit in PACKET_UNITS else "bytes": count}
+
+
+def _positive_total(value: object, quantity: Quantity, noun: str) -> int:
+    """Return a total as a whole number above zero; of a bare zero only that is said, as no unit mends it."""
+    bare = isinstance(value, int | float) or (isinstance(value, str) and bool(_NUMBER.fullmatch(value)))
+    if bare and not isinstance(value, bool) and len(str(value)) <= _MOST_DIGITS and not float(str(value)):
+        _positive(0, noun, value)
+    return _positive(int(_total(value, quantity).to_integral_value()), noun, value)
 
 
 def _positive(number: int, noun: str, value: object) -> int:

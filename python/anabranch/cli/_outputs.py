@@ -1,0 +1,106 @@
+"""What a command writes, checked before any work is done for it: nothing that it reads is written over."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from anabranch.errors import Fault, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from anabranch.scenario.load import Loaded
+
+#: A file, and the option or the word that names it to a person.
+Named = tuple[Path, str]
+
+
+def unwritable(path: Path, option: str) -> Fault | None:
+    """Return what is wrong with a file to be written, before any work is done for it."""
+    try:
+        if path.is_dir():
+            return Fault(message=f"a folder, not a file: `{path}`", where=option)
+        if not path.resolve().parent.is_dir():
+            return Fault(message=f"no such folder: `{path.parent}`", where=option, hint="make it first")
+        if not os.access(path if path.exists() else path.resolve().parent, os.W_OK):
+            return Fault(message=f"no permission to write: `{path}`", where=option)
+    except (OSError, ValueError, RuntimeError) as error:
+        # Names too long, with a NUL, or links in a ring.
+        reason = getattr(error, "strerror", None) or "not the name of a file"
+        return Fault(message=f"cannot write a file of that name: {reason}: {shown(path)}", where=option)
+    return None
+
+
+def exists(path: Path, *, force: bool) -> Fault | None:
+    """Return the fault of a file that is there and would be written over without leave."""
+    if force or not path.exists():
+        return None
+    return Fault(message=f"the file exists: `{path}`", hint="--force overwrites it")
+
+
+def twice(outputs: Sequence[Named]) -> list[Fault]:
+    """Return a fault for each output that is one before it; devices take any number."""
+    return [
+        Fault(message=f"two outputs into one file: `{path}`", where=f"{before}, {option}")
+        for place, (path, option) in enumerate(outputs)
+        for other, before in outputs[:place]
+        if _same(path, other)
+    ]
+
+
+def over_inputs(outputs: Iterable[Named], inputs: Iterable[Named]) -> list[Fault]:
+    """Return a fault for each output that would be written over an input."""
+    read = list(inputs)
+    faults = []
+    for path, option in outputs:
+        what = next((what for other, what in read if _same(path, other)), None)
+        if what is not None:
+            message = f"would be written over {what}: `{path}`"
+            faults.append(Fault(message=message, where=option, hint="name another file"))
+    return faults
+
+
+def inputs(loaded: Loaded, scenario: str) -> Iterator[Named]:
+    """Return every file that a scenario is read from.
+
+    Parameters
+    ----------
+    loaded
+        The scenario.
+    scenario
+        What the person called it.
+    """
+    from anabranch.media import films, ladders
+    from anabranch.scenario import _follow, shipped
+
+    path = shipped.resolve(scenario)
+    if path != shipped.STDIN:
+        yield path, "the scenario"
+    application = loaded.scenario.application
+    for name, known, locate, what in (
+        (application.film, films.NAMED, films.locate, "the film"),
+        (application.ladder, ladders.NAMED, films.locate, "the ladder"),
+    ):
+        found = locate(name, loaded.folders) if name is not None and name not in known else None
+        if found is not None:
+            yield found, what
+    for _, table in _follow.places(loaded.scenario.model_dump(mode="json")):
+        trace = table.get("trace")
+        if isinstance(trace, dict):
+            yield Path(trace["file"]), "a recording that the scenario follows"
+    for named in loaded.plugins.values():
+        for plugged in named.values():
+            for file in plugged.source.files:
+                yield plugged.source.root / file, f"the plug-in {plugged.name}"
+
+
+def _same(one: Path, other: Path) -> bool:
+    """Tell whether two names are one file, there already or not; what is no file is never spoilt."""
+    try:
+        if one.exists() and other.exists():
+            return one.is_file() and one.samefile(other)
+        return one.resolve() == other.resolve()
+    except (OSError, ValueError, RuntimeError):
+        return False
