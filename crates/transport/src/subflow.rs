@@ -187,7 +187,6 @@ pub(crate) struct Subflow {
     final_mapping: Option<final_mapping::FinalMapping>,
     /// A reset to send, then nothing more.
     pub(crate) reset: Option<Reset>,
-    pub(crate) close_requested: bool,
     pub(crate) peer_closed: bool,
     /// Something a scheduler sees may have changed since its view was made.
     pub(crate) touched: bool,
@@ -251,7 +250,6 @@ impl Subflow {
             passage: final_mapping::Passage::default(),
             final_mapping: None,
             reset: None,
-            close_requested: false,
             peer_closed: false,
             touched: true,
         }
@@ -263,7 +261,6 @@ impl Subflow {
         self.state == State::Established
             && !self.send.fin_sent()
             && (!self.multipath || self.fully_established)
-            && !self.close_requested
     }
 
     /// What schedulers see.

@@ -160,8 +160,7 @@ impl Connection {
         self.connected_at
     }
 
-    /// For checkers: each subflow's segments in flight, its window, and the segments that may
-    /// exceed it (a loss probe, the head after a timeout, the reduction in progress).
+    /// Each subflow's segments in flight, and its window.
     pub fn windows(&self) -> impl Iterator<Item = (SubflowId, u32, u32)> {
         self.subflows.iter().map(|s| (s.id, s.board.in_flight(), s.window.cwnd))
     }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use anabranch_units::{Duration, Instant, SeqNumber, SubflowId};
 use bytes::Bytes;
 
-use super::scoreboard::Sent;
+use super::scoreboard::{Sent, TxStamp};
 use super::{State, Subflow};
 use crate::config::{Config, FourTuple, HostModel};
 use crate::congestion::{
@@ -103,11 +103,16 @@ pub(super) fn send(subflow: &mut Subflow, now: Instant, length: u64) {
     subflow.send.last_sent = now;
     subflow.send.count_new(length, false, 1);
     subflow.totals.bytes_sent += length;
-    subflow.board.push(Sent {
+    subflow.board.push(fresh(start, length as usize, now, stamp));
+}
+
+/// A segment of zeros that was sent once, and of which nothing is known yet.
+pub(super) fn fresh(start: u64, length: usize, sent_at: Instant, stamp: TxStamp) -> Sent {
+    Sent {
         start,
-        payload: Bytes::from(vec![0; length as usize]),
+        payload: Bytes::from(vec![0; length]),
         mapping: None,
-        sent_at: now,
+        sent_at,
         stamp,
         serial: 0,
         transmission: 1,
@@ -117,5 +122,5 @@ pub(super) fn send(subflow: &mut Subflow, now: Instant, length: u64) {
         leap: 0,
         lost: false,
         retransmitted: false,
-    });
+    }
 }

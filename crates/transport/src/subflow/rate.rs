@@ -122,8 +122,8 @@ impl Sampler {
 
 #[cfg(test)]
 mod tests {
-    use bytes::Bytes;
 
+    use super::super::fixture::fresh;
     use super::*;
 
     fn at(ms: u64) -> Instant {
@@ -136,21 +136,7 @@ mod tests {
 
     /// A segment of a hundred bytes that was sent then, with its stamp.
     fn sent(number: u64, at: Instant, stamp: TxStamp) -> Sent {
-        Sent {
-            start: 1 + 100 * number,
-            payload: Bytes::from_static(&[0; 100]),
-            mapping: None,
-            sent_at: at,
-            stamp,
-            serial: number,
-            transmission: 1,
-            fin: false,
-            opens_buffer: true,
-            sacked: false,
-            leap: 0,
-            lost: false,
-            retransmitted: false,
-        }
+        Sent { serial: number, ..fresh(1 + 100 * number, 100, at, stamp) }
     }
 
     /// One segment sent at 0 and delivered at 50 ms.

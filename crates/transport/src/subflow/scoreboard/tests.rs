@@ -1,25 +1,12 @@
 //! Marks, counts and orders of what is outstanding.
 
+use super::super::fixture::fresh;
 use super::*;
 
 fn board(segments: u64) -> Scoreboard {
     let mut board = Scoreboard::default();
     for i in 0..segments {
-        board.push(Sent {
-            start: 1 + i * 100,
-            payload: Bytes::from_static(&[0; 100]),
-            mapping: None,
-            sent_at: Instant::from_nanos(i),
-            serial: 0,
-            stamp: TxStamp::default(),
-            transmission: 1,
-            fin: false,
-            opens_buffer: true,
-            sacked: false,
-            leap: 0,
-            lost: false,
-            retransmitted: false,
-        });
+        board.push(fresh(1 + i * 100, 100, Instant::from_nanos(i), TxStamp::default()));
     }
     board
 }
