@@ -275,6 +275,11 @@ pub trait CongestionController: fmt::Debug + Send {
         2
     }
 
+    /// Segments that leave together at least, where the window has room (`min_tso_segs`).
+    fn least_burst(&self) -> u32 {
+        2
+    }
+
     /// The controller itself holds the subflow back: its rate samples do not tell the path's rate.
     fn marks_application_limited(&self) -> bool {
         false

@@ -291,6 +291,7 @@ fn controllers_ask_for_what_their_algorithm_needs() {
         assert_eq!(built.owns_recovery(), whole.contains(&name), "{name}");
         let windows = if name.starts_with("bbr") { 3 } else { 2 };
         assert_eq!(built.send_buffer_factor(), windows, "{name}");
+        assert_eq!(built.least_burst(), 2, "{name}");
         assert_eq!(built.wants_siblings(), coupled.contains(&name), "{name}");
         assert!(!built.marks_application_limited(), "{name}");
         assert!(built.published_rate().is_none() && built.pacing_rate().is_none(), "{name}");

@@ -35,6 +35,8 @@ const PROBE_RTT_TIME: Duration = Duration::from_millis(200);
 const MIN_CWND: u32 = 4;
 /// The pacing rate stays a little under the bandwidth.
 const PACING_MARGIN_PERCENT: u64 = 1;
+/// The pacing rate below which segments leave one by one.
+pub(super) const SINGLE_SEGMENTS_BELOW: Rate = Rate::from_bps(1_200_000);
 const FULL_BW_GROWTH: u64 = UNIT * 5 / 4;
 const FULL_BW_ROUNDS: u32 = 3;
 const EXTRA_ACKED_MAX: Duration = Duration::from_millis(100);
@@ -129,8 +131,7 @@ impl Bbr {
     /// Segments that leave at `pacing_rate` in about a millisecond (`bbr_tso_segs_goal`).
     fn burst_goal(&self) -> u32 {
         let rate = self.pacing.map_or(0, Rate::bytes_per_second);
-        let least = if rate < 1_200_000 / 8 { 1 } else { 2 };
-        ((rate >> 10).min(65_200) as u32 / self.mss).max(least).min(0x7f)
+        ((rate >> 10).min(65_200) as u32 / self.mss).max(self.least_burst()).min(0x7f)
     }
 
     /// `bbr_bdp`: segments in flight that fill the path `gain` times.
@@ -471,6 +472,11 @@ impl CongestionController for Bbr {
 
     fn send_buffer_factor(&self) -> u32 {
         3
+    }
+
+    fn least_burst(&self) -> u32 {
+        // `bbr_min_tso_segs`, `bbr_min_tso_rate`.
+        if self.pacing.is_some_and(|rate| rate < SINGLE_SEGMENTS_BELOW) { 1 } else { 2 }
     }
 
     fn marks_application_limited(&self) -> bool {

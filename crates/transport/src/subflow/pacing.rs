@@ -5,8 +5,8 @@ use anabranch_units::{ByteCount, Duration, Instant, Rate};
 
 use crate::congestion::Window;
 
-/// The first segments of a connection go out unpaced (`tcp_update_skb_after_send`, `data_segs_out`).
-const UNPACED_SEGMENTS: u64 = 10;
+/// The data segment from which on a connection is paced (`tcp_update_skb_after_send`, `data_segs_out`).
+const FIRST_PACED: u64 = 10;
 
 /// The pacing state of one subflow.
 #[derive(Debug)]
@@ -17,6 +17,10 @@ pub(crate) struct Pacer {
     next: Instant,
     waiting: bool,
     sent: u64,
+    /// Payload of the socket buffer that leaves now, as far as it has left, bytes.
+    burst: u64,
+    /// How late that buffer's first segment was.
+    late: Duration,
 }
 
 impl Pacer {
@@ -28,6 +32,8 @@ impl Pacer {
             next: Instant::ZERO,
             waiting: false,
             sent: 0,
+            burst: 0,
+            late: Duration::ZERO,
         }
     }
 
@@ -68,15 +74,25 @@ impl Pacer {
         self.waiting
     }
 
-    /// A segment was sent.
-    pub(crate) fn on_sent(&mut self, now: Instant, bytes: u64) {
+    /// A segment was sent; `continues` says that it shares a socket buffer with the one before. A
+    /// buffer leaves at once, whatever the rate, and the next one waits for all of it.
+    pub(crate) fn on_sent(&mut self, now: Instant, bytes: u64, continues: bool) {
         self.sent += 1;
-        if !self.enforced || self.sent <= UNPACED_SEGMENTS {
+        if !self.enforced {
             return;
         }
-        let gap = self.rate.transmit_time(ByteCount(bytes));
+        if !continues {
+            self.burst = 0;
+            self.late = now.since(self.next);
+        }
+        self.burst += bytes;
+        if self.sent < FIRST_PACED {
+            self.next = now;
+            return;
+        }
+        let gap = self.rate.transmit_time(ByteCount(self.burst));
         // A late sender catches up by at most half a gap (`tcp_update_skb_after_send`).
-        let late = now.since(self.next).min(gap / 2);
+        let late = self.late.min(gap / 2);
         let gap = gap.min(Duration::from_secs(1)).saturating_sub(late);
         self.next = now + gap;
     }
@@ -144,23 +160,23 @@ mod tests {
         assert!(forced.enforced());
     }
 
-    /// A pacer of a megabyte a second: a millisecond for each thousand bytes; ten segments were sent.
+    /// A pacer of a megabyte a second: a millisecond for each thousand bytes; nine segments were sent.
     fn paced() -> Pacer {
         let mut pacer = Pacer::new(false);
         pacer.update(Some(Rate::from_bytes_per_second(1_000_000)), &window(10, 5), 0, 1000, 1);
-        for _ in 0..10 {
+        for _ in 0..9 {
             assert!(!pacer.blocked(at(0)));
-            pacer.on_sent(at(0), 1000);
+            pacer.on_sent(at(0), 1000, false);
         }
         pacer
     }
 
     #[test]
-    fn segments_are_spaced_from_the_eleventh_on() {
-        // tcp_update_skb_after_send: "do not pace the first 10 segments".
+    fn segments_are_spaced_from_the_tenth_on() {
+        // tcp_update_skb_after_send: `tp->data_segs_out >= 10`, which counts the one that leaves.
         let mut pacer = paced();
         assert!(!pacer.blocked(at(0)) && pacer.wake().is_none());
-        pacer.on_sent(at(5000), 1000);
+        pacer.on_sent(at(5000), 1000, false);
         // That one came late: it catches up by half a gap.
         assert_eq!(pacer.next_departure(), at(5500));
         assert!(pacer.blocked(at(5499)));
@@ -171,10 +187,29 @@ mod tests {
         assert_eq!(pacer.wake(), None);
         assert!(!pacer.blocked(at(5500)));
         // On time: a whole gap. A little late: that much less.
-        pacer.on_sent(at(5500), 1000);
+        pacer.on_sent(at(5500), 1000, false);
         assert_eq!(pacer.next_departure(), at(6500));
-        pacer.on_sent(at(6700), 1000);
+        pacer.on_sent(at(6700), 1000, false);
         assert_eq!(pacer.next_departure(), at(7500));
+    }
+
+    #[test]
+    fn the_gap_is_that_of_the_whole_socket_buffer() {
+        // tcp_update_skb_after_send is called for a buffer, however many segments it holds:
+        // `len_ns = skb->len * NSEC_PER_SEC / rate`, less at most half of it for lateness.
+        let mut pacer = paced();
+        pacer.on_sent(at(0), 1000, false);
+        pacer.on_sent(at(1000), 1000, false);
+        pacer.on_sent(at(1000), 1000, true);
+        assert_eq!(pacer.next_departure(), at(3000));
+        // 800 late: half of the first segment's gap is 500, of both together 1000.
+        pacer.on_sent(at(3800), 1000, false);
+        assert_eq!(pacer.next_departure(), at(4300));
+        pacer.on_sent(at(3800), 1000, true);
+        assert_eq!(pacer.next_departure(), at(5000));
+        // The next buffer begins anew.
+        pacer.on_sent(at(5000), 1000, false);
+        assert_eq!(pacer.next_departure(), at(6000));
     }
 
     #[test]
@@ -182,11 +217,11 @@ mod tests {
         // `len_ns = min_t(u64, len_ns, NSEC_PER_SEC)`... and without enforcement there is none.
         let mut pacer = paced();
         pacer.update(Some(Rate::from_bytes_per_second(10)), &window(10, 5), 0, 1000, 1);
-        pacer.on_sent(at(0), 1000);
+        pacer.on_sent(at(0), 1000, false);
         assert_eq!(pacer.next_departure(), at(1_000_000));
         let mut free = paced();
         free.update(None, &window(10, 5), 0, 1000, 800_000);
-        free.on_sent(at(0), 1000);
+        free.on_sent(at(0), 1000, false);
         assert_eq!(free.next_departure(), Instant::ZERO);
         assert!(!free.blocked(at(0)));
     }

@@ -158,6 +158,16 @@ impl Sender {
         opens
     }
 
+    /// The socket buffer that was opened last can take another segment on its way out.
+    pub(super) fn buffer_has_room(&self) -> bool {
+        self.buffer_room > 0
+    }
+
+    /// Whatever leaves next opens a socket buffer.
+    pub(super) fn end_buffer(&mut self) {
+        self.buffer_room = 0;
+    }
+
     pub(crate) fn buffer_limit(&self) -> u64 {
         self.buffer
     }

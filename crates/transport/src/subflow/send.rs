@@ -64,7 +64,9 @@ impl Subflow {
         if !self.window_admits(host, now) {
             return false;
         }
-        if !probe && (self.pacer.blocked(now) || self.send.must_wait_for_more()) {
+        let together = self.send.last_sent == now && !self.board.is_empty();
+        let paced = !(together && self.send.buffer_has_room());
+        if !probe && (paced && self.pacer.blocked(now) || self.send.must_wait_for_more()) {
             return false;
         }
         self.restart_after_idle(now);
@@ -82,7 +84,6 @@ impl Subflow {
         let (start, length) = (self.send.next, payload.len() as u64);
         self.send.next = start + length + u64::from(fin);
         self.send.fin_sent |= fin;
-        let together = self.send.last_sent == now && !idle;
         let opens_buffer = self.send.count_new(length, together, self.burst_segments());
         self.send.last_sent = now;
         if length < u64::from(self.send.mss) {
@@ -90,7 +91,7 @@ impl Subflow {
         }
         let stamp = self.rate.stamp(now, in_flight, idle);
         self.data_segment(start, payload.clone(), mapping, fin, outlook, segment);
-        self.count_sent(length, true, now);
+        self.count_sent(length, true, now, !opens_buffer);
         self.board.push(Sent {
             start,
             mapping,
@@ -128,11 +129,11 @@ impl Subflow {
         admits
     }
 
-    /// Segments that one socket buffer takes on its way out: a millisecond's worth, two at least
-    /// (`tcp_tso_autosize`).
+    /// Segments that one socket buffer takes on its way out: a millisecond's worth, and as many as
+    /// the controller wants at least (`tcp_tso_segs`, `tcp_tso_autosize`).
     fn burst_segments(&self) -> u32 {
         let millisecond = self.pacer.rate().bytes_per_second() >> 10;
-        (millisecond.min(65_536) as u32 / self.mss).max(2)
+        (millisecond.min(65_536) as u32 / self.mss).max(self.controller.least_burst())
     }
 
     /// Nothing was in flight: the controller hears that data flows again.
@@ -185,7 +186,8 @@ impl Subflow {
         self.totals.retransmissions += 1;
         self.totals.bytes_retransmitted += length;
         self.send.last_sent = now;
-        self.count_sent(length, false, now);
+        self.send.end_buffer();
+        self.count_sent(length, false, now, false);
         let head = self.board.numbers().start == number;
         if head && self.timer.pending() != Some(super::rto::Pending::Reordering) {
             let rto = self.rtt.rto();
@@ -195,10 +197,10 @@ impl Subflow {
         true
     }
 
-    fn count_sent(&mut self, bytes: u64, first: bool, now: Instant) {
+    fn count_sent(&mut self, bytes: u64, first: bool, now: Instant, continues: bool) {
         self.totals.bytes_sent += bytes;
         self.totals.data_segments += u64::from(bytes > 0);
-        self.pacer.on_sent(now, bytes);
+        self.pacer.on_sent(now, bytes, continues);
         if self.reducing() && first {
             self.recovery.prr_out += 1;
         }

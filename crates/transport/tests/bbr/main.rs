@@ -211,6 +211,25 @@ fn the_first_pace_is_the_initial_window_over_the_round_trip() {
     assert!(close(flow.pace(), risen, 2e-3));
 }
 
+/// `bbr_min_tso_segs`: one below 1.2 Mbit/s, two from there on.
+#[test]
+fn segments_leave_one_by_one_below_a_pace_of_1_2_megabits() {
+    for (rate, least) in [(103, 1), (104, 1), (105, 2), (106, 2)] {
+        // 0.99 times 1448 bytes times the rate: 104.6 segments a second are 150 kB/s.
+        let mut flow = Flow::probing(1, Said { rate, interval: Duration::from_secs(1), ..FULL });
+        while flow.gain(f64::from(rate)) > 1.01 || flow.gain(f64::from(rate)) < 0.99 {
+            flow.hear(Said {
+                rate,
+                interval: Duration::from_secs(1),
+                after: RTT * 2,
+                in_flight: 1,
+                ..FULL
+            });
+        }
+        assert_eq!(flow.bbr.least_burst(), least, "{rate}");
+    }
+}
+
 /// Random paths, bursts of acknowledgements, and each phase of the cycle.
 #[test]
 fn pace_and_window_of_the_cycle_are_what_the_formulas_give() {

@@ -17,6 +17,7 @@ mod mapping;
 mod mp_capable;
 mod mp_join;
 mod options;
+mod pacing;
 mod prio;
 mod reading;
 mod recovery;

@@ -77,9 +77,13 @@ fn buffers_in_flight_take_as_many_full_segments_as_leave_together() {
     assert_eq!(sender.memory(), 5000 + 2 * 832);
     assert!(!sender.count_new(999, true, 3), "there was room for one");
     assert!(sender.count_new(1000, true, 3), "a small one ends its buffer");
+    assert!(sender.buffer_has_room());
+    sender.end_buffer();
+    assert!(!sender.buffer_has_room(), "a retransmission came between");
+    assert!(sender.count_new(1000, true, 3));
     assert!(sender.count_new(1000, false, 3), "at another time");
     sender.on_bytes_acked(3000, 1);
-    assert_eq!(sender.memory(), 4999 + 3 * 832);
+    assert_eq!(sender.memory(), 5999 + 4 * 832);
 }
 
 #[test]
