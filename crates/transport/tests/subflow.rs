@@ -120,7 +120,7 @@ fn a_timeout_without_a_loss_is_recognised_and_the_window_restored() {
 }
 
 #[test]
-fn every_second_segment_is_acknowledged_at_once_and_a_lone_one_after_40_ms() {
+fn a_lone_segment_that_is_pushed_is_acknowledged_when_it_is_read() {
     let mut pair = connected(100);
     // Enough data first, so that the quick acknowledgements of the start are spent and the window
     // grows no more, for as long as it grows each segment is acknowledged at once.
@@ -137,8 +137,8 @@ fn every_second_segment_is_acknowledged_at_once_and_a_lone_one_after_40_ms() {
     pair.run_until(arrival + Duration::from_millis(200));
     let lone: Vec<_> = pair.sent(Way::ToServer, 0).skip(before).collect();
     assert_eq!(lone.len(), 1);
-    let wait = millis(lone[0].0.since(arrival));
-    assert!((36..=48).contains(&wait), "the delayed acknowledgement: {wait} ms");
+    // tcp_measure_rcv_mss: a full segment with PSH; the reader has emptied the buffer (tcp_cleanup_rbuf).
+    assert_eq!(millis(lone[0].0.since(arrival)), 0);
 }
 
 #[test]

@@ -27,9 +27,9 @@ pub(crate) struct AckPolicy {
     last_received: Instant,
     now_due: bool,
     scheduled: bool,
-    /// Small segments that came since the last acknowledgement, counted to two (`ICSK_ACK_PUSHED`,
-    /// `ICSK_ACK_PUSHED2`).
-    small: u8,
+    /// Small and pushed segments that came since the last acknowledgement, counted to two
+    /// (`ICSK_ACK_PUSHED`, `ICSK_ACK_PUSHED2`).
+    pushed: u8,
     probe: bool,
     deadline: Option<Instant>,
 }
@@ -45,7 +45,7 @@ impl AckPolicy {
             last_received: Instant::ZERO,
             now_due: false,
             scheduled: false,
-            small: 0,
+            pushed: 0,
             probe: false,
             deadline: None,
         }
@@ -79,6 +79,7 @@ impl AckPolicy {
         &mut self,
         now: Instant,
         length: u32,
+        push: bool,
         arrival: Arrival,
         window_grew: bool,
         rto: Duration,
@@ -97,8 +98,11 @@ impl AckPolicy {
         if arrival == Arrival::OutOfOrder || arrival == Arrival::Duplicate {
             return;
         }
+        // `tcp_measure_rcv_mss`: a full segment says so only where it is pushed, and only once.
         if length < self.received_mss {
-            self.small = (self.small + 1).min(2);
+            self.pushed = (self.pushed + 1).min(2);
+        } else if push {
+            self.pushed = self.pushed.max(1);
         }
         self.adapt(now, rto);
         if window_grew {
@@ -140,13 +144,13 @@ impl AckPolicy {
         }
         self.now_due = false;
         self.scheduled = false;
-        self.small = 0;
+        self.pushed = 0;
         self.deadline = None;
     }
 
-    /// What came may have been all there is for now: a small segment was the last.
+    /// What came may have been all there is for now: a small or a pushed segment was among it.
     fn came_to_an_end(&self) -> bool {
-        self.small == 2 || (self.small == 1 && !self.interactive)
+        self.pushed == 2 || (self.pushed == 1 && !self.interactive)
     }
 
     fn quick_mode(&self) -> bool {
@@ -176,7 +180,7 @@ impl Subflow {
     }
 
     /// The application read, everything if `emptied`: acknowledge if more than a segment is owed, if
-    /// a small segment ended what came, or if the window can at least double (`tcp_cleanup_rbuf`).
+    /// a small or a pushed segment ended what came, or if the window can at least double (`tcp_cleanup_rbuf`).
     pub(crate) fn after_read(&mut self, space: Space, emptied: bool) {
         if self.state != super::State::Established || !self.fully_established {
             return;
@@ -262,7 +266,7 @@ mod tests {
     fn begun() -> AckPolicy {
         let mut policy = AckPolicy::new(1012);
         assert_eq!(policy.received_mss(), 536, "a guess (`TCP_MSS_DEFAULT`)");
-        policy.on_data(at(1000), 1000, Arrival::InOrder, false, RTO);
+        policy.on_data(at(1000), 1000, false, Arrival::InOrder, false, RTO);
         policy
     }
 
@@ -288,7 +292,7 @@ mod tests {
         // the RTO; `m > rto`: quick acknowledgements; else nothing.
         let after = |delay: u64, gap: u64| {
             let mut policy = AckPolicy { delay: ms(delay), quick: 0, ..begun() };
-            policy.on_data(at(1000 + gap), 1000, Arrival::InOrder, false, RTO);
+            policy.on_data(at(1000 + gap), 1000, false, Arrival::InOrder, false, RTO);
             (policy.delay.as_millis(), policy.quick)
         };
         assert_eq!(after(40, 5), (40, 0));
@@ -303,31 +307,31 @@ mod tests {
         assert_eq!(after(100, 301), (100, 16), "the peer restarts");
         // The gap is between data, whatever else happened.
         let mut policy = AckPolicy { delay: ms(100), ..begun() };
-        policy.on_data(at(1010), 1000, Arrival::InOrder, false, RTO);
-        policy.on_data(at(1035), 1000, Arrival::InOrder, false, RTO);
+        policy.on_data(at(1010), 1000, false, Arrival::InOrder, false, RTO);
+        policy.on_data(at(1035), 1000, false, Arrival::InOrder, false, RTO);
         assert_eq!(policy.delay, ms(60), "100 -> 70 -> 35 + 25");
     }
 
     #[test]
     fn what_comes_out_of_order_or_twice_is_acknowledged_at_once_and_measures_nothing() {
         for arrival in [Arrival::OutOfOrder, Arrival::Duplicate] {
-            let mut policy = AckPolicy { quick: 0, small: 0, ..begun() };
+            let mut policy = AckPolicy { quick: 0, pushed: 0, ..begun() };
             policy.scheduled = false;
-            policy.on_data(at(1005), 10, arrival, true, RTO);
+            policy.on_data(at(1005), 10, false, arrival, true, RTO);
             assert!(policy.is_due() && policy.quick == 2, "tcp_enter_quickack_mode(sk, 2)");
-            assert!(!policy.scheduled && policy.small == 0);
+            assert!(!policy.scheduled && policy.pushed == 0);
             assert_eq!(policy.last_received, at(1000));
         }
         let mut policy = AckPolicy { quick: 7, ..begun() };
-        policy.on_data(at(1005), 1200, Arrival::Duplicate, false, RTO);
+        policy.on_data(at(1005), 1200, false, Arrival::Duplicate, false, RTO);
         assert_eq!((policy.quick, policy.received_mss()), (7, 1000));
         let mut policy = begun();
-        policy.on_data(at(1005), 1000, Arrival::FilledGap, false, RTO);
+        policy.on_data(at(1005), 1000, false, Arrival::FilledGap, false, RTO);
         assert!(policy.is_due());
         let mut policy = AckPolicy { quick: 0, ..begun() };
-        policy.on_data(at(1005), 1000, Arrival::InOrder, true, RTO);
+        policy.on_data(at(1005), 1000, false, Arrival::InOrder, true, RTO);
         assert!(!policy.is_due() && policy.quick == 1, "tcp_grow_window, tcp_incr_quickack(sk, 1)");
-        policy.on_data(at(1006), 1100, Arrival::OutOfOrder, false, RTO);
+        policy.on_data(at(1006), 1100, false, Arrival::OutOfOrder, false, RTO);
         assert_eq!(policy.received_mss(), 1100, "it counts for the size of segments");
     }
 
@@ -349,16 +353,30 @@ mod tests {
         // tcp_measure_rcv_mss, tcp_cleanup_rbuf: ICSK_ACK_PUSHED2, or PUSHED and not interactive.
         let mut policy = begun();
         assert!(!policy.came_to_an_end());
-        policy.on_data(at(1001), 999, Arrival::InOrder, false, RTO);
+        policy.on_data(at(1001), 999, false, Arrival::InOrder, false, RTO);
         assert!(policy.came_to_an_end());
         policy.interactive = true;
         assert!(!policy.came_to_an_end());
-        policy.on_data(at(1002), 999, Arrival::InOrder, false, RTO);
+        policy.on_data(at(1002), 999, false, Arrival::InOrder, false, RTO);
         assert!(policy.came_to_an_end());
-        policy.on_data(at(1003), 999, Arrival::InOrder, false, RTO);
+        policy.on_data(at(1003), 999, false, Arrival::InOrder, false, RTO);
         assert!(policy.came_to_an_end());
         policy.on_ack_sent();
         assert!(!policy.came_to_an_end());
+    }
+
+    #[test]
+    fn a_full_segment_that_is_pushed_may_end_what_comes_and_two_are_no_more_than_one() {
+        // tcp_measure_rcv_mss: PSH on a segment of `rcv_mss` sets ICSK_ACK_PUSHED; ICSK_ACK_PUSHED2 is
+        // set by a smaller one alone, where PUSHED is set.
+        let mut policy = begun();
+        policy.on_data(at(1001), 1000, true, Arrival::InOrder, false, RTO);
+        assert!(policy.came_to_an_end());
+        policy.interactive = true;
+        policy.on_data(at(1002), 1000, true, Arrival::InOrder, false, RTO);
+        assert!(!policy.came_to_an_end());
+        policy.on_data(at(1003), 999, true, Arrival::InOrder, false, RTO);
+        assert!(policy.came_to_an_end());
     }
 
     #[test]

@@ -402,9 +402,17 @@ impl Subflow {
             {
                 self.receive.measure_rtt(now, echo);
             }
+            let push = segment.flags.contains(Flags::PSH);
             let arrival = self.receive.accept(start, payload, self.multipath, up);
             let grew = arrival != Arrival::Duplicate && self.receive.grow(segment.payload.len());
-            self.ack.on_data(now, segment.payload.len() as u32, arrival, grew, self.rtt.rto());
+            self.ack.on_data(
+                now,
+                segment.payload.len() as u32,
+                push,
+                arrival,
+                grew,
+                self.rtt.rto(),
+            );
             self.check_ack(space);
         }
         if self.receive.fin_at == Some(self.receive.next) && !self.peer_closed {

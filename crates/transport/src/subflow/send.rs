@@ -91,6 +91,14 @@ impl Subflow {
         }
         let stamp = self.rate.stamp(now, in_flight, idle);
         self.data_segment(start, payload.clone(), mapping, fin, outlook, segment);
+        // Of a buffer with several segments the last one is pushed (`__tcp_transmit_skb`).
+        let more = self.send.buffer_has_room()
+            && self.send.queued > 0
+            && in_flight + 1 < self.window.cwnd
+            && !self.send.shut_out();
+        if !opens_buffer && !more {
+            segment.flags = segment.flags.with(Flags::PSH);
+        }
         self.count_sent(length, true, now, !opens_buffer);
         self.board.push(Sent {
             start,

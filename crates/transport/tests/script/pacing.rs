@@ -2,6 +2,8 @@
 
 use anabranch_transport::Config;
 
+use anabranch_wire::Flags;
+
 use crate::dialect::{Script, thousands};
 
 /// Socket buffers are paced and not segments, and a buffer takes two segments at least
@@ -18,4 +20,29 @@ fn segments_leave_in_pairs_a_pairs_time_apart() {
     let times: Vec<u64> = s.rest_until(199).into_iter().map(|(ms, _, _)| ms).collect();
     let pairs = [150, 151, 153, 156, 158, 161, 163, 166, 168, 171];
     assert_eq!(times, pairs.map(|ms| [ms, ms]).concat());
+}
+
+/// `__tcp_transmit_skb` pushes every socket buffer of several segments, and of these the last one has the
+/// flag (`tcp_gso_segment`); a lone segment has it where nothing more is queued. A window of ten and 21
+/// segments: five pairs; then the acknowledgement of three, which opens a window of 13 for six, three
+/// pairs; then of one, which lets two go, of which the second is the last there is.
+#[test]
+fn the_last_segment_of_a_socket_buffer_is_pushed() {
+    let mut s = Script::plain_with(thousands(), 50);
+    s.write(100, 21_000);
+    let mut position = 1;
+    let mut pushed = |s: &mut Script, ms: u64, count: u64| -> Vec<bool> {
+        let flags =
+            |n: u64| s.us(ms, &format!(". {}:{}", position + 1000 * n, position + 1000 * (n + 1)));
+        let found =
+            (0..count).map(flags).map(|segment| segment.flags.contains(Flags::PSH)).collect();
+        position += 1000 * count;
+        found
+    };
+    assert_eq!(pushed(&mut s, 100, 10), [false, true].repeat(5));
+    s.peer(150, ". ack=3001");
+    assert_eq!(pushed(&mut s, 150, 6), [false, true].repeat(3));
+    // Of five that may go the last one is alone in its buffer, and the last there is.
+    s.peer(160, ". ack=13001");
+    assert_eq!(pushed(&mut s, 160, 5), [false, true, false, true, true]);
 }
