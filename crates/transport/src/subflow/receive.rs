@@ -116,11 +116,6 @@ impl Receiver {
         self.runs.end().map_or(0, |end| end - self.next)
     }
 
-    /// Full segments of `payload` bytes take `memory` each.
-    pub(crate) fn on_segment_size(&mut self, payload: u64, memory: u64) {
-        self.buffer.on_segment_size(payload, memory);
-    }
-
     /// The connection's buffer has grown after `copied` bytes were read in an RTT.
     pub(crate) fn grow_buffer(&mut self, copied: u64) {
         let ahead = self.span();
@@ -282,9 +277,12 @@ impl Receiver {
         blocks
     }
 
-    /// `tcp_grow_window`: full segments open the window by two segments each.
-    fn grow(&mut self, payload: usize) -> bool {
-        let limit = self.buffer.window().saturating_sub(self.runs.bytes());
+    /// `tcp_grow_window`: full segments open the window by two segments each, as far as the buffer has
+    /// room beside `waiting` bytes that lay out of order before and, if this one came `in_order`, itself:
+    /// it is charged already (`tcp_queue_rcv`, `tcp_space`).
+    fn grow(&mut self, payload: usize, in_order: bool, waiting: u64) -> bool {
+        let in_hand = if in_order { self.buffer.window_of_segment() } else { 0 };
+        let limit = self.buffer.window().saturating_sub(waiting + in_hand);
         if payload < 128 || limit <= self.slow_start {
             return false;
         }
@@ -402,9 +400,16 @@ impl Subflow {
             {
                 self.receive.measure_rtt(now, echo);
             }
+            let waiting = self.receive.out_of_order_bytes();
             let arrival = self.receive.accept(start, payload, self.multipath, up);
-            let grew = arrival != Arrival::Duplicate && self.receive.grow(segment.payload.len());
-            self.ack.on_data(now, segment.payload.len() as u32, arrival, grew, self.rtt.rto());
+            let length = segment.payload.len() as u32;
+            if arrival != Arrival::Duplicate && length > self.ack.received_mss() {
+                self.receive.buffer.on_segment_size(u64::from(length));
+            }
+            let in_order = arrival != Arrival::OutOfOrder;
+            let grew = arrival != Arrival::Duplicate
+                && self.receive.grow(segment.payload.len(), in_order, waiting);
+            self.ack.on_data(now, length, arrival, grew, self.rtt.rto());
             self.check_ack(space);
         }
         if self.receive.fin_at == Some(self.receive.next) && !self.peer_closed {

@@ -47,22 +47,27 @@ fn a_full_segment_opens_the_window_by_two() {
     // tcp_grow_window: `2 * tp->advmss`, as far as the buffer goes; not for less than 128 bytes.
     let mut receiver = receiver();
     assert_eq!(receiver.advertised_mss, 1000);
-    // Half of 128 KiB, in whole segments of 1012 and then 65,536 bytes: room for two.
+    // Half of 128 KiB, in whole segments of 1012 and then 65,536 bytes: room for two. None is in hand but
+    // at the end.
     assert_eq!((receiver.slow_start, receiver.buffer.window()), (64 * 1012, 65_536));
     receiver.slow_start = 50_000;
-    assert!(!receiver.grow(127) && receiver.slow_start == 50_000);
-    assert!(receiver.grow(128));
+    assert!(!receiver.grow(127, false, 0) && receiver.slow_start == 50_000);
+    assert!(receiver.grow(128, false, 0));
     assert_eq!(receiver.slow_start, 52_000);
     receiver.slow_start = 64_000;
-    assert!(receiver.grow(1000));
+    assert!(receiver.grow(1000, false, 0));
     assert_eq!(receiver.slow_start, 65_536);
-    assert!(!receiver.grow(1000) && receiver.slow_start == 65_536);
+    assert!(!receiver.grow(1000, false, 0) && receiver.slow_start == 65_536);
     // What waits out of order takes its share.
     receiver.slow_start = 63_000;
-    take(&mut receiver, 5001, 1000);
-    receiver.buffer = ReceiveBuffer::new(&Config::default());
-    assert!(receiver.grow(1000));
+    assert!(receiver.grow(1000, false, 1000));
     assert_eq!(receiver.slow_start, 64_536);
+    // And so does the segment itself (tcp_queue_rcv, then tcp_event_data_recv): 2304 bytes of memory, half
+    // of which are window; 65,536 - 1,152 = 64,384.
+    receiver.slow_start = 64_000;
+    assert!(receiver.grow(1000, true, 0));
+    assert_eq!(receiver.slow_start, 64_384);
+    assert!(!receiver.grow(1000, true, 0));
 }
 
 #[test]
@@ -197,9 +202,9 @@ fn what_waits_is_delivered_as_far_as_it_is_new() {
 
 #[test]
 fn a_subflows_buffer_learns_what_segments_cost() {
-    // tcp_measure_rcv_mss: 128 of 256 until a segment tells; 1500 bytes of 2000 are 192 of 256.
+    // tcp_measure_rcv_mss: 128 of 256 until a segment tells; 1728 bytes of 2304 are 192 of 256.
     let mut receiver = receiver();
     let half = receiver.buffer.window();
-    receiver.on_segment_size(1500, 2000);
+    receiver.buffer.on_segment_size(1728);
     assert_eq!(receiver.buffer.window(), half * 3 / 2);
 }
