@@ -89,6 +89,7 @@ fn main() {
         data_end: 0,
         window_end: 0,
         fragment: 32_728,
+        piece_end: 0,
         hint: Hint::default(),
     };
     let mut sent = 0_u64;

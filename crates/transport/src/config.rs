@@ -19,8 +19,9 @@ pub struct HostModel {
     /// Memory that a received full segment takes, bytes: a 1500-byte packet in a 2 KiB buffer with
     /// its `sk_buff` (`truesize`). What of it is payload tells how much window a buffer makes.
     pub receive_memory_per_segment: u64,
-    /// Data written is kept in pieces of so many bytes, counted from the start of the stream, and
-    /// handed to subflows piece by piece (`mptcp_data_frag`): a 32 KiB page fragment less its header.
+    /// Data written is kept in pieces of so many bytes at most, and handed to subflows piece by piece
+    /// (`mptcp_data_frag`): a 32 KiB page fragment less its header. A piece begins in what is left of the
+    /// page that the last one ended in.
     pub send_fragment: u64,
     /// Memory that a socket buffer on the send queue takes besides its payload, bytes: its head and
     /// its `sk_buff` (`tcp_stream_alloc_skb`).

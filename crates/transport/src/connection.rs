@@ -12,6 +12,7 @@ mod events;
 mod fallback;
 mod half_open;
 mod penalty;
+mod pieces;
 mod receive;
 mod reinject;
 mod send;
@@ -122,7 +123,7 @@ impl Connection {
             tracks: scheduler.wants_idle() || scheduler.reinjects(),
             scheduler,
             path_manager: path_manager::build(&config.path_manager)?,
-            out: send::SendStream::default(),
+            out: send::SendStream::new(config.host.send_fragment),
             input: receive::ReceiveStream::default(),
             budget: window::ReceiveBudget::new(&config),
             retransmission: reinject::Retransmission::default(),

@@ -17,6 +17,8 @@ pub(crate) struct ReceiveBuffer {
     ratio: u64,
     /// The window that all of the memory makes, bytes.
     window: u64,
+    /// Memory that a received segment takes, bytes.
+    memory_per_segment: u64,
     /// Bytes read in the fullest RTT so far (`rcvq_space.space`).
     space: u64,
 }
@@ -29,6 +31,7 @@ impl ReceiveBuffer {
             memory_max: config.receive_buffer_max.max(memory),
             ratio: DEFAULT_RATIO,
             window: memory * DEFAULT_RATIO / 256,
+            memory_per_segment: config.host.receive_memory_per_segment,
             space: 10 * u64::from(config.mss - 12),
         }
     }
@@ -41,9 +44,14 @@ impl ReceiveBuffer {
         self.space
     }
 
-    /// Full segments of `payload` bytes take `memory` each (`tcp_measure_rcv_mss`).
-    pub(crate) fn on_segment_size(&mut self, payload: u64, memory: u64) {
-        self.ratio = (payload * 256 / memory).clamp(1, 255);
+    /// The window that the memory of one segment would make, bytes.
+    pub(crate) fn window_of_segment(&self) -> u64 {
+        self.memory_per_segment * self.ratio / 256
+    }
+
+    /// Full segments have `payload` bytes (`tcp_measure_rcv_mss`).
+    pub(crate) fn on_segment_size(&mut self, payload: u64) {
+        self.ratio = (payload * 256 / self.memory_per_segment).clamp(1, 255);
         self.window = self.memory * self.ratio / 256;
     }
 
@@ -78,6 +86,7 @@ impl ReceiveBuffer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::HostModel;
 
     /// 128 KiB of memory, at most 1 MiB; full segments of 1000 bytes.
     fn buffer() -> ReceiveBuffer {
@@ -85,6 +94,7 @@ mod tests {
             mss: 1012,
             receive_buffer_initial: 131_072,
             receive_buffer_max: 1 << 20,
+            host: HostModel { receive_memory_per_segment: 2000, ..HostModel::default() },
             ..Config::default()
         })
     }
@@ -94,13 +104,13 @@ mod tests {
         let mut buffer = buffer();
         assert_eq!((buffer.window(), buffer.space()), (65_536, 10_000));
         // 1000 bytes take 2000: 128 of 256; 1500 of 2000: 192.
-        buffer.on_segment_size(1000, 2000);
-        assert_eq!(buffer.window(), 65_536);
-        buffer.on_segment_size(1500, 2000);
-        assert_eq!(buffer.window(), 98_304);
-        buffer.on_segment_size(1, 2000);
+        buffer.on_segment_size(1000);
+        assert_eq!((buffer.window(), buffer.window_of_segment()), (65_536, 1000));
+        buffer.on_segment_size(1500);
+        assert_eq!((buffer.window(), buffer.window_of_segment()), (98_304, 1500));
+        buffer.on_segment_size(1);
         assert_eq!(buffer.window(), 512, "one in 256 at least");
-        buffer.on_segment_size(4000, 2000);
+        buffer.on_segment_size(4000);
         assert_eq!(buffer.window(), 130_560, "255 in 256 at most");
     }
 

@@ -146,7 +146,7 @@ view! {
         data_end: u64 = 1 << 20,
         /// Behind the last byte that the connection-level window admits.
         window_end: u64 = 1 << 20,
-        /// Length of the pieces that written data is kept in, bytes.
+        /// Length of the longest pieces that written data is kept in, bytes.
         fragment_bytes: u64 = 32_728,
         /// Written and not scheduled, bytes.
         unscheduled_bytes: u64 = 0,

@@ -98,8 +98,7 @@ impl Connection {
         } else if let Some(index) = pick {
             let from = self.out.una;
             // What is left of the first piece goes again.
-            let fragment = self.config.host.send_fragment;
-            let length = (fragment - from % fragment).min(self.out.next - from);
+            let length = self.out.pieces.end(from).min(self.out.next) - from;
             let id = self.subflows[index].id;
             self.retransmission.bytes += self.hand_over(id, from, length);
         }

@@ -7,6 +7,7 @@ use anabranch_units::{Duration, Instant, SubflowId};
 use bytes::Bytes;
 
 use super::carried::SentAhead;
+use super::pieces::Pieces;
 use super::{Connection, Event, Mode};
 use crate::scheduler::{Ask, Decision, Hint, SubflowSet};
 use crate::subflow::{State, Subflow};
@@ -17,9 +18,11 @@ use crate::subflow::{State, Subflow};
 const SHORTEST_WAIT: Duration = Duration::from_micros(50);
 
 /// Bytes written and not yet acknowledged at data level.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct SendStream {
     chunks: VecDeque<(u64, Bytes)>,
+    /// The pieces that MPTCP keeps it in.
+    pub(super) pieces: Pieces,
     /// Where the last piece was cut: the next one most often follows.
     last: usize,
     /// First position not acknowledged (`snd_una`).
@@ -54,6 +57,35 @@ pub enum WriteError {
 }
 
 impl SendStream {
+    /// Nothing written yet; pieces of `fragment` bytes at most.
+    pub(super) fn new(fragment: u64) -> Self {
+        Self {
+            chunks: VecDeque::new(),
+            pieces: Pieces::new(fragment),
+            last: 0,
+            una: 0,
+            next: 0,
+            cursor: 0,
+            again_end: 0,
+            ahead: SentAhead::default(),
+            end: 0,
+            window_end: 0,
+            blocked: false,
+        }
+    }
+
+    /// Files the pieces of up to `bytes` more; no other is begun once what was written takes `room`.
+    /// Returns how many bytes they take.
+    fn carve(&mut self, bytes: u64, room: u64) -> u64 {
+        let mut taken = 0;
+        while taken < bytes && taken < room {
+            let waits = self.cursor < self.end || taken > 0;
+            let needed = self.una < self.end || taken > 0;
+            taken += self.pieces.take(self.end + taken, bytes - taken, waits, needed);
+        }
+        taken
+    }
+
     /// Up to `limit` bytes from `position`, as far as they lie in one piece.
     #[inline(always)]
     fn slice(&mut self, position: u64, limit: u64) -> Option<Bytes> {
@@ -88,6 +120,7 @@ impl SendStream {
         if una > self.cursor {
             self.cursor = self.ahead.skip(una);
         }
+        self.pieces.acknowledge(una);
         while self.chunks.front().is_some_and(|(start, b)| start + b.len() as u64 <= una) {
             self.chunks.pop_front();
             self.last = self.last.saturating_sub(1);
@@ -130,8 +163,13 @@ impl Connection {
             return Err(WriteError::Blocked);
         }
         // A piece that was begun is filled: memory is looked at between pieces.
-        let end = (self.out.end + room).next_multiple_of(self.config.host.send_fragment);
-        bytes.truncate((end - self.out.end).min(usize::MAX as u64) as usize);
+        let most = if self.mode == Mode::Plain {
+            let end = (self.out.end + room).next_multiple_of(self.config.host.send_fragment);
+            end - self.out.end
+        } else {
+            self.out.carve(bytes.len() as u64, room)
+        };
+        bytes.truncate(most.min(usize::MAX as u64) as usize);
         let taken = bytes.len();
         // MPTCP never says so of its subflows: only a write to plain TCP looks.
         if let (Mode::Plain, Some(only)) = (self.mode, self.subflows.first_mut()) {
@@ -224,6 +262,7 @@ impl Connection {
         self.request.data_una = self.out.una;
         self.request.data_next = self.out.cursor;
         self.request.data_end = self.out.end;
+        self.request.piece_end = self.out.pieces.end(self.out.cursor).min(self.out.end);
         self.request.window_end = self.out.window_end;
         true
     }
@@ -350,17 +389,18 @@ impl Connection {
         let Some(subflow) = self.subflows.get_mut(id.index()).filter(|s| s.usable()) else {
             return 0;
         };
-        let fragment = self.config.host.send_fragment;
-        let mut sent = 0;
+        let (mut sent, mut piece_end) = (0, from);
         while sent < burst && from + sent < end {
             let at = from + sent;
-            // A full send buffer ends the burst, looked at between pieces.
-            let between = sent == 0 || at.is_multiple_of(fragment);
-            if between && subflow.send.memory() >= subflow.send.buffer_limit() {
-                break;
+            if at >= piece_end {
+                // A full send buffer ends the burst, looked at between pieces.
+                if subflow.send.memory() >= subflow.send.buffer_limit() {
+                    break;
+                }
+                piece_end = self.out.pieces.end(at);
             }
-            let left = fragment - at % fragment;
-            let Some(piece) = self.out.slice(at, (burst - sent).min(end - at).min(left)) else {
+            let most = (burst - sent).min(end.min(piece_end) - at);
+            let Some(piece) = self.out.slice(at, most) else {
                 break;
             };
             sent += piece.len() as u64;

@@ -85,10 +85,7 @@ impl Connection {
         let subflow = &mut self.subflows[index];
         let multipath = self.mode == Mode::Multipath;
         if subflow.received_mss() > known_mss {
-            let payload = u64::from(subflow.received_mss());
-            let memory = self.config.host.receive_memory_per_segment;
-            self.budget.buffer.on_segment_size(payload, memory);
-            subflow.receive.on_segment_size(payload, memory);
+            self.budget.buffer.on_segment_size(u64::from(subflow.received_mss()));
         }
         let ahead = if multipath { self.input.span() } else { subflow.receive.span() };
         if ahead > 0 {

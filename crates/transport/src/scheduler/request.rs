@@ -61,10 +61,13 @@ pub struct SendRequest {
     pub data_end: u64,
     /// Behind the last byte the connection-level window admits.
     pub window_end: u64,
-    /// Length of the pieces that written data is kept in ([`HostModel::send_fragment`]).
+    /// Length of the longest pieces that written data is kept in ([`HostModel::send_fragment`]).
     ///
     /// [`HostModel::send_fragment`]: crate::HostModel::send_fragment
     pub fragment: u64,
+    /// Behind the piece that the first byte not scheduled lies in; those that follow are of full length,
+    /// but for the last.
+    pub piece_end: u64,
     /// What the application last told ([`Connection::set_hint`]).
     ///
     /// [`Connection::set_hint`]: crate::Connection::set_hint
@@ -82,6 +85,7 @@ impl SendRequest {
             data_end: 0,
             window_end: 0,
             fragment,
+            piece_end: 0,
             hint: Hint { deadline: None, buffered: None },
         }
     }
@@ -95,7 +99,8 @@ impl SendRequest {
     /// as the window goes: upstream Linux looks at its burst only between pieces
     /// (`__subflow_push_pending`).
     pub fn whole_fragments(&self, burst: u64) -> u64 {
-        let end = (self.data_next + burst).next_multiple_of(self.fragment);
+        let beyond = (self.data_next + burst).saturating_sub(self.piece_end);
+        let end = self.piece_end + beyond.next_multiple_of(self.fragment);
         (end - self.data_next).min(self.window_left())
     }
 

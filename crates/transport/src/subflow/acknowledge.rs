@@ -7,6 +7,8 @@ use anabranch_wire::{Flags, SackBlock, Segment};
 use super::Subflow;
 use super::recovery::{AckFlags, Repair};
 use super::rto::Pending;
+use super::scoreboard::Sent;
+use super::send::timestamp_clock;
 use crate::config::HostModel;
 use crate::congestion::{AckSample, CongestionState, SiblingView};
 
@@ -19,6 +21,20 @@ struct RttSamples {
     last_sacked: Option<Instant>,
     /// It ends within a segment.
     partial: bool,
+    /// The timestamp it echoes.
+    echo: Option<u32>,
+}
+
+impl RttSamples {
+    /// A segment that was sent again is acknowledged by what answers an earlier transmission of it
+    /// (`tcp_skb_spurious_retrans`).
+    fn answers_earlier(&self, sent: &Sent) -> bool {
+        sent.ever_retransmitted()
+            && self
+                .echo
+                .filter(|echo| *echo > 0)
+                .is_some_and(|echo| (echo.wrapping_sub(timestamp_clock(sent.sent_at)) as i32) < 0)
+    }
 }
 
 /// Where the subflow stood before an acknowledgement.
@@ -107,7 +123,8 @@ impl Subflow {
         mut flags: AckFlags,
         siblings: &mut [SiblingView],
     ) {
-        let mut samples = RttSamples::default();
+        let echo = segment.timestamps.map(|t| t.echo);
+        let mut samples = RttSamples { echo, ..RttSamples::default() };
         let prior_highest = match self.board.sacked_out {
             0 => prior.una,
             _ => self.board.highest_sacked_start,
@@ -123,8 +140,7 @@ impl Subflow {
         let removed = packets_out - self.board.packets_out();
         let maybe_delayed = removed == 1 && self.lone_runt(ack - prior.una, &flags, &samples);
         self.settle_duplicates(removed, &mut flags);
-        let echo = segment.timestamps.map(|t| t.echo);
-        let rtt = self.take_rtt(host, now, &flags, &samples, echo);
+        let rtt = self.take_rtt(host, now, &flags, &samples);
         if flags.dsack {
             self.rack.on_dsack(self.rate.delivered, self.rate.prior_delivered());
         }
@@ -243,7 +259,9 @@ impl Subflow {
                     self.rack.on_reordering();
                 }
                 self.rate.on_delivered(now, sent);
-                self.rack.on_delivered(now, sent, self.rtt.min_rtt());
+                if !samples.answers_earlier(sent) {
+                    self.rack.on_delivered(now, sent, self.rtt.min_rtt());
+                }
             }
             self.board.drop_front();
         }
@@ -273,7 +291,6 @@ impl Subflow {
         now: Instant,
         flags: &AckFlags,
         samples: &RttSamples,
-        echo: Option<u32>,
     ) -> Option<Duration> {
         let since = |at: Option<Instant>| at.map(|at| now.since(at));
         let clean = samples.first_acked.filter(|_| !flags.retransmission_acked);
@@ -285,9 +302,10 @@ impl Subflow {
         }
         if rtt.is_none() && flags.una_advanced {
             // Ambiguous: the timestamp tells (RFC 7323 section 4.1).
-            let elapsed = echo
+            let elapsed = samples
+                .echo
                 .filter(|echo| *echo > 0)
-                .map(|echo| super::send::timestamp_clock(now).wrapping_sub(echo));
+                .map(|echo| timestamp_clock(now).wrapping_sub(echo));
             let from_echo = elapsed
                 .filter(|ms| *ms < 120_000)
                 .map(|ms| Duration::from_millis(u64::from(ms).max(1)));

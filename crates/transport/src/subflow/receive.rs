@@ -116,11 +116,6 @@ impl Receiver {
         self.runs.end().map_or(0, |end| end - self.next)
     }
 
-    /// Full segments of `payload` bytes take `memory` each.
-    pub(crate) fn on_segment_size(&mut self, payload: u64, memory: u64) {
-        self.buffer.on_segment_size(payload, memory);
-    }
-
     /// The connection's buffer has grown after `copied` bytes were read in an RTT.
     pub(crate) fn grow_buffer(&mut self, copied: u64) {
         let ahead = self.span();
@@ -282,9 +277,12 @@ impl Receiver {
         blocks
     }
 
-    /// `tcp_grow_window`: full segments open the window by two segments each.
-    fn grow(&mut self, payload: usize) -> bool {
-        let limit = self.buffer.window().saturating_sub(self.runs.bytes());
+    /// `tcp_grow_window`: full segments open the window by two segments each, as far as the buffer has
+    /// room beside `waiting` bytes that lay out of order before and, if this one came `in_order`, itself:
+    /// it is charged already (`tcp_queue_rcv`, `tcp_space`).
+    fn grow(&mut self, payload: usize, in_order: bool, waiting: u64) -> bool {
+        let in_hand = if in_order { self.buffer.window_of_segment() } else { 0 };
+        let limit = self.buffer.window().saturating_sub(waiting + in_hand);
         if payload < 128 || limit <= self.slow_start {
             return false;
         }
@@ -305,21 +303,12 @@ impl Receiver {
         whole_units(free.min(self.slow_start), scale)
     }
 
-    /// `tcp_select_window`: the window to advertise now, never shrinking. With MPTCP the edge
-    /// `promised` on any subflow holds for all, and no other: what this subflow alone had offered
-    /// would move with the data that comes on the others (`mptcp_set_rwin`; RFC 8684 section 3.3.1).
-    fn select_window(
-        &mut self,
-        outlook: &Outlook,
-        mss: u64,
-        scale: u8,
-        promised: Option<u64>,
-    ) -> u64 {
-        let current = promised.unwrap_or_else(|| {
-            let left = (self.advertised_at + self.window).saturating_sub(self.next);
-            whole_units(left, scale)
-        });
-        let window = self.offer(outlook.space, mss, scale).max(current);
+    /// `tcp_select_window`: the window to advertise now, never less than what is left of the last one. With
+    /// MPTCP the edge `promised` on any subflow holds for all (`mptcp_set_rwin`; RFC 8684 section 3.3.1).
+    fn select_window(&mut self, outlook: &Outlook, mss: u64, scale: u8, promised: u64) -> u64 {
+        let left = (self.advertised_at + self.window).saturating_sub(self.next);
+        let own = self.offer(outlook.space, mss, scale).max(whole_units(left, scale));
+        let window = own.max(promised);
         self.window = window;
         self.advertised_at = self.next;
         window
@@ -402,17 +391,17 @@ impl Subflow {
             {
                 self.receive.measure_rtt(now, echo);
             }
-            let push = segment.flags.contains(Flags::PSH);
+            let waiting = self.receive.out_of_order_bytes();
             let arrival = self.receive.accept(start, payload, self.multipath, up);
-            let grew = arrival != Arrival::Duplicate && self.receive.grow(segment.payload.len());
-            self.ack.on_data(
-                now,
-                segment.payload.len() as u32,
-                push,
-                arrival,
-                grew,
-                self.rtt.rto(),
-            );
+            let length = segment.payload.len() as u32;
+            if arrival != Arrival::Duplicate && length > self.ack.received_mss() {
+                self.receive.buffer.on_segment_size(u64::from(length));
+            }
+            let in_order = arrival != Arrival::OutOfOrder;
+            let grew = arrival != Arrival::Duplicate
+                && self.receive.grow(segment.payload.len(), in_order, waiting);
+            let push = segment.flags.contains(Flags::PSH);
+            self.ack.on_data(now, length, push, arrival, grew, self.rtt.rto());
             self.check_ack(space);
         }
         if self.receive.fin_at == Some(self.receive.next) && !self.peer_closed {
@@ -440,8 +429,8 @@ impl Subflow {
                 outlook.data_ack.map(|data_ack| Dss { data_ack: Some(data_ack), ..Dss::default() });
         }
         let mss = u64::from(self.ack.received_mss());
-        let promised = outlook.promised_edge.saturating_sub(outlook.data_received);
-        let promised = self.multipath.then_some(promised);
+        let promised = if self.multipath { outlook.promised_edge } else { 0 };
+        let promised = promised.saturating_sub(outlook.data_received);
         let window = self.receive.select_window(outlook, mss, self.receive_scale, promised);
         segment.window = (window >> self.receive_scale).min(65_535) as u16;
         self.ack.on_ack_sent();

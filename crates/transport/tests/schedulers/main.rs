@@ -60,6 +60,7 @@ fn request() -> SendRequest {
         data_end: 1 << 20,
         window_end: 1 << 20,
         fragment: 32_728,
+        piece_end: 32_728,
         hint: Hint::default(),
     }
 }

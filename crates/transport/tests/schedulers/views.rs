@@ -86,11 +86,16 @@ fn requests_count_from_the_next_unscheduled_byte() {
     let asked = SendRequest { data_next: 1000, data_end: 5000, window_end: 4000, ..request() };
     assert_eq!((asked.unscheduled(), asked.window_left()), (4000, 3000));
     assert_eq!(SendRequest { window_end: 900, ..asked }.window_left(), 0);
-    // Pieces of 32,728 bytes: 1000 + 100 lies in the first, whose end is 31,728 further on.
+    // 1000 + 100 lies in the first piece, whose end at 32,728 is 31,728 further on; the next one is of full
+    // length.
     let open = SendRequest { window_end: 1 << 20, ..asked };
     assert_eq!(open.whole_fragments(100), 31_728);
     assert_eq!(open.whole_fragments(31_728), 31_728);
     assert_eq!(open.whole_fragments(31_729), 31_728 + 32_728);
+    // A piece that ends at 1,400, and two of full length behind it.
+    let short = SendRequest { piece_end: 1400, ..open };
+    assert_eq!(short.whole_fragments(400), 400);
+    assert_eq!(short.whole_fragments(65_428), 400 + 2 * 32_728);
     assert_eq!(asked.whole_fragments(100), 3000, "as far as the window goes");
 }
 

@@ -289,3 +289,13 @@ fn an_acknowledgement_that_lands_on_a_report_shortens_the_timer_and_judges_nothi
     hear(&mut subflow, 260, &word(4001, &[]));
     assert!(!subflow.recovery.reneged && subflow.board.is_empty());
 }
+
+#[test]
+fn what_an_earlier_transmission_brought_does_not_tell_of_later_ones() {
+    // tcp_clean_rtx_queue: no tcp_rack_advance where tcp_skb_spurious_retrans, the echo being older than the
+    // last transmission (at 300 ms).
+    let advanced = |echo: Option<u32>| ambiguous(echo).rack.advanced;
+    assert!(!advanced(Some(timestamp_clock(at(299)))));
+    assert!(advanced(Some(timestamp_clock(at(300)))));
+    assert!(advanced(None) && advanced(Some(0)), "no echo tells nothing");
+}

@@ -47,22 +47,27 @@ fn a_full_segment_opens_the_window_by_two() {
     // tcp_grow_window: `2 * tp->advmss`, as far as the buffer goes; not for less than 128 bytes.
     let mut receiver = receiver();
     assert_eq!(receiver.advertised_mss, 1000);
-    // Half of 128 KiB, in whole segments of 1012 and then 65,536 bytes: room for two.
+    // Half of 128 KiB, in whole segments of 1012 and then 65,536 bytes: room for two. None is in hand but
+    // at the end.
     assert_eq!((receiver.slow_start, receiver.buffer.window()), (64 * 1012, 65_536));
     receiver.slow_start = 50_000;
-    assert!(!receiver.grow(127) && receiver.slow_start == 50_000);
-    assert!(receiver.grow(128));
+    assert!(!receiver.grow(127, false, 0) && receiver.slow_start == 50_000);
+    assert!(receiver.grow(128, false, 0));
     assert_eq!(receiver.slow_start, 52_000);
     receiver.slow_start = 64_000;
-    assert!(receiver.grow(1000));
+    assert!(receiver.grow(1000, false, 0));
     assert_eq!(receiver.slow_start, 65_536);
-    assert!(!receiver.grow(1000) && receiver.slow_start == 65_536);
+    assert!(!receiver.grow(1000, false, 0) && receiver.slow_start == 65_536);
     // What waits out of order takes its share.
     receiver.slow_start = 63_000;
-    take(&mut receiver, 5001, 1000);
-    receiver.buffer = ReceiveBuffer::new(&Config::default());
-    assert!(receiver.grow(1000));
+    assert!(receiver.grow(1000, false, 1000));
     assert_eq!(receiver.slow_start, 64_536);
+    // And so does the segment itself (tcp_queue_rcv, then tcp_event_data_recv): 2304 bytes of memory, half
+    // of which are window; 65,536 - 1,152 = 64,384.
+    receiver.slow_start = 64_000;
+    assert!(receiver.grow(1000, true, 0));
+    assert_eq!(receiver.slow_start, 64_384);
+    assert!(!receiver.grow(1000, true, 0));
 }
 
 #[test]
@@ -197,9 +202,42 @@ fn what_waits_is_delivered_as_far_as_it_is_new() {
 
 #[test]
 fn a_subflows_buffer_learns_what_segments_cost() {
-    // tcp_measure_rcv_mss: 128 of 256 until a segment tells; 1500 bytes of 2000 are 192 of 256.
+    // tcp_measure_rcv_mss: 128 of 256 until a segment tells; 1728 bytes of 2304 are 192 of 256.
     let mut receiver = receiver();
     let half = receiver.buffer.window();
-    receiver.on_segment_size(1500, 2000);
+    receiver.buffer.on_segment_size(1728);
     assert_eq!(receiver.buffer.window(), half * 3 / 2);
+}
+
+/// An outlook of MPTCP with `free` bytes of `allowed`, of which so many came and up to so many were promised.
+fn outlook(free: u64, data_received: u64, promised_edge: u64) -> Outlook {
+    Outlook {
+        now: at(0),
+        data_ack: None,
+        dsn_base: 0,
+        data_received,
+        space: Space { free, allowed: 100_000 },
+        promised_edge,
+        data_fin: None,
+        checksum: false,
+    }
+}
+
+#[test]
+fn the_window_is_the_largest_of_room_rest_and_shared_edge() {
+    // tcp_select_window: `tcp_receive_window` (rcv_wup + rcv_wnd - rcv_nxt) or more; mptcp_set_rwin: raised to
+    // `rcv_wnd_sent` where that lies further on.
+    let told = |free: u64, promised: u64| {
+        let mut receiver = receiver();
+        receiver.slow_start = 100_000;
+        receiver.window = 50_000;
+        receiver.next = 10_001;
+        let window = receiver.select_window(&outlook(free, 30_000, promised), 1000, 0, promised);
+        assert_eq!((receiver.window, receiver.advertised_at), (window, 10_001));
+        window
+    };
+    assert_eq!(told(60_000, 0), 60_000);
+    assert_eq!(told(20_000, 0), 40_000, "50,000 from position 1 on, of which 10,000 came");
+    assert_eq!(told(20_000, 39_000), 40_000);
+    assert_eq!(told(20_000, 41_000), 41_000);
 }

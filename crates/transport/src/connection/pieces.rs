@@ -1,0 +1,126 @@
+//! The pieces that written data is kept in, each handed to a subflow as a whole (`mptcp_data_frag`).
+//!
+//! A piece lies in one page fragment, behind its header. What is written joins the last piece as long as
+//! that waits to be sent and its page has room (`mptcp_pending_tail`, `mptcp_frag_can_collapse_to`);
+//! otherwise another one begins in what is left of the page (`mptcp_carve_data_frag`), or in a new page
+//! where that is too little, or in the old one from its start where nothing in it is needed any more
+//! (`skb_page_frag_refill`).
+
+use std::collections::VecDeque;
+
+/// Bytes of a piece's header (`struct mptcp_data_frag`); it begins at a multiple of 8.
+const HEADER: u64 = 40;
+/// What is left of a page has to hold the header and so much more (`mptcp_page_frag_refill`).
+const LEAST: u64 = 32;
+
+/// Where the pieces of what is not acknowledged end.
+#[derive(Debug)]
+pub(super) struct Pieces {
+    /// Bytes of a page fragment.
+    page: u64,
+    /// Bytes of it in use.
+    used: u64,
+    /// Positions behind the pieces, ascending.
+    ends: VecDeque<u64>,
+}
+
+impl Pieces {
+    /// Pieces of `largest` bytes at most.
+    pub(super) fn new(largest: u64) -> Self {
+        Self { page: largest + HEADER, used: 0, ends: VecDeque::new() }
+    }
+
+    /// Files bytes written at `at`, all if the piece takes them; returns how many. `waits` tells that the last
+    /// piece has not gone out whole, `needed` that something written is not acknowledged.
+    pub(super) fn take(&mut self, at: u64, bytes: u64, waits: bool, needed: bool) -> u64 {
+        let joins = waits && self.used < self.page && self.ends.back() == Some(&at);
+        if !joins {
+            if !needed || self.used + LEAST + HEADER > self.page {
+                self.used = 0;
+            }
+            self.used = self.used.next_multiple_of(8) + HEADER;
+        }
+        let taken = bytes.min(self.page - self.used);
+        self.used += taken;
+        match self.ends.back_mut().filter(|_| joins) {
+            Some(end) => *end += taken,
+            None => self.ends.push_back(at + taken),
+        }
+        taken
+    }
+
+    /// Behind the piece that `position` lies in; of what was never filed there is no end.
+    #[inline]
+    pub(super) fn end(&self, position: u64) -> u64 {
+        let index = self.ends.partition_point(|end| *end <= position);
+        self.ends.get(index).copied().unwrap_or(u64::MAX)
+    }
+
+    /// Everything before `una` is acknowledged.
+    #[inline]
+    pub(super) fn acknowledge(&mut self, una: u64) {
+        while self.ends.front().is_some_and(|end| *end <= una) {
+            self.ends.pop_front();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Writes `bytes` at `at`; returns the lengths of what each piece took.
+    fn write(pieces: &mut Pieces, mut at: u64, bytes: u64, waits: bool, needed: bool) -> Vec<u64> {
+        let (end, mut lengths) = (at + bytes, Vec::new());
+        let (mut waits, mut needed) = (waits, needed);
+        while at < end {
+            lengths.push(pieces.take(at, end - at, waits, needed));
+            at += lengths[lengths.len() - 1];
+            (waits, needed) = (true, true);
+        }
+        lengths
+    }
+
+    #[test]
+    fn a_piece_takes_what_is_left_of_a_page_less_its_header() {
+        // mptcp_sendmsg, mptcp_carve_data_frag: a page of 32,768 bytes, a header of 40 at a multiple of 8.
+        let mut pieces = Pieces::new(32_728);
+        assert_eq!(write(&mut pieces, 0, 65_536, false, false), [32_728, 32_728, 80]);
+        // Nothing waits: 40 + 80 bytes of the page are in use, a header, and 32,608 are left.
+        assert_eq!(write(&mut pieces, 65_536, 65_536, false, true), [32_608, 32_728, 200]);
+        // 40 + 200 + 40 + 1 = 281, which the next header rounds up to 288: 32,440 are left.
+        assert_eq!(write(&mut pieces, 131_072, 1, false, true), [1]);
+        assert_eq!(write(&mut pieces, 131_073, 40_000, false, true), [32_440, 7_560]);
+        let ends: Vec<u64> =
+            [0, 32_727, 32_728, 65_536, 98_143, 131_072].map(|p| pieces.end(p)).into();
+        assert_eq!(ends, [32_728, 32_728, 65_456, 98_144, 98_144, 131_073]);
+    }
+
+    #[test]
+    fn what_waits_is_filled_up() {
+        // mptcp_frag_can_collapse_to: to the last byte of the page.
+        let mut pieces = Pieces::new(32_728);
+        assert_eq!(write(&mut pieces, 0, 32_700, false, false), [32_700]);
+        assert_eq!(write(&mut pieces, 32_700, 100, true, true), [28, 72]);
+        assert_eq!((pieces.end(32_727), pieces.end(32_728)), (32_728, 32_800));
+    }
+
+    #[test]
+    fn a_page_with_no_room_or_no_use_is_left() {
+        // mptcp_page_frag_refill asks for 32 bytes and the header; skb_page_frag_refill begins a page
+        // that nobody else holds anew.
+        let mut pieces = Pieces::new(32_728);
+        write(&mut pieces, 0, 32_728 - 72, false, false);
+        assert_eq!(
+            write(&mut pieces, 32_656, 100, false, true),
+            [32, 68],
+            "72 are left: a piece of 32"
+        );
+        let mut pieces = Pieces::new(32_728);
+        write(&mut pieces, 0, 32_728 - 71, false, false);
+        assert_eq!(write(&mut pieces, 32_657, 100, false, true), [100], "71 are not enough");
+        pieces.acknowledge(32_757);
+        assert_eq!(write(&mut pieces, 32_757, 40_000, false, false), [32_728, 7_272]);
+        assert_eq!(pieces.end(0), 65_485, "the first are forgotten");
+    }
+}
