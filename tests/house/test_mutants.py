@@ -106,6 +106,7 @@ pub fn f<'a>(x: &'a [u8; { 2 }], brace: char) -> bool where [(); 1]: Sized {
     x[0] < 1 || brace == '{' || "}" == "\\"{"
 }
 pub const fn g() -> u32 { 1 + 1 }
+fn i(f: impl Fn()) -> impl Iterator<Item = u32> { 0..2 }
 fn h() {
     fn inside() -> u32 { 2 + 2 }
     inside();
@@ -136,8 +137,9 @@ def test_a_rust_body_is_found_behind_its_signature(tools):
     source, fault = RUST.encode(), switched(tools, LESS)[1]
     assert source[slice(*fault.body)].startswith(b"{\n    // not this }")
     assert source[slice(*fault.body)].endswith(b'"{"\n}')
-    start = source.index(b"pub const fn")
-    assert tools["switch"].body(source, start, source.index(b"1 + 1 }") + 7) is None
+    for first, last in ((b"pub const fn", b"1 + 1 }"), (b"fn i", b"0..2 }")):
+        start, end = source.index(first), source.index(last) + len(last)
+        assert tools["switch"].body(source, start, end) is None
 
 
 def test_each_faulty_body_is_the_whole_body(tools):
@@ -166,12 +168,12 @@ def test_the_compilers_errors_are_those_of_their_faults(tools):
         return tools["switch"].blamed([{"level": "error", "spans": [span]}], sources)
 
     second = next(arm for arm in source.arms if arm.number == 2)
-    assert blamed(second.start + 3, second.end - 3) == {2}
+    assert blamed(second.start + 3, second.end - 3) == ({2}, set())
     # In the sound body of a function, and outside of all.
     sound = source.text.index(b"_ => ")
-    assert blamed(sound + 10, sound + 12) == {1, 2}
-    assert blamed(0, 1) == {1, 2, 3, 4}
-    assert blamed(0, 1, is_primary=False) == blamed(0, 1, file_name="a/y.rs") == set()
+    assert blamed(sound + 10, sound + 12) == (set(), {1, 2})
+    assert blamed(0, 1) == (set(), {1, 2, 3, 4})
+    assert blamed(0, 1, is_primary=False) == blamed(0, 1, file_name="a/y.rs") == (set(), set())
 
 
 def test_short_tests_are_run_together_and_the_cheapest_first(tools):

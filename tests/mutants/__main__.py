@@ -173,16 +173,18 @@ def judge_rust(sample: Sample, names: Sequence[str], jobs: int) -> None:
     names = [name for name in names if name.startswith(rust.SOURCES)]
     build = False
     while chosen := [fault for _, fault in sample.unknown() if fault.key not in apart]:
-        refused = programs.unfit(chosen, names, build=build)
-        for fault in refused:
+        unviable, unfit = programs.put(chosen, names, build=build)
+        for fault in unviable:
+            sample.add(fault, Entry("unviable", "the compiler", 0.0))
+        for fault in unfit:
             if alone.answers(fault, rust.CHECK):
                 apart[fault.key] = fault
             else:
                 sample.add(fault, Entry("unviable", "the compiler", 0.0))
         # What does not compile has been replaced: once nothing has to be, the tests are built.
-        if build and not refused:
+        if build and not unviable and not unfit:
             break
-        build = not refused
+        build = not unviable and not unfit
     with ThreadPoolExecutor(jobs) as pool:
         done = {pool.submit(programs.judge, fault): fault for fault in chosen}
         for judged in as_completed(done):

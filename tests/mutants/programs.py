@@ -63,8 +63,10 @@ class Programs:
         self._places: dict[int, int] = {}
         self._tests: list[Test] = []
 
-    def unfit(self, faults: Sequence[Fault], names: Sequence[str], *, build: bool = False) -> list[Fault]:
-        """Write the sources with these faults; return those that the compiler refuses there.
+    def put(
+        self, faults: Sequence[Fault], names: Sequence[str], *, build: bool = False
+    ) -> tuple[list[Fault], list[Fault]]:
+        """Write the sources with these faults; return what does not compile, and what does so alone at most.
 
         Parameters
         ----------
@@ -75,22 +77,24 @@ class Programs:
         build
             Whether to build the programs, and not only to check the judged crate.
         """
-        refused = [fault for fault in faults if fault.body is None]
+        unviable: list[Fault] = []
+        apart = [fault for fault in faults if fault.body is None]
         left = [fault for fault in faults if fault.body is not None]
         while True:
             sources = self._write(left, names)
             messages, well = self._cargo(rust.BUILD if build else rust.CHECK)
             if well:
                 break
-            blamed = switch.blamed((one["message"] for one in messages if "message" in one), sources)
-            if not blamed:
+            within, around = switch.blamed((one["message"] for one in messages if "message" in one), sources)
+            if not within and not around:
                 message = "error: the tests cannot be built without a fault"
                 raise BrokenError(message)
-            refused += [left[number - 1] for number in blamed]
-            left = [fault for number, fault in enumerate(left, 1) if number not in blamed]
+            unviable += [left[number - 1] for number in within]
+            apart += [left[number - 1] for number in around]
+            left = [fault for number, fault in enumerate(left, 1) if number not in within | around]
         if build:
             self._tests = self._measured(messages)
-        return refused
+        return unviable, apart
 
     def judge(self, fault: Fault) -> Entry:
         """Return what becomes of a fault that has been built in."""

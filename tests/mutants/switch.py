@@ -126,27 +126,28 @@ def _by_body(faults: Mapping[int, Fault]) -> list[tuple[tuple[int, int], list[in
 _ASIDE = re.compile(
     rb'//[^\n]*|/\*.*?\*/|b?r(#*)".*?"\1|b?"(?:\\.|[^"\\])*"|b?\'(?:\\.[^\']*|[^\'\\])\'', re.DOTALL
 )
-_CODE = re.compile(rb"\bconst\b|[{}()\[\];]")
+_CODE = re.compile(rb"\bconst\b|->\s*impl\b|[{}()\[\];]")
 
 
 def body(source: bytes, start: int, end: int) -> tuple[int, int] | None:
     """Return where the body is, braces and all, of the function from `start` to `end`.
 
-    None for a function that is worked out by the compiler (`const fn`): nothing can be switched there.
+    None where nothing can be switched: the compiler works the function out (`const fn`), or two bodies would
+    return two types (`-> impl`).
     """
     blank = _ASIDE.sub(lambda found: b" " * len(found[0]), source[start:end])
     depth = 0
     for found in _CODE.finditer(blank):
         if depth == 0 and found[0] == b"{":
             return start + found.start(), end
-        if depth == 0 and found[0] == b"const":
+        if depth == 0 and found[0][:1] in (b"c", b"-"):
             return None
         depth += {b"(": 1, b"[": 1, b")": -1, b"]": -1}.get(found[0], 0)
     return None
 
 
-def blamed(messages: Iterable[Mapping[str, Any]], sources: Mapping[str, Source]) -> set[int]:
-    """Return the faults that the compiler's errors are about.
+def blamed(messages: Iterable[Mapping[str, Any]], sources: Mapping[str, Source]) -> tuple[set[int], set[int]]:
+    """Return the faults that the compiler's errors are in, and those that they may come from.
 
     Parameters
     ----------
@@ -155,23 +156,24 @@ def blamed(messages: Iterable[Mapping[str, Any]], sources: Mapping[str, Source])
     sources
         The sources by the end of their path.
 
-    An error outside every faulty body is that of all faults of its function, or else of its file.
+    An error outside every faulty body may come from all faults of its function, or else of its file.
     """
-    result: set[int] = set()
+    within: set[int] = set()
+    around: set[int] = set()
     for message in messages:
         if message.get("level") != "error":
             continue
         for span in message["spans"]:
             source = next((one for name, one in sources.items() if span["file_name"].endswith(name)), None)
             if span["is_primary"] and source is not None:
-                result |= _at(source, span["byte_start"], span["byte_end"])
-    return result
+                start, end = span["byte_start"], span["byte_end"]
+                at = {arm.number for arm in source.arms if arm.start <= start and end <= arm.end}
+                within |= at
+                around |= at or _around(source, start, end)
+    return within, around - within
 
 
-def _at(source: Source, start: int, end: int) -> set[int]:
-    inside = {arm.number for arm in source.arms if arm.start <= start and end <= arm.end}
-    if inside:
-        return inside
+def _around(source: Source, start: int, end: int) -> set[int]:
     # From the first faulty body on, the sound one is the last of a function.
     by_place: dict[int, list[Arm]] = defaultdict(list)
     for arm in source.arms:

@@ -166,7 +166,8 @@ impl Subflow {
     /// has other subflows or has agreed on its end; or plain TCP with all but its FIN acknowledged, and
     /// the peer's FIN taken.
     fn is_orphan(&self) -> bool {
-        let fin_only = self.peer_closed && self.send.fin_sent() && self.send.una() + 1 == self.send.next();
+        let fin_only =
+            self.peer_closed && self.send.fin_sent() && self.send.una() + 1 == self.send.next();
         self.send.fin_queued && (self.multipath || fin_only)
     }
 
