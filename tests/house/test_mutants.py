@@ -17,7 +17,8 @@ def tools():
     """Return the modules of `make mutants`."""
     sys.path.insert(0, str(ROOT / "tests" / "mutants"))
     try:
-        yield {name: importlib.import_module(name) for name in ("faults", "sample", "rust")}
+        names = ("faults", "sample", "rust", "switch", "programs")
+        yield {name: importlib.import_module(name) for name in names}
     finally:
         sys.path.remove(str(ROOT / "tests" / "mutants"))
 
@@ -96,6 +97,93 @@ def test_rust_faults_go_where_they_are_listed(tools, tmp_path):
     assert first.apply(file.read_bytes()).decode() == "\n/* µ */ fn f() -> bool { 1 == 2 }\n"
     assert first.key == "crates/transport/src/subflow/rack.rs: replace < with == in f"
     assert second.key == f"{first.key} #2"
+
+
+RUST = """\
+/* µ, and what looks like a body: { */
+pub fn f<'a>(x: &'a [u8; { 2 }], brace: char) -> bool where [(); 1]: Sized {
+    // not this }
+    x[0] < 1 || brace == '{' || "}" == "\\"{"
+}
+pub const fn g() -> u32 { 1 + 1 }
+fn i(f: impl Fn()) -> impl Iterator<Item = u32> { 0..2 }
+fn h() {
+    fn inside() -> u32 { 2 + 2 }
+    inside();
+}
+"""
+
+
+def switched(tools, *changes):
+    """Return faults of `RUST`, each from (old, new, first word of its function, last word)."""
+    source = RUST.encode()
+    result = {}
+    for number, (old, new, first, last) in enumerate(changes, 1):
+        body = tools["switch"].body(source, source.index(first), source.index(last) + len(last))
+        start = source.index(old)
+        result[number] = tools["faults"].Fault(
+            file="x.rs", line=1, key=f"{old} {new}", start=start, end=start + len(old), text=new, body=body
+        )
+    return result
+
+
+LESS = (b"x[0] < 1", "x[0] <= 1", b"pub fn f", b'"{"\n}')
+EITHER = (b"||", "&&", b"pub fn f", b'"{"\n}')
+DEEP = (b"2 + 2", "2 - 2", b"fn inside", b"2 + 2 }")
+CALL = (b"inside();", "", b"fn h", b"inside();\n}")
+
+
+def test_a_rust_body_is_found_behind_its_signature(tools):
+    source, fault = RUST.encode(), switched(tools, LESS)[1]
+    assert source[slice(*fault.body)].startswith(b"{\n    // not this }")
+    assert source[slice(*fault.body)].endswith(b'"{"\n}')
+    for first, last in ((b"pub const fn", b"1 + 1 }"), (b"fn i", b"0..2 }")):
+        start, end = source.index(first), source.index(last) + len(last)
+        assert tools["switch"].body(source, start, end) is None
+
+
+def test_each_faulty_body_is_the_whole_body(tools):
+    faults = switched(tools, LESS, EITHER, DEEP, CALL)
+    text, arms, places = tools["switch"].place(RUST.encode(), faults, 5)
+    written = text.decode()
+    assert written.count("match crate::fault::on(5) {") == written.count("match crate::fault::on(6) {") == 1
+    # What is within another function is reached with it.
+    assert places == {1: 5, 2: 5, 3: 6, 4: 6}
+    bodies = {arm.number: text[arm.start : arm.end].decode() for arm in arms}
+    start, end = faults[1].body
+    sound = RUST.encode()[start:end].decode()
+    assert bodies[1] == sound.replace("x[0] <", "x[0] <=")
+    assert bodies[2] == sound.replace("||", "&&", 1)
+    assert bodies[3] == "{\n    fn inside() -> u32 { 2 - 2 }\n    inside();\n}"
+    assert bodies[4] == "{\n    fn inside() -> u32 { 2 + 2 }\n    \n}"
+    assert f"_ => {sound}\n}} }}\npub const fn g()" in written
+
+
+def test_the_compilers_errors_are_those_of_their_faults(tools):
+    sources = {"x.rs": tools["switch"].place(RUST.encode(), switched(tools, LESS, EITHER, DEEP, CALL), 0)}
+    source = sources["x.rs"]
+
+    def blamed(start, end, **other):
+        span = {"file_name": "a/x.rs", "is_primary": True, "byte_start": start, "byte_end": end, **other}
+        return tools["switch"].blamed([{"level": "error", "spans": [span]}], sources)
+
+    second = next(arm for arm in source.arms if arm.number == 2)
+    assert blamed(second.start + 3, second.end - 3) == ({2}, set())
+    # In the sound body of a function, and outside of all.
+    sound = source.text.index(b"_ => ")
+    assert blamed(sound + 10, sound + 12) == (set(), {1, 2})
+    assert blamed(0, 1) == (set(), {1, 2, 3, 4})
+    assert blamed(0, 1, is_primary=False) == blamed(0, 1, file_name="a/y.rs") == (set(), set())
+
+
+def test_short_tests_are_run_together_and_the_cheapest_first(tools):
+    def test(program, name, seconds):
+        return tools["programs"].Test(program, "", name, seconds, frozenset())
+
+    tests = [test("a", f"{n}", 0.15) for n in range(8)] + [test("a", "long", 0.5), test("b", "short", 0.01)]
+    starts = [[one.name for one in some] for some in tools["programs"].together(tests)]
+    # 0.9 s are six of 0.15 s; the seventh begins the next start.
+    assert starts == [["short"], ["6", "7"], ["long"], ["0", "1", "2", "3", "4", "5"]]
 
 
 def test_rooms_are_drawn_in_proportion(tools):

@@ -10,12 +10,9 @@ import argparse
 import fcntl
 import hashlib
 import os
-import shutil
 import signal
 import subprocess
 import sys
-import threading
-import time
 import tomllib
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
@@ -24,20 +21,22 @@ from typing import TYPE_CHECKING, NoReturn
 
 import faults
 import rust
+from judge import BrokenError, Judge, bring, end_all, say
+from programs import Programs
 from sample import Entry, Journal, order, shares, told
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from faults import Fault
 
     Judged = dict[str, list[tuple[str, str]]]
-    # What it is called, how it is built if at all, and how it is run.
-    Stage = tuple[str, tuple[str, ...], tuple[str, ...]]
 
 ROOT = Path(__file__).resolve().parents[2]
 WORK = ROOT / "target" / "mutants"
 TREE = WORK / "tree"
+# Of Rust, with all faults of a sample.
+SWITCHED = WORK / "switched"
 PYTHON_ROOMS = {"metrics": "python/anabranch/metrics", "calibrate": "python/anabranch/calibrate"}
 
 # The tests that judge Python, the cheapest first; what runs whole scenarios judges what is left.
@@ -53,22 +52,6 @@ _PYTHON_STAGES = {
         ("whole calibrations", _WHOLE, ("calibrate", "vlc")),
     ),
 }
-# A test that takes so many times what it takes without a fault, and so much longer, does not end.
-_PATIENCE = 5
-_PATIENCE_S = 60.0
-# A fault may ask for memory without end.
-_MEMORY = 8 << 30
-
-_telling = threading.Lock()
-# Programs that run, to be ended with this one.
-_running: set[int] = set()
-
-
-def say(line: str) -> None:
-    """Tell one line of progress."""
-    with _telling:
-        sys.stdout.write(f"{line}\n")
-        sys.stdout.flush()
 
 
 def files() -> list[str]:
@@ -76,23 +59,6 @@ def files() -> list[str]:
     command = ["git", "ls-files", "-co", "--exclude-standard", "-z"]
     listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
     return sorted(name for name in listed.rstrip("\0").split("\0") if os.path.lexists(ROOT / name))
-
-
-def copy(names: Sequence[str]) -> None:
-    """Bring the copy up to date; a file that is the same keeps its time, so that little is built again."""
-    built = (ROOT / "python/anabranch").glob("_anabranch*.so")
-    names = [*names, *(str(one.relative_to(ROOT)) for one in built)]
-    for name in names:
-        source, target = ROOT / name, TREE / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        if source.is_symlink():
-            target.unlink(missing_ok=True)
-            target.symlink_to(source.readlink())
-        elif not target.exists() or target.read_bytes() != source.read_bytes():
-            shutil.copy(source, target)
-    for path in [one for one in TREE.rglob("*") if one.is_file() and "__pycache__" not in one.parts]:
-        if str(path.relative_to(TREE)) not in set(names):
-            path.unlink()
 
 
 def digest(names: Sequence[str], *folders: str) -> str:
@@ -104,108 +70,20 @@ def digest(names: Sequence[str], *folders: str) -> str:
     return found.hexdigest()
 
 
-def run(command: Sequence[str], environment: Mapping[str, str], limit_s: float) -> int | None:
-    """Run a program in the copy; return how it ended, or None when it did not."""
-
-    def bound() -> None:
-        import resource
-
-        resource.setrlimit(resource.RLIMIT_DATA, (_MEMORY, _MEMORY))
-
-    program = subprocess.Popen(
-        command, cwd=TREE, env={**os.environ, **environment}, stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True, preexec_fn=bound,
-    )  # fmt: skip
-    _running.add(program.pid)
-    try:
-        return program.wait(limit_s)
-    except subprocess.TimeoutExpired:
-        os.killpg(program.pid, signal.SIGKILL)
-        program.wait()
-        return None
-    finally:
-        _running.discard(program.pid)
-
-
-class BrokenError(Exception):
-    """The tests fail without any fault."""
-
-
-class Judge:
-    """Runs stages of tests over a faulty copy, each as long as it may take."""
-
-    def __init__(self, stages: Sequence[Stage], environment: Mapping[str, str]) -> None:
-        self._stages = stages
-        self._environment = environment
-        self._limits: dict[int, float] = {}
-
-    def judge(self, fault: Fault) -> Entry:
-        """Return what becomes of a fault."""
-        for stage in range(len(self._stages)):
-            self._limit(stage)
-        path = TREE / fault.file
-        sound = path.read_bytes()
-        begun = time.monotonic()
-        try:
-            self._write(path, fault.apply(sound))
-            outcome, by = self._outcome()
-        finally:
-            self._write(path, sound)
-        return Entry(outcome, by, round(time.monotonic() - begun, 1))
-
-    def _outcome(self) -> tuple[str, str]:
-        for stage, (name, build, command) in enumerate(self._stages):
-            if build:
-                built = run(build, self._environment, 3600)
-                if built != 0:
-                    return "unviable", name
-            ended = run(command, self._environment, self._limits[stage])
-            if ended is None:
-                return "timeout", name
-            if ended:
-                return "caught", name
-        return "missed", ""
-
-    def _limit(self, stage: int) -> None:
-        """Measure a stage without a fault; its tests have to pass."""
-        if stage in self._limits:
-            return
-        name, build, command = self._stages[stage]
-        if build and run(build, self._environment, 3600):
-            message = f"error: {name} cannot be built without a fault"
-            raise BrokenError(message)
-        begun = time.monotonic()
-        if run(command, self._environment, 3600):
-            message = f"error: {name} fail without a fault: {' '.join(command)}"
-            raise BrokenError(message)
-        took = time.monotonic() - begun
-        self._limits[stage] = _PATIENCE * took + _PATIENCE_S
-        say(f"{name}: {took:.0f} s without a fault")
-
-    @staticmethod
-    def _write(path: Path, source: bytes) -> None:
-        path.write_bytes(source)
-        for cached in path.parent.glob(f"__pycache__/{path.stem}.*"):
-            cached.unlink()
-
-
-def judges() -> dict[str, Judge]:
-    """Return who judges each room."""
-    stages = [(name, *rust.commands(number)) for number, (name, _) in enumerate(rust.STAGES)]
-    target = {"CARGO_TARGET_DIR": str(WORK / "build")}
-    endpoint = Judge(stages, {**rust.ENVIRONMENT, **target})
-    result = dict.fromkeys(rust.ROOMS, endpoint)
+def of_python() -> dict[str, Judge]:
+    """Return who judges each room of Python."""
     pytest = (sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider")
-    for room, tests in _PYTHON_STAGES.items():
-        place = {"PYTHONPATH": str(TREE / "python")}
-        result[room] = Judge(
+    return {
+        room: Judge(
+            TREE,
             [
                 (name, (), (*pytest, *marked, *(f"tests/python/test_{file}.py" for file in chosen)))
                 for name, marked, chosen in tests
             ],
-            place,
+            {"PYTHONPATH": str(TREE / "python")},
         )
-    return result
+        for room, tests in _PYTHON_STAGES.items()
+    }
 
 
 def everything() -> dict[str, list[Fault]]:
@@ -224,8 +102,9 @@ def everything() -> dict[str, list[Fault]]:
 class Progress:
     """How far a sample is, and how long the rest may take: both languages are judged at once."""
 
-    def __init__(self, left: Mapping[str, int]) -> None:
+    def __init__(self, left: Mapping[str, int], jobs: Mapping[str, int]) -> None:
         self._left = dict(left)
+        self._jobs = jobs
         self._total = sum(left.values())
         self._took: dict[str, list[float]] = {language: [] for language in left}
 
@@ -233,7 +112,8 @@ class Progress:
         """Tell of one more fault."""
         self._left[language] -= entry.outcome != "unviable"
         self._took[language].append(entry.seconds)
-        longest = max(self._left[each] * fmean(took) for each, took in self._took.items() if took)
+        rates = {each: fmean(took) / self._jobs[each] for each, took in self._took.items() if took}
+        longest = max(self._left[each] * rate for each, rate in rates.items())
         done = self._total - sum(self._left.values())
         by = f" by {entry.by}" if entry.outcome == "caught" else ""
         say(
@@ -242,25 +122,78 @@ class Progress:
         )
 
 
-def judged(
-    room: str, drawn: Sequence[Fault], count: int, judge: Judge, journal: Journal, progress: Progress
-) -> list[tuple[str, str]]:
-    """Return key and outcome of a room's sample, judging what the journal does not know."""
-    by_key = {fault.key: fault for fault in drawn}
-    language = "rust" if room in rust.ROOMS else "python"
-    result: list[tuple[str, str]] = []
-    for key in by_key:
-        if len(result) == count:
+class Sample:
+    """The faults of one language that are drawn, and what became of them."""
+
+    def __init__(
+        self, language: str, drawn: Mapping[str, Sequence[Fault]], counts: Mapping[str, int], journal: Journal
+    ) -> None:
+        self._language = language
+        self._drawn = drawn
+        self._counts = counts
+        self._journal = journal
+        self.progress: Progress | None = None
+
+    def _chosen(self, room: str) -> list[Fault]:
+        """Return a room's sample: as many as it is given of those that compile, as far as that is known."""
+        unviable = {key for key, entry in self._journal.known.items() if entry.outcome == "unviable"}
+        return [one for one in self._drawn[room] if one.key not in unviable][: self._counts[room]]
+
+    def unknown(self) -> Iterator[tuple[str, Fault]]:
+        """Return room and fault of what has not been judged."""
+        for room in self._drawn:
+            yield from ((room, one) for one in self._chosen(room) if one.key not in self._journal.known)
+
+    def add(self, fault: Fault, entry: Entry) -> None:
+        """Write down what became of a fault."""
+        self._journal.add(fault.key, self._language, entry)
+        if self.progress is not None:
+            self.progress.tell(self._language, fault, entry)
+
+    def outcomes(self) -> Judged:
+        """Return key and outcome of every fault, room by room."""
+        found = {key: entry.outcome for key, entry in self._journal.known.items()}
+        return {room: [(one.key, found[one.key]) for one in self._chosen(room)] for room in self._drawn}
+
+
+def judge_python(sample: Sample) -> None:
+    """Judge a sample of Python, one fault after the other."""
+    who = of_python()
+    while unknown := next(sample.unknown(), None):
+        room, fault = unknown
+        sample.add(fault, who[room].judge(fault))
+
+
+def judge_rust(sample: Sample, names: Sequence[str], jobs: int) -> None:
+    """Judge a sample of Rust: what can be switched on together, the others one after the other."""
+    environment = {**rust.ENVIRONMENT, "CARGO_TARGET_DIR": str(WORK / "build")}
+    programs = Programs(ROOT, SWITCHED, environment, jobs)
+    alone = Judge(TREE, rust.STAGES, environment)
+    apart: dict[str, Fault] = {}
+    names = [name for name in names if name.startswith(rust.SOURCES)]
+    build = False
+    while chosen := [fault for _, fault in sample.unknown() if fault.key not in apart]:
+        unviable, unfit = programs.put(chosen, names, build=build)
+        for fault in unviable:
+            sample.add(fault, Entry("unviable", "the compiler", 0.0))
+        for fault in unfit:
+            if alone.answers(fault, rust.CHECK):
+                apart[fault.key] = fault
+            else:
+                sample.add(fault, Entry("unviable", "the compiler", 0.0))
+        # What does not compile has been replaced: once nothing has to be, the tests are built.
+        if build and not unviable and not unfit:
             break
-        if key not in journal.known:
-            journal.add(key, language, judge.judge(by_key[key]))
-            progress.tell(language, by_key[key], journal.known[key])
-        if journal.known[key].outcome != "unviable":
-            result.append((key, journal.known[key].outcome))
-    return result
+        build = not unviable and not unfit
+    with ThreadPoolExecutor(jobs) as pool:
+        done = {pool.submit(programs.judge, fault): fault for fault in chosen}
+        for judged in as_completed(done):
+            sample.add(done[judged], judged.result())
+    for fault in apart.values():
+        sample.add(fault, alone.judge(fault))
 
 
-def _together(work: Callable[[list[str]], Judged], parts: Sequence[list[str]]) -> list[Judged]:
+def _together(parts: Sequence[Callable[[], None]]) -> None:
     """Work on parts at once; an interrupt or an error ends all of it, and the journal has what is done."""
 
     def interrupted(*_: object) -> NoReturn:
@@ -268,18 +201,15 @@ def _together(work: Callable[[list[str]], Judged], parts: Sequence[list[str]]) -
 
     signal.signal(signal.SIGTERM, interrupted)
     pool = ThreadPoolExecutor(len(parts))
-    futures = [pool.submit(work, part) for part in parts]
     try:
-        for future in as_completed(futures):
+        for future in as_completed([pool.submit(part) for part in parts]):
             future.result()
     except (KeyboardInterrupt, BrokenError) as error:
-        for program in list(_running):
-            os.killpg(program, signal.SIGKILL)
+        end_all()
         sys.stderr.write(f"\n{error or 'interrupted; the same command goes on from here'}\n")
         sys.stderr.flush()
         # The threads would go on to the next fault.
         os._exit(4 if isinstance(error, BrokenError) else 130)
-    return [future.result() for future in futures]
 
 
 def main() -> int:
@@ -289,10 +219,13 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1, help="of the draw")
     parser.add_argument("--room", action="append", help="only this room; repeatable")
     parser.add_argument("--keep-caught", action="store_true", help="what was caught once is not judged again")
+    parser.add_argument(
+        "--jobs", type=int, default=os.cpu_count() or 1, help="tests of Rust that run at once"
+    )
     given = parser.parse_args()
     names = files()
     digests = {
-        "rust": digest(names, "Cargo.", "crates/"),
+        "rust": digest(names, *rust.SOURCES),
         "python": digest(names, "python/", "tests/python/", "groundtruth/", "scenarios/"),
     }
     WORK.mkdir(parents=True, exist_ok=True)
@@ -316,22 +249,26 @@ def main() -> int:
     journal = Journal(WORK / "journal.jsonl", digests=digests, keep_caught=given.keep_caught)
     for room, found in rooms.items():
         say(f"{room}: {counts[room]} of {len(found)}")
-    copy(names)
-    left = dict.fromkeys(("rust", "python"), 0)
-    for room, drawn in rooms.items():
-        new = sum(fault.key not in journal.known for fault in drawn[: counts[room]])
-        left["rust" if room in rust.ROOMS else "python"] += new
-    progress = Progress(left)
-    who = judges()
-
-    def of(part: Sequence[str]) -> Judged:
-        return {room: judged(room, rooms[room], counts[room], who[room], journal, progress) for room in part}
-
+    built = [str(one.relative_to(ROOT)) for one in (ROOT / "python/anabranch").glob("_anabranch*.so")]
+    bring(ROOT, TREE, [*names, *built])
+    languages = {"rust": rust.ROOMS, "python": tuple(PYTHON_ROOMS)}
+    samples = {
+        language: Sample(language, {room: rooms[room] for room in rooms if room in of}, counts, journal)
+        for language, of in languages.items()
+    }
+    left = {language: len(list(sample.unknown())) for language, sample in samples.items()}
+    progress = Progress(left, {"rust": given.jobs, "python": 1})
+    for sample in samples.values():
+        sample.progress = progress
     # Two languages, two copies of what they touch: they get in each other's way nowhere.
-    parts = [[room for room in rooms if room in rust.ROOMS], [room for room in rooms if room in PYTHON_ROOMS]]
-    results = _together(of, parts)
+    parts = (
+        lambda: judge_rust(samples["rust"], names, given.jobs),
+        lambda: judge_python(samples["python"]),
+    )
+    _together(parts)
+    outcomes = {**samples["rust"].outcomes(), **samples["python"].outcomes()}
     argued = tomllib.loads((Path(__file__).parent / "equivalent.toml").read_text(encoding="utf-8"))
-    sys.stdout.write(f"\n{told({**results[0], **results[1]}, argued.get('equivalent', {}))}\n")
+    sys.stdout.write(f"\n{told(outcomes, argued.get('equivalent', {}))}\n")
     return 0
 
 

@@ -47,6 +47,8 @@ class Fault:
         Its name without the line: what journals and arguments know it by.
     start, end, text
         The bytes that are replaced, and by what.
+    body
+        The bytes of the function's body in Rust, braces and all, where it can be chosen as the program runs.
     """
 
     file: str
@@ -55,6 +57,7 @@ class Fault:
     start: int
     end: int
     text: str
+    body: tuple[int, int] | None = None
 
     def apply(self, source: bytes) -> bytes:
         """Return the source with the fault in it."""

@@ -8,6 +8,7 @@ import subprocess
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+import switch
 from faults import Fault
 
 if TYPE_CHECKING:
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
 
 _CRATE = "anabranch-transport"
 _SOURCE = "crates/transport/src"
+#: The crate's root.
+TOP = f"{_SOURCE}/lib.rs"
+#: What the tests are built from, by how the names begin.
+SOURCES = ("Cargo.", "crates/")
 ROOMS = ("congestion", "scheduler", "subflow", "connection")
 
 
@@ -51,11 +56,13 @@ def by_room(found: Sequence[dict[str, Any]], root: Path) -> dict[str, list[Fault
         start, end = (_offset(text, mutant["span"][edge], starts) for edge in ("start", "end"))
         key = f"{file}: {mutant['name'].partition(': ')[2]}"
         seen[key] += 1
-        number = f" #{seen[key]}" if seen[key] > 1 else ""
+        key += f" #{seen[key]}" if seen[key] > 1 else ""
         line = mutant["span"]["start"]["line"]
-        rooms[room].append(
-            Fault(file=file, line=line, key=key + number, start=start, end=end, text=mutant["replacement"])
-        )
+        within = mutant.get("function")
+        edges = [_offset(text, within["span"][edge], starts) for edge in ("start", "end")] if within else None
+        body = switch.body(text.encode(), *edges) if edges else None
+        new = mutant["replacement"]
+        rooms[room].append(Fault(file=file, line=line, key=key, start=start, end=end, text=new, body=body))
     return rooms
 
 
@@ -73,21 +80,28 @@ def _offset(text: str, place: dict[str, int], starts: Sequence[int]) -> int:
 
 
 # The cheapest first; the simulated world judges what the endpoint's own tests let pass.
-STAGES: Sequence[tuple[str, tuple[str, ...]]] = (
+_TARGETS: Sequence[tuple[str, tuple[str, ...]]] = (
     ("its unit tests", ("-p", _CRATE, "--lib")),
     ("its tests", ("-p", _CRATE, "--test", "*")),
     ("the simulator's tests", ("-p", "anabranch-sim", "--lib", "--test", "*")),
 )
-# Building is most of the work.
+_TEST = ("cargo", "test", "--offline", "--quiet")
+_JSON = ("--message-format", "json")
+#: Name, building and running of what judges a fault alone.
+STAGES = tuple((name, (*_TEST, *targets, "--no-run"), (*_TEST, *targets)) for name, targets in _TARGETS)
+#: Building all of that at once, and looking only at whether the crate compiles.
+BUILD = (*_TEST, "-p", _CRATE, "-p", "anabranch-sim", "--lib", "--test", "*", "--no-run", *_JSON)
+CHECK = ("cargo", "check", "--offline", "--quiet", "-p", _CRATE, *_JSON)
+# Building is most of the work when each fault is built.
 ENVIRONMENT = {
     "CARGO_PROFILE_TEST_OPT_LEVEL": "1",
     "CARGO_PROFILE_TEST_DEBUG": "0",
     "CARGO_INCREMENTAL": "1",
     "CARGO_TERM_COLOR": "never",
 }
-
-
-def commands(stage: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return how a stage is built and how it is run."""
-    command = ("cargo", "test", "--offline", "--quiet", *STAGES[stage][1])
-    return (*command, "--no-run"), command
+# Cases are the same for every fault, and what fails is neither made small nor kept.
+RUNNING = {
+    "PROPTEST_RNG_SEED": "1",
+    "PROPTEST_MAX_SHRINK_ITERS": "0",
+    "PROPTEST_DISABLE_FAILURE_PERSISTENCE": "true",
+}

@@ -246,6 +246,7 @@ impl Connection {
             }
             let (host, siblings) = (&self.config.host, self.siblings.as_mut_slice());
             self.subflows[index].handle_ack(host, now, segment, siblings);
+            self.revive(index);
         }
         self.handle_signal(now, index, segment);
         if self.subflows[index].state == State::Closed {

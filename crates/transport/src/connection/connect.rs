@@ -225,7 +225,6 @@ impl Connection {
             self.handle_address_options(now, index, segment);
             self.handle_fast_close(now, index, segment);
         }
-        self.revive(index);
     }
 
     /// Opens a further subflow; `None` when the pair is not to be tried, or every place is taken.

@@ -155,7 +155,7 @@ impl Connection {
         self.out.ahead.clear();
     }
 
-    /// An acknowledgement on a stale subflow shows that its path lives.
+    /// An acknowledgement on a stale subflow shows that its path lives (`mptcp_subflow_active`).
     pub(super) fn revive(&mut self, index: usize) {
         let subflow = &mut self.subflows[index];
         if subflow.stale && subflow.stale_ack_stamp != subflow.last_ack_at {

@@ -5,7 +5,7 @@ use anabranch_units::{Duration, Instant};
 
 use super::Subflow;
 use super::recovery::{AckFlags, Repair};
-use super::rtt::RTO_INITIAL;
+use super::rtt::{RTO_INITIAL, RTO_MAX};
 use super::send::timestamp_clock;
 use crate::config::HostModel;
 use crate::congestion::{CongestionEvent, CongestionKind, CongestionState, WindowChange};
@@ -23,6 +23,11 @@ const RENEGING_MIN: Duration = Duration::from_millis(10);
 const PATIENCE_MS: u32 = 924_600;
 /// So many window probes without an answer end a subflow (`tcp_probe_timer`).
 const PROBES: u32 = 15;
+/// The same two where nobody waits for the subflow any more: 8 that double from 200 ms
+/// (`tcp_orphan_retries`).
+const ORPHAN: (u32, u32) = (102_200, 8);
+/// The same once they are `RTO_MAX` apart: none, and what one of 200 ms takes.
+const SLOW_ORPHAN: (u32, u32) = (200, 0);
 
 /// What the timer waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,11 +146,29 @@ impl Subflow {
             Pending::Timeout if self.recovery.consecutive_timeouts > 0 => {
                 let clock = timestamp_clock(now);
                 let since = self.recovery.retrans_stamp.map(|stamp| clock.wrapping_sub(stamp));
-                since.is_some_and(|ms| ms >= PATIENCE_MS)
+                since.is_some_and(|ms| ms >= self.patience().0)
             }
-            Pending::WindowProbe => self.timer.probes >= PROBES,
+            Pending::WindowProbe => self.timer.probes >= self.patience().1,
             _ => false,
         }
+    }
+
+    /// The longest time of retransmissions in ms, and the number of window probes.
+    fn patience(&self) -> (u32, u32) {
+        match self.is_orphan() {
+            false => (PATIENCE_MS, PROBES),
+            true if self.rtt.rto() < RTO_MAX => ORPHAN,
+            true => SLOW_ORPHAN,
+        }
+    }
+
+    /// The subflow ends and nobody waits for what it may still bring (`SOCK_DEAD`): one of MPTCP, which
+    /// has other subflows or has agreed on its end; or plain TCP with all but its FIN acknowledged, and
+    /// the peer's FIN taken.
+    fn is_orphan(&self) -> bool {
+        let fin_only =
+            self.peer_closed && self.send.fin_sent() && self.send.una() + 1 == self.send.next();
+        self.send.fin_queued && (self.multipath || fin_only)
     }
 
     /// `tcp_probe_timer`, `tcp_write_wakeup`: what room there is gets filled (RFC 9293 section

@@ -236,3 +236,47 @@ fn nothing_follows_a_fin() {
     let late = said.iter().filter(|(_, path, line)| *path == other && line.contains("map="));
     assert_eq!(late.count(), 0, "{said:?}");
 }
+
+/// When the FIN is sent, and when the subflow is given up, where its answer never comes: the first
+/// is 250 ms old when it is repeated, and each repetition waits twice as long as the one before.
+fn given_up(s: &mut Script, from: u64) {
+    for repetition in 0..9 {
+        s.us(from + 250 * ((1 << repetition) - 1), "F. 1:1");
+    }
+    // `tcp_orphan_retries` 8 from 200 ms are 102.2 s (`tcp_model_timeout`), counted from the first
+    // repetition: the timer that finds them over is the 9th, 511 times 250 ms after the FIN.
+    s.silence(from + 127_749);
+    assert!(!s.has(Event::Closed));
+    s.run_to(at(from + 127_750));
+    assert!(s.has(Event::Closed));
+    s.silence(1_000_000);
+}
+
+#[test]
+fn the_last_fin_of_two_that_have_agreed_is_not_repeated_for_a_quarter_of_an_hour() {
+    let mut s = Script::server(config());
+    s.peer(0, "S mpc nosack");
+    s.us(0, "S. mpc-key");
+    s.peer(50, ". mpc-keys");
+    s.shutdown(100);
+    s.us(100, ". 1:1 map=0+1@0 dfin");
+    s.peer(150, ". dack4=1 map=0+1@0 dfin");
+    given_up(&mut s, 150);
+}
+
+#[test]
+fn nor_is_that_of_plain_tcp_behind_the_peers() {
+    let mut s = Script::plain_after(tcp(), 50, "S nosack");
+    s.peer(90, "F. 1:1 ack=1");
+    s.us(90, ". ack=2");
+    s.shutdown(100);
+    given_up(&mut s, 100);
+}
+
+#[test]
+fn a_half_closed_side_repeats_its_fin_for_as_long_as_tcp_tries() {
+    let mut s = Script::plain_after(tcp(), 50, "S nosack");
+    s.shutdown(100);
+    let said = s.rest_until(900_000);
+    assert!(!s.has(Event::Closed) && said.len() > 12, "{said:?}");
+}

@@ -220,6 +220,45 @@ fn no_join_follows_a_fallback_and_one_under_way_ends() {
 }
 
 #[test]
+fn a_join_of_ours_ends_with_a_fallback_and_says_why() {
+    // Section 3.6: 6 is middlebox interference. A SYN without an answer has nobody to tell.
+    for answered in [true, false] {
+        let mut s = Script::client(config(), 2);
+        s.us(0, "S mpc");
+        s.peer(50, "S. mpc-key");
+        s.us(50, ". mpc-keys");
+        s.peer(100, ". ack=1 dack4=0");
+        s.us_on(1, 100, "S join");
+        if answered {
+            s.peer_on(1, 150, "S. join-hmac");
+            s.us_on(1, 150, ". join-ack");
+        }
+        s.peer(200, ". 1:101 ack=1");
+        assert!(s.has(Event::FellBack) && s.has(Event::SubflowClosed(SubflowId(1))));
+        s.us(200, ". ack=101");
+        if answered {
+            s.us_on(1, 200, "R. rst=6");
+        }
+        s.silence(20_000);
+    }
+}
+
+#[test]
+fn a_subflow_that_carried_data_twice_is_ahead_of_the_stream_for_that_alone() {
+    let mut s = under_way();
+    s.write(200, 1000);
+    s.us(200, ". 101:1101 map=100+1000@101");
+    s.peer(250, ". ack=1101 dack4=100");
+    s.us_within(0, 400, 600, ". 1101:2101 map=100+1000@1101");
+    // An acknowledgement without options, of the first 400 bytes of the repetition: they are 1400 of the
+    // subflow's, and none of the stream's is known to have come.
+    s.peer(650, ". ack=1501");
+    let said = s.rest_until(3000);
+    assert!(said.iter().all(|(_, _, line)| !line.starts_with('R')), "{said:?}");
+    assert!(!s.has(Event::SubflowClosed(SubflowId(0))) && !s.has(Event::FellBack));
+}
+
+#[test]
 fn plain_tcp_announces_no_addresses() {
     // Section 3.7: after a fallback no MPTCP option goes out. Nobody has echoed the announcement.
     let announce = (1..=2).map(|id| Announcement {

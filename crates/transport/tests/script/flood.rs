@@ -56,6 +56,20 @@ fn an_honest_join_survives_a_flood_in_the_midst_of_it() {
 }
 
 #[test]
+fn a_join_waits_for_its_third_packet_as_long_as_linux_repeats_a_syn_ack() {
+    // 1 + 2 + 4 + 8 + 16 + 32 s; what is older goes when another one comes.
+    for (later, waits) in [(62_999, true), (63_000, false), (70_000, false)] {
+        let mut s = Script::multipath(config(), 50);
+        s.peer_on(1, 100, "S join");
+        s.us_on(1, 100, "S. join-hmac");
+        s.peer_on(2, 100 + later, "S join");
+        s.us_on(2, 100 + later, "S. join-hmac");
+        s.peer_on(1, 100 + later, ". 1:1 ack=1 join-ack");
+        assert_eq!(s.has(Event::SubflowEstablished(SubflowId(1))), waits, "{later}");
+    }
+}
+
+#[test]
 fn third_packets_without_keys_end_nothing_but_themselves() {
     let mut s = Script::multipath(config(), 50);
     for port in 0..1000u16 {

@@ -11,6 +11,7 @@ mod fallback;
 mod fastclose;
 mod flood;
 mod hostile;
+mod identifiers;
 mod lies;
 mod loss;
 mod mapping;

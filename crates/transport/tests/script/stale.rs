@@ -19,6 +19,11 @@ fn silent() -> Script {
 /// When something was put on a path until `end` ms; what is put on the other subflow the peer
 /// acknowledges there, but its data stays incomplete.
 fn repetitions(s: &mut Script, path: usize, end: u64) -> Vec<u64> {
+    first_repetitions(s, path, end, usize::MAX)
+}
+
+/// As [`repetitions`], where the peer acknowledges the first `answered` times only.
+fn first_repetitions(s: &mut Script, path: usize, end: u64, answered: usize) -> Vec<u64> {
     let mut times = Vec::new();
     for ms in (500..end).step_by(10) {
         s.run_to(at(ms));
@@ -31,7 +36,7 @@ fn repetitions(s: &mut Script, path: usize, end: u64) -> Vec<u64> {
         };
         let heard = said.iter().filter(|(_, on, line)| *on == path && data(line));
         let heard: Vec<u64> = heard.map(|(ms, _, _)| *ms).collect();
-        if !heard.is_empty() {
+        if !heard.is_empty() && times.len() < answered {
             s.peer_on(path, ms, ". dack4=0");
         }
         times.extend(heard);
@@ -68,4 +73,44 @@ fn a_backup_helps_only_when_nothing_makes_progress_elsewhere() {
     s.run_to(at(2000));
     let first = s.rest().into_iter().find(|(_, path, _)| *path == 0).expect("the backup helps");
     assert_eq!(first.0, 900, "{first:?}");
+}
+
+#[test]
+fn an_only_subflow_is_never_stale() {
+    // mptcp_pm_subflow_chk_stale: another one has to be active, and the join is closed.
+    let mut s = silent();
+    s.peer_on(1, 510, "R 1:1");
+    s.rest_until(60_000);
+    assert!(!s.connection().is_closed());
+    assert!(!s.has(Event::SubflowStale(SubflowId(0))));
+}
+
+#[test]
+fn a_subflow_that_is_silent_itself_is_no_help() {
+    // The other one must have been counted fewer than `stale_loss_cnt` - 1 = 3 times. The first repetition
+    // comes with the first expiry; unanswered, it is counted from the second on, and three times when the
+    // fifth finds the first subflow silent. With one answer it is counted twice.
+    for (answered, stale) in [(0, false), (1, true)] {
+        let mut s = silent();
+        first_repetitions(&mut s, 1, 20_000, answered);
+        assert_eq!(s.has(Event::SubflowStale(SubflowId(0))), stale, "{answered} answered");
+    }
+}
+
+#[test]
+fn an_acknowledgement_brings_a_stale_subflow_back() {
+    // mptcp_subflow_active: a stale one is given nothing, not even when it is the only idle one.
+    let mut s = silent();
+    repetitions(&mut s, 1, 10_000);
+    assert!(s.has(Event::SubflowStale(SubflowId(0))));
+    s.peer_on(1, 10_000, ". dack4=1000 prio=B");
+    s.rest();
+    s.write(10_010, 100);
+    s.us_on(1, 10_010, ". map=1000+100@47001");
+    s.peer_on(1, 10_020, ". dack4=1100");
+    s.rest();
+    // It is heard again, and the other one is a backup now.
+    s.peer(10_030, ". ack=1001 dack4=1100");
+    s.write(10_040, 100);
+    s.us(10_040, ". map=1100+100@1001");
 }

@@ -1,0 +1,178 @@
+"""Running tests over faults: one fault at a time in a copy of the sources, stage by stage."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from sample import Entry
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from faults import Fault
+
+    # What it is called, how it is built if at all, and how it is run.
+    Stage = tuple[str, tuple[str, ...], tuple[str, ...]]
+
+# A test that takes so many times what it takes without a fault, and so much longer, does not end.
+_PATIENCE = 5
+_PATIENCE_S = 30.0
+# A fault may ask for memory without end.
+_MEMORY = 8 << 30
+
+_telling = threading.Lock()
+# Programs that run, to be ended with this one.
+_running: set[int] = set()
+
+
+class BrokenError(Exception):
+    """The tests fail without any fault."""
+
+
+def say(line: str) -> None:
+    """Tell one line of progress."""
+    with _telling:
+        sys.stdout.write(f"{line}\n")
+        sys.stdout.flush()
+
+
+def patience_s(took_s: float) -> float:
+    """Return how long a test may take that takes so long without a fault."""
+    return _PATIENCE * took_s + _PATIENCE_S
+
+
+def bring(root: Path, tree: Path, names: Iterable[str], changed: Mapping[str, bytes] = {}) -> None:
+    """Bring a copy up to date; a file that is the same keeps its time, so that little is built again.
+
+    Parameters
+    ----------
+    root, tree
+        What is copied, and the copy.
+    names
+        The files.
+    changed
+        What stands in the copy instead of some of them.
+    """
+    wanted = set(names)
+    for name in wanted:
+        source, target = root / name, tree / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if source.is_symlink():
+            target.unlink(missing_ok=True)
+            target.symlink_to(source.readlink())
+            continue
+        content = changed.get(name) or source.read_bytes()
+        if not target.exists() or target.read_bytes() != content:
+            target.write_bytes(content)
+            shutil.copymode(source, target)
+    for path in [one for one in tree.rglob("*") if one.is_file() and "__pycache__" not in one.parts]:
+        if str(path.relative_to(tree)) not in wanted:
+            path.unlink()
+
+
+def run(command: Sequence[str], folder: Path, environment: Mapping[str, str], limit_s: float) -> int | None:
+    """Run a program; return how it ended, or None when it did not."""
+
+    def bound() -> None:
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_DATA, (_MEMORY, _MEMORY))
+
+    program = subprocess.Popen(
+        command, cwd=folder, env={**os.environ, **environment}, stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True, preexec_fn=bound,
+    )  # fmt: skip
+    _running.add(program.pid)
+    try:
+        return program.wait(limit_s)
+    except subprocess.TimeoutExpired:
+        os.killpg(program.pid, signal.SIGKILL)
+        program.wait()
+        return None
+    finally:
+        _running.discard(program.pid)
+
+
+def end_all() -> None:
+    """End every program that runs."""
+    for program in list(_running):
+        os.killpg(program, signal.SIGKILL)
+
+
+class Judge:
+    """Runs stages of tests over a faulty copy, each as long as it may take."""
+
+    def __init__(self, tree: Path, stages: Sequence[Stage], environment: Mapping[str, str]) -> None:
+        self._tree = tree
+        self._stages = stages
+        self._environment = environment
+        self._limits: dict[int, float] = {}
+
+    def judge(self, fault: Fault) -> Entry:
+        """Return what becomes of a fault."""
+        for stage in range(len(self._stages)):
+            self._limit(stage)
+        begun = time.monotonic()
+        with self._faulty(fault):
+            outcome, by = self._outcome()
+        return Entry(outcome, by, round(time.monotonic() - begun, 1))
+
+    def answers(self, fault: Fault, command: Sequence[str]) -> bool:
+        """Whether a program ends well with the fault in the sources."""
+        with self._faulty(fault):
+            return self._run(command, 3600) == 0
+
+    def _run(self, command: Sequence[str], limit_s: float) -> int | None:
+        return run(command, self._tree, self._environment, limit_s)
+
+    def _outcome(self) -> tuple[str, str]:
+        for stage, (name, build, command) in enumerate(self._stages):
+            if build and self._run(build, 3600) != 0:
+                return "unviable", name
+            ended = self._run(command, self._limits[stage])
+            if ended is None:
+                return "timeout", name
+            if ended:
+                return "caught", name
+        return "missed", ""
+
+    def _limit(self, stage: int) -> None:
+        """Measure a stage without a fault; its tests have to pass."""
+        if stage in self._limits:
+            return
+        name, build, command = self._stages[stage]
+        if build and self._run(build, 3600):
+            message = f"error: {name} cannot be built without a fault"
+            raise BrokenError(message)
+        begun = time.monotonic()
+        if self._run(command, 3600):
+            message = f"error: {name} fail without a fault: {' '.join(command)}"
+            raise BrokenError(message)
+        took = time.monotonic() - begun
+        self._limits[stage] = patience_s(took)
+        say(f"{name}: {took:.0f} s without a fault")
+
+    @contextmanager
+    def _faulty(self, fault: Fault) -> Iterator[None]:
+        path = self._tree / fault.file
+        sound = path.read_bytes()
+        try:
+            self._write(path, fault.apply(sound))
+            yield
+        finally:
+            self._write(path, sound)
+
+    @staticmethod
+    def _write(path: Path, source: bytes) -> None:
+        path.write_bytes(source)
+        for cached in path.parent.glob(f"__pycache__/{path.stem}.*"):
+            cached.unlink()
