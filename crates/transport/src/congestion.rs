@@ -142,6 +142,8 @@ pub struct AckSample<'a> {
     pub paced: bool,
     /// The pacing rate.
     pub pacing_rate: Rate,
+    /// The subflow is one of Multipath TCP, and not plain TCP (`mptcp`).
+    pub multipath: bool,
     /// The subflow's own identity, to find itself among the siblings.
     pub id: SubflowId,
     /// All subflows of the connection, itself included; empty unless `wants_siblings`.

@@ -152,6 +152,7 @@ fn acknowledgement(now: Instant, acked: u32, rtt: Duration) -> AckSample<'static
         may_grow: true,
         paced: false,
         pacing_rate: Rate::from_bps(10_000_000),
+        multipath: true,
         id: SubflowId(0),
         siblings: &[],
     }

@@ -7,6 +7,8 @@
 //! (`ratio = "whole"`), so that up to twice the rate of the slower path makes no difference to it. A
 //! path in fast recovery counts with its window as it stands.
 
+mod kernel;
+
 use anabranch_units::RandomStream;
 
 use super::reno::additive_increase;
@@ -32,6 +34,9 @@ impl Balia {
         parameters: &mut Parameters<'_>,
         _random: RandomStream,
     ) -> Box<dyn CongestionController> {
+        if parameters.word("form", &["reference", "kernel"]) == "kernel" {
+            return kernel::Kernel::build(parameters);
+        }
         let whole_ratio = parameters.word("ratio", &["exact", "whole"]) == "whole";
         let coupling = Coupling::read(parameters, Recovering::Window);
         Box::new(Self { coupling, whole_ratio, counter: 0, ratio: 1.0, paths: 1 })

@@ -7,6 +7,8 @@
 //! MSS is taken to hold on all subflows. `form = "printed"` is PC16's loss rule, which its own text
 //! contradicts: `cwnd + 1/cwnd`, so that a loss cuts nothing; a timeout halves as ever.
 
+mod kernel;
+
 use anabranch_units::RandomStream;
 
 use super::reno::additive_increase;
@@ -28,9 +30,12 @@ impl Lia {
         parameters: &mut Parameters<'_>,
         _random: RandomStream,
     ) -> Box<dyn CongestionController> {
-        let printed = parameters.word("form", &["reference", "printed"]) == "printed";
+        let form = parameters.word("form", &["reference", "printed", "kernel"]);
+        if form == "kernel" {
+            return kernel::Kernel::build(parameters);
+        }
         let coupling = Coupling::read(parameters, Recovering::Threshold);
-        Box::new(Self { coupling, printed, counter: 0 })
+        Box::new(Self { coupling, printed: form == "printed", counter: 0 })
     }
 
     /// Segments to be acknowledged for one more in the window, unless Reno needs more:

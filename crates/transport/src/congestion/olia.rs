@@ -6,6 +6,8 @@
 //! over, where the kernel drops what is over a segment. `form = "printed"` is HO20's equation 5,
 //! whose numerator lacks 1 / `RTT_i`^2; RTTs are in seconds there, since it names no unit.
 
+mod kernel;
+
 use anabranch_units::RandomStream;
 
 use super::reno::additive_increase;
@@ -55,9 +57,12 @@ impl Olia {
         parameters: &mut Parameters<'_>,
         _random: RandomStream,
     ) -> Box<dyn CongestionController> {
-        let printed = parameters.word("form", &["reference", "printed"]) == "printed";
+        let form = parameters.word("form", &["reference", "printed", "kernel"]);
+        if form == "kernel" {
+            return kernel::Kernel::build(parameters);
+        }
         let coupling = Coupling::read(parameters, Recovering::Threshold);
-        Box::new(Self { coupling, printed, counter: 0, credit: 0.0 })
+        Box::new(Self { coupling, printed: form == "printed", counter: 0, credit: 0.0 })
     }
 
     /// Segments to grow by for each one acknowledged; `None` is Reno's growth, on a single path.

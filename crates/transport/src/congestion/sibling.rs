@@ -1,6 +1,8 @@
 //! What coupled controllers share: the view of a sibling, which of them count, and how
 //! acknowledgements are counted.
 
+pub(super) mod kernel;
+
 use anabranch_units::{Duration, Rate, SubflowId};
 
 use super::reno::slow_start;

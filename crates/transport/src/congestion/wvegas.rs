@@ -5,6 +5,8 @@
 //! not. One difference: a queue is drained only when there is one. A round whose mean RTT is the
 //! minimum to the microsecond would halve the window there, which no real clock ever shows.
 
+mod kernel;
+
 use anabranch_units::{Instant, RandomStream, Rate};
 
 use super::sibling::{counts, leaves};
@@ -56,6 +58,9 @@ impl WVegas {
         parameters: &mut Parameters<'_>,
         _random: RandomStream,
     ) -> Box<dyn CongestionController> {
+        if parameters.word("form", &["reference", "kernel"]) == "kernel" {
+            return kernel::Kernel::build(parameters);
+        }
         let initial_alpha = parameters.number("initial_alpha", 2.0, 1.0..=1000.0);
         Box::new(Self {
             initial_alpha,

@@ -363,6 +363,7 @@ impl Subflow {
             may_grow: !reducing && progress.una_advanced && progress.delivered > 0,
             paced: self.pacer.enforced(),
             pacing_rate: self.pacer.rate(),
+            multipath: self.multipath,
             id: self.id,
             siblings,
         };

@@ -140,6 +140,7 @@ impl Flow {
             may_grow: true,
             paced: true,
             pacing_rate: Rate::ZERO,
+            multipath: true,
             id: SubflowId(0),
             siblings: &[],
         };

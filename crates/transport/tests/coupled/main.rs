@@ -2,6 +2,7 @@
 //! section 3 in bytes, OLIA's and BALIA's equations over sets of paths, weighted Vegas in a model of
 //! queues.
 
+mod kernel;
 mod siblings;
 mod wvegas;
 
@@ -98,6 +99,7 @@ fn ack(own: usize, siblings: &[SiblingView], acked: u32) -> AckSample<'_> {
         may_grow: true,
         paced: false,
         pacing_rate: Rate::from_bps(10_000_000),
+        multipath: true,
         id: view.id,
         siblings,
     }

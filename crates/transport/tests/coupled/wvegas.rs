@@ -55,12 +55,12 @@ fn weighted_vegas_keeps_its_share_of_segments_in_queues() {
 
 /// One round after another, each of four acknowledgements; the window is set anew before the last
 /// one, and what the last one makes of it is returned. The base RTT is 100 ms.
-fn vegas_rounds(choice: &str, rtts_ms: &[u64], before: Window) -> Window {
+pub(super) fn vegas_rounds(choice: &str, rtts_ms: &[u64], before: Window) -> Window {
     vegas_rounds_beside(choice, rtts_ms, before, &[])
 }
 
 /// The same beside other subflows.
-fn vegas_rounds_beside(
+pub(super) fn vegas_rounds_beside(
     choice: &str,
     rtts_ms: &[u64],
     before: Window,

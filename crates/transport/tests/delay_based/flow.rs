@@ -73,6 +73,7 @@ impl Flow {
             may_grow: self.may_grow,
             paced: self.paced,
             pacing_rate: self.pacing_rate,
+            multipath: true,
             id: SubflowId(0),
             siblings: &[],
         };

@@ -1,0 +1,205 @@
+//! Weighted Vegas as `mptcp_wvegas.c` of the out-of-tree kernel computes it.
+//!
+//! Rates are whole multiples of 2^-16 segments a microsecond, some 20 of them at 40 segments and 110 ms,
+//! and shares are quotients of such. A round without any queueing delay drains the queue that is not there,
+//! and halves the window.
+
+use anabranch_units::{Instant, Rate};
+
+use super::super::reno::slow_start;
+use super::super::sibling::counts;
+use super::super::sibling::kernel::leaves;
+use super::super::{
+    AckSample, CongestionController, CongestionEvent, CongestionState, Reno, SiblingView, Window,
+};
+use crate::plugin::Parameters;
+
+/// Bits of the fraction of rates and shares (`MPTCP_WVEGAS_SCALE`).
+const SCALE: u32 = 16;
+/// The base RTT before any sample, microseconds.
+const NO_BASE: u64 = 0x7fff_ffff;
+
+/// Weighted Vegas in the kernel's integers.
+#[derive(Debug)]
+pub(super) struct Kernel {
+    initial_alpha: u64,
+    total_alpha: u64,
+    gamma: u64,
+    dead_leave: bool,
+    reno: Reno,
+    /// Delay decides (`doing_wvegas_now`): in state Open only.
+    open: bool,
+    /// The round ends behind this position (`beg_snd_nxt`); `None`: what the next acknowledgement finds
+    /// sent.
+    end: Option<u64>,
+    /// RTTs of the round: how many (`cnt_rtt`), and their sum in microseconds (`sampled_rtt`).
+    count: u64,
+    sum: u64,
+    base_rtt: u64,
+    /// Segments per microsecond in units of 2^-16 (`instant_rate`).
+    rate: u64,
+    /// Share of the rate of all, in units of 2^-16.
+    weight: u64,
+    alpha: u64,
+    /// Smallest queueing delay since the last drain, microseconds.
+    queue_delay: u64,
+    mss: u32,
+    /// Where the next new byte stood as of the last acknowledgement.
+    snd_nxt: u64,
+}
+
+impl Kernel {
+    pub(super) fn build(parameters: &mut Parameters<'_>) -> Box<dyn CongestionController> {
+        let mut built = Self {
+            initial_alpha: parameters.whole("initial_alpha", 2, 1..=1000).into(),
+            total_alpha: parameters.whole("total_alpha", 10, 1..=1000).into(),
+            gamma: parameters.whole("gamma", 1, 0..=1000).into(),
+            dead_leave: leaves(parameters),
+            reno: Reno::default(),
+            open: true,
+            end: None,
+            count: 0,
+            sum: 0,
+            base_rtt: NO_BASE,
+            rate: 0,
+            weight: 0,
+            alpha: 0,
+            queue_delay: 0,
+            mss: 0,
+            snd_nxt: 0,
+        };
+        built.enable(Some(0));
+        Box::new(built)
+    }
+
+    /// `wvegas_enable`.
+    fn enable(&mut self, end: Option<u64>) {
+        (self.end, self.count, self.sum) = (end, 0, 0);
+        (self.rate, self.weight, self.alpha) = (0, 1 << SCALE, self.initial_alpha);
+        self.queue_delay = 0;
+    }
+
+    /// `mptcp_wvegas_weight`.
+    fn share(&self, ack: &AckSample<'_>) -> u64 {
+        let other = |view: &&SiblingView| view.id != ack.id && counts(view, self.dead_leave);
+        let rates = ack.siblings.iter().filter(other).filter_map(|view| view.published_rate);
+        let total = self.rate + rates.map(|rate| units(rate, ack.mss)).sum::<u64>();
+        if ack.multipath && self.rate > 0 { (self.rate << SCALE) / total } else { self.weight }
+    }
+
+    fn end_round(&mut self, ack: &AckSample<'_>, window: &mut Window) {
+        let (cwnd, base) = (u64::from(window.cwnd), self.base_rtt);
+        let rtt = self.sum / self.count;
+        let queued = cwnd * (rtt - base) / rtt;
+        if window.in_slow_start() {
+            if queued > self.gamma {
+                window.cwnd = cwnd.min(cwnd * base / rtt + 1) as u32;
+                window.ssthresh = window.ssthresh.min(window.cwnd);
+            } else {
+                slow_start(window, ack.acked);
+            }
+        } else {
+            self.steer(ack, window, queued, rtt);
+            self.drain(window, rtt);
+        }
+        window.cwnd = window.cwnd.max(2);
+        // `tcp_current_ssthresh`.
+        window.ssthresh = window.ssthresh.max(window.cwnd / 2 + window.cwnd / 4);
+    }
+
+    /// One segment more or less, towards alpha segments in queues.
+    fn steer(&mut self, ack: &AckSample<'_>, window: &mut Window, queued: u64, rtt: u64) {
+        if queued >= self.alpha {
+            self.rate = (u64::from(window.cwnd) << SCALE) / rtt;
+            self.weight = self.share(ack);
+            self.alpha = ((self.weight * self.total_alpha) >> SCALE).max(2);
+        }
+        if queued > self.alpha {
+            window.cwnd -= 1;
+            window.ssthresh = window.ssthresh.min(window.cwnd);
+        } else if queued < self.alpha {
+            window.cwnd += 1;
+        }
+    }
+
+    /// Backs off when the queue has doubled since it was last drained.
+    fn drain(&mut self, window: &mut Window, rtt: u64) {
+        let delay = rtt - self.base_rtt;
+        if self.queue_delay == 0 || self.queue_delay > delay {
+            self.queue_delay = delay;
+        }
+        if delay >= 2 * self.queue_delay {
+            let factor = (self.base_rtt << SCALE) / (2 * rtt);
+            window.cwnd = ((u64::from(window.cwnd) * factor) >> SCALE) as u32;
+            self.queue_delay = 0;
+        }
+    }
+}
+
+/// A published rate in the kernel's units: it was made of whole ones.
+fn units(rate: Rate, mss: u32) -> u64 {
+    let one = u128::from(mss) * 8_000_000;
+    (((u128::from(rate.bps()) << SCALE) + one / 2) / one.max(1)) as u64
+}
+
+impl CongestionController for Kernel {
+    fn name(&self) -> &'static str {
+        "wvegas"
+    }
+
+    fn on_ack(&mut self, ack: &AckSample<'_>, window: &mut Window) {
+        (self.mss, self.snd_nxt) = (ack.mss, ack.snd_nxt);
+        if let Some(rtt) = ack.rtt {
+            // A microsecond more, so that it is never zero (`mptcp_wvegas_pkts_acked`).
+            let rtt = rtt.as_micros() + 1;
+            self.base_rtt = self.base_rtt.min(rtt);
+            // What brings the subflow back to Open is counted before the round begins.
+            if self.end.is_some() {
+                self.sum += rtt;
+                self.count += 1;
+            }
+        }
+        let end = *self.end.get_or_insert(ack.snd_nxt);
+        if !self.open {
+            self.reno.on_ack(ack, window);
+        } else if !ack.may_grow {
+        } else if ack.snd_una > end {
+            if self.count > 2 {
+                self.end_round(ack, window);
+            } else {
+                self.reno.on_ack(ack, window);
+            }
+            (self.end, self.count, self.sum) = (Some(ack.snd_nxt), 0, 0);
+        } else if window.in_slow_start() {
+            slow_start(window, ack.acked);
+        }
+    }
+
+    fn on_congestion(&mut self, event: &CongestionEvent, window: &mut Window) {
+        self.reno.on_congestion(event, window);
+    }
+
+    fn on_state(&mut self, _now: Instant, state: CongestionState, _window: &mut Window) {
+        self.open = state == CongestionState::Open;
+        if self.open {
+            self.enable(None);
+        } else if state == CongestionState::Loss {
+            self.rate = 0;
+        }
+    }
+
+    fn on_idle_restart(&mut self, _now: Instant) {
+        self.base_rtt = NO_BASE;
+        self.enable(Some(self.snd_nxt));
+    }
+
+    fn wants_siblings(&self) -> bool {
+        true
+    }
+
+    /// Only with samples in the round under way (`sampled_rtt`).
+    fn published_rate(&self) -> Option<Rate> {
+        let bps = (u128::from(self.rate) * u128::from(self.mss) * 8_000_000) >> SCALE;
+        (bps > 0 && self.sum > 0).then(|| Rate::from_bps(bps as u64))
+    }
+}
