@@ -362,5 +362,10 @@ mod tests {
         assert_eq!(deliver(&mut delivery, 6, &[7]), []);
         assert_eq!(delivery.failure(), Some(Failure::Checksum(104)));
         assert_eq!(delivery.held_bytes(), 3);
+        // A subflow that ends for it takes no more of the window; its RST tells why.
+        delivery.discard();
+        assert_eq!((delivery.held_bytes(), delivery.held.len()), (0, 0));
+        assert!(delivery.mappings.at(4).is_none());
+        assert_eq!(delivery.failure(), Some(Failure::Checksum(104)));
     }
 }

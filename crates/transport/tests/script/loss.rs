@@ -335,6 +335,35 @@ fn new_data_acknowledged_after_a_timeout_proves_it_spurious() {
 }
 
 #[test]
+fn an_original_that_is_reported_after_a_timeout_proves_it_spurious() {
+    // RFC 5682 section 3.1 step 3b, tcp_sacktag_one: FLAG_ORIG_SACK_ACKED is of what was sent before the
+    // timeout, and once. The last segment went twice, as a probe.
+    for (block, spurious) in [("4001:5001", true), ("9001:10001", false)] {
+        let mut s = ten_sent_without_timestamps();
+        let said = s.rest_until(600);
+        let repeated: Vec<_> =
+            said.iter().filter_map(|(_, _, line)| line.split(' ').nth(1)).collect();
+        assert_eq!(repeated, ["9001:10001", "1:1001"], "a probe, and the timeout");
+        assert_eq!((s.cwnd(), s.sample(0).state), (1, CongestionState::Loss));
+        s.peer(600, &format!(". ack=1 sack={block}"));
+        assert_eq!(s.sample(0).totals.undos, u64::from(spurious), "{block}");
+        assert_eq!(s.sample(0).ssthresh_segments == u32::MAX, spurious, "{block}");
+    }
+}
+
+#[test]
+fn without_sack_a_duplicate_after_a_timeout_lets_nothing_go() {
+    // tcp_process_loss: it is counted once something new was sent. The originals may draw it.
+    let mut s = Script::plain_after(Config { mss: 1000, ..tcp() }, 50, "S nots nosack");
+    s.write(100, 3000);
+    s.rest();
+    s.us(350, ". 1:1001");
+    s.peer(400, ". ack=1");
+    s.peer(410, ". ack=1");
+    s.silence(849);
+}
+
+#[test]
 fn duplicates_of_one_round_trip_widen_the_reordering_window_once() {
     // tcp_rack_update_reo_wnd: DSACKs count again only once a segment sent after the last widening
     // was delivered (rs->prior_delivered); RFC 8985 section 6.2 step 4 "per round trip".
