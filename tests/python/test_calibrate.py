@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 import anabranch
 from anabranch.calibrate import compare, measure, page, read, settings, simulate, statistics, words
 from anabranch.calibrate.compare import Target
-from anabranch.calibrate.model import Leg, Measured, Setting, Trial
+from anabranch.calibrate.model import Change, Leg, Measured, Setting, Trial
 from anabranch.cli import _calibrate
 from anabranch.cli._app import app
 from anabranch.errors import DefectError, Fault, InputError, MissingError
@@ -78,8 +78,9 @@ def test_equal_sides_are_as_far_apart_as_can_be():
 def test_a_mean_inside_its_target_is_fine():
     kernel, target = [100, 101, 99], Target(relative=0.02)
     assert compare.judge("goodput_mbps", kernel, [101.9], target).verdict == "ok"
-    assert compare.judge("goodput_mbps", kernel, [102.1], target).verdict == "miss"
-    assert compare.judge("goodput_mbps", kernel, [97.9], target).verdict == "miss"
+    # The interval of three trials with a standard deviation of 1 is ± 2.484, less than twice the target.
+    assert compare.judge("goodput_mbps", kernel, [102.5], target).verdict == "miss"
+    assert compare.judge("goodput_mbps", kernel, [97.5], target).verdict == "miss"
 
 
 def test_the_wider_of_share_and_amount_holds():
@@ -94,20 +95,13 @@ def test_bytes_are_held_against_all_subflows():
     assert (one.allowed, one.verdict) == (50, "ok")
 
 
-def test_few_trials_far_apart_judge_nothing():
-    one = compare.judge("sf1_retrans_segs", [34, 83, 84], [500], Target(relative=0.15, absolute=10))
-    assert one.verdict == "not judged"
-    assert one.why == "3 trials 75% apart"
-    assert one.allowed is None
-
-
 def test_many_trials_judge_by_their_interval_where_it_is_wider():
     wide = [10 + 2 * (place % 4) for place in range(12)]
     one = compare.judge("goodput_mbps", wide, [13.9], Target(relative=0.02))
     assert one.why == "interval of the kernel's mean"
     assert one.allowed == pytest.approx(one.half_width)
     assert one.verdict == "ok"
-    assert compare.judge("goodput_mbps", wide[:11], [13.9], Target(relative=0.02)).verdict == "not judged"
+    assert compare.judge("goodput_mbps", wide[:11], [13.9], Target(relative=0.02)).verdict == "miss"
     assert compare.judge("goodput_mbps", wide, [16], Target(relative=0.02)).verdict == "miss"
 
 
@@ -128,7 +122,7 @@ def test_modes_closer_than_the_target_are_no_matter():
 
 
 def test_a_figure_without_a_target_is_only_told():
-    one = compare.judge("max_read_gap_s", [1, 1, 1], [50], None)
+    one = compare.judge("sf1_cwnd_median", [1, 1, 1], [50], None)
     assert (one.verdict, one.why, one.allowed) == ("not judged", "no target", None)
 
 
@@ -255,6 +249,24 @@ def test_the_shipped_measurements_are_read_and_pooled():
 
 
 @pytest.mark.module
+def test_what_came_with_the_program_is_all_its_folders():
+    truth = read.shipped()
+    by_name = {one.setting.name: one for one in truth.measured}
+    assert truth.refused == ()
+    assert len(by_name) == len(truth.measured)
+    assert by_name["bulk/P1/reno"].folder == read.SHIPPED
+    # groundtruth/odd/README.md: 1 % of the acknowledgements; queues of 8; 2 Mb/s from 20 to 40 s; 512 KiB.
+    ha, hb, hf, hi, hj = (
+        by_name[f"odd/bulk/{case}/cubic"].setting for case in ("HA", "HB", "HF", "HI", "HJ")
+    )
+    assert by_name["odd/bulk/HA/cubic"].folder == read.SHIPPED / "odd"
+    assert ([leg.loss_up for leg in ha.legs], ha.lossy, hb.lossy) == ([0.01, 0], True, False)
+    assert [leg.queue_packets for leg in (*hb.legs, *hj.legs)] == [8, 8, 25]
+    assert hf.changes == (Change(at_s=20, path=1, rate_mbps=2), Change(at_s=40, path=1, rate_mbps=10))
+    assert (hi.receive_buffer_bytes, hj.receive_buffer_bytes, hj.multipath) == (524_288, None, False)
+
+
+@pytest.mark.module
 def test_every_fault_is_told_at_once(folder):
     edit(
         folder / "bulk.csv",
@@ -272,8 +284,10 @@ def test_every_fault_is_told_at_once(folder):
     (folder / "v524.mp4.frames.csv.gz").unlink()
     with (folder / "lossy.csv").open("a") as file:
         file.write("short,row\n")
-    told = call("--against", folder)
+    told = call("--against", folder, "--only", "bulk/S4/reno", "--runs", 1)
     assert told.exit_code == 2
+    assert "goodput, Mb/s" in told.stdout, "what is understood is judged"
+    assert "12 refused, told above" in told.stderr
     for expected in (
         "unknown protocol: `mptpc`", "did you mean `mptcp`?", "unknown congestion control: `bbbr`",
         "not a number: `fast`", "out of range: `1.5`", "out of range: `nan`", "bulk.csv, line 3",
@@ -287,9 +301,10 @@ def test_every_fault_is_told_at_once(folder):
 @pytest.mark.module
 def test_a_case_has_one_description(folder):
     edit(folder / "bulk.csv", ("bbr,3,834870,0,60,50,", "bbr,3,834870,0,60,51,"))
-    told = call("--against", folder)
+    told = call("--against", folder, "--only", "bulk/S4/reno", "--runs", 1)
     assert told.exit_code == 2
     assert "case with other paths than before: `P1`" in told.stderr
+    assert "1 refused, told above" in told.stderr
 
 
 @pytest.mark.parametrize(
@@ -387,6 +402,59 @@ def test_a_miss_fails(folder):
     assert told.exit_code == 1
     assert "bulk/S4/reno" in told.stdout
     assert "1 miss" in told.stderr
+    assert told.stdout.splitlines()[-1].split()[:4] == ["all", "0", "of", "1"]
+    assert told.stdout.splitlines()[-1].endswith("1 of 1       5 of 6  +44.3 % (bulk/S4/reno)")
+
+
+@pytest.mark.module
+def test_a_column_that_nobody_knows_is_refused_and_the_rest_is_judged(folder):
+    edit(folder / "bulk.csv", ("emu2_late_max_us", "delay_var2_ms"))
+    (folder / "hand-over.csv").write_text("run,how\na,blackhole\n", encoding="utf-8")
+    told = call("--against", folder, "--only", "bulk/S4/reno", "--runs", 1, "--json")
+    assert told.exit_code == 2
+    found = json.loads(told.stdout)
+    assert [one["name"] for one in found["settings"]] == ["bulk/S4/reno"]
+    column, table = found["refused"]
+    assert column.startswith("error: unknown column: `delay_var2_ms`")
+    assert "bulk.csv, line 1" in column
+    assert table.startswith("error: unknown table: `hand-over.csv`")
+    assert "is it `handoff.csv`?" in table
+
+
+@pytest.mark.module
+def test_settings_are_written_as_they_are_done(monkeypatch, capsys):
+    truth = read.read(read.SHIPPED)
+    measured = _calibrate.chosen(truth, ["bulk/S4/reno", "bulk/S2/reno"])
+    seen = []
+
+    def each(todo, **_):
+        for place, one in enumerate(measured):
+            # What is written when the next setting is asked for.
+            seen.append(capsys.readouterr().out)
+            yield place, [{"goodput_mbps": one.values("goodput_mbps")[0]}]
+
+    monkeypatch.setattr(simulate, "each", each)
+    _calibrate._compared(measured, [], workers=1, tables=True)
+    assert seen[0] == ""
+    assert "bulk/S2/reno" in seen[1]
+    assert "bulk/S4/reno" in capsys.readouterr().out
+
+
+def test_a_setting_is_there_when_its_tasks_and_all_before_it_are(monkeypatch):
+    def task(place, *runs):
+        return simulate.Task(place=place, setting=setting(), film=None, runs=runs, cuts=())
+
+    order = [task(1, 0), task(0, 10, 11), task(2, 0), task(0, 0, 1)]
+    monkeypatch.setattr(
+        simulate,
+        "_each",
+        lambda *_: ((one, [{"x": one.place + n} for n in one.runs]) for one in order),
+    )
+    told = []
+    found = simulate.each(order, workers=1, progress=lambda *at: told.append(at))
+    assert next(found) == (0, [{"x": 0}, {"x": 1}, {"x": 10}, {"x": 11}])
+    assert told == [(1, 6), (3, 6), (4, 6), (6, 6)], "the first setting's last task came last"
+    assert list(found) == [(1, [{"x": 1}]), (2, [{"x": 2}])]
 
 
 @pytest.mark.parametrize(

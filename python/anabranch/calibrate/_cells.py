@@ -11,6 +11,7 @@ import zlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from anabranch.calibrate import _columns
 from anabranch.errors import Fault, did_you_mean, nearest
 
 if TYPE_CHECKING:
@@ -57,6 +58,16 @@ class Row:
         self.fault(column, f"unknown {noun}: `{value}`", did_you_mean(value, valid))
         return None
 
+    def has(self, column: str) -> bool:
+        """Tell whether there is anything in a cell."""
+        return bool(self.text(column).strip())
+
+    def number_or(
+        self, column: str, default: float, *, least: float = 0.0, below: float = math.inf
+    ) -> float | None:
+        """Return a cell as a number, and the default where nothing is in it."""
+        return self.number(column, least=least, below=below) if self.has(column) else default
+
     def number(self, column: str, *, least: float = 0.0, below: float = math.inf) -> float | None:
         """Return a cell as a number from `least` up to but not including `below`."""
         text = self.text(column)
@@ -72,10 +83,38 @@ class Row:
         return value
 
 
-def rows(path: Path, where: str, required: Sequence[str], faults: list[Fault]) -> Iterator[Row]:
+def header(path: Path, where: str, faults: list[Fault]) -> list[str]:
+    """Return the columns of a CSV file; none when it cannot be read, which goes to `faults`."""
+    text = _text(path, where, faults)
+    try:
+        return next(csv.reader(io.StringIO(text or "", newline=""), strict=True), [])
+    except csv.Error as error:
+        faults.append(Fault(message=f"not a CSV table: {error}", where=where, line=1))
+        return []
+
+
+def rows(
+    path: Path,
+    where: str,
+    required: Sequence[str],
+    faults: list[Fault],
+    *,
+    known: Sequence[str] | None = None,
+) -> Iterator[Row]:
     """Yield the rows of a CSV file, plain or gzipped; what is wrong goes to `faults`.
 
     A table without one of its required columns yields nothing: each row would only say the same.
+
+    Parameters
+    ----------
+    path, where
+        The file, and its name for a person.
+    required
+        Columns that it must have.
+    faults
+        Where what is wrong is told.
+    known
+        Columns that it may have, `#` for a path's number; None is any.
     """
     text = _text(path, where, faults)
     if text is None:
@@ -89,6 +128,8 @@ def rows(path: Path, where: str, required: Sequence[str], faults: list[Fault]) -
         if missing := [column for column in required if column not in header]:
             faults.extend(_missing(column, header, required, where) for column in missing)
             return
+        if known is not None:
+            faults.extend(_columns.unknown(header, known, where))
         found = 0
         for cells in reader:
             found += 1

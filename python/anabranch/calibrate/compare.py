@@ -1,8 +1,21 @@
-"""Kernel beside simulator, figure by figure, and whether they agree."""
+"""Kernel beside simulator, figure by figure, and whether they agree.
+
+How a figure with a target is judged, each rule whatever the others say:
+
+- **Outside.** A simulator's mean outside the range of all trials by more than the target is a miss.
+- **Interval.** The kernel's mean is known no better than its 95 % t-interval, which stands in for a narrower
+  target: with `TRIALS_FOR_INTERVAL` trials or more as it is, with fewer up to `INTERVAL_MOST` times the
+  target.
+- **Modes.** With as many trials, a figure that has two modes is compared mode by mode: the share of the lower
+  one lies in the exact interval of the kernel's, and on either side the mean of the simulator's runs is as
+  near to the kernel's mode as the two rules above would have it of a figure of its own. Where no run falls
+  into a mode, the share tells.
+- **Nothing there.** A figure that the simulator does not have is a miss.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -16,11 +29,11 @@ if TYPE_CHECKING:
 
 Verdict = Literal["ok", "miss", "not judged"]
 
-#: From so many trials on, the interval of the kernel's mean may stand in for a narrower target.
+#: From so many trials on, the interval of the kernel's mean may stand in for any narrower target, and two
+#: modes are told apart.
 TRIALS_FOR_INTERVAL = 12
-#: Fewer trials than that whose largest and smallest are further apart than this share of their mean judge
-#: nothing.
-SPREAD = 0.25
+#: The interval of fewer trials counts up to so many times the target.
+INTERVAL_MOST = 2.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,10 +51,53 @@ class Target:
     relative: float = 0.0
     absolute: float = 0.0
 
+    def amount(self, of: float) -> float:
+        """Return the target in the figure's unit, for a figure of this size."""
+        return max(self.relative * of, self.absolute)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Allowance:
+    """How far a simulator's mean may be from the mean of some trials.
+
+    Attributes
+    ----------
+    target
+        What the target allows.
+    allowed
+        What is allowed: that, or the interval in its place.
+    why
+        What stands in for the target; empty when nothing does.
+    """
+
+    target: float
+    allowed: float
+    why: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mode:
+    """One of a figure's two modes.
+
+    Attributes
+    ----------
+    kernel, simulator
+        Mean of the trials and of the runs in it; the latter is None when no run is.
+    allowed
+        How far apart they may be.
+    holds
+        Whether they are as near.
+    """
+
+    kernel: float
+    simulator: float | None
+    allowed: float
+    holds: bool
+
 
 @dataclass(frozen=True, kw_only=True)
 class Modes:
-    """A figure with two modes, compared by how often the lower one came.
+    """A figure with two modes, compared by how often each came and where it lies.
 
     Attributes
     ----------
@@ -51,6 +107,8 @@ class Modes:
         Share of runs below it.
     low, high
         95 % interval of the kernel's share.
+    lower, upper
+        The modes.
     """
 
     split: float
@@ -58,6 +116,13 @@ class Modes:
     simulator: float
     low: float
     high: float
+    lower: Mode
+    upper: Mode
+
+    @property
+    def hold(self) -> bool:
+        """Whether share and places are the kernel's."""
+        return self.low <= self.simulator <= self.high and self.lower.holds and self.upper.holds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,15 +136,15 @@ class Comparison:
     trials, runs
         How many the means are of.
     kernel, simulator
-        The means.
+        The means; the simulator's is None when it has none.
     half_width
         Of the 95 % t-interval of the kernel's mean; None for one trial.
     allowed
-        How far apart the means may be; None without a target.
+        How far apart the means may be; None without a target, and with two modes.
     modes
-        The shares, where there are two modes.
+        The modes, where there are two.
     verdict
-        What comes of it.
+        What comes of it; a figure with a target is always judged.
     why
         Why nothing was judged, or what was judged in place of the target.
     """
@@ -88,7 +153,7 @@ class Comparison:
     trials: int
     runs: int
     kernel: float
-    simulator: float
+    simulator: float | None
     half_width: float | None
     allowed: float | None
     modes: Modes | None
@@ -96,20 +161,21 @@ class Comparison:
     why: str
 
     @property
-    def error(self) -> float:
+    def error(self) -> float | None:
         """Simulator less kernel."""
-        return self.simulator - self.kernel
+        return None if self.simulator is None else self.simulator - self.kernel
 
     def to_json(self) -> dict[str, Any]:
         """Return the object of `anabranch calibrate --json`."""
+        error = self.error
         return {
             "figure": self.figure,
             "kernel": {"mean": self.kernel, "trials": self.trials, "t95_half_width": self.half_width},
             "simulator": {"mean": self.simulator, "runs": self.runs},
-            "error": self.error,
-            "error_percent": 100 * self.error / self.kernel if self.kernel else None,
+            "error": error,
+            "error_percent": 100 * error / self.kernel if self.kernel and error is not None else None,
             "allowed": self.allowed,
-            "modes": None if self.modes is None else vars(self.modes),
+            "modes": None if self.modes is None else asdict(self.modes),
             "verdict": self.verdict,
             "why": self.why,
         }
@@ -118,17 +184,19 @@ class Comparison:
 def target(setting: Setting, figure: str) -> Target | None:
     """Return how close a figure has to be; None when it is only told."""
     name = figure.split("_", 1)[1] if figure.startswith("sf") else figure
-    if name == "bytes_acked" and setting.kind != "bulk":
+    if name == "bytes_acked" and (setting.kind == "paced" or setting.pace_bps):
         # Of a paced application the split is judged.
         return None
     return {
         "goodput_mbps": Target(relative=0.03 if setting.congestion == "bbr" else 0.02),
+        "max_read_gap_s": Target(relative=0.15, absolute=0.1),
         "bytes_acked": Target(relative=0.05),
         "retrans_segs": Target(relative=0.15, absolute=10),
         "cwnd_mean": Target(relative=0.10),
         "srtt_mean_ms": Target(relative=0.10),
         "split_1_percent": Target(absolute=8),
         "resume_after_cut_s": Target(relative=0.15, absolute=0.1),
+        "stalls": Target(relative=0.25, absolute=2),
         "startup_s": Target(absolute=0.3),
         "rebuffer_count": Target(absolute=2),
         "rebuffer_s": Target(relative=0.20),
@@ -137,7 +205,7 @@ def target(setting: Setting, figure: str) -> Target | None:
 
 
 def compare(measured: Measured, runs: Sequence[Figures]) -> list[Comparison]:
-    """Return every figure of a setting that both sides have.
+    """Return every figure of a setting that both sides have, and those with a target that the kernel has.
 
     Parameters
     ----------
@@ -146,18 +214,16 @@ def compare(measured: Measured, runs: Sequence[Figures]) -> list[Comparison]:
     runs
         The simulator's figures, run by run.
     """
-    names = [name for name in measured.trials[0].figures if any(name in run for run in runs)]
+    names = dict.fromkeys(name for trial in measured.trials for name in trial.figures)
     total = sum(fmean(measured.values(name)) for name in names if name.endswith("_bytes_acked"))
-    return [
-        judge(
-            name,
-            measured.values(name),
-            [run[name] for run in runs if name in run],
-            target(measured.setting, name),
-            whole=total if name.endswith("_bytes_acked") else None,
-        )
-        for name in names
-    ]
+    result = []
+    for name in names:
+        found = [run[name] for run in runs if name in run]
+        aim = target(measured.setting, name)
+        if found or aim is not None:
+            whole = total if name.endswith("_bytes_acked") else None
+            result.append(judge(name, measured.values(name), found, aim, whole=whole))
+    return result
 
 
 def judge(
@@ -175,38 +241,37 @@ def judge(
     figure
         Its name.
     kernel, simulator
-        Its values, one a run.
+        Its values, one a run; the simulator may have none.
     target
         How close the means have to be; None to tell and not to judge.
     whole
         What the target's share is of; None for the kernel's mean.
     """
-    mean, found = fmean(kernel), fmean(simulator)
-    half_width = statistics.half_width(kernel)
-    many = len(kernel) >= TRIALS_FOR_INTERVAL
-    allowed = modes = None
+    mean, found = fmean(kernel), fmean(simulator) if simulator else None
     verdict: Verdict = "not judged"
-    why = "no target"
+    why, allowed, modes = "no target", None, None
     if target is not None:
-        allowed = max(target.relative * (mean if whole is None else whole), target.absolute)
-        modes = shares(kernel, simulator, least_apart=allowed) if many else None
-        spread = (max(kernel) - min(kernel)) / mean if mean else 0.0
+        room = allowance(kernel, target, whole)
+        allowed, why = room.allowed, room.why
+        if simulator:
+            modes = two_modes(kernel, simulator, target, whole)
         if modes is not None:
-            allowed, why = None, "two modes: the share of each"
-            verdict = "ok" if modes.low <= modes.simulator <= modes.high else "miss"
-        elif not many and spread > SPREAD:
-            allowed, why = None, f"{len(kernel)} trials {spread:.0%} apart"
+            allowed, why = None, "two modes: the share and the place of each"
+        if found is None:
+            verdict, why = "miss", "the simulator has none"
+        elif not (modes.hold if modes is not None else abs(found - mean) <= room.allowed):
+            verdict = "miss"
+        elif outside(kernel, found) > room.target:
+            verdict, why = "miss", "outside every trial by more than the target"
         else:
-            wider = many and half_width is not None and half_width > allowed
-            allowed, why = (half_width, "interval of the kernel's mean") if wider else (allowed, "")
-            verdict = "ok" if abs(found - mean) <= (allowed or 0.0) else "miss"
+            verdict = "ok"
     return Comparison(
         figure=figure,
         trials=len(kernel),
         runs=len(simulator),
         kernel=mean,
         simulator=found,
-        half_width=half_width,
+        half_width=statistics.half_width(kernel),
         allowed=allowed,
         modes=modes,
         verdict=verdict,
@@ -214,25 +279,70 @@ def judge(
     )
 
 
-def shares(kernel: Sequence[float], simulator: Sequence[float], *, least_apart: float) -> Modes | None:
-    """Return the share of each mode on both sides, or None when the kernel's trials have one mode.
+def outside(kernel: Sequence[float], found: float) -> float:
+    """Return how far a mean is outside the range of all trials; negative inside."""
+    return max(min(kernel) - found, found - max(kernel))
+
+
+def allowance(kernel: Sequence[float], target: Target, whole: float | None) -> Allowance:
+    """Return how far from these trials' mean a simulator's mean may be.
 
     Parameters
     ----------
-    kernel, simulator
-        The values, one a run.
-    least_apart
-        Modes closer than this are no matter: the mean of both tells more than their shares.
+    kernel
+        The trials.
+    target
+        What is aimed at.
+    whole
+        What the target's share is of; None for the trials' mean.
     """
-    split = statistics.two_modes(kernel)
-    if split is None or split.apart <= least_apart:
+    aim = target.amount(fmean(kernel) if whole is None else whole)
+    half = statistics.half_width(kernel)
+    if half is None or half <= aim:
+        return Allowance(target=aim, allowed=aim, why="")
+    if len(kernel) < TRIALS_FOR_INTERVAL and half > INTERVAL_MOST * aim:
+        few = f"{len(kernel)} trials: {INTERVAL_MOST:g} times the target"
+        return Allowance(target=aim, allowed=INTERVAL_MOST * aim, why=few)
+    return Allowance(target=aim, allowed=half, why="interval of the kernel's mean")
+
+
+def two_modes(
+    kernel: Sequence[float], simulator: Sequence[float], target: Target, whole: float | None = None
+) -> Modes | None:
+    """Return both modes on both sides, or None when the kernel's trials have one or are too few.
+
+    Modes no further apart than the target are no matter: the mean of both tells more than their shares.
+    """
+    if len(kernel) < TRIALS_FOR_INTERVAL:
         return None
-    below = sum(value < split.value for value in kernel)
-    low, high = statistics.share_interval(below, len(kernel))
+    split = statistics.two_modes(kernel)
+    if split is None or split.apart <= target.amount(fmean(kernel) if whole is None else whole):
+        return None
+    sides = [[value < split.value for value in values] for values in (kernel, simulator)]
+    low, high = statistics.share_interval(sum(sides[0]), len(kernel))
+
+    def mode(*, below: bool) -> Mode:
+        trials, runs = (
+            [value for value, side in zip(values, found, strict=True) if side == below]
+            for values, found in zip((kernel, simulator), sides, strict=True)
+        )
+        return _mode(trials, runs, target, whole)
+
     return Modes(
         split=split.value,
-        kernel=below / len(kernel),
-        simulator=sum(value < split.value for value in simulator) / len(simulator),
+        kernel=sum(sides[0]) / len(kernel),
+        simulator=sum(sides[1]) / len(simulator),
         low=low,
         high=high,
+        lower=mode(below=True),
+        upper=mode(below=False),
     )
+
+
+def _mode(kernel: Sequence[float], simulator: Sequence[float], target: Target, whole: float | None) -> Mode:
+    """Return one mode of a kernel's trials and a simulator's runs."""
+    mean, room = fmean(kernel), allowance(kernel, target, whole)
+    found = fmean(simulator) if simulator else None
+    # What no run shows, its share judges.
+    holds = found is None or (abs(found - mean) <= room.allowed and outside(kernel, found) <= room.target)
+    return Mode(kernel=mean, simulator=found, allowed=room.allowed, holds=holds)

@@ -47,6 +47,7 @@ def figures(setting: Setting, tables: Tables, *, cut_at_s: float | None) -> Figu
     if setting.kind == "vlc":
         return vlc.figures(tables)
     result = {"goodput_mbps": goodput_mbps(tables)}
+    result["max_read_gap_s"] = float(tables["connections"]["max_read_gap_s"][0])
     sampled = samples(setting, tables)
     for number in range(1, len(setting.legs) + 1):
         own = sampled.get(path_name(number), [])
@@ -54,7 +55,6 @@ def figures(setting: Setting, tables: Tables, *, cut_at_s: float | None) -> Figu
     if setting.kind == "handoff":
         result["resume_after_cut_s"] = resume_s(tables["gaps"], cut_at_s or 0.0)
         return result
-    result["max_read_gap_s"] = float(tables["connections"]["max_read_gap_s"][0])
     if setting.kind == "paced" and len(setting.legs) > 1:
         acked = [result[f"sf{number}_bytes_acked"] for number in range(1, len(setting.legs) + 1)]
         result["split_1_percent"] = 100 * acked[0] / sum(acked) if sum(acked) else 0.0

@@ -9,9 +9,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from anabranch.errors import Fault
     from anabranch.media.films import Film
 
 Kind = Literal["bulk", "paced", "handoff", "vlc"]
+
+#: The emulator's queue where a table says nothing else.
+QUEUE_PACKETS = 100
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,11 +30,39 @@ class Leg:
         Rate of each direction, counting IP bytes.
     loss
         Share of packets lost at random from server to client, behind the queue.
+    loss_up
+        The same from client to server.
+    queue_packets
+        Length of the drop-tail queue each way, the packet in service included.
     """
 
     rtt_ms: float
     rate_mbps: float
     loss: float
+    loss_up: float = 0.0
+    queue_packets: int = QUEUE_PACKETS
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """What becomes of a path at a time, both ways.
+
+    Attributes
+    ----------
+    at_s
+        When, from the client's connect.
+    path
+        Number of the path, from 1.
+    rate_mbps
+        Its new rate; None when it goes or comes back.
+    state
+        `down` or `up`; empty with a new rate.
+    """
+
+    at_s: float
+    path: int
+    rate_mbps: float | None = None
+    state: Literal["", "down", "up"] = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +89,12 @@ class Setting:
         What became of path 1 at a hand-over: `blackhole`, `linkdown` or `linkdown+epdel`.
     film
         File that a player streamed.
+    changes
+        What becomes of the paths on the way, a hand-over's own cut left out.
+    receive_buffer_bytes
+        The client's largest receive buffer; None is the laboratory's.
+    folder
+        Name of the folder that it is from; empty for the one that others are in.
     """
 
     kind: Kind
@@ -68,18 +106,30 @@ class Setting:
     pace_bps: float = 0.0
     how: str = ""
     film: str = ""
+    changes: tuple[Change, ...] = ()
+    receive_buffer_bytes: int | None = None
+    folder: str = ""
 
     @property
     def name(self) -> str:
         """The setting's name, of which `--only` takes any part: `bulk/P1/cubic`."""
+        return self._called(self.congestion)
+
+    @property
+    def group(self) -> str:
+        """The name of what stands under one heading: a case, whatever the congestion control."""
+        return self._called("")
+
+    def _called(self, congestion: str) -> str:
+        """Return the name with what is put for the congestion control."""
         paced = "paced" if self.kind == "handoff" and self.pace_bps else ""
-        parts = (self.kind, self.case, self.congestion, self.how, paced, self.film)
+        parts = (self.folder, self.kind, self.case, congestion, self.how, paced, self.film)
         return "/".join(part for part in parts if part)
 
     @property
     def lossy(self) -> bool:
         """Whether packets are lost at random, so that only means can be compared."""
-        return any(leg.loss > 0 for leg in self.legs)
+        return any(leg.loss > 0 or leg.loss_up > 0 for leg in self.legs)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,10 +156,19 @@ class Trial:
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """A setting with all its trials, pooled over the tables."""
+    """A setting with all its trials, pooled over the tables.
+
+    Attributes
+    ----------
+    setting, trials
+        What was measured, and how it went each time.
+    folder
+        Where the tables are, and the time series in `ts`.
+    """
 
     setting: Setting
     trials: tuple[Trial, ...]
+    folder: Path | None = None
 
     def values(self, figure: str) -> list[float]:
         """Return a figure of every trial that has it."""
@@ -118,18 +177,18 @@ class Measured:
 
 @dataclass(frozen=True, kw_only=True)
 class GroundTruth:
-    """A folder of measurements, read and checked.
+    """Folders of measurements, read and checked.
 
     Attributes
     ----------
-    folder
-        Where it is.
     measured
         Every setting, in the order of the tables.
     films
         What the players streamed, by file name.
+    refused
+        What of the folders is not understood, and is left out.
     """
 
-    folder: Path
     measured: tuple[Measured, ...]
     films: Mapping[str, Film] = field(repr=False)
+    refused: tuple[Fault, ...] = ()

@@ -6,14 +6,15 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from anabranch.calibrate import series, simulate
-from anabranch.calibrate.words import figure_name, number, verdict_words
+from anabranch.calibrate import score, series, simulate
+from anabranch.calibrate.model import QUEUE_PACKETS
+from anabranch.calibrate.words import error_words, figure_name, mode_words, number, verdict_words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from anabranch.calibrate.compare import Comparison
-    from anabranch.calibrate.model import GroundTruth, Measured, Setting
+    from anabranch.calibrate.model import Change, GroundTruth, Measured, Setting
     from anabranch.calibrate.simulate import Task
     from anabranch.errors import Fault
     from anabranch.figures.calibration import Series
@@ -42,24 +43,29 @@ are computed as the laboratory computed them: means over samples 200 ms apart fr
 totals of the last sample, goodput and silences as the client read. A setting with random loss is run
 {runs} times, any other {plain} times, where only the emulator's lateness, bbr's own draws and the time
 of a cut differ. A row gives the kernel's mean with its 95 % t-interval and how many trials it is of,
-all tables pooled; the simulator's mean; and what the target allows. This page is written by
+all tables pooled; the simulator's mean; and what is allowed. This page is written by
 `anabranch calibrate --docs docs/calibration.md`.
 
 **Targets.** Goodput within 2 % (bbr: 3 %); a subflow's bytes within 5 % of all; retransmissions within
-15 % or 10 segments; mean congestion window and mean smoothed RTT within 10 %; of a paced application the
-split between the subflows within 8 points, in place of their bytes; data again after the loss of a path
-within 15 % or 100 ms; VLC's start within 0.3 s, its rebuffers within 2, their seconds within 20 %, lost
-pictures within 25 %. With {interval} trials or more the interval of the kernel's mean stands in where it is
-wider. The remaining figures are told and not judged.
+15 % or 10 segments; mean congestion window and mean smoothed RTT within 10 %, of hand-overs too; the largest
+gap between reads within 15 % or 100 ms; of a paced application the split between the subflows within 8
+points, in place of their bytes; data again after the loss of a path within 15 % or 100 ms; stalls within 2 or
+25 %; VLC's start within 0.3 s, its rebuffers within 2, their seconds within 20 %, lost pictures within 25 %.
+The remaining figures are told and not judged.
 
-**What is not judged.** Fewer than {interval} trials that are more than {spread:.0%} of their mean apart,
-largest less smallest, are told and not judged: their mean may be anywhere.
+**Every figure with a target is judged.** A simulator's mean outside the range of all trials by more than the
+target is a miss, whatever else would allow it. Otherwise the 95 % t-interval of the kernel's mean stands in
+for a narrower target: with {interval} trials or more as it is, with fewer up to {most:g} times the target, so
+that trials far apart do not allow anything. A figure that the simulator does not have is a miss. A share's
+denominator is every figure with a target.
 
 **Two modes.** Of some figures there are two kinds of trial (reno either overshoots its slow start or does
 not). With {interval} trials or more they are split where the two sides vary least in themselves; the sides
 count as modes when Ashman's D is one that at most 1 % of equally many draws of a normal distribution
 reach, and when they are further apart than the target allows. Then the share of the lower one is compared:
-the simulator's has to be in the exact 95 % interval of the kernel's.
+the simulator's has to be in the exact 95 % interval of the kernel's. And so is the place of each: the mean of
+the simulator's runs on that side has to be as near to the kernel's there as a figure of its own by the rules
+above. A mode that no run falls into is judged by its share.
 """
 
 
@@ -94,17 +100,15 @@ class Picture:
     until_s: float
 
 
-def kernel_series(truth: GroundTruth, measured: Sequence[Measured], faults: list[Fault]) -> dict[str, Series]:
+def kernel_series(measured: Sequence[Measured], faults: list[Fault]) -> dict[str, Series]:
     """Return the series of each setting's first trial by the setting's name; faults go to `faults`.
 
-    A folder without `ts` has none, and the page no pictures.
+    A folder without `ts` has none, and the page no pictures of it.
     """
     result: dict[str, Series] = {}
-    if not (truth.folder / "ts").is_dir():
-        return result
     for one in measured:
-        if one.setting.kind != "vlc":
-            found = series.of_kernel(truth.folder, one.trials[0].run, faults)
+        if one.setting.kind != "vlc" and one.folder is not None and (one.folder / "ts").is_dir():
+            found = series.of_kernel(one.folder, one.trials[0].run, faults)
             if found is not None:
                 result[one.setting.name] = found
     return result
@@ -132,10 +136,8 @@ def pictures(outcome: Outcome, kernel: Mapping[str, Series]) -> list[Picture]:
 
 
 def group(setting: Setting) -> str:
-    """Return the name of what stands under one heading: a case, whatever the congestion control."""
-    parts = setting.name.split("/")
-    del parts[2]
-    return re.sub(r"[^\w.]+", "-", "-".join(parts)).lower()
+    """Return the name of what stands under one heading, as a file may be called."""
+    return re.sub(r"[^\w.]+", "-", setting.group).lower()
 
 
 def kept(text: str) -> str:
@@ -165,7 +167,7 @@ def page(outcome: Outcome, shown: Sequence[Picture], *, folder: str, by_hand: st
         runs=outcome.runs,
         plain=min(outcome.runs, simulate.RUNS_WITHOUT_LOSS),
         interval=compare.TRIALS_FOR_INTERVAL,
-        spread=compare.SPREAD,
+        most=compare.INTERVAL_MOST,
     )
     parts = [
         head,
@@ -173,12 +175,12 @@ def page(outcome: Outcome, shown: Sequence[Picture], *, folder: str, by_hand: st
         f"## What stays apart, and why\n\n{KEPT[0]}\n\n{by_hand}\n\n{KEPT[1]}\n",
     ]
     by_name = {picture.name: picture for picture in shown}
-    kind = section = ""
+    chapter = section = ""
     for one, comparisons in zip(outcome.measured, outcome.compared, strict=True):
         setting = one.setting
-        if setting.kind != kind:
-            kind = setting.kind
-            parts.append(f"## {_TITLES[kind]}\n")
+        if _chapter(setting) != chapter:
+            chapter = _chapter(setting)
+            parts.append(f"## {chapter}\n")
         if group(setting) != section:
             section = group(setting)
             parts.append(_section(setting, by_name.get(section), folder))
@@ -186,47 +188,63 @@ def page(outcome: Outcome, shown: Sequence[Picture], *, folder: str, by_hand: st
     return "\n".join(parts)
 
 
+def _chapter(setting: Setting) -> str:
+    """Return the heading of a folder's settings of one kind."""
+    return (f"{setting.folder}: " if setting.folder else "") + _TITLES[setting.kind]
+
+
 def _summary(outcome: Outcome) -> str:
-    """Return how many figures hold, by kind, and which do not."""
-    lines = ["## In short\n", "| | ok | miss | not judged |", "|---|--:|--:|--:|"]
-    misses = []
-    for kind, title in _TITLES.items():
-        found = [
-            (one.setting, comparison)
-            for one, comparisons in zip(outcome.measured, outcome.compared, strict=True)
-            if one.setting.kind == kind
-            for comparison in comparisons
-        ]
-        if not found:
-            continue
-        counts = [sum(c.verdict == verdict for _, c in found) for verdict in ("ok", "miss", "not judged")]
-        lines.append(f"| {title.partition(':')[0]} | " + " | ".join(map(str, counts)) + " |")
-        misses += [
-            f"- `{setting.name}`: {figure_name(c.figure)}, "
-            f"kernel {number(c.kernel)}, simulator {number(c.simulator)}"
-            for setting, c in found
-            if c.verdict == "miss"
-        ]
+    """Return how many figures hold, by folder and kind, and which do not."""
+    everything = score.judged(outcome.measured, outcome.compared)
+    lines = ["## In short\n"]
+    for folder, found in score.by(everything, lambda setting: setting.folder or "groundtruth").items():
+        lines.append(f"- {folder}: {score.sentence(found)}.")
+    lines += ["", f"|{' | '.join(score.HEAD)} |", "|---|--:|--:|--:|--:|"]
+    kinds = score.by(everything, lambda setting: _chapter(setting).rpartition(":")[0])
+    lines += ["| " + " | ".join(score.row(name, found)) + " |" for name, found in kinds.items()]
+    misses = [
+        f"- `{one.setting.name}`: {figure_name(c.figure)}, "
+        f"kernel {number(c.kernel)}, simulator {'none' if c.simulator is None else number(c.simulator)}"
+        + ("" if c.modes is None else f" ({mode_words(c.modes)})")
+        for one in everything
+        for c in one.comparisons
+        if c.verdict == "miss"
+    ]
     listed = ["\nWhat misses its target:\n", *misses] if misses else ["\nNothing misses its target."]
-    return "\n".join([*lines, *listed]) + "\n"
+    refused = [f"- {' '.join(str(fault).split())}" for fault in outcome.truth.refused]
+    left_out = ["\nWhat was not understood and is left out:\n", *refused] if refused else []
+    return "\n".join([*lines, *listed, *left_out]) + "\n"
 
 
 def _section(setting: Setting, picture: Picture | None, folder: str) -> str:
     """Return the heading of a case, its paths, and its figure."""
     legs = " | ".join(
-        f"{leg.rtt_ms:g} ms, {leg.rate_mbps:g} Mb/s" + (f", {leg.loss:.2%} loss" if leg.loss else "")
+        f"{leg.rtt_ms:g} ms, {leg.rate_mbps:g} Mb/s"
+        + (f", {leg.loss:.2%} loss" if leg.loss else "")
+        + (f", {leg.loss_up:.2%} loss of acknowledgements" if leg.loss_up else "")
+        + (f", queue {leg.queue_packets}" if leg.queue_packets != QUEUE_PACKETS else "")
         for leg in setting.legs
     )
     what = [legs, "MPTCP" if setting.multipath else "plain TCP", f"{setting.duration_s:g} s"]
+    what += [f"path {one.path} {_becomes(one)} at {one.at_s:g} s" for one in setting.changes]
+    if setting.receive_buffer_bytes is not None:
+        what.append(f"receive buffer up to {setting.receive_buffer_bytes:,} bytes")
     if setting.pace_bps:
         what.append(f"paced at {setting.pace_bps / 1e6:g} Mb/s")
     if setting.how:
         what.append(_HOWS[setting.how])
-    name = " ".join(part for part in (setting.case, setting.film, setting.how) if part)
-    lines = [f"### {setting.kind} {name}\n", "; ".join(what) + ".\n"]
+    name = " ".join(
+        part for part in (setting.folder, setting.kind, setting.case, setting.film, setting.how) if part
+    )
+    lines = [f"### {name}\n", "; ".join(what) + ".\n"]
     if picture is not None:
         lines.append(f"![{picture.alt}]({folder}/{picture.name}.svg)\n")
     return "\n".join(lines)
+
+
+def _becomes(change: Change) -> str:
+    """Return what a path becomes."""
+    return change.state if change.rate_mbps is None else f"has {change.rate_mbps:g} Mb/s"
 
 
 def _table(setting: Setting, comparisons: Sequence[Comparison]) -> str:
@@ -237,13 +255,12 @@ def _table(setting: Setting, comparisons: Sequence[Comparison]) -> str:
     ]
     for one in comparisons:
         interval = "" if one.half_width is None else f" ± {number(one.half_width)}"
-        error = f"{one.error / one.kernel:+.1%}" if one.kernel else number(one.error)
         cells = (
             figure_name(one.figure),
             number(one.kernel) + interval,
             str(one.trials),
-            number(one.simulator),
-            error,
+            "none" if one.simulator is None else number(one.simulator),
+            error_words(one),
             "" if one.allowed is None else "± " + number(one.allowed),
             verdict_words(one),
         )

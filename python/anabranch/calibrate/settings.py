@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from anabranch.calibrate.model import Leg, Setting
+    from anabranch.calibrate.model import Change, Leg, Setting
 
-# What the laboratory's hosts and emulator are, whatever the setting (groundtruth/README.md): tcp_rmem max
-# 32 MB, tcp_wmem max 4 MB, drop-tail queues of 100 packets both ways, random loss only from server to
-# client and behind the queue, the upstream scheduler.
+# What the laboratory's hosts and emulator are unless the table says otherwise (groundtruth/README.md):
+# tcp_rmem max 32 MB, tcp_wmem max 4 MB, drop-tail queues both ways, random loss behind the queue, the
+# upstream scheduler.
 _RECEIVE_BUFFER = "32 MiB"
 _SEND_BUFFER = "4 MiB"
-_QUEUE = "100 packets"
 # The emulator delivers late by 0.12 ms on average and by less than 0.3 ms in 99 of 100 cases: drawn evenly,
 # a packet is up to twice the mean late. Without it acknowledgements keep a beat that real ones never do.
 _JITTER = "0.24 ms"
@@ -37,6 +36,7 @@ def scenario(setting: Setting, *, cut_at_s: float | None = None) -> dict[str, An
     cut_at_s
         When path 1 is lost; None is never.
     """
+    most = setting.receive_buffer_bytes
     result: dict[str, Any] = {
         "name": setting.name,
         "application": _application(setting),
@@ -44,14 +44,17 @@ def scenario(setting: Setting, *, cut_at_s: float | None = None) -> dict[str, An
             "scheduler": _SCHEDULER,
             "congestion": setting.congestion,
             "multipath": setting.multipath,
-            "receive_buffer": _RECEIVE_BUFFER,
+            "receive_buffer": _RECEIVE_BUFFER if most is None else f"{most} B",
             "send_buffer": _SEND_BUFFER,
         },
         "paths": [_path(number, leg) for number, leg in enumerate(setting.legs, start=1)],
     }
+    events = [_event(change) for change in setting.changes]
     if cut_at_s is not None:
         state = STATES[setting.how]
-        result["events"] = [{"at": _seconds(cut_at_s), "path": path_name(1), "state": state}]
+        events.append({"at": _seconds(cut_at_s), "path": path_name(1), "state": state})
+    if events:
+        result["events"] = events
     return result
 
 
@@ -68,14 +71,33 @@ def _application(setting: Setting) -> dict[str, Any]:
 
 def _path(number: int, leg: Leg) -> dict[str, Any]:
     """Return one path."""
-    return {
+    result: dict[str, Any] = {
         "name": path_name(number),
         "rtt": f"{leg.rtt_ms:.6f} ms",
-        "rate": f"{leg.rate_mbps * 1e6:.0f} bit/s",
+        "rate": _rate(leg.rate_mbps),
         "jitter": _JITTER,
-        "loss": f"{leg.loss * 100:.9g} %",
-        "queue": _QUEUE,
+        "loss": _percent(leg.loss),
+        "queue": f"{leg.queue_packets} packets",
     }
+    return result | ({"up": {"loss": _percent(leg.loss_up)}} if leg.loss_up else {})
+
+
+def _event(change: Change) -> dict[str, Any]:
+    """Return what a change is of a scenario."""
+    here = {"at": _seconds(change.at_s), "path": path_name(change.path)}
+    if change.rate_mbps is None:
+        return {**here, "state": change.state}
+    return {**here, "rate": _rate(change.rate_mbps), "direction": "both"}
+
+
+def _rate(mbps: float) -> str:
+    """Return a rate as a scenario writes it."""
+    return f"{mbps * 1e6:.0f} bit/s"
+
+
+def _percent(share: float) -> str:
+    """Return a share as a scenario writes it."""
+    return f"{share * 100:.9g} %"
 
 
 def _seconds(value: float) -> str:

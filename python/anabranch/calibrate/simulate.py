@@ -61,10 +61,10 @@ def tasks(measured: Sequence[Measured], films: Mapping[str, Film], *, runs: int)
     return result
 
 
-def simulate(
+def each(
     todo: Sequence[Task], *, workers: int, progress: Callable[[float, float], None] | None = None
-) -> dict[int, list[Figures]]:
-    """Return the figures of every run by the setting's place, in the order of the runs.
+) -> Iterator[tuple[int, list[Figures]]]:
+    """Yield settings' places, in their order, with the figures of every run as soon as they are there.
 
     Parameters
     ----------
@@ -77,16 +77,24 @@ def simulate(
     """
     done = 0
     total = sum(len(task.runs) for task in todo)
+    wanted: dict[int, list[int]] = {}
+    for task in todo:
+        wanted.setdefault(task.place, []).append(task.runs[0])
+    waiting = sorted(wanted)
     found: dict[tuple[int, int], list[Figures]] = {}
     for task, figures in _each(todo, workers):
         found[task.place, task.runs[0]] = figures
         done += len(task.runs)
         if progress is not None:
             progress(done, total)
-    result: dict[int, list[Figures]] = {}
-    for (place, _), figures in sorted(found.items(), key=lambda item: item[0]):
-        result.setdefault(place, []).extend(figures)
-    return result
+        while waiting and all((waiting[0], first) in found for first in wanted[waiting[0]]):
+            place = waiting.pop(0)
+            yield place, [one for first in sorted(wanted[place]) for one in found.pop((place, first))]
+
+
+def simulate(todo: Sequence[Task], *, workers: int) -> dict[int, list[Figures]]:
+    """Return the figures of every run by the setting's place, in the order of the runs."""
+    return dict(each(todo, workers=workers))
 
 
 def trace(task: Task, run: int) -> tuple[Figures, Tables]:

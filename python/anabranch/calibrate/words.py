@@ -6,12 +6,13 @@ import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from anabranch.calibrate.compare import Comparison
+    from anabranch.calibrate.compare import Comparison, Modes
 
 _NAMES = {
     "goodput_mbps": "goodput, Mb/s",
     "max_read_gap_s": "largest gap between reads, s",
     "split_1_percent": "bytes on path 1, % of all",
+    "stalls": "stalls",
     "resume_after_cut_s": "cut until data again, s",
     "startup_s": "startup, s",
     "rebuffer_count": "rebuffers",
@@ -41,12 +42,29 @@ def number(value: float) -> str:
     return f"{value:.1f}" if size >= 100 else f"{value:.2f}" if size >= 10 else f"{value:.3f}"
 
 
+def error_words(comparison: Comparison) -> str:
+    """Return how far the simulator is off: in percent, or as it is where the kernel has nothing."""
+    error = comparison.error
+    if error is None:
+        return ""
+    return f"{error / comparison.kernel:+.1%}" if comparison.kernel else number(error)
+
+
 def verdict_words(comparison: Comparison) -> str:
-    """Return the verdict with its reason, or the shares that it is of."""
-    modes = comparison.modes
-    if modes is None:
+    """Return the verdict with its reason, or the shares and places that it is of."""
+    if comparison.modes is None:
         return comparison.verdict + (f" ({comparison.why})" if comparison.why else "")
+    return f"{comparison.verdict} ({mode_words(comparison.modes)})"
+
+
+def mode_words(modes: Modes) -> str:
+    """Return two modes' shares and places on both sides."""
+    places = [
+        f"{number(mode.simulator)} beside {number(mode.kernel)} ± {number(mode.allowed)}"
+        for mode in (modes.lower, modes.upper)
+        if mode.simulator is not None
+    ]
     return (
-        f"{comparison.verdict} (two modes: below {number(modes.split)} are {modes.kernel:.0%} of the "
-        f"kernel's, {modes.low:.0%} to {modes.high:.0%}, and {modes.simulator:.0%} of the simulator's)"
+        f"two modes: below {number(modes.split)} are {modes.kernel:.0%} of the kernel's, {modes.low:.0%} to "
+        f"{modes.high:.0%}, and {modes.simulator:.0%} of the simulator's; means {', '.join(places)}"
     )

@@ -211,7 +211,8 @@ def calibrate(
 ) -> None:
     """Run what was measured on a Linux kernel in the simulator, and compare figure by figure.
 
-    Exits with 1 when a judged figure is further off than its target allows. For example:
+    Exits with 1 when a figure misses its target, with 2 when something of the folder was not understood:
+    that is named and left out, and the rest is judged. For example:
 
       anabranch calibrate
       anabranch calibrate --only P1/cubic --only handoff --runs 20

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from anabranch.calibrate.compare import Comparison
     from anabranch.calibrate.model import GroundTruth, Measured
     from anabranch.calibrate.page import Outcome
+    from anabranch.calibrate.simulate import Task
     from anabranch.figures.calibration import Series
 
 
@@ -49,22 +50,18 @@ class Asked:
 
 
 def calibrate(asked: Asked, *, as_json: bool) -> None:
-    """Run the settings, print figure beside figure, and fail when a judged one is off."""
-    from anabranch.calibrate import compare, page, simulate
-    from anabranch.calibrate.read import SHIPPED, read
+    """Run the settings, print figure beside figure as they come, and fail when a judged one is off."""
+    from anabranch.calibrate import page, read, simulate
 
-    truth = read(SHIPPED if asked.against is None else asked.against)
+    truth = read.shipped() if asked.against is None else read.read(asked.against)
+    for fault in truth.refused:
+        _console.note(f"{fault}\n")
     measured = chosen(truth, asked.only)
-    kernel = None if asked.docs is None else _prepare(asked.docs, truth, measured)
+    kernel = None if asked.docs is None else _prepare(asked.docs, measured)
     todo = simulate.tasks(measured, truth.films, runs=asked.runs)
-    with _console.progress("calibrating", unit="runs") as progress:
-        found = simulate.simulate(todo, workers=asked.workers or os.cpu_count() or 1, progress=progress)
-    compared = [compare.compare(one, found[place]) for place, one in enumerate(measured)]
+    compared = _compared(measured, todo, workers=asked.workers or os.cpu_count() or 1, tables=not as_json)
     if as_json:
-        _console.out(json.dumps(_json(measured, compared), indent=2, allow_nan=False))
-    else:
-        for one, comparisons in zip(measured, compared, strict=True):
-            _table(one, comparisons)
+        _console.out(json.dumps(_json(truth, measured, compared), indent=2, allow_nan=False))
     if asked.docs is not None and kernel is not None:
         first = {task.place: task for task in reversed(todo)}
         tasks = [first[place] for place in range(len(measured))]
@@ -72,20 +69,51 @@ def calibrate(asked: Asked, *, as_json: bool) -> None:
             truth=truth, measured=measured, compared=compared, tasks=tasks, runs=asked.runs
         )
         _write(asked.docs, outcome, kernel)
-    _conclude([one for comparisons in compared for one in comparisons])
+    _conclude(truth, measured, compared, tables=not as_json)
 
 
-def _conclude(everything: Sequence[Comparison]) -> None:
-    """Say how many figures hold, and fail when one does not."""
-    verdicts = [one.verdict for one in everything]
-    _console.note(
-        ", ".join(f"{verdicts.count(verdict)} {verdict}" for verdict in ("ok", "miss", "not judged"))
-    )
+def _compared(
+    measured: Sequence[Measured], todo: Sequence[Task], *, workers: int, tables: bool
+) -> list[list[Comparison]]:
+    """Return the figures of every setting, and write each setting's table as soon as it is there."""
+    from anabranch.calibrate import compare, simulate
+
+    compared = []
+    with _console.progress("calibrating", unit="runs") as bar:
+        for place, runs in simulate.each(todo, workers=workers, progress=bar):
+            compared.append(compare.compare(measured[place], runs))
+            if tables:
+                with bar.paused():
+                    _table(measured[place], compared[-1])
+    return compared
+
+
+def _conclude(
+    truth: GroundTruth,
+    measured: Sequence[Measured],
+    compared: Sequence[Sequence[Comparison]],
+    *,
+    tables: bool,
+) -> None:
+    """Say how many figures hold, and fail when one does not or when something was refused."""
+    from anabranch.calibrate import score
+
+    if tables:
+        found = score.judged(measured, compared)
+        shares = score.by(found, lambda setting: "/".join(filter(None, (setting.folder, setting.kind))))
+        rows = [score.row(name, one) for name, one in shares.items()]
+        _console.table(score.HEAD, [*rows, score.row("all", score.score(found))])
+    verdicts = [one.verdict for comparisons in compared for one in comparisons]
+    counts = [f"{verdicts.count(verdict)} {verdict}" for verdict in ("ok", "miss", "not judged")]
+    refused = [f"{len(truth.refused)} refused, told above"] if truth.refused else []
+    _console.note(", ".join([*counts, *refused]))
+    if truth.refused:
+        raise typer.Exit(_console.BAD_INPUT)
     if "miss" in verdicts:
         raise typer.Exit(_console.EXPECTATION_FAILED)
 
 
-def _prepare(docs: Path, truth: GroundTruth, measured: Sequence[Measured]) -> dict[str, Series]:
+def _prepare(docs: Path, measured: Sequence[Measured]) -> dict[str, Series]:
     """Return the kernel's series, before any time is spent on what could not be drawn or written.
 
     Raises
@@ -97,7 +125,7 @@ def _prepare(docs: Path, truth: GroundTruth, measured: Sequence[Measured]) -> di
     from anabranch.cli._outputs import unwritable
 
     faults = list(filter(None, [unwritable(docs, "--docs") or _unreadable(docs)]))
-    kernel = page.kernel_series(truth, measured, faults)
+    kernel = page.kernel_series(measured, faults)
     if faults:
         raise InputError(faults)
     return kernel
@@ -180,9 +208,9 @@ def _table(measured: Measured, comparisons: Sequence[Comparison]) -> None:
             words.number(one.kernel),
             "" if one.half_width is None else words.number(one.half_width),
             str(one.trials),
-            words.number(one.simulator),
+            "none" if one.simulator is None else words.number(one.simulator),
             str(one.runs),
-            f"{100 * one.error / one.kernel:+.1f} %" if one.kernel else words.number(one.error),
+            words.error_words(one),
             "" if one.allowed is None else words.number(one.allowed),
             words.verdict_words(one),
         )
@@ -192,11 +220,14 @@ def _table(measured: Measured, comparisons: Sequence[Comparison]) -> None:
     _console.out()
 
 
-def _json(measured: Sequence[Measured], compared: Sequence[Sequence[Comparison]]) -> dict[str, Any]:
+def _json(
+    truth: GroundTruth, measured: Sequence[Measured], compared: Sequence[Sequence[Comparison]]
+) -> dict[str, Any]:
     """Return what `--json` prints."""
     return {
+        "refused": [str(fault) for fault in truth.refused],
         "settings": [
             {"name": one.setting.name, "figures": [comparison.to_json() for comparison in comparisons]}
             for one, comparisons in zip(measured, compared, strict=True)
-        ]
+        ],
     }

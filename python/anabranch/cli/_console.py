@@ -287,8 +287,44 @@ def _drawn(
     out(captured.get().rstrip("\n"))
 
 
+class Bar:
+    """What tells of progress; called with how much is done, and how much there is to do.
+
+    Parameters
+    ----------
+    update
+        What tells it.
+    stop, start
+        What takes the bar from the terminal, and puts it back.
+    """
+
+    def __init__(
+        self,
+        update: Callable[[float, float], None],
+        stop: Callable[[], None] | None = None,
+        start: Callable[[], None] | None = None,
+    ) -> None:
+        self._update, self._stop, self._start = update, stop, start
+
+    def __call__(self, done: float, total: float) -> None:
+        """Tell of progress."""
+        self._update(done, total)
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Leave the terminal to others for a while."""
+        if self._stop is None or self._start is None:
+            yield
+            return
+        self._stop()
+        try:
+            yield
+        finally:
+            self._start()
+
+
 @contextmanager
-def progress(what: str, *, unit: str = "s") -> Iterator[Callable[[float, float], None]]:
+def progress(what: str, *, unit: str = "s") -> Iterator[Bar]:
     """Show a bar on stderr while something goes on; where stderr is no terminal, a line now and then.
 
     Parameters
@@ -300,11 +336,11 @@ def progress(what: str, *, unit: str = "s") -> Iterator[Callable[[float, float],
 
     Yields
     ------
-    callable
+    Bar
         To be told how much is done, and how much there is to do.
     """
     if not is_terminal(sys.stderr):
-        yield _lines(what, unit)
+        yield Bar(_lines(what, unit))
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -324,7 +360,7 @@ def progress(what: str, *, unit: str = "s") -> Iterator[Callable[[float, float],
         def update(done: float, total: float) -> None:
             bar.update(task, completed=min(done, total), total=max(total, 1.0), visible=True)
 
-        yield update
+        yield Bar(update, bar.stop, bar.start)
 
 
 def _lines(what: str, unit: str) -> Callable[[float, float], None]:

@@ -1,0 +1,77 @@
+"""What the columns of the laboratory's tables are: `#` is the number of a path, from 1."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from anabranch.errors import Fault, nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+#: A path, and what tells more of it than it has to.
+LEG = ("rtt#_ms", "bw#_mbps", "loss#")
+LEG_MORE = ("loss_up#", "queue#_packets")
+#: The figures of a subflow.
+SUBFLOW = ("sf#_bytes_acked", "sf#_retrans_segs", "sf#_cwnd_mean", "sf#_cwnd_median", "sf#_srtt_mean_ms")
+#: A run's setting and figures.
+RUN = ("run", "case", "proto", "cc", "trial", "pace", "dur", "goodput_mbps", "max_read_gap_s")
+RUN_MORE = ("events", "tcp_rmem_max")
+#: A hand-over's, in a table of its own or as columns of a table of runs.
+CUT = ("how", "mode", "cut_at_s", "resume_after_cut_s")
+HANDOFF = (
+    "run", "how", "mode", "cc", "trial", "cut_at_s", "resume_after_cut_s", "goodput_mbps",
+    "sf1_retrans_segs", "sf2_retrans_segs",
+)  # fmt: skip
+HANDOFF_MORE = ("case", "dur", "pace", "max_read_gap_s")
+PLAYED = ("startup_s", "rebuffer_count", "rebuffer_s", "lost_pictures", "displayed_pictures")
+VLC = ("run", "case", "proto", "cc", "trial", "file", *PLAYED)
+VLC_MORE = ("dur", "read_bytes")
+
+# What the laboratory writes beside: of the emulator and its host, counters that nothing is held against, and
+# figures that say again what others say. A minimum RTT is the path's on either side.
+_EMULATOR = (
+    "emu#_in_p", "emu#_out_p", "emu#_qdrop", "emu#_rndloss", "emu#_up_rndloss", "emu#_late_mean_us",
+    "emu#_late_p99_us", "emu#_late_max_us", "emu_late_max_us", "emu_cpu_frac", "host_cpu_busy", "host_steal",
+    "wall_s",
+)  # fmt: skip
+_SAID_AGAIN = (
+    "seed", "goodput_10_end_mbps", "bytes", "connect_s", "max_gap_at_s", "mp_bytes_retrans", "mp_fallback",
+    "n_subflows", "sf#_bytes_sent", "sf#_bytes_retrans", "sf#_data_segs_out", "sf#_min_rtt_ms",
+    "sf#_rwnd_limited_us", "sf#_sndbuf_limited_us", "sf#_busy_us", "stall_start_s", "stall_s",
+    "all_gaps_after_cut", "srv_RmAddr", "srv_SubflowStale", "rto", "tlp", "spurious_rto", "undo",
+)  # fmt: skip
+_SAID_BY_VLC = (
+    "late_pcr_lines", "late_picture_lines", "lost_abuffers", "played_abuffers", "demux_discontinuity",
+    "demux_corrupted", "time_ms", "wall_s",
+)  # fmt: skip
+
+#: What each table may have.
+OF_CASES = ("case", *LEG, *LEG_MORE)
+OF_RUNS = (*RUN, *RUN_MORE, *LEG, *LEG_MORE, *SUBFLOW, *CUT, *_EMULATOR, *_SAID_AGAIN)
+OF_HANDOFFS = (*HANDOFF, *HANDOFF_MORE, *SUBFLOW, *_EMULATOR, *_SAID_AGAIN)
+OF_VLC = (*VLC, *VLC_MORE, *_SAID_BY_VLC)
+
+_NUMBER = re.compile(r"\d+")
+
+
+def numbered(names: Iterable[str], number: int) -> tuple[str, ...]:
+    """Return columns of one path."""
+    return tuple(name.replace("#", str(number)) for name in names)
+
+
+def unknown(header: Sequence[str], known: Sequence[str], where: str) -> list[Fault]:
+    """Return the fault of each column that nothing is known of, with the known one that is nearest."""
+    names = set(known)
+    faults = []
+    for column in header:
+        number = _NUMBER.search(column)
+        if column in names or _NUMBER.sub("#", column, count=1) in names:
+            continue
+        names_here = [name.replace("#", number.group() if number else "1") for name in known]
+        message = f"unknown column: `{column}`"
+        close = nearest(column, names_here)
+        hint = f"did you mean `{close}`?" if close else "groundtruth/README.md tells what a table may have"
+        faults.append(Fault(message=message, where=where, line=1, key=column, hint=hint))
+    return faults
