@@ -64,6 +64,7 @@ const WITHIN: Said = Said { round: false, ..FULL };
 fn acknowledgement(now: Instant, delivered: u64, before: u64, said: &Said) -> AckSample<'static> {
     AckSample {
         now,
+        multipath: false,
         coarse_now: now,
         acked: said.acked,
         acked_bytes: u64::from(said.acked * MSS),

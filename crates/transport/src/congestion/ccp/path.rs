@@ -150,6 +150,7 @@ mod tests {
         let now = Instant::ZERO + Duration::from_millis(at_ms);
         AckSample {
             now,
+            multipath: false,
             coarse_now: now,
             acked: 1,
             acked_bytes: 1000,
