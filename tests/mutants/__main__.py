@@ -169,7 +169,7 @@ def judge_rust(sample: Sample, names: Sequence[str], jobs: int) -> None:
     environment = {**rust.ENVIRONMENT, "CARGO_TARGET_DIR": str(WORK / "build")}
     programs = Programs(ROOT, SWITCHED, environment, jobs)
     alone = Judge(TREE, rust.STAGES, environment)
-    apart: dict[str, Fault] = {}
+    apart: set[str] = set()
     names = [name for name in names if name.startswith(rust.SOURCES)]
     build = False
     while chosen := [fault for _, fault in sample.unknown() if fault.key not in apart]:
@@ -178,7 +178,7 @@ def judge_rust(sample: Sample, names: Sequence[str], jobs: int) -> None:
             sample.add(fault, Entry("unviable", "the compiler", 0.0))
         for fault in unfit:
             if alone.answers(fault, rust.CHECK):
-                apart[fault.key] = fault
+                apart.add(fault.key)
             else:
                 sample.add(fault, Entry("unviable", "the compiler", 0.0))
         # What does not compile has been replaced: once nothing has to be, the tests are built.
@@ -189,8 +189,8 @@ def judge_rust(sample: Sample, names: Sequence[str], jobs: int) -> None:
         done = {pool.submit(programs.judge, fault): fault for fault in chosen}
         for judged in as_completed(done):
             sample.add(done[judged], judged.result())
-    for fault in apart.values():
-        sample.add(fault, alone.judge(fault))
+    while unknown := next(sample.unknown(), None):
+        sample.add(unknown[1], alone.judge(unknown[1]))
 
 
 def _together(parts: Sequence[Callable[[], None]]) -> None:

@@ -415,6 +415,11 @@ impl Subflow {
         }
     }
 
+    /// What a segment acknowledges is no less than the last one did.
+    pub(crate) fn is_latest(&self, segment: &Segment) -> bool {
+        self.our_position(segment.ack) >= self.send.una()
+    }
+
     /// The window field of a segment in bytes.
     pub(crate) fn peer_window(&self, segment: &Segment) -> u64 {
         u64::from(segment.window) << self.send_scale

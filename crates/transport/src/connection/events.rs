@@ -180,6 +180,8 @@ pub struct Counters {
     pub forged_fast_closes: u64,
     /// Third packets of joins without the right HMAC.
     pub refused_joins: u64,
+    /// `DATA_ACK`s of what was not sent.
+    pub refused_data_acks: u64,
     /// `MP_PRIO` that came too soon after others, and waited.
     pub deferred_priorities: u64,
 }

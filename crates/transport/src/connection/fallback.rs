@@ -5,7 +5,7 @@
 //! the same: no other subflow ever carried data and nothing was reinjected, either way.
 
 use anabranch_units::{DataSeq, Duration, Instant};
-use anabranch_wire::{Flags, MptcpOption, Segment};
+use anabranch_wire::{Dss, Flags, MappingDsn, MptcpOption, Segment, promote};
 
 use super::connect::{REASON_MPTCP, reset_option};
 use super::{Connection, Event, Mode};
@@ -22,6 +22,8 @@ const REPORT_TIMEOUT: Duration = Duration::from_secs(120);
 pub(super) struct Fallback {
     /// Data went to the first subflow otherwise than once and in order.
     crooked: bool,
+    /// Data without a mapping has ended MPTCP, and the peer may not know yet.
+    alone: bool,
     /// Until then the answer to our `MP_FAIL` may come.
     report_until: Option<Instant>,
 }
@@ -169,7 +171,10 @@ impl Connection {
     #[cold]
     pub(super) fn handle_failure(&mut self, now: Instant, index: usize, failure: Failure) {
         match failure {
-            Failure::Unmapped => self.give_up_signals(now, index, REASON_MIDDLEBOX),
+            Failure::Unmapped => {
+                self.give_up_signals(now, index, REASON_MIDDLEBOX);
+                self.fallback.alone = self.mode == Mode::Plain;
+            }
             // The peer's options pass, so that it does not know of an end of MPTCP that we decide on: what
             // it sent again for the connection would be new bytes to us.
             Failure::BadMapping | Failure::Unagreed => self.reset_subflow(now, index, REASON_MPTCP),
@@ -194,6 +199,26 @@ impl Connection {
         let subflow = &mut self.subflows[index];
         if let Some(report) = subflow.failed_mapping().filter(|_| !subflow.signal_due()) {
             subflow.post(report);
+        }
+    }
+
+    /// A DSS on plain TCP. A peer that does not know yet of the end that we decided on may send data again
+    /// as MPTCP does, under new numbers of the subflow: its mapping shows that it is no more of the stream.
+    /// A repetition that has lost its DSS too cannot be told from new data.
+    #[cold]
+    pub(super) fn watch_repetitions(&mut self, now: Instant, index: usize, segment: &Segment) {
+        let Some(Dss { mapping: Some(mapping), .. }) = &segment.dss else { return };
+        self.fallback.alone &= mapping.length > 0;
+        if !self.fallback.alone || mapping.ssn == 0 {
+            return;
+        }
+        let dsn = match mapping.dsn {
+            MappingDsn::Long(dsn) => dsn.0,
+            MappingDsn::Short(low) => promote(low, DataSeq(self.receive_dsn())).0,
+        };
+        let base = self.remote_key.map_or(0, |key| key.idsn.0.wrapping_add(1));
+        if dsn.wrapping_sub(base).wrapping_add(1) as u32 != mapping.ssn {
+            self.reset_subflow(now, index, REASON_MIDDLEBOX);
         }
     }
 

@@ -361,6 +361,9 @@ impl Connection {
             }
         }
         if self.mode == Mode::Plain {
+            if segment.dss.is_some() {
+                self.watch_repetitions(now, index, segment);
+            }
             self.acknowledge_by_subflow();
         }
     }
@@ -393,10 +396,14 @@ impl Connection {
         // What was not sent cannot be acknowledged; the DATA_FIN is sent behind everything else.
         let all_sent = self.out.next == self.out.end;
         if position > self.out.next + u64::from(all_sent && self.closing.requested()) {
+            self.counters.refused_data_acks += 1;
             return;
         }
         let subflow = &mut self.subflows[index];
-        subflow.passage = Passage::Open;
+        // One that was overtaken tells of options that passed before.
+        if subflow.is_latest(segment) {
+            subflow.passage = Passage::Open;
+        }
         let window = subflow.peer_window(segment);
         self.out.window_end = self.out.window_end.max(position + window);
         subflow.admit(window);

@@ -5,10 +5,17 @@ use anabranch_units::{Duration, Instant};
 use bytes::Bytes;
 
 use super::{Connection, Event, Mode};
-use crate::subflow::rtt::RTO_MIN;
+use crate::subflow::rtt::{RTO_MAX, RTO_MIN};
 
+/// 200 ms doubled so often are longer than `RTO_MAX`.
+const RTO_DOUBLINGS: u32 = 10;
 /// `net.mptcp.stale_loss_cnt`.
 const STALE_AFTER: u32 = 4;
+
+/// A piece goes so often again at each expiry, and then ever more seldom. The kernel has no such bound:
+/// a peer that acknowledges every segment and never the data is sent 32 KiB each time that its
+/// acknowledgement comes. One that is honest acknowledges both at once.
+const REPETITIONS: u32 = 8;
 
 /// The connection-level retransmission timer.
 #[derive(Debug, Default)]
@@ -16,6 +23,10 @@ pub(super) struct Retransmission {
     deadline: Option<Instant>,
     /// How long it runs, as the last scheduling found it (`timer_ival`).
     interval: Option<Duration>,
+    /// How often the piece was sent again since the last progress.
+    repetitions: u32,
+    /// Before then it is not sent again.
+    not_before: Instant,
     /// Bytes sent again on another subflow.
     pub(super) bytes: u64,
 }
@@ -65,6 +76,8 @@ impl Connection {
     /// Data was acknowledged: the timer starts anew.
     pub(super) fn on_data_progress(&mut self, now: Instant) {
         self.retransmission.deadline = None;
+        self.retransmission.repetitions = 0;
+        self.retransmission.not_before = Instant::ZERO;
         self.arm_retransmission(now);
     }
 
@@ -95,12 +108,17 @@ impl Connection {
             if let Some(index) = pick {
                 self.probe_window(index);
             }
-        } else if let Some(index) = pick {
+        } else if let Some(index) = pick.filter(|_| now >= self.retransmission.not_before) {
             let from = self.out.una;
             // What is left of the first piece goes again.
             let length = self.out.pieces.end(from).min(self.out.next) - from;
             let id = self.subflows[index].id;
             self.retransmission.bytes += self.hand_over(id, from, length);
+            self.retransmission.repetitions += 1;
+            if let Some(beyond) = self.retransmission.repetitions.checked_sub(REPETITIONS) {
+                let wait = RTO_MIN * (1 << beyond.min(RTO_DOUBLINGS));
+                self.retransmission.not_before = now + wait.min(RTO_MAX);
+            }
         }
         self.push(now);
         self.arm_retransmission(now);

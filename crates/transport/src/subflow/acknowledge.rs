@@ -394,7 +394,7 @@ impl Subflow {
     fn after_ack(&mut self, host: &HostModel, now: Instant, flags: &AckFlags, repair: Repair) {
         if flags.set_timer {
             if flags.una_advanced && self.board.is_empty() {
-                self.timer.clear();
+                self.rearm_timeout(host, now);
             } else if self.timer.pending() != Some(Pending::Reordering) || flags.una_advanced {
                 self.set_timer(host, now);
             }

@@ -29,6 +29,10 @@ const ORPHAN: (u32, u32) = (102_200, 8);
 /// The same once they are `RTO_MAX` apart: none, and what one of 200 ms takes.
 const SLOW_ORPHAN: (u32, u32) = (200, 0);
 
+/// How long the peer's FIN is waited for once ours is acknowledged and nobody waits for the subflow any
+/// more (`net.ipv4.tcp_fin_timeout`, `tcp_fin_time`).
+const FIN_TIMEOUT: Duration = Duration::from_secs(60);
+
 /// What the timer waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pending {
@@ -36,6 +40,8 @@ pub(crate) enum Pending {
     LossProbe,
     Reordering,
     WindowProbe,
+    /// The peer's FIN (FIN-WAIT-2).
+    PeersFin,
 }
 
 /// The timer.
@@ -75,6 +81,9 @@ impl Subflow {
     pub(crate) fn rearm_timeout(&mut self, host: &HostModel, now: Instant) {
         if self.board.is_empty() {
             self.timer.clear();
+            if self.send.fin_sent() && self.is_orphan() && !self.peer_closed {
+                self.timer.arm(host, now, Pending::PeersFin, FIN_TIMEOUT);
+            }
             return;
         }
         let probing =
@@ -135,6 +144,7 @@ impl Subflow {
             Pending::LossProbe => self.on_probe_timeout(host, now),
             Pending::Reordering => self.on_reordering_timeout(host, now),
             Pending::WindowProbe => self.on_window_probe(host, now),
+            Pending::PeersFin => {}
         }
         true
     }
@@ -149,6 +159,7 @@ impl Subflow {
                 since.is_some_and(|ms| ms >= self.patience().0)
             }
             Pending::WindowProbe => self.timer.probes >= self.patience().1,
+            Pending::PeersFin => true,
             _ => false,
         }
     }

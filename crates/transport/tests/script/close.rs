@@ -265,6 +265,21 @@ fn the_last_fin_of_two_that_have_agreed_is_not_repeated_for_a_quarter_of_an_hour
 }
 
 #[test]
+fn the_peers_last_fin_is_waited_for_a_minute() {
+    // `tcp_fin_timeout`: both have agreed on the end, our FIN is acknowledged, and the peer's never comes.
+    let mut s = Script::multipath(config(), 50);
+    s.shutdown(100);
+    s.us(100, ". 1:1 map=0+1@0 dfin");
+    s.peer(150, ". dack4=1 map=0+1@0 dfin");
+    s.us(150, "F. 1:1");
+    s.peer(200, ". ack=2 dack4=1");
+    s.silence(60_199);
+    assert!(!s.has(Event::Closed));
+    s.silence(60_200);
+    assert!(s.has(Event::Closed));
+}
+
+#[test]
 fn nor_is_that_of_plain_tcp_behind_the_peers() {
     let mut s = Script::plain_after(tcp(), 50, "S nosack");
     s.peer(90, "F. 1:1 ack=1");
@@ -279,4 +294,12 @@ fn a_half_closed_side_repeats_its_fin_for_as_long_as_tcp_tries() {
     s.shutdown(100);
     let said = s.rest_until(900_000);
     assert!(!s.has(Event::Closed) && said.len() > 12, "{said:?}");
+    // Nor is there an end to what the other side may still say.
+    let mut s = Script::plain_after(tcp(), 50, "S nosack");
+    s.shutdown(100);
+    s.us(100, "F. 1:1");
+    s.peer(150, ". ack=2");
+    s.silence(3_000_000);
+    s.peer(3_000_000, ". 1:101 ack=2");
+    assert_eq!(s.received, film(0, 100));
 }

@@ -157,6 +157,36 @@ fn options_lost_from_acknowledgements_later_are_found_by_the_timer() {
 }
 
 #[test]
+fn an_acknowledgement_that_was_overtaken_does_not_clear_the_doubt() {
+    // What acknowledges the data without options came last; the DATA_ACK is from before. Sent again, the
+    // data would be new bytes to a peer that is on plain TCP by now.
+    let mut s = under_way();
+    s.write(200, 1000);
+    s.us(200, ". 101:1101 map=100+1000@101");
+    s.peer(250, ". ack=1101");
+    s.peer(260, ". ack=101 dack4=100");
+    let said = s.rest_until(1000);
+    assert!(s.has(Event::FellBack) && said.is_empty(), "{said:?}");
+    assert_eq!(s.sent_on(0), 1100);
+}
+
+#[test]
+fn what_a_peer_sends_again_before_it_knows_is_no_new_data() {
+    // It repeats the last 100 bytes under new numbers of the subflow. Their mapping tells; in order it is
+    // what it was.
+    for (mapping, taken) in [("100+100@201", false), ("200+100@201", true)] {
+        let mut s = under_way();
+        s.peer(200, ". 101:201 ack=101");
+        s.us(200, ". ack=201");
+        assert!(s.has(Event::FellBack));
+        s.peer(300, &format!(". 201:301 ack=101 dack4=100 map={mapping}"));
+        let answer = if taken { ". ack=301" } else { "R. rst=6" };
+        s.us_within(0, 300, 350, answer);
+        assert_eq!(s.received, film(0, if taken { 300 } else { 200 }));
+    }
+}
+
+#[test]
 fn an_end_that_is_acknowledged_without_options_becomes_a_fin() {
     let mut s = under_way();
     s.peer(160, ". ack=101");

@@ -20,10 +20,12 @@ fn a_data_ack_of_what_was_not_sent_moves_nothing() {
     s.peer(151, ". ack=1 dack8=30000 win=500");
     assert!(s.rest().is_empty(), "its window counts from what it may acknowledge");
     assert_eq!(s.cwnd(), cwnd);
+    assert_eq!(s.connection().counters().refused_data_acks, 2);
     // The true one lets the next byte go, and none is left out.
     s.peer(160, &format!(". ack={} dack8={sent} win=500", sent + 1));
     let next = s.rest().remove(0).2;
     assert!(next.contains(&format!("map={sent}+")), "{next}");
+    assert_eq!(s.connection().counters().refused_data_acks, 2, "that was true");
 }
 
 #[test]
@@ -40,6 +42,7 @@ fn the_end_cannot_be_acknowledged_before_it_is_sent() {
     s.peer(160, &format!(". ack={} dack8={sent} win=500", sent + 1));
     let next = s.rest().remove(0).2;
     assert!(next.contains(&format!("map={sent}+")), "the byte behind was not acknowledged: {next}");
+    assert_eq!(s.connection().counters().refused_data_acks, 1);
 }
 
 #[test]

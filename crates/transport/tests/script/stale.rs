@@ -105,8 +105,9 @@ fn an_acknowledgement_brings_a_stale_subflow_back() {
     assert!(s.has(Event::SubflowStale(SubflowId(0))));
     s.peer_on(1, 10_000, ". dack4=1000 prio=B");
     s.rest();
+    let next = 1 + s.sent_on(1);
     s.write(10_010, 100);
-    s.us_on(1, 10_010, ". map=1000+100@47001");
+    s.us_on(1, 10_010, &format!(". map=1000+100@{next}"));
     s.peer_on(1, 10_020, ". dack4=1100");
     s.rest();
     // It is heard again, and the other one is a backup now.
