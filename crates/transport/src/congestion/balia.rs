@@ -6,6 +6,7 @@
 //! a loss takes `w_r` / 2 min(`a_r`, 1.5). The kernel divides `a_r` to a whole number
 //! (`ratio = "whole"`), so that up to twice the rate of the slower path makes no difference to it. A
 //! path in fast recovery counts with its window as it stands.
+//! `form = "kernel"` is the kernel's own arithmetic (`balia/kernel.rs`).
 
 mod kernel;
 

@@ -6,6 +6,7 @@
 //! in fast recovery counts with its ssthresh as section 4 has it, in the kernel with its window. One
 //! MSS is taken to hold on all subflows. `form = "printed"` is PC16's loss rule, which its own text
 //! contradicts: `cwnd + 1/cwnd`, so that a loss cuts nothing; a timeout halves as ever.
+//! `form = "kernel"` is the kernel's own arithmetic (`lia/kernel.rs`).
 
 mod kernel;
 

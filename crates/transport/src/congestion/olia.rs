@@ -5,6 +5,7 @@
 //! being the larger of the bytes since the last loss and between the last two. Fractions are carried
 //! over, where the kernel drops what is over a segment. `form = "printed"` is HO20's equation 5,
 //! whose numerator lacks 1 / `RTT_i`^2; RTTs are in seconds there, since it names no unit.
+//! `form = "kernel"` is the kernel's own arithmetic (`olia/kernel.rs`).
 
 mod kernel;
 

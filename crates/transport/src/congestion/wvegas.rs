@@ -3,7 +3,8 @@
 //!
 //! As in the kernel it looks at delay once a round trip and grows whether the window was in use or
 //! not. One difference: a queue is drained only when there is one. A round whose mean RTT is the
-//! minimum to the microsecond would halve the window there, which no real clock ever shows.
+//! minimum to the microsecond would halve the window there, which no real clock ever shows. With
+//! `form = "kernel"` (`wvegas/kernel.rs`) it does.
 
 mod kernel;
 
