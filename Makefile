@@ -4,6 +4,7 @@
 #   make test      the quick suite: every concern, in four CPU minutes beyond building
 #   make test-all  every test there is, and lint
 #   make mutants   how many deliberate faults the tests catch, by a drawn sample: N=300 SEED=1
+#   make fidelity  how many figures hold at settings by chance, beside a kernel: N=66 SEED=1001
 #   make build     .venv/bin/anabranch and nothing else
 #   make drill     seeds against the endpoints for SECONDS, from a fresh one on
 #   make fuzz      the parser and one endpoint under libFuzzer, SECONDS each
@@ -32,7 +33,7 @@ export PIP_QUIET := 1
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 unexport CONDA_PREFIX PYTHONHOME PYTHONPATH
 
-.PHONY: demo test test-all mutants build drill drill-quick drill-all fuzz bench golden lint check clean tools rebuild
+.PHONY: demo test test-all mutants fidelity build drill drill-quick drill-all fuzz bench golden lint check clean tools rebuild
 .DELETE_ON_ERROR:
 
 demo: build
@@ -83,6 +84,13 @@ SEED := 1
 # Goes on where it was interrupted. MUTANTS takes more options: `make mutants MUTANTS=--keep-caught`.
 mutants: build
 	@$(BIN)/python tests/mutants -n $(N) --seed $(SEED) $(MUTANTS)
+
+# Settings by chance on a Linux kernel and in the simulator; LAB and UML name a laboratory (tests/fidelity/lab.py).
+# What was measured is kept in target/fidelity. FIDELITY takes more options: `make fidelity FIDELITY="--runs 50"`.
+fidelity: N := 66
+fidelity: SEED := 1001
+fidelity: build
+	@$(BIN)/python tests/fidelity -n $(N) --seed $(SEED) $(FIDELITY)
 
 bench: build
 	@$(BIN)/python benches/bench.py

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from anabranch.calibrate import score, series, simulate
-from anabranch.calibrate.model import QUEUE_PACKETS
-from anabranch.calibrate.words import error_words, figure_name, mode_words, number, verdict_words
+from anabranch.calibrate.words import error_words, figure_name, mode_words, number, path_words, verdict_words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -19,8 +18,13 @@ if TYPE_CHECKING:
     from anabranch.errors import Fault
     from anabranch.figures.calibration import Series
 
+RANDOM = (
+    "<!-- random settings: `make fidelity` writes what stands between these two marks -->",
+    "<!-- /random -->",
+)
 KEPT = ("<!-- kept: what stands between these two marks is written by hand -->", "<!-- /kept -->")
 _NOTHING_KEPT = "Nobody has written this yet."
+_NOTHING_DRAWN = "No settings were drawn yet."
 
 _TITLES = {
     "bulk": "Bulk: as much as the paths take",
@@ -142,12 +146,33 @@ def group(setting: Setting) -> str:
 
 def kept(text: str) -> str:
     """Return what somebody wrote by hand into an earlier page."""
-    begin, end = text.find(KEPT[0]), text.find(KEPT[1])
-    found = text[begin + len(KEPT[0]) : end].strip() if 0 <= begin < end else ""
-    return found or _NOTHING_KEPT
+    return _between(text, KEPT) or _NOTHING_KEPT
 
 
-def page(outcome: Outcome, shown: Sequence[Picture], *, folder: str, by_hand: str) -> str:
+def drawn(text: str) -> str:
+    """Return what an earlier page says of random settings."""
+    return _between(text, RANDOM) or _NOTHING_DRAWN
+
+
+def _between(text: str, marks: tuple[str, str]) -> str:
+    """Return what stands between two marks."""
+    begin, end = text.find(marks[0]), text.find(marks[1])
+    return text[begin + len(marks[0]) : end].strip() if 0 <= begin < end else ""
+
+
+def random_settings(found: str) -> str:
+    """Return the page's section on random settings."""
+    return f"## Random settings\n\n{RANDOM[0]}\n\n{found}\n\n{RANDOM[1]}\n"
+
+
+def page(
+    outcome: Outcome,
+    shown: Sequence[Picture],
+    *,
+    folder: str,
+    by_hand: str,
+    random: str = _NOTHING_DRAWN,
+) -> str:
     """Return the page as Markdown.
 
     Parameters
@@ -160,6 +185,8 @@ def page(outcome: Outcome, shown: Sequence[Picture], *, folder: str, by_hand: st
         Where their files are, seen from the page.
     by_hand
         What to say on what stays apart.
+    random
+        What to say on random settings.
     """
     from anabranch.calibrate import compare
 
@@ -173,6 +200,7 @@ def page(outcome: Outcome, shown: Sequence[Picture], *, folder: str, by_hand: st
         head,
         _summary(outcome),
         f"## What stays apart, and why\n\n{KEPT[0]}\n\n{by_hand}\n\n{KEPT[1]}\n",
+        random_settings(random),
     ]
     by_name = {picture.name: picture for picture in shown}
     chapter = section = ""
@@ -218,14 +246,7 @@ def _summary(outcome: Outcome) -> str:
 
 def _section(setting: Setting, picture: Picture | None, folder: str) -> str:
     """Return the heading of a case, its paths, and its figure."""
-    legs = " | ".join(
-        f"{leg.rtt_ms:g} ms, {leg.rate_mbps:g} Mb/s"
-        + (f", {leg.loss:.2%} loss" if leg.loss else "")
-        + (f", {leg.loss_up:.2%} loss of acknowledgements" if leg.loss_up else "")
-        + (f", queue {leg.queue_packets}" if leg.queue_packets != QUEUE_PACKETS else "")
-        for leg in setting.legs
-    )
-    what = [legs, "MPTCP" if setting.multipath else "plain TCP", f"{setting.duration_s:g} s"]
+    what = [path_words(setting), "MPTCP" if setting.multipath else "plain TCP", f"{setting.duration_s:g} s"]
     what += [f"path {one.path} {_becomes(one)} at {one.at_s:g} s" for one in setting.changes]
     if setting.receive_buffer_bytes is not None:
         what.append(f"receive buffer up to {setting.receive_buffer_bytes:,} bytes")

@@ -5,6 +5,7 @@ The denominator is every figure with a target; one that could not be held agains
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -90,6 +91,21 @@ def by(found: Sequence[Judged], key: Callable[[Setting], str]) -> Mapping[str, S
     for one in found:
         groups.setdefault(key(one.setting), []).append(one)
     return {name: score(members) for name, members in groups.items()}
+
+
+def excess(figure: Comparison) -> float:
+    """Return how many times as far off as allowed a figure is; without an end where nothing is allowed."""
+    if not figure.allowed or figure.error is None:
+        return math.inf
+    return abs(figure.error) / figure.allowed
+
+
+def worst(found: Iterable[Judged]) -> list[tuple[Setting, Comparison]]:
+    """Return the figures that miss, those the furthest off first."""
+    missed = [
+        (one.setting, figure) for one in found for figure in one.comparisons if figure.verdict == "miss"
+    ]
+    return sorted(missed, key=lambda one: excess(one[1]), reverse=True)
 
 
 #: The head of `row`.

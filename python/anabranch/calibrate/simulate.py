@@ -37,7 +37,9 @@ class Task:
     cuts: tuple[float, ...]
 
 
-def tasks(measured: Sequence[Measured], films: Mapping[str, Film], *, runs: int) -> list[Task]:
+def tasks(
+    measured: Sequence[Measured], films: Mapping[str, Film], *, runs: int, plain: int = RUNS_WITHOUT_LOSS
+) -> list[Task]:
     """Return what is to be done.
 
     Parameters
@@ -48,11 +50,13 @@ def tasks(measured: Sequence[Measured], films: Mapping[str, Film], *, runs: int)
         What players stream, by file name.
     runs
         How many runs a setting with random loss is given.
+    plain
+        How many any other is given at most.
     """
     result = []
     for place, one in enumerate(measured):
         setting = one.setting
-        count = runs if setting.lossy else min(runs, RUNS_WITHOUT_LOSS)
+        count = runs if setting.lossy else min(runs, plain)
         cuts = tuple(trial.cut_at_s for trial in one.trials if trial.cut_at_s is not None)
         for first in range(0, count, _CHUNK):
             chunk = tuple(range(first, min(first + _CHUNK, count)))

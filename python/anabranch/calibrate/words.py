@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from anabranch.calibrate.model import QUEUE_PACKETS
+
 if TYPE_CHECKING:
     from anabranch.calibrate.compare import Comparison, Modes
+    from anabranch.calibrate.model import Setting
 
 _NAMES = {
     "goodput_mbps": "goodput, Mb/s",
@@ -40,6 +43,17 @@ def number(value: float) -> str:
     if value == round(value) or size >= 1000:
         return f"{value:,.0f}"
     return f"{value:.1f}" if size >= 100 else f"{value:.2f}" if size >= 10 else f"{value:.3f}"
+
+
+def path_words(setting: Setting) -> str:
+    """Return a setting's paths; a queue of the usual length is not told."""
+    return " | ".join(
+        f"{leg.rtt_ms:g} ms, {leg.rate_mbps:g} Mb/s"
+        + (f", {leg.loss:.2%} loss" if leg.loss else "")
+        + (f", {leg.loss_up:.2%} loss of acknowledgements" if leg.loss_up else "")
+        + (f", queue {leg.queue_packets}" if leg.queue_packets != QUEUE_PACKETS else "")
+        for leg in setting.legs
+    )
 
 
 def error_words(comparison: Comparison) -> str:

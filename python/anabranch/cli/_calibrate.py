@@ -149,14 +149,16 @@ def _write(docs: Path, outcome: Outcome, kernel: Mapping[str, Series]) -> None:
 
     shown = page.pictures(outcome, kernel)
     folder = docs.with_suffix("") if docs.suffix else docs.with_name(f"{docs.name}.figures")
-    by_hand = page.kept(docs.read_text(encoding="utf-8") if docs.exists() else "")
+    before = docs.read_text(encoding="utf-8") if docs.exists() else ""
     try:
         if shown:
             folder.mkdir(exist_ok=True)
         for picture in shown:
             chart = calibration.overlay(picture.columns, until_s=picture.until_s)
             (folder / f"{picture.name}.svg").write_text(calibration.svg(chart), encoding="utf-8")
-        text = page.page(outcome, shown, folder=folder.name, by_hand=by_hand)
+        text = page.page(
+            outcome, shown, folder=folder.name, by_hand=page.kept(before), random=page.drawn(before)
+        )
         docs.write_text(text, encoding="utf-8")
     except OSError as error:
         message = f"cannot write the page: {error.strerror or error}"

@@ -1,0 +1,84 @@
+"""What random settings say of the simulator, for a terminal and for the calibration's page."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from anabranch.calibrate import page, score
+from anabranch.calibrate.words import error_words, figure_name, mode_words, number, path_words
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from anabranch.calibrate.compare import Comparison
+    from anabranch.calibrate.model import Setting
+    from anabranch.calibrate.score import Judged
+
+WORST = 20
+_HEAD = """\
+Settings by chance (`tests/fidelity/draw.py`: two or three paths, RTTs of 10 to 300 ms, 1 to 30 Mb/s, queues
+of 8 to 300 packets, up to 3 % of loss either way, 40 s, bulk and paced), measured on Linux 6.12 in virtual
+time with the receive buffers of 6.18, and judged as the settings below. They are drawn, measured where there is
+a laboratory, judged and written here by `make fidelity N=66 SEED=1001 FIDELITY="--docs docs/calibration.md"`.\
+"""  # noqa: E501
+_BLOCK = re.compile(r"^### Seed (\d+)\n.*?(?=^### Seed |\Z)", re.MULTILINE | re.DOTALL)
+
+
+def rows(found: Sequence[Judged]) -> list[tuple[str, ...]]:
+    """Return the shares: of all, and by controller, kind and number of paths."""
+    result = [score.row("all", score.score(found))]
+    for key in (
+        lambda setting: setting.congestion,
+        lambda setting: setting.kind,
+        lambda setting: f"{len(setting.legs)} paths",
+    ):
+        result += [score.row(name, one) for name, one in sorted(score.by(found, key).items())]
+    return result
+
+
+def line(setting: Setting, figure: Comparison) -> str:
+    """Return what is off, how far, and where."""
+    found = "none" if figure.simulator is None else number(figure.simulator)
+    pace = f", paced at {setting.pace_bps / 1e6:.2f} Mb/s" if setting.pace_bps else ""
+    times = score.excess(figure)
+    why = mode_words(figure.modes) if figure.modes is not None else f"{times:.1f} times what is allowed"
+    return (
+        f"{setting.case} {setting.congestion}: {figure_name(figure.figure)}: kernel {number(figure.kernel)}, "
+        f"simulator {found} ({error_words(figure)}, {why}); {path_words(setting)}{pace}"
+    )
+
+
+def worst(found: Sequence[Judged], most: int = WORST) -> list[str]:
+    """Return lines on the figures that are the furthest off, goodputs first."""
+    missed = score.worst(found)
+    goodputs = [one for one in missed if one[1].figure == "goodput_mbps"]
+    others = [one for one in missed if one[1].figure != "goodput_mbps"]
+    return [line(*one) for one in (*goodputs, *others[: max(most - len(goodputs), 0)])]
+
+
+def block(found: Sequence[Judged], *, seed: int, trials: int, runs: int, of: str) -> str:
+    """Return one seed's part of the page."""
+    counts = f"{len(found)} settings, {trials} trials and {runs} runs each, the simulator of {of}"
+    table = [f"|{' | '.join(score.HEAD)} |", "|---|--:|--:|--:|--:|"]
+    table += ["| " + " | ".join(cells) + " |" for cells in rows(found)]
+    listed = "\n".join(f"- {one}" for one in worst(found)) or "- nothing"
+    return (
+        f"### Seed {seed}\n\n{counts}: {score.sentence(score.score(found))}.\n\n"
+        + "\n".join(table)
+        + f"\n\nThe furthest off:\n\n{listed}\n"
+    )
+
+
+def merged(text: str, seed: int, part: str) -> str:
+    """Return a page with one seed's part in it, in the order of the seeds; other seeds' stay."""
+    parts = {
+        int(one.group(1)): one.group().strip() + "\n" for one in _BLOCK.finditer(page.drawn(text) + "\n")
+    }
+    parts[seed] = part
+    section = page.random_settings("\n".join([_HEAD, "", *(parts[key] for key in sorted(parts))]).strip())
+    begin, end = text.find(page.RANDOM[0]), text.find(page.RANDOM[1])
+    if not 0 <= begin < end:
+        return f"{text.rstrip()}\n\n{section}"
+    begin = text.rindex("## Random settings", 0, begin)
+    return text[:begin] + section.rstrip("\n") + text[end + len(page.RANDOM[1]) :]
