@@ -263,7 +263,27 @@ def test_what_came_with_the_program_is_all_its_folders():
     assert ([leg.loss_up for leg in ha.legs], ha.lossy, hb.lossy) == ([0.01, 0], True, False)
     assert [leg.queue_packets for leg in (*hb.legs, *hj.legs)] == [8, 8, 25]
     assert hf.changes == (Change(at_s=20, path=1, rate_mbps=2), Change(at_s=40, path=1, rate_mbps=10))
+    film = by_name["papers-kernel/film/P2/lia"]
+    assert (film.setting.kernel, film.setting.duration_s, film.setting.lossy) == ("mptcp-0.94", 624, True)
+    # groundtruth/papers-kernel/README.md: 2p-e is 100 ms, 5 Mb/s and 0.5 % beside 100 ms and 5 Mb/s, queues of 60.
+    assert [(leg.rtt_ms, leg.rate_mbps, leg.loss, leg.queue_packets) for leg in film.setting.legs] == [
+        (100, 5, 0.005, 60), (100, 5, 0, 60)
+    ]  # fmt: skip
+    assert film.values("stalls") == [27, 26, 26, 26]
+    assert by_name["papers-kernel/bulk/P1/lia/redundant"].setting.scheduler == "redundant"
+    assert by_name["bulk/P1/reno"].setting.kernel == "linux-6.18"
     assert (hi.receive_buffer_bytes, hj.receive_buffer_bytes, hj.multipath) == (524_288, None, False)
+
+
+@pytest.mark.module
+def test_a_kernel_is_one_of_those_known(folder):
+    for given, message in (
+        (("--kernel", "mptcp-0.49", "--against", folder), "did you mean `mptcp-0.94`?"),
+        (("--kernel", "mptcp-0.94"), "a kernel without a folder"),
+    ):
+        told = call(*given)
+        assert told.exit_code == 2
+        assert message in told.stderr
 
 
 @pytest.mark.module

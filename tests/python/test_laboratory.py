@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import gzip
+from types import SimpleNamespace
 
 import pytest
 
-from anabranch.calibrate import compare, measure, page, series, settings, simulate, vlc
+from anabranch.calibrate import compare, kernels, measure, page, series, settings, simulate, vlc
 from anabranch.calibrate.compare import Target
 from anabranch.calibrate.model import Change, GroundTruth, Leg, Measured, Setting, Trial
 from anabranch.errors import Fault
@@ -303,9 +304,15 @@ def test_the_page_says_what_was_found():
     )
     shown = page.Picture(name="bulk-p1", alt="a picture", columns={}, until_s=60)
     text = page.page(outcome, [shown], folder="calibration", by_hand="By hand.")
-    assert "A setting with random loss is run\n40 times, any other 30 times" in text
+    assert "A setting with random\nloss is run 40 times, any other 30 times" in text
+    assert "for a film 20 times" in text
     assert "with 12 trials or more as it is, with fewer up to 2 times the target" in text
     assert f"{page.KEPT[0]}\n\nBy hand.\n\n{page.KEPT[1]}" in text
+    assert (
+        f"## Random settings\n\n{page.RANDOM[0]}\n\nNo settings were drawn yet.\n\n{page.RANDOM[1]}\n" in text
+    )
+    again = page.page(outcome, [], folder="x", by_hand="", random="Seed 7.")
+    assert page.drawn(again) == "Seed 7."
     body = text[text.index("## In short") : text.index("## What stays apart")]
     assert body.split("\n")[2:8] == [
         (
@@ -337,7 +344,8 @@ def test_the_page_says_what_was_found():
         [], folder="x", by_hand="",
     )  # fmt: skip
     assert "Nothing misses its target." in one_kind
-    assert "run\n9 times, any other 9 times" in one_kind
+    assert "is run 9 times, any other 9 times" in one_kind
+    assert "for a film 9 times" in one_kind
     assert "Hand-over" not in one_kind
 
 
@@ -366,6 +374,70 @@ def test_the_page_says_what_is_odd_and_what_was_refused():
         "| cubic | kernel | n | simulator | error | allowed | |\n|---|--:|--:|--:|--:|--:|---|\n"
         "| path 1: cwnd mean, segments | 8 | 1 | none |  | ± 0.500 | miss (the simulator has none) |\n"
     )
+
+
+@pytest.mark.module
+def test_the_papers_kernel_and_its_laboratory():
+    # groundtruth/papers-kernel/README.md: tcp_rmem 4096 87380 6291456, scheduler default, exact links.
+    one = setting(kernel="mptcp-0.94", congestion="lia")
+    found = settings.scenario(one)
+    assert found["transport"]["scheduler"] == "dft"
+    assert found["transport"]["congestion"] == {"name": "lia", "form": "kernel"}
+    assert found["transport"]["receive_buffer"] == "6291456 B"
+    assert found["transport"]["receive_buffer_initial"] == "87380 B"
+    assert [path["jitter"] for path in found["paths"]] == ["0 ms"] * 2
+    names = {"roundrobin": "round-robin", "redundant": "redundant"}
+    for theirs, ours in names.items():
+        other = setting(kernel="mptcp-0.94", scheduler=theirs)
+        assert other.name == f"bulk/P1/cubic/{theirs}"
+        assert settings.scenario(other)["transport"]["scheduler"] == ours
+        load.load(settings.scenario(other))
+    for control in ("cubic", "reno", "bbr"):
+        plain = settings.scenario(setting(kernel="mptcp-0.94", congestion=control))
+        assert plain["transport"]["congestion"] == control
+        load.load(plain)
+    for control in ("lia", "olia", "balia", "wvegas"):
+        load.load(settings.scenario(setting(kernel="mptcp-0.94", congestion=control)))
+
+
+@pytest.mark.parametrize("knows", [True, False])
+def test_a_generation_is_named_where_scenarios_know_generations(monkeypatch, knows):
+    fields = {**kernels.Transport.model_fields}
+    fields.pop("profile", None)
+    monkeypatch.setattr(
+        kernels, "Transport", SimpleNamespace(model_fields=fields | ({"profile": 1} if knows else {}))
+    )
+    old, new = (settings.scenario(setting(kernel=name))["transport"] for name in ("mptcp-0.94", "linux-6.18"))
+    assert old.get("profile") == ("mptcp-0.94" if knows else None)
+    assert "profile" not in new
+
+
+# A film of 5.24 Mb/s is 655,000 bytes a second.
+SECOND = 655_000
+
+
+@pytest.mark.parametrize(
+    ("arrived", "count"),
+    [
+        # In seconds of film by whole seconds: as fast as it is played, and ever one ahead.
+        ([0, 1, 2, 3, 4, 5], 0),
+        # Plays from 1 s; at 3 s one has come and two were played. Two more come at 5 s: one is in hand, and again.
+        ([0, 1, 1.5, 1.5, 1.5, 3.5, 3.5, 3.5], 1), ([0, 1, 1.5, 1.5, 1.5, 3.5, 3.5, 3.5, 3.5], 2),
+        # Never a second in hand: never begun.
+        ([0, 0.5, 0.9, 0.99], 0),
+        # Dry to the end counts.
+        ([0, 1, 1, 1, 1, 1, 1], 1),
+        ([], 0),
+    ],
+)  # fmt: skip
+def test_a_player_behind_the_arrivals_runs_dry(arrived, count):
+    assert measure.stalls([(float(time), one * SECOND) for time, one in enumerate(arrived)]) == count
+
+
+def test_a_film_has_stalls():
+    found = figures(setting("film"))
+    assert (found["stalls"], found["max_read_gap_s"]) == (0, 0.75)
+    assert "stalls" not in figures(setting())
 
 
 def test_what_is_odd_of_a_path_is_in_its_scenario():
@@ -398,7 +470,10 @@ def test_pictures_are_of_first_trials_but_a_players(tmp_path):
     assert found["bulk/P1/cubic"].cwnd[2] == [(0.5, 4.0), (1.5, 8.0)]
     assert faults == []
     assert page.kernel_series([one("paced", "b")], faults) == {}
-    assert [fault.message.rpartition("/")[2] for fault in faults] == ["b1.csv.gz`", "b1.rx.csv.gz`"]
+    assert faults == [], "of that run there is none"
+    (tmp_path / "ts" / "b1.rx.csv.gz").touch()
+    assert page.kernel_series([one("paced", "b")], faults) == {}
+    assert [fault.message.rpartition("/")[2] for fault in faults] == ["b1.csv.gz`", "an empty file"]
 
 
 def test_pictures_show_the_controllers_of_a_case_side_by_side(monkeypatch):

@@ -6,7 +6,7 @@ import gzip
 
 import pytest
 
-from anabranch.calibrate import _cells, compare, films, read
+from anabranch.calibrate import _cells, compare, films, read, simulate
 from anabranch.calibrate.model import Change, Leg, Setting, Trial
 from anabranch.errors import Fault, InputError
 
@@ -177,6 +177,60 @@ def test_windows_of_hand_overs_are_read_where_a_table_has_them(tmp_path):
     assert (one.values("sf2_srtt_mean_ms"), one.values("sf1_bytes_acked")) == ([238], [1000])
     found = {figure.figure: figure.verdict for figure in compare.compare(one, [{"sf2_cwnd_mean": 133.6}])}
     assert (found["sf2_cwnd_mean"], found["sf2_srtt_mean_ms"]) == ("ok", "miss")
+
+
+OLD = HEAD + ",sched,queue_p,opp_reinj_rwnd"
+
+
+def test_the_papers_kernel_is_told_by_its_counters_or_its_file(tmp_path):
+    table(
+        tmp_path, "mine.csv", OLD,
+        f"a,A,mptcp,reno,1,0,60,{FIGURES},default,100,0", f"b,A,mptcp,reno,1,0,60,{FIGURES},redundant,100,0",
+        f"c,B,mptcp,reno,1,0,60,{FIGURES},,60,0", f"d,B,mptcp,reno,2,0,60,{FIGURES},redundent,60,0",
+    )  # fmt: skip
+    truth = read.read(tmp_path)
+    first, second, third = (one.setting for one in truth.measured)
+    assert {one.setting.kernel for one in truth.measured} == {"mptcp-0.94"}
+    assert (first.name, second.name) == ("bulk/A/reno", "bulk/A/reno/redundant")
+    assert [leg.queue_packets for leg in (*first.legs, *third.legs)] == [100, 100, 60, 60]
+    (fault,) = truth.refused
+    assert (fault.message, fault.line, fault.hint) == (
+        "unknown scheduler: `redundent`", 5, "did you mean `redundant`?"
+    )  # fmt: skip
+    (tmp_path / "kernel.toml").write_text('kernel = "linux-6.18"\n', encoding="utf-8")
+    new = read.read(tmp_path)
+    assert {one.setting.kernel for one in new.measured} == {"linux-6.18"}
+    # That one has no redundant scheduler.
+    assert [fault.line for fault in new.refused] == [3, 5]
+    assert read.read(tmp_path, kernel="mptcp-0.94").measured[0].setting.kernel == "mptcp-0.94"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"), [('kernel = "mptcp-0.49"', "unknown kernel: `mptcp-0.49`"), ("kernel =", "not a TOML file"), ("", "unknown kernel: `None`")]
+)  # fmt: skip
+def test_a_kernel_that_nobody_knows_is_told(tmp_path, text, message):
+    table(tmp_path, "mine.csv", HEAD, f"a,A,mptcp,reno,1,0,60,{FIGURES}")
+    (tmp_path / "kernel.toml").write_text(text, encoding="utf-8")
+    truth = read.read(tmp_path)
+    (fault,) = truth.refused
+    assert fault.message.startswith(message)
+    assert truth.measured[0].setting.kernel == "linux-6.18"
+
+
+def test_films_have_stalls_and_cases_of_their_own(tmp_path):
+    table(tmp_path, "rows.csv", OLD, f"a,A,mptcp,reno,1,0,60,{FIGURES},,100,0")
+    table(
+        tmp_path, "film.csv", f"{OLD},stalls",
+        f"f,A,mptcp,reno,1,0,624,{FIGURES},,60,0,26", f"g,A,mptcp,cubic,1,0,624,{FIGURES},,60,0,",
+    )  # fmt: skip
+    truth = read.read(tmp_path)
+    assert truth.refused == ()
+    bulk, film, other = truth.measured
+    assert (bulk.setting.name, film.setting.name, film.setting.kind) == ("bulk/A/reno", "film/A/reno", "film")
+    assert film.setting.legs[0].queue_packets == 60
+    assert film.values("stalls") == [26]
+    assert other.values("stalls") == []
+    assert [len(task.runs) for task in simulate.tasks([film], {}, runs=100)] == [10, 10]
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,8 @@ LEG_MORE = ("loss_up#", "queue#_packets")
 SUBFLOW = ("sf#_bytes_acked", "sf#_retrans_segs", "sf#_cwnd_mean", "sf#_cwnd_median", "sf#_srtt_mean_ms")
 #: A run's setting and figures.
 RUN = ("run", "case", "proto", "cc", "trial", "pace", "dur", "goodput_mbps", "max_read_gap_s")
-RUN_MORE = ("events", "tcp_rmem_max")
+RUN_MORE = ("events", "tcp_rmem_max", "sched", "queue_p")
+FILM = ("stalls",)
 #: A hand-over's, in a table of its own or as columns of a table of runs.
 CUT = ("how", "mode", "cut_at_s", "resume_after_cut_s")
 HANDOFF = (
@@ -40,7 +41,10 @@ _SAID_AGAIN = (
     "seed", "goodput_10_end_mbps", "bytes", "connect_s", "max_gap_at_s", "mp_bytes_retrans", "mp_fallback",
     "n_subflows", "sf#_bytes_sent", "sf#_bytes_retrans", "sf#_data_segs_out", "sf#_min_rtt_ms",
     "sf#_rwnd_limited_us", "sf#_sndbuf_limited_us", "sf#_busy_us", "stall_start_s", "stall_s",
-    "all_gaps_after_cut", "srv_RmAddr", "srv_SubflowStale", "rto", "tlp", "spurious_rto", "undo",
+    "all_gaps_after_cut", "srv_RmAddr", "srv_SubflowStale", "rto", "tlp", "tlp_recovery", "spurious_rto",
+    "sack_recovery", "fast_retrans", "slowstart_retrans", "hystart_train", "hystart_delay", "lost_retrans",
+    "undo", "dsack_rx", "mp_reinjections", "penalised", "rwnd_blocked", "opp_reinj_rwnd", "opp_reinj_sndbuf",
+    "rcv_collapsed", "rcv_pruned",
 )  # fmt: skip
 _SAID_BY_VLC = (
     "late_pcr_lines", "late_picture_lines", "lost_abuffers", "played_abuffers", "demux_discontinuity",
@@ -50,6 +54,7 @@ _SAID_BY_VLC = (
 #: What each table may have.
 OF_CASES = ("case", *LEG, *LEG_MORE)
 OF_RUNS = (*RUN, *RUN_MORE, *LEG, *LEG_MORE, *SUBFLOW, *CUT, *_EMULATOR, *_SAID_AGAIN)
+OF_FILMS = (*OF_RUNS, *FILM)
 OF_HANDOFFS = (*HANDOFF, *HANDOFF_MORE, *SUBFLOW, *_EMULATOR, *_SAID_AGAIN)
 OF_VLC = (*VLC, *VLC_MORE, *_SAID_BY_VLC)
 

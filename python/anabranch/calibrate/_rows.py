@@ -6,7 +6,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Literal
 
-from anabranch.calibrate import _columns
+from anabranch.calibrate import _columns, kernels
 from anabranch.calibrate.model import QUEUE_PACKETS, Change, Leg, Setting, Trial
 from anabranch.calibrate.vlc import LAUNCH_S
 from anabranch.errors import did_you_mean
@@ -39,29 +39,34 @@ class Reader:
     ----------
     folder
         What the settings' names begin with.
+    kernel
+        Which kernel was measured.
     """
 
-    def __init__(self, folder: str = "") -> None:
+    def __init__(self, folder: str = "", kernel: str = kernels.DEFAULT) -> None:
         self.trials: dict[Setting, list[Trial]] = {}
         #: The most that any player read of a film.
         self.bytes_read: dict[str, int] = {}
-        self._folder = folder
+        self._folder, self._kernel = folder, kernel
         self._cases: dict[str, tuple[tuple[Leg, ...], str]] = {}
         self._named: dict[str, tuple[Setting, str]] = {}
 
     def case(self, row: Row) -> None:
         """Read the paths of a case that other tables only name."""
-        self._legs(row)
+        self._legs(row, row.text("case"))
 
-    def run(self, row: Row) -> None:
-        """Read a bulk or paced run, or one whose path was cut."""
+    def run(self, row: Row, *, film: bool = False) -> None:
+        """Read a bulk or paced run, or one whose path was cut, or one that a film was reckoned from."""
+        # A film's case may have other queues than the case of that name.
+        legs = self._legs(row, f"film {row.text('case')}" if film else row.text("case"))
         if row.has("how"):
-            self._cut(row, self._legs(row))
+            self._cut(row, legs)
             return
-        legs = self._legs(row)
         proto, congestion = _names(row)
         duration, pace = row.number("dur", least=0.1), row.number("pace")
-        figures = _figures(row, ("goodput_mbps", "max_read_gap_s"))
+        names = ("goodput_mbps", "max_read_gap_s", *(name for name in _columns.FILM if row.has(name)))
+        figures = _figures(row, names)
+        scheduler = self._scheduler(row)
         subflows = _subflows(row, len(legs or ()))
         trial = row.number("trial", least=1)
         changes, buffer = _changes(row, len(legs or ())), row.number_or("tcp_rmem_max", 0.0)
@@ -69,12 +74,14 @@ class Reader:
             return
         if figures is None or subflows is None or trial is None or changes is None or buffer is None:
             return
+        if scheduler is None:
+            return
         figures |= subflows
         if pace and len(legs) > 1:
             total = sum(figures[f"sf{leg + 1}_bytes_acked"] for leg in range(len(legs)))
             figures["split_1_percent"] = 100 * figures["sf1_bytes_acked"] / total if total else 0.0
         setting = Setting(
-            kind="paced" if pace else "bulk",
+            kind="film" if film else "paced" if pace else "bulk",
             case=row.text("case"),
             congestion=congestion,
             multipath=proto == "mptcp",
@@ -83,6 +90,8 @@ class Reader:
             pace_bps=pace,
             changes=changes,
             receive_buffer_bytes=int(buffer) or None,
+            scheduler=scheduler,
+            kernel=self._kernel,
             folder=self._folder,
         )
         self._keep(row, setting, Trial(run=row.text("run"), number=int(trial), figures=figures))
@@ -114,6 +123,7 @@ class Reader:
             legs=legs,
             duration_s=duration,
             film=film,
+            kernel=self._kernel,
             folder=self._folder,
         )
         self._keep(row, setting, Trial(run=row.text("run"), number=int(trial), figures=figures))
@@ -147,12 +157,18 @@ class Reader:
             how=how,
             # The cut itself is among a run's events.
             changes=tuple(one for one in changes if (one.at_s, one.path, one.state) != (cut, 1, "down")),
+            kernel=self._kernel,
             folder=self._folder,
         )
         figures |= subflows | more
         self._keep(row, setting, Trial(run=row.text("run"), number=int(trial), figures=figures, cut_at_s=cut))
 
-    def _legs(self, row: Row) -> tuple[Leg, ...] | None:
+    def _scheduler(self, row: Row) -> str | None:
+        """Return the kernel's name of a row's scheduler."""
+        known = kernels.KERNELS[self._kernel].schedulers
+        return row.word("sched", known, "scheduler") if row.has("sched") else "default"
+
+    def _legs(self, row: Row, case: str) -> tuple[Leg, ...] | None:
         """Return a row's paths; a case is described once, or always the same."""
         legs: list[Leg] = []
         sound = True
@@ -166,9 +182,7 @@ class Reader:
                 legs.append(leg)
         if not sound:
             return None
-        known, where = self._cases.setdefault(
-            row.text("case"), (tuple(legs), f"{row.where}, line {row.line}")
-        )
+        known, where = self._cases.setdefault(case, (tuple(legs), f"{row.where}, line {row.line}"))
         if known != tuple(legs):
             row.fault("case", f"case with other paths than before: `{row.text('case')}`", f"see {where}")
             return None
@@ -200,7 +214,7 @@ def _leg(row: Row, columns: Sequence[str]) -> Leg | None:
         row.number(rate, least=1e-3),
         row.number(loss, below=1.0),
         row.number_or(loss_up, 0.0, below=1.0),
-        row.number_or(queue, QUEUE_PACKETS, least=1),
+        row.number_or(queue if row.has(queue) else "queue_p", QUEUE_PACKETS, least=1),
     )
     if any(value is None for value in values):
         return None

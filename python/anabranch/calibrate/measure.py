@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 
 Figures = dict[str, float]
 
+#: The film that stalls are reckoned of, and what a player has of it in hand when it begins.
+FILM_BPS = 5.24e6
+CACHE_S = 1.0
+
 # The trace samples every 100 ms, the laboratory every 200 ms.
 _TRACE_STEP_MS = 100
 _STEP_MS = 200
@@ -48,6 +52,9 @@ def figures(setting: Setting, tables: Tables, *, cut_at_s: float | None) -> Figu
         return vlc.figures(tables)
     result = {"goodput_mbps": goodput_mbps(tables)}
     result["max_read_gap_s"] = float(tables["connections"]["max_read_gap_s"][0])
+    if setting.kind == "film":
+        player = tables["player"]
+        result["stalls"] = float(stalls(list(zip(player["t_s"], player["bytes_read"], strict=True))))
     sampled = samples(setting, tables)
     for number in range(1, len(setting.legs) + 1):
         own = sampled.get(path_name(number), [])
@@ -100,6 +107,31 @@ def subflow(rows: Sequence[Mapping[str, Any]]) -> Figures:
         "cwnd_median": float(windows[len(windows) // 2]),
         "srtt_mean_ms": fmean(row["srtt_ms"] for row in rows),
     }
+
+
+def stalls(arrivals: Sequence[tuple[float, float]]) -> int:
+    """Return how often a player ran dry that took a film of `FILM_BPS` from what arrived.
+
+    It begins with `CACHE_S` of film in hand, and again so after each stall. One that lasts to the end counts.
+
+    Parameters
+    ----------
+    arrivals
+        Times, and the bytes that had arrived by then.
+    """
+    count = 0
+    played = 0.0
+    since: float | None = None
+    for time, arrived in arrivals:
+        if since is None:
+            if arrived - played >= CACHE_S * FILM_BPS / 8:
+                since = time
+            continue
+        played += (time - since) * FILM_BPS / 8
+        since = time
+        if played > arrived:
+            count, played, since = count + 1, arrived, None
+    return count
 
 
 def resume_s(gaps: Mapping[str, Sequence[Any]], cut_at_s: float) -> float:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from anabranch.errors import Fault
     from anabranch.media.films import Film
 
-Kind = Literal["bulk", "paced", "handoff", "vlc"]
+Kind = Literal["bulk", "paced", "film", "handoff", "vlc"]
 
 #: The emulator's queue where a table says nothing else.
 QUEUE_PACKETS = 100
@@ -72,7 +72,7 @@ class Setting:
     Attributes
     ----------
     kind
-        `bulk`, `paced`, `handoff` or `vlc`.
+        `bulk`, `paced`, `film` (bulk, with a player's stalls reckoned from it), `handoff` or `vlc`.
     case
         The laboratory's name of the paths.
     congestion
@@ -93,6 +93,10 @@ class Setting:
         What becomes of the paths on the way, a hand-over's own cut left out.
     receive_buffer_bytes
         The client's largest receive buffer; None is the laboratory's.
+    scheduler
+        The kernel's name of its scheduler.
+    kernel
+        Which kernel it was: a name of `kernels`.
     folder
         Name of the folder that it is from; empty for the one that others are in.
     """
@@ -108,6 +112,8 @@ class Setting:
     film: str = ""
     changes: tuple[Change, ...] = ()
     receive_buffer_bytes: int | None = None
+    scheduler: str = "default"
+    kernel: str = "linux-6.18"
     folder: str = ""
 
     @property
@@ -123,7 +129,8 @@ class Setting:
     def _called(self, congestion: str) -> str:
         """Return the name with what is put for the congestion control."""
         paced = "paced" if self.kind == "handoff" and self.pace_bps else ""
-        parts = (self.folder, self.kind, self.case, congestion, self.how, paced, self.film)
+        other = self.scheduler if self.scheduler != "default" else ""
+        parts = (self.folder, self.kind, self.case, congestion, other, self.how, paced, self.film)
         return "/".join(part for part in parts if part)
 
     @property

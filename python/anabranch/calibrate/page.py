@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from anabranch.calibrate import score, series, simulate
+from anabranch.calibrate import kernels, score, series, simulate
 from anabranch.calibrate.words import error_words, figure_name, mode_words, number, path_words, verdict_words
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ _NOTHING_DRAWN = "No settings were drawn yet."
 _TITLES = {
     "bulk": "Bulk: as much as the paths take",
     "paced": "Paced: the application writes at a rate of its own",
+    "film": "Film: ten minutes of bulk, and how often a player behind it runs dry",
     "handoff": "Hand-over: path 1 is lost",
     "vlc": "VLC: what the viewer sees",
 }
@@ -38,17 +39,24 @@ _HOWS = {
     "linkdown+epdel": "the client's link of path 1 goes down and its end point is removed (REMOVE_ADDR)",
 }
 
+_NO_PROFILE = (
+    "with its schedulers\n(`dft`, `round-robin`, `redundant`), the coupled controls in its arithmetic "
+    '(`form = "kernel"`) and its receive buffer,\nelse with 6.18\'s transport'
+)
+
 _HEAD = """\
 # Calibration: the simulator beside the Linux kernel
 
-Every setting that was measured on a Linux kernel ([groundtruth](../groundtruth/README.md)) is run again
-in the simulator, with the scheduler `linux` and the laboratory's buffers and queues. The figures of a run
-are computed as the laboratory computed them: means over samples 200 ms apart from the server's accept,
-totals of the last sample, goodput and silences as the client read. A setting with random loss is run
-{runs} times, any other {plain} times, where only the emulator's lateness, bbr's own draws and the time
-of a cut differ. A row gives the kernel's mean with its 95 % t-interval and how many trials it is of,
-all tables pooled; the simulator's mean; and what is allowed. This page is written by
-`anabranch calibrate --docs docs/calibration.md`.
+Every setting that was measured on a Linux kernel ([groundtruth](../groundtruth/README.md), its
+[odd](../groundtruth/odd/README.md) settings and the [papers' kernel](../groundtruth/papers-kernel/README.md))
+is run again in the simulator as that kernel's, each with its laboratory's buffers and queues: 6.18 with the
+scheduler `linux`, MPTCP v0.94 on 4.14 {profile}.
+The figures of a run are computed as the laboratory computed them: means over samples 200 ms apart from the
+server's accept, totals of the last sample, goodput and silences as the client read. A setting with random
+loss is run {runs} times, any other {plain} times, where only the emulator's lateness, bbr's own draws and the
+time of a cut differ, and ten minutes of bulk for a film {films} times. A row gives the kernel's mean with its
+95 % t-interval and how many trials it is of, all tables pooled; the simulator's mean; and what is allowed.
+This page is written by `anabranch calibrate --docs docs/calibration.md`.
 
 **Targets.** Goodput within 2 % (bbr: 3 %); a subflow's bytes within 5 % of all; retransmissions within
 15 % or 10 segments; mean congestion window and mean smoothed RTT within 10 %, of hand-overs too; the largest
@@ -107,12 +115,13 @@ class Picture:
 def kernel_series(measured: Sequence[Measured], faults: list[Fault]) -> dict[str, Series]:
     """Return the series of each setting's first trial by the setting's name; faults go to `faults`.
 
-    A folder without `ts` has none, and the page no pictures of it.
+    A trial of which `ts` has nothing has none, and the page no picture of it.
     """
     result: dict[str, Series] = {}
     for one in measured:
-        if one.setting.kind != "vlc" and one.folder is not None and (one.folder / "ts").is_dir():
-            found = series.of_kernel(one.folder, one.trials[0].run, faults)
+        run = one.trials[0].run
+        if one.setting.kind != "vlc" and one.folder is not None and series.kept(one.folder, run):
+            found = series.of_kernel(one.folder, run, faults)
             if found is not None:
                 result[one.setting.name] = found
     return result
@@ -190,7 +199,10 @@ def page(
     """
     from anabranch.calibrate import compare
 
+    old = kernels.KERNELS["mptcp-0.94"]
     head = _HEAD.format(
+        profile=f"with the profile `{old.name}`" if old.profile else _NO_PROFILE,
+        films=min(outcome.runs, simulate.RUNS_OF_FILMS),
         runs=outcome.runs,
         plain=min(outcome.runs, simulate.RUNS_WITHOUT_LOSS),
         interval=compare.TRIALS_FOR_INTERVAL,
@@ -254,9 +266,9 @@ def _section(setting: Setting, picture: Picture | None, folder: str) -> str:
         what.append(f"paced at {setting.pace_bps / 1e6:g} Mb/s")
     if setting.how:
         what.append(_HOWS[setting.how])
-    name = " ".join(
-        part for part in (setting.folder, setting.kind, setting.case, setting.film, setting.how) if part
-    )
+    other = setting.scheduler if setting.scheduler != "default" else ""
+    words = (setting.folder, setting.kind, setting.case, other, setting.film, setting.how)
+    name = " ".join(word for word in words if word)
     lines = [f"### {name}\n", "; ".join(what) + ".\n"]
     if picture is not None:
         lines.append(f"![{picture.alt}]({folder}/{picture.name}.svg)\n")

@@ -1,9 +1,10 @@
 """From a folder of measurements to settings and trials; what is not understood is told and left out.
 
-The layout is the one that the laboratory writes (groundtruth/README.md): `handoff.csv`, `vlc.csv`, and
-any other table is one of runs, bulk or paced by its column `pace`, and cut off where its column `how` says
-so. Rows tell their own paths; what has no such columns is looked up by its case, in `cases.csv` first and
-then among the other tables' rows.
+The layout is the one that the laboratory writes (groundtruth/README.md): `handoff.csv`, `vlc.csv`,
+`film.csv` of runs that a player's stalls were reckoned from, and any other table is one of runs, bulk or
+paced by its column `pace`, and cut off where its column `how` says so. Rows tell their own paths; what has
+no such columns is looked up by its case, in `cases.csv` first and then among the other tables' rows.
+`kernel.toml` says which kernel was measured.
 
 A table, a column or a row that is not understood is refused by itself, and all else is read: a table with
 a column that nobody knows is read without it, a table without a column that it has to have is left out.
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from anabranch import _files
-from anabranch.calibrate import _cells, _columns, films
+from anabranch.calibrate import _cells, _columns, films, kernels
 from anabranch.calibrate._rows import Reader
 from anabranch.calibrate.model import GroundTruth, Measured
 from anabranch.errors import Fault, InputError, nearest
@@ -30,9 +31,9 @@ if TYPE_CHECKING:
 #: The measurements of the installed program (in a checkout, a link to its `groundtruth` folder).
 SHIPPED = Path(__file__).resolve().parent.parent / "_groundtruth"
 #: The folders of it that are judged when nothing else is asked for; the empty name is itself.
-SHIPPED_FOLDERS = ("", "odd")
+SHIPPED_FOLDERS = ("", "odd", "papers-kernel")
 
-_NAMED = ("bulk.csv", "lossy.csv", "paced.csv", "handoff.csv", "vlc.csv", "cases.csv")
+_NAMED = ("bulk.csv", "lossy.csv", "paced.csv", "film.csv", "handoff.csv", "vlc.csv", "cases.csv")
 _FIRST_LEG = _columns.numbered(_columns.LEG, 1)
 _REQUIRED = (*_columns.RUN, *_FIRST_LEG, *_columns.numbered(_columns.SUBFLOW, 1))
 
@@ -47,7 +48,7 @@ def shipped() -> GroundTruth:
     )
 
 
-def read(folder: Path, *, name: str = "") -> GroundTruth:
+def read(folder: Path, *, name: str = "", kernel: str | None = None) -> GroundTruth:
     """Read a folder of measurements.
 
     Parameters
@@ -56,6 +57,8 @@ def read(folder: Path, *, name: str = "") -> GroundTruth:
         Where it is.
     name
         What its settings' names begin with.
+    kernel
+        Which kernel was measured; None is what the folder says.
 
     Raises
     ------
@@ -71,7 +74,9 @@ def read(folder: Path, *, name: str = "") -> GroundTruth:
         hint = "bulk.csv, lossy.csv, paced.csv, handoff.csv and vlc.csv are looked for"
         raise InputError([Fault(message=f"no measurements in `{display(folder)}`", hint=hint)])
     faults: list[Fault] = []
-    reader = Reader(name)
+    # A table that cannot be read is told when its rows are.
+    columns = [column for path in tables.values() for column in _cells.header(path, display(path), [])]
+    reader = Reader(name, kernel or kernels.of_folder(folder, columns, faults))
 
     def rows(table: str, required: Sequence[str], known: Sequence[str]) -> Iterator[Row]:
         if table in tables:
@@ -80,10 +85,12 @@ def read(folder: Path, *, name: str = "") -> GroundTruth:
 
     for row in rows("cases.csv", ("case", *_FIRST_LEG), _columns.OF_CASES):
         reader.case(row)
-    for table, path in tables.items():
+    # Films behind the other runs.
+    for table, path in sorted(tables.items(), key=lambda one: (one[0] == "film.csv", one[0])):
         if table not in ("cases.csv", "handoff.csv", "vlc.csv") and _is_of_runs(path, faults):
-            for row in rows(table, _REQUIRED, _columns.OF_RUNS):
-                reader.run(row)
+            film = table == "film.csv"
+            for row in rows(table, _REQUIRED, _columns.OF_FILMS if film else _columns.OF_RUNS):
+                reader.run(row, film=film)
     for row in rows("handoff.csv", _columns.HANDOFF, _columns.OF_HANDOFFS):
         reader.handoff(row)
     for row in rows("vlc.csv", _columns.VLC, _columns.OF_VLC):

@@ -26,6 +26,16 @@ _ADDRESS = re.compile(r"10\.([1-8])\.\d+\.\d+(?::\d+)?$")
 _RATE_STEP_S = 1.0
 
 
+def kept(folder: Path, run: str) -> bool:
+    """Tell whether any series of a trial was kept."""
+    return any(path.exists() for path in _files(folder, run))
+
+
+def _files(folder: Path, run: str) -> tuple[Path, Path]:
+    """Return where the series of a trial's sender and receiver are."""
+    return folder / "ts" / f"{run}.csv.gz", folder / "ts" / f"{run}.rx.csv.gz"
+
+
 def of_kernel(folder: Path, run: str, faults: list[Fault]) -> Series | None:
     """Return a trial's series, or None and the faults.
 
@@ -42,7 +52,7 @@ def of_kernel(folder: Path, run: str, faults: list[Fault]) -> Series | None:
     cwnd: dict[int, Points] = {}
     srtt: dict[int, Points] = {}
     acked: dict[int, Points] = {}
-    sender, receiver = folder / "ts" / f"{run}.csv.gz", folder / "ts" / f"{run}.rx.csv.gz"
+    sender, receiver = _files(folder, run)
     for row in _cells.rows(sender, display(sender), _SENDER, faults):
         address = _ADDRESS.match(row.text("remote"))
         if address is None:

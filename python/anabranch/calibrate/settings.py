@@ -4,19 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from anabranch.calibrate.kernels import KERNELS
+
 if TYPE_CHECKING:
     from anabranch.calibrate.model import Change, Leg, Setting
 
-# What the laboratory's hosts and emulator are unless the table says otherwise (groundtruth/README.md):
-# tcp_rmem max 32 MB, tcp_wmem max 4 MB, drop-tail queues both ways, random loss behind the queue, the
-# upstream scheduler.
-_RECEIVE_BUFFER = "32 MiB"
+# tcp_wmem max of every laboratory so far.
 _SEND_BUFFER = "4 MiB"
-# The emulator delivers late by 0.12 ms on average and by less than 0.3 ms in 99 of 100 cases: drawn evenly,
-# a packet is up to twice the mean late. Without it acknowledgements keep a beat that real ones never do.
-_JITTER = "0.24 ms"
-_SCHEDULER = "linux"
-
 #: A hand-over of the laboratory, and the event that it is.
 STATES = {"blackhole": "down", "linkdown": "link-down", "linkdown+epdel": "removed"}
 
@@ -36,18 +30,23 @@ def scenario(setting: Setting, *, cut_at_s: float | None = None) -> dict[str, An
     cut_at_s
         When path 1 is lost; None is never.
     """
+    kernel = KERNELS[setting.kernel]
     most = setting.receive_buffer_bytes
+    first = kernel.receive_buffer_initial
+    own = kernel.congestion.get(setting.congestion)
     result: dict[str, Any] = {
         "name": setting.name,
         "application": _application(setting),
         "transport": {
-            "scheduler": _SCHEDULER,
-            "congestion": setting.congestion,
+            **kernel.profile,
+            "scheduler": kernel.schedulers[setting.scheduler],
+            "congestion": setting.congestion if own is None else {"name": setting.congestion, **own},
             "multipath": setting.multipath,
-            "receive_buffer": _RECEIVE_BUFFER if most is None else f"{most} B",
+            "receive_buffer": kernel.receive_buffer if most is None else f"{most} B",
+            **({} if first is None else {"receive_buffer_initial": first}),
             "send_buffer": _SEND_BUFFER,
         },
-        "paths": [_path(number, leg) for number, leg in enumerate(setting.legs, start=1)],
+        "paths": [_path(number, leg, kernel.jitter) for number, leg in enumerate(setting.legs, start=1)],
     }
     events = [_event(change) for change in setting.changes]
     if cut_at_s is not None:
@@ -69,13 +68,13 @@ def _application(setting: Setting) -> dict[str, Any]:
     return {"kind": "bulk", "duration": duration}
 
 
-def _path(number: int, leg: Leg) -> dict[str, Any]:
+def _path(number: int, leg: Leg, jitter: str) -> dict[str, Any]:
     """Return one path."""
     result: dict[str, Any] = {
         "name": path_name(number),
         "rtt": f"{leg.rtt_ms:.6f} ms",
         "rate": _rate(leg.rate_mbps),
-        "jitter": _JITTER,
+        "jitter": jitter,
         "loss": _percent(leg.loss),
         "queue": f"{leg.queue_packets} packets",
     }

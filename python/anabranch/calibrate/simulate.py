@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 #: Runs of a setting without random loss: only the emulator's lateness varies there, the time of a cut, and
 #: bbr's own draws.
 RUNS_WITHOUT_LOSS = 30
+#: Runs of ten minutes each, at most.
+RUNS_OF_FILMS = 20
 # Runs that a process is given at once: enough that handing them out costs nothing.
 _CHUNK = 10
 
@@ -57,6 +59,8 @@ def tasks(
     for place, one in enumerate(measured):
         setting = one.setting
         count = runs if setting.lossy else min(runs, plain)
+        if setting.kind == "film":
+            count = min(count, RUNS_OF_FILMS)
         cuts = tuple(trial.cut_at_s for trial in one.trials if trial.cut_at_s is not None)
         for first in range(0, count, _CHUNK):
             chunk = tuple(range(first, min(first + _CHUNK, count)))

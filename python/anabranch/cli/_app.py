@@ -201,6 +201,9 @@ def calibrate(
     against: Annotated[
         Path | None, typer.Option(help="Folder of measurements (default: those of the program).")
     ] = None,
+    kernel: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Which kernel the folder is of (default: as it says).")
+    ] = None,
     only: Annotated[
         list[str] | None, typer.Option(metavar="PATTERN", help="Settings by any part of their name.")
     ] = None,
@@ -220,7 +223,9 @@ def calibrate(
     """
     from anabranch.cli import _calibrate
 
-    asked = _calibrate.Asked(against=against, only=tuple(only or ()), runs=runs, workers=workers, docs=docs)
+    asked = _calibrate.Asked(
+        against=against, only=tuple(only or ()), runs=runs, workers=workers, docs=docs, kernel=kernel
+    )
     _calibrate.calibrate(asked, as_json=as_json)
 
 

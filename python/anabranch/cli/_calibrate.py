@@ -40,6 +40,8 @@ class Asked:
         Processes; None is one a core.
     docs
         The page to write, if any.
+    kernel
+        Which kernel the folder was measured on; None is what it says.
     """
 
     against: Path | None
@@ -47,13 +49,15 @@ class Asked:
     runs: int
     workers: int | None
     docs: Path | None
+    kernel: str | None = None
 
 
 def calibrate(asked: Asked, *, as_json: bool) -> None:
     """Run the settings, print figure beside figure as they come, and fail when a judged one is off."""
     from anabranch.calibrate import page, read, simulate
 
-    truth = read.shipped() if asked.against is None else read.read(asked.against)
+    _known(asked)
+    truth = read.shipped() if asked.against is None else read.read(asked.against, kernel=asked.kernel)
     for fault in truth.refused:
         _console.note(f"{fault}\n")
     measured = chosen(truth, asked.only)
@@ -70,6 +74,27 @@ def calibrate(asked: Asked, *, as_json: bool) -> None:
         )
         _write(asked.docs, outcome, kernel)
     _conclude(truth, measured, compared, tables=not as_json)
+
+
+def _known(asked: Asked) -> None:
+    """Refuse a kernel that nobody knows, or one for what came with the program.
+
+    Raises
+    ------
+    InputError
+        With what is wrong.
+    """
+    from anabranch.calibrate.kernels import KERNELS
+
+    if asked.kernel is None:
+        return
+    where = f"--kernel {asked.kernel}"
+    if asked.kernel not in KERNELS:
+        hint = did_you_mean(asked.kernel, KERNELS)
+        raise InputError([Fault(message=f"unknown kernel: `{asked.kernel}`", where=where, hint=hint)])
+    if asked.against is None:
+        hint = "the program's own folders say theirs; give --against"
+        raise InputError([Fault(message="a kernel without a folder", where=where, hint=hint)])
 
 
 def _compared(

@@ -1,0 +1,110 @@
+"""The kernels that measurements are of: what their hosts and links were unless a table says otherwise."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from anabranch.errors import Fault, did_you_mean
+from anabranch.scenario.models import Transport
+from anabranch.scenario.shipped import display
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+#: The file of a folder that names its kernel: `kernel = "mptcp-0.94"`.
+FILE = "kernel.toml"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kernel:
+    """One kernel in one laboratory.
+
+    Attributes
+    ----------
+    name
+        What folders call it, and the profile that a scenario takes where there are profiles.
+    schedulers
+        The plug-in of each scheduler by the kernel's name of it.
+    receive_buffer, receive_buffer_initial
+        The client's largest receive buffer (`tcp_rmem`) and its first one; None is the scenario's default.
+    jitter
+        How late the emulator delivers at most.
+    congestion
+        Parameters of the congestion controls that run otherwise than by default.
+    """
+
+    name: str
+    schedulers: Mapping[str, str]
+    receive_buffer: str
+    receive_buffer_initial: str | None = None
+    jitter: str
+    congestion: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    @property
+    def profile(self) -> dict[str, str]:
+        """The scenario's key of the kernel's generation; nothing where scenarios know only one."""
+        return {"profile": self.name} if self.name != DEFAULT and "profile" in Transport.model_fields else {}
+
+
+#: The kernel of a folder that says nothing.
+DEFAULT = "linux-6.18"
+
+_COUPLED = ("lia", "olia", "balia", "wvegas")
+
+#: groundtruth/README.md, groundtruth/papers-kernel/README.md.
+KERNELS = {
+    kernel.name: kernel
+    for kernel in (
+        Kernel(
+            name=DEFAULT,
+            schedulers={"default": "linux"},
+            # tcp_rmem max 32 MB.
+            receive_buffer="32 MiB",
+            # The emulator delivers late by 0.12 ms on average and by less than 0.3 ms in 99 of 100 cases:
+            # drawn evenly, a packet is up to twice the mean late. Without it acknowledgements keep a beat
+            # that real ones never do.
+            jitter="0.24 ms",
+        ),
+        Kernel(
+            name="mptcp-0.94",
+            schedulers={"default": "dft", "roundrobin": "round-robin", "redundant": "redundant"},
+            # tcp_rmem 4096 87380 6291456.
+            receive_buffer="6291456 B",
+            receive_buffer_initial="87380 B",
+            # The clock is virtual, and the links are exact.
+            jitter="0 ms",
+            # They count acknowledgements, in integers.
+            congestion={name: {"form": "kernel"} for name in _COUPLED},
+        ),
+    )
+}
+
+
+def of_folder(folder: Path, columns: Sequence[str], faults: list[Fault]) -> str:
+    """Return the name of the kernel that a folder was measured on.
+
+    Parameters
+    ----------
+    folder
+        The folder, whose file `kernel.toml` says it.
+    columns
+        Those of its tables: without that file, counters of the out-of-tree kernel tell.
+    faults
+        Where what is wrong with the file is told.
+    """
+    path = folder / FILE
+    if not path.exists():
+        return "mptcp-0.94" if "opp_reinj_rwnd" in columns else DEFAULT
+    try:
+        name = tomllib.loads(path.read_text(encoding="utf-8")).get("kernel")
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        faults.append(Fault(message=f"not a TOML file: {error}", where=display(path)))
+        return DEFAULT
+    if name in KERNELS:
+        return str(name)
+    hint = did_you_mean(str(name), KERNELS)
+    faults.append(Fault(message=f"unknown kernel: `{name}`", where=display(path), key="kernel", hint=hint))
+    return DEFAULT
