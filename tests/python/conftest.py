@@ -20,6 +20,8 @@ SCHEDULERS = {
 }
 CONGESTION = {"reno": "NewReno as in Linux.", "cubic": "CUBIC as in Linux."}
 PATH_MANAGERS = {"full-mesh": "A subflow for every path.", "none": "The initial subflow only."}
+PROFILES = {"linux-6.18": "In the kernel itself.", "mptcp-0.94": "Out of tree."}
+PARTS = {"sack": "Selective.", "rack": "By time."}
 ABR = {
     "vlc-nearoptimal": "VLC 3's default.",
     "hlsjs": "As hls.js.",
@@ -219,6 +221,8 @@ def _fake_module():
     module.congestion_controls = lambda: list(CONGESTION.items())
     module.path_managers = lambda: list(PATH_MANAGERS.items())
     module.abr_rules = lambda: list(ABR.items())
+    module.profiles = lambda: list(PROFILES.items())
+    module.profile_parts = lambda: list(PARTS.items())
     module.ladder = fake_ladder
     module.check_plugin = fake_check_plugin
     module.plugin_parts = lambda _text: []

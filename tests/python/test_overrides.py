@@ -13,6 +13,7 @@ from anabranch.scenario import load as loading
 from anabranch.scenario import models
 from anabranch.scenario._overrides import parse_assignment, parse_value
 from anabranch.scenario.link_models import Recording, Starlink, Wifi
+from anabranch.scenario.profiles import Stack
 
 BASE = {
     "name": "base",
@@ -105,6 +106,8 @@ VALUES = {
     "links.backbone.up.loss": ("3 %", 0.03),
     "links.backbone.up.loss_at": ("entry", "entry"),
     "links.backbone.up.queue": ("10 packets", {"packets": 10}),
+    "transport.profile": ("mptcp-0.94", "mptcp-0.94"),
+    **{f"transport.stack.{part}": ("false", False) for part in Stack.model_fields},
     "transport.scheduler": ("redundant", models.Plugin(name="redundant")),
     "transport.congestion": ("reno", models.Plugin(name="reno")),
     "transport.path_manager": ("none", models.Plugin(name="none")),

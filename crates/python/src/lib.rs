@@ -16,6 +16,7 @@ use anabranch_sim::{
     run_with,
 };
 use anabranch_transport::plugin::{PluginName, Registry};
+use anabranch_transport::profile::{PARTS, PROFILES};
 use anabranch_transport::{
     congestion as congestion_control, path_manager, scheduler as path_scheduler,
 };
@@ -147,6 +148,18 @@ fn abr_rules() -> Vec<(&'static str, &'static str)> {
     abr_names().collect()
 }
 
+/// Names of the kernel generations, each with what it is in one sentence.
+#[pyfunction]
+fn profiles() -> Vec<(&'static str, &'static str)> {
+    PROFILES.iter().map(|profile| (profile.name, profile.summary)).collect()
+}
+
+/// Names of the parts of a profile that can be switched, each with what it is.
+#[pyfunction]
+fn profile_parts() -> Vec<(&'static str, &'static str)> {
+    PARTS.iter().map(|part| (part.name, part.summary)).collect()
+}
+
 /// The parameters of a plug-in of a kind (`scheduler`, `congestion`, `path_manager`, `abr`), each as key,
 /// default and what is allowed; an unknown name has none.
 #[pyfunction]
@@ -222,6 +235,8 @@ fn _anabranch(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(schedulers, module)?)?;
     module.add_function(wrap_pyfunction!(congestion_controls, module)?)?;
     module.add_function(wrap_pyfunction!(path_managers, module)?)?;
+    module.add_function(wrap_pyfunction!(profiles, module)?)?;
+    module.add_function(wrap_pyfunction!(profile_parts, module)?)?;
     module.add_function(wrap_pyfunction!(abr_rules, module)?)?;
     module.add_function(wrap_pyfunction!(ladder, module)?)?;
     module.add_function(wrap_pyfunction!(plugin_parameters, module)?)?;

@@ -6,13 +6,16 @@ mod events;
 mod links;
 mod models;
 
+use std::collections::BTreeMap;
+
 use anabranch_link::ConfigError;
 use anabranch_media::{
     LadderError, PlayerConfig, RecordedFilm, RecordedFilmError, SyntheticFilm, SyntheticFilmError,
     SyntheticLadderError,
 };
-use anabranch_transport::HostModel;
 use anabranch_transport::plugin::PluginError;
+use anabranch_transport::profile::{self, PARTS, PROFILES};
+use anabranch_transport::{HostModel, Stack};
 use anabranch_units::Duration;
 use serde::Deserialize;
 use thiserror::Error;
@@ -154,6 +157,33 @@ pub struct TransportPlan {
     /// Pace every subflow.
     #[serde(default)]
     pub pacing: bool,
+    /// The kernel generation.
+    #[serde(default = "default_profile")]
+    pub profile: String,
+    /// Parts of it that are switched off, or on again.
+    #[serde(default)]
+    pub stack: BTreeMap<String, bool>,
+}
+
+fn default_profile() -> String {
+    PROFILES[0].name.to_owned()
+}
+
+impl TransportPlan {
+    /// The mechanisms of the profile, its parts switched.
+    ///
+    /// # Errors
+    /// Names that no profile or part has.
+    pub(crate) fn mechanisms(&self) -> Result<Stack, PlanError> {
+        let unknown = |name: &str| PlanError::UnknownProfile(name.to_owned());
+        let whole = profile::named(&self.profile).ok_or_else(|| unknown(&self.profile))?.stack;
+        let mut stack = whole;
+        for (name, on) in &self.stack {
+            let part = PARTS.iter().find(|part| part.name == name);
+            part.ok_or_else(|| unknown(name))?.switch(&mut stack, &whole, *on);
+        }
+        Ok(stack)
+    }
 }
 
 const fn yes() -> bool {
@@ -246,6 +276,9 @@ pub enum PlanError {
     /// A name that no link has.
     #[error("unknown link: `{0}`")]
     UnknownLink(String),
+    /// A name that no profile has, and no part of one.
+    #[error("unknown profile or part: `{0}`")]
+    UnknownProfile(String),
     /// A name that no path has.
     #[error("unknown path: `{0}`")]
     UnknownPath(String),

@@ -6,6 +6,7 @@ use anabranch_units::{Duration, Instant};
 
 use crate::path_manager::Candidate;
 use crate::plugin::{PluginChoice, Registry};
+use crate::profile::Stack;
 
 /// What a real host adds to the protocol: clocks that tick and memory that is accounted for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,6 +96,8 @@ pub struct Config {
     pub nodelay: bool,
     /// The host.
     pub host: HostModel,
+    /// The mechanisms of the kernel.
+    pub stack: Stack,
     /// Pairs of addresses the client may open subflows between, the first is the initial one.
     pub candidates: Vec<Candidate>,
     /// Further addresses of ours to announce to the peer, in order (Linux's `signal` end points).
@@ -129,6 +132,7 @@ impl Default for Config {
             pacing: false,
             nodelay: false,
             host: HostModel::default(),
+            stack: Stack::default(),
             candidates: Vec::new(),
             announce: Vec::new(),
         }

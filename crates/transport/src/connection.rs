@@ -31,6 +31,7 @@ use crate::config::{Config, FourTuple};
 use crate::congestion::SiblingView;
 use crate::path_manager::PathManager;
 use crate::plugin::PluginError;
+use crate::profile::ReceiveSizing;
 use crate::scheduler::{PathScheduler, SendRequest, SubflowView};
 use crate::subflow::{Outlook, Space, State, Subflow};
 use crate::{path_manager, scheduler};
@@ -117,6 +118,8 @@ impl Connection {
         }
         // Nobody could tell its joins from the other's (RFC 8684 section 3.1).
         config.multipath &= !taken(key.token);
+        config.scheduler = config.stack.scheduler(config.scheduler);
+        config.congestion = config.stack.congestion(config.congestion);
         let mode = if config.multipath { Mode::Undecided } else { Mode::Plain };
         let scheduler = scheduler::build(&config.scheduler, &config.registry)?;
         Ok(Self {
@@ -329,12 +332,17 @@ impl Connection {
 
     /// Receive space, free and in all.
     fn space(&self) -> Space {
-        let allowed = self.budget.limit();
-        Space { free: allowed.saturating_sub(self.memory_used()), allowed }
+        let (allowed, used) = (self.budget.limit(), self.budget.window_used(self.memory_used()));
+        let open = self.budget.open();
+        Space { free: allowed.saturating_sub(used), allowed, open, opens: false }
     }
 
     fn memory_used(&self) -> u64 {
         let mut used = self.input.held();
+        // What waits in a subflow of MPTCP, out of its order, older stacks charge to the subflow.
+        if self.mode == Mode::Multipath && self.config.stack.receive == ReceiveSizing::Half {
+            return used;
+        }
         for subflow in &self.subflows {
             used += subflow.receive.out_of_order_bytes() + subflow.receive.held_bytes();
         }

@@ -1,11 +1,37 @@
 //! How large a receive buffer is and how much window it makes (`tcp_rcvbuf_grow`,
-//! `tcp_win_from_space`): the connection has one, and so has each subflow.
+//! `tcp_win_from_space`; in older stacks `tcp_rcv_space_adjust`): the connection has one, and so has
+//! each subflow.
 
 use crate::config::Config;
+use crate::profile::ReceiveSizing;
 
 /// Share of its buffer that Linux takes for window before it has seen segments, in 256ths
 /// (`TCP_DEFAULT_SCALING_RATIO`).
 const DEFAULT_RATIO: u64 = 128;
+
+/// Memory of a full segment beyond its payload as 4.14 reckons it (`SKB_TRUESIZE(MAX_TCP_HEADER)`):
+/// room for headers where there are no wireless networks, `sk_buff` and `skb_shared_info`, bytes.
+const OVERHEAD: u64 = 192 + 256 + 320;
+/// The step in which 4.14 seeks the memory whose half holds a segment, bytes.
+const MEMORY_STEP: u64 = 128;
+/// The first window in segments (`tcp_default_init_rwnd`).
+const FIRST_SEGMENTS: u64 = 20;
+/// The round trips' worth of buffer that one begins with when it is to grow (`tcp_fixup_rcvbuf`).
+const CUSHION: u64 = 4;
+/// Segments on top of what an RTT brought (`tcp_rcv_space_adjust`).
+const SPARE_SEGMENTS: u64 = 16;
+
+/// The window that a connection of 4.14 begins with, and the most that its SYN tells
+/// (`tcp_select_initial_window`): twenty segments, or half of the buffer where that is less.
+pub(crate) fn first_window(config: &Config) -> u64 {
+    let mss = u64::from(config.mss);
+    let half = config.receive_buffer_initial / 2;
+    (half / mss * mss).min(first_segments(mss) * mss).min(65_535)
+}
+
+fn first_segments(mss: u64) -> u64 {
+    if mss <= 1460 { FIRST_SEGMENTS } else { (1460 * FIRST_SEGMENTS / mss).max(2) }
+}
 
 /// A buffer that grows with what is read out of it.
 #[derive(Debug)]
@@ -21,18 +47,39 @@ pub(crate) struct ReceiveBuffer {
     memory_per_segment: u64,
     /// Bytes read in the fullest RTT so far (`rcvq_space.space`).
     space: u64,
+    sizing: ReceiveSizing,
+    /// What a full segment of the peer may carry (`advmss`).
+    segment: u64,
+    /// It follows what is read.
+    tunes: bool,
 }
 
 impl ReceiveBuffer {
     pub(crate) fn new(config: &Config) -> Self {
-        let memory = config.receive_buffer_initial;
+        let sizing = config.stack.receive;
+        let tunes = config.stack.receive_autotuning;
+        let segment = u64::from(config.mss - 12);
+        let mut memory = config.receive_buffer_initial;
+        if sizing == ReceiveSizing::Half {
+            // When the connection is open (`tcp_fixup_rcvbuf`).
+            let wanted = 2 * (segment + OVERHEAD) * first_segments(segment);
+            let wanted = if tunes { CUSHION * wanted } else { wanted };
+            memory = memory.max(wanted.min(config.receive_buffer_max));
+        }
+        let space = match sizing {
+            ReceiveSizing::Ratio => 10 * segment,
+            ReceiveSizing::Half => first_window(config),
+        };
         Self {
             memory,
             memory_max: config.receive_buffer_max.max(memory),
             ratio: DEFAULT_RATIO,
             window: memory * DEFAULT_RATIO / 256,
             memory_per_segment: config.host.receive_memory_per_segment,
-            space: 10 * u64::from(config.mss - 12),
+            space,
+            sizing,
+            segment,
+            tunes,
         }
     }
 
@@ -51,6 +98,9 @@ impl ReceiveBuffer {
 
     /// Full segments have `payload` bytes (`tcp_measure_rcv_mss`).
     pub(crate) fn on_segment_size(&mut self, payload: u64) {
+        if self.sizing == ReceiveSizing::Half {
+            return;
+        }
         self.ratio = (payload * 256 / self.memory_per_segment).clamp(1, 255);
         self.window = self.memory * self.ratio / 256;
     }
@@ -59,7 +109,7 @@ impl ReceiveBuffer {
     /// take the window of what is missing (`tcp_data_queue_ofo`, `mptcp_data_queue_ofo`).
     #[inline]
     pub(crate) fn make_room(&mut self, ahead: u64) {
-        if 2 * self.space + ahead > self.window {
+        if self.sizing == ReceiveSizing::Ratio && 2 * self.space + ahead > self.window {
             self.grow(self.space, ahead);
         }
     }
@@ -69,11 +119,41 @@ impl ReceiveBuffer {
     /// As in Linux 6.18: twice what was read, since the measure is an RTT late; twice as much again
     /// as that has grown by, so that the sender may double its rate; and what waits out of order.
     pub(crate) fn grow(&mut self, copied: u64, ahead: u64) -> bool {
+        if !self.tunes {
+            return false;
+        }
+        if self.sizing == ReceiveSizing::Half {
+            return self.grow_half(copied);
+        }
         let window = 2 * copied;
         let growth = window * copied.saturating_sub(self.space) / self.space;
         let window = window + 2 * growth + ahead;
         self.space = copied;
-        let memory = (window * 256 / self.ratio).min(self.memory_max);
+        self.enlarge((window * 256 / self.ratio).min(self.memory_max))
+    }
+
+    /// As in 4.14: twice what was read and sixteen segments, half as much again where that has grown
+    /// by a quarter, and twice as much where it has grown by half (`tcp_rcv_space_adjust`).
+    fn grow_half(&mut self, copied: u64) -> bool {
+        let mut window = 2 * copied + SPARE_SEGMENTS * self.segment;
+        if copied >= self.space + self.space / 2 {
+            window *= 2;
+        } else if copied >= self.space + self.space / 4 {
+            window += window / 2;
+        }
+        self.space = copied;
+        let least = self.segment + OVERHEAD;
+        let short = (2 * self.segment).saturating_sub(least);
+        let each = least + short.next_multiple_of(MEMORY_STEP);
+        self.enlarge((window / self.segment * each).min(self.memory_max))
+    }
+
+    /// A join brings a buffer of its own (`mptcp_init_buffer_space`).
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.enlarge((self.memory + other.memory).min(self.memory_max));
+    }
+
+    fn enlarge(&mut self, memory: u64) -> bool {
         let grew = memory > self.memory;
         if grew {
             self.memory = memory;

@@ -33,6 +33,7 @@ use bytes::Bytes;
 
 use crate::config::{Config, FourTuple};
 use crate::congestion::{CongestionController, CongestionState, SiblingView, Window};
+use crate::profile::Stack;
 use crate::scheduler::SubflowView;
 
 pub(crate) use handshake::JoinAnswer;
@@ -54,10 +55,21 @@ pub(crate) enum State {
 }
 
 /// Receive space shared by all subflows, bytes.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Space {
     pub(crate) free: u64,
     pub(crate) allowed: u64,
+    /// How much may be offered yet, where the subflows open one window together (the connection's
+    /// `rcv_ssthresh`).
+    pub(crate) open: u64,
+    /// The segment at hand has opened it further.
+    pub(crate) opens: bool,
+}
+
+impl Default for Space {
+    fn default() -> Self {
+        Self { free: 0, allowed: 0, open: u64::MAX, opens: false }
+    }
 }
 
 /// A RST that is to be sent, with the reason if there is one to tell.
@@ -175,6 +187,8 @@ pub(crate) struct Subflow {
     pacer: pacing::Pacer,
     pub(crate) receive: receive::Receiver,
     ack: delayed_ack::AckPolicy,
+    /// The mechanisms it runs.
+    pub(super) stack: Stack,
     pub(crate) totals: SubflowTotals,
     pub(crate) last_ack_at: Instant,
     /// When something unacceptable was last answered.
@@ -225,7 +239,7 @@ impl Subflow {
             receive_scale: crate::config::window_scale(config.receive_buffer_max),
             timestamps: true,
             timestamp_recent: 0,
-            sack_permitted: true,
+            sack_permitted: config.stack.sack,
             mss: u32::from(config.mss) - 12,
             peer_mss: config.mss,
             window: Window { cwnd: INITIAL_WINDOW, ssthresh: u32::MAX },
@@ -239,9 +253,10 @@ impl Subflow {
             loss_interval: loss_interval::LossInterval::default(),
             timer: rto::Timer::default(),
             rate: rate::Sampler::default(),
-            pacer: pacing::Pacer::new(config.pacing),
+            pacer: pacing::Pacer::new(config.pacing, config.stack.timer_pacing),
             receive: receive::Receiver::new(config),
             ack: delayed_ack::AckPolicy::new(config.mss),
+            stack: config.stack,
             totals: SubflowTotals::default(),
             last_ack_at: Instant::ZERO,
             answered_at: None,

@@ -142,7 +142,10 @@ def init(
 @guarded
 def list_command(
     what: Annotated[
-        str, typer.Argument(help="schedulers, congestion, path-managers, abr, scenarios, films or ladders.")
+        str,
+        typer.Argument(
+            help="schedulers, congestion, path-managers, abr, profiles, scenarios, films or ladders."
+        ),
     ],
     as_json: JsonArray = False,
 ) -> None:

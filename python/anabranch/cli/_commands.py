@@ -213,7 +213,7 @@ _PLUGINS: dict[str, Kind] = {
 
 def list_names(what: str, *, as_json: bool) -> None:
     """Write the names of one kind, plug-ins with their parameters."""
-    others = {"scenarios": _scenarios, "films": _films, "ladders": _ladders}
+    others = {"scenarios": _scenarios, "films": _films, "ladders": _ladders, "profiles": _profiles}
     rows: list[dict[str, Any]]
     if what in _PLUGINS:
         rows = _plugin_rows(_PLUGINS[what])
@@ -250,6 +250,15 @@ def _plugin_rows(kind: Kind) -> list[dict[str, Any]]:
         {"name": name, "description": text, "parameters": [vars(item) for item in own]}
         for name, text, own in [*rows, *load.listed(kind)]
     ]
+
+
+def _profiles() -> Mapping[str, str]:
+    """Return the kernel generations, and below them the parts of each that can be switched."""
+    from anabranch import plugins
+
+    known = plugins.catalogue()
+    parts = {f"stack.{name}": text for name, text in known.parts.items()}
+    return {**known.profiles, **parts}
 
 
 def _scenarios() -> Mapping[str, str]:

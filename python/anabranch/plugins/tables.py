@@ -70,12 +70,14 @@ class PluginFault:
 
 @dataclass(frozen=True, kw_only=True)
 class Catalogue:
-    """Each kind of plug-in by name, with the first sentence of its documentation."""
+    """Each kind of plug-in by name, with the first sentence of its documentation; and the profiles."""
 
     schedulers: Mapping[str, str]
     congestion: Mapping[str, str]
     path_managers: Mapping[str, str]
     abr: Mapping[str, str]
+    profiles: Mapping[str, str]
+    parts: Mapping[str, str]
 
 
 def module() -> ModuleType:
@@ -103,6 +105,8 @@ def catalogue() -> Catalogue:
         congestion=dict(rust.congestion_controls()),
         path_managers=dict(rust.path_managers()),
         abr=dict(rust.abr_rules()),
+        profiles=dict(rust.profiles()),
+        parts=dict(rust.profile_parts()),
     )
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from anabranch.errors import Fault, did_you_mean, shown
-from anabranch.scenario import _words, link_models, models
+from anabranch.scenario import _words, link_models, models, profiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -23,6 +23,7 @@ _TABLES: dict[tuple[str, ...], type[models.Table]] = {
     ("paths",): models.Path,
     ("links",): models.Link,
     ("transport",): models.Transport,
+    ("transport", "stack"): profiles.Stack,
     ("host",): models.Host,
     ("cross_traffic",): models.CrossTraffic,
     ("events",): models.Event,

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, ConfigDict, Discriminator, Field, Tag
+from pydantic import BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
-from anabranch.scenario import units
+from anabranch.scenario import profiles, units
 from anabranch.scenario._base import (
     LimitedRate,
     Name,
@@ -197,6 +197,8 @@ class Buffer(Table):
 class Transport(Table):
     """The transport at both ends."""
 
+    profile: profiles.ProfileName = Field(default="linux-6.18", description="the kernel generation")
+    stack: profiles.Stack = Field(default=profiles.Stack(), description="parts of it switched off")
     scheduler: NamedPlugin = Field(default=Plugin(name="linux"), description="who sends next")
     congestion: NamedPlugin = Field(default=Plugin(name="cubic"), description="how much may be in flight")
     path_manager: NamedPlugin = Field(default=Plugin(name="full-mesh"), description="which subflows to open")
@@ -334,3 +336,8 @@ class Scenario(Table):
     events: Annotated[tuple[Event, ...], Field(strict=False)] = ()
     handoffs: Annotated[tuple[Handoff, ...], Field(strict=False)] = ()
     expect: dict[str, Annotated[Bounds, BeforeValidator(_bounds)]] = Field(default={})
+
+    @model_validator(mode="before")
+    @classmethod
+    def _profile(cls, raw: object) -> object:
+        return profiles.with_defaults(raw)

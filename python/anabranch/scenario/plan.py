@@ -114,6 +114,8 @@ def _transport(scenario: Scenario) -> dict[str, Any]:
         "mss": given.mss,
         "checksum": given.checksum,
         "pacing": given.pacing,
+        "profile": given.profile,
+        "stack": given.stack.model_dump(exclude_none=True),
     }
 
 

@@ -88,15 +88,18 @@ impl CrossPlan {
     /// buffers and segment size it shares. What `[transport]` says of MPTCP, and its pacing, is of
     /// the connection under study and not of strangers' flows.
     pub(crate) fn config(&self, plan: &Plan, registry: &Registry) -> Result<Config, PlanError> {
+        let stack = plan.transport.mechanisms()?;
+        let congestion = self.controller().map_err(|error| self.fault(error))?;
         let config = Config {
             multipath: false,
             path_manager: PluginChoice::named("none"),
-            congestion: self.controller().map_err(|error| self.fault(error))?,
+            congestion: stack.congestion(congestion),
             mss: plan.transport.mss,
             receive_buffer_initial: plan.transport.receive_buffer_initial,
             receive_buffer_max: plan.transport.receive_buffer_max,
             send_buffer_max: plan.transport.send_buffer_max,
             host: plan.host.model(),
+            stack,
             registry: registry.clone(),
             ..Config::default()
         };

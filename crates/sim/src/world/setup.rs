@@ -19,10 +19,11 @@ use crate::trace::Rows;
 /// The endpoints' configuration, every plug-in checked by building it once.
 pub(super) fn config(plan: &Plan, registry: &Registry) -> Result<Config, PlanError> {
     let transport = &plan.transport;
+    let stack = transport.mechanisms()?;
     let config = Config {
         multipath: transport.multipath,
-        scheduler: choice("scheduler", &transport.scheduler)?,
-        congestion: choice("congestion", &transport.congestion)?,
+        scheduler: stack.scheduler(choice("scheduler", &transport.scheduler)?),
+        congestion: stack.congestion(choice("congestion", &transport.congestion)?),
         path_manager: choice("path_manager", &transport.path_manager)?,
         registry: registry.clone(),
         mss: transport.mss,
@@ -35,6 +36,7 @@ pub(super) fn config(plan: &Plan, registry: &Registry) -> Result<Config, PlanErr
         // As nginx asks for (`tcp_nodelay on`).
         nodelay: plan.application.kind.is_http(),
         host: plan.host.model(),
+        stack,
         candidates: Vec::new(),
         announce: Vec::new(),
     };
@@ -50,7 +52,7 @@ pub(super) fn config(plan: &Plan, registry: &Registry) -> Result<Config, PlanErr
 fn notes(plan: &Plan, config: &Config, registry: &Registry) -> Result<Vec<String>, PlanError> {
     let mut choices = vec![config.congestion.clone()];
     for group in &plan.cross_traffic {
-        choices.push(group.controller()?);
+        choices.push(config.stack.congestion(group.controller()?));
     }
     let mut notes = Vec::new();
     for choice in &choices {

@@ -1,7 +1,9 @@
 //! BBR version 1 as in Linux (`tcp_bbr.c`, the same from 6.1 to 7.2): a model of the path's bandwidth
 //! and minimum RTT sets pacing rate and window; loss does not cut them.
 //!
-//! Not here: ECN, TSO deferral. The policer model (`lt_bw`) is.
+//! Not here: ECN, TSO deferral. The policer model (`lt_bw`) is. It is also to be had as 4.14 has it: the
+//! rate counts IP headers and keeps no margin, nothing is allowed for aggregation, and the flight is
+//! what is out, not what will be when the next segment leaves.
 
 pub(super) mod aggregation;
 pub(super) mod filter;
@@ -37,6 +39,8 @@ const MIN_CWND: u32 = 4;
 const PACING_MARGIN_PERCENT: u64 = 1;
 /// The pacing rate below which segments leave one by one.
 pub(super) const SINGLE_SEGMENTS_BELOW: Rate = Rate::from_bps(1_200_000);
+/// Headers of IP and TCP with timestamps, bytes.
+const HEADERS: u32 = 20 + 20 + 12;
 const FULL_BW_GROWTH: u64 = UNIT * 5 / 4;
 const FULL_BW_ROUNDS: u32 = 3;
 const EXTRA_ACKED_MAX: Duration = Duration::from_millis(100);
@@ -83,14 +87,18 @@ pub struct Bbr {
     mss: u32,
     policer: Policer,
     aggregation: Aggregation,
+    /// As in 4.14.
+    linux_414: bool,
 }
 
 impl Bbr {
     pub(super) fn build(
-        _parameters: &mut Parameters<'_>,
+        parameters: &mut Parameters<'_>,
         random: RandomStream,
     ) -> Box<dyn CongestionController> {
+        let form = parameters.word("form", &["linux-6.18", "linux-4.14"]);
         Box::new(Self {
+            linux_414: form == "linux-4.14",
             random,
             mode: Mode::Startup,
             state: CongestionState::Open,
@@ -146,6 +154,9 @@ impl Bbr {
     /// `bbr_quantization_budget`.
     fn quantized(&self, cwnd: u32) -> u32 {
         let cwnd = (cwnd + 3 * self.burst_goal() + 1) & !1;
+        if self.linux_414 {
+            return cwnd;
+        }
         if self.mode == Mode::ProbeBw && self.cycle == 0 { cwnd + 2 } else { cwnd }
     }
 
@@ -155,6 +166,9 @@ impl Bbr {
 
     /// What will be in the network when the next paced segment leaves (`bbr_packets_in_net_at_edt`).
     fn in_network(&self, ack: &AckSample<'_>, in_flight: u32) -> u32 {
+        if self.linux_414 {
+            return in_flight;
+        }
         let wait = ack.next_departure.since(ack.now).as_micros();
         let drained = ((u128::from(self.bandwidth()) * u128::from(wait)) >> BW_SCALE) as u32;
         let raised = if self.pacing_gain > UNIT { self.burst_goal() } else { 0 };
@@ -163,8 +177,13 @@ impl Bbr {
 
     /// `bbr_bw_to_pacing_rate`.
     fn rate(&self, bw: u64, gain: u64) -> Rate {
-        let bytes = (u128::from(bw) * u128::from(self.mss) * u128::from(gain)) >> 8;
-        let bytes = bytes * 1_000_000 / 100 * u128::from(100 - PACING_MARGIN_PERCENT);
+        // `tcp_mss_to_mtu` and no margin, or the segment and a little less.
+        let (segment, percent) = match self.linux_414 {
+            true => (self.mss + HEADERS, 100),
+            false => (self.mss, 100 - PACING_MARGIN_PERCENT),
+        };
+        let bytes = (u128::from(bw) * u128::from(segment) * u128::from(gain)) >> 8;
+        let bytes = bytes * 1_000_000 / 100 * u128::from(percent);
         Rate::from_bytes_per_second((bytes >> BW_SCALE) as u64)
     }
 
@@ -240,7 +259,7 @@ impl Bbr {
 
     /// `bbr_ack_aggregation_cwnd`.
     fn aggregation_bonus(&self) -> u32 {
-        if !self.full_bw_reached {
+        if !self.full_bw_reached || self.linux_414 {
             return 0;
         }
         let most = u128::from(self.bandwidth()) * u128::from(EXTRA_ACKED_MAX.as_micros());
@@ -308,7 +327,8 @@ impl Bbr {
     fn update_min_rtt(&mut self, ack: &AckSample<'_>, window: &mut Window) {
         let expired = ack.coarse_now > self.min_rtt_at + MIN_RTT_WINDOW;
         if let Some(rtt) = ack.rtt
-            && (expired && !ack.maybe_delayed || self.min_rtt.is_none_or(|min| rtt < min))
+            && (expired && (!ack.maybe_delayed || self.linux_414)
+                || self.min_rtt.is_none_or(|min| rtt < min || (self.linux_414 && rtt == min)))
         {
             self.min_rtt = Some(rtt);
             self.min_rtt_at = ack.coarse_now;

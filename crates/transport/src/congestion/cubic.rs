@@ -1,4 +1,5 @@
-//! CUBIC as in Linux (`tcp_cubic.c`, 6.12): RFC 9438 with Linux's constants and `HyStart`.
+//! CUBIC as in Linux (`tcp_cubic.c`, 6.12): RFC 9438 with Linux's constants and `HyStart`, which is
+//! also to be had as 4.14 has it.
 //!
 //! Deviations from RFC 9438 kept as Linux has them: no a=1 switch in the Reno-friendly region, the
 //! minimum delay (not the current RTT) as look-ahead, the state wiped at an RTO, cwnd (not flight)
@@ -33,9 +34,19 @@ const HYSTART_ACK_DELTA: Duration = Duration::from_millis(2);
 /// The largest GSO burst, for the ACK-train slack (`sk_gso_max_size`).
 const GSO_MAX_BYTES: u64 = 65_536;
 
+/// Which `HyStart`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Form {
+    #[default]
+    Linux618,
+    Linux414,
+    Off,
+}
+
 /// The slow-start exit detector of CUBIC in Linux: ACK trains and rising delay.
 #[derive(Debug, Default)]
 struct HyStart {
+    form: Form,
     found: bool,
     round_start: Instant,
     last_ack: Instant,
@@ -61,6 +72,11 @@ impl HyStart {
         delay: Duration,
         delay_min: Duration,
     ) -> bool {
+        match self.form {
+            Form::Linux618 => {}
+            Form::Linux414 => return self.update_414(ack, cwnd, delay, delay_min),
+            Form::Off => return false,
+        }
         // Rounds are followed from the first segment on, so that they begin where flights do.
         if ack.snd_una > self.round_end {
             self.reset(ack.now, ack.snd_nxt);
@@ -93,6 +109,47 @@ impl HyStart {
         }
         self.found
     }
+
+    /// `hystart_update` of 4.14: its clock counts whole milliseconds, a train is half the least delay
+    /// long, and the delay of a round is the least of its first eight samples.
+    fn update_414(
+        &mut self,
+        ack: &AckSample<'_>,
+        cwnd: u32,
+        delay: Duration,
+        delay_min: Duration,
+    ) -> bool {
+        if cwnd < HYSTART_LOW_WINDOW {
+            return false;
+        }
+        let now = whole_milliseconds(ack.now);
+        if now.since(self.last_ack) <= HYSTART_ACK_DELTA {
+            self.last_ack = now;
+            let half = Duration::from_millis(delay_min.as_millis() as u64 / 2);
+            self.found |= now.since(self.round_start) > half;
+        }
+        if self.samples < HYSTART_MIN_SAMPLES {
+            self.current_rtt = Some(self.current_rtt.map_or(delay, |rtt| rtt.min(delay)));
+            self.samples += 1;
+        } else if let Some(current) = self.current_rtt {
+            let rise = (delay_min / 8).clamp(HYSTART_DELAY_MIN, HYSTART_DELAY_MAX);
+            self.found |= current > delay_min + rise;
+        }
+        self.found
+    }
+
+    /// Slow start goes on: 4.14 begins a round when the window grows, behind its look at the round
+    /// before (`bictcp_cong_avoid`).
+    fn on_growth(&mut self, ack: &AckSample<'_>) {
+        if self.form == Form::Linux414 && ack.snd_una > self.round_end {
+            self.reset(whole_milliseconds(ack.now), ack.snd_nxt);
+        }
+    }
+}
+
+/// An instant as a clock of milliseconds shows it (`bictcp_clock`).
+fn whole_milliseconds(now: Instant) -> Instant {
+    Instant::ZERO + Duration::from_millis(now.as_nanos() / 1_000_000)
 }
 
 /// Linux's CUBIC.
@@ -120,10 +177,15 @@ impl Cubic {
         parameters: &mut Parameters<'_>,
         _random: RandomStream,
     ) -> Box<dyn CongestionController> {
-        match parameters.word("form", &["reference", "printed"]) {
-            "printed" => Box::new(PrintedCubic::new(parameters)),
-            _ => Box::new(Self::default()),
+        if parameters.word("form", &["reference", "printed"]) == "printed" {
+            return Box::new(PrintedCubic::new(parameters));
         }
+        let form = match parameters.word("hystart", &["linux-6.18", "linux-4.14", "off"]) {
+            "linux-4.14" => Form::Linux414,
+            "off" => Form::Off,
+            _ => Form::Linux618,
+        };
+        Box::new(Self { hystart: HyStart { form, ..HyStart::default() }, ..Self::default() })
     }
 
     /// `bictcp_update`: how many acknowledged segments the next increase takes.
@@ -225,6 +287,7 @@ impl CongestionController for Cubic {
         }
         let mut acked = ack.acked;
         if window.in_slow_start() {
+            self.hystart.on_growth(ack);
             acked = slow_start(window, acked);
         }
         if acked > 0 {
@@ -247,8 +310,8 @@ impl CongestionController for Cubic {
 
     fn on_state(&mut self, now: Instant, state: CongestionState, _window: &mut Window) {
         if state == CongestionState::Loss {
-            let round_end = self.hystart.round_end;
-            *self = Self::default();
+            let HyStart { form, round_end, .. } = self.hystart;
+            *self = Self { hystart: HyStart { form, ..HyStart::default() }, ..Self::default() };
             self.hystart.reset(now, round_end);
         }
     }

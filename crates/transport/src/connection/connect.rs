@@ -158,6 +158,9 @@ impl Connection {
             subflow.fully_established = true;
         }
         self.fit_segments(index);
+        if index > 0 {
+            self.budget.on_join();
+        }
         if index == 0 {
             self.connected_at = Some(now);
             self.note_promise(0);

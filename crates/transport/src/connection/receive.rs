@@ -230,11 +230,22 @@ impl Connection {
         }
     }
 
+    /// What a subflow has to know of mappings, with a DSN near those to come.
+    fn terms(&self, near: u64) -> Terms {
+        Terms { near, checksum: self.config.checksum, whole: self.config.stack.whole_mappings }
+    }
+
     /// As `take_payload`, of a segment that takes sequence space.
     #[inline(always)]
     fn take_data(&mut self, now: Instant, index: usize, segment: &Segment) {
-        let terms = Terms { near: self.receive_dsn(), checksum: self.config.checksum };
-        let space = if segment.payload.is_empty() { Space::default() } else { self.space() };
+        let terms = self.terms(self.receive_dsn());
+        let mut space = Space::default();
+        if !segment.payload.is_empty() {
+            space = self.space();
+            let used = space.allowed - space.free;
+            space.opens = self.budget.on_payload(segment.payload.len(), used);
+            space.open = self.budget.open();
+        }
         let base = match self.mode {
             Mode::Multipath => self.remote_key.map_or(0, |key| key.idsn.0.wrapping_add(1)),
             _ => 0,
@@ -267,7 +278,7 @@ impl Connection {
     pub(super) fn map_first_data(&mut self, segment: &Segment, length: u16, checksum: Option<u16>) {
         let base = self.remote_key.map_or(0, |key| key.idsn.0.wrapping_add(1));
         self.widen_data_acks();
-        let terms = Terms { near: base, checksum: self.config.checksum };
+        let terms = self.terms(base);
         let mapping = Mapping { dsn: MappingDsn::Long(DataSeq(base)), ssn: 1, length, checksum };
         if !segment.payload.is_empty() {
             self.subflows[0].note_first_mapping(&mapping, segment, terms);
@@ -299,6 +310,9 @@ impl Connection {
     /// The peer's DSNs come in 64 bits, so our acknowledgements do, and leave less room for data.
     #[inline]
     pub(super) fn widen_data_acks(&mut self) {
+        if self.config.stack.short_data_numbers {
+            return;
+        }
         if !std::mem::replace(&mut self.long_data_ack, true) {
             for index in 0..self.subflows.len() {
                 self.fit_segments(index);
@@ -311,7 +325,8 @@ impl Connection {
     /// (`mptcp_established_options_dss`).
     pub(super) fn fit_segments(&mut self, index: usize) {
         let data_ack = if self.long_data_ack { 8 } else { 4 };
-        let dss: u32 = 4 + data_ack + 8 + 4 + 2 + if self.config.checksum { 2 } else { 0 };
+        let dsn = if self.config.stack.short_data_numbers { 4 } else { 8 };
+        let dss: u32 = 4 + data_ack + dsn + 4 + 2 + if self.config.checksum { 2 } else { 0 };
         let subflow = &mut self.subflows[index];
         subflow.update_mss(if subflow.multipath { dss.next_multiple_of(4) } else { 0 });
     }

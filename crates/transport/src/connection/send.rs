@@ -138,7 +138,9 @@ impl Connection {
             .filter(|s| s.state != State::Closed)
             .map(|s| s.send.buffer_limit())
             .sum();
-        buffer.saturating_sub(self.send_memory())
+        let stack = &self.config.stack;
+        let most = if stack.bounds_send_buffer { self.config.send_buffer_max } else { u64::MAX };
+        buffer.min(most).saturating_sub(self.send_memory())
     }
 
     /// Memory charged to the connection for what it holds to send.
@@ -252,7 +254,9 @@ impl Connection {
     #[inline(always)]
     fn put_question(&mut self, reads: bool) -> bool {
         let out = &self.out;
-        if out.cursor < out.end.min(out.window_end) && !self.carried.has_queued() {
+        let reach = out.end.min(out.window_end);
+        let admits = out.cursor < reach && (reach == out.end || self.fits_window());
+        if admits && !self.carried.has_queued() {
             self.request.ask = Ask::NewData;
         } else if self.carried.has_queued() || (reads && out.una < out.end) {
             self.request.ask = self.other_question();
@@ -265,6 +269,13 @@ impl Connection {
         self.request.piece_end = self.out.pieces.end(self.out.cursor).min(self.out.end);
         self.request.window_end = self.out.window_end;
         true
+    }
+
+    /// The peer's window has room for what this stack sends at least: a byte, or a whole segment.
+    fn fits_window(&self) -> bool {
+        let segment = u64::from(self.subflows.first().map_or(1, |first| first.send.mss()));
+        let least = if self.config.stack.whole_segments { segment } else { 1 };
+        self.out.cursor + least <= self.out.window_end
     }
 
     #[cold]

@@ -1,11 +1,13 @@
 //! The connection-level receive window, shared by all subflows, with Linux's dynamic right-sizing
-//! (`mptcp_rcv_space_adjust`; RFC 8684 section 3.3.1 "the receive window is shared").
+//! (`mptcp_rcv_space_adjust`; RFC 8684 section 3.3.1 "the receive window is shared"). In older stacks
+//! the subflows open it together too (`tcp_grow_window` of the connection's socket).
 
 use anabranch_units::Instant;
 
 use super::{Connection, Mode};
 use crate::config::Config;
-use crate::receive_buffer::ReceiveBuffer;
+use crate::profile::ReceiveSizing;
+use crate::receive_buffer::{ReceiveBuffer, first_window};
 
 /// The connection's receive buffer and what it promised the peer.
 #[derive(Debug)]
@@ -18,6 +20,12 @@ pub(super) struct ReceiveBudget {
     measured_from: Instant,
     /// Once this has come a measurement is complete.
     measure_until: Instant,
+    /// Where the subflows open one window: how far (`rcv_ssthresh`), and how far each join does.
+    opened: Option<(u64, u64)>,
+    /// Memory of a full segment, and its payload, bytes.
+    segment: (u64, u64),
+    /// What a join brings.
+    share: ReceiveBuffer,
 }
 
 impl ReceiveBudget {
@@ -28,6 +36,42 @@ impl ReceiveBudget {
             copied: 0,
             measured_from: Instant::ZERO,
             measure_until: Instant::ZERO,
+            opened: (config.stack.receive == ReceiveSizing::Half)
+                .then(|| (first_window(config), first_window(config))),
+            segment: (config.host.receive_memory_per_segment, u64::from(config.mss - 12)),
+            share: ReceiveBuffer::new(config),
+        }
+    }
+
+    /// How much of the window may be offered yet.
+    pub(super) fn open(&self) -> u64 {
+        self.opened.map_or(u64::MAX, |(open, _)| open)
+    }
+
+    /// The window that `bytes` which wait take up: themselves, or half of their memory.
+    pub(super) fn window_used(&self, bytes: u64) -> u64 {
+        let (memory, payload) = self.segment;
+        if self.opened.is_some() { bytes * memory / (2 * payload) } else { bytes }
+    }
+
+    /// A segment of `payload` bytes has come while `used` of the window was taken: it opens it by two
+    /// segments, up to what there is (`tcp_grow_window`). True when it did.
+    pub(super) fn on_payload(&mut self, payload: usize, used: u64) -> bool {
+        let limit = self.buffer.window();
+        let (_, segment) = self.segment;
+        let Some((open, _)) = &mut self.opened else { return false };
+        if payload < 128 || *open >= limit.saturating_sub(used) {
+            return false;
+        }
+        *open = (*open + 2 * segment).min(limit);
+        true
+    }
+
+    /// A join has opened: its buffer and its window are added.
+    pub(super) fn on_join(&mut self) {
+        if let Some((open, first)) = &mut self.opened {
+            *open += *first;
+            self.buffer.add(&self.share);
         }
     }
 
@@ -46,8 +90,11 @@ impl Connection {
     #[inline]
     pub(super) fn note_read(&mut self, now: Instant, bytes: u64) {
         self.budget.copied += bytes;
-        if self.mode != Mode::Multipath && now >= self.budget.measure_until {
-            self.resize_buffers(now, self.input.unread());
+        let by_segments = self.mode != Mode::Multipath || self.budget.opened.is_some();
+        if by_segments && now >= self.budget.measure_until {
+            // Older stacks measure all that was read.
+            let waits = if self.budget.opened.is_some() { 0 } else { self.input.unread() };
+            self.resize_buffers(now, waits);
         }
     }
 

@@ -28,6 +28,10 @@ const MUCH_SLOWER: u64 = 4;
 pub struct Penalising {
     name: &'static str,
     base: Box<dyn PathScheduler>,
+    /// The head of line goes again on a faster subflow.
+    retransmits: bool,
+    /// The subflows that hold it up are penalised.
+    penalises: bool,
     /// The views that the base sees, kept for their memory.
     offered: Vec<SubflowView>,
     /// When others were last penalised for the sake of each subflow (`last_rbuf_opti`).
@@ -36,15 +40,28 @@ pub struct Penalising {
 
 impl Penalising {
     pub(super) fn build(parameters: &mut Parameters<'_>) -> Box<dyn PathScheduler> {
-        Self::over("penalising", base(parameters, "min-rtt"))
+        let base = base(parameters, "min-rtt");
+        Self::over("penalising", base, parameters)
     }
 
-    pub(super) fn build_default(_parameters: &mut Parameters<'_>) -> Box<dyn PathScheduler> {
-        Self::over("min-rtt-0.9x", Box::new(MinRtt))
+    pub(super) fn build_default(parameters: &mut Parameters<'_>) -> Box<dyn PathScheduler> {
+        let base = Box::new(MinRtt::new(parameters));
+        Self::over("min-rtt-0.9x", base, parameters)
     }
 
-    fn over(name: &'static str, base: Box<dyn PathScheduler>) -> Box<dyn PathScheduler> {
-        Box::new(Self { name, base, offered: Vec::new(), penalised_at: Vec::new() })
+    fn over(
+        name: &'static str,
+        base: Box<dyn PathScheduler>,
+        parameters: &mut Parameters<'_>,
+    ) -> Box<dyn PathScheduler> {
+        Box::new(Self {
+            name,
+            base,
+            retransmits: parameters.flag("retransmission", true),
+            penalises: parameters.flag("penalisation", true),
+            offered: Vec::new(),
+            penalised_at: Vec::new(),
+        })
     }
 
     /// The base's choice for new data among the subflows that answer, if possible among those not in
@@ -108,7 +125,7 @@ impl Penalising {
         };
         let carriers =
             || subflows.iter().filter(|view| view.id != fast.id && head.by.contains(view.id));
-        if penalise && self.due(request.now, fast) {
+        if penalise && self.penalises && self.due(request.now, fast) {
             let slower =
                 |view: &&SubflowView| fast.srtt < view.srtt && view.state == CongestionState::Open;
             let slow: SubflowSet = carriers().filter(slower).map(|view| view.id).collect();
@@ -120,7 +137,7 @@ impl Penalising {
         let near = |view: &&SubflowView| fast.srtt * MUCH_SLOWER >= view.srtt;
         let decisive = carriers().find(|view| view.cwnd <= SMALL_WINDOW || near(view));
         let worth = decisive.map_or(carriers().next().is_some(), |view| view.cwnd <= SMALL_WINDOW);
-        if !worth || head.by.contains(fast.id) {
+        if !self.retransmits || !worth || head.by.contains(fast.id) {
             return Decision::WAIT;
         }
         let burst = u64::from(fast.mss).min(head.to - head.from);

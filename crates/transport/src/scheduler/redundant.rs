@@ -1,7 +1,9 @@
 //! Redundant (out-of-tree `mptcp_redundant.c`): every subflow carries all data.
 //!
 //! Each subflow has its own position in the data stream; positions behind the data-level
-//! acknowledgement skip forward, so that a slow path repeats only what still matters.
+//! acknowledgement skip forward, so that a slow path repeats only what still matters. That kernel hands
+//! a subflow a whole piece of written data (`redundant_next_segment` sets no limit), which its window
+//! then lets out.
 
 use anabranch_units::SubflowId;
 
@@ -11,6 +13,8 @@ use crate::plugin::Parameters;
 /// All data on all subflows.
 #[derive(Debug, Default)]
 pub struct Redundant {
+    /// A turn is what is left of a piece of written data, not a segment.
+    pieces: bool,
     /// The next byte of each subflow.
     position: Vec<u64>,
     /// The subflow that sent last.
@@ -18,8 +22,9 @@ pub struct Redundant {
 }
 
 impl Redundant {
-    pub(super) fn build(_parameters: &mut Parameters<'_>) -> Box<dyn PathScheduler> {
-        Box::new(Self::default())
+    pub(super) fn build(parameters: &mut Parameters<'_>) -> Box<dyn PathScheduler> {
+        let pieces = parameters.word("turn", &["segment", "piece"]) == "piece";
+        Box::new(Self { pieces, ..Self::default() })
     }
 
     fn position(&self, id: SubflowId, request: &SendRequest) -> u64 {
@@ -43,10 +48,12 @@ impl PathScheduler for Redundant {
         };
         self.last = Some(next.id.0);
         let from = self.position(next.id, request);
+        let piece = request.fragment - from % request.fragment;
+        let turn = if self.pieces { piece } else { u64::from(next.mss) };
         Decision::Send {
             on: SubflowSet::one(next.id),
             from: Some(from),
-            burst: u64::from(next.mss).min(end - from),
+            burst: turn.min(end - from),
         }
     }
 

@@ -162,7 +162,7 @@ impl Subflow {
             rtt,
             maybe_delayed,
         };
-        self.size_window(host, now, &progress, siblings);
+        self.size_window(host, now, &progress, &flags, siblings);
         self.after_ack(host, now, &flags, repair);
     }
 
@@ -326,12 +326,13 @@ impl Subflow {
         host: &HostModel,
         now: Instant,
         progress: &Progress,
+        flags: &AckFlags,
         siblings: &mut [SiblingView],
     ) {
         let newly_lost = self.send.newly_lost;
         let reducing = self.reducing() && !self.controller.owns_recovery();
         if reducing {
-            self.reduce(progress.delivered, newly_lost, progress.una_advanced);
+            self.reduce(progress.delivered, newly_lost, flags);
         }
         if self.recovery.reneged {
             self.rate.discard();

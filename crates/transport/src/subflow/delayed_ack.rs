@@ -171,7 +171,7 @@ impl Subflow {
         // A connection takes its subflows' data at once, so that nothing is ever left to read there
         // (`rcv_nxt - copied_seq < sk_rcvlowat`); plain TCP asks whether the window can advance.
         let window_holds = self.multipath
-            || self.receive.could_offer(space.free)
+            || self.receive.could_offer(space)
                 >= (self.receive.advertised_at() + self.receive.window())
                     .saturating_sub(self.receive.next());
         if (unacked > mss && window_holds) || self.ack.quick_mode() {
@@ -194,7 +194,7 @@ impl Subflow {
         let current = (self.receive.advertised_at() + self.receive.window())
             .saturating_sub(self.receive.next());
         // Most reads change little: a look that costs nothing goes first.
-        let most = self.receive.could_offer(space.free) + (1 << self.receive_scale);
+        let most = self.receive.could_offer(space) + (1 << self.receive_scale);
         if most < 2 * current {
             return;
         }

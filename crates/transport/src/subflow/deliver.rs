@@ -32,6 +32,8 @@ pub(crate) struct Terms {
     pub(crate) near: u64,
     /// Checksums were agreed on.
     pub(crate) checksum: bool,
+    /// Data goes up when all of its mapping has come.
+    pub(crate) whole: bool,
 }
 
 /// Bytes in order on their way up.
@@ -42,6 +44,7 @@ pub(super) struct Delivery {
     held: VecDeque<Bytes>,
     held_bytes: u64,
     checksums: bool,
+    whole: bool,
     failure: Option<Failure>,
     /// Position in the data stream's numbers of a `DATA_FIN` whose mapping was right.
     data_fin: Option<u64>,
@@ -80,7 +83,7 @@ impl Delivery {
         while !payload.is_empty() {
             let (dsn, room) = if !multipath {
                 (at - 1, u64::MAX)
-            } else if self.checksums || self.failure.is_some() {
+            } else if self.checksums || self.whole || self.failure.is_some() {
                 return self.hold(at, payload, up);
             } else if let Some(found) = self.mappings.at(at) {
                 (found.dsn(at), found.end - at)
@@ -113,9 +116,10 @@ impl Delivery {
             let Some(found) = self.mappings.at(from) else {
                 return self.fail(Failure::Unmapped);
             };
-            let Some(seal) = found.seal.filter(|_| found.position == from) else {
+            let seal = found.seal.filter(|_| found.position == from);
+            if seal.is_none() && (self.checksums || found.seal.is_some()) {
                 return self.fail(Failure::BadMapping);
-            };
+            }
             if next < found.end {
                 return;
             }
@@ -123,9 +127,11 @@ impl Delivery {
             let pieces = self.cut_held(length as usize);
             let dsn = found.dsn(from);
             let bytes = self.held.range(..pieces).map(|piece| &piece[..]);
-            let stated = length as u16 + u16::from(seal.data_fin);
-            if !verify_dss_checksum(DataSeq(dsn), seal.ssn, stated, bytes, seal.checksum) {
-                return self.fail(Failure::Checksum(dsn));
+            if let Some(seal) = seal {
+                let stated = length as u16 + u16::from(seal.data_fin);
+                if !verify_dss_checksum(DataSeq(dsn), seal.ssn, stated, bytes, seal.checksum) {
+                    return self.fail(Failure::Checksum(dsn));
+                }
             }
             let mut at = dsn;
             for piece in self.held.drain(..pieces) {
@@ -134,7 +140,7 @@ impl Delivery {
                 at = at.wrapping_add(length);
             }
             self.held_bytes -= length;
-            if seal.data_fin {
+            if seal.is_some_and(|seal| seal.data_fin) {
                 self.data_fin = Some(at);
             }
         }
@@ -214,9 +220,10 @@ impl Subflow {
             let shift = full_dsn(mapping, terms).wrapping_sub(start);
             let done = self.receive.handed();
             let delivery = &mut self.receive.delivery;
-            let declared = Declared { position: start, end, shift, seal: None };
+            let declared = Declared { position: start, end, shift, seal: None, whole: terms.whole };
             if delivery.mappings.insert_only(declared, done) {
                 delivery.checksums = false;
+                delivery.whole = terms.whole;
                 return true;
             }
         }
@@ -242,6 +249,7 @@ impl Subflow {
             return true;
         }
         delivery.checksums = terms.checksum;
+        delivery.whole = terms.whole;
         let length = u64::from(mapping.length) - u64::from(data_fin && mapping.length > 0);
         if mapping.length > 0 && mapping.checksum.is_some() != terms.checksum {
             delivery.fail(Failure::Unagreed);
@@ -262,6 +270,7 @@ impl Subflow {
             end: position + length,
             shift: full_dsn(mapping, terms).wrapping_sub(position),
             seal: mapping.checksum.map(|checksum| Seal { checksum, ssn: mapping.ssn, data_fin }),
+            whole: terms.whole,
         };
         match delivery.mappings.insert(declared, next - delivery.held_bytes, waiting) {
             Ok(()) => true,
@@ -284,7 +293,7 @@ mod tests {
     type Handed = Vec<(u64, Vec<u8>)>;
 
     fn plain(position: u64, end: u64, dsn: u64) -> Declared {
-        Declared { position, end, shift: dsn.wrapping_sub(position), seal: None }
+        Declared { position, end, shift: dsn.wrapping_sub(position), seal: None, whole: false }
     }
 
     fn sealed(position: u64, dsn: u64, bytes: &[u8]) -> Declared {

@@ -2,7 +2,7 @@
 //! more (RFC 8684 section 3.7); and what tells that it must end.
 
 use anabranch_units::DataSeq;
-use anabranch_wire::{Dss, Mapping, MappingDsn, MptcpOption, Segment};
+use anabranch_wire::{Dss, Mapping, MptcpOption, Segment};
 
 use super::deliver::Failure;
 use super::{Outlook, Subflow};
@@ -71,11 +71,12 @@ impl Subflow {
         if *last.carrier.get_or_insert(start) != start {
             return;
         }
+        let (data, checksum) = (last.data, last.checksum);
         let mapping = Mapping {
-            dsn: MappingDsn::Long(DataSeq(outlook.dsn_base.wrapping_add(last.data))),
-            ssn: last.data.wrapping_add(1) as u32,
+            dsn: self.mapping_dsn(DataSeq(outlook.dsn_base.wrapping_add(data))),
+            ssn: data.wrapping_add(1) as u32,
             length: 0,
-            checksum: last.checksum.then_some(0),
+            checksum: checksum.then_some(0),
         };
         segment.dss = Some(Dss { mapping: Some(mapping), ..Dss::default() });
         if begins {

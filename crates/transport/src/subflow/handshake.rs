@@ -2,7 +2,7 @@
 //! RFC 8684 sections 3.1 and 3.2), retransmitted as Linux does.
 
 use anabranch_units::{DataSeq, Duration, Instant, SeqNumber};
-use anabranch_wire::{Dss, Flags, Mapping, MappingDsn, MptcpOption, Segment, Timestamps};
+use anabranch_wire::{Dss, Flags, Mapping, MptcpOption, Segment, Timestamps};
 
 use super::rtt::RTO_INITIAL;
 use super::send::timestamp_clock;
@@ -79,7 +79,7 @@ impl JoinAnswer<'_> {
             window: window.min(65_535) as u16,
             mss: Some(config.mss),
             window_scale: self.syn.window_scale.map(|_| window_scale(config.receive_buffer_max)),
-            sack_permitted: self.syn.sack_permitted,
+            sack_permitted: self.syn.sack_permitted && config.stack.sack,
             timestamps: self
                 .syn
                 .timestamps
@@ -263,7 +263,7 @@ impl Subflow {
             return;
         }
         let mapping = Mapping {
-            dsn: MappingDsn::Long(DataSeq(outlook.dsn_base.wrapping_add(at))),
+            dsn: self.mapping_dsn(DataSeq(outlook.dsn_base.wrapping_add(at))),
             ssn: 0,
             length: 1,
             checksum: outlook.checksum.then(|| {

@@ -224,7 +224,7 @@ mod tests {
             subflow.handle_payload(
                 at(0),
                 &early,
-                super::super::deliver::Terms { near: 0, checksum: false },
+                super::super::deliver::Terms { near: 0, checksum: false, whole: false },
                 super::super::Space::default(),
                 &mut |_, _| {},
             );

@@ -1,5 +1,6 @@
 //! Loss detection by RACK (RFC 8985 section 6; Linux `tcp_recovery.c`): a segment is lost when
-//! something sent later was delivered and a reordering window has passed.
+//! something sent later was delivered and a reordering window has passed. Older stacks also count the
+//! segments reported above it, or do nothing else (`LossDetection`).
 
 use anabranch_units::{Duration, Instant};
 
@@ -9,13 +10,14 @@ use super::rto::Pending;
 use super::scoreboard::Sent;
 use crate::config::HostModel;
 use crate::congestion::{CongestionState, LostSegment};
+use crate::profile::LossDetection;
 
 /// `tp->reordering` starts here: as many `SACKed` segments mean loss without waiting.
 pub(super) const DUPLICATE_THRESHOLD: u32 = 3;
 /// How many recoveries a widened reordering window is kept (`TCP_RACK_RECOVERY_THRESH`).
 const WINDOW_KEPT_RECOVERIES: u32 = 16;
-/// `TCP_TIMEOUT_MIN_US`, added to the reordering timer.
-const TIMEOUT_MIN: Duration = Duration::from_millis(2);
+/// The least reordering window of RACK's first draft.
+const DRAFT_WINDOW_MIN: Duration = Duration::from_millis(1);
 
 /// RACK's state.
 #[derive(Debug, Default)]
@@ -95,6 +97,34 @@ impl Rack {
 }
 
 impl Subflow {
+    /// The draft's window (`tcp_rack_detect_loss` of 4.14): a quarter of the least RTT until something
+    /// is lost, and ever after reordering was seen; else next to nothing.
+    fn draft_reordering_window(&self) -> Duration {
+        let settles = self.rack.reordering_seen || self.board.lost_out == 0;
+        let quarter = self.rtt.min_rtt().filter(|_| settles).map_or(Duration::ZERO, |min| min / 4);
+        quarter.max(DRAFT_WINDOW_MIN)
+    }
+
+    /// Marks what has as many reported segments above it as mean loss (`tcp_update_scoreboard`,
+    /// `tcp_mark_head_lost`). Reordering makes the kernel ask for more of them, up to 300; here it ends
+    /// the count, and time decides.
+    fn count_reports(&mut self, now: Instant) {
+        let Some(below) = self.board.sacked_out.checked_sub(DUPLICATE_THRESHOLD) else { return };
+        let mut reported = 0;
+        for number in self.board.numbers() {
+            let Some(sent) = self.board.get(number) else { return };
+            if sent.sacked {
+                reported += 1;
+                if reported > below {
+                    return;
+                }
+            } else if !sent.lost {
+                self.mark_lost(now, number);
+                self.send.newly_lost += 1;
+            }
+        }
+    }
+
     /// `tcp_rack_reo_wnd`.
     fn reordering_window(&self) -> Duration {
         if !self.rack.reordering_seen
@@ -134,11 +164,25 @@ impl Subflow {
             self.detect_loss_of_oldest(now, flags);
             return;
         }
+        let detection = self.stack.loss_detection;
+        if detection == LossDetection::Count {
+            return self.count_reports(now);
+        }
+        self.detect_by_time(now, detection, flags);
+        if detection == LossDetection::RackDraft && !self.rack.reordering_seen {
+            self.count_reports(now);
+        }
+    }
+
+    fn detect_by_time(&mut self, now: Instant, detection: LossDetection, flags: &mut AckFlags) {
         if !self.rack.advanced {
             return;
         }
         self.rack.advanced = false;
-        let window = self.reordering_window();
+        let window = match detection {
+            LossDetection::RackDraft => self.draft_reordering_window(),
+            _ => self.reordering_window(),
+        };
         let mut wait = Duration::ZERO;
         let mut skipped = Vec::new();
         while let Some(number) = self.board.oldest_transmission() {
@@ -159,7 +203,7 @@ impl Subflow {
             }
         }
         self.board.restore(skipped);
-        self.send.reorder_wait = (!wait.is_zero()).then_some(wait + TIMEOUT_MIN);
+        self.send.reorder_wait = (!wait.is_zero()).then_some(wait + self.stack.timeout_min);
     }
 
     /// Arms the reordering timer if the last search for losses left segments undecided.
@@ -178,7 +222,7 @@ impl Subflow {
             if self.ca_state != CongestionState::Recovery {
                 self.enter_recovery(now);
                 if !self.controller.owns_recovery() {
-                    self.reduce(1, 0, false);
+                    self.reduce(1, 0, &AckFlags::default());
                 }
             }
             self.send.retransmit = true;

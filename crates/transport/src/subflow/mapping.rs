@@ -29,6 +29,8 @@ pub(super) struct Declared {
     pub(super) shift: u64,
     /// With checksums; such a mapping stands alone, others join their neighbours.
     pub(super) seal: Option<Seal>,
+    /// Its data goes up together; it stands alone too.
+    pub(super) whole: bool,
 }
 
 impl Declared {
@@ -48,7 +50,8 @@ impl Declared {
     }
 
     fn joins(&self, other: &Self) -> bool {
-        self.shift == other.shift && self.seal.is_none() && other.seal.is_none()
+        let alone = |mapping: &Self| mapping.seal.is_some() || mapping.whole;
+        self.shift == other.shift && !alone(self) && !alone(other)
     }
 }
 
@@ -195,7 +198,7 @@ impl Mappings {
         if known {
             return Ok(());
         }
-        if new.seal.is_some() {
+        if new.seal.is_some() || new.whole {
             self.check_room(waiting)?;
             self.rest.insert(new.position, new);
             return Ok(());
@@ -234,7 +237,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn plain(position: u64, end: u64, shift: u64) -> Declared {
-        Declared { position, end, shift, seal: None }
+        Declared { position, end, shift, seal: None, whole: false }
     }
 
     fn sealed(position: u64, end: u64) -> Declared {

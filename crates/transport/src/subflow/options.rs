@@ -222,7 +222,7 @@ mod tests {
     /// Runs out of order, latest first, and a duplicate, as segments bring them.
     fn receive(subflow: &mut Subflow, situation: &Situation) {
         let mut up = |_, _| {};
-        let terms = Terms { near: 0, checksum: false };
+        let terms = Terms { near: 0, checksum: false, whole: false };
         for run in 0..situation.runs {
             let seq = SeqNumber(1 + 100 + 200 * run);
             let payload = Bytes::from(vec![0; 100]);
@@ -246,7 +246,7 @@ mod tests {
             data_ack: situation.data_ack,
             dsn_base: 1,
             data_received: 0,
-            space: Space { free: 100_000, allowed: 100_000 },
+            space: Space { free: 100_000, allowed: 100_000, ..Space::default() },
             promised_edge: 0,
             data_fin: situation.data_fin.then_some(situation.payload as u64),
             checksum: situation.checksum,

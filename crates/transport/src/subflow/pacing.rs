@@ -12,6 +12,8 @@ const FIRST_PACED: u64 = 10;
 #[derive(Debug)]
 pub(crate) struct Pacer {
     forced: bool,
+    /// By a timer, as 4.14 has it.
+    timed: bool,
     enforced: bool,
     rate: Rate,
     next: Instant,
@@ -24,9 +26,10 @@ pub(crate) struct Pacer {
 }
 
 impl Pacer {
-    pub(crate) fn new(forced: bool) -> Self {
+    pub(crate) fn new(forced: bool, timed: bool) -> Self {
         Self {
             forced,
+            timed,
             enforced: forced,
             rate: Rate::ZERO,
             next: Instant::ZERO,
@@ -75,8 +78,9 @@ impl Pacer {
     }
 
     /// A segment was sent; `continues` says that it shares a socket buffer with the one before. A
-    /// buffer leaves at once, whatever the rate, and the next one waits for all of it.
-    pub(crate) fn on_sent(&mut self, now: Instant, bytes: u64, continues: bool) {
+    /// buffer leaves at once, whatever the rate, and the next one waits for all of it, with its
+    /// `headers` where a timer spaces them.
+    pub(crate) fn on_sent(&mut self, now: Instant, bytes: u64, headers: u64, continues: bool) {
         self.sent += 1;
         if !self.enforced {
             return;
@@ -86,6 +90,11 @@ impl Pacer {
             self.late = now.since(self.next);
         }
         self.burst += bytes;
+        if self.timed {
+            // `tcp_internal_pacing`: a timer from now on.
+            self.next = now + self.rate.transmit_time(ByteCount(self.burst + headers));
+            return;
+        }
         if self.sent < FIRST_PACED {
             self.next = now;
             return;
@@ -130,7 +139,7 @@ mod tests {
         // `tcp_pacing_ss_ratio` 200, `tcp_pacing_ca_ratio` 120; tcp_update_pacing_rate: the first while
         // cwnd < ssthresh / 2. Ten segments of 1000 bytes in 100 ms are 100 kB/s.
         let rate = |cwnd: u32, ssthresh: u32, packets_out: u32| {
-            let mut pacer = Pacer::new(false);
+            let mut pacer = Pacer::new(false, false);
             pacer.update(None, &window(cwnd, ssthresh), packets_out, 1000, 800_000);
             assert!(!pacer.enforced());
             pacer.rate().bytes_per_second()
@@ -146,7 +155,7 @@ mod tests {
 
     #[test]
     fn a_controllers_own_rate_is_kept_and_enforced() {
-        let mut pacer = Pacer::new(false);
+        let mut pacer = Pacer::new(false, false);
         pacer.update(None, &window(10, 5), 0, 1000, 0);
         assert_eq!(pacer.rate(), Rate::UNLIMITED, "no RTT yet");
         let own = Rate::from_bytes_per_second(77);
@@ -154,7 +163,7 @@ mod tests {
         assert!(pacer.enforced() && pacer.rate() == own);
         pacer.update(None, &window(10, 5), 0, 1000, 800_000);
         assert!(!pacer.enforced());
-        let mut forced = Pacer::new(true);
+        let mut forced = Pacer::new(true, false);
         assert!(forced.enforced());
         forced.update(None, &window(10, 5), 0, 1000, 800_000);
         assert!(forced.enforced());
@@ -162,11 +171,11 @@ mod tests {
 
     /// A pacer of a megabyte a second: a millisecond for each thousand bytes; nine segments were sent.
     fn paced() -> Pacer {
-        let mut pacer = Pacer::new(false);
+        let mut pacer = Pacer::new(false, false);
         pacer.update(Some(Rate::from_bytes_per_second(1_000_000)), &window(10, 5), 0, 1000, 1);
         for _ in 0..9 {
             assert!(!pacer.blocked(at(0)));
-            pacer.on_sent(at(0), 1000, false);
+            pacer.on_sent(at(0), 1000, 0, false);
         }
         pacer
     }
@@ -176,7 +185,7 @@ mod tests {
         // tcp_update_skb_after_send: `tp->data_segs_out >= 10`, which counts the one that leaves.
         let mut pacer = paced();
         assert!(!pacer.blocked(at(0)) && pacer.wake().is_none());
-        pacer.on_sent(at(5000), 1000, false);
+        pacer.on_sent(at(5000), 1000, 0, false);
         // That one came late: it catches up by half a gap.
         assert_eq!(pacer.next_departure(), at(5500));
         assert!(pacer.blocked(at(5499)));
@@ -187,9 +196,9 @@ mod tests {
         assert_eq!(pacer.wake(), None);
         assert!(!pacer.blocked(at(5500)));
         // On time: a whole gap. A little late: that much less.
-        pacer.on_sent(at(5500), 1000, false);
+        pacer.on_sent(at(5500), 1000, 0, false);
         assert_eq!(pacer.next_departure(), at(6500));
-        pacer.on_sent(at(6700), 1000, false);
+        pacer.on_sent(at(6700), 1000, 0, false);
         assert_eq!(pacer.next_departure(), at(7500));
     }
 
@@ -198,17 +207,17 @@ mod tests {
         // tcp_update_skb_after_send is called for a buffer, however many segments it holds:
         // `len_ns = skb->len * NSEC_PER_SEC / rate`, less at most half of it for lateness.
         let mut pacer = paced();
-        pacer.on_sent(at(0), 1000, false);
-        pacer.on_sent(at(1000), 1000, false);
-        pacer.on_sent(at(1000), 1000, true);
+        pacer.on_sent(at(0), 1000, 0, false);
+        pacer.on_sent(at(1000), 1000, 0, false);
+        pacer.on_sent(at(1000), 1000, 0, true);
         assert_eq!(pacer.next_departure(), at(3000));
         // 800 late: half of the first segment's gap is 500, of both together 1000.
-        pacer.on_sent(at(3800), 1000, false);
+        pacer.on_sent(at(3800), 1000, 0, false);
         assert_eq!(pacer.next_departure(), at(4300));
-        pacer.on_sent(at(3800), 1000, true);
+        pacer.on_sent(at(3800), 1000, 0, true);
         assert_eq!(pacer.next_departure(), at(5000));
         // The next buffer begins anew.
-        pacer.on_sent(at(5000), 1000, false);
+        pacer.on_sent(at(5000), 1000, 0, false);
         assert_eq!(pacer.next_departure(), at(6000));
     }
 
@@ -217,11 +226,11 @@ mod tests {
         // `len_ns = min_t(u64, len_ns, NSEC_PER_SEC)`... and without enforcement there is none.
         let mut pacer = paced();
         pacer.update(Some(Rate::from_bytes_per_second(10)), &window(10, 5), 0, 1000, 1);
-        pacer.on_sent(at(0), 1000, false);
+        pacer.on_sent(at(0), 1000, 0, false);
         assert_eq!(pacer.next_departure(), at(1_000_000));
         let mut free = paced();
         free.update(None, &window(10, 5), 0, 1000, 800_000);
-        free.on_sent(at(0), 1000, false);
+        free.on_sent(at(0), 1000, 0, false);
         assert_eq!(free.next_departure(), Instant::ZERO);
         assert!(!free.blocked(at(0)));
     }

@@ -48,6 +48,8 @@ pub(crate) struct Sender {
     /// Room for more segments in the buffer sent last.
     buffer_room: u32,
     pub(super) multipath_mappings: bool,
+    /// What is handed over at once is a mapping of its own.
+    whole_mappings: bool,
     /// Retransmit the head whatever the window says: the timer has fired.
     pub(crate) force_retransmit: bool,
     /// A tail loss probe is due.
@@ -93,6 +95,7 @@ impl Sender {
             buffers_in_flight: 0,
             buffer_room: 0,
             multipath_mappings: false,
+            whole_mappings: config.stack.whole_mappings,
             force_retransmit: false,
             probe: false,
             fill_window: false,
@@ -274,6 +277,9 @@ impl Sender {
     /// Bytes by which data at `data` may extend the last mapping: adjacent, and nothing of it sent.
     fn room_in_last(&self, data: u64) -> u64 {
         let Some(last) = self.queue.back() else { return 0 };
+        if self.whole_mappings {
+            return 0;
+        }
         let adjacent = last.data.wrapping_add(last.payload.len() as u64) == data;
         if !adjacent || last.mapping.position < self.next {
             return 0;

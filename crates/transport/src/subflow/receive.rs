@@ -9,8 +9,9 @@ use super::deliver::{Delivery, Failure, Terms};
 use super::send::timestamp_clock;
 use super::{Outlook, Space, Subflow};
 use crate::config::Config;
+use crate::profile::ReceiveSizing;
 use crate::reassembly::{Inserted, OutOfOrder};
-use crate::receive_buffer::ReceiveBuffer;
+use crate::receive_buffer::{ReceiveBuffer, first_window};
 
 /// Bytes of a SACK option, padded, without and for each block (RFC 2018 section 3).
 pub(super) const SACK_BASE: usize = 4;
@@ -30,6 +31,8 @@ pub(crate) struct Receiver {
     window: u64,
     /// How much of the buffer may be offered yet (`rcv_ssthresh`).
     slow_start: u64,
+    /// The connection has that for all its subflows, and the RTT is smoothed from every segment.
+    shared: bool,
     /// The subflow's own buffer: no more than it holds is ever offered (`window_clamp`).
     buffer: ReceiveBuffer,
     advertised_mss: u64,
@@ -46,22 +49,28 @@ pub(crate) struct Receiver {
     last_echo: u32,
 }
 
-/// The window of a SYN: half the buffer, in whole segments, at most 64 KiB
-/// (`tcp_select_initial_window`).
+/// The window of a SYN: half the buffer, in whole segments, at most 64 KiB, or in older stacks twenty
+/// segments (`tcp_select_initial_window`).
 pub(super) fn initial_window(config: &Config) -> u64 {
     let mss = u64::from(config.mss);
-    (config.receive_buffer_initial / 2).min(65_535) / mss * mss
+    match config.stack.receive {
+        ReceiveSizing::Ratio => (config.receive_buffer_initial / 2).min(65_535) / mss * mss,
+        ReceiveSizing::Half => first_window(config),
+    }
 }
 
 impl Receiver {
     pub(crate) fn new(config: &Config) -> Self {
         let mss = u64::from(config.mss);
         let window = initial_window(config);
+        let shared = config.stack.receive == ReceiveSizing::Half;
         Self {
             next: 0,
             advertised_at: 0,
             window,
-            slow_start: window,
+            // Where the subflows open one window together it is the connection's.
+            slow_start: if shared { u64::MAX } else { window },
+            shared,
             buffer: ReceiveBuffer::new(config),
             advertised_mss: mss - 12,
             runs: OutOfOrder::default(),
@@ -101,13 +110,13 @@ impl Receiver {
     fn measure_rtt(&mut self, now: Instant, echo: u32) {
         let elapsed = timestamp_clock(now).wrapping_sub(echo);
         // The first segment that answers an acknowledgement tells, not those that follow it.
-        if echo == self.last_echo || elapsed == 0 || elapsed > 60_000 {
+        if (echo == self.last_echo && !self.shared) || elapsed == 0 || elapsed > 60_000 {
             return;
         }
         self.last_echo = echo;
         let sample = u64::from(elapsed) * 1_000;
-        // The least at once, more only smoothed (`tcp_rcv_rtt_update`, 6.16).
-        let larger = self.rtt8 > 0 && sample * 8 >= self.rtt8;
+        // The least at once, more only smoothed (`tcp_rcv_rtt_update`, 6.16); before all was.
+        let larger = self.rtt8 > 0 && (self.shared || sample * 8 >= self.rtt8);
         self.rtt8 = if larger { self.rtt8 - self.rtt8 / 8 + sample } else { sample * 8 };
     }
 
@@ -283,7 +292,7 @@ impl Receiver {
     fn grow(&mut self, payload: usize, in_order: bool, waiting: u64) -> bool {
         let in_hand = if in_order { self.buffer.window_of_segment() } else { 0 };
         let limit = self.buffer.window().saturating_sub(waiting + in_hand);
-        if payload < 128 || limit <= self.slow_start {
+        if self.shared || payload < 128 || limit <= self.slow_start {
             return false;
         }
         self.slow_start += (limit - self.slow_start).min(2 * self.advertised_mss);
@@ -300,7 +309,7 @@ impl Receiver {
                 free = 0;
             }
         }
-        whole_units(free.min(self.slow_start), scale)
+        whole_units(free.min(self.slow_start).min(space.open), scale)
     }
 
     /// `tcp_select_window`: the window to advertise now, never less than what is left of the last one. With
@@ -315,8 +324,8 @@ impl Receiver {
     }
 
     /// The window that would be advertised now is worth an acknowledgement.
-    pub(crate) fn could_offer(&self, space_free: u64) -> u64 {
-        space_free.min(self.slow_start)
+    pub(crate) fn could_offer(&self, space: Space) -> u64 {
+        space.free.min(self.slow_start).min(space.open)
     }
 }
 
@@ -399,8 +408,8 @@ impl Subflow {
             }
             let in_order = arrival != Arrival::OutOfOrder;
             let grew = arrival != Arrival::Duplicate
-                && self.receive.grow(segment.payload.len(), in_order, waiting);
-            let push = segment.flags.contains(Flags::PSH);
+                && (space.opens || self.receive.grow(segment.payload.len(), in_order, waiting));
+            let push = segment.flags.contains(Flags::PSH) && self.stack.pushes_buffers;
             self.ack.on_data(now, length, push, arrival, grew, self.rtt.rto());
             self.check_ack(space);
         }

@@ -5,6 +5,7 @@ use anabranch_units::Instant;
 
 use super::Subflow;
 use crate::congestion::{CongestionEvent, CongestionKind, CongestionState, Window, WindowChange};
+use crate::profile::Reduction;
 
 /// State of a reduction under way.
 #[derive(Debug, Default)]
@@ -142,8 +143,12 @@ impl Subflow {
     }
 
     /// `tcp_cwnd_reduction`: one acknowledgement's share of the reduction.
-    pub(crate) fn reduce(&mut self, delivered: u32, newly_lost: u32, una_advanced: bool) {
+    pub(crate) fn reduce(&mut self, delivered: u32, newly_lost: u32, flags: &AckFlags) {
         if delivered == 0 || self.recovery.prior_cwnd == 0 {
+            return;
+        }
+        if self.stack.reduction == Reduction::AtOnce {
+            self.window.cwnd = self.window.ssthresh;
             return;
         }
         let recovery = &mut self.recovery;
@@ -156,11 +161,17 @@ impl Subflow {
                 ssthresh * i64::from(recovery.prr_delivered) + i64::from(recovery.prior_cwnd) - 1;
             dividend / i64::from(recovery.prior_cwnd) - i64::from(recovery.prr_out)
         } else {
-            let mut room = (i64::from(recovery.prr_delivered) - i64::from(recovery.prr_out))
+            let owed = (i64::from(recovery.prr_delivered) - i64::from(recovery.prr_out))
                 .max(i64::from(delivered));
-            if una_advanced && newly_lost == 0 {
-                room += 1;
-            }
+            let room = match self.stack.reduction {
+                Reduction::ProportionalRepaired
+                    if flags.retransmission_acked && !flags.lost_retransmission =>
+                {
+                    owed + 1
+                }
+                Reduction::ProportionalRepaired => i64::from(delivered),
+                _ => owed + i64::from(flags.una_advanced && newly_lost == 0),
+            };
             room.min(delta)
         };
         // Force a fast retransmit on entering recovery.

@@ -9,11 +9,10 @@ use super::rtt::{RTO_INITIAL, RTO_MAX};
 use super::send::timestamp_clock;
 use crate::config::HostModel;
 use crate::congestion::{CongestionEvent, CongestionKind, CongestionState, WindowChange};
+use crate::profile::LossDetection;
 
 /// RFC 8985's `WCDelAckT` as Linux applies it to a single outstanding segment.
 const SINGLE_SEGMENT_EXTRA: Duration = Duration::from_millis(200);
-/// `TCP_TIMEOUT_MIN_US`.
-const TIMEOUT_MIN: Duration = Duration::from_millis(2);
 
 /// How long at least the peer may leave what it reported unacknowledged (`tcp_check_sack_reneging`).
 const RENEGING_MIN: Duration = Duration::from_millis(10);
@@ -105,12 +104,13 @@ impl Subflow {
         advancing: bool,
     ) -> bool {
         let calm = matches!(self.ca_state, CongestionState::Open | CongestionState::Cwr);
-        if self.board.is_empty() || !self.sack_permitted || !calm {
+        let sends = self.stack.tail_probes && self.sack_permitted;
+        if self.board.is_empty() || !sends || !calm {
             return false;
         }
         let timeout = match self.rtt.srtt() {
             Some(srtt) if self.board.packets_out() == 1 => srtt * 2 + SINGLE_SEGMENT_EXTRA,
-            Some(srtt) => srtt * 2 + TIMEOUT_MIN,
+            Some(srtt) => srtt * 2 + self.stack.timeout_min,
             None => RTO_INITIAL,
         };
         let left = if advancing { self.rtt.rto() } else { self.timeout_left(now) };
@@ -257,14 +257,16 @@ impl Subflow {
             self.recovery.reneged = true;
         }
         self.forget_duplicates();
-        // The head is lost, and everything older than RACK's RTT; what was sent lately is not.
+        // The head is lost, and everything older than RACK's RTT; what was sent lately is not, but
+        // where older stacks have it so (`tcp_enter_loss` of 4.14).
+        let all = self.stack.loss_detection != LossDetection::Rack;
         for number in self.board.numbers() {
             let head = number == self.board.numbers().start;
             let young = self
                 .board
                 .get(number)
                 .is_some_and(|sent| self.rack.time_left(now, sent, Duration::ZERO).is_some());
-            if head || reneged || !young {
+            if head || reneged || all || !young {
                 self.mark_lost(now, number);
             }
         }

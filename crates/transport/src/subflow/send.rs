@@ -96,7 +96,7 @@ impl Subflow {
             && self.send.queued > 0
             && in_flight + 1 < self.window.cwnd
             && !self.send.shut_out();
-        if !opens_buffer && !more {
+        if !opens_buffer && !more && self.stack.pushes_buffers {
             segment.flags = segment.flags.with(Flags::PSH);
         }
         self.count_sent(length, true, now, !opens_buffer);
@@ -142,6 +142,11 @@ impl Subflow {
     fn burst_segments(&self) -> u32 {
         let millisecond = self.pacer.rate().bytes_per_second() >> 10;
         (millisecond.min(65_536) as u32 / self.mss).max(self.controller.least_burst())
+    }
+
+    /// TCP's header with the options that go with data, bytes.
+    fn header_bytes(&self) -> u64 {
+        u64::from(20 + u32::from(self.peer_mss).saturating_sub(self.send.mss))
     }
 
     /// Nothing was in flight: the controller hears that data flows again.
@@ -208,11 +213,20 @@ impl Subflow {
     fn count_sent(&mut self, bytes: u64, first: bool, now: Instant, continues: bool) {
         self.totals.bytes_sent += bytes;
         self.totals.data_segments += u64::from(bytes > 0);
-        self.pacer.on_sent(now, bytes, continues);
+        self.pacer.on_sent(now, bytes, self.header_bytes(), continues);
         if self.reducing() && first {
             self.recovery.prr_out += 1;
         }
         self.ack.on_data_sent(now);
+    }
+
+    /// A data sequence number in as many bits as this stack sends of it.
+    pub(super) fn mapping_dsn(&self, dsn: DataSeq) -> MappingDsn {
+        if self.stack.short_data_numbers {
+            MappingDsn::Short(dsn.0 as u32)
+        } else {
+            MappingDsn::Long(dsn)
+        }
     }
 
     /// Writes the segment, with its DSS (the burst's mapping) or the `MP_CAPABLE` that stands for it.
@@ -267,7 +281,7 @@ impl Subflow {
         let fin = outlook.data_fin == Some(data_end) && !outlook.checksum;
         let dss = segment.dss.get_or_insert_default();
         dss.mapping = Some(Mapping {
-            dsn: MappingDsn::Long(dsn),
+            dsn: self.mapping_dsn(dsn),
             ssn,
             length: length + u16::from(fin),
             checksum,

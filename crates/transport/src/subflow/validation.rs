@@ -36,8 +36,9 @@ impl Subflow {
         let packets_out = self.board.packets_out();
         let send = &mut self.send;
         if send.una >= send.usage_seq
-            || limited
-            || (!send.cwnd_limited && packets_out > send.max_packets_out)
+            || (limited && self.stack.remembers_full_window)
+            || (!(send.cwnd_limited && self.stack.remembers_full_window)
+                && packets_out > send.max_packets_out)
         {
             send.cwnd_limited = limited;
             send.max_packets_out = packets_out;

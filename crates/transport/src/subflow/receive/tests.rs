@@ -24,7 +24,7 @@ fn less_than_half_a_buffer_is_offered_in_segments_and_sixteenths() {
     let mut receiver = receiver();
     receiver.slow_start = 100_000;
     let offer = |free: u64, allowed: u64, mss: u64, scale: u8| {
-        receiver.offer(Space { free, allowed }, mss, scale)
+        receiver.offer(Space { free, allowed, ..Space::default() }, mss, scale)
     };
     assert_eq!(offer(999, 8192, 1000, 0), 0, "less than a segment");
     assert_eq!(offer(1000, 8192, 1000, 0), 1000);
@@ -37,9 +37,12 @@ fn less_than_half_a_buffer_is_offered_in_segments_and_sixteenths() {
     // 1020 in units of 128 are 896: less than the segment.
     assert_eq!(offer(1020, 8192, 1000, 7), 0);
     receiver.slow_start = 3000;
-    assert_eq!(receiver.offer(Space { free: 8000, allowed: 8000 }, 1000, 0), 3000);
-    assert_eq!(receiver.could_offer(8000), 3000);
-    assert_eq!(receiver.could_offer(2000), 2000);
+    assert_eq!(
+        receiver.offer(Space { free: 8000, allowed: 8000, ..Space::default() }, 1000, 0),
+        3000
+    );
+    assert_eq!(receiver.could_offer(Space { free: 8000, ..Space::default() }), 3000);
+    assert_eq!(receiver.could_offer(Space { free: 2000, ..Space::default() }), 2000);
 }
 
 #[test]
@@ -155,7 +158,7 @@ fn an_acknowledgement_is_due_when_more_than_a_segment_is_owed_and_the_window_hol
         let (mut subflow, _) = subflow();
         subflow.multipath = multipath;
         subflow.receive.next += unacked;
-        subflow.check_ack(Space { free, allowed: free });
+        subflow.check_ack(Space { free, allowed: free, ..Space::default() });
         subflow.ack.is_due()
     };
     // A guess of 536 bytes a segment; 64,768 bytes were offered.

@@ -6,6 +6,20 @@ use super::super::fixture::{at, send, subflow};
 use super::super::scoreboard::TxStamp;
 use super::*;
 
+/// Acknowledgements that repair nothing: one that advances, and one that does not.
+const ADVANCED: AckFlags = AckFlags { una_advanced: true, ..STILL };
+const STILL: AckFlags = AckFlags {
+    una_advanced: false,
+    data_sacked: false,
+    original_acked: false,
+    retransmission_acked: false,
+    dsack: false,
+    lost_retransmission: false,
+    set_timer: false,
+    not_duplicate: false,
+    duplicate: false,
+};
+
 /// Twenty segments of a window of twenty out, with ssthresh ten, in recovery.
 fn twenty() -> Subflow {
     let (mut subflow, _) = subflow();
@@ -27,17 +41,17 @@ fn reduction_is_proportional_while_more_than_ssthresh_is_in_flight() {
     }
     subflow.recovery.prr_out = 1;
     // 16 in flight; of 4 delivered 2 may go, 1 has.
-    subflow.reduce(4, 0, false);
+    subflow.reduce(4, 0, &STILL);
     assert_eq!((subflow.recovery.prr_delivered, subflow.window.cwnd), (4, 17));
     // ceil(5/2) = 3: rounded up.
-    subflow.reduce(1, 0, false);
+    subflow.reduce(1, 0, &STILL);
     assert_eq!(subflow.window.cwnd, 18);
     // Nothing delivered changes nothing, nor does a reduction that never began.
     subflow.window.cwnd = 3;
-    subflow.reduce(0, 5, true);
+    subflow.reduce(0, 5, &ADVANCED);
     assert_eq!((subflow.window.cwnd, subflow.recovery.prr_delivered), (3, 5));
     subflow.recovery.prior_cwnd = 0;
-    subflow.reduce(2, 0, true);
+    subflow.reduce(2, 0, &ADVANCED);
     assert_eq!((subflow.window.cwnd, subflow.recovery.prr_delivered), (3, 5));
 }
 
@@ -52,7 +66,7 @@ fn below_ssthresh_the_window_is_filled_by_what_is_delivered() {
         }
         subflow.recovery.prr_delivered = 6;
         subflow.recovery.prr_out = out;
-        subflow.reduce(delivered, lost, advanced);
+        subflow.reduce(delivered, lost, if advanced { &ADVANCED } else { &STILL });
         subflow.window.cwnd
     };
     assert_eq!(filled(4, 1, 4, 1, true), 4 + 3, "7 - 4");
@@ -64,6 +78,42 @@ fn below_ssthresh_the_window_is_filled_by_what_is_delivered() {
     // The first of a recovery goes in any case (`fast_rexmit`).
     assert_eq!(filled(10, 1, 0, 0, false), 11);
     assert_eq!(filled(16, 1, 9, 0, false), 16, "what went too early is waited for");
+}
+
+#[test]
+fn of_4_14_the_flight_grows_only_where_a_retransmission_was_acknowledged() {
+    // tcp_cwnd_reduction of 4.14, at or below ssthresh: FLAG_RETRANS_DATA_ACKED without
+    // FLAG_LOST_RETRANS: min(delta, max(prr_delivered - prr_out, newly) + 1); else min(delta, newly).
+    let filled = |repaired: bool, lost_again: bool, delivered: u32, out: u32| {
+        let mut subflow = twenty();
+        subflow.stack = crate::profile::MPTCP_0_94;
+        for number in 0..16 {
+            subflow.board.mark_sacked(number);
+        }
+        subflow.recovery.prr_delivered = 6;
+        subflow.recovery.prr_out = out;
+        let flags = AckFlags {
+            retransmission_acked: repaired,
+            lost_retransmission: lost_again,
+            ..ADVANCED
+        };
+        subflow.reduce(delivered, 0, &flags);
+        subflow.window.cwnd
+    };
+    assert_eq!(filled(false, false, 1, 3), 4 + 1, "one delivered, whatever is owed");
+    assert_eq!(filled(true, false, 1, 3), 4 + 5, "7 - 3, and one more");
+    assert_eq!(filled(true, true, 1, 3), 4 + 1, "what was sent again was lost again");
+    assert_eq!(filled(true, false, 1, 0), 10, "no more than ssthresh");
+}
+
+#[test]
+fn without_prr_the_window_falls_at_once() {
+    // RFC 6675 section 5, step 4.2: cwnd = ssthresh.
+    let mut subflow = twenty();
+    subflow.stack.reduction = Reduction::AtOnce;
+    subflow.board.mark_sacked(1);
+    subflow.reduce(1, 0, &STILL);
+    assert_eq!(subflow.window.cwnd, 10);
 }
 
 #[test]

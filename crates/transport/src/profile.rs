@@ -1,0 +1,328 @@
+//! Kernel generations: which mechanisms a stack has, as data.
+//!
+//! A profile names one value of [`Stack`]. Each field is a mechanism that the file of its concern
+//! reads; nothing else in the endpoint knows which profile runs.
+
+use anabranch_units::Duration;
+
+use crate::plugin::{PluginChoice, Value};
+use crate::{congestion, scheduler};
+
+/// How a loss is found where the peer has SACK.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LossDetection {
+    /// RACK with a reordering window that adapts (RFC 8985; `tcp_rack_reo_wnd`).
+    Rack,
+    /// RACK's first draft beside the count of what was reported (Linux 4.14,
+    /// `tcp_rack_detect_loss`, `tcp_update_scoreboard`).
+    RackDraft,
+    /// The count alone (RFC 6675 section 4, `IsLost`): a retransmission that is lost waits for the
+    /// timeout.
+    Count,
+}
+
+/// How the window falls in recovery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reduction {
+    /// Proportional rate reduction that lets the flight grow while data is acknowledged and nothing
+    /// new is lost (RFC 9937; `tcp_cwnd_reduction`).
+    Proportional,
+    /// As Linux 4.14 has it: the flight grows only where a retransmission was acknowledged and none
+    /// was lost again (`FLAG_RETRANS_DATA_ACKED`, `FLAG_LOST_RETRANS`).
+    ProportionalRepaired,
+    /// At once (RFC 6675 section 5, step 4.2).
+    AtOnce,
+}
+
+/// How large the receive buffer is and how much window it makes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReceiveSizing {
+    /// The share of payload in what segments take is the share of window in the buffer
+    /// (`scaling_ratio`), every subflow opens its own window, and the buffer follows what is read as
+    /// in 6.18 (`tcp_rcvbuf_grow`).
+    Ratio,
+    /// Half of the buffer is window (`tcp_adv_win_scale` 1), the subflows open one window together,
+    /// each join adds a buffer (`mptcp_init_buffer_space`), and the buffer follows as in 4.14
+    /// (`tcp_rcv_space_adjust`).
+    Half,
+}
+
+/// The slow-start exit of CUBIC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HyStart {
+    /// As in 6.18.
+    Linux618,
+    /// As in 4.14.
+    Linux414,
+    /// None: slow start lasts until a loss.
+    Off,
+}
+
+impl HyStart {
+    /// The value of CUBIC's parameter `hystart`.
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Linux618 => "linux-6.18",
+            Self::Linux414 => "linux-4.14",
+            Self::Off => "off",
+        }
+    }
+}
+
+/// The mechanisms of a stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stack {
+    /// Selective acknowledgements are offered (`tcp_sack`).
+    pub sack: bool,
+    /// How losses are found.
+    pub loss_detection: LossDetection,
+    /// Tail loss probes are sent (`tcp_early_retrans`).
+    pub tail_probes: bool,
+    /// How the window falls in recovery.
+    pub reduction: Reduction,
+    /// The slow-start exit of CUBIC.
+    pub hystart: HyStart,
+    /// The receive buffer.
+    pub receive: ReceiveSizing,
+    /// The receive buffer follows what is read (`tcp_moderate_rcvbuf`).
+    pub receive_autotuning: bool,
+    /// A `dft` scheduler sends the head of line again on a faster subflow
+    /// (`mptcp_rcv_buf_optimization`).
+    pub opportunistic_retransmission: bool,
+    /// A `dft` scheduler halves the window of the subflow that holds up the others.
+    pub penalisation: bool,
+    /// Controllers that have a form `kernel` take it by default.
+    pub kernel_forms: bool,
+    /// A window that was full counts as such for the round trip it was full in; without it only until
+    /// more is out than before (`tcp_cwnd_validate` before 6.1).
+    pub remembers_full_window: bool,
+    /// The least time of RACK's reordering timer and of a tail loss probe beyond the round trips
+    /// (`TCP_TIMEOUT_MIN_US`; before 6.7 `TCP_TIMEOUT_MIN`, two jiffies).
+    pub timeout_min: Duration,
+    /// Data sequence numbers go in 32 bits.
+    pub short_data_numbers: bool,
+    /// Socket buffers of several segments are pushed (`__tcp_transmit_skb`), and what is pushed is taken
+    /// for the end of a write (`tcp_measure_rcv_mss`).
+    pub pushes_buffers: bool,
+    /// Paced segments are spaced by a timer that counts headers, from the first one on, and makes up for
+    /// nothing (`tcp_internal_pacing` of 4.14); without it by earliest departure times.
+    pub timer_pacing: bool,
+    /// What a scheduler hands over at once is a mapping of its own, as many segments as half of the
+    /// window, and goes up at the receiver when all of it has come (`mptcp_skb_entail`,
+    /// `mptcp_queue_skb`).
+    pub whole_mappings: bool,
+    /// New data waits until the connection's window has room for a whole segment of it
+    /// (`tcp_snd_wnd_test` in `mptcp_write_xmit`); without it the room there is gets filled.
+    pub whole_segments: bool,
+    /// The connection's send buffer is no larger than that of one subflow may be
+    /// (`mptcp_update_sndbuf`); without it the subflows' together (`mptcp_sync_sndbuf`).
+    pub bounds_send_buffer: bool,
+    /// How long after an address has come up joins are tried over it (`address_worker`).
+    pub join_delay: Duration,
+}
+
+/// Linux 6.18 at both ends, with its MPTCP.
+pub const LINUX_6_18: Stack = Stack {
+    sack: true,
+    loss_detection: LossDetection::Rack,
+    tail_probes: true,
+    reduction: Reduction::Proportional,
+    hystart: HyStart::Linux618,
+    receive: ReceiveSizing::Ratio,
+    receive_autotuning: true,
+    opportunistic_retransmission: true,
+    penalisation: true,
+    kernel_forms: false,
+    remembers_full_window: true,
+    timeout_min: Duration::from_millis(2),
+    short_data_numbers: false,
+    pushes_buffers: true,
+    timer_pacing: false,
+    whole_mappings: false,
+    whole_segments: false,
+    bounds_send_buffer: false,
+    join_delay: Duration::ZERO,
+};
+
+/// The out-of-tree MPTCP v0.94 on Linux 4.14, with 250 jiffies a second.
+pub const MPTCP_0_94: Stack = Stack {
+    sack: true,
+    loss_detection: LossDetection::RackDraft,
+    tail_probes: true,
+    reduction: Reduction::ProportionalRepaired,
+    hystart: HyStart::Linux414,
+    receive: ReceiveSizing::Half,
+    receive_autotuning: true,
+    opportunistic_retransmission: true,
+    penalisation: true,
+    kernel_forms: true,
+    remembers_full_window: false,
+    timeout_min: Duration::from_millis(8),
+    short_data_numbers: true,
+    pushes_buffers: false,
+    timer_pacing: true,
+    whole_mappings: true,
+    whole_segments: true,
+    bounds_send_buffer: true,
+    join_delay: Duration::from_millis(500),
+};
+
+/// A profile: a stack's name and what is known of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Profile {
+    /// The name in the table.
+    pub name: &'static str,
+    /// What it is, a sentence.
+    pub summary: &'static str,
+    /// Its mechanisms.
+    pub stack: Stack,
+}
+
+/// The table of names; the first is the default.
+pub const PROFILES: &[Profile] = &[
+    Profile {
+        name: "linux-6.18",
+        summary: "Linux 6.18 at both ends: MPTCP version 1, as in the kernel itself.",
+        stack: LINUX_6_18,
+    },
+    Profile {
+        name: "mptcp-0.94",
+        summary: "The out-of-tree MPTCP v0.94 on Linux 4.14, which the papers of 2016 to 2020 ran.",
+        stack: MPTCP_0_94,
+    },
+];
+
+/// The profile of a name.
+pub fn named(name: &str) -> Option<&'static Profile> {
+    PROFILES.iter().find(|profile| profile.name == name)
+}
+
+/// A part that can be switched by itself, to trace a result to it.
+#[derive(Clone, Copy, Debug)]
+pub struct Part {
+    /// Its key.
+    pub name: &'static str,
+    /// What it is, a phrase.
+    pub summary: &'static str,
+    switch: fn(&mut Stack, &Stack, bool),
+}
+
+impl Part {
+    /// Switches it in `stack`, whose profile has the mechanisms of `whole`.
+    pub fn switch(&self, stack: &mut Stack, whole: &Stack, on: bool) {
+        (self.switch)(stack, whole, on);
+    }
+}
+
+/// The parts by name. What is switched on is what the profile has.
+pub const PARTS: &[Part] = &[
+    Part {
+        name: "sack",
+        summary: "selective acknowledgements; without them losses are found by duplicates",
+        switch: |stack, whole, on| stack.sack = on && whole.sack,
+    },
+    Part {
+        name: "rack",
+        summary: "loss detection by time; without it three reports above a segment say so",
+        switch: |stack, whole, on| {
+            stack.loss_detection = if on { whole.loss_detection } else { LossDetection::Count };
+        },
+    },
+    Part {
+        name: "tlp",
+        summary: "tail loss probes; without them a lost tail waits for the timeout",
+        switch: |stack, whole, on| stack.tail_probes = on && whole.tail_probes,
+    },
+    Part {
+        name: "hystart",
+        summary: "CUBIC's early end of slow start; without it slow start lasts until a loss",
+        switch: |stack, whole, on| {
+            stack.hystart = if on { whole.hystart } else { HyStart::Off };
+        },
+    },
+    Part {
+        name: "prr",
+        summary: "proportional rate reduction; without it the window falls at once",
+        switch: |stack, whole, on| {
+            stack.reduction = if on { whole.reduction } else { Reduction::AtOnce };
+        },
+    },
+    Part {
+        name: "receive_autotuning",
+        summary: "a receive buffer that follows what is read; without it the one at the start stays",
+        switch: |stack, whole, on| stack.receive_autotuning = on && whole.receive_autotuning,
+    },
+    Part {
+        name: "opportunistic_retransmission",
+        summary: "the head of line once more on a faster subflow, where the scheduler does so",
+        switch: |stack, _, on| stack.opportunistic_retransmission = on,
+    },
+    Part {
+        name: "penalisation",
+        summary: "the window of a subflow that holds up the others halved, where the scheduler does so",
+        switch: |stack, _, on| stack.penalisation = on,
+    },
+];
+
+impl Default for Stack {
+    fn default() -> Self {
+        LINUX_6_18
+    }
+}
+
+impl Stack {
+    /// A congestion control as chosen, with what this stack sets where the choice does not.
+    #[must_use]
+    pub fn congestion(&self, choice: PluginChoice) -> PluginChoice {
+        let hystart = (self.hystart != LINUX_6_18.hystart).then(|| self.hystart.word());
+        let form = self.kernel_forms.then_some("kernel");
+        let bbr = self.kernel_forms.then_some("linux-4.14");
+        let set = [("hystart", hystart), ("form", form), ("form", bbr)];
+        let known = congestion::parameters(&choice.name).unwrap_or_default();
+        fill(
+            choice,
+            set.into_iter()
+                .filter_map(|(key, word)| Some((key, word?)))
+                .filter(|(key, word)| {
+                    let quoted = format!("\"{word}\"");
+                    known.iter().any(|info| info.key == *key && info.allowed.contains(&quoted))
+                })
+                .map(|(key, word)| (key, Value::Text(word.to_owned()))),
+        )
+    }
+
+    /// The same of a scheduler, and of those that it builds on.
+    #[must_use]
+    pub fn scheduler(&self, mut choice: PluginChoice) -> PluginChoice {
+        if let Some(Value::Plugin(base)) = choice.parameters.get_mut("base") {
+            *base = self.scheduler(std::mem::take(base));
+        }
+        let set = [
+            ("retransmission", self.opportunistic_retransmission),
+            ("penalisation", self.penalisation),
+        ];
+        let off = set.into_iter().filter(|(_, on)| !on).map(|(key, on)| (key, Value::Flag(on)));
+        let turns = ["piece", "window"].map(|word| ("turn", Value::Text(word.to_owned())));
+        let turns = turns.into_iter().filter(|_| self.whole_mappings);
+        let known = scheduler::parameters(&choice.name).unwrap_or_default();
+        let takes = |key: &str, value: &Value| {
+            let fits = |allowed: &str| match value {
+                Value::Text(word) => allowed.contains(&format!("\"{word}\"")),
+                _ => true,
+            };
+            known.iter().any(|info| info.key == key && fits(&info.allowed))
+        };
+        fill(choice, off.chain(turns).filter(|(key, value)| takes(key, value)))
+    }
+}
+
+/// Adds parameters that the choice does not have itself.
+fn fill(
+    mut choice: PluginChoice,
+    set: impl Iterator<Item = (&'static str, Value)>,
+) -> PluginChoice {
+    for (key, value) in set {
+        choice.parameters.entry(key.to_owned()).or_insert(value);
+    }
+    choice
+}

@@ -1,0 +1,55 @@
+"""Kernel generations: the parts that can be switched, and what a profile says where a scenario does not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import Field
+
+from anabranch.scenario._base import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+ProfileName = Literal["linux-6.18", "mptcp-0.94"]
+
+#: What other keys are under a profile, where they are not those of the default one: of each table of
+#: the scenario the keys as a file would have them. A piece of data written is 45 segments of 1,428
+#: bytes there: as many as one large buffer takes (`tcp_xmit_size_goal`).
+_DEFAULTS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
+    "mptcp-0.94": {
+        "transport": {"scheduler": "dft", "receive_buffer_initial": "87380 B"},
+        "host": {"send_fragment": "64260 B"},
+    },
+}
+
+
+class Stack(Table):
+    """Parts of the profile that are switched by themselves; what is left out is as the profile has it."""
+
+    sack: bool | None = Field(default=None, description="selective acknowledgements")
+    rack: bool | None = Field(default=None, description="loss detection by time, beside or without a count")
+    tlp: bool | None = Field(default=None, description="tail loss probes")
+    hystart: bool | None = Field(default=None, description="CUBIC's early end of slow start")
+    prr: bool | None = Field(default=None, description="proportional rate reduction in recovery")
+    receive_autotuning: bool | None = Field(
+        default=None, description="a receive buffer that follows what is read"
+    )
+    opportunistic_retransmission: bool | None = Field(
+        default=None, description="`dft` sends the head of line once more on a faster subflow"
+    )
+    penalisation: bool | None = Field(
+        default=None, description="`dft` halves the window of a subflow that holds up the others"
+    )
+
+
+def with_defaults(raw: object) -> object:
+    """Return a scenario's tables with what its profile sets where they say nothing."""
+    transport = raw.get("transport") if isinstance(raw, dict) else None
+    if not isinstance(raw, dict) or not isinstance(transport, dict):
+        return raw
+    name = transport.get("profile")
+    defaults = _DEFAULTS.get(name, {}) if isinstance(name, str) else {}
+    tables = {key: raw.get(key, {}) for key in defaults}
+    fits = {key: table for key, table in tables.items() if isinstance(table, dict)}
+    return {**raw, **{key: {**defaults[key], **table} for key, table in fits.items()}}
