@@ -219,7 +219,7 @@ fn outlook(free: u64, data_received: u64, promised_edge: u64) -> Outlook {
         data_ack: None,
         dsn_base: 0,
         data_received,
-        space: Space { free, allowed: 100_000 },
+        space: Space { free, allowed: 100_000, ..Space::default() },
         promised_edge,
         data_fin: None,
         checksum: false,
