@@ -28,6 +28,8 @@ const MUCH_SLOWER: u64 = 4;
 pub struct Penalising {
     name: &'static str,
     base: Box<dyn PathScheduler>,
+    /// A turn is as much as the window lets out, and no more than half of it, not a segment.
+    by_window: bool,
     /// The head of line goes again on a faster subflow.
     retransmits: bool,
     /// The subflows that hold it up are penalised.
@@ -45,8 +47,7 @@ impl Penalising {
     }
 
     pub(super) fn build_default(parameters: &mut Parameters<'_>) -> Box<dyn PathScheduler> {
-        let base = Box::new(MinRtt::new(parameters));
-        Self::over("min-rtt-0.9x", base, parameters)
+        Self::over("min-rtt-0.9x", Box::new(MinRtt), parameters)
     }
 
     fn over(
@@ -57,6 +58,7 @@ impl Penalising {
         Box::new(Self {
             name,
             base,
+            by_window: parameters.word("turn", &["segment", "window"]) == "window",
             retransmits: parameters.flag("retransmission", true),
             penalises: parameters.flag("penalisation", true),
             offered: Vec::new(),
@@ -74,7 +76,8 @@ impl Penalising {
     ) -> Decision {
         let request = &SendRequest { ask: Ask::NewData, ..*request };
         if used.is_empty() && !subflows.iter().any(|view| view.potentially_failed) {
-            return self.base.schedule(request, subflows);
+            let decision = self.base.schedule(request, subflows);
+            return self.turn(decision, subflows);
         }
         let answers = |view: &&SubflowView| view.established && !view.potentially_failed;
         let unused = |view: &&SubflowView| answers(view) && !used.contains(view.id);
@@ -83,7 +86,18 @@ impl Penalising {
         if self.offered.is_empty() {
             self.offered.extend(subflows.iter().filter(answers));
         }
-        self.base.schedule(request, &self.offered)
+        let decision = self.base.schedule(request, &self.offered);
+        self.turn(decision, subflows)
+    }
+
+    /// How much goes to the chosen subflow (`tcp_cwnd_test` in `mptcp_next_segment`).
+    fn turn(&self, decision: Decision, subflows: &[SubflowView]) -> Decision {
+        let Decision::Send { on, from: None, burst } = decision else { return decision };
+        let chosen = subflows.iter().find(|view| on == SubflowSet::one(view.id));
+        let Some(chosen) = chosen.filter(|_| self.by_window) else { return decision };
+        let segments = chosen.window_space().min((chosen.cwnd / 2).max(1));
+        let burst = burst.max(u64::from(segments) * u64::from(chosen.mss));
+        Decision::Send { on, from: None, burst }
     }
 
     fn reinject(
