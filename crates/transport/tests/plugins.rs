@@ -43,6 +43,32 @@ fn every_name_builds_and_refuses_what_it_does_not_know() {
 }
 
 #[test]
+fn a_scheduler_that_stands_alone_says_the_name_it_was_built_by() {
+    // Of a composition it is the rule that is called by another name than the whole.
+    for plugin in scheduler::names() {
+        let built = scheduler::build(&named(plugin.name), &Registry::TABLES).expect("known");
+        if built.base().is_none() {
+            // The papers call min-rtt that.
+            let own = if plugin.name == "spd" { "min-rtt" } else { plugin.name };
+            assert_eq!(built.name(), own);
+        }
+    }
+}
+
+#[test]
+fn a_reconstruction_is_told_with_the_parameters_it_ran_with() {
+    let said = |choice: &PluginChoice| congestion::note(choice, &Registry::TABLES);
+    for name in ["cubic", "bbr", "mine.py:Own"] {
+        assert_eq!(said(&named(name)), Ok(None), "{name} is none");
+    }
+    let ccpd = named("ccpd").with("kd", Value::Number(0.75));
+    let note = said(&ccpd).expect("a parameter that it has").expect("a reconstruction");
+    assert!(note.starts_with("Congestion control ccpd: "), "{note}");
+    assert!(note.contains("kd = 0.75"), "{note}");
+    assert!(said(&named("ccpd").with("kx", Value::Number(1.0))).is_err());
+}
+
+#[test]
 fn the_short_form_says_what_a_table_says() {
     let lambda = named("blest").with("lambda", Value::Number(1.1));
     let whole = named("rtx-aware").with("base", Value::Plugin(lambda));

@@ -124,6 +124,21 @@ fn a_data_fin_is_repeated_doubling_from_200_ms() {
 }
 
 #[test]
+fn a_data_fin_rides_the_last_data_that_is_sent_again_where_no_checksum_covers_it() {
+    // `mptcp_write_data_fin`: a mapping that ends where the data does is one byte longer.
+    let mut s = Script::server(config());
+    s.peer(0, "S mpc nosack");
+    s.us(0, "S. mpc-key");
+    s.peer(50, ". mpc-keys");
+    s.write(100, 1000);
+    s.us(100, ". 1:1001 map=0+1000@1");
+    s.shutdown(100);
+    s.us(100, ". 1001:1001 map=1000+1@0 dfin");
+    s.us(300, ". 1001:1001 map=1000+1@0 dfin");
+    s.us(350, ". 1:1001 map=0+1001@1 dfin");
+}
+
+#[test]
 fn a_data_fin_may_ride_the_last_data() {
     let mut s = Script::multipath(config(), 50);
     // Its length counts the DATA_FIN (section 3.3.3).

@@ -347,6 +347,18 @@ fn a_client_whose_first_answer_is_bare_says_so_in_its_data() {
 }
 
 #[test]
+fn an_end_that_became_a_fin_is_told_no_other_way() {
+    let mut s = under_way();
+    s.shutdown(200);
+    s.us(200, ". 101:101 map=100+1@0 dfin");
+    s.peer(250, ". 101:201 ack=101 dack4=100 map=100+0@101");
+    assert!(s.has(Event::FellBack));
+    s.us_within(0, 250, 300, "F. 101:101 ack=201");
+    s.peer(350, ". ack=102");
+    s.silence(100_000);
+}
+
+#[test]
 fn an_end_that_nobody_answers_is_told_by_fin() {
     // Options are lost on the way to the peer, and only where there is no data: it cannot know.
     let mut s = under_way();

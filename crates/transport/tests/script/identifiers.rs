@@ -178,6 +178,20 @@ fn an_end_point_that_goes_before_it_was_used_is_not_joined_from() {
     remove(&mut s, 60, "10.7.0.1");
     s.peer(100, ". ack=1 dack4=0");
     assert_eq!(joins_from(&s), [ip("10.8.0.1")]);
+    // Two ports of one address are one way, and an address of the other family is none
+    // (`fill_local_addresses_vec`).
+    add(
+        &mut s,
+        Candidate { local: "10.1.0.1:81".parse().expect("an address"), ..end_point(0, "10.1.0.1") },
+    );
+    add(
+        &mut s,
+        Candidate {
+            remote: "[fd00::9]:80".parse().expect("an address"),
+            ..end_point(3, "fd00::1")
+        },
+    );
+    s.run_to(at(200));
     // Nor is it a way to what the peer announces later; the others are.
     s.elsewhere = Some(Vec::new());
     s.peer(200, ". ack=1 dack4=0 add=5,10.2.0.2");

@@ -18,6 +18,40 @@ fn the_server_answers_a_join_and_acknowledges_its_third_packet_at_once() {
 }
 
 #[test]
+fn the_answer_to_a_join_has_the_options_of_any_syn() {
+    // Section 3.2: a join is a TCP handshake with one more option.
+    let mut s = Script::server(config());
+    s.peer(0, "S mpc");
+    let first = s.us(0, "S. mpc-key");
+    s.peer(50, ". mpc-keys");
+    s.peer_on(1, 100, "S join");
+    let joined = s.us_on(1, 100, "S. join-hmac");
+    assert!(first.mss.is_some() && first.window_scale.is_some() && first.sack_permitted);
+    assert_eq!((joined.mss, joined.window_scale), (first.mss, first.window_scale));
+    assert_eq!((joined.sack_permitted, joined.window), (first.sack_permitted, first.window));
+    assert!(joined.timestamps.is_some());
+}
+
+#[test]
+fn a_place_is_given_away_in_turn() {
+    // A connection has 128. The one that was given away longest ago is next, so that what still comes for
+    // a subflow that is over meets another one as late as can be.
+    let mut s = Script::multipath(config(), 50);
+    for n in 0..130_u16 {
+        s.speak_from(1, 10_000 + n);
+        s.join(1, 200 + 100 * u64::from(n), 50);
+        s.peer_on(1, 250 + 100 * u64::from(n), "R 1:1");
+    }
+    let opened = s.events.iter().filter_map(|(_, event)| match event {
+        Event::SubflowEstablished(id) => Some(id.index()),
+        _ => None,
+    });
+    let opened: Vec<_> = opened.filter(|id| *id > 0).collect();
+    let expected: Vec<_> = (1..128).chain(1..4).collect();
+    assert_eq!(opened, expected);
+}
+
+#[test]
 fn the_client_joins_once_a_data_ack_has_come_and_sends_once_the_fourth_packet_has() {
     let mut s = Script::client(config(), 2);
     s.us(0, "S mpc");

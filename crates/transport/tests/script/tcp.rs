@@ -390,6 +390,33 @@ fn a_handshake_that_measured_nothing_leaves_three_seconds() {
 }
 
 #[test]
+fn an_echo_of_nothing_is_no_measurement() {
+    // tcp_ack_update_rtt: `rx_opt.rcv_tsecr` 0 is none. The SYN/ACK went twice, so nothing else tells.
+    let mut s = Script::server(tcp());
+    s.peer(0, "S nosack");
+    s.us(0, "S.");
+    s.us(1000, "S.");
+    let mut third = s.composed(". ack=1");
+    third.timestamps.as_mut().expect("timestamps").echo = 0;
+    s.deliver(1050, &third);
+    assert_eq!(s.sample(0).srtt, None);
+    s.write(1100, 1000);
+    s.us(1100, ". 1:1001");
+    s.us(4100, ". 1:1001");
+}
+
+#[test]
+fn a_subflow_of_plain_tcp_counts_once_it_is_established() {
+    let mut s = Script::server(tcp());
+    let established = |s: &mut Script| s.connection().summaries().next().map(|one| one.established);
+    s.peer(0, "S");
+    s.us(0, "S.");
+    assert_eq!(established(&mut s), Some(false));
+    s.peer(50, ".");
+    assert_eq!(established(&mut s), Some(true));
+}
+
+#[test]
 fn retransmissions_end_after_a_quarter_of_an_hour() {
     // `tcp_retries2` = 15: 0.2 s doubling to 120 s make 924.6 s (tcp_model_timeout); the timer that
     // passes them ends the connection (RFC 9293 section 3.8.3, R2).

@@ -16,6 +16,16 @@ fn offered(window: u64) -> Script {
 }
 
 #[test]
+fn there_is_no_room_to_write_without_a_subflow() {
+    // `mptcp_sync_sndbuf`: the send buffer is that of the subflows together; one may join for a minute.
+    let mut s = Script::multipath(config(), 50);
+    assert!(s.connection().poll_writable());
+    s.peer(100, "R 1:1");
+    assert!(!s.connection().is_closed() && !s.connection().poll_writable());
+    assert_eq!(s.connection().writable(), 0);
+}
+
+#[test]
 fn nothing_is_sent_beyond_the_peers_window() {
     // 24 * 128 = 3072: three segments, and no silly fourth of 72 bytes (RFC 9293 section 3.8.6.2.1).
     let mut s = offered(24);

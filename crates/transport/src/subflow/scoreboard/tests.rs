@@ -106,6 +106,28 @@ fn a_report_is_looked_at_once() {
 }
 
 #[test]
+fn what_is_lost_no_more_awaits_judgement_again() {
+    // Segments 2 and 3 of those from 1 on: the first was acknowledged.
+    let mut board = board(4);
+    while board.front_acked(101).is_some() {
+        board.drop_front();
+    }
+    for number in [2, 3] {
+        board.mark_lost(number);
+    }
+    assert_eq!(board.oldest_transmission(), Some(1));
+    board.defer_oldest();
+    assert_eq!(board.oldest_transmission(), None, "the others are judged");
+    board.unmark_losses();
+    assert_eq!((board.lost_out, board.in_flight()), (0, 3));
+    for number in [2, 3] {
+        assert_eq!(board.oldest_transmission(), Some(number));
+        board.defer_oldest();
+    }
+    assert_eq!(board.oldest_transmission(), None);
+}
+
+#[test]
 fn transmission_order_skips_what_is_settled() {
     let mut board = board(4);
     assert_eq!(board.oldest_transmission(), Some(0));
