@@ -165,6 +165,23 @@ def test_check(scenario):
     assert plan["application"]["duration_ns"] == 10 * 10**9
 
 
+def test_check_says_when_nothing_can_arrive(tmp_path):
+    dead = tmp_path / "dead.toml"
+    link = 'name = "{}"\nrtt = "50 ms"\nrate = "5 Mbit/s"\n{}\n'
+    head = 'name = "dead"\n[application]\nkind = "bulk"\nbytes = "1 MB"\n'
+    nothing = "every path of which loses every packet: nothing arrives"
+    lost, fair = 'loss = "100 %"', 'loss = "99 %"'
+    event = '[[events]]\nat = "2 s"\npath = "a"\nloss = "1 %"\n'
+    for paths, rest, dies in (
+        ((lost,), "", True), ((lost, lost), "", True), (('up.loss = "100 %"',), "", True),
+        ((fair,), "", False), ((lost, fair), "", False), ((lost,), event, False),
+    ):  # fmt: skip
+        tables = "".join(f"[[paths]]\n{link.format(name, loss)}" for name, loss in zip("ab", paths))
+        dead.write_text(head + tables + rest, encoding="utf-8")
+        said = call("check", str(dead)).stdout
+        assert (nothing in said, "s of session" in said) == (dies, not dies), said
+
+
 def test_init_writes_what_check_accepts(scenario, tmp_path):
     assert call("init", "new.toml").exit_code == 0
     assert call("check", "new.toml").exit_code == 0

@@ -151,10 +151,13 @@ def check(given: Given, *, show_plan: bool) -> None:
     names = ", ".join(path.name for path in value.paths)
     streamed = value.application.ladder if value.application.kind == "adaptive" else value.application.film
     what = f"{value.application.kind} {streamed or ''}".strip()
-    seconds = plans.expected_duration_s(plans.build(value, film), film)
+    plan = plans.build(value, film)
+    lasts = f"about {plans.expected_duration_s(plan, film):,.0f} s of session"
+    if not plans.delivers(plan):
+        lasts = "every path of which loses every packet: nothing arrives"
     flows = sum(group.count for group in value.cross_traffic)
     beside = f" beside {flows} background flow{'s' if flows > 1 else ''}" if flows else ""
-    _console.out(f"ok: {loaded.source.where}: {what} over {names}{beside}, about {seconds:,.0f} s of session")
+    _console.out(f"ok: {loaded.source.where}: {what} over {names}{beside}, {lasts}")
 
 
 def prepare_film(loaded: Loaded) -> Film | None:

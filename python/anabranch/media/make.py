@@ -139,10 +139,10 @@ def _met(
     # What the container and the sound take is known well enough; the second try knows it exactly.
     video_bps = rate_bps - _AUDIO_BPS - 12_000.0
     try:
-        for _ in range(_TRIES):
+        for tried in range(_TRIES):
             if video_bps < 20_000:
                 break
-            _encode(part, shape, round(video_bps), progress)
+            _encode(part, shape, round(video_bps), progress and _halved(progress, tried))
             achieved = _rate(part, shape)
             if abs(achieved / rate_bps - 1) <= _TOLERANCE:
                 return achieved
@@ -152,6 +152,11 @@ def _met(
         raise
     part.unlink(missing_ok=True)
     return None
+
+
+def _halved(progress: Callable[[float, float], None], tried: int) -> Callable[[float, float], None]:
+    """Return what tells of one try as a half of the work: the second meets the rate most often."""
+    return lambda done_s, whole_s: progress(min((done_s + tried * whole_s) / 2, whole_s), whole_s)
 
 
 def _rate(path: Path, shape: _Shape) -> float:

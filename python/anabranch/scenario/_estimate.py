@@ -28,6 +28,13 @@ def expected_duration_s(plan: dict[str, Any], film: Film | None) -> float:
     return max(seconds, 1.0)
 
 
+def delivers(plan: dict[str, Any]) -> bool:
+    """Return whether a path lets anything through, both ways, by the losses of its links."""
+    mended = {event["link"] for event in plan["events"] if "link" in event and "loss" in event["change"]}
+    dead = {link["name"] for link in plan["links"] if link.get("loss") == {"bernoulli": 1.0}} - mended
+    return any(dead.isdisjoint((*path["down"], *path["up"])) for path in plan["paths"])
+
+
 def _bottleneck_bps(plan: dict[str, Any]) -> float:
     """Return the sum over paths of each path's slowest link, server to client, less what others take."""
     rates = {link["name"]: _left_bps(plan, link) for link in plan["links"]}

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from anabranch import plugins
 from anabranch.scenario import _follow, handoffs
+from anabranch.scenario._estimate import delivers as delivers
 from anabranch.scenario._estimate import expected_duration_s as expected_duration_s
 from anabranch.scenario._estimate import time_limit_ns
 from anabranch.scenario.models import Direction, GilbertElliott, Link, Path, Scenario, cross_name

@@ -201,6 +201,15 @@ impl Script {
         script
     }
 
+    /// A client over MPTCP whose third packet is out, 50 ms after its SYN.
+    pub(crate) fn multipath_client(config: Config, paths: usize) -> Self {
+        let mut script = Self::client(config, paths);
+        script.us(0, "S mpc");
+        script.peer(50, "S. mpc-key");
+        script.us(50, ". mpc-keys");
+        script
+    }
+
     pub(crate) fn open_multipath(&mut self, rtt: u64) {
         self.peer(0, "S mpc");
         self.us(0, "S. mpc-key");

@@ -11,10 +11,7 @@ use crate::dialect::{Script, at, config};
 
 /// A client of one address, confirmed at 100 ms.
 fn client() -> Script {
-    let mut s = Script::client(config(), 1);
-    s.us(0, "S mpc");
-    s.peer(50, "S. mpc-key");
-    s.us(50, ". mpc-keys");
+    let mut s = Script::multipath_client(config(), 1);
     s.peer(100, ". ack=1 dack4=0");
     s.rest();
     s.elsewhere = Some(Vec::new());

@@ -253,10 +253,7 @@ fn no_join_follows_a_fallback_and_one_under_way_ends() {
 fn a_join_of_ours_ends_with_a_fallback_and_says_why() {
     // Section 3.6: 6 is middlebox interference. A SYN without an answer has nobody to tell.
     for answered in [true, false] {
-        let mut s = Script::client(config(), 2);
-        s.us(0, "S mpc");
-        s.peer(50, "S. mpc-key");
-        s.us(50, ". mpc-keys");
+        let mut s = Script::multipath_client(config(), 2);
         s.peer(100, ". ack=1 dack4=0");
         s.us_on(1, 100, "S join");
         if answered {
@@ -318,10 +315,7 @@ fn what_waits_to_be_said_of_addresses_is_not_said_on_plain_tcp() {
 
 #[test]
 fn a_client_falls_back_as_a_server_does() {
-    let mut s = Script::client(config(), 1);
-    s.us(0, "S mpc");
-    s.peer(50, "S. mpc-key");
-    s.us(50, ". mpc-keys");
+    let mut s = Script::multipath_client(config(), 1);
     s.peer(100, ". 1:101 ack=1 dack4=0 map=0+100@1");
     s.us_within(0, 100, 150, ". ack=101 dack8=100");
     s.peer(200, ". 101:201 ack=1");
@@ -334,10 +328,7 @@ fn a_client_falls_back_as_a_server_does() {
 
 #[test]
 fn a_client_whose_first_answer_is_bare_says_so_in_its_data() {
-    let mut s = Script::client(config(), 1);
-    s.us(0, "S mpc");
-    s.peer(50, "S. mpc-key");
-    s.us(50, ". mpc-keys");
+    let mut s = Script::multipath_client(config(), 1);
     s.write(60, 100);
     s.us(60, ". 1:101 mpc-data=100");
     s.peer(110, ". ack=101");

@@ -16,10 +16,7 @@ fn two() -> Script {
 
 /// A client with subflows on paths 0 and 1, both usable at 200 ms.
 fn client_of_two() -> Script {
-    let mut s = Script::client(config(), 2);
-    s.us(0, "S mpc");
-    s.peer(50, "S. mpc-key");
-    s.us(50, ". mpc-keys");
+    let mut s = Script::multipath_client(config(), 2);
     s.peer(100, ". ack=1 dack4=0");
     s.us_on(1, 100, "S join");
     s.peer_on(1, 150, "S. join-hmac");
@@ -188,10 +185,7 @@ fn what_was_refused_for_good_is_not_tried_again() {
 fn a_join_that_was_reset_is_not_tried_again() {
     // RFC 8684 section 3.9: nor is one whose answer had no MP_JOIN.
     for answer in ["R. 0:0 ack=1", "R. 0:0 ack=1 rst=3", "S."] {
-        let mut s = Script::client(config(), 2);
-        s.us(0, "S mpc");
-        s.peer(50, "S. mpc-key");
-        s.us(50, ". mpc-keys");
+        let mut s = Script::multipath_client(config(), 2);
         s.peer(100, ". ack=1 dack4=0");
         s.us_on(1, 100, "S join");
         s.peer_on(1, 150, answer);

@@ -150,10 +150,7 @@ fn an_address_that_goes_is_not_announced_any_more() {
 
 /// A client of one address whose connection is confirmed once `confirm` is called.
 fn client() -> Script {
-    let mut s = Script::client(config(), 1);
-    s.us(0, "S mpc");
-    s.peer(50, "S. mpc-key");
-    s.us(50, ". mpc-keys");
+    let mut s = Script::multipath_client(config(), 1);
     s.elsewhere = Some(Vec::new());
     s
 }

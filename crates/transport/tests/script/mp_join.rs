@@ -53,10 +53,7 @@ fn a_place_is_given_away_in_turn() {
 
 #[test]
 fn the_client_joins_once_a_data_ack_has_come_and_sends_once_the_fourth_packet_has() {
-    let mut s = Script::client(config(), 2);
-    s.us(0, "S mpc");
-    s.peer(50, "S. mpc-key");
-    s.us(50, ". mpc-keys");
+    let mut s = Script::multipath_client(config(), 2);
     s.silence(300);
     s.peer(300, ". ack=1 dack4=0");
     s.us_on(1, 300, "S 0:0 join");
@@ -75,10 +72,7 @@ fn the_client_joins_once_a_data_ack_has_come_and_sends_once_the_fourth_packet_ha
 
 #[test]
 fn the_third_packet_is_repeated_every_two_round_trips() {
-    let mut s = Script::client(config(), 2);
-    s.us(0, "S mpc");
-    s.peer(50, "S. mpc-key");
-    s.us(50, ". mpc-keys");
+    let mut s = Script::multipath_client(config(), 2);
     s.peer(100, ". ack=1 dack4=0");
     s.us_on(1, 100, "S join");
     s.peer_on(1, 200, "S. join-hmac");
@@ -163,10 +157,7 @@ fn a_third_packet_that_comes_again_is_acknowledged_again() {
 #[test]
 fn a_forged_answer_is_refused_in_terms_the_peer_accepts() {
     for answer in ["S. join-hmac forged", "S.", "S. mpc-key"] {
-        let mut s = Script::client(config(), 2);
-        s.us(0, "S mpc");
-        s.peer(50, "S. mpc-key");
-        s.us(50, ". mpc-keys");
+        let mut s = Script::multipath_client(config(), 2);
         s.peer(100, ". ack=1 dack4=0");
         s.us_on(1, 100, "S join");
         s.peer_on(1, 200, answer);

@@ -7,10 +7,7 @@ use crate::dialect::{Script, config};
 
 #[test]
 fn the_third_packets_option_goes_before_sack() {
-    let mut s = Script::client(config(), 1);
-    s.us(0, "S mpc");
-    s.peer(50, "S. mpc-key");
-    s.us(50, ". mpc-keys");
+    let mut s = Script::multipath_client(config(), 1);
     // A mapping without a DATA_ACK does not show that the keys have come: they are said again, and leave
     // 40 - 12 - 20 = 8 bytes, of which a block of SACK would take 12.
     s.peer(100, ". 101:201 ack=1 map=100+100@101");
