@@ -176,7 +176,9 @@ def test_check_says_when_nothing_can_arrive(tmp_path):
         ((lost,), "", True), ((lost, lost), "", True), (('up.loss = "100 %"',), "", True),
         ((fair,), "", False), ((lost, fair), "", False), ((lost,), event, False),
     ):  # fmt: skip
-        tables = "".join(f"[[paths]]\n{link.format(name, loss)}" for name, loss in zip("ab", paths))
+        tables = "".join(
+            f"[[paths]]\n{link.format(name, loss)}" for name, loss in zip("ab", paths, strict=False)
+        )
         dead.write_text(head + tables + rest, encoding="utf-8")
         said = call("check", str(dead)).stdout
         assert (nothing in said, "s of session" in said) == (dies, not dies), said

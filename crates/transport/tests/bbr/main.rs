@@ -463,3 +463,24 @@ fn after_a_timeout_the_window_comes_back_with_the_state() {
     flow.hear(FULL);
     assert!(flow.window.ssthresh < u32::MAX);
 }
+
+#[test]
+fn a_policer_sets_the_pace_for_48_rounds_of_the_cycle() {
+    // `bbr_lt_bw_sampling`: bursts come at 2000 segments a second, a round of 100 ms brings 100 of 140 that
+    // were sent. Two intervals of four rounds agree, then what they brought is the bandwidth, with gain 1.
+    let lossy = Said { acked: 100, rate: 200, newly_lost: 40, after: RTT, ..FULL };
+    let mut flow = Flow::probing(1, Said { rate: 200, ..FULL });
+    let policed = |flow: &Flow| close(flow.gain(1000.0), 1.0, 2e-3);
+    let found = (1..=20).find(|_| {
+        flow.hear(lossy);
+        policed(&flow)
+    });
+    assert_eq!(found, Some(8));
+    // `bbr_lt_bw_max_rtts`; then the cycle begins anew with what the bursts tell, in any phase but 3/4.
+    let released = (1..=100).find(|_| {
+        flow.hear(lossy);
+        !policed(&flow)
+    });
+    assert_eq!(released, Some(48));
+    assert!(flow.gain(2000.0) > 0.99, "{}", flow.gain(2000.0));
+}
