@@ -60,6 +60,24 @@ fn the_window_of_a_buffer_follows_the_size_of_segments() {
 }
 
 #[test]
+fn a_read_that_doubles_the_window_is_told_at_once() {
+    // tcp_cleanup_rbuf: `new_window >= 2 * rcv_window_now`. Of 80 KiB some 57,920 bytes wait to be read.
+    let mut s = Script::plain(50);
+    s.reading = false;
+    for n in 0..40 {
+        s.peer(100 + 10 * n, &format!(". {}:{} ack=1", 1 + 1448 * n, 1 + 1448 * (n + 1)));
+    }
+    let said = s.rest_until(1000);
+    let left = said.iter().filter_map(|(_, _, line)| line.split("win=").nth(1));
+    let left: u64 = 128 * left.last().and_then(|win| win.parse::<u64>().ok()).expect("a window");
+    assert!((23_000..26_000).contains(&left), "{left}");
+    s.read(1000, left as usize - 1500);
+    s.silence(1100);
+    s.read(1100, 3000);
+    s.us(1100, ". ack=57921");
+}
+
+#[test]
 fn nothing_is_sent_beyond_the_peers_window() {
     // 24 * 128 = 3072: three segments, and no silly fourth of 72 bytes (RFC 9293 section 3.8.6.2.1).
     let mut s = offered(24);
