@@ -333,3 +333,31 @@ impl Subflow {
 pub(crate) fn timestamp_clock(now: Instant) -> u32 {
     ((now.as_nanos() / 1_000_000) as u32).wrapping_add(1).max(1)
 }
+
+#[cfg(test)]
+mod tests {
+    use anabranch_units::Rate;
+
+    use crate::subflow::fixture::subflow;
+
+    #[test]
+    fn a_socket_buffer_takes_a_milliseconds_worth_of_segments_two_at_least() {
+        // tcp_tso_autosize: `sk_pacing_rate >> sk_pacing_shift` (10) by the segment, `tcp_min_tso_segs` 2, and
+        // no more than a packet of 64 KiB.
+        let (mut subflow, _) = subflow();
+        assert_eq!(subflow.mss, 1000);
+        for (per_second, segments) in [
+            (0, 2),
+            (2 * 1024 * 1000, 2),
+            (3 * 1024 * 1000 - 1, 2),
+            (3 * 1024 * 1000, 3),
+            (40 * 1024 * 1000, 40),
+            (u64::MAX / 8, 65),
+        ] {
+            let own = Some(Rate::from_bytes_per_second(per_second));
+            let window = subflow.window;
+            subflow.pacer.update(own, &window, 0, 1000, 1);
+            assert_eq!(subflow.burst_segments(), segments, "{per_second}");
+        }
+    }
+}

@@ -328,6 +328,8 @@ impl Script {
         let size = 20 + segment.header_len() + segment.payload.len();
         assert!(size <= 1500, "{size} bytes on a link of 1500: {segment:?}");
         assert!(segment.options_len() <= 40, "option space: {segment:?}");
+        let ports = (segment.source_port, segment.destination_port);
+        assert_eq!(ports, (local.port(), remote.port()), "{segment:?}");
         let line = &mut self.lines[path];
         if segment.flags.contains(anabranch_wire::Flags::SYN) {
             line.our_iss = Some(segment.seq.0);

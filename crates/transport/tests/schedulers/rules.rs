@@ -190,6 +190,10 @@ fn sttf_waits_for_a_full_subflow_that_still_delivers_first() {
     // Slow start doubles: 20 in the first.
     let growing = view(0, 50, 10, 21);
     assert_eq!(choice("sttf", &[growing, view(1, 160, 10, 0)]), None);
+    // And 40 in the second: of 101 in line the last goes in the third, after 175 ms.
+    let long = view(0, 50, 10, 110);
+    assert_eq!(choice("sttf", &[long, view(1, 340, 10, 0)]), Some(1));
+    assert_eq!(choice("sttf", &[long, view(1, 360, 10, 0)]), None);
     let repairing = SubflowView { state: CongestionState::Recovery, ..fast };
     assert_eq!(choice("sttf", &[repairing, view(1, 160, 10, 0)]), Some(1), "left out");
 }

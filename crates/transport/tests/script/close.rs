@@ -163,6 +163,25 @@ fn a_data_fin_waits_for_data_on_another_subflow() {
 }
 
 #[test]
+fn an_end_that_is_told_alone_is_answered_unless_both_sides_wait() {
+    // The data before it is missing: the answer says so.
+    let mut s = Script::multipath(config(), 50);
+    s.peer(100, ". ack=1 dack4=0 map=100+1@0 dfin");
+    s.us(100, ". ack=1 dack8=0");
+    // We tell our own end too: the answer would be another, to be answered again.
+    s.shutdown(200);
+    s.us(200, ". 1:1 map=0+1@0 dfin");
+    s.peer(250, ". ack=1 dack4=0 map=100+1@0 dfin");
+    s.silence(399);
+    s.us(400, ". 1:1 map=0+1@0 dfin");
+    // Once all has come its repetition is answered, whatever we tell.
+    s.peer(450, ". 1:101 ack=1 dack4=0 map=0+100@1");
+    s.us(450, ". ack=101 dack8=101");
+    s.peer(460, ". 101:101 ack=1 dack4=0 map=100+1@0 dfin");
+    s.us(460, ". ack=101 dack8=101");
+}
+
+#[test]
 fn what_a_reset_subflow_carried_goes_over_the_other() {
     let mut s = Script::multipath(config(), 50);
     s.join(1, 200, 100);

@@ -33,6 +33,23 @@ fn the_answer_to_a_join_has_the_options_of_any_syn() {
 }
 
 #[test]
+<<<<<<< HEAD
+=======
+fn a_third_packet_for_a_connection_that_is_over_is_refused() {
+    let mut s = Script::multipath(config(), 50);
+    s.peer_on(1, 100, "S join");
+    s.us_on(1, 100, "S. join-hmac");
+    s.shutdown(105);
+    s.us(105, ". dfin");
+    s.peer(110, "R 1:1");
+    assert!(s.connection().is_closed());
+    s.peer_on(1, 150, ". 1:1 ack=1 join-ack");
+    s.us_on(1, 150, "R. 1:1 rst=1");
+    assert!(s.connection().is_closed() && !s.has(Event::SubflowEstablished(SubflowId(1))));
+}
+
+#[test]
+>>>>>>> teeth
 fn a_place_is_given_away_in_turn() {
     // A connection has 128. The one that was given away longest ago is next, so that what still comes for
     // a subflow that is over meets another one as late as can be.

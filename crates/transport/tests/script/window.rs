@@ -26,6 +26,61 @@ fn there_is_no_room_to_write_without_a_subflow() {
 }
 
 #[test]
+<<<<<<< HEAD
+=======
+fn the_window_of_a_buffer_follows_the_size_of_segments() {
+    // `tcp_measure_rcv_mss`, `tcp_win_from_space`: 128 KiB of memory make half as much window until segments
+    // tell; one of 1448 bytes takes 2304, which is 160 of 256: 80 KiB. The application reads nothing, so that
+    // all of it is seen, to a segment.
+    for multipath in [false, true] {
+        let config = Config { multipath, ..config() };
+        let mut s = Script::server(config);
+        s.peer(0, if multipath { "S mpc" } else { "S" });
+        s.us(0, "S.");
+        s.peer(50, if multipath { ". mpc-keys" } else { "." });
+        s.reading = false;
+        let mut edge = 0;
+        for n in 0..40 {
+            let (from, to) = (1448 * n, 1448 * (n + 1));
+            let dss = if multipath {
+                format!(" dack4=0 map={from}+1448@{}", from + 1)
+            } else {
+                String::new()
+            };
+            s.peer(100 + 50 * n, &format!(". {}:{} ack=1{dss}", from + 1, to + 1));
+            for (_, _, said) in s.rest() {
+                let number = |key: &str| {
+                    let found = said.split(' ').find_map(|word| word.strip_prefix(key));
+                    found.and_then(|value| value.parse::<u64>().ok()).expect("a number")
+                };
+                edge = edge.max(number("ack=") - 1 + 128 * number("win="));
+            }
+        }
+        let slack = 1448 + 128;
+        assert!((81_920 - slack..=81_920 + slack).contains(&edge), "{multipath}: {edge}");
+    }
+}
+
+#[test]
+fn a_read_that_doubles_the_window_is_told_at_once() {
+    // tcp_cleanup_rbuf: `new_window >= 2 * rcv_window_now`. Of 80 KiB some 57,920 bytes wait to be read.
+    let mut s = Script::plain(50);
+    s.reading = false;
+    for n in 0..40 {
+        s.peer(100 + 10 * n, &format!(". {}:{} ack=1", 1 + 1448 * n, 1 + 1448 * (n + 1)));
+    }
+    let said = s.rest_until(1000);
+    let left = said.iter().filter_map(|(_, _, line)| line.split("win=").nth(1));
+    let left: u64 = 128 * left.last().and_then(|win| win.parse::<u64>().ok()).expect("a window");
+    assert!((23_000..26_000).contains(&left), "{left}");
+    s.read(1000, left as usize - 1500);
+    s.silence(1100);
+    s.read(1100, 3000);
+    s.us(1100, ". ack=57921");
+}
+
+#[test]
+>>>>>>> teeth
 fn nothing_is_sent_beyond_the_peers_window() {
     // 24 * 128 = 3072: three segments, and no silly fourth of 72 bytes (RFC 9293 section 3.8.6.2.1).
     let mut s = offered(24);

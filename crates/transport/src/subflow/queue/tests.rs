@@ -235,3 +235,12 @@ fn the_connections_window_admits_what_it_names_and_what_is_held() {
     subflow.admit(600);
     assert_eq!(subflow.send.window_end, 2001);
 }
+
+#[test]
+fn the_longest_mapping_leaves_room_for_headers() {
+    // MPTCP_MAX_GSO_SIZE: 65,536 less headers of 321 bytes hold 45 segments of 1424, and 65,536 would hold 46.
+    let mut sender = sender(true);
+    sender.set_mss(1424);
+    sender.enqueue(bytes(70_000), 0);
+    assert_eq!(cut(&mut sender, 1424), Some((1424, (0, 1, 45 * 1424))));
+}
