@@ -33,8 +33,6 @@ fn the_answer_to_a_join_has_the_options_of_any_syn() {
 }
 
 #[test]
-<<<<<<< HEAD
-=======
 fn a_third_packet_for_a_connection_that_is_over_is_refused() {
     let mut s = Script::multipath(config(), 50);
     s.peer_on(1, 100, "S join");
@@ -49,7 +47,6 @@ fn a_third_packet_for_a_connection_that_is_over_is_refused() {
 }
 
 #[test]
->>>>>>> teeth
 fn a_place_is_given_away_in_turn() {
     // A connection has 128. The one that was given away longest ago is next, so that what still comes for
     // a subflow that is over meets another one as late as can be.

@@ -26,8 +26,6 @@ fn there_is_no_room_to_write_without_a_subflow() {
 }
 
 #[test]
-<<<<<<< HEAD
-=======
 fn the_window_of_a_buffer_follows_the_size_of_segments() {
     // `tcp_measure_rcv_mss`, `tcp_win_from_space`: 128 KiB of memory make half as much window until segments
     // tell; one of 1448 bytes takes 2304, which is 160 of 256: 80 KiB. The application reads nothing, so that
@@ -80,7 +78,6 @@ fn a_read_that_doubles_the_window_is_told_at_once() {
 }
 
 #[test]
->>>>>>> teeth
 fn nothing_is_sent_beyond_the_peers_window() {
     // 24 * 128 = 3072: three segments, and no silly fourth of 72 bytes (RFC 9293 section 3.8.6.2.1).
     let mut s = offered(24);
