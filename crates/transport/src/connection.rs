@@ -126,7 +126,7 @@ impl Connection {
             tracks: scheduler.wants_idle() || scheduler.reinjects(),
             scheduler,
             path_manager: path_manager::build(&config.path_manager)?,
-            out: send::SendStream::new(config.host.send_fragment),
+            out: send::SendStream::new(config.host.send_fragment, config.stack.whole_mappings),
             input: receive::ReceiveStream::default(),
             budget: window::ReceiveBudget::new(&config),
             retransmission: reinject::Retransmission::default(),

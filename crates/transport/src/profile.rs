@@ -104,6 +104,9 @@ pub struct Stack {
     /// Socket buffers of several segments are pushed (`__tcp_transmit_skb`), and what is pushed is taken
     /// for the end of a write (`tcp_measure_rcv_mss`).
     pub pushes_buffers: bool,
+    /// A socket buffer of several segments waits for room for as many as leave together, unless its head
+    /// is young or a third of the window is free (`tcp_tso_should_defer`).
+    pub defers_buffers: bool,
     /// Paced segments are spaced by a timer that counts headers, from the first one on, and makes up for
     /// nothing (`tcp_internal_pacing` of 4.14); without it by earliest departure times.
     pub timer_pacing: bool,
@@ -137,6 +140,7 @@ pub const LINUX_6_18: Stack = Stack {
     timeout_min: Duration::from_millis(2),
     short_data_numbers: false,
     pushes_buffers: true,
+    defers_buffers: false,
     timer_pacing: false,
     whole_mappings: false,
     whole_segments: false,
@@ -160,6 +164,7 @@ pub const MPTCP_0_94: Stack = Stack {
     timeout_min: Duration::from_millis(8),
     short_data_numbers: true,
     pushes_buffers: false,
+    defers_buffers: true,
     timer_pacing: true,
     whole_mappings: true,
     whole_segments: true,
@@ -325,4 +330,79 @@ fn fill(
         choice.parameters.entry(key.to_owned()).or_insert(value);
     }
     choice
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parameter(choice: &PluginChoice, key: &str) -> Option<Value> {
+        choice.parameters.get(key).cloned()
+    }
+
+    fn word(word: &str) -> Option<Value> {
+        Some(Value::Text(word.to_owned()))
+    }
+
+    #[test]
+    fn every_part_switches_off_what_it_is_and_back() {
+        for profile in PROFILES {
+            for part in PARTS {
+                let mut stack = profile.stack;
+                part.switch(&mut stack, &profile.stack, false);
+                assert_ne!(stack, profile.stack, "{} of {}", part.name, profile.name);
+                part.switch(&mut stack, &profile.stack, true);
+                assert_eq!(stack, profile.stack, "{} of {}", part.name, profile.name);
+            }
+        }
+        assert_eq!(named("linux-6.18").map(|profile| profile.stack), Some(Stack::default()));
+        assert!(named("linux").is_none());
+    }
+
+    #[test]
+    fn the_default_profile_leaves_every_choice_as_it_is() {
+        for known in congestion::names() {
+            let choice = PluginChoice::named(known.name);
+            assert_eq!(LINUX_6_18.congestion(choice.clone()), choice);
+        }
+        for known in scheduler::names() {
+            let choice = PluginChoice::named(known.name);
+            assert_eq!(LINUX_6_18.scheduler(choice.clone()), choice);
+        }
+    }
+
+    #[test]
+    fn controllers_take_the_papers_form_unless_the_choice_says_otherwise() {
+        for name in ["lia", "olia", "balia", "wvegas"] {
+            let choice = MPTCP_0_94.congestion(PluginChoice::named(name));
+            assert_eq!(parameter(&choice, "form"), word("kernel"), "{name}");
+            let given = PluginChoice::named(name).with("form", Value::Text("reference".into()));
+            assert_eq!(MPTCP_0_94.congestion(given.clone()), given, "{name}");
+        }
+        let bbr = MPTCP_0_94.congestion(PluginChoice::named("bbr"));
+        assert_eq!(parameter(&bbr, "form"), word("linux-4.14"));
+        let cubic = MPTCP_0_94.congestion(PluginChoice::named("cubic"));
+        assert_eq!(parameter(&cubic, "hystart"), word("linux-4.14"));
+        assert_eq!(parameter(&cubic, "form"), None, "CUBIC's forms are others");
+        let reno = PluginChoice::named("reno");
+        assert_eq!(MPTCP_0_94.congestion(reno.clone()), reno);
+        let off = Stack { hystart: HyStart::Off, ..LINUX_6_18 };
+        let cubic = off.congestion(PluginChoice::named("cubic"));
+        assert_eq!(parameter(&cubic, "hystart"), word("off"));
+    }
+
+    #[test]
+    fn schedulers_take_their_turns_and_parts_also_below_others() {
+        let stack = Stack { penalisation: false, ..MPTCP_0_94 };
+        let base = Value::Plugin(PluginChoice::named("dft"));
+        let outer = stack.scheduler(PluginChoice::named("rtx-aware").with("base", base));
+        let Some(Value::Plugin(dft)) = parameter(&outer, "base") else { panic!("{outer}") };
+        assert_eq!(parameter(&dft, "penalisation"), Some(Value::Flag(false)));
+        assert_eq!(parameter(&dft, "retransmission"), None, "it is on anyway");
+        assert_eq!(parameter(&dft, "turn"), word("window"));
+        let redundant = stack.scheduler(PluginChoice::named("redundant"));
+        assert_eq!(parameter(&redundant, "turn"), word("piece"));
+        let turns = PluginChoice::named("round-robin");
+        assert_eq!(stack.scheduler(turns.clone()), turns);
+    }
 }

@@ -233,4 +233,49 @@ mod tests {
         buffer.grow(1_000_000, 0);
         assert_eq!(buffer.window(), 65_536);
     }
+
+    /// The papers' kernel: full segments of 1460 bytes, 1448 beside timestamps.
+    fn half(tunes: bool) -> Config {
+        let stack = crate::profile::MPTCP_0_94;
+        let stack = crate::profile::Stack { receive_autotuning: tunes, ..stack };
+        Config { receive_buffer_initial: 87_380, stack, ..Config::default() }
+    }
+
+    #[test]
+    fn of_4_14_half_of_a_cushioned_buffer_is_window() {
+        // tcp_fixup_rcvbuf: 2 SKB_TRUESIZE(1448 + 192) 20 = 2 * 2216 * 20 = 88,640, four times as much
+        // where it is to grow: 354,560. tcp_win_from_space: half of it. The first window is 20 segments
+        // of 1460, and the fullest RTT begins as that (tcp_init_buffer_space).
+        let buffer = ReceiveBuffer::new(&half(true));
+        assert_eq!((buffer.window(), buffer.space()), (177_280, 29_200));
+        assert_eq!(ReceiveBuffer::new(&half(false)).window(), 44_320);
+        assert_eq!(first_window(&half(true)), 29_200);
+        // Half of a small buffer in whole segments: 20,000 / 1460 = 13.
+        assert_eq!(first_window(&Config { receive_buffer_initial: 40_000, ..half(true) }), 18_980);
+    }
+
+    #[test]
+    fn of_4_14_it_grows_by_what_was_read_and_sixteen_segments() {
+        // tcp_rcv_space_adjust: rcvwin = 2 copied + 16 advmss = 2 * 100,000 + 23,168; twice that where
+        // copied has grown by half: 446,336, 308 segments. Of each 2216 bytes and steps of 128 until half
+        // of it holds 1448: 2984. 308 * 2984 / 2 = 459,536.
+        let mut buffer = ReceiveBuffer::new(&half(true));
+        assert!(buffer.grow(100_000, 0));
+        assert_eq!((buffer.window(), buffer.space()), (459_536, 100_000));
+        // By a quarter: (250,000 + 23,168) 3/2 = 409,752, 282 segments: less than there is.
+        assert!(!buffer.grow(125_000, 0));
+        assert_eq!((buffer.window(), buffer.space()), (459_536, 125_000));
+        // By less: 2 * 240,000... 300,000 after 250,000: 623,168, 430 segments.
+        buffer.space = 250_000;
+        assert!(buffer.grow(300_000, 90_000));
+        assert_eq!(buffer.window(), 430 * 2984 / 2, "what waits out of order does not count");
+        buffer.make_room(10_000_000);
+        assert_eq!(buffer.window(), 430 * 2984 / 2);
+        // A join adds its own (mptcp_init_buffer_space), up to the largest: 3 MiB of window.
+        buffer.add(&ReceiveBuffer::new(&half(true)));
+        assert_eq!(buffer.window(), 430 * 2984 / 2 + 177_280);
+        assert!(buffer.grow(10_000_000, 0));
+        assert_eq!(buffer.window(), 3 << 20);
+        assert!(!ReceiveBuffer::new(&half(false)).grow(1_000_000, 0));
+    }
 }

@@ -10,7 +10,7 @@ use anabranch_wire::{AddAddr, MptcpOption, RemoveAddr, Segment, crypto};
 use super::{Connection, Event, Mode};
 use crate::config::{Announcement, Config};
 use crate::path_manager::{Candidate, OpenPath};
-use crate::subflow::{Reset, State, Subflow};
+use crate::subflow::{Reset, State, Subflow, earliest};
 
 /// An announcement is repeated so often without an echo (`ADD_ADDR_RETRANS_MAX`).
 const REPETITIONS: u32 = 3;
@@ -33,6 +33,8 @@ pub(super) struct Addresses {
     demote_initial: bool,
     to_announce: VecDeque<Announcement>,
     announced: Vec<Announcement>,
+    /// Addresses that have come up and are not used yet, and from when on they may be (`address_worker`).
+    upcoming: VecDeque<(Instant, Candidate)>,
     /// The announcement that has not been echoed, and how often it was repeated.
     pending: Option<(Announcement, u32, Instant)>,
 }
@@ -47,6 +49,7 @@ impl Addresses {
             demote_initial: first.is_some_and(|candidate| candidate.backup),
             to_announce: config.announce.iter().copied().collect(),
             announced: Vec::new(),
+            upcoming: VecDeque::new(),
             pending: None,
         }
     }
@@ -56,9 +59,10 @@ impl Addresses {
         self.initial = Some(address);
     }
 
-    /// When the announcement is to be repeated.
+    /// When the announcement is to be repeated, or an address that has come up may be used.
     pub(super) fn deadline(&self) -> Option<Instant> {
-        self.pending.map(|(_, _, at)| at)
+        let usable = self.upcoming.front().map(|(at, _)| *at);
+        earliest(self.pending.map(|(_, _, at)| at), usable)
     }
 
     /// The identifier of a candidate's local address (`mptcp_endp_get_local_id`).
@@ -88,6 +92,7 @@ impl Addresses {
 
     /// The connection is over, or MPTCP is: nothing is repeated any more.
     pub(super) fn stop(&mut self) {
+        self.upcoming.clear();
         self.pending = None;
     }
 
@@ -178,9 +183,26 @@ impl Connection {
     /// Input: one of our addresses can be used from now on, to reach `candidate.remote`. The path
     /// manager is asked whether to join over it (`mptcp_nl_add_subflow_or_signal_addr`).
     pub fn handle_address_added(&mut self, now: Instant, candidate: Candidate) {
-        self.addresses.endpoints.push(candidate);
-        self.addresses.unused.push(candidate);
-        self.manage_paths(now);
+        let at = now + self.config.stack.join_delay;
+        self.addresses.upcoming.push_back((at, candidate));
+        self.use_addresses(now);
+    }
+
+    /// Time has come for addresses that came up a while ago, or for an announcement once more.
+    pub(super) fn on_address_timeout(&mut self, now: Instant) {
+        self.use_addresses(now);
+        if self.addresses.pending.is_some_and(|(_, _, at)| now >= at) {
+            self.repeat_announcement(now);
+        }
+    }
+
+    fn use_addresses(&mut self, now: Instant) {
+        while self.addresses.upcoming.front().is_some_and(|(at, _)| *at <= now) {
+            let Some((_, candidate)) = self.addresses.upcoming.pop_front() else { return };
+            self.addresses.endpoints.push(candidate);
+            self.addresses.unused.push(candidate);
+            self.manage_paths(now);
+        }
     }
 
     /// Input: one of our addresses is gone. The peer is told over another subflow, once and without
@@ -193,6 +215,7 @@ impl Connection {
         let id = self.identifier_of(address);
         self.addresses.endpoints.retain(|c| c.local.ip() != address);
         self.addresses.unused.retain(|c| c.local.ip() != address);
+        self.addresses.upcoming.retain(|(_, c)| c.local.ip() != address);
         if self.mode != Mode::Multipath {
             return;
         }
@@ -272,7 +295,7 @@ impl Connection {
     }
 
     /// No echo has come: announces again, or goes on to the next address (`mptcp_pm_add_timer`).
-    pub(super) fn repeat_announcement(&mut self, now: Instant) {
+    fn repeat_announcement(&mut self, now: Instant) {
         let Some((what, repetition, _)) = self.addresses.pending.take() else { return };
         if repetition < REPETITIONS && !self.is_closed() {
             self.announce(now, what, repetition + 1);

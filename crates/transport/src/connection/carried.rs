@@ -95,6 +95,10 @@ impl CarriedData {
         while self.stretches.front().is_some_and(|first| first.to <= una) {
             self.stretches.pop_front();
         }
+        // What was acknowledged of a stretch is not kept to be sent again.
+        if let Some(first) = self.stretches.front_mut() {
+            first.from = first.from.max(una);
+        }
         self.drop_queued(0, una);
     }
 

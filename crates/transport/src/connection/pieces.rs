@@ -18,6 +18,8 @@ const LEAST: u64 = 32;
 pub(super) struct Pieces {
     /// Bytes of a page fragment.
     page: u64,
+    /// Bytes of a piece's header, none where each has a buffer of its own.
+    header: u64,
     /// Bytes of it in use.
     used: u64,
     /// Positions behind the pieces, ascending.
@@ -27,7 +29,13 @@ pub(super) struct Pieces {
 impl Pieces {
     /// Pieces of `largest` bytes at most.
     pub(super) fn new(largest: u64) -> Self {
-        Self { page: largest + HEADER, used: 0, ends: VecDeque::new() }
+        Self { page: largest + HEADER, header: HEADER, used: 0, ends: VecDeque::new() }
+    }
+
+    /// Pieces of `largest` bytes at most, each in a socket buffer of its own: what is written joins the
+    /// last one while that waits, and else begins another (`tcp_sendmsg`).
+    pub(super) fn buffers(largest: u64) -> Self {
+        Self { page: largest, header: 0, used: 0, ends: VecDeque::new() }
     }
 
     /// Files bytes written at `at`, all if the piece takes them; returns how many. `waits` tells that the last
@@ -35,10 +43,10 @@ impl Pieces {
     pub(super) fn take(&mut self, at: u64, bytes: u64, waits: bool, needed: bool) -> u64 {
         let joins = waits && self.used < self.page && self.ends.back() == Some(&at);
         if !joins {
-            if !needed || self.used + LEAST + HEADER > self.page {
+            if self.header == 0 || !needed || self.used + LEAST + HEADER > self.page {
                 self.used = 0;
             }
-            self.used = self.used.next_multiple_of(8) + HEADER;
+            self.used = self.used.next_multiple_of(8) + self.header;
         }
         let taken = bytes.min(self.page - self.used);
         self.used += taken;
@@ -122,5 +130,16 @@ mod tests {
         pieces.acknowledge(32_757);
         assert_eq!(write(&mut pieces, 32_757, 40_000, false, false), [32_728, 7_272]);
         assert_eq!(pieces.end(0), 65_485, "the first are forgotten");
+    }
+
+    #[test]
+    fn in_buffers_of_their_own_a_piece_is_full_wherever_it_begins() {
+        // tcp_sendmsg: what is written joins the last buffer up to its size goal while that waits.
+        let mut pieces = Pieces::buffers(64_260);
+        assert_eq!(write(&mut pieces, 0, 65_536, false, false), [64_260, 1276]);
+        assert_eq!(write(&mut pieces, 65_536, 65_536, true, true), [62_984, 2552]);
+        // The last one has gone out.
+        assert_eq!(write(&mut pieces, 131_072, 65_536, false, true), [64_260, 1276]);
+        assert_eq!((pieces.end(0), pieces.end(64_260)), (64_260, 128_520));
     }
 }

@@ -57,11 +57,11 @@ pub enum WriteError {
 }
 
 impl SendStream {
-    /// Nothing written yet; pieces of `fragment` bytes at most.
-    pub(super) fn new(fragment: u64) -> Self {
+    /// Nothing written yet; pieces of `fragment` bytes at most, in pages or each in a buffer of its own.
+    pub(super) fn new(fragment: u64, buffers: bool) -> Self {
         Self {
             chunks: VecDeque::new(),
-            pieces: Pieces::new(fragment),
+            pieces: if buffers { Pieces::buffers(fragment) } else { Pieces::new(fragment) },
             last: 0,
             una: 0,
             next: 0,
@@ -400,6 +400,10 @@ impl Connection {
         let Some(subflow) = self.subflows.get_mut(id.index()).filter(|s| s.usable()) else {
             return 0;
         };
+        // A mapping of its own lies in one piece.
+        let whole = self.config.stack.whole_mappings;
+        let end = if whole { end.min(self.out.pieces.end(from)) } else { end };
+        subflow.send.begin_handover();
         let (mut sent, mut piece_end) = (0, from);
         while sent < burst && from + sent < end {
             let at = from + sent;

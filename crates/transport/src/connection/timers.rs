@@ -73,7 +73,7 @@ impl Connection {
             self.give_up();
         }
         if self.addresses.deadline().is_some_and(|at| now >= at) {
-            self.repeat_announcement(now);
+            self.on_address_timeout(now);
         }
         if again || self.scheduler_wake.is_some_and(|at| now >= at) {
             self.push(now);

@@ -48,8 +48,7 @@ impl PathScheduler for Redundant {
         };
         self.last = Some(next.id.0);
         let from = self.position(next.id, request);
-        let piece = request.fragment - from % request.fragment;
-        let turn = if self.pieces { piece } else { u64::from(next.mss) };
+        let turn = if self.pieces { request.fragment } else { u64::from(next.mss) };
         Decision::Send {
             on: SubflowSet::one(next.id),
             from: Some(from),

@@ -377,4 +377,32 @@ mod tests {
         assert!(delivery.mappings.at(4).is_none());
         assert_eq!(delivery.failure(), Some(Failure::Checksum(104)));
     }
+
+    #[test]
+    fn older_stacks_hand_a_mapping_up_when_all_of_it_has_come() {
+        // mptcp_queue_skb: "Have we not yet received the full mapping?"
+        let mut delivery = Delivery { whole: true, ..Delivery::default() };
+        for (from, to) in [(1, 5), (5, 9)] {
+            let declared = Declared { whole: true, ..plain(from, to, 99 + from) };
+            delivery.mappings.insert(declared, 1, 0).expect("apart");
+        }
+        assert_eq!(deliver(&mut delivery, 1, &[1, 2, 3]), []);
+        assert_eq!(delivery.held_bytes(), 3);
+        let handed = deliver(&mut delivery, 4, &[4, 5]);
+        assert_eq!(handed.concat_bytes(), (100, vec![1, 2, 3, 4]));
+        assert_eq!(deliver(&mut delivery, 6, &[6, 7, 8]).concat_bytes(), (104, vec![5, 6, 7, 8]));
+        assert_eq!((delivery.held_bytes(), delivery.failure()), (0, None));
+    }
+
+    trait ConcatBytes {
+        /// Where what was handed up begins, and all of it.
+        fn concat_bytes(self) -> (u64, Vec<u8>);
+    }
+
+    impl ConcatBytes for Handed {
+        fn concat_bytes(self) -> (u64, Vec<u8>) {
+            let first = self.first().map_or(0, |(dsn, _)| *dsn);
+            (first, self.into_iter().flat_map(|(_, bytes)| bytes).collect())
+        }
+    }
 }

@@ -365,4 +365,46 @@ mod tests {
         assert_eq!(left(134), Some(Duration::from_millis(1)));
         assert_eq!((left(135), left(200)), (None, None));
     }
+
+    #[test]
+    fn the_drafts_window_is_a_quarter_of_the_least_rtt_until_something_is_lost() {
+        // tcp_rack_detect_loss of 4.14: 1 ms; min_rtt / 4, at least 1 ms, where reordering was seen or
+        // nothing is lost.
+        let quarter = Duration::from_millis(25);
+        let (mut subflow, _) = subflow();
+        for n in 0..3 {
+            send(&mut subflow, at(n), 100);
+        }
+        subflow.ca_state = CongestionState::Recovery;
+        assert_eq!(subflow.draft_reordering_window(), quarter);
+        subflow.board.mark_lost(0);
+        assert_eq!(subflow.draft_reordering_window(), Duration::from_millis(1));
+        subflow.rack.on_reordering();
+        assert_eq!(subflow.draft_reordering_window(), quarter);
+    }
+
+    #[test]
+    fn three_reports_above_a_segment_say_that_it_is_lost() {
+        // RFC 6675 section 4, IsLost with DupThresh 3; tcp_mark_head_lost: of the segments 0 to 7 those
+        // that were not reported and have three reported ones above.
+        let lost = |reported: &[u64], sees: bool| {
+            let (mut subflow, _) = subflow();
+            subflow.stack.loss_detection = LossDetection::Count;
+            for _ in 0..8 {
+                send(&mut subflow, at(0), 100);
+            }
+            subflow.rack.reordering_seen = sees;
+            for number in reported {
+                subflow.board.mark_sacked(*number);
+            }
+            subflow.detect_losses(at(1), &mut AckFlags::default());
+            (0..8).filter(|n| subflow.board.get(*n).is_some_and(|s| s.lost)).collect::<Vec<_>>()
+        };
+        assert_eq!(lost(&[1, 2], false), []);
+        assert_eq!(lost(&[1, 2, 3], false), [0]);
+        assert_eq!(lost(&[1, 3, 4], false), [0]);
+        assert_eq!(lost(&[1, 3, 4, 5], false), [0, 2]);
+        assert_eq!(lost(&[3, 5, 6, 7], false), [0, 1, 2, 4]);
+        assert_eq!(lost(&[1, 2, 3], true), [0], "the count alone has nothing else");
+    }
 }

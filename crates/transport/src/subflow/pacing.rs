@@ -234,4 +234,18 @@ mod tests {
         assert_eq!(free.next_departure(), Instant::ZERO);
         assert!(!free.blocked(at(0)));
     }
+
+    #[test]
+    fn a_timer_counts_headers_from_the_first_segment_on_and_makes_up_for_nothing() {
+        // tcp_internal_pacing of 4.14: `skb->len` with its header, at the pacing rate, from now on.
+        let mut pacer = Pacer::new(false, true);
+        pacer.update(Some(Rate::from_bytes_per_second(1_000_000)), &window(10, 5), 0, 1000, 1);
+        pacer.on_sent(at(0), 1000, 50, false);
+        assert_eq!(pacer.next_departure(), at(1050));
+        pacer.on_sent(at(9000), 1000, 50, false);
+        assert_eq!(pacer.next_departure(), at(10_050));
+        // The second of a buffer has no header of its own.
+        pacer.on_sent(at(9000), 1000, 50, true);
+        assert_eq!(pacer.next_departure(), at(11_050));
+    }
 }

@@ -50,6 +50,8 @@ pub(crate) struct Sender {
     pub(super) multipath_mappings: bool,
     /// What is handed over at once is a mapping of its own.
     whole_mappings: bool,
+    /// More of what is handed over at once follows.
+    goes_on: bool,
     /// Retransmit the head whatever the window says: the timer has fired.
     pub(crate) force_retransmit: bool,
     /// A tail loss probe is due.
@@ -96,6 +98,7 @@ impl Sender {
             buffer_room: 0,
             multipath_mappings: false,
             whole_mappings: config.stack.whole_mappings,
+            goes_on: false,
             force_retransmit: false,
             probe: false,
             fill_window: false,
@@ -253,6 +256,11 @@ impl Sender {
         self.window_stamp = now;
     }
 
+    /// What comes next was handed over apart from what came before.
+    pub(crate) fn begin_handover(&mut self) {
+        self.goes_on = false;
+    }
+
     /// Takes data to send at the end of the queue.
     #[inline(always)]
     pub(crate) fn enqueue(&mut self, mut payload: Bytes, mut data: u64) {
@@ -277,7 +285,7 @@ impl Sender {
     /// Bytes by which data at `data` may extend the last mapping: adjacent, and nothing of it sent.
     fn room_in_last(&self, data: u64) -> u64 {
         let Some(last) = self.queue.back() else { return 0 };
-        if self.whole_mappings {
+        if self.whole_mappings && !self.goes_on {
             return 0;
         }
         let adjacent = last.data.wrapping_add(last.payload.len() as u64) == data;
@@ -301,6 +309,7 @@ impl Sender {
                 chunk.mapping = mapping;
             }
         }
+        self.goes_on = true;
         self.write_end += length;
         self.queued += length;
         self.queue.push_back(Chunk { payload, data, mapping });
@@ -376,6 +385,18 @@ impl Sender {
     /// A FIN may be sent: everything queued is out.
     pub(super) fn fin_due(&self) -> bool {
         self.fin_queued && !self.fin_sent && self.queued == 0
+    }
+
+    /// Bytes of the socket buffer that is to go out next: on plain TCP all that is queued, as far as one
+    /// takes it; else what is left of a mapping.
+    pub(super) fn next_buffer(&self) -> u64 {
+        if !self.multipath_mappings {
+            return self.queued.min(self.size_goal());
+        }
+        self.queue.front().map_or(0, |chunk| {
+            let sent = self.next - chunk.mapping.position.min(self.next);
+            u64::from(chunk.mapping.length).saturating_sub(sent)
+        })
     }
 
     /// Something is to go out whatever the congestion window says.

@@ -8,7 +8,10 @@ use bytes::Bytes;
 use super::scoreboard::{BurstMapping, Sent};
 use super::{Outlook, State, Subflow};
 use crate::config::HostModel;
-use crate::congestion::TransmitStart;
+use crate::congestion::{CongestionState, TransmitStart};
+
+/// The share of a window that is worth sending at once (`tcp_tso_win_divisor`).
+const TSO_WINDOW_DIVISOR: u64 = 3;
 
 impl Subflow {
     /// Writes the next data segment to send, retransmissions first; false when there is none.
@@ -69,6 +72,9 @@ impl Subflow {
         if !probe && (paced && self.pacer.blocked(now) || self.send.must_wait_for_more()) {
             return false;
         }
+        if !probe && paced && self.defers(host, now) {
+            return false;
+        }
         self.restart_after_idle(now);
         let room = self.send.window_end.saturating_sub(self.send.next);
         let limit = u64::from(self.send.mss - self.sack_bytes()).min(room);
@@ -121,7 +127,8 @@ impl Subflow {
         if !scheduled && (idle || was_probe) {
             self.rearm_timeout(host, now);
         }
-        self.validate_window(now, self.board.in_flight() >= self.window.cwnd);
+        let full = self.board.in_flight() >= self.window.cwnd || self.defers(host, now);
+        self.validate_window(now, full);
         true
     }
 
@@ -142,6 +149,38 @@ impl Subflow {
     fn burst_segments(&self) -> u32 {
         let millisecond = self.pacer.rate().bytes_per_second() >> 10;
         (millisecond.min(65_536) as u32 / self.mss).max(self.controller.least_burst())
+    }
+
+    /// `tcp_tso_should_defer`: the next socket buffer waits for more room in the window.
+    #[inline(always)]
+    fn defers(&self, host: &HostModel, now: Instant) -> bool {
+        self.stack.defers_buffers && self.should_defer(host, now)
+    }
+
+    #[inline(never)]
+    fn should_defer(&self, host: &HostModel, now: Instant) -> bool {
+        // Only what follows in the same tick waits.
+        if self.ca_state >= CongestionState::Recovery
+            || host.coarse(now) > host.coarse(self.send.last_sent)
+        {
+            return false;
+        }
+        let mss = u64::from(self.send.mss);
+        let buffer = self.send.next_buffer();
+        let free = u64::from(self.window.cwnd.saturating_sub(self.board.in_flight())) * mss;
+        let limit = free.min(self.send.window_end.saturating_sub(self.send.next));
+        let several = buffer > mss && free > 0;
+        let whole = limit >= buffer && self.send.queued > buffer;
+        if !several || whole || limit >= u64::from(self.burst_segments()) * mss {
+            return false;
+        }
+        let window = u64::from(self.window.cwnd) * mss;
+        if limit >= window.min(self.send.window_max) / TSO_WINDOW_DIVISOR {
+            return false;
+        }
+        // The next acknowledgement may come too late: the head was sent less than half an RTT ago.
+        let srtt = self.rtt.srtt().unwrap_or_default();
+        self.board.front().is_some_and(|head| now.since(head.sent_at) >= srtt / 2)
     }
 
     /// TCP's header with the options that go with data, bytes.

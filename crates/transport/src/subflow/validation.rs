@@ -286,4 +286,26 @@ mod tests {
             assert_eq!(subflow.rate.app_limited(), delivered < 4);
         }
     }
+
+    #[test]
+    fn before_6_1_a_full_window_is_forgotten_once_more_is_out() {
+        // tcp_cwnd_validate of 4.14: `packets_out > max_packets_out` takes what holds now.
+        let (mut subflow, _) = rested();
+        subflow.window = crate::congestion::Window { cwnd: 50, ssthresh: 20 };
+        subflow.send.usage_seq = u64::MAX;
+        for (remembers, limited) in [(true, true), (false, false)] {
+            subflow.stack.remembers_full_window = remembers;
+            subflow.send.max_packets_out = 1;
+            subflow.send.cwnd_limited = true;
+            for _ in 0..3 {
+                send(&mut subflow, at(1000), 1000);
+            }
+            subflow.validate_window(at(1000), false);
+            assert_eq!(subflow.cwnd_limited(), limited);
+        }
+        // And one that is full counts only where a round trip begins or more is out.
+        subflow.send.max_packets_out = 50;
+        subflow.validate_window(at(1000), true);
+        assert!(!subflow.cwnd_limited());
+    }
 }
