@@ -268,7 +268,7 @@ fn base(parameters: &mut Parameters<'_>, default: &str) -> Box<dyn PathScheduler
     let choice = parameters.base(default);
     build(&choice, parameters.registry()).unwrap_or_else(|error| {
         parameters.adopt("base", error);
-        Box::new(MinRtt::default())
+        Box::new(MinRtt)
     })
 }
 

@@ -4,7 +4,7 @@
 mod pair;
 
 use anabranch_transport::profile::{MPTCP_0_94, Stack};
-use anabranch_transport::{Config, Event, HostModel};
+use anabranch_transport::{Config, Event, HostModel, PluginChoice};
 use anabranch_units::Instant;
 use anabranch_wire::{DataAck, Flags, MappingDsn, Segment};
 use pair::{Pair, Way, address, at, candidate, config, film};
@@ -12,7 +12,8 @@ use pair::{Pair, Way, address, at, candidate, config, film};
 /// A host of the papers' kernel (`tcp_rmem[1]` 87,380; buffers of 45 segments of 1428 bytes).
 fn papers() -> Config {
     let host = HostModel { send_fragment: 45 * 1428, ..HostModel::default() };
-    Config { stack: MPTCP_0_94, receive_buffer_initial: 87_380, host, ..config() }
+    let scheduler = PluginChoice::named("dft");
+    Config { stack: MPTCP_0_94, scheduler, receive_buffer_initial: 87_380, host, ..config() }
 }
 
 /// Segments with data that went to the client over a path.
@@ -108,12 +109,16 @@ fn an_address_that_comes_up_is_joined_half_a_second_later() {
 }
 
 #[test]
-fn without_sack_nobody_offers_it() {
+fn without_sack_it_is_not_agreed_to_by_either_way_in() {
     let stack = Stack { sack: false, ..Stack::default() };
-    let mut pair = Pair::new(&[50, 80], Config { stack, ..config() }, config());
-    pair.run_until(at(400));
+    let silent = Config { stack, ..config() };
+    let mut pair = Pair::new(&[50, 80], config(), silent);
+    pair.run_until(at(100));
+    pair.serve(&film(50_000));
+    pair.run_until(at(1000));
     assert!(
         pair.client_events.iter().any(|(_, event)| matches!(event, Event::SubflowEstablished(_)))
     );
-    assert!(pair.log.iter().all(|(.., s)| !s.sack_permitted));
+    let answers = pair.log.iter().filter(|(.., s)| s.flags.contains(Flags::SYN.with(Flags::ACK)));
+    assert_eq!(answers.map(|(.., s)| s.sack_permitted).collect::<Vec<_>>(), [false, false]);
 }

@@ -28,6 +28,8 @@ const MUCH_SLOWER: u64 = 4;
 pub struct Penalising {
     name: &'static str,
     base: Box<dyn PathScheduler>,
+    /// A turn is what the window lets out, and no more than half of it, not what the base says.
+    by_window: bool,
     /// The head of line goes again on a faster subflow.
     retransmits: bool,
     /// The subflows that hold it up are penalised.
@@ -45,8 +47,7 @@ impl Penalising {
     }
 
     pub(super) fn build_default(parameters: &mut Parameters<'_>) -> Box<dyn PathScheduler> {
-        let base = Box::new(MinRtt::new(parameters));
-        Self::over("min-rtt-0.9x", base, parameters)
+        Self::over("min-rtt-0.9x", Box::new(MinRtt), parameters)
     }
 
     fn over(
@@ -57,6 +58,7 @@ impl Penalising {
         Box::new(Self {
             name,
             base,
+            by_window: parameters.word("turn", &["segment", "window"]) == "window",
             retransmits: parameters.flag("retransmission", true),
             penalises: parameters.flag("penalisation", true),
             offered: Vec::new(),
@@ -74,7 +76,8 @@ impl Penalising {
     ) -> Decision {
         let request = &SendRequest { ask: Ask::NewData, ..*request };
         if used.is_empty() && !subflows.iter().any(|view| view.potentially_failed) {
-            return self.base.schedule(request, subflows);
+            let decision = self.base.schedule(request, subflows);
+            return self.turn(decision, subflows);
         }
         let answers = |view: &&SubflowView| view.established && !view.potentially_failed;
         let unused = |view: &&SubflowView| answers(view) && !used.contains(view.id);
@@ -83,7 +86,17 @@ impl Penalising {
         if self.offered.is_empty() {
             self.offered.extend(subflows.iter().filter(answers));
         }
-        self.base.schedule(request, &self.offered)
+        let decision = self.base.schedule(request, &self.offered);
+        self.turn(decision, subflows)
+    }
+
+    /// As much as goes to the chosen subflow at once (`tcp_cwnd_test` in `mptcp_next_segment`).
+    fn turn(&self, decision: Decision, subflows: &[SubflowView]) -> Decision {
+        let Decision::Send { on, from: None, burst } = decision else { return decision };
+        let chosen = subflows.iter().find(|view| self.by_window && Some(view.id) == on.first());
+        let segments = chosen.map_or(0, |view| view.window_space().min((view.cwnd / 2).max(1)));
+        let window = chosen.map_or(0, |view| u64::from(segments) * u64::from(view.mss));
+        Decision::Send { on, from: None, burst: burst.max(window) }
     }
 
     fn reinject(

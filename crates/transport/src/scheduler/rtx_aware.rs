@@ -23,7 +23,7 @@ impl RtxAware {
     }
 
     pub(super) fn build_spd(_parameters: &mut Parameters<'_>) -> Box<dyn PathScheduler> {
-        Self::over(Box::new(MinRtt::default()))
+        Self::over(Box::new(MinRtt))
     }
 
     pub(super) fn build_lpc(_parameters: &mut Parameters<'_>) -> Box<dyn PathScheduler> {

@@ -24,7 +24,7 @@ impl Sticky {
     }
 
     pub(super) fn build_greedy(_parameters: &mut Parameters<'_>) -> Box<dyn PathScheduler> {
-        Box::new(Self { base: Box::new(MinRtt::default()), current: None })
+        Box::new(Self { base: Box::new(MinRtt), current: None })
     }
 }
 

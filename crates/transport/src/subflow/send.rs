@@ -57,22 +57,9 @@ impl Subflow {
         segment: &mut Segment,
     ) -> bool {
         let now = outlook.now;
-        if self.send.queued == 0 && !self.send.fin_due() {
-            return false;
-        }
         let in_flight = self.board.in_flight();
-        if in_flight >= self.window.cwnd && !probe {
-            return false;
-        }
-        if !self.window_admits(host, now) {
-            return false;
-        }
         let together = self.send.last_sent == now && !self.board.is_empty();
-        let paced = !(together && self.send.buffer_has_room());
-        if !probe && (paced && self.pacer.blocked(now) || self.send.must_wait_for_more()) {
-            return false;
-        }
-        if !probe && paced && self.defers(host, now) {
+        if !self.may_send_new(host, now, in_flight, together, probe) {
             return false;
         }
         self.restart_after_idle(now);
@@ -130,6 +117,34 @@ impl Subflow {
         let full = self.board.in_flight() >= self.window.cwnd || self.defers(host, now);
         self.validate_window(now, full);
         true
+    }
+
+    /// There is something, and no window, rate or rule holds it back; `together` says that a segment has
+    /// just gone out.
+    #[inline(always)]
+    fn may_send_new(
+        &mut self,
+        host: &HostModel,
+        now: Instant,
+        in_flight: u32,
+        together: bool,
+        probe: bool,
+    ) -> bool {
+        if self.send.queued == 0 && !self.send.fin_due() {
+            return false;
+        }
+        if in_flight >= self.window.cwnd && !probe {
+            return false;
+        }
+        if !self.window_admits(host, now) {
+            return false;
+        }
+        if probe {
+            return true;
+        }
+        let opens = !(together && self.send.buffer_has_room());
+        let held = opens && self.pacer.blocked(now) || self.send.must_wait_for_more();
+        !held && !(opens && self.defers(host, now))
     }
 
     /// The peer's window has room for a segment, or for some of one and that was waited for in vain.
