@@ -43,7 +43,6 @@ pub(super) const SINGLE_SEGMENTS_BELOW: Rate = Rate::from_bps(1_200_000);
 const HEADERS: u32 = 20 + 20 + 12;
 const FULL_BW_GROWTH: u64 = UNIT * 5 / 4;
 const FULL_BW_ROUNDS: u32 = 3;
-const EXTRA_ACKED_MAX: Duration = Duration::from_millis(100);
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Mode {
@@ -244,26 +243,6 @@ impl Bbr {
             Verdict::Policed => self.pacing_gain = UNIT,
             Verdict::Released => self.enter_probe_bw(),
         }
-    }
-
-    fn update_aggregation(&mut self, ack: &AckSample<'_>, cwnd: u32) {
-        if ack.acked == 0 || ack.rate.interval.is_zero() {
-            return;
-        }
-        let (bw, now) = (self.bandwidth(), self.delivered_at);
-        let expected = |epoch: Instant| {
-            ((u128::from(bw) * u128::from(now.since(epoch).as_micros())) >> BW_SCALE) as u64
-        };
-        self.aggregation.update(now, ack.acked, cwnd, self.round_start, expected);
-    }
-
-    /// `bbr_ack_aggregation_cwnd`.
-    fn aggregation_bonus(&self) -> u32 {
-        if !self.full_bw_reached || self.linux_414 {
-            return 0;
-        }
-        let most = u128::from(self.bandwidth()) * u128::from(EXTRA_ACKED_MAX.as_micros());
-        self.aggregation.extra().min((most >> BW_SCALE) as u32)
     }
 
     fn advance_cycle(&mut self) {

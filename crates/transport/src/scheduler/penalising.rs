@@ -28,7 +28,7 @@ const MUCH_SLOWER: u64 = 4;
 pub struct Penalising {
     name: &'static str,
     base: Box<dyn PathScheduler>,
-    /// A turn is as much as the window lets out, and no more than half of it, not a segment.
+    /// A turn is what the window lets out, and no more than half of it, not what the base says.
     by_window: bool,
     /// The head of line goes again on a faster subflow.
     retransmits: bool,
@@ -90,14 +90,13 @@ impl Penalising {
         self.turn(decision, subflows)
     }
 
-    /// How much goes to the chosen subflow (`tcp_cwnd_test` in `mptcp_next_segment`).
+    /// As much as goes to the chosen subflow at once (`tcp_cwnd_test` in `mptcp_next_segment`).
     fn turn(&self, decision: Decision, subflows: &[SubflowView]) -> Decision {
         let Decision::Send { on, from: None, burst } = decision else { return decision };
-        let chosen = subflows.iter().find(|view| on == SubflowSet::one(view.id));
-        let Some(chosen) = chosen.filter(|_| self.by_window) else { return decision };
-        let segments = chosen.window_space().min((chosen.cwnd / 2).max(1));
-        let burst = burst.max(u64::from(segments) * u64::from(chosen.mss));
-        Decision::Send { on, from: None, burst }
+        let chosen = subflows.iter().find(|view| self.by_window && Some(view.id) == on.first());
+        let segments = chosen.map_or(0, |view| view.window_space().min((view.cwnd / 2).max(1)));
+        let window = chosen.map_or(0, |view| u64::from(segments) * u64::from(view.mss));
+        Decision::Send { on, from: None, burst: burst.max(window) }
     }
 
     fn reinject(

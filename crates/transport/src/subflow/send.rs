@@ -57,22 +57,9 @@ impl Subflow {
         segment: &mut Segment,
     ) -> bool {
         let now = outlook.now;
-        if self.send.queued == 0 && !self.send.fin_due() {
-            return false;
-        }
         let in_flight = self.board.in_flight();
-        if in_flight >= self.window.cwnd && !probe {
-            return false;
-        }
-        if !self.window_admits(host, now) {
-            return false;
-        }
         let together = self.send.last_sent == now && !self.board.is_empty();
-        let paced = !(together && self.send.buffer_has_room());
-        if !probe && (paced && self.pacer.blocked(now) || self.send.must_wait_for_more()) {
-            return false;
-        }
-        if !probe && paced && self.defers(host, now) {
+        if !self.may_send_new(host, now, in_flight, together, probe) {
             return false;
         }
         self.restart_after_idle(now);
@@ -130,6 +117,34 @@ impl Subflow {
         let full = self.board.in_flight() >= self.window.cwnd || self.defers(host, now);
         self.validate_window(now, full);
         true
+    }
+
+    /// There is something, and no window, rate or rule holds it back; `together` says that a segment has
+    /// just gone out.
+    #[inline(always)]
+    fn may_send_new(
+        &mut self,
+        host: &HostModel,
+        now: Instant,
+        in_flight: u32,
+        together: bool,
+        probe: bool,
+    ) -> bool {
+        if self.send.queued == 0 && !self.send.fin_due() {
+            return false;
+        }
+        if in_flight >= self.window.cwnd && !probe {
+            return false;
+        }
+        if !self.window_admits(host, now) {
+            return false;
+        }
+        if probe {
+            return true;
+        }
+        let opens = !(together && self.send.buffer_has_room());
+        let held = opens && self.pacer.blocked(now) || self.send.must_wait_for_more();
+        !held && !(opens && self.defers(host, now))
     }
 
     /// The peer's window has room for a segment, or for some of one and that was waited for in vain.
@@ -332,32 +347,4 @@ impl Subflow {
 /// The TCP timestamp clock: milliseconds (RFC 7323 section 5.4), never 0, which means "no echo".
 pub(crate) fn timestamp_clock(now: Instant) -> u32 {
     ((now.as_nanos() / 1_000_000) as u32).wrapping_add(1).max(1)
-}
-
-#[cfg(test)]
-mod tests {
-    use anabranch_units::Rate;
-
-    use crate::subflow::fixture::subflow;
-
-    #[test]
-    fn a_socket_buffer_takes_a_milliseconds_worth_of_segments_two_at_least() {
-        // tcp_tso_autosize: `sk_pacing_rate >> sk_pacing_shift` (10) by the segment, `tcp_min_tso_segs` 2, and
-        // no more than a packet of 64 KiB.
-        let (mut subflow, _) = subflow();
-        assert_eq!(subflow.mss, 1000);
-        for (per_second, segments) in [
-            (0, 2),
-            (2 * 1024 * 1000, 2),
-            (3 * 1024 * 1000 - 1, 2),
-            (3 * 1024 * 1000, 3),
-            (40 * 1024 * 1000, 40),
-            (u64::MAX / 8, 65),
-        ] {
-            let own = Some(Rate::from_bytes_per_second(per_second));
-            let window = subflow.window;
-            subflow.pacer.update(own, &window, 0, 1000, 1);
-            assert_eq!(subflow.burst_segments(), segments, "{per_second}");
-        }
-    }
 }

@@ -1,8 +1,13 @@
 //! How much more is acknowledged in a burst than the bandwidth explains
 //! (`bbr_update_ack_aggregation`): aggregating links need the window to cover it.
 
-use anabranch_units::Instant;
+use anabranch_units::{Duration, Instant};
 
+use super::{BW_SCALE, Bbr};
+use crate::congestion::AckSample;
+
+/// The longest time whose bandwidth the allowance is worth.
+const EXTRA_ACKED_MAX: Duration = Duration::from_millis(100);
 /// A maximum is kept over so many rounds, and the one before it.
 const ROUNDS: u32 = 5;
 /// An epoch ends before its count grows larger.
@@ -81,6 +86,28 @@ impl Aggregation {
         }
         let extra = self.epoch.excess(now, acked, cwnd, expected);
         self.extra[self.index] = self.extra[self.index].max(extra);
+    }
+}
+
+impl Bbr {
+    pub(super) fn update_aggregation(&mut self, ack: &AckSample<'_>, cwnd: u32) {
+        if ack.acked == 0 || ack.rate.interval.is_zero() {
+            return;
+        }
+        let (bw, now) = (self.bandwidth(), self.delivered_at);
+        let expected = |epoch: Instant| {
+            ((u128::from(bw) * u128::from(now.since(epoch).as_micros())) >> BW_SCALE) as u64
+        };
+        self.aggregation.update(now, ack.acked, cwnd, self.round_start, expected);
+    }
+
+    /// `bbr_ack_aggregation_cwnd`.
+    pub(super) fn aggregation_bonus(&self) -> u32 {
+        if !self.full_bw_reached || self.linux_414 {
+            return 0;
+        }
+        let most = u128::from(self.bandwidth()) * u128::from(EXTRA_ACKED_MAX.as_micros());
+        self.aggregation.extra().min((most >> BW_SCALE) as u32)
     }
 }
 
