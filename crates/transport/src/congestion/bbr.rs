@@ -177,9 +177,10 @@ impl Bbr {
     /// `bbr_bw_to_pacing_rate`.
     fn rate(&self, bw: u64, gain: u64) -> Rate {
         // `tcp_mss_to_mtu` and no margin, or the segment and a little less.
-        let (segment, percent) = match self.linux_414 {
-            true => (self.mss + HEADERS, 100),
-            false => (self.mss, 100 - PACING_MARGIN_PERCENT),
+        let (segment, percent) = if self.linux_414 {
+            (self.mss + HEADERS, 100)
+        } else {
+            (self.mss, 100 - PACING_MARGIN_PERCENT)
         };
         let bytes = (u128::from(bw) * u128::from(segment) * u128::from(gain)) >> 8;
         let bytes = bytes * 1_000_000 / 100 * u128::from(percent);

@@ -125,7 +125,7 @@ impl HyStart {
         let now = whole_milliseconds(ack.now);
         if now.since(self.last_ack) <= HYSTART_ACK_DELTA {
             self.last_ack = now;
-            let half = Duration::from_millis(delay_min.as_millis() as u64 / 2);
+            let half = Duration::from_millis(delay_min.as_millis() / 2);
             self.found |= now.since(self.round_start) > half;
         }
         if self.samples < HYSTART_MIN_SAMPLES {

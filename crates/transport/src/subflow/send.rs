@@ -144,7 +144,7 @@ impl Subflow {
         }
         let opens = !(together && self.send.buffer_has_room());
         let held = opens && self.pacer.blocked(now) || self.send.must_wait_for_more();
-        !held && !(opens && self.defers(host, now))
+        !(held || opens && self.defers(host, now))
     }
 
     /// The peer's window has room for a segment, or for some of one and that was waited for in vain.
