@@ -104,6 +104,11 @@ pub struct Stack {
     /// Socket buffers of several segments are pushed (`__tcp_transmit_skb`), and what is pushed is taken
     /// for the end of a write (`tcp_measure_rcv_mss`).
     pub pushes_buffers: bool,
+    /// A second segment is acknowledged at once only where the connection's window holds
+    /// (`__tcp_ack_snd_check`, `__mptcp_select_window`) or data comes to its last quarter
+    /// (`mptcp_queue_skb`); without it whatever the connection's window, as MPTCP's subflows never have
+    /// anything left to read.
+    pub acknowledges_by_window: bool,
     /// A socket buffer of several segments waits for room for as many as leave together, unless its head
     /// is young or a third of the window is free (`tcp_tso_should_defer`).
     pub defers_buffers: bool,
@@ -140,6 +145,7 @@ pub const LINUX_6_18: Stack = Stack {
     timeout_min: Duration::from_millis(2),
     short_data_numbers: false,
     pushes_buffers: true,
+    acknowledges_by_window: false,
     defers_buffers: false,
     timer_pacing: false,
     whole_mappings: false,
@@ -164,6 +170,7 @@ pub const MPTCP_0_94: Stack = Stack {
     timeout_min: Duration::from_millis(8),
     short_data_numbers: true,
     pushes_buffers: false,
+    acknowledges_by_window: true,
     defers_buffers: true,
     timer_pacing: true,
     whole_mappings: true,

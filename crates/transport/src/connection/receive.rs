@@ -230,6 +230,21 @@ impl Connection {
         }
     }
 
+    /// Its mapping begins in the last quarter of the window, and that matters.
+    fn fills_window(&self, segment: &Segment) -> bool {
+        let mapping = segment.dss.as_ref().and_then(|dss| dss.mapping.as_ref());
+        let asks = self.config.stack.acknowledges_by_window;
+        let Some(mapping) = mapping.filter(|_| asks) else { return false };
+        let expected = self.receive_dsn();
+        let dsn = match mapping.dsn {
+            MappingDsn::Long(dsn) => dsn,
+            MappingDsn::Short(low) => promote(low, DataSeq(expected)),
+        };
+        let ahead = dsn.0.wrapping_sub(expected) as i64;
+        let window = self.budget.promised().saturating_sub(self.input.next);
+        ahead > 0 && ahead as u64 > window / 4 * 3
+    }
+
     /// What a subflow has to know of mappings, with a DSN near those to come.
     fn terms(&self, near: u64) -> Terms {
         Terms { near, checksum: self.config.checksum, whole: self.config.stack.whole_mappings }
@@ -243,7 +258,8 @@ impl Connection {
         if !segment.payload.is_empty() {
             space = self.space();
             let used = space.allowed - space.free;
-            space.opens = self.budget.on_payload(segment.payload.len(), used);
+            space.opens =
+                self.budget.on_payload(segment.payload.len(), used) || self.fills_window(segment);
             space.open = self.budget.open();
         }
         let base = match self.mode {

@@ -170,10 +170,15 @@ impl Subflow {
         let mss = u64::from(self.ack.received_mss);
         // A connection takes its subflows' data at once, so that nothing is ever left to read there
         // (`rcv_nxt - copied_seq < sk_rcvlowat`); plain TCP asks whether the window can advance.
-        let window_holds = self.multipath
-            || self.receive.could_offer(space)
-                >= (self.receive.advertised_at() + self.receive.window())
-                    .saturating_sub(self.receive.next());
+        let by_window = self.stack.acknowledges_by_window && self.multipath;
+        let window_holds = if by_window {
+            self.receive.offer(space, mss, self.receive_scale) >= self.receive.window()
+        } else {
+            self.multipath
+                || self.receive.could_offer(space)
+                    >= (self.receive.advertised_at() + self.receive.window())
+                        .saturating_sub(self.receive.next())
+        };
         if (unacked > mss && window_holds) || self.ack.quick_mode() {
             self.ack.now_due = true;
         }
