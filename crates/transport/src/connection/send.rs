@@ -404,6 +404,7 @@ impl Connection {
                 break;
             };
             sent += piece.len() as u64;
+            subflow.send.share_window(self.out.window_end.saturating_sub(at));
             self.fallback.on_queued(at, subflow.send.write_end());
             subflow.send.enqueue(piece, at);
         }

@@ -182,6 +182,27 @@ fn one_window_holds_for_all_subflows() {
 }
 
 #[test]
+fn a_duplicate_that_brings_a_data_ack_is_believed_to_leave_the_window_as_it_was() {
+    // ack_update_msk: `wnd_end` is the DATA_ACK and the subflow's `snd_wnd`, which a duplicate does not take
+    // back (tcp_may_update_window).
+    let mut s = sixteen_thousand();
+    s.peer_on(1, 100, "S join win=16000");
+    s.us_on(1, 100, "S. join-hmac");
+    s.peer_on(1, 150, ". join-ack win=125");
+    s.us_on(1, 150, ".");
+    s.write(200, 40_000);
+    s.rest();
+    assert_eq!((s.sent_on(0), s.sent_on(1)), (10_000, 6000));
+    s.peer_on(0, 250, ". ack=10001 dack4=10000 win=125");
+    s.rest();
+    assert_eq!(s.sent_on(0) + s.sent_on(1), 26_000);
+    // 12,000 + 109 * 128 = 25,952 is what the peer means, 12,000 + 16,000 what it is taken for.
+    s.peer_on(1, 260, ". ack=1 dack4=12000 win=109");
+    s.rest();
+    assert_eq!(s.sent_on(0) + s.sent_on(1), 28_000);
+}
+
+#[test]
 fn a_late_data_ack_takes_nothing_back() {
     let mut s = sixteen_thousand();
     s.write(100, 8000);
