@@ -332,12 +332,13 @@ impl Connection {
         Space { free: allowed.saturating_sub(self.memory_used()), allowed }
     }
 
+    /// MPTCP's buffer is charged with what subflows hand up; what waits in a subflow is charged to the
+    /// subflow's (`__mptcp_rmem`, `mptcp_space`).
     fn memory_used(&self) -> u64 {
-        let mut used = self.input.held();
-        for subflow in &self.subflows {
-            used += subflow.receive.out_of_order_bytes() + subflow.receive.held_bytes();
+        match (self.mode, self.subflows.first()) {
+            (Mode::Plain, Some(only)) => self.input.held() + only.receive.out_of_order_bytes(),
+            _ => self.input.held(),
         }
-        used
     }
 
     fn data_ack(&self) -> DataAck {

@@ -5,7 +5,7 @@ use crate::config::Config;
 
 /// Share of its buffer that Linux takes for window before it has seen segments, in 256ths
 /// (`TCP_DEFAULT_SCALING_RATIO`).
-const DEFAULT_RATIO: u64 = 128;
+pub(crate) const DEFAULT_RATIO: u64 = 128;
 
 /// A buffer that grows with what is read out of it.
 #[derive(Debug)]
@@ -51,8 +51,17 @@ impl ReceiveBuffer {
 
     /// Full segments have `payload` bytes (`tcp_measure_rcv_mss`).
     pub(crate) fn on_segment_size(&mut self, payload: u64) {
-        self.ratio = (payload * 256 / self.memory_per_segment).clamp(1, 255);
-        self.window = self.memory * self.ratio / 256;
+        self.set_ratio((payload * 256 / self.memory_per_segment).clamp(1, 255));
+    }
+
+    /// Payload in 256 bytes of memory (`scaling_ratio`).
+    pub(crate) fn ratio(&self) -> u64 {
+        self.ratio
+    }
+
+    pub(crate) fn set_ratio(&mut self, ratio: u64) {
+        self.ratio = ratio;
+        self.window = self.memory * ratio / 256;
     }
 
     /// Data came out of order, `ahead` bytes up to its end from the next one expected: it must not
@@ -61,6 +70,14 @@ impl ReceiveBuffer {
     pub(crate) fn make_room(&mut self, ahead: u64) {
         if 2 * self.space + ahead > self.window {
             self.grow(self.space, ahead);
+        }
+    }
+
+    /// The connection's buffer is never smaller than that of a subflow that hands data up.
+    pub(crate) fn follow(&mut self, other: &Self) {
+        if other.memory > self.memory {
+            self.memory = other.memory;
+            self.window = self.memory * self.ratio / 256;
         }
     }
 
@@ -144,6 +161,22 @@ mod tests {
         assert_eq!(buffer.window(), 65_536);
         buffer.make_room(45_537);
         assert_eq!((buffer.window(), buffer.space()), (65_537, 10_000));
+    }
+
+    #[test]
+    fn a_connections_buffer_follows_and_does_not_go_back() {
+        // __mptcp_move_skbs_from_subflow: `if (ssk_rbuf > sk_rbuf)`; memory, of which each makes window by its
+        // own ratio.
+        let mut own = buffer();
+        own.set_ratio(64);
+        let mut subflow = buffer();
+        own.follow(&subflow);
+        assert_eq!(own.window(), 32_768);
+        assert!(subflow.grow(20_000, 0), "120,000 bytes of window, 240,000 of memory");
+        own.follow(&subflow);
+        assert_eq!(own.window(), 60_000);
+        own.follow(&buffer());
+        assert_eq!(own.window(), 60_000);
     }
 
     #[test]

@@ -50,11 +50,6 @@ impl ReceiveStream {
         self.unread + self.ahead.bytes()
     }
 
-    /// Bytes from the next one expected to the last one held.
-    pub(super) fn span(&self) -> u64 {
-        self.ahead.end().map_or(0, |end| end - self.next)
-    }
-
     pub(super) fn fin_taken(&self) -> bool {
         self.fin_taken
     }
@@ -260,6 +255,7 @@ impl Connection {
             {
                 self.set_peer_end(dsn);
             }
+            self.follow_buffer(index);
             self.after_delivery(index, readable);
         }
     }

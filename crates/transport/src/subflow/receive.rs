@@ -31,7 +31,7 @@ pub(crate) struct Receiver {
     /// How much of the buffer may be offered yet (`rcv_ssthresh`).
     slow_start: u64,
     /// The subflow's own buffer: no more than it holds is ever offered (`window_clamp`).
-    buffer: ReceiveBuffer,
+    pub(crate) buffer: ReceiveBuffer,
     advertised_mss: u64,
     runs: OutOfOrder,
     /// Starts of the runs, most recently changed first: the order of SACK blocks (RFC 2018 section 4).
