@@ -17,6 +17,9 @@ use crate::subflow::{State, Subflow};
 /// an ordinary thread slip (`PR_SET_TIMERSLACK`).
 const SHORTEST_WAIT: Duration = Duration::from_micros(50);
 
+/// Bytes of send buffer that MPTCP has beside those of its subflows (`__mptcp_sync_sndbuf`: `tcp_wmem[0]`).
+const OWN_BUFFER: u64 = 4096;
+
 /// Bytes written and not yet acknowledged at data level.
 #[derive(Debug)]
 pub(super) struct SendStream {
@@ -130,7 +133,7 @@ impl SendStream {
 }
 
 impl Connection {
-    /// Bytes the send buffer can still take (`mptcp_sync_sndbuf`: the subflows' buffers together).
+    /// Bytes the send buffer can still take (`__mptcp_sync_sndbuf`: the subflows' buffers together and a little).
     pub fn writable(&self) -> u64 {
         let buffer: u64 = self
             .subflows
@@ -138,7 +141,8 @@ impl Connection {
             .filter(|s| s.state != State::Closed)
             .map(|s| s.send.buffer_limit())
             .sum();
-        buffer.saturating_sub(self.send_memory())
+        let own = if self.mode == Mode::Plain { 0 } else { OWN_BUFFER };
+        (own + buffer).saturating_sub(self.send_memory())
     }
 
     /// Memory charged to the connection for what it holds to send.
