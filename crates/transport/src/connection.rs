@@ -31,7 +31,6 @@ use crate::config::{Config, FourTuple};
 use crate::congestion::SiblingView;
 use crate::path_manager::PathManager;
 use crate::plugin::PluginError;
-use crate::profile::ReceiveSizing;
 use crate::scheduler::{PathScheduler, SendRequest, SubflowView};
 use crate::subflow::{Outlook, Space, State, Subflow};
 use crate::{path_manager, scheduler};
@@ -337,16 +336,13 @@ impl Connection {
         Space { free: allowed.saturating_sub(used), allowed, open, opens: false }
     }
 
+    /// MPTCP's buffer is charged with what subflows hand up; what waits in a subflow is charged to the
+    /// subflow's (`__mptcp_rmem`, `mptcp_space`).
     fn memory_used(&self) -> u64 {
-        let mut used = self.input.held();
-        // What waits in a subflow of MPTCP, out of its order, older stacks charge to the subflow.
-        if self.mode == Mode::Multipath && self.config.stack.receive == ReceiveSizing::Half {
-            return used;
+        match (self.mode, self.subflows.first()) {
+            (Mode::Plain, Some(only)) => self.input.held() + only.receive.out_of_order_bytes(),
+            _ => self.input.held(),
         }
-        for subflow in &self.subflows {
-            used += subflow.receive.out_of_order_bytes() + subflow.receive.held_bytes();
-        }
-        used
     }
 
     fn data_ack(&self) -> DataAck {

@@ -7,7 +7,7 @@ use crate::profile::ReceiveSizing;
 
 /// Share of its buffer that Linux takes for window before it has seen segments, in 256ths
 /// (`TCP_DEFAULT_SCALING_RATIO`).
-const DEFAULT_RATIO: u64 = 128;
+pub(crate) const DEFAULT_RATIO: u64 = 128;
 
 /// Memory of a full segment beyond its payload as 4.14 reckons it (`SKB_TRUESIZE(MAX_TCP_HEADER)`):
 /// room for headers where there are no wireless networks, `sk_buff` and `skb_shared_info`, bytes.
@@ -98,11 +98,19 @@ impl ReceiveBuffer {
 
     /// Full segments have `payload` bytes (`tcp_measure_rcv_mss`).
     pub(crate) fn on_segment_size(&mut self, payload: u64) {
-        if self.sizing == ReceiveSizing::Half {
-            return;
+        self.set_ratio((payload * 256 / self.memory_per_segment).clamp(1, 255));
+    }
+
+    /// Payload in 256 bytes of memory (`scaling_ratio`).
+    pub(crate) fn ratio(&self) -> u64 {
+        self.ratio
+    }
+
+    pub(crate) fn set_ratio(&mut self, ratio: u64) {
+        if self.sizing == ReceiveSizing::Ratio {
+            self.ratio = ratio;
+            self.window = self.memory * ratio / 256;
         }
-        self.ratio = (payload * 256 / self.memory_per_segment).clamp(1, 255);
-        self.window = self.memory * self.ratio / 256;
     }
 
     /// Data came out of order, `ahead` bytes up to its end from the next one expected: it must not
@@ -111,6 +119,13 @@ impl ReceiveBuffer {
     pub(crate) fn make_room(&mut self, ahead: u64) {
         if self.sizing == ReceiveSizing::Ratio && 2 * self.space + ahead > self.window {
             self.grow(self.space, ahead);
+        }
+    }
+
+    /// The connection's buffer is never smaller than that of a subflow that hands data up.
+    pub(crate) fn follow(&mut self, other: &Self) {
+        if self.sizing == ReceiveSizing::Ratio {
+            self.enlarge(other.memory);
         }
     }
 
@@ -224,6 +239,22 @@ mod tests {
         assert_eq!(buffer.window(), 65_536);
         buffer.make_room(45_537);
         assert_eq!((buffer.window(), buffer.space()), (65_537, 10_000));
+    }
+
+    #[test]
+    fn a_connections_buffer_follows_and_does_not_go_back() {
+        // __mptcp_move_skbs_from_subflow: `if (ssk_rbuf > sk_rbuf)`; memory, of which each makes window by its
+        // own ratio.
+        let mut own = buffer();
+        own.set_ratio(64);
+        let mut subflow = buffer();
+        own.follow(&subflow);
+        assert_eq!(own.window(), 32_768);
+        assert!(subflow.grow(20_000, 0), "120,000 bytes of window, 240,000 of memory");
+        own.follow(&subflow);
+        assert_eq!(own.window(), 60_000);
+        own.follow(&buffer());
+        assert_eq!(own.window(), 60_000);
     }
 
     #[test]

@@ -300,6 +300,8 @@ impl Connection {
         subflow.ack_now();
         let id = subflow.id;
         self.events.push_back(Event::SubflowEstablished(id));
+        // Its buffer is room, and its establishment wakes who waits for room (`__mptcp_sync_sndbuf`).
+        self.notify_writable();
         true
     }
 

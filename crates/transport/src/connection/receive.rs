@@ -50,18 +50,13 @@ impl ReceiveStream {
         self.unread + self.ahead.bytes()
     }
 
-    /// Bytes from the next one expected to the last one held.
-    pub(super) fn span(&self) -> u64 {
-        self.ahead.end().map_or(0, |end| end - self.next)
-    }
-
     pub(super) fn fin_taken(&self) -> bool {
         self.fin_taken
     }
 
-    /// Takes bytes at a DSN, given that of position 0; true when something became readable. Nothing
-    /// is kept beyond `edge`: the end of the window that the peer was told, whence it comes again
-    /// (`mptcp_data_queue_ofo`), or the end of the data, where it is cut.
+    /// Takes bytes at a DSN, given that of position 0; true when something became readable. Of what is out
+    /// of order nothing is kept beyond `edge`: the end of the window that the peer was told, whence it
+    /// comes again (`mptcp_data_queue_ofo`), or the end of the data, where it is cut.
     #[inline(always)]
     pub(super) fn accept(&mut self, base: u64, dsn: u64, payload: Bytes, edge: u64) -> bool {
         // DSNs wrap; positions do not. Data may lie before position 0: a probe of our window does.
@@ -85,39 +80,41 @@ impl ReceiveStream {
         {
             // Some of it came before: what came first counts.
             self.ahead.insert(start, piece);
-            return self.fill(payload, edge);
+            return self.fill(payload);
         }
-        if !self.append_within(payload, edge) {
+        if !self.append_within(payload) {
             return false;
         }
-        self.absorb(edge);
+        self.absorb();
         true
     }
 
     /// Appends what out-of-order data leaves of a piece at `next`, and all that follows.
     #[cold]
-    fn fill(&mut self, piece: Bytes, edge: u64) -> bool {
+    fn fill(&mut self, piece: Bytes) -> bool {
         let before = self.next;
         self.ahead.insert(self.next, piece);
-        self.absorb(edge);
+        self.absorb();
         self.next > before
     }
 
     #[inline(always)]
-    fn absorb(&mut self, edge: u64) {
+    fn absorb(&mut self) {
         while let Some((start, piece)) = self.ahead.take(self.next) {
             let skip = (self.next - start) as usize;
             if skip == 0 {
-                self.append_within(piece, edge);
+                self.append_within(piece);
             } else if skip < piece.len() {
-                self.append_within(piece.slice(skip..), edge);
+                self.append_within(piece.slice(skip..));
             }
         }
     }
 
-    /// Appends what lies before `edge`; false when nothing does.
+    /// Appends what lies before the end of the data; false when nothing does. The window bounds only what
+    /// is out of order (`__mptcp_move_skb`).
     #[inline(always)]
-    fn append_within(&mut self, piece: Bytes, edge: u64) -> bool {
+    fn append_within(&mut self, piece: Bytes) -> bool {
+        let edge = self.end();
         if self.next + piece.len() as u64 <= edge {
             self.append(piece);
             return true;
@@ -285,6 +282,7 @@ impl Connection {
             {
                 self.set_peer_end(dsn);
             }
+            self.follow_buffer(index);
             self.after_delivery(index, readable);
         }
     }
@@ -435,7 +433,9 @@ impl Connection {
         if subflow.is_latest(segment) {
             subflow.passage = Passage::Open;
         }
-        let window = subflow.peer_window(segment);
+        // What the subflow believes, which may be more than this segment tells (`ack_update_msk`).
+        let believed = self.config.stack.believes_subflow_window;
+        let window = if believed { subflow.send.window() } else { subflow.peer_window(segment) };
         self.out.window_end = self.out.window_end.max(position + window);
         subflow.admit(window);
         self.closing.on_data_ack(position, self.out.end);
@@ -488,7 +488,11 @@ mod tests {
         let bytes = Bytes::from_static(&[1, 2, 3, 4]);
         stream.accept(0, 7, bytes.clone(), 10);
         assert_eq!(stream.held(), 0);
-        stream.accept(0, 6, bytes, 10);
+        stream.accept(0, 6, bytes.clone(), 10);
         assert_eq!(stream.held(), 4);
+        // What is next is taken all the same: __mptcp_move_skb looks at `rcv_wnd_sent` only out of order.
+        let mut stream = ReceiveStream::default();
+        assert!(stream.accept(0, 0, bytes, 2));
+        assert_eq!(stream.next, 4);
     }
 }

@@ -17,6 +17,9 @@ use crate::subflow::{State, Subflow};
 /// an ordinary thread slip (`PR_SET_TIMERSLACK`).
 const SHORTEST_WAIT: Duration = Duration::from_micros(50);
 
+/// Bytes of send buffer that MPTCP has beside those of its subflows (`__mptcp_sync_sndbuf`: `tcp_wmem[0]`).
+const OWN_BUFFER: u64 = 4096;
+
 /// Bytes written and not yet acknowledged at data level.
 #[derive(Debug)]
 pub(super) struct SendStream {
@@ -130,7 +133,7 @@ impl SendStream {
 }
 
 impl Connection {
-    /// Bytes the send buffer can still take (`mptcp_sync_sndbuf`: the subflows' buffers together).
+    /// Bytes the send buffer can still take (`__mptcp_sync_sndbuf`: the subflows' buffers together and a little).
     pub fn writable(&self) -> u64 {
         let buffer: u64 = self
             .subflows
@@ -140,7 +143,9 @@ impl Connection {
             .sum();
         let stack = &self.config.stack;
         let most = if stack.bounds_send_buffer { self.config.send_buffer_max } else { u64::MAX };
-        buffer.min(most).saturating_sub(self.send_memory())
+        let plain = self.mode == Mode::Plain || stack.bounds_send_buffer;
+        let own = if plain { 0 } else { OWN_BUFFER };
+        (own + buffer).min(most).saturating_sub(self.send_memory())
     }
 
     /// Memory charged to the connection for what it holds to send.
@@ -419,6 +424,7 @@ impl Connection {
                 break;
             };
             sent += piece.len() as u64;
+            subflow.send.share_window(self.out.window_end.saturating_sub(at));
             self.fallback.on_queued(at, subflow.send.write_end());
             subflow.send.enqueue(piece, at);
         }

@@ -7,7 +7,8 @@ use anabranch_units::Instant;
 use super::{Connection, Mode};
 use crate::config::Config;
 use crate::profile::ReceiveSizing;
-use crate::receive_buffer::{ReceiveBuffer, first_window};
+use crate::receive_buffer::{DEFAULT_RATIO, ReceiveBuffer, first_window};
+use crate::subflow::State;
 
 /// The connection's receive buffer and what it promised the peer.
 #[derive(Debug)]
@@ -109,6 +110,12 @@ impl Connection {
     /// Once an RTT the buffers follow what the application read in it: the connection's, and with it
     /// those of its subflows, each of which bounds the window that it advertises.
     fn resize_buffers(&mut self, now: Instant, waiting: u64) {
+        if self.mode == Mode::Multipath {
+            // The worst of all subflows counts, those among them that have not brought a segment yet.
+            let live = self.subflows.iter().filter(|s| s.state != State::Closed);
+            let ratio = live.map(|s| s.receive.buffer.ratio()).min();
+            self.budget.buffer.set_ratio(ratio.unwrap_or(DEFAULT_RATIO));
+        }
         let rtt = self.subflows.iter().filter_map(|s| s.receive.rtt()).max();
         let Some(rtt) = rtt else { return };
         let budget = &mut self.budget;
@@ -116,10 +123,12 @@ impl Connection {
         if now < budget.measure_until {
             return;
         }
+        let plain = self.mode != Mode::Multipath;
+        let ahead = self.subflows.first().filter(|_| plain).map_or(0, |only| only.receive.span());
         let copied = std::mem::take(&mut budget.copied).saturating_sub(waiting);
         budget.measured_from = now;
         budget.measure_until = now + rtt;
-        if copied > budget.buffer.space() && budget.buffer.grow(copied, self.input.span()) {
+        if copied > budget.buffer.space() && budget.buffer.grow(copied, ahead) {
             for subflow in &mut self.subflows {
                 subflow.receive.grow_buffer(copied);
             }
@@ -131,12 +140,21 @@ impl Connection {
     pub(super) fn note_payload(&mut self, index: usize, known_mss: u32) {
         let subflow = &mut self.subflows[index];
         let multipath = self.mode == Mode::Multipath;
-        if subflow.received_mss() > known_mss {
+        if !multipath && subflow.received_mss() > known_mss {
             self.budget.buffer.on_segment_size(u64::from(subflow.received_mss()));
         }
-        let ahead = if multipath { self.input.span() } else { subflow.receive.span() };
-        if ahead > 0 {
-            self.budget.buffer.make_room(ahead);
+        if !multipath && subflow.receive.span() > 0 {
+            self.budget.buffer.make_room(subflow.receive.span());
+        }
+    }
+
+    /// A subflow has handed data up: MPTCP's buffer is no smaller than the subflow's, which has room for what
+    /// lies beyond gaps there (`__mptcp_move_skbs_from_subflow`). What one subflow brings ahead of another gets
+    /// no room of its own.
+    #[inline]
+    pub(super) fn follow_buffer(&mut self, index: usize) {
+        if self.mode == Mode::Multipath {
+            self.budget.buffer.follow(&self.subflows[index].receive.buffer);
         }
     }
 

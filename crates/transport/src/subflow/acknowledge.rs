@@ -75,6 +75,8 @@ impl Subflow {
         }
         let window = self.peer_window(segment);
         self.send.window_max = self.send.window_max.max(window);
+        let position = self.peer_position(segment.seq).unwrap_or_default();
+        self.send.hear_window(position, ack, window);
         let moved = self.send.update_window(ack, window);
         self.review_window_probe(host, now);
         let one_way = ack == prior_una && self.board.is_empty();

@@ -32,6 +32,10 @@ pub(crate) struct Sender {
     pub(super) write_end: u64,
     /// Right edge of the peer's window, as a position.
     pub(super) window_end: u64,
+    /// The peer's window as it is believed, bytes (`snd_wnd`).
+    window: u64,
+    /// Position of the segment that told it (`snd_wl1`).
+    window_told_at: u64,
     /// The largest window the peer has told, bytes (`max_window`).
     pub(super) window_max: u64,
     pub(super) queue: VecDeque<Chunk>,
@@ -84,6 +88,8 @@ impl Sender {
             next: 0,
             write_end: 1,
             window_end: 0,
+            window: 0,
+            window_told_at: 0,
             window_max: 0,
             queue: VecDeque::new(),
             queued: 0,
@@ -217,6 +223,30 @@ impl Sender {
         moved
     }
 
+    /// A segment at `position` of the peer's acknowledges up to `ack` and tells a window: what acknowledges
+    /// more or is newer counts, and else what opens or closes it (`tcp_may_update_window`). A duplicate
+    /// takes nothing back. To be asked before `una` moves.
+    #[inline(always)]
+    pub(super) fn hear_window(&mut self, position: u64, ack: u64, window: u64) {
+        let newer = ack > self.una || position > self.window_told_at;
+        let counts = window > self.window || window == 0;
+        if newer || (position == self.window_told_at && counts) {
+            self.window = window;
+            self.window_told_at = position;
+        }
+    }
+
+    /// The peer's window as it is believed, bytes.
+    pub(crate) fn window(&self) -> u64 {
+        self.window
+    }
+
+    /// Data is queued that the connection's window reaches `window` bytes beyond the start of: so does the
+    /// subflow's from now on (`mptcp_check_allowed_size`).
+    pub(crate) fn share_window(&mut self, window: u64) {
+        self.window = self.window.max(window);
+    }
+
     /// Bytes the peer admitted in the handshake.
     pub(crate) fn initial_window(&self) -> u64 {
         self.window_end.saturating_sub(1)
@@ -231,6 +261,7 @@ impl Sender {
     /// (`tcp_rcv_state_process`, `TCP_SYN_RECV`).
     pub(crate) fn set_window(&mut self, window: u64) {
         self.window_end = self.una + window;
+        self.window = window;
         self.window_max = window;
     }
 

@@ -34,7 +34,7 @@ pub(crate) struct Receiver {
     /// The connection has that for all its subflows, and the RTT is smoothed from every segment.
     shared: bool,
     /// The subflow's own buffer: no more than it holds is ever offered (`window_clamp`).
-    buffer: ReceiveBuffer,
+    pub(crate) buffer: ReceiveBuffer,
     advertised_mss: u64,
     runs: OutOfOrder,
     /// Starts of the runs, most recently changed first: the order of SACK blocks (RFC 2018 section 4).
@@ -312,12 +312,21 @@ impl Receiver {
         whole_units(free.min(self.slow_start).min(space.open), scale)
     }
 
-    /// `tcp_select_window`: the window to advertise now, never less than what is left of the last one. With
-    /// MPTCP the edge `promised` on any subflow holds for all (`mptcp_set_rwin`; RFC 8684 section 3.3.1).
-    fn select_window(&mut self, outlook: &Outlook, mss: u64, scale: u8, promised: u64) -> u64 {
-        let left = (self.advertised_at + self.window).saturating_sub(self.next);
-        let own = self.offer(outlook.space, mss, scale).max(whole_units(left, scale));
-        let window = own.max(promised);
+    /// `tcp_select_window`: the window to advertise now, never shrinking. With MPTCP the edge
+    /// `promised` on any subflow holds for all, and no other: what this subflow alone had offered
+    /// would move with the data that comes on the others (`mptcp_set_rwin`; RFC 8684 section 3.3.1).
+    fn select_window(
+        &mut self,
+        outlook: &Outlook,
+        mss: u64,
+        scale: u8,
+        promised: Option<u64>,
+    ) -> u64 {
+        let current = promised.unwrap_or_else(|| {
+            let left = (self.advertised_at + self.window).saturating_sub(self.next);
+            whole_units(left, scale)
+        });
+        let window = self.offer(outlook.space, mss, scale).max(current);
         self.window = window;
         self.advertised_at = self.next;
         window
@@ -438,8 +447,8 @@ impl Subflow {
                 outlook.data_ack.map(|data_ack| Dss { data_ack: Some(data_ack), ..Dss::default() });
         }
         let mss = u64::from(self.ack.received_mss());
-        let promised = if self.multipath { outlook.promised_edge } else { 0 };
-        let promised = promised.saturating_sub(outlook.data_received);
+        let promised = outlook.promised_edge.saturating_sub(outlook.data_received);
+        let promised = self.multipath.then_some(promised);
         let window = self.receive.select_window(outlook, mss, self.receive_scale, promised);
         segment.window = (window >> self.receive_scale).min(65_535) as u16;
         self.ack.on_ack_sent();

@@ -2,7 +2,7 @@
 
 use anabranch_transport::Event;
 
-use crate::dialect::{Script, film, tcp, thousands};
+use crate::dialect::{Script, config, film, tcp, thousands};
 
 #[test]
 fn reading_just_what_came_first_leaves_what_came_next() {
@@ -39,4 +39,16 @@ fn who_asked_for_room_hears_of_it() {
         assert!(s.connection().writable() > 0);
         assert_eq!(s.has(Event::Writable), asks);
     }
+}
+
+#[test]
+fn a_join_gives_room_to_who_waits_for_it() {
+    // __mptcp_sync_sndbuf, mptcp_write_space: 50,176 bytes hold 40,000, with a join it is 96,256.
+    let mut s = Script::multipath(config(), 50);
+    s.write(100, 40_000);
+    s.rest();
+    assert!(!s.connection().poll_writable());
+    s.events.clear();
+    s.join(1, 200, 100);
+    assert!(s.has(Event::Writable));
 }

@@ -174,6 +174,29 @@ fn the_edge_moves_ahead_and_back_only_on_plain_tcp_with_what_acknowledges() {
 }
 
 #[test]
+fn a_duplicate_takes_nothing_of_the_window_that_is_believed() {
+    // tcp_may_update_window: `after(ack, snd_una) || after(ack_seq, snd_wl1) || (ack_seq == snd_wl1 && (nwin >
+    // snd_wnd || !nwin))`.
+    let believed = |position: u64, ack: u64, window: u64| {
+        let mut sender = sender(false);
+        sender.set_una(100);
+        sender.hear_window(7, 101, 5000);
+        sender.hear_window(position, ack, window);
+        sender.window()
+    };
+    assert_eq!([believed(7, 100, 4999), believed(7, 100, 5001)], [5000, 5001]);
+    assert_eq!([believed(7, 101, 4999), believed(8, 100, 4999)], [4999, 4999]);
+    assert_eq!([believed(6, 100, 6000), believed(7, 100, 0)], [5000, 0]);
+    // mptcp_check_allowed_size: `snd_wnd` is raised to what the connection's window leaves.
+    let mut sender = sender(false);
+    sender.set_window(5000);
+    sender.share_window(4000);
+    assert_eq!(sender.window(), 5000);
+    sender.share_window(6000);
+    assert_eq!(sender.window(), 6000);
+}
+
+#[test]
 fn the_buffer_holds_some_windows_and_does_not_shrink() {
     // tcp_sndbuf_expand: factor * max(cwnd, 10) * per_mss, at most `tcp_wmem[2]`.
     let mut sender = sender(false);

@@ -211,36 +211,3 @@ fn a_subflows_buffer_learns_what_segments_cost() {
     receiver.buffer.on_segment_size(1728);
     assert_eq!(receiver.buffer.window(), half * 3 / 2);
 }
-
-/// An outlook of MPTCP with `free` bytes of `allowed`, of which so many came and up to so many were promised.
-fn outlook(free: u64, data_received: u64, promised_edge: u64) -> Outlook {
-    Outlook {
-        now: at(0),
-        data_ack: None,
-        dsn_base: 0,
-        data_received,
-        space: Space { free, allowed: 100_000, ..Space::default() },
-        promised_edge,
-        data_fin: None,
-        checksum: false,
-    }
-}
-
-#[test]
-fn the_window_is_the_largest_of_room_rest_and_shared_edge() {
-    // tcp_select_window: `tcp_receive_window` (rcv_wup + rcv_wnd - rcv_nxt) or more; mptcp_set_rwin: raised to
-    // `rcv_wnd_sent` where that lies further on.
-    let told = |free: u64, promised: u64| {
-        let mut receiver = receiver();
-        receiver.slow_start = 100_000;
-        receiver.window = 50_000;
-        receiver.next = 10_001;
-        let window = receiver.select_window(&outlook(free, 30_000, promised), 1000, 0, promised);
-        assert_eq!((receiver.window, receiver.advertised_at), (window, 10_001));
-        window
-    };
-    assert_eq!(told(60_000, 0), 60_000);
-    assert_eq!(told(20_000, 0), 40_000, "50,000 from position 1 on, of which 10,000 came");
-    assert_eq!(told(20_000, 39_000), 40_000);
-    assert_eq!(told(20_000, 41_000), 41_000);
-}
