@@ -39,6 +39,7 @@ _HOWS = {
     "linkdown+epdel": "the client's link of path 1 goes down and its end point is removed (REMOVE_ADDR)",
 }
 
+_PROFILE = 'with the profile `{}`\nand the coupled controls in its arithmetic (`form = "kernel"`)'
 _NO_PROFILE = (
     "with its schedulers\n(`dft`, `round-robin`, `redundant`), the coupled controls in its arithmetic "
     '(`form = "kernel"`) and its receive buffer,\nelse with 6.18\'s transport'
@@ -201,7 +202,7 @@ def page(
 
     old = kernels.KERNELS["mptcp-0.94"]
     head = _HEAD.format(
-        profile=f"with the profile `{old.name}`" if old.profile else _NO_PROFILE,
+        profile=_PROFILE.format(old.name) if old.profile else _NO_PROFILE,
         films=min(outcome.runs, simulate.RUNS_OF_FILMS),
         runs=outcome.runs,
         plain=min(outcome.runs, simulate.RUNS_WITHOUT_LOSS),
