@@ -42,7 +42,10 @@ def line(setting: Setting, figure: Comparison) -> str:
     found = "none" if figure.simulator is None else number(figure.simulator)
     pace = f", paced at {setting.pace_bps / 1e6:.2f} Mb/s" if setting.pace_bps else ""
     times = score.excess(figure)
-    why = mode_words(figure.modes) if figure.modes is not None else f"{times:.1f} times what is allowed"
+    # What is outside every trial may be off by less than their interval allows.
+    why = figure.why if times <= 1 else f"{times:.1f} times what is allowed"
+    if figure.modes is not None:
+        why = mode_words(figure.modes)
     return (
         f"{setting.case} {setting.congestion}: {figure_name(figure.figure)}: kernel {number(figure.kernel)}, "
         f"simulator {found} ({error_words(figure)}, {why}); {path_words(setting)}{pace}"

@@ -198,6 +198,11 @@ def test_shares_are_told_by_controller_kind_and_paths(tools):
         "paced at 18.42 Mb/s"),
     ]  # fmt: skip
     assert len(tools["report"].worst(found, most=1)) == 1
+    # A mean of 100.5 and an interval of ± 6.35: 104.1 is inside it, and 3.1 above both trials of a target of 3.
+    outside = compare.judge("sf1_retrans_segs", [100, 101], [104.1], Target(absolute=3))
+    assert "(+3.6%, outside every trial by more than the target)" in tools["report"].line(
+        found[0].setting, outside
+    )
 
 
 def test_a_seeds_part_of_the_page_is_replaced_and_the_others_stay(tools):
