@@ -75,7 +75,7 @@ fn the_first_window_is_twenty_segments_and_opens_by_two_for_each_that_comes() {
     let told = |(_, way, _, s): &&(Instant, Way, usize, Segment)| {
         *way == Way::ToServer && !s.flags.contains(Flags::SYN)
     };
-    let last = pair.log.iter().filter(told).next_back().expect("acknowledgements");
+    let last = pair.log.iter().rfind(told).expect("acknowledgements");
     let window = u64::from(last.3.window) << scale;
     // Ten segments: 29,200 + 10 * 2896, rounded up to what the scale tells.
     assert_eq!(window, 58_160_u64.next_multiple_of(1 << scale));
