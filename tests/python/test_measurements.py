@@ -269,6 +269,15 @@ def test_an_unknown_table_is_refused_by_itself(tmp_path):
     assert len(told) == 3
 
 
+@pytest.mark.parametrize("name", ["bulk", "lossy", "paced", "film", "handoff", "vlc", "cases"])
+def test_a_name_with_a_letter_too_many_is_taken_for_the_one_meant(tmp_path, name):
+    table(tmp_path, "mine.csv", HEAD, f"a,A,mptcp,reno,1,0,60,{FIGURES}")
+    table(tmp_path, "cases.csv", f"case,{LEG}", "A,50,5,0.005,100,4,0")
+    table(tmp_path, f"{name}x.csv", "run", "a")
+    (refused,) = read.read(tmp_path).refused
+    assert refused.hint == f"is it `{name}.csv`?"
+
+
 FILM = """\
 stream,pos,size,pts_s,dts_s,key
 video,188,1000,1.5,1.4,1

@@ -70,8 +70,9 @@ fn a_read_that_doubles_the_window_is_told_at_once() {
         s.peer(100 + 10 * n, &format!(". {}:{} ack=1", 1 + 1448 * n, 1 + 1448 * (n + 1)));
     }
     let said = s.rest_until(1000);
-    let left = said.iter().filter_map(|(_, _, line)| line.split("win=").nth(1));
-    let left: u64 = 128 * left.last().and_then(|win| win.parse::<u64>().ok()).expect("a window");
+    let mut left = said.iter().filter_map(|(_, _, line)| line.split("win=").nth(1));
+    let left: u64 =
+        128 * left.next_back().and_then(|win| win.parse::<u64>().ok()).expect("a window");
     assert!((23_000..26_000).contains(&left), "{left}");
     s.read(1000, left as usize - 1500);
     s.silence(1100);
