@@ -108,3 +108,14 @@ fn sets_hold_every_identifier_a_subflow_can_have() {
     assert!(SubflowSet::EMPTY.is_empty() && SubflowSet::EMPTY.first().is_none());
     assert_eq!(SubflowSet::one(SubflowId(5)).with(SubflowId(5)), SubflowSet::one(SubflowId(5)));
 }
+
+#[test]
+fn a_set_of_subflows_is_one() {
+    use anabranch_transport::scheduler::SubflowSet;
+    let [a, b, c] = [0, 5, 127].map(SubflowId);
+    let both = SubflowSet::one(a).with(c);
+    assert!(both.contains(a) && !both.contains(b) && both.contains(c));
+    assert_eq!(both.without(a), SubflowSet::one(c));
+    assert_eq!(both.without(b), both);
+    assert!(both.without(a).without(c).is_empty() && !both.is_empty());
+}
