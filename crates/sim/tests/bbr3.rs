@@ -224,8 +224,9 @@ fn a_silent_second_costs_little_more_than_itself() {
 
 #[test]
 fn a_timeout_that_proves_spurious_is_undone() {
-    // For a second everything comes 380 ms later: longer than the timeout is, and nothing is lost.
-    const LATE: &str = r#"{"at_ns":20000000000,"link":"down","change":{"delay_ns":400000000}},
+    // For a second everything comes 580 ms later: longer than a probe of the tail and the timeout that is
+    // armed anew with it, and nothing is lost.
+    const LATE: &str = r#"{"at_ns":20000000000,"link":"down","change":{"delay_ns":600000000}},
         {"at_ns":21000000000,"link":"down","change":{"delay_ns":20000000}}"#;
     let world = World { events: LATE, ..ALONE };
     let trace = simulate(&world);

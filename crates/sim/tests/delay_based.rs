@@ -188,13 +188,16 @@ fn whether_ccp_underestimates_a_narrow_lossy_path_hangs_on_kp() {
 }
 
 /// What Kp decides, over the range that it must be looked at in. The law gains Kp / 3 once a round trip
-/// on a backlog that is a round trip old: below 3 it calms down, above it does not.
+/// on a backlog that is a round trip old: below 3 it calms down, above it does not. With 1 nothing waits,
+/// and cwnd = (B - cwnd) / 2 is a third of what the path and its longest wait hold.
 #[test]
-fn the_gain_decides_between_starving_and_overflowing() {
+fn the_gain_decides_between_unused_and_overflowing_paths() {
     let path = Path { mbps: 5.0, rtt_ms: 100.0, queue: 25, loss: 0.0 };
     let [one, two, three, four] =
         [1, 2, 3, 4].map(|kp| bulk(path, &format!("ccp(kp={kp})"), 100.0));
-    assert!(one.mbps < 1.5 && one.cwnd < 0.1 * path.pipe(), "starves: {one:?}");
+    assert!(one.mbps < 3.0 && one.queue_drops < 1.0, "leaves much unused: {one:?}");
+    let third = [path.pipe() / 3.0, (path.pipe() + f64::from(path.queue)) / 3.0];
+    assert!((third[0]..third[1]).contains(&one.cwnd), "{one:?} and not {third:?}");
     assert!((3.0..4.5).contains(&two.mbps) && two.queue_drops < 100.0, "{two:?}");
     assert!(two.srtt_ms < 120.0, "{two:?}");
     assert!(three.queue_drops > 2000.0, "{three:?}");

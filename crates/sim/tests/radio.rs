@@ -57,9 +57,12 @@ fn goodput(trace: &Trace, seconds: u64) -> f64 {
 
 #[test]
 fn tcp_over_802_11_gives_the_goodput_that_is_known_of_it() {
-    // 802.11a and g at 54 Mb/s: 24 to 27. At 6 Mb/s: the 5 Mb/s WiFi of PC16.
+    // At 54 Mb/s a segment takes 34 + 67.5 of waiting, 248 of data, 16 + 28 of its frame's acknowledgement,
+    // 393.5 us; TCP's acknowledgement 181.5 us. One for two segments: 23.9 Mb/s, for one and a half, as where
+    // bursts of three end with a push, 22.5. Both stations wait at once, which gives more: 27 is measured.
+    // At 6 Mb/s: the 5 Mb/s WiFi of PC16.
     for standard in ["802.11a", "802.11g"] {
-        for (phy, least, most) in [(54, 24.0, 27.0), (6, 4.4, 5.1)] {
+        for (phy, least, most) in [(54, 22.5, 27.0), (6, 4.4, 5.1)] {
             let options = format!(r#""snr_db":40,"phy_bps":{phy}000000"#);
             let model = MODELS[0].replace("802.11a", standard).replace(r#""snr_db":40"#, &options);
             let found = goodput(&simulate(&plan_of(&[&model], 1, 30, 1, "")), 30);
