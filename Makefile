@@ -85,7 +85,7 @@ SEED := 1
 mutants: build
 	@$(BIN)/python tests/mutants -n $(N) --seed $(SEED) $(MUTANTS)
 
-# Settings by chance on a Linux kernel and in the simulator; LAB and UML name a laboratory (tests/fidelity/lab.py).
+# Settings by chance on a Linux kernel and in the simulator; LAB and UML name a laboratory (tests/fidelity/laboratory.py).
 # What was measured is kept in target/fidelity. FIDELITY takes more options: `make fidelity FIDELITY="--runs 50"`.
 fidelity: N := 66
 fidelity: SEED := 1001

@@ -1,7 +1,7 @@
 """How faithful the simulator is at settings that nobody chose: `make fidelity N=66 SEED=1001`.
 
 Draws settings, has them measured on a Linux kernel where the environment names a laboratory (`LAB` and
-`UML`, see lab.py), runs them in the simulator and tells how many figures are inside their targets, judged as
+`UML`, see laboratory.py), runs them in the simulator and tells how many figures are inside their targets, judged as
 `anabranch calibrate` judges. What was measured is kept in target/fidelity/SEED; without a laboratory only
 what is there can be judged, and the exit code is 2 when that is not all.
 """
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import draw
-import lab
+import laboratory
 import report
 
 from anabranch.calibrate import compare, read, score, simulate
@@ -38,17 +38,17 @@ def main() -> int:
     given = _arguments()
     folder = given.work / str(given.seed)
     folder.mkdir(parents=True, exist_ok=True)
-    if given.rows is not None and not (folder / lab.ROWS).exists():
-        shutil.copyfile(given.rows, folder / lab.ROWS)
+    if given.rows is not None and not (folder / laboratory.ROWS).exists():
+        shutil.copyfile(given.rows, folder / laboratory.ROWS)
     drawn = draw.settings(given.n, given.seed)
-    left = lab.missing(folder, drawn, given.trials)
+    left = laboratory.missing(folder, drawn, given.trials)
     if left:
         _console.note(
             f"{len(left)} of {given.n * given.trials} runs of the kernel are missing: {left[0]} is the first"
         )
         try:
-            lab.measure(folder, drawn, given.trials, os.environ)
-        except lab.MissingError as error:
+            laboratory.measure(folder, drawn, given.trials, os.environ)
+        except laboratory.MissingError as error:
             _console.note(f"error: {error}")
             return 2
     try:

@@ -22,7 +22,7 @@ def tools():
     """Return the modules of `make fidelity`."""
     sys.path.insert(0, str(FOLDER))
     try:
-        yield {name: importlib.import_module(name) for name in ("draw", "lab", "report")}
+        yield {name: importlib.import_module(name) for name in ("draw", "laboratory", "report")}
     finally:
         sys.path.remove(str(FOLDER))
 
@@ -130,14 +130,14 @@ def test_what_was_measured_is_not_measured_again(tools, tmp_path, laboratory, ca
     folder = tmp_path / "1001"
     folder.mkdir()
     drawn = tools["draw"].settings(2, 1001)
-    assert tools["lab"].missing(folder, drawn, 2) == [
+    assert tools["laboratory"].missing(folder, drawn, 2) == [
         "R001 trial 1", "R001 trial 2", "R002 trial 1", "R002 trial 2"
     ]  # fmt: skip
-    tools["lab"].measure(folder, drawn[:1], 2, laboratory)
-    assert tools["lab"].missing(folder, drawn, 2) == ["R002 trial 1", "R002 trial 2"]
+    tools["laboratory"].measure(folder, drawn[:1], 2, laboratory)
+    assert tools["laboratory"].missing(folder, drawn, 2) == ["R002 trial 1", "R002 trial 2"]
     assert capfd.readouterr().err.split("\n")[:2] == ["measured R001_1", "measured R001_2"]
-    tools["lab"].measure(folder, drawn, 2, laboratory)
-    assert tools["lab"].missing(folder, drawn, 2) == []
+    tools["laboratory"].measure(folder, drawn, 2, laboratory)
+    assert tools["laboratory"].missing(folder, drawn, 2) == []
     assert capfd.readouterr().err.split("\n")[:2] == ["measured R002_1", "measured R002_2"]
 
 
@@ -152,14 +152,14 @@ def test_a_laboratory_that_is_not_whole_is_told(tools, tmp_path, laboratory, gon
         (tmp_path / "linux").chmod(0o644)
     else:
         (tmp_path / "lab" / "guest" / gone).unlink()
-    with pytest.raises(tools["lab"].MissingError, match=told):
-        tools["lab"].measure(tmp_path, tools["draw"].settings(1, 1), 2, laboratory)
+    with pytest.raises(tools["laboratory"].MissingError, match=told):
+        tools["laboratory"].measure(tmp_path, tools["draw"].settings(1, 1), 2, laboratory)
 
 
 def test_a_laboratory_that_fails_is_told(tools, tmp_path, laboratory):
     (tmp_path / "lab" / "guest" / "measure.py").write_text("raise SystemExit(3)", encoding="utf-8")
-    with pytest.raises(tools["lab"].MissingError, match="ended with 3"):
-        tools["lab"].measure(tmp_path, tools["draw"].settings(1, 1), 2, laboratory)
+    with pytest.raises(tools["laboratory"].MissingError, match="ended with 3"):
+        tools["laboratory"].measure(tmp_path, tools["draw"].settings(1, 1), 2, laboratory)
 
 
 def judged(tools, *given):
