@@ -58,5 +58,9 @@ def test_the_settings_do_to_the_window_what_they_say():
     assert sum(runs["lossless"].tables["links"]["dropped_queue"]) > 0
     assert runs["app-limited"].qos["goodput_mbps"] == pytest.approx(12, rel=0.02)
     reno = [cwnd for cwnd, _, _ in curve("reno", "app-limited").windows[0]]
-    assert len(set(reno[20:55])) == 1, "unused, the window stays where it is"
+    # tcp_cwnd_application_limited takes half of what was not used, and slow start regains it within
+    # milliseconds: a sample in ten at most sees that. 12 Mb/s over 100 ms use 100 segments and more.
+    unused = reno[20:55]
+    assert unused.count(max(unused)) > 0.9 * len(unused), "the window stays where it is"
+    assert min(unused) >= (max(unused) + 100) / 2
     assert min(reno[60:90]) < 12e6 * 0.1 / 12000 < reno[-1], "below what is offered, and back"
