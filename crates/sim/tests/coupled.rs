@@ -164,7 +164,9 @@ fn over_equal_bottlenecks_they_gain_and_do_no_harm() {
     let network = Network { delays_ms: [20, 20], flows: (1, Some(1)), seconds: 100 };
     let best = network.measure("reno", &[0]).goodput;
     let uncoupled = network.measure("reno", &[0, 1]);
-    assert!(uncoupled.share > 2.0 * (1.0 - CHANCE), "uncoupled {uncoupled:?}");
+    // Beside one TCP in the same place, as above: with a single rival who is ahead stays so for long.
+    assert!(uncoupled.goodput > 2.0 * best * (1.0 - CHANCE), "uncoupled {uncoupled:?}, one {best}");
+    assert!(uncoupled.share > 1.0 + 2.0 * CHANCE, "there is harm to do: {uncoupled:?}");
     for name in COUPLED {
         let got = network.measure(name, &[0, 1]);
         assert!(got.goodput > best, "{name}: {got:?}, one TCP {best}");
