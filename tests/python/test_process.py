@@ -284,6 +284,9 @@ def lines(path):
 
 def ended(start, tmp_path, number, *, group):
     """Return how a sweep ends on a signal, once something of it is done."""
+    if signal.getsignal(number) is signal.SIG_IGN:
+        # Under `nohup` the sweep would ignore it too, as it should.
+        signal.signal(number, signal.SIG_DFL)
     out = tmp_path / "out"
     sweep = ("sweep", "small.toml", "--trials", "4000", "--workers", "2", "--out", str(out))
     process = start(*sweep, start_new_session=True)
