@@ -1,6 +1,6 @@
 """The Rust side: the simulator and the tables of plug-ins."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias, final
 
 class PlanError(ValueError):
@@ -376,6 +376,32 @@ class Wait:
     @property
     def until_ms(self) -> float | None:
         """When to ask again at the latest; None is when something happens."""
+
+@final
+class Column(Sequence[Any]):
+    """A column of a trace: a sequence, and Arrow to whoever asks; missing numbers are None."""
+
+    def __init__(self, kind: str, values: Sequence[Any], /) -> None: ...
+    @property
+    def kind(self) -> str:
+        """What its values are: `bool`, `float`, `int` or `text`."""
+    def to_list(self) -> list[Any]:
+        """Return its values."""
+    def __getitem__(self, place: Any, /) -> Any: ...  # noqa: ANN401 - of whatever kind the column is
+    def __len__(self) -> int: ...
+    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]: ...
+
+@final
+class Table(Mapping[str, Column]):
+    """A table of a trace: columns by name, and Arrow to whoever asks."""
+
+    def __init__(self, columns: Sequence[tuple[str, Column]], /) -> None: ...
+    def split(self, name: str, /) -> list[tuple[int, Table]]:
+        """Return its rows by the whole numbers of a column, in rising order, in one pass."""
+    def __getitem__(self, name: str, /) -> Column: ...
+    def __iter__(self) -> Iterator[str]: ...
+    def __len__(self) -> int: ...
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
 
 def candidates(subflows: Iterable[SubflowView]) -> tuple[SubflowView, ...]: ...
 def schedulers() -> list[tuple[str, str]]: ...

@@ -50,13 +50,15 @@ class Run:
     plan
         What the simulator was given.
     tables
-        The trace: table to column to values (docs/plan-and-trace.md).
+        The trace: table to column to values (docs/reference/trace.md); a table is Arrow to whoever asks.
     summary
         The simulator's own account: digest, steps, world.
     qoe
         What the viewer saw; None for bulk and paced applications.
     qos
         What the network did.
+    clients
+        Each client's own `qoe` and `qos`.
     identity
         The run's inputs as a hash: the plan, seed and run, the program, the plug-ins' sources.
     plugins
@@ -75,6 +77,7 @@ class Run:
     summary: Mapping[str, Any]
     qoe: Mapping[str, Any] | None
     qos: Mapping[str, Any]
+    clients: metrics.Clients = field(default=(), repr=False)
     identity: str = ""
     plugins: Mapping[str, str] = field(default_factory=dict)
     broken: tuple[Broken, ...] = ()
@@ -144,7 +147,7 @@ class Run:
             "qos": self.qos,
         }
         if self.plan["clients"] > 1:
-            result["clients"] = metrics.by_client(self.tables)
+            result["clients"] = list(self.clients)
         return result
 
     def rows(self, table: str, *, client: int | None = None) -> list[dict[str, Any]]:
@@ -277,8 +280,8 @@ def run_loaded(
     with written as capture:
         trace = _simulate(loaded, plans.encode(plan), pcapng=capture, progress=heard)
     tables = trace["tables"]
-    qoe = metrics.qoe(tables)
-    qos = metrics.qos(tables)
+    clients = metrics.by_client(tables)
+    qoe, qos = metrics.qoe(tables, clients), metrics.qos(tables, clients)
     return Run(
         scenario=value.name,
         seed=value.seed,
@@ -290,6 +293,7 @@ def run_loaded(
         summary=trace["summary"],
         qoe=qoe,
         qos=qos,
+        clients=clients,
         identity=identity.of_run(cell_of(loaded, film), run),
         plugins=loaded.sources(),
         broken=tuple(_broken(value.expect, qoe, qos, metrics.duration_s(tables))),

@@ -1,4 +1,4 @@
-"""Dependencies point one way: units <- wire <- transport <- sim, drill, units <- link, media <- sim."""
+"""Dependencies point one way: units <- wire <- transport <- sim, and units <- link, media, trace <- sim."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ ALLOWED = {
     "transport": {"units", "wire"},
     "link": {"units"},
     "media": {"units"},
+    "trace": {"units"},
     "drill": {"units", "wire", "transport"},
-    "sim": {"units", "wire", "transport", "link", "media"},
-    "python": {"sim", "transport", "units"},
+    "sim": {"units", "wire", "transport", "link", "media", "trace"},
+    "python": {"sim", "trace", "transport", "units"},
 }
 
 #: Edges of tests alone, each with its argument.

@@ -18,11 +18,11 @@ from repository import ROOT, files, matching, text
 
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _NAME = re.compile(r'PluginName::new\(\s*"([^"]+)"')
-_ROWS = re.compile(r'rows!\(\w+, "(\w+)" \{(.*?)\}\);', re.DOTALL)
+_ROWS = re.compile(r'\w+Rows, "(\w+)" \{(.*?)\n    \}', re.DOTALL)
 
 PAGES = [name for name in matching(".md") if name.startswith("docs/") or "/" not in name]
 PLUGINS = sorted({name for file in matching(".rs", under="crates/") for name in _NAME.findall(text(file))})
-TABLES = {name: re.findall(r"(\w+):", body) for name, body in _ROWS.findall(text("crates/sim/src/trace.rs"))}
+TABLES = {name: re.findall(r"(\w+):", body) for name, body in _ROWS.findall(text("crates/trace/src/rows.rs"))}
 
 
 def _links(page: str) -> list[Path]:

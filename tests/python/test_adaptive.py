@@ -12,6 +12,7 @@ from anabranch import metrics
 from anabranch.cli._app import app
 from anabranch.errors import ScenarioError
 from anabranch.metrics import p1203
+from anabranch.metrics._rows import of_each
 from anabranch.metrics._viewer import viewer
 from anabranch.scenario import load as loading
 
@@ -344,7 +345,7 @@ def two_viewers():
 
 def test_each_viewer_is_their_own():
     tables = two_viewers()
-    first, second = viewer(tables, 0), viewer(tables, 1)
+    first, second = (viewer(own) for _, own in of_each(tables))
     assert first == metrics.qoe(one_client())
     assert second == {
         "buffer_underflows": 0, "recovery_time_s": 0.0, "startup_delay_s": 3.0, "rebuffer_s": 0,

@@ -80,7 +80,7 @@ fn simulate<'py>(
     // to 5 ms (sys.getswitchinterval); attached throughout, others get their turns within the calls.
     let outcome = if classes.is_empty() { py.detach(run) } else { run() };
     match outcome {
-        Ok(trace) => trace::to_dict(py, &trace),
+        Ok(trace) => trace::to_dict(py, trace),
         Err(fault) => Err(callback
             .and_then(|callback| callback.raised)
             .or_else(|| classes.error(py))
@@ -243,6 +243,7 @@ fn _anabranch(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(check_plugin, module)?)?;
     module.add_function(wrap_pyfunction!(plugin_parts, module)?)?;
     module.add_function(wrap_pyfunction!(scheduler::candidates, module)?)?;
+    trace::register(module)?;
     module.add_class::<views::SubflowView>()?;
     module.add_class::<views::SendRequest>()?;
     module.add_class::<views::AckSample>()?;

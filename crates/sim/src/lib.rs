@@ -5,6 +5,7 @@
 mod application;
 mod capture;
 mod checks;
+mod digest;
 mod flight;
 mod links;
 mod pattern;
@@ -13,10 +14,10 @@ mod plugins;
 mod record;
 mod schedule;
 mod topology;
-mod trace;
 mod world;
 
 pub use anabranch_media::{abr_names, abr_parameters};
+pub use anabranch_trace::{Column, Summary, Table, Trace, Words};
 pub use checks::Violation;
 pub use plan::{
     AdaptivePlan, ApplicationKind, ApplicationPlan, ChangePlan, CrossKind, CrossPlan,
@@ -27,5 +28,4 @@ pub use plan::{
 };
 pub use plugins::{plugin_faults, plugin_parts};
 pub use record::{Recording, record};
-pub use trace::{Column, Summary, Table, Trace};
 pub use world::{Observer, RunError, Silent, run, run_with};

@@ -9,6 +9,7 @@ mod setup;
 
 use std::io::Write;
 
+use anabranch_trace::{Rows, Trace};
 use anabranch_transport::plugin::Registry;
 use anabranch_transport::{ConnectionHandle, Endpoint};
 use anabranch_units::{Duration, Instant};
@@ -21,7 +22,6 @@ use crate::flight::Flights;
 use crate::plan::{Plan, PlanError};
 use crate::schedule::Schedule;
 use crate::topology::{Packet, Topology};
-use crate::trace::{Rows, Trace};
 
 /// A world in which nothing happens for so long stands still: no timer is set for longer.
 const STALL: Duration = Duration::from_secs(300);
@@ -120,11 +120,6 @@ pub(crate) struct World<'a> {
     /// Boxes of packets that have arrived, for those to come.
     #[expect(clippy::vec_box, reason = "it is the boxes that are kept")]
     spare: Vec<Box<Packet>>,
-}
-
-/// Folds a word into a running hash (Fx: fast, and order matters).
-fn mix(hash: u64, word: u64) -> u64 {
-    (hash.rotate_left(5) ^ word).wrapping_mul(0x517c_c1b7_2722_0a95)
 }
 
 /// Runs a plan to its end.

@@ -40,9 +40,9 @@ fn table<'a>(trace: &'a Trace, name: &str) -> &'a Table {
     trace.table(name).expect("every trace has the table")
 }
 
-fn words<'a>(table: &'a Table, column: &str) -> &'a [String] {
+fn words<'a>(table: &'a Table, column: &str) -> Vec<&'a str> {
     match table.column(column) {
-        Some(Column::Text(words)) => words,
+        Some(Column::Text(words)) => words.iter().collect(),
         other => panic!("{column} holds words, not {other:?}"),
     }
 }
@@ -51,7 +51,7 @@ fn words<'a>(table: &'a Table, column: &str) -> &'a [String] {
 fn times(trace: &Trace, event: &str) -> Vec<f64> {
     let playback = table(trace, "playback");
     let at = playback.numbers("t_s");
-    let named = words(playback, "event").iter().zip(at);
+    let named = words(playback, "event").into_iter().zip(at);
     named.filter(|(name, _)| *name == event).map(|(_, t)| t).collect()
 }
 
@@ -147,7 +147,7 @@ fn a_first_path_that_strips_options_leaves_plain_tcp() {
     };
     let bytes = |trace: &Trace| -> Vec<(String, f64)> {
         let subflows = table(trace, "subflows");
-        let paths = words(subflows, "path").iter().cloned();
+        let paths = words(subflows, "path").into_iter().map(str::to_owned);
         paths.zip(subflows.numbers("bytes")).filter(|(_, bytes)| *bytes > 0.0).collect()
     };
     let first = stripped(0);

@@ -54,7 +54,7 @@ fn table<'a>(trace: &'a Trace, name: &str) -> &'a Table {
 
 fn words(trace: &Trace, name: &str, column: &str) -> Vec<String> {
     match table(trace, name).column(column) {
-        Some(Column::Text(words)) => words.clone(),
+        Some(Column::Text(words)) => words.iter().map(str::to_owned).collect(),
         other => panic!("{column}: {other:?}"),
     }
 }
@@ -66,14 +66,9 @@ fn goodput(trace: &Trace, seconds: u64) -> f64 {
 /// The first so many rows of a table.
 fn head(trace: &Trace, name: &str, rows: usize) -> String {
     let columns = &table(trace, name).columns;
-    let cut = |column: &Column| match column {
-        Column::Bool(v) => Column::Bool(v[..rows].to_vec()),
-        Column::Float(v) => Column::Float(v[..rows].to_vec()),
-        Column::Int(v) => Column::Int(v[..rows].to_vec()),
-        Column::Text(v) => Column::Text(v[..rows].to_vec()),
-    };
+    let rows: Vec<usize> = (0..rows).collect();
     // As text, in which a missing number equals another.
-    let cuts: Vec<_> = columns.iter().map(|(name, column)| (name, cut(column))).collect();
+    let cuts: Vec<_> = columns.iter().map(|(name, column)| (name, column.take(&rows))).collect();
     format!("{cuts:?}")
 }
 

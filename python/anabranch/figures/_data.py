@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from anabranch.metrics._adaptive import chunks
-from anabranch.metrics._rows import rows
+from anabranch.metrics._rows import of_one, rows
 from anabranch.metrics._viewer import stall_times
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def renditions(tables: Tables, client: int) -> list[Row]:
     shown = _screen(tables, client)
     result: list[Row] = []
     begun = 0.0
-    for row in chunks(tables, client):
+    for row in chunks(of_one(tables, client)):
         ended = begun + row["duration_s"]
         declared = ladder[row["rendition"]]
         mbps = round((declared["average_bps"] or declared["bandwidth_bps"]) / 1e6, 3)

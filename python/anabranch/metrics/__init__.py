@@ -7,15 +7,16 @@ is true when it is true for all) and `by_client` gives each client's own.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from anabranch.metrics._cross import crossing
 from anabranch.metrics._network import network
-from anabranch.metrics._rows import Tables, clients
+from anabranch.metrics._rows import Tables, of_each
 from anabranch.metrics._viewer import viewer
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+#: What `by_client` returns.
+Clients = Sequence[Mapping[str, Any]]
 
 #: Every number that an expectation may name, and what it means.
 METRICS: Mapping[str, str] = {
@@ -61,27 +62,39 @@ SUBFLOW_METRICS: Mapping[str, str] = {
 }
 
 
-def qoe(tables: Tables) -> dict[str, Any] | None:
+def qoe(tables: Tables, each: Clients | None = None) -> dict[str, Any] | None:
     """Return what the viewer saw; None when nothing was played.
 
     Parameters
     ----------
     tables
         The trace.
+    each
+        What `by_client` says of it, if that is known already.
     """
-    each = [seen for seen in (viewer(tables, client) for client in clients(tables)) if seen is not None]
-    return _mean(each) if each else None
+    if each is None:
+        found = [viewer(own) for _, own in of_each(tables)]
+    else:
+        found = [client["qoe"] for client in each]
+    seen = [one for one in found if one is not None]
+    return _mean(seen) if seen else None
 
 
-def qos(tables: Tables) -> dict[str, Any]:
+def qos(tables: Tables, each: Clients | None = None) -> dict[str, Any]:
     """Return what the network did; of cross traffic only where there is any.
 
     Parameters
     ----------
     tables
         The trace.
+    each
+        What `by_client` says of it, if that is known already.
     """
-    result = _mean([network(tables, client) for client in clients(tables)])
+    if each is None:
+        found = [network(own) for _, own in of_each(tables)]
+    else:
+        found = [client["qos"] for client in each]
+    result = _mean(found)
     links = tables.get("links", {})
     result["queue_drops"] = sum(links.get("dropped_queue", ()))
     order = ("goodput_mbps", "rtt_diff_ms", "reinjected_bytes", "max_read_gap_s", "queue_drops", "subflows")
@@ -89,11 +102,11 @@ def qos(tables: Tables) -> dict[str, Any]:
 
 
 def by_client(tables: Tables) -> list[dict[str, Any]]:
-    """Return each client's own `qoe` and `qos` (without the drops, which belong to the links)."""
-    return [
-        {"client": client, "qoe": viewer(tables, client), "qos": network(tables, client)}
-        for client in clients(tables)
-    ]
+    """Return each client's own `qoe` and `qos` (without the drops, which belong to the links).
+
+    Every table is gone through once: what a client costs does not hang on how many there are.
+    """
+    return [{"client": client, "qoe": viewer(own), "qos": network(own)} for client, own in of_each(tables)]
 
 
 def duration_s(tables: Tables) -> float | None:

@@ -9,10 +9,10 @@ from typing import Any
 from anabranch.metrics._rows import Tables, rounded, rows
 
 
-def chunks(tables: Tables, client: int, *, track: str = "video") -> list[dict[str, Any]]:
-    """Return the chunks of a track that came in whole, each with its rendition's size and rate."""
-    ladder = {row["rendition"]: row for row in rows(tables.get("renditions", {})) if row["track"] == track}
-    found = rows(tables.get("chunks", {}), client=client)
+def chunks(own: Tables, *, track: str = "video") -> list[dict[str, Any]]:
+    """Return a client's chunks of a track that came in whole, each with its rendition's size and rate."""
+    ladder = {row["rendition"]: row for row in rows(own.get("renditions", {})) if row["track"] == track}
+    found = rows(own.get("chunks", {}))
     return [
         {**row, **{key: ladder[row["rendition"]][key] for key in ("name", "width", "height")}}
         for row in found
@@ -20,24 +20,24 @@ def chunks(tables: Tables, client: int, *, track: str = "video") -> list[dict[st
     ]
 
 
-def adaptive(tables: Tables, client: int) -> dict[str, Any]:
+def adaptive(own: Tables) -> dict[str, Any]:
     """Return what `qoe` has of an adaptive player alone; nothing of another."""
-    seen = chunks(tables, client)
+    seen = chunks(own)
     if not seen:
         return {}
-    first = first_request_s(tables, client)
-    events = {row["event"]: row["t_s"] for row in rows(tables["playback"], client=client)}
+    first = first_request_s(own)
+    events = {row["event"]: row["t_s"] for row in rows(own["playback"])}
     begun, ended = events.get("start"), events.get("end")
     film_s = sum(row["duration_s"] for row in seen)
     startup = None if begun is None else begun - first
     total = None if ended is None else ended - first
-    highest = max(row["height"] for row in rows(tables["renditions"]) if row["track"] == "video")
-    top = max(row["rendition"] for row in rows(tables["renditions"]) if row["track"] == "video")
+    highest = max(row["height"] for row in rows(own["renditions"]) if row["track"] == "video")
+    top = max(row["rendition"] for row in rows(own["renditions"]) if row["track"] == "video")
     at_top = sum(row["duration_s"] for row in seen if row["rendition"] == top)
     heights = [row["height"] for row in seen]
     changes = sum(one["rendition"] != other["rendition"] for one, other in pairwise(seen))
-    rates = _rates(tables, client)
-    abandoned = sum(row["abandoned"] for row in rows(tables["chunks"], client=client))
+    rates = _rates(own)
+    abandoned = sum(row["abandoned"] for row in rows(own["chunks"]))
     return {
         "startup_s": rounded(startup),
         "total_s": rounded(total),
@@ -48,25 +48,25 @@ def adaptive(tables: Tables, client: int) -> dict[str, Any]:
         "bitrate_mean_mbps": rounded(8e-6 * sum(row["bytes"] for row in seen) / film_s),
         "throughput_mean_mbps": rounded(fmean(rates)) if rates else None,
         "throughput_std_mbps": rounded(pstdev(rates)) if rates else None,
-        "downloaded_bytes": sum(row["bytes"] for row in rows(tables["subflows"], client=client)),
+        "downloaded_bytes": sum(row["bytes"] for row in rows(own["subflows"])),
         "chunks_abandoned": abandoned,
     }
 
 
-def first_request_s(tables: Tables, client: int) -> float:
+def first_request_s(own: Tables) -> float:
     """Return when the first HTTP request went out: as soon as there was a connection to send it on."""
-    connection = next(rows(tables["connections"], client=client))
-    asked = min(row["t_s"] for row in rows(tables["requests"], client=client))
+    connection = next(rows(own["connections"]))
+    asked = min(row["t_s"] for row in rows(own["requests"]))
     return float(max(asked, connection["connect_s"] or 0.0))
 
 
-def _rates(tables: Tables, client: int) -> list[float]:
+def _rates(own: Tables) -> list[float]:
     """Return what was read in each whole second from the first request to the last byte, in Mb/s."""
-    requests = [row for row in rows(tables["requests"], client=client) if row["done_s"] is not None]
+    requests = [row for row in rows(own["requests"]) if row["done_s"] is not None]
     begun, done = min(row["t_s"] for row in requests), max(row["done_s"] for row in requests)
     # Samples come ten times a second: the first of each second is the mark.
     marks: dict[int, int] = {}
-    for row in rows(tables.get("player", {}), client=client):
+    for row in rows(own.get("player", {})):
         marks.setdefault(int(row["t_s"] + 1e-6), row["bytes_read"])
     whole = range(int(begun), int(done))
     return [8e-6 * (marks[at + 1] - marks[at]) for at in whole if at in marks and at + 1 in marks]

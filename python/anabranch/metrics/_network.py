@@ -11,15 +11,12 @@ from anabranch.metrics._rows import Tables, rounded, rows
 _SAMPLE_STEP_MS = 200
 
 
-def network(tables: Tables, client: int) -> dict[str, Any]:
-    """Return the `qos` object of one client, without the links' drops."""
-    connection = next(rows(tables["connections"], client=client))
+def network(own: Tables) -> dict[str, Any]:
+    """Return the `qos` object of a client with these tables, without the links' drops."""
+    connection = next(rows(own["connections"]))
     duration = connection["duration_s"]
-    samples = _samples(tables, client)
-    subflows = [
-        _subflow(row, samples.get(row["subflow"], []), duration)
-        for row in rows(tables["subflows"], client=client)
-    ]
+    samples = _samples(own)
+    subflows = [_subflow(row, samples.get(row["subflow"], []), duration) for row in rows(own["subflows"])]
     means = [subflow["srtt_ms_mean"] for subflow in subflows if subflow["srtt_ms_mean"] is not None]
     return {
         "goodput_mbps": rounded(_mbps(connection["bytes_read"], duration)),
@@ -46,15 +43,15 @@ def _subflow(row: dict[str, Any], samples: list[tuple[float, float]], duration_s
     }
 
 
-def _samples(tables: Tables, client: int) -> dict[int, list[tuple[float, float]]]:
+def _samples(own: Tables) -> dict[int, list[tuple[float, float]]]:
     """Return each subflow's (cwnd, srtt) at the multiples of 200 ms."""
-    table = tables.get("samples", {})
+    table = own.get("samples", {})
     result: dict[int, list[tuple[float, float]]] = {}
     if not table:
         return result
-    columns = (table[name] for name in ("t_s", "client", "subflow", "cwnd_segments", "srtt_ms"))
-    for time, owner, subflow, cwnd, srtt in zip(*columns, strict=True):
-        if owner == client and round(time * 1000) % _SAMPLE_STEP_MS == 0:
+    columns = (table[name] for name in ("t_s", "subflow", "cwnd_segments", "srtt_ms"))
+    for time, subflow, cwnd, srtt in zip(*columns, strict=True):
+        if round(time * 1000) % _SAMPLE_STEP_MS == 0:
             result.setdefault(subflow, []).append((cwnd, srtt))
     return result
 

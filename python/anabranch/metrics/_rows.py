@@ -1,4 +1,4 @@
-"""Reading a trace's tables: columns of plain lists."""
+"""Reading a trace's tables: columns by name, which are the simulator's or lists."""
 
 from __future__ import annotations
 
@@ -14,23 +14,49 @@ def clients(tables: Tables) -> list[int]:
     return sorted(set(tables.get("connections", {}).get("client", ())))
 
 
+def of_each(tables: Tables) -> Iterator[tuple[int, Tables]]:
+    """Yield each client's own tables, in order; what is no client's is in all of them.
+
+    Every table is gone through once, however many clients there are.
+    """
+    whole = {name: table for name, table in tables.items() if "client" not in table}
+    parts = {name: _split(table) for name, table in tables.items() if "client" in table}
+    nothing = {name: dict.fromkeys(table, ()) for name, table in tables.items()}
+    for client in clients(tables):
+        own = {name: part.get(client, nothing[name]) for name, part in parts.items()}
+        yield client, {**whole, **own}
+
+
+def of_one(tables: Tables, client: int) -> Tables:
+    """Return one client's own tables, as `of_each` does."""
+    return dict(of_each(tables))[client]
+
+
+def _split(table: Table) -> dict[int, Table]:
+    """Return a table's rows by client."""
+    if hasattr(table, "split"):  # the simulator's, which does it many times as fast
+        return dict(table.split("client"))
+    places: dict[int, list[int]] = {}
+    for place, client in enumerate(table["client"]):
+        places.setdefault(client, []).append(place)
+    return {
+        client: {name: [column[place] for place in own] for name, column in table.items()}
+        for client, own in places.items()
+    }
+
+
 def rows(table: Table, *, client: int | None = None) -> Iterator[dict[str, Any]]:
     """Yield a table's rows as dicts, those of one client when asked."""
     names = list(table)
-    owners = table.get("client")
-    for index in range(len(table[names[0]]) if names else 0):
-        if client is None or owners is None or owners[index] == client:
-            yield {name: table[name][index] for name in names}
-
-
-def count_by(table: Table, column: str, *, client: int) -> dict[str, int]:
-    """Return how often each value of a column occurs among one client's rows."""
-    counts: dict[str, int] = {}
-    owners = table.get("client", ())
-    for owner, value in zip(owners, table.get(column, ()), strict=True):
+    owners = table.get("client") if client is not None else None
+    each = zip(*(table[name] for name in names), strict=True)
+    if owners is None:
+        for values in each:
+            yield dict(zip(names, values, strict=True))
+        return
+    for owner, values in zip(owners, each, strict=True):
         if owner == client:
-            counts[value] = counts.get(value, 0) + 1
-    return counts
+            yield dict(zip(names, values, strict=True))
 
 
 def rounded(value: float | None, digits: int = 6) -> float | None:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from anabranch.metrics._adaptive import adaptive
-from anabranch.metrics._rows import Tables, count_by, rounded, rows
+from anabranch.metrics._rows import Tables, rounded, rows
 
 
-def viewer(tables: Tables, client: int) -> dict[str, Any] | None:
-    """Return the `qoe` object of one client, or None when it played nothing."""
-    fates = count_by(tables.get("frames", {}), "fate", client=client)
-    own = adaptive(tables, client)
-    if not fates and not own:
+def viewer(own: Tables) -> dict[str, Any] | None:
+    """Return the `qoe` object of a client with these tables, or None when it played nothing."""
+    fates = Counter(own.get("frames", {}).get("fate", ()))
+    streamed = adaptive(own)
+    if not fates and not streamed:
         return None
-    connection = next(rows(tables["connections"], client=client))
-    events = sorted(rows(tables.get("playback", {}), client=client), key=lambda row: row["t_s"])
+    connection = next(rows(own["connections"]))
+    events = sorted(rows(own.get("playback", {})), key=lambda row: row["t_s"])
     stalls = stall_times(events, connection["duration_s"])
     started = next((row["t_s"] for row in events if row["event"] == "start"), None)
     ended = next((row["t_s"] for row in events if row["event"] == "end"), None)
@@ -40,10 +41,10 @@ def viewer(tables: Tables, client: int) -> dict[str, Any] | None:
         "finished": bool(connection["finished"]) and ended is not None,
     }
     # An adaptive player's chunks are not looked into: what became of each picture is not known.
-    own = own or pictures
-    order = dict.fromkeys(("picture_discards", *seen, *own))
+    rest = streamed or pictures
+    order = dict.fromkeys(("picture_discards", *seen, *rest))
     order.pop("finished")
-    found = {**seen, **own}
+    found = {**seen, **rest}
     return {key: found[key] for key in (*order, "finished") if key in found}
 
 

@@ -14,7 +14,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from anabranch.metrics._adaptive import chunks, first_request_s
-from anabranch.metrics._rows import Tables, rounded, rows
+from anabranch.metrics._rows import Tables, of_one, rounded, rows
 from anabranch.metrics._viewer import stall_times
 
 if TYPE_CHECKING:
@@ -36,11 +36,12 @@ def request(tables: Tables, *, client: int = 0) -> dict[str, Any]:
     client
         Whose session.
     """
-    sound = chunks(tables, client, track="audio")
+    own = of_one(tables, client)
+    sound = chunks(own, track="audio")
     return {
         "I11": {"streamId": 1, "segments": [_heard(row) for row in _timed(sound)]},
-        "I13": {"streamId": 1, "segments": [_seen(row, tables) for row in _timed(chunks(tables, client))]},
-        "I23": {"streamId": 1, "stalling": [list(stall) for stall in _stalls(tables, client)]},
+        "I13": {"streamId": 1, "segments": [_seen(row, own) for row in _timed(chunks(own))]},
+        "I23": {"streamId": 1, "stalling": [list(stall) for stall in _stalls(own)]},
         "IGen": {
             "displaySize": f"{_DISPLAY[0]}x{_DISPLAY[1]}",
             "device": "pc",
@@ -99,9 +100,9 @@ def _heard(row: dict[str, Any]) -> dict[str, Any]:
     return {"codec": "aaclc", "bitrate": rounded(kbps), "start": row["start"], "duration": row["duration_s"]}
 
 
-def _seen(row: dict[str, Any], tables: Tables) -> dict[str, Any]:
+def _seen(row: dict[str, Any], own: Tables) -> dict[str, Any]:
     """Return a chunk of pictures."""
-    ladder = rows(tables["renditions"])
+    ladder = rows(own["renditions"])
     rendition = next(r for r in ladder if (r["track"], r["rendition"]) == ("video", row["rendition"]))
     return {
         "codec": "h264",
@@ -114,13 +115,13 @@ def _seen(row: dict[str, Any], tables: Tables) -> dict[str, Any]:
     }
 
 
-def _stalls(tables: Tables, client: int) -> list[tuple[float, float]]:
+def _stalls(own: Tables) -> list[tuple[float, float]]:
     """Return each stall by film time and length, the start one at film time 0."""
-    events = sorted(rows(tables["playback"], client=client), key=lambda row: row["t_s"])
+    events = sorted(rows(own["playback"]), key=lambda row: row["t_s"])
     begun = next((row["t_s"] for row in events if row["event"] == "start"), None)
-    first = first_request_s(tables, client)
+    first = first_request_s(own)
     stalls = [] if begun is None else [(0.0, round(begun - first, 6))]
-    until = next(rows(tables["connections"], client=client))["duration_s"]
+    until = next(rows(own["connections"]))["duration_s"]
     places = [row["pts_s"] for row in events if row["event"] == "underflow"]
     lengths = [round(end - begin, 6) for begin, end in stall_times(events, until)]
     return stalls + list(zip(places, lengths, strict=True))

@@ -62,7 +62,7 @@ def traces(job: Job, run: Run) -> dict[str, bytes]:
     result = {}
     for table in job.keep:
         buffer = io.BytesIO()
-        frame = polars.DataFrame(dict(run.tables[table]), strict=False)
+        frame = polars.DataFrame(run.tables[table])
         frame.write_parquet(buffer, compression="zstd", statistics=False)
         result[table] = buffer.getvalue()
     return result

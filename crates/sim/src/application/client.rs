@@ -1,6 +1,7 @@
 //! The client's side: a reader that checks what it reads, or a player over HTTP.
 
 use anabranch_media::http::{GetRequest, ResponseEvent, ResponseReader};
+use anabranch_trace::{GapRow, PlayerRow, RequestRow, Rows};
 use anabranch_transport::{Connection, Event};
 use anabranch_units::{Duration, Instant};
 use bytes::Bytes;
@@ -10,7 +11,6 @@ use super::player::Player;
 use crate::checks::Violation;
 use crate::pattern;
 use crate::plan::Plan;
-use crate::trace::Rows;
 
 /// A response head needs so much room at most.
 const HEAD_ROOM: usize = 4096;
@@ -303,20 +303,23 @@ impl Client {
     /// A sample of the player.
     pub(crate) fn sample(&self, now: Instant, rows: &mut Rows) {
         let buffer = self.watching.as_ref().map(|w| w.player.buffer(now));
-        rows.player.push(
-            now.since(self.start).as_secs_f64(),
-            i64::from(self.id),
-            self.bytes_read as i64,
-            buffer.map_or(f64::NAN, |b| b.media.as_secs_f64()),
-            buffer.map_or(0, |b| b.bytes as i64),
-        );
+        rows.player.push(PlayerRow {
+            t_s: now.since(self.start).as_secs_f64(),
+            client: i64::from(self.id),
+            bytes_read: self.bytes_read as i64,
+            buffer_s: buffer.map_or(f64::NAN, |b| b.media.as_secs_f64()),
+            buffer_bytes: buffer.map_or(0, |b| b.bytes as i64),
+        });
     }
 
     /// The silences, pictures and requests, when the run is over.
     pub(crate) fn report(&self, rows: &mut Rows) {
         for (last, gap) in &self.gaps {
-            let began = last.since(self.start).as_secs_f64();
-            rows.gaps.push(i64::from(self.id), began, gap.as_secs_f64());
+            rows.gaps.push(GapRow {
+                client: i64::from(self.id),
+                t_s: last.since(self.start).as_secs_f64(),
+                gap_s: gap.as_secs_f64(),
+            });
         }
         let Some(watching) = &self.watching else {
             return;
@@ -325,15 +328,15 @@ impl Client {
             |at: Option<Instant>| at.map_or(f64::NAN, |at| at.since(self.start).as_secs_f64());
         watching.player.report(self.id, self.start, rows);
         for exchange in &watching.exchanges {
-            rows.requests.push(
-                i64::from(self.id),
-                exchange.id as i64,
-                exchange.asked.since(self.start).as_secs_f64(),
-                exchange.resource.clone(),
-                since(exchange.first_byte),
-                since(exchange.done),
-                exchange.bytes as i64,
-            );
+            rows.requests.push(RequestRow {
+                client: i64::from(self.id),
+                id: exchange.id as i64,
+                t_s: exchange.asked.since(self.start).as_secs_f64(),
+                resource: &exchange.resource,
+                first_byte_s: since(exchange.first_byte),
+                done_s: since(exchange.done),
+                bytes: exchange.bytes as i64,
+            });
         }
     }
 }

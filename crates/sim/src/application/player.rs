@@ -3,11 +3,11 @@
 use anabranch_media::{
     AdaptivePlayer, Buffer, Ladder, PacketKind, ProgressivePlayer, Request, Track, build_abr,
 };
+use anabranch_trace::{ChunkRow, FrameRow, PlaybackRow, RenditionRow, Rows};
 use anabranch_units::{Duration, Instant};
 
 use super::media::Media;
 use crate::plan::{ApplicationKind, Plan};
-use crate::trace::Rows;
 
 /// A player over HTTP.
 pub(super) enum Player {
@@ -84,15 +84,24 @@ impl Player {
         match self {
             Self::Progressive(player) => {
                 while let Some(event) = player.poll_event() {
-                    let (name, pts) = (event.kind.name().to_owned(), event.pts.as_secs_f64());
-                    let delay_ms = event.delay.as_secs_f64() * 1e3;
-                    rows.playback.push(client, since(event.time), name, pts, delay_ms);
+                    rows.playback.push(PlaybackRow {
+                        client,
+                        t_s: since(event.time),
+                        event: event.kind.name(),
+                        pts_s: event.pts.as_secs_f64(),
+                        delay_ms: event.delay.as_secs_f64() * 1e3,
+                    });
                 }
             }
             Self::Adaptive(player) => {
                 while let Some(event) = player.poll_event() {
-                    let (name, pts) = (event.kind.name().to_owned(), event.pts.as_secs_f64());
-                    rows.playback.push(client, since(event.time), name, pts, f64::NAN);
+                    rows.playback.push(PlaybackRow {
+                        client,
+                        t_s: since(event.time),
+                        event: event.kind.name(),
+                        pts_s: event.pts.as_secs_f64(),
+                        delay_ms: f64::NAN,
+                    });
                 }
             }
         }
@@ -110,38 +119,38 @@ impl Player {
 fn report_frames(player: &ProgressivePlayer, client: u32, start: Instant, rows: &mut Rows) {
     let since = |at: Option<Instant>| at.map_or(f64::NAN, |at| at.since(start).as_secs_f64());
     for frame in player.frames() {
-        rows.frames.push(
-            i64::from(client),
-            i64::from(frame.index),
-            frame.pts.as_secs_f64(),
-            kind_name(frame.kind).to_owned(),
-            i64::from(frame.size),
-            frame.fate.name().to_owned(),
-            frame.fate.why().to_owned(),
-            since(frame.due),
-            since(frame.shown),
-        );
+        rows.frames.push(FrameRow {
+            client: i64::from(client),
+            index: i64::from(frame.index),
+            pts_s: frame.pts.as_secs_f64(),
+            kind: kind_name(frame.kind),
+            size: i64::from(frame.size),
+            fate: frame.fate.name(),
+            why: frame.fate.why(),
+            due_s: since(frame.due),
+            shown_s: since(frame.shown),
+        });
     }
 }
 
 fn report_chunks(player: &AdaptivePlayer, client: u32, start: Instant, rows: &mut Rows) {
     let since = |at: Option<Instant>| at.map_or(f64::NAN, |at| at.since(start).as_secs_f64());
     for chunk in player.chunks() {
-        rows.chunks.push(
-            i64::from(client),
-            chunk.track.name().to_owned(),
-            chunk.index as i64,
-            chunk.rendition as i64,
-            chunk.duration.as_secs_f64(),
-            chunk.bytes as i64,
-            since(Some(chunk.asked)),
-            since(chunk.first_byte),
-            since(chunk.done),
-            chunk.throughput_bps().map_or(f64::NAN, |bps| bps / 1e6),
-            chunk.buffer_before.as_secs_f64(),
-            chunk.buffer_after.map_or(f64::NAN, Duration::as_secs_f64),
-            chunk.abandoned,
-        );
+        rows.chunks.push(ChunkRow {
+            client: i64::from(client),
+            track: chunk.track.name(),
+            index: chunk.index as i64,
+            rendition: chunk.rendition as i64,
+            duration_s: chunk.duration.as_secs_f64(),
+            bytes: chunk.bytes as i64,
+            t_s: since(Some(chunk.asked)),
+            first_byte_s: since(chunk.first_byte),
+            done_s: since(chunk.done),
+            throughput_mbps: chunk.throughput_bps().map_or(f64::NAN, |bps| bps / 1e6),
+            buffer_before_s: chunk.buffer_before.as_secs_f64(),
+            buffer_after_s: chunk.buffer_after.map_or(f64::NAN, Duration::as_secs_f64),
+            abandoned: chunk.abandoned,
+        });
     }
 }
 
@@ -151,18 +160,18 @@ pub(crate) fn report_ladder(ladder: &Ladder, rows: &mut Rows) {
     for (track, number, rendition) in
         video.chain(ladder.audio.iter().map(|of| (Track::Audio, 0, of)))
     {
-        rows.renditions.push(
-            track.name().to_owned(),
-            number as i64,
-            rendition.name.clone(),
-            rendition.bandwidth_bps as i64,
-            rendition.average_bps.map_or(f64::NAN, |bps| bps as f64),
-            i64::from(rendition.width),
-            i64::from(rendition.height),
-            rendition.frame_rate.unwrap_or(f64::NAN),
-            rendition.codecs.clone(),
-            rendition.duration().as_secs_f64(),
-        );
+        rows.renditions.push(RenditionRow {
+            track: track.name(),
+            rendition: number as i64,
+            name: &rendition.name,
+            bandwidth_bps: rendition.bandwidth_bps as i64,
+            average_bps: rendition.average_bps.map_or(f64::NAN, |bps| bps as f64),
+            width: i64::from(rendition.width),
+            height: i64::from(rendition.height),
+            frame_rate: rendition.frame_rate.unwrap_or(f64::NAN),
+            codecs: &rendition.codecs,
+            duration_s: rendition.duration().as_secs_f64(),
+        });
     }
 }
 

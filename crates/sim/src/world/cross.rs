@@ -4,6 +4,7 @@
 //! drawn from a stream that a client's connection draws from. Nobody waits for it: a run ends with
 //! its clients, and only their packets are signs of life.
 
+use anabranch_trace::{CrossRow, CrossSampleRow};
 use anabranch_transport::path_manager::Candidate;
 use anabranch_transport::{Connection, ConnectionHandle, Endpoint, FourTuple, earliest};
 use anabranch_units::{Duration, Instant, Seed};
@@ -246,19 +247,19 @@ impl World<'_> {
         for (index, flow) in self.flows.iter().enumerate() {
             let Some(connection) = flow.server.connections().first() else { continue };
             for sample in connection.samples() {
-                self.rows.cross_samples.push(
-                    self.now.as_secs_f64(),
-                    index as i64,
-                    self.plan.cross_traffic[flow.group].name.clone(),
-                    i64::from(sample.cwnd_segments),
-                    super::sampling::threshold(sample.ssthresh_segments),
-                    i64::from(sample.in_flight_segments),
-                    super::sampling::ms(sample.srtt),
-                    sample.delivery_rate.bps() as f64 / 1e6,
-                    sample.totals.bytes_acked as i64,
-                    sample.totals.retransmissions as i64,
-                    sample.state.name().to_owned(),
-                );
+                self.rows.cross_samples.push(CrossSampleRow {
+                    t_s: self.now.as_secs_f64(),
+                    flow: index as i64,
+                    name: &self.plan.cross_traffic[flow.group].name,
+                    cwnd_segments: i64::from(sample.cwnd_segments),
+                    ssthresh_segments: super::sampling::threshold(sample.ssthresh_segments),
+                    in_flight_segments: i64::from(sample.in_flight_segments),
+                    srtt_ms: super::sampling::ms(sample.srtt),
+                    delivery_rate_mbps: sample.delivery_rate.bps() as f64 / 1e6,
+                    bytes_acked: sample.totals.bytes_acked as i64,
+                    retransmissions: sample.totals.retransmissions as i64,
+                    state: sample.state.name(),
+                });
             }
         }
     }
@@ -275,20 +276,20 @@ impl World<'_> {
             let connection = flow.server.connections().first();
             let totals = connection.and_then(|c| c.summaries().next()).map(|s| s.totals);
             let totals = totals.unwrap_or_default();
-            self.rows.cross_traffic.push(
-                index as i64,
-                group.name.clone(),
-                group.controller()?.to_string(),
-                flow.start.as_secs_f64(),
-                flow.reader.connect.map_or(f64::NAN, since),
-                seconds(end),
-                fate.to_owned(),
-                bytes as i64,
-                if lasted > 0.0 { bytes as f64 * 8e-6 / lasted } else { f64::NAN },
-                totals.data_segments as i64,
-                totals.retransmissions as i64,
-                totals.timeouts as i64,
-            );
+            self.rows.cross_traffic.push(CrossRow {
+                flow: index as i64,
+                name: &group.name,
+                congestion: &group.controller()?.to_string(),
+                start_s: flow.start.as_secs_f64(),
+                connect_s: flow.reader.connect.map_or(f64::NAN, since),
+                end_s: seconds(end),
+                fate,
+                bytes_read: bytes as i64,
+                goodput_mbps: if lasted > 0.0 { bytes as f64 * 8e-6 / lasted } else { f64::NAN },
+                data_segments: totals.data_segments as i64,
+                retransmissions: totals.retransmissions as i64,
+                timeouts: totals.timeouts as i64,
+            });
         }
         Ok(())
     }

@@ -1,5 +1,6 @@
 //! What a scenario changes while it runs: links, and the clients' network interfaces.
 
+use anabranch_trace::EventRow;
 use anabranch_transport::ConnectionHandle;
 use anabranch_transport::path_manager::Candidate;
 
@@ -25,7 +26,7 @@ impl World<'_> {
             }
             None => return Ok(()),
         };
-        self.rows.events.push(self.now.as_secs_f64(), name.to_owned(), what);
+        self.rows.events.push(EventRow { t_s: self.now.as_secs_f64(), link: name, what: &what });
         Ok(())
     }
 

@@ -4,9 +4,10 @@ use anabranch_link::{DropReason, Fate};
 use anabranch_transport::{ConnectionHandle, FourTuple, Transmit};
 use anabranch_units::ByteCount;
 
-use super::{Node, RunError, World, mix};
+use super::{Node, RunError, World};
 use crate::application::Serving;
 use crate::checks::Violation;
+use crate::digest::mix;
 use crate::flight::Flights;
 use crate::topology::{Followed, Packet, client_address, locate, server_address};
 

@@ -1,14 +1,14 @@
 //! What a run writes down: samples as it goes, totals when it is over.
 
+use anabranch_trace::{ConnectionRow, LinkRow, SampleRow, SubflowRow, Summary, Trace};
 use anabranch_transport::ConnectionHandle;
 use anabranch_units::{Duration, Instant};
-use sha2::{Digest, Sha256};
 
 use super::World;
 use crate::application::report_ladder;
+use crate::digest::{Tells, digest};
 use crate::plan::ApplicationKind;
 use crate::topology::locate;
-use crate::trace::{Column, Summary, Table, Trace};
 
 /// Time between samples.
 pub(super) const PERIOD: Duration = Duration::from_millis(100);
@@ -47,23 +47,23 @@ impl World<'_> {
             let tuples: Vec<_> = connection.summaries().map(|s| s.tuple.remote).collect();
             for sample in connection.samples() {
                 let (path, _) = locate(tuples[sample.id.index()]);
-                self.rows.samples.push(
-                    t,
-                    i64::from(client),
-                    self.numbers.of(client, handle, sample.ordinal as usize),
-                    self.topology.paths[usize::from(path)].name.clone(),
-                    i64::from(sample.cwnd_segments),
-                    threshold(sample.ssthresh_segments),
-                    i64::from(sample.in_flight_segments),
-                    ms(sample.srtt),
-                    ms(sample.min_rtt),
-                    sample.delivery_rate.bps() as f64 / 1e6,
-                    sample.pacing_rate.bps().min(1 << 50) as f64 / 1e6,
-                    sample.totals.bytes_acked as i64,
-                    sample.unsent_bytes as i64,
-                    sample.totals.retransmissions as i64,
-                    sample.state.name().to_owned(),
-                );
+                self.rows.samples.push(SampleRow {
+                    t_s: t,
+                    client: i64::from(client),
+                    subflow: self.numbers.of(client, handle, sample.ordinal as usize),
+                    path: &self.topology.paths[usize::from(path)].name,
+                    cwnd_segments: i64::from(sample.cwnd_segments),
+                    ssthresh_segments: threshold(sample.ssthresh_segments),
+                    in_flight_segments: i64::from(sample.in_flight_segments),
+                    srtt_ms: ms(sample.srtt),
+                    min_rtt_ms: ms(sample.min_rtt),
+                    delivery_rate_mbps: sample.delivery_rate.bps() as f64 / 1e6,
+                    pacing_rate_mbps: sample.pacing_rate.bps().min(1 << 50) as f64 / 1e6,
+                    bytes_acked: sample.totals.bytes_acked as i64,
+                    unsent_bytes: sample.unsent_bytes as i64,
+                    retransmissions: sample.totals.retransmissions as i64,
+                    state: sample.state.name(),
+                });
             }
         }
         for client in &self.clients {
@@ -82,52 +82,52 @@ impl World<'_> {
             for subflow in connection.summaries() {
                 let (path, _) = locate(subflow.tuple.remote);
                 let totals = subflow.totals;
-                self.rows.subflows.push(
-                    i64::from(client),
-                    self.numbers.of(client, handle, subflow.ordinal as usize),
-                    self.topology.paths[usize::from(path)].name.clone(),
-                    subflow.established,
-                    totals.bytes_acked as i64,
-                    totals.bytes_sent as i64,
-                    totals.retransmissions as i64,
-                    totals.bytes_retransmitted as i64,
-                    totals.data_segments as i64,
-                    totals.timeouts as i64,
-                    totals.undos as i64,
-                    totals.penalties as i64,
-                );
+                self.rows.subflows.push(SubflowRow {
+                    client: i64::from(client),
+                    subflow: self.numbers.of(client, handle, subflow.ordinal as usize),
+                    path: &self.topology.paths[usize::from(path)].name,
+                    established: subflow.established,
+                    bytes: totals.bytes_acked as i64,
+                    bytes_sent: totals.bytes_sent as i64,
+                    retransmissions: totals.retransmissions as i64,
+                    bytes_retransmitted: totals.bytes_retransmitted as i64,
+                    data_segments: totals.data_segments as i64,
+                    timeouts: totals.timeouts as i64,
+                    undos: totals.undos as i64,
+                    penalties: totals.penalties as i64,
+                });
             }
         }
         for (index, client) in self.clients.iter().enumerate() {
             let until = client.finished_at.unwrap_or(self.now);
             let since = |at: Instant| at.since(client.start).as_secs_f64();
-            self.rows.connections.push(
-                i64::from(client.id),
-                client.connect.map_or(f64::NAN, since),
-                since(until),
-                client.bytes_read as i64,
-                reinjected[index] as i64,
-                client.max_gap.as_secs_f64(),
-                self.hosts[index].refused as i64,
-                client.fallback,
-                client.finished,
-            );
+            self.rows.connections.push(ConnectionRow {
+                client: i64::from(client.id),
+                connect_s: client.connect.map_or(f64::NAN, since),
+                duration_s: since(until),
+                bytes_read: client.bytes_read as i64,
+                reinjected_bytes: reinjected[index] as i64,
+                max_read_gap_s: client.max_gap.as_secs_f64(),
+                refused_packets: self.hosts[index].refused as i64,
+                fallback: client.fallback,
+                finished: client.finished,
+            });
             client.report(&mut self.rows);
         }
         if let Some(ladder) = self.media.ladder() {
             report_ladder(ladder, &mut self.rows);
         }
         for (name, stats, inside) in self.topology.links.totals() {
-            self.rows.links.push(
-                name.to_owned(),
-                stats.enqueued as i64,
-                stats.delivered as i64,
-                stats.dropped_queue as i64,
-                stats.dropped_loss as i64,
-                stats.dropped_down as i64,
-                stats.bytes_delivered as i64,
-                inside as i64,
-            );
+            self.rows.links.push(LinkRow {
+                link: name,
+                enqueued: stats.enqueued as i64,
+                delivered: stats.delivered as i64,
+                dropped_queue: stats.dropped_queue as i64,
+                dropped_loss: stats.dropped_loss as i64,
+                dropped_down: stats.dropped_down as i64,
+                bytes_delivered: stats.bytes_delivered as i64,
+                queued_at_end: inside as i64,
+            });
         }
     }
 
@@ -136,26 +136,11 @@ impl World<'_> {
         let (log, events) = (self.digest, self.steps);
         let (duration_s, steps) = (self.now.as_secs_f64(), self.steps);
         let tables = self.rows.into_tables();
-        let mut hash = Sha256::new();
-        hash.update(log.to_le_bytes());
-        hash.update(events.to_le_bytes());
-        // Runs without cross traffic or adaptive playback keep the digests of the time before their
-        // tables.
-        let crossed = !self.plan.cross_traffic.is_empty();
-        let adaptive = self.plan.application.kind == ApplicationKind::Adaptive;
-        let tells = |table: &&Table| {
-            (crossed || !table.is_of_cross_traffic())
-                && (adaptive || !table.is_of_adaptive_playback())
+        let tells = Tells {
+            cross_traffic: !self.plan.cross_traffic.is_empty(),
+            adaptive_playback: self.plan.application.kind == ApplicationKind::Adaptive,
         };
-        for table in tables.iter().filter(tells) {
-            hash.update(table.name.as_bytes());
-            for (name, column) in table.columns.iter().filter(|(name, _)| table.digests(name)) {
-                hash.update(name.as_bytes());
-                hash.update(fold(column).to_le_bytes());
-            }
-        }
-        let digest =
-            hash.finalize().iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"));
+        let digest = digest(log, events, &tables, tells);
         Trace { summary: Summary { digest, duration_s, steps, notes: self.notes }, tables }
     }
 }
@@ -168,17 +153,4 @@ pub(super) fn threshold(segments: u32) -> f64 {
 /// A time in milliseconds, where there is one.
 pub(super) fn ms(span: Option<Duration>) -> f64 {
     span.map_or(f64::NAN, |span| span.as_secs_f64() * 1e3)
-}
-
-/// A column folded to one word, each value and its place counting.
-fn fold(column: &Column) -> u64 {
-    let mix = super::mix;
-    match column {
-        Column::Bool(values) => values.iter().fold(0, |hash, v| mix(hash, u64::from(*v))),
-        Column::Float(values) => values.iter().fold(0, |hash, v| mix(hash, v.to_bits())),
-        Column::Int(values) => values.iter().fold(0, |hash, v| mix(hash, *v as u64)),
-        Column::Text(values) => values.iter().fold(0, |hash, text| {
-            text.bytes().fold(mix(hash, text.len() as u64), |hash, byte| mix(hash, u64::from(byte)))
-        }),
-    }
 }

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use anabranch_trace::Rows;
 use anabranch_transport::plugin::Registry;
 use anabranch_transport::{Config, Endpoint};
 use anabranch_transport::{congestion, path_manager, scheduler};
@@ -14,7 +15,6 @@ use crate::plan::{Happening, Plan, PlanError};
 use crate::plugins::choice;
 use crate::schedule::Schedule;
 use crate::topology::Topology;
-use crate::trace::Rows;
 
 /// The endpoints' configuration, every plug-in checked by building it once.
 pub(super) fn config(plan: &Plan, registry: &Registry) -> Result<Config, PlanError> {

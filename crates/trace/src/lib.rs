@@ -1,0 +1,108 @@
+//! The trace: what a run leaves behind, as tables (docs/plan-and-trace.md).
+//!
+//! A world fills [`Rows`] a row struct at a time; what reads a run has [`Table`]s of columns.
+
+mod column;
+mod rows;
+
+pub use column::{Column, Words};
+pub use rows::*;
+
+/// A table: its name and its columns in order.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Table {
+    /// The name.
+    pub name: &'static str,
+    /// Column names and values, all of one length.
+    pub columns: Vec<(&'static str, Column)>,
+}
+
+/// What a run says of itself.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Summary {
+    /// SHA-256 over the event log and the totals, in hexadecimal: same inputs, same digest.
+    pub digest: String,
+    /// Virtual time the run took, seconds.
+    pub duration_s: f64,
+    /// Events processed.
+    pub steps: u64,
+    /// What has to be said with the results: which of the plug-ins are reconstructions.
+    pub notes: Vec<String>,
+}
+
+/// Everything a run leaves behind.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Trace {
+    /// The run as a whole.
+    pub summary: Summary,
+    /// The tables.
+    pub tables: Vec<Table>,
+}
+
+impl Trace {
+    /// The table of that name.
+    pub fn table(&self, name: &str) -> Option<&Table> {
+        self.tables.iter().find(|table| table.name == name)
+    }
+}
+
+impl Table {
+    /// The column of that name.
+    pub fn column(&self, name: &str) -> Option<&Column> {
+        self.columns.iter().find(|(other, _)| *other == name).map(|(_, column)| column)
+    }
+
+    /// Rows in the table.
+    pub fn len(&self) -> usize {
+        self.columns.first().map_or(0, |(_, column)| column.len())
+    }
+
+    /// True without rows.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Numbers of a column, whole numbers included; empty when it is not numeric.
+    pub fn numbers(&self, name: &str) -> Vec<f64> {
+        match self.column(name) {
+            Some(Column::Float(values)) => values.clone(),
+            Some(Column::Int(values)) => values.iter().map(|v| *v as f64).collect(),
+            _ => Vec::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gaps() -> Table {
+        let mut rows = Rows::default();
+        for (client, t_s) in [(3, 0.5), (0, 1.0), (3, 2.0)] {
+            rows.gaps.push(GapRow { client, t_s, gap_s: f64::NAN });
+        }
+        let tables = rows.into_tables();
+        tables.into_iter().find(|table| table.name == "gaps").expect("every trace has the table")
+    }
+
+    #[test]
+    fn a_row_becomes_a_place_in_every_column() {
+        let table = gaps();
+        assert_eq!(table.len(), 3);
+        assert_eq!(table.column("client"), Some(&Column::Int(vec![3, 0, 3])));
+        assert_eq!(table.numbers("t_s"), [0.5, 1.0, 2.0]);
+        assert!(table.numbers("gap_s").iter().all(|gap| gap.is_nan()));
+        assert_eq!(table.numbers("client"), [3.0, 0.0, 3.0]);
+        assert_eq!(table.column("no such"), None);
+    }
+
+    #[test]
+    fn every_table_has_a_name_of_its_own() {
+        let mut names: Vec<_> = Rows::default().into_tables().iter().map(|t| t.name).collect();
+        assert!(Rows::default().into_tables().iter().all(Table::is_empty));
+        names.sort_unstable();
+        let before = names.len();
+        names.dedup();
+        assert_eq!(names.len(), before);
+    }
+}
