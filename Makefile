@@ -9,6 +9,7 @@
 #   make drill     seeds against the endpoints for SECONDS, from a fresh one on
 #   make fuzz      the parser and one endpoint under libFuzzer, SECONDS each
 #   make bench     what a packet costs, and a call of a plug-in in Python
+#   make bench-figures  keep what three runs cost now: make test-all fails when one costs 1 % more
 #   make lint      format, lints and types
 #   make check     lint, and the repository's own rules
 #   make clean     remove what was built
@@ -33,7 +34,7 @@ export PIP_QUIET := 1
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 unexport CONDA_PREFIX PYTHONHOME PYTHONPATH
 
-.PHONY: demo test test-all mutants fidelity build drill drill-quick drill-all fuzz bench golden lint check clean tools rebuild
+.PHONY: demo test test-all mutants fidelity build drill drill-quick drill-all fuzz bench bench-figures golden lint check clean tools rebuild
 .DELETE_ON_ERROR:
 
 demo: build
@@ -95,6 +96,10 @@ fidelity: build
 bench: build
 	@$(BIN)/python benches/bench.py
 	@$(BIN)/python benches/plugins.py
+
+# The figures of the cost gate, benches/costs.toml.
+bench-figures: $(STAMPS)/venv
+	@$(BIN)/python benches/cost.py --write
 
 # The curves that tests/python/test_golden.py holds the controllers to, and their picture; and the links.
 golden: build

@@ -80,7 +80,7 @@ class Decision:
 def main() -> int:
     """Build, run and print."""
     options = _options()
-    program = _build("anabranch-sim", "workload")
+    program = build("anabranch-sim", "workload")
     counter = _counter()
     if counter is None:
         _note("notice: neither `perf stat` nor valgrind counts instructions here: that column is empty")
@@ -101,7 +101,7 @@ def main() -> int:
     for case in cases:
         _note(f"running {case.sessions} x {case.session_bytes / 1e6:g} MB ...")
         found.append(_measure(case, program, counter, runs=options.runs))
-    decisions = _decisions(_build("anabranch-transport", "decisions"), counter, runs=options.runs)
+    decisions = _decisions(build("anabranch-transport", "decisions"), counter, runs=options.runs)
     if options.json:
         rows = [{**vars(item), "case": vars(item.case)} for item in found]
         costs = [vars(item) for item in decisions]
@@ -121,7 +121,7 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _build(package: str, example: str) -> Path:
+def build(package: str, example: str) -> Path:
     """Build an example in release mode and return its program."""
     command = ["cargo", "build", "--release", "-p", package, "--example", example]
     done = subprocess.run(
@@ -145,7 +145,7 @@ def _build(package: str, example: str) -> Path:
 def _decisions(program: Path, counter: str | None, *, runs: int) -> list[Decision]:
     """Measure a decision of each scheduler, less what as many rounds of the loop cost without it."""
     said = subprocess.run([str(program), "--names"], stdout=subprocess.PIPE, text=True, check=True).stdout
-    count = {"perf": _perf, "callgrind": _callgrind}.get(counter or "")
+    count = {"perf": _perf, "callgrind": callgrind}.get(counter or "")
     found = []
     for name in said.split():
         _note(f"running {TIMED:,} decisions of {name} ...")
@@ -183,7 +183,7 @@ def _perf(command: list[str]) -> int | None:
     return int(found.group(1)) if done.returncode == 0 and found else None
 
 
-def _callgrind(command: list[str]) -> int | None:
+def callgrind(command: list[str]) -> int | None:
     """Count the instructions of a command by simulation."""
     with tempfile.TemporaryDirectory() as folder:
         out = f"--callgrind-out-file={folder}/out"
@@ -198,7 +198,7 @@ def _callgrind(command: list[str]) -> int | None:
 def _measure(case: Case, program: Path, counter: str | None, *, runs: int) -> Measured:
     """Run a case as often as it needs."""
     command = case.command(program)
-    count = {"perf": _perf, "callgrind": _callgrind}.get(counter or "")
+    count = {"perf": _perf, "callgrind": callgrind}.get(counter or "")
     output = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
     seconds = [_cpu_seconds(command) for _ in range(runs)]
     return Measured(

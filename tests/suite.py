@@ -65,6 +65,7 @@ SUITES = {
         Step(name="cargo test --doc", command=(*_CARGO, "--doc", "--no-fail-fast"), builds=True),
         Step(name="building the drill", command=_DRILL_BUILD, builds=True),
         Step(name="drill", command=(*_DRILL, "--seeds", "0..500")),
+        Step(name="cost gate", command=(sys.executable, "benches/cost.py"), builds=True),
         Step(name="pytest", command=_PYTEST),
     ),
 }

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import copy
 import pickle
-import time
-import timeit
 from collections.abc import Mapping, Sequence
 
 import polars
@@ -193,11 +191,6 @@ def crowd(clients):
     }
 
 
-def cost_s(tables):
-    """Return the CPU time of the metrics of a trace, the least of five."""
-    return min(timeit.repeat(lambda: metrics.by_client(tables), number=1, repeat=5, timer=time.process_time))
-
-
 class Counted(list):
     """A column that counts the values taken from it."""
 
@@ -230,9 +223,30 @@ def test_the_metrics_go_through_a_trace_once():
     assert taken(30) == 10 * taken(3) > 0
 
 
-@pytest.mark.slow
-def test_a_thousand_clients_cost_what_they_are_more_than_fifty():
-    # 20 times as many rows: 20 times the time, and a quarter more for caches that are too small. When each
-    # client looked through all rows it was 400 times.
-    few, many = cost_s(crowd(50)), cost_s(crowd(1000))
-    assert many < 25 * few
+class Watched:
+    """A table of the simulator that counts how often it is split, and gives nothing else away."""
+
+    def __init__(self, table):
+        self.table, self.splits = table, 0
+
+    def __iter__(self):
+        return iter(self.table)
+
+    def __contains__(self, name):
+        return name in self.table
+
+    def get(self, name, default=None):
+        return self.table.get(name, default) if name == "client" else pytest.fail(f"{name} of all clients")
+
+    def __getitem__(self, name):
+        return self.table[name] if name == "client" else pytest.fail(f"{name} of all clients")
+
+    def split(self, name):
+        self.splits += 1
+        return self.table.split(name)
+
+
+def test_the_simulators_tables_are_split_once():
+    tables = {name: Watched(table) for name, table in crowd(5).items()}
+    assert metrics.by_client(tables) == metrics.by_client(crowd(5))
+    assert [table.splits for table in tables.values()] == [1, 1, 1]

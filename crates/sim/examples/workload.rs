@@ -1,23 +1,36 @@
 //! The reference work of the benchmark: bulk over two paths, one or many sessions at once.
 //!
-//! `workload [--sessions N] [--bytes B] [--scheduler S] [--congestion C]`: each session moves B bytes
-//! (409 MB by default) over its own share of 50 ms, 5 Mbit/s, 0.5 % and 100 ms, 5 Mbit/s. With N
-//! sessions the links are N times as fast and their queues N times as long, so that the work of a
-//! session stays the same.
+//! `workload [--sessions N] [--bytes B] [--scheduler S] [--congestion C] [--mbps R] [--loss P]`: each
+//! session moves B bytes (409 MB by default) over its own share of 50 ms, 5 Mbit/s, 0.5 % and 100 ms,
+//! 5 Mbit/s. With N sessions the links are N times as fast and their queues N times as long, so that
+//! the work of a session stays the same; `--mbps` makes a session's share wider, and its queue longer.
 
 use anabranch_sim::{Plan, Silent, run};
 
-fn plan(sessions: u64, bytes: u64, scheduler: &str, congestion: &str) -> String {
+/// What is asked for.
+struct Work<'a> {
+    sessions: u64,
+    bytes: u64,
+    scheduler: &'a str,
+    congestion: &'a str,
+    /// A session's share of either path.
+    mbps: u64,
+    /// The share of packets lost on the nearer path.
+    loss: f64,
+}
+
+fn plan(work: &Work<'_>) -> String {
+    let Work { sessions, bytes, scheduler, congestion, mbps, loss } = work;
     let link = |name: &str, delay_ms: u64, loss: &str| {
         format!(
             r#"{{"name":"{name}","rate_bps":{},"queue":{{"packets":{}}},"delay_ns":{},"loss":{loss}}}"#,
-            5_000_000 * sessions,
-            100 * sessions,
+            1_000_000 * mbps * sessions,
+            20 * mbps * sessions,
             delay_ms * 1_000_000
         )
     };
     let links = [
-        link("a.down", 25, r#"{"bernoulli":0.005}"#),
+        link("a.down", 25, &format!(r#"{{"bernoulli":{loss}}}"#)),
         link("a.up", 25, "null"),
         link("b.down", 50, "null"),
         link("b.up", 50, "null"),
@@ -40,6 +53,8 @@ fn main() {
         ("--bytes".to_owned(), "409000000".to_owned()),
         ("--scheduler".to_owned(), "min-rtt".to_owned()),
         ("--congestion".to_owned(), "cubic".to_owned()),
+        ("--mbps".to_owned(), "5".to_owned()),
+        ("--loss".to_owned(), "0.005".to_owned()),
     ]);
     let mut arguments = std::env::args().skip(1);
     while let Some(name) = arguments.next() {
@@ -55,8 +70,15 @@ fn main() {
             std::process::exit(2);
         })
     };
-    let (sessions, bytes) = (number("--sessions"), number("--bytes"));
-    let text = plan(sessions, bytes, &options["--scheduler"], &options["--congestion"]);
+    let sessions = number("--sessions");
+    let text = plan(&Work {
+        sessions,
+        bytes: number("--bytes"),
+        scheduler: &options["--scheduler"],
+        congestion: &options["--congestion"],
+        mbps: number("--mbps"),
+        loss: options["--loss"].parse().expect("--loss takes a share"),
+    });
     let plan = Plan::from_json(&text).expect("the plan is valid");
     let trace = run(&plan, None, &mut Silent).expect("the run ends");
     let total = |table: &str, column: &str| -> f64 {

@@ -1,0 +1,125 @@
+"""The cost gate: what three runs cost in instructions, held against the figures kept in `costs.toml`.
+
+`make test-all` runs it, `make bench-figures` writes the figures anew. A commit that raises one by 1 % writes
+it anew and says why. Callgrind counts the same every time, but counts what one compiler made: where `rustc`
+is another than the figures' or valgrind is missing nothing is judged, and that is said aloud.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+
+import bench
+
+FIGURES = Path(__file__).with_name("costs.toml")
+#: What a figure may rise by before somebody has to say why.
+MOST = 0.01
+
+#: A short W; a window of thousands of segments with holes all over it; a hundred sessions in company.
+CASES = {
+    "W, 20 MB": ("--bytes", "20450000"),
+    "lossy, wide window": ("--bytes", "50000000", "--mbps", "200", "--loss", "0.02", "--congestion", "bbr"),
+    "100 sessions": ("--sessions", "100", "--bytes", "1000000"),
+}
+
+Counts = Mapping[str, int]
+
+
+def judge(kept: Counts, found: Counts) -> list[str]:
+    """Return what costs too much, and which figure is of no case or which case has none."""
+    faults = [f"{name}: no figure is kept" for name in found if name not in kept]
+    faults += [f"{name}: a figure of no case" for name in kept if name not in found]
+    for name in found:
+        if name in kept and found[name] >= kept[name] * (1 + MOST):
+            faults.append(f"{name}: {found[name]:,} instructions, {_percent(kept[name], found[name])}")
+    return faults
+
+
+def saved(kept: Counts, found: Counts) -> list[str]:
+    """Return what costs so much less that its figure hides the next rise."""
+    return [
+        f"{name}: {found[name]:,} instructions, {_percent(kept[name], found[name])}"
+        for name in found
+        if name in kept and found[name] <= kept[name] * (1 - MOST)
+    ]
+
+
+def why_not(kept_compiler: str, compiler: str, *, valgrind: bool) -> str | None:
+    """Return why nothing can be judged here; None when it can."""
+    if not valgrind:
+        return "valgrind is not installed (apt install valgrind)"
+    if compiler != kept_compiler:
+        return f"the figures are of {kept_compiler}, this is {compiler}"
+    return None
+
+
+def written(compiler: str, counts: Counts) -> str:
+    """Return the file of figures."""
+    lines = [
+        "# Instructions that callgrind counts, kept by `make bench-figures`; `make test-all` compares.",
+        f'rustc = "{compiler}"',
+        "",
+        "[instructions]",
+        *(f'"{name}" = {count}' for name, count in counts.items()),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> int:
+    """Count, and compare or write."""
+    parser = argparse.ArgumentParser(description="Hold the cost of three runs against the figures kept.")
+    parser.add_argument("--write", action="store_true", help="keep what is counted as the figures")
+    options = parser.parse_args()
+    compiler = subprocess.run(["rustc", "--version"], stdout=subprocess.PIPE, text=True, check=True).stdout
+    compiler, valgrind = compiler.strip(), shutil.which("valgrind") is not None
+    kept = tomllib.loads(FIGURES.read_text(encoding="utf-8")) if FIGURES.exists() else {}
+    reason = why_not(compiler if options.write else kept.get("rustc", "nothing"), compiler, valgrind=valgrind)
+    if reason is not None:
+        sys.stdout.write(f"SKIPPED: the cost gate: {reason}\n")
+        return 1 if options.write else 0
+    found = _count()
+    if options.write:
+        FIGURES.write_text(written(compiler, found), encoding="utf-8")
+        return 0
+    figures = kept["instructions"]
+    for line in saved(figures, found):
+        sys.stdout.write(f"notice: {line}: `make bench-figures` keeps it\n")
+    faults = judge(figures, found)
+    for line in faults:
+        sys.stdout.write(f"error: {line}\n")
+    if faults:
+        sys.stdout.write("hint: `make bench-figures` writes the figures; the commit says why they rose\n")
+    return 1 if faults else 0
+
+
+def _count() -> dict[str, int]:
+    """Return the instructions of each case, as the release profile makes the program and nothing else."""
+    for name in [name for name in os.environ if name.startswith(("CARGO_PROFILE_", "CARGO_INCREMENTAL"))]:
+        del os.environ[name]
+    for name in ("RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS"):
+        os.environ.pop(name, None)
+    program = bench.build("anabranch-sim", "workload")
+    found = {}
+    for name, options in CASES.items():
+        count = bench.callgrind([str(program), *options])
+        if count is None:
+            sys.exit(f"error: callgrind counts nothing of `workload {' '.join(options)}`")
+        sys.stdout.write(f"{name}: {count:,} instructions\n")
+        found[name] = count
+    return found
+
+
+def _percent(kept: int, found: int) -> str:
+    """Return by how much a figure changed."""
+    return f"{found / kept - 1:+.1%} on the {kept:,} kept"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
