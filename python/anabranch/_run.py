@@ -82,6 +82,35 @@ class Run:
     plugins: Mapping[str, str] = field(default_factory=dict)
     broken: tuple[Broken, ...] = ()
 
+    @classmethod
+    def open(cls, folder: str | Path, run: str | None = None) -> Run:
+        """Return a run that `anabranch sweep` or `anabranch study run` made.
+
+        It is read where `--keep-trace` kept its trace, whatever build made it. Else it is run again from what
+        the folder says of it, and its digest proves that it came out as it did.
+
+        Parameters
+        ----------
+        folder
+            The results.
+        run
+            The beginning of its `identity`; None is the first run of the first cell.
+
+        Raises
+        ------
+        InputError
+            When there is no such run, or it does not come out as it did.
+
+        Examples
+        --------
+        >>> import anabranch
+        >>> run = anabranch.Run.open("results/SD18")  # doctest: +SKIP
+        >>> run.rows("subflows")  # doctest: +SKIP
+        """
+        from anabranch.study.stored import open_run
+
+        return open_run(Path(folder), run)
+
     @property
     def digest(self) -> str:
         """The run's event log as a hash: equal for equal inputs."""

@@ -1,4 +1,4 @@
-"""The commands for many runs, and their options: `sweep`, `results`, `verify`."""
+"""The commands for many runs, and their options: `sweep`, `results`, `report`, `verify`."""
 
 from __future__ import annotations
 
@@ -21,13 +21,16 @@ Trials = Annotated[
 Keep = Annotated[
     list[str] | None, typer.Option(metavar="TABLE", help="Keep a table of every run's trace, e.g. samples.")
 ]
+KeepTrace = Annotated[
+    bool, typer.Option("--keep-trace", help="Keep every run's trace whole, for `anabranch report`.")
+]
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A folder of results.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON array instead of a table.")]
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    for command in (sweep, results, verify):
+    for command in (sweep, results, report, verify):
         app.command(command.__name__)(guarded(command))
 
 
@@ -51,6 +54,7 @@ def sweep(
     shard: ShardOption = None,
     out: Out = None,
     keep: Keep = None,
+    keep_trace: KeepTrace = False,
     as_json: Json = False,
 ) -> None:
     """Run a scenario with every combination of some keys' values, many times each.
@@ -64,7 +68,16 @@ def sweep(
     from anabranch.cli import _sweep
 
     how = _sweep.How(workers=workers, dask=dask, shard=shard, out=out)
-    _sweep.sweep(scenario, grid or (), set_ or (), trials=trials, keep=keep or (), how=how, as_json=as_json)
+    _sweep.sweep(
+        scenario,
+        grid or (),
+        set_ or (),
+        trials=trials,
+        keep=keep or (),
+        keep_trace=keep_trace,
+        how=how,
+        as_json=as_json,
+    )
 
 
 def results(
@@ -91,6 +104,30 @@ def results(
     from anabranch.cli import _sweep
 
     _sweep.results(folder, by=by, metrics=metric or (), sql=sql, as_json=as_json)
+
+
+def report(
+    folder: Folder,
+    run: Annotated[
+        str | None,
+        typer.Option(
+            "--run", metavar="ID", help="A run, by the beginning of its identity (default: the first)."
+        ),
+    ] = None,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="Where to write it.")] = Path("report.html"),
+) -> None:
+    """Write the HTML report of a run that was made by `sweep` or `study run`.
+
+    It is read where --keep-trace kept its trace, and else run again: its digest tells whether it came out
+    as it did. For example:
+
+      anabranch sweep bulk-two-paths --set application.bytes=5MB --trials 2
+      anabranch results results/bulk-two-paths --sql 'SELECT identity, run, goodput_mbps FROM runs'
+      anabranch report results/bulk-two-paths
+    """
+    from anabranch.cli import _sweep
+
+    _sweep.report(folder, run, out=out)
 
 
 def verify(

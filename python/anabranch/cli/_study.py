@@ -10,7 +10,7 @@ import typer
 
 from anabranch.cli import _console
 from anabranch.cli._console import guarded
-from anabranch.cli._many import Dask, Json, Keep, Out, ShardOption, Workers
+from anabranch.cli._many import Dask, Json, Keep, KeepTrace, Out, ShardOption, Workers
 from anabranch.errors import Fault, InputError
 
 study = typer.Typer(
@@ -77,6 +77,7 @@ def run_study(
     shard: ShardOption = None,
     out: Out = None,
     keep: Keep = None,
+    keep_trace: KeepTrace = False,
     as_json: Json = False,
 ) -> None:
     """Run a study, and print the means of its cells and every assumption they rest on.
@@ -104,7 +105,7 @@ def run_study(
         quick=quick,
         vary=vary,
         axes=found,
-        keep=tuple(keep or ()),
+        keep=_sweep.kept(keep or (), whole=keep_trace),
     )
     how = _sweep.How(workers=workers, dask=dask, shard=shard, out=out)
     _sweep.run(what, how, as_json=as_json)

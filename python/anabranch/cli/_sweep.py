@@ -51,6 +51,7 @@ def sweep(
     *,
     trials: int,
     keep: Sequence[str],
+    keep_trace: bool,
     how: How,
     as_json: bool,
 ) -> None:
@@ -78,7 +79,11 @@ def sweep(
         for point in grids.points(found)
     )
     name = shipped.display(path) if path == shipped.STDIN else path.stem
-    run(Sweep(name=name, cells=cells(points), trials=trials, keep=tuple(keep)), how, as_json=as_json)
+    run(
+        Sweep(name=name, cells=cells(points), trials=trials, keep=kept(keep, whole=keep_trace)),
+        how,
+        as_json=as_json,
+    )
 
 
 def run(what: Sweep, how: How, *, as_json: bool) -> None:
@@ -119,27 +124,40 @@ def _told(done: Done, folder: Path) -> None:
 def unknown_tables(keep: Sequence[str]) -> list[Fault]:
     """Return the faults of tables that no trace has."""
     from anabranch.errors import did_you_mean
+    from anabranch.study.measure import TRACE
 
-    known = (
-        "chunks",
-        "connections",
-        "cross_samples",
-        "cross_traffic",
-        "samples",
-        "player",
-        "frames",
-        "playback",
-        "requests",
-        "links",
-        "events",
-        "gaps",
-        "renditions",
-    )
+    # A row a subflow is in the results already.
+    known = [table for table in TRACE if table != "subflows"]
     return [
         Fault(message=f"no such table: `{table}`", where=f"--keep {table}", hint=did_you_mean(table, known))
         for table in keep
         if table not in known
     ]
+
+
+def kept(keep: Sequence[str], *, whole: bool) -> tuple[str, ...]:
+    """Return the tables to keep of every run: those that are named, or all there is."""
+    from anabranch.study.measure import RUN, TRACE
+
+    return (RUN, *TRACE) if whole else tuple(keep)
+
+
+def report(folder: Path, run: str | None, *, out: Path) -> None:
+    """Write the report of a stored run."""
+    from anabranch import report as reports
+    from anabranch.cli import _outputs
+    from anabranch.study import stored
+
+    fault = _outputs.unwritable(out, "--out")
+    if fault is not None:
+        raise InputError([fault])
+    row, count = stored.find(folder, run)
+    if run is None and count > 1:
+        _console.note(f"run {row['identity']}, the first of {count}: --run ID names another")
+    with _console.progress("running again") as progress:
+        found = stored.open_run(folder, row["identity"], progress=progress)
+    reports.write(out, found)
+    _console.note(f"report: {out}")
 
 
 def results(

@@ -2,7 +2,29 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 from typing import TYPE_CHECKING, Any
+
+#: The tables of a trace.
+TRACE = (
+    "connections",
+    "subflows",
+    "samples",
+    "player",
+    "gaps",
+    "frames",
+    "playback",
+    "requests",
+    "chunks",
+    "renditions",
+    "links",
+    "events",
+    "cross_traffic",
+    "cross_samples",
+)
+#: What is kept with a whole trace, a row of JSON: what the run was, and what it says of itself.
+RUN = "run"
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -59,10 +81,19 @@ def traces(job: Job, run: Run) -> dict[str, bytes]:
 
     import polars
 
+    said = {
+        "plan": run.plan,
+        "summary": run.summary,
+        "plugins": run.plugins,
+        "broken": [dataclasses.asdict(one) for one in run.broken],
+    }
     result = {}
     for table in job.keep:
         buffer = io.BytesIO()
-        frame = polars.DataFrame(run.tables[table])
+        if table == RUN:
+            frame = polars.DataFrame({name: [json.dumps(value)] for name, value in said.items()})
+        else:
+            frame = polars.DataFrame(run.tables[table])
         frame.write_parquet(buffer, compression="zstd", statistics=False)
         result[table] = buffer.getvalue()
     return result

@@ -238,3 +238,16 @@ def manifest(sweep: Sweep) -> dict[str, Any]:
             for one in sweep.cells
         ],
     }
+
+
+def stored_cell(found: Mapping[str, Any], cell: Mapping[str, Any]) -> Cell:
+    """Return a cell of the manifest."""
+    settings = tuple((key, value, "the manifest") for key, value in cell["settings"].items())
+    name = cell["scenario"]
+    return Cell(
+        scenario=name,
+        raw=json.dumps(found["scenarios"][name]),
+        folder=found["folders"][name],
+        settings=settings,
+        labels=tuple(cell["labels"].items()),
+    )

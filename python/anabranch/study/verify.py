@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from anabranch.errors import Fault, InputError
 from anabranch.results import identity, store
 from anabranch.study import execute
-from anabranch.study.sweep import Cell, Sweep, plan_hashes
+from anabranch.study.sweep import Sweep, plan_hashes, stored_cell
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -45,7 +45,7 @@ def verify(
         message = f"the results are of another build of this program: {found['code']}, not {identity.code()}"
         raise InputError([Fault(message=message, where=str(folder))])
     kept = _rows(folder)
-    cells = [_cell(found, cell) for cell in found["cells"]]
+    cells = [stored_cell(found, cell) for cell in found["cells"]]
     sweep = Sweep(name=found["name"], cells=tuple(cells), trials=found["trials"], keep=tuple(found["keep"]))
     expected = {(job.name, job.identity): job for job in sweep.jobs(plan_hashes(sweep))}
     differences: dict[str, list[str]] = {}
@@ -98,19 +98,6 @@ def _chosen(
     if faults:
         raise InputError(faults)
     return result
-
-
-def _cell(found: dict[str, Any], cell: dict[str, Any]) -> Cell:
-    """Return a cell of the manifest."""
-    settings = tuple((key, value, "the manifest") for key, value in cell["settings"].items())
-    name = cell["scenario"]
-    return Cell(
-        scenario=name,
-        raw=json.dumps(found["scenarios"][name]),
-        folder=found["folders"][name],
-        settings=settings,
-        labels=tuple(cell["labels"].items()),
-    )
 
 
 def _differ(kept: list[Any], now: list[Any]) -> list[str]:

@@ -1,0 +1,146 @@
+"""A run of a folder of results, whole again: read where its trace was kept, else run again for its digest."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import TYPE_CHECKING, Any
+
+from anabranch.errors import Fault, InputError
+from anabranch.results import identity, store
+from anabranch.study.measure import RUN, TRACE
+from anabranch.study.sweep import ready, stored_cell
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from anabranch._run import Run
+
+#: Which kind of column of a trace a kind of column of a file is.
+_KINDS = {"Boolean": "bool", "Float64": "float", "Int64": "int", "String": "text"}
+
+
+def find(folder: Path, run: str | None = None) -> tuple[store.Row, int]:
+    """Return a run's row, and how many runs the folder holds.
+
+    Parameters
+    ----------
+    folder
+        The results.
+    run
+        The beginning of its identity; None is the first run.
+
+    Raises
+    ------
+    InputError
+        When the folder holds no results, or not one run that is called so.
+    """
+    found = store.manifest(folder)
+    places = {cell["cell"]: place for place, cell in enumerate(found["cells"])}
+    # A row of a cell that is not in the manifest cannot be run again: it counts as none.
+    rows = [row for row in store.stored(folder, "runs") if row["cell"] in places]
+    rows.sort(key=lambda row: (places[row["cell"]], row["run"]))
+    if not rows:
+        raise _none(folder, "the folder holds no runs")
+    named = [row for row in rows if row["identity"].startswith(run or "")]
+    if run is not None and len({row["identity"] for row in named}) != 1:
+        text = f"{len(named)} runs are called so" if named else "no run is called so"
+        raise _none(folder, f"{text}: `{run}`")
+    return named[0], len(rows)
+
+
+def open_run(
+    folder: Path, run: str | None = None, *, progress: Callable[[float, float], None] | None = None
+) -> Run:
+    """Return a run with its trace.
+
+    Parameters
+    ----------
+    folder
+        The results.
+    run
+        The beginning of its identity; None is the first run.
+    progress
+        Told the seconds of the session done so far, and how many are expected, where it is run again.
+
+    Raises
+    ------
+    InputError
+        When there is no such run, or it does not come out as it did.
+    """
+    row, _ = find(folder, run)
+    kept = store.trace_folder(folder, row)
+    if (kept / f"{RUN}.parquet").exists():
+        return _read(kept, row)
+    return _again(folder, row, progress)
+
+
+def _again(folder: Path, row: store.Row, progress: Callable[[float, float], None] | None) -> Run:
+    """Run a stored run once more; its digest is the proof that it is the same."""
+    from anabranch._run import run_loaded
+
+    found = store.manifest(folder)
+    cell = next(cell for cell in found["cells"] if cell["cell"] == row["cell"])
+    loaded, film = ready(stored_cell(found, cell).text())
+    run = run_loaded(loaded, run=row["run"], film=film, progress=progress)
+    if run.digest != row["digest"]:
+        message = f"run {row['identity']} does not come out as it did: {_apart(run.digest, row)}"
+        hint = "a film, a recording or a plug-in of its scenario has changed"
+        if found["code"] != identity.code():
+            hint = f"it was made by another build: {found['code']}, this is {identity.code()}"
+        raise InputError([Fault(message=message, where=str(folder), hint=hint)])
+    return dataclasses.replace(run, identity=row["identity"])
+
+
+def _apart(digest: str, row: store.Row) -> str:
+    """Return two digests that should be one."""
+    return f"its digest is {digest[:12]}, not {row['digest'][:12]}"
+
+
+def _read(kept: Path, row: store.Row) -> Run:
+    """Return a run from the tables that were kept of it; its metrics are functions of them."""
+    from anabranch import metrics
+    from anabranch._run import Broken, Run
+
+    # Another build may have had other tables.
+    files = {path.stem: path for path in sorted(kept.glob("*.parquet")) if path.stem != RUN}
+    tables = {table: _table(files[table]) for table in dict.fromkeys((*TRACE, *files)) if table in files}
+    (said,) = store.parquet(kept / f"{RUN}.parquet").to_dicts()
+    summary = json.loads(said["summary"])
+    if summary["digest"] != row["digest"]:
+        message = f"what is kept of the trace is of another run: {_apart(summary['digest'], row)}"
+        raise InputError([Fault(message=message, where=str(kept), hint="remove it: the run is made again")])
+    clients = metrics.by_client(tables)
+    return Run(
+        **{name: row[name] for name in ("scenario", "seed", "run", "scheduler", "congestion", "identity")},
+        plan=json.loads(said["plan"]),
+        tables=tables,
+        summary=summary,
+        qoe=metrics.qoe(tables, clients),
+        qos=metrics.qos(tables, clients),
+        clients=clients,
+        plugins=json.loads(said["plugins"]),
+        broken=tuple(Broken(**one) for one in json.loads(said["broken"])),
+    )
+
+
+def _table(path: Path) -> Any:  # noqa: ANN401 - the Rust module's own
+    """Return a table as the simulator would have given it."""
+    from anabranch import plugins
+
+    rust, frame = plugins.module(), store.parquet(path)
+    wrong = [name for name, kind in frame.schema.items() if str(kind) not in _KINDS]
+    if wrong:
+        message = f"no column of a trace: `{wrong[0]}`"
+        raise InputError([Fault(message=message, where=str(path), hint="remove it: the run is made again")])
+    columns: Sequence[tuple[str, Any]] = [
+        (name, rust.Column(_KINDS[str(kind)], frame[name].to_list())) for name, kind in frame.schema.items()
+    ]
+    return rust.Table(columns)
+
+
+def _none(folder: Path, message: str) -> InputError:
+    """Return the error of a run that is not there."""
+    hint = f"`anabranch results {folder} --sql 'SELECT identity, cell, run FROM runs'` lists them"
+    return InputError([Fault(message=message, where=str(folder), hint=hint)])
