@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         ScenarioError,
     )
     from anabranch.results import load, query
+    from anabranch.study.stored import open_run
 
 __all__ = [
     "AnabranchError",
@@ -33,6 +34,7 @@ __all__ = [
     "ScenarioError",
     "__version__",
     "load",
+    "open_run",
     "query",
     "run",
 ]
@@ -42,6 +44,7 @@ _HOMES = {
     "run": "anabranch._run",
     "load": "anabranch.results",
     "query": "anabranch.results",
+    "open_run": "anabranch.study.stored",
     **dict.fromkeys(
         (
             "AnabranchError",

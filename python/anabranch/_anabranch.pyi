@@ -6,6 +6,9 @@ from typing import Any, TypeAlias, final
 class PlanError(ValueError):
     """The plan is refused: a parameter that its plug-in does not know, a value out of range."""
 
+    #: For each fault the keys of the plan that lead to it, what it is, and what could have been meant.
+    faults: list[tuple[tuple[str | int, ...], str, list[str]]]
+
 class SimulationError(RuntimeError):
     """A checker found the simulation to be wrong: a bug, never the user's fault."""
 

@@ -107,9 +107,10 @@ class Run:
         >>> run = anabranch.Run.open("results/SD18")  # doctest: +SKIP
         >>> run.rows("subflows")  # doctest: +SKIP
         """
-        from anabranch.study.stored import open_run
+        # By the package's door: rooms of many runs stand above this one.
+        import anabranch
 
-        return open_run(Path(folder), run)
+        return anabranch.open_run(folder, run)
 
     @property
     def digest(self) -> str:
@@ -341,6 +342,7 @@ def _simulate(
 ) -> dict[str, Any]:
     """Return the trace of a plan, with the Rust module's errors as the program's own."""
     from anabranch.plugins.load import FaultyPluginError, anew
+    from anabranch.scenario import _refused
 
     rust = plugins.module()
     capture = None if pcapng is None else str(pcapng)
@@ -357,30 +359,13 @@ def _simulate(
         kind, name, method, message = wrong.args
         raise InputError([loaded.plugins[kind][name].fault(method, message)]) from None
     except rust.PlanError as error:
-        raise ScenarioError([_plan_fault(loaded, str(error))]) from None
+        found = _refused.faults(error.faults, json.loads(plan), loaded.scenario, loaded.source)
+        raise ScenarioError(found) from None
     except rust.SimulationError as error:
         given = json.loads(plan)
         replay = f"the scenario, seed {given['seed']}, run {given['run']}"
         raise DefectError(str(error), replay=replay) from None
     return trace
-
-
-def _plan_fault(loaded: Loaded, message: str) -> Fault:
-    """Return the fault of a refused plan, at the table that the message names."""
-    from anabranch.scenario.models import cross_name
-
-    for index, flows in enumerate(loaded.scenario.cross_traffic):
-        group = f"cross traffic {cross_name(index, flows.name)}: "
-        if message.startswith(group):
-            path = ("cross_traffic", index, "congestion")
-            return loaded.source.fault(path, message.removeprefix(group))
-    for key, table in (("ladder", "application"), ("abr", "application")):
-        if message.startswith(f"{key}: "):
-            return loaded.source.fault((table, key), message.removeprefix(f"{key}: "))
-    for key in ("scheduler", "congestion", "path_manager"):
-        if key.removesuffix("_manager") in message:
-            return loaded.source.fault(("transport", key), message)
-    return Fault(message=message, where=loaded.source.where)
 
 
 def _broken(

@@ -1,8 +1,10 @@
 //! Every Rust error becomes a Python exception here and nowhere else.
 
-use anabranch_sim::RunError;
+use anabranch_sim::{KeyPath, RunError, Step};
+use pyo3::create_exception;
 use pyo3::exceptions::{PyKeyboardInterrupt, PyOSError, PyRuntimeError, PyValueError};
-use pyo3::{PyErr, create_exception};
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
 
 create_exception!(_anabranch, PlanError, PyValueError, "The plan cannot run.");
 create_exception!(_anabranch, SimulationError, PyRuntimeError, "A rule was broken: a defect.");
@@ -19,8 +21,33 @@ create_exception!(
     "A plug-in's answer is none: kind, name, method, message."
 );
 
+/// A refused plan; `faults` has for each fault the keys of the plan that lead to it, what it is, and what
+/// could have been meant.
 pub(crate) fn plan(error: &anabranch_sim::PlanError) -> PyErr {
-    PlanError::new_err(error.to_string())
+    Python::attach(|py| {
+        let faults: PyResult<Vec<_>> = error
+            .faults()
+            .into_iter()
+            .map(|fault| Ok((keys(py, &fault.path)?, fault.message, fault.known)))
+            .collect();
+        let raised = PlanError::new_err(error.to_string());
+        match faults.and_then(|faults| raised.value(py).setattr("faults", faults)) {
+            Ok(()) => raised,
+            Err(other) => other,
+        }
+    })
+}
+
+fn keys<'py>(py: Python<'py>, path: &KeyPath) -> PyResult<Bound<'py, PyTuple>> {
+    let steps: PyResult<Vec<Bound<'py, PyAny>>> = path
+        .0
+        .iter()
+        .map(|step| match step {
+            Step::Key(key) => Ok(key.into_pyobject(py)?.into_any()),
+            Step::Index(index) => Ok(index.into_pyobject(py)?.into_any()),
+        })
+        .collect();
+    PyTuple::new(py, steps?)
 }
 
 pub(crate) fn run(error: RunError) -> PyErr {

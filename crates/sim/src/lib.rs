@@ -21,10 +21,10 @@ pub use anabranch_trace::{Column, Summary, Table, Trace, Words};
 pub use checks::Violation;
 pub use plan::{
     AdaptivePlan, ApplicationKind, ApplicationPlan, ChangePlan, CrossKind, CrossPlan,
-    DirectionPlan, EventPlan, FilmPlan, HostPlan, InterfacePlan, LadderPlan, LinkPlan, LossAtPlan,
-    LossPlan, LtePlan, LteProfilePlan, ModelPlan, OpportunitiesPlan, PathPlan, Plan, PlanError,
-    QueuePlan, StarlinkPlan, StarlinkProfilePlan, StepsPlan, TransportPlan, WifiPlan,
-    WifiStandardPlan, resolve_ladder,
+    DirectionPlan, EventPlan, FilmPlan, HostPlan, InterfacePlan, KeyPath, LadderPlan, LinkPlan,
+    LossAtPlan, LossPlan, LtePlan, LteProfilePlan, ModelPlan, OpportunitiesPlan, PathPlan, Plan,
+    PlanError, PlanFault, QueuePlan, StarlinkPlan, StarlinkProfilePlan, Step, StepsPlan,
+    TransportPlan, WifiPlan, WifiStandardPlan, resolve_ladder,
 };
 pub use plugins::{plugin_faults, plugin_parts};
 pub use record::{Recording, record};

@@ -2,26 +2,22 @@
 
 mod adaptive;
 mod cross;
+mod error;
 mod events;
 mod links;
 mod models;
 
 use std::collections::BTreeMap;
 
-use anabranch_link::ConfigError;
-use anabranch_media::{
-    LadderError, PlayerConfig, RecordedFilm, RecordedFilmError, SyntheticFilm, SyntheticFilmError,
-    SyntheticLadderError,
-};
-use anabranch_transport::plugin::PluginError;
+use anabranch_media::{PlayerConfig, RecordedFilm, SyntheticFilm};
 use anabranch_transport::profile::{self, PARTS, PROFILES};
 use anabranch_transport::{HostModel, Stack};
 use anabranch_units::Duration;
 use serde::Deserialize;
-use thiserror::Error;
 
 pub use adaptive::{AdaptivePlan, LadderPlan, resolve_ladder};
 pub use cross::{CrossKind, CrossPlan};
+pub use error::{KeyPath, PlanError, PlanFault, Step};
 pub use events::{ChangePlan, EventPlan, InterfacePlan};
 pub use links::{LinkPlan, LossAtPlan, LossPlan, PathPlan, QueuePlan};
 pub use models::{
@@ -175,12 +171,13 @@ impl TransportPlan {
     /// # Errors
     /// Names that no profile or part has.
     pub(crate) fn mechanisms(&self) -> Result<Stack, PlanError> {
-        let unknown = |name: &str| PlanError::UnknownProfile(name.to_owned());
+        let unknown = |name: &String| PlanError::UnknownProfile(name.clone()).at("profile");
         let whole = profile::named(&self.profile).ok_or_else(|| unknown(&self.profile))?.stack;
         let mut stack = whole;
         for (name, on) in &self.stack {
             let part = PARTS.iter().find(|part| part.name == name);
-            part.ok_or_else(|| unknown(name))?.switch(&mut stack, &whole, *on);
+            let unknown = || PlanError::UnknownPart(name.clone()).at(&**name).at("stack");
+            part.ok_or_else(unknown)?.switch(&mut stack, &whole, *on);
         }
         Ok(stack)
     }
@@ -232,93 +229,50 @@ impl HostPlan {
     }
 }
 
-/// What is wrong with a plan.
-#[derive(Debug, Error)]
-#[non_exhaustive]
-pub enum PlanError {
-    /// A group of background flows.
-    #[error("cross traffic {name}: {error}")]
-    Cross {
-        /// The group.
-        name: String,
-        /// What is wrong.
-        error: Box<PlanError>,
-    },
-    /// A film that is not one.
-    #[error("film: {0}")]
-    Film(#[from] RecordedFilmError),
-    /// Not the JSON of a plan.
-    #[error("plan: {0}")]
-    Json(#[from] serde_json::Error),
-    /// A ladder that cannot be played.
-    #[error("ladder: {0}")]
-    Ladder(#[from] LadderError),
-    /// A link's parameters.
-    #[error("link: {0}")]
-    Link(#[from] ConfigError),
-    /// A value is missing or out of range.
-    #[error("{0}")]
-    Invalid(&'static str),
-    /// A plug-in's name or parameters.
-    #[error("{what}: {error}")]
-    Plugin {
-        /// Which kind of plug-in.
-        what: &'static str,
-        /// What is wrong.
-        error: PluginError,
-    },
-    /// A synthetic film's parameters.
-    #[error("film: {0}")]
-    Synthetic(#[from] SyntheticFilmError),
-    /// A made-up ladder's parameters.
-    #[error("ladder: {0}")]
-    SyntheticLadder(#[from] SyntheticLadderError),
-    /// A name that no link has.
-    #[error("unknown link: `{0}`")]
-    UnknownLink(String),
-    /// A name that no profile has, and no part of one.
-    #[error("unknown profile or part: `{0}`")]
-    UnknownProfile(String),
-    /// A name that no path has.
-    #[error("unknown path: `{0}`")]
-    UnknownPath(String),
-}
-
 impl Plan {
     /// Reads a plan.
     ///
     /// # Errors
     /// Anything that is not a plan; references and ranges are checked when it runs.
     pub fn from_json(text: &str) -> Result<Self, PlanError> {
-        let plan: Self = serde_json::from_str(text)?;
+        let invalid = PlanError::Invalid;
+        let plan: Self =
+            serde_path_to_error::deserialize(&mut serde_json::Deserializer::from_str(text))?;
         if plan.paths.is_empty() {
-            return Err(PlanError::Invalid("a plan needs a path"));
+            return Err(invalid("a plan needs a path").at("paths"));
         }
         if plan.clients == 0 || plan.clients > 10_000 {
-            return Err(PlanError::Invalid("clients must be 1 to 10000"));
+            return Err(invalid("clients must be 1 to 10000").at("clients"));
         }
         if plan.paths.len() > 8 {
-            return Err(PlanError::Invalid("at most 8 paths"));
+            return Err(invalid("at most 8 paths").at("paths"));
         }
-        if plan.paths.iter().any(|path| path.down.is_empty() || path.up.is_empty()) {
-            return Err(PlanError::Invalid("a path needs a link in each direction"));
+        if let Some(index) =
+            plan.paths.iter().position(|path| path.down.is_empty() || path.up.is_empty())
+        {
+            return Err(invalid("a path needs a link in each direction").at_element("paths", index));
         }
-        if plan.application.kind == ApplicationKind::Progressive && plan.film.is_none() {
-            return Err(PlanError::Invalid("progressive playback needs a film"));
+        let kind = plan.application.kind;
+        if kind == ApplicationKind::Progressive && plan.film.is_none() {
+            return Err(invalid("progressive playback needs a film").at("film"));
         }
-        if plan.application.kind == ApplicationKind::Paced && plan.application.rate_bps.is_none() {
-            return Err(PlanError::Invalid("a paced application needs a rate"));
+        if kind == ApplicationKind::Paced && plan.application.rate_bps.is_none() {
+            let error = invalid("a paced application needs a rate");
+            return Err(error.at("rate_bps").at("application"));
         }
-        if plan.events.iter().any(|event| event.happening().is_none()) {
-            return Err(PlanError::Invalid("an event changes a link or a path's interface"));
+        if let Some(index) = plan.events.iter().position(|event| event.happening().is_none()) {
+            let error = invalid("an event changes a link or a path's interface");
+            return Err(error.at_element("events", index));
         }
-        if plan.application.kind == ApplicationKind::Adaptive {
+        if kind == ApplicationKind::Adaptive {
             let Some(adaptive) =
                 plan.application.adaptive.as_ref().filter(|_| plan.ladder.is_some())
             else {
-                return Err(PlanError::Invalid("adaptive playback needs a ladder and a rule"));
+                return Err(
+                    invalid("adaptive playback needs a ladder and a rule").at("application")
+                );
             };
-            adaptive.check()?;
+            adaptive.check().map_err(|error| error.at("adaptive").at("application"))?;
         }
         cross::check(&plan.cross_traffic)?;
         Ok(plan)

@@ -64,13 +64,12 @@ fn below(key: &str, mut error: PluginError) -> PluginError {
 ///
 /// # Errors
 /// What is neither; whether there is such a plug-in its table knows.
-pub(crate) fn choice(what: &'static str, text: &str) -> Result<PluginChoice, PlanError> {
-    let fault = |error| PlanError::Plugin { what, error };
+pub(crate) fn choice(text: &str) -> Result<PluginChoice, PlanError> {
     if !text.trim_start().starts_with('{') {
-        return PluginChoice::parse(text).map_err(fault);
+        return Ok(PluginChoice::parse(text)?);
     }
-    let choice = serde_json::from_str::<Named>(text)?.choice().map_err(fault)?;
-    if parts(choice.clone()).nth(LEVELS).is_some() { Err(fault(too_deep())) } else { Ok(choice) }
+    let choice = serde_json::from_str::<Named>(text)?.choice()?;
+    if parts(choice.clone()).nth(LEVELS).is_some() { Err(too_deep().into()) } else { Ok(choice) }
 }
 
 /// A plug-in and those that it builds on, one below the other.
@@ -96,8 +95,8 @@ pub fn plugin_faults(
         let faults = |error| plugin_error(error).faults;
         return Ok(build_abr(&choice).err().map(faults).unwrap_or_default());
     }
-    let choice = match choice("plug-in", text) {
-        Err(PlanError::Plugin { error, .. }) => return Ok(error.faults),
+    let choice = match choice(text) {
+        Err(PlanError::Plugin(error)) => return Ok(error.faults),
         other => other?,
     };
     let built = match kind {
@@ -113,7 +112,7 @@ pub fn plugin_faults(
 
 /// The plug-ins in a composition, each behind the keys that lead to it; none in what is no plug-in.
 pub fn plugin_parts(text: &str) -> Vec<(Vec<String>, PluginChoice)> {
-    let whole = choice("plug-in", text).ok();
+    let whole = choice(text).ok();
     let keys = |level| vec!["base".to_owned(); level];
     whole.into_iter().flat_map(parts).enumerate().map(|(level, part)| (keys(level), part)).collect()
 }

@@ -2,11 +2,12 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
+use anabranch_link::ConfigError;
 use anabranch_units::{Rate, Seed};
 use anabranch_wire::Segment;
 
 use crate::links::Links;
-use crate::plan::{Plan, PlanError};
+use crate::plan::{LinkPlan, Plan, PlanError};
 
 /// The server's port for films.
 pub(crate) const HTTP_PORT: u16 = 80;
@@ -116,24 +117,22 @@ pub(crate) struct Topology {
 impl Topology {
     pub(crate) fn build(plan: &Plan) -> Result<Self, PlanError> {
         let seed = Seed { seed: plan.seed, run: plan.run };
-        let links = Links::build(&plan.links, seed)?;
+        let links =
+            Links::build(&plan.links, seed).map_err(|error| blamed(&plan.links, seed, error))?;
         let names: Vec<String> = plan.links.iter().map(|link| link.name.clone()).collect();
-        let find = |name: &String| {
-            names
-                .iter()
-                .position(|other| other == name)
-                .ok_or_else(|| PlanError::UnknownLink(name.clone()))
-        };
-        let route = |down: &[String], up: &[String]| -> Result<Route, PlanError> {
-            Ok(Route {
-                down: down.iter().map(find).collect::<Result<_, _>>()?,
-                up: up.iter().map(find).collect::<Result<_, _>>()?,
-            })
+        let find = |key: &'static str, chain: &[String]| -> Result<Vec<usize>, PlanError> {
+            let number = |(place, name): (usize, &String)| {
+                let unknown = || PlanError::UnknownLink(name.clone()).at_element(key, place);
+                names.iter().position(|other| other == name).ok_or_else(unknown)
+            };
+            chain.iter().enumerate().map(number).collect()
         };
         let mut routes = Vec::new();
         let mut paths = Vec::new();
         for (index, path) in plan.paths.iter().enumerate() {
-            let route = route(&path.down, &path.up)?;
+            let below = |error: PlanError| error.at_element("paths", index);
+            let down = find("down", &path.down).map_err(below)?;
+            let route = Route { down, up: find("up", &path.up).map_err(below)? };
             let slowest = route.down.iter().filter_map(|link| plan.links[*link].rate_bps).min();
             routes.push(route);
             paths.push(Path {
@@ -145,9 +144,10 @@ impl Topology {
             });
         }
         let last_address_id = paths.len() as u8;
-        for group in &plan.cross_traffic {
-            let own = route(&group.data, &group.acks).map_err(|error| group.fault(error))?;
-            routes.push(own);
+        for (index, group) in plan.cross_traffic.iter().enumerate() {
+            let below = |error: PlanError| error.at_element("cross_traffic", index);
+            let down = find("data", &group.data).map_err(below)?;
+            routes.push(Route { down, up: find("acks", &group.acks).map_err(below)? });
         }
         Ok(Self { links, names, paths, routes, last_address_id })
     }
@@ -180,6 +180,16 @@ impl Topology {
                 return self.last_address_id;
             }
         }
+    }
+}
+
+/// Which link cannot be: the first that cannot be built alone.
+fn blamed(plans: &[LinkPlan], seed: Seed, error: ConfigError) -> PlanError {
+    let fails = |plan: &LinkPlan| Links::<()>::build(std::slice::from_ref(plan), seed).is_err();
+    let error = PlanError::from(error);
+    match plans.iter().position(fails) {
+        Some(index) => error.at_element("links", index),
+        None => error.at("links"),
     }
 }
 

@@ -178,11 +178,11 @@ fn what_is_missing_or_unknown_is_refused() {
     let sound = plan(&[1_000_000], LOWEST, "");
     assert_eq!(
         refused(&sound.replace(r#","adaptive":{"abr":{"name":"fixed","rendition":0}}"#, "")),
-        "adaptive playback needs a ladder and a rule"
+        "application: adaptive playback needs a ladder and a rule"
     );
     assert_eq!(
         refused(&sound.replace(r#""name":"fixed","rendition""#, r#""name":"bola","gama_p""#)),
-        "abr: unknown parameter of bola: `gama_p`"
+        "application.adaptive.abr: unknown parameter of bola: `gama_p`"
     );
     assert_eq!(refused(&sound.replace("uq18-jp", "uq18")), "ladder: unknown ladder: `uq18`");
 }

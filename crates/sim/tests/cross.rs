@@ -351,11 +351,11 @@ fn a_plan_without_cross_traffic_has_the_digest_of_one_that_names_none() {
 fn cross_traffic_that_cannot_run_is_refused() {
     let good = group("load", "near", BULK, 2, 0, "");
     for (from, to, says) in [
-        (r#""near.down""#, r#""nar.down""#, "cross traffic load: unknown link: `nar.down`"),
-        (r#"["near.up"]"#, "[]", "cross traffic load: it needs a link in each direction"),
-        (r#""reno""#, r#""rino""#, "cross traffic load: congestion: "),
-        (r#""bulk""#, r#""paced""#, "cross traffic load: paced flows need a rate"),
-        (r#""count":2"#, r#""count":0"#, "cross traffic load: it has no flow"),
+        (r#""near.down""#, r#""nar.down""#, "cross_traffic[0].data[0]: unknown link: `nar.down`"),
+        (r#"["near.up"]"#, "[]", "cross_traffic[0]: it needs a link in each direction"),
+        (r#""reno""#, r#""rino""#, "cross_traffic[0].congestion: "),
+        (r#""bulk""#, r#""paced""#, "cross_traffic[0]: paced flows need a rate"),
+        (r#""count":2"#, r#""count":0"#, "cross_traffic[0]: it has no flow"),
         (r#""count":2"#, r#""count":10001"#, "at most 10000 flows"),
         (r#""count":2"#, r#""cuont":2"#, "unknown field"),
     ] {
@@ -368,5 +368,5 @@ fn cross_traffic_that_cannot_run_is_refused() {
     }
     let twice = plan(1, 1, &crossed(&[good.clone(), good]));
     let error = Plan::from_json(&twice).expect_err("one name twice");
-    assert_eq!(error.to_string(), "cross traffic load: its name is another's");
+    assert_eq!(error.to_string(), "cross_traffic[1]: its name is another's");
 }

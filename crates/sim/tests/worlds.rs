@@ -383,21 +383,40 @@ fn an_observer_can_stop_a_run() {
 #[test]
 fn a_plan_that_cannot_run_is_refused() {
     let good = plan(&[way(50, 1_000_000, 0.0)], "linux", "cubic", 1, BULK);
-    for (from, to) in [
-        (r#""scheduler":"linux""#, r#""scheduler":"blesst""#),
-        (r#""congestion":"cubic""#, r#""congestion":"cubik""#),
-        (r#""down":["p0.down"]"#, r#""down":["p9.down"]"#),
-        (r#""kind":"bulk""#, r#""kind":"progressive""#),
-        (r#""kind":"bulk""#, r#""kind":"paced""#),
-        (r#""seed":1"#, r#""seed":1,"events":[{"at_ns":0,"path":"p9","interface":"up"}]"#),
-        (r#""seed":1"#, r#""seed":1,"events":[{"at_ns":0,"path":"p0"}]"#),
+    for (from, to, keys, message) in [
+        (r#""linux""#, r#""blesst""#, "transport.scheduler", "unknown scheduler: `blesst`"),
+        (r#""linux""#, r#""blest(lambda=-1)""#, "transport.scheduler.lambda", "`lambda` "),
+        (r#""linux""#, r#""rtx-aware(blest(labda=1))""#, "transport.scheduler.base.labda", "unknown"),
+        (r#""cubic""#, r#""cubik""#, "transport.congestion", "unknown congestion control: `cubik`"),
+        (r#"["p0.down"]"#, r#"["p9.down"]"#, "paths[0].down[0]", "unknown link: `p9.down`"),
+        (r#""kind":"bulk""#, r#""kind":"progressive""#, "film", "progressive playback needs a film"),
+        (r#""kind":"bulk""#, r#""kind":"paced""#, "application.rate_bps", "a paced application needs"),
+        (r#""kind":"bulk""#, r#""kind":"bulky""#, "application.kind", "unknown variant `bulky`"),
+        (r#""delay_ns":25000000"#, r#""delay_ns":-1"#, "links[0].delay_ns", "invalid value"),
+        (r#""seed":1"#, r#""seed":1,"clients":0"#, "clients", "clients must be 1 to 10000"),
+        (
+            r#""seed":1"#,
+            r#""seed":1,"events":[{"at_ns":0,"path":"p9","interface":"up"}]"#,
+            "events[0].path",
+            "unknown path: `p9`",
+        ),
+        (
+            r#""seed":1"#,
+            r#""seed":1,"events":[{"at_ns":0,"path":"p0"}]"#,
+            "events[0]",
+            "an event changes a link",
+        ),
+        (r#""seed":1"#, r#""sede":1"#, "sede", "unknown field `sede`"),
     ] {
         let text = good.replace(from, to);
-        assert_ne!(text, good);
+        assert_ne!(text, good, "{from}");
         let outcome = Plan::from_json(&text)
             .map_err(RunError::from)
             .and_then(|plan| run(&plan, None, &mut Silent));
-        assert!(matches!(outcome, Err(RunError::Plan(_))), "{to}");
+        let Err(RunError::Plan(error)) = outcome else { panic!("{to} runs") };
+        let faults = error.faults();
+        assert_eq!(faults.len(), 1, "{error}");
+        assert_eq!(faults[0].path.to_string(), keys, "{error}");
+        assert!(faults[0].message.contains(message), "{error}");
     }
-    assert!(Plan::from_json(&good.replace("\"seed\"", "\"sede\"")).is_err());
 }

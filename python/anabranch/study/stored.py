@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anabranch.errors import Fault, InputError
@@ -13,7 +14,6 @@ from anabranch.study.sweep import ready, stored_cell
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
     from anabranch._run import Run
 
@@ -51,9 +51,9 @@ def find(folder: Path, run: str | None = None) -> tuple[store.Row, int]:
 
 
 def open_run(
-    folder: Path, run: str | None = None, *, progress: Callable[[float, float], None] | None = None
+    folder: str | Path, run: str | None = None, *, progress: Callable[[float, float], None] | None = None
 ) -> Run:
-    """Return a run with its trace.
+    """Return a run of a folder of results with its trace; `Run.open` is the same.
 
     Parameters
     ----------
@@ -69,6 +69,7 @@ def open_run(
     InputError
         When there is no such run, or it does not come out as it did.
     """
+    folder = Path(folder)
     row, _ = find(folder, run)
     kept = store.trace_folder(folder, row)
     if (kept / f"{RUN}.parquet").exists():

@@ -7,6 +7,13 @@ use anabranch_media::{Ladder, Timeline};
 
 use crate::plan::{FilmPlan, LadderPlan, Plan, PlanError};
 
+fn timeline(film: &FilmPlan) -> Result<Arc<Timeline>, PlanError> {
+    Ok(Arc::new(match film {
+        FilmPlan::Synthetic(film) => Timeline::try_from(film)?,
+        FilmPlan::Recorded(film) => Timeline::try_from(film)?,
+    }))
+}
+
 /// What all sessions share; cheap to clone.
 #[derive(Clone, Default)]
 pub(crate) struct Media {
@@ -19,12 +26,10 @@ pub(crate) struct Media {
 impl Media {
     /// The film and the ladder of a plan.
     pub(crate) fn new(plan: &Plan) -> Result<Self, PlanError> {
-        let film = match &plan.film {
-            None => None,
-            Some(FilmPlan::Synthetic(film)) => Some(Arc::new(Timeline::try_from(film)?)),
-            Some(FilmPlan::Recorded(film)) => Some(Arc::new(Timeline::try_from(film)?)),
-        };
-        let ladder = plan.ladder.as_ref().map(LadderPlan::ladder).transpose()?;
+        let film =
+            plan.film.as_ref().map(timeline).transpose().map_err(|error| error.at("film"))?;
+        let ladder = plan.ladder.as_ref().map(LadderPlan::ladder).transpose();
+        let ladder = ladder.map_err(|error| error.at("ladder"))?;
         let files = ladder.as_ref().map(|ladder| ladder.files()).unwrap_or_default();
         Ok(Self { film, ladder, files: Arc::new(files) })
     }

@@ -44,8 +44,8 @@ pub struct AdaptivePlan {
 impl AdaptivePlan {
     /// Checks the rule by building it once.
     pub(super) fn check(&self) -> Result<(), PlanError> {
-        let fault = |error| PlanError::Plugin { what: "abr", error };
-        build_abr(&self.abr).map(drop).map_err(|error| fault(plugin_error(error)))
+        let fault = |error| PlanError::from(plugin_error(error)).at("abr");
+        build_abr(&self.abr).map(drop).map_err(fault)
     }
 }
 
@@ -65,7 +65,8 @@ pub(crate) fn plugin_error(error: AbrError) -> PluginError {
 /// # Errors
 /// What is no ladder, or one that cannot be played.
 pub fn resolve_ladder(plan: &str) -> Result<(String, Vec<(String, String)>), PlanError> {
-    let ladder = serde_json::from_str::<LadderPlan>(plan)?.ladder()?;
+    let ladder = serde_json::from_str::<LadderPlan>(plan)?;
+    let ladder = ladder.ladder().map_err(|error| error.at("ladder"))?;
     let mut playlists = vec![(ladder.master.path.clone(), ladder.master_playlist())];
     for rendition in ladder.renditions.iter().chain(&ladder.audio) {
         playlists.push((rendition.playlist.path.clone(), rendition.media_playlist()));

@@ -65,31 +65,26 @@ pub(super) fn check(groups: &[CrossPlan]) -> Result<(), PlanError> {
         } else {
             continue;
         };
-        return Err(group.fault(PlanError::Invalid(fault)));
+        return Err(PlanError::Invalid(fault).at_element("cross_traffic", index));
     }
     if groups.iter().map(|group| u64::from(group.count)).sum::<u64>() > MOST_FLOWS {
-        return Err(PlanError::Invalid("at most 10000 flows of cross traffic"));
+        return Err(PlanError::Invalid("at most 10000 flows of cross traffic").at("cross_traffic"));
     }
     Ok(())
 }
 
 impl CrossPlan {
-    /// A fault of this group.
-    pub(crate) fn fault(&self, error: PlanError) -> PlanError {
-        PlanError::Cross { name: self.name.clone(), error: Box::new(error) }
-    }
-
     /// The controller.
     pub(crate) fn controller(&self) -> Result<PluginChoice, PlanError> {
-        choice("congestion", &self.congestion)
+        choice(&self.congestion).map_err(|error| error.at("congestion"))
     }
 
     /// Both ends' configuration: plain TCP on hosts like the clients' and the server's, whose
     /// buffers and segment size it shares. What `[transport]` says of MPTCP, and its pacing, is of
     /// the connection under study and not of strangers' flows.
     pub(crate) fn config(&self, plan: &Plan, registry: &Registry) -> Result<Config, PlanError> {
-        let stack = plan.transport.mechanisms()?;
-        let congestion = self.controller().map_err(|error| self.fault(error))?;
+        let stack = plan.transport.mechanisms()?; // checked before: the clients' connections have the same
+        let congestion = self.controller()?;
         let config = Config {
             multipath: false,
             path_manager: PluginChoice::named("none"),
@@ -105,7 +100,7 @@ impl CrossPlan {
         };
         let check = Seed { seed: 0, run: 0 }.stream("check");
         congestion::build(&config.congestion, registry, check)
-            .map_err(|error| self.fault(PlanError::Plugin { what: "congestion", error }))?;
+            .map_err(|error| PlanError::from(error).at("congestion"))?;
         Ok(config)
     }
 

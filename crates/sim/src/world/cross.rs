@@ -98,7 +98,8 @@ impl World<'_> {
     ) -> Result<(), PlanError> {
         let seed = Seed { seed: self.plan.seed, run: self.plan.run };
         let flow = self.flows.len() as u32;
-        let mut config = plan.config(self.plan, &self.registry)?;
+        let below = |error: PlanError| error.at_element("cross_traffic", group);
+        let mut config = plan.config(self.plan, &self.registry).map_err(below)?;
         let mut server = Endpoint::new(&format!("{name}.server"), seed);
         server.listen(config.clone());
         let (remote, local) = cross_addresses(flow);
@@ -106,9 +107,7 @@ impl World<'_> {
             vec![Candidate { address_id: 1, local, remote, backup: false, rate: None }];
         let mut client = Endpoint::new(&format!("{name}.client"), seed);
         // Nothing is sent before the client is driven, which its start does.
-        client
-            .connect(config)
-            .map_err(|error| plan.fault(PlanError::Plugin { what: "transport", error }))?;
+        client.connect(config).map_err(|error| below(error.into()))?;
         let client_node = self.add_node(Node::CrossClient(flow));
         let server_node = self.add_node(Node::CrossServer(flow));
         self.schedule.set(client_node, Some(start));

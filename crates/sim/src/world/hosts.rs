@@ -45,7 +45,7 @@ impl World<'_> {
                 rate: p.rate,
             })
             .collect();
-        let fault = |error| PlanError::Plugin { what: "transport", error };
+        let fault = |error| PlanError::from(error).at("transport");
         host.current = Some(host.endpoint.connect(config).map_err(fault)?);
         Ok(())
     }

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use anabranch_trace::Rows;
-use anabranch_transport::plugin::Registry;
+use anabranch_transport::plugin::{PluginError, Registry};
 use anabranch_transport::{Config, Endpoint};
 use anabranch_transport::{congestion, path_manager, scheduler};
 use anabranch_units::{Duration, Instant, Seed};
@@ -19,12 +19,15 @@ use crate::topology::Topology;
 /// The endpoints' configuration, every plug-in checked by building it once.
 pub(super) fn config(plan: &Plan, registry: &Registry) -> Result<Config, PlanError> {
     let transport = &plan.transport;
-    let stack = transport.mechanisms()?;
+    let below = |error: PlanError| error.at("transport");
+    let stack = transport.mechanisms().map_err(below)?;
+    let chosen =
+        |key: &'static str, text: &str| choice(text).map_err(|error| error.at(key).at("transport"));
     let config = Config {
         multipath: transport.multipath,
-        scheduler: stack.scheduler(choice("scheduler", &transport.scheduler)?),
-        congestion: stack.congestion(choice("congestion", &transport.congestion)?),
-        path_manager: choice("path_manager", &transport.path_manager)?,
+        scheduler: stack.scheduler(chosen("scheduler", &transport.scheduler)?),
+        congestion: stack.congestion(chosen("congestion", &transport.congestion)?),
+        path_manager: chosen("path_manager", &transport.path_manager)?,
         registry: registry.clone(),
         mss: transport.mss,
         receive_buffer_initial: transport.receive_buffer_initial,
@@ -40,7 +43,9 @@ pub(super) fn config(plan: &Plan, registry: &Registry) -> Result<Config, PlanErr
         candidates: Vec::new(),
         announce: Vec::new(),
     };
-    let fault = |what| move |error| PlanError::Plugin { what, error };
+    let fault = |key: &'static str| {
+        move |error: PluginError| PlanError::from(error).at(key).at("transport")
+    };
     let random = Seed { seed: 0, run: 0 }.stream("check");
     scheduler::build(&config.scheduler, &config.registry).map_err(fault("scheduler"))?;
     congestion::build(&config.congestion, &config.registry, random).map_err(fault("congestion"))?;
@@ -51,13 +56,13 @@ pub(super) fn config(plan: &Plan, registry: &Registry) -> Result<Config, PlanErr
 /// What has to be said with the results, of each controller once.
 fn notes(plan: &Plan, config: &Config, registry: &Registry) -> Result<Vec<String>, PlanError> {
     let mut choices = vec![config.congestion.clone()];
-    for group in &plan.cross_traffic {
-        choices.push(config.stack.congestion(group.controller()?));
+    for (index, group) in plan.cross_traffic.iter().enumerate() {
+        let own = group.controller().map_err(|error| error.at_element("cross_traffic", index))?;
+        choices.push(config.stack.congestion(own));
     }
     let mut notes = Vec::new();
     for choice in &choices {
-        let fault = |error| PlanError::Plugin { what: "congestion", error };
-        let said = congestion::note(choice, registry).map_err(fault)?;
+        let said = congestion::note(choice, registry)?;
         notes.extend(said.filter(|said| !notes.contains(said)));
     }
     Ok(notes)
@@ -75,12 +80,13 @@ impl<'a> World<'a> {
         let notes = notes(plan, &config, &registry)?;
         let seed = Seed { seed: plan.seed, run: plan.run };
         let names: Vec<String> = topology.paths.iter().map(|p| p.name.clone()).collect();
-        for event in &plan.events {
-            match event.happening() {
-                Some(Happening::Link(link, _)) => drop(topology.link(link)?),
-                Some(Happening::Interface(path, _)) => drop(topology.path(path)?),
-                None => {}
-            }
+        for (index, event) in plan.events.iter().enumerate() {
+            let (key, found) = match event.happening() {
+                Some(Happening::Link(link, _)) => ("link", topology.link(link)),
+                Some(Happening::Interface(path, _)) => ("path", topology.path(path)),
+                None => continue,
+            };
+            found.map_err(|error| error.at(key).at_element("events", index))?;
         }
         let mut server = Endpoint::new("server", seed);
         server.listen(config);

@@ -1,0 +1,174 @@
+//! What is wrong with a plan, and the keys that lead to it.
+
+use std::fmt;
+
+use anabranch_link::ConfigError;
+use anabranch_media::{LadderError, RecordedFilmError, SyntheticFilmError, SyntheticLadderError};
+use anabranch_transport::plugin::PluginError;
+use thiserror::Error;
+
+/// A step of the way to something in a plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// A key of a table.
+    Key(String),
+    /// An element of an array, from 0.
+    Index(usize),
+}
+
+impl From<&str> for Step {
+    fn from(key: &str) -> Self {
+        Self::Key(key.to_owned())
+    }
+}
+
+impl From<usize> for Step {
+    fn from(index: usize) -> Self {
+        Self::Index(index)
+    }
+}
+
+/// The keys that lead to something in a plan, from the outermost: `paths[1].down[0]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KeyPath(pub Vec<Step>);
+
+impl fmt::Display for KeyPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (place, step) in self.0.iter().enumerate() {
+            match step {
+                Step::Index(index) => write!(f, "[{index}]")?,
+                Step::Key(key) if place == 0 => f.write_str(key)?,
+                Step::Key(key) => write!(f, ".{key}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What is wrong with a plan.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum PlanError {
+    /// What is wrong behind some keys.
+    #[error("{path}: {error}")]
+    At {
+        /// The keys.
+        path: KeyPath,
+        /// What is wrong there.
+        error: Box<PlanError>,
+    },
+    /// A film that is not one.
+    #[error(transparent)]
+    Film(#[from] RecordedFilmError),
+    /// Not the JSON of a plan.
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
+    /// A ladder that cannot be played.
+    #[error(transparent)]
+    Ladder(#[from] LadderError),
+    /// A link's parameters.
+    #[error(transparent)]
+    Link(#[from] ConfigError),
+    /// A value is missing or out of range.
+    #[error("{0}")]
+    Invalid(&'static str),
+    /// A plug-in's name or parameters.
+    #[error(transparent)]
+    Plugin(#[from] PluginError),
+    /// A synthetic film's parameters.
+    #[error(transparent)]
+    Synthetic(#[from] SyntheticFilmError),
+    /// A made-up ladder's parameters.
+    #[error(transparent)]
+    SyntheticLadder(#[from] SyntheticLadderError),
+    /// A name that no link has.
+    #[error("unknown link: `{0}`")]
+    UnknownLink(String),
+    /// A name that no profile has.
+    #[error("unknown profile: `{0}`")]
+    UnknownProfile(String),
+    /// A name that no part of a profile has.
+    #[error("unknown part of a profile: `{0}`")]
+    UnknownPart(String),
+    /// A name that no path has.
+    #[error("unknown path: `{0}`")]
+    UnknownPath(String),
+}
+
+/// One thing that is wrong with a plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlanFault {
+    /// The keys that lead to it; none is the plan as a whole.
+    pub path: KeyPath,
+    /// What it is.
+    pub message: String,
+    /// The names or keys that could have been meant.
+    pub known: Vec<&'static str>,
+}
+
+impl PlanError {
+    /// The same behind a key more.
+    #[must_use]
+    pub(crate) fn at(self, step: impl Into<Step>) -> Self {
+        let step = step.into();
+        match self {
+            Self::At { mut path, error } => {
+                path.0.insert(0, step);
+                Self::At { path, error }
+            }
+            other => Self::At { path: KeyPath(vec![step]), error: Box::new(other) },
+        }
+    }
+
+    /// The same behind an element of an array.
+    #[must_use]
+    pub(crate) fn at_element(self, array: &str, index: usize) -> Self {
+        self.at(index).at(array)
+    }
+
+    /// Everything that is wrong, each with the keys that lead to it.
+    pub fn faults(&self) -> Vec<PlanFault> {
+        match self {
+            Self::At { path, error } => {
+                let mut faults = error.faults();
+                for fault in &mut faults {
+                    fault.path.0.splice(0..0, path.0.iter().cloned());
+                }
+                faults
+            }
+            Self::Plugin(error) => {
+                let keys = |path: &[String]| path.iter().map(|key| Step::from(&**key)).collect();
+                let fault = |fault: &anabranch_transport::plugin::PluginFault| PlanFault {
+                    path: KeyPath(keys(&fault.path)),
+                    message: fault.message.clone(),
+                    known: fault.known.clone(),
+                };
+                error.faults.iter().map(fault).collect()
+            }
+            other => vec![PlanFault {
+                path: KeyPath::default(),
+                message: other.to_string(),
+                known: Vec::new(),
+            }],
+        }
+    }
+}
+
+impl From<serde_path_to_error::Error<serde_json::Error>> for PlanError {
+    fn from(error: serde_path_to_error::Error<serde_json::Error>) -> Self {
+        use serde_path_to_error::Segment;
+        let path: Vec<Step> = error
+            .path()
+            .iter()
+            .filter_map(|segment| match segment {
+                Segment::Seq { index } => Some(Step::Index(*index)),
+                Segment::Map { key } => Some(Step::Key(key.clone())),
+                // A variant's name is its key.
+                Segment::Enum { variant } => Some(Step::Key(variant.clone())),
+                Segment::Unknown => None,
+            })
+            .collect();
+        let inner = Self::Json(error.into_inner());
+        path.into_iter().rev().fold(inner, Self::at)
+    }
+}

@@ -1,0 +1,98 @@
+"""From what the simulator refuses in a plan to the key of the scenario that brought it there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from anabranch.errors import Fault, did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from anabranch.scenario._faults import Source
+    from anabranch.scenario._lines import KeyPath
+    from anabranch.scenario.models import Scenario
+
+#: A fault as the simulator tells it: the keys of the plan that lead to it, what it is, what could be meant.
+Refused = tuple["KeyPath", str, "Sequence[str]"]
+
+#: Keys of a plan that a scenario calls otherwise, beyond the units behind them.
+_NAMES = {"receive_buffer_max": "receive_buffer", "send_buffer_max": "send_buffer", "interface": "state"}
+_UNITS = ("_ns", "_bps")
+
+
+def faults(
+    refused: Sequence[Refused], plan: Mapping[str, Any], scenario: Scenario, source: Source
+) -> list[Fault]:
+    """Return the faults of a plan that was refused, each at the key of the scenario that it comes from.
+
+    Parameters
+    ----------
+    refused
+        What the simulator says.
+    plan
+        The plan.
+    scenario, source
+        What it was made of, and where the keys stood.
+    """
+    return [
+        source.fault(
+            of_scenario(path, plan, scenario), message, hint=did_you_mean("", known) if known else ""
+        )
+        for path, message, known in refused
+    ]
+
+
+def of_scenario(path: KeyPath, plan: Mapping[str, Any], scenario: Scenario) -> KeyPath:
+    """Return the scenario's keys for those of a plan, as far as they have a place there."""
+    match path:
+        case ("film" | "ladder" as what, *_):
+            return ("application", what)
+        case ("application", "adaptive", "abr", *rest):
+            return ("application", "abr", *rest)
+        case ("application", "adaptive", "player", *rest):
+            return ("application", "player", *map(_plain, rest))
+        case ("transport", "scheduler" | "congestion" | "path_manager" | "stack", *_):
+            return path  # a plug-in's parameters are its own
+        case ("cross_traffic", int() as index, "congestion", *_):
+            return path
+        case ("cross_traffic", int() as index, "data" | "acks", *_):
+            given = scenario.cross_traffic[index]
+            return ("cross_traffic", index, "path" if given.links is None else "links")
+        case ("paths", int() as index, "down" | "up" as way, *_):
+            own = scenario.paths[index]
+            return ("paths", index, *(["links" if own.links is not None else f"links_{way}"]))
+        case ("events", *_):
+            return ("events",)  # one of a scenario is several of a plan, in another order
+        case ("links", int() as index, *rest):
+            return _link(str(plan["links"][index]["name"]), [_plain(step) for step in rest[:1]], scenario)
+    return tuple(map(_plain, path))
+
+
+def _link(name: str, rest: Sequence[str | int], scenario: Scenario) -> KeyPath:
+    """Return the table that a one-way link of a plan is made of, and the key in it."""
+    table, _, way = name.rpartition(".")
+    groups = (
+        ("paths", [path.name for path in scenario.paths]),
+        ("links", [link.name for link in scenario.links]),
+        ("cross_traffic", [flows.name for flows in scenario.cross_traffic]),
+    )
+    for group, names in groups:
+        if table in names:
+            index = names.index(table)
+            if group == "cross_traffic":
+                return (group, index, "rtt")
+            given = getattr(scenario, group)[index]
+            own = getattr(given, way)
+            if rest and rest[0] in own.model_fields_set:
+                return (group, index, way, *rest)
+            return (group, index, *(rest if rest and rest[0] in given.model_fields_set else ()))
+    return ()
+
+
+def _plain(step: str | int) -> str | int:
+    """Return a key without the unit that a plan's has, by the scenario's name for it."""
+    if isinstance(step, int):
+        return step
+    unit = next((unit for unit in _UNITS if step.endswith(unit)), "")
+    return _NAMES.get(step, step.removesuffix(unit))

@@ -1,0 +1,180 @@
+"""A plan that the simulator refuses is told at the scenario's own key: nothing is guessed from words."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import anabranch
+from anabranch import _run, plugins
+from anabranch.scenario import plan as plans
+from anabranch.scenario._refused import of_scenario
+from anabranch.scenario.load import load
+
+pytestmark = pytest.mark.module
+
+SCENARIO = """\
+name = "small"
+
+[application]
+kind = "paced"
+rate = "1 Mbit/s"
+duration = "2 s"
+
+[transport]
+receive_buffer = "1 MB"
+
+[transport.scheduler]
+name = "blest"
+lambda = 1.1
+
+[transport.congestion]
+name = "cubic"
+
+[[paths]]
+name = "wifi"
+rtt = "20 ms"
+rate = "8 Mbit/s"
+
+[paths.down]
+loss = "1 %"
+
+[[paths]]
+name = "lte"
+links = ["core"]
+
+[[links]]
+name = "core"
+delay = "5 ms"
+rate = "9 Mbit/s"
+
+[[cross_traffic]]
+path = "wifi"
+name = "load"
+
+[cross_traffic.congestion]
+name = "reno"
+"""
+
+
+@pytest.fixture
+def loaded(tmp_path):
+    file = tmp_path / "small.toml"
+    file.write_text(SCENARIO, encoding="utf-8")
+    return load(file)
+
+
+def refused(loaded, change):
+    plan = plans.build(loaded.scenario, None)
+    change(plan)
+    with pytest.raises(anabranch.ScenarioError) as raised:
+        _run._simulate(loaded, plans.encode(plan), pcapng=None, progress=lambda *_: None)
+    return raised.value.faults
+
+
+def at(*keys, value):
+    def change(plan):
+        for key in keys[:-1]:
+            plan = plan[key]
+        plan[keys[-1]] = value
+
+    return change
+
+
+def line_of(text):
+    return next(number for number, line in enumerate(SCENARIO.splitlines(), 1) if line.startswith(text))
+
+
+SCHEDULER = '{"name":"blest","lambda":-1}'
+
+
+@pytest.mark.parametrize(
+    ("change", "key", "line", "message"),
+    [
+        (
+            at("transport", "scheduler", value=SCHEDULER),
+            "transport.scheduler.lambda",
+            line_of("lambda"),
+            "`lambda`",
+        ),
+        # The words say "scheduler", the fault is the congestion control's.
+        (
+            at("transport", "congestion", value='{"name":"no-scheduler"}'),
+            "transport.congestion",
+            line_of("[transport.congestion]"),
+            "unknown congestion control: `no-scheduler`",
+        ),
+        (
+            at("cross_traffic", 0, "congestion", value='{"name":"cubic","betta":0.7}'),
+            "cross_traffic.load.congestion.betta",
+            line_of("[cross_traffic.congestion]"),
+            "unknown parameter of cubic: `betta`",
+        ),
+        (at("paths", 1, "down", 0, value="cor.down"), "paths.lte.links", line_of("links"), "unknown link"),
+        (at("links", 0, "loss", value={"bernoulli": 2.0}), "paths.wifi", line_of("[[paths]]"), "loss"),
+        (
+            at("links", 0, "loss", value={"bernoulli": "much"}),
+            "paths.wifi.down.loss",
+            line_of("loss"),
+            "invalid type",
+        ),
+        (at("links", 2, "delay_ns", value=-1), "links.core.delay", line_of("delay"), "invalid value"),
+        (
+            at("application", "rate_bps", value=None),
+            "application.rate",
+            line_of("rate"),
+            "a paced application needs a rate",
+        ),
+        (
+            at("transport", "receive_buffer_max", value="wide"),
+            "transport.receive_buffer",
+            line_of("receive_buffer"),
+            "invalid type",
+        ),
+    ],
+)
+def test_a_fault_has_its_key_and_its_line(loaded, change, key, line, message):
+    (fault,) = refused(loaded, change)
+    assert (fault.key, fault.line) == (key, line)
+    assert fault.where.endswith("small.toml")
+    assert message in fault.message
+
+
+def test_every_fault_of_a_plug_in_is_told_with_what_could_be_meant(loaded):
+    faults = refused(loaded, at("transport", "scheduler", value='{"name":"blest","labda":1,"lambda":-1}'))
+    assert {fault.key for fault in faults} == {"transport.scheduler.labda", "transport.scheduler.lambda"}
+    (unknown,) = [fault for fault in faults if fault.key.endswith("labda")]
+    assert "`lambda`" in unknown.hint
+
+
+def test_the_error_of_the_module_has_the_keys_of_the_plan(loaded):
+    plan = plans.build(loaded.scenario, None)
+    plan["events"] = [{"at_ns": 0, "path": "p9", "interface": "up"}]
+    with pytest.raises(
+        plugins.module().PlanError, match=r"^events\[0\]\.path: unknown path: `p9`$"
+    ) as raised:
+        plugins.module().simulate(json.dumps(plan))
+    assert raised.value.faults == [(("events", 0, "path"), "unknown path: `p9`", [])]
+
+
+@pytest.mark.parametrize(
+    ("path", "key"),
+    [
+        (("film",), ("application", "film")),
+        (("ladder", "recorded", "chunks"), ("application", "ladder")),
+        (("application", "adaptive", "abr", "gamma_p"), ("application", "abr", "gamma_p")),
+        (("application", "duration_ns"), ("application", "duration")),
+        (("host", "timer_tick_ns"), ("host", "timer_tick")),
+        (("time_limit_ns",), ("time_limit",)),
+        (("transport", "stack", "rack"), ("transport", "stack", "rack")),
+        (("cross_traffic", 0, "start_ns"), ("cross_traffic", 0, "start")),
+        (("cross_traffic", 0, "acks", 1), ("cross_traffic", 0, "path")),
+        (("events", 3, "link"), ("events",)),
+        (("links", 0), ("paths", 0)),
+        (("clients",), ("clients",)),
+        ((), ()),
+    ],
+)
+def test_the_keys_of_a_plan_are_those_of_its_scenario(loaded, path, key):
+    assert of_scenario(path, plans.build(loaded.scenario, None), loaded.scenario) == key
