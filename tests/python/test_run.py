@@ -122,7 +122,7 @@ def test_progress_is_told():
 def test_the_public_names():
     assert sorted(anabranch.__all__) == [
         "AnabranchError", "DefectError", "Fault", "InputError", "MediaError", "MissingError", "Run", "ScenarioError",
-        "__version__", "load", "query", "run",
+        "__version__", "load", "open_run", "query", "run",
     ]  # fmt: skip
     for name in set(anabranch.__all__) - {"__version__"}:
         assert getattr(anabranch, name)

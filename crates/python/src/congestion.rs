@@ -9,7 +9,7 @@ use anabranch_units::{Instant, Rate};
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 
-use crate::foreign::{Failure, Plugged, shown};
+use crate::plugged::{Failure, Plugged, shown};
 use crate::scheduler::{refused, whole};
 use crate::views::{AckSample, Cause, CongestionEvent, LostSegment, State, TransmitStart, at_ms};
 

@@ -3,6 +3,7 @@
 mod congestion;
 mod error;
 mod foreign;
+mod plugged;
 mod scheduler;
 mod trace;
 mod views;
@@ -209,7 +210,7 @@ fn check_plugin(
 fn plugin_parts<'py>(py: Python<'py>, text: &str) -> PyResult<Vec<Part<'py>>> {
     anabranch_sim::plugin_parts(text)
         .into_iter()
-        .map(|(path, choice)| Ok((path, choice.name.clone(), foreign::parameters(py, &choice)?)))
+        .map(|(path, choice)| Ok((path, choice.name.clone(), plugged::parameters(py, &choice)?)))
         .collect()
 }
 

@@ -8,7 +8,7 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyInt, PyList, PyTuple};
 
-use crate::foreign::{Failure, Plugged, shown};
+use crate::plugged::{Failure, Plugged, shown};
 use crate::views::{SendRequest, SubflowView};
 
 const EXPECTED: &str =

@@ -6,6 +6,7 @@ mod application;
 mod capture;
 mod checks;
 mod digest;
+mod fault;
 mod flight;
 mod links;
 mod pattern;
@@ -19,12 +20,13 @@ mod world;
 pub use anabranch_media::{abr_names, abr_parameters};
 pub use anabranch_trace::{Column, Summary, Table, Trace, Words};
 pub use checks::Violation;
+pub use fault::{KeyPath, PlanError, PlanFault, Step};
 pub use plan::{
     AdaptivePlan, ApplicationKind, ApplicationPlan, ChangePlan, CrossKind, CrossPlan,
-    DirectionPlan, EventPlan, FilmPlan, HostPlan, InterfacePlan, KeyPath, LadderPlan, LinkPlan,
-    LossAtPlan, LossPlan, LtePlan, LteProfilePlan, ModelPlan, OpportunitiesPlan, PathPlan, Plan,
-    PlanError, PlanFault, QueuePlan, StarlinkPlan, StarlinkProfilePlan, Step, StepsPlan,
-    TransportPlan, WifiPlan, WifiStandardPlan, resolve_ladder,
+    DirectionPlan, EventPlan, FilmPlan, HostPlan, InterfacePlan, LadderPlan, LinkPlan, LossAtPlan,
+    LossPlan, LtePlan, LteProfilePlan, ModelPlan, OpportunitiesPlan, PathPlan, Plan, QueuePlan,
+    StarlinkPlan, StarlinkProfilePlan, StepsPlan, TransportPlan, WifiPlan, WifiStandardPlan,
+    resolve_ladder,
 };
 pub use plugins::{plugin_faults, plugin_parts};
 pub use record::{Recording, record};

@@ -2,7 +2,6 @@
 
 mod adaptive;
 mod cross;
-mod error;
 mod events;
 mod links;
 mod models;
@@ -17,7 +16,6 @@ use serde::Deserialize;
 
 pub use adaptive::{AdaptivePlan, LadderPlan, resolve_ladder};
 pub use cross::{CrossKind, CrossPlan};
-pub use error::{KeyPath, PlanError, PlanFault, Step};
 pub use events::{ChangePlan, EventPlan, InterfacePlan};
 pub use links::{LinkPlan, LossAtPlan, LossPlan, PathPlan, QueuePlan};
 pub use models::{
@@ -25,8 +23,9 @@ pub use models::{
     StarlinkProfilePlan, StepsPlan, WifiPlan, WifiStandardPlan,
 };
 
-pub(crate) use adaptive::plugin_error;
 pub(crate) use events::Happening;
+
+use crate::fault::PlanError;
 
 /// Everything one run needs.
 #[derive(Clone, Debug, Deserialize)]

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use anabranch_media::{AbrChoice, build_abr};
+use anabranch_media::{AbrChoice, AbrError, build_abr};
 use anabranch_transport::plugin::{LEVELS, PluginError, PluginFault, Registry, Value, too_deep};
 use anabranch_transport::{PluginChoice, congestion, path_manager, scheduler};
 use anabranch_units::Seed;
 use serde::Deserialize;
 
-use crate::plan::{PlanError, plugin_error};
+use crate::fault::PlanError;
 
 /// A plug-in's name beside its own parameters.
 #[derive(Deserialize)]
@@ -79,6 +79,16 @@ fn parts(choice: PluginChoice) -> impl Iterator<Item = PluginChoice> {
         Some(Value::Text(base)) => PluginChoice::parse(base).ok(),
         _ => None,
     })
+}
+
+/// A rule's faults as those of any plug-in.
+pub(crate) fn plugin_error(error: AbrError) -> PluginError {
+    let fault = |fault: anabranch_media::AbrFault| PluginFault {
+        path: fault.path,
+        message: fault.message,
+        known: fault.known,
+    };
+    PluginError { faults: error.faults.into_iter().map(fault).collect() }
 }
 
 /// What is wrong with a plug-in of a kind (`scheduler`, `congestion`, `abr`, or a path manager).

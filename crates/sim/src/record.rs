@@ -3,8 +3,9 @@
 use anabranch_link::probe;
 use anabranch_units::{ByteCount, Duration, Seed};
 
+use crate::fault::PlanError;
 use crate::links::Links;
-use crate::plan::{Plan, PlanError};
+use crate::plan::Plan;
 
 /// The size of the packets that measure the rate, and of those that measure the delay.
 const FULL: ByteCount = ByteCount(1500);

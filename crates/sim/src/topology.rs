@@ -6,8 +6,9 @@ use anabranch_link::ConfigError;
 use anabranch_units::{Rate, Seed};
 use anabranch_wire::Segment;
 
+use crate::fault::PlanError;
 use crate::links::Links;
-use crate::plan::{LinkPlan, Plan, PlanError};
+use crate::plan::{LinkPlan, Plan};
 
 /// The server's port for films.
 pub(crate) const HTTP_PORT: u16 = 80;

@@ -18,8 +18,9 @@ use thiserror::Error;
 use crate::application::{Client, Media, Serving};
 use crate::capture::Capture;
 use crate::checks::Violation;
+use crate::fault::PlanError;
 use crate::flight::Flights;
-use crate::plan::{Plan, PlanError};
+use crate::plan::Plan;
 use crate::schedule::Schedule;
 use crate::topology::{Packet, Topology};
 

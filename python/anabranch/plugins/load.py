@@ -137,7 +137,7 @@ class Finder:
                 plugged = self._find(kind, name, folders)
                 if plugged is None:
                     continue
-                protocol.check_parameters(plugged, parameters)
+                _check_parameters(plugged, parameters)
             except FaultyPluginError as error:
                 faulty.add(tuple(keys))
                 faults += [_below(tuple(keys), fault) for fault in error.faults]
@@ -327,6 +327,26 @@ def raised(what: str, error: BaseException, own: set[str]) -> PluginFault:
     said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     where, line = (show(Path(frames[-1].filename)), frames[-1].lineno) if frames else ("", None)
     return PluginFault(path=(), message=f"{what}: {said}", where=where, line=line)
+
+
+def _check_parameters(plugged: Plugged, given: Mapping[str, Any]) -> None:
+    """Check parameters against the constructor, then make an instance and throw it away.
+
+    Raises
+    ------
+    FaultyPluginError
+        With every fault.
+    """
+    found = list(protocol.parameter_faults(plugged.plugin, plugged.name, given))
+    if found:
+        raise FaultyPluginError(*found)
+    try:
+        plugged.build(given, seed=0)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 - a person's source may raise anything, or exit
+        what = f"cannot make a {plugged.plugin.__name__}"
+        raise FaultyPluginError(raised(what, error, plugged.own_files())) from None
 
 
 def _class(loaded: ModuleType, name: str, kind: Kind, file: str) -> type:

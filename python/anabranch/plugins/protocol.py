@@ -12,7 +12,6 @@ from anabranch.plugins.tables import Kind, Parameter, PluginFault
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from anabranch.plugins.load import Plugged
 
 #: Every method that is called, with what it is called with; those of the first row are needed.
 NEEDED: dict[Kind, dict[str, tuple[str, ...]]] = {
@@ -161,45 +160,23 @@ def summary(plugin: type) -> str:
     return text.partition(". ")[0].removesuffix(".") + "." if text else ""
 
 
-def check_parameters(plugged: Plugged, given: Mapping[str, Any]) -> None:
-    """Check parameters against the constructor, then make an instance and throw it away.
-
-    Raises
-    ------
-    FaultyPluginError
-        With every fault.
-    """
-    from anabranch.plugins.load import FaultyPluginError, raised
-
-    found = list(_parameter_faults(plugged, given))
-    if found:
-        raise FaultyPluginError(*found)
-    try:
-        plugged.build(given, seed=0)
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:  # noqa: BLE001 - a person's source may raise anything, or exit
-        what = f"cannot make a {plugged.plugin.__name__}"
-        raise FaultyPluginError(raised(what, error, plugged.own_files())) from None
-
-
-def _parameter_faults(plugged: Plugged, given: Mapping[str, Any]) -> Iterator[PluginFault]:
-    """Return the parameters that a constructor does not take, and those that it lacks."""
-    taken = _constructor(plugged.plugin)
+def parameter_faults(plugin: type, name: str, given: Mapping[str, Any]) -> Iterator[PluginFault]:
+    """Yield the parameters that the constructor of a class of that name does not take, and those it lacks."""
+    taken = _constructor(plugin)
     if "base" in given:
-        message = f"a plug-in in Python builds on no other: {plugged.name}"
+        message = f"a plug-in in Python builds on no other: {name}"
         yield PluginFault(path=("base",), message=message)
     if taken is None:
         return
-    known = tuple(parameter.key for parameter in parameters(plugged.plugin))
+    known = tuple(parameter.key for parameter in parameters(plugin))
     more = any(parameter.kind is parameter.VAR_KEYWORD for parameter in taken.values())
     for key in given:
         if key != "base" and key not in known and not (more and key != "rng"):
-            message = f"unknown parameter of {plugged.name}: `{key}`"
+            message = f"unknown parameter of {name}: `{key}`"
             yield PluginFault(path=(key,), message=message, known=known)
-    for parameter in parameters(plugged.plugin):
+    for parameter in parameters(plugin):
         if parameter.default == "needed" and parameter.key not in given:
-            message = f"missing parameter of {plugged.name}: `{parameter.key}`"
+            message = f"missing parameter of {name}: `{parameter.key}`"
             close = nearest(parameter.key, given)
             hint = f"`{close}` is given" if close else f"its constructor has no default for `{parameter.key}`"
             yield PluginFault(path=(), message=message, hint=hint)

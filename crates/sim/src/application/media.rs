@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use anabranch_media::{Ladder, Timeline};
 
-use crate::plan::{FilmPlan, LadderPlan, Plan, PlanError};
+use crate::fault::PlanError;
+use crate::plan::{FilmPlan, LadderPlan, Plan};
 
 fn timeline(film: &FilmPlan) -> Result<Arc<Timeline>, PlanError> {
     Ok(Arc::new(match film {

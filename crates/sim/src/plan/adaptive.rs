@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use anabranch_media::{AbrChoice, AbrError, AdaptiveConfig, Ladder, SyntheticLadder, build_abr};
-use anabranch_transport::plugin::{PluginError, PluginFault};
+use anabranch_media::{AbrChoice, AdaptiveConfig, Ladder, SyntheticLadder, build_abr};
 use serde::Deserialize;
 
-use super::PlanError;
+use crate::fault::PlanError;
+use crate::plugins::plugin_error;
 
 /// Where the ladder comes from.
 #[derive(Clone, Debug, Deserialize)]
@@ -47,16 +47,6 @@ impl AdaptivePlan {
         let fault = |error| PlanError::from(plugin_error(error)).at("abr");
         build_abr(&self.abr).map(drop).map_err(fault)
     }
-}
-
-/// A rule's faults as those of any plug-in.
-pub(crate) fn plugin_error(error: AbrError) -> PluginError {
-    let fault = |fault: anabranch_media::AbrFault| PluginFault {
-        path: fault.path,
-        message: fault.message,
-        known: fault.known,
-    };
-    PluginError { faults: error.faults.into_iter().map(fault).collect() }
 }
 
 /// A ladder with everything resolved: itself as a plan has it (`recorded`), and the text of its

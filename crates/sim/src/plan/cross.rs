@@ -6,7 +6,8 @@ use anabranch_transport::{Config, PluginChoice};
 use anabranch_units::{Duration, Instant, Seed};
 use serde::Deserialize;
 
-use super::{Plan, PlanError};
+use super::Plan;
+use crate::fault::PlanError;
 use crate::plugins::choice;
 
 /// Flows of all groups together: as many as there may be clients.

@@ -12,8 +12,9 @@ use anabranch_units::{Duration, Instant, Seed};
 use super::{Node, RunError, STALL, World};
 use crate::application::{Client, Serving};
 use crate::checks::Violation;
+use crate::fault::PlanError;
 use crate::flight::Flights;
-use crate::plan::{CrossPlan, PlanError};
+use crate::plan::CrossPlan;
 use crate::topology::{Packet, cross_addresses};
 
 /// A flow's endpoints have one connection each.

@@ -6,7 +6,8 @@ use anabranch_transport::{ConnectionHandle, earliest};
 use super::setup::config;
 use super::{RunError, World};
 use crate::application::ClientNeed;
-use crate::plan::{ApplicationKind, PlanError};
+use crate::fault::PlanError;
+use crate::plan::ApplicationKind;
 use crate::topology::{DATA_PORT, HTTP_PORT, client_address, server_address};
 
 impl World<'_> {

@@ -1,0 +1,160 @@
+//! An instance of a plug-in written in Python, and the first thing that went wrong in one.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use anabranch_transport::PluginChoice;
+use anabranch_transport::plugin::Value;
+use pyo3::exceptions::PyKeyboardInterrupt;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::error::{AnswerError, RaisedError};
+
+/// The first failure of a run's plug-ins; those that come after it are not heard.
+#[derive(Debug, Default)]
+pub(crate) struct Outcome {
+    failed: AtomicBool,
+    first: OnceLock<PyErr>,
+}
+
+impl Outcome {
+    pub(crate) fn failed(&self) -> bool {
+        self.failed.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn fail(&self, error: PyErr) {
+        let _ = self.first.set(error);
+        self.failed.store(true, Ordering::Relaxed);
+    }
+
+    /// What to raise, once something has failed.
+    pub(crate) fn error(&self, py: Python<'_>) -> Option<PyErr> {
+        self.first.get().map(|error| error.clone_ref(py))
+    }
+}
+
+/// Why a call came to nothing.
+pub(crate) enum Failure {
+    /// The plug-in raised.
+    Raised(PyErr),
+    /// What it answered is no answer; what is wrong with it.
+    Answer(String),
+}
+
+impl From<PyErr> for Failure {
+    fn from(error: PyErr) -> Self {
+        Self::Raised(error)
+    }
+}
+
+/// An instance of a plug-in's class.
+#[derive(Debug)]
+pub(crate) struct Plugged {
+    kind: &'static str,
+    name: String,
+    object: Py<PyAny>,
+    outcome: Arc<Outcome>,
+}
+
+impl Plugged {
+    pub(crate) fn new(
+        kind: &'static str,
+        name: String,
+        object: Py<PyAny>,
+        outcome: Arc<Outcome>,
+    ) -> Self {
+        Self { kind, name, object, outcome }
+    }
+
+    /// A method; `None` when the class has no such.
+    pub(crate) fn method(&self, py: Python<'_>, name: &str) -> PyResult<Option<Py<PyAny>>> {
+        self.object.bind(py).getattr_opt(name).map(|found| found.map(Bound::unbind))
+    }
+
+    /// What an attribute is now, and what is wrong when it is not what it must be.
+    pub(crate) fn value<'py, T: for<'a> FromPyObject<'a, 'py>>(
+        &self,
+        py: Python<'py>,
+        name: &str,
+        expected: &str,
+    ) -> Result<Option<T>, Failure> {
+        let Some(found) = self.object.bind(py).getattr_opt(name)? else { return Ok(None) };
+        found
+            .extract()
+            .map(Some)
+            .map_err(|_| Failure::Answer(format!("is {}: expected {expected}", shown(&found))))
+    }
+
+    /// Something has failed in this run: nothing is called any more.
+    pub(crate) fn is_over(&self) -> bool {
+        self.outcome.failed()
+    }
+
+    /// What a call came to; `None`, and the run is over, when it failed.
+    pub(crate) fn heard<T>(
+        &self,
+        py: Python<'_>,
+        method: &str,
+        result: Result<T, Failure>,
+    ) -> Option<T> {
+        result.map_err(|failure| self.outcome.fail(self.error(py, method, failure))).ok()
+    }
+
+    fn error(&self, py: Python<'_>, method: &str, failure: Failure) -> PyErr {
+        match failure {
+            Failure::Raised(error) => raised(py, self.kind, &self.name, error),
+            Failure::Answer(what) => {
+                let class = self.object.bind(py).get_type();
+                let class = class.name().map_or_else(|_| "plug-in".to_owned(), |n| n.to_string());
+                let message = format!("{class}.{method} {what}");
+                AnswerError::new_err((self.kind, self.name.clone(), method.to_owned(), message))
+            }
+        }
+    }
+}
+
+/// The exception of a plug-in, in the envelope that tells it from the simulator's own.
+pub(crate) fn raised(py: Python<'_>, kind: &'static str, name: &str, error: PyErr) -> PyErr {
+    if error.is_instance_of::<PyKeyboardInterrupt>(py) {
+        return error;
+    }
+    RaisedError::new_err((kind, name.to_owned(), error.into_value(py)))
+}
+
+/// A value as a message shows it.
+pub(crate) fn shown(value: &Bound<'_, PyAny>) -> String {
+    const LONGEST: usize = 100;
+    let text = value.repr().map_or_else(|_| format!("{:?}", value.get_type()), |r| r.to_string());
+    if text.chars().count() <= LONGEST {
+        return text;
+    }
+    text.chars().take(LONGEST).chain("...".chars()).collect()
+}
+
+/// Parameters as keyword arguments; a number without a fraction is an `int`.
+pub(crate) fn parameters<'py>(
+    py: Python<'py>,
+    choice: &PluginChoice,
+) -> PyResult<Bound<'py, PyDict>> {
+    let given = PyDict::new(py);
+    for (key, value) in &choice.parameters {
+        match value {
+            Value::Flag(flag) => given.set_item(key, flag)?,
+            Value::Number(number) => given.set_item(key, as_number(py, *number)?)?,
+            Value::Text(text) => given.set_item(key, text)?,
+            Value::Plugin(base) => given.set_item(key, base.to_string())?,
+        }
+    }
+    Ok(given)
+}
+
+/// An `int` where the number is whole and small enough to be exact, else a `float`.
+pub(crate) fn as_number(py: Python<'_>, number: f64) -> PyResult<Bound<'_, PyAny>> {
+    const EXACT: f64 = (1_u64 << 53) as f64;
+    Ok(if number.fract() == 0.0 && number.abs() <= EXACT {
+        (number as i64).into_pyobject(py)?.into_any()
+    } else {
+        number.into_pyobject(py)?.into_any()
+    })
+}
