@@ -14,6 +14,7 @@ use arrow_array::{
 };
 use arrow_buffer::NullBuffer;
 use arrow_schema::{ArrowError, Field, Schema};
+use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::{PyKeyError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyList};
@@ -98,7 +99,15 @@ impl Column {
         let Some(row) = row else {
             return Err(pyo3::exceptions::PyIndexError::new_err("column index out of range"));
         };
-        Ok(Self { values: Arc::new(self.values.take(&[row])) }.to_list(py)?.get_item(0)?.into_any())
+        match &*self.values {
+            Values::Bool(values) => values[row].into_bound_py_any(py),
+            Values::Float(values) => {
+                let value = values[row];
+                (!value.is_nan()).then_some(value).into_bound_py_any(py)
+            }
+            Values::Int(values) => values[row].into_bound_py_any(py),
+            Values::Text(words) => words.get(row).into_bound_py_any(py),
+        }
     }
 
     fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
