@@ -4,18 +4,22 @@ use std::collections::VecDeque;
 
 use anabranch_units::{ByteCount, Instant};
 
-use crate::{Change, Fate, Link, LinkStats, Queued};
+use crate::{Change, Fate, Label, Link, LinkStats, Queued};
 
 /// One link of a [`Chain`].
 pub type Hop<P> = Box<dyn Link<Parcel<P>> + Send>;
 
-/// A packet with its size written on it, for the next hop to know.
+/// A packet with what is written on it, for the next hop to know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parcel<P> {
     /// The packet.
     pub packet: P,
-    /// Its size, headers included.
-    pub size: ByteCount,
+    /// What the caller wrote on it.
+    pub label: Label,
+    /// A hop has marked it.
+    pub marked: bool,
+    /// A hop has made it of another.
+    pub copy: bool,
 }
 
 /// Links in a row: what one delivers enters the next, and the last one delivers.
@@ -74,9 +78,11 @@ impl<P> Chain<P> {
             };
             while let Some(fate) = from.poll_fate(now) {
                 match fate {
-                    Fate::Delivered { at, packet: parcel } => {
-                        let size = parcel.size;
-                        to.enqueue(at, parcel, size);
+                    Fate::Delivered { at, packet: mut parcel, marked, copy } => {
+                        parcel.marked |= marked;
+                        parcel.copy |= copy;
+                        let label = parcel.label;
+                        to.enter(at, parcel, label);
                     }
                     drop @ Fate::Dropped { .. } => {
                         self.dropped.push_back(unwrap(drop, &mut self.stats));
@@ -85,14 +91,29 @@ impl<P> Chain<P> {
             }
             note_queue(&mut self.stats, to.stats());
         }
+        self.sum_up();
+    }
+
+    /// Takes over what the hops count of what they do to packets.
+    fn sum_up(&mut self) {
+        let sum =
+            |count: fn(&LinkStats) -> u64| self.hops.iter().map(|hop| count(hop.stats())).sum();
+        let (duplicated, reordered) = (sum(|hop| hop.duplicated), sum(|hop| hop.reordered));
+        (self.stats.duplicated, self.stats.reordered) = (duplicated, reordered);
+        self.stats.marked = sum(|hop| hop.marked);
     }
 }
 
 impl<P> Link<P> for Chain<P> {
     fn enqueue(&mut self, now: Instant, packet: P, size: ByteCount) {
+        self.enter(now, packet, Label::of_size(size));
+    }
+
+    fn enter(&mut self, now: Instant, packet: P, label: Label) {
         self.stats.enqueued += 1;
-        self.hops[0].enqueue(now, Parcel { packet, size }, size);
+        self.hops[0].enter(now, Parcel { packet, label, marked: false, copy: false }, label);
         note_queue(&mut self.stats, self.hops[0].stats());
+        self.sum_up();
     }
 
     fn set(&mut self, now: Instant, change: Change) {
@@ -111,15 +132,19 @@ impl<P> Link<P> for Chain<P> {
     fn poll_fate(&mut self, now: Instant) -> Option<Fate<P>> {
         self.hand_on(now);
         self.dropped.pop_front().or_else(|| {
-            let fate = self.hops.last_mut()?.poll_fate(now)?;
-            Some(unwrap(fate, &mut self.stats))
+            let fate = self.hops.last_mut()?.poll_fate(now);
+            self.sum_up();
+            Some(unwrap(fate?, &mut self.stats))
         })
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
         // Only a change leaves drops here between polls, and those are due at once.
         let told_late = self.dropped.front().map(Fate::at);
-        told_late.or_else(|| self.hops.iter().rev().find_map(|hop| hop.poll_timeout()))
+        if self.keeps_order() {
+            return told_late.or_else(|| self.hops.iter().rev().find_map(|hop| hop.poll_timeout()));
+        }
+        told_late.or_else(|| self.hops.iter().filter_map(|hop| hop.poll_timeout()).min())
     }
 
     fn stats(&self) -> &LinkStats {
@@ -134,7 +159,11 @@ impl<P> Link<P> for Chain<P> {
     }
 
     fn in_transit(&self) -> u64 {
-        self.stats.enqueued - self.stats.delivered - self.stats.dropped()
+        self.stats.entered() - self.stats.delivered - self.stats.dropped()
+    }
+
+    fn keeps_order(&self) -> bool {
+        self.hops.iter().all(|hop| hop.keeps_order())
     }
 
     fn name(&self) -> &str {
@@ -145,9 +174,9 @@ impl<P> Link<P> for Chain<P> {
 /// Takes the packet out of its parcel and counts its fate.
 fn unwrap<P>(fate: Fate<Parcel<P>>, stats: &mut LinkStats) -> Fate<P> {
     match fate {
-        Fate::Delivered { at, packet: Parcel { packet, size } } => {
-            stats.count_delivery(size);
-            Fate::Delivered { at, packet }
+        Fate::Delivered { at, packet: Parcel { packet, label, marked, copy }, .. } => {
+            stats.count_delivery(label.size);
+            Fate::Delivered { at, packet, marked, copy }
         }
         Fate::Dropped { at, packet: Parcel { packet, .. }, why } => {
             stats.count_drop(why);

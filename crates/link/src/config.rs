@@ -2,9 +2,11 @@
 
 use std::fmt;
 
-use anabranch_units::{Duration, Rate};
+use anabranch_units::{ByteCount, Duration, Rate};
 
-use crate::LossModel;
+use crate::impairment::Impairments;
+use crate::queue::{QueueChoice, QueueFault};
+use crate::{LossModel, Queued};
 
 /// The settings of one link.
 #[derive(Clone, Debug, PartialEq)]
@@ -13,8 +15,10 @@ pub struct LinkConfig {
     pub name: String,
     /// The bottleneck's rate; it counts every byte of a packet's size.
     pub rate: Rate,
-    /// The queue before the bottleneck.
+    /// How much the queue before the bottleneck holds.
     pub queue: QueueLimit,
+    /// Which kind of queue it is; drop-tail without one.
+    pub discipline: Option<QueueChoice>,
     /// One-way propagation delay, behind the bottleneck.
     pub delay: Duration,
     /// Each packet is delayed by up to this much more, drawn evenly, but never past its
@@ -24,6 +28,8 @@ pub struct LinkConfig {
     pub loss: Option<LossModel>,
     /// On which side of the queue that loss strikes.
     pub loss_at: LossAt,
+    /// What else befalls packets on the wire.
+    pub impairments: Impairments,
 }
 
 impl LinkConfig {
@@ -33,10 +39,12 @@ impl LinkConfig {
             name: name.into(),
             rate,
             queue,
+            discipline: None,
             delay,
             jitter: Duration::ZERO,
             loss: None,
             loss_at: LossAt::Exit,
+            impairments: Impairments::NONE,
         }
     }
 
@@ -44,12 +52,22 @@ impl LinkConfig {
     ///
     /// # Errors
     ///
-    /// When the queue has no room at all or a probability lies outside [0, 1].
+    /// When the queue has no room at all, there is no such queue, or a probability lies outside [0, 1].
     pub fn check(&self) -> Result<(), ConfigError> {
         if matches!(self.queue, QueueLimit::Packets(0) | QueueLimit::Bytes(0)) {
             return Err(ConfigError::EmptyQueue);
         }
+        if let Some(discipline) = &self.discipline {
+            discipline.check()?;
+        }
+        self.impairments.check()?;
         self.loss.map_or(Ok(()), LossModel::check)
+    }
+
+    /// Nothing but what can be worked out as a packet enters: drop-tail, and packets that keep their order
+    /// and their number.
+    pub fn is_plain(&self) -> bool {
+        self.discipline.is_none() && self.impairments == Impairments::NONE
     }
 }
 
@@ -68,6 +86,22 @@ pub enum QueueLimit {
     Unlimited,
 }
 
+impl QueueLimit {
+    /// A queue may not hold so much.
+    pub const fn is_exceeded(self, held: Queued) -> bool {
+        match self {
+            Self::Bytes(limit) => held.bytes.0 > limit,
+            Self::Packets(limit) => held.packets > limit,
+            Self::Unlimited => false,
+        }
+    }
+
+    /// A queue that holds so much may take in another packet.
+    pub fn admits(self, held: Queued, size: ByteCount) -> bool {
+        !self.is_exceeded(held + size)
+    }
+}
+
 /// Where the loss model strikes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LossAt {
@@ -79,18 +113,22 @@ pub enum LossAt {
 }
 
 /// Why a [`LinkConfig`] is refused.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum ConfigError {
     /// The queue holds nothing, so nothing could pass.
     EmptyQueue,
-    /// A probability of the loss model lies outside [0, 1].
+    /// A probability of the loss model, or of another impairment, lies outside [0, 1].
     Probability {
         /// The parameter's name.
         parameter: &'static str,
         /// What was given.
         value: f64,
     },
+    /// A kind of queue or parameter that there is not, or a value out of range.
+    Queue(QueueFault),
+    /// A packet would be held back for no time, or none could be.
+    Reorder,
     /// A mean rate of zero.
     Mean,
     /// A phase of an epoch or longer.
@@ -108,6 +146,8 @@ impl fmt::Display for ConfigError {
             Self::Probability { parameter, value } => {
                 write!(f, "loss parameter {parameter} lies outside 0..1: {value}")
             }
+            Self::Queue(fault) => write!(f, "{fault}"),
+            Self::Reorder => write!(f, "packets fall behind by a time, and one of at least one"),
             Self::Mean => write!(f, "a mean rate must be more than zero"),
             Self::Phase => write!(f, "a phase must be less than an epoch of 15 s"),
             Self::Trace => write!(
@@ -120,6 +160,12 @@ impl fmt::Display for ConfigError {
 }
 
 impl std::error::Error for ConfigError {}
+
+impl From<QueueFault> for ConfigError {
+    fn from(fault: QueueFault) -> Self {
+        Self::Queue(fault)
+    }
+}
 
 /// Which way a modelled link leads: the models are not the same both ways.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,57 +1,184 @@
-//! What a packet meets before a modelled link takes it: a link that is down, loss, a full queue.
+//! What a packet meets before a modelled link serves it: a link that is down, loss, its queue.
 
-use anabranch_units::{ByteCount, RandomStream, Seed};
+use std::collections::VecDeque;
+
+use anabranch_units::{ByteCount, Duration, Instant, RandomStream, Seed};
 
 use crate::loss::LossProcess;
-use crate::{DropReason, LinkConfig, LossAt, LossModel, QueueLimit};
+use crate::queue::{Next, Queue, QueueChoice, Ticket};
+use crate::wire::Wire;
+use crate::{DropReason, Label, LinkConfig, LinkStats, LossAt, LossModel, Queued};
 
-/// The configured part of a modelled link: its queue's limit, its own random loss, up or down.
-#[derive(Clone, Debug)]
-pub(crate) struct Entrance {
-    limit: QueueLimit,
+/// The configured part of a modelled link: its queue, its own random loss, up or down.
+pub(crate) struct Entrance<P> {
+    queue: Box<dyn Queue>,
+    /// What waits in it, by number; `None` where one has left that came before others that have not.
+    inside: VecDeque<Option<Held<P>>>,
+    /// The number of the first.
+    first: u64,
+    waiting: Queued,
+    /// Numbers of those that have to go for a packet that comes.
+    out: Vec<u64>,
     loss: Option<LossProcess>,
     loss_at: LossAt,
     luck: RandomStream,
+    jitter: Duration,
+    jitter_stream: RandomStream,
+    jitter_at_entry: bool,
     pub(crate) up: bool,
 }
 
-impl Entrance {
-    /// An open entrance. Its random stream is `link.<name>.loss`, as a fixed link's.
+/// A packet with what it drew as it came.
+#[derive(Clone, Debug)]
+pub(crate) struct Held<P> {
+    pub(crate) packet: P,
+    pub(crate) size: ByteCount,
+    pub(crate) luck: u64,
+    pub(crate) jitter: Duration,
+}
+
+/// Of what a link's counts and fates are made.
+pub(crate) type Books<'a, P> = (&'a mut Wire<P>, &'a mut LinkStats);
+
+impl<P> Entrance<P> {
+    /// An open entrance. Its random streams are `link.<name>.loss` and `link.<name>.queue`.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such queue: [`LinkConfig::check`] refuses it.
     pub(crate) fn new(config: &LinkConfig, seed: Seed) -> Self {
+        let stream = |what: &str| seed.stream(&format!("link.{}.{what}", config.name));
+        let plain = QueueChoice::new("drop-tail");
+        let choice = config.discipline.as_ref().unwrap_or(&plain);
+        let queue = choice.build(config.queue, stream("queue"));
         Self {
-            limit: config.queue,
+            queue: queue.unwrap_or_else(|fault| panic!("link {}: {fault}", config.name)),
+            inside: VecDeque::new(),
+            first: 0,
+            waiting: Queued::default(),
+            out: Vec::new(),
             loss: config.loss.map(LossProcess::new),
             loss_at: config.loss_at,
-            luck: seed.stream(&format!("link.{}.loss", config.name)),
+            luck: stream("loss"),
+            jitter: config.jitter,
+            jitter_stream: stream("jitter"),
+            jitter_at_entry: false,
             up: true,
         }
     }
 
-    /// A packet's luck, drawn when it enters; drawn only while there is a loss model to need it.
-    pub(crate) fn draw(&mut self) -> u64 {
-        if self.loss.is_some() { self.luck.next_u64() } else { 0 }
+    /// From here on every packet draws its jitter as it comes, whatever becomes of it, as on a fixed link.
+    pub(crate) fn draw_jitter_at_entry(&mut self) {
+        self.jitter_at_entry = true;
     }
 
-    /// Why a packet may not enter a queue of so much, if so.
-    pub(crate) fn refusal(
+    /// What waits.
+    pub(crate) fn waiting(&self) -> Queued {
+        self.waiting
+    }
+
+    /// A packet comes, while `serving` is in service.
+    pub(crate) fn admit(
         &mut self,
-        packets: u64,
-        bytes: u64,
-        size: ByteCount,
-        luck: u64,
-    ) -> Option<DropReason> {
+        now: Instant,
+        (packet, label): (P, Label),
+        drawn: Drawn,
+        serving: Queued,
+        (wire, stats): Books<'_, P>,
+    ) {
+        if let Some(why) = self.refusal(drawn.luck) {
+            wire.seal(now, packet, why, stats);
+            return;
+        }
+        let Label { size, flow, ect } = label;
+        let held = Queued {
+            packets: self.waiting.packets + serving.packets,
+            bytes: ByteCount(self.waiting.bytes.0 + serving.bytes.0),
+        };
+        let number = self.first + self.inside.len() as u64;
+        let Drawn { luck, jitter } = drawn;
+        self.inside.push_back(Some(Held { packet, size, luck, jitter }));
+        self.waiting = self.waiting + size;
+        let mut out = std::mem::take(&mut self.out);
+        self.queue.admit(now, Ticket { number, size, flow, ect }, held, &mut out);
+        if out.is_empty() {
+            stats.note_queue(held + size);
+        }
+        for number in out.drain(..) {
+            let gone = self.remove(number);
+            wire.seal(now, gone.packet, DropReason::QueueFull, stats);
+        }
+        self.out = out;
+    }
+
+    /// The next packet to be served and whether it is marked, past those that the queue drops for it.
+    pub(crate) fn next(
+        &mut self,
+        now: Instant,
+        (wire, stats): Books<'_, P>,
+    ) -> Option<(Held<P>, bool)> {
+        loop {
+            match self.queue.next(now)? {
+                Next::Drop(number) => {
+                    let gone = self.remove(number);
+                    wire.seal(now, gone.packet, DropReason::Aqm, stats);
+                }
+                Next::Mark(number) => {
+                    stats.marked += 1;
+                    return Some((self.remove(number), true));
+                }
+                Next::Pass(number) => return Some((self.remove(number), false)),
+            }
+        }
+    }
+
+    fn remove(&mut self, number: u64) -> Held<P> {
+        let place = (number - self.first) as usize;
+        let gone = self.inside[place].take().expect("a queue names each of its packets once");
+        while let Some(None) = self.inside.front() {
+            self.inside.pop_front();
+            self.first += 1;
+        }
+        self.waiting = self.waiting - gone.size;
+        gone
+    }
+
+    /// Takes out all that waits, in the order of arrival, as the link goes down.
+    pub(crate) fn close(&mut self) -> Vec<Held<P>> {
+        self.up = false;
+        self.queue.clear();
+        self.first += self.inside.len() as u64;
+        self.waiting = Queued::default();
+        self.inside.drain(..).flatten().collect()
+    }
+
+    /// What a packet draws when it enters; luck only while there is a loss model to need it.
+    pub(crate) fn draw(&mut self) -> Drawn {
+        let luck = if self.loss.is_some() { self.luck.next_u64() } else { 0 };
+        let jitter = if self.jitter_at_entry { self.draw_jitter() } else { Duration::ZERO };
+        Drawn { luck, jitter }
+    }
+
+    /// The jitter of a packet that leaves the queue: what it drew when it came, or draws now.
+    pub(crate) fn jitter(&mut self, held: &Held<P>) -> Duration {
+        if self.jitter_at_entry { held.jitter } else { self.draw_jitter() }
+    }
+
+    fn draw_jitter(&mut self) -> Duration {
+        if self.jitter.is_zero() {
+            return Duration::ZERO;
+        }
+        let bound = self.jitter.as_nanos().saturating_add(1);
+        Duration::from_nanos(self.jitter_stream.below(bound))
+    }
+
+    /// Why a packet may not even come to the queue, if so.
+    fn refusal(&mut self, luck: u64) -> Option<DropReason> {
         if !self.up {
             return Some(DropReason::Down);
         }
-        if self.loss_at == LossAt::Entry && self.strikes(luck) {
-            return Some(DropReason::Loss);
-        }
-        let full = match self.limit {
-            QueueLimit::Bytes(limit) => bytes + size.0 > limit,
-            QueueLimit::Packets(limit) => packets >= limit,
-            QueueLimit::Unlimited => false,
-        };
-        full.then_some(DropReason::QueueFull)
+        let lost = self.loss_at == LossAt::Entry && self.strikes(luck);
+        lost.then_some(DropReason::Loss)
     }
 
     /// Whether a packet that leaves the queue is lost.
@@ -63,11 +190,27 @@ impl Entrance {
         self.loss.as_mut().is_some_and(|loss| loss.strikes(luck))
     }
 
-    /// Sets the loss model. A packet that entered while there was none has the worst luck of all
-    /// (0) and needs a new one: `draw` gives it.
-    pub(crate) fn set_loss(&mut self, model: Option<LossModel>) -> bool {
+    /// Sets the loss model. A packet that entered while there was none has the worst luck of all (0) and
+    /// needs another: those `ahead` of the queue draw it before those in it.
+    pub(crate) fn set_loss<'a>(
+        &mut self,
+        model: Option<LossModel>,
+        ahead: impl Iterator<Item = &'a mut u64>,
+    ) {
         let needs_luck = self.loss.is_none() && model.is_some() && self.loss_at == LossAt::Exit;
         self.loss = model.map(LossProcess::new);
-        needs_luck
+        if needs_luck {
+            ahead.for_each(|luck| *luck = self.luck.next_u64());
+            for held in self.inside.iter_mut().flatten() {
+                held.luck = self.luck.next_u64();
+            }
+        }
     }
+}
+
+/// What a packet draws when it enters.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Drawn {
+    luck: u64,
+    jitter: Duration,
 }

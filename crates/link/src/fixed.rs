@@ -77,11 +77,12 @@ impl<P> FixedLink<P> {
     ///
     /// # Panics
     ///
-    /// When [`LinkConfig::check`] refuses the settings.
+    /// When [`LinkConfig::check`] refuses the settings, or they are not [plain](LinkConfig::is_plain).
     pub fn new(config: LinkConfig, seed: Seed) -> Self {
         if let Err(error) = config.check() {
             panic!("link {}: {error}", config.name);
         }
+        assert!(config.is_plain(), "link {}: a fixed link is a plain one", config.name);
         Self {
             loss_stream: seed.stream(&format!("link.{}.loss", config.name)),
             jitter_stream: seed.stream(&format!("link.{}.jitter", config.name)),
@@ -177,7 +178,8 @@ impl<P> FixedLink<P> {
             Fate::Dropped { at: gone.departs, packet: gone.packet, why: DropReason::Loss }
         } else {
             self.stats.count_delivery(gone.size);
-            Fate::Delivered { at: gone.arrives, packet: gone.packet }
+            let Passenger { packet, arrives: at, .. } = gone;
+            Fate::Delivered { at, packet, marked: false, copy: false }
         })
     }
 
@@ -255,6 +257,7 @@ impl<P> FixedLink<P> {
 }
 
 impl<P> Link<P> for FixedLink<P> {
+    #[inline(always)]
     fn enqueue(&mut self, now: Instant, packet: P, size: ByteCount) {
         self.stats.enqueued += 1;
         // Drawn for every packet, whatever becomes of it: the n-th of two runs share their luck.
@@ -346,7 +349,7 @@ impl<P> Link<P> for FixedLink<P> {
 }
 
 /// How long `left` billionths of a bit take, rounded as [`Rate::transmit_time`] rounds.
-fn remaining_time(left: u128, rate: Rate) -> Duration {
+pub(crate) fn remaining_time(left: u128, rate: Rate) -> Duration {
     match rate {
         Rate::UNLIMITED => Duration::ZERO,
         Rate::ZERO => Duration::MAX,

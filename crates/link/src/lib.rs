@@ -1,5 +1,5 @@
-//! One-way links: a rate behind a drop-tail queue, then propagation delay, jitter and loss; and the
-//! media that carry several of them.
+//! One-way links: a rate behind a queue, then propagation delay, jitter, loss and what else befalls
+//! packets; and the media that carry several of them.
 //!
 //! A link carries packets of any type `P` and never looks inside. It reads no clock, draws from
 //! named random streams only, and is driven by three verbs: [`Link::enqueue`] and [`Link::set`]
@@ -15,24 +15,29 @@
 //!
 //! # Kinds
 //!
-//! A [`FixedLink`] keeps the rate, delay and loss that it was given. A [`VaryingLink`] follows a
-//! [`Model`]: a cellular radio, a satellite, a recording. A [`WifiMedium`] is an 802.11 channel: a
-//! [`Medium`], both directions of which share the air. A [`Chain`] is links in a row.
+//! A [`FixedLink`] keeps the rate, delay and loss that it was given, behind a drop-tail queue: all of it
+//! arithmetic. A [`VaryingLink`] follows a [`Model`] (a cellular radio, a satellite, a recording) or keeps
+//! a set rate, behind any [`Queue`](queue::Queue). A [`WifiMedium`] is an 802.11 channel: a [`Medium`],
+//! both directions of which share the air. A [`Chain`] is links in a row.
 //!
-//! # Not modelled
+//! # Impairments
 //!
-//! Reordering (every link is a FIFO), corruption, duplication.
+//! Behind the service packets may be lost, held back so that others overtake them, copied and spoilt:
+//! [`Impairments`]. Without them every link is a FIFO that adds nothing.
 
 mod chain;
 mod config;
 mod entrance;
 mod fixed;
+mod impairment;
+mod label;
 mod loss;
 mod lte;
 mod medium;
 mod model;
 pub mod probe;
 mod quantiles;
+pub mod queue;
 mod service;
 mod starlink;
 mod stats;
@@ -44,11 +49,14 @@ mod wire;
 pub use chain::{Chain, Hop, Parcel};
 pub use config::{ConfigError, Direction, LinkConfig, LossAt, QueueLimit};
 pub use fixed::FixedLink;
+pub use impairment::{Impairments, Reorder};
+pub use label::Label;
 pub use loss::LossModel;
 pub use lte::{LteModel, LteProfile};
 pub use medium::{Medium, Single};
 pub use model::Model;
 pub use quantiles::Quantiles;
+pub use queue::{QueueChoice, QueueFault};
 pub use starlink::{EPOCH, StarlinkModel, StarlinkProfile};
 pub use stats::{LinkStats, Queued};
 pub use trace::{Trace, TraceStep};
@@ -57,15 +65,21 @@ pub use wifi::{TRIES, WifiMedium, WifiModel, WifiStandard};
 
 use anabranch_units::{ByteCount, Duration, Instant, Rate};
 
-/// A one-way element that carries packets in order, or loses them.
+/// A one-way element that carries packets, or loses them.
 ///
 /// `now` never goes back from one call to the next. Fates come in the order of the packets, drops
-/// at the entry excepted; deliveries are never reordered, and [`Chain`] relies on it.
+/// at the entry or by the queue excepted; deliveries are in the order of service, and reordered only
+/// where [`Self::keeps_order`] is false: [`Chain`] relies on it.
 pub trait Link<P> {
     /// A packet of `size` bytes (headers included) arrives at the entry.
     ///
     /// Nothing is returned, not even for a drop: its fate waits for [`Self::poll_fate`].
     fn enqueue(&mut self, now: Instant, packet: P, size: ByteCount);
+
+    /// The same of a packet of which more is told than its size, for queues that ask for it.
+    fn enter(&mut self, now: Instant, packet: P, label: Label) {
+        self.enqueue(now, packet, label.size);
+    }
 
     /// The link changes. [`Self::poll_timeout`] may have moved either way afterwards.
     fn set(&mut self, now: Instant, change: Change);
@@ -78,8 +92,8 @@ pub trait Link<P> {
     /// come, since that one reports them; when none is to come (the link is idle, stalled or went
     /// down) they are due at once, at an instant already past.
     ///
-    /// Stable until the next call of `enqueue`, `set` or `poll_fate`; `enqueue` never makes it
-    /// earlier while a delivery is pending.
+    /// Stable until the next call of `enqueue`, `set` or `poll_fate`; `enqueue` never makes it earlier
+    /// while a delivery is pending, where the link keeps the order.
     fn poll_timeout(&self) -> Option<Instant>;
 
     /// Totals since the beginning.
@@ -89,8 +103,13 @@ pub trait Link<P> {
     fn queued(&self, now: Instant) -> Queued;
 
     /// Packets inside, in the queue or on the wire: entered, and neither delivered nor dropped
-    /// according to [`Self::stats`], so `enqueued = delivered + dropped() + in_transit` always.
+    /// according to [`Self::stats`], so `entered() = delivered + dropped() + in_transit` always.
     fn in_transit(&self) -> u64;
+
+    /// No packet overtakes another.
+    fn keeps_order(&self) -> bool {
+        true
+    }
 
     /// The link's name, unique within a scenario.
     fn name(&self) -> &str;
@@ -105,6 +124,10 @@ pub enum Fate<P> {
         at: Instant,
         /// The packet.
         packet: P,
+        /// The queue marked it as having met congestion (CE, RFC 3168).
+        marked: bool,
+        /// It is a copy that the link made of a packet.
+        copy: bool,
     },
     /// It was lost on the way.
     Dropped {
@@ -129,11 +152,15 @@ impl<P> Fate<P> {
 /// Why a packet was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum DropReason {
+    /// The queue dropped it to keep the queue short (active queue management).
+    Aqm,
+    /// It was spoilt, and the checksum at the far end found out.
+    Corrupt,
     /// The link was down, or went down while the packet was inside.
     Down,
     /// The loss model took it.
     Loss,
-    /// No room in the queue (drop-tail).
+    /// No room in the queue.
     QueueFull,
 }
 

@@ -2,7 +2,7 @@
 
 use anabranch_units::{ByteCount, Instant};
 
-use crate::{Change, Fate, Link, LinkStats, Queued};
+use crate::{Change, Fate, Label, Link, LinkStats, Queued};
 
 /// Several one-way lanes, each of them a link in all but this: what one carries may hold up the
 /// others. A half-duplex radio has one lane for each direction of each station.
@@ -15,6 +15,9 @@ pub trait Medium<P> {
 
     /// A packet of `size` bytes (headers included) arrives at the entry of a lane.
     fn enqueue(&mut self, now: Instant, lane: usize, packet: P, size: ByteCount);
+
+    /// The same of a packet of which more is told than its size, for queues that ask for it.
+    fn enter(&mut self, now: Instant, lane: usize, packet: P, label: Label);
 
     /// A lane changes.
     fn set(&mut self, now: Instant, lane: usize, change: Change);
@@ -49,6 +52,10 @@ impl<P, L: Link<P>> Medium<P> for Single<L> {
 
     fn enqueue(&mut self, now: Instant, _lane: usize, packet: P, size: ByteCount) {
         self.0.enqueue(now, packet, size);
+    }
+
+    fn enter(&mut self, now: Instant, _lane: usize, packet: P, label: Label) {
+        self.0.enter(now, packet, label);
     }
 
     fn set(&mut self, now: Instant, _lane: usize, change: Change) {

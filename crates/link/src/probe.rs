@@ -55,7 +55,7 @@ pub fn delays(
     for packet in 0..packets as u64 {
         let now = entered(packet);
         while let Some((_, fate)) = medium.poll_fate(now) {
-            if let Fate::Delivered { at, packet } = fate {
+            if let Fate::Delivered { at, packet, .. } = fate {
                 took[packet as usize] = Some(at.since(entered(packet)));
             }
         }

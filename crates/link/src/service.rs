@@ -2,6 +2,8 @@
 
 use anabranch_units::{ByteCount, Duration, Instant, RandomStream, Rate};
 
+use crate::fixed::remaining_time;
+
 /// What becomes of the packet that is served next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Served {
@@ -23,6 +25,47 @@ pub(crate) trait Service {
     /// Serves the next packet, which is there at `from`: not before the one before it has left.
     /// `from` never goes back. Never faster than `cap`; a cap of zero stalls it and takes nothing.
     fn serve(&mut self, from: Instant, size: ByteCount, cap: Rate) -> Served;
+
+    /// The cap is another while a packet is served: when it leaves now, if that changes anything for it.
+    fn recap(&mut self, _now: Instant, _cap: Rate) -> Option<Instant> {
+        None
+    }
+
+    /// The packet in service is discarded, though it would leave at `departs`: when the next one may be
+    /// served. What it has taken of a model's course stays taken.
+    fn abandon(&mut self, _now: Instant, departs: Instant) -> Instant {
+        departs
+    }
+}
+
+/// Serves at the cap: a link of a set rate.
+#[derive(Debug, Default)]
+pub(crate) struct AtCap {
+    rate: Rate,
+    since: Instant,
+    /// What was left of the packet in service then, in billionths of a bit: bits a second times
+    /// nanoseconds.
+    left: u128,
+}
+
+impl Service for AtCap {
+    fn serve(&mut self, from: Instant, size: ByteCount, cap: Rate) -> Served {
+        let left = u128::from(size.0) * 8_000_000_000;
+        *self = Self { rate: cap, since: from, left };
+        Served { departs: from + cap.transmit_time(size), ..Served::STALLED }
+    }
+
+    /// The packet keeps the bits that it was served.
+    fn recap(&mut self, now: Instant, cap: Rate) -> Option<Instant> {
+        let served = u128::from(now.since(self.since).as_nanos()) * u128::from(self.rate.bps());
+        let left = self.left.saturating_sub(served);
+        *self = Self { rate: cap, since: now, left };
+        Some(now + remaining_time(left, cap))
+    }
+
+    fn abandon(&mut self, now: Instant, _departs: Instant) -> Instant {
+        now
+    }
 }
 
 /// Conditions that hold up to an instant.

@@ -1,5 +1,7 @@
 //! What a link has seen, and what it holds.
 
+use std::ops::{Add, Sub};
+
 use anabranch_units::ByteCount;
 
 use crate::DropReason;
@@ -11,12 +13,22 @@ pub struct LinkStats {
     pub enqueued: u64,
     /// Packets that came out.
     pub delivered: u64,
-    /// Packets that found the queue full.
+    /// Packets that found the queue full, or had to make room in it.
     pub dropped_queue: u64,
+    /// Packets that the queue dropped to keep it short.
+    pub dropped_aqm: u64,
     /// Packets taken by the loss model, as far as reported.
     pub dropped_loss: u64,
     /// Packets offered while the link was down, or inside when it went down.
     pub dropped_down: u64,
+    /// Packets that were spoilt on the way, as far as reported.
+    pub dropped_corrupt: u64,
+    /// Packets that the queue marked instead of dropping them.
+    pub marked: u64,
+    /// Copies that were made of packets on the way.
+    pub duplicated: u64,
+    /// Packets that were held back so that others overtake them.
+    pub reordered: u64,
     /// Bytes that came out.
     pub bytes_delivered: u64,
     /// The longest queue, in packets, the one in service included.
@@ -28,11 +40,22 @@ pub struct LinkStats {
 impl LinkStats {
     /// Packets dropped for any reason.
     pub const fn dropped(&self) -> u64 {
-        self.dropped_queue + self.dropped_loss + self.dropped_down
+        self.dropped_queue
+            + self.dropped_aqm
+            + self.dropped_loss
+            + self.dropped_down
+            + self.dropped_corrupt
+    }
+
+    /// Packets that ever were in the link: those that entered and the copies.
+    pub const fn entered(&self) -> u64 {
+        self.enqueued + self.duplicated
     }
 
     pub(crate) const fn count_drop(&mut self, why: DropReason) {
         match why {
+            DropReason::Aqm => self.dropped_aqm += 1,
+            DropReason::Corrupt => self.dropped_corrupt += 1,
             DropReason::Down => self.dropped_down += 1,
             DropReason::Loss => self.dropped_loss += 1,
             DropReason::QueueFull => self.dropped_queue += 1,
@@ -57,4 +80,22 @@ pub struct Queued {
     pub packets: u64,
     /// Bytes.
     pub bytes: ByteCount,
+}
+
+impl Add<ByteCount> for Queued {
+    type Output = Self;
+
+    /// With another packet of that size.
+    fn add(self, size: ByteCount) -> Self {
+        Self { packets: self.packets + 1, bytes: ByteCount(self.bytes.0 + size.0) }
+    }
+}
+
+impl Sub<ByteCount> for Queued {
+    type Output = Self;
+
+    /// Without a packet of that size.
+    fn sub(self, size: ByteCount) -> Self {
+        Self { packets: self.packets - 1, bytes: ByteCount(self.bytes.0 - size.0) }
+    }
 }

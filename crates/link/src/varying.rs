@@ -1,51 +1,46 @@
-//! A one-way link whose rate, delay and loss a model or a trace decides, from moment to moment.
+//! A one-way link whose rate, delay and loss a model or a trace decides, from moment to moment; or one of
+//! a set rate behind a queue that cannot be worked out ahead.
 //!
-//! The queue and what surrounds it are those of a fixed link. Only the packet in service has a
-//! departure; the next one's is worked out when it has left. What is configured beside the model
+//! The wire and what surrounds it are those of a fixed link. Only the packet in service has a
+//! departure; the next one is chosen by the queue when it has left. What is configured beside the model
 //! comes on top of it: the rate is a cap, delay, jitter and loss are added.
 
-use std::collections::VecDeque;
+use anabranch_units::{ByteCount, Duration, Instant, Rate, Seed};
 
-use anabranch_units::{ByteCount, Duration, Instant, RandomStream, Rate, Seed};
+use crate::entrance::{Entrance, Held};
+use crate::service::{AtCap, Served, Service};
+use crate::wire::{Flying, Outcome, Wire};
+use crate::{Change, DropReason, Fate, Label, Link, LinkConfig, LinkStats, Model, Queued};
 
-use crate::entrance::Entrance;
-use crate::service::{Served, Service};
-use crate::wire::Wire;
-use crate::{Change, Fate, Link, LinkConfig, LinkStats, Model, Queued};
-
-/// A link that follows a [`Model`].
+/// A link that follows a [`Model`], or keeps its rate behind any kind of queue.
 ///
 /// Of the changes, `Rate` sets the cap, from the next packet on: the packet in service leaves when
-/// it would have, unless the cap was zero. `Delay` and `Loss` set what comes on top of the model,
-/// `Down` and `Up` do what they do to every link; the model's own course goes on meanwhile.
+/// it would have, unless the cap was zero; without a model it keeps the bits that it was served. `Delay`
+/// and `Loss` set what comes on top of the model, `Down` and `Up` do what they do to every link; the
+/// model's own course goes on meanwhile.
 pub struct VaryingLink<P> {
     name: String,
     cap: Rate,
     delay: Duration,
-    jitter: Duration,
-    jitter_stream: RandomStream,
-    entrance: Entrance,
+    entrance: Entrance<P>,
     service: Box<dyn Service + Send>,
-    queue: VecDeque<Waiting<P>>,
-    queue_bytes: u64,
-    /// What becomes of the packet in service, if there is one.
-    served: Option<Served>,
+    serving: Option<Serving<P>>,
     /// When the last packet has left.
     idle_from: Instant,
     wire: Wire<P>,
     stats: LinkStats,
 }
 
-#[derive(Clone, Debug)]
-struct Waiting<P> {
-    packet: P,
-    size: ByteCount,
-    luck: u64,
+/// The packet in service and what becomes of it.
+struct Serving<P> {
+    held: Held<P>,
+    marked: bool,
+    served: Served,
 }
 
-impl<P> VaryingLink<P> {
-    /// An idle link, up. Its random streams are `link.<name>.loss`, `link.<name>.jitter` and those
-    /// of its model.
+impl<P: Clone> VaryingLink<P> {
+    /// An idle link, up. Its random streams are `link.<name>.loss`, `link.<name>.jitter`, those of its
+    /// queue and impairments, and those of its model.
     ///
     /// # Panics
     ///
@@ -54,19 +49,35 @@ impl<P> VaryingLink<P> {
         if let Err(error) = config.check().and_then(|()| model.check()) {
             panic!("link {}: {error}", config.name);
         }
+        let service = model.service(&config.name, seed);
+        Self::serving_by(service, config, seed)
+    }
+
+    /// An idle link of a set rate, up: what a [`FixedLink`](crate::FixedLink) is, for settings that are
+    /// not plain.
+    ///
+    /// # Panics
+    ///
+    /// When [`LinkConfig::check`] refuses the settings.
+    pub fn of_set_rate(config: LinkConfig, seed: Seed) -> Self {
+        if let Err(error) = config.check() {
+            panic!("link {}: {error}", config.name);
+        }
+        let mut link = Self::serving_by(Box::new(AtCap::default()), config, seed);
+        link.entrance.draw_jitter_at_entry();
+        link
+    }
+
+    fn serving_by(service: Box<dyn Service + Send>, config: LinkConfig, seed: Seed) -> Self {
         Self {
             entrance: Entrance::new(&config, seed),
-            service: model.service(&config.name, seed),
-            jitter_stream: seed.stream(&format!("link.{}.jitter", config.name)),
+            wire: Wire::new(&config.impairments, &config.name, seed),
+            service,
             name: config.name,
             cap: config.rate,
             delay: config.delay,
-            jitter: config.jitter,
-            queue: VecDeque::new(),
-            queue_bytes: 0,
-            served: None,
+            serving: None,
             idle_from: Instant::ZERO,
-            wire: Wire::new(),
             stats: LinkStats::default(),
         }
     }
@@ -74,63 +85,84 @@ impl<P> VaryingLink<P> {
     /// Lets the packets that have left the queue by `now` onto the wire.
     #[inline]
     fn advance(&mut self, now: Instant) {
-        while let Some(served) = self.served.filter(|served| served.departs <= now) {
-            self.served = None;
-            let Some(Waiting { packet, size, luck }) = self.queue.pop_front() else { return };
-            self.queue_bytes -= size.0;
-            self.idle_from = served.departs;
+        while let Some(left) = self.serving.take_if(|serving| serving.served.departs <= now) {
+            let Serving { held: Held { packet, size, luck, .. }, marked, served } = left;
+            let departed = served.departs;
+            self.idle_from = departed;
             let lost = served.lost || self.entrance.strikes_at_exit(luck);
+            let outcome = if lost { Outcome::Lost } else { Outcome::Arrives };
             let arrives = self.arrival(served);
-            self.wire.push(packet, size, served.departs, arrives, lost);
-            self.take_up(served.departs);
+            let gone = Flying { packet, size, departed, arrives, outcome, marked, copy: false };
+            self.wire.push(gone, &mut self.stats);
+            self.take_up(departed);
         }
     }
 
-    /// Begins to serve the first packet of the queue.
+    /// Begins to serve the next packet of the queue.
     fn take_up(&mut self, from: Instant) {
-        let Some(first) = self.queue.front() else { return };
-        let mut served = self.service.serve(from, first.size, self.cap);
-        if !self.jitter.is_zero() {
-            let bound = self.jitter.as_nanos().saturating_add(1);
-            served.extra += Duration::from_nanos(self.jitter_stream.below(bound));
+        let books = (&mut self.wire, &mut self.stats);
+        if let Some((held, marked)) = self.entrance.next(from, books) {
+            let served = self.serve(from, &held);
+            self.serving = Some(Serving { held, marked, served });
         }
-        self.served = Some(served);
+    }
+
+    fn serve(&mut self, from: Instant, held: &Held<P>) -> Served {
+        let mut served = self.service.serve(from, held.size, self.cap);
+        served.extra += self.entrance.jitter(held);
+        served
     }
 
     fn arrival(&self, served: Served) -> Instant {
         served.departs + self.delay + served.extra
     }
 
+    /// The packet in service.
+    fn in_service(&self) -> Queued {
+        let serving = self.serving.as_ref();
+        serving.map_or(Queued::default(), |serving| Queued::default() + serving.held.size)
+    }
+
+    fn change_rate(&mut self, now: Instant, rate: Rate) {
+        self.cap = rate;
+        let Some(mut serving) = self.serving.take() else { return };
+        if let Some(departs) = self.service.recap(now, rate) {
+            serving.served.departs = departs;
+        } else if serving.served.departs == Instant::FAR_FUTURE {
+            serving.served = self.serve(now, &serving.held);
+        }
+        self.serving = Some(serving);
+    }
+
     fn go_down(&mut self, now: Instant) {
-        self.entrance.up = false;
         self.wire.cut(now, &mut self.stats);
-        for Waiting { packet, .. } in self.queue.drain(..) {
-            self.wire.seal(now, packet, crate::DropReason::Down, &mut self.stats);
+        let serving = self.serving.take();
+        let departs = serving.as_ref().map(|serving| serving.served.departs);
+        let departs = departs.filter(|&departs| departs < Instant::FAR_FUTURE);
+        self.idle_from = departs.map_or(now, |departs| self.service.abandon(now, departs));
+        let inside = serving.map(|serving| serving.held).into_iter().chain(self.entrance.close());
+        for held in inside {
+            self.wire.seal(now, held.packet, DropReason::Down, &mut self.stats);
         }
         self.wire.close_cut();
-        self.queue_bytes = 0;
-        // What the packet in service had taken of the model stays taken.
-        let served = self.served.take().filter(|served| served.departs < Instant::FAR_FUTURE);
-        self.idle_from = served.map_or(now, |served| served.departs);
     }
 }
 
-impl<P> Link<P> for VaryingLink<P> {
+impl<P: Clone> Link<P> for VaryingLink<P> {
     fn enqueue(&mut self, now: Instant, packet: P, size: ByteCount) {
+        self.enter(now, packet, Label::of_size(size));
+    }
+
+    fn enter(&mut self, now: Instant, packet: P, label: Label) {
         self.stats.enqueued += 1;
-        let luck = self.entrance.draw();
+        let drawn = self.entrance.draw();
         self.advance(now);
-        let waiting = self.queue.len() as u64;
-        if let Some(why) = self.entrance.refusal(waiting, self.queue_bytes, size, luck) {
-            self.wire.seal(now, packet, why, &mut self.stats);
-            return;
-        }
-        self.queue.push_back(Waiting { packet, size, luck });
-        self.queue_bytes += size.0;
-        if self.served.is_none() {
+        let serving = self.in_service();
+        let books = (&mut self.wire, &mut self.stats);
+        self.entrance.admit(now, (packet, label), drawn, serving, books);
+        if self.serving.is_none() {
             self.take_up(self.idle_from.max(now));
         }
-        self.stats.note_queue(Queued { packets: waiting + 1, bytes: ByteCount(self.queue_bytes) });
     }
 
     fn set(&mut self, now: Instant, change: Change) {
@@ -139,18 +171,10 @@ impl<P> Link<P> for VaryingLink<P> {
             Change::Delay(delay) => self.delay = delay,
             Change::Down => self.go_down(now),
             Change::Loss(model) => {
-                if self.entrance.set_loss(model) {
-                    for waiting in &mut self.queue {
-                        waiting.luck = self.entrance.draw();
-                    }
-                }
+                let serving = self.serving.iter_mut().map(|serving| &mut serving.held.luck);
+                self.entrance.set_loss(model, serving);
             }
-            Change::Rate(rate) => {
-                self.cap = rate;
-                if self.served.is_some_and(|served| served.departs == Instant::FAR_FUTURE) {
-                    self.take_up(now);
-                }
-            }
+            Change::Rate(rate) => self.change_rate(now, rate),
             Change::Up => self.entrance.up = true,
         }
     }
@@ -162,13 +186,14 @@ impl<P> Link<P> for VaryingLink<P> {
 
     fn poll_timeout(&self) -> Option<Instant> {
         let flying = self.wire.next_arrival();
-        if flying < Instant::FAR_FUTURE {
+        if flying < Instant::FAR_FUTURE && self.wire.keeps_order() {
             return self.wire.poll_timeout(flying);
         }
         let next = self
-            .served
-            .map_or(Instant::FAR_FUTURE, |served| self.wire.arrival(self.arrival(served)));
-        self.wire.poll_timeout(next)
+            .serving
+            .as_ref()
+            .map_or(Instant::FAR_FUTURE, |serving| self.wire.arrival(self.arrival(serving.served)));
+        self.wire.poll_timeout(next.min(flying))
     }
 
     fn stats(&self) -> &LinkStats {
@@ -178,16 +203,18 @@ impl<P> Link<P> for VaryingLink<P> {
     fn queued(&self, now: Instant) -> Queued {
         // Looked at later than polled: the packet in service may have left, and others behind it,
         // but only the model knows when.
-        let left = self.served.is_some_and(|served| served.departs <= now);
-        let gone = if left { self.queue.front().map_or(0, |first| first.size.0) } else { 0 };
-        Queued {
-            packets: self.queue.len() as u64 - u64::from(left),
-            bytes: ByteCount(self.queue_bytes - gone),
-        }
+        let waiting = self.entrance.waiting();
+        let serving = self.serving.as_ref().filter(|serving| serving.served.departs > now);
+        serving.map_or(waiting, |serving| waiting + serving.held.size)
     }
 
     fn in_transit(&self) -> u64 {
-        self.queue.len() as u64 + self.wire.len()
+        let serving = u64::from(self.serving.is_some());
+        self.entrance.waiting().packets + serving + self.wire.len()
+    }
+
+    fn keeps_order(&self) -> bool {
+        self.wire.keeps_order()
     }
 
     fn name(&self) -> &str {

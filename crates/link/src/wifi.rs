@@ -17,7 +17,7 @@ mod radio;
 
 use anabranch_units::{ByteCount, Duration, Instant, RandomStream, Seed};
 
-use crate::{Change, ConfigError, Fate, LinkConfig, LinkStats, Medium, Queued};
+use crate::{Change, ConfigError, Fate, Label, LinkConfig, LinkStats, Medium, Queued};
 use lane::Lane;
 use phy::{LONGEST, Phy, SLOT};
 
@@ -122,7 +122,7 @@ struct Exchange {
     collision: bool,
 }
 
-impl<P> WifiMedium<P> {
+impl<P: Clone> WifiMedium<P> {
     /// A silent channel. Its random stream is `wifi.<channel>`; its lanes have `link.<name>.loss`, and
     /// stations `wifi.<station>.signal`.
     ///
@@ -214,16 +214,20 @@ impl<P> WifiMedium<P> {
     }
 }
 
-impl<P> Medium<P> for WifiMedium<P> {
+impl<P: Clone> Medium<P> for WifiMedium<P> {
     fn lanes(&self) -> usize {
         self.lanes.len()
     }
 
     fn enqueue(&mut self, now: Instant, lane: usize, packet: P, size: ByteCount) {
+        self.enter(now, lane, packet, Label::of_size(size));
+    }
+
+    fn enter(&mut self, now: Instant, lane: usize, packet: P, label: Label) {
         self.advance(now);
         let busy = self.on_air.is_some();
         let lane = &mut self.lanes[lane];
-        let first = lane.enqueue(now, packet, size);
+        let first = lane.enter(now, packet, label);
         if first {
             if busy || now < self.silent_from + lane.silence() {
                 lane.defer(&mut self.luck);

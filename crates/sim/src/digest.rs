@@ -23,10 +23,17 @@ impl Tells {
     }
 }
 
-/// A column is in the digest. Penalties are not, so that runs keep the digests of the time before their
-/// column; what a penalty does is in the samples.
+/// A column is in the digest. Those that came later are not, so that runs keep the digests of the time
+/// before them: what a penalty does is in the samples, and each packet's fate on a link in the log.
 fn counts(table: &Table, column: &str) -> bool {
-    (table.name, column) != ("subflows", "penalties")
+    match table.name {
+        "links" => !matches!(
+            column,
+            "dropped_aqm" | "marked" | "reordered" | "duplicated" | "dropped_corrupt"
+        ),
+        "subflows" => column != "penalties",
+        _ => true,
+    }
 }
 
 /// SHA-256 over the folded log of every packet's fate, the number of steps, and the tables.

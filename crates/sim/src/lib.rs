@@ -23,10 +23,10 @@ pub use checks::Violation;
 pub use fault::{KeyPath, PlanError, PlanFault, Step};
 pub use plan::{
     AdaptivePlan, ApplicationKind, ApplicationPlan, ChangePlan, CrossKind, CrossPlan,
-    DirectionPlan, EventPlan, FilmPlan, HostPlan, InterfacePlan, LadderPlan, LinkPlan, LossAtPlan,
-    LossPlan, LtePlan, LteProfilePlan, ModelPlan, OpportunitiesPlan, PathPlan, Plan, QueuePlan,
-    StarlinkPlan, StarlinkProfilePlan, StepsPlan, TransportPlan, WifiPlan, WifiStandardPlan,
-    resolve_ladder,
+    DirectionPlan, DisciplinePlan, EventPlan, FilmPlan, HostPlan, InterfacePlan, LadderPlan,
+    LinkPlan, LossAtPlan, LossPlan, LtePlan, LteProfilePlan, ModelPlan, OpportunitiesPlan,
+    PathPlan, Plan, QueuePlan, ReorderPlan, StarlinkPlan, StarlinkProfilePlan, StepsPlan,
+    TransportPlan, WifiPlan, WifiStandardPlan, resolve_ladder,
 };
 pub use plugins::{plugin_faults, plugin_parts};
 pub use record::{Recording, record};

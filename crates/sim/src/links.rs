@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use anabranch_link::{
-    Change, ConfigError, Fate, FixedLink, LinkConfig, LinkStats, Medium, Single, VaryingLink,
-    WifiMedium, WifiModel,
+    Change, ConfigError, Fate, FixedLink, Label, LinkConfig, LinkStats, Medium, Single,
+    VaryingLink, WifiMedium, WifiModel,
 };
 use anabranch_units::{ByteCount, Instant, Seed};
 
@@ -24,14 +24,17 @@ pub(crate) struct Links<P> {
 struct Place {
     medium: usize,
     lane: usize,
-    /// Others are on the medium too: what enters this link may wake it earlier.
-    shared: bool,
+    /// What enters this link may wake its medium earlier: others are on it too, or packets overtake
+    /// one another.
+    eager: bool,
+    /// Its queue asks for more than a packet's size.
+    asks: bool,
 }
 
 /// The lanes of one channel.
 type Lanes = Vec<(LinkConfig, WifiModel)>;
 
-impl<P: 'static> Links<P> {
+impl<P: Clone + 'static> Links<P> {
     /// The links of a plan, idle and up.
     pub(crate) fn build(plans: &[LinkPlan], seed: Seed) -> Result<Self, ConfigError> {
         let mut channels: BTreeMap<&str, Lanes> = BTreeMap::new();
@@ -57,7 +60,9 @@ impl<P: 'static> Links<P> {
                 }
                 _ => (built.add(alone(plan, seed)?), false),
             };
-            built.places.push(Place { medium, lane: built.numbers[medium].len(), shared });
+            let lane = built.numbers[medium].len();
+            let eager = shared || plan.reorder.is_some();
+            built.places.push(Place { medium, lane, eager, asks: plan.discipline.is_some() });
             built.numbers[medium].push(link);
         }
         Ok(built)
@@ -71,12 +76,16 @@ impl<P: 'static> Links<P> {
 }
 
 /// A link that shares no medium.
-fn alone<P: 'static>(plan: &LinkPlan, seed: Seed) -> Result<Box<dyn Medium<P>>, ConfigError> {
+fn alone<P: Clone + 'static>(
+    plan: &LinkPlan,
+    seed: Seed,
+) -> Result<Box<dyn Medium<P>>, ConfigError> {
     let config = plan.config();
     config.check()?;
     let model = plan.model.as_ref().map_or(Ok(None), ModelPlan::model)?;
     Ok(match model {
-        None => Box::new(Single(FixedLink::new(config, seed))),
+        None if config.is_plain() => Box::new(Single(FixedLink::new(config, seed))),
+        None => Box::new(Single(VaryingLink::of_set_rate(config, seed))),
         Some(model) => {
             model.check()?;
             Box::new(Single(VaryingLink::new(config, &model, seed)))
@@ -93,16 +102,22 @@ impl<P> Links<P> {
     /// A packet enters a link; returns the link's medium, and whether to ask it anew when to poll,
     /// though it waits for a delivery already.
     #[inline]
-    pub(crate) fn enqueue(
+    pub(crate) fn enter(
         &mut self,
         now: Instant,
         link: usize,
         packet: P,
         size: ByteCount,
+        label: impl FnOnce(&P) -> Label,
     ) -> (usize, bool) {
-        let Place { medium, lane, shared } = self.places[link];
-        self.media[medium].enqueue(now, lane, packet, size);
-        (medium, shared)
+        let Place { medium, lane, eager, asks } = self.places[link];
+        if asks {
+            let label = label(&packet);
+            self.media[medium].enter(now, lane, packet, label);
+        } else {
+            self.media[medium].enqueue(now, lane, packet, size);
+        }
+        (medium, eager)
     }
 
     /// A link changes; returns its medium.

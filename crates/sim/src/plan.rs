@@ -17,7 +17,7 @@ use serde::Deserialize;
 pub use adaptive::{AdaptivePlan, LadderPlan, resolve_ladder};
 pub use cross::{CrossKind, CrossPlan};
 pub use events::{ChangePlan, EventPlan, InterfacePlan};
-pub use links::{LinkPlan, LossAtPlan, LossPlan, PathPlan, QueuePlan};
+pub use links::{DisciplinePlan, LinkPlan, LossAtPlan, LossPlan, PathPlan, QueuePlan, ReorderPlan};
 pub use models::{
     DirectionPlan, LtePlan, LteProfilePlan, ModelPlan, OpportunitiesPlan, StarlinkPlan,
     StarlinkProfilePlan, StepsPlan, WifiPlan, WifiStandardPlan,

@@ -21,7 +21,7 @@ pub struct Recording {
 }
 
 /// Records a link of a plan: its rate in so many windows of time, and the delay of a small packet
-/// every `ping_ns` until their end. Its queue's limit does not count.
+/// every `ping_ns` until their end. Its queue does not count: it keeps all.
 ///
 /// # Errors
 /// A name that no link has, or settings that no link can have.
@@ -39,7 +39,7 @@ pub fn record(
     let number = plan.links.iter().position(|other| other.name == link);
     let number = number.ok_or_else(|| PlanError::UnknownLink(link.to_owned()))?;
     let mut plans = plan.links.clone();
-    plans[number].queue = None;
+    (plans[number].queue, plans[number].discipline) = (None, None);
     let seed = Seed { seed: plan.seed, run: plan.run };
     let mut busy = Links::build(&plans, seed)?;
     let (medium, lane) = busy.place(number);

@@ -2,8 +2,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use anabranch_link::ConfigError;
-use anabranch_units::{Rate, Seed};
+use anabranch_link::{ConfigError, Label};
+use anabranch_units::{ByteCount, Rate, Seed};
 use anabranch_wire::Segment;
 
 use crate::fault::PlanError;
@@ -21,6 +21,11 @@ const CLIENT_PORT: u16 = 40_000;
 /// Where a path's network would be, for the hosts of cross traffic: behind those of all paths.
 const CROSS_NETWORK: usize = 99;
 
+/// The ECN codepoint of a transport without ECN.
+const NOT_ECT: u8 = 0b00;
+/// That of a packet which has met congestion.
+const CE: u8 = 0b11;
+
 /// A packet on its way; boxed, since it changes hands at every hop.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Packet {
@@ -34,6 +39,8 @@ pub(crate) struct Packet {
     pub(crate) hop: u8,
     /// Server to client.
     pub(crate) down: bool,
+    /// The ECN field of its IP header (RFC 3168 section 5): [`NOT_ECT`] as long as no endpoint sets it.
+    pub(crate) ecn: u8,
     /// Whose flight it is counted in.
     pub(crate) followed: Option<Followed>,
 }
@@ -48,6 +55,26 @@ pub(crate) struct Followed {
 }
 
 impl Packet {
+    /// What links may know of it. A flow is one direction of a TCP connection: a host's, on a route,
+    /// between two ports.
+    pub(crate) fn label(&self) -> Label {
+        let Segment { source_port, destination_port, .. } = self.segment;
+        let ports = u64::from(source_port) << 16 | u64::from(destination_port);
+        let host = u64::from(self.host) << 32 | u64::from(self.route) << 48;
+        Label { size: ByteCount(self.size), flow: host ^ ports, ect: self.ecn != NOT_ECT }
+    }
+
+    /// A queue marked it, or it is a copy of another, which the sender's flight has.
+    #[cold]
+    pub(crate) fn alter(&mut self, marked: bool, copy: bool) {
+        if marked {
+            self.ecn = CE;
+        }
+        if copy {
+            self.followed = None;
+        }
+    }
+
     /// It departs on a connection as the segment of this subflow under this number, if it is one.
     pub(crate) fn follow(&mut self, connection: usize, followed: Option<(u8, u32)>) {
         let connection = connection as u32;

@@ -246,10 +246,10 @@ impl World<'_> {
     fn check_conservation(&self) -> Result<(), Violation> {
         for (name, stats, inside) in self.topology.links.totals() {
             let accounted = stats.delivered + stats.dropped() + inside;
-            if stats.enqueued != accounted {
+            if stats.entered() != accounted {
                 return Err(Violation::Conservation {
                     link: name.to_owned(),
-                    enqueued: stats.enqueued,
+                    enqueued: stats.entered(),
                     accounted,
                 });
             }

@@ -7,9 +7,9 @@ use anabranch_units::{ByteCount, Duration, Instant, RandomStream, Rate, Seed};
 use super::phy::{Phy, WINDOW};
 use super::radio::Radio;
 use super::{FAST_TRIES, LONGEST, SLOT, TRIES, WINDOW_MAX, WINDOW_MIN, WifiModel};
-use crate::entrance::Entrance;
-use crate::wire::Wire;
-use crate::{Change, DropReason, Fate, LinkConfig, LinkStats, Queued};
+use crate::entrance::{Entrance, Held};
+use crate::wire::{Flying, Outcome as End, Wire};
+use crate::{Change, DropReason, Fate, Label, LinkConfig, LinkStats, Queued};
 
 pub(super) struct Lane<P> {
     pub(super) name: String,
@@ -19,15 +19,16 @@ pub(super) struct Lane<P> {
     cap: Rate,
     /// Silent until then, for the cap's sake.
     capped_until: Instant,
-    jitter: Duration,
-    jitter_stream: RandomStream,
-    entrance: Entrance,
+    /// Its queue, but for the packets that the radio has taken.
+    entrance: Entrance<P>,
     radio: Radio,
-    /// What was not delivered, in order; the first one was not heard yet.
-    queue: VecDeque<Frame<P>>,
-    /// Those of the queue that the receiver holds back, heard or given up.
+    /// What the radio has taken and not delivered, in order; the first one was not heard yet. There is
+    /// one while any packet waits.
+    taken: VecDeque<Frame<P>>,
+    /// Those of them that the receiver holds back, heard or given up.
     settled: usize,
-    queue_bytes: u64,
+    /// Bytes of the others.
+    open_bytes: u64,
     /// When the first packet came, if it found nothing waiting.
     ready: Instant,
     /// Slots of silence left before it may send.
@@ -42,9 +43,8 @@ pub(super) struct Lane<P> {
 }
 
 struct Frame<P> {
-    packet: P,
-    size: ByteCount,
-    luck: u64,
+    held: Held<P>,
+    marked: bool,
     tries: u8,
     outcome: Outcome,
 }
@@ -56,7 +56,7 @@ enum Outcome {
     Open,
 }
 
-impl<P> Lane<P> {
+impl<P: Clone> Lane<P> {
     pub(super) fn new(
         config: LinkConfig,
         model: &WifiModel,
@@ -67,17 +67,15 @@ impl<P> Lane<P> {
         let signal = seed.stream(&format!("wifi.{}.signal", model.station));
         Self {
             delay: config.delay,
-            wire: Wire::new(),
+            wire: Wire::new(&config.impairments, &config.name, seed),
             stats: LinkStats::default(),
             cap: config.rate,
             capped_until: Instant::ZERO,
-            jitter: config.jitter,
-            jitter_stream: seed.stream(&format!("link.{}.jitter", config.name)),
             entrance: Entrance::new(&config, seed),
             radio: Radio::new(phy, model.snr_db, model.fading_db, model.memory, signal),
-            queue: VecDeque::new(),
+            taken: VecDeque::new(),
             settled: 0,
-            queue_bytes: 0,
+            open_bytes: 0,
             ready: Instant::ZERO,
             backoff,
             window: WINDOW_MIN,
@@ -89,22 +87,32 @@ impl<P> Lane<P> {
     }
 
     /// A packet enters; true when it is the only one that waits.
-    pub(super) fn enqueue(&mut self, now: Instant, packet: P, size: ByteCount) -> bool {
+    pub(super) fn enter(&mut self, now: Instant, packet: P, label: Label) -> bool {
         self.stats.enqueued += 1;
-        let luck = self.entrance.draw();
-        let Queued { packets, .. } = self.queued();
-        if let Some(why) = self.entrance.refusal(packets, self.queue_bytes, size, luck) {
-            self.wire.seal(now, packet, why, &mut self.stats);
-            return false;
-        }
-        self.queue.push_back(Frame { packet, size, luck, tries: 0, outcome: Outcome::Open });
-        self.queue_bytes += size.0;
-        self.stats.note_queue(Queued { packets: packets + 1, bytes: ByteCount(self.queue_bytes) });
-        if self.queue.len() > 1 {
+        let drawn = self.entrance.draw();
+        let open = self.open();
+        let books = (&mut self.wire, &mut self.stats);
+        self.entrance.admit(now, (packet, label), drawn, open, books);
+        if !self.taken.is_empty() || !self.take(now) {
             return false;
         }
         self.ready = now;
         true
+    }
+
+    /// The radio takes the next packet of the queue, if there is one.
+    fn take(&mut self, now: Instant) -> bool {
+        let books = (&mut self.wire, &mut self.stats);
+        let Some((held, marked)) = self.entrance.next(now, books) else { return false };
+        self.open_bytes += held.size.0;
+        self.taken.push_back(Frame { held, marked, tries: 0, outcome: Outcome::Open });
+        true
+    }
+
+    /// What the radio has taken and not sent.
+    fn open(&self) -> Queued {
+        let packets = (self.taken.len() - self.settled) as u64;
+        Queued { packets, bytes: ByteCount(self.open_bytes) }
     }
 
     /// The medium is busy as the first packet comes: if the last backoff is over, another one begins.
@@ -125,7 +133,7 @@ impl<P> Lane<P> {
 
     /// When it would send, with the medium silent from an instant on.
     pub(super) fn begins(&self, silent_from: Instant) -> Option<Instant> {
-        if self.queue.is_empty() || self.cap == Rate::ZERO {
+        if self.taken.is_empty() || self.cap == Rate::ZERO {
             return None;
         }
         let counted = silent_from + self.silence() + SLOT * u64::from(self.backoff);
@@ -141,7 +149,7 @@ impl<P> Lane<P> {
 
     /// The air that the first packet takes at least.
     pub(super) fn least_airtime(&self) -> Duration {
-        let first = self.queue.front().map_or(0, |frame| self.radio.phy.frame(frame.size));
+        let first = self.taken.front().map_or(0, |frame| self.radio.phy.frame(frame.held.size));
         self.radio.phy.airtime(first, self.radio.top_rate())
     }
 
@@ -151,26 +159,30 @@ impl<P> Lane<P> {
         at: Instant,
         luck: &mut RandomStream,
     ) -> (Duration, Duration) {
-        let slowest = self.queue.front().is_some_and(|first| first.tries >= FAST_TRIES);
+        let slowest = self.taken.front().is_some_and(|first| first.tries >= FAST_TRIES);
         let rate = self.radio.rate(at, slowest);
-        let phy = &self.radio.phy;
-        let (most_frames, most_bytes) = phy.aggregate;
+        let (most_frames, most_bytes) = self.radio.phy.aggregate;
         let (mut frames, mut bytes, mut payload) = (0, 0, 0);
         self.on_air = 0;
         self.heard = 0;
         self.transmitting = true;
-        for (place, frame) in self.queue.iter().enumerate().take(WINDOW) {
-            if frame.outcome != Outcome::Open {
+        for place in 0..WINDOW {
+            if place == self.taken.len() && (frames == most_frames || !self.take(at)) {
+                break;
+            }
+            let Frame { held: Held { size, .. }, outcome, .. } = &self.taken[place];
+            if *outcome != Outcome::Open {
                 continue;
             }
-            let more = phy.frame(frame.size);
+            let phy = &self.radio.phy;
+            let more = phy.frame(*size);
             let fits = bytes + more <= most_bytes && phy.airtime(bytes + more, rate) <= LONGEST;
             if frames == most_frames || (frames > 0 && !fits) {
                 break;
             }
             frames += 1;
             bytes += more;
-            payload += frame.size.0;
+            payload += size.0;
             self.on_air |= 1 << place;
             if !self.radio.loses(more, slowest, luck) {
                 self.heard |= 1 << place;
@@ -179,12 +191,13 @@ impl<P> Lane<P> {
         let spent = self.cap.transmit_time(ByteCount(payload));
         // Waiting for the medium costs nothing of the cap.
         self.capped_until = self.capped_until.max(self.ready) + spent;
+        let phy = &self.radio.phy;
         (phy.airtime(bytes, rate), phy.sifs + phy.answer(frames, rate))
     }
 
     /// Something is not delivered yet.
     pub(super) fn waits(&self) -> bool {
-        !self.queue.is_empty()
+        !self.taken.is_empty()
     }
 
     pub(super) fn transmitting(&self) -> bool {
@@ -199,7 +212,7 @@ impl<P> Lane<P> {
         while places != 0 {
             let place = places.trailing_zeros();
             places &= places - 1;
-            let frame = &mut self.queue[place as usize];
+            let frame = &mut self.taken[place as usize];
             frame.tries += 1;
             if heard >> place & 1 == 1 {
                 frame.outcome = Outcome::Heard;
@@ -210,7 +223,7 @@ impl<P> Lane<P> {
                 continue;
             }
             self.settled += 1;
-            self.queue_bytes -= frame.size.0;
+            self.open_bytes -= frame.held.size.0;
         }
         // Nothing of the exchange came through, and there is another try.
         let failed = self.on_air != 0 && heard == 0 && !given_up;
@@ -223,19 +236,21 @@ impl<P> Lane<P> {
 
     /// Passes on what the receiver need not hold back.
     fn deliver(&mut self, now: Instant) {
-        while self.queue.front().is_some_and(|frame| frame.outcome != Outcome::Open) {
-            let Some(Frame { packet, size, luck, outcome, .. }) = self.queue.pop_front() else {
+        while self.taken.front().is_some_and(|frame| frame.outcome != Outcome::Open) {
+            let Some(Frame { held, marked, outcome, .. }) = self.taken.pop_front() else {
                 return;
             };
             self.settled -= 1;
-            let lost = outcome == Outcome::GivenUp || self.entrance.strikes_at_exit(luck);
-            let jitter = if self.jitter.is_zero() {
-                Duration::ZERO
-            } else {
-                let bound = self.jitter.as_nanos().saturating_add(1);
-                Duration::from_nanos(self.jitter_stream.below(bound))
-            };
-            self.wire.push(packet, size, now, now + self.delay + jitter, lost);
+            let lost = outcome == Outcome::GivenUp || self.entrance.strikes_at_exit(held.luck);
+            let arrives = now + self.delay + self.entrance.jitter(&held);
+            let outcome = if lost { End::Lost } else { End::Arrives };
+            let Held { packet, size, .. } = held;
+            let gone =
+                Flying { packet, size, departed: now, arrives, outcome, marked, copy: false };
+            self.wire.push(gone, &mut self.stats);
+        }
+        if self.taken.is_empty() {
+            self.take(now);
         }
     }
 
@@ -244,11 +259,8 @@ impl<P> Lane<P> {
             Change::Delay(delay) => self.delay = delay,
             Change::Down => self.go_down(now),
             Change::Loss(model) => {
-                if self.entrance.set_loss(model) {
-                    for frame in &mut self.queue {
-                        frame.luck = self.entrance.draw();
-                    }
-                }
+                let taken = self.taken.iter_mut().map(|frame| &mut frame.held.luck);
+                self.entrance.set_loss(model, taken);
             }
             Change::Rate(rate) => {
                 self.cap = rate;
@@ -259,14 +271,14 @@ impl<P> Lane<P> {
     }
 
     fn go_down(&mut self, now: Instant) {
-        self.entrance.up = false;
         self.wire.cut(now, &mut self.stats);
-        for frame in self.queue.drain(..) {
-            self.wire.seal(now, frame.packet, DropReason::Down, &mut self.stats);
+        let taken = self.taken.drain(..).map(|frame| frame.held);
+        for held in taken.chain(self.entrance.close()) {
+            self.wire.seal(now, held.packet, DropReason::Down, &mut self.stats);
         }
         self.wire.close_cut();
         self.settled = 0;
-        self.queue_bytes = 0;
+        self.open_bytes = 0;
         self.on_air = 0;
         self.heard = 0;
     }
@@ -276,13 +288,14 @@ impl<P> Lane<P> {
     }
 
     pub(super) fn queued(&self) -> Queued {
+        let (open, waiting) = (self.open(), self.entrance.waiting());
         Queued {
-            packets: (self.queue.len() - self.settled) as u64,
-            bytes: ByteCount(self.queue_bytes),
+            packets: open.packets + waiting.packets,
+            bytes: ByteCount(open.bytes.0 + waiting.bytes.0),
         }
     }
 
     pub(super) fn in_transit(&self) -> u64 {
-        self.queue.len() as u64 + self.wire.len()
+        self.taken.len() as u64 + self.entrance.waiting().packets + self.wire.len()
     }
 }

@@ -34,7 +34,7 @@ pub(crate) fn link(queue: QueueLimit) -> FixedLink<u32> {
 
 pub(crate) fn tell(fate: Fate<u32>) -> Told {
     match fate {
-        Fate::Delivered { at, packet } => (packet, at, None),
+        Fate::Delivered { at, packet, .. } => (packet, at, None),
         Fate::Dropped { at, packet, why } => (packet, at, Some(why)),
     }
 }
@@ -63,5 +63,5 @@ pub(crate) fn run(link: &mut dyn Link<u32>, until: Instant) -> Vec<Told> {
 /// Nothing is ever unaccounted for.
 pub(crate) fn assert_conserved(link: &dyn Link<u32>) {
     let stats = link.stats();
-    assert_eq!(stats.enqueued, stats.delivered + stats.dropped() + link.in_transit(), "{stats:?}");
+    assert_eq!(stats.entered(), stats.delivered + stats.dropped() + link.in_transit(), "{stats:?}");
 }

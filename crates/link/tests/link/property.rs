@@ -1,6 +1,8 @@
 //! Random lives of a link, against the slow model.
 
-use anabranch_link::{Change, FixedLink, Link, LinkConfig, LossAt, LossModel, QueueLimit};
+use anabranch_link::{
+    Change, FixedLink, Link, LinkConfig, LossAt, LossModel, QueueLimit, VaryingLink,
+};
 use anabranch_units::{ByteCount, Duration, Instant, Rate};
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -63,7 +65,7 @@ pub(crate) fn configs() -> impl Strategy<Value = LinkConfig> {
     (rates(), select(limits), delays(), delays(), models(), places).prop_map(
         |(rate, queue, delay, jitter, loss, loss_at)| {
             let name = "random".to_owned();
-            LinkConfig { name, rate, queue, delay, jitter, loss, loss_at }
+            LinkConfig { jitter, loss, loss_at, ..LinkConfig::new(name, rate, queue, delay) }
         },
     )
 }
@@ -144,11 +146,17 @@ proptest! {
         prop_assert_eq!(watched.stats().queue_max_packets, longest);
         slow.set(now, Change::Rate(Rate::from_bps(1_000_000)));
         slow.run(Instant::FAR_FUTURE);
+        // By arithmetic, and packet by packet behind a queue that is asked for each.
+        let by_arithmetic = || Box::new(FixedLink::new(config.clone(), SEED)) as Box<dyn Link<u32>>;
+        let by_queue = || Box::new(VaryingLink::of_set_rate(config.clone(), SEED)) as Box<_>;
         for attention in [Attention::Lazy, Attention::Woken] {
-            let told = live(&mut FixedLink::new(config.clone(), SEED), &steps, attention);
-            prop_assert_eq!(sorted(&told), sorted(&slow.told));
-            let delivered: Vec<_> = told.iter().filter(|t| t.2.is_none()).collect();
-            prop_assert!(delivered.windows(2).all(|d| d[0].0 < d[1].0 && d[0].1 <= d[1].1));
+            for mut link in [by_arithmetic(), by_queue()] {
+                let told = live(&mut *link, &steps, attention);
+                prop_assert_eq!(sorted(&told), sorted(&slow.told));
+                let delivered: Vec<_> = told.iter().filter(|t| t.2.is_none()).collect();
+                prop_assert!(delivered.windows(2).all(|d| d[0].0 < d[1].0 && d[0].1 <= d[1].1));
+                prop_assert_eq!(link.stats().queue_max_packets, longest);
+            }
         }
     }
 }

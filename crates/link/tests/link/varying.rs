@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use anabranch_link::{
-    Change, Direction, DropReason, Fate, FixedLink, Link, LinkConfig, LossModel, LteModel,
+    Change, Direction, DropReason, Fate, FixedLink, Label, Link, LinkConfig, LossModel, LteModel,
     LteProfile, Medium, Model, QueueLimit, Single, StarlinkModel, StarlinkProfile, Trace,
     TraceStep, VaryingLink, WifiMedium, WifiModel, WifiStandard,
 };
@@ -143,6 +143,9 @@ impl Link<u32> for Lane {
     fn enqueue(&mut self, now: Instant, packet: u32, size: ByteCount) {
         self.0.enqueue(now, 0, packet, size);
     }
+    fn enter(&mut self, now: Instant, packet: u32, label: Label) {
+        self.0.enter(now, 0, packet, label);
+    }
     fn set(&mut self, now: Instant, change: Change) {
         self.0.set(now, 0, change);
     }
@@ -226,5 +229,6 @@ fn a_link_is_a_medium_of_one_lane() {
     medium.enqueue(ms(0), 0, 7, SIZE);
     assert_eq!(medium.queued(ms(0), 0).packets, 1);
     assert_eq!(Medium::<u32>::poll_timeout(&medium), Some(ms(2)));
-    assert_eq!(medium.poll_fate(ms(2)), Some((0, Fate::Delivered { at: ms(2), packet: 7 })));
+    let there = Fate::Delivered { at: ms(2), packet: 7, marked: false, copy: false };
+    assert_eq!(medium.poll_fate(ms(2)), Some((0, there)));
 }

@@ -225,7 +225,7 @@ fn an_aggregate_is_delivered_in_order_and_together() {
     let out: Vec<(u64, Instant)> = told
         .iter()
         .filter_map(|(_, fate)| match fate {
-            Fate::Delivered { at, packet } => Some((*packet, *at)),
+            Fate::Delivered { at, packet, .. } => Some((*packet, *at)),
             Fate::Dropped { .. } => None,
         })
         .collect();
@@ -283,7 +283,8 @@ fn delays_count_from_the_end_of_the_data() {
     medium.enqueue(us(10_000), 0, 1, FULL);
     assert_eq!(medium.poll_timeout(), Some(us(10_000 + 248 + 3000)));
     let fate = medium.poll_fate(us(13_248));
-    assert_eq!(fate, Some((0, Fate::Delivered { at: us(13_248), packet: 1 })));
+    let there = Fate::Delivered { at: us(13_248), packet: 1, marked: false, copy: false };
+    assert_eq!(fate, Some((0, there)));
 }
 
 #[test]

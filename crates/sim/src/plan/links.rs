@@ -1,6 +1,10 @@
 //! Links and paths of a plan.
 
-use anabranch_link::{LinkConfig, LossAt, LossModel, QueueLimit};
+use std::collections::BTreeMap;
+
+use anabranch_link::{
+    Impairments, LinkConfig, LossAt, LossModel, QueueChoice, QueueLimit, Reorder,
+};
 use anabranch_units::{Duration, Rate};
 use serde::Deserialize;
 
@@ -18,6 +22,9 @@ pub struct LinkPlan {
     /// Queue limit; absent is unlimited.
     #[serde(default)]
     pub queue: Option<QueuePlan>,
+    /// Kind of queue; absent is drop-tail.
+    #[serde(default)]
+    pub discipline: Option<DisciplinePlan>,
     /// Propagation delay.
     pub delay_ns: u64,
     /// Jitter.
@@ -29,6 +36,15 @@ pub struct LinkPlan {
     /// Where it strikes.
     #[serde(default)]
     pub loss_at: LossAtPlan,
+    /// Packets that fall behind.
+    #[serde(default)]
+    pub reorder: Option<ReorderPlan>,
+    /// Share of packets that are copied.
+    #[serde(default)]
+    pub duplicate: f64,
+    /// Share of packets that are spoilt.
+    #[serde(default)]
+    pub corrupt: f64,
     /// What it follows; then the rate is a cap, and delay and loss come on top.
     #[serde(default)]
     pub model: Option<ModelPlan>,
@@ -42,6 +58,29 @@ pub enum QueuePlan {
     Packets(u64),
     /// In bytes.
     Bytes(u64),
+}
+
+/// A kind of queue; see [`QueueChoice`].
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DisciplinePlan {
+    /// Its name.
+    pub name: String,
+    /// Values of its own parameters, in nanoseconds, bytes, counts, and 0 or 1.
+    #[serde(default)]
+    pub values: BTreeMap<String, u64>,
+}
+
+/// Packets that fall behind; see [`Reorder`].
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReorderPlan {
+    /// The share that may be chosen.
+    pub share: f64,
+    /// How far they fall behind.
+    pub by_ns: u64,
+    /// At least so many packets from one to the next.
+    pub gap: u64,
 }
 
 /// A loss model.
@@ -112,12 +151,25 @@ impl LinkPlan {
                 Some(QueuePlan::Packets(n)) => QueueLimit::Packets(n),
                 Some(QueuePlan::Bytes(n)) => QueueLimit::Bytes(n),
             },
+            discipline: self.discipline.as_ref().map(|chosen| QueueChoice {
+                name: chosen.name.clone(),
+                values: chosen.values.clone(),
+            }),
             delay: Duration::from_nanos(self.delay_ns),
             jitter: Duration::from_nanos(self.jitter_ns),
             loss: self.loss.map(LossPlan::model),
             loss_at: match self.loss_at {
                 LossAtPlan::Exit => LossAt::Exit,
                 LossAtPlan::Entry => LossAt::Entry,
+            },
+            impairments: Impairments {
+                reorder: self.reorder.map(|reorder| Reorder {
+                    share: reorder.share,
+                    delay: Duration::from_nanos(reorder.by_ns),
+                    gap: reorder.gap,
+                }),
+                duplicate: self.duplicate,
+                corrupt: self.corrupt,
             },
         }
     }

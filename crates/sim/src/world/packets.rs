@@ -20,8 +20,13 @@ impl World<'_> {
     pub(super) fn wake_medium(&mut self, medium: usize) -> Result<(), RunError> {
         while let Some((link, fate)) = self.topology.links.poll_fate(self.now, medium) {
             match fate {
-                Fate::Delivered { mut packet, .. } => {
-                    self.note(link as u64, &packet);
+                Fate::Delivered { mut packet, marked, copy, .. } => {
+                    let mut place = link as u64;
+                    if marked || copy {
+                        place |= u64::from(marked) << 16 | u64::from(copy) << 17;
+                        packet.alter(marked, copy);
+                    }
+                    self.note(place, &packet);
                     self.live(&packet);
                     packet.hop += 1;
                     self.forward(packet)?;
@@ -31,6 +36,8 @@ impl World<'_> {
                         DropReason::Down => 1,
                         DropReason::Loss => 2,
                         DropReason::QueueFull => 3,
+                        DropReason::Aqm => 4,
+                        DropReason::Corrupt => 5,
                     };
                     self.note((link as u64) << 8 | reason, &packet);
                     self.settle(&packet, false);
@@ -63,7 +70,8 @@ impl World<'_> {
         let route = self.topology.routes[usize::from(packet.route)].links(packet.down);
         if let Some(&link) = route.get(usize::from(packet.hop)) {
             let size = ByteCount(packet.size);
-            let (medium, eager) = self.topology.links.enqueue(self.now, link, packet, size);
+            let links = &mut self.topology.links;
+            let (medium, eager) = links.enter(self.now, link, packet, size, |it| it.label());
             // A link that waits for a delivery already will not wake earlier for this one, unless it
             // shares its medium.
             if eager || !self.schedule.is_set(medium) {

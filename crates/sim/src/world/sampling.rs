@@ -127,6 +127,11 @@ impl World<'_> {
                 dropped_down: stats.dropped_down as i64,
                 bytes_delivered: stats.bytes_delivered as i64,
                 queued_at_end: inside as i64,
+                dropped_aqm: stats.dropped_aqm as i64,
+                marked: stats.marked as i64,
+                reordered: stats.reordered as i64,
+                duplicated: stats.duplicated as i64,
+                dropped_corrupt: stats.dropped_corrupt as i64,
             });
         }
     }

@@ -1,0 +1,214 @@
+//! `CoDel`: packets that waited too long for too long are dropped from the head, ever more often until the
+//! wait is short again (RFC 8289).
+//!
+//! The control is section 5's, where one call of `dequeue` drops any number of packets and returns one;
+//! here each call of [`Control::next`] tells of one packet, and [`Step`] keeps where in it the next call
+//! goes on. Marks instead of drops are as in Linux (`codel_dequeue`): a marked packet goes on, so nothing
+//! is looked at behind it.
+
+use anabranch_units::{ByteCount, Duration, Instant, RandomStream};
+
+use super::fifo::{Fifo, Waiting};
+use super::{Discipline, Next, Parameter, Queue, Settings, Ticket, Unit};
+use crate::{QueueLimit, Queued};
+
+/// Acceptable standing delay of 5 ms (RFC 8289 section 4.4).
+pub(super) const TARGET: Parameter = Parameter {
+    key: "target",
+    unit: Unit::Time,
+    default: 5_000_000,
+    range: (1, 10_000_000_000),
+    meaning: "standing delay that is acceptable",
+};
+/// Interval of 100 ms, of the order of a worst-case RTT (RFC 8289 section 4.3).
+pub(super) const INTERVAL: Parameter = Parameter {
+    key: "interval",
+    unit: Unit::Time,
+    default: 100_000_000,
+    range: (1, 100_000_000_000),
+    meaning: "how long the delay must exceed it before a packet is dropped",
+};
+/// ECN switched by hand, as `tc-codel` has it.
+pub(super) const ECN: Parameter = Parameter {
+    key: "ecn",
+    unit: Unit::Flag,
+    default: 0,
+    range: (0, 1),
+    meaning: "mark packets that are ECN-capable instead of dropping them",
+};
+
+pub(super) const DISCIPLINE: Discipline = Discipline {
+    name: "codel",
+    summary: "Drops from the head while the standing delay exceeds a target (RFC 8289).",
+    limit: QueueLimit::Packets(1000),
+    parameters: &[TARGET, INTERVAL, ECN],
+    build,
+};
+
+fn build(settings: &Settings, _random: RandomStream) -> Box<dyn Queue> {
+    let law = Law::new(settings);
+    Box::new(Codel {
+        limit: settings.limit,
+        law,
+        control: Control::default(),
+        fifo: Fifo::default(),
+    })
+}
+
+struct Codel {
+    limit: QueueLimit,
+    law: Law,
+    control: Control,
+    fifo: Fifo,
+}
+
+impl Queue for Codel {
+    fn admit(&mut self, now: Instant, packet: Ticket, held: Queued, out: &mut Vec<u64>) {
+        if self.limit.admits(held, packet.size) {
+            self.law.see(packet.size);
+            self.fifo.push(now, packet);
+        } else {
+            out.push(packet.number);
+        }
+    }
+
+    fn next(&mut self, now: Instant) -> Option<Next> {
+        self.control.next(&self.law, now, &mut self.fifo).map(|(next, _)| next)
+    }
+
+    fn clear(&mut self) {
+        self.fifo.clear();
+        self.control.step = Step::Fresh;
+    }
+}
+
+/// What one control has of its parameters.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Law {
+    target: Duration,
+    interval: Duration,
+    ecn: bool,
+    /// The interface's MTU, a backlog of which is no standing queue (`maxpacket_`): Ethernet's, or the
+    /// largest packet seen, if that is larger.
+    largest: ByteCount,
+}
+
+/// Ethernet's MTU.
+const MTU: ByteCount = ByteCount(1500);
+
+impl Law {
+    pub(super) fn new(settings: &Settings) -> Self {
+        Self {
+            target: settings.time(TARGET.key),
+            interval: settings.time(INTERVAL.key),
+            ecn: settings.flag(ECN.key),
+            largest: MTU,
+        }
+    }
+
+    pub(super) fn see(&mut self, size: ByteCount) {
+        self.largest = self.largest.max(size);
+    }
+
+    /// When to drop next, `count` drops into a row of them (`control_law`).
+    fn control_law(&self, from: Instant, count: u32) -> Instant {
+        let nanos = self.interval.as_nanos() as f64 / f64::from(count).sqrt();
+        from + Duration::from_nanos(nanos as u64)
+    }
+}
+
+/// The state of section 5, under its names.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Control {
+    /// When the delay will have exceeded the target for an interval; `None` while it does not.
+    first_above: Option<Instant>,
+    drop_next: Instant,
+    count: u32,
+    lastcount: u32,
+    dropping: bool,
+    pub(super) step: Step,
+}
+
+/// Where in a dequeue the next call goes on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Step {
+    /// At its beginning.
+    #[default]
+    Fresh,
+    /// Behind the drop that begins a row of them.
+    Entering,
+    /// Behind a drop within a row.
+    InRow,
+}
+
+impl Control {
+    /// The next packet of its queue and what becomes of it.
+    pub(super) fn next(
+        &mut self,
+        law: &Law,
+        now: Instant,
+        fifo: &mut Fifo,
+    ) -> Option<(Next, Ticket)> {
+        let step = std::mem::take(&mut self.step);
+        let (first, ok_to_drop) = self.take(law, now, fifo);
+        if step == Step::Entering {
+            self.enter(law, now);
+        } else if !ok_to_drop {
+            self.dropping = false;
+        }
+        let Waiting { ticket, .. } = first?;
+        if step == Step::Entering || !ok_to_drop {
+            return Some((Next::Pass(ticket.number), ticket));
+        }
+        if step == Step::InRow {
+            self.drop_next = law.control_law(self.drop_next, self.count);
+        }
+        let marks = law.ecn && ticket.ect;
+        if !self.dropping {
+            if marks {
+                self.enter(law, now);
+                return Some((Next::Mark(ticket.number), ticket));
+            }
+            self.step = Step::Entering;
+            return Some((Next::Drop(ticket.number), ticket));
+        }
+        if now < self.drop_next {
+            return Some((Next::Pass(ticket.number), ticket));
+        }
+        self.count = self.count.saturating_add(1);
+        if marks {
+            self.drop_next = law.control_law(self.drop_next, self.count);
+            return Some((Next::Mark(ticket.number), ticket));
+        }
+        self.step = Step::InRow;
+        Some((Next::Drop(ticket.number), ticket))
+    }
+
+    /// The first packet, and whether it may be dropped (`dodequeue`).
+    fn take(&mut self, law: &Law, now: Instant, fifo: &mut Fifo) -> (Option<Waiting>, bool) {
+        let Some(first) = fifo.pop() else {
+            self.first_above = None;
+            return (None, false);
+        };
+        let mut ok_to_drop = false;
+        if now.since(first.since) < law.target || fifo.bytes() <= law.largest.0 {
+            self.first_above = None;
+        } else {
+            match self.first_above {
+                None => self.first_above = Some(now + law.interval),
+                Some(at) => ok_to_drop = now >= at,
+            }
+        }
+        (Some(first), ok_to_drop)
+    }
+
+    /// A row of drops begins: with the rate that the last one ended with, if that is not long ago.
+    fn enter(&mut self, law: &Law, now: Instant) {
+        self.dropping = true;
+        let delta = self.count.saturating_sub(self.lastcount);
+        let recent = now < self.drop_next + law.interval * 16;
+        self.count = if delta > 1 && recent { delta } else { 1 };
+        self.drop_next = law.control_law(now, self.count);
+        self.lastcount = self.count;
+    }
+}
