@@ -174,9 +174,10 @@ impl<P> Link<P> for Chain<P> {
 /// Takes the packet out of its parcel and counts its fate.
 fn unwrap<P>(fate: Fate<Parcel<P>>, stats: &mut LinkStats) -> Fate<P> {
     match fate {
-        Fate::Delivered { at, packet: Parcel { packet, label, marked, copy }, .. } => {
-            stats.count_delivery(label.size);
-            Fate::Delivered { at, packet, marked, copy }
+        Fate::Delivered { at, packet: parcel, marked, copy } => {
+            stats.count_delivery(parcel.label.size);
+            let (marked, copy) = (marked || parcel.marked, copy || parcel.copy);
+            Fate::Delivered { at, packet: parcel.packet, marked, copy }
         }
         Fate::Dropped { at, packet: Parcel { packet, .. }, why } => {
             stats.count_drop(why);

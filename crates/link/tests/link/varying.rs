@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use anabranch_link::{
-    Change, Direction, DropReason, Fate, FixedLink, Label, Link, LinkConfig, LossModel, LteModel,
-    LteProfile, Medium, Model, QueueLimit, Single, StarlinkModel, StarlinkProfile, Trace,
-    TraceStep, VaryingLink, WifiMedium, WifiModel, WifiStandard,
+    Chain, Change, Direction, DropReason, Fate, FixedLink, Hop, Impairments, Label, Link,
+    LinkConfig, LossModel, LteModel, LteProfile, Medium, Model, QueueChoice, QueueLimit, Reorder,
+    Single, StarlinkModel, StarlinkProfile, Trace, TraceStep, VaryingLink, WifiMedium, WifiModel,
+    WifiStandard,
 };
 use anabranch_units::{ByteCount, Duration, Instant, Rate};
 use proptest::prelude::*;
@@ -175,6 +176,13 @@ fn wifis() -> Vec<WifiModel> {
     vec![WifiModel::new(WifiStandard::G, "desk"), poor]
 }
 
+/// Every kind of queue, quick to act.
+fn queues() -> Vec<Option<QueueChoice>> {
+    let quick =
+        |name: &str| QueueChoice::new(name).with("target", 500_000).with("interval", 2_000_000);
+    vec![None, Some(quick("codel")), Some(quick("fq-codel"))]
+}
+
 fn lives(link: impl Fn() -> Box<dyn Link<u32>>, steps: &[Step]) -> Result<(), TestCaseError> {
     let told = [Attention::Lazy, Attention::Woken].map(|how| live(&mut *link(), steps, how));
     let [mut lazy, mut woken] = told.clone();
@@ -193,12 +201,46 @@ proptest! {
 
     #[test]
     fn every_model_keeps_the_order_and_accounts_for_all(config in configs(), steps in steps()) {
-        for model in models() {
-            lives(|| Box::new(VaryingLink::new(config.clone(), &model, SEED)), &steps)?;
+        for discipline in queues() {
+            let config = LinkConfig { discipline, ..config.clone() };
+            lives(|| Box::new(VaryingLink::of_set_rate(config.clone(), SEED)), &steps)?;
+            for model in models() {
+                lives(|| Box::new(VaryingLink::new(config.clone(), &model, SEED)), &steps)?;
+            }
+            for model in wifis() {
+                let lanes = || vec![(config.clone(), model.clone())];
+                lives(|| Box::new(Lane(WifiMedium::new("6", lanes(), SEED))), &steps)?;
+            }
         }
-        for model in wifis() {
-            let lanes = || vec![(config.clone(), model.clone())];
-            lives(|| Box::new(Lane(WifiMedium::new("6", lanes(), SEED))), &steps)?;
+    }
+
+    #[test]
+    fn what_falls_behind_is_copied_or_spoilt_does_not_depend_on_who_looks(
+        config in configs(), steps in steps(), by in 1u64..9_000, gap in 1u64..4
+    ) {
+        let reorder = Some(Reorder { share: 0.4, delay: Duration::from_micros(by), gap });
+        let impairments = Impairments { reorder, duplicate: 0.2, corrupt: 0.2 };
+        let config = LinkConfig { impairments, ..config };
+        let hop = |name: &str| -> Hop<u32> {
+            // Changes of a chain's rate are its first hop's: the others must not stand still for ever.
+            let rate = config.rate.max(Rate::from_bps(1_000_000));
+            let config = LinkConfig { name: name.to_owned(), rate, ..config.clone() };
+            Box::new(VaryingLink::of_set_rate(config, SEED))
+        };
+        let lanes = || vec![(config.clone(), wifis().remove(0))];
+        let alone = || Box::new(VaryingLink::of_set_rate(config.clone(), SEED));
+        let kinds: [&dyn Fn() -> Box<dyn Link<u32>>; 3] = [
+            &|| alone(),
+            &|| Box::new(Lane(WifiMedium::new("6", lanes(), SEED))),
+            &|| Box::new(Chain::new("both", vec![hop("near"), hop("far")])),
+        ];
+        for link in kinds {
+            let told = [Attention::Lazy, Attention::Woken].map(|how| {
+                let mut told = live(&mut *link(), &steps, how);
+                told.sort_unstable();
+                told
+            });
+            prop_assert_eq!(&told[0], &told[1]);
         }
     }
 }

@@ -201,6 +201,10 @@ impl FqCoDel {
         self.queues.iter().map(|flow| flow.codel.packets()).sum()
     }
 
+    pub(crate) fn bytes(&self) -> u64 {
+        self.queues.iter().map(|flow| flow.codel.bytes()).sum()
+    }
+
     fn flow(&mut self, id: u64) -> &mut Flow {
         if !self.queues.iter().any(|flow| flow.id == id) {
             self.queues.push(Flow { id, credits: 0, codel: CoDelQueue::new(self.parameters) });
@@ -220,7 +224,7 @@ impl FqCoDel {
             let fattest = self.queues.iter().map(|flow| flow.codel.bytes()).max().unwrap();
             let flow = self.queues.iter_mut().find(|flow| flow.codel.bytes() == fattest).unwrap();
             let (mut bytes, mut packets) = (0, 0);
-            while bytes * 2 < fattest && packets < 64 {
+            while bytes < fattest / 2 && packets < 64 {
                 let gone = flow.codel.drop_head().unwrap();
                 said.push(Said::Full(gone.id));
                 bytes += gone.size;

@@ -1,0 +1,249 @@
+//! Packets that fall behind, are copied or spoilt: their shares, their own chance, and the books.
+
+use anabranch_link::{
+    Chain, ConfigError, DropReason, Fate, FixedLink, Impairments, Link, LinkConfig, LossModel,
+    Medium, QueueLimit, Reorder, VaryingLink, WifiMedium, WifiModel, WifiStandard,
+};
+use anabranch_units::{ByteCount, Duration, Instant, Rate, Seed};
+
+const PACKETS: u64 = 100_000;
+/// 1,250 bytes at 10 Mb/s take a millisecond.
+const SIZE: ByteCount = ByteCount(1250);
+const RATE: Rate = Rate::from_bps(10_000_000);
+
+fn ms(millis: u64) -> Instant {
+    Instant::ZERO + Duration::from_millis(millis)
+}
+
+fn config(impairments: Impairments) -> LinkConfig {
+    let (limit, delay) = (QueueLimit::Packets(100), Duration::from_millis(20));
+    LinkConfig { impairments, ..LinkConfig::new("wifi.down", RATE, limit, delay) }
+}
+
+fn link(config: LinkConfig, run: u64) -> Box<dyn Link<u64>> {
+    let seed = Seed { seed: 3, run };
+    if config.is_plain() {
+        Box::new(FixedLink::new(config, seed))
+    } else {
+        Box::new(VaryingLink::of_set_rate(config, seed))
+    }
+}
+
+/// The fates of packets a millisecond apart, in the order of being told, each poll when asked for.
+fn fates(link: &mut dyn Link<u64>, packets: u64) -> Vec<Fate<u64>> {
+    let mut told = Vec::new();
+    for packet in 0..packets {
+        while let Some(due) = link.poll_timeout().filter(|&due| due <= ms(packet)) {
+            told.extend(std::iter::from_fn(|| link.poll_fate(due)));
+        }
+        link.enqueue(ms(packet), packet, SIZE);
+    }
+    while let Some(due) = link.poll_timeout() {
+        told.extend(std::iter::from_fn(|| link.poll_fate(due)));
+    }
+    let stats = link.stats();
+    assert_eq!(link.in_transit(), 0);
+    assert_eq!(stats.enqueued + stats.duplicated, stats.delivered + stats.dropped());
+    told
+}
+
+/// Packets that came out and when, copies apart.
+fn delivered(told: &[Fate<u64>], copies: bool) -> Vec<(u64, Instant)> {
+    let out = |fate: &Fate<u64>| match *fate {
+        Fate::Delivered { at, packet, copy, .. } if copy == copies => Some((packet, at)),
+        _ => None,
+    };
+    told.iter().filter_map(out).collect()
+}
+
+/// Within four standard deviations of a binomial distribution: 1 in 16,000 seeds exceed it.
+#[track_caller]
+fn assert_binomial(what: &str, count: u64, of: u64, share: f64) {
+    let mean = of as f64 * share;
+    let bound = 4.0 * (mean * (1.0 - share)).sqrt();
+    assert!((count as f64 - mean).abs() < bound, "{what}: {count}, expected {mean} +- {bound}");
+}
+
+const BEHIND: Reorder = Reorder { share: 0.05, delay: Duration::from_micros(3_500), gap: 1 };
+
+#[test]
+fn some_packets_fall_behind_those_that_follow() {
+    for run in 0..3 {
+        let impairments = Impairments { reorder: Some(BEHIND), ..Impairments::NONE };
+        let mut link = link(config(impairments), run);
+        assert!(!link.keeps_order());
+        let told = delivered(&fates(&mut *link, PACKETS), false);
+        assert_eq!(told.len() as u64, PACKETS);
+        // 21 ms after it came, or 3.5 ms later: three packets overtake it.
+        let late: Vec<u64> =
+            told.iter().filter(|(n, at)| *at != ms(n + 21)).map(|told| told.0).collect();
+        assert_binomial("late", late.len() as u64, PACKETS, BEHIND.share);
+        assert_eq!(link.stats().reordered, late.len() as u64);
+        assert!(told.windows(2).all(|pair| pair[0].1 <= pair[1].1), "told in the order of time");
+        for &(packet, at) in told.iter().filter(|(packet, _)| late.contains(packet)).take(500) {
+            assert_eq!(at, ms(packet + 21) + BEHIND.delay);
+            let place = told.iter().position(|told| told.0 == packet).unwrap();
+            let before = told[..place].iter().filter(|told| told.0 > packet).count();
+            let also = (1..=3).filter(|n| late.contains(&(packet + n))).count();
+            let least = 3.min(PACKETS - 1 - packet) as usize - also.min(3);
+            assert_eq!(before, least, "packet {packet}");
+        }
+    }
+}
+
+#[test]
+fn with_a_gap_and_all_of_them_exactly_each_nth_falls_behind() {
+    let reorder = Some(Reorder { share: 1.0, gap: 5, ..BEHIND });
+    let mut link = link(config(Impairments { reorder, ..Impairments::NONE }), 0);
+    let told = delivered(&fates(&mut *link, 1000), false);
+    let mut late: Vec<u64> =
+        told.iter().filter(|(n, at)| *at != ms(n + 21)).map(|told| told.0).collect();
+    late.sort_unstable();
+    assert_eq!(late, (0..200).map(|n| 5 * n + 4).collect::<Vec<_>>());
+}
+
+#[test]
+fn some_packets_arrive_twice_and_take_no_more_of_the_link() {
+    for run in 0..3 {
+        let impairments = Impairments { duplicate: 0.02, ..Impairments::NONE };
+        let mut link = link(config(impairments), run);
+        let told = fates(&mut *link, PACKETS);
+        let expected: Vec<_> = (0..PACKETS).map(|n| (n, ms(n + 21))).collect();
+        assert_eq!(delivered(&told, false), expected);
+        let copies = delivered(&told, true);
+        assert_binomial("copies", copies.len() as u64, PACKETS, 0.02);
+        assert!(copies.iter().all(|&(n, at)| at == ms(n + 21)), "with what they are copies of");
+        assert_eq!(link.stats().duplicated, copies.len() as u64);
+        assert_eq!(link.stats().delivered, PACKETS + copies.len() as u64);
+    }
+}
+
+#[test]
+fn some_packets_are_spoilt_and_found_out_where_they_arrive() {
+    for run in 0..3 {
+        let impairments = Impairments { corrupt: 0.01, ..Impairments::NONE };
+        let mut link = link(config(impairments), run);
+        let told = fates(&mut *link, PACKETS);
+        let mut spoilt = 0;
+        for fate in &told {
+            if let Fate::Dropped { at, packet, why } = *fate {
+                assert_eq!((at, why), (ms(packet + 21), DropReason::Corrupt), "the whole way");
+                spoilt += 1;
+            }
+        }
+        assert_binomial("spoilt", spoilt, PACKETS, 0.01);
+        assert_eq!(link.stats().dropped_corrupt, spoilt);
+    }
+}
+
+/// Which packets are lost, and when the others arrive.
+fn fortunes(impairments: Impairments) -> (Vec<u64>, Vec<(u64, Instant)>) {
+    let settings = LinkConfig {
+        loss: Some(LossModel::Bernoulli(0.1)),
+        jitter: Duration::from_micros(300),
+        ..config(impairments)
+    };
+    // Every other millisecond's packets come in threes: some find the queue of two full.
+    let mut link = link(LinkConfig { queue: QueueLimit::Packets(2), ..settings }, 0);
+    let mut told = Vec::new();
+    for packet in 0..6000 {
+        let now = ms(packet / 3 * 2);
+        told.extend(std::iter::from_fn(|| link.poll_fate(now)));
+        link.enqueue(now, packet, SIZE);
+    }
+    told.extend(std::iter::from_fn(|| link.poll_fate(Instant::FAR_FUTURE)));
+    let lost = |fate: &Fate<u64>| match *fate {
+        Fate::Dropped { packet, why: DropReason::Loss, .. } => Some(packet),
+        _ => None,
+    };
+    assert_eq!(link.stats().dropped_queue, 2000);
+    let mut arrived = delivered(&told, false);
+    arrived.sort_unstable();
+    (told.iter().filter_map(lost).collect(), arrived)
+}
+
+#[test]
+fn each_has_its_own_chance_and_moves_no_other_draw() {
+    // The plain link is a fixed one; the others are asked packet by packet.
+    let (lost, arrived) = fortunes(Impairments::NONE);
+    assert!(lost.len() > 300);
+    let copied = Impairments { duplicate: 0.3, ..Impairments::NONE };
+    assert_eq!(fortunes(copied), (lost.clone(), arrived.clone()));
+    let behind = Impairments { reorder: Some(BEHIND), ..Impairments::NONE };
+    let (same, later) = fortunes(behind);
+    assert_eq!(same, lost);
+    let moved = later.iter().zip(&arrived).filter(|(late, turn)| late != turn).count();
+    assert!((100..400).contains(&moved), "5 % of 3,700: {moved}");
+    let spoilt = Impairments { corrupt: 0.3, ..behind };
+    let (same, whole) = fortunes(spoilt);
+    assert_eq!(same, lost);
+    assert!(whole.iter().all(|told| later.contains(told)), "those left arrive as they did");
+    assert!(whole.len() < arrived.len() * 8 / 10);
+}
+
+#[test]
+fn they_happen_on_the_air_too_and_in_a_chain() {
+    let all = Impairments { reorder: Some(BEHIND), duplicate: 0.02, corrupt: 0.01 };
+    let lane = LinkConfig { rate: Rate::UNLIMITED, ..config(all) };
+    let model = WifiModel::new(WifiStandard::G, "desk");
+    let mut air = WifiMedium::new("6", vec![(lane, model)], Seed { seed: 3, run: 0 });
+    let mut copies = 0;
+    for packet in 0..20_000 {
+        while let Some(due) = air.poll_timeout().filter(|&due| due <= ms(packet)) {
+            while let Some((_, fate)) = air.poll_fate(due) {
+                copies += u64::from(matches!(fate, Fate::Delivered { copy: true, .. }));
+            }
+        }
+        air.enqueue(ms(packet), 0, packet, SIZE);
+    }
+    let stats = *air.stats(0);
+    assert!(copies > 300 && stats.reordered > 800 && stats.dropped_corrupt > 100, "{stats:?}");
+    assert_eq!(stats.entered(), stats.delivered + stats.dropped() + air.in_transit(0));
+
+    let hop = |name: &str| {
+        // Room for the copies of the first on the second.
+        let rate = Rate::from_bps(2 * RATE.bps());
+        let config = LinkConfig { name: name.to_owned(), rate, ..config(all) };
+        Box::new(VaryingLink::of_set_rate(config, Seed { seed: 3, run: 0 })) as Box<_>
+    };
+    let mut chain = Chain::new("way", vec![hop("first"), hop("second")]);
+    assert!(!Link::<u64>::keeps_order(&chain));
+    let told = fates(&mut chain, 20_000);
+    let (first, second) = (delivered(&told, false), delivered(&told, true));
+    assert!(first.windows(2).any(|pair| pair[0].0 > pair[1].0), "some were overtaken");
+    assert!(first.windows(2).all(|pair| pair[0].1 <= pair[1].1), "told in the order of time");
+    assert!(second.len() > 600, "{} copies of two hops", second.len());
+}
+
+#[test]
+fn going_down_discards_those_that_fell_behind_too() {
+    let reorder = Some(Reorder { share: 1.0, gap: 2, delay: Duration::from_millis(50) });
+    let mut link = link(config(Impairments { reorder, ..Impairments::NONE }), 0);
+    for packet in 0..4 {
+        link.enqueue(ms(0), packet, SIZE);
+    }
+    // Two packets fly in their turn, two fell behind: all gone but the one that arrived.
+    link.set(ms(22), anabranch_link::Change::Down);
+    let told: Vec<_> = std::iter::from_fn(|| link.poll_fate(ms(22))).collect();
+    assert_eq!(delivered(&told, false), [(0, ms(21))]);
+    assert_eq!((link.stats().dropped_down, link.in_transit()), (3, 0));
+}
+
+#[test]
+fn what_cannot_be_is_refused() {
+    let none = Impairments::NONE;
+    let share = |parameter, value| Err(ConfigError::Probability { parameter, value });
+    assert_eq!(config(Impairments { duplicate: 1.5, ..none }).check(), share("duplicate", 1.5));
+    assert_eq!(config(Impairments { corrupt: -0.1, ..none }).check(), share("corrupt", -0.1));
+    for reorder in [Reorder { delay: Duration::ZERO, ..BEHIND }, Reorder { gap: 0, ..BEHIND }] {
+        let impairments = Impairments { reorder: Some(reorder), ..none };
+        assert_eq!(config(impairments).check(), Err(ConfigError::Reorder));
+    }
+}
+
+#[test]
+#[should_panic(expected = "a fixed link is a plain one")]
+fn a_fixed_link_does_not_pretend() {
+    let config = config(Impairments { corrupt: 0.1, ..Impairments::NONE });
+    let _ = FixedLink::<u64>::new(config, Seed { seed: 1, run: 0 });
+}
