@@ -1,0 +1,148 @@
+//! Worlds with managed queues and with packets that fall behind, are copied or spoilt: whole TCP
+//! connections over them, under the checkers.
+
+mod common;
+
+use anabranch_sim::Trace;
+use common::{numbers, simulate, total};
+
+/// A bulk session over one path of 10 Mb/s and 20 ms each way with a queue of 400 packets, about 480 ms.
+/// `down` is what else its link towards the client has, `more` what else the plan has.
+fn plan(down: &str, seconds: u64, more: &str) -> String {
+    let nanos = seconds * 1_000_000_000;
+    format!(
+        r#"{{"scenario":"queues","seed":1,"run":0,"application":{{"kind":"bulk","duration_ns":{nanos}}},
+        "transport":{{"multipath":false,"scheduler":"linux","congestion":"cubic","path_manager":"full-mesh",
+          "receive_buffer_initial":131072,"receive_buffer_max":6291456,"send_buffer_max":4194304,"mss":1460}},
+        "links":[
+          {{"name":"p.down","rate_bps":10000000,"queue":{{"packets":400}},"delay_ns":20000000{down}}},
+          {{"name":"p.up","rate_bps":10000000,"queue":{{"packets":400}},"delay_ns":20000000}}],
+        "paths":[{{"name":"p","down":["p.down"],"up":["p.up"]}}]{more},"time_limit_ns":600000000000}}"#
+    )
+}
+
+const CODEL: &str = r#","discipline":{"name":"codel","values":{}}"#;
+const FQ_CODEL: &str = r#","discipline":{"name":"fq-codel"}"#;
+
+/// Mean smoothed RTT in ms from the fifth second on.
+fn srtt(trace: &Trace) -> f64 {
+    let rows =
+        numbers(trace, "samples", "t_s").into_iter().zip(numbers(trace, "samples", "srtt_ms"));
+    let late: Vec<f64> =
+        rows.filter(|(t, ms)| *t > 5.0 && !ms.is_nan()).map(|(_, ms)| ms).collect();
+    assert!(late.len() > 50, "{} samples", late.len());
+    late.iter().sum::<f64>() / late.len() as f64
+}
+
+fn goodput(trace: &Trace, seconds: u64) -> f64 {
+    total(trace, "connections", "bytes_read") * 8e-6 / seconds as f64
+}
+
+#[test]
+fn codel_takes_the_delay_out_of_a_buffer_and_leaves_the_rate() {
+    let tail = simulate(&plan("", 30, ""));
+    for discipline in [CODEL, FQ_CODEL] {
+        let codel = simulate(&plan(discipline, 30, ""));
+        assert!(total(&codel, "links", "dropped_aqm") > 0.0, "it took effect");
+        assert_eq!(total(&codel, "links", "dropped_queue"), 0.0);
+        // The path alone is 40 ms and a segment 1.2 ms. CUBIC fills 400 packets of drop-tail and halves
+        // them by less than a third: hundreds of milliseconds. Under CoDel the queue stands at 5 ms of
+        // delay and beyond that only between drops.
+        let (with, without) = (srtt(&codel), srtt(&tail));
+        assert!(with < 65.0 && without > 250.0, "{with} ms against {without} ms");
+        let (with, without) = (goodput(&codel, 30), goodput(&tail, 30));
+        assert!(with > 0.9 * without, "{with} Mb/s against {without} Mb/s");
+    }
+    assert_eq!(total(&tail, "links", "dropped_aqm"), 0.0);
+    assert!(total(&tail, "links", "dropped_queue") > 0.0, "the buffer was full");
+}
+
+/// A client that reads 1 Mb/s, beside two bulk flows or alone; and the goodput of each flow.
+fn paced(discipline: &str, alone: bool) -> (Trace, Vec<f64>) {
+    let flows = r#","cross_traffic":[{"name":"others","data":["p.down"],"acks":["p.up"],"kind":"bulk",
+        "congestion":"cubic","count":2,"start_ns":0}]"#;
+    let text = plan(discipline, 30, if alone { "" } else { flows });
+    let paced = r#""kind":"paced","rate_bps":1000000,"duration_ns""#;
+    let trace = simulate(&text.replacen(r#""kind":"bulk","duration_ns""#, paced, 1));
+    let rates = numbers(&trace, "cross_traffic", "goodput_mbps");
+    (trace, rates)
+}
+
+#[test]
+fn a_flow_that_asks_for_little_does_not_wait_for_those_that_take_all() {
+    let (fair, rates) = paced(FQ_CODEL, false);
+    assert!(total(&fair, "links", "dropped_aqm") > 0.0, "it took effect");
+    let [alone, with, without] =
+        [paced(FQ_CODEL, true).0, fair.clone(), paced("", false).0].map(|trace| srtt(&trace));
+    // Beyond what it has alone, of the others' packets of 1.2 ms one in service and, while its queue is an
+    // old one still, a turn of each.
+    assert!(with < alone + 3.6 && without > 200.0, "{with} ms, {alone} alone, {without} without");
+    assert!((goodput(&fair, 30) - 1.0).abs() < 0.02, "{} Mb/s", goodput(&fair, 30));
+    // The others share the rest.
+    assert!((rates[0] / rates[1] - 1.0).abs() < 0.1, "{rates:?}");
+    assert!(rates.iter().sum::<f64>() > 7.5, "{rates:?}");
+}
+
+#[test]
+fn queues_are_managed_on_every_kind_of_link() {
+    let models = [
+        r#","model":{"wifi":{"channel":"c","station":"w","standard":"802.11g","width_mhz":20,"streams":1,"aggregate":1,"snr_db":30,"fading_db":0,"memory_ns":500000000}}"#,
+        r#","model":{"lte":{"direction":"down","profile":"tmobile-driving","bler":0.1,"mean_bps":8000000}}"#,
+        r#","model":{"steps":{"begin_ns":[0,1000000000],"rates_bps":[9000000,5000000],"delays_ns":[0,0],"losses":[0.0,0.0],"repeat_ns":2000000000}}"#,
+    ];
+    for model in models {
+        let tail = simulate(&plan(model, 20, ""));
+        for discipline in [CODEL, FQ_CODEL] {
+            let managed = simulate(&plan(&format!("{model}{discipline}"), 20, ""));
+            assert!(total(&managed, "links", "dropped_aqm") > 0.0, "{model}");
+            let (with, without) = (srtt(&managed), srtt(&tail));
+            assert!(with < 0.6 * without, "{with} ms against {without} ms: {model}");
+        }
+    }
+}
+
+#[test]
+fn impairments_of_the_wire_hit_packets_and_the_stream_stays_whole() {
+    // The client checks every byte that it reads; the world counts every packet.
+    let behind = r#","reorder":{"share":0.01,"by_ns":8000000,"gap":1}"#;
+    let each = [
+        ("reordered", behind),
+        ("duplicated", r#","duplicate":0.01"#),
+        ("dropped_corrupt", r#","corrupt":0.005"#),
+    ];
+    let plain = simulate(&plan("", 20, ""));
+    for (column, settings) in each {
+        let trace = simulate(&plan(settings, 20, ""));
+        let packets = numbers(&trace, "links", "enqueued")[0];
+        let hit = numbers(&trace, "links", column)[0];
+        let share = if column == "dropped_corrupt" { 0.005 } else { 0.01 };
+        let deviation = (packets * share * (1.0 - share)).sqrt();
+        // Packets that the queue drops are not hit.
+        let sent = packets - numbers(&trace, "links", "dropped_queue")[0];
+        assert!((hit - sent * share).abs() < 4.0 * deviation + 5.0, "{column}: {hit} of {sent}");
+        assert!(goodput(&trace, 20) > 1.0, "{column}: {} Mb/s", goodput(&trace, 20));
+        assert_ne!(trace.summary.digest, plain.summary.digest, "{column}");
+        let again = simulate(&plan(settings, 20, ""));
+        assert_eq!(trace.summary.digest, again.summary.digest, "{column}");
+    }
+    let all = each.map(|(_, settings)| settings).concat();
+    let both = format!("{all}{FQ_CODEL}");
+    let trace = simulate(&plan(&both, 20, ""));
+    for (column, _) in each {
+        assert!(numbers(&trace, "links", column)[0] > 0.0, "{column}");
+    }
+}
+
+#[test]
+fn a_queue_that_there_is_not_is_refused() {
+    for discipline in [
+        r#","discipline":{"name":"codle"}"#,
+        r#","discipline":{"name":"codel","values":{"quantum":1514}}"#,
+        r#","discipline":{"name":"codel","values":{"interval":0}}"#,
+        r#","duplicate":1.5"#,
+        r#","reorder":{"share":0.1,"by_ns":0,"gap":1}"#,
+    ] {
+        let plan = anabranch_sim::Plan::from_json(&plan(discipline, 1, "")).unwrap();
+        assert!(anabranch_sim::run(&plan, None, &mut anabranch_sim::Silent).is_err());
+    }
+}
