@@ -223,6 +223,7 @@ def _fake_module():
     module.abr_rules = lambda: list(ABR.items())
     module.profiles = lambda: list(PROFILES.items())
     module.profile_parts = lambda: list(PARTS.items())
+    module.queue_disciplines = lambda: [("drop-tail", "Plain.", ("packets", 100), [])]
     module.ladder = fake_ladder
     module.check_plugin = fake_check_plugin
     module.plugin_parts = lambda _text: []

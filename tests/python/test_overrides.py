@@ -13,6 +13,7 @@ from anabranch.scenario import load as loading
 from anabranch.scenario import models
 from anabranch.scenario._overrides import parse_assignment, parse_value
 from anabranch.scenario.link_models import Recording, Starlink, Wifi
+from anabranch.scenario.queues import Queue
 from anabranch.scenario.profiles import Stack
 
 BASE = {
@@ -106,6 +107,16 @@ VALUES = {
     "links.backbone.up.loss": ("3 %", 0.03),
     "links.backbone.up.loss_at": ("entry", "entry"),
     "links.backbone.up.queue": ("10 packets", {"packets": 10}),
+    **{
+        f"{place}.{key}": value
+        for place in ("paths.wifi", "paths.wifi.down", "paths.wifi.up")
+        + ("links.backbone", "links.backbone.down", "links.backbone.up")
+        for key, value in {
+            "reorder": ('{ share = "1 %", delay = "4 ms" }', models.Reorder(share="1 %", delay="4 ms")),
+            "duplicate": ("1%", 0.01),
+            "corrupt": ("1%", 0.01),
+        }.items()
+    },
     "transport.profile": ("mptcp-0.94", "mptcp-0.94"),
     **{f"transport.stack.{part}": ("false", False) for part in Stack.model_fields},
     "transport.scheduler": ("redundant", models.Plugin(name="redundant")),
@@ -188,6 +199,10 @@ BESIDE = {
 }
 
 
+#: Tables that are set as a whole.
+LEAVES = (models.Plugin, models.GilbertElliott, models.Reorder, models.Bounds, Recording, Wifi, Queue)
+
+
 def keys(model, prefix=()):
     for name, field in model.model_fields.items():
         inner = table_of(field.annotation)
@@ -200,7 +215,7 @@ def keys(model, prefix=()):
             "handoffs": "0",
         }.get(name)
         here = (*prefix, name, element) if array else (*prefix, name)
-        if inner is None or inner in (models.Plugin, models.GilbertElliott, models.Bounds, Recording, Wifi):
+        if inner is None or inner in LEAVES:
             yield ".".join(here)
         else:
             yield from keys(inner, here)

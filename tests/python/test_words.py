@@ -10,7 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from anabranch.errors import InputError
-from anabranch.scenario import _faults, _words, link_models, models, units
+from anabranch.scenario import _faults, _words, link_models, models, queues, units
 from anabranch.study import study as studies
 
 WHOLE = {
@@ -25,6 +25,7 @@ WHOLE = {
         {"name": "a", "model": {"name": "wifi"}},
         {"name": "s", "model": {"name": "starlink"}},
         {"name": "t", "trace": {"file": "x"}},
+        {"name": "q", "queue": {"name": "codel"}, "reorder": {"share": "1 %", "delay": "5 ms"}},
     ],
     "links": [{"name": "a"}],
     "cross_traffic": [{"path": "w"}],
@@ -47,6 +48,8 @@ TABLES = {
     ("paths", 2, "model"): link_models.Wifi,
     ("paths", 3, "model"): link_models.Starlink,
     ("paths", 4, "trace"): link_models.Recording,
+    ("paths", 5, "queue"): queues.Queue,
+    ("paths", 5, "reorder"): models.Reorder,
     ("links", 0): models.Link,
     ("cross_traffic", 0): models.CrossTraffic,
     ("events", 0): models.Event,

@@ -96,6 +96,15 @@ impl QueueLimit {
         }
     }
 
+    /// The limit's unit at text edges and its number; `None` without a limit.
+    pub const fn named(self) -> Option<(&'static str, u64)> {
+        match self {
+            Self::Bytes(limit) => Some(("bytes", limit)),
+            Self::Packets(limit) => Some(("packets", limit)),
+            Self::Unlimited => None,
+        }
+    }
+
     /// A queue that holds so much may take in another packet.
     pub fn admits(self, held: Queued, size: ByteCount) -> bool {
         !self.is_exceeded(held + size)

@@ -13,7 +13,7 @@ use std::io::{BufWriter, Write};
 use std::sync::Arc;
 
 use anabranch_sim::{
-    Observer, Plan, Silent, abr_names, abr_parameters, plugin_faults, record, resolve_ladder,
+    DISCIPLINES, Observer, Plan, Silent, abr_names, abr_parameters, plugin_faults, record, resolve_ladder,
     run_with,
 };
 use anabranch_transport::plugin::{PluginName, Registry};
@@ -161,6 +161,25 @@ fn profile_parts() -> Vec<(&'static str, &'static str)> {
     PARTS.iter().map(|part| (part.name, part.summary)).collect()
 }
 
+/// A parameter of a queue: key, what it measures, default, least, most, meaning.
+type QueueParameter = (&'static str, &'static str, u64, u64, u64, &'static str);
+/// A kind of queue: name, what it is, limit as its unit and number, parameters.
+type QueueKind = (&'static str, &'static str, Option<(&'static str, u64)>, Vec<QueueParameter>);
+
+/// The kinds of queue, each with its limit where none is given and its own parameters: key, what it
+/// measures (`count`, `flag`, `size` in bytes, `time` in nanoseconds), default, least, most, meaning.
+#[pyfunction]
+fn queue_disciplines() -> Vec<QueueKind> {
+    let kinds = DISCIPLINES.iter().map(|kind| {
+        let parameters = kind.parameters.iter().map(|it| {
+            let (least, most) = it.range;
+            (it.key, it.unit.name(), it.default, least, most, it.meaning)
+        });
+        (kind.name, kind.summary, kind.limit.named(), parameters.collect())
+    });
+    kinds.collect()
+}
+
 /// The parameters of a plug-in of a kind (`scheduler`, `congestion`, `path_manager`, `abr`), each as key,
 /// default and what is allowed; an unknown name has none.
 #[pyfunction]
@@ -239,6 +258,7 @@ fn _anabranch(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(profiles, module)?)?;
     module.add_function(wrap_pyfunction!(profile_parts, module)?)?;
     module.add_function(wrap_pyfunction!(abr_rules, module)?)?;
+    module.add_function(wrap_pyfunction!(queue_disciplines, module)?)?;
     module.add_function(wrap_pyfunction!(ladder, module)?)?;
     module.add_function(wrap_pyfunction!(plugin_parameters, module)?)?;
     module.add_function(wrap_pyfunction!(check_plugin, module)?)?;

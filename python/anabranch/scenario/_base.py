@@ -33,7 +33,7 @@ LimitedRate = Annotated[int, quantity(units.limited_rate_bps)]
 Size = Annotated[int, quantity(units.size_bytes)]
 Share = Annotated[float, quantity(units.fraction)]
 Pictures = Annotated[float, quantity(units.pictures)]
-Queue = Annotated[dict[str, int] | None, quantity(units.queue)]
+Limit = Annotated[dict[str, int] | None, quantity(units.queue)]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=r"^[^\x00-\x1f]+$")]
 
 

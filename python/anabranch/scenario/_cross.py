@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from anabranch.errors import Fault, did_you_mean
-from anabranch.scenario import _link_faults, _plugins, units
+from anabranch.scenario import _link_faults, _plugins, queues, units
 from anabranch.scenario.models import ADAPTIVE_PLAYER, Player, cross_name
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ def check(source: Source, finder: Finder) -> list[Fault]:
         *_duplicates(source, "links"),
         *_path_keys(source),
         *_link_faults.check(source),
+        *queues.check(source),
         *_path_links(source),
         *_cross_traffic(source, finder),
         *_events(source),
@@ -106,9 +107,10 @@ def _given_twice(source: Source, kind: str, index: int, item: dict[str, Any], de
         if key in item and inner in down and inner in up:
             message = f"`{key}` is given for the whole and for each direction"
             yield source.fault((kind, index, key), message, hint="keep one of the two forms")
-    if "loss" in item and "loss" in down:
-        message = "`loss` is given twice for the server-to-client direction"
-        yield source.fault((kind, index, "loss"), message, hint="keep `loss` or `down.loss`")
+    for key in ("loss", "reorder", "duplicate", "corrupt"):
+        if key in item and key in down:
+            message = f"`{key}` is given twice for the server-to-client direction"
+            yield source.fault((kind, index, key), message, hint=f"keep `{key}` or `down.{key}`")
 
 
 def _path_links(source: Source) -> Iterator[Fault]:

@@ -32,7 +32,7 @@ _TABLES: dict[tuple[str, ...], type[models.Table]] = {
 }
 
 #: What pydantic calls the members of a union, where they are no keys.
-_TAGS = ("<share>", "<model>", "float", "bool")
+_TAGS = ("<share>", "<model>", "<limit>", "<queue>", "float", "bool")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,6 +139,8 @@ def _keys(source: Source, path: KeyPath) -> list[str]:
     model = _TABLES.get(table)
     if table and table[-1] == "loss":
         model = models.GilbertElliott
+    elif table and table[-1] == "reorder":
+        model = models.Reorder
     elif table and table[-1] == "model":
         model = link_models.model_class(_node(source.raw, path[:-1]))
     elif table and table[-1] == "trace":
@@ -154,7 +156,10 @@ def _example(path: KeyPath) -> str:
         return 'add a path: [[paths]] with name = "wifi", rtt = "50 ms", rate = "5 Mbit/s"'
     if path[-1] == "name" and (path[0] in ("transport", "application") or "congestion" in path):
         return "a plug-in's table has its name and its own parameters"
+    if path[-1] == "name" and "queue" in path:
+        return 'for example name = "codel"'
     examples = {"name": 'name = "wifi"', "at": 'at = "20 s"', "p": 'p = "1 %"', "r": 'r = "20 %"'}
+    examples |= {"share": 'share = "1 %"', "delay": 'delay = "10 ms"'}
     if path == ("name",):
         return 'name = "my-scenario"'
     return examples.get(str(path[-1]), "")

@@ -17,7 +17,6 @@ from anabranch.scenario._base import (
     Name,
     Pictures,
     PositiveTime,
-    Queue,
     Rate,
     Share,
     Size,
@@ -26,6 +25,7 @@ from anabranch.scenario._base import (
 )
 from anabranch.scenario._base import Table as Table
 from anabranch.scenario.link_models import Model, TraceFile
+from anabranch.scenario.queues import AnyQueue
 
 
 class GilbertElliott(Table):
@@ -50,6 +50,16 @@ Loss = Annotated[
 LossAt = Literal["exit", "entry"]
 
 
+class Reorder(Table):
+    """Packets that fall behind those that follow them."""
+
+    share: Share = Field(description="chance per packet to fall behind")
+    delay: PositiveTime = Field(description="how much later than in its turn it arrives")
+    gap: Annotated[int, Field(ge=1, le=10**9)] = Field(
+        default=1, description="at least so many packets from one to the next"
+    )
+
+
 class Direction(Table):
     """One direction of a path or link; what is left out comes from the keys given once."""
 
@@ -58,7 +68,10 @@ class Direction(Table):
     jitter: Time | None = Field(default=None, description="spread of the delay")
     loss: Loss | None = Field(default=None, description="random loss")
     loss_at: LossAt | None = Field(default=None, description="behind the queue or in front of it")
-    queue: Queue = Field(default=None, description="drop-tail queue: packets or bytes")
+    queue: AnyQueue = Field(default=None, description="the queue: packets or bytes, or a table")
+    reorder: Reorder | None = Field(default=None, description="packets that fall behind")
+    duplicate: Share | None = Field(default=None, description="share of packets that arrive twice")
+    corrupt: Share | None = Field(default=None, description="share of packets spoilt on the way")
     trace: TraceFile | None = Field(default=None, description="a recording that it follows")
 
 
@@ -71,7 +84,10 @@ class Link(Table):
     jitter: Time = Field(default=0, description="spread of the delay")
     loss: Loss | None = Field(default=None, description="random loss, server to client")
     loss_at: LossAt = Field(default="exit", description="behind the queue or in front of it")
-    queue: Queue = Field(default={"packets": 100}, description="drop-tail queue of each direction")
+    queue: AnyQueue = Field(default={"packets": 100}, description="the queue of each direction")
+    reorder: Reorder | None = Field(default=None, description="packets that fall behind, server to client")
+    duplicate: Share = Field(default=0.0, description="share that arrives twice, server to client")
+    corrupt: Share = Field(default=0.0, description="share spoilt on the way, server to client")
     model: Model | None = Field(default=None, description="a radio or satellite that it follows, both ways")
     trace: TraceFile | None = Field(default=None, description="a recording that each direction follows")
     down: Direction = Field(default=Direction(), description="server to client, where it differs")
@@ -87,7 +103,10 @@ class Path(Table):
     jitter: Time = Field(default=0, description="spread of the delay, each direction")
     loss: Loss | None = Field(default=None, description="random loss, server to client")
     loss_at: LossAt = Field(default="exit", description="behind the queue or in front of it")
-    queue: Queue = Field(default={"packets": 100}, description="drop-tail queue of each direction")
+    queue: AnyQueue = Field(default={"packets": 100}, description="the queue of each direction")
+    reorder: Reorder | None = Field(default=None, description="packets that fall behind, server to client")
+    duplicate: Share = Field(default=0.0, description="share that arrives twice, server to client")
+    corrupt: Share = Field(default=0.0, description="share spoilt on the way, server to client")
     model: Model | None = Field(default=None, description="a radio or satellite that it follows, both ways")
     trace: TraceFile | None = Field(default=None, description="a recording that each direction follows")
     down: Direction = Field(default=Direction(), description="server to client, where it differs")

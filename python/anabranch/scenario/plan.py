@@ -9,7 +9,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from anabranch import plugins
-from anabranch.scenario import _follow, handoffs
+from anabranch.scenario import _follow, handoffs, queues
 from anabranch.scenario._estimate import delivers as delivers
 from anabranch.scenario._estimate import expected_duration_s as expected_duration_s
 from anabranch.scenario._estimate import time_limit_ns
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from anabranch.scenario.models import CrossTraffic, Event
 
 _WAYS = ("down", "up")
+_IMPAIRMENTS = ("reorder", "duplicate", "corrupt")
 _SECOND = 10**9
 
 
@@ -121,7 +122,7 @@ def _transport(scenario: Scenario) -> dict[str, Any]:
 
 def _own_links(scenario: Scenario) -> set[str]:
     """Return the paths that need a link of their own: described by their keys, or changed by an event."""
-    keys = {"rtt", "rate", "jitter", "loss", "queue", "down", "up", "model", "trace"}
+    keys = {"rtt", "rate", "jitter", "loss", "queue", "down", "up", "model", "trace", *_IMPAIRMENTS}
     own = {path.name for path in scenario.paths if path.model_fields_set & keys or not _shares(path)}
     return own | {event.path for event in scenario.events if event.path is not None and _touches_link(event)}
 
@@ -207,13 +208,27 @@ def _one_way(table: Path | Link, way: str) -> dict[str, Any]:
     return {
         "name": f"{table.name}.{way}",
         "rate_bps": own.rate if "rate" in given else table.rate,
-        "queue": own.queue if "queue" in given else queue,
+        **queues.plan(own.queue if "queue" in given else queue),
         "delay_ns": own.delay if own.delay is not None else _delay(table, way),
         "jitter_ns": own.jitter if own.jitter is not None else table.jitter,
         "loss": _loss(own.loss if "loss" in given else loss),
         "loss_at": own.loss_at or table.loss_at,
+        **_impairments(table, own, way),
         **({"model": model} if model is not None else {}),
     }
+
+
+def _impairments(table: Path | Link, own: Direction, way: str) -> dict[str, Any]:
+    """Return what befalls packets of one direction beside loss; what does not is left out."""
+    given = {
+        key: getattr(own, key) if key in own.model_fields_set else getattr(table, key) if way == "down" else None
+        for key in _IMPAIRMENTS
+    }
+    reorder = given.pop("reorder")
+    result = {key: share for key, share in given.items() if share}
+    if reorder is not None and reorder.share:
+        result["reorder"] = {"share": reorder.share, "by_ns": reorder.delay, "gap": reorder.gap}
+    return result
 
 
 def _delay(table: Path | Link, way: str) -> int:
