@@ -10,7 +10,7 @@ import typer
 
 from anabranch.cli import _app
 from anabranch.metrics import METRICS, SUBFLOW_METRICS
-from anabranch.scenario import link_models, models
+from anabranch.scenario import link_models, models, queues
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -100,6 +100,8 @@ _KEYS = {
     "`[[paths]]`": models.Path,
     "A direction": models.Direction,
     "Bursty loss": models.GilbertElliott,
+    "Queues": queues.Queue,
+    "Reordering": models.Reorder,
     "`[[links]]`": models.Link,
     '`model = { name = "wifi" }`': link_models.Wifi,
     '`model = { name = "lte" }`': link_models.Lte,
@@ -118,6 +120,22 @@ _KEYS = {
 def test_every_key_of_a_scenario_is_explained(heading):
     section = _section("docs/reference/scenario-keys.md", heading)
     assert [key for key in _KEYS[heading].model_fields if f"`{key}`" not in section] == []
+
+
+def test_every_kind_of_queue_is_explained_with_its_parameters_and_their_defaults():
+    keys = _section("docs/reference/scenario-keys.md", "Queues")
+    concepts = _section("docs/concepts/link-model.md", "Queues")
+    for kind in queues.disciplines().values():
+        assert f"**`{kind.name}`" in concepts
+        row = re.search(rf"^\| `{kind.name}` \|.*$", keys, re.MULTILINE)
+        assert row is not None
+        assert all(f"`{key}`" in row.group() for key in kind.parameters)
+        limit = "unlimited" if kind.limit is None else f"{next(iter(kind.limit.values()))} {next(iter(kind.limit))}"
+        assert f'| `"{limit}"` |' in row.group()
+        for parameter in kind.parameters.values():
+            shown = parameter.show(parameter.default)
+            shown = f'`"{shown}"`' if parameter.unit in ("size", "time") else shown
+            assert f"| `{parameter.key}` | {shown} | {parameter.meaning}" in keys
 
 
 def test_every_command_and_option_is_explained():

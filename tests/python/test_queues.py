@@ -108,6 +108,17 @@ def test_a_queue_is_a_limit_or_a_table_with_a_name():
     assert "given twice" in faults(corrupt="1 %", down={"corrupt": "1 %"})["paths.p.corrupt"][0]
 
 
+@pytest.mark.filterwarnings("error")
+def test_a_scenario_with_either_form_can_be_written_out():
+    for queue in ("64 KiB", {"name": "codel", "target": "1 ms"}):
+        loaded = loading.load(scenario(queue=queue)).scenario
+        assert loaded.model_dump()["paths"][0]["queue"] in (
+            {"bytes": 65536},
+            {"name": "codel", "limit": None, "target": "1 ms"},
+        )
+    assert "expected a queue length" in faults(queue={"packets": 5})["paths.p.queue"][0]
+
+
 def test_every_kind_of_queue_is_described():
     found = queues.disciplines()
     assert list(found)[0] == queues.PLAIN

@@ -253,7 +253,7 @@ def _links(run: Run) -> list[dict[str, Any]]:
             "rate": _rate(link),
             "delay": _with_own(show_time(link["delay_ns"]), link, "delays_ns"),
             "loss": _with_own(_loss(link["loss"]) if link["loss"] else "", link, "losses") or "none",
-            "queue": _queue(link["queue"]),
+            "queue": _kind_of_queue(link) + _queue(link["queue"]),
             **{key: counts.get(link["name"], {}).get(key) for key in _FATES_OF_PACKETS},
         }
         for link in run.plan["links"]
@@ -302,6 +302,12 @@ def _loss(loss: Mapping[str, Any]) -> str:
     bad = model["p"] / (model["p"] + model["r"]) if model["p"] + model["r"] else 0.0
     mean = bad * (1 - model["h"]) + (1 - bad) * (1 - model["k"])
     return f"bursts, {100 * mean:.2g} % in the mean"
+
+
+def _kind_of_queue(link: Mapping[str, Any]) -> str:
+    """Return the name of a queue that is not drop-tail, to stand before its length."""
+    kind = link.get("discipline")
+    return f"{kind['name']}, " if kind else ""
 
 
 def _queue(queue: Mapping[str, int] | None) -> str:

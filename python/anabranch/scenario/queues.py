@@ -36,8 +36,9 @@ class Queue(Table):
 
 
 def _kind_of_queue(value: object) -> str:
-    """Tell a queue given as a table from a limit."""
-    return "<queue>" if isinstance(value, dict | Queue) else "<limit>"
+    """Tell a queue given as a table from a limit, raw or read."""
+    read = isinstance(value, dict) and value.keys() in ({"packets"}, {"bytes"})
+    return "<queue>" if isinstance(value, dict | Queue) and not read else "<limit>"
 
 
 AnyQueue = Annotated[
