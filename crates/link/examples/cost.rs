@@ -1,13 +1,15 @@
 //! What a packet costs on each kind of link: run it under callgrind (docs/performance.md).
 //!
-//! Its arguments are a kind (`fixed`, `wifi-g`, `wifi-ac`, `lte`, `starlink`, `steps`, `opportunities`) and
-//! a number of packets, sent one behind the other at three quarters of 20 Mb/s, polled when asked for.
+//! Its arguments are a kind (`fixed`, the queues `codel` and `fq-codel` in front of the same, `wifi-g`,
+//! `wifi-ac`, `lte`, `starlink`, `steps`, `opportunities`) and a number of packets, sent one behind the
+//! other at three quarters of 20 Mb/s, polled when asked for.
 
 use std::sync::Arc;
 
 use anabranch_link::{
-    Direction, Fate, FixedLink, LinkConfig, LteModel, LteProfile, Medium, Model, QueueLimit,
-    Single, StarlinkModel, Trace, TraceStep, VaryingLink, WifiMedium, WifiModel, WifiStandard,
+    Direction, Fate, FixedLink, LinkConfig, LteModel, LteProfile, Medium, Model, QueueChoice,
+    QueueLimit, Single, StarlinkModel, Trace, TraceStep, VaryingLink, WifiMedium, WifiModel,
+    WifiStandard,
 };
 use anabranch_units::{ByteCount, Duration, Instant, Rate, Seed};
 
@@ -36,6 +38,11 @@ fn medium(kind: &str) -> Option<Box<dyn Medium<u64>>> {
     };
     match kind {
         "fixed" => Some(Box::new(Single(FixedLink::new(mbps(Rate::from_bps(20_000_000)), SEED)))),
+        "codel" | "fq-codel" => {
+            let discipline = Some(QueueChoice::new(kind));
+            let config = LinkConfig { discipline, ..mbps(Rate::from_bps(20_000_000)) };
+            Some(Box::new(Single(VaryingLink::of_set_rate(config, SEED))))
+        }
         "wifi-g" => wifi(WifiStandard::G),
         "wifi-ac" => wifi(WifiStandard::Ac),
         "lte" => {

@@ -7,11 +7,13 @@ use anabranch_units::{ByteCount, Duration, Instant, RandomStream, Seed};
 use crate::loss::LossProcess;
 use crate::queue::{Next, Queue, QueueChoice, Ticket};
 use crate::wire::Wire;
-use crate::{DropReason, Label, LinkConfig, LinkStats, LossAt, LossModel, Queued};
+use crate::{DropReason, Label, LinkConfig, LinkStats, LossAt, LossModel, QueueLimit, Queued};
 
 /// The configured part of a modelled link: its queue, its own random loss, up or down.
 pub(crate) struct Entrance<P> {
-    queue: Box<dyn Queue>,
+    limit: QueueLimit,
+    /// What decides; first come, first served up to the limit without one.
+    queue: Option<Box<dyn Queue>>,
     /// What waits in it, by number; `None` where one has left that came before others that have not.
     inside: VecDeque<Option<Held<P>>>,
     /// The number of the first.
@@ -48,11 +50,13 @@ impl<P> Entrance<P> {
     /// When there is no such queue: [`LinkConfig::check`] refuses it.
     pub(crate) fn new(config: &LinkConfig, seed: Seed) -> Self {
         let stream = |what: &str| seed.stream(&format!("link.{}.{what}", config.name));
-        let plain = QueueChoice::new("drop-tail");
-        let choice = config.discipline.as_ref().unwrap_or(&plain);
-        let queue = choice.build(config.queue, stream("queue"));
+        let build = |choice: &QueueChoice| {
+            let queue = choice.build(config.queue, stream("queue"));
+            queue.unwrap_or_else(|fault| panic!("link {}: {fault}", config.name))
+        };
         Self {
-            queue: queue.unwrap_or_else(|fault| panic!("link {}: {fault}", config.name)),
+            limit: config.queue,
+            queue: config.discipline.as_ref().map(build),
             inside: VecDeque::new(),
             first: 0,
             waiting: Queued::default(),
@@ -78,6 +82,7 @@ impl<P> Entrance<P> {
     }
 
     /// A packet comes, while `serving` is in service.
+    #[inline(always)]
     pub(crate) fn admit(
         &mut self,
         now: Instant,
@@ -95,12 +100,20 @@ impl<P> Entrance<P> {
             packets: self.waiting.packets + serving.packets,
             bytes: ByteCount(self.waiting.bytes.0 + serving.bytes.0),
         };
+        if self.queue.is_none() && !self.limit.admits(held, size) {
+            wire.seal(now, packet, DropReason::QueueFull, stats);
+            return;
+        }
         let number = self.first + self.inside.len() as u64;
         let Drawn { luck, jitter } = drawn;
         self.inside.push_back(Some(Held { packet, size, luck, jitter }));
         self.waiting = self.waiting + size;
+        let Some(queue) = &mut self.queue else {
+            stats.note_queue(held + size);
+            return;
+        };
         let mut out = std::mem::take(&mut self.out);
-        self.queue.admit(now, Ticket { number, size, flow, ect }, held, &mut out);
+        queue.admit(now, Ticket { number, size, flow, ect }, held, &mut out);
         if out.is_empty() {
             stats.note_queue(held + size);
         }
@@ -112,13 +125,20 @@ impl<P> Entrance<P> {
     }
 
     /// The next packet to be served and whether it is marked, past those that the queue drops for it.
+    #[inline(always)]
     pub(crate) fn next(
         &mut self,
         now: Instant,
         (wire, stats): Books<'_, P>,
     ) -> Option<(Held<P>, bool)> {
+        if self.queue.is_none() {
+            let first = self.inside.pop_front()??;
+            self.first += 1;
+            self.waiting = self.waiting - first.size;
+            return Some((first, false));
+        }
         loop {
-            match self.queue.next(now)? {
+            match self.queue.as_mut()?.next(now)? {
                 Next::Drop(number) => {
                     let gone = self.remove(number);
                     wire.seal(now, gone.packet, DropReason::Aqm, stats);
@@ -146,13 +166,14 @@ impl<P> Entrance<P> {
     /// Takes out all that waits, in the order of arrival, as the link goes down.
     pub(crate) fn close(&mut self) -> Vec<Held<P>> {
         self.up = false;
-        self.queue.clear();
+        self.queue.iter_mut().for_each(|queue| queue.clear());
         self.first += self.inside.len() as u64;
         self.waiting = Queued::default();
         self.inside.drain(..).flatten().collect()
     }
 
     /// What a packet draws when it enters; luck only while there is a loss model to need it.
+    #[inline(always)]
     pub(crate) fn draw(&mut self) -> Drawn {
         let luck = if self.loss.is_some() { self.luck.next_u64() } else { 0 };
         let jitter = if self.jitter_at_entry { self.draw_jitter() } else { Duration::ZERO };
@@ -160,6 +181,7 @@ impl<P> Entrance<P> {
     }
 
     /// The jitter of a packet that leaves the queue: what it drew when it came, or draws now.
+    #[inline(always)]
     pub(crate) fn jitter(&mut self, held: &Held<P>) -> Duration {
         if self.jitter_at_entry { held.jitter } else { self.draw_jitter() }
     }
@@ -182,6 +204,7 @@ impl<P> Entrance<P> {
     }
 
     /// Whether a packet that leaves the queue is lost.
+    #[inline(always)]
     pub(crate) fn strikes_at_exit(&mut self, luck: u64) -> bool {
         self.loss_at == LossAt::Exit && self.strikes(luck)
     }

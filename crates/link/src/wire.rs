@@ -76,6 +76,7 @@ impl<P> Wire<P> {
     }
 
     /// A packet sets out; a lost one keeps its place in the order.
+    #[inline(always)]
     pub(crate) fn push(&mut self, mut packet: Flying<P>, stats: &mut LinkStats)
     where
         P: Clone,
@@ -91,6 +92,7 @@ impl<P> Wire<P> {
         }
     }
 
+    #[cold]
     fn befall(&mut self, mut packet: Flying<P>, mishap: Mishap, stats: &mut LinkStats)
     where
         P: Clone,
@@ -129,6 +131,7 @@ impl<P> Wire<P> {
         self.arrived(now, stats)
     }
 
+    #[inline(always)]
     fn arrived(&mut self, now: Instant, stats: &mut LinkStats) -> Option<Fate<P>> {
         if !self.late.is_empty() && self.first_late() <= self.first_flying().min(now) {
             let (_, packet) = self.late.pop_first()?;

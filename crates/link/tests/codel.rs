@@ -219,12 +219,12 @@ fn standing() -> Vec<(u64, Label)> {
     burst.chain((1..10_000).map(|n| (n * MS, label))).collect()
 }
 
-/// Queueing delay in ms, service included, of the packets that arrive in the last seconds.
-fn delays(link: &mut dyn Link<u64>, arrivals: &[(u64, Label)]) -> Vec<f64> {
+/// Queueing delay in ns, service included, of the packets that arrive in the last seconds.
+fn delays(link: &mut dyn Link<u64>, arrivals: &[(u64, Label)]) -> Vec<u64> {
     let late = |packet: u64| arrivals[packet as usize].0 > 6_000 * MS;
     let delay = |fate| match fate {
         Fate::Delivered { at, packet, .. } if late(packet) => {
-            Some((at.as_nanos() - 20 * MS - arrivals[packet as usize].0) as f64 / MS as f64)
+            Some(at.as_nanos() - 20 * MS - arrivals[packet as usize].0)
         }
         _ => None,
     };
@@ -236,13 +236,13 @@ fn a_standing_queue_is_brought_down_to_the_target_and_not_below() {
     let arrivals = standing();
     let limit = QueueLimit::Packets(1000);
     let stands = delays(&mut *link(config(None, limit)), &arrivals);
-    assert!(stands.iter().all(|&ms| ms == 100.0), "drop-tail keeps the 100 packets");
+    assert!(stands.iter().all(|&delay| delay == 100 * MS), "drop-tail keeps the 100 packets");
     let mut codel = link(config(Some(QueueChoice::new("codel")), limit));
     let kept = delays(&mut *codel, &arrivals);
     // A packet waits its delay less its own service. It is dropped while that is 5 ms or more and
     // 1,500 bytes are left behind it: so 5 packets are in the queue at last, one of them in service,
     // and the last drop comes 100 ms (1 + sum of 1 / sqrt(n), n < 95) = 1.9 s after the burst.
-    assert!(kept.iter().all(|&ms| ms == 5.0), "{kept:?}");
+    assert!(kept.iter().all(|&delay| delay == 5 * MS), "{kept:?}");
     assert_eq!(codel.stats().dropped_aqm, 95);
     assert_eq!(codel.stats().dropped_queue, 0);
 }

@@ -13,8 +13,8 @@ use std::io::{BufWriter, Write};
 use std::sync::Arc;
 
 use anabranch_sim::{
-    DISCIPLINES, Observer, Plan, Silent, abr_names, abr_parameters, plugin_faults, record, resolve_ladder,
-    run_with,
+    DISCIPLINES, Observer, Plan, Silent, abr_names, abr_parameters, plugin_faults, record,
+    resolve_ladder, run_with,
 };
 use anabranch_transport::plugin::{PluginName, Registry};
 use anabranch_transport::profile::{PARTS, PROFILES};

@@ -1,7 +1,7 @@
 //! Random lives of a link, against the slow model.
 
 use anabranch_link::{
-    Change, FixedLink, Link, LinkConfig, LossAt, LossModel, QueueLimit, VaryingLink,
+    Change, FixedLink, Link, LinkConfig, LossAt, LossModel, QueueChoice, QueueLimit, VaryingLink,
 };
 use anabranch_units::{ByteCount, Duration, Instant, Rate};
 use proptest::prelude::*;
@@ -148,9 +148,13 @@ proptest! {
         slow.run(Instant::FAR_FUTURE);
         // By arithmetic, and packet by packet behind a queue that is asked for each.
         let by_arithmetic = || Box::new(FixedLink::new(config.clone(), SEED)) as Box<dyn Link<u32>>;
-        let by_queue = || Box::new(VaryingLink::of_set_rate(config.clone(), SEED)) as Box<_>;
+        let by_queue = |discipline| {
+            let config = LinkConfig { discipline, ..config.clone() };
+            Box::new(VaryingLink::of_set_rate(config, SEED)) as Box<_>
+        };
+        let named = || Some(QueueChoice::new("drop-tail"));
         for attention in [Attention::Lazy, Attention::Woken] {
-            for mut link in [by_arithmetic(), by_queue()] {
+            for mut link in [by_arithmetic(), by_queue(None), by_queue(named())] {
                 let told = live(&mut *link, &steps, attention);
                 prop_assert_eq!(sorted(&told), sorted(&slow.told));
                 let delivered: Vec<_> = told.iter().filter(|t| t.2.is_none()).collect();

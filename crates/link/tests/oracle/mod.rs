@@ -103,7 +103,7 @@ impl CoDelQueue {
                     marked = true;
                     break;
                 }
-                self.drop(&r, said);
+                said.extend(r.p.map(|p| Said::Dropped(p.id)));
                 self.count += 1;
                 r = self.dodequeue(now);
                 if r.ok_to_drop {
@@ -116,7 +116,7 @@ impl CoDelQueue {
             if self.marks(&r) {
                 marked = true;
             } else {
-                self.drop(&r, said);
+                said.extend(r.p.map(|p| Said::Dropped(p.id)));
                 r = self.dodequeue(now);
             }
             self.dropping = true;
@@ -142,10 +142,6 @@ impl CoDelQueue {
 
     fn marks(&self, r: &DodequeueResult) -> bool {
         self.parameters.ecn && r.p.is_some_and(|p| p.ect)
-    }
-
-    fn drop(&self, r: &DodequeueResult, said: &mut Vec<Said>) {
-        said.extend(r.p.map(|p| Said::Dropped(p.id)));
     }
 
     /// Section 5.6.
@@ -209,7 +205,7 @@ impl FqCoDel {
         if !self.queues.iter().any(|flow| flow.id == id) {
             self.queues.push(Flow { id, credits: 0, codel: CoDelQueue::new(self.parameters) });
         }
-        self.queues.iter_mut().find(|flow| flow.id == id).unwrap()
+        self.queues.iter_mut().find(|flow| flow.id == id).expect("it was put there")
     }
 
     /// Section 4.1; `others` are packets that the link has beside the queue.
@@ -221,11 +217,13 @@ impl FqCoDel {
         }
         if self.packets() + others > self.limit {
             // Half of the queue with the largest byte count, from its head, up to 64 packets.
-            let fattest = self.queues.iter().map(|flow| flow.codel.bytes()).max().unwrap();
-            let flow = self.queues.iter_mut().find(|flow| flow.codel.bytes() == fattest).unwrap();
+            let sizes = self.queues.iter().map(|flow| flow.codel.bytes());
+            let fattest = sizes.max().expect("one has the packet that came");
+            let mut flows = self.queues.iter_mut();
+            let flow = flows.find(|flow| flow.codel.bytes() == fattest).expect("the fattest");
             let (mut bytes, mut packets) = (0, 0);
             while bytes < fattest / 2 && packets < 64 {
-                let gone = flow.codel.drop_head().unwrap();
+                let gone = flow.codel.drop_head().expect("bytes are of packets");
                 said.push(Said::Full(gone.id));
                 bytes += gone.size;
                 packets += 1;
