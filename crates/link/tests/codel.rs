@@ -248,6 +248,22 @@ fn a_standing_queue_is_brought_down_to_the_target_and_not_below() {
 }
 
 #[test]
+fn one_full_packet_behind_the_first_is_no_standing_queue() {
+    // At 1 Mb/s a packet of 1,500 bytes takes 12 ms, longer than the target: 50 of them stand.
+    let label = Label::of_size(ByteCount(1500));
+    let burst = (0..50).map(|_| (0, label));
+    let arrivals: Vec<_> = burst.chain((1..1000).map(|n| (n * 12 * MS, label))).collect();
+    let discipline = Some(QueueChoice::new("codel"));
+    let plain = config(discipline, QueueLimit::Packets(1000));
+    let mut codel = link(LinkConfig { rate: Rate::from_bps(1_000_000), ..plain });
+    let kept = delays(&mut *codel, &arrivals);
+    // It drops until one packet is left behind the one that it gives out: who comes then finds one in
+    // service and one before it, and leaves 36 ms later.
+    assert!(kept.len() > 400 && kept.iter().all(|&delay| delay == 36 * MS), "{kept:?}");
+    assert_eq!(codel.stats().dropped_aqm, 47);
+}
+
+#[test]
 fn a_burst_that_drains_within_the_interval_is_let_through() {
     let label = Label::of_size(ByteCount(SIZE));
     // 90 ms of queue every 200 ms: gone before it has stood for an interval.

@@ -216,6 +216,18 @@ fn they_happen_on_the_air_too_and_in_a_chain() {
 }
 
 #[test]
+fn who_looks_late_is_told_in_the_order_of_time() {
+    let reorder = Some(Reorder { share: 1.0, gap: 3, delay: Duration::from_micros(4_500) });
+    let mut link = link(config(Impairments { reorder, ..Impairments::NONE }), 0);
+    for packet in 0..9 {
+        link.enqueue(ms(0), packet, SIZE);
+    }
+    let told: Vec<_> = std::iter::from_fn(|| link.poll_fate(Instant::FAR_FUTURE)).collect();
+    let order: Vec<u64> = delivered(&told, false).iter().map(|told| told.0).collect();
+    assert_eq!(order, [0, 1, 3, 4, 6, 2, 7, 5, 8]);
+}
+
+#[test]
 fn going_down_discards_those_that_fell_behind_too() {
     let reorder = Some(Reorder { share: 1.0, gap: 2, delay: Duration::from_millis(50) });
     let mut link = link(config(Impairments { reorder, ..Impairments::NONE }), 0);

@@ -125,9 +125,8 @@ impl CoDelQueue {
             let delta = self.count - self.lastcount;
             self.count = 1;
             self.entered += 1;
-            if delta > 1
-                && (now as i128 - self.drop_next as i128) < 16 * self.parameters.interval as i128
-            {
+            // `now - drop_next < 16 * interval`, where drop_next may be to come.
+            if delta > 1 && now < self.drop_next + 16 * self.parameters.interval {
                 self.count = delta;
                 self.resumed += 1;
             }
