@@ -10,6 +10,7 @@ import typer
 
 from anabranch.cli import _app
 from anabranch.metrics import METRICS, SUBFLOW_METRICS
+from anabranch.plugins import module
 from anabranch.scenario import link_models, models, queues
 
 if TYPE_CHECKING:
@@ -136,6 +137,13 @@ def test_every_kind_of_queue_is_explained_with_its_parameters_and_their_defaults
             shown = parameter.show(parameter.default)
             shown = f'`"{shown}"`' if parameter.unit in ("size", "time") else shown
             assert f"| `{parameter.key}` | {shown} | {parameter.meaning}" in keys
+
+
+def test_the_defaults_of_hosts_are_those_that_they_have():
+    section = _section("docs/reference/scenario-keys.md", "`[host]`")
+    for key, value in module().host_defaults():
+        shown = f"{value // 10**6} ms" if key.endswith("_ns") else f"{value} B"
+        assert f'| `{key.removesuffix("_ns")}` | `"{shown}"`' in section
 
 
 def test_every_command_and_option_is_explained():

@@ -223,6 +223,7 @@ def _fake_module():
     module.abr_rules = lambda: list(ABR.items())
     module.profiles = lambda: list(PROFILES.items())
     module.profile_parts = lambda: list(PARTS.items())
+    module.host_defaults = lambda: [("timer_tick_ns", 4_000_000), ("send_fragment", 32_728)]
     module.queue_disciplines = lambda: [("drop-tail", "Plain.", ("packets", 100), [])]
     module.ladder = fake_ladder
     module.check_plugin = fake_check_plugin

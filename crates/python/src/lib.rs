@@ -13,7 +13,7 @@ use std::io::{BufWriter, Write};
 use std::sync::Arc;
 
 use anabranch_sim::{
-    DISCIPLINES, Observer, Plan, Silent, abr_names, abr_parameters, plugin_faults, record,
+    DISCIPLINES, HostPlan, Observer, Plan, Silent, abr_names, abr_parameters, plugin_faults, record,
     resolve_ladder, run_with,
 };
 use anabranch_transport::plugin::{PluginName, Registry};
@@ -161,6 +161,12 @@ fn profile_parts() -> Vec<(&'static str, &'static str)> {
     PARTS.iter().map(|part| (part.name, part.summary)).collect()
 }
 
+/// What hosts add to the protocol where a plan says nothing, under the plan's keys.
+#[pyfunction]
+fn host_defaults() -> Vec<(&'static str, u64)> {
+    HostPlan::default().named().to_vec()
+}
+
 /// A parameter of a queue: key, what it measures, default, least, most, meaning.
 type QueueParameter = (&'static str, &'static str, u64, u64, u64, &'static str);
 /// A kind of queue: name, what it is, limit as its unit and number, parameters.
@@ -258,6 +264,7 @@ fn _anabranch(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(profiles, module)?)?;
     module.add_function(wrap_pyfunction!(profile_parts, module)?)?;
     module.add_function(wrap_pyfunction!(abr_rules, module)?)?;
+    module.add_function(wrap_pyfunction!(host_defaults, module)?)?;
     module.add_function(wrap_pyfunction!(queue_disciplines, module)?)?;
     module.add_function(wrap_pyfunction!(ladder, module)?)?;
     module.add_function(wrap_pyfunction!(plugin_parameters, module)?)?;

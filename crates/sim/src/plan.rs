@@ -216,6 +216,17 @@ impl Default for HostPlan {
 }
 
 impl HostPlan {
+    /// Each value under its key.
+    pub fn named(self) -> [(&'static str, u64); 5] {
+        [
+            ("timer_tick_ns", self.timer_tick_ns),
+            ("send_fragment", self.send_fragment),
+            ("send_memory_per_segment", self.send_memory_per_segment),
+            ("send_memory_per_buffer", self.send_memory_per_buffer),
+            ("receive_memory_per_segment", self.receive_memory_per_segment),
+        ]
+    }
+
     /// As the transport takes it; lengths that something is divided by are at least one byte.
     pub(crate) fn model(&self) -> HostModel {
         HostModel {

@@ -238,19 +238,21 @@ Memory = Annotated[int, quantity(units.size_bytes), Field(ge=256, le=2**20)]
 
 
 class Host(Table):
-    """The computers at both ends: what they add to the protocol."""
+    """The computers at both ends: what they add to the protocol; the defaults are the Rust module's."""
 
-    timer_tick: Time = Field(default=4_000_000, description="granularity of the timers; 0 s is exact")
-    send_fragment: Memory = Field(
-        default=32_728, description="pieces that written data is kept in and handed to subflows by"
+    timer_tick: Time | None = Field(default=None, description="granularity of the timers; 0 s is exact")
+    send_fragment: Memory | None = Field(
+        default=None, description="pieces that written data is kept in and handed to subflows by"
     )
-    send_memory_per_segment: Memory = Field(
-        default=2304, description="memory a send buffer grows by for each segment of the window"
+    send_memory_per_segment: Memory | None = Field(
+        default=None, description="memory a send buffer grows by for each segment of the window"
     )
-    send_memory_per_buffer: Memory = Field(
-        default=832, description="memory of a burst on the send queue besides its payload"
+    send_memory_per_buffer: Memory | None = Field(
+        default=None, description="memory of a burst on the send queue besides its payload"
     )
-    receive_memory_per_segment: Memory = Field(default=2304, description="memory of a received full segment")
+    receive_memory_per_segment: Memory | None = Field(
+        default=None, description="memory of a received full segment"
+    )
 
 
 class CrossTraffic(Table):

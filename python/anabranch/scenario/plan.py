@@ -97,8 +97,11 @@ def _application(scenario: Scenario, film: Film | None) -> dict[str, Any]:
 
 
 def _host(scenario: Scenario) -> dict[str, int]:
-    host = scenario.host.model_dump()
-    return {"timer_tick_ns": host.pop("timer_tick"), **host}
+    """Return what hosts add to the protocol: what is given over the module's defaults."""
+    given = scenario.host.model_dump(exclude_none=True)
+    if "timer_tick" in given:
+        given["timer_tick_ns"] = given.pop("timer_tick")
+    return {**dict(plugins.module().host_defaults()), **given}
 
 
 def _transport(scenario: Scenario) -> dict[str, Any]:
