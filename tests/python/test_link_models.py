@@ -9,6 +9,9 @@ from anabranch.scenario import load as loading
 from anabranch.scenario import plan as plans
 
 
+pytestmark = pytest.mark.module
+
+
 def scenario(*paths, **keys):
     application = {"kind": "bulk", "duration": "10 s"}
     return {"name": "t", "application": application, "paths": list(paths), **keys}

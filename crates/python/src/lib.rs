@@ -13,8 +13,8 @@ use std::io::{BufWriter, Write};
 use std::sync::Arc;
 
 use anabranch_sim::{
-    DISCIPLINES, HostPlan, Observer, Plan, Silent, abr_names, abr_parameters, plugin_faults, record,
-    resolve_ladder, run_with,
+    DISCIPLINES, HostPlan, Observer, Plan, Silent, abr_names, abr_parameters, plugin_faults,
+    record, resolve_ladder, run_with,
 };
 use anabranch_transport::plugin::{PluginName, Registry};
 use anabranch_transport::profile::{PARTS, PROFILES};
@@ -167,6 +167,19 @@ fn host_defaults() -> Vec<(&'static str, u64)> {
     HostPlan::default().named().to_vec()
 }
 
+/// The usual channel width of a generation of 802.11, MHz.
+#[pyfunction]
+fn wifi_width(standard: &str) -> Option<u32> {
+    anabranch_sim::wifi_width(standard)
+}
+
+/// The rates of a generation of 802.11 on a channel of a width with so many streams, bits a second, slowest
+/// first; none where it has no such width or streams.
+#[pyfunction]
+fn wifi_rates(standard: &str, width_mhz: u32, streams: u8) -> Vec<u64> {
+    anabranch_sim::wifi_rates(standard, width_mhz, streams)
+}
+
 /// A parameter of a queue: key, what it measures, default, least, most, meaning.
 type QueueParameter = (&'static str, &'static str, u64, u64, u64, &'static str);
 /// A kind of queue: name, what it is, limit as its unit and number, parameters.
@@ -266,6 +279,8 @@ fn _anabranch(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(abr_rules, module)?)?;
     module.add_function(wrap_pyfunction!(host_defaults, module)?)?;
     module.add_function(wrap_pyfunction!(queue_disciplines, module)?)?;
+    module.add_function(wrap_pyfunction!(wifi_width, module)?)?;
+    module.add_function(wrap_pyfunction!(wifi_rates, module)?)?;
     module.add_function(wrap_pyfunction!(ladder, module)?)?;
     module.add_function(wrap_pyfunction!(plugin_parameters, module)?)?;
     module.add_function(wrap_pyfunction!(check_plugin, module)?)?;

@@ -27,7 +27,7 @@ pub use plan::{
     DirectionPlan, DisciplinePlan, EventPlan, FilmPlan, HostPlan, InterfacePlan, LadderPlan,
     LinkPlan, LossAtPlan, LossPlan, LtePlan, LteProfilePlan, ModelPlan, OpportunitiesPlan,
     PathPlan, Plan, QueuePlan, ReorderPlan, StarlinkPlan, StarlinkProfilePlan, StepsPlan,
-    TransportPlan, WifiPlan, WifiStandardPlan, resolve_ladder,
+    TransportPlan, WifiPlan, WifiStandardPlan, resolve_ladder, wifi_rates, wifi_width,
 };
 pub use plugins::{plugin_faults, plugin_parts};
 pub use record::{Recording, record};

@@ -20,7 +20,7 @@ pub use events::{ChangePlan, EventPlan, InterfacePlan};
 pub use links::{DisciplinePlan, LinkPlan, LossAtPlan, LossPlan, PathPlan, QueuePlan, ReorderPlan};
 pub use models::{
     DirectionPlan, LtePlan, LteProfilePlan, ModelPlan, OpportunitiesPlan, StarlinkPlan,
-    StarlinkProfilePlan, StepsPlan, WifiPlan, WifiStandardPlan,
+    StarlinkProfilePlan, StepsPlan, WifiPlan, WifiStandardPlan, wifi_rates, wifi_width,
 };
 
 pub(crate) use events::Happening;

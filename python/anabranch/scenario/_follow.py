@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from anabranch import traces
 from anabranch.errors import Fault, InputError
 from anabranch.media import films
+from anabranch.plugins import module
 from anabranch.scenario.link_models import Lte, Recording, Starlink, Wifi
 
 if TYPE_CHECKING:
@@ -112,12 +113,11 @@ def model(table: ScenarioPath | Link, way: str) -> dict[str, Any] | None:
 
 def _wifi(given: Wifi, station: str) -> dict[str, Any]:
     """Return an 802.11 station; a channel without a name is its own."""
-    usual = 80 if given.standard == "802.11ac" else 20
     return {
         "channel": f"path {station}" if given.channel is None else f"channel {given.channel}",
         "station": station,
         "standard": given.standard,
-        "width_mhz": given.width or usual,
+        "width_mhz": given.width or module().wifi_width(given.standard),
         "streams": given.streams,
         "phy_bps": given.phy_rate,
         "aggregate": given.aggregate,

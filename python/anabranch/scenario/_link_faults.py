@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from anabranch.plugins import module
 from anabranch.scenario import units
 from anabranch.scenario.link_models import expanded
 
@@ -14,16 +15,9 @@ if TYPE_CHECKING:
     from anabranch.scenario._faults import Source
     from anabranch.scenario._lines import KeyPath
 
-#: Widths in MHz and most spatial streams of each generation of 802.11.
-_RADIOS = {
-    "802.11a": ((20,), 1),
-    "802.11g": ((20,), 1),
-    "802.11n": ((20, 40), 4),
-    "802.11ac": ((20, 40, 80, 160), 8),
-}
-#: Subcarriers that carry data, by width; the slowest code carries half a bit on each in 3.6 us.
-_SUBCARRIERS = {20: 52, 40: 108, 80: 234, 160: 468}
-_SLOWEST_LEGACY_BPS = 6_000_000
+#: Widths in MHz and numbers of streams that a generation of 802.11 may have; the module knows which does.
+_WIDTHS = (20, 40, 80, 160)
+_MOST_STREAMS = 8
 
 
 def follows(table: dict[str, Any]) -> bool:
@@ -70,21 +64,22 @@ def _table(source: Source, here: KeyPath, table: dict[str, Any]) -> Iterator[Fau
 def _wifi(source: Source, here: KeyPath, settings: dict[str, Any]) -> Iterator[Fault]:
     """Check that a generation of 802.11 has the width, the streams and the rate."""
     standard = settings.get("standard", "802.11ac")
-    if standard not in _RADIOS:
+    rust = module()
+    usual = rust.wifi_width(standard) if isinstance(standard, str) else None
+    if usual is None:
         return
-    widths, most = _RADIOS[standard]
-    width = _parsed(units.width_mhz, settings.get("width"), 80 if standard == "802.11ac" else 20)
+    widths = [width for width in _WIDTHS if rust.wifi_rates(standard, width, 1)]
+    most = max(n for n in range(1, _MOST_STREAMS + 1) if rust.wifi_rates(standard, usual, n))
+    width = _parsed(units.width_mhz, settings.get("width"), usual)
     if width is not None and width not in widths:
         hint = "valid: " + ", ".join(f'"{width} MHz"' for width in widths)
         yield source.fault((*here, "width"), f"{standard} has no channels of {width} MHz", hint=hint)
     streams = settings.get("streams", 1)
-    if isinstance(streams, int) and most < streams <= 8:
+    if isinstance(streams, int) and most < streams <= _MOST_STREAMS:
         message = f"{standard} has at most {most} streams: {streams}"
         yield source.fault((*here, "streams"), message)
-    slowest = _SLOWEST_LEGACY_BPS
-    if most > 1:
-        count = streams if isinstance(streams, int) else 1
-        slowest = round(_SUBCARRIERS.get(width or 20, 52) * count / 2 / 3.6e-6)
+    count = streams if isinstance(streams, int) and 1 <= streams <= most else 1
+    slowest = rust.wifi_rates(standard, width if width in widths else usual, count)[0]
     top = _parsed(units.limited_rate_bps, settings.get("phy_rate"), None)
     if top is not None and top < slowest:
         message = f"{standard} has no rate as low as this: `{settings['phy_rate']}`"

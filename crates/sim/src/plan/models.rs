@@ -156,6 +156,35 @@ pub enum WifiStandardPlan {
     Ac,
 }
 
+impl WifiStandardPlan {
+    fn named(name: &str) -> Option<WifiStandard> {
+        let plan: Option<Self> = serde_json::from_value(name.into()).ok();
+        plan.map(Self::standard)
+    }
+
+    fn standard(self) -> WifiStandard {
+        match self {
+            Self::A => WifiStandard::A,
+            Self::G => WifiStandard::G,
+            Self::N => WifiStandard::N,
+            Self::Ac => WifiStandard::Ac,
+        }
+    }
+}
+
+/// The usual channel width of a generation of 802.11, MHz; `None` of one that there is not.
+pub fn wifi_width(standard: &str) -> Option<u32> {
+    Some(WifiModel::new(WifiStandardPlan::named(standard)?, "").width_mhz)
+}
+
+/// The rates of a generation of 802.11 on a channel of a width with so many streams, bits a second, slowest
+/// first; none where it has no such width or streams.
+pub fn wifi_rates(standard: &str, width_mhz: u32, streams: u8) -> Vec<u64> {
+    let standard = WifiStandardPlan::named(standard);
+    let model = standard.map(|it| WifiModel { width_mhz, streams, ..WifiModel::new(it, "") });
+    model.map_or(Vec::new(), |model| model.rates())
+}
+
 impl DirectionPlan {
     fn direction(self) -> Direction {
         match self {
@@ -223,12 +252,7 @@ impl OpportunitiesPlan {
 impl WifiPlan {
     pub(crate) fn model(&self) -> WifiModel {
         WifiModel {
-            standard: match self.standard {
-                WifiStandardPlan::A => WifiStandard::A,
-                WifiStandardPlan::G => WifiStandard::G,
-                WifiStandardPlan::N => WifiStandard::N,
-                WifiStandardPlan::Ac => WifiStandard::Ac,
-            },
+            standard: self.standard.standard(),
             width_mhz: self.width_mhz,
             streams: self.streams,
             top_bps: self.phy_bps,
