@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from anabranch.cli import _commands
 from anabranch.errors import ScenarioError
 from anabranch.scenario import load as loading
 from anabranch.scenario import plan as plans
@@ -106,6 +107,14 @@ def test_a_queue_is_a_limit_or_a_table_with_a_name():
     assert "whole number" in faults(queue={"name": "fq-codel", "flows": True})["paths.p.queue.flows"][0]
     assert faults(queue=["codel"])["paths.p.queue"][0] == "expected a queue length, got an array"
     assert "given twice" in faults(corrupt="1 %", down={"corrupt": "1 %"})["paths.p.corrupt"][0]
+
+
+def test_the_command_line_lists_them(capsys):
+    _commands.list_names("queues", as_json=False)
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert "codel Drops from the head while the standing delay exceeds a target (RFC 8289)." in lines
+    assert "target = 5 ms: standing delay that is acceptable, 1 ns to 10 s" in lines
+    assert any(line.startswith("ecn = false: ") and line.endswith("true or false") for line in lines)
 
 
 @pytest.mark.filterwarnings("error")

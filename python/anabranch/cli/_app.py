@@ -144,7 +144,7 @@ def list_command(
     what: Annotated[
         str,
         typer.Argument(
-            help="schedulers, congestion, path-managers, abr, profiles, scenarios, films or ladders."
+            help="schedulers, congestion, path-managers, abr, queues, profiles, scenarios, films or ladders."
         ),
     ],
     as_json: JsonArray = False,

@@ -217,10 +217,12 @@ def list_names(what: str, *, as_json: bool) -> None:
     rows: list[dict[str, Any]]
     if what in _PLUGINS:
         rows = _plugin_rows(_PLUGINS[what])
+    elif what == "queues":
+        rows = _queue_rows()
     elif what in others:
         rows = [{"name": name, "description": text} for name, text in others[what]().items()]
     else:
-        hint = did_you_mean(what, [*_PLUGINS, *others])
+        hint = did_you_mean(what, [*_PLUGINS, "queues", *others])
         raise InputError([Fault(message=f"nothing to list: `{what}`", hint=hint)])
     if as_json:
         _console.out(json.dumps(rows, indent=2))
@@ -249,6 +251,23 @@ def _plugin_rows(kind: Kind) -> list[dict[str, Any]]:
     return [
         {"name": name, "description": text, "parameters": [vars(item) for item in own]}
         for name, text, own in [*rows, *load.listed(kind)]
+    ]
+
+
+def _queue_rows() -> list[dict[str, Any]]:
+    """Return the kinds of queue, each with its parameters."""
+    from anabranch.scenario import queues
+
+    return [
+        {
+            "name": kind.name,
+            "description": kind.summary,
+            "parameters": [
+                {"key": own.key, "default": own.show(own.default), "allowed": f"{own.meaning}, {own.allowed}"}
+                for own in kind.parameters.values()
+            ],
+        }
+        for kind in queues.disciplines().values()
     ]
 
 

@@ -254,10 +254,16 @@ def _links(run: Run) -> list[dict[str, Any]]:
             "delay": _with_own(show_time(link["delay_ns"]), link, "delays_ns"),
             "loss": _with_own(_loss(link["loss"]) if link["loss"] else "", link, "losses") or "none",
             "queue": _kind_of_queue(link) + _queue(link["queue"]),
-            **{key: counts.get(link["name"], {}).get(key) for key in _FATES_OF_PACKETS},
+            **{key: _count(counts.get(link["name"], {}), key) for key in _FATES_OF_PACKETS},
         }
         for link in run.plan["links"]
     ]
+
+
+def _count(row: Mapping[str, Any], key: str) -> int | None:
+    """Return how many packets of a link had a fate; a queue drops those it has no room for, and by plan."""
+    more = row.get("dropped_aqm", 0) if key == "dropped_queue" else 0
+    return row[key] + more if key in row else None
 
 
 #: How a link's model is called beside its own numbers.

@@ -95,6 +95,13 @@ class Parameter:
             raise units.UnitError(message)
         return int(value)
 
+    @property
+    def allowed(self) -> str:
+        """What it may be, in words."""
+        if self.unit == "flag":
+            return "true or false"
+        return f"{self.show(self.least)} to {self.show(self.most)}"
+
     def show(self, number: int) -> str:
         """Return a value as a person writes it."""
         if self.unit == "time":
