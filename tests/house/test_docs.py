@@ -131,7 +131,11 @@ def test_every_kind_of_queue_is_explained_with_its_parameters_and_their_defaults
         row = re.search(rf"^\| `{kind.name}` \|.*$", keys, re.MULTILINE)
         assert row is not None
         assert all(f"`{key}`" in row.group() for key in kind.parameters)
-        limit = "unlimited" if kind.limit is None else f"{next(iter(kind.limit.values()))} {next(iter(kind.limit))}"
+        limit = (
+            "unlimited"
+            if kind.limit is None
+            else f"{next(iter(kind.limit.values()))} {next(iter(kind.limit))}"
+        )
         assert f'| `"{limit}"` |' in row.group()
         for parameter in kind.parameters.values():
             shown = parameter.show(parameter.default)

@@ -8,7 +8,6 @@ from anabranch.errors import ScenarioError
 from anabranch.scenario import load as loading
 from anabranch.scenario import plan as plans
 
-
 pytestmark = pytest.mark.module
 
 

@@ -13,8 +13,8 @@ from anabranch.scenario import load as loading
 from anabranch.scenario import models
 from anabranch.scenario._overrides import parse_assignment, parse_value
 from anabranch.scenario.link_models import Recording, Starlink, Wifi
-from anabranch.scenario.queues import Queue
 from anabranch.scenario.profiles import Stack
+from anabranch.scenario.queues import Queue
 
 BASE = {
     "name": "base",
@@ -108,9 +108,9 @@ VALUES = {
     "links.backbone.up.loss_at": ("entry", "entry"),
     "links.backbone.up.queue": ("10 packets", {"packets": 10}),
     **{
-        f"{place}.{key}": value
-        for place in ("paths.wifi", "paths.wifi.down", "paths.wifi.up")
-        + ("links.backbone", "links.backbone.down", "links.backbone.up")
+        f"{table}{way}.{key}": value
+        for table in ("paths.wifi", "links.backbone")
+        for way in ("", ".down", ".up")
         for key, value in {
             "reorder": ('{ share = "1 %", delay = "4 ms" }', models.Reorder(share="1 %", delay="4 ms")),
             "duplicate": ("1%", 0.01),

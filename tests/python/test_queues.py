@@ -11,7 +11,6 @@ from anabranch.scenario import plan as plans
 from anabranch.scenario import queues
 from anabranch.scenario._overrides import parse_assignment
 
-
 pytestmark = pytest.mark.module
 
 
@@ -32,7 +31,11 @@ def faults(**keys):
 
 
 def test_what_was_a_queue_before_is_the_same_plan():
-    for down in links(), links(queue={"name": "drop-tail"}), links(queue={"name": "drop-tail", "limit": "100 packets"}):
+    for down in (
+        links(),
+        links(queue={"name": "drop-tail"}),
+        links(queue={"name": "drop-tail", "limit": "100 packets"}),
+    ):
         assert (down[0]["queue"], "discipline" in down[0]) == ({"packets": 100}, False)
     assert links(queue="64 KiB")[0]["queue"] == {"bytes": 65536}
     assert links(queue="unlimited")[0]["queue"] is None
@@ -51,7 +54,14 @@ def test_a_name_brings_its_defaults():
 
 
 def test_parameters_have_units_and_directions_their_own():
-    queue = {"name": "fq-codel", "limit": "1 MiB", "target": "10 ms", "quantum": "300 B", "flows": 16, "ecn": True}
+    queue = {
+        "name": "fq-codel",
+        "limit": "1 MiB",
+        "target": "10 ms",
+        "quantum": "300 B",
+        "flows": 16,
+        "ecn": True,
+    }
     down, up = links(queue="50 packets", down={"queue": queue})
     assert down["queue"] == {"bytes": 2**20}
     values = {"target": 10_000_000, "interval": 100_000_000, "ecn": 1, "quantum": 300, "flows": 16}
@@ -130,7 +140,7 @@ def test_a_scenario_with_either_form_can_be_written_out():
 
 def test_every_kind_of_queue_is_described():
     found = queues.disciplines()
-    assert list(found)[0] == queues.PLAIN
+    assert next(iter(found)) == queues.PLAIN
     assert {"codel", "fq-codel"} < found.keys()
     for kind in found.values():
         assert kind.summary.endswith(".")

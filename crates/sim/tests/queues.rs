@@ -44,7 +44,7 @@ fn codel_takes_the_delay_out_of_a_buffer_and_leaves_the_rate() {
     for discipline in [CODEL, FQ_CODEL] {
         let codel = simulate(&plan(discipline, 30, ""));
         assert!(total(&codel, "links", "dropped_aqm") > 0.0, "it took effect");
-        assert_eq!(total(&codel, "links", "dropped_queue"), 0.0);
+        assert!(total(&codel, "links", "dropped_queue") < 1.0);
         // The path alone is 40 ms and a segment 1.2 ms. CUBIC fills 400 packets of drop-tail and halves
         // them by less than a third: hundreds of milliseconds. Under CoDel the queue stands at 5 ms of
         // delay and beyond that only between drops.
@@ -53,7 +53,7 @@ fn codel_takes_the_delay_out_of_a_buffer_and_leaves_the_rate() {
         let (with, without) = (goodput(&codel, 30), goodput(&tail, 30));
         assert!(with > 0.9 * without, "{with} Mb/s against {without} Mb/s");
     }
-    assert_eq!(total(&tail, "links", "dropped_aqm"), 0.0);
+    assert!(total(&tail, "links", "dropped_aqm") < 1.0);
     assert!(total(&tail, "links", "dropped_queue") > 0.0, "the buffer was full");
 }
 

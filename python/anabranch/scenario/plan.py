@@ -223,12 +223,11 @@ def _one_way(table: Path | Link, way: str) -> dict[str, Any]:
 
 def _impairments(table: Path | Link, own: Direction, way: str) -> dict[str, Any]:
     """Return what befalls packets of one direction beside loss; what does not is left out."""
-    given = {
-        key: getattr(own, key) if key in own.model_fields_set else getattr(table, key) if way == "down" else None
-        for key in _IMPAIRMENTS
-    }
-    reorder = given.pop("reorder")
-    result = {key: share for key, share in given.items() if share}
+    whole = _IMPAIRMENTS if way == "down" else ()
+    given = {key: getattr(table, key) for key in whole}
+    given |= {key: getattr(own, key) for key in _IMPAIRMENTS if key in own.model_fields_set}
+    reorder = given.pop("reorder", None)
+    result: dict[str, Any] = {key: share for key, share in given.items() if share}
     if reorder is not None and reorder.share:
         result["reorder"] = {"share": reorder.share, "by_ns": reorder.delay, "gap": reorder.gap}
     return result
