@@ -179,9 +179,9 @@ fn unwrap<P>(fate: Fate<Parcel<P>>, stats: &mut LinkStats) -> Fate<P> {
             let (marked, copy) = (marked || parcel.marked, copy || parcel.copy);
             Fate::Delivered { at, packet: parcel.packet, marked, copy }
         }
-        Fate::Dropped { at, packet: Parcel { packet, .. }, why } => {
+        Fate::Dropped { at, packet: parcel, why, copy } => {
             stats.count_drop(why);
-            Fate::Dropped { at, packet, why }
+            Fate::Dropped { at, packet: parcel.packet, why, copy: copy || parcel.copy }
         }
     }
 }

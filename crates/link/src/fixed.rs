@@ -158,7 +158,7 @@ impl<P> FixedLink<P> {
 
     fn seal_drop(&mut self, at: Instant, packet: P, why: DropReason) {
         self.stats.count_drop(why);
-        self.sealed.push_back(Fate::Dropped { at, packet, why });
+        self.sealed.push_back(Fate::Dropped { at, packet, why, copy: false });
     }
 
     /// Takes the oldest packet off the wire if its fate is sealed.
@@ -175,7 +175,8 @@ impl<P> FixedLink<P> {
         self.last_told = gone.arrives;
         Some(if gone.lost {
             self.stats.count_drop(DropReason::Loss);
-            Fate::Dropped { at: gone.departs, packet: gone.packet, why: DropReason::Loss }
+            let Passenger { packet, departs: at, .. } = gone;
+            Fate::Dropped { at, packet, why: DropReason::Loss, copy: false }
         } else {
             self.stats.count_delivery(gone.size);
             let Passenger { packet, arrives: at, .. } = gone;

@@ -137,6 +137,8 @@ pub enum Fate<P> {
         packet: P,
         /// Why it was lost.
         why: DropReason,
+        /// It is a copy that the link made of a packet.
+        copy: bool,
     },
 }
 

@@ -119,7 +119,7 @@ impl<P> Wire<P> {
     /// A packet was dropped out of turn.
     pub(crate) fn seal(&mut self, at: Instant, packet: P, why: DropReason, stats: &mut LinkStats) {
         stats.count_drop(why);
-        self.sealed.push_back(Fate::Dropped { at, packet, why });
+        self.sealed.push_back(Fate::Dropped { at, packet, why, copy: false });
     }
 
     /// The next sealed fate at `now`.
@@ -151,12 +151,13 @@ impl<P> Wire<P> {
         }
         let late = std::mem::take(&mut self.late).into_values();
         let flying = std::mem::take(&mut self.flying);
-        for Flying { packet, departed, outcome, .. } in flying.into_iter().chain(late) {
+        for Flying { packet, departed, outcome, copy, .. } in flying.into_iter().chain(late) {
             let (at, why) = match outcome {
                 Outcome::Lost => (departed, DropReason::Loss),
                 Outcome::Arrives | Outcome::Spoilt => (now, DropReason::Down),
             };
-            self.seal(at, packet, why, stats);
+            stats.count_drop(why);
+            self.sealed.push_back(Fate::Dropped { at, packet, why, copy });
         }
         // What enters later arrives later anyway: what was discarded shall not hold it up.
         self.last_arrival = now;
@@ -212,5 +213,5 @@ fn end<P>(gone: Flying<P>, stats: &mut LinkStats) -> Fate<P> {
         Outcome::Spoilt => (arrives, DropReason::Corrupt),
     };
     stats.count_drop(why);
-    Fate::Dropped { at, packet, why }
+    Fate::Dropped { at, packet, why, copy }
 }

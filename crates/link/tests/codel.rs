@@ -192,10 +192,10 @@ fn a_link_behind_codel_is_a_server_behind_the_rfc() {
                     let word = if marked { Said::Marked(packet) } else { Said::Passed(packet) };
                     (at.as_nanos() - 20 * MS, word)
                 }
-                Fate::Dropped { at, packet, why: DropReason::QueueFull } => {
+                Fate::Dropped { at, packet, why: DropReason::QueueFull, .. } => {
                     (at.as_nanos(), Said::Full(packet))
                 }
-                Fate::Dropped { at, packet, why } => {
+                Fate::Dropped { at, packet, why, .. } => {
                     assert_eq!(why, DropReason::Aqm);
                     (at.as_nanos(), Said::Dropped(packet))
                 }

@@ -126,7 +126,7 @@ fn some_packets_are_spoilt_and_found_out_where_they_arrive() {
         let told = fates(&mut *link, PACKETS);
         let mut spoilt = 0;
         for fate in &told {
-            if let Fate::Dropped { at, packet, why } = *fate {
+            if let Fate::Dropped { at, packet, why, copy: false } = *fate {
                 assert_eq!((at, why), (ms(packet + 21), DropReason::Corrupt), "the whole way");
                 spoilt += 1;
             }
@@ -258,4 +258,30 @@ fn what_cannot_be_is_refused() {
 fn a_fixed_link_does_not_pretend() {
     let config = config(Impairments { corrupt: 0.1, ..Impairments::NONE });
     let _ = FixedLink::<u64>::new(config, Seed { seed: 1, run: 0 });
+}
+
+#[test]
+fn a_copy_is_called_one_whatever_becomes_of_it() {
+    // All are copied, and half of them spoilt before: original and copy.
+    let impairments = Impairments { duplicate: 1.0, corrupt: 0.5, reorder: None };
+    let mut link = link(config(impairments), 0);
+    let told = fates(&mut *link, 1000);
+    for packet in 0..1000 {
+        let mut copies: Vec<bool> = told
+            .iter()
+            .filter_map(|fate| match *fate {
+                Fate::Delivered { packet: this, copy, .. }
+                | Fate::Dropped { packet: this, copy, .. } => (this == packet).then_some(copy),
+            })
+            .collect();
+        copies.sort_unstable();
+        assert_eq!(copies, [false, true], "packet {packet}");
+    }
+    assert!((300..700).contains(&(link.stats().dropped_corrupt / 2)));
+    // What flies as the link goes down.
+    link.enqueue(ms(5_000), 1000, SIZE);
+    link.set(ms(5_010), anabranch_link::Change::Down);
+    let told: Vec<_> = std::iter::from_fn(|| link.poll_fate(ms(5_010))).collect();
+    let copies = told.iter().map(|fate| matches!(fate, Fate::Dropped { copy: true, .. }));
+    assert_eq!(copies.collect::<Vec<_>>(), [false, true]);
 }

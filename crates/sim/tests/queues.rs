@@ -4,6 +4,7 @@
 mod common;
 
 use anabranch_sim::Trace;
+use anabranch_units::Seed;
 use common::{numbers, simulate, total};
 
 /// A bulk session over one path of 10 Mb/s and 20 ms each way with a queue of 400 packets, about 480 ms.
@@ -145,4 +146,68 @@ fn a_queue_that_there_is_not_is_refused() {
         let plan = anabranch_sim::Plan::from_json(&plan(discipline, 1, "")).unwrap();
         assert!(anabranch_sim::run(&plan, None, &mut anabranch_sim::Silent).is_err());
     }
+}
+
+/// Two paths of 8 and 4 Mb/s with queues and impairments that the seed draws, and links that go down, come
+/// back and slow down.
+fn drawn(seed: u64) -> String {
+    let mut luck = Seed { seed, run: 0 }.stream("worlds");
+    let mut links = Vec::new();
+    for (path, rate) in [("a", 8_000_000), ("b", 4_000_000)] {
+        for way in ["down", "up"] {
+            let kinds = ["", CODEL, FQ_CODEL, r#","discipline":{"name":"drop-tail"}"#];
+            let discipline = kinds[luck.below(4) as usize];
+            let (share, by_ns, gap) =
+                (0.1 * luck.uniform(), 1 + luck.below(50_000_000), 1 + luck.below(5));
+            let behind = format!(r#","reorder":{{"share":{share},"by_ns":{by_ns},"gap":{gap}}}"#);
+            let behind = if luck.chance(0.7) { behind } else { String::new() };
+            let (duplicate, corrupt) = (0.1 * luck.uniform(), 0.02 * luck.uniform());
+            let queue = 5 + luck.below(200);
+            let jitter_ns = luck.below(5_000_000);
+            links.push(format!(
+                r#"{{"name":"{path}.{way}","rate_bps":{rate},"queue":{{"packets":{queue}}},"delay_ns":15000000,
+                "jitter_ns":{jitter_ns},"duplicate":{duplicate},"corrupt":{corrupt}{behind}{discipline}}}"#
+            ));
+        }
+    }
+    let event = |at_ms: u64, link: &str, change: &str| {
+        format!(r#"{{"at_ns":{at_ms}000000,"link":"{link}","change":{change}}}"#)
+    };
+    let events = [
+        event(4000, "a.down", r#""down""#),
+        event(4000, "a.up", r#""down""#),
+        event(5500, "a.down", r#""up""#),
+        event(5500, "a.up", r#""up""#),
+        event(7000, "b.down", r#"{"rate_bps":1500000}"#),
+        event(8000, "b.down", r#"{"delay_ns":60000000}"#),
+        event(9000, "a.down", r#"{"loss":{"bernoulli":0.02}}"#),
+    ];
+    let scheduler = ["linux", "min-rtt", "round-robin", "redundant"][seed as usize % 4];
+    let congestion = ["cubic", "bbr", "lia"][seed as usize % 3];
+    format!(
+        r#"{{"scenario":"drawn","seed":{seed},"run":0,"application":{{"kind":"bulk","duration_ns":14000000000}},
+        "transport":{{"multipath":true,"scheduler":"{scheduler}","congestion":"{congestion}",
+          "path_manager":"full-mesh","receive_buffer_initial":131072,"receive_buffer_max":6291456,
+          "send_buffer_max":4194304,"mss":1460,"checksum":{}}},
+        "links":[{}],"paths":[{{"name":"a","down":["a.down"],"up":["a.up"]}},
+        {{"name":"b","down":["b.down"],"up":["b.up"]}}],"events":[{}],"time_limit_ns":600000000000}}"#,
+        seed % 2 == 0,
+        links.join(","),
+        events.join(",")
+    )
+}
+
+#[test]
+fn worlds_drawn_by_a_seed_hold_every_checker() {
+    // A broken rule ends a run: bytes out of place, windows overrun, packets unaccounted for, standstill.
+    let mut seen = [0.0; 4];
+    for seed in 0..24 {
+        let trace = simulate(&drawn(seed));
+        assert!(goodput(&trace, 14) > 0.1, "seed {seed}: {} Mb/s", goodput(&trace, 14));
+        let columns = ["reordered", "duplicated", "dropped_corrupt", "dropped_aqm"];
+        for (sum, column) in seen.iter_mut().zip(columns) {
+            *sum += total(&trace, "links", column);
+        }
+    }
+    assert!(seen.iter().all(|&count| count > 500.0), "{seen:?}");
 }

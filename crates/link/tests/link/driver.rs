@@ -35,7 +35,7 @@ pub(crate) fn link(queue: QueueLimit) -> FixedLink<u32> {
 pub(crate) fn tell(fate: Fate<u32>) -> Told {
     match fate {
         Fate::Delivered { at, packet, .. } => (packet, at, None),
-        Fate::Dropped { at, packet, why } => (packet, at, Some(why)),
+        Fate::Dropped { at, packet, why, .. } => (packet, at, Some(why)),
     }
 }
 

@@ -31,7 +31,10 @@ impl World<'_> {
                     packet.hop += 1;
                     self.forward(packet)?;
                 }
-                Fate::Dropped { packet, why, .. } => {
+                Fate::Dropped { mut packet, why, copy, .. } => {
+                    if copy {
+                        packet.alter(false, true);
+                    }
                     let reason = match why {
                         DropReason::Down => 1,
                         DropReason::Loss => 2,
