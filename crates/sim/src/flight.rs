@@ -29,6 +29,8 @@ pub(crate) struct Flight {
     /// Number of the first entry; numbers never repeat.
     base: u32,
     sent: VecDeque<Sent>,
+    /// Where the newest segment begins that ever departed.
+    newest: Option<u32>,
     /// Segments that have not arrived and of which a packet is on the links.
     under_way: u32,
     /// Segments that went beyond the window one after another, and when the last of them did.
@@ -50,8 +52,8 @@ impl Flight {
     #[inline(always)]
     fn depart(&mut self, segment: &Segment) -> Option<u32> {
         let start = segment.seq.0;
-        let newest = self.sent.back().is_none_or(|last| start.wrapping_sub(last.start) as i32 > 0);
-        if newest {
+        if self.newest.is_none_or(|newest| start.wrapping_sub(newest) as i32 > 0) {
+            self.newest = Some(start);
             self.sent.push_back(Sent { start, copies: 1, arrived: false });
             self.under_way += 1;
             return Some(self.base.wrapping_add(self.sent.len() as u32 - 1));
@@ -67,6 +69,18 @@ impl Flight {
         sent.copies += 1;
         self.under_way += u32::from(sent.copies == 1 && !sent.arrived);
         Some(self.base.wrapping_add(index as u32))
+    }
+
+    /// A link has made a copy of a packet, which comes out of it now; false when nobody waits for that any
+    /// more. It may arrive, and be acknowledged, before what it was made of.
+    #[cold]
+    fn copy(&mut self, number: u32) -> bool {
+        let Some(sent) = self.sent.get_mut(number.wrapping_sub(self.base) as usize) else {
+            return false;
+        };
+        sent.copies += 1;
+        self.under_way += u32::from(sent.copies == 1 && !sent.arrived);
+        true
     }
 
     /// A packet has left the links: it arrived, or was dropped.
@@ -117,6 +131,11 @@ impl Flights {
             flight.judge(now, id.0, most, cwnd)?;
         }
         Ok(number.map(|number| (id.0, number)))
+    }
+
+    /// A copy of a packet comes out of a link; false when it is not to be followed.
+    pub(crate) fn copy(&mut self, subflow: u8, number: u32) -> bool {
+        self.0[usize::from(subflow)].copy(number)
     }
 
     /// A packet has left the links.
@@ -176,6 +195,40 @@ mod tests {
         flight.settle(1, true);
         assert_eq!((flight.under_way, flight.sent.len()), (0, 0));
         assert_eq!(depart(&mut flight, 249), 4);
+    }
+
+    #[test]
+    fn what_is_sent_once_more_after_it_arrived_is_not_under_way() {
+        let mut flight = Flight::default();
+        let numbers = [5000, 5100].map(|seq| depart(&mut flight, seq));
+        numbers.map(|number| flight.settle(number, true));
+        // They were late and taken for lost; nothing else is on the links.
+        let again = |flight: &mut Flight, seq| {
+            flight.depart(&Segment { seq: SeqNumber(seq), ..Segment::default() })
+        };
+        assert_eq!((again(&mut flight, 5000), again(&mut flight, 5100)), (None, None));
+        assert_eq!(flight.under_way, 0);
+        depart(&mut flight, 5200);
+        assert_eq!(flight.under_way, 1);
+    }
+
+    #[test]
+    fn a_copy_may_arrive_before_what_it_was_made_of() {
+        let mut flight = Flight::default();
+        let number = depart(&mut flight, 5000);
+        assert!(flight.copy(number));
+        assert_eq!(flight.under_way, 1, "one segment");
+        flight.settle(number, true);
+        assert_eq!(flight.under_way, 0);
+        flight.settle(number, true);
+        assert!(flight.sent.is_empty() && !flight.copy(number), "both have arrived");
+        // The copy of what was dropped is under way once more.
+        let number = depart(&mut flight, 6000);
+        flight.settle(number, false);
+        assert!(flight.copy(number));
+        assert_eq!(flight.under_way, 1);
+        flight.settle(number, true);
+        assert_eq!((flight.under_way, flight.sent.len()), (0, 0));
     }
 
     #[test]

@@ -64,15 +64,9 @@ impl Packet {
         Label { size: ByteCount(self.size), flow: host ^ ports, ect: self.ecn != NOT_ECT }
     }
 
-    /// A queue marked it, or it is a copy of another, which the sender's flight has.
-    #[cold]
-    pub(crate) fn alter(&mut self, marked: bool, copy: bool) {
-        if marked {
-            self.ecn = CE;
-        }
-        if copy {
-            self.followed = None;
-        }
+    /// A queue marked it.
+    pub(crate) fn mark(&mut self) {
+        self.ecn = CE;
     }
 
     /// It departs on a connection as the segment of this subflow under this number, if it is one.

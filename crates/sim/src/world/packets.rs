@@ -24,7 +24,7 @@ impl World<'_> {
                     let mut place = link as u64;
                     if marked || copy {
                         place |= u64::from(marked) << 16 | u64::from(copy) << 17;
-                        packet.alter(marked, copy);
+                        self.alter(&mut packet, marked, copy);
                     }
                     self.note(place, &packet);
                     self.live(&packet);
@@ -33,7 +33,8 @@ impl World<'_> {
                 }
                 Fate::Dropped { mut packet, why, copy, .. } => {
                     if copy {
-                        packet.alter(false, true);
+                        // It was not counted as under way yet.
+                        packet.followed = None;
                     }
                     let reason = match why {
                         DropReason::Down => 1,
@@ -197,16 +198,34 @@ impl World<'_> {
         usize::from(packet.route) >= self.topology.paths.len()
     }
 
+    /// A packet was marked on its link, or was made there of another.
+    #[cold]
+    fn alter(&mut self, packet: &mut Packet, marked: bool, copy: bool) {
+        if marked {
+            packet.mark();
+        }
+        if let Some(Followed { connection, subflow, number }) = packet.followed
+            && copy
+            && !self.flights_of(packet, connection).copy(subflow, number)
+        {
+            packet.followed = None;
+        }
+    }
+
+    /// The flights that a packet is counted in.
+    #[inline(always)]
+    fn flights_of(&mut self, packet: &Packet, connection: u32) -> &mut Flights {
+        match self.flows.get_mut((packet.host as usize).wrapping_sub(self.clients.len())) {
+            Some(flow) => &mut flow.flights,
+            None => &mut self.flights[connection as usize],
+        }
+    }
+
     /// A packet leaves the links: one of a sender's data is not under way any more.
     #[inline(always)]
     fn settle(&mut self, packet: &Packet, arrived: bool) {
         let Some(Followed { connection, subflow, number }) = packet.followed else { return };
-        let flights =
-            match self.flows.get_mut((packet.host as usize).wrapping_sub(self.clients.len())) {
-                Some(flow) => &mut flow.flights,
-                None => &mut self.flights[connection as usize],
-            };
-        flights.settle(subflow, number, arrived);
+        self.flights_of(packet, connection).settle(subflow, number, arrived);
     }
 
     /// Something happened to a client's packet: its world does not stand still. Cross traffic, which
