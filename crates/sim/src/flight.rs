@@ -201,7 +201,9 @@ mod tests {
     fn what_is_sent_once_more_after_it_arrived_is_not_under_way() {
         let mut flight = Flight::default();
         let numbers = [5000, 5100].map(|seq| depart(&mut flight, seq));
-        numbers.map(|number| flight.settle(number, true));
+        for number in numbers {
+            flight.settle(number, true);
+        }
         // They were late and taken for lost; nothing else is on the links.
         let again = |flight: &mut Flight, seq| {
             flight.depart(&Segment { seq: SeqNumber(seq), ..Segment::default() })

@@ -191,7 +191,7 @@ fn drawn(seed: u64) -> String {
           "send_buffer_max":4194304,"mss":1460,"checksum":{}}},
         "links":[{}],"paths":[{{"name":"a","down":["a.down"],"up":["a.up"]}},
         {{"name":"b","down":["b.down"],"up":["b.up"]}}],"events":[{}],"time_limit_ns":600000000000}}"#,
-        seed % 2 == 0,
+        seed.is_multiple_of(2),
         links.join(","),
         events.join(",")
     )

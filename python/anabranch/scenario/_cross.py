@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from anabranch.errors import Fault, did_you_mean
-from anabranch.scenario import _link_faults, _plugins, queues, units
+from anabranch.scenario import _link_faults, _plugins, _queue_faults, units
 from anabranch.scenario.models import ADAPTIVE_PLAYER, Player, cross_name
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def check(source: Source, finder: Finder) -> list[Fault]:
         *_duplicates(source, "links"),
         *_path_keys(source),
         *_link_faults.check(source),
-        *queues.check(source),
+        *_queue_faults.check(source),
         *_path_links(source),
         *_cross_traffic(source, finder),
         *_events(source),
