@@ -85,6 +85,8 @@ pub struct Case {
 pub(crate) const CLIENT: usize = 0;
 /// The side of the server in pairs.
 pub(crate) const SERVER: usize = 1;
+/// Where the server listens.
+pub(crate) const PORT: u16 = 80;
 
 fn pick<T: Copy>(random: &mut RandomStream, from: &[T]) -> T {
     from[random.below(from.len() as u64) as usize]
@@ -121,7 +123,7 @@ fn candidates(random: &mut RandomStream, paths: usize) -> Vec<Candidate> {
         .map(|path| Candidate {
             address_id: path as u8,
             local: SocketAddr::new(address(v6, path, 2), 40_000),
-            remote: SocketAddr::new(address(v6, if many_homes { path } else { 0 }, 1), 80),
+            remote: SocketAddr::new(address(v6, if many_homes { path } else { 0 }, 1), PORT),
             backup: random.chance(0.15),
             rate: random.chance(0.2).then(|| Rate::from_bps(5_000_000)),
         })

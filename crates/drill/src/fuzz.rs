@@ -5,7 +5,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use anabranch_transport::path_manager::Candidate;
-use anabranch_transport::{Config, ConnectionHandle, Endpoint, FourTuple, PluginChoice};
+use anabranch_transport::{Config, Endpoint, FourTuple, PluginChoice};
 use anabranch_transport::{congestion, scheduler};
 use anabranch_units::{DataSeq, Duration, Instant, Seed, SeqNumber};
 use anabranch_wire::crypto::{self, Key};
@@ -163,9 +163,9 @@ impl Stage {
                 rate: None,
             };
             config.candidates = vec![one(0), one(1)];
-            endpoint.connect(config).expect("names of the tables");
+            endpoint.connect(Instant::ZERO, config).expect("names of the tables");
         } else {
-            endpoint.listen(config);
+            endpoint.listen(remote, config).expect("nobody listens");
         }
         let tuple = if client {
             FourTuple { local, remote }
@@ -202,19 +202,14 @@ impl Stage {
     /// Hears what the endpoint says; every segment is judged.
     fn listen(&mut self) {
         let mut said = 0;
-        for number in 0..self.endpoint.connections().len() {
-            let now = self.now;
-            while let Some(sent) =
-                self.endpoint.connection_mut(ConnectionHandle(number)).poll_transmit(now)
-            {
-                self.hear(&sent.segment, FourTuple { local: sent.local, remote: sent.remote });
-                said += 1;
-                assert!(said < MOST_ANSWERS, "an endpoint comes to an end");
-            }
-            while self.endpoint.connection_mut(ConnectionHandle(number)).poll_event().is_some() {}
-        }
-        while let Some(sent) = self.endpoint.poll_transmit() {
+        while let Some(sent) = self.endpoint.poll_transmit(self.now) {
             self.hear(&sent.segment, FourTuple { local: sent.local, remote: sent.remote });
+            said += 1;
+            assert!(said < MOST_ANSWERS, "an endpoint comes to an end");
+        }
+        while self.endpoint.poll_event().is_some() {
+            said += 1;
+            assert!(said < 100 * MOST_ANSWERS, "news come to an end");
         }
     }
 
@@ -428,27 +423,21 @@ impl Stage {
     /// Time passes: to the next timer or by some milliseconds.
     fn wait(&mut self, script: &mut Script<'_>) {
         let span = Duration::from_millis(u64::from(script.byte()));
-        let timers = self.endpoint.connections().iter();
-        let next = timers.filter_map(anabranch_transport::Connection::poll_timeout).min();
+        let next = self.endpoint.poll_timeout();
         self.now = match next {
             Some(next) if span.is_zero() => next.max(self.now),
             _ => self.now + span,
         };
-        for number in 0..self.endpoint.connections().len() {
-            let connection = self.endpoint.connection_mut(ConnectionHandle(number));
-            if connection.poll_timeout().is_some_and(|at| at <= self.now) {
-                connection.handle_timeout(self.now);
-            }
-        }
+        while self.endpoint.handle_timeout(self.now).is_some() {}
         self.listen();
     }
 
     /// The application's turn.
     fn application(&mut self, script: &mut Script<'_>) {
         let (what, now) = (script.byte(), self.now);
-        let Some(number) = self.endpoint.connections().len().checked_sub(1) else { return };
-        let number = number.min(usize::from(what >> 6));
-        let connection = self.endpoint.connection_mut(ConnectionHandle(number));
+        let all: Vec<_> = self.endpoint.connections().map(|(handle, _)| handle).collect();
+        let Some(last) = all.len().checked_sub(1) else { return };
+        let connection = self.endpoint.connection_mut(all[last.min(usize::from(what >> 6))]);
         match what % 8 {
             0..=2 => {
                 let bytes = Bytes::from_static(&[3; 9_000]);

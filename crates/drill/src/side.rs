@@ -1,12 +1,14 @@
 //! One host: its endpoint, its applications, and what is counted around every call.
 
+use std::net::{IpAddr, SocketAddr};
+
 use anabranch_transport::{Connection, ConnectionHandle, Endpoint, FourTuple, Transmit};
 use anabranch_units::{Instant, Seed};
 use anabranch_wire::{Packet, parse_packet};
 use bytes::Bytes;
 
 use crate::application::Application;
-use crate::case::{CLIENT, Case, SERVER};
+use crate::case::{CLIENT, Case, PORT, SERVER};
 use crate::judge::SEGMENTS_AT_ONCE;
 use crate::judge::{Fault, memory_cap};
 use crate::meter::Meter;
@@ -35,9 +37,13 @@ impl Side {
             let mut endpoint = Endpoint::new(name, seed);
             let config = case.configs[index].clone();
             if index == SERVER {
-                endpoint.listen(config);
+                for any in [IpAddr::from([0; 4]), IpAddr::from([0; 16])] {
+                    let address = SocketAddr::new(any, PORT);
+                    endpoint.listen(address, config.clone()).expect("nobody listens");
+                }
             } else {
-                endpoint.connect(config).expect("the tables' own names are known");
+                let opened = endpoint.connect(Instant::ZERO, config);
+                opened.expect("the tables' own names are known");
             }
             endpoint
         });
@@ -57,22 +63,28 @@ impl Side {
 
     /// Gives every new connection its application.
     fn adopt(&mut self, case: &Case) {
-        while self.applications.len() < self.endpoint.connections().len() {
+        while self.applications.len() < self.endpoint.len() {
             self.applications.push(Application::new(case.parts[self.index], self.index));
         }
     }
 
     /// The first connection, which is the one between the two.
     pub(crate) fn first(&self) -> Option<(&Connection, &Application)> {
-        self.endpoint.connections().first().zip(self.applications.first())
+        let first = self.endpoint.connections().next().map(|(_, connection)| connection);
+        first.zip(self.applications.first())
     }
 
     /// Calls into a connection.
     pub(crate) fn drive(&mut self, number: usize, call: impl FnOnce(&mut Connection)) {
-        if number < self.endpoint.connections().len() {
+        if let Some(handle) = self.handle(number) {
             let Self { endpoint, meter, held, .. } = self;
-            meter.around(held, || call(endpoint.connection_mut(ConnectionHandle(number))));
+            meter.around(held, || call(endpoint.connection_mut(handle)));
         }
+    }
+
+    /// The connection of an application: none is freed before the end.
+    fn handle(&self, number: usize) -> Option<ConnectionHandle> {
+        self.endpoint.connections().nth(number).map(|(handle, _)| handle)
     }
 
     /// Takes a packet in.
@@ -89,15 +101,18 @@ impl Side {
         self.adopt(case);
     }
 
-    /// When a connection or its application wants to be called; with which one it is.
-    pub(crate) fn wake(&self) -> Option<(Instant, usize)> {
-        let all = self.endpoint.connections().iter().zip(&self.applications);
-        let wakes = all.enumerate().filter_map(|(number, (connection, application))| {
-            let reads = application.wake(connection);
-            let at = connection.poll_timeout().into_iter().chain(reads).min()?;
-            Some((at, number))
-        });
-        wakes.min()
+    /// When the endpoint or an application wants to be called.
+    pub(crate) fn wake(&mut self) -> Option<Instant> {
+        let timer = self.endpoint.poll_timeout();
+        let all = self.endpoint.connections().zip(&self.applications);
+        let reads = all.filter_map(|((_, connection), application)| application.wake(connection));
+        reads.chain(timer).min()
+    }
+
+    /// Fires what is due.
+    pub(crate) fn fire(&mut self, now: Instant) {
+        let Self { endpoint, meter, held, .. } = self;
+        meter.around(held, || endpoint.handle_timeout(now));
     }
 
     /// Lets applications and connections say what they have to say; each segment is encoded at once.
@@ -109,33 +124,31 @@ impl Side {
     ) -> Result<(), Fault> {
         let Self { endpoint, applications, meter, held, .. } = self;
         let before = out.len();
-        for (number, application) in applications.iter_mut().enumerate() {
-            let connection = endpoint.connection_mut(ConnectionHandle(number));
-            for turn in 0.. {
-                let mut again = meter.around(held, || application.act(now, connection));
+        let handles: Vec<_> = endpoint.connections().map(|(handle, _)| handle).collect();
+        for turn in 0.. {
+            let mut again = false;
+            for (handle, application) in handles.iter().zip(applications.iter_mut()) {
+                let connection = meter.around(held, || endpoint.connection_mut(*handle));
+                again |= meter.around(held, || application.act(now, connection));
                 while let Some(event) = meter.around(held, || connection.poll_event()) {
                     application.take_event(event);
                     again = true;
                 }
-                while let Some(transmit) = meter.around(held, || connection.poll_transmit(now)) {
-                    look(&transmit)?;
-                    out.push(own(transmit, *meter, held));
-                    again = true;
-                    if out.len() - before > SEGMENTS_AT_ONCE as usize {
-                        return Err(too_many(now, out.len() - before));
-                    }
-                }
-                if !again {
-                    break;
-                }
-                if turn > SEGMENTS_AT_ONCE {
-                    return Err(too_many(now, turn as usize));
+            }
+            while let Some(transmit) = meter.around(held, || endpoint.poll_transmit(now)) {
+                look(&transmit)?;
+                out.push(own(transmit, *meter, held));
+                again = true;
+                if out.len() - before > SEGMENTS_AT_ONCE as usize {
+                    return Err(too_many(now, out.len() - before));
                 }
             }
-        }
-        while let Some(transmit) = meter.around(held, || endpoint.poll_transmit()) {
-            look(&transmit)?;
-            out.push(own(transmit, *meter, held));
+            if !again {
+                return Ok(());
+            }
+            if turn > SEGMENTS_AT_ONCE {
+                return Err(too_many(now, turn as usize));
+            }
         }
         Ok(())
     }
@@ -143,11 +156,12 @@ impl Side {
     /// Compares the memory held with the cap that follows from the configuration.
     pub(crate) fn judge_memory(&mut self, now: Instant, case: &Case) -> Result<(), Fault> {
         self.most_held = self.most_held.max(self.held);
-        let connections = self.endpoint.connections();
-        let subflows: usize = connections.iter().map(|c| c.summaries().count()).sum();
+        let connections = self.endpoint.len();
+        let all = self.endpoint.connections();
+        let subflows: usize = all.map(|(_, connection)| connection.summaries().count()).sum();
         let config = &case.configs[self.index];
         let cap = memory_cap(
-            connections.len() as u64,
+            connections as u64,
             subflows as u64,
             config.receive_buffer_max,
             config.send_buffer_max,
@@ -156,8 +170,7 @@ impl Side {
             let who = if self.index == CLIENT { "client" } else { "server" };
             let detail = format!(
                 "{who} holds {} bytes with {} connections and {subflows} subflows, at most {cap}",
-                self.held,
-                connections.len()
+                self.held, connections
             );
             return Err(Fault { rule: "memory", detail, at: now });
         }

@@ -101,10 +101,10 @@ impl<'a> World<'a> {
         self.judge_end()
     }
 
-    fn next_moment(&self) -> Option<Instant> {
+    fn next_moment(&mut self) -> Option<Instant> {
         let packet = self.flying.keys().next().map(|(at, _)| *at);
         let action = self.case.actions.get(self.next_action).map(|planned| planned.at);
-        let wakes = self.sides.iter().filter_map(|side| side.wake().map(|(at, _)| at));
+        let wakes = self.sides.iter_mut().filter_map(Side::wake);
         wakes.chain(packet).chain(action).min().map(|at| at.max(self.now))
     }
 
@@ -119,18 +119,12 @@ impl<'a> World<'a> {
 
     fn fire(&mut self) -> Result<(), Fault> {
         for side in [CLIENT, SERVER] {
-            while let Some((_, number)) = self.sides[side].wake().filter(|w| w.0 <= self.now) {
-                let now = self.now;
-                let due = |at: Instant| at <= now;
-                self.sides[side].drive(number, |connection| {
-                    if connection.poll_timeout().is_some_and(due) {
-                        connection.handle_timeout(now);
-                    }
-                });
+            while self.sides[side].wake().is_some_and(|at| at <= self.now) {
+                self.sides[side].fire(self.now);
                 self.work.firings += 1;
                 self.firings_now += 1;
                 self.settle(side)?;
-                let connections = self.sides[side].endpoint.connections().len() as u32;
+                let connections = self.sides[side].endpoint.len() as u32;
                 if self.firings_now > FIRINGS_AT_ONCE * (connections + 2) {
                     let detail = format!("timers fire {} times without end", self.firings_now);
                     return Err(self.fault("spin", detail));

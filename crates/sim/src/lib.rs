@@ -13,7 +13,6 @@ mod pattern;
 mod plan;
 mod plugins;
 mod record;
-mod schedule;
 mod topology;
 mod world;
 

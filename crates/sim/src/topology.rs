@@ -215,6 +215,11 @@ fn blamed(plans: &[LinkPlan], seed: Seed, error: ConfigError) -> PlanError {
     }
 }
 
+/// Every address of a server, at a port.
+pub(crate) fn anywhere(port: u16) -> SocketAddr {
+    SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), port)
+}
+
 /// The server's address on a path.
 pub(crate) fn server_address(path: usize, port: u16) -> SocketAddr {
     SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, path as u8 + 1, 0, 1)), port)

@@ -12,7 +12,7 @@ use std::io::Write;
 use anabranch_trace::{Rows, Trace};
 use anabranch_transport::plugin::Registry;
 use anabranch_transport::{ConnectionHandle, Endpoint};
-use anabranch_units::{Duration, Instant};
+use anabranch_units::{Duration, Instant, Schedule};
 use thiserror::Error;
 
 use crate::application::{Client, Media, Serving};
@@ -21,7 +21,6 @@ use crate::checks::Violation;
 use crate::fault::PlanError;
 use crate::flight::Flights;
 use crate::plan::Plan;
-use crate::schedule::Schedule;
 use crate::topology::{Packet, Topology};
 
 /// A world in which nothing happens for so long stands still: no timer is set for longer.
@@ -72,6 +71,7 @@ enum Node {
     Event,
     Medium(usize),
     Sampler,
+    Server,
     Serving(usize),
 }
 
@@ -97,8 +97,12 @@ pub(crate) struct World<'a> {
     schedule: Schedule,
     nodes: Vec<Node>,
     server: Endpoint,
+    server_node: usize,
+    /// The server's connections, each at the place of its handle: none is freed before the run is over.
+    served_by: Vec<ConnectionHandle>,
     serving: Vec<Serving>,
-    serving_nodes: Vec<usize>,
+    /// The nodes of those whose applications wake by themselves.
+    serving_nodes: Vec<Option<usize>>,
     /// What each of the server's connections has under way.
     flights: Vec<Flights>,
     /// Which client each of the server's connections belongs to.
@@ -170,7 +174,7 @@ impl World<'_> {
         let end = stop_at.map_or(limit, |span| (Instant::ZERO + span).min(limit));
         let mut report = Instant::ZERO;
         while self.unfinished > 0 {
-            let (at, node) = self.schedule.next();
+            let (at, node) = self.schedule.first();
             if at >= end {
                 self.now = end;
                 break;
@@ -201,20 +205,30 @@ impl World<'_> {
         Ok(())
     }
 
+    #[inline(always)]
     fn wake(&mut self, node: usize) -> Result<(), RunError> {
-        if matches!(self.nodes[node], Node::Client(_) | Node::Event | Node::Serving(_)) {
+        match self.nodes[node] {
+            Node::Medium(medium) => self.wake_medium(medium),
+            what => self.wake_other(node, what),
+        }
+    }
+
+    // Apart: nearly always it is a link that wakes.
+    #[inline(never)]
+    fn wake_other(&mut self, node: usize, what: Node) -> Result<(), RunError> {
+        if matches!(what, Node::Client(_) | Node::Event | Node::Server | Node::Serving(_)) {
             self.last_event = self.now;
         }
-        match self.nodes[node] {
+        match what {
             Node::Medium(medium) => self.wake_medium(medium)?,
             Node::Client(client) => self.wake_client(client)?,
             Node::CrossClient(flow) => self.wake_cross_client(flow)?,
             Node::CrossServer(flow) => self.wake_cross_server(flow)?,
-            Node::Serving(handle) => {
-                let connection = self.server.connection_mut(ConnectionHandle(handle));
-                connection.handle_timeout(self.now);
-                self.drive_serving(handle)?;
-            }
+            Node::Server => match self.server.handle_timeout(self.now) {
+                Some(handle) => self.drive_serving(handle.index())?,
+                None => self.set_server_wake(),
+            },
+            Node::Serving(handle) => self.drive_serving(handle)?,
             Node::Sampler => {
                 if self.now.since(self.last_event) > STALL {
                     return Err(Violation::Stalled { at_ns: self.last_event.as_nanos() }.into());

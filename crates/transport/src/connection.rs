@@ -11,6 +11,7 @@ mod connect;
 mod events;
 mod fallback;
 mod half_open;
+mod ownership;
 mod penalty;
 mod pieces;
 mod receive;
@@ -32,11 +33,14 @@ use crate::congestion::SiblingView;
 use crate::path_manager::PathManager;
 use crate::plugin::PluginError;
 use crate::scheduler::{PathScheduler, SendRequest, SubflowView};
+use crate::secrets::Secrets;
 use crate::subflow::{Outlook, Space, State, Subflow};
 use crate::{path_manager, scheduler};
 
-pub(crate) use connect::REASON_MPTCP;
+pub(crate) use connect::{Offer, REASON_MPTCP, capable, join, understood};
 pub use events::{Counters, Event, SubflowSample, SubflowSummary, WindowInUse};
+pub(crate) use ownership::{Moved, Owner};
+pub use send::WriteError;
 
 /// Keys drawn until one has a token that no other connection has; then the connection is plain TCP.
 const KEY_TRIES: u32 = 8;
@@ -50,6 +54,19 @@ pub struct Transmit {
     pub remote: SocketAddr,
     /// The segment; bursts under one mapping come as segments that repeat it.
     pub segment: Segment,
+}
+
+/// What a connection begins with.
+#[derive(Clone)]
+pub struct Origin<'a> {
+    /// The moment.
+    pub now: Instant,
+    /// Its chance: keys and nonces.
+    pub random: RandomStream,
+    /// Its host's.
+    pub secrets: Secrets,
+    /// Whether another connection of the host has a token.
+    pub taken: &'a dyn Fn(u32) -> bool,
 }
 
 /// Which protocol the two sides have settled on.
@@ -93,7 +110,11 @@ pub struct Connection {
     addresses: address::Addresses,
     peer_addresses: announced::PeerAddresses,
     random: RandomStream,
+    secrets: Secrets,
     events: VecDeque<Event>,
+    /// Pairs of addresses that a subflow or a half-open join has gained or lost, until the endpoint hears
+    /// of it.
+    moved: Vec<ownership::Moved>,
     views: Vec<SubflowView>,
     siblings: Vec<SiblingView>,
     scheduler_wake: Option<Instant>,
@@ -102,14 +123,15 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// `taken` tells whether another connection of the host has a token.
+    /// With the key given, or one that is drawn.
     fn build(
         mut config: Config,
         client: bool,
-        mut random: RandomStream,
-        taken: &dyn Fn(u32) -> bool,
+        origin: Origin<'_>,
+        key: Option<Key>,
     ) -> Result<Self, PluginError> {
-        let mut key = Key::new(random.next_u64() | 1);
+        let Origin { mut random, secrets, taken, .. } = origin;
+        let mut key = key.unwrap_or_else(|| Key::new(random.next_u64() | 1));
         let mut tries = 1;
         while taken(key.token) && tries < KEY_TRIES {
             key = Key::new(random.next_u64() | 1);
@@ -146,7 +168,9 @@ impl Connection {
             half_open: half_open::HalfOpenJoins::default(),
             counters: Counters::default(),
             random,
+            secrets,
             events: VecDeque::new(),
+            moved: Vec::new(),
             views: Vec::new(),
             siblings: Vec::new(),
             scheduler_wake: None,
@@ -267,6 +291,7 @@ impl Connection {
 
     /// As [`Self::poll_transmit`], written over a segment the caller has; returns the addresses to
     /// put it between.
+    #[inline(never)]
     pub fn poll_transmit_into(&mut self, now: Instant, segment: &mut Segment) -> Option<FourTuple> {
         self.after_reads(now);
         let count = self.subflows.len();

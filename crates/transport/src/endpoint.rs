@@ -1,264 +1,272 @@
-//! An endpoint: listening, demultiplexing by four-tuple, finding connections by token.
+//! An endpoint: every connection of one host, from the first SYN to the end of TIME-WAIT.
+//!
+//! A caller hands in what arrives ([`Endpoint::handle_segment`]) and the time
+//! ([`Endpoint::handle_timeout`]), and asks for what there is, of all connections at once: news
+//! ([`Endpoint::poll_event`]), segments ([`Endpoint::poll_transmit`]) until there are none, and then when it
+//! is to be woken ([`Endpoint::poll_timeout`]). What any of these costs does not grow with the number of
+//! connections, but for the timers, which stand in a tree.
 
-use std::collections::BTreeMap;
+mod accept;
+mod cookie;
+mod demultiplex;
+mod listen;
+mod output;
+mod places;
+mod ready;
+mod refusals;
+mod table;
+mod time_wait;
+mod timed;
+
 use std::collections::VecDeque;
 
-use anabranch_units::{Duration, Instant, Seed};
-use anabranch_wire::{Flags, MpJoin, MptcpOption, Segment};
+use std::net::SocketAddr;
+
+use anabranch_units::{Instant, RandomStream, Seed};
+use hashbrown::HashMap;
+use thiserror::Error;
 
 use crate::config::{Config, FourTuple};
-use crate::connection::{Connection, REASON_MPTCP, Transmit};
+use crate::connection::{Connection, Moved, Origin, Owner, Transmit};
 use crate::plugin::PluginError;
+use crate::secrets::{Keyed, Secrets};
 
-/// A connection of an endpoint.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ConnectionHandle(pub usize);
+use listen::Listeners;
+use places::{Place, Places};
+use ready::Ready;
+use refusals::Refusals;
+use table::Table;
+use time_wait::TimeWait;
+
+pub use listen::{ListenConfig, ListenError};
+pub use output::Outgoing;
+pub use table::ConnectionHandle;
+
+/// Why no connection was opened.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum ConnectError {
+    /// Another connection has the pair of addresses and ports, or had it within the last minute
+    /// (TIME-WAIT).
+    #[error("the addresses and ports are in use")]
+    AddressInUse,
+    /// The name or the parameters of a plug-in.
+    #[error(transparent)]
+    Plugin(#[from] PluginError),
+}
 
 /// All connections of one host.
 #[derive(Debug)]
 pub struct Endpoint {
     name: String,
     seed: Seed,
-    listening: Option<Config>,
-    connections: Vec<Connection>,
-    by_tuple: BTreeMap<FourTuple, Place>,
-    by_token: BTreeMap<u32, ConnectionHandle>,
+    secrets: Secrets,
+    listeners: Listeners,
+    table: Table,
+    places: Places,
+    by_token: HashMap<u32, u32, Keyed>,
+    time_wait: TimeWait,
+    /// Connections that may have something to send, or whose timers or addresses may have changed.
+    ready: Ready,
+    /// Connections that may have news.
+    news: VecDeque<u32>,
+    /// The connection whose end was told last.
+    spent: Option<ConnectionHandle>,
+    /// Somebody may have driven a connection without the endpoint's knowledge.
+    lent: bool,
     replies: VecDeque<Transmit>,
-    /// The last four-tuples looked up: packets come in trains.
-    recent: [Option<(FourTuple, Place)>; 2],
     refusals: Refusals,
 }
 
-/// Where segments between two addresses belong.
-#[derive(Clone, Copy, Debug)]
-struct Place {
-    connection: ConnectionHandle,
-    subflow: usize,
-    /// As the connection counted its replacements then: after another one the place may be another's.
-    replacements: u32,
-}
-
-/// Refusals of joins with unknown tokens that may go out at once, and how many a second then: who guesses
-/// tokens gets no faster answers, and nobody is flooded by way of this host.
-const REFUSALS: u32 = 64;
-
-/// Who may be told how often that no connection has the token.
-#[derive(Debug)]
-struct Refusals {
-    left: u32,
-    since: Instant,
-}
-
-impl Refusals {
-    fn take(&mut self, now: Instant) -> bool {
-        if now.since(self.since) >= Duration::from_secs(1) {
-            *self = Self { left: REFUSALS, since: now };
-        }
-        let some = self.left > 0;
-        self.left -= u32::from(some);
-        some
-    }
-}
-
 impl Endpoint {
-    /// An endpoint named `name`; its keys and sequence numbers are drawn from `seed` and the name.
+    /// An endpoint named `name`; everything that is drawn comes from `seed` and the name: keys, sequence
+    /// numbers, and the secret of the table of addresses.
     pub fn new(name: &str, seed: Seed) -> Self {
+        let secrets = Secrets::draw(&mut seed.stream(&format!("endpoint.{name}.secrets")));
         Self {
             name: name.to_owned(),
             seed,
-            listening: None,
-            connections: Vec::new(),
-            by_tuple: BTreeMap::new(),
-            by_token: BTreeMap::new(),
+            secrets,
+            listeners: Listeners::default(),
+            table: Table::default(),
+            places: Places::new(secrets.tables),
+            by_token: HashMap::with_hasher(secrets.tables),
+            time_wait: TimeWait::default(),
+            ready: Ready::default(),
+            news: VecDeque::new(),
+            spent: None,
+            lent: false,
             replies: VecDeque::new(),
-            recent: [None; 2],
-            refusals: Refusals { left: REFUSALS, since: Instant::ZERO },
+            refusals: Refusals::default(),
         }
     }
 
-    /// Accepts connections with this configuration from now on.
-    pub fn listen(&mut self, config: Config) {
-        self.listening = Some(config);
-    }
-
-    /// Opens a connection.
+    /// Accepts connections from now on at an address; at every address of the host where its IP address
+    /// is the unspecified one. Joins come to whatever address and port.
     ///
     /// # Errors
-    /// A plug-in's name or parameters are unknown.
-    pub fn connect(&mut self, config: Config) -> Result<ConnectionHandle, PluginError> {
-        let stream = self.stream();
-        let connection =
-            Connection::connect(config, stream, &|token| self.by_token.contains_key(&token))?;
-        Ok(self.adopt(connection))
+    /// It listens there already.
+    pub fn listen(
+        &mut self,
+        address: SocketAddr,
+        listen: impl Into<ListenConfig>,
+    ) -> Result<(), ListenError> {
+        self.listeners.add(address, listen.into())
     }
 
-    fn stream(&self) -> anabranch_units::RandomStream {
-        self.seed.stream(&format!("endpoint.{}.{}", self.name, self.connections.len()))
+    /// Accepts no more connections at an address; those there are stay. How it listened there.
+    pub fn stop_listening(&mut self, address: SocketAddr) -> Option<ListenConfig> {
+        self.listeners.remove(address)
     }
 
-    fn adopt(&mut self, connection: Connection) -> ConnectionHandle {
-        let handle = ConnectionHandle(self.connections.len());
-        self.by_token.insert(connection.token(), handle);
-        for (subflow, tuple) in connection.tuples().enumerate() {
-            let replacements = connection.replacements();
-            let place = Place { connection: handle, subflow, replacements };
-            self.by_tuple.insert(tuple, place);
+    /// Opens a connection over the first of `config.candidates`.
+    ///
+    /// # Errors
+    /// A plug-in's name or parameters are unknown, or the addresses are not free.
+    pub fn connect(
+        &mut self,
+        now: Instant,
+        config: Config,
+    ) -> Result<ConnectionHandle, ConnectError> {
+        if self.lent {
+            self.catch_up(now);
         }
-        self.connections.push(connection);
+        if let Some(first) = config.candidates.first() {
+            let tuple = FourTuple { local: first.local, remote: first.remote };
+            if self.places.peek(&tuple).is_some() {
+                return Err(ConnectError::AddressInUse);
+            }
+        }
+        let connection = Connection::connect(config, self.origin(now, &self.is_taken()))?;
+        let handle = self.adopt(connection, None);
+        self.register(now, handle.slot);
+        Ok(handle)
+    }
+
+    /// Whether a connection has a token.
+    fn is_taken(&self) -> impl Fn(u32) -> bool {
+        |token| self.by_token.contains_key(&token)
+    }
+
+    /// What the next connection begins with.
+    fn origin<'a>(&self, now: Instant, taken: &'a dyn Fn(u32) -> bool) -> Origin<'a> {
+        Origin { now, random: self.stream(), secrets: self.secrets, taken }
+    }
+
+    fn stream(&self) -> RandomStream {
+        self.seed.stream(&format!("endpoint.{}.{}", self.name, self.table.made()))
+    }
+
+    fn adopt(&mut self, connection: Connection, listener: Option<u32>) -> ConnectionHandle {
+        let token = connection.token();
+        let handle = self.table.insert(connection, listener);
+        // A connection whose token another one has is one without MPTCP.
+        self.by_token.entry(token).or_insert(handle.slot);
+        if let Some(entry) = self.table.slot(handle.slot) {
+            entry.ready = true;
+            self.ready.push(handle.slot);
+        }
         handle
     }
 
-    /// Every connection.
-    pub fn connections(&self) -> &[Connection] {
-        &self.connections
+    /// Every connection that was not freed, in the order of their places.
+    pub fn connections(&self) -> impl DoubleEndedIterator<Item = (ConnectionHandle, &Connection)> {
+        self.table.entries.iter().map(|(slot, entry)| {
+            let handle = ConnectionHandle { slot: slot as u32, generation: entry.generation };
+            (handle, &*entry.connection)
+        })
+    }
+
+    /// Connections that were not freed.
+    pub fn len(&self) -> usize {
+        self.table.entries.len()
+    }
+
+    /// There is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// One connection; `None` when it was freed.
+    pub fn get(&self, handle: ConnectionHandle) -> Option<&Connection> {
+        self.table.get(handle).map(|entry| &*entry.connection)
     }
 
     /// One connection.
+    ///
+    /// # Panics
+    /// It was freed.
     pub fn connection(&self, handle: ConnectionHandle) -> &Connection {
-        &self.connections[handle.0]
+        self.get(handle).expect("a connection that was not freed")
     }
 
-    /// One connection, to drive it.
+    /// One connection, to drive it; `None` when it was freed. The endpoint has to be polled afterwards.
+    #[inline(always)]
+    pub fn get_mut(&mut self, handle: ConnectionHandle) -> Option<&mut Connection> {
+        let entry = self.table.get_mut(handle)?;
+        if !std::mem::replace(&mut entry.ready, true) {
+            self.ready.push(handle.slot);
+        }
+        self.lent = true;
+        Some(&mut *entry.connection)
+    }
+
+    /// One connection, to drive it. The endpoint has to be polled afterwards.
+    ///
+    /// # Panics
+    /// It was freed.
+    #[inline]
     pub fn connection_mut(&mut self, handle: ConnectionHandle) -> &mut Connection {
-        &mut self.connections[handle.0]
+        self.get_mut(handle).expect("a connection that was not freed")
     }
 
-    /// Input: a segment between two addresses. Returns the connection it reached.
-    pub fn handle_segment(
-        &mut self,
-        now: Instant,
-        tuple: FourTuple,
-        segment: &Segment,
-    ) -> Option<ConnectionHandle> {
-        if let Some(Place { connection, subflow, .. }) = self.find(&tuple) {
-            let owner = &mut self.connections[connection.0];
-            if !owner.is_over(subflow) || !owner.begins_anew(tuple, segment) {
-                owner.handle_segment_on(now, subflow, segment);
-                return Some(connection);
-            }
+    /// Takes a connection out of the table, whatever its state: nothing more is sent for it, and what
+    /// arrives for it is a stranger's. One that is over leaves its TIME-WAIT behind.
+    pub fn remove(&mut self, handle: ConnectionHandle) -> Option<Connection> {
+        self.table.get(handle)?;
+        let entry = self.table.entries.remove(handle.index())?;
+        self.leave(&entry);
+        let token = entry.connection.token();
+        if self.by_token.get(&token) == Some(&handle.slot) {
+            self.by_token.remove(&token);
+            places::shrink(&mut self.by_token);
         }
-        self.handle_stranger(now, tuple, segment)
+        for tuple in entry.connection.known_tuples() {
+            self.places.remove(&tuple, |place| place.slot() == Some(handle.slot));
+        }
+        Some(*entry.connection)
     }
 
-    /// A segment between two addresses that no subflow has, or has any more.
+    /// Brings the table up to what those connections have that were driven from outside.
     #[cold]
-    fn handle_stranger(
-        &mut self,
-        now: Instant,
-        tuple: FourTuple,
-        segment: &Segment,
-    ) -> Option<ConnectionHandle> {
-        if segment.flags.contains(Flags::SYN) && !segment.flags.contains(Flags::ACK) {
-            return self.handle_syn(now, tuple, segment);
-        }
-        let joins = self.connections.iter().position(|c| c.awaits(tuple)).map(ConnectionHandle);
-        if let Some(handle) = joins {
-            self.connections[handle.0].handle_half_open(now, tuple, segment);
-            if self.connections[handle.0].owns(tuple) {
-                self.remember(tuple, handle);
-            }
-            return Some(handle);
-        }
-        self.refuse(tuple, segment, REASON_MPTCP);
-        None
-    }
-
-    #[inline(always)]
-    fn find(&mut self, tuple: &FourTuple) -> Option<Place> {
-        for recent in &self.recent {
-            if let Some((known, place)) = recent
-                && known == tuple
-                && self.holds(place)
-            {
-                return Some(*place);
+    fn catch_up(&mut self, now: Instant) {
+        for place in 0..self.ready.len() {
+            if let Some(slot) = self.ready.at(place) {
+                self.register(now, slot);
             }
         }
-        self.look_up(*tuple)
+        self.lent = false;
     }
 
-    /// No subflow of the connection has another's place since this one was noted.
-    #[inline(always)]
-    fn holds(&self, place: &Place) -> bool {
-        self.connections[place.connection.0].replacements() == place.replacements
-    }
-
-    #[inline(never)]
-    fn look_up(&mut self, tuple: FourTuple) -> Option<Place> {
-        let known = self.by_tuple.get(&tuple).copied();
-        let place = known.filter(|place| self.holds(place)).or_else(|| {
-            // A subflow that the connection opened itself is not in the table yet.
-            let owner = self.connections.iter().position(|c| c.owns(tuple));
-            let connection = owner.map(ConnectionHandle).or(known.map(|place| place.connection))?;
-            self.remember(tuple, connection)
-        })?;
-        self.recent = [Some((tuple, place)), self.recent[0]];
-        Some(place)
-    }
-
-    fn remember(&mut self, tuple: FourTuple, connection: ConnectionHandle) -> Option<Place> {
-        self.recent = [None; 2];
-        let owner = &self.connections[connection.0];
-        let replacements = owner.replacements();
-        let known = owner.subflow_of(tuple);
-        let Some(subflow) = known else {
-            self.by_tuple.remove(&tuple);
-            return None;
-        };
-        if replacements > 0 {
-            // Addresses of subflows that nobody remembers are not remembered here.
-            self.by_tuple.retain(|old, place| {
-                place.connection != connection || owner.subflow_of(*old).is_some()
+    /// Brings the table up to the addresses that a connection has now.
+    #[cold]
+    fn register(&mut self, now: Instant, slot: u32) {
+        let Some(entry) = self.table.slot(slot) else { return };
+        for Moved { tuple, remains } in entry.connection.take_moved() {
+            let Some(entry) = self.table.slot(slot) else { return };
+            let place = entry.connection.owner_of(tuple).map(|owner| match owner {
+                Owner::HalfOpen => Place::HalfOpen { slot },
+                Owner::Subflow(index) => Place::Subflow { slot, index: index as u8 },
             });
-        }
-        let place = Place { connection, subflow, replacements };
-        self.by_tuple.insert(tuple, place);
-        Some(place)
-    }
-
-    fn handle_syn(
-        &mut self,
-        now: Instant,
-        tuple: FourTuple,
-        segment: &Segment,
-    ) -> Option<ConnectionHandle> {
-        let token = segment.mptcp.iter().find_map(|option| match option {
-            MptcpOption::Join(MpJoin::Syn { token, .. }) => Some(*token),
-            _ => None,
-        });
-        if let Some(token) = token {
-            // Joins are told apart by token, never by port (RFC 8684 section 3.2).
-            let handle = self.by_token.get(&token).copied();
-            let Some(handle) = handle else {
-                if self.refusals.take(now) {
-                    self.refuse(tuple, segment, REASON_MPTCP);
+            self.claim(slot, tuple, place);
+            if let Some(remains) = remains
+                && self.places.peek(&tuple).is_none()
+            {
+                let offset = self.secrets.stamp_offset(&tuple);
+                if let Some(number) = self.time_wait.begin(now, tuple, remains, offset) {
+                    self.places.insert(&tuple, Place::TimeWait { number });
                 }
-                return None;
-            };
-            let refused = self.connections[handle.0].accept_join(now, tuple, segment).err();
-            if let Some(reason) = refused {
-                self.refuse(tuple, segment, reason);
             }
-            return refused.is_none().then_some(handle);
         }
-        let Some(config) = self.listening.clone() else {
-            self.refuse(tuple, segment, REASON_MPTCP);
-            return None;
-        };
-        let stream = self.stream();
-        let used = |other: u32| self.by_token.contains_key(&other);
-        let connection = Connection::accept(config, stream, tuple, segment, &used).ok()?;
-        Some(self.adopt(connection))
-    }
-
-    fn refuse(&mut self, tuple: FourTuple, segment: &Segment, reason: u8) {
-        if !segment.flags.contains(Flags::RST) {
-            let segment = Connection::refusal(segment, reason);
-            self.replies.push_back(Transmit { local: tuple.local, remote: tuple.remote, segment });
-        }
-    }
-
-    /// Output: answers that belong to no connection. Each connection is polled by itself.
-    pub fn poll_transmit(&mut self) -> Option<Transmit> {
-        self.replies.pop_front()
     }
 }

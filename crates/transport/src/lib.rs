@@ -12,11 +12,13 @@ pub mod profile;
 mod reassembly;
 mod receive_buffer;
 pub mod scheduler;
+mod secrets;
 mod subflow;
 
 pub use config::{Announcement, Config, FourTuple, HostModel};
-pub use connection::{Connection, Event, SubflowSample, Transmit, WindowInUse};
-pub use endpoint::{ConnectionHandle, Endpoint};
+pub use connection::{Connection, Event, Origin, SubflowSample, Transmit, WindowInUse, WriteError};
+pub use endpoint::{ConnectError, ConnectionHandle, Endpoint, ListenConfig, ListenError, Outgoing};
 pub use plugin::PluginChoice;
 pub use profile::Stack;
+pub use secrets::Secrets;
 pub use subflow::{SubflowTotals, earliest};

@@ -28,7 +28,7 @@ mod signal;
 mod validation;
 
 use anabranch_units::{Instant, Rate, SeqNumber, SubflowId};
-use anabranch_wire::{DataAck, Flags, MptcpOption, SackBlocks, Segment};
+use anabranch_wire::{DataAck, Flags, MptcpOption, SackBlocks, Segment, Timestamps};
 use bytes::Bytes;
 
 use crate::config::{Config, FourTuple};
@@ -37,6 +37,8 @@ use crate::profile::Stack;
 use crate::scheduler::SubflowView;
 
 pub(crate) use handshake::JoinAnswer;
+pub(crate) use receive::initial_window;
+pub(crate) use send::timestamp_clock;
 
 /// Initial window (RFC 6928).
 pub(crate) const INITIAL_WINDOW: u32 = 10;
@@ -100,6 +102,19 @@ pub(crate) struct Outlook {
     pub(crate) data_fin: Option<u64>,
     /// Sequence mappings carry checksums.
     pub(crate) checksum: bool,
+}
+
+/// What TIME-WAIT keeps of a subflow (`tcp_timewait_sock`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Remains {
+    /// Our next sequence number, behind the FIN.
+    pub(crate) next: SeqNumber,
+    /// The peer's, behind its FIN.
+    pub(crate) expected: SeqNumber,
+    /// The window as it stands in segments.
+    pub(crate) window: u16,
+    /// The peer's last timestamp, where timestamps are in use.
+    pub(crate) stamp: Option<u32>,
 }
 
 /// Totals of a subflow, for traces.
@@ -169,6 +184,8 @@ pub(crate) struct Subflow {
     receive_scale: u8,
     timestamps: bool,
     timestamp_recent: u32,
+    /// Stands between our clock and our timestamps (RFC 7323 section 5.4).
+    pub(crate) timestamp_offset: u32,
     sack_permitted: bool,
     /// Payload of a full segment, as options stand now.
     pub(crate) mss: u32,
@@ -202,6 +219,8 @@ pub(crate) struct Subflow {
     /// A reset to send, then nothing more.
     pub(crate) reset: Option<Reset>,
     pub(crate) peer_closed: bool,
+    /// Our FIN had gone out when the peer's came: ours is the TIME-WAIT (RFC 9293 section 3.6).
+    closed_first: bool,
     /// Something a scheduler sees may have changed since its view was made.
     pub(crate) touched: bool,
 }
@@ -239,6 +258,7 @@ impl Subflow {
             receive_scale: crate::config::window_scale(config.receive_buffer_max),
             timestamps: true,
             timestamp_recent: 0,
+            timestamp_offset: 0,
             sack_permitted: config.stack.sack,
             mss: u32::from(config.mss) - 12,
             peer_mss: config.mss,
@@ -266,6 +286,7 @@ impl Subflow {
             final_mapping: None,
             reset: None,
             peer_closed: false,
+            closed_first: false,
             touched: true,
         }
     }
@@ -480,6 +501,33 @@ impl Subflow {
         segment.mptcp.extend(self.failed_mapping());
         segment.mptcp.extend(reason);
         true
+    }
+
+    /// Our timestamp now.
+    #[inline(always)]
+    fn timestamp(&self, now: Instant) -> u32 {
+        send::timestamp_clock(now).wrapping_add(self.timestamp_offset)
+    }
+
+    /// What our clock showed when we sent what a segment echoes; 0 where it echoes nothing.
+    #[inline(always)]
+    fn echoed(&self, timestamps: Timestamps) -> u32 {
+        if timestamps.echo == 0 { 0 } else { timestamps.echo.wrapping_sub(self.timestamp_offset) }
+    }
+
+    /// What is to be kept of it when it has [`finished`](Self::finished), if TIME-WAIT falls to us.
+    pub(crate) fn remains(&self) -> Option<Remains> {
+        self.closed_first.then(|| Remains {
+            next: self.wire_seq(self.send.next()),
+            expected: self.remote_iss.add(self.receive.next() as u32),
+            window: (self.receive.window() >> self.receive_scale).min(65_535) as u16,
+            stamp: self.timestamps.then_some(self.timestamp_recent),
+        })
+    }
+
+    /// A RST, or the acknowledgement of the peer's FIN, is still to go out.
+    pub(crate) fn owes_an_end(&self) -> bool {
+        self.reset.is_some() || (self.finished() && self.ack.is_due())
     }
 
     /// FIN went both ways and ours was acknowledged.

@@ -106,7 +106,7 @@ fn play(cell: Cell) -> Outcome {
         if left.is_empty() && (cell.both || served) && !std::mem::replace(&mut shut, true) {
             pair.client().shutdown(now);
         }
-        if !pair.server.connections().is_empty() {
+        if !pair.server.is_empty() {
             while let Some(bytes) = pair.server().read(now, usize::MAX) {
                 uploaded.extend_from_slice(&bytes);
             }

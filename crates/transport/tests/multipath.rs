@@ -2,7 +2,7 @@
 
 mod pair;
 
-use anabranch_transport::{Config, ConnectionHandle, Event, FourTuple};
+use anabranch_transport::{Config, Event, FourTuple};
 use anabranch_units::SeqNumber;
 use anabranch_wire::crypto::{Key, join_hmac, leftmost_64, leftmost_160};
 use anabranch_wire::{
@@ -138,16 +138,16 @@ fn joins_find_their_connection_by_token() {
         candidate
     });
     let second = Config { candidates: candidates.to_vec(), ..config() };
-    pair.client.connect(second).expect("known plug-ins");
+    pair.client.connect(at(0), second).expect("known plug-ins");
     pair.run_until(at(200));
-    assert_eq!(pair.server.connections().len(), 2);
-    for handle in [0, 1].map(ConnectionHandle) {
+    assert_eq!(pair.server.len(), 2);
+    for handle in pair::handles(&pair.server) {
         let now = pair.now;
         let first = bytes::Bytes::from_static(b"data");
         pair.server.connection_mut(handle).write(now, first).expect("room");
     }
     pair.run_until(at(1000));
-    for connection in pair.server.connections() {
+    for (_, connection) in pair.server.connections() {
         let ports: Vec<_> = connection.tuples().map(|tuple| tuple.remote.port()).collect();
         assert_eq!(ports.len(), 2);
         assert_eq!(ports[0], ports[1], "each has its own join");
@@ -353,7 +353,7 @@ fn a_stray_segment_is_answered_with_a_reset() {
         ..Segment::default()
     };
     assert!(pair.server.handle_segment(at(0), tuple, &stray).is_none());
-    let answer = pair.server.poll_transmit().expect("a reset");
+    let answer = pair.server.poll_transmit(at(0)).expect("a reset");
     assert!(answer.segment.flags.contains(Flags::RST));
     assert_eq!(answer.segment.seq, SeqNumber(77), "or the peer would not believe it");
 }

@@ -4,10 +4,12 @@
 
 mod random;
 mod rate;
+mod schedule;
 mod sequence;
 mod time;
 
 pub use random::{RandomStream, Seed};
 pub use rate::{ByteCount, Rate};
+pub use schedule::Schedule;
 pub use sequence::{DataSeq, SeqNumber, SubflowId};
 pub use time::{Duration, Instant};

@@ -6,7 +6,7 @@
 
 use anabranch_trace::{CrossRow, CrossSampleRow};
 use anabranch_transport::path_manager::Candidate;
-use anabranch_transport::{Connection, ConnectionHandle, Endpoint, FourTuple, earliest};
+use anabranch_transport::{ConnectionHandle, Endpoint, FourTuple, earliest};
 use anabranch_units::{Duration, Instant, Seed};
 
 use super::{Node, RunError, STALL, World};
@@ -15,10 +15,12 @@ use crate::checks::Violation;
 use crate::fault::PlanError;
 use crate::flight::Flights;
 use crate::plan::CrossPlan;
-use crate::topology::{Packet, cross_addresses};
+use crate::topology::{DATA_PORT, Packet, anywhere, cross_addresses};
 
-/// A flow's endpoints have one connection each.
-const ONLY: ConnectionHandle = ConnectionHandle(0);
+/// The one connection of a flow's endpoint, if it has it yet.
+fn only(endpoint: &Endpoint) -> Option<ConnectionHandle> {
+    endpoint.connections().next().map(|(handle, _)| handle)
+}
 
 /// One background flow: a server that sends and a client that reads.
 pub(super) struct Flow {
@@ -28,6 +30,8 @@ pub(super) struct Flow {
     /// When it is cut off.
     stop: Option<Instant>,
     client: Endpoint,
+    /// The client's connection.
+    handle: ConnectionHandle,
     server: Endpoint,
     reader: Client,
     sender: Serving,
@@ -70,7 +74,8 @@ impl Flow {
     /// Notes that something happens to it, and a connection that ends before its time.
     fn note(&mut self, now: Instant) {
         self.last_event = Some(now);
-        let server_gone = self.server.connections().first().is_some_and(Connection::is_closed);
+        let served = self.server.connections().next();
+        let server_gone = served.is_some_and(|(_, connection)| connection.is_closed());
         let over = self.reader.over || server_gone;
         if over && !self.reader.finished && !self.is_cut_off(now) {
             self.broken_at.get_or_insert(now);
@@ -102,13 +107,14 @@ impl World<'_> {
         let below = |error: PlanError| error.at_element("cross_traffic", group);
         let mut config = plan.config(self.plan, &self.registry).map_err(below)?;
         let mut server = Endpoint::new(&format!("{name}.server"), seed);
-        server.listen(config.clone());
+        server.listen(anywhere(DATA_PORT), config.clone()).expect("a port of its own");
         let (remote, local) = cross_addresses(flow);
         config.candidates =
             vec![Candidate { address_id: 1, local, remote, backup: false, rate: None }];
         let mut client = Endpoint::new(&format!("{name}.client"), seed);
         // Nothing is sent before the client is driven, which its start does.
-        client.connect(config).map_err(|error| below(error.into()))?;
+        let opened = client.connect(start, config);
+        let handle = opened.map_err(|error| below(super::hosts::unconnected(error)))?;
         let client_node = self.add_node(Node::CrossClient(flow));
         let server_node = self.add_node(Node::CrossServer(flow));
         self.schedule.set(client_node, Some(start));
@@ -119,6 +125,7 @@ impl World<'_> {
             start,
             stop,
             client,
+            handle,
             server,
             reader: Client::reader(self.plan.clients + flow, start, plan.duration_ns),
             sender: Serving::across(plan),
@@ -132,19 +139,19 @@ impl World<'_> {
     }
 
     pub(super) fn wake_cross_client(&mut self, flow: u32) -> Result<(), RunError> {
-        self.flows[flow as usize].client.connection_mut(ONLY).handle_timeout(self.now);
+        while self.flows[flow as usize].client.handle_timeout(self.now).is_some() {}
         self.drive_cross_client(flow)
     }
 
     pub(super) fn wake_cross_server(&mut self, flow: u32) -> Result<(), RunError> {
         let hosts = &mut self.flows[flow as usize];
-        if hosts.server.connections().is_empty() {
+        if hosts.server.is_empty() {
             // Its time is over, and the server has not heard of it yet.
-            hosts.client.connection_mut(ONLY).abort();
+            hosts.client.connection_mut(hosts.handle).abort();
             self.schedule.set(hosts.server_node, None);
             return self.drive_cross_client(flow);
         }
-        hosts.server.connection_mut(ONLY).handle_timeout(self.now);
+        while hosts.server.handle_timeout(self.now).is_some() {}
         self.drive_cross_server(flow)
     }
 
@@ -166,22 +173,22 @@ impl World<'_> {
 
     fn drive_cross_client(&mut self, flow: u32) -> Result<(), RunError> {
         let hosts = &mut self.flows[flow as usize];
-        let connection = hosts.client.connection_mut(ONLY);
+        let connection = hosts.client.connection_mut(hosts.handle);
         hosts.reader.drive(self.now, Some(connection), &mut self.rows)?;
         hosts.note(self.now);
         self.send_across(flow, false)?;
-        let hosts = &self.flows[flow as usize];
-        self.schedule.set(hosts.client_node, hosts.client.connection(ONLY).poll_timeout());
+        let hosts = &mut self.flows[flow as usize];
+        self.schedule.set(hosts.client_node, hosts.client.poll_timeout());
         Ok(())
     }
 
     fn drive_cross_server(&mut self, flow: u32) -> Result<(), RunError> {
         let hosts = &mut self.flows[flow as usize];
-        if hosts.server.connections().is_empty() {
+        let Some(served) = only(&hosts.server) else {
             return self.send_across(flow, true);
-        }
+        };
         let cut_off = hosts.is_cut_off(self.now) && !hosts.reader.finished;
-        let connection = hosts.server.connection_mut(ONLY);
+        let connection = hosts.server.connection_mut(served);
         if !cut_off {
             hosts.sender.drive(self.now, connection);
         } else if !connection.is_closed() {
@@ -189,10 +196,9 @@ impl World<'_> {
         }
         hosts.note(self.now);
         self.send_across(flow, true)?;
-        let hosts = &self.flows[flow as usize];
-        let connection = hosts.server.connection(ONLY);
-        let mut wake = connection.poll_timeout();
-        if !connection.is_closed() && !cut_off {
+        let hosts = &mut self.flows[flow as usize];
+        let mut wake = hosts.server.poll_timeout();
+        if !hosts.server.connection(served).is_closed() && !cut_off {
             let stop = hosts.stop.filter(|stop| *stop > self.now);
             wake = earliest(wake, earliest(hosts.sender.poll_timeout(), stop));
         }
@@ -207,19 +213,11 @@ impl World<'_> {
             let group = hosts.group;
             let mut followed = None;
             let endpoint = if down { &mut hosts.server } else { &mut hosts.client };
-            if let Some(reply) = endpoint.poll_transmit() {
-                self.blank.segment = reply.segment;
-            } else if endpoint.connections().is_empty() {
-                return Ok(());
-            } else {
-                let connection = endpoint.connection_mut(ONLY);
-                let segment = &mut self.blank.segment;
-                if connection.poll_transmit_into(self.now, segment).is_none() {
-                    return Ok(());
-                }
-                if down {
-                    followed = hosts.flights.depart(self.now, connection, segment)?;
-                }
+            let segment = &mut self.blank.segment;
+            let Some(sent) = endpoint.poll_transmit_into(self.now, segment) else { return Ok(()) };
+            if let Some(handle) = sent.connection.filter(|_| down) {
+                let connection = endpoint.connection(handle);
+                followed = hosts.flights.depart(self.now, connection, segment)?;
             }
             let mut packet = self.written();
             packet.follow(0, followed);
@@ -245,7 +243,7 @@ impl World<'_> {
     /// One row a flow whose connection stands, as its server sees it.
     pub(super) fn sample_flows(&mut self) {
         for (index, flow) in self.flows.iter().enumerate() {
-            let Some(connection) = flow.server.connections().first() else { continue };
+            let Some((_, connection)) = flow.server.connections().next() else { continue };
             for sample in connection.samples() {
                 self.rows.cross_samples.push(CrossSampleRow {
                     t_s: self.now.as_secs_f64(),
@@ -273,8 +271,8 @@ impl World<'_> {
             let lasted = end.map_or(f64::NAN, |end| end.since(flow.start).as_secs_f64());
             let since = |at: Instant| at.since(flow.start).as_secs_f64();
             let bytes = flow.reader.bytes_read;
-            let connection = flow.server.connections().first();
-            let totals = connection.and_then(|c| c.summaries().next()).map(|s| s.totals);
+            let connection = flow.server.connections().next();
+            let totals = connection.and_then(|(_, c)| c.summaries().next()).map(|s| s.totals);
             let totals = totals.unwrap_or_default();
             self.rows.cross_traffic.push(CrossRow {
                 flow: index as i64,

@@ -58,8 +58,10 @@ impl World<'_> {
             return Ok(());
         }
         for client in 0..self.hosts.len() {
-            for handle in 0..self.hosts[client].endpoint.connections().len() {
-                self.tell(path, client, ConnectionHandle(handle), returns);
+            let all: Vec<_> =
+                self.hosts[client].endpoint.connections().map(|(handle, _)| handle).collect();
+            for handle in all {
+                self.tell(path, client, handle, returns);
             }
             if self.hosts[client].current.is_some() {
                 self.drive_client(client as u32)?;

@@ -1,10 +1,10 @@
 //! What hosts do when they are woken: connections first, then applications, then what they send.
 
 use anabranch_transport::path_manager::Candidate;
-use anabranch_transport::{ConnectionHandle, earliest};
+use anabranch_transport::{ConnectError, Outgoing, earliest};
 
 use super::setup::config;
-use super::{RunError, World};
+use super::{Node, RunError, World};
 use crate::application::ClientNeed;
 use crate::fault::PlanError;
 use crate::plan::ApplicationKind;
@@ -16,9 +16,7 @@ impl World<'_> {
             self.open_connection(client)?;
         }
         let host = &mut self.hosts[client as usize];
-        for handle in 0..host.endpoint.connections().len() {
-            host.endpoint.connection_mut(ConnectionHandle(handle)).handle_timeout(self.now);
-        }
+        while host.endpoint.handle_timeout(self.now).is_some() {}
         self.drive_client(client)
     }
 
@@ -46,8 +44,8 @@ impl World<'_> {
                 rate: p.rate,
             })
             .collect();
-        let fault = |error| PlanError::from(error).at("transport");
-        host.current = Some(host.endpoint.connect(config).map_err(fault)?);
+        let fault = |error| unconnected(error).at("transport");
+        host.current = Some(host.endpoint.connect(self.now, config).map_err(fault)?);
         Ok(())
     }
 
@@ -67,43 +65,65 @@ impl World<'_> {
             }
             self.open_connection(client)?;
         }
-        for handle in 0..self.hosts[index].endpoint.connections().len() {
-            let handle = ConnectionHandle(handle);
-            while let Some(tuple) = self.hosts[index]
-                .endpoint
-                .connection_mut(handle)
-                .poll_transmit_into(self.now, &mut self.blank.segment)
-            {
-                let packet = self.written();
-                self.send(packet, tuple, false)?;
-            }
+        while let Some(Outgoing { tuple, .. }) =
+            self.hosts[index].endpoint.poll_transmit_into(self.now, &mut self.blank.segment)
+        {
+            let packet = self.written();
+            self.send(packet, tuple, false)?;
         }
-        while let Some(reply) = self.hosts[index].endpoint.poll_transmit() {
-            self.answer(reply, false)?;
-        }
-        let host = &self.hosts[index];
-        let own = self.clients[index].poll_timeout();
-        let connections = host.endpoint.connections().iter();
-        let wake = connections.fold(own, |first, c| earliest(first, c.poll_timeout()));
+        let host = &mut self.hosts[index];
+        let wake = earliest(self.clients[index].poll_timeout(), host.endpoint.poll_timeout());
         self.schedule.set(host.node, wake);
         Ok(())
     }
 
     pub(super) fn drive_serving(&mut self, handle: usize) -> Result<(), RunError> {
-        let connection = self.server.connection_mut(ConnectionHandle(handle));
+        let connection = self.server.connection_mut(self.served_by[handle]);
         self.serving[handle].drive(self.now, connection);
-        loop {
-            let connection = self.server.connection_mut(ConnectionHandle(handle));
-            let segment = &mut self.blank.segment;
-            let Some(tuple) = connection.poll_transmit_into(self.now, segment) else { break };
-            let followed = self.flights[handle].depart(self.now, connection, segment)?;
-            let mut packet = self.written();
-            packet.follow(handle, followed);
-            self.send(packet, tuple, true)?;
+        if let wake @ Some(_) = self.serving[handle].poll_timeout() {
+            let node = self.serving_nodes[handle];
+            let node = node.unwrap_or_else(|| self.add_node(Node::Serving(handle)));
+            self.serving_nodes[handle] = Some(node);
+            self.schedule.set(node, wake);
+        } else if let Some(node) = self.serving_nodes[handle] {
+            self.schedule.set(node, None);
         }
-        let connection = self.server.connection(ConnectionHandle(handle));
-        let wake = earliest(connection.poll_timeout(), self.serving[handle].poll_timeout());
-        self.schedule.set(self.serving_nodes[handle], wake);
+        self.drive_server()
+    }
+
+    /// Sends what the server has to send.
+    #[inline(always)]
+    pub(super) fn drive_server(&mut self) -> Result<(), RunError> {
+        loop {
+            let segment = &mut self.blank.segment;
+            let Some(sent) = self.server.poll_transmit_into(self.now, segment) else { break };
+            let followed = match sent.connection {
+                Some(handle) => {
+                    let connection = self.server.connection(handle);
+                    self.flights[handle.index()].depart(self.now, connection, segment)?
+                }
+                None => None,
+            };
+            let mut packet = self.written();
+            if let Some(handle) = sent.connection {
+                packet.follow(handle.index(), followed);
+            }
+            self.send(packet, sent.tuple, true)?;
+        }
+        self.set_server_wake();
         Ok(())
+    }
+
+    #[inline(always)]
+    pub(super) fn set_server_wake(&mut self) {
+        self.schedule.set(self.server_node, self.server.poll_timeout());
+    }
+}
+
+/// What is wrong with a plan whose connection cannot be opened.
+pub(super) fn unconnected(error: ConnectError) -> PlanError {
+    match error {
+        ConnectError::Plugin(error) => error.into(),
+        error => unreachable!("every connection has ports of its own: {error}"),
     }
 }

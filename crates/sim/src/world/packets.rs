@@ -1,10 +1,10 @@
 //! Where packets go: over links to the hosts, and from the hosts onto links.
 
 use anabranch_link::{DropReason, Fate};
-use anabranch_transport::{ConnectionHandle, FourTuple, Transmit};
+use anabranch_transport::FourTuple;
 use anabranch_units::ByteCount;
 
-use super::{Node, RunError, World};
+use super::{RunError, World};
 use crate::application::Serving;
 use crate::checks::Violation;
 use crate::digest::mix;
@@ -124,31 +124,22 @@ impl World<'_> {
         let local = server_address(usize::from(path), segment.destination_port);
         let tuple = FourTuple { local, remote };
         let handle = self.server.handle_segment(self.now, tuple, segment);
-        while let Some(reply) = self.server.poll_transmit() {
-            self.answer(reply, true)?;
-        }
-        let Some(ConnectionHandle(handle)) = handle else {
-            return Ok(());
+        let Some(handle) = handle else {
+            return self.drive_server();
         };
-        if handle == self.serving.len() {
+        if handle.index() == self.serving.len() {
+            self.served_by.push(handle);
             self.serving.push(Serving::new(self.plan, &self.media));
             self.flights.push(Flights::default());
-            let node = self.add_node(Node::Serving(handle));
-            self.serving_nodes.push(node);
+            self.serving_nodes.push(None);
             self.served.push(client);
         }
-        self.drive_serving(handle)
+        self.drive_serving(handle.index())
     }
 
     /// The packet just written; another blank takes its place.
     pub(super) fn written(&mut self) -> Box<Packet> {
         std::mem::replace(&mut self.blank, self.spare.pop().unwrap_or_default())
-    }
-
-    /// Sends what an endpoint answers on behalf of no connection.
-    pub(super) fn answer(&mut self, reply: Transmit, down: bool) -> Result<(), RunError> {
-        let packet = Packet { segment: reply.segment, ..Packet::default() };
-        self.send(Box::new(packet), FourTuple { local: reply.local, remote: reply.remote }, down)
     }
 
     /// Sends a packet of a client's connection on the path of its addresses.

@@ -1,7 +1,6 @@
 //! What a run writes down: samples as it goes, totals when it is over.
 
 use anabranch_trace::{ConnectionRow, LinkRow, SampleRow, SubflowRow, Summary, Trace};
-use anabranch_transport::ConnectionHandle;
 use anabranch_units::{Duration, Instant};
 
 use super::World;
@@ -43,7 +42,7 @@ impl World<'_> {
             let client = self.served[handle];
             let start = self.clients[client as usize].start;
             let t = self.now.since(start).as_secs_f64();
-            let connection = self.server.connection(ConnectionHandle(handle));
+            let connection = self.server.connection(self.served_by[handle]);
             let tuples: Vec<_> = connection.summaries().map(|s| s.tuple.remote).collect();
             for sample in connection.samples() {
                 let (path, _) = locate(tuples[sample.id.index()]);
@@ -76,7 +75,8 @@ impl World<'_> {
     /// Totals of clients, subflows and links.
     pub(super) fn report(&mut self) {
         let mut reinjected = vec![0u64; self.clients.len()];
-        for (handle, connection) in self.server.connections().iter().enumerate() {
+        for (handle, connection) in self.server.connections() {
+            let handle = handle.index();
             let client = self.served[handle];
             reinjected[client as usize] += connection.reinjected_bytes();
             for subflow in connection.summaries() {

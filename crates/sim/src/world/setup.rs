@@ -6,7 +6,7 @@ use anabranch_trace::Rows;
 use anabranch_transport::plugin::{PluginError, Registry};
 use anabranch_transport::{Config, Endpoint};
 use anabranch_transport::{congestion, path_manager, scheduler};
-use anabranch_units::{Duration, Instant, Seed};
+use anabranch_units::{Duration, Instant, Schedule, Seed};
 
 use super::{ClientHost, Node, RunError, World, sampling};
 use crate::application::{Client, Media};
@@ -14,8 +14,7 @@ use crate::capture::Capture;
 use crate::fault::PlanError;
 use crate::plan::{Happening, Plan};
 use crate::plugins::choice;
-use crate::schedule::Schedule;
-use crate::topology::Topology;
+use crate::topology::{DATA_PORT, HTTP_PORT, Topology, anywhere};
 
 /// The endpoints' configuration, every plug-in checked by building it once.
 pub(super) fn config(plan: &Plan, registry: &Registry) -> Result<Config, PlanError> {
@@ -90,7 +89,9 @@ impl<'a> World<'a> {
             found.map_err(|error| error.at(key).at_element("events", index))?;
         }
         let mut server = Endpoint::new("server", seed);
-        server.listen(config);
+        for port in [DATA_PORT, HTTP_PORT] {
+            server.listen(anywhere(port), config.clone()).expect("ports of its own");
+        }
         let mut world = Self {
             plan,
             registry,
@@ -100,6 +101,8 @@ impl<'a> World<'a> {
             schedule: Schedule::default(),
             nodes: Vec::new(),
             server,
+            server_node: 0,
+            served_by: Vec::new(),
             serving: Vec::new(),
             serving_nodes: Vec::new(),
             flights: Vec::new(),
@@ -137,6 +140,7 @@ impl<'a> World<'a> {
         let event = world.add_node(Node::Event);
         world.schedule.set(event, world.next_change());
         world.add_flows()?;
+        world.server_node = world.add_node(Node::Server);
         Ok(world)
     }
 }

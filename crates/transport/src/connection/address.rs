@@ -120,7 +120,7 @@ impl Connection {
             let chosen = self.path_manager.on_established(now, &self.addresses.unused, &open);
             self.addresses.unused.retain(|candidate| !chosen.contains(candidate));
             for candidate in chosen {
-                self.join(candidate);
+                self.join(now, candidate);
             }
         }
     }

@@ -204,7 +204,7 @@ impl Connection {
         // Announced anew, it may be tried anew (section 3.9).
         self.peer_addresses.refused.retain(|(_, refused)| *refused != remote);
         for candidate in chosen {
-            if let Some(index) = self.join(candidate) {
+            if let Some(index) = self.join(now, candidate) {
                 self.subflows[index].remote_id = id;
             }
         }

@@ -5,6 +5,7 @@ use anabranch_wire::{MpTcpRst, MptcpOption, Segment, crypto};
 
 use super::connect::reset_option;
 use super::half_open::HalfOpenJoins;
+use super::ownership::Moved;
 use super::{Connection, Event, Mode};
 use crate::subflow::{Reset, State};
 
@@ -177,6 +178,7 @@ impl Connection {
         if genuine {
             // Nobody is there to be answered.
             self.subflows[index].cut_off();
+            self.moved.push(tuple.into());
             let id = self.subflows[index].id;
             self.events.push_back(Event::SubflowClosed(id));
             self.be_aborted();
@@ -219,11 +221,13 @@ impl Connection {
                 subflow.reset = Some(Reset { fast_close, reason, answers: None });
             }
             subflow.cut_off();
+            self.moved.push(subflow.tuple.into());
             if multipath {
                 self.events.push_back(Event::SubflowClosed(subflow.id));
             }
         }
         self.views.clear();
+        self.moved.extend(self.half_open.tuples().map(Moved::from));
         self.half_open = HalfOpenJoins::default();
         self.addresses.stop();
         self.closing.deadline = None;
@@ -238,6 +242,7 @@ impl Connection {
         }
         let carried = subflow.fully_established;
         subflow.cut_off();
+        self.moved.push(subflow.tuple.into());
         let id = subflow.id;
         self.views.clear();
         self.events.push_back(Event::SubflowClosed(id));
@@ -271,8 +276,10 @@ impl Connection {
         }
         self.close_subflows();
         if self.subflows[index].finished() {
-            self.subflows[index].state = State::Closed;
-            let id = self.subflows[index].id;
+            let subflow = &mut self.subflows[index];
+            subflow.state = State::Closed;
+            self.moved.push(Moved { tuple: subflow.tuple, remains: subflow.remains() });
+            let id = subflow.id;
             self.views.clear();
             self.events.push_back(Event::SubflowClosed(id));
             if self.is_closed() {

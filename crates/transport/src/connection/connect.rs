@@ -1,10 +1,10 @@
 //! Opening connections and joining subflows: `MP_CAPABLE` and `MP_JOIN` (RFC 8684 sections 3.1, 3.2).
 
-use anabranch_units::{Instant, RandomStream};
+use anabranch_units::{Instant, SeqNumber};
 use anabranch_wire::crypto::{self, Key};
 use anabranch_wire::{CapableKeys, Flags, MpCapable, MpJoin, MpTcpRst, MptcpOption, Segment};
 
-use super::{Connection, Event, Mode, announced};
+use super::{Connection, Event, Mode, Origin, announced};
 use crate::config::{Config, FourTuple};
 use crate::path_manager::Candidate;
 use crate::plugin::PluginError;
@@ -18,7 +18,7 @@ pub(crate) const REASON_PROHIBITED: u8 = 3;
 const VERSION: u8 = 1;
 
 /// Our `MP_CAPABLE` with these keys.
-fn capable(config: &Config, keys: CapableKeys) -> MptcpOption {
+pub(crate) fn capable(config: &Config, keys: CapableKeys) -> MptcpOption {
     MptcpOption::Capable(MpCapable {
         version: VERSION,
         checksum_required: config.checksum,
@@ -31,7 +31,7 @@ fn capable(config: &Config, keys: CapableKeys) -> MptcpOption {
 
 /// The `MP_CAPABLE` of a segment, if it is one this endpoint understands: version 1, B clear, H set. The
 /// SYN may offer a later version: the answer tells that this is the highest spoken here.
-fn understood(segment: &Segment) -> Option<MpCapable> {
+pub(crate) fn understood(segment: &Segment) -> Option<MpCapable> {
     let opens = segment.flags.contains(Flags::SYN) && !segment.flags.contains(Flags::ACK);
     segment.mptcp.iter().find_map(|option| match option {
         MptcpOption::Capable(c)
@@ -50,29 +50,37 @@ pub(super) fn reset_option(reason: u8) -> MptcpOption {
     MptcpOption::TcpRst(MpTcpRst { transient: false, reason })
 }
 
-pub(super) fn join(segment: &Segment) -> Option<MpJoin> {
+pub(crate) fn join(segment: &Segment) -> Option<MpJoin> {
     segment.mptcp.iter().find_map(|option| match option {
         MptcpOption::Join(join) => Some(*join),
         _ => None,
     })
 }
 
+/// A SYN that opens a connection, and what is settled already.
+pub(crate) struct Offer<'a> {
+    pub(crate) tuple: FourTuple,
+    pub(crate) syn: &'a Segment,
+    /// Our initial sequence number, where it is not this moment's.
+    pub(crate) iss: Option<SeqNumber>,
+    /// Our key, where it was told already.
+    pub(crate) key: Option<Key>,
+    /// It was answered already, by a cookie.
+    pub(crate) told: bool,
+}
+
 impl Connection {
-    /// Opens a connection over the first of `config.candidates`. `taken` tells whether another
-    /// connection of the host has a token.
+    /// Opens a connection over the first of `config.candidates`.
     ///
     /// # Errors
     /// A plug-in's name or parameters are unknown.
-    pub fn connect(
-        config: Config,
-        random: RandomStream,
-        taken: &dyn Fn(u32) -> bool,
-    ) -> Result<Self, PluginError> {
+    pub fn connect(config: Config, origin: Origin<'_>) -> Result<Self, PluginError> {
         let first = config.candidates.first().copied();
-        let mut connection = Self::build(config, true, random, taken)?;
+        let now = origin.now;
+        let mut connection = Self::build(config, true, origin, None)?;
         if let Some(candidate) = first {
             let tuple = FourTuple { local: candidate.local, remote: candidate.remote };
-            connection.add_subflow(tuple, true)?;
+            connection.add_subflow(now, tuple, true)?;
             let offer = capable(&connection.config, CapableKeys::None);
             let offer = Some(offer).filter(|_| connection.config.multipath);
             let subflow = &mut connection.subflows[0];
@@ -82,25 +90,36 @@ impl Connection {
         Ok(connection)
     }
 
-    /// Accepts a connection whose SYN has arrived. `taken` tells whether another connection of the host
-    /// has a token.
+    /// Accepts a connection whose SYN has arrived.
     ///
     /// # Errors
     /// A plug-in's name or parameters are unknown.
     pub fn accept(
         config: Config,
-        random: RandomStream,
+        origin: Origin<'_>,
         tuple: FourTuple,
         syn: &Segment,
-        taken: &dyn Fn(u32) -> bool,
     ) -> Result<Self, PluginError> {
-        let mut connection = Self::build(config, false, random, taken)?;
-        connection.add_subflow(tuple, false)?;
+        Self::accept_offer(config, origin, &Offer { tuple, syn, iss: None, key: None, told: false })
+    }
+
+    /// As [`Self::accept`], with what is settled already.
+    pub(crate) fn accept_offer(
+        config: Config,
+        origin: Origin<'_>,
+        offer: &Offer<'_>,
+    ) -> Result<Self, PluginError> {
+        let &Offer { tuple, syn, iss, key, .. } = offer;
+        let now = origin.now;
+        let mut connection = Self::build(config, false, origin, key)?;
+        let chance = connection.random.fork();
+        let drawn = connection.initial_sequence(now, &tuple);
+        connection.install_subflow(tuple, false, chance, iss.unwrap_or(drawn))?;
         connection.addresses.accepted_at(tuple.local.ip());
         let offered = understood(syn).filter(|_| connection.config.multipath);
-        let option = offered.map(|offer| {
-            connection.config.checksum |= offer.checksum_required;
-            connection.peer_addresses.heed(&offer);
+        let option = offered.map(|option| {
+            connection.config.checksum |= option.checksum_required;
+            connection.peer_addresses.heed(&option);
             capable(&connection.config, CapableKeys::Responder(connection.local_key.value))
         });
         if option.is_none() {
@@ -108,6 +127,9 @@ impl Connection {
         }
         let config = connection.config.clone();
         connection.subflows[0].answer_syn(syn, &config, option);
+        if offer.told {
+            connection.subflows[0].has_answered();
+        }
         Ok(connection)
     }
 
@@ -231,7 +253,7 @@ impl Connection {
     }
 
     /// Opens a further subflow; `None` when the pair is not to be tried, or every place is taken.
-    pub(super) fn join(&mut self, candidate: Candidate) -> Option<usize> {
+    pub(super) fn join(&mut self, now: Instant, candidate: Candidate) -> Option<usize> {
         let remote = self.remote_key.filter(|_| self.may_join(&candidate))?;
         let mut tuple = FourTuple { local: candidate.local, remote: candidate.remote };
         while self.subflow_of(tuple).is_some() {
@@ -239,7 +261,7 @@ impl Connection {
             tuple.local.set_port(tuple.local.port().wrapping_add(1));
         }
         let local_id = self.addresses.identifier(&candidate);
-        let index = self.add_subflow(tuple, true).ok()??;
+        let index = self.add_subflow(now, tuple, true).ok()??;
         let nonce = self.random.next_u64() as u32;
         self.closing.revive();
         let subflow = &mut self.subflows[index];

@@ -47,6 +47,8 @@ pub enum Event {
     FellBack,
     /// The connection is over.
     Closed,
+    /// Nothing of it is left to be read or sent: the endpoint frees it ([`crate::Endpoint::poll_event`]).
+    Drained,
 }
 
 /// A subflow at one moment.

@@ -12,6 +12,7 @@ use anabranch_units::{Duration, Instant, RandomStream, SeqNumber};
 use anabranch_wire::{Flags, MpJoin, MptcpOption, Segment, crypto};
 
 use super::connect::{REASON_MPTCP, REASON_PROHIBITED, join, reset_option};
+use super::ownership::Moved;
 use super::{Connection, Mode, Transmit};
 use crate::config::FourTuple;
 use crate::subflow::{JoinAnswer, State};
@@ -55,14 +56,29 @@ impl HalfOpenJoins {
         self.entries.iter().position(|entry| entry.tuple == tuple)
     }
 
-    /// Makes room for one more that comes from the host of `tuple`.
-    fn make_room(&mut self, now: Instant, tuple: FourTuple) {
-        self.entries.retain(|entry| now.since(entry.since) < LIFETIME);
+    /// Makes room for one more that comes from the host of `tuple`; those that go are told of in `gone`.
+    fn make_room(&mut self, now: Instant, tuple: FourTuple, gone: &mut Vec<Moved>) {
+        self.entries.retain(|entry| {
+            let stays = now.since(entry.since) < LIFETIME;
+            gone.extend((!stays).then_some(entry.tuple).map(Moved::from));
+            stays
+        });
         if self.entries.len() >= MOST_HALF_OPEN {
             let host = tuple.remote.ip();
             let own = self.entries.iter().position(|entry| entry.tuple.remote.ip() == host);
-            self.entries.remove(own.unwrap_or(0));
+            let oldest = self.entries.remove(own.unwrap_or(0));
+            gone.extend(oldest.map(|entry| Moved::from(entry.tuple)));
         }
+    }
+
+    /// The addresses of every join that waits.
+    pub(super) fn tuples(&self) -> impl Iterator<Item = FourTuple> {
+        self.entries.iter().map(|entry| entry.tuple)
+    }
+
+    /// An answer is to be sent.
+    pub(super) fn owes(&self) -> bool {
+        !self.answers.is_empty()
     }
 
     fn answer(&mut self, tuple: FourTuple, segment: Segment) {
@@ -101,12 +117,13 @@ impl Connection {
             if let Some(other) = self.half_open.position(tuple) {
                 self.half_open.entries.remove(other);
             }
-            self.half_open.make_room(now, tuple);
+            self.half_open.make_room(now, tuple, &mut self.moved);
             let local_id = self.identifier_of(tuple.local.ip());
             let chance = self.random.draw_key();
-            let iss = SeqNumber(self.random.next_u64() as u32);
+            let iss = self.initial_sequence(now, &tuple);
             let own_nonce = self.random.next_u64() as u32;
             let syn = Segment { mptcp: Vec::new(), payload: bytes::Bytes::new(), ..syn.clone() };
+            self.moved.push(tuple.into());
             self.half_open.entries.push_back(HalfOpen {
                 tuple,
                 syn,
@@ -122,12 +139,6 @@ impl Connection {
         let answer = self.join_answer(at).segment(now, &self.config);
         self.half_open.answer(tuple, answer);
         Ok(())
-    }
-
-    /// A segment between the addresses of a subflow that is over belongs to a join that follows it.
-    #[cold]
-    pub(crate) fn begins_anew(&self, tuple: FourTuple, segment: &Segment) -> bool {
-        matches!(join(segment), Some(MpJoin::Syn { .. })) || self.awaits(tuple)
     }
 
     /// The peer may have one more subflow.
@@ -147,7 +158,8 @@ impl Connection {
             hmac: crypto::leftmost_64(&mac),
             nonce: own_nonce,
         });
-        JoinAnswer { syn: &entry.syn, iss: entry.iss, option }
+        let timestamp_offset = self.secrets.stamp_offset(&entry.tuple);
+        JoinAnswer { syn: &entry.syn, iss: entry.iss, option, timestamp_offset }
     }
 
     /// A join between these addresses waits for its third packet.
@@ -165,6 +177,7 @@ impl Connection {
         if segment.flags.contains(Flags::RST) {
             if segment.seq == expected {
                 self.half_open.entries.remove(at);
+                self.moved.push(tuple.into());
             }
             return;
         }
@@ -220,6 +233,7 @@ impl Connection {
     /// Ends a join with a RST that tells why.
     fn refuse_half_open(&mut self, at: usize, reason: u8) {
         let Some(entry) = self.half_open.entries.remove(at) else { return };
+        self.moved.push(entry.tuple.into());
         let reset = Segment {
             source_port: entry.tuple.local.port(),
             destination_port: entry.tuple.remote.port(),

@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 
-use anabranch_units::{RandomStream, SeqNumber, SubflowId};
+use anabranch_units::{Instant, RandomStream, SeqNumber, SubflowId};
 
 use super::{Connection, SubflowSummary};
 use crate::config::{Config, FourTuple};
@@ -26,8 +26,6 @@ pub(super) struct Slots {
     next: usize,
     /// Those whose place another one has.
     retired: VecDeque<SubflowSummary>,
-    /// How often a place, or a pair of addresses, was given to another subflow.
-    replaced: u32,
 }
 
 impl Slots {
@@ -44,12 +42,20 @@ impl Connection {
     /// The name or parameters of the congestion control are unknown.
     pub(super) fn add_subflow(
         &mut self,
+        now: Instant,
         tuple: FourTuple,
         active: bool,
     ) -> Result<Option<usize>, PluginError> {
         let stream = self.random.fork();
-        let iss = SeqNumber(self.random.next_u64() as u32);
+        let iss = self.initial_sequence(now, &tuple);
         self.install_subflow(tuple, active, stream, iss)
+    }
+
+    /// The initial sequence number of a subflow between these addresses.
+    pub(super) fn initial_sequence(&mut self, now: Instant, tuple: &FourTuple) -> SeqNumber {
+        // Sequence numbers were once drawn here: what is drawn after them stays what it was.
+        self.random.next_u64();
+        self.secrets.sequence(now, tuple)
     }
 
     /// As [`Self::add_subflow`], with chance and sequence number drawn before.
@@ -64,13 +70,13 @@ impl Connection {
         let Config { congestion, registry, .. } = &self.config;
         let controller = congestion::build(congestion, registry, stream)?;
         let id = SubflowId(index as u8);
-        let again = self.subflows.iter().any(|subflow| subflow.tuple == tuple);
         let mut subflow = Subflow::new(id, tuple, active, iss, controller, &self.config);
         subflow.ordinal = self.slots.opened;
+        subflow.timestamp_offset = self.secrets.stamp_offset(&tuple);
+        self.moved.push(tuple.into());
         self.slots.opened += 1;
         if index == self.subflows.len() {
             self.subflows.push(subflow);
-            self.slots.replaced += u32::from(again);
         } else {
             self.replace(index, subflow);
         }
@@ -96,6 +102,7 @@ impl Connection {
     fn replace(&mut self, index: usize, subflow: Subflow) {
         let id = subflow.id;
         let gone = std::mem::replace(&mut self.subflows[index], subflow);
+        self.moved.push(gone.tuple.into());
         self.slots.retired.push_back(gone.summary());
         if self.slots.retired.len() > MOST_REMEMBERED
             && let Some(oldest) = self.slots.retired.pop_front()
@@ -104,21 +111,8 @@ impl Connection {
             next.totals += oldest.totals;
         }
         self.slots.next = index + 1;
-        self.slots.replaced += 1;
         self.carried.forget(id);
         self.scheduler.on_replaced(id);
         self.views.clear();
-    }
-
-    /// How often a place, or a pair of addresses, was given to another subflow: what was known of places
-    /// before then is to be looked up again.
-    #[inline(always)]
-    pub(crate) fn replacements(&self) -> u32 {
-        self.slots.replaced
-    }
-
-    /// The subflow in a place is over.
-    pub(crate) fn is_over(&self, index: usize) -> bool {
-        self.subflows.get(index).is_some_and(|subflow| subflow.state == State::Closed)
     }
 }

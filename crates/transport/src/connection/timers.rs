@@ -9,6 +9,12 @@ impl Connection {
     /// When `handle_timeout` wants to be called.
     #[inline]
     pub fn poll_timeout(&self) -> Option<Instant> {
+        Some(self.wake()).filter(|at| *at != Instant::FAR_FUTURE)
+    }
+
+    /// As [`Self::poll_timeout`]; `FAR_FUTURE` is never.
+    #[inline(always)]
+    pub(crate) fn wake(&self) -> Instant {
         let never = Instant::FAR_FUTURE;
         let mut first = self.retransmission.deadline().unwrap_or(never);
         // While data flows none of these waits: one look at all.
@@ -23,7 +29,7 @@ impl Connection {
         for subflow in &self.subflows {
             first = first.min(subflow.wake());
         }
-        (first != never).then_some(first)
+        first
     }
 
     #[cold]

@@ -125,7 +125,7 @@ impl Subflow {
         mut flags: AckFlags,
         siblings: &mut [SiblingView],
     ) {
-        let echo = segment.timestamps.map(|t| t.echo);
+        let echo = segment.timestamps.map(|timestamps| self.echoed(timestamps));
         let mut samples = RttSamples { echo, ..RttSamples::default() };
         let prior_highest = match self.board.sacked_out {
             0 => prior.una,

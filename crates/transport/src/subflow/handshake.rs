@@ -64,6 +64,8 @@ pub(crate) struct JoinAnswer<'a> {
     pub(crate) iss: SeqNumber,
     /// The `MP_JOIN`.
     pub(crate) option: MptcpOption,
+    /// What is added to our timestamps.
+    pub(crate) timestamp_offset: u32,
 }
 
 impl JoinAnswer<'_> {
@@ -80,10 +82,10 @@ impl JoinAnswer<'_> {
             mss: Some(config.mss),
             window_scale: self.syn.window_scale.map(|_| window_scale(config.receive_buffer_max)),
             sack_permitted: self.syn.sack_permitted && config.stack.sack,
-            timestamps: self
-                .syn
-                .timestamps
-                .map(|t| Timestamps { value: timestamp_clock(now), echo: t.value }),
+            timestamps: self.syn.timestamps.map(|t| Timestamps {
+                value: timestamp_clock(now).wrapping_add(self.timestamp_offset),
+                echo: t.value,
+            }),
             mptcp: vec![self.option],
             ..Segment::default()
         }
@@ -96,6 +98,14 @@ impl Subflow {
         self.answer_syn(syn, config, Some(option));
         self.hello.due = false;
         self.hello.attempts = 1;
+        self.send.after_syn();
+    }
+
+    /// The SYN/ACK went out before there was a subflow, nobody knows when: the echoed timestamp tells the
+    /// RTT, if anything does.
+    pub(crate) fn has_answered(&mut self) {
+        self.hello.due = false;
+        self.hello.attempts = 2;
         self.send.after_syn();
     }
 
@@ -124,7 +134,7 @@ impl Subflow {
         segment.window = self.receive.window().min(65_535) as u16;
         if self.timestamps {
             let echo = if answering { self.timestamp_recent } else { 0 };
-            segment.timestamps = Some(Timestamps { value: timestamp_clock(now), echo });
+            segment.timestamps = Some(Timestamps { value: self.timestamp(now), echo });
         }
         segment.mptcp.extend(self.hello.first);
         self.send.after_syn();
@@ -231,7 +241,8 @@ impl Subflow {
         if self.hello.attempts == 1 && !answered_join {
             return Some(now.since(self.hello.sent_at));
         }
-        let echo = segment.timestamps.filter(|t| self.timestamps && t.echo > 0)?.echo;
+        let echo = segment.timestamps.filter(|t| self.timestamps && t.echo > 0)?;
+        let echo = self.echoed(echo);
         let elapsed = timestamp_clock(now).wrapping_sub(echo);
         Some(Duration::from_millis(u64::from(elapsed).max(1)))
     }

@@ -51,7 +51,7 @@ pub(crate) struct Receiver {
 
 /// The window of a SYN: half the buffer, in whole segments, at most 64 KiB, or in older stacks twenty
 /// segments (`tcp_select_initial_window`).
-pub(super) fn initial_window(config: &Config) -> u64 {
+pub(crate) fn initial_window(config: &Config) -> u64 {
     let mss = u64::from(config.mss);
     match config.stack.receive {
         ReceiveSizing::Ratio => (config.receive_buffer_initial / 2).min(65_535) / mss * mss,
@@ -404,9 +404,10 @@ impl Subflow {
         if payload.is_empty() && !segment.payload.is_empty() {
             self.ack.demand();
         } else if !payload.is_empty() {
-            if let Some(Timestamps { echo, .. }) = segment.timestamps
+            if let Some(timestamps) = segment.timestamps
                 && segment.payload.len() as u32 >= self.ack.received_mss()
             {
+                let echo = self.echoed(timestamps);
                 self.receive.measure_rtt(now, echo);
             }
             let waiting = self.receive.out_of_order_bytes();
@@ -425,6 +426,7 @@ impl Subflow {
         if self.receive.fin_at == Some(self.receive.next) && !self.peer_closed {
             self.receive.next += 1;
             self.peer_closed = true;
+            self.closed_first = self.send.fin_sent();
             self.ack.demand();
         }
     }
@@ -438,7 +440,7 @@ impl Subflow {
         segment.ack = self.remote_iss.add(self.receive.next() as u32);
         if self.timestamps {
             segment.timestamps = Some(Timestamps {
-                value: timestamp_clock(outlook.now),
+                value: self.timestamp(outlook.now),
                 echo: self.timestamp_recent,
             });
         }

@@ -87,6 +87,8 @@ struct Line {
     /// Behind the last byte it has heard.
     heard: u32,
     echo: u32,
+    /// What we add to our clock in timestamps.
+    offset: u32,
     timestamps: bool,
     our_nonce: u32,
 }
@@ -95,7 +97,6 @@ struct Line {
 pub(crate) struct Script {
     pub(crate) now: Instant,
     pub(crate) endpoint: Endpoint,
-    handle: ConnectionHandle,
     lines: Vec<Line>,
     peer_key: Key,
     our_key: Option<Key>,
@@ -126,13 +127,13 @@ impl Script {
             said: 0,
             heard: 0,
             echo: 0,
+            offset: 0,
             timestamps: true,
             our_nonce: 0,
         });
         Self {
             now: Instant::ZERO,
             endpoint,
-            handle: ConnectionHandle(0),
             lines: lines.collect(),
             peer_key: Key::new(PEER_KEY),
             our_key: None,
@@ -154,7 +155,7 @@ impl Script {
     /// As [`Self::server`]; the seed decides our keys and sequence numbers.
     pub(crate) fn seeded_server(config: Config, seed: u64) -> Self {
         let mut endpoint = Endpoint::new("server", Seed { seed, run: 0 });
-        endpoint.listen(config);
+        endpoint.listen(SocketAddr::from(([0, 0, 0, 0], 80)), config).expect("nobody listens");
         Self::new(endpoint)
     }
 
@@ -170,7 +171,8 @@ impl Script {
                 rate: None,
             })
             .collect();
-        endpoint.connect(Config { candidates, ..config }).expect("known plug-ins");
+        let config = Config { candidates, ..config };
+        endpoint.connect(Instant::ZERO, config).expect("known plug-ins");
         let mut script = Self::new(endpoint);
         script.settle();
         script
@@ -225,12 +227,18 @@ impl Script {
     }
 
     pub(crate) fn connection(&mut self) -> &mut Connection {
-        self.endpoint.connection_mut(self.handle)
+        let handle = self.handle();
+        self.endpoint.connection_mut(handle)
+    }
+
+    /// The first connection.
+    fn handle(&self) -> ConnectionHandle {
+        self.endpoint.connections().next().expect("a connection").0
     }
 
     /// The subflow on a path as a trace would sample it.
     pub(crate) fn sample(&self, id: usize) -> SubflowSample {
-        let mut all = self.endpoint.connection(self.handle).samples();
+        let mut all = self.endpoint.connection(self.handle()).samples();
         all.find(|sample| sample.id.index() == id).expect("an established subflow")
     }
 
@@ -295,10 +303,11 @@ impl Script {
     /// Lets us say what we have to say now.
     fn settle(&mut self) {
         let now = self.now;
-        if self.endpoint.connections().is_empty() {
-            return self.take_replies();
+        if self.endpoint.is_empty() {
+            return self.take_segments();
         }
-        let connection = self.endpoint.connection_mut(self.handle);
+        let handle = self.handle();
+        let connection = self.endpoint.connection_mut(handle);
         while let Some(event) = connection.poll_event() {
             self.events.push((now, event));
         }
@@ -306,14 +315,11 @@ impl Script {
             let Some(bytes) = connection.read(now, usize::MAX) else { break };
             self.received.extend_from_slice(&bytes);
         }
-        while let Some(t) = self.endpoint.connection_mut(self.handle).poll_transmit(now) {
-            self.hear(t.local, t.remote, t.segment);
-        }
-        self.take_replies();
+        self.take_segments();
     }
 
-    fn take_replies(&mut self) {
-        while let Some(t) = self.endpoint.poll_transmit() {
+    fn take_segments(&mut self) {
+        while let Some(t) = self.endpoint.poll_transmit(self.now) {
             self.hear(t.local, t.remote, t.segment);
         }
     }
@@ -350,6 +356,9 @@ impl Script {
         }
         if let Some(t) = segment.timestamps {
             line.echo = t.value;
+            // Our clock shows 1 at time 0 and counts milliseconds; what more there is is our offset.
+            let clock = (self.now.as_nanos() / 1_000_000) as u32 + 1;
+            line.offset = t.value.wrapping_sub(clock);
         }
         let end = segment.seq.0.wrapping_sub(line.our_iss.unwrap_or(0)) + segment.sequence_len();
         if !segment.flags.contains(anabranch_wire::Flags::RST) {
@@ -387,12 +396,9 @@ impl Script {
     pub(crate) fn run_to(&mut self, end: Instant) {
         assert!(end >= self.now, "a script does not go back: {end:?} after {:?}", self.now);
         self.settle();
-        while !self.endpoint.connections().is_empty() {
-            let wake = self.endpoint.connection(self.handle).poll_timeout();
-            let Some(wake) = wake.filter(|wake| *wake <= end) else { break };
+        while let Some(wake) = self.endpoint.poll_timeout().filter(|wake| *wake <= end) {
             self.now = self.now.max(wake);
-            let now = self.now;
-            self.connection().handle_timeout(now);
+            self.endpoint.handle_timeout(self.now);
             self.settle();
         }
         self.now = end;
@@ -439,8 +445,7 @@ impl Script {
     pub(crate) fn us_within(&mut self, path: usize, from: u64, to: u64, line: &str) -> Segment {
         while self.said.is_empty() && self.now < at(to) + Duration::from_micros(999) {
             let end = at(to) + Duration::from_micros(999);
-            let any = self.endpoint.connections().first();
-            let wake = any.and_then(Connection::poll_timeout);
+            let wake = self.endpoint.poll_timeout();
             self.run_to(wake.map_or(end, |wake| wake.clamp(self.now, end)));
         }
         let Some((when, on, segment)) = self.said.pop_front() else {

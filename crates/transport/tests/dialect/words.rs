@@ -113,7 +113,7 @@ impl Script {
             match key {
                 "ack" => ack = number(value) as u32,
                 "win" => segment.window = number(value) as u16,
-                "ecr" => echo = number(value) as u32 + 1,
+                "ecr" => echo = (number(value) as u32 + 1).wrapping_add(line.offset),
                 "sack" => {
                     for block in value.split(',') {
                         let (left, right) = pair(block);

@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use anabranch_transport::path_manager::Candidate;
 use anabranch_transport::{
     Config, Connection, ConnectionHandle, Endpoint, Event, FourTuple, PluginChoice, Transmit,
+    earliest,
 };
 use anabranch_units::{Duration, Instant, Seed};
 use anabranch_wire::Segment;
@@ -71,14 +72,15 @@ impl Pair {
     pub(crate) fn new(rtts_ms: &[u64], client: Config, server: Config) -> Self {
         let seed = Seed { seed: 7, run: 0 };
         let mut listener = Endpoint::new("server", seed);
-        listener.listen(server);
+        listener.listen(SocketAddr::from(([0, 0, 0, 0], 80)), server).expect("nobody listens");
         let candidates = if client.candidates.is_empty() {
             (0..rtts_ms.len()).map(candidate).collect()
         } else {
             client.candidates.clone()
         };
         let mut opener = Endpoint::new("client", seed);
-        let handle = opener.connect(Config { candidates, ..client }).expect("known plug-ins");
+        let handle =
+            opener.connect(Instant::ZERO, Config { candidates, ..client }).expect("known plug-ins");
         Self {
             now: Instant::ZERO,
             client: opener,
@@ -104,7 +106,8 @@ impl Pair {
 
     /// The server's first connection.
     pub(crate) fn server(&mut self) -> &mut Connection {
-        self.server.connection_mut(ConnectionHandle(0))
+        let handle = handles(&self.server)[0];
+        self.server.connection_mut(handle)
     }
 
     /// The server's application writes these bytes, as fast as they are taken.
@@ -127,7 +130,7 @@ impl Pair {
 
     fn feed(&mut self) {
         let now = self.now;
-        if self.server.connections().is_empty() {
+        if self.server.is_empty() {
             return;
         }
         while !self.to_serve.is_empty() {
@@ -163,8 +166,7 @@ impl Pair {
     pub(crate) fn settle(&mut self) {
         self.feed();
         let now = self.now;
-        for handle in 0..self.client.connections().len() {
-            let handle = ConnectionHandle(handle);
+        for handle in handles(&self.client) {
             while let Some(event) = self.client.connection_mut(handle).poll_event() {
                 self.client_events.push((now, event));
             }
@@ -174,30 +176,22 @@ impl Pair {
                 };
                 self.received.extend_from_slice(&bytes);
             }
-            while let Some(t) = self.client.connection_mut(handle).poll_transmit(now) {
-                self.launch(Way::ToServer, t);
-            }
         }
-        for handle in 0..self.server.connections().len() {
-            let handle = ConnectionHandle(handle);
+        while let Some(t) = self.client.poll_transmit(now) {
+            self.launch(Way::ToServer, t);
+        }
+        for handle in handles(&self.server) {
             while let Some(event) = self.server.connection_mut(handle).poll_event() {
                 self.server_events.push((now, event));
             }
-            while let Some(t) = self.server.connection_mut(handle).poll_transmit(now) {
-                self.launch(Way::ToClient, t);
-            }
         }
-        while let Some(t) = self.client.poll_transmit() {
-            self.launch(Way::ToServer, t);
-        }
-        while let Some(t) = self.server.poll_transmit() {
+        while let Some(t) = self.server.poll_transmit(now) {
             self.launch(Way::ToClient, t);
         }
     }
 
-    fn next_moment(&self) -> Option<Instant> {
-        let timers = self.client.connections().iter().chain(self.server.connections());
-        let timer = timers.filter_map(Connection::poll_timeout).min();
+    fn next_moment(&mut self) -> Option<Instant> {
+        let timer = earliest(self.client.poll_timeout(), self.server.poll_timeout());
         let packet = self.flying.keys().next().map(|(at, _)| *at);
         timer.into_iter().chain(packet).min()
     }
@@ -219,9 +213,7 @@ impl Pair {
             }
             let now = self.now;
             for endpoint in [&mut self.client, &mut self.server] {
-                for handle in 0..endpoint.connections().len() {
-                    endpoint.connection_mut(ConnectionHandle(handle)).handle_timeout(now);
-                }
+                while endpoint.handle_timeout(now).is_some() {}
             }
             self.settle();
         }
@@ -236,6 +228,11 @@ impl Pair {
     ) -> impl Iterator<Item = &(Instant, Way, usize, Segment)> {
         self.log.iter().filter(move |(_, w, p, _)| *w == way && *p == path)
     }
+}
+
+/// Every connection of an endpoint.
+pub(crate) fn handles(endpoint: &Endpoint) -> Vec<ConnectionHandle> {
+    endpoint.connections().map(|(handle, _)| handle).collect()
 }
 
 /// Bytes that tell their position.

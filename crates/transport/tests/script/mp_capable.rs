@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::net::{IpAddr, SocketAddr};
 
 use anabranch_transport::path_manager::Candidate;
-use anabranch_transport::{Config, Connection, Event, FourTuple};
+use anabranch_transport::{Config, Connection, Event, FourTuple, Origin, Secrets};
 use anabranch_units::Seed;
 use anabranch_wire::{MptcpOption, Segment, emit_packet};
 
@@ -228,9 +228,12 @@ fn opened(taken: impl Fn(usize) -> bool, syn: Option<&Segment>) -> (Connection, 
     let candidate = Candidate { address_id: 0, local, remote, backup: false, rate: None };
     let config = Config { candidates: vec![candidate], ..config() };
     let tuple = FourTuple { local, remote };
+    let mut secrets = Seed { seed: 1, run: 0 }.stream("secrets");
+    let secrets = Secrets::draw(&mut secrets);
+    let origin = Origin { now: at(0), random: stream, secrets, taken: &taken };
     let connection = match syn {
-        Some(syn) => Connection::accept(config, stream, tuple, syn, &taken),
-        None => Connection::connect(config, stream, &taken),
+        Some(syn) => Connection::accept(config, origin, tuple, syn),
+        None => Connection::connect(config, origin),
     };
     (connection.expect("known plug-ins"), asked.get())
 }

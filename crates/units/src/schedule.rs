@@ -2,11 +2,11 @@
 //!
 //! Setting a time replays the matches from that leaf to the root and stops where nothing changes.
 
-use anabranch_units::Instant;
+use crate::Instant;
 
-/// The tree. Nodes are numbered from 0.
+/// The tree. Nodes are numbered from 0; without any, nobody wakes.
 #[derive(Debug, Default)]
-pub(crate) struct Schedule {
+pub struct Schedule {
     /// When each node wakes; as many as the tree has leaves.
     at: Vec<Instant>,
     /// The winner of each match; the root stands at 1. The second half are the leaves: the nodes.
@@ -16,7 +16,7 @@ pub(crate) struct Schedule {
 
 impl Schedule {
     /// Adds a node that sleeps; returns its number.
-    pub(crate) fn add(&mut self) -> usize {
+    pub fn add(&mut self) -> usize {
         let node = self.nodes;
         self.nodes += 1;
         if self.nodes > self.at.len() {
@@ -31,15 +31,18 @@ impl Schedule {
         node
     }
 
-    /// The node that wakes first.
-    pub(crate) fn next(&self) -> (Instant, usize) {
+    /// The node that wakes first; at `FAR_FUTURE` when all sleep.
+    ///
+    /// # Panics
+    /// There is no node.
+    pub fn first(&self) -> (Instant, usize) {
         let node = self.winner[1] as usize;
         (self.at[node], node)
     }
 
     /// Sets when a node wakes; `None` puts it to sleep.
     #[inline(always)]
-    pub(crate) fn set(&mut self, node: usize, at: Option<Instant>) {
+    pub fn set(&mut self, node: usize, at: Option<Instant>) {
         let at = at.unwrap_or(Instant::FAR_FUTURE);
         if std::mem::replace(&mut self.at[node], at) == at {
             return;
@@ -61,8 +64,36 @@ impl Schedule {
         }
     }
 
+    /// When a node wakes; `FAR_FUTURE` while it sleeps.
+    pub fn at(&self, node: usize) -> Instant {
+        self.at[node]
+    }
+
+    /// Nodes there are.
+    pub fn len(&self) -> usize {
+        self.nodes
+    }
+
+    /// There is none.
+    pub fn is_empty(&self) -> bool {
+        self.nodes == 0
+    }
+
+    /// Forgets the nodes from this number on, which sleep, and gives back what they took.
+    pub fn truncate(&mut self, nodes: usize) {
+        if nodes >= self.nodes {
+            return;
+        }
+        let mut smaller = Self::default();
+        for node in 0..nodes {
+            smaller.add();
+            smaller.set(node, Some(self.at[node]));
+        }
+        *self = smaller;
+    }
+
     /// The node will wake.
-    pub(crate) fn is_set(&self, node: usize) -> bool {
+    pub fn is_set(&self, node: usize) -> bool {
         self.at[node] != Instant::FAR_FUTURE
     }
 
@@ -91,8 +122,13 @@ mod tests {
                 schedule.set(node, at);
                 times[node] = at.unwrap_or(Instant::FAR_FUTURE);
                 let expected = (0..20).min_by_key(|n| (times[*n], *n)).unwrap();
-                prop_assert_eq!(schedule.next(), (times[expected], expected));
+                prop_assert_eq!(schedule.first(), (times[expected], expected));
             }
+            // Without the second half the first of the others is next.
+            schedule.truncate(10);
+            let expected = (0..10).min_by_key(|n| (times[*n], *n)).unwrap();
+            prop_assert_eq!(schedule.first(), (times[expected], expected));
+            prop_assert_eq!(schedule.len(), 10);
         }
     }
 }

@@ -1,0 +1,176 @@
+//! SYN cookies (RFC 4987 section 3.6): the answer to a SYN of which nothing is kept. All that the third packet
+//! does not say again stands in the initial sequence number, and in the timestamp it echoes.
+//!
+//! As in Linux (`secure_tcp_syn_cookie`, `cookie_init_timestamp`, `net/mptcp/syncookies.c`): the sequence
+//! number holds the minute and one of four segment sizes, the timestamp's lowest bits window scale and SACK.
+//! With MPTCP the third packet says both keys. Ours comes from the same secret, so that, other than in
+//! Linux, none but the one we told is taken.
+
+use anabranch_units::{Instant, SeqNumber};
+use anabranch_wire::crypto::{self, Key};
+use anabranch_wire::{CapableKeys, Flags, MpCapable, MptcpOption, Segment, Timestamps};
+
+use crate::config::{Config, FourTuple, window_scale};
+use crate::connection::{capable, understood};
+use crate::secrets::{Packed, Secrets};
+use crate::subflow::{initial_window, timestamp_clock};
+
+/// A cookie's minute is believed while it is this one or the last (`MAX_SYNCOOKIE_AGE`).
+const MOST_MINUTES: u32 = 2;
+/// Nanoseconds of a minute (`TCP_SYNCOOKIE_PERIOD`).
+const MINUTE: u64 = 60_000_000_000;
+/// What is left of a cookie beside the minute.
+const MASK: u32 = (1 << 24) - 1;
+/// Segment sizes that a cookie can tell of, over IPv4 and over IPv6 (`msstab`).
+const SIZES: [[u16; 4]; 2] = [[536, 1300, 1440, 1460], [1220, 1420, 1440, 8940]];
+
+/// Bits of the timestamp that hold options.
+const STAMP_BITS: u32 = 6;
+/// Among them: the window scale, or that there is none.
+const SCALE: u32 = 0xf;
+/// Among them: SACK.
+const SACK: u32 = 1 << 4;
+
+/// Cookies between two addresses.
+pub(super) struct Cookies<'a> {
+    pub(super) secrets: &'a Secrets,
+    pub(super) config: &'a Config,
+    pub(super) tuple: FourTuple,
+}
+
+/// What a third packet with a genuine cookie tells of its SYN.
+#[derive(Debug)]
+pub(super) struct Redeemed {
+    /// The SYN as far as it is known.
+    pub(super) syn: Segment,
+    /// Our initial sequence number: the cookie.
+    pub(super) iss: SeqNumber,
+    /// Our key, if the SYN offered MPTCP.
+    pub(super) key: Option<Key>,
+}
+
+impl Cookies<'_> {
+    fn hash(&self, peer: SeqNumber, minute: u32, kind: u64) -> u64 {
+        let [a, b, c, d, e] = Packed::from(&self.tuple).0;
+        let rest = u64::from(peer.0) << 32 | u64::from(minute);
+        self.secrets.cookies.hash([a, b, c, d, e, rest, kind])
+    }
+
+    fn cookie(&self, peer: SeqNumber, minute: u32, size: u32) -> SeqNumber {
+        let base = (self.hash(peer, 0, 0) as u32).wrapping_add(peer.0);
+        let word = (self.hash(peer, minute, 1) as u32).wrapping_add(size) & MASK;
+        SeqNumber(base.wrapping_add(minute << 24).wrapping_add(word))
+    }
+
+    /// The minute and the size in a cookie; `None` when it is none, or an old one.
+    fn open(&self, cookie: SeqNumber, peer: SeqNumber, now: u32) -> Option<(u32, u16)> {
+        let base = (self.hash(peer, 0, 0) as u32).wrapping_add(peer.0);
+        let rest = cookie.0.wrapping_sub(base);
+        let age = now.wrapping_sub(rest >> 24) & 0xff;
+        if age >= MOST_MINUTES {
+            return None;
+        }
+        let minute = now.wrapping_sub(age);
+        let size = rest.wrapping_sub(self.hash(peer, minute, 1) as u32) & MASK;
+        let sizes = SIZES[usize::from(self.tuple.local.is_ipv6())];
+        Some((minute, *sizes.get(size as usize)?))
+    }
+
+    fn key(&self, peer: SeqNumber, minute: u32) -> Key {
+        Key::new(self.hash(peer, minute, 2) | 1)
+    }
+
+    /// The SYN/ACK; with MPTCP where both want it and no connection has the token.
+    pub(super) fn answer(
+        &self,
+        now: Instant,
+        syn: &Segment,
+        taken: impl Fn(u32) -> bool,
+    ) -> Segment {
+        let minute = (now.as_nanos() / MINUTE) as u32;
+        let sizes = SIZES[usize::from(self.tuple.local.is_ipv6())];
+        let wanted = syn.mss.unwrap_or(536);
+        let size = sizes.iter().rposition(|size| *size <= wanted).unwrap_or(0);
+        let sack = syn.sack_permitted && self.config.stack.sack;
+        let scale = syn.window_scale.map_or(SCALE, |scale| u32::from(scale.min(14)));
+        let options = scale | if sack { SACK } else { 0 };
+        let offer = understood(syn).filter(|_| self.config.multipath);
+        let key = self.key(syn.seq, minute);
+        let told = offer.filter(|_| !taken(key.token)).map(|offer| {
+            let mut config = self.config.clone();
+            config.checksum |= offer.checksum_required;
+            capable(&config, CapableKeys::Responder(key.value))
+        });
+        // Where there are no timestamps there is nowhere to keep the other options.
+        let stamped = syn.timestamps.is_some();
+        Segment {
+            source_port: syn.destination_port,
+            destination_port: syn.source_port,
+            seq: self.cookie(syn.seq, minute, size as u32),
+            ack: syn.seq.add(1),
+            flags: Flags::SYN.with(Flags::ACK),
+            window: initial_window(self.config).min(65_535) as u16,
+            mss: Some(self.config.mss),
+            window_scale: syn
+                .window_scale
+                .filter(|_| stamped)
+                .map(|_| window_scale(self.config.receive_buffer_max)),
+            sack_permitted: sack && stamped,
+            timestamps: syn.timestamps.map(|t| Timestamps {
+                value: stamp(timestamp_clock(now), options)
+                    .wrapping_add(self.secrets.stamp_offset(&self.tuple)),
+                echo: t.value,
+            }),
+            mptcp: told.into_iter().collect(),
+            ..Segment::default()
+        }
+    }
+
+    /// The SYN that a third packet goes back to, where its cookie is genuine.
+    pub(super) fn redeem(&self, now: Instant, third: &Segment) -> Option<Redeemed> {
+        let (iss, peer) = (third.ack.sub(1), third.seq.sub(1));
+        let (minute, size) = self.open(iss, peer, (now.as_nanos() / MINUTE) as u32)?;
+        let offset = self.secrets.stamp_offset(&self.tuple);
+        let options = third.timestamps.map(|t| t.echo.wrapping_sub(offset));
+        let scale = options.map(|options| options & SCALE).filter(|scale| *scale != SCALE);
+        let mut syn = Segment {
+            source_port: third.source_port,
+            destination_port: third.destination_port,
+            seq: peer,
+            flags: Flags::SYN,
+            mss: Some(size),
+            window_scale: scale.map(|scale| scale as u8),
+            sack_permitted: options.is_some_and(|options| options & SACK != 0),
+            timestamps: third.timestamps,
+            ..Segment::default()
+        };
+        let capable = understood(third).filter(|_| self.config.multipath);
+        let key = match capable {
+            None => None,
+            Some(option) => {
+                let key = self.key(peer, minute);
+                let ours = match option.keys {
+                    CapableKeys::Both { responder, .. }
+                    | CapableKeys::WithData { responder, .. } => responder,
+                    _ => return None,
+                };
+                if !crypto::mac_eq(&ours.to_be_bytes(), &key.value.to_be_bytes()) {
+                    return None;
+                }
+                let offer = MpCapable { keys: CapableKeys::None, ..option };
+                syn.mptcp = vec![MptcpOption::Capable(offer)];
+                Some(key)
+            }
+        };
+        Some(Redeemed { syn, iss, key })
+    }
+}
+
+/// The latest moment of a clock, no later than now, whose lowest bits are these.
+fn stamp(clock: u32, bits: u32) -> u32 {
+    let stamp = clock >> STAMP_BITS << STAMP_BITS | bits;
+    if stamp > clock { stamp.wrapping_sub(1 << STAMP_BITS) } else { stamp }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,175 @@
+//! Whose a segment is: a subflow's, a half-open join's, a listener's, or nobody's.
+
+use anabranch_units::{Instant, SeqNumber};
+use anabranch_wire::{Flags, MpJoin, Segment};
+
+use super::places::Place;
+use super::time_wait::Verdict;
+use super::{ConnectionHandle, Endpoint};
+use crate::config::FourTuple;
+use crate::connection::{Connection, Offer, REASON_MPTCP, Transmit, join};
+
+impl Endpoint {
+    /// Input: a segment between two addresses. Returns the connection it reached.
+    pub fn handle_segment(
+        &mut self,
+        now: Instant,
+        tuple: FourTuple,
+        segment: &Segment,
+    ) -> Option<ConnectionHandle> {
+        if self.lent {
+            self.catch_up(now);
+        }
+        let place = self.places.find(&tuple);
+        if let Some(Place::Subflow { slot, index }) = place
+            && let Some(entry) = self.table.slot(slot)
+        {
+            entry.connection.handle_segment_on(now, usize::from(index), segment);
+            return self.after_input(now, slot);
+        }
+        self.handle_stranger(now, tuple, segment, place)
+    }
+
+    /// A connection has taken something in.
+    #[inline(always)]
+    pub(super) fn after_input(&mut self, now: Instant, slot: u32) -> Option<ConnectionHandle> {
+        let entry = self.table.slot(slot)?;
+        let handle = ConnectionHandle { slot, generation: entry.generation };
+        if !std::mem::replace(&mut entry.ready, true) {
+            self.ready.push(slot);
+        }
+        if !entry.news && entry.connection.has_news() {
+            entry.news = true;
+            self.news.push_back(slot);
+        }
+        if entry.has_changed() {
+            self.note_change(now, slot);
+        }
+        Some(handle)
+    }
+
+    /// A connection has other addresses than before, or may have come about.
+    #[cold]
+    pub(super) fn note_change(&mut self, now: Instant, slot: u32) {
+        self.register(now, slot);
+        self.judge_opening(slot);
+    }
+
+    /// A segment between two addresses that no subflow has, or has any more.
+    #[cold]
+    fn handle_stranger(
+        &mut self,
+        now: Instant,
+        tuple: FourTuple,
+        segment: &Segment,
+        place: Option<Place>,
+    ) -> Option<ConnectionHandle> {
+        let opens = segment.flags.contains(Flags::SYN) && !segment.flags.contains(Flags::ACK);
+        if let Some(Place::TimeWait { number }) = place {
+            return self.handle_late(now, tuple, segment, number);
+        }
+        if opens {
+            return self.handle_syn(now, tuple, segment, None);
+        }
+        if let Some(Place::HalfOpen { slot }) = place
+            && let Some(entry) = self.table.slot(slot)
+        {
+            entry.connection.handle_half_open(now, tuple, segment);
+            return self.after_input(now, slot);
+        }
+        let redeemed = self.redeem(now, tuple, segment);
+        if redeemed.is_none() {
+            self.refuse(tuple, segment, REASON_MPTCP);
+        }
+        redeemed
+    }
+
+    /// A segment for a subflow in TIME-WAIT.
+    fn handle_late(
+        &mut self,
+        now: Instant,
+        tuple: FourTuple,
+        segment: &Segment,
+        number: u32,
+    ) -> Option<ConnectionHandle> {
+        let welcome = match join(segment) {
+            Some(MpJoin::Syn { token, .. }) => self.by_token.contains_key(&token),
+            _ => self.listeners.at(tuple.local).is_some(),
+        };
+        match self.time_wait.take(now, number, segment, welcome) {
+            Verdict::Answer(segment) => self.reply(tuple, segment),
+            Verdict::Ignore => {}
+            Verdict::End => self.end_time_wait(tuple, number),
+            Verdict::Open(iss) => {
+                self.end_time_wait(tuple, number);
+                return self.handle_syn(now, tuple, segment, Some(iss));
+            }
+        }
+        None
+    }
+
+    fn end_time_wait(&mut self, tuple: FourTuple, number: u32) {
+        self.time_wait.end(number);
+        self.places.remove(&tuple, |place| place == Place::TimeWait { number });
+    }
+
+    /// A SYN; `iss` is where our sequence numbers are to begin, if that is settled.
+    fn handle_syn(
+        &mut self,
+        now: Instant,
+        tuple: FourTuple,
+        segment: &Segment,
+        iss: Option<SeqNumber>,
+    ) -> Option<ConnectionHandle> {
+        if let Some(MpJoin::Syn { token, .. }) = join(segment) {
+            // Joins are told apart by token, never by port (RFC 8684 section 3.2).
+            let slot = self.by_token.get(&token).copied();
+            let Some((slot, entry)) = slot.and_then(|slot| Some((slot, self.table.slot(slot)?)))
+            else {
+                if self.refusals.take(now) {
+                    self.refuse(tuple, segment, REASON_MPTCP);
+                }
+                return None;
+            };
+            if let Err(reason) = entry.connection.accept_join(now, tuple, segment) {
+                self.refuse(tuple, segment, reason);
+                return None;
+            }
+            return self.after_input(now, slot);
+        }
+        let Some(number) = self.listeners.at(tuple.local) else {
+            self.refuse(tuple, segment, REASON_MPTCP);
+            return None;
+        };
+        self.admit(now, number, &Offer { tuple, syn: segment, iss, key: None, told: false })
+    }
+
+    /// Answers with a RST what belongs to nobody (RFC 9293 section 3.10.7.1).
+    fn refuse(&mut self, tuple: FourTuple, segment: &Segment, reason: u8) {
+        if !segment.flags.contains(Flags::RST) {
+            self.reply(tuple, Connection::refusal(segment, reason));
+        }
+    }
+
+    pub(super) fn reply(&mut self, tuple: FourTuple, segment: Segment) {
+        self.replies.push_back(Transmit { local: tuple.local, remote: tuple.remote, segment });
+    }
+
+    /// A four-tuple is a connection's from now on, or no more. What another connection's subflow has stays
+    /// its own: whoever came later gets no answers.
+    pub(super) fn claim(&mut self, slot: u32, tuple: FourTuple, place: Option<Place>) {
+        let Some(place) = place else {
+            return self.places.remove(&tuple, |place| place.slot() == Some(slot));
+        };
+        let taken = match self.places.peek(&tuple) {
+            Some(Place::Subflow { slot: other, .. }) => other != slot,
+            Some(Place::HalfOpen { slot: other }) => {
+                other != slot && matches!(place, Place::HalfOpen { .. })
+            }
+            Some(Place::TimeWait { .. }) | None => false,
+        };
+        if !taken {
+            self.places.insert(&tuple, place);
+        }
+    }
+}

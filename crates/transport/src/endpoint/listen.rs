@@ -1,0 +1,136 @@
+//! Where an endpoint accepts connections, and how many at one time.
+//!
+//! A SYN within the backlog makes a connection, which answers and repeats its SYN/ACK. Beyond the backlog a
+//! SYN is answered by a cookie, which costs no memory, or not at all.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use anabranch_units::{Duration, Instant};
+use thiserror::Error;
+
+use crate::config::Config;
+
+/// Connections whose handshake is not complete, unless told otherwise (`SOMAXCONN`).
+const BACKLOG: u32 = 4096;
+/// Cookies are believed so long after the last was sent (`TCP_SYNCOOKIE_VALID`).
+const COOKIES_VALID: Duration = Duration::from_secs(120);
+
+/// How connections are accepted at an address.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ListenConfig {
+    /// What each is accepted with.
+    pub config: Config,
+    /// Connections at most whose third packet has not come.
+    pub backlog: u32,
+    /// When the backlog is full, SYNs are answered by cookies (RFC 4987 section 3.6; `tcp_syncookies`);
+    /// otherwise by nothing.
+    pub cookies: bool,
+    /// Connections at most in all; further SYNs are not answered.
+    pub connections: u32,
+}
+
+impl From<Config> for ListenConfig {
+    fn from(config: Config) -> Self {
+        Self { config, backlog: BACKLOG, cookies: true, connections: u32::MAX }
+    }
+}
+
+/// Why an endpoint does not listen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum ListenError {
+    /// It listens there already.
+    #[error("the endpoint listens at {0} already")]
+    AddressInUse(SocketAddr),
+}
+
+/// One address.
+#[derive(Debug)]
+pub(super) struct Listener {
+    pub(super) listen: ListenConfig,
+    /// Connections whose third packet has not come.
+    pub(super) half_open: u32,
+    /// Connections that were not freed.
+    pub(super) connections: u32,
+    /// When the last cookie was sent.
+    cookie_at: Option<Instant>,
+}
+
+/// What becomes of a SYN.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Admission {
+    Accept,
+    Cookie,
+    Drop,
+}
+
+impl Listener {
+    /// What becomes of a SYN now.
+    pub(super) fn admit(&mut self, now: Instant) -> Admission {
+        if self.connections >= self.listen.connections {
+            Admission::Drop
+        } else if self.half_open < self.listen.backlog {
+            Admission::Accept
+        } else if self.listen.cookies {
+            self.cookie_at = Some(now);
+            Admission::Cookie
+        } else {
+            Admission::Drop
+        }
+    }
+
+    /// A third packet may carry a cookie of this listener, and a connection more has room.
+    pub(super) fn believes_cookies(&self, now: Instant) -> bool {
+        self.cookie_at.is_some_and(|at| now.since(at) <= COOKIES_VALID)
+            && self.connections < self.listen.connections
+    }
+}
+
+/// Every address an endpoint listens at.
+#[derive(Debug, Default)]
+pub(super) struct Listeners {
+    by_address: BTreeMap<SocketAddr, u32>,
+    listeners: BTreeMap<u32, Listener>,
+    /// Listeners there have been.
+    made: u32,
+}
+
+impl Listeners {
+    pub(super) fn add(
+        &mut self,
+        address: SocketAddr,
+        listen: ListenConfig,
+    ) -> Result<(), ListenError> {
+        if self.by_address.contains_key(&address) {
+            return Err(ListenError::AddressInUse(address));
+        }
+        self.by_address.insert(address, self.made);
+        let listener = Listener { listen, half_open: 0, connections: 0, cookie_at: None };
+        self.listeners.insert(self.made, listener);
+        self.made += 1;
+        Ok(())
+    }
+
+    pub(super) fn remove(&mut self, address: SocketAddr) -> Option<ListenConfig> {
+        let number = self.by_address.remove(&address)?;
+        self.listeners.remove(&number).map(|listener| listener.listen)
+    }
+
+    /// Who listens at an address: by its own name, else at every address.
+    pub(super) fn at(&self, address: SocketAddr) -> Option<u32> {
+        if self.by_address.is_empty() {
+            return None;
+        }
+        let any = match address.ip() {
+            IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+            IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+        };
+        let named = self.by_address.get(&address);
+        named.or_else(|| self.by_address.get(&SocketAddr::new(any, address.port()))).copied()
+    }
+
+    pub(super) fn get(&mut self, number: u32) -> Option<&mut Listener> {
+        self.listeners.get_mut(&number)
+    }
+}

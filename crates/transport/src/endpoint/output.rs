@@ -1,0 +1,168 @@
+//! What an endpoint has to say, of all its connections: segments, news, and when it is to be woken.
+
+use anabranch_units::Instant;
+use anabranch_wire::Segment;
+
+use super::{ConnectionHandle, Endpoint};
+use crate::config::FourTuple;
+use crate::connection::{Event, Transmit};
+use crate::subflow::earliest;
+
+use super::places::Place;
+
+/// Queues of fewer entries keep the memory they have.
+const SMALL: usize = 64;
+
+/// Where a segment goes, and from whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outgoing {
+    /// Between these addresses.
+    pub tuple: FourTuple,
+    /// The connection that sends it; `None` for an answer that belongs to none.
+    pub connection: Option<ConnectionHandle>,
+}
+
+impl Endpoint {
+    /// Output: the next segment to put on the wire. To be called until there is none, after everything that
+    /// was handed in and after every connection that was driven.
+    pub fn poll_transmit(&mut self, now: Instant) -> Option<Transmit> {
+        let mut segment = Segment::default();
+        let Outgoing { tuple, .. } = self.poll_transmit_into(now, &mut segment)?;
+        Some(Transmit { local: tuple.local, remote: tuple.remote, segment })
+    }
+
+    /// As [`Self::poll_transmit`], written over a segment the caller has.
+    // Joined to its caller: most of a segment's way is within the connection.
+    #[inline(always)]
+    pub fn poll_transmit_into(&mut self, now: Instant, segment: &mut Segment) -> Option<Outgoing> {
+        if !self.replies.is_empty() {
+            return self.next_reply(segment);
+        }
+        while let Some(slot) = self.ready.front() {
+            if let Some(entry) = self.table.slot(slot).filter(|entry| entry.ready) {
+                if let Some(tuple) = entry.connection.poll_transmit_into(now, segment) {
+                    let handle = ConnectionHandle { slot, generation: entry.generation };
+                    return Some(Outgoing { tuple, connection: Some(handle) });
+                }
+                self.settle(now, slot);
+            }
+            self.ready.pop();
+        }
+        self.lent = false;
+        None
+    }
+
+    #[cold]
+    fn next_reply(&mut self, segment: &mut Segment) -> Option<Outgoing> {
+        let Transmit { local, remote, segment: reply } = self.replies.pop_front()?;
+        if self.replies.is_empty() {
+            self.replies.shrink_to(SMALL);
+        }
+        *segment = reply;
+        Some(Outgoing { tuple: FourTuple { local, remote }, connection: None })
+    }
+
+    /// A connection has said all it has to say for now.
+    #[inline(never)]
+    fn settle(&mut self, now: Instant, slot: u32) {
+        let Some(entry) = self.table.slot(slot) else { return };
+        entry.ready = false;
+        let wake = entry.connection.wake();
+        let rests = wake == Instant::FAR_FUTURE;
+        if !entry.news && (entry.connection.has_news() || (rests && entry.connection.is_drained()))
+        {
+            entry.news = true;
+            self.news.push_back(slot);
+        }
+        let changed = entry.has_changed();
+        self.table.entries.set_wake(slot as usize, wake);
+        if changed {
+            self.note_change(now, slot);
+        }
+    }
+
+    /// When [`Self::handle_timeout`] is to be called; to be asked once [`Self::poll_transmit`] has no more
+    /// to give.
+    #[inline(always)]
+    pub fn poll_timeout(&mut self) -> Option<Instant> {
+        if self.ready.front().is_some() {
+            self.set_wakes();
+        }
+        earliest(self.table.entries.first().map(|(at, _)| at), self.time_wait.deadline())
+    }
+
+    /// Sets the timers of connections that have not been asked for their segments yet.
+    #[cold]
+    fn set_wakes(&mut self) {
+        for place in 0..self.ready.len() {
+            if let Some(slot) = self.ready.at(place)
+                && let Some(entry) = self.table.slot(slot)
+            {
+                let wake = entry.connection.wake();
+                self.table.entries.set_wake(slot as usize, wake);
+            }
+        }
+    }
+
+    /// Time has come: fires what is due of one connection, of several the one that waits longest, and tells
+    /// which it was. To be called until nothing is due.
+    #[inline]
+    pub fn handle_timeout(&mut self, now: Instant) -> Option<ConnectionHandle> {
+        while let Some(tuple) = self.time_wait.expire(now) {
+            self.places.remove(&tuple, |place| matches!(place, Place::TimeWait { .. }));
+        }
+        let (_, slot) = self.table.entries.first().filter(|(at, _)| *at <= now)?;
+        let slot = slot as u32;
+        let entry = self.table.slot(slot)?;
+        entry.connection.handle_timeout(now);
+        // It is asked anew once it has said what it has to say.
+        self.table.entries.set_wake(slot as usize, Instant::FAR_FUTURE);
+        self.after_input(now, slot)
+    }
+
+    /// The next piece of news of any connection. A connection's last is [`Event::Drained`]: it is freed by the
+    /// call after that, and may be looked at until then.
+    pub fn poll_event(&mut self) -> Option<(ConnectionHandle, Event)> {
+        if let Some(spent) = self.spent.take() {
+            self.remove(spent);
+        }
+        for place in 0..self.ready.len() {
+            if let Some(slot) = self.ready.at(place)
+                && let Some(entry) = self.table.slot(slot)
+                && entry.connection.has_news()
+                && !std::mem::replace(&mut entry.news, true)
+            {
+                self.news.push_back(slot);
+            }
+        }
+        while let Some(&slot) = self.news.front() {
+            let told = self.table.slot(slot).filter(|entry| entry.news).and_then(|entry| {
+                let handle = ConnectionHandle { slot, generation: entry.generation };
+                while let Some(event) = entry.connection.poll_event() {
+                    if !entry.stillborn {
+                        return Some((handle, event));
+                    }
+                }
+                entry.news = false;
+                entry.connection.is_drained().then_some((handle, Event::Drained))
+            });
+            let last = matches!(told, Some((_, Event::Drained)));
+            if last || told.is_none() {
+                self.news.pop_front();
+            }
+            let Some((handle, _)) = told else { continue };
+            let silent = self.table.get(handle).is_some_and(|entry| entry.stillborn);
+            if last && silent {
+                // Of a connection that never came about nothing is told.
+                self.remove(handle);
+                continue;
+            }
+            if last {
+                self.spent = Some(handle);
+            }
+            return told;
+        }
+        self.news.shrink_to(SMALL);
+        None
+    }
+}

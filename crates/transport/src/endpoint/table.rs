@@ -1,0 +1,97 @@
+//! The connections of an endpoint, under handles that no later connection has.
+
+use super::timed::Timed;
+use crate::connection::Connection;
+
+/// A connection of an endpoint. The handle of one that was freed is refused for ever.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ConnectionHandle {
+    pub(super) slot: u32,
+    /// How many connections the endpoint had before it.
+    pub(super) generation: u64,
+}
+
+impl ConnectionHandle {
+    /// Its place in the endpoint's table: a small number, which another connection gets once this one is
+    /// freed. While none is freed, connections have 0, 1, 2 and so on.
+    pub fn index(self) -> usize {
+        self.slot as usize
+    }
+}
+
+/// A connection and what the endpoint remembers of it.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) connection: Box<Connection>,
+    pub(super) generation: u64,
+    /// The listener that accepted it, by number.
+    pub(super) listener: Option<u32>,
+    /// Its third packet has not come.
+    pub(super) half_open: bool,
+    /// It ended before its third packet came.
+    pub(super) stillborn: bool,
+    /// It waits to be asked for segments.
+    pub(super) ready: bool,
+    /// It waits to be asked for news.
+    pub(super) news: bool,
+}
+
+impl Entry {
+    /// The endpoint has to look at more of it than its segments and timers.
+    #[inline(always)]
+    pub(super) fn has_changed(&self) -> bool {
+        self.half_open | self.connection.has_moved()
+    }
+}
+
+/// The table.
+#[derive(Debug, Default)]
+pub(super) struct Table {
+    pub(super) entries: Timed<Entry>,
+    /// Connections there have been.
+    made: u64,
+}
+
+impl Table {
+    /// Connections there have been.
+    pub(super) fn made(&self) -> u64 {
+        self.made
+    }
+
+    pub(super) fn insert(
+        &mut self,
+        connection: Connection,
+        listener: Option<u32>,
+    ) -> ConnectionHandle {
+        let generation = self.made;
+        self.made += 1;
+        let connection = Box::new(connection);
+        let half_open = listener.is_some();
+        let entry = Entry {
+            connection,
+            generation,
+            listener,
+            half_open,
+            stillborn: false,
+            ready: false,
+            news: false,
+        };
+        ConnectionHandle { slot: self.entries.insert(entry) as u32, generation }
+    }
+
+    #[inline(always)]
+    pub(super) fn slot(&mut self, slot: u32) -> Option<&mut Entry> {
+        self.entries.get_mut(slot as usize)
+    }
+
+    pub(super) fn get(&self, handle: ConnectionHandle) -> Option<&Entry> {
+        let entry = self.entries.get(handle.index())?;
+        (entry.generation == handle.generation).then_some(entry)
+    }
+
+    #[inline(always)]
+    pub(super) fn get_mut(&mut self, handle: ConnectionHandle) -> Option<&mut Entry> {
+        let entry = self.entries.get_mut(handle.index())?;
+        (entry.generation == handle.generation).then_some(entry)
+    }
+}

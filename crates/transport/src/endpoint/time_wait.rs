@@ -1,0 +1,152 @@
+//! TIME-WAIT (RFC 9293 section 3.6): what is kept of a subflow that we closed first, after its connection
+//! has forgotten it, so that nothing of it is taken for a successor's. A SYN that cannot be old opens a
+//! connection between the same addresses at once (RFC 6191; `tcp_timewait_state_process`).
+
+use anabranch_units::{Duration, Instant, SeqNumber};
+use anabranch_wire::{Flags, Segment, Timestamps};
+
+use super::timed::Timed;
+use crate::config::FourTuple;
+use crate::subflow::{Remains, timestamp_clock};
+
+/// How long it lasts (`TCP_TIMEWAIT_LEN`).
+const LENGTH: Duration = Duration::from_secs(60);
+/// Records kept at most (`tcp_max_tw_buckets`): who closes when there are so many leaves none.
+const MOST: usize = 262_144;
+/// Empty answers are so far apart at least (`tcp_invalid_ratelimit`).
+const ANSWER_INTERVAL: Duration = Duration::from_millis(500);
+/// A successor's sequence numbers begin so far behind the last one's.
+const AHEAD: u32 = 65_535 + 2;
+
+/// What is kept of one subflow.
+#[derive(Debug)]
+struct Record {
+    tuple: FourTuple,
+    remains: Remains,
+    timestamp_offset: u32,
+    /// When something empty was last answered.
+    answered_at: Option<Instant>,
+}
+
+/// What a segment brings about.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// An acknowledgement.
+    Answer(Segment),
+    /// Nothing.
+    Ignore,
+    /// The end of TIME-WAIT, by a RST (which RFC 1337 would not let it).
+    End,
+    /// A new connection, whose sequence numbers begin here.
+    Open(SeqNumber),
+}
+
+/// Every subflow in TIME-WAIT.
+#[derive(Debug, Default)]
+pub(super) struct TimeWait {
+    records: Timed<Record>,
+}
+
+impl TimeWait {
+    /// A subflow begins its wait; its number here, if there is room.
+    pub(super) fn begin(
+        &mut self,
+        now: Instant,
+        tuple: FourTuple,
+        remains: Remains,
+        timestamp_offset: u32,
+    ) -> Option<u32> {
+        if self.records.len() >= MOST {
+            return None;
+        }
+        let record = Record { tuple, remains, timestamp_offset, answered_at: None };
+        let number = self.records.insert(record);
+        self.records.set_wake(number, now + LENGTH);
+        Some(number as u32)
+    }
+
+    /// When the first wait is over.
+    #[inline]
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.records.first().map(|(at, _)| at)
+    }
+
+    /// Ends one wait that is over; between which addresses.
+    pub(super) fn expire(&mut self, now: Instant) -> Option<FourTuple> {
+        let (_, number) = self.records.first().filter(|(at, _)| *at <= now)?;
+        self.records.remove(number).map(|record| record.tuple)
+    }
+
+    /// Ends a wait.
+    pub(super) fn end(&mut self, number: u32) {
+        self.records.remove(number as usize);
+    }
+
+    /// A segment for a subflow that waits; `welcome` is a SYN that somebody here would take.
+    pub(super) fn take(
+        &mut self,
+        now: Instant,
+        number: u32,
+        segment: &Segment,
+        welcome: bool,
+    ) -> Verdict {
+        let Some(record) = self.records.get_mut(number as usize) else { return Verdict::Ignore };
+        let flags = segment.flags;
+        let stamped = segment.timestamps.zip(record.remains.stamp);
+        let old = stamped
+            .is_some_and(|(stamp, last)| last != 0 && (last.wrapping_sub(stamp.value) as i32) > 0);
+        let ahead = segment.seq.offset(record.remains.expected);
+        let empty = segment.sequence_len() == 0;
+        let rst = flags.contains(Flags::RST);
+        if !old && ahead == 0 && (empty || rst) {
+            if rst {
+                return Verdict::End;
+            }
+            if let Some((stamp, _)) = stamped {
+                record.remains.stamp = Some(stamp.value);
+            }
+            self.records.set_wake(number as usize, now + LENGTH);
+            return Verdict::Ignore;
+        }
+        let newer =
+            stamped.is_some_and(|(stamp, last)| (last.wrapping_sub(stamp.value) as i32) < 0);
+        let opens = flags.contains(Flags::SYN) && !flags.contains(Flags::ACK) && !rst;
+        if opens && welcome && !old && (ahead > 0 || newer) {
+            return Verdict::Open(record.remains.next.add(AHEAD));
+        }
+        if rst {
+            return Verdict::Ignore;
+        }
+        let verdict = record.answer(now, segment);
+        if old || flags.contains(Flags::ACK) {
+            self.records.set_wake(number as usize, now + LENGTH);
+        }
+        verdict
+    }
+}
+
+impl Record {
+    /// Says what we expect, not too often where it could go on for ever (`tcp_oow_rate_limited`).
+    fn answer(&mut self, now: Instant, segment: &Segment) -> Verdict {
+        let loops = segment.sequence_len() == 0 || segment.flags.contains(Flags::SYN);
+        if loops && self.answered_at.is_some_and(|at| now.since(at) < ANSWER_INTERVAL) {
+            return Verdict::Ignore;
+        }
+        if loops {
+            self.answered_at = Some(now);
+        }
+        Verdict::Answer(Segment {
+            source_port: self.tuple.local.port(),
+            destination_port: self.tuple.remote.port(),
+            seq: self.remains.next,
+            ack: self.remains.expected,
+            flags: Flags::ACK,
+            window: self.remains.window,
+            timestamps: self.remains.stamp.map(|echo| Timestamps {
+                value: timestamp_clock(now).wrapping_add(self.timestamp_offset),
+                echo,
+            }),
+            ..Segment::default()
+        })
+    }
+}

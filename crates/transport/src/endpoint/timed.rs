@@ -1,0 +1,112 @@
+//! Things by number, each with the moment it wants to be woken at. Numbers are given again, memory goes
+//! back when most of the things have gone, and who is first to wake is known at once.
+
+use anabranch_units::{Instant, Schedule};
+use slab::Slab;
+
+/// Fewer things than this are not worth giving memory back for.
+const SMALL: usize = 64;
+
+/// The things.
+#[derive(Debug)]
+pub(super) struct Timed<T> {
+    slab: Slab<T>,
+    wakes: Schedule,
+    /// The most there were since memory was last given back.
+    most: usize,
+}
+
+impl<T> Default for Timed<T> {
+    fn default() -> Self {
+        Self { slab: Slab::new(), wakes: Schedule::default(), most: 0 }
+    }
+}
+
+impl<T> Timed<T> {
+    pub(super) fn len(&self) -> usize {
+        self.slab.len()
+    }
+
+    /// Adds one that sleeps; its number is the one of the thing that went last, or a new one.
+    pub(super) fn insert(&mut self, thing: T) -> usize {
+        let number = self.slab.insert(thing);
+        while self.wakes.len() <= number {
+            self.wakes.add();
+        }
+        self.most = self.most.max(self.slab.len());
+        number
+    }
+
+    pub(super) fn remove(&mut self, number: usize) -> Option<T> {
+        let thing = self.slab.try_remove(number)?;
+        self.wakes.set(number, None);
+        if self.slab.is_empty() {
+            *self = Self::default();
+        } else if self.most > SMALL && self.slab.len() <= self.most / 4 {
+            self.most = self.slab.len();
+            self.slab.shrink_to_fit();
+            let last = self.slab.iter().next_back().map_or(0, |(number, _)| number + 1);
+            self.wakes.truncate(last);
+        }
+        Some(thing)
+    }
+
+    #[inline(always)]
+    pub(super) fn get(&self, number: usize) -> Option<&T> {
+        self.slab.get(number)
+    }
+
+    #[inline(always)]
+    pub(super) fn get_mut(&mut self, number: usize) -> Option<&mut T> {
+        self.slab.get_mut(number)
+    }
+
+    /// In the order of their numbers.
+    pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = (usize, &T)> {
+        self.slab.iter()
+    }
+
+    /// When one is to be woken; `FAR_FUTURE` lets it sleep.
+    #[inline(always)]
+    pub(super) fn set_wake(&mut self, number: usize, at: Instant) {
+        self.wakes.set(number, Some(at));
+    }
+
+    /// Who wakes first, of equals the one with the lowest number, and when.
+    #[inline]
+    pub(super) fn first(&self) -> Option<(Instant, usize)> {
+        if self.wakes.is_empty() {
+            return None;
+        }
+        Some(self.wakes.first()).filter(|(at, _)| *at != Instant::FAR_FUTURE)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_given_again_and_memory_goes_back() {
+        let at = Instant::from_nanos;
+        let mut timed = Timed::default();
+        for thing in 0..1000u64 {
+            let number = timed.insert(thing);
+            timed.set_wake(number, at(2000 - thing));
+        }
+        assert_eq!(timed.first(), Some((at(1001), 999)));
+        for number in (10..1000).rev() {
+            assert_eq!(timed.remove(number), Some(number as u64));
+        }
+        assert_eq!(timed.remove(10), None, "it has gone");
+        assert_eq!((timed.len(), timed.first()), (10, Some((at(1991), 9))));
+        assert!(timed.slab.capacity() < 1000 && timed.wakes.len() < 1000);
+        timed.remove(3);
+        assert_eq!(timed.insert(77), 3);
+        assert_eq!(timed.first(), Some((at(1991), 9)), "a new one sleeps");
+        for number in 0..10 {
+            timed.remove(number);
+        }
+        assert_eq!((timed.len(), timed.first(), timed.slab.capacity()), (0, None, 0));
+    }
+}
