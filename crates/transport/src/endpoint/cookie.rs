@@ -172,5 +172,3 @@ fn stamp(clock: u32, bits: u32) -> u32 {
     if stamp > clock { stamp.wrapping_sub(1 << STAMP_BITS) } else { stamp }
 }
 
-#[cfg(test)]
-mod tests;
