@@ -291,22 +291,29 @@ impl Connection {
 
     /// As [`Self::poll_transmit`], written over a segment the caller has; returns the addresses to
     /// put it between.
-    #[inline(never)]
     pub fn poll_transmit_into(&mut self, now: Instant, segment: &mut Segment) -> Option<FourTuple> {
+        self.next_segment(now, segment).copied()
+    }
+
+    /// As [`Self::poll_transmit_into`].
+    #[inline(never)]
+    pub(crate) fn next_segment(
+        &mut self,
+        now: Instant,
+        segment: &mut Segment,
+    ) -> Option<&FourTuple> {
         self.after_reads(now);
         let count = self.subflows.len();
         let mut index = self.next_transmit;
         for _ in 0..count {
             if self.subflows[index].may_transmit() && self.poll_subflow(now, index, segment) {
                 self.next_transmit = index;
-                return Some(self.subflows[index].tuple);
+                return Some(&self.subflows[index].tuple);
             }
             index = if index + 1 == count { 0 } else { index + 1 };
         }
         self.next_transmit = 0;
-        let Transmit { local, remote, segment: answer } = self.half_open.poll()?;
-        *segment = answer;
-        Some(FourTuple { local, remote })
+        self.half_open.poll(segment)
     }
 
     // Apart, so that the look that finds nothing, which ends every turn, stays a short one.

@@ -188,6 +188,7 @@ impl Endpoint {
     }
 
     /// One connection; `None` when it was freed.
+    #[inline(always)]
     pub fn get(&self, handle: ConnectionHandle) -> Option<&Connection> {
         self.table.get(handle).map(|entry| &*entry.connection)
     }
@@ -196,6 +197,7 @@ impl Endpoint {
     ///
     /// # Panics
     /// It was freed.
+    #[inline(always)]
     pub fn connection(&self, handle: ConnectionHandle) -> &Connection {
         self.get(handle).expect("a connection that was not freed")
     }
@@ -215,7 +217,7 @@ impl Endpoint {
     ///
     /// # Panics
     /// It was freed.
-    #[inline]
+    #[inline(always)]
     pub fn connection_mut(&mut self, handle: ConnectionHandle) -> &mut Connection {
         self.get_mut(handle).expect("a connection that was not freed")
     }

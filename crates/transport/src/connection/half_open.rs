@@ -49,6 +49,8 @@ pub(super) struct HalfOpenJoins {
     entries: VecDeque<HalfOpen>,
     /// Answers to be sent.
     answers: VecDeque<Transmit>,
+    /// Where the last one went.
+    answered: Option<FourTuple>,
 }
 
 impl HalfOpenJoins {
@@ -87,8 +89,13 @@ impl HalfOpenJoins {
 
     /// The next answer to send.
     #[inline]
-    pub(super) fn poll(&mut self) -> Option<Transmit> {
-        self.answers.pop_front()
+    pub(super) fn poll(&mut self, segment: &mut Segment) -> Option<&FourTuple> {
+        if self.answers.is_empty() {
+            return None;
+        }
+        let Transmit { local, remote, segment: answer } = self.answers.pop_front()?;
+        *segment = answer;
+        Some(self.answered.insert(FourTuple { local, remote }))
     }
 }
 

@@ -40,8 +40,8 @@ impl Endpoint {
         }
         while let Some(slot) = self.ready.front() {
             if let Some(entry) = self.table.slot(slot).filter(|entry| entry.ready) {
-                if let Some(tuple) = entry.connection.poll_transmit_into(now, segment) {
-                    let handle = ConnectionHandle { slot, generation: entry.generation };
+                let handle = ConnectionHandle { slot, generation: entry.generation };
+                if let Some(&tuple) = entry.connection.next_segment(now, segment) {
                     return Some(Outgoing { tuple, connection: Some(handle) });
                 }
                 self.settle(now, slot);
@@ -63,7 +63,7 @@ impl Endpoint {
     }
 
     /// A connection has said all it has to say for now.
-    #[inline(never)]
+    #[inline(always)]
     fn settle(&mut self, now: Instant, slot: u32) {
         let Some(entry) = self.table.slot(slot) else { return };
         entry.ready = false;

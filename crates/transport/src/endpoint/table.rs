@@ -84,6 +84,7 @@ impl Table {
         self.entries.get_mut(slot as usize)
     }
 
+    #[inline(always)]
     pub(super) fn get(&self, handle: ConnectionHandle) -> Option<&Entry> {
         let entry = self.entries.get(handle.index())?;
         (entry.generation == handle.generation).then_some(entry)
