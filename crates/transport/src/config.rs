@@ -1,6 +1,7 @@
 //! What an endpoint is told about itself and its host.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 use anabranch_units::{Duration, Instant};
 
@@ -102,6 +103,15 @@ pub struct Config {
     pub candidates: Vec<Candidate>,
     /// Further addresses of ours to announce to the peer, in order (Linux's `signal` end points).
     pub announce: Vec<Announcement>,
+}
+
+impl Config {
+    /// As connections share it: plug-ins with what the stack sets of them.
+    pub(crate) fn settled(mut self) -> Arc<Self> {
+        self.scheduler = self.stack.scheduler(self.scheduler);
+        self.congestion = self.stack.congestion(self.congestion);
+        Arc::new(self)
+    }
 }
 
 /// An address of ours that the peer may join (RFC 8684 section 3.4.1).

@@ -14,6 +14,7 @@ mod half_open;
 mod ownership;
 mod penalty;
 mod pieces;
+mod rare;
 mod receive;
 mod reinject;
 mod send;
@@ -23,8 +24,9 @@ mod window;
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
-use anabranch_units::{Instant, RandomStream};
+use anabranch_units::{Bookmark, Instant, RandomStream};
 use anabranch_wire::crypto::Key;
 use anabranch_wire::{DataAck, Flags, Segment};
 
@@ -64,7 +66,7 @@ pub struct Origin<'a> {
     /// Its chance: keys and nonces.
     pub random: RandomStream,
     /// Its host's.
-    pub secrets: Secrets,
+    pub secrets: Arc<Secrets>,
     /// Whether another connection of the host has a token.
     pub taken: &'a dyn Fn(u32) -> bool,
 }
@@ -81,7 +83,7 @@ enum Mode {
 /// One side of a connection.
 #[derive(Debug)]
 pub struct Connection {
-    config: Config,
+    config: Arc<Config>,
     client: bool,
     mode: Mode,
     local_key: Key,
@@ -92,7 +94,7 @@ pub struct Connection {
     long_data_ack: bool,
     subflows: Vec<Subflow>,
     slots: slots::Slots,
-    half_open: half_open::HalfOpenJoins,
+    half_open: rare::Rare<half_open::HalfOpenJoins>,
     counters: Counters,
     scheduler: Box<dyn PathScheduler>,
     path_manager: Box<dyn PathManager>,
@@ -109,8 +111,8 @@ pub struct Connection {
     closing: close::Closing,
     addresses: address::Addresses,
     peer_addresses: announced::PeerAddresses,
-    random: RandomStream,
-    secrets: Secrets,
+    random: Bookmark,
+    secrets: Arc<Secrets>,
     events: VecDeque<Event>,
     /// Pairs of addresses that a subflow or a half-open join has gained or lost, until the endpoint hears
     /// of it.
@@ -123,9 +125,9 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// With the key given, or one that is drawn.
+    /// With the key given, or one that is drawn, and a configuration that is [`Config::settled`].
     fn build(
-        mut config: Config,
+        mut config: Arc<Config>,
         client: bool,
         origin: Origin<'_>,
         key: Option<Key>,
@@ -138,9 +140,9 @@ impl Connection {
             tries += 1;
         }
         // Nobody could tell its joins from the other's (RFC 8684 section 3.1).
-        config.multipath &= !taken(key.token);
-        config.scheduler = config.stack.scheduler(config.scheduler);
-        config.congestion = config.stack.congestion(config.congestion);
+        if config.multipath && taken(key.token) {
+            Arc::make_mut(&mut config).multipath = false;
+        }
         let mode = if config.multipath { Mode::Undecided } else { Mode::Plain };
         let scheduler = scheduler::build(&config.scheduler, &config.registry)?;
         Ok(Self {
@@ -165,9 +167,9 @@ impl Connection {
             long_data_ack: false,
             subflows: Vec::new(),
             slots: slots::Slots::default(),
-            half_open: half_open::HalfOpenJoins::default(),
+            half_open: rare::Rare::default(),
             counters: Counters::default(),
-            random,
+            random: random.bookmark(),
             secrets,
             events: VecDeque::new(),
             moved: Vec::new(),
@@ -313,7 +315,7 @@ impl Connection {
             index = if index + 1 == count { 0 } else { index + 1 };
         }
         self.next_transmit = 0;
-        self.half_open.poll(segment)
+        if self.half_open.rests() { None } else { self.half_open.poll(segment) }
     }
 
     // Apart, so that the look that finds nothing, which ends every turn, stays a short one.

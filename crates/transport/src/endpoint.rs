@@ -21,6 +21,7 @@ mod timed;
 use std::collections::VecDeque;
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use anabranch_units::{Instant, RandomStream, Seed};
 use hashbrown::HashMap;
@@ -60,7 +61,7 @@ pub enum ConnectError {
 pub struct Endpoint {
     name: String,
     seed: Seed,
-    secrets: Secrets,
+    secrets: Arc<Secrets>,
     listeners: Listeners,
     table: Table,
     places: Places,
@@ -86,7 +87,7 @@ impl Endpoint {
         Self {
             name: name.to_owned(),
             seed,
-            secrets,
+            secrets: Arc::new(secrets),
             listeners: Listeners::default(),
             table: Table::default(),
             places: Places::new(secrets.tables),
@@ -150,7 +151,7 @@ impl Endpoint {
 
     /// What the next connection begins with.
     fn origin<'a>(&self, now: Instant, taken: &'a dyn Fn(u32) -> bool) -> Origin<'a> {
-        Origin { now, random: self.stream(), secrets: self.secrets, taken }
+        Origin { now, random: self.stream(), secrets: Arc::clone(&self.secrets), taken }
     }
 
     fn stream(&self) -> RandomStream {

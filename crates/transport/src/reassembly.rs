@@ -33,9 +33,68 @@ pub(crate) fn push_joined(waiting: &mut VecDeque<Bytes>, piece: Bytes) {
     }
 }
 
+/// What came ahead of its turn, if anything did: memory is taken while there is something.
+#[derive(Debug, Default)]
+pub(crate) struct OutOfOrder(Option<Box<Held>>);
+
+impl OutOfOrder {
+    /// Nothing is held.
+    #[inline(always)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// Bytes held.
+    #[inline(always)]
+    pub(crate) fn bytes(&self) -> u64 {
+        self.0.as_ref().map_or(0, |held| held.bytes())
+    }
+
+    /// Behind the last byte held.
+    #[inline(always)]
+    pub(crate) fn end(&self) -> Option<u64> {
+        self.0.as_ref()?.end()
+    }
+
+    /// The run that begins here.
+    pub(crate) fn run(&self, start: u64) -> Option<(u64, u64)> {
+        self.0.as_ref()?.run(start)
+    }
+
+    /// Keeps the bytes that are not here yet.
+    pub(crate) fn insert(&mut self, start: u64, payload: Bytes) -> Inserted {
+        let inserted = self.0.get_or_insert_default().insert(start, payload);
+        self.tidy();
+        inserted
+    }
+
+    /// The first piece, if it begins at `next` or before, and where it begins.
+    #[inline(always)]
+    pub(crate) fn take(&mut self, next: u64) -> Option<(u64, Bytes)> {
+        let taken = self.0.as_mut()?.take(next);
+        self.tidy();
+        taken
+    }
+
+    /// Drops what lies from `end` on.
+    pub(crate) fn truncate(&mut self, end: u64) {
+        if let Some(held) = &mut self.0 {
+            held.truncate(end);
+            self.tidy();
+        }
+    }
+
+    #[inline(always)]
+    fn tidy(&mut self) {
+        if self.0.as_ref().is_some_and(|held| held.is_empty()) {
+            self.0 = None;
+        }
+    }
+}
+
 /// Out-of-order data: the pieces, and the runs they form, which never touch one another.
 #[derive(Debug, Default)]
-pub(crate) struct OutOfOrder {
+struct Held {
     /// Start and end of the last run.
     last: Option<(u64, u64)>,
     /// The runs before it.
@@ -58,7 +117,7 @@ pub(crate) enum Inserted {
     Pruned,
 }
 
-impl OutOfOrder {
+impl Held {
     pub(crate) fn is_empty(&self) -> bool {
         self.last.is_none()
     }
@@ -259,7 +318,7 @@ mod tests {
     use proptest::prelude::*;
 
     /// Bytes of memory that the pieces take.
-    fn memory(held: &OutOfOrder) -> u64 {
+    fn memory(held: &Held) -> u64 {
         held.bytes() + held.count() * OVERHEAD
     }
 
@@ -267,7 +326,7 @@ mod tests {
     fn holes_of_one_byte_are_kept_up_to_a_bound() {
         // A window of 6 MiB in single bytes with a hole behind each, from the front and from the back.
         for backwards in [false, true] {
-            let mut held = OutOfOrder::default();
+            let mut held = Held::default();
             let window = 1u64 << 20;
             let mut pruned = 0;
             for i in 0..window / 2 {
@@ -286,7 +345,7 @@ mod tests {
 
     #[test]
     fn small_pieces_that_touch_are_joined_and_none_is_lost() {
-        let mut held = OutOfOrder::default();
+        let mut held = Held::default();
         for i in 0..100_000u64 {
             let byte = Bytes::copy_from_slice(&[(i % 251) as u8]);
             assert_ne!(held.insert(10 + i, byte), Inserted::Duplicate);
@@ -307,7 +366,7 @@ mod tests {
     #[test]
     fn full_segments_are_never_pruned() {
         // 1448 bytes cost less beside their bytes than they hold, whatever the window.
-        let mut held = OutOfOrder::default();
+        let mut held = Held::default();
         let segment = Bytes::from_static(&[0; 1448]);
         for i in 0..100_000 {
             let at = 1 + 2 * 1448 * i;
@@ -318,7 +377,7 @@ mod tests {
 
     #[test]
     fn what_lies_behind_an_end_is_let_go() {
-        let mut held = OutOfOrder::default();
+        let mut held = Held::default();
         let bytes = Bytes::from_static(&FILM);
         for (from, to) in [(10, 20), (30, 40), (35, 60), (70, 80), (5, 8)] {
             held.insert(from, bytes.slice(from as usize..to as usize));
@@ -352,7 +411,7 @@ mod tests {
         fn any_split_and_order_gives_the_bytes_back(
             cuts in proptest::collection::vec((0usize..500, 1usize..100), 1..60),
         ) {
-            let mut held = OutOfOrder::default();
+            let mut held = Held::default();
             let mut covered = [false; 600];
             for (start, len) in cuts {
                 let fresh = (start..start + len).any(|i| !covered[i]);

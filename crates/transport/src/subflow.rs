@@ -85,6 +85,18 @@ pub(crate) struct Reset {
     pub(crate) answers: Option<SeqNumber>,
 }
 
+impl Reset {
+    /// One that answers a segment with this acknowledgement number.
+    pub(crate) fn answer(ack: SeqNumber) -> Box<Self> {
+        Box::new(Self { answers: Some(ack), ..Self::default() })
+    }
+
+    /// One that says why, if there is something to say.
+    pub(crate) fn because(reason: Option<MptcpOption>) -> Box<Self> {
+        Box::new(Self { reason, ..Self::default() })
+    }
+}
+
 /// What a connection tells a subflow when it emits a segment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Outlook {
@@ -217,7 +229,7 @@ pub(crate) struct Subflow {
     /// The infinite mapping that ends MPTCP, once there is one.
     final_mapping: Option<final_mapping::FinalMapping>,
     /// A reset to send, then nothing more.
-    pub(crate) reset: Option<Reset>,
+    pub(crate) reset: Option<Box<Reset>>,
     pub(crate) peer_closed: bool,
     /// Our FIN had gone out when the peer's came: ours is the TIME-WAIT (RFC 9293 section 3.6).
     closed_first: bool,
@@ -438,7 +450,7 @@ impl Subflow {
     /// subflow was cut off there is nobody: a RST (`tcp_v4_send_reset`).
     pub(crate) fn answer_late(&mut self, segment: &Segment) {
         if !self.finished() {
-            self.reset = Some(Reset { answers: Some(segment.ack), ..Reset::default() });
+            self.reset = Some(Reset::answer(segment.ack));
         } else if segment.sequence_len() > 0 {
             self.ack.demand();
         }
@@ -485,9 +497,8 @@ impl Subflow {
 
     /// Writes the RST that is to be sent; false when there is none.
     pub(crate) fn take_reset(&mut self, segment: &mut Segment) -> bool {
-        let Some(Reset { fast_close, reason, answers }) = self.reset.take() else {
-            return false;
-        };
+        let Some(reset) = self.reset.take() else { return false };
+        let Reset { fast_close, reason, answers } = *reset;
         self.blank(segment);
         if let Some(seq) = answers {
             segment.flags = Flags::RST;

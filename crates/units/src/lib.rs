@@ -8,7 +8,7 @@ mod schedule;
 mod sequence;
 mod time;
 
-pub use random::{RandomStream, Seed};
+pub use random::{Bookmark, RandomStream, Seed};
 pub use rate::{ByteCount, Rate};
 pub use schedule::Schedule;
 pub use sequence::{DataSeq, SeqNumber, SubflowId};

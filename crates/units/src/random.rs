@@ -32,6 +32,26 @@ impl Seed {
     }
 }
 
+/// A place in a stream, of an eighth of its size: who draws seldom keeps this.
+#[derive(Clone, Copy, Debug)]
+pub struct Bookmark {
+    key: [u8; 32],
+    /// Words drawn, of 32 bits.
+    words: u64,
+}
+
+impl Bookmark {
+    /// What the stream gives from here on; the place moves behind what is drawn.
+    pub fn draw<T>(&mut self, draws: impl FnOnce(&mut RandomStream) -> T) -> T {
+        let mut rng = ChaCha8Rng::from_seed(self.key);
+        rng.set_word_pos(u128::from(self.words));
+        let mut stream = RandomStream { rng };
+        let drawn = draws(&mut stream);
+        *self = stream.bookmark();
+        drawn
+    }
+}
+
 /// One named stream of random numbers.
 #[derive(Clone, Debug)]
 pub struct RandomStream {
@@ -39,6 +59,11 @@ pub struct RandomStream {
 }
 
 impl RandomStream {
+    /// The place it has come to.
+    pub fn bookmark(&self) -> Bookmark {
+        Bookmark { key: self.rng.get_seed(), words: self.rng.get_word_pos() as u64 }
+    }
+
     /// The next 64 random bits.
     pub fn next_u64(&mut self) -> u64 {
         self.rng.next_u64()

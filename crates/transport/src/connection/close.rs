@@ -4,8 +4,8 @@ use anabranch_units::{Duration, Instant};
 use anabranch_wire::{MpTcpRst, MptcpOption, Segment, crypto};
 
 use super::connect::reset_option;
-use super::half_open::HalfOpenJoins;
 use super::ownership::Moved;
+use super::rare::Rare;
 use super::{Connection, Event, Mode};
 use crate::subflow::{Reset, State};
 
@@ -218,7 +218,7 @@ impl Connection {
             }
             // A join whose answer has not come has nobody to reset.
             if subflow.state != State::SynSent || subflow.id.index() == 0 {
-                subflow.reset = Some(Reset { fast_close, reason, answers: None });
+                subflow.reset = Some(Box::new(Reset { fast_close, reason, answers: None }));
             }
             subflow.cut_off();
             self.moved.push(subflow.tuple.into());
@@ -228,7 +228,7 @@ impl Connection {
         }
         self.views.clear();
         self.moved.extend(self.half_open.tuples().map(Moved::from));
-        self.half_open = HalfOpenJoins::default();
+        self.half_open = Rare::default();
         self.addresses.stop();
         self.closing.deadline = None;
         self.give_up();
@@ -260,7 +260,7 @@ impl Connection {
     /// Resets a subflow with a reason (RFC 8684 section 3.6).
     pub(super) fn reset_subflow(&mut self, now: Instant, index: usize, reason: u8) {
         let option = Some(reset_option(reason));
-        self.subflows[index].reset = Some(Reset { reason: option, ..Reset::default() });
+        self.subflows[index].reset = Some(Reset::because(option));
         self.drop_subflow(now, index);
     }
 

@@ -1,6 +1,8 @@
 //! Opening connections and joining subflows: `MP_CAPABLE` and `MP_JOIN` (RFC 8684 sections 3.1, 3.2).
 
-use anabranch_units::{Instant, SeqNumber};
+use std::sync::Arc;
+
+use anabranch_units::{Instant, RandomStream, SeqNumber};
 use anabranch_wire::crypto::{self, Key};
 use anabranch_wire::{CapableKeys, Flags, MpCapable, MpJoin, MpTcpRst, MptcpOption, Segment};
 
@@ -77,7 +79,7 @@ impl Connection {
     pub fn connect(config: Config, origin: Origin<'_>) -> Result<Self, PluginError> {
         let first = config.candidates.first().copied();
         let now = origin.now;
-        let mut connection = Self::build(config, true, origin, None)?;
+        let mut connection = Self::build(config.settled(), true, origin, None)?;
         if let Some(candidate) = first {
             let tuple = FourTuple { local: candidate.local, remote: candidate.remote };
             connection.add_subflow(now, tuple, true)?;
@@ -100,32 +102,36 @@ impl Connection {
         tuple: FourTuple,
         syn: &Segment,
     ) -> Result<Self, PluginError> {
-        Self::accept_offer(config, origin, &Offer { tuple, syn, iss: None, key: None, told: false })
+        Self::accept_offer(
+            config.settled(),
+            origin,
+            &Offer { tuple, syn, iss: None, key: None, told: false },
+        )
     }
 
     /// As [`Self::accept`], with what is settled already.
     pub(crate) fn accept_offer(
-        config: Config,
+        config: Arc<Config>,
         origin: Origin<'_>,
         offer: &Offer<'_>,
     ) -> Result<Self, PluginError> {
         let &Offer { tuple, syn, iss, key, .. } = offer;
         let now = origin.now;
         let mut connection = Self::build(config, false, origin, key)?;
-        let chance = connection.random.fork();
+        let chance = connection.random.draw(RandomStream::fork);
         let drawn = connection.initial_sequence(now, &tuple);
         connection.install_subflow(tuple, false, chance, iss.unwrap_or(drawn))?;
         connection.addresses.accepted_at(tuple.local.ip());
         let offered = understood(syn).filter(|_| connection.config.multipath);
         let option = offered.map(|option| {
-            connection.config.checksum |= option.checksum_required;
+            connection.heed_checksum(&option);
             connection.peer_addresses.heed(&option);
             capable(&connection.config, CapableKeys::Responder(connection.local_key.value))
         });
         if option.is_none() {
             connection.mode = Mode::Plain;
         }
-        let config = connection.config.clone();
+        let config = Arc::clone(&connection.config);
         connection.subflows[0].answer_syn(syn, &config, option);
         if offer.told {
             connection.subflows[0].has_answered();
@@ -141,8 +147,7 @@ impl Connection {
         }
         if !self.subflows[index].acknowledges_syn(segment) {
             // It answers an old SYN, or none (RFC 9293 section 3.10.7.3).
-            self.subflows[index].reset =
-                Some(Reset { answers: Some(segment.ack), ..Reset::default() });
+            self.subflows[index].reset = Some(Reset::answer(segment.ack));
             return;
         }
         let host = self.config.host;
@@ -153,7 +158,7 @@ impl Connection {
         }
         let keys = understood(segment).filter(|_| self.subflows[0].hello.first.is_some());
         if let Some(answer @ MpCapable { keys: CapableKeys::Responder(key), .. }) = keys {
-            self.config.checksum |= answer.checksum_required;
+            self.heed_checksum(&answer);
             self.peer_addresses.heed(&answer);
             self.become_multipath(key, 0);
             let both = CapableKeys::Both { initiator: self.local_key.value, responder: key };
@@ -163,6 +168,13 @@ impl Connection {
         }
         self.subflows[0].take_syn_ack(&host, now, segment);
         self.after_open(now, index);
+    }
+
+    /// Either side may ask for checksums.
+    fn heed_checksum(&mut self, capable: &MpCapable) {
+        if capable.checksum_required && !self.config.checksum {
+            Arc::make_mut(&mut self.config).checksum = true;
+        }
     }
 
     fn become_multipath(&mut self, remote_key: u64, index: usize) {
@@ -181,7 +193,7 @@ impl Connection {
         }
         self.fit_segments(index);
         if index > 0 {
-            self.budget.on_join();
+            self.budget.on_join(&self.config);
         }
         if index == 0 {
             self.connected_at = Some(now);
@@ -262,7 +274,7 @@ impl Connection {
         }
         let local_id = self.addresses.identifier(&candidate);
         let index = self.add_subflow(now, tuple, true).ok()??;
-        let nonce = self.random.next_u64() as u32;
+        let nonce = self.random.draw(RandomStream::next_u64) as u32;
         self.closing.revive();
         let subflow = &mut self.subflows[index];
         subflow.local_id = local_id;

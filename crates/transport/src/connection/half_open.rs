@@ -7,13 +7,15 @@
 //! initiator repeats its SYN, and its third packet, until it is answered.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use anabranch_units::{Duration, Instant, RandomStream, SeqNumber};
 use anabranch_wire::{Flags, MpJoin, MptcpOption, Segment, crypto};
 
 use super::connect::{REASON_MPTCP, REASON_PROHIBITED, join, reset_option};
 use super::ownership::Moved;
-use super::{Connection, Mode, Transmit};
+use super::rare::Nothing;
+use super::{Connection, Mode};
 use crate::config::FourTuple;
 use crate::subflow::{JoinAnswer, State};
 
@@ -48,9 +50,17 @@ struct HalfOpen {
 pub(super) struct HalfOpenJoins {
     entries: VecDeque<HalfOpen>,
     /// Answers to be sent.
-    answers: VecDeque<Transmit>,
-    /// Where the last one went.
-    answered: Option<FourTuple>,
+    answers: VecDeque<(FourTuple, Segment)>,
+    /// The first of them was taken; its addresses stay until the next look.
+    taken: bool,
+}
+
+impl Nothing for HalfOpenJoins {
+    const NOTHING: &'static Self = {
+        static NOTHING: HalfOpenJoins =
+            HalfOpenJoins { entries: VecDeque::new(), answers: VecDeque::new(), taken: false };
+        &NOTHING
+    };
 }
 
 impl HalfOpenJoins {
@@ -78,24 +88,31 @@ impl HalfOpenJoins {
         self.entries.iter().map(|entry| entry.tuple)
     }
 
+    /// There is nothing to send, nor to tidy up after sending.
+    #[inline(always)]
+    pub(super) fn rests(&self) -> bool {
+        self.answers.is_empty()
+    }
+
     /// An answer is to be sent.
     pub(super) fn owes(&self) -> bool {
-        !self.answers.is_empty()
+        self.answers.len() > usize::from(self.taken)
     }
 
     fn answer(&mut self, tuple: FourTuple, segment: Segment) {
-        self.answers.push_back(Transmit { local: tuple.local, remote: tuple.remote, segment });
+        self.answers.push_back((tuple, segment));
     }
 
     /// The next answer to send.
     #[inline]
     pub(super) fn poll(&mut self, segment: &mut Segment) -> Option<&FourTuple> {
-        if self.answers.is_empty() {
-            return None;
+        if std::mem::take(&mut self.taken) {
+            self.answers.pop_front();
         }
-        let Transmit { local, remote, segment: answer } = self.answers.pop_front()?;
-        *segment = answer;
-        Some(self.answered.insert(FourTuple { local, remote }))
+        let (tuple, answer) = self.answers.front_mut()?;
+        *segment = std::mem::take(answer);
+        self.taken = true;
+        Some(tuple)
     }
 }
 
@@ -126,9 +143,9 @@ impl Connection {
             }
             self.half_open.make_room(now, tuple, &mut self.moved);
             let local_id = self.identifier_of(tuple.local.ip());
-            let chance = self.random.draw_key();
+            let chance = self.random.draw(RandomStream::draw_key);
             let iss = self.initial_sequence(now, &tuple);
-            let own_nonce = self.random.next_u64() as u32;
+            let own_nonce = self.random.draw(RandomStream::next_u64) as u32;
             let syn = Segment { mptcp: Vec::new(), payload: bytes::Bytes::new(), ..syn.clone() };
             self.moved.push(tuple.into());
             self.half_open.entries.push_back(HalfOpen {
@@ -213,7 +230,7 @@ impl Connection {
         let Ok(Some(index)) = self.install_subflow(tuple, false, chance, entry.iss) else {
             return self.refuse_half_open(at, REASON_PROHIBITED);
         };
-        let config = self.config.clone();
+        let config = Arc::clone(&self.config);
         let option = self.join_answer(at).option;
         let Some(entry) = self.half_open.entries.remove(at) else { return };
         self.closing.revive();

@@ -46,7 +46,7 @@ impl Connection {
         tuple: FourTuple,
         active: bool,
     ) -> Result<Option<usize>, PluginError> {
-        let stream = self.random.fork();
+        let stream = self.random.draw(RandomStream::fork);
         let iss = self.initial_sequence(now, &tuple);
         self.install_subflow(tuple, active, stream, iss)
     }
@@ -54,7 +54,7 @@ impl Connection {
     /// The initial sequence number of a subflow between these addresses.
     pub(super) fn initial_sequence(&mut self, now: Instant, tuple: &FourTuple) -> SeqNumber {
         // Sequence numbers were once drawn here: what is drawn after them stays what it was.
-        self.random.next_u64();
+        self.random.draw(RandomStream::next_u64);
         self.secrets.sequence(now, tuple)
     }
 
@@ -67,7 +67,7 @@ impl Connection {
         iss: SeqNumber,
     ) -> Result<Option<usize>, PluginError> {
         let Some(index) = self.free_place(tuple) else { return Ok(None) };
-        let Config { congestion, registry, .. } = &self.config;
+        let Config { congestion, registry, .. } = &*self.config;
         let controller = congestion::build(congestion, registry, stream)?;
         let id = SubflowId(index as u8);
         let mut subflow = Subflow::new(id, tuple, active, iss, controller, &self.config);

@@ -25,8 +25,6 @@ pub(super) struct ReceiveBudget {
     opened: Option<(u64, u64)>,
     /// Memory of a full segment, and its payload, bytes.
     segment: (u64, u64),
-    /// What a join brings.
-    share: ReceiveBuffer,
 }
 
 impl ReceiveBudget {
@@ -40,7 +38,6 @@ impl ReceiveBudget {
             opened: (config.stack.receive == ReceiveSizing::Half)
                 .then(|| (first_window(config), first_window(config))),
             segment: (config.host.receive_memory_per_segment, u64::from(config.mss - 12)),
-            share: ReceiveBuffer::new(config),
         }
     }
 
@@ -69,10 +66,10 @@ impl ReceiveBudget {
     }
 
     /// A join has opened: its buffer and its window are added.
-    pub(super) fn on_join(&mut self) {
+    pub(super) fn on_join(&mut self, config: &Config) {
         if let Some((open, first)) = &mut self.opened {
             *open += *first;
-            self.buffer.add(&self.share);
+            self.buffer.add(&ReceiveBuffer::new(config));
         }
     }
 

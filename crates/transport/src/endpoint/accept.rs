@@ -1,5 +1,7 @@
 //! Accepting connections: what a listener makes of a SYN, and of a third packet with a cookie.
 
+use std::sync::Arc;
+
 use anabranch_units::Instant;
 use anabranch_wire::{Flags, Segment};
 
@@ -37,7 +39,7 @@ impl Endpoint {
     }
 
     fn accept(&mut self, now: Instant, number: u32, offer: &Offer<'_>) -> Option<ConnectionHandle> {
-        let config = self.listeners.get(number)?.listen.config.clone();
+        let config = Arc::clone(&self.listeners.get(number)?.config);
         let connection = {
             let taken = self.is_taken();
             Connection::accept_offer(config, self.origin(now, &taken), offer).ok()?

@@ -171,4 +171,3 @@ fn stamp(clock: u32, bits: u32) -> u32 {
     let stamp = clock >> STAMP_BITS << STAMP_BITS | bits;
     if stamp > clock { stamp.wrapping_sub(1 << STAMP_BITS) } else { stamp }
 }
-

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
 
 use anabranch_units::{Duration, Instant};
 use thiserror::Error;
@@ -49,6 +50,8 @@ pub enum ListenError {
 #[derive(Debug)]
 pub(super) struct Listener {
     pub(super) listen: ListenConfig,
+    /// As its connections share it.
+    pub(super) config: Arc<Config>,
     /// Connections whose third packet has not come.
     pub(super) half_open: u32,
     /// Connections that were not freed.
@@ -106,7 +109,8 @@ impl Listeners {
             return Err(ListenError::AddressInUse(address));
         }
         self.by_address.insert(address, self.made);
-        let listener = Listener { listen, half_open: 0, connections: 0, cookie_at: None };
+        let config = listen.config.clone().settled();
+        let listener = Listener { listen, config, half_open: 0, connections: 0, cookie_at: None };
         self.listeners.insert(self.made, listener);
         self.made += 1;
         Ok(())

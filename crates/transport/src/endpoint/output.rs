@@ -1,5 +1,7 @@
 //! What an endpoint has to say, of all its connections: segments, news, and when it is to be woken.
 
+use std::collections::VecDeque;
+
 use anabranch_units::Instant;
 use anabranch_wire::Segment;
 
@@ -55,8 +57,8 @@ impl Endpoint {
     #[cold]
     fn next_reply(&mut self, segment: &mut Segment) -> Option<Outgoing> {
         let Transmit { local, remote, segment: reply } = self.replies.pop_front()?;
-        if self.replies.is_empty() {
-            self.replies.shrink_to(SMALL);
+        if self.replies.is_empty() && self.replies.capacity() > SMALL {
+            self.replies = VecDeque::new();
         }
         *segment = reply;
         Some(Outgoing { tuple: FourTuple { local, remote }, connection: None })
@@ -162,7 +164,9 @@ impl Endpoint {
             }
             return told;
         }
-        self.news.shrink_to(SMALL);
+        if self.news.capacity() > SMALL {
+            self.news = VecDeque::new();
+        }
         None
     }
 }

@@ -362,7 +362,7 @@ mod tests {
             fin: false,
         };
         let mut subflow = subflow(&none);
-        subflow.reset = Some(Reset { fast_close: Some(1), reason, answers: None });
+        subflow.reset = Some(Box::new(Reset { fast_close: Some(1), reason, answers: None }));
         let mut segment = Segment { sack: SackBlocks::EMPTY, ..Segment::default() };
         assert!(subflow.take_reset(&mut segment));
         assert_eq!(segment.options_len(), 16);

@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 use anabranch_transport::path_manager::Candidate;
 use anabranch_transport::{Config, Connection, Event, FourTuple, Origin, Secrets};
@@ -229,7 +230,7 @@ fn opened(taken: impl Fn(usize) -> bool, syn: Option<&Segment>) -> (Connection, 
     let config = Config { candidates: vec![candidate], ..config() };
     let tuple = FourTuple { local, remote };
     let mut secrets = Seed { seed: 1, run: 0 }.stream("secrets");
-    let secrets = Secrets::draw(&mut secrets);
+    let secrets = Arc::new(Secrets::draw(&mut secrets));
     let origin = Origin { now: at(0), random: stream, secrets, taken: &taken };
     let connection = match syn {
         Some(syn) => Connection::accept(config, origin, tuple, syn),

@@ -1,0 +1,138 @@
+//! What connections take of memory, and that they give it back.
+
+use std::alloc::System;
+use std::net::SocketAddr;
+
+use anabranch_transport::{Config, Endpoint, Event, FourTuple};
+use anabranch_units::{Duration, Instant, Seed, SeqNumber};
+use anabranch_wire::{CapableKeys, Flags, MpCapable, MptcpOption, Segment, Timestamps};
+use cap::Cap;
+
+#[global_allocator]
+static MEMORY: Cap<System> = Cap::new(System, usize::MAX);
+
+/// Connections.
+const MANY: u32 = 4000;
+/// What an idle connection may take, with its share of every table, bytes.
+const IDLE: usize = 3600;
+/// What a subflow in TIME-WAIT may take, with its share of every table, bytes: an eighth of that.
+const TIME_WAIT: usize = 450;
+
+fn tuple(number: u32) -> FourTuple {
+    let host =
+        SocketAddr::from(([10, 1, (number >> 14) as u8, 2], 1024 + (number & 0x3fff) as u16));
+    FourTuple { local: SocketAddr::from(([10, 0, 0, 1], 80)), remote: host }
+}
+
+fn segment(number: u32, flags: Flags, seq: u32, ack: u32) -> Segment {
+    Segment {
+        source_port: tuple(number).remote.port(),
+        destination_port: 80,
+        seq: SeqNumber(seq),
+        ack: SeqNumber(ack),
+        flags,
+        window: 60_000,
+        timestamps: Some(Timestamps { value: 1, echo: 1 }),
+        ..Segment::default()
+    }
+}
+
+fn capable(keys: CapableKeys) -> MptcpOption {
+    MptcpOption::Capable(MpCapable {
+        version: 1,
+        checksum_required: false,
+        extensibility: false,
+        deny_join_initial_address: false,
+        crypto: 1,
+        keys,
+    })
+}
+
+/// Opens a connection over MPTCP; our next sequence number.
+fn open(endpoint: &mut Endpoint, now: Instant, number: u32) -> u32 {
+    let mut syn = segment(number, Flags::SYN, 99, 0);
+    (syn.mss, syn.window_scale) = (Some(1460), Some(7));
+    syn.mptcp.push(capable(CapableKeys::None));
+    endpoint.handle_segment(now, tuple(number), &syn);
+    let answer = endpoint.poll_transmit(now).expect("a SYN/ACK").segment;
+    let [MptcpOption::Capable(MpCapable { keys: CapableKeys::Responder(ours), .. })] =
+        answer.mptcp[..]
+    else {
+        panic!("{answer:?}");
+    };
+    let next = answer.seq.0.wrapping_add(1);
+    let mut third = segment(number, Flags::ACK, 100, next);
+    third.mptcp.push(capable(CapableKeys::Both { initiator: 5, responder: ours }));
+    endpoint.handle_segment(now, tuple(number), &third);
+    while endpoint.poll_transmit(now).is_some() {}
+    next
+}
+
+/// Opens a connection over TCP; our next sequence number.
+fn open_plain(endpoint: &mut Endpoint, now: Instant, number: u32) -> u32 {
+    endpoint.handle_segment(now, tuple(number), &segment(number, Flags::SYN, 99, 0));
+    let answer = endpoint.poll_transmit(now).expect("a SYN/ACK").segment;
+    let next = answer.seq.0.wrapping_add(1);
+    endpoint.handle_segment(now, tuple(number), &segment(number, Flags::ACK, 100, next));
+    while endpoint.poll_transmit(now).is_some() {}
+    next
+}
+
+#[test]
+fn idle_connections_are_small_and_closed_ones_give_all_back() {
+    let mut endpoint = Endpoint::new("host", Seed { seed: 1, run: 0 });
+    endpoint.listen(SocketAddr::from(([0, 0, 0, 0], 80)), Config::default()).expect("the first");
+    let mut now = Instant::ZERO;
+    // Once before, so that what is made once is there.
+    open(&mut endpoint, now, MANY);
+    let only = endpoint.connections().next().expect("one").0;
+    endpoint.remove(only);
+    let start = MEMORY.allocated();
+    let next: Vec<u32> = (0..MANY).map(|number| open(&mut endpoint, now, number)).collect();
+    let kept = next.capacity() * 4;
+    let handles: Vec<_> = std::iter::from_fn(|| endpoint.poll_event())
+        .filter(|(_, event)| *event == Event::Connected)
+        .map(|(handle, _)| handle)
+        .collect();
+    assert_eq!(handles.len(), MANY as usize);
+    let kept = kept + handles.capacity() * size_of_val(&handles[0]);
+    let each = (MEMORY.allocated() - start - kept) / MANY as usize;
+    println!("{each} bytes an idle connection");
+    assert!(each <= IDLE, "{each} bytes an idle connection");
+    // A reset ends the only subflow of each, and a minute later the connection (`mptcp_close_timeout`).
+    for (number, ack) in (0..MANY).zip(&next) {
+        endpoint.handle_segment(now, tuple(number), &segment(number, Flags::RST, 100, *ack));
+    }
+    drop((next, handles));
+    while endpoint.poll_transmit(now).is_some() {}
+    now = now + Duration::from_secs(61);
+    while endpoint.handle_timeout(now).is_some() {}
+    while endpoint.poll_transmit(now).is_some() {}
+    while endpoint.poll_event().is_some() {}
+    assert!(endpoint.is_empty());
+    let left = MEMORY.allocated() as i64 - start as i64;
+    assert!(left <= 0, "{left} bytes are left");
+
+    // Those that close leave their TIME-WAIT behind, and a minute later nothing.
+    for number in 0..MANY {
+        let ack = open_plain(&mut endpoint, now, number);
+        let handle = endpoint.connections().next().expect("it is the only one").0;
+        endpoint.connection_mut(handle).shutdown(now);
+        assert!(
+            endpoint.poll_transmit(now).is_some_and(|fin| fin.segment.flags.contains(Flags::FIN))
+        );
+        let fin = segment(number, Flags::FIN.with(Flags::ACK), 100, ack.wrapping_add(1));
+        endpoint.handle_segment(now, tuple(number), &fin);
+        while endpoint.poll_transmit(now).is_some() {}
+        while endpoint.poll_event().is_some() {}
+        assert!(endpoint.is_empty());
+    }
+    let each = (MEMORY.allocated() - start) / MANY as usize;
+    println!("{each} bytes a TIME-WAIT");
+    assert!(each <= TIME_WAIT, "{each} bytes a TIME-WAIT");
+    now = now + Duration::from_secs(60);
+    endpoint.handle_timeout(now);
+    assert_eq!(endpoint.poll_timeout(), None);
+    let left = MEMORY.allocated() as i64 - start as i64;
+    assert!(left <= 0, "{left} bytes are left");
+}
