@@ -8,7 +8,8 @@ It builds `crates/sim/examples/workload.rs` in release mode and runs it four way
   their ratio per session says what it costs to have company.
 
 Then it builds `crates/transport/examples/decisions.rs` and prints what a decision of each scheduler
-costs, over two subflows whose views are built.
+costs, over two subflows whose views are built; and `crates/transport/examples/table.rs`, with what a SYN,
+a stray segment and a timer cost an endpoint that has few connections and many.
 
 Instructions are counted by `perf stat` where the kernel lets it, else by valgrind's callgrind, which
 counts the same every time. CPU seconds are user and system time of the process, the median of
@@ -37,6 +38,9 @@ SESSIONS = 100
 #: Decisions that are timed, and that are counted, which callgrind makes fifty times as slow.
 TIMED = 20_000_000
 COUNTED = 400_000
+#: Connections beside which the table of an endpoint is measured, and the functions that are.
+FEW, MANY = 10, 100_000
+EVENTS = ("stray", "syn", "timer")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,13 +106,16 @@ def main() -> int:
         _note(f"running {case.sessions} x {case.session_bytes / 1e6:g} MB ...")
         found.append(_measure(case, program, counter, runs=options.runs))
     decisions = _decisions(build("anabranch-transport", "decisions"), counter, runs=options.runs)
+    endpoint = _endpoint(build("anabranch-transport", "table")) if shutil.which("valgrind") else {}
     if options.json:
         rows = [{**vars(item), "case": vars(item.case)} for item in found]
         costs = [vars(item) for item in decisions]
-        _out(json.dumps({"counter": counter, "cases": rows, "decisions": costs}, indent=2))
+        whole = {"counter": counter, "cases": rows, "decisions": costs, "endpoint": endpoint}
+        _out(json.dumps(whole, indent=2))
     else:
         _table(found, counter)
         _decision_table(decisions)
+        _endpoint_table(endpoint)
     return 0
 
 
@@ -164,6 +171,52 @@ def _decisions(program: Path, counter: str | None, *, runs: int) -> list[Decisio
         nanoseconds = (seconds - nothing) / timed * 1e9
         found.append(Decision(scheduler=name, nanoseconds=nanoseconds, instructions=instructions))
     return found
+
+
+def _endpoint(program: Path) -> dict[str, dict[str, float]]:
+    """Count the instructions of each event beside few and many connections, by callgrind."""
+    found = {}
+    for label, arguments in (
+        (f"{FEW}", [f"{FEW}"]),
+        (f"{MANY}", [f"{MANY}"]),
+        (f"{MANY}, chosen to collide", [f"{MANY}", "chosen"]),
+    ):
+        _note(f"running the table of {label} connections ...")
+        found[label] = _events([str(program), *arguments])
+    return found
+
+
+def _events(command: list[str]) -> dict[str, float]:
+    """Count the instructions of each measured function of the table, a call."""
+    toggles = [f"--toggle-collect=table::{event}" for event in EVENTS]
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "out"
+        valgrind = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}", *toggles, *command]
+        done = subprocess.run(valgrind, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True)
+        annotate = ["callgrind_annotate", "--inclusive=yes", "--threshold=100", str(out)]
+        said = subprocess.run(
+            annotate, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True
+        ).stdout
+    words = done.stdout.split()
+    calls = dict(zip(words[::2], map(int, words[1::2]), strict=True))
+    costs = {}
+    for event in EVENTS:
+        counts = re.findall(rf"^\s*([\d,]+) \(.*examples/table\.rs:table::{event}\b", said, re.MULTILINE)
+        costs[event] = int(counts[0].replace(",", "")) / calls[event]
+    return costs
+
+
+def _endpoint_table(found: dict[str, dict[str, float]]) -> None:
+    """Print what events cost an endpoint."""
+    if not found:
+        return
+    _out("")
+    _columns(
+        [
+            ("instructions beside connections", *EVENTS),
+            *((label, *(f"{costs[event]:,.0f}" for event in EVENTS)) for label, costs in found.items()),
+        ]
+    )
 
 
 def _counter() -> str | None:

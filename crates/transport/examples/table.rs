@@ -33,7 +33,10 @@ impl Iterator for Tuples {
             let number = self.next;
             self.next += 1;
             let [top, high, middle, low] = number.to_be_bytes();
-            let remote = SocketAddr::from(([10, 1 + high, middle, 2], 1024 + u16::from_be_bytes([top, low])));
+            let remote = SocketAddr::from((
+                [10, 1 + high, middle, 2],
+                1024 + u16::from_be_bytes([top, low]),
+            ));
             let local = SocketAddr::from(([10, 0, 0, 1], 80));
             let tuple = FourTuple { local, remote };
             if !self.chosen || hash(&tuple) & 0xff == 7 {

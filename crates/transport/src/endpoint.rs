@@ -18,6 +18,9 @@ mod table;
 mod time_wait;
 mod timed;
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::VecDeque;
 
 use std::net::SocketAddr;

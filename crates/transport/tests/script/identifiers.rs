@@ -194,3 +194,32 @@ fn an_end_point_that_goes_before_it_was_used_is_not_joined_from() {
     s.peer(200, ". ack=1 dack4=0 add=5,10.2.0.2");
     assert_eq!(joins_from(&s), [ip("10.1.0.1"), ip("10.8.0.1")]);
 }
+
+#[test]
+fn two_hundred_subflows_follow_one_another_in_a_life() {
+    // RFC 8684 bounds address identifiers (8 bits), not subflows: one at a time, each is reset by its peer
+    // before the next one joins from another port, and data goes over the last as over the first.
+    let mut s = Script::multipath(config(), 50);
+    for number in 0..200u64 {
+        s.speak_from(1, 20_000 + number as u16);
+        s.join(1, 1000 + 200 * number, 50);
+        s.peer_on(1, 1100 + 200 * number, "R");
+        s.rest();
+    }
+    s.speak_from(1, 30_000);
+    s.join(1, 50_000, 50);
+    let ordinals: Vec<u32> = s.connection().summaries().map(|subflow| subflow.ordinal).collect();
+    assert_eq!(ordinals.len(), 202, "each is remembered");
+    assert_eq!(ordinals.iter().max(), Some(&201));
+    s.write(51_000, 50_000);
+    assert!(s.sent_on(1) > 0, "data goes over the last");
+    // Those that are gone are strangers, also where their place is another's now.
+    s.rest();
+    s.speak_from(1, 20_000);
+    s.peer_on(1, 51_001, ". 1:1 ack=1");
+    let answers = s.rest();
+    assert!(
+        answers.iter().any(|(_, path, line)| *path == 1 && line.starts_with('R')),
+        "{answers:?}"
+    );
+}

@@ -1,0 +1,103 @@
+//! What only the inside of the table shows.
+
+use std::hash::BuildHasher;
+use std::net::SocketAddr;
+
+use anabranch_units::{Instant, Seed, SeqNumber};
+use anabranch_wire::{Flags, Segment};
+
+use super::Endpoint;
+use super::places::Place;
+use crate::config::{Config, FourTuple};
+use crate::path_manager::Candidate;
+use crate::secrets::Packed;
+
+const NOW: Instant = Instant::ZERO;
+
+fn endpoint() -> Endpoint {
+    Endpoint::new("host", Seed { seed: 5, run: 0 })
+}
+
+fn tuple(number: u32) -> FourTuple {
+    let [a, b, c, d] = number.to_be_bytes();
+    FourTuple {
+        local: SocketAddr::from(([10, 0, 0, 1], 80)),
+        remote: SocketAddr::from(([10, a, b, c], 1024 + u16::from(d))),
+    }
+}
+
+fn config(number: u32) -> Config {
+    let FourTuple { local, remote } = tuple(number);
+    let first = Candidate { address_id: 0, local, remote, backup: false, rate: None };
+    Config { candidates: vec![first], ..Config::default() }
+}
+
+#[test]
+fn a_token_that_a_connection_has_stays_its_own() {
+    // RFC 8684 section 3.1: another key is drawn while a connection has the token.
+    let drawn = {
+        let mut other = endpoint();
+        let handle = other.connect(NOW, config(1)).expect("free addresses");
+        other.connection(handle).token()
+    };
+    let mut host = endpoint();
+    host.by_token.insert(drawn, 77);
+    let handle = host.connect(NOW, config(1)).expect("free addresses");
+    let token = host.connection(handle).token();
+    assert_ne!(token, drawn);
+    assert_eq!((host.by_token[&drawn], host.by_token[&token]), (77, handle.slot));
+    // With its own connection a token goes, and another's stays.
+    host.remove(handle);
+    assert_eq!(host.by_token.get(&token), None);
+    assert_eq!(host.by_token[&drawn], 77);
+}
+
+/// Four-tuples whose hashes under the endpoint's own secret end alike: none but itself could choose them.
+fn colliding(host: &Endpoint, count: usize) -> Vec<FourTuple> {
+    let hash = |tuple: &FourTuple| host.secrets.tables.hash_one(Packed::from(tuple));
+    let wanted = hash(&tuple(0)) & 0xfff;
+    (0..).map(tuple).filter(|tuple| hash(tuple) & 0xfff == wanted).take(count).collect()
+}
+
+fn segment(tuple: &FourTuple, flags: Flags) -> Segment {
+    Segment {
+        source_port: tuple.remote.port(),
+        destination_port: 80,
+        seq: SeqNumber(7),
+        flags,
+        window: 1000,
+        ..Segment::default()
+    }
+}
+
+#[test]
+fn four_tuples_that_collide_are_told_apart() {
+    let mut host = endpoint();
+    let plain = Config { multipath: false, ..Config::default() };
+    host.listen(SocketAddr::from(([0, 0, 0, 0], 80)), plain).expect("the first");
+    let tuples = colliding(&host, 100);
+    let (known, strange) = tuples.split_at(50);
+    let handles: Vec<_> = known
+        .iter()
+        .map(|tuple| {
+            host.handle_segment(NOW, *tuple, &segment(tuple, Flags::SYN)).expect("its own")
+        })
+        .collect();
+    while host.poll_transmit(NOW).is_some() {}
+    for (tuple, handle) in known.iter().zip(&handles) {
+        // The SYN again: it reaches the connection it opened.
+        let again = host.handle_segment(NOW, *tuple, &segment(tuple, Flags::SYN));
+        assert_eq!(again, Some(*handle));
+    }
+    for tuple in strange {
+        assert_eq!(host.handle_segment(NOW, *tuple, &segment(tuple, Flags::ACK)), None);
+    }
+    for (at, (tuple, handle)) in known.iter().zip(&handles).enumerate() {
+        host.remove(*handle);
+        assert_eq!(host.places.peek(tuple), None);
+        for (other, handle) in known.iter().zip(&handles).skip(at + 1) {
+            let place = Some(Place::Subflow { slot: handle.slot, index: 0 });
+            assert_eq!(host.places.peek(other), place);
+        }
+    }
+}
