@@ -122,7 +122,7 @@ fn main() {
     endpoint.listen(SocketAddr::from(([0, 0, 0, 0], 80)), config).expect("the first");
     let mut now = Instant::ZERO;
     for tuple in tuples.by_ref().take(size) {
-        now = now + Duration::from_micros(2);
+        now += Duration::from_micros(2);
         endpoint.handle_segment(now, tuple, &segment(&tuple, Flags::SYN, 99, 0));
         let answer = drain(&mut endpoint, now).expect("a SYN/ACK");
         let third = segment(&tuple, Flags::ACK, 100, answer.seq.0.wrapping_add(1));

@@ -51,9 +51,9 @@ impl PartialEq for Packed {
     // Word by word: a call to compare memory costs more than it compares.
     #[inline(always)]
     fn eq(&self, other: &Self) -> bool {
-        let [a, b, c, d, e] = self.0;
-        let [f, g, h, i, j] = other.0;
-        (a ^ f) | (b ^ g) | (c ^ h) | (d ^ i) | (e ^ j) == 0
+        let (one, two) = (&self.0, &other.0);
+        let low = (one[0] ^ two[0]) | (one[1] ^ two[1]) | (one[2] ^ two[2]);
+        low | (one[3] ^ two[3]) | (one[4] ^ two[4]) == 0
     }
 }
 

@@ -7,6 +7,7 @@
 mod acknowledge;
 mod delayed_ack;
 pub(crate) mod deliver;
+mod ending;
 pub(crate) mod final_mapping;
 mod handshake;
 mod incoming;
@@ -28,7 +29,7 @@ mod signal;
 mod validation;
 
 use anabranch_units::{Instant, Rate, SeqNumber, SubflowId};
-use anabranch_wire::{DataAck, Flags, MptcpOption, SackBlocks, Segment, Timestamps};
+use anabranch_wire::{DataAck, Flags, SackBlocks, Segment, Timestamps};
 use bytes::Bytes;
 
 use crate::config::{Config, FourTuple};
@@ -36,6 +37,7 @@ use crate::congestion::{CongestionController, CongestionState, SiblingView, Wind
 use crate::profile::Stack;
 use crate::scheduler::SubflowView;
 
+pub(crate) use ending::{Remains, Reset};
 pub(crate) use handshake::JoinAnswer;
 pub(crate) use receive::initial_window;
 pub(crate) use send::timestamp_clock;
@@ -74,29 +76,6 @@ impl Default for Space {
     }
 }
 
-/// A RST that is to be sent, with the reason if there is one to tell.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Reset {
-    /// The peer's key: the whole connection ends (`MP_FASTCLOSE`).
-    pub(crate) fast_close: Option<u64>,
-    pub(crate) reason: Option<MptcpOption>,
-    /// The acknowledgement number of the segment it answers, which becomes its sequence number
-    /// (RFC 9293 section 3.10.7.1); without one it takes our next.
-    pub(crate) answers: Option<SeqNumber>,
-}
-
-impl Reset {
-    /// One that answers a segment with this acknowledgement number.
-    pub(crate) fn answer(ack: SeqNumber) -> Box<Self> {
-        Box::new(Self { answers: Some(ack), ..Self::default() })
-    }
-
-    /// One that says why, if there is something to say.
-    pub(crate) fn because(reason: Option<MptcpOption>) -> Box<Self> {
-        Box::new(Self { reason, ..Self::default() })
-    }
-}
-
 /// What a connection tells a subflow when it emits a segment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Outlook {
@@ -114,19 +93,6 @@ pub(crate) struct Outlook {
     pub(crate) data_fin: Option<u64>,
     /// Sequence mappings carry checksums.
     pub(crate) checksum: bool,
-}
-
-/// What TIME-WAIT keeps of a subflow (`tcp_timewait_sock`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Remains {
-    /// Our next sequence number, behind the FIN.
-    pub(crate) next: SeqNumber,
-    /// The peer's, behind its FIN.
-    pub(crate) expected: SeqNumber,
-    /// The window as it stands in segments.
-    pub(crate) window: u16,
-    /// The peer's last timestamp, where timestamps are in use.
-    pub(crate) stamp: Option<u32>,
 }
 
 /// Totals of a subflow, for traces.
@@ -445,17 +411,6 @@ impl Subflow {
             || (self.send.has_work() && self.board.in_flight() < self.window.cwnd)
     }
 
-    /// A segment after the end. A FIN, or data before it, comes again when our acknowledgement was
-    /// lost (`TIME_WAIT`: `tcp_timewait_state_process` acknowledges all but what is empty); where the
-    /// subflow was cut off there is nobody: a RST (`tcp_v4_send_reset`).
-    pub(crate) fn answer_late(&mut self, segment: &Segment) {
-        if !self.finished() {
-            self.reset = Some(Reset::answer(segment.ack));
-        } else if segment.sequence_len() > 0 {
-            self.ack.demand();
-        }
-    }
-
     /// An acknowledgement is to go out at once.
     pub(crate) fn ack_now(&mut self) {
         if self.state == State::Established {
@@ -495,25 +450,6 @@ impl Subflow {
         self.timer.at()
     }
 
-    /// Writes the RST that is to be sent; false when there is none.
-    pub(crate) fn take_reset(&mut self, segment: &mut Segment) -> bool {
-        let Some(reset) = self.reset.take() else { return false };
-        let Reset { fast_close, reason, answers } = *reset;
-        self.blank(segment);
-        if let Some(seq) = answers {
-            segment.flags = Flags::RST;
-            segment.seq = seq;
-        } else {
-            segment.flags = Flags::RST.with(Flags::ACK);
-            segment.seq = self.wire_seq(self.send.next());
-            segment.ack = self.remote_iss.add(self.receive.next() as u32);
-        }
-        segment.mptcp.extend(fast_close.map(|key| MptcpOption::FastClose { key }));
-        segment.mptcp.extend(self.failed_mapping());
-        segment.mptcp.extend(reason);
-        true
-    }
-
     /// Our timestamp now.
     #[inline(always)]
     fn timestamp(&self, now: Instant) -> u32 {
@@ -524,26 +460,6 @@ impl Subflow {
     #[inline(always)]
     fn echoed(&self, timestamps: Timestamps) -> u32 {
         if timestamps.echo == 0 { 0 } else { timestamps.echo.wrapping_sub(self.timestamp_offset) }
-    }
-
-    /// What is to be kept of it when it has [`finished`](Self::finished), if TIME-WAIT falls to us.
-    pub(crate) fn remains(&self) -> Option<Remains> {
-        self.closed_first.then(|| Remains {
-            next: self.wire_seq(self.send.next()),
-            expected: self.remote_iss.add(self.receive.next() as u32),
-            window: (self.receive.window() >> self.receive_scale).min(65_535) as u16,
-            stamp: self.timestamps.then_some(self.timestamp_recent),
-        })
-    }
-
-    /// A RST, or the acknowledgement of the peer's FIN, is still to go out.
-    pub(crate) fn owes_an_end(&self) -> bool {
-        self.reset.is_some() || (self.finished() && self.ack.is_due())
-    }
-
-    /// FIN went both ways and ours was acknowledged.
-    pub(crate) fn finished(&self) -> bool {
-        self.peer_closed && self.send.fin_sent() && self.send.una() == self.send.next()
     }
 }
 

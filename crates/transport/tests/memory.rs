@@ -105,7 +105,7 @@ fn idle_connections_are_small_and_closed_ones_give_all_back() {
     }
     drop((next, handles));
     while endpoint.poll_transmit(now).is_some() {}
-    now = now + Duration::from_secs(61);
+    now += Duration::from_secs(61);
     while endpoint.handle_timeout(now).is_some() {}
     while endpoint.poll_transmit(now).is_some() {}
     while endpoint.poll_event().is_some() {}
@@ -130,7 +130,7 @@ fn idle_connections_are_small_and_closed_ones_give_all_back() {
     let each = (MEMORY.allocated() - start) / MANY as usize;
     println!("{each} bytes a TIME-WAIT");
     assert!(each <= TIME_WAIT, "{each} bytes a TIME-WAIT");
-    now = now + Duration::from_secs(60);
+    now += Duration::from_secs(60);
     endpoint.handle_timeout(now);
     assert_eq!(endpoint.poll_timeout(), None);
     let left = MEMORY.allocated() as i64 - start as i64;

@@ -46,9 +46,9 @@ impl Bookmark {
         let mut rng = ChaCha8Rng::from_seed(self.key);
         rng.set_word_pos(u128::from(self.words));
         let mut stream = RandomStream { rng };
-        let drawn = draws(&mut stream);
+        let result = draws(&mut stream);
         *self = stream.bookmark();
-        drawn
+        result
     }
 }
 

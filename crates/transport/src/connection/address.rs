@@ -244,7 +244,7 @@ impl Connection {
             let subflow = &mut self.subflows[index];
             if which(subflow) && subflow.state != State::Closed {
                 if subflow.state != State::SynSent {
-                    subflow.reset = Some(Reset::because(None));
+                    subflow.reset = Some(Box::new(Reset::because(None)));
                 }
                 self.drop_subflow(now, index);
             }

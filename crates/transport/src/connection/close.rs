@@ -260,7 +260,7 @@ impl Connection {
     /// Resets a subflow with a reason (RFC 8684 section 3.6).
     pub(super) fn reset_subflow(&mut self, now: Instant, index: usize, reason: u8) {
         let option = Some(reset_option(reason));
-        self.subflows[index].reset = Some(Reset::because(option));
+        self.subflows[index].reset = Some(Box::new(Reset::because(option)));
         self.drop_subflow(now, index);
     }
 

@@ -147,7 +147,7 @@ impl Connection {
         }
         if !self.subflows[index].acknowledges_syn(segment) {
             // It answers an old SYN, or none (RFC 9293 section 3.10.7.3).
-            self.subflows[index].reset = Some(Reset::answer(segment.ack));
+            self.subflows[index].reset = Some(Box::new(Reset::answer(segment.ack)));
             return;
         }
         let host = self.config.host;

@@ -94,7 +94,7 @@ impl Connection {
         for subflow in self.subflows.iter_mut().skip(1).filter(|s| s.state != State::Closed) {
             if subflow.state != State::SynSent {
                 let reason = Some(reset_option(REASON_MIDDLEBOX));
-                subflow.reset = Some(Reset::because(reason));
+                subflow.reset = Some(Box::new(Reset::because(reason)));
             }
             subflow.cut_off();
             self.events.push_back(Event::SubflowClosed(subflow.id));

@@ -3,7 +3,7 @@
 
 use super::Connection;
 use crate::config::FourTuple;
-use crate::subflow::{Remains, State};
+use crate::subflow::{Remains, State, Subflow};
 
 /// A pair of addresses that a subflow or a half-open join has gained or lost.
 #[derive(Clone, Copy, Debug)]
@@ -63,7 +63,7 @@ impl Connection {
             && self.events.is_empty()
             && self.readable() == 0
             && !self.half_open.owes()
-            && !self.subflows.iter().any(|s| s.owes_an_end())
+            && !self.subflows.iter().any(Subflow::owes_an_end)
             && self.poll_timeout().is_none()
     }
 }

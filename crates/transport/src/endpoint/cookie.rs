@@ -51,9 +51,10 @@ pub(super) struct Redeemed {
 
 impl Cookies<'_> {
     fn hash(&self, peer: SeqNumber, minute: u32, kind: u64) -> u64 {
-        let [a, b, c, d, e] = Packed::from(&self.tuple).0;
-        let rest = u64::from(peer.0) << 32 | u64::from(minute);
-        self.secrets.cookies.hash([a, b, c, d, e, rest, kind])
+        let mut words = [0; 7];
+        words[..5].copy_from_slice(&Packed::from(&self.tuple).0);
+        words[5..].copy_from_slice(&[u64::from(peer.0) << 32 | u64::from(minute), kind]);
+        self.secrets.cookies.hash(words)
     }
 
     fn cookie(&self, peer: SeqNumber, minute: u32, size: u32) -> SeqNumber {
@@ -149,10 +150,10 @@ impl Cookies<'_> {
             None => None,
             Some(option) => {
                 let key = self.key(peer, minute);
-                let ours = match option.keys {
-                    CapableKeys::Both { responder, .. }
-                    | CapableKeys::WithData { responder, .. } => responder,
-                    _ => return None,
+                let (CapableKeys::Both { responder: ours, .. }
+                | CapableKeys::WithData { responder: ours, .. }) = option.keys
+                else {
+                    return None;
                 };
                 if !crypto::mac_eq(&ours.to_be_bytes(), &key.value.to_be_bytes()) {
                     return None;

@@ -94,7 +94,7 @@ impl Listener {
 #[derive(Debug, Default)]
 pub(super) struct Listeners {
     by_address: BTreeMap<SocketAddr, u32>,
-    listeners: BTreeMap<u32, Listener>,
+    by_number: BTreeMap<u32, Listener>,
     /// Listeners there have been.
     made: u32,
 }
@@ -111,14 +111,14 @@ impl Listeners {
         self.by_address.insert(address, self.made);
         let config = listen.config.clone().settled();
         let listener = Listener { listen, config, half_open: 0, connections: 0, cookie_at: None };
-        self.listeners.insert(self.made, listener);
+        self.by_number.insert(self.made, listener);
         self.made += 1;
         Ok(())
     }
 
     pub(super) fn remove(&mut self, address: SocketAddr) -> Option<ListenConfig> {
         let number = self.by_address.remove(&address)?;
-        self.listeners.remove(&number).map(|listener| listener.listen)
+        self.by_number.remove(&number).map(|listener| listener.listen)
     }
 
     /// Who listens at an address: by its own name, else at every address.
@@ -135,6 +135,6 @@ impl Listeners {
     }
 
     pub(super) fn get(&mut self, number: u32) -> Option<&mut Listener> {
-        self.listeners.get_mut(&number)
+        self.by_number.get_mut(&number)
     }
 }
