@@ -76,8 +76,10 @@ pub struct Endpoint {
     news: VecDeque<u32>,
     /// The connection whose end was told last.
     spent: Option<ConnectionHandle>,
-    /// Somebody may have driven a connection without the endpoint's knowledge.
-    lent: bool,
+    /// The connection that was handed out, to be driven, since the table was brought up to all that were; and
+    /// the others.
+    lent: Option<u32>,
+    also_lent: Vec<u32>,
     replies: VecDeque<Transmit>,
     refusals: Refusals,
 }
@@ -99,7 +101,8 @@ impl Endpoint {
             ready: Ready::default(),
             news: VecDeque::new(),
             spent: None,
-            lent: false,
+            lent: None,
+            also_lent: Vec::new(),
             replies: VecDeque::new(),
             refusals: Refusals::default(),
         }
@@ -132,7 +135,7 @@ impl Endpoint {
         now: Instant,
         config: Config,
     ) -> Result<ConnectionHandle, ConnectError> {
-        if self.lent {
+        if self.lent.is_some() {
             self.catch_up(now);
         }
         if let Some(first) = config.candidates.first() {
@@ -213,7 +216,11 @@ impl Endpoint {
         if !std::mem::replace(&mut entry.ready, true) {
             self.ready.push(handle.slot);
         }
-        self.lent = true;
+        if self.lent.is_none() {
+            self.lent = Some(handle.slot);
+        } else if self.lent != Some(handle.slot) {
+            self.also_lent.push(handle.slot);
+        }
         Some(&mut *entry.connection)
     }
 
@@ -246,12 +253,10 @@ impl Endpoint {
     /// Brings the table up to what those connections have that were driven from outside.
     #[cold]
     fn catch_up(&mut self, now: Instant) {
-        for place in 0..self.ready.len() {
-            if let Some(slot) = self.ready.at(place) {
-                self.register(now, slot);
-            }
+        let others = std::mem::take(&mut self.also_lent);
+        for slot in self.lent.take().into_iter().chain(others) {
+            self.register(now, slot);
         }
-        self.lent = false;
     }
 
     /// Brings the table up to the addresses that a connection has now.

@@ -17,7 +17,7 @@ impl Endpoint {
         tuple: FourTuple,
         segment: &Segment,
     ) -> Option<ConnectionHandle> {
-        if self.lent {
+        if self.lent.is_some() {
             self.catch_up(now);
         }
         let place = self.places.find(&tuple);

@@ -50,7 +50,10 @@ impl Endpoint {
             }
             self.ready.pop();
         }
-        self.lent = false;
+        self.lent = None;
+        if !self.also_lent.is_empty() {
+            self.also_lent = Vec::new();
+        }
         None
     }
 
@@ -110,8 +113,8 @@ impl Endpoint {
     /// which it was. To be called until nothing is due.
     #[inline]
     pub fn handle_timeout(&mut self, now: Instant) -> Option<ConnectionHandle> {
-        while let Some(tuple) = self.time_wait.expire(now) {
-            self.places.remove(&tuple, |place| matches!(place, Place::TimeWait { .. }));
+        while let Some((number, tuple)) = self.time_wait.expire(now) {
+            self.places.remove(&tuple, |place| place == Place::TimeWait { number });
         }
         let (_, slot) = self.table.entries.first().filter(|(at, _)| *at <= now)?;
         let slot = slot as u32;
@@ -123,19 +126,11 @@ impl Endpoint {
     }
 
     /// The next piece of news of any connection. A connection's last is [`Event::Drained`]: it is freed by the
-    /// call after that, and may be looked at until then.
+    /// call after that, and may be looked at until then. What a call of a connection brings about is news once
+    /// [`Self::poll_transmit`] has come to its end.
     pub fn poll_event(&mut self) -> Option<(ConnectionHandle, Event)> {
         if let Some(spent) = self.spent.take() {
             self.remove(spent);
-        }
-        for place in 0..self.ready.len() {
-            if let Some(slot) = self.ready.at(place)
-                && let Some(entry) = self.table.slot(slot)
-                && entry.connection.has_news()
-                && !std::mem::replace(&mut entry.news, true)
-            {
-                self.news.push_back(slot);
-            }
         }
         while let Some(&slot) = self.news.front() {
             let told = self.table.slot(slot).filter(|entry| entry.news).and_then(|entry| {

@@ -71,10 +71,10 @@ impl TimeWait {
         self.records.first().map(|(at, _)| at)
     }
 
-    /// Ends one wait that is over; between which addresses.
-    pub(super) fn expire(&mut self, now: Instant) -> Option<FourTuple> {
+    /// Ends one wait that is over: its number, and between which addresses it was.
+    pub(super) fn expire(&mut self, now: Instant) -> Option<(u32, FourTuple)> {
         let (_, number) = self.records.first().filter(|(at, _)| *at <= now)?;
-        self.records.remove(number).map(|record| record.tuple)
+        self.records.remove(number).map(|record| (number as u32, record.tuple))
     }
 
     /// Ends a wait.
