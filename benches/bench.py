@@ -192,7 +192,9 @@ def _events(command: list[str]) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "out"
         valgrind = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}", *toggles, *command]
-        done = subprocess.run(valgrind, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True)
+        done = subprocess.run(
+            valgrind, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True
+        )
         annotate = ["callgrind_annotate", "--inclusive=yes", "--threshold=100", str(out)]
         said = subprocess.run(
             annotate, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True

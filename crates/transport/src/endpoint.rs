@@ -10,6 +10,7 @@ mod accept;
 mod cookie;
 mod demultiplex;
 mod listen;
+mod lookup;
 mod output;
 mod places;
 mod ready;
@@ -27,15 +28,15 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use anabranch_units::{Instant, RandomStream, Seed};
-use hashbrown::HashMap;
 use thiserror::Error;
 
 use crate::config::{Config, FourTuple};
 use crate::connection::{Connection, Moved, Origin, Owner, Transmit};
 use crate::plugin::PluginError;
-use crate::secrets::{Keyed, Secrets};
+use crate::secrets::Secrets;
 
 use listen::Listeners;
+use lookup::Lookup;
 use places::{Place, Places};
 use ready::Ready;
 use refusals::Refusals;
@@ -68,7 +69,7 @@ pub struct Endpoint {
     listeners: Listeners,
     table: Table,
     places: Places,
-    by_token: HashMap<u32, u32, Keyed>,
+    by_token: Lookup<u32, u32>,
     time_wait: TimeWait,
     /// Connections that may have something to send, or whose timers or addresses may have changed.
     ready: Ready,
@@ -96,7 +97,7 @@ impl Endpoint {
             listeners: Listeners::default(),
             table: Table::default(),
             places: Places::new(secrets.tables),
-            by_token: HashMap::with_hasher(secrets.tables),
+            by_token: Lookup::new(secrets.tables),
             time_wait: TimeWait::default(),
             ready: Ready::default(),
             news: VecDeque::new(),
@@ -152,7 +153,7 @@ impl Endpoint {
 
     /// Whether a connection has a token.
     fn is_taken(&self) -> impl Fn(u32) -> bool {
-        |token| self.by_token.contains_key(&token)
+        |token| self.by_token.contains(&token)
     }
 
     /// What the next connection begins with.
@@ -168,7 +169,9 @@ impl Endpoint {
         let token = connection.token();
         let handle = self.table.insert(connection, listener);
         // A connection whose token another one has is one without MPTCP.
-        self.by_token.entry(token).or_insert(handle.slot);
+        if !self.by_token.contains(&token) {
+            self.by_token.insert(token, handle.slot);
+        }
         if let Some(entry) = self.table.slot(handle.slot) {
             entry.ready = true;
             self.ready.push(handle.slot);
@@ -239,11 +242,7 @@ impl Endpoint {
         self.table.get(handle)?;
         let entry = self.table.entries.remove(handle.index())?;
         self.leave(&entry);
-        let token = entry.connection.token();
-        if self.by_token.get(&token) == Some(&handle.slot) {
-            self.by_token.remove(&token);
-            places::shrink(&mut self.by_token);
-        }
+        self.by_token.remove(&entry.connection.token(), |slot| slot == handle.slot);
         for tuple in entry.connection.known_tuples() {
             self.places.remove(&tuple, |place| place.slot() == Some(handle.slot));
         }

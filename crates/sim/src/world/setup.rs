@@ -68,6 +68,15 @@ fn notes(plan: &Plan, config: &Config, registry: &Registry) -> Result<Vec<String
     Ok(notes)
 }
 
+/// The server, which listens at every address.
+fn server(config: &Config, seed: Seed) -> Endpoint {
+    let mut server = Endpoint::new("server", seed);
+    for port in [DATA_PORT, HTTP_PORT] {
+        server.listen(anywhere(port), config.clone()).expect("ports of its own");
+    }
+    server
+}
+
 impl<'a> World<'a> {
     pub(super) fn build(
         plan: &'a Plan,
@@ -88,10 +97,7 @@ impl<'a> World<'a> {
             };
             found.map_err(|error| error.at(key).at_element("events", index))?;
         }
-        let mut server = Endpoint::new("server", seed);
-        for port in [DATA_PORT, HTTP_PORT] {
-            server.listen(anywhere(port), config.clone()).expect("ports of its own");
-        }
+        let server = server(&config, seed);
         let mut world = Self {
             plan,
             registry,

@@ -29,7 +29,7 @@ impl Endpoint {
             Admission::Cookie => {
                 let config = &listener.listen.config;
                 let cookies = Cookies { secrets: &self.secrets, config, tuple: offer.tuple };
-                let taken = |token: u32| self.by_token.contains_key(&token);
+                let taken = |token: u32| self.by_token.contains(&token);
                 let answer = cookies.answer(now, offer.syn, taken);
                 self.reply(offer.tuple, answer);
                 None
@@ -70,7 +70,7 @@ impl Endpoint {
         }
         let cookies = Cookies { secrets: &self.secrets, config: &listener.listen.config, tuple };
         let Redeemed { syn, iss, key } = cookies.redeem(now, segment)?;
-        if key.is_some_and(|key| self.by_token.contains_key(&key.token)) {
+        if key.is_some_and(|key| self.by_token.contains(&key.token)) {
             return None;
         }
         let offer = Offer { tuple, syn: &syn, iss: Some(iss), key, told: true };

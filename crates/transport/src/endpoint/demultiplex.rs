@@ -93,7 +93,7 @@ impl Endpoint {
         number: u32,
     ) -> Option<ConnectionHandle> {
         let welcome = match join(segment) {
-            Some(MpJoin::Syn { token, .. }) => self.by_token.contains_key(&token),
+            Some(MpJoin::Syn { token, .. }) => self.by_token.contains(&token),
             _ => self.listeners.at(tuple.local).is_some(),
         };
         match self.time_wait.take(now, number, segment, welcome) {
@@ -123,7 +123,7 @@ impl Endpoint {
     ) -> Option<ConnectionHandle> {
         if let Some(MpJoin::Syn { token, .. }) = join(segment) {
             // Joins are told apart by token, never by port (RFC 8684 section 3.2).
-            let slot = self.by_token.get(&token).copied();
+            let slot = self.by_token.get(&token);
             let Some((slot, entry)) = slot.and_then(|slot| Some((slot, self.table.slot(slot)?)))
             else {
                 if self.refusals.take(now) {

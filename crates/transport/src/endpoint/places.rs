@@ -1,17 +1,8 @@
 //! Where segments between two addresses belong, found in one step whether or not they belong to anybody.
-//!
-//! The table is keyed by a secret (SipHash-1-3), so that nobody can choose addresses that collide, and it is
-//! never walked: its order reaches no output.
 
-use std::hash::Hash;
-
-use hashbrown::HashMap;
-
+use super::lookup::Lookup;
 use crate::config::FourTuple;
 use crate::secrets::{Keyed, Packed};
-
-/// Tables of fewer entries keep the memory they have.
-const SMALL: usize = 64;
 
 /// Whose a four-tuple is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,14 +33,14 @@ impl Place {
 /// The table.
 #[derive(Debug)]
 pub(super) struct Places {
-    table: HashMap<Packed, Place, Keyed>,
+    table: Lookup<Packed, Place>,
     /// The last that were found: packets come in trains.
     recent: [Option<(Packed, Place)>; 2],
 }
 
 impl Places {
     pub(super) fn new(keyed: Keyed) -> Self {
-        Self { table: HashMap::with_hasher(keyed), recent: [None; 2] }
+        Self { table: Lookup::new(keyed), recent: [None; 2] }
     }
 
     #[inline(always)]
@@ -65,14 +56,14 @@ impl Places {
 
     #[inline(never)]
     fn look_up(&mut self, key: Packed) -> Option<Place> {
-        let place = *self.table.get(&key)?;
+        let place = self.table.get(&key)?;
         self.recent = [Some((key, place)), self.recent[0]];
         Some(place)
     }
 
     /// As [`Self::find`], for one look.
     pub(super) fn peek(&self, tuple: &FourTuple) -> Option<Place> {
-        self.table.get(&Packed::from(tuple)).copied()
+        self.table.get(&Packed::from(tuple))
     }
 
     pub(super) fn insert(&mut self, tuple: &FourTuple, place: Place) {
@@ -82,20 +73,7 @@ impl Places {
 
     /// Forgets a four-tuple if it is `whose`.
     pub(super) fn remove(&mut self, tuple: &FourTuple, whose: impl FnOnce(Place) -> bool) {
-        let key = Packed::from(tuple);
-        if self.table.get(&key).is_some_and(|place| whose(*place)) {
-            self.recent = [None; 2];
-            self.table.remove(&key);
-            shrink(&mut self.table);
-        }
-    }
-}
-
-/// Gives memory back when most of a table is empty.
-pub(super) fn shrink<K: Eq + Hash, V>(table: &mut HashMap<K, V, Keyed>) {
-    if table.is_empty() {
-        table.shrink_to_fit();
-    } else if table.capacity() > SMALL && table.len() < table.capacity() / 8 {
-        table.shrink_to(2 * table.len());
+        self.recent = [None; 2];
+        self.table.remove(&tuple.into(), whose);
     }
 }
