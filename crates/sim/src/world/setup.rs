@@ -97,7 +97,6 @@ impl<'a> World<'a> {
             };
             found.map_err(|error| error.at(key).at_element("events", index))?;
         }
-        let server = server(&config, seed);
         let mut world = Self {
             plan,
             registry,
@@ -106,7 +105,7 @@ impl<'a> World<'a> {
             topology,
             schedule: Schedule::default(),
             nodes: Vec::new(),
-            server,
+            server: server(&config, seed),
             server_node: 0,
             served_by: Vec::new(),
             serving: Vec::new(),
