@@ -43,9 +43,9 @@ pub(crate) struct Part {
     pub(crate) total: u64,
     /// Bytes that the peer will write.
     pub(crate) expected: u64,
-    /// May write so much at once, then so much more ...
+    /// How many bytes it may write at once, and how many more ...
     pub(crate) turn: u64,
-    /// ... for each so many bytes that it has read; 0: everything from the start.
+    /// ... each time it has read this many bytes; 0: it may write everything from the start.
     pub(crate) per: u64,
     /// Speaks first.
     pub(crate) first: bool,

@@ -43,7 +43,7 @@ impl Twin {
 pub struct Cut {
     /// Only these things are done.
     pub only: Option<Vec<Mark>>,
-    /// At most so many bytes each way.
+    /// The most bytes each way.
     pub bytes: Option<u64>,
     /// The scheduler of both sides.
     pub scheduler: Option<String>,

@@ -19,9 +19,9 @@ use crate::raw;
 
 /// Bytes of an IPv4 and a TCP header without options.
 const HEADERS: usize = 40;
-/// Operations of one script.
+/// The most operations of one script.
 const MOST_OPERATIONS: usize = 200;
-/// Segments in answer to one operation.
+/// The most segments in answer to one operation.
 const MOST_ANSWERS: usize = 10_000;
 
 /// Any packet parses or does not; what parses is written and read back as the same.

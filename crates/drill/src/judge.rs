@@ -13,33 +13,33 @@ pub struct Fault {
     pub at: Instant,
 }
 
-/// Segments that a connection may send for each it needs: retransmissions, acknowledgements,
+/// The most segments that a connection may send for each one it needs: retransmissions, acknowledgements,
 /// reinjections on three other paths.
 const SEGMENTS_PER_SEGMENT: u64 = 40;
-/// Segments beside those of the data: handshakes, closing, answers to what was forged.
+/// The most segments besides those for data: handshakes, closing, answers to what was forged.
 const SEGMENTS_BESIDE: u64 = 4_000;
-/// Segments in a second of a connection that gets nowhere: challenge acknowledgements, probes.
+/// The most segments in a second of a connection that makes no progress: challenge acknowledgements, probes.
 const SEGMENTS_PER_SECOND: u64 = 100;
-/// Bytes that go again in a second in which no data is acknowledged: a fragment of 32 KiB at every
+/// The most bytes sent again in a second in which no data is acknowledged: a fragment of 32 KiB at every
 /// connection-level timeout of at least 200 ms, which Linux does not back off either; both ways.
 const BYTES_PER_SECOND: u64 = 2 * 5 * 32_768;
-/// Timer firings for each segment.
+/// The most timer firings for each segment.
 const FIRINGS_PER_SEGMENT: u64 = 10;
-/// Timer firings in a second in which nothing is sent.
+/// The most timer firings in a second in which nothing is sent.
 const FIRINGS_PER_SECOND: u64 = 1_000;
-/// Timer firings at one instant that change nothing.
+/// The most timer firings at one instant that change nothing.
 pub(crate) const FIRINGS_AT_ONCE: u32 = 16;
-/// Segments in answer to one event.
+/// The most segments in answer to one event.
 pub(crate) const SEGMENTS_AT_ONCE: u32 = 20_000;
 
-/// Memory of an endpoint with nothing to do, and of a connection with one subflow, bytes.
+/// The most memory of an endpoint with nothing to do, and of a connection with one subflow, bytes.
 const ENDPOINT_MEMORY: u64 = 64 << 10;
-/// Memory of each connection besides buffers.
+/// The most memory of each connection besides buffers, bytes.
 const CONNECTION_MEMORY: u64 = 32 << 10;
-/// Memory of each subflow besides buffers.
+/// The most memory of each subflow besides buffers, bytes.
 const SUBFLOW_MEMORY: u64 = 32 << 10;
-/// What a byte of a buffer may cost in memory: headers of packets and the tables over them. A
-/// hundred bytes of payload, the least segment drawn, are held in about three times as much.
+/// The most memory for each byte of a buffer: packet headers and the tables of packets count too. A
+/// hundred bytes of payload, the smallest segment drawn, take about three times as much.
 const MEMORY_PER_BYTE: u64 = 4;
 
 /// How much work the run may be so far: the bytes it moves, in segments of `mss`, and its length.
@@ -72,7 +72,7 @@ impl Work {
     }
 }
 
-/// The memory an endpoint may hold with so many connections and subflows and these buffers.
+/// The most memory that an endpoint with these connections, subflows and buffers may hold, bytes.
 pub(crate) fn memory_cap(connections: u64, subflows: u64, receive: u64, send: u64) -> u64 {
     let buffers = connections * receive + subflows * send;
     ENDPOINT_MEMORY

@@ -59,9 +59,9 @@ pub(crate) enum Kind {
     KnownFail,
 }
 
-/// What the network does.
+/// Changes that a network makes.
 const NETWORK: &[Kind] = &[Kind::Drop, Kind::Duplicate, Kind::Delay];
-/// What somebody can do who does not see.
+/// Changes that somebody can make who does not see the packets.
 const BLIND: &[Kind] = &[
     Kind::Replay,
     Kind::BlindReset,
@@ -70,7 +70,7 @@ const BLIND: &[Kind] = &[
     Kind::BlindJoin,
     Kind::BlindOptions,
 ];
-/// What somebody can do who sees.
+/// Changes that somebody can make who sees the packets.
 const HOSTILE: &[Kind] = &[
     Kind::Sequence,
     Kind::Acknowledgement,
@@ -193,7 +193,7 @@ pub(crate) struct Known {
     pub(crate) seen: VecDeque<Flight>,
 }
 
-/// Segments that can be replayed.
+/// The number of past segments kept for replaying.
 const REMEMBERED: usize = 200;
 
 impl Known {

@@ -16,7 +16,7 @@ pub struct Shrunk {
     pub runs: u32,
 }
 
-/// Runs that shrinking may take.
+/// The most runs that shrinking may take.
 const MOST_RUNS: u32 = 600;
 
 struct Shrinker<'a> {

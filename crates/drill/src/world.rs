@@ -15,9 +15,9 @@ use crate::mediator::{Bytewise, Flight, Harm, Kind, Mediator, ends};
 use crate::meter::Meter;
 use crate::side::Side;
 
-/// A run is given so long after peace: retransmission timers back off to two minutes.
+/// The time a run has to finish after the last disturbance: retransmission timers back off to two minutes.
 const PATIENCE: Duration = Duration::from_secs(900);
-/// What the address translator adds to a port.
+/// The number that the address translator adds to a port.
 const TRANSLATION: u16 = 1_000;
 
 /// A path as it stands.

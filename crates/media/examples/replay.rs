@@ -38,7 +38,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Bytes arrive at most this much at a time, as from a receiver that reads every segment.
+/// The most bytes that arrive at a time: a receiver that reads every segment.
 const READ_BYTES: u64 = 1_448;
 
 fn play(film: Timeline, arrival: &[(u64, u64)], config: PlayerConfig) {

@@ -113,7 +113,7 @@ pub struct Loading {
 pub enum AbrDecision {
     /// The next chunk in this rendition.
     Fetch(usize),
-    /// Nothing now; ask again in so many seconds.
+    /// Fetch nothing now; ask again after this many seconds.
     Wait(f64),
 }
 
@@ -184,7 +184,7 @@ pub fn abr_names() -> impl Iterator<Item = (&'static str, &'static str)> {
 ///
 /// # Errors
 ///
-/// An unknown name, and every parameter that does not do.
+/// An unknown name, and every parameter that is unknown or out of range.
 pub fn build_abr(choice: &AbrChoice) -> Result<Box<dyn AbrRule>, AbrError> {
     construct(choice).map(|(rule, _)| rule)
 }

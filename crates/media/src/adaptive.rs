@@ -29,7 +29,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use track::{Piece, Progress};
 
-/// How often a rule that watches is asked about the chunk on its way (hls.js,
+/// The interval at which a rule that watches downloads is asked about the current chunk (hls.js,
 /// `setInterval(this._abandonRulesCheck, 100)`).
 const WATCH: Duration = Duration::from_millis(100);
 

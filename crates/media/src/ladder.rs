@@ -153,7 +153,8 @@ pub enum LadderError {
     Order(String),
 }
 
-/// No chunk is longer (a hundred days) or larger (a terabyte): sums of them stay within 64 bits.
+/// The largest chunk, bytes (a terabyte), and the longest one in units of 10 us (a hundred days): sums stay
+/// within 64 bits.
 const CHUNK_MAX: u64 = 1 << 40;
 
 impl Ladder {

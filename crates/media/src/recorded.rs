@@ -120,7 +120,7 @@ pub enum RecordedFilmError {
     TooManyPackets(usize),
 }
 
-/// Eleven and a half days: far longer than any film, and far from overflow in nanoseconds.
+/// The latest time stamp, nanoseconds: eleven and a half days, longer than any film and far from overflow.
 const TIME_NS_MAX: i64 = 1_000_000_000_000_000;
 
 impl TryFrom<&RecordedFilm> for Timeline {

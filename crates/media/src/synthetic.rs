@@ -75,19 +75,19 @@ pub enum SyntheticFilmError {
     },
 }
 
-/// The papers' film (HO20, SD18, PC16): 409 MB ..
+/// The size of the papers' film (HO20, SD18, PC16).
 const PAPERS_BYTES: u64 = 409_000_000;
-/// .. of 10 min 24 s.
+/// The length of the papers' film: 10 min 24 s.
 const PAPERS_DURATION_NS: u64 = 624_000_000_000;
-/// AAC: 1,024 samples a packet ..
+/// Samples in a packet of AAC.
 const AUDIO_SAMPLES: u64 = 1_024;
-/// .. at 48 kHz.
+/// The sampling rate of the sound.
 const AUDIO_HZ: u64 = 48_000;
 /// Sizes of I, P and B pictures of like content, relative to each other.
 const WEIGHT_I: f64 = 9.0;
 const WEIGHT_P: f64 = 3.0;
 const WEIGHT_B: f64 = 1.0;
-/// An MP4's index in bytes a packet, as in the ground truth's recorded film (79,228 for 6,920).
+/// Bytes of an MP4's index for each packet, as in the ground truth's recorded film (79,228 for 6,920).
 const INDEX_BYTES_PER_PACKET: u64 = 12;
 const NANOS: u64 = 1_000_000_000;
 

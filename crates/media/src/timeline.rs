@@ -264,7 +264,7 @@ impl Timeline {
     }
 }
 
-/// How many references a coder may hold (H.264 table A-1: the decoded picture buffer's limit).
+/// The most references that a coder may hold (H.264 table A-1: the decoded picture buffer's limit).
 const REFERENCES_HELD: usize = 16;
 
 /// Ranks the pictures by presentation time and finds what each is predicted from.

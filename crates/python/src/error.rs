@@ -18,7 +18,7 @@ create_exception!(
     _anabranch,
     AnswerError,
     PyRuntimeError,
-    "A plug-in's answer is none: kind, name, method, message."
+    "A plug-in's answer is not valid: kind, name, method, message."
 );
 
 /// A refused plan; `faults` has for each fault the keys of the plan that lead to it, what it is, and what

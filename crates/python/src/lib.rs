@@ -89,7 +89,7 @@ fn simulate<'py>(
     }
 }
 
-/// What a link of a plan does by itself: bits a second in so many windows of time while it is kept
+/// What a link of a plan does by itself: bits a second in each window of time while it is kept
 /// busy, and the delay in seconds of a small packet every `ping_ns`, NaN for a lost one.
 #[pyfunction]
 fn record_link(
@@ -243,7 +243,7 @@ fn check_plugin(
 
 /// The plug-ins in a composition: for each the keys that lead to it, its name and its parameters.
 ///
-/// What is no plug-in at all has none: `check_plugin` says so.
+/// A value that does not describe a plug-in gives an empty list; `check_plugin` reports its fault.
 #[pyfunction]
 fn plugin_parts<'py>(py: Python<'py>, text: &str) -> PyResult<Vec<Part<'py>>> {
     anabranch_sim::plugin_parts(text)

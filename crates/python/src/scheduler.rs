@@ -14,7 +14,7 @@ use crate::views::{SendRequest, SubflowView};
 const EXPECTED: &str =
     "expected None, a subflow or its id, a tuple of them, Send(...), Penalise(...) or Wait(...)";
 
-/// The answer "send": on one subflow or several, so many bytes, from a byte of the data stream.
+/// The answer "send": on which subflows, how many bytes, and from which byte of the data stream.
 #[pyclass(frozen, get_all, module = "anabranch.plugins")]
 #[derive(Debug)]
 pub(crate) struct Send {

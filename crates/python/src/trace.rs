@@ -233,7 +233,7 @@ impl Table {
         self.keys().into_iter().zip(self.values()).collect()
     }
 
-    /// A column, or what is given where there is none.
+    /// A column, or the default if the table does not have it.
     #[pyo3(signature = (name, default=None))]
     fn get<'py>(
         &self,

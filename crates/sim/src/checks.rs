@@ -48,5 +48,5 @@ pub enum Violation {
     },
 }
 
-/// Segments in a row beyond the window that are no fault: a loss probe, and the head after a timeout.
+/// Segments beyond the congestion window that are allowed: a loss probe, and the head after a timeout.
 pub(crate) const WINDOW_SLACK: u32 = 2;

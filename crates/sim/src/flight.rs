@@ -9,7 +9,7 @@ use anabranch_wire::Segment;
 
 use crate::checks::{Violation, WINDOW_SLACK};
 
-/// Loss probes are so far apart at least: each may go beyond the window (RFC 8985 section 7.2).
+/// The least time between two loss probes, each of which may go beyond the window (RFC 8985 section 7.2).
 const PROBE_GAP: Duration = Duration::from_millis(2);
 
 /// A stretch of the sequence space that was sent as one segment.

@@ -5,11 +5,11 @@ use std::sync::OnceLock;
 
 use bytes::Bytes;
 
-/// The pattern repeats after a prime number of bytes, so that a shift by any power of two shows.
+/// The period of the pattern, bytes: a prime, so that a shift by any power of two is noticed.
 const PERIOD: u64 = 65_521;
 /// The longest piece in one slice: what a server hands the kernel in one call.
 pub(crate) const PIECE: u64 = 262_144;
-/// Bytes of the pattern in memory: a longest piece may begin anywhere in it.
+/// Bytes of the pattern in memory: the longest piece may begin anywhere in its period.
 const LENGTH: usize = (PERIOD + PIECE) as usize;
 /// Bytes of the periods that hold the pattern in memory.
 const LENGTH_IN_PERIODS: u64 = (LENGTH as u64).next_multiple_of(PERIOD);

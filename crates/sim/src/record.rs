@@ -20,8 +20,8 @@ pub struct Recording {
     pub delays_s: Vec<f64>,
 }
 
-/// Records a link of a plan: its rate in so many windows of time, and the delay of a small packet
-/// every `ping_ns` until their end. Its queue does not count: it keeps all.
+/// Records a link of a plan: its rate in `windows` windows of time, and the delay of a small packet
+/// every `ping_ns` until their end. The queue is taken to be unlimited.
 ///
 /// # Errors
 /// A name that no link has, or settings that no link can have.

@@ -18,7 +18,7 @@ pub(crate) const DATA_PORT: u16 = 9999;
 const FIRST_HOST: u32 = 257;
 /// The port of each client's first connection.
 const CLIENT_PORT: u16 = 40_000;
-/// Where a path's network would be, for the hosts of cross traffic: behind those of all paths.
+/// The network number of the hosts of cross traffic, above those of all paths.
 const CROSS_NETWORK: usize = 99;
 
 /// The ECN codepoint of a transport without ECN.

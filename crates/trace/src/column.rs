@@ -121,7 +121,7 @@ impl Words {
     }
 }
 
-/// Rows that are looked back at for a word: two subflows' states or so.
+/// The number of latest rows that are searched for an equal word: enough for two subflows' states.
 const RECENT: usize = 2;
 
 impl std::fmt::Debug for Words {

@@ -42,7 +42,7 @@ fn build(name: &str) -> Box<dyn scheduler::PathScheduler> {
     scheduler::build(&choice, &Registry::TABLES).expect("a known scheduler")
 }
 
-/// Beside those of the table: what the papers' questions are asked of.
+/// Compositions that are measured besides the schedulers of the table: those that the papers need.
 const COMPOSITIONS: [&str; 3] = ["blest(dft)", "ecf(dft)", "rtx-aware(blest)"];
 
 /// Decides nothing: the price of the loop and of a call.

@@ -395,7 +395,7 @@ pub fn names() -> impl Iterator<Item = PluginName> {
 /// Builds a controller from its name and its own parameters.
 ///
 /// # Errors
-/// Unknown names, and every parameter that does not do.
+/// Unknown names, and every parameter that is unknown or out of range.
 pub fn build(
     choice: &PluginChoice,
     registry: &Registry,
@@ -417,7 +417,7 @@ pub fn parameters(name: &str) -> Result<Vec<ParameterInfo>, PluginError> {
 /// reconstruction, and with which parameters it ran.
 ///
 /// # Errors
-/// Unknown names, and every parameter that does not do.
+/// Unknown names, and every parameter that is unknown or out of range.
 pub fn note(choice: &PluginChoice, registry: &Registry) -> Result<Option<String>, PluginError> {
     let Some(known) = names().find(|known| known.name == choice.name) else { return Ok(None) };
     let Some(note) = known.note else { return Ok(None) };

@@ -101,7 +101,7 @@ pub fn names() -> impl Iterator<Item = PluginName> {
 /// Builds a path manager from its name and its own parameters.
 ///
 /// # Errors
-/// Unknown names, and every parameter that does not do.
+/// Unknown names, and every parameter that is unknown or out of range.
 pub fn build(choice: &PluginChoice) -> Result<Box<dyn PathManager>, PluginError> {
     construct(choice).map(|(built, _)| built)
 }

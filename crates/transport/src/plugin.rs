@@ -96,7 +96,7 @@ pub trait Foreign: fmt::Debug + Send + Sync {
 pub struct Registry(Option<Arc<dyn Foreign>>);
 
 impl Registry {
-    /// The tables alone.
+    /// The registry that finds the plug-ins of the tables alone.
     pub const TABLES: Self = Self(None);
 
     /// The tables, and behind them `foreign`.

@@ -14,13 +14,13 @@ use runs::Runs;
 /// Memory of a piece beside its bytes: its place here and the head of the packet it came in
 /// (`SKB_TRUESIZE(0)` of a 64-bit kernel), bytes.
 const OVERHEAD: u64 = 576;
-/// Overhead that is granted whatever is held; beyond it pieces may cost as much as they hold, bytes.
+/// Overhead that is always allowed, bytes; beyond it pieces may take as much memory as they hold data.
 const GRANTED: u64 = 2 << 20;
-/// Largest piece that small ones are joined to, bytes.
+/// The largest piece that is made by joining small ones, bytes.
 const JOINED: usize = 4096;
 
-/// Bytes of the largest pieces that are kept as one while they wait in order, so that many small ones
-/// cost little memory.
+/// The size up to which pieces that follow each other are copied into one, bytes, so that many small
+/// ones take little memory.
 const SMALL: usize = 1024;
 
 /// Puts a piece behind those that wait in order, as one with the last where both are small.

@@ -247,7 +247,7 @@ pub fn names() -> impl Iterator<Item = PluginName> {
 /// Builds a scheduler from its name and its own parameters.
 ///
 /// # Errors
-/// Unknown names, and every parameter that does not do.
+/// Unknown names, and every parameter that is unknown or out of range.
 pub fn build(
     choice: &PluginChoice,
     registry: &Registry,

@@ -9,7 +9,7 @@ use etherparse::{IpNumber, IpSlice, Ipv4Header, Ipv6FlowLabel, Ipv6Header, TcpHe
 
 use crate::{EmitError, Flags, ParseError, Segment, options};
 
-/// Hops a packet may live: Linux's default.
+/// The hop limit of packets: Linux's default.
 const HOP_LIMIT: u8 = 64;
 
 /// A segment with the addresses it goes between.

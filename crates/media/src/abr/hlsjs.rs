@@ -25,9 +25,9 @@ pub(super) struct HlsJs {
     forced: Option<usize>,
 }
 
-/// `EwmaBandWidthEstimator`: a sample has this weight at least, in seconds ..
+/// The least weight of a sample, seconds (`EwmaBandWidthEstimator`).
 const MIN_WEIGHT_S: f64 = 0.05;
-/// .. and the time to the first byte is taken for this before any is known.
+/// The time to the first byte that is assumed before one was measured, seconds.
 const FIRST_BYTE_S: f64 = 0.1;
 
 impl HlsJs {

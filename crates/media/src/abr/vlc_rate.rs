@@ -14,7 +14,7 @@ pub(super) struct VlcRate {
     seconds: f64,
 }
 
-/// An observation takes so long at least (`CLOCK_FREQ / 4`).
+/// The shortest time of an observation, seconds (`CLOCK_FREQ / 4`).
 const WINDOW_S: f64 = 0.25;
 
 impl VlcRate {

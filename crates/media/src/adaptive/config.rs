@@ -41,13 +41,13 @@ pub enum PlayerModel {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Append {
-    /// As far as it is in: so many of its bytes, so much of its time.
+    /// As far as it has arrived: the share of its time is the share of its bytes.
     Stream,
     /// When all of it is in.
     Whole,
 }
 
-/// hls.js's `maxMaxBufferLength`.
+/// The longest buffer that `max_buffer_bytes` may lead to (hls.js's `maxMaxBufferLength`).
 const LONGEST: Duration = Duration::from_secs(600);
 
 /// The parameters with nothing left out.

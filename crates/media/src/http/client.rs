@@ -65,7 +65,7 @@ pub struct ResponseHead {
 pub enum ResponseEvent {
     /// A response begins.
     Head(ResponseHead),
-    /// So many bytes of its body arrived; never zero.
+    /// The number of bytes of its body that arrived; never zero.
     Body(u64),
     /// The response is complete; the next bytes begin another.
     End,

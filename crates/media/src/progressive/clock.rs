@@ -8,7 +8,7 @@ use super::config::PlayerConfig;
 use crate::timeline::MediaTime;
 use anabranch_units::{Duration, Instant};
 
-/// How many observations of lateness count (`INPUT_CLOCK_LATE_COUNT`).
+/// The number of latest observations of lateness that are used (`INPUT_CLOCK_LATE_COUNT`).
 const LATE_COUNT: usize = 3;
 
 #[derive(Clone, Debug)]

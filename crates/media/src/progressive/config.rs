@@ -28,7 +28,7 @@ pub struct PlayerConfig {
     /// How far the demuxer may run ahead of the clock once it plays (`clock.c`,
     /// `CR_BUFFERING_TARGET`).
     pub extra_buffer_ns: u64,
-    /// How fast it gains that lead: so much of each second read, in 256ths (`CR_BUFFERING_RATE`).
+    /// How fast it gains that lead: the share of each second read, in 256ths (`CR_BUFFERING_RATE`).
     pub extra_buffer_rate: u64,
     /// The longest time between two clock references (PCR) in an MPEG-TS. `FFmpeg`'s muxer writes
     /// one every whole number of pictures within 100 ms.

@@ -10,12 +10,13 @@ use crate::timeline::Timeline;
 use anabranch_units::{Duration, Instant};
 use std::collections::BTreeSet;
 
-/// With more late pictures in a row than this, nothing leaves the decoder
+/// The number of late pictures in a row above which nothing leaves the decoder
 /// (`check_frame_should_be_dropped`).
 const LATE_HIDDEN: u32 = 4;
-/// With so many, packets are dropped undecoded (`check_frame_should_be_dropped`).
+/// The number of late pictures in a row from which packets are dropped undecoded
+/// (`check_frame_should_be_dropped`).
 const LATE_DROPPED: u32 = 12;
-/// A row of late pictures that lasts longer than this has packets dropped whatever the count
+/// The length of a row of late pictures beyond which packets are dropped whatever their number
 /// (`check_block_being_late`).
 const LATE_TOO_LONG: Duration = Duration::from_secs(5);
 

@@ -14,7 +14,7 @@ use super::config::PlayerConfig;
 use crate::timeline::{Container, MediaTime, Packet, Stream, Timeline};
 use anabranch_units::Duration;
 
-/// One transport packet of an MPEG-TS.
+/// The size of a transport packet of an MPEG-TS, bytes.
 const TRANSPORT_PACKET: u64 = 188;
 /// The longest run of one track that is read at once (`DEMUX_TRACK_MAX_PRELOAD`), 15 s.
 const RUN_MAX_NS: i64 = 15_000_000_000;

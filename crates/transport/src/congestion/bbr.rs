@@ -22,9 +22,9 @@ use super::{
 };
 use crate::plugin::Parameters;
 
-/// Bandwidths are segments per microsecond times 2^24.
+/// Fraction bits of a bandwidth in segments per microsecond (`BW_SCALE`).
 const BW_SCALE: u32 = 24;
-/// Gains are multiples of 1/256.
+/// The gain of 1: gains are multiples of 1/256 (`BBR_UNIT`).
 const UNIT: u64 = 256;
 const HIGH_GAIN: u64 = UNIT * 2885 / 1000 + 1;
 const DRAIN_GAIN: u64 = UNIT * 1000 / 2885;
@@ -35,7 +35,7 @@ const BW_ROUNDS: u64 = 10;
 const MIN_RTT_WINDOW: Duration = Duration::from_secs(10);
 const PROBE_RTT_TIME: Duration = Duration::from_millis(200);
 const MIN_CWND: u32 = 4;
-/// The pacing rate stays a little under the bandwidth.
+/// The margin of the pacing rate below the bandwidth, per cent.
 const PACING_MARGIN_PERCENT: u64 = 1;
 /// The pacing rate below which segments leave one by one.
 pub(super) const SINGLE_SEGMENTS_BELOW: Rate = Rate::from_bps(1_200_000);

@@ -43,11 +43,11 @@ use super::{
 };
 use crate::plugin::Parameters;
 
-/// `MinPipeCwnd`.
+/// The smallest congestion window, segments (`MinPipeCwnd`).
 const MIN_PIPE: u32 = 4;
-/// "Infinity" of a volume.
+/// The value of an unbounded volume ("infinity").
 const UNBOUNDED: u32 = u32::MAX;
-/// `ExtraAckedFilterLen`, and what it is in Startup.
+/// The length of the filter of extra acknowledged data (`ExtraAckedFilterLen`), and its length in Startup.
 const EXTRA_ACKED_ROUNDS: u64 = 10;
 const EXTRA_ACKED_STARTUP_ROUNDS: u64 = 1;
 
@@ -101,7 +101,7 @@ struct Rounds {
     count: u64,
     /// The acknowledgement under way began one.
     started: bool,
-    /// The round ends with a segment sent when so many were delivered (`next_round_delivered`).
+    /// The delivered count at the sending of the segment that ends the round (`next_round_delivered`).
     end: u64,
     /// `rounds_since_probe_up`.
     since_probe: u32,

@@ -15,11 +15,11 @@ use super::{
 };
 use crate::plugin::Parameters;
 
-/// Where gamma starts when it is tuned, or at the bound that is nearest.
+/// The first value of a tuned gamma; the nearest bound where this is out of them.
 const GAMMA: f64 = 30.0;
-/// What Reno's backlog at a loss, three quarters of it in the mean, makes of gamma.
+/// The share of Reno's backlog at a loss that gamma is set to, which is Reno's mean backlog.
 const GAMMA_SHARE: f64 = 0.75;
-/// Fewer RTT samples in a round may all be of delayed acknowledgements.
+/// The least number of RTT samples in a round: fewer may all be of delayed acknowledgements.
 const LEAST_SAMPLES: u32 = 3;
 
 /// Segments in the queue above which the delay window shrinks.

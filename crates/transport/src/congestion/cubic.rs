@@ -17,14 +17,15 @@ use crate::plugin::Parameters;
 
 use printed::PrintedCubic;
 
-/// beta = 717/1024, the fraction that remains after a loss.
+/// The fraction of the window that remains after a loss: beta = 717/1024.
 const BETA: u64 = 717;
 const BETA_SCALE: u64 = 1024;
-/// `beta_scale` = 8 (1024 + beta) / 3 / (1024 - beta): segments per Reno-friendly increase, times 8.
+/// Acknowledged segments per Reno-friendly increase, times 8: 8 (1024 + beta) / 3 / (1024 - beta)
+/// (`beta_scale`).
 const FRIENDLY: u64 = 8 * (BETA_SCALE + BETA) / 3 / (BETA_SCALE - BETA);
-/// C = 410 / 1024 segments per second cubed.
+/// The numerator of C = 410 / 1024 segments per second cubed.
 const CUBE_RTT: u64 = 410;
-/// 2^40 / 410, for K = cbrt(factor x segments) in units of 1/1024 s.
+/// The factor in K = cbrt(factor x segments), with K in units of 1/1024 s: 2^40 / 410.
 const CUBE_FACTOR: u64 = (1 << 40) / CUBE_RTT;
 const HYSTART_LOW_WINDOW: u32 = 16;
 const HYSTART_MIN_SAMPLES: u32 = 8;

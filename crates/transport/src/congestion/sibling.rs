@@ -9,8 +9,8 @@ use super::reno::slow_start;
 use super::{AckSample, CongestionState, Window};
 use crate::plugin::Parameters;
 
-/// So many timeouts in a row without progress make a subflow dead: one may be bad luck, and it has
-/// taken the window down to one segment anyway.
+/// The number of timeouts in a row without progress after which a subflow is dead: a single one may be
+/// bad luck, and has taken the window down to one segment anyway.
 const DEAD_AFTER_TIMEOUTS: u32 = 2;
 
 /// What a controller may know of a sibling subflow (coupled controllers read it).

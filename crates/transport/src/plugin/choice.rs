@@ -109,7 +109,7 @@ impl PluginChoice {
     }
 }
 
-/// Plug-ins in a composition at most, one upon the other.
+/// The most plug-ins in a composition, one around the other.
 pub const LEVELS: usize = 16;
 
 /// The fault of a composition of more than [`LEVELS`] levels.

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-/// Runs that are kept in a row at most.
+/// The most runs that are kept in one array.
 const FEW: usize = 256;
 
 /// Start and end of each, in ascending order.

@@ -10,7 +10,7 @@ use anabranch_units::{Duration, Instant, SubflowId};
 use super::{Ask, Decision, PathScheduler, SendRequest, SubflowView, ask, base, nearer};
 use crate::plugin::Parameters;
 
-/// Rounds of slow start that are reckoned with at most.
+/// The most rounds of slow start that an estimate looks ahead.
 const MOST_ROUNDS: u64 = 16;
 const THOUSAND: f64 = 1000.0;
 

@@ -14,7 +14,7 @@ use anabranch_units::SubflowId;
 use super::{Ask, Decision, PathScheduler, SendRequest, SubflowSet, SubflowView, candidates};
 use crate::plugin::Parameters;
 
-/// Rounds of one subflow in a plan, at most.
+/// The most rounds of one subflow in a plan.
 const MOST_ROUNDS: u64 = 32;
 
 /// The ranges of the data stream that one subflow is to send, in order, a round each.

@@ -18,9 +18,9 @@ use super::{SubflowSet, SubflowView, ask, base};
 use crate::congestion::CongestionState;
 use crate::plugin::Parameters;
 
-/// A window this small is a reason to retransmit the head, segments.
+/// The window of the slow subflow up to which the head is sent again, segments.
 const SMALL_WINDOW: u32 = 4;
-/// So many times the fast subflow's srtt is another reason.
+/// The ratio of the slow subflow's srtt to the fast one's above which the head is sent again.
 const MUCH_SLOWER: u64 = 4;
 
 /// Reinjection, opportunistic retransmission and penalisation around a base.

@@ -183,7 +183,7 @@ pub enum Decision {
         /// where it was not. `None` is what was asked about: the next unscheduled byte, or the first
         /// of the piece to reinject.
         from: Option<u64>,
-        /// At most so many bytes before the next question.
+        /// The most bytes to send before the next question.
         burst: u64,
     },
     /// Halve the windows of these subflows (those that are in the Open state), then ask again; once a

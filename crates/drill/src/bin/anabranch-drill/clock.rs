@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// A case that takes longer hangs: the longest of thousands took a few seconds.
+/// The time after which a case counts as hanging: the longest of thousands took a few seconds.
 const LONGEST_CASE: Duration = Duration::from_secs(120);
 
 #[expect(clippy::disallowed_methods, reason = "a budget of real time; no endpoint sees it")]

@@ -17,7 +17,7 @@ static ALLOCATOR: Cap<std::alloc::System> = Cap::new(std::alloc::System, usize::
 
 const METER: Meter = Meter::new(|| ALLOCATOR.allocated());
 
-/// Failing seeds that are shrunk; of more only the command is told.
+/// The most failing seeds that are shrunk; for any more only the command is printed.
 const SHRUNK_AT_MOST: u64 = 10;
 
 /// What was run so far.

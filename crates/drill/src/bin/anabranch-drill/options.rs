@@ -8,12 +8,12 @@ usage: anabranch-drill [--seed N | --seeds A..B | --seconds S | --cpu-seconds S]
 
   --seed N            one seed, with all that was done to it
   --seeds A..B        these seeds, B left out
-  --seconds S         seeds for so long
+  --seconds S         how long to draw seeds
   --cpu-seconds S     the same in seconds of CPU time
   --start N           the first seed of a time (0)
   --twin T            benign, blind or hostile only
   --only s1,a2 | none only these things are done
-  --bytes N           at most so many bytes each way
+  --bytes N           the most bytes each way
   --scheduler NAME    the scheduler of both sides
   --congestion NAME   the congestion controller of both sides
   --no-shrink         do not shrink what fails

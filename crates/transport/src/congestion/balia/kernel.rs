@@ -14,13 +14,13 @@ use super::super::{
 use crate::plugin::Parameters;
 use anabranch_units::SubflowId;
 
-/// Rates above this many bytes per second are scaled down (`rate_scale_limit`).
+/// The rate above which rates are scaled down, bytes per second (`rate_scale_limit`).
 const LARGEST_RATE: u64 = 1 << 25;
-/// Bits that they are scaled down by at a time (`scale_num`).
+/// The number of bits by which rates are scaled down at a time (`scale_num`).
 const STEP_BITS: u32 = 5;
 /// Bits of a's fraction, of which the division before it has left nothing (`alpha_scale`).
 const ALPHA_BITS: u32 = 10;
-/// Linux's `TCP_INFINITE_SSTHRESH`: from there on a threshold is none.
+/// The threshold from which on there is none (`TCP_INFINITE_SSTHRESH`).
 const NO_THRESHOLD: u32 = 0x7fff_ffff;
 
 /// Balanced linked adaptation in the kernel's integers.

@@ -6,11 +6,11 @@ use anabranch_units::{Duration, Instant};
 use super::{BW_SCALE, Bbr};
 use crate::congestion::AckSample;
 
-/// The longest time whose bandwidth the allowance is worth.
+/// The limit of the allowance: what the bandwidth delivers in this time.
 const EXTRA_ACKED_MAX: Duration = Duration::from_millis(100);
-/// A maximum is kept over so many rounds, and the one before it.
+/// The number of rounds over which a maximum is taken; the maximum of the rounds before is kept too.
 const ROUNDS: u32 = 5;
-/// An epoch ends before its count grows larger.
+/// The count at which an epoch ends.
 const EPOCH_RESET: u64 = 1 << 20;
 
 /// A span of time over which more is acknowledged than the bandwidth explains.

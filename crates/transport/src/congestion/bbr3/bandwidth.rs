@@ -2,9 +2,9 @@
 
 use anabranch_units::{Duration, Rate};
 
-/// Binary digits behind the point, as in `tcp_bbr.c`.
+/// Fraction bits of a bandwidth, as in `tcp_bbr.c`.
 const SCALE: u32 = 24;
-/// Gains are in per cent.
+/// The gain of 1: gains are in per cent.
 const PERCENT: u128 = 100;
 
 /// Segments per microsecond times 2^24.
@@ -16,7 +16,7 @@ impl Bandwidth {
     /// "Infinity".
     pub(super) const UNBOUNDED: Self = Self(u64::MAX);
 
-    /// So many segments over a time; zero where there is no time.
+    /// The bandwidth of a number of segments over a time; zero where the time is zero.
     pub(super) fn of(segments: u32, time: Duration) -> Self {
         let scaled = u64::from(segments) << SCALE;
         Self(if time.is_zero() { 0 } else { scaled / time.as_micros().max(1) })

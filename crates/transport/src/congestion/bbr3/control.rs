@@ -7,7 +7,7 @@ use super::{Bandwidth, Bbr3, MIN_PIPE, State, UNBOUNDED};
 use crate::congestion::{AckSample, Window};
 use crate::subflow::INITIAL_WINDOW;
 
-/// `PacingMarginPercent`: the pacing rate stays a little under the bandwidth.
+/// The margin of the pacing rate below the bandwidth, per cent (`PacingMarginPercent`).
 const MARGIN: u64 = 1;
 /// The RTT assumed until there is one.
 const NOMINAL_RTT: Duration = Duration::from_millis(1);

@@ -9,7 +9,7 @@ use super::{Bbr3, Feedback, State, UNBOUNDED};
 const PROBE_WAIT: Duration = Duration::from_secs(2);
 /// The most rounds between probes.
 const PROBE_ROUNDS: u32 = 63;
-/// Growth doubles each round up to so many times.
+/// The number of rounds for which growth doubles.
 const GROWTH_ROUNDS: u32 = 30;
 
 /// How the long-term bound grows while the flow probes: by 1, 2, 4... segments a round.

@@ -4,11 +4,11 @@
 use super::{Bandwidth, Bbr3, Feedback, MIN_PIPE, State, UNBOUNDED};
 use crate::congestion::{CongestionState, LostSegment, Window};
 
-/// `LossThresh`, per cent.
+/// The share of a flight that may be lost in a probe, per cent (`LossThresh`).
 const LOSS_THRESHOLD: u64 = 2;
-/// `Beta`, per cent.
+/// The share of a bound that remains after a loss, per cent (`Beta`).
 const BETA: u64 = 70;
-/// `Headroom`, per cent.
+/// The share of the flight left free between probes, per cent (`Headroom`).
 const HEADROOM: u64 = 15;
 
 /// What the last round trip delivered and lost.
@@ -18,7 +18,7 @@ pub(super) struct Signals {
     pub(super) bw_latest: Bandwidth,
     /// The most it delivered, segments (`inflight_latest`).
     pub(super) inflight_latest: u32,
-    /// The round of losses ends with a segment sent when so many were delivered.
+    /// The delivered count at the sending of the segment that ends the round of losses.
     pub(super) round_end: u64,
     pub(super) round_started: bool,
     /// `is_loss_in_round`.

@@ -5,11 +5,11 @@ use anabranch_units::{Duration, Instant};
 use super::{Bandwidth, Bbr3, MIN_PIPE, State};
 use crate::congestion::{AckSample, Window};
 
-/// `MinRTTFilterLen`.
+/// The time for which a minimum RTT holds (`MinRTTFilterLen`).
 const MIN_RTT_WINDOW: Duration = Duration::from_secs(10);
-/// `ProbeRTTInterval`.
+/// The time without a lower RTT after which one is looked for (`ProbeRTTInterval`).
 const INTERVAL: Duration = Duration::from_secs(5);
-/// `ProbeRTTDuration`.
+/// The length of a look for a lower RTT (`ProbeRTTDuration`).
 const TIME: Duration = Duration::from_millis(200);
 
 /// The minimum over ten seconds and over the interval between visits.

@@ -3,13 +3,13 @@
 use super::{Bandwidth, Bbr3, Feedback, State};
 use crate::congestion::CongestionState;
 
-/// Growth that shows a pipe not full, per cent of the baseline.
+/// The growth that shows that the pipe is not full, per cent of the baseline.
 const GROWTH: u64 = 125;
-/// So many rounds without it show that it is.
+/// The number of rounds without such growth that show that it is full.
 const FLAT_ROUNDS: u32 = 3;
-/// `StartupFullLossCnt`: so many ranges apart from each other are lost in a round.
+/// The number of separate ranges lost in a round that end Startup (`StartupFullLossCnt`).
 const LOST_RANGES: u32 = 6;
-/// Drain lasts so many rounds at most.
+/// The most rounds of Drain.
 const DRAIN_ROUNDS: u64 = 3;
 
 /// The search for a plateau (`CheckFullBWReached`).

@@ -4,7 +4,7 @@ use anabranch_units::{Duration, Instant};
 
 use crate::congestion::AckSample;
 
-/// Segments sent within this time left back to back.
+/// The longest time between segments that count as sent back to back.
 const TOGETHER: Duration = Duration::from_millis(1);
 
 /// The best of what came lately: all of the last half of a span, and up to all of the span.

@@ -17,7 +17,7 @@ use anabranch_units::{Instant, SubflowId};
 const NUMERATOR_BITS: u32 = 32;
 /// Bits of `alpha_scale_den`.
 const DENOMINATOR_BITS: u32 = 10;
-/// Bits of `alpha_scale`: what alpha is a multiple of.
+/// Fraction bits of alpha (`alpha_scale`).
 const ALPHA_BITS: u32 = 12;
 /// Bits of the numerator with which no path's value is rounded to zero.
 const EXACT_BITS: u32 = 54;

@@ -11,7 +11,7 @@ use crate::plugin::Parameters;
 
 /// Bits of a window's fraction.
 const SCALE: u32 = 10;
-/// So much counted is a segment.
+/// The count that makes a segment.
 const SEGMENT: i64 = (1 << SCALE) - 1;
 
 /// Opportunistic linked increases in the kernel's integers.
