@@ -35,7 +35,7 @@ ROOT = Path(__file__).resolve().parents[1]
 WHOLE = 409_000_000
 SHARE = 20_450_000
 SESSIONS = 100
-#: Decisions that are timed, and that are counted, which callgrind makes fifty times as slow.
+#: The number of decisions that are timed, and of those that are counted: callgrind is fifty times as slow.
 TIMED = 20_000_000
 COUNTED = 400_000
 #: Connections beside which the table of an endpoint is measured, and the functions that are.

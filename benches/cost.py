@@ -19,10 +19,10 @@ from pathlib import Path
 import bench
 
 FIGURES = Path(__file__).with_name("costs.toml")
-#: What a figure may rise by before somebody has to say why.
+#: The largest rise of a figure, as a share, that needs no reason.
 MOST = 0.01
 
-#: A short W; a window of thousands of segments with holes all over it; a hundred sessions in company.
+#: The three runs: a short W; a window of thousands of segments full of holes; a hundred sessions at once.
 CASES = {
     "W, 20 MB": ("--bytes", "20450000"),
     "lossy, wide window": ("--bytes", "50000000", "--mbps", "200", "--loss", "0.02", "--congestion", "bbr"),

@@ -130,7 +130,7 @@ def _calls(case: Case, size: str) -> int:
         return int(vars(found.plugin)["calls"])
 
 
-#: The least scenario that names a plug-in.
+#: The smallest scenario that names a plug-in.
 _RAW = {
     "name": "none",
     "application": {"kind": "bulk", "bytes": "1 B"},

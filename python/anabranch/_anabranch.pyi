@@ -349,7 +349,7 @@ _On: TypeAlias = SubflowView | int | Sequence[SubflowView | int]
 
 @final
 class Send:
-    """The answer "send": on one subflow or several, so many bytes, from a byte of the data stream."""
+    """The answer "send": on which subflows, how many bytes, and from which byte of the data stream."""
 
     def __init__(self, on: _On, *, burst_bytes: int | None = None, from_byte: int | None = None) -> None: ...
     @property
@@ -357,7 +357,7 @@ class Send:
         """The subflows, as views or by their ids; on several means redundantly."""
     @property
     def burst_bytes(self) -> int | None:
-        """At most so many bytes before the next question; None is one segment."""
+        """The most bytes to send before the next question; None is one segment."""
     @property
     def from_byte(self) -> int | None:
         """The first byte; None is the next that is not scheduled."""

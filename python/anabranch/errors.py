@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-#: Characters of a value that messages show.
+#: The most characters of a value that messages show.
 _MOST_SHOWN = 60
 
 

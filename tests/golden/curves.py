@@ -17,7 +17,7 @@ FOLDER = Path(__file__).parent / "cwnd"
 SECONDS = 30
 #: A row of text each half second; samples are 100 ms apart.
 STRIDE = 5
-#: A mark of the bar chart stands for so many segments.
+#: The number of segments that a mark of the bar chart stands for.
 SEGMENTS = 10
 
 #: These read their siblings: they are shown over two paths, where they are not Reno.

@@ -279,7 +279,7 @@ def test_what_came_with_the_program_is_all_its_folders():
 def test_a_kernel_is_one_of_those_known(folder):
     for given, message in (
         (("--kernel", "mptcp-0.49", "--against", folder), "did you mean `mptcp-0.94`?"),
-        (("--kernel", "mptcp-0.94"), "a kernel without a folder"),
+        (("--kernel", "mptcp-0.94"), "--kernel needs --against"),
     ):
         told = call(*given)
         assert told.exit_code == 2

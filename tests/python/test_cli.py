@@ -169,7 +169,7 @@ def test_check_says_when_nothing_can_arrive(tmp_path):
     dead = tmp_path / "dead.toml"
     link = 'name = "{}"\nrtt = "50 ms"\nrate = "5 Mbit/s"\n{}\n'
     head = 'name = "dead"\n[application]\nkind = "bulk"\nbytes = "1 MB"\n'
-    nothing = "every path of which loses every packet: nothing arrives"
+    nothing = "and nothing arrives: every path loses every packet"
     lost, fair = 'loss = "100 %"', 'loss = "99 %"'
     event = '[[events]]\nat = "2 s"\npath = "a"\nloss = "1 %"\n'
     for paths, rest, dies in (

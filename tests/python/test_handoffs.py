@@ -99,9 +99,9 @@ def test_every_fault_of_a_handoff_is_told():
     assert found == {
         "handoffs.0.path": "unknown path: `wify`",
         "handoffs.1.at": "the range ends before it begins",
-        "handoffs.1.over": "`over` is of a fade",
+        "handoffs.1.over": "`over` belongs to a fade",
         "handoffs.2.to": "a ping-pong goes between two paths",
-        "handoffs.2.lasting": "a ping-pong lasts `times` changes, `every` so often",
+        "handoffs.2.lasting": "a ping-pong has no `lasting`: it ends after `times` changes, one per `every`",
         "handoffs.3.kind": "unknown kind: `silend`",
         "handoffs.3.at": "a range is two times",
     }

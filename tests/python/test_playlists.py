@@ -135,7 +135,7 @@ FAULTS = [
     ("nothing", "low/index", 6, "#EXTINF:0.0,", "low/index", 6, "EXTINF: a chunk without duration"),
     ("address", "low/index", 6, "#", "low/index", 7, "an address without EXTINF or EXT-X-STREAM-INF: `one%20chunk.ts`"),
     ("chunk gone", "low/index", 9, "three.ts", "low/index", 9, "no such file: `three.ts`"),
-    ("live", "low/index", 10, "", "low/index", None, "no EXT-X-ENDLIST: a film that is not all there"),
+    ("live", "low/index", 10, "", "low/index", None, "no EXT-X-ENDLIST: the film is not complete"),
     ("target", "low/index", 2, "#EXT-X-TARGETDURATION:3", "low/index", 2,
      "EXT-X-TARGETDURATION: 3 is less than a chunk of 4 s"),
     ("no target", "low/index", 2, "#", "low/index", None, "no EXT-X-TARGETDURATION"),

@@ -77,7 +77,7 @@ FAULTS = {
                            "Mine.on_sent cannot be called with subflow, from_byte, sent_bytes", "def on_sent(self,",
                            ("mine.py", 4)),
     "never told": (MINE + "    def on_send(self, subflow, from_byte, sent_bytes): ...\n", "mine.py:Mine",
-                   "a scheduler is never told `on_send`", "did you mean `on_sent`?", ("mine.py", 4)),
+                   "nothing calls `on_send` of a scheduler", "did you mean `on_sent`?", ("mine.py", 4)),
     "parameter": (MINE + "    def __init__(self, threshold=1): ...\n", {"name": "mine.py:Mine", "treshold": 2},
                   "unknown parameter of mine.py:Mine: `treshold`", "did you mean `threshold`?", None),
     "no parameter": (MINE, "mine.py:Mine(k=2)", "unknown parameter of mine.py:Mine: `k`", "it has none", None),
@@ -94,7 +94,7 @@ FAULTS = {
                   "Mine.wants_idle is 'maybe': expected True or False", "", ("mine.py", 2)),
     "property": (MINE + "    @property\n    def reinjects(self):\n        raise KeyError('no')\n", "mine.py:Mine",
                  "cannot make a Mine: KeyError: 'no'", "", ("mine.py", 6)),
-    "base": (MINE, "mine.py:Mine(min-rtt)", "a plug-in in Python builds on no other: mine.py:Mine", "", None),
+    "base": (MINE, "mine.py:Mine(min-rtt)", "a plug-in in Python cannot have a base: mine.py:Mine", "", None),
     "in a composition": (MINE, "rtx-aware(mine.py:Mien)", "no class `Mien`", "did you mean `Mine`?", None),
     "composition's own": (MINE, {"name": "rtx-aware", "base": "mine.py:Mine", "k": 1},
                           "unknown parameter of rtx-aware: `k`", "", None),
@@ -178,9 +178,9 @@ def test_every_fault_at_once(write):
     )
     assert sorted(fault.message for fault in found) == [
         "One.on_sent cannot be called with subflow, from_byte, sent_bytes",
-        "a scheduler is never told `on_sended`",
         "no method `schedule` in class One",
         "not valid Python: invalid syntax",
+        "nothing calls `on_sended` of a scheduler",
         "unknown path manager: `fullmesh`",
     ]
     assert {fault.key for fault in found} == {

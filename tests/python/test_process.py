@@ -315,7 +315,7 @@ def test_a_signal_ends_a_sweep_that_can_go_on(start, call, tmp_path, number, sai
     assert code == 128 + number
     # No leaked semaphores, no tracebacks: these two lines and no other.
     assert [line for line in err.splitlines() if not line.startswith("running small: ")] == [
-        f"interrupted; what is done is in {tmp_path / 'out'}: the same command goes on",
+        f"interrupted; finished runs are in {tmp_path / 'out'}: repeat the command to go on",
         said,
     ]
     again = ("sweep", "small.toml", "--trials", "4", "--workers", "1", "--out", str(tmp_path / "out"))

@@ -88,8 +88,8 @@ def test_questions_are_answered_or_refused_in_a_sentence(folder):
 
 
 def test_runs_cut_off_are_told_beside_the_means(folder):
-    assert "not finished" not in call("results", "out").stderr
+    assert "had finished" not in call("results", "out").stderr
     arguments = ("--set", "paths.wifi.loss=100 %")
     dead = call("sweep", "small.toml", *arguments, "--trials", 2, "--workers", 1, "--out", "dead")
     assert dead.exit_code == 0
-    assert "not finished when the simulation ended: sessions of 2 of 2 runs" in dead.stderr
+    assert "the simulation ended before the sessions of 2 of 2 runs had finished" in dead.stderr

@@ -77,7 +77,11 @@ def test_the_beginning_of_an_identity_is_enough():
 
 
 @pytest.mark.parametrize(
-    ("name", "said"), [("zzz", "no run is called so: `zzz`"), ("", "4 runs are called so: ``")]
+    ("name", "said"),
+    [
+        ("zzz", "no run has an identity that begins with this: `zzz`"),
+        ("", "4 runs have an identity that begins with this: ``"),
+    ],
 )
 def test_a_name_means_one_run(name, said):
     swept()
@@ -123,7 +127,7 @@ def test_a_trace_of_another_run_is_refused(here):
     first, second, *_ = swept("--keep-trace")
     folders = [next((here / "out" / "traces").glob(f"{row['identity']}-*")) for row in (first, second)]
     (folders[1] / f"{RUN}.parquet").replace(folders[0] / f"{RUN}.parquet")
-    with pytest.raises(anabranch.InputError, match="is of another run"):
+    with pytest.raises(anabranch.InputError, match="belongs to another run"):
         anabranch.Run.open("out", first["identity"])
 
 
@@ -134,7 +138,7 @@ def test_whole_traces_are_verified_and_asked(here):
     kept = next((here / "out" / "traces").glob("*")) / "samples.parquet"
     polars.read_parquet(kept).head(1).write_parquet(kept)
     told = call("verify", "out")
-    assert (told.exit_code, "samples: what is kept of its trace" in told.stdout) == (1, True)
+    assert (told.exit_code, "samples: the kept trace differs" in told.stdout) == (1, True)
 
 
 @pytest.mark.parametrize("options", [(), ("--keep-trace",)])

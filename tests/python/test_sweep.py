@@ -358,7 +358,7 @@ def test_a_full_disk_is_said_in_a_sentence_and_loses_nothing(scenario, tmp_path,
     monkeypatch.setattr(store._Journal, "add", full)
     with pytest.raises(MissingError, match="No space left on device") as caught:
         runner.run(what, out, workers=1)
-    assert "goes on" in str(caught.value)
+    assert "repeat the command" in str(caught.value)
     monkeypatch.undo()
     assert runner.run(what, out, workers=1).before == 2
 
@@ -413,7 +413,7 @@ def test_a_cluster_that_goes_away_is_said_in_a_sentence(monkeypatch, name):
     monkeypatch.setattr(execute, "_cluster", lambda _: nullcontext((Pool(), 1)))
     with pytest.raises(MissingError, match="a worker of the cluster is gone") as caught:
         list(execute.execute([None], workers=1, dask="tcp://127.0.0.1:1"))
-    assert "what was done is kept" in str(caught.value)
+    assert "finished runs are kept" in str(caught.value)
 
 
 # -- reading -------------------------------------------------------------------------------------
@@ -480,8 +480,8 @@ def test_verify_finds_names_that_are_wrong_and_rows_that_are_gone(scenario, tmp_
     found = {name: lines[0] for name, lines in differences.items()}
     assert "is missing" in found[first]
     assert "is missing" in found[second]
-    assert "is called so" in found["f" * 20]
-    assert "its trace is not what it makes" in found[third]
+    assert "has this identity" in found["f" * 20]
+    assert "differs from the one that the run makes now" in found[third]
 
 
 # -- the command line ----------------------------------------------------------------------------
@@ -509,7 +509,7 @@ def test_the_command_line_from_sweep_to_verify(scenario, tmp_path):
         (("--grid", "clients"), "expected KEY=VALUE,VALUE"),
         (("--grid", "clients=1,2", "--grid", "clients=3"), "given twice: `clients`"),
         (("--grid", "clientz=1,2"), "did you mean `clients`?"),
-        (("--shard", "4/3"), "no part of a whole: `4/3`"),
+        (("--shard", "4/3"), "not a shard: `4/3`"),
         (("--keep", "sample"), "did you mean `samples`?"),
     ],
 )

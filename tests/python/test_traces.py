@@ -89,8 +89,8 @@ class TestFaults:
             ("# nothing\n\n", None, "the trace is empty"),
             ("t_s,rate_mbps\n", None, "the trace is empty"),
             ("[]", 1, "the trace is empty"),
-            ("hello\nworld\n", 1, "a trace of no known form: `hello`"),
-            ("1,2,3\n", 1, "a trace of no known form: `1,2,3`"),
+            ("hello\nworld\n", 1, "not a known form of trace: `hello`"),
+            ("1,2,3\n", 1, "not a known form of trace: `1,2,3`"),
             ("t_s,delay_ms\n0,1\n", 1, "the header is not one of a trace: `t_s,delay_ms`"),
             ("t_s,rate_mbps\n1,1\n2,1\n", 2, "the trace does not begin at 0"),
             ("t_s,rate_mbps\n0,0\n2,0\n", None, "the trace never serves anything"),
@@ -101,7 +101,7 @@ class TestFaults:
             ("0,5\n1,6\n1,7\n", 3, "the trace runs backwards: 1 s after 1 s"),
             ("0,5\n1\n", 2, "expected second,bits/s: `1`"),
             ('[{"duration_ms": 5}]', None, "entry 1 lacks duration_ms or bandwidth_kbps"),
-            ('{"a": 1}', 1, "a trace of no known form"),
+            ('{"a": 1}', 1, "not a known form of trace"),
             ('[{"duration_ms": 5,\n]', 2, None),
         ],
     )
@@ -154,7 +154,7 @@ class TestFaults:
     def test_of_a_thousand_twenty_are_told(self, tmp_path):
         found = faults_of(tmp_path, "t_s,rate_mbps\n" + "0,x\n" * 1000)
         assert len(found) == 21
-        assert "faults more" in found[-1][1]
+        assert "more faults" in found[-1][1]
 
 
 class TestWriting:

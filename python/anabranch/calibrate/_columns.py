@@ -10,16 +10,16 @@ from anabranch.errors import Fault, nearest
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-#: A path, and what tells more of it than it has to.
+#: The columns of a path: those that it needs, and those that it may have.
 LEG = ("rtt#_ms", "bw#_mbps", "loss#")
 LEG_MORE = ("loss_up#", "queue#_packets")
-#: The figures of a subflow.
+#: The columns with the figures of a subflow.
 SUBFLOW = ("sf#_bytes_acked", "sf#_retrans_segs", "sf#_cwnd_mean", "sf#_cwnd_median", "sf#_srtt_mean_ms")
-#: A run's setting and figures.
+#: The columns with a run's setting and figures.
 RUN = ("run", "case", "proto", "cc", "trial", "pace", "dur", "goodput_mbps", "max_read_gap_s")
 RUN_MORE = ("events", "tcp_rmem_max", "sched", "queue_p")
 FILM = ("stalls",)
-#: A hand-over's, in a table of its own or as columns of a table of runs.
+#: The columns of a hand-over, in a table of its own or in a table of runs.
 CUT = ("how", "mode", "cut_at_s", "resume_after_cut_s")
 HANDOFF = (
     "run", "how", "mode", "cc", "trial", "cut_at_s", "resume_after_cut_s", "goodput_mbps",
@@ -30,8 +30,8 @@ PLAYED = ("startup_s", "rebuffer_count", "rebuffer_s", "lost_pictures", "display
 VLC = ("run", "case", "proto", "cc", "trial", "file", *PLAYED)
 VLC_MORE = ("dur", "read_bytes")
 
-# What the laboratory writes beside: of the emulator and its host, counters that nothing is held against, and
-# figures that say again what others say. A minimum RTT is the path's on either side.
+# Further columns that the laboratory writes and that are not compared: counters of the emulator and its host,
+# and figures that repeat others. A minimum RTT is the path's on either side.
 _EMULATOR = (
     "emu#_in_p", "emu#_out_p", "emu#_qdrop", "emu#_rndloss", "emu#_up_rndloss", "emu#_late_mean_us",
     "emu#_late_p99_us", "emu#_late_max_us", "emu_late_max_us", "emu_cpu_frac", "host_cpu_busy", "host_steal",
@@ -51,7 +51,7 @@ _SAID_BY_VLC = (
     "demux_corrupted", "time_ms", "wall_s",
 )  # fmt: skip
 
-#: What each table may have.
+#: The columns that each table may have.
 OF_CASES = ("case", *LEG, *LEG_MORE)
 OF_RUNS = (*RUN, *RUN_MORE, *LEG, *LEG_MORE, *SUBFLOW, *CUT, *_EMULATOR, *_SAID_AGAIN)
 OF_FILMS = (*OF_RUNS, *FILM)

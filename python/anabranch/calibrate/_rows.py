@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 _LEGS_MOST = 8
 HOWS = ("blackhole", "linkdown", "linkdown+epdel")
 
-# How long the laboratory's sessions last, and its pace, where a table has no `dur` or `pace`: its script
-# says so for hand-overs, its README for players.
+# The length of the laboratory's sessions, and its pace, for tables without the columns `dur` or `pace`: from
+# its script for hand-overs, from its README for players.
 _HANDOFF_S = 45.0
-# A session was ended so long after its process had begun; the request goes out a little later.
+# The length of a session from its request on: its process was ended 105 s after it began.
 _VLC_S = 105.0 - LAUNCH_S
 _PACE_BPS = 5.24e6
-# `t:k:what`, as the emulator's program takes it: seconds, the path from 0, and what becomes of it.
+# An event in the form of the emulator's program, `t:k:what`: seconds, the path from 0, and the change.
 _EVENT = re.compile(r"(\d+(?:\.\d+)?):([0-7]):(?:rate=(\d+(?:\.\d+)?)([kMG]?)|(down|up))")
 _STATES: dict[str, Literal["", "down", "up"]] = {"": "", "down": "down", "up": "up"}
 _MEGA = {"": 1e-6, "k": 1e-3, "M": 1.0, "G": 1e3}
@@ -193,7 +193,7 @@ class Reader:
         if case in self._cases:
             return self._cases[case][0]
         hint = f"{did_you_mean(case, self._cases)}; " if self._cases else ""
-        row.fault(column, f"unknown case: `{case}`", f"{hint}cases.csv describes those of no other table")
+        row.fault(column, f"unknown case: `{case}`", f"{hint}cases.csv describes the cases of other tables")
         return None
 
     def _keep(self, row: Row, setting: Setting, trial: Trial) -> None:

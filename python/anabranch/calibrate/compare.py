@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
 Verdict = Literal["ok", "miss", "not judged"]
 
-#: From so many trials on, the interval of the kernel's mean may stand in for any narrower target, and two
-#: modes are told apart.
+#: The number of trials from which on the interval of the kernel's mean may replace any narrower target, and
+#: two modes are told apart.
 TRIALS_FOR_INTERVAL = 12
-#: The interval of fewer trials counts up to so many times the target.
+#: The limit of the interval of fewer trials, as a multiple of the target.
 INTERVAL_MOST = 2.0
 
 

@@ -54,7 +54,7 @@ DEFAULT = "linux-6.18"
 
 _COUPLED = ("lia", "olia", "balia", "wvegas")
 
-#: groundtruth/README.md, groundtruth/papers-kernel/README.md.
+#: The kernels that were measured (groundtruth/README.md, groundtruth/papers-kernel/README.md).
 KERNELS = {
     kernel.name: kernel
     for kernel in (

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Figures = dict[str, float]
 
-#: The film that stalls are reckoned of, and what a player has of it in hand when it begins.
+#: The rate of the film whose stalls are computed, and the part of it that a player has when it begins.
 FILM_BPS = 5.24e6
 CACHE_S = 1.0
 
@@ -30,8 +30,8 @@ _TRACE_STEP_MS = 100
 _STEP_MS = 200
 # accept() returns with the handshake's third segment, one and a half round trips behind connect().
 _ACCEPT_RTTS = 1.5
-# The laboratory's client tells silences longer than this, and a hand-over's is the longest of those that
-# end after the cut and begin less than 1.5 s behind it.
+# The shortest silence that the laboratory's client reports. A hand-over's is the longest of those that end
+# after the cut and begin less than 1.5 s after it.
 _GAP_S = 0.15
 _STALL_WITHIN_S = 1.5
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 #: The measurements of the installed program (in a checkout, a link to its `groundtruth` folder).
 SHIPPED = Path(__file__).resolve().parent.parent / "_groundtruth"
-#: The folders of it that are judged when nothing else is asked for; the empty name is itself.
+#: The folders of the measurements that are judged by default; the empty name is the folder itself.
 SHIPPED_FOLDERS = ("", "odd", "papers-kernel")
 
 _NAMED = ("bulk.csv", "lossy.csv", "paced.csv", "film.csv", "handoff.csv", "vlc.csv", "cases.csv")

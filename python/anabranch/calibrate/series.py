@@ -22,7 +22,7 @@ _SENDER = ("t", "remote", "cwnd", "rtt_us", "bytes_acked")
 _RECEIVER = ("t", "bytes")
 # The laboratory's client has the address 10.N.0.1 on path N.
 _ADDRESS = re.compile(r"10\.([1-8])\.\d+\.\d+(?::\d+)?$")
-# Rates are over steps of so many seconds: shorter ones show how the sampling falls, not the network.
+# The length of the steps over which rates are taken: shorter ones show the sampling, not the network.
 _RATE_STEP_S = 1.0
 
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 # tcp_wmem max of every laboratory so far.
 _SEND_BUFFER = "4 MiB"
-#: A hand-over of the laboratory, and the event that it is.
+#: The state of an event for each kind of hand-over of the laboratory.
 STATES = {"blackhole": "down", "linkdown": "link-down", "linkdown+epdel": "removed"}
 
 

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from anabranch.media.films import Film
     from anabranch.metrics._rows import Tables
 
-#: Runs of a setting without random loss: only the emulator's lateness varies there, the time of a cut, and
-#: bbr's own draws.
+#: The runs of a setting without random loss, where only the emulator's lateness, the time of a cut and bbr's
+#: own draws vary.
 RUNS_WITHOUT_LOSS = 30
-#: Runs of ten minutes each, at most.
+#: The most runs of a setting of ten minutes.
 RUNS_OF_FILMS = 20
-# Runs that a process is given at once: enough that handing them out costs nothing.
+# The number of runs that a process is given at once, so large that handing them out costs nothing.
 _CHUNK = 10
 
 

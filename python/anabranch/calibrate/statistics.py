@@ -14,9 +14,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _CONFIDENCE = 0.95
-# Values on either side of a split, at least: from two, one outlier and its neighbour would be a mode.
+# The fewest values on either side of a split: with two, an outlier and its neighbour would be a mode.
 _MODE_LEAST = 3
-# One setting has a dozen figures: at 5 % one of them would have two modes by chance every other time.
+# The level of significance. One setting has a dozen figures: at 5 %, one of them would seem to have two modes
+# every other time.
 _MODES_SIGNIFICANCE = 0.01
 _MODES_DRAWS = 4000
 

@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 Figures = dict[str, float]
 
-#: From the start of the process to VLC's request: 0.061 to 0.097 s by the logs of four sessions on an
-#: idle machine.
+#: The time from the start of the process to VLC's request: 0.061 to 0.097 s in the logs of four sessions on
+#: an idle machine.
 LAUNCH_S = 0.07
 
-# The picture on the screen is put there again after this long, less the time that the display takes to
+# The time after which the picture on the screen is displayed again, less the time that the display takes to
 # wake (`VOUT_MWAIT_TOLERANCE`).
 _REDISPLAY_S = 0.080 - 0.004
 

@@ -104,7 +104,9 @@ def check(
     scheduler: Scheduler = None,
     congestion: Congestion = None,
     set_: Set = None,
-    plan: Annotated[bool, typer.Option("--plan", help="Print what the simulator would be given.")] = False,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Print the plan: what the simulator would be given.")
+    ] = False,
 ) -> None:
     """Check a scenario, and report everything that is wrong with it at once.
 
@@ -205,10 +207,12 @@ def calibrate(
         Path | None, typer.Option(help="Folder of measurements (default: those of the program).")
     ] = None,
     kernel: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Which kernel the folder is of (default: as it says).")
+        str | None,
+        typer.Option(metavar="NAME", help="Kernel of the folder (default: what kernel.toml says)."),
     ] = None,
     only: Annotated[
-        list[str] | None, typer.Option(metavar="PATTERN", help="Settings by any part of their name.")
+        list[str] | None,
+        typer.Option(metavar="PATTERN", help="Only settings with this in their name; repeatable."),
     ] = None,
     runs: Annotated[int, typer.Option(min=1, help="Runs of a setting with random loss.")] = 100,
     workers: Annotated[int | None, typer.Option(min=1, help="Processes (default: one a core).")] = None,

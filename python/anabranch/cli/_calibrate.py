@@ -93,8 +93,8 @@ def _known(asked: Asked) -> None:
         hint = did_you_mean(asked.kernel, KERNELS)
         raise InputError([Fault(message=f"unknown kernel: `{asked.kernel}`", where=where, hint=hint)])
     if asked.against is None:
-        hint = "the program's own folders say theirs; give --against"
-        raise InputError([Fault(message="a kernel without a folder", where=where, hint=hint)])
+        hint = "the measurements that came with the program name their own kernel"
+        raise InputError([Fault(message="--kernel needs --against", where=where, hint=hint)])
 
 
 def _compared(
@@ -202,7 +202,7 @@ def chosen(truth: GroundTruth, only: Sequence[str]) -> list[Measured]:
     names = [one.setting.name for one in truth.measured]
     faults = [
         Fault(
-            message=f"no setting is called so: `{pattern}`",
+            message=f"no setting has a name that matches: `{pattern}`",
             where=f"--only {pattern}",
             hint=did_you_mean(pattern, names),
         )

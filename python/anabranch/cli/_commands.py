@@ -154,7 +154,7 @@ def check(given: Given, *, show_plan: bool) -> None:
     plan = plans.build(value, film)
     lasts = f"about {plans.expected_duration_s(plan, film):,.0f} s of session"
     if not plans.delivers(plan):
-        lasts = "every path of which loses every packet: nothing arrives"
+        lasts = "and nothing arrives: every path loses every packet"
     flows = sum(group.count for group in value.cross_traffic)
     beside = f" beside {flows} background flow{'s' if flows > 1 else ''}" if flows else ""
     _console.out(f"ok: {loaded.source.where}: {what} over {names}{beside}, {lasts}")

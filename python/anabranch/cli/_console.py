@@ -33,10 +33,10 @@ DEFECT = 70
 INTERRUPTED = 130
 UNREAD = 141
 
-#: Where stderr is no terminal, progress is told after so many seconds, and then as often.
+#: The interval of progress messages, in seconds, where stderr is not a terminal.
 _SILENT_S = 5.0
 _EXAMPLE = re.compile(r"^  anabranch ", re.MULTILINE)
-#: Shows where a defect of the program happened.
+#: The variable that makes a defect of the program show its traceback.
 _TRACEBACK = "ANABRANCH_TRACEBACK"
 
 

@@ -42,11 +42,12 @@ def sweep(
     grid: Annotated[
         list[str] | None,
         typer.Option(
-            "--grid", metavar="KEY=A,B,C", help="A key and the values it takes, as often as wanted."
+            "--grid", metavar="KEY=A,B,C", help="A key and its values, e.g. clients=1,10; repeatable."
         ),
     ] = None,
     set_: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A key that is the same in all.")
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="A key with one value in all runs; repeatable."),
     ] = None,
     trials: Trials = 30,
     workers: Workers = None,
@@ -83,10 +84,12 @@ def sweep(
 def results(
     folder: Folder,
     by: Annotated[
-        list[str] | None, typer.Option(metavar="COLUMN", help="What makes a cell (default: the grid's keys).")
+        list[str] | None,
+        typer.Option(metavar="COLUMN", help="Columns that make a cell (default: the grid's keys)."),
     ] = None,
     metric: Annotated[
-        list[str] | None, typer.Option(metavar="COLUMN", help="What to take the mean of (default: a choice).")
+        list[str] | None,
+        typer.Option(metavar="COLUMN", help="Columns to take the mean of (default: a selection)."),
     ] = None,
     sql: Annotated[
         str | None, typer.Option(help="A query of your own over the tables `runs` and `subflows`.")
@@ -135,7 +138,9 @@ def verify(
     identity: Annotated[
         list[str] | None, typer.Argument(help="Runs, by the beginning of their identity (default: all).")
     ] = None,
-    sample: Annotated[int | None, typer.Option(min=1, help="Only so many, evenly spread.")] = None,
+    sample: Annotated[
+        int | None, typer.Option(min=1, help="Verify only this many runs, evenly spread.")
+    ] = None,
 ) -> None:
     """Run what was run again, and compare every byte of what is kept.
 

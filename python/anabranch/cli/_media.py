@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from anabranch.media.probe import Probe
 
 media = typer.Typer(
-    help="Look into a film, make one, or make a ladder of one.", no_args_is_help=True, rich_markup_mode=None
+    help="Inspect a film, make one, or cut one into a ladder.", no_args_is_help=True, rich_markup_mode=None
 )
 
-#: Bounds of what is made: what FFmpeg and a person's patience allow.
+#: The bounds of films that are made: what FFmpeg and a person's patience allow.
 _LEAST_RATE = 10_000
 _LEAST_CHUNK_NS, _MOST_CHUNK_NS = 10**8, 3600 * 10**9
 _MOST_FILM_NS = 24 * 3600 * 10**9

@@ -14,7 +14,8 @@ from anabranch.errors import Fault
 if TYPE_CHECKING:
     from types import FrameType
 
-#: What ends a program in an orderly way as Ctrl-C does: `kill`, a scheduler of jobs, a closed terminal.
+#: The signals that end the program in an orderly way, as Ctrl-C does: from `kill`, a batch system, or a
+#: terminal that was closed.
 _ENDING = (signal.SIGTERM, signal.SIGHUP)
 
 

@@ -14,7 +14,7 @@ from anabranch.cli._many import Dask, Json, Keep, KeepTrace, Out, ShardOption, W
 from anabranch.errors import Fault, InputError
 
 study = typer.Typer(
-    help="Run what the papers ran: every row, with each assumption named.",
+    help="Repeat the papers' experiments, with every assumption named.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )

@@ -107,7 +107,7 @@ def run(what: Sweep, how: How, *, as_json: bool) -> None:
                 progress=progress,
             )
         except KeyboardInterrupt:
-            _console.note(f"interrupted; what is done is in {folder}: the same command goes on")
+            _console.note(f"interrupted; finished runs are in {folder}: repeat the command to go on")
             raise
     _told(done, folder)
     if done.complete:
@@ -182,7 +182,7 @@ def results(
         headers = [name for name in headers if not name.endswith(summary.INTERVAL)]
         short, whole = summary.unfinished(folder)
         if short:
-            _console.note(f"not finished when the simulation ended: sessions of {short} of {whole} runs")
+            _console.note(f"the simulation ended before the sessions of {short} of {whole} runs had finished")
         for name, note in found.notes.items():
             _console.note(f"assumption: {name}: {note}")
     if store.journals(folder):
@@ -227,6 +227,6 @@ def verify(folder: Path, identities: Sequence[str], *, sample: int | None) -> No
     for name, lines in differences.items():
         for line in lines:
             _console.out(f"{name} {line}")
-    _console.note(f"{count} runs were made again, {len(differences)} differ")
+    _console.note(f"{count} runs were repeated, {len(differences)} differ")
     if differences:
         raise typer.Exit(_console.EXPECTATION_FAILED)

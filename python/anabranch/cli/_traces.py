@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from anabranch.traces._summary import Summary
 
 trace = typer.Typer(
-    help="Look into recordings of links, convert them, or make one.",
+    help="Inspect, convert or make recordings of links.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )

@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 
-#: Points that a line has at most: about one per pixel.
+#: The most points of a line: about one per pixel.
 _POINTS = 1000
-#: The window over which throughput is taken, at least; seconds.
+#: The shortest window over which throughput is taken, seconds.
 _THROUGHPUT_WINDOW_S = 1.0
 
 
-#: Changes of a link closer than this are one.
+#: The time within which changes of a link count as one, seconds.
 _APART_S = 1.0
 
 

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 _PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#999999", "#000000")
 
-#: What became of a picture.
+#: The colour of each fate of a picture.
 FATES: Mapping[str, str] = {
     "displayed": "#8DB4CC",
     "discarded": "#D55E00",
@@ -17,7 +17,7 @@ FATES: Mapping[str, str] = {
     "unplayed": "#CFCFCF",
 }
 
-#: The rendition on the screen, the player's buffer, the shade of an underflow, and a change of the world.
+#: The colours of the rendition on the screen, the player's buffer, an underflow and a change of a link.
 RENDITION = "#8DB4CC"
 BUFFER = "#5B8A72"
 UNDERFLOW = "#F6C7B6"

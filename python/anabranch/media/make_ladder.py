@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _AUDIO_BPS = 64_000
 _SAMPLE_RATE = 48_000
 _WHAT = "the ladder"
-#: How far a rendition's rate may be from what was asked for without a word; the chunks' container takes some.
+#: The largest error of a rendition's rate that causes no warning, as a share; the container takes some bytes.
 _TOLERANCE = 0.15
 
 

@@ -269,7 +269,7 @@ def _check_map(value: str) -> str | None:
     return None
 
 
-#: What each tag that a ladder is made of must look like: a message about its value, or nothing.
+#: The check of each tag that a ladder is made of: returns a message about its value, or None.
 _CHECKS: dict[str, Callable[[str], str | None]] = {
     "#EXTINF": _check_extinf,
     "#EXT-X-BYTERANGE": _matching(_BYTE_RANGE, "a byte range"),
@@ -374,7 +374,7 @@ def _media(master: _Playlist, line: int, uri: str) -> _Playlist:
         where = media.lines["#EXT-X-TARGETDURATION"][0]
         media.fault(f"EXT-X-TARGETDURATION: {target} is less than a chunk of {longest:g} s", where)
     if not media.data["is_endlist"]:
-        media.fault("no EXT-X-ENDLIST: a film that is not all there", hint="live playlists are not played")
+        media.fault("no EXT-X-ENDLIST: the film is not complete", hint="live playlists are not played")
     return media
 
 

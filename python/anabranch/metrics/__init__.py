@@ -51,7 +51,7 @@ METRICS: Mapping[str, str] = {
     "duration_s": "how long the session lasted",
 }
 
-#: What is known of each subflow; an expectation names `subflows.PATH.NAME`.
+#: The numbers of each subflow and what they mean; an expectation names `subflows.PATH.NAME`.
 SUBFLOW_METRICS: Mapping[str, str] = {
     "bytes": "payload acknowledged on the subflow",
     "throughput_mbps": "payload acknowledged over the time from the connect",

@@ -64,7 +64,7 @@ __all__ = [
     "parameters",
 ]
 
-#: What is written in Rust, for plug-ins to work with.
+#: The classes of the Rust module that plug-ins work with.
 _RUST = {
     "AckSample",
     "CongestionEvent",

@@ -177,7 +177,7 @@ class _Finder(MetaPathFinder):
 
 
 _FINDER = _Finder()
-#: Imports change the interpreter's table of modules, which threads share.
+#: The lock around imports, which change the interpreter's table of modules that all threads share.
 _LOCK = threading.RLock()
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from types import ModuleType
 
-#: Where packages announce their plug-ins.
+#: The entry-point groups in which packages announce their plug-ins.
 GROUPS: dict[Kind, str] = {"scheduler": "anabranch.schedulers", "congestion": "anabranch.congestion"}
 
 _UNKNOWN_NAME = re.compile(r"unknown (?!parameter)")

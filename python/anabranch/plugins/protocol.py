@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 
-#: Every method that is called, with what it is called with; those of the first row are needed.
+#: The methods that are called, with the names of their arguments: those that a class must have.
 NEEDED: dict[Kind, dict[str, tuple[str, ...]]] = {
     "scheduler": {"schedule": ("request", "subflows")},
     "congestion": {"on_ack": ("ack", "window"), "on_congestion": ("event", "window")},
@@ -34,7 +34,7 @@ OPTIONAL: dict[Kind, dict[str, tuple[str, ...]]] = {
         "undo_cwnd": ("window", "prior_cwnd"),
     },
 }
-#: Attributes that are read when there are any.
+#: The optional attributes that are read.
 ATTRIBUTES: dict[Kind, tuple[str, ...]] = {
     "scheduler": ("wants_idle", "reinjects"),
     "congestion": (
@@ -100,7 +100,7 @@ def _unheard(plugin: type, kind: Kind) -> Iterator[PluginFault]:
         if name.startswith("on_") and name not in known:
             where, line = place(plugin, name)
             hint = did_you_mean(name, [key for key in known if key.startswith("on_")])
-            message = f"a {_NOUNS[kind]} is never told `{name}`"
+            message = f"nothing calls `{name}` of a {_NOUNS[kind]}"
             yield PluginFault(path=(), message=message, where=_show(where), line=line, hint=hint)
 
 
@@ -164,7 +164,7 @@ def parameter_faults(plugin: type, name: str, given: Mapping[str, Any]) -> Itera
     """Yield the parameters that the constructor of a class of that name does not take, and those it lacks."""
     taken = _constructor(plugin)
     if "base" in given:
-        message = f"a plug-in in Python builds on no other: {name}"
+        message = f"a plug-in in Python cannot have a base: {name}"
         yield PluginFault(path=("base",), message=message)
     if taken is None:
         return

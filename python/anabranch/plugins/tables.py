@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 Kind = Literal["scheduler", "congestion", "path_manager", "abr"]
 
 
-#: What ends so is the place of a class as a whole; elsewhere these have a meaning in the short form.
+#: A name that as a whole is the place of a class: `file.py:Class`. Otherwise commas, parentheses and equals
+#: signs have their meaning in the short form.
 _PLACE = re.compile(r'[^"]*\.py:\w+')
 _SPECIAL = re.compile(r"[(),=]")
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from anabranch._run import Run
 
-#: Above this, more than one client's session would make the file large; the first stands for all.
+#: The client whose session is drawn: those of all would make the file large.
 _CLIENT = 0
 
 _FATES_OF_PACKETS = ("delivered", "dropped_queue", "dropped_loss")
@@ -261,12 +261,12 @@ def _links(run: Run) -> list[dict[str, Any]]:
 
 
 def _count(row: Mapping[str, Any], key: str) -> int | None:
-    """Return how many packets of a link had a fate; a queue drops those it has no room for, and by plan."""
+    """Return how many packets of a link had a fate; drops by a full queue and by its algorithm count as one."""
     more = row.get("dropped_aqm", 0) if key == "dropped_queue" else 0
     return row[key] + more if key in row else None
 
 
-#: How a link's model is called beside its own numbers.
+#: The names of the links' models.
 _MODELS = {"wifi": "802.11", "lte": "LTE", "starlink": "Starlink"}
 _RECORDING = "recording"
 

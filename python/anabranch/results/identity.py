@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-#: The parts of the package that a run's numbers come from, beside the Rust module.
+#: The parts of the package that a run's numbers depend on, besides the Rust module.
 _ROOMS = ("_run.py", "plugins", "scenario", "media", "metrics", "traces", "study/measure.py")
 _LENGTH = 20
 

@@ -47,7 +47,7 @@ def load(folder: str | Path, table: str = "runs") -> polars.DataFrame:
         if not store.journals(folder) and (folder / f"{table}.parquet").exists():
             return store.parquet(folder / f"{table}.parquet")
         if not store.journals(folder) and table == store.TABLES[0]:
-            hint = "put it back, or run the same command again: it makes the runs anew"
+            hint = "put it back, or repeat the command, which runs everything again"
             raise InputError(
                 [Fault(message=f"the table is missing: `{table}.parquet`", where=str(folder), hint=hint)]
             )

@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
     import polars
 
-#: The form of the folder; another one is refused.
+#: The version of the folder's form; a folder of another one is refused.
 FORMAT = 2
 MANIFEST = "manifest.json"
 #: The tables that every run has rows in; the first one has a single row a run.
 TABLES = ("runs", "subflows")
-#: What every row begins with, the labels of its cell behind the second.
+#: The columns that every row begins with; the labels of its cell follow the second one.
 HEAD = ("identity", "cell", "scenario", "scheduler", "congestion", "seed", "run")
 
 _LOCK = ".lock"
-#: Rows that become a frame at a time: memory does not grow with their number.
+#: The number of rows that become a frame at a time, so that memory does not grow with the number of runs.
 _CHUNK = 5_000
 
 Row = dict[str, Any]
@@ -278,7 +278,7 @@ def _said(folder: Path) -> dict[str, Any]:
 
 def _unreadable(file: Path, reason: str) -> InputError:
     """Return the error of a manifest that says nothing."""
-    hint = "put it back, or run it anew into another folder"
+    hint = "put it back, or run again into another folder"
     return InputError([Fault(message=f"cannot read the manifest: {reason}", where=str(file), hint=hint)])
 
 
@@ -294,10 +294,10 @@ def manifest(folder: Path) -> dict[str, Any]:
     form = found["format"]
     if form != FORMAT:
         message = f"results of another version: format {form!r}, this program adds to {FORMAT}"
-        hint = f"`anabranch results {folder}` shows them; run it anew into another folder"
+        hint = f"`anabranch results {folder}` shows them; run again into another folder"
         raise InputError([Fault(message=message, where=str(folder), hint=hint)])
     if not _sound(found):
-        hint = "run it anew into another folder"
+        hint = "run again into another folder"
         raise InputError(
             [Fault(message="a manifest with parts missing", where=str(folder / MANIFEST), hint=hint)]
         )
@@ -452,4 +452,4 @@ def _writing(folder: Path) -> Iterator[None]:
         yield
     except OSError as error:
         message = f"cannot write to `{folder}`: {error.strerror or error}"
-        raise MissingError(message, hint="what was done is kept: the same command goes on") from None
+        raise MissingError(message, hint="finished runs are kept: repeat the command to go on") from None

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-#: What is shown of each cell where the runs have it.
+#: The metrics that are shown of each cell, if the runs have them.
 SHOWN = (
     "picture_discards",
     "buffer_underflows",
@@ -26,7 +26,7 @@ SHOWN = (
     "retransmissions",
     "cost",
 )
-#: What the name of a mean has behind it where half the width of its 95 % interval is meant.
+#: The suffix of the column with half the width of a mean's 95 % interval.
 INTERVAL = "_ci95"
 
 

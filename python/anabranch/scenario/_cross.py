@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from anabranch.scenario._faults import Source
 
 _CHANGES = ("state", "rate", "rtt", "delay", "loss")
-#: As many background flows as clients.
+#: The most background flows: as many as there may be clients.
 _MOST_FLOWS = 10_000
 
 
@@ -146,7 +146,7 @@ def _cross_traffic(source: Source, finder: Finder) -> Iterator[Fault]:
             yield source.fault((*here, "rate"), "a paced flow needs `rate`", hint=hint)
         if kind == "bulk" and "rate" in item:
             hint = 'for a constant rate: kind = "paced"'
-            yield source.fault((*here, "rate"), "`rate` is of a paced flow", hint=hint)
+            yield source.fault((*here, "rate"), "only a paced flow has a `rate`", hint=hint)
         yield from _plugins.faults(
             source, (*here, "congestion"), "congestion", item.get("congestion"), finder
         )
@@ -194,7 +194,9 @@ def _events(source: Source) -> Iterator[Fault]:
         if item.get("state") in ("link-down", "removed"):
             for key in ("link", "direction"):
                 if key in item:
-                    message = f"`{item['state']}` is of a path's interface at the client, both ways"
+                    message = (
+                        f"`{item['state']}` applies to the client's interface of a path, in both directions"
+                    )
                     yield source.fault((*here, key), message, hint='use `path`, or state = "down"')
         if "rtt" in item and "delay" in item:
             yield source.fault((*here, "rtt"), "`rtt` is given beside `delay`")
@@ -219,9 +221,11 @@ def _handoffs(source: Source) -> Iterator[Fault]:
         own = {"over": ("fade",), "to": ("ping-pong",), "every": ("ping-pong",), "times": ("ping-pong",)}
         for key, kinds in own.items():
             if key in item and kind not in kinds:
-                yield source.fault((*here, key), f"`{key}` is of a {kinds[0]}", hint=f'kind = "{kinds[0]}"')
+                yield source.fault(
+                    (*here, key), f"`{key}` belongs to a {kinds[0]}", hint=f'kind = "{kinds[0]}"'
+                )
         if kind == "ping-pong" and "lasting" in item:
-            message = "a ping-pong lasts `times` changes, `every` so often"
+            message = "a ping-pong has no `lasting`: it ends after `times` changes, one per `every`"
             yield source.fault((*here, "lasting"), message)
         at = item.get("at")
         if isinstance(at, list) and len(at) == 2 and _time(at[0]) > _time(at[1]):

@@ -31,7 +31,7 @@ _TABLES: dict[tuple[str, ...], type[models.Table]] = {
     **{(kind, way): models.Direction for kind in ("paths", "links") for way in ("down", "up")},
 }
 
-#: What pydantic calls the members of a union, where they are no keys.
+#: Pydantic's names of the members of a union, which are not keys of a scenario.
 _TAGS = ("<share>", "<model>", "<limit>", "<queue>", "float", "bool")
 
 

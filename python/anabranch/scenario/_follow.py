@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 _WAYS = ("down", "up")
 
-#: What TCP may be expected to get of a model, bits a second, for estimates of how long a run may last:
-#: from what was measured of it (docs/concepts/link-model.md), rather too little.
+#: The rate that TCP may be expected to get from a model, bits a second, for estimates of how long a run may
+#: last: below what was measured (docs/concepts/link-model.md).
 _LTE_BPS = {"tmobile-driving": 6e6, "att-driving": 2.5e6, "verizon-short": 2.5e6, "ghent": 15e6}
 _STARLINK_BPS = {"static": 30e6, "moving": 10e6}
 _WIFI_BPS = {"802.11a": 54e6, "802.11g": 54e6, "802.11n": 72e6, "802.11ac": 433e6}

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from anabranch.scenario._faults import Source
     from anabranch.scenario._lines import KeyPath
 
-#: How `anabranch list` calls each kind.
+#: The word for each kind that `anabranch list` takes.
 _LISTED: dict[plugins.Kind, str] = {
     "scheduler": "schedulers",
     "congestion": "congestion",
     "path_manager": "path-managers",
     "abr": "abr",
 }
-#: Plug-ins in a composition at most, as the simulator has it too.
+#: The most plug-ins in a composition, the same number as in the simulator.
 _LEVELS = 16
 _UNKNOWN = re.compile(r"unknown (.+): `(.*)`")
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 #: A fault as the simulator tells it: the keys of the plan that lead to it, what it is, what could be meant.
 Refused = tuple["KeyPath", str, "Sequence[str]"]
 
-#: Keys of a plan that a scenario calls otherwise, beyond the units behind them.
+#: Keys of a plan whose name in a scenario differs by more than the unit at its end.
 _NAMES = {"receive_buffer_max": "receive_buffer", "send_buffer_max": "send_buffer", "interface": "state"}
 _UNITS = ("_ns", "_bps")
 

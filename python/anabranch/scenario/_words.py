@@ -10,7 +10,7 @@ from anabranch.scenario import units
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-#: What was expected, by the kind of error.
+#: The expected kind of value, by the kind of error.
 EXPECTED = {
     "bool_type": "true or false",
     "bool_parsing": "true or false",
@@ -31,7 +31,7 @@ EXPECTED = {
     "model_attributes_type": "a table",
 }
 
-#: What a number must be, and the name that pydantic has for its bound.
+#: The words for a bound that a number must keep, and pydantic's name of the bound.
 _BOUNDS = {
     "greater_than_equal": ("at least", "ge"),
     "greater_than": ("above", "gt"),

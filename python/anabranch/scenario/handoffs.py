@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
     from anabranch.scenario.models import Handoff, Path, Scenario
 
-#: A fade goes in so many steps.
+#: The number of steps of a fade.
 _STEPS = 10
-#: What is left of the rate at the last step, and the loss that has come to the path's own by then: a
+#: The share of the rate that is left at the last step, and the loss that was added by then: a
 #: station at the edge of its cell sends at the lowest of its rates, and retries do not always help.
 _LEAST_RATE = 0.1
 _MOST_LOSS = 0.2

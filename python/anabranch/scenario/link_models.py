@@ -26,7 +26,8 @@ class Wifi(Table):
     streams: Annotated[int, Field(ge=1, le=8)] = Field(default=1, description="spatial streams")
     phy_rate: LimitedRate | None = Field(default=None, description="fastest rate of the radio to be used")
     aggregate: Annotated[int, Field(ge=1, le=64)] = Field(
-        default=64, description="most frames of an aggregate; 1 is none, as always for a and g"
+        default=64,
+        description="most frames of an aggregate; 1 switches aggregation off; a and g never aggregate",
     )
     snr: Decibels = Field(default=35.0, description="mean signal to noise ratio")
     fading: Decibels = Field(default=3.0, description="its standard deviation in time")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from anabranch.scenario._lines import KeyPath
     from anabranch.scenario._overrides import Override
 
-#: More than any scenario has, in bytes.
+#: The largest scenario file that is read, bytes: more than any scenario needs.
 _LARGEST = 16 * 2**20
 
 

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 ProfileName = Literal["linux-6.18", "mptcp-0.94"]
 
-#: What other keys are under a profile, where they are not those of the default one: of each table of
-#: the scenario the keys as a file would have them. A piece of data written is 45 segments of 1,428
+#: The defaults of a profile that differ from those of the default profile: for each table of the scenario
+#: the keys as a file would have them. A piece of data written is 45 segments of 1,428
 #: bytes there: as many as one large buffer takes (`tcp_xmit_size_goal`).
 _DEFAULTS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     "mptcp-0.94": {

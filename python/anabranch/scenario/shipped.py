@@ -13,9 +13,9 @@ from anabranch.errors import Fault, ScenarioError, did_you_mean
 _PACKAGED = Path(__file__).resolve().parent.parent / "_scenarios"
 
 
-#: Where to see the names.
+#: The hint that tells where to see the names.
 _SHOWN = "`anabranch list scenarios` shows all"
-#: What names stdin in a file's place.
+#: The name of stdin in place of a file.
 STDIN = Path("-")
 
 

@@ -56,7 +56,7 @@ PACKET_UNITS: Mapping[str, Decimal] = {"packet": Decimal(1), "packets": Decimal(
 FREQUENCY_UNITS: Mapping[str, Decimal] = {"MHz": Decimal(1), "GHz": Decimal(1000)}
 
 _LARGEST = Decimal(2**63 - 1)
-#: Characters of a number, and digits of its exponent, beyond which no quantity is read.
+#: The most characters of a number, and the largest exponent, of a quantity that is read.
 _MOST_DIGITS = 60
 _MOST_EXPONENT = 4
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 #: What a run leaves: its rows, and the tables of its trace that are kept.
 Outcome = tuple["Rows", dict[str, bytes]]
-#: Runs handed out for each worker, so that none waits for the next.
+#: The number of runs handed out to each worker in advance, so that none has to wait for the next.
 _AHEAD = 3
 
 
@@ -86,12 +86,12 @@ def execute(jobs: Iterable[Job], *, workers: int, dask: str | None = None) -> Ge
             yield from _flow(pool, iter(jobs), code, width * _AHEAD)
         except BrokenProcessPool:
             message = "a worker process was ended from outside"
-            hint = "is memory short? what was done is kept: the same command goes on"
+            hint = "is memory short? finished runs are kept: repeat the command to go on"
             raise MissingError(message, hint=hint) from None
         except _lost(dask) as error:
             reason = (str(error) or type(error).__name__).partition("\n")[0]
             message = f"a worker of the cluster is gone, or its scheduler `{dask}`: {reason}"
-            hint = "is memory short? what was done is kept: the same command goes on"
+            hint = "is memory short? finished runs are kept: repeat the command to go on"
             raise MissingError(message, hint=hint) from None
 
 

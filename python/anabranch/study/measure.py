@@ -23,7 +23,7 @@ TRACE = (
     "cross_traffic",
     "cross_samples",
 )
-#: What is kept with a whole trace, a row of JSON: what the run was, and what it says of itself.
+#: The table that is kept with a whole trace: a row of JSON with the inputs of the run and its summary.
 RUN = "run"
 
 if TYPE_CHECKING:

@@ -43,7 +43,7 @@ class Shard:
         match = re.fullmatch(r"(\d+)/(\d+)", text.strip())
         number, of = (int(match[1]), int(match[2])) if match else (0, 0)
         if not 1 <= number <= of:
-            message = f"no part of a whole: `{text}`"
+            message = f"not a shard: `{text}`"
             raise InputError(
                 [Fault(message=message, where=f"--shard {text}", hint="for example --shard 3/20")]
             )

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from anabranch._run import Run
 
-#: Which kind of column of a trace a kind of column of a file is.
+#: The kind of a trace's column for each kind of a file's column.
 _KINDS = {"Boolean": "bool", "Float64": "float", "Int64": "int", "String": "text"}
 
 
@@ -45,7 +45,11 @@ def find(folder: Path, run: str | None = None) -> tuple[store.Row, int]:
         raise _none(folder, "the folder holds no runs")
     named = [row for row in rows if row["identity"].startswith(run or "")]
     if run is not None and len({row["identity"] for row in named}) != 1:
-        text = f"{len(named)} runs are called so" if named else "no run is called so"
+        text = (
+            f"{len(named)} runs have an identity that begins with this"
+            if named
+            else "no run has an identity that begins with this"
+        )
         raise _none(folder, f"{text}: `{run}`")
     return named[0], len(rows)
 
@@ -110,7 +114,7 @@ def _read(kept: Path, row: store.Row) -> Run:
     (said,) = store.parquet(kept / f"{RUN}.parquet").to_dicts()
     summary = json.loads(said["summary"])
     if summary["digest"] != row["digest"]:
-        message = f"what is kept of the trace is of another run: {_apart(summary['digest'], row)}"
+        message = f"the kept trace belongs to another run: {_apart(summary['digest'], row)}"
         raise InputError([Fault(message=message, where=str(kept), hint="remove it: the run is made again")])
     clients = metrics.by_client(tables)
     return Run(
@@ -133,7 +137,7 @@ def _table(path: Path) -> Any:  # noqa: ANN401 - the Rust module's own
     rust, frame = plugins.module(), store.parquet(path)
     wrong = [name for name, kind in frame.schema.items() if str(kind) not in _KINDS]
     if wrong:
-        message = f"no column of a trace: `{wrong[0]}`"
+        message = f"not a kind of column that a trace has: `{wrong[0]}`"
         raise InputError([Fault(message=message, where=str(path), hint="remove it: the run is made again")])
     columns: Sequence[tuple[str, Any]] = [
         (name, rust.Column(_KINDS[str(kind)], frame[name].to_list())) for name, kind in frame.schema.items()

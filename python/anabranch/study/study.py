@@ -184,7 +184,7 @@ def sweep(
         hint = did_you_mean(vary, study.assumptions)
         raise InputError([Fault(message=f"no such assumption: `{vary}`", where="--vary", hint=hint)])
     if vary is not None and not study.assumptions[vary].sweep:
-        message = f"no other values of the assumption: `{vary}`"
+        message = f"the assumption has no other values: `{vary}`"
         raise InputError([Fault(message=message, where="--vary", hint="its `sweep` in study.toml is empty")])
     points = (
         point

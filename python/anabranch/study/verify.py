@@ -50,10 +50,10 @@ def verify(
     expected = {(job.name, job.identity): job for job in sweep.jobs(plan_hashes(sweep))}
     differences: dict[str, list[str]] = {}
     for cell, name in kept.keys() - expected.keys():
-        differences[name] = [f"no run of cell {cell} is called so: its inputs have changed, or its name"]
+        differences[name] = [f"no run of cell {cell} has this identity: its inputs have changed, or its name"]
     if not store.journals(folder):
         for cell, name in expected.keys() - kept.keys():
-            differences[name] = [f"of cell {cell} is missing"]
+            differences[name] = [f"the run of cell {cell} is missing"]
     chosen = _chosen([key for key in expected if key in kept], [*kept], identities, folder)
     if sample is not None and sample < len(chosen):
         chosen = [chosen[place * len(chosen) // sample] for place in range(sample)]
@@ -66,7 +66,7 @@ def verify(
         for table, content in traces.items():
             file = place / f"{table}.parquet"
             if not file.exists() or file.read_bytes() != content:
-                what.append(f"{table}: what is kept of its trace is not what it makes")
+                what.append(f"{table}: the kept trace differs from the one that the run makes now")
         if what:
             differences[key[1]] = what
         if progress is not None:
@@ -103,7 +103,7 @@ def _chosen(
 def _differ(kept: list[Any], now: list[Any]) -> list[str]:
     """Return what differs between rows, column by column."""
     if len(kept) != len(now):
-        return [f"{len(now)} rows, {len(kept)} are kept"]
+        return [f"{len(now)} rows, where {len(kept)} are kept"]
     result = []
     for before, after in zip(kept, now, strict=True):
         known = {key: value for key, value in before.items() if value is not None}

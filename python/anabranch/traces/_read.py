@@ -26,14 +26,14 @@ _MS = 10**6
 _SECOND = 10**9
 _MOST_FAULTS = 20
 _LARGEST = 256 * 2**20
-# Beyond any recording: 115 days, 10 Tbit/s, an hour on the way.
+# The limits of a recording: 115 days, 10 Tbit/s, an hour of delay.
 _MOST_S = 10**7
 _MOST_BPS = 10**13
 _MOST_DELAY_MS = 3_600_000
-# Seconds of pairs may be those since 1970, or since any other year.
+# The latest second of a recording in pairs, whose seconds may count from 1970 or from any other year.
 _MOST_CLOCK_S = 10**11
 
-#: What an entry of Sabre's has, and the most of each.
+#: The keys of an entry of Sabre's form, and the largest value of each.
 _SABRE = {
     "duration_ms": _MOST_S * 1000,
     "bandwidth_kbps": _MOST_BPS / 1000,
@@ -110,7 +110,7 @@ def read(file: Path, *, where: str | None = None) -> Trace:
         more = len(reading.faults) - _MOST_FAULTS
         kept = reading.faults[:_MOST_FAULTS]
         if more > 0:
-            kept.append(Fault(message=f"and {more} faults more", where=reading.where))
+            kept.append(Fault(message=f"and {more} more faults", where=reading.where))
         raise InputError(kept)
     return trace
 
@@ -132,7 +132,7 @@ def _parse(reading: _Reading, text: str) -> Trace | None:
     if len(cells) in forms and all(_is_number(cell) for cell in cells):
         return forms[len(cells)](reading, lines)
     known = "; ".join(f"{name}: {what}" for name, what in FORMS.items())
-    reading.fault(f"a trace of no known form: `{first[:40]}`", number, hint=known)
+    reading.fault(f"not a known form of trace: `{first[:40]}`", number, hint=known)
     return None
 
 
@@ -242,7 +242,7 @@ def _sabre(reading: _Reading, text: str) -> Trace | None:
         return None
     if not isinstance(entries, list) or not entries:
         empty = entries == []
-        reading.fault("the trace is empty" if empty else "a trace of no known form", 1, hint=FORMS["sabre"])
+        reading.fault("the trace is empty" if empty else "not a known form of trace", 1, hint=FORMS["sabre"])
         return None
     steps: list[Step] = []
     at = 0

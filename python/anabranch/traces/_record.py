@@ -7,7 +7,7 @@ from typing import Any
 
 from anabranch.traces._trace import Step, Trace, check_windows
 
-#: A small packet every so often measures delay and loss.
+#: The interval of the small packets that measure delay and loss.
 _PING_NS = 5_000_000
 
 

@@ -8,10 +8,10 @@ from typing import Any
 
 from anabranch.errors import Fault, InputError
 
-#: What leaves at one delivery opportunity: an IP packet. Mahimahi's 1504 count its TUN header too.
+#: The bytes that leave at one delivery opportunity: an IP packet. Mahimahi's 1504 include its TUN header.
 MAHIMAHI_BYTES = 1500
 _MS = 10**6
-#: Windows that a recording may be cut into: 23 days of seconds, or half an hour of milliseconds.
+#: The most windows that a recording may be cut into: 23 days of seconds, or half an hour of milliseconds.
 _MOST_WINDOWS = 2_000_000
 
 
