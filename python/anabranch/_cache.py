@@ -23,7 +23,7 @@ def place() -> Path:
     Raises
     ------
     MissingError
-        When nothing says where this person's files are.
+        When neither HOME nor one of these variables is set.
     """
     named = os.environ.get("ANABRANCH_CACHE")
     if named:
@@ -71,7 +71,7 @@ def recall(name: str) -> str | None:
 
 
 def keep(name: str, text: str) -> None:
-    """Keep a text, whole or not at all; where nothing can be kept it is made anew each time."""
+    """Keep a text, whole or not at all; without a usable cache nothing is kept."""
     with suppress(OSError, MissingError):
         path = folder() / name
         part = path.with_name(f"{name}.{os.getpid()}.part")

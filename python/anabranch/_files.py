@@ -103,7 +103,7 @@ def whole(file: Path, what: str) -> Iterator[Path]:
 
 
 def _refusal(file: Path) -> OSError | None:
-    """Return what the system has against writing more to a file, for who was not told; None for nothing."""
+    """Return the system's error for writing more to a file, where the writer was not told it; else None."""
     try:
         opened = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK)
     except OSError as error:

@@ -24,7 +24,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Broken:
-    """An expectation that did not hold."""
+    """An expectation of a scenario (`[expect]`) that did not hold.
+
+    Attributes
+    ----------
+    metric
+        The metric's name, as the scenario has it.
+    expected
+        The bound that did not hold: `>= 5`.
+    found
+        The value instead; None when the run does not have this metric.
+    """
 
     metric: str
     expected: str
@@ -37,34 +47,36 @@ class Broken:
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """One run of a scenario and what came of it.
+    """One run of a scenario, with its trace and metrics.
 
     Attributes
     ----------
     scenario
         The scenario's name.
     seed, run
-        Which draw it was.
+        The seed of all random draws, and the number of the run under that seed (from 0).
     scheduler, congestion
         The plug-ins in short form: `rtx-aware(blest)`.
     plan
-        What the simulator was given.
+        The simulator's input, all units resolved (docs/plan-and-trace.md).
     tables
-        The trace: table to column to values (docs/reference/trace.md); a table is Arrow to whoever asks.
+        The trace: `tables[table][column]` is a sequence of values. Tables and columns are Arrow data, so
+        that polars, pyarrow and pandas take them whole (docs/reference/trace.md has every column and unit).
     summary
-        The simulator's own account: digest, steps, world.
+        The simulator's own summary: `digest`, `duration_s`, `steps`, `notes`, `world`.
     qoe
-        What the viewer saw; None for bulk and paced applications.
+        What the viewer saw, by metric (docs/reference/trace.md, "Metrics"); times in seconds. None for bulk
+        and paced applications. With several clients, means over them.
     qos
-        What the network did.
+        What the network did, by metric; rates in Mb/s, times as their names say.
     clients
-        Each client's own `qoe` and `qos`.
+        Each client's own `qoe` and `qos`, in the order of the clients.
     identity
-        The run's inputs as a hash: the plan, seed and run, the program, the plug-ins' sources.
+        The hash of all inputs of the run: the plan, seed and run, the program, the plug-ins' sources.
     plugins
-        The plug-ins in Python by name, each with the hash of its sources.
+        The plug-ins written in Python by name, each with the hash of its sources.
     broken
-        Expectations of the scenario that did not hold.
+        The expectations of the scenario that did not hold.
     """
 
     scenario: str
@@ -84,22 +96,22 @@ class Run:
 
     @classmethod
     def open(cls, folder: str | Path, run: str | None = None) -> Run:
-        """Return a run that `anabranch sweep` or `anabranch study run` made.
+        """Return a run of a sweep or study, with its trace.
 
-        It is read where `--keep-trace` kept its trace, whatever build made it. Else it is run again from what
-        the folder says of it, and its digest proves that it came out as it did.
+        If `--keep-trace` kept its trace, that is read, whatever build made it. Otherwise the run is repeated
+        from its stored inputs, which takes as long as it did, and its digest is compared with the stored one.
 
         Parameters
         ----------
         folder
-            The results.
+            A folder of results that `anabranch sweep` or `anabranch study run` wrote.
         run
-            The beginning of its `identity`; None is the first run of the first cell.
+            The run's `identity`, or the beginning of it; None is the first run of the first cell.
 
         Raises
         ------
         InputError
-            When there is no such run, or it does not come out as it did.
+            When there are no results, no or several such runs, or the repeated run has another digest.
 
         Examples
         --------
@@ -114,12 +126,12 @@ class Run:
 
     @property
     def digest(self) -> str:
-        """The run's event log as a hash: equal for equal inputs."""
+        """The hash of the run's whole event log, 64 hex digits: equal inputs give equal digests."""
         return str(self.summary["digest"])
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What has to be said with the results: plug-ins that are reconstructions, sessions given up."""
+        """Sentences that belong to the results: reconstructed plug-ins, sessions that did not finish."""
         given_up = [row for row in self.rows("connections") if not row["finished"]]
         notes = [str(note) for note in self.summary.get("notes", ())]
         if given_up:
@@ -139,7 +151,7 @@ class Run:
 
     @property
     def whose_subflows(self) -> str:
-        """What is to be said of a table of subflows in which a path has several; else empty."""
+        """The explanation of a table of subflows in which a path has several rows; empty if none has."""
         paths = [subflow["path"] for subflow in self.qos["subflows"]]
         if len(set(paths)) == len(paths) or len(self.tables.get("requests", {}).get("id", ())) < 2:
             return ""
@@ -181,7 +193,25 @@ class Run:
         return result
 
     def rows(self, table: str, *, client: int | None = None) -> list[dict[str, Any]]:
-        """Return a table of the trace as rows, those of one client when asked."""
+        """Return a table of the trace as rows.
+
+        Parameters
+        ----------
+        table
+            The table's name, for example `samples`.
+        client
+            Only the rows of the client with this number, from 0; None is all rows.
+
+        Returns
+        -------
+        list
+            A dict a row, by column; None where a number is missing.
+
+        Raises
+        ------
+        KeyError
+            When the trace has no such table.
+        """
         from anabranch.metrics._rows import rows
 
         return list(rows(self.tables[table], client=client))
@@ -198,40 +228,43 @@ def run(
     pcapng: str | Path | None = None,
     progress: Callable[[float, float], None] | None = None,
 ) -> Run:
-    """Run a scenario in the simulated world.
+    """Simulate a scenario.
 
     Parameters
     ----------
     scenario
-        Path of a TOML file, name of a shipped scenario, or the tables themselves.
+        Path of a TOML file, name of a shipped scenario, or the scenario's tables as a dict.
     seed
-        Seed of every draw; None is the scenario's own.
+        Seed of all random draws, a whole number from 0; None is the scenario's own.
     run
-        Number of the run: another draw of the same seed.
+        Number of the run, from 0: another draw under the same seed.
     scheduler, congestion
-        Plug-in by name, or a table with its name and parameters; None is the scenario's own. A class
-        in Python is named by its place: `mine.py:LowestRtt`.
+        Plug-in by name or short form (`rtx-aware(min-rtt)`), a class by its place (`mine.py:LowestRtt`), or a
+        table with a name and parameters; None is the scenario's own.
     set
-        Any other key by its dotted path: `{"paths.wifi.rtt": "80 ms"}`.
+        Any other keys of the scenario by their dotted path: `{"paths.wifi.rtt": "80 ms"}`.
     pcapng
-        Where to write a capture, one interface a path.
+        File to write a capture to, every packet as it passes the client; one interface a path.
     progress
-        Told the seconds of the session done so far, and how many are expected.
+        Function that is called with the seconds of the session done so far and the seconds expected.
 
     Returns
     -------
     Run
+        Trace and metrics.
 
     Raises
     ------
     ScenarioError
-        With every fault found.
+        When something in the scenario is wrong; it carries every fault.
+    MediaError
+        When its film or ladder is missing, unreadable or truncated.
     InputError
-        When a plug-in in Python answers what is no answer.
+        When a plug-in in Python returns something that is not a valid answer.
+    MissingError
+        When the simulator is not built, or a file cannot be written.
     Exception
         Whatever a plug-in in Python raises.
-    MissingError
-        When the simulator is not built.
 
     Examples
     --------
@@ -256,7 +289,9 @@ def run(
 
 
 def film_of(loaded: Loaded, *, progress: Callable[[float, float], None] | None = None) -> Film | None:
-    """Return what a scenario streams, film or ladder; a film that is not played is described and not made.
+    """Return the film or ladder that a scenario streams.
+
+    For an application that does not play it, only the film's size and length are found and it is not made.
 
     Raises
     ------
@@ -288,7 +323,7 @@ def run_loaded(
     ScenarioError
         When a plug-in refuses its parameters.
     InputError
-        When a plug-in in Python answers what is no answer.
+        When a plug-in in Python returns something that is not a valid answer.
     PluginError
         When one raises.
     MissingError
@@ -331,7 +366,7 @@ def run_loaded(
 
 
 def cell_of(loaded: Loaded, film: Film | None) -> str:
-    """Return the hash that all runs of a scenario share: what is run 0 but for its number."""
+    """Return the hash that all runs of a scenario share: that of run 0 without its number."""
     from anabranch.scenario import plan as plans
 
     return identity.of_cell(plans.build(loaded.scenario, film), loaded.sources())
@@ -374,7 +409,7 @@ def _broken(
     qos: Mapping[str, Any],
     duration: float | None,
 ) -> list[Broken]:
-    """Return the expectations that do not hold; a metric that the run has not got breaks its own."""
+    """Return the expectations that do not hold; one about a metric that the run lacks does not hold."""
     result = []
     for name, bounds in expect.items():
         found = metrics.lookup(name, qoe=qoe, qos=qos, duration=duration)

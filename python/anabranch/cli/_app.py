@@ -80,7 +80,7 @@ def run_command(
         Path | None, typer.Option(help="Write the input of ITU-T P.1203 to this file (adaptive playback).")
     ] = None,
 ) -> None:
-    """Run a scenario and tell what the viewer saw and what the network did.
+    """Simulate a scenario, and print what the viewer saw and what the network did.
 
     For example:
 
@@ -151,7 +151,7 @@ def list_command(
     ],
     as_json: JsonArray = False,
 ) -> None:
-    """List what a scenario may name.
+    """List the names that a scenario may use: plug-ins, profiles, films and others.
 
     For example:
 
@@ -165,7 +165,7 @@ def list_command(
 @app.command()
 @guarded
 def doctor(as_json: JsonArray = False) -> None:
-    """Say what this host has, and what each piece unlocks.
+    """Check this host: what is installed, and what each part is needed for.
 
     For example:
 
@@ -219,10 +219,10 @@ def calibrate(
     docs: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the page and its figures.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Run what was measured on a Linux kernel in the simulator, and compare figure by figure.
+    """Repeat in the simulator what was measured on a Linux kernel, and compare figure by figure.
 
-    Exits with 1 when a figure misses its target, with 2 when something of the folder was not understood:
-    that is named and left out, and the rest is judged. For example:
+    Exits with 1 when a figure misses its target, and with 2 when some part of the folder was not understood:
+    that part is named and left out, and the rest is judged. For example:
 
       anabranch calibrate
       anabranch calibrate --only P1/cubic --only handoff --runs 20

@@ -90,7 +90,7 @@ def _drop(stream: TextIO) -> None:
 
 
 def is_terminal(stream: TextIO | None) -> bool:
-    """Tell whether a stream is a terminal; one that was closed is none."""
+    """Tell whether a stream is a terminal; a closed stream is not."""
     return stream is not None and not stream.closed and stream.isatty()
 
 
@@ -107,7 +107,7 @@ def program() -> str:
 def guarded(command: Callable[P, R]) -> Callable[P, R]:
     """Turn the program's own errors into messages and exit codes, and say in examples how it is called.
 
-    Nobody is shown a traceback but that of their own plug-in.
+    The only traceback shown is that of the user's own plug-in.
     """
 
     @functools.wraps(command)
@@ -130,7 +130,7 @@ class Root(TyperGroup):
     """The commands, whose options are answered in the program's own words."""
 
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401 - as the library has it
-        """Run a command; the library says what pydantic says of a value that is none."""
+        """Run a command; the library reports an invalid value in the same words as pydantic."""
         try:
             return super().invoke(ctx)
         except Exception as error:

@@ -60,8 +60,8 @@ def sweep(
 ) -> None:
     """Run a scenario with every combination of some keys' values, many times each.
 
-    What is done is kept: the same command goes on after an interrupt, and runs only what is missing after
-    a change of --trials. For example:
+    Finished runs are kept. After an interrupt, repeat the command to go on; with more --trials it runs only
+    the missing ones. For example:
 
       anabranch sweep two-paths --grid transport.scheduler=min-rtt,linux --grid paths.wifi.rtt=50ms,100ms
       anabranch sweep bulk-two-paths --grid transport.congestion=cubic,reno --trials 100 --out results/mine
@@ -121,8 +121,8 @@ def report(
 ) -> None:
     """Write the HTML report of a run that was made by `sweep` or `study run`.
 
-    It is read where --keep-trace kept its trace, and else run again: its digest tells whether it came out
-    as it did. For example:
+    If --keep-trace kept its trace, that is read. Otherwise the run is repeated, and its digest shows whether
+    the result is the same. For example:
 
       anabranch sweep bulk-two-paths --set application.bytes=5MB --trials 2
       anabranch results results/bulk-two-paths --sql 'SELECT identity, run, goodput_mbps FROM runs'
@@ -142,7 +142,7 @@ def verify(
         int | None, typer.Option(min=1, help="Verify only this many runs, evenly spread.")
     ] = None,
 ) -> None:
-    """Run what was run again, and compare every byte of what is kept.
+    """Repeat stored runs, and compare every byte with what was kept.
 
     Exits with 1 when something differs. For example:
 

@@ -34,7 +34,7 @@ def probe(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     packets: Annotated[bool, typer.Option("--packets", help="Print every packet as CSV.")] = False,
 ) -> None:
-    """Tell what a video file is made of.
+    """Describe a video file: container, codec, pictures by type.
 
     For example:
 

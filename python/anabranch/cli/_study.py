@@ -25,7 +25,7 @@ study = typer.Typer(
 def list_studies(as_json: Json = False) -> None:
     """List the studies: those of a folder `studies` here or above, and those of the program.
 
-    What is wrong with one that cannot be read is told, and the others are listed.
+    For a study that cannot be read, the reason is printed; the others are listed all the same.
 
     For example:
 
@@ -82,7 +82,7 @@ def run_study(
 ) -> None:
     """Run a study, and print the means of its cells and every assumption they rest on.
 
-    What is done is kept: the same command goes on after an interrupt. For example:
+    Finished runs are kept: after an interrupt, repeat the command to go on. For example:
 
       anabranch study run SD18 --quick
       anabranch study run SD18 --vary queue --grid transport.congestion=cubic --trials 10

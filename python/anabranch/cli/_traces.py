@@ -37,7 +37,7 @@ def show(
     file: Annotated[Path, typer.Argument(help="A recording, in any form.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Tell what a recording is like.
+    """Summarise a recording: length, rates, delays and losses.
 
     For example:
 
@@ -97,7 +97,7 @@ def record(
     to: _To = None,
     step: _Step = "100 ms",
 ) -> None:
-    """Record what the own link of a scenario's path does by itself: rate, delay and loss.
+    """Record what the link of a scenario's path does without other traffic: rate, delay and loss.
 
     For example:
 

@@ -200,7 +200,7 @@ def _sound_lines(playlist: _Playlist, lines: list[str]) -> list[str]:
 
 
 def _attributes(value: str) -> dict[str, str] | None:
-    """Return an attribute list (section 4.2), or None for what is none."""
+    """Return an attribute list (section 4.2), or None for text that is not one."""
     found: dict[str, str] = {}
     at = 0
     while at < len(value):
@@ -351,7 +351,7 @@ def _is_below(file: Path, folder: Path) -> bool:
 
 
 def _media(master: _Playlist, line: int, uri: str) -> _Playlist:
-    """Return a media playlist that the master names; one that is not there is the master's fault."""
+    """Return a media playlist that the master names; a missing one is reported as the master's fault."""
     file = _file(master, uri, line, master.file.parent)
     if file is None:
         return _Playlist(file=master.file, data={"segments": []})

@@ -63,14 +63,19 @@ SUBFLOW_METRICS: Mapping[str, str] = {
 
 
 def qoe(tables: Tables, each: Clients | None = None) -> dict[str, Any] | None:
-    """Return what the viewer saw; None when nothing was played.
+    """Return what the viewer saw.
 
     Parameters
     ----------
     tables
         The trace.
     each
-        What `by_client` says of it, if that is known already.
+        The result of `by_client`, if it was computed already.
+
+    Returns
+    -------
+    dict or None
+        The metrics of `METRICS` that concern the viewer, means over clients; None when nothing was played.
     """
     if each is None:
         found = [viewer(own) for _, own in of_each(tables)]
@@ -81,14 +86,20 @@ def qoe(tables: Tables, each: Clients | None = None) -> dict[str, Any] | None:
 
 
 def qos(tables: Tables, each: Clients | None = None) -> dict[str, Any]:
-    """Return what the network did; of cross traffic only where there is any.
+    """Return what the network did.
 
     Parameters
     ----------
     tables
         The trace.
     each
-        What `by_client` says of it, if that is known already.
+        The result of `by_client`, if it was computed already.
+
+    Returns
+    -------
+    dict
+        The metrics of `METRICS` that concern the network, means over the clients, and `subflows`, a list of
+        dicts with those of `SUBFLOW_METRICS`; with cross traffic also what that did.
     """
     if each is None:
         found = [network(own) for _, own in of_each(tables)]
@@ -102,22 +113,22 @@ def qos(tables: Tables, each: Clients | None = None) -> dict[str, Any]:
 
 
 def by_client(tables: Tables) -> list[dict[str, Any]]:
-    """Return each client's own `qoe` and `qos` (without the drops, which belong to the links).
+    """Return each client's own `qoe` and `qos` (without `queue_drops`, which belong to the links).
 
-    Every table is gone through once: what a client costs does not hang on how many there are.
+    Every table is read once, so that the cost of a client does not depend on the number of clients.
     """
     return [{"client": client, "qoe": viewer(own), "qos": network(own)} for client, own in of_each(tables)]
 
 
 def duration_s(tables: Tables) -> float | None:
-    """Return how long the longest session lasted, from its connect."""
+    """Return how long the longest session lasted from its connect, in seconds; None without a client."""
     return max(tables.get("connections", {}).get("duration_s", ()), default=None)
 
 
 def lookup(
     name: str, *, qoe: Mapping[str, Any] | None, qos: Mapping[str, Any], duration: float | None
 ) -> Any:  # noqa: ANN401 - numbers and flags
-    """Return the value that an expectation's name means; None when the run has none.
+    """Return the value of the metric that an expectation names; None when the run does not have it.
 
     Parameters
     ----------

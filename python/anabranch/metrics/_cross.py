@@ -8,7 +8,7 @@ from anabranch.metrics._rows import Tables, rounded, rows
 
 
 def crossing(tables: Tables) -> dict[str, Any]:
-    """Return what `qos` says of cross traffic: nothing where there is none.
+    """Return the part of `qos` about cross traffic: empty without any.
 
     Rates are the bytes read over the time from the first start to the last end, so that flows that
     come one after another do not count as if they had run together.

@@ -1,4 +1,4 @@
-"""Plug-ins: what there is, what is wrong with one, and what a plug-in in Python works with.
+"""Plug-ins: their names, their faults, and the classes that a plug-in in Python works with.
 
 A scheduler or a congestion control is a plain class, named by its place (`mine.py:LowestRtt`) or by
 an entry point. What such a class is given and may answer is here:

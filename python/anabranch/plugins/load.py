@@ -124,7 +124,7 @@ class Finder:
         Raises
         ------
         ValueError
-            When it is no plug-in at all: a table without a name, a value that is no JSON.
+            When it cannot be a plug-in: a table without a name, a value that JSON does not have.
         """
         text = tables.encode(given)
         folders = (Path.cwd(), self._folder) if typed else (self._folder,)

@@ -27,12 +27,12 @@ def load(folder: str | Path, table: str = "runs") -> polars.DataFrame:
     Returns
     -------
     polars.DataFrame
-        Units are in the names of the columns.
+        One row a run, subflow or row of the trace; the suffix of a column's name is its unit.
 
     Raises
     ------
     InputError
-        When the folder holds no results, or not this table.
+        When the folder holds no results, or does not have this table.
 
     Examples
     --------
@@ -70,19 +70,31 @@ def load(folder: str | Path, table: str = "runs") -> polars.DataFrame:
 
 
 def query(folder: str | Path, sql: str) -> polars.DataFrame:
-    """Return the answer of DuckDB to a question over a folder's tables.
+    """Return the answer to an SQL query over the tables of a folder of results (DuckDB's SQL).
 
     Parameters
     ----------
     folder
         What `anabranch sweep` or `anabranch study run` wrote.
     sql
-        A query over the tables `runs`, `subflows` and those kept of the traces.
+        One query that reads: `SELECT`, `FROM`, `WITH`, `DESCRIBE` or `SUMMARIZE`, over the tables `runs`,
+        `subflows` and those of the traces that were kept.
+
+    Returns
+    -------
+    polars.DataFrame
+        The rows of the answer.
 
     Raises
     ------
     InputError
-        When the folder holds no results, or DuckDB does not understand the query.
+        When the folder holds no results, the query would change something, or DuckDB refuses it.
+
+    Examples
+    --------
+    >>> import anabranch
+    >>> sql = "SELECT scheduler, avg(goodput_mbps) FROM runs GROUP BY scheduler"
+    >>> anabranch.query("results/SD18", sql)  # doctest: +SKIP
     """
     import tempfile
 

@@ -233,7 +233,7 @@ def _handoffs(source: Source) -> Iterator[Fault]:
 
 
 def _time(value: object) -> int:
-    """Return a time where there is one; the model has reported what is none."""
+    """Return a time, or 0 for a value that is not one, which the model has reported already."""
     try:
         return units.time_ns(value)
     except units.UnitError:

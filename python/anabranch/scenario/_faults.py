@@ -125,7 +125,7 @@ def from_pydantic(
 
 
 def _unknown_word(source: Source, path: KeyPath, value: object, expected: str) -> Fault:
-    """Return the fault of a value that is none of the words that a key takes."""
+    """Return the fault of a value that is not one of the words that a key takes."""
     known = [part.strip("' ") for part in expected.replace(" or ", ", ").split(",")]
     if not isinstance(value, str):
         return source.fault(path, f"expected a string, got {shown(value)}", hint=did_you_mean("", known))

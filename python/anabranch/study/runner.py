@@ -38,7 +38,7 @@ class Shard:
         Raises
         ------
         InputError
-            When it is none.
+            When the text is not a shard.
         """
         match = re.fullmatch(r"(\d+)/(\d+)", text.strip())
         number, of = (int(match[1]), int(match[2])) if match else (0, 0)

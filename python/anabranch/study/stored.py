@@ -1,4 +1,4 @@
-"""A run of a folder of results, whole again: read where its trace was kept, else run again for its digest."""
+"""Opening one run of a folder of results: from its kept trace, or by repeating it and comparing digests."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def find(folder: Path, run: str | None = None) -> tuple[store.Row, int]:
     Raises
     ------
     InputError
-        When the folder holds no results, or not one run that is called so.
+        When the folder holds no results, or none or several runs with such an identity.
     """
     found = store.manifest(folder)
     places = {cell["cell"]: place for place, cell in enumerate(found["cells"])}
