@@ -88,9 +88,9 @@ def test_the_page_names_every_target():
         "of hand-overs too; the largest gap between reads within 15 % or 100 ms", "stalls within 2 or 25 %",
         "the split between the subflows within 8 points", "the loss of a path within 15 % or 100 ms",
         "VLC's start within 0.3 s, its rebuffers within 2, their seconds within 20 %, lost pictures within 25 %",
-        "with {interval} trials or more as it is, with fewer up to {most:g} times the target",
-        "outside the range of all trials by more than the target is a miss",
-        "A share's denominator is every figure with a target",
+        "unchanged with {interval} trials or more, with fewer up to {most:g} times the target",
+        "outside the range of all trials by more than the target, it is a miss in any case",
+        "The denominator of a share is every figure with a target",
     ):  # fmt: skip
         assert words_of_it in head
     assert (compare.TRIALS_FOR_INTERVAL, compare.INTERVAL_MOST, simulate.RUNS_WITHOUT_LOSS) == (12, 2, 30)

@@ -48,37 +48,37 @@ _NO_PROFILE = (
 _HEAD = """\
 # Calibration: the simulator beside the Linux kernel
 
-Every setting that was measured on a Linux kernel ([groundtruth](../groundtruth/README.md), its
-[odd](../groundtruth/odd/README.md) settings and the [papers' kernel](../groundtruth/papers-kernel/README.md))
-is run again in the simulator as that kernel's, each with its laboratory's buffers and queues: 6.18 with the
-scheduler `linux`, MPTCP v0.94 on 4.14 {profile}.
-The figures of a run are computed as the laboratory computed them: means over samples 200 ms apart from the
-server's accept, totals of the last sample, goodput and silences as the client read. A setting with random
-loss is run {runs} times, any other {plain} times, where only the emulator's lateness, bbr's own draws and the
-time of a cut differ, and ten minutes of bulk for a film {films} times. A row gives the kernel's mean with its
-95 % t-interval and how many trials it is of, all tables pooled; the simulator's mean; and what is allowed.
-This page is written by `anabranch calibrate --docs docs/calibration.md`.
+This page compares the simulator with two Linux kernels. Every measured setting
+([groundtruth](../groundtruth/README.md), its [odd](../groundtruth/odd/README.md) settings and the [papers'
+kernel](../groundtruth/papers-kernel/README.md)) is repeated in the simulator with the laboratory's buffers
+and queues: settings of kernel 6.18 with the scheduler `linux`, settings of MPTCP v0.94 on 4.14 {profile}.
+The figures of a run are computed as in the laboratory: means over samples 200 ms apart from the server's
+accept on, totals of the last sample, goodput and silences as the client read. A setting with random loss is
+run {runs} times. Any other is run {plain} times, because the emulator's lateness, bbr's own draws and the
+time of a cut still differ; ten minutes of bulk for a film are run {films} times. A row gives the kernel's
+mean with its 95 % t-interval and number of trials, over all tables; the simulator's mean; and the
+difference allowed. This page is written by `anabranch calibrate --docs docs/calibration.md`.
 
-**Targets.** Goodput within 2 % (bbr: 3 %); a subflow's bytes within 5 % of all; retransmissions within
-15 % or 10 segments; mean congestion window and mean smoothed RTT within 10 %, of hand-overs too; the largest
-gap between reads within 15 % or 100 ms; of a paced application the split between the subflows within 8
-points, in place of their bytes; data again after the loss of a path within 15 % or 100 ms; stalls within 2 or
-25 %; VLC's start within 0.3 s, its rebuffers within 2, their seconds within 20 %, lost pictures within 25 %.
-The remaining figures are told and not judged.
+**Targets.** Goodput within 2 % (bbr: 3 %); a subflow's bytes within 5 % of all; retransmissions within 15 %
+or 10 segments; mean congestion window and mean smoothed RTT within 10 %, of hand-overs too; the largest gap
+between reads within 15 % or 100 ms; of a paced application the split between the subflows within 8 points,
+in place of their bytes; data again after the loss of a path within 15 % or 100 ms; stalls within 2 or 25 %;
+VLC's start within 0.3 s, its rebuffers within 2, their seconds within 20 %, lost pictures within 25 %. The
+remaining figures are shown and not judged.
 
-**Every figure with a target is judged.** A simulator's mean outside the range of all trials by more than the
-target is a miss, whatever else would allow it. Otherwise the 95 % t-interval of the kernel's mean stands in
-for a narrower target: with {interval} trials or more as it is, with fewer up to {most:g} times the target, so
-that trials far apart do not allow anything. A figure that the simulator does not have is a miss. A share's
-denominator is every figure with a target.
+**Every figure with a target is judged.** If the simulator's mean is outside the range of all trials by more
+than the target, it is a miss in any case. Otherwise, where the 95 % t-interval of the kernel's mean is
+wider than the target, the interval is used: unchanged with {interval} trials or more, with fewer up to
+{most:g} times the target, so that trials far apart do not allow anything. A figure that the simulator does
+not have is a miss. The denominator of a share is every figure with a target.
 
-**Two modes.** Of some figures there are two kinds of trial (reno either overshoots its slow start or does
-not). With {interval} trials or more they are split where the two sides vary least in themselves; the sides
-count as modes when Ashman's D is one that at most 1 % of equally many draws of a normal distribution
-reach, and when they are further apart than the target allows. Then the share of the lower one is compared:
-the simulator's has to be in the exact 95 % interval of the kernel's. And so is the place of each: the mean of
-the simulator's runs on that side has to be as near to the kernel's there as a figure of its own by the rules
-above. A mode that no run falls into is judged by its share.
+**Two modes.** For some figures there are two kinds of trial (reno either overshoots its slow start or does
+not). With {interval} trials or more, they are split where the two sides vary least within themselves. The
+sides count as modes when their Ashman's D is so large that at most 1 % of equally many draws of a normal
+distribution reach it, and when they are further apart than the target allows. Then two things are compared.
+The simulator's share of runs in the lower mode must be in the exact 95 % interval of the kernel's share.
+And the mean of the simulator's runs in each mode must be as near to the kernel's mean there as the rules
+above ask of a whole figure. A mode that no run falls into is judged by its share alone.
 """
 
 
