@@ -7,27 +7,27 @@ use crate::case::Twin;
 /// One thing that happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
-    /// Nothing passes on a path any more.
+    /// A path stops passing packets.
     Cut { path: usize },
-    /// It passes again.
+    /// The path passes packets again.
     Heal { path: usize },
     /// The client's interface on a path goes down, with its path.
     Remove { path: usize },
     /// It comes back.
     Return { path: usize },
-    /// The client asks for the path to be a backup, or no more.
+    /// The client asks for the path to be a backup, or to be one no longer.
     Backup { path: usize, backup: bool },
-    /// A side's application reads no more.
+    /// A side's application stops reading.
     StopReading { side: usize },
     /// It reads again.
     ReadOn { side: usize },
-    /// The translator on a path forgets what it knew: other ports from now on.
+    /// The address translator on a path forgets its table: other ports from now on.
     Rebind { path: usize },
     /// A side loses one of its addresses without the path being lost.
     Forget { path: usize },
     /// A side falls silent: nothing of what it sends arrives.
     Silence { side: usize },
-    /// Nothing that a side sends has a payload any more.
+    /// What a side sends loses its payload from now on.
     AcksOnly { side: usize },
     /// A side's application aborts.
     Abort { side: usize },

@@ -53,7 +53,7 @@ pub(crate) struct Part {
     pub(crate) chunk: u64,
     /// Bytes of one read, at most.
     pub(crate) gulp: usize,
-    /// Reads no more often than this.
+    /// The least time between two reads.
     pub(crate) pause: Duration,
     pub(crate) close: Close,
 }
@@ -73,7 +73,7 @@ pub(crate) struct Application {
     pub(crate) peer_finished: bool,
     pub(crate) fell_back: bool,
     pub(crate) closed: bool,
-    /// Where it read a byte that was not sent there.
+    /// The position of a byte that it read and that was not sent there.
     pub(crate) wrong_at: Option<u64>,
 }
 
@@ -117,7 +117,7 @@ impl Application {
         }
     }
 
-    /// When it wants to read again although nothing happens.
+    /// When it wants to read again even if nothing happens.
     pub(crate) fn wake(&self, connection: &Connection) -> Option<Instant> {
         let waits = !self.stopped && !self.part.pause.is_zero() && connection.readable() > 0;
         waits.then_some(self.next_read)

@@ -13,14 +13,14 @@ use crate::application::{Close, Part};
 use crate::mark::Mark;
 use crate::mediator::Kind;
 
-/// Who stands between the endpoints.
+/// What the mediator between the endpoints may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Twin {
     /// A network: loss, reordering, duplication, outages that end. Every byte arrives.
     Benign,
-    /// The same, and somebody who sends but does not see: every byte arrives all the same.
+    /// The same, and an attacker who sends but does not see the packets: still every byte arrives.
     Blind,
-    /// Somebody who sees and changes everything: nothing breaks, nothing grows, nothing spins.
+    /// An attacker who sees and changes everything: no panic, no unbounded memory, no endless loop.
     Hostile,
 }
 
@@ -41,7 +41,7 @@ impl Twin {
 /// What a shrunk case leaves out or sets otherwise.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cut {
-    /// Only these things are done.
+    /// Only these changes are made.
     pub only: Option<Vec<Mark>>,
     /// The most bytes each way.
     pub bytes: Option<u64>,
@@ -73,7 +73,7 @@ pub struct Case {
     pub(crate) configs: [Config; 2],
     pub(crate) parts: [Part; 2],
     pub(crate) pipes: Vec<Pipe>,
-    /// What the mediator may do to a segment, and how likely it does something.
+    /// The changes that the mediator may make to a segment, and the chance that it makes one.
     pub(crate) kinds: Vec<Kind>,
     pub(crate) chance: f64,
     /// From then on it does nothing.

@@ -14,7 +14,7 @@ use crate::case::SERVER;
 use crate::mediator::{Flight, Kind, Known};
 use crate::{mutate, options};
 
-/// The segment that goes beside `flight` to the same host, where `kind` is such a thing.
+/// The forged segment that is sent to the same host as `flight`, if `kind` is a forgery.
 pub(crate) fn beside(
     kind: Kind,
     random: &mut RandomStream,
@@ -53,7 +53,7 @@ pub(crate) fn beside(
     Some(forged)
 }
 
-/// What was seen before, once more; elsewhere: between the addresses of another.
+/// A segment seen before, once more; elsewhere: between the addresses of another one.
 fn replay(kind: Kind, random: &mut RandomStream, known: &Known) -> Option<Flight> {
     let mut old = known.any(random)?;
     if kind == Kind::ReplayElsewhere {
@@ -124,7 +124,7 @@ fn inside(kind: Kind, random: &mut RandomStream, segment: &mut Segment) {
     }
 }
 
-/// A SYN that joins, from a port that nobody has; who `sees` has the token and half the time the rest.
+/// A joining SYN from an unused port; one who `sees` knows the token, and half the time the rest.
 fn join(random: &mut RandomStream, to: usize, known: &Known, segment: &mut Segment, sees: bool) {
     let key = known.keys[to].map_or(0, |key| key);
     // Who does not see may still have been told a token.
@@ -166,7 +166,7 @@ fn opening() -> MptcpOption {
     })
 }
 
-/// An option that only the keys make, on an acknowledgement in its place.
+/// An option that can only be made with the keys, on a valid acknowledgement.
 fn signal(
     kind: Kind,
     random: &mut RandomStream,

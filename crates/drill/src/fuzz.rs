@@ -199,7 +199,7 @@ impl Stage {
         self.listen();
     }
 
-    /// Hears what the endpoint says; every segment is judged.
+    /// Takes what the endpoint sends, and checks every segment.
     fn listen(&mut self) {
         let mut said = 0;
         while let Some(sent) = self.endpoint.poll_transmit(self.now) {
@@ -357,7 +357,7 @@ impl Stage {
         }
     }
 
-    /// A signal that the keys make.
+    /// A signal that can only be made with the keys.
     fn signal(&mut self, script: &mut Script<'_>) {
         let (own, peer) = self.peer.keys;
         let mut segment = self.segment();

@@ -42,7 +42,7 @@ const SUBFLOW_MEMORY: u64 = 32 << 10;
 /// hundred bytes of payload, the smallest segment drawn, take about three times as much.
 const MEMORY_PER_BYTE: u64 = 4;
 
-/// How much work the run may be so far: the bytes it moves, in segments of `mss`, and its length.
+/// How much work the run may have caused so far: the bytes it moves, in segments of `mss`, and its length.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Work {
     pub(crate) segments: u64,
@@ -54,7 +54,7 @@ pub(crate) struct Work {
 }
 
 impl Work {
-    /// Tells what is too much.
+    /// Returns the fault of a count above its bound.
     pub(crate) fn fault(&self, now: Instant) -> Option<Fault> {
         let seconds = now.as_micros() / 1_000_000 + 1;
         let needed = self.bytes / self.mss.max(1) + 1;

@@ -1,5 +1,5 @@
-//! Two endpoints, and between them a network that errs or an enemy that does not: one seed is one
-//! case, drawn, run in virtual time, judged at every step and shrunk when it fails.
+//! Random tests of two endpoints with a faulty network or an attacker between them. One seed is one
+//! case, which is drawn, run in virtual time, checked at every step, and shrunk when it fails.
 //!
 //! The endpoints meet as bytes: every segment is encoded, perhaps changed, and parsed again.
 

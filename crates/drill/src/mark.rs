@@ -5,9 +5,9 @@ use std::fmt;
 /// One thing that was done to a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Mark {
-    /// Something happened to the so-many-th segment that an endpoint sent.
+    /// The mediator changed the segment with this number, counted over all that were sent.
     Segment(u64),
-    /// The so-many-th action of the case took place.
+    /// The action of the case with this number took place.
     Action(u64),
 }
 

@@ -1,4 +1,4 @@
-//! Who stands between the endpoints: what becomes of each segment.
+//! The mediator between the endpoints: it decides what becomes of each segment.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -109,9 +109,9 @@ const HOSTILE: &[Kind] = &[
 /// What an event may do to the bytes that an application reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Harm {
-    /// Nothing: they are a prefix of what was sent.
+    /// Nothing: the bytes read are a prefix of the bytes sent.
     None,
-    /// They may be others where no checksum guards them.
+    /// The bytes may differ where no checksum guards them.
     Payload,
     /// Anything.
     Stream,
@@ -184,7 +184,7 @@ pub(crate) enum Bytewise {
     Scrambled,
 }
 
-/// What somebody who sees knows of the connection.
+/// What an attacker who sees the packets knows of the connection.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Known {
     /// Of the client and of the server.

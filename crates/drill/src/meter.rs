@@ -1,7 +1,7 @@
 //! How much memory an endpoint holds, read off the allocator around every call into it.
 
-/// Reads how many bytes the process has allocated and not freed; a run without an allocator that
-/// counts has none and judges no memory.
+/// Reads how many bytes the process has allocated and not freed. Without a counting allocator there
+/// is no such reading, and memory is not checked.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Meter(Option<fn() -> usize>);
 

@@ -115,7 +115,7 @@ impl Side {
         meter.around(held, || endpoint.handle_timeout(now));
     }
 
-    /// Lets applications and connections say what they have to say; each segment is encoded at once.
+    /// Lets applications and connections send what they can; each segment is encoded at once.
     pub(crate) fn settle(
         &mut self,
         now: Instant,

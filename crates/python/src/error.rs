@@ -21,8 +21,8 @@ create_exception!(
     "A plug-in's answer is not valid: kind, name, method, message."
 );
 
-/// A refused plan; `faults` has for each fault the keys of the plan that lead to it, what it is, and what
-/// could have been meant.
+/// A refused plan; `faults` has for each fault the keys of the plan that lead to it, the message, and
+/// the names that could have been meant.
 pub(crate) fn plan(error: &anabranch_sim::PlanError) -> PyErr {
     Python::attach(|py| {
         let faults: PyResult<Vec<_>> = error

@@ -11,7 +11,7 @@ use pyo3::types::PyDict;
 
 use crate::error::{AnswerError, RaisedError};
 
-/// The first failure of a run's plug-ins; those that come after it are not heard.
+/// The first failure of a run's plug-ins; later ones are ignored.
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
     failed: AtomicBool,
@@ -34,11 +34,11 @@ impl Outcome {
     }
 }
 
-/// Why a call came to nothing.
+/// Why a call failed.
 pub(crate) enum Failure {
     /// The plug-in raised.
     Raised(PyErr),
-    /// What it answered is no answer; what is wrong with it.
+    /// Its answer is invalid, with the reason.
     Answer(String),
 }
 
@@ -67,12 +67,12 @@ impl Plugged {
         Self { kind, name, object, outcome }
     }
 
-    /// A method; `None` when the class has no such.
+    /// A method; `None` when the class does not have it.
     pub(crate) fn method(&self, py: Python<'_>, name: &str) -> PyResult<Option<Py<PyAny>>> {
         self.object.bind(py).getattr_opt(name).map(|found| found.map(Bound::unbind))
     }
 
-    /// What an attribute is now, and what is wrong when it is not what it must be.
+    /// The present value of an attribute, or the fault of an invalid one.
     pub(crate) fn value<'py, T: for<'a> FromPyObject<'a, 'py>>(
         &self,
         py: Python<'py>,
@@ -91,7 +91,7 @@ impl Plugged {
         self.outcome.failed()
     }
 
-    /// What a call came to; `None`, and the run is over, when it failed.
+    /// The result of a call; `None` when it failed, which ends the run.
     pub(crate) fn heard<T>(
         &self,
         py: Python<'_>,

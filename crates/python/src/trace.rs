@@ -1,7 +1,7 @@
 //! A trace for Python: tables that are mappings of columns, and columns that are sequences.
 //!
-//! Both are Arrow to whoever asks (the `PyCapsule` interface), so that a frame or a query takes a table
-//! whole; a value becomes a Python object only when it is looked at. Missing numbers are `None`.
+//! Both offer Arrow's `PyCapsule` interface, so that a data frame or a query takes a whole table at
+//! once; a value becomes a Python object only when it is read. Missing numbers are `None`.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ fn arrow_error(error: &ArrowError) -> PyErr {
     PyRuntimeError::new_err(error.to_string())
 }
 
-/// What `pickle` takes a value as: who makes it again, and of what.
+/// A pickled value: the function that makes it again, and its arguments.
 type Reduced<'py, T> = (Bound<'py, PyAny>, T);
 
 /// A column of a trace's table.
@@ -130,7 +130,7 @@ impl Column {
         self.to_list(py)?.index(value)
     }
 
-    /// How often there is a value.
+    /// How often a value occurs.
     fn count(&self, py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<usize> {
         self.to_list(py)?.as_sequence().count(value)
     }

@@ -24,7 +24,7 @@ pub enum Violation {
         /// Delivered, dropped or inside.
         accounted: u64,
     },
-    /// More was in flight than the window and its slack admit.
+    /// More is in flight than the window and its slack allow.
     #[error("subflow {subflow}: {in_flight} segments in flight with a window of {cwnd}")]
     InFlight {
         /// The subflow.
@@ -40,7 +40,7 @@ pub enum Violation {
         /// Bytes needed.
         bytes: usize,
     },
-    /// Nothing will ever happen again, and the run is not over.
+    /// No event is left, and the run is not over.
     #[error("the run stands still at {at_ns} ns")]
     Stalled {
         /// When.

@@ -3,8 +3,8 @@
 use anabranch_trace::{Column, Table};
 use sha2::{Digest, Sha256};
 
-/// What there was to tell of beside the clients and their links. Runs without it keep the digests of the
-/// time before its tables.
+/// Which optional tables a run has, besides those of the clients and their links. Runs without them keep
+/// the digests that they had before these tables existed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tells {
     /// Background flows.
@@ -23,8 +23,8 @@ impl Tells {
     }
 }
 
-/// A column is in the digest. Those that came later are not, so that runs keep the digests of the time
-/// before them: what a penalty does is in the samples, and each packet's fate on a link in the log.
+/// Whether a column is part of the digest. Later columns are not, so that runs keep the digests that they
+/// had before: the effect of a penalty is in the samples, and each packet's fate on a link in the log.
 fn counts(table: &Table, column: &str) -> bool {
     match table.name {
         "links" => !matches!(
@@ -51,7 +51,7 @@ pub(crate) fn digest(log: u64, steps: u64, tables: &[Table], tells: Tells) -> St
     hash.finalize().iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"))
 }
 
-/// A word more in a hash, its place counting.
+/// Adds a word to a hash that depends on the order of its words.
 pub(crate) fn mix(hash: u64, word: u64) -> u64 {
     (hash.rotate_left(5) ^ word).wrapping_mul(0x517c_c1b7_2722_0a95)
 }

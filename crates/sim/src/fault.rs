@@ -49,7 +49,7 @@ impl fmt::Display for KeyPath {
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum PlanError {
-    /// What is wrong behind some keys.
+    /// A fault below some keys.
     #[error("{path}: {error}")]
     At {
         /// The keys.
@@ -57,7 +57,7 @@ pub enum PlanError {
         /// What is wrong there.
         error: Box<PlanError>,
     },
-    /// A film that is not one.
+    /// An invalid film.
     #[error(transparent)]
     Film(#[from] RecordedFilmError),
     /// Not the JSON of a plan.
@@ -98,7 +98,7 @@ pub enum PlanError {
 /// One thing that is wrong with a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlanFault {
-    /// The keys that lead to it; none is the plan as a whole.
+    /// The keys that lead to it; empty for the plan as a whole.
     pub path: KeyPath,
     /// What it is.
     pub message: String,
@@ -107,7 +107,7 @@ pub struct PlanFault {
 }
 
 impl PlanError {
-    /// The same behind a key more.
+    /// The same fault, below one more key.
     #[must_use]
     pub(crate) fn at(self, step: impl Into<Step>) -> Self {
         let step = step.into();
@@ -120,7 +120,7 @@ impl PlanError {
         }
     }
 
-    /// The same behind an element of an array.
+    /// The same fault, below an element of an array.
     #[must_use]
     pub(crate) fn at_element(self, array: &str, index: usize) -> Self {
         self.at(index).at(array)

@@ -1,5 +1,5 @@
-//! What is under way of each subflow, counted where packets depart and arrive: by what the links do, not
-//! by what the sender believes.
+//! The segments in flight of each subflow, counted where packets enter and leave the links, and not taken
+//! from the sender's own count.
 
 use std::collections::VecDeque;
 
@@ -21,7 +21,7 @@ struct Sent {
     arrived: bool,
 }
 
-/// What one subflow has under way.
+/// The segments in flight of one subflow.
 #[derive(Debug, Default)]
 pub(crate) struct Flight {
     /// Which of the connection's subflows it is of: the place may be given to another one.
@@ -39,7 +39,7 @@ pub(crate) struct Flight {
 }
 
 impl Flight {
-    /// The subflow with this ordinal has the place now.
+    /// The place now belongs to the subflow with this ordinal.
     #[inline(always)]
     fn begin(&mut self, ordinal: u32) {
         if self.ordinal != ordinal {

@@ -24,10 +24,10 @@ pub(crate) struct Links<P> {
 struct Place {
     medium: usize,
     lane: usize,
-    /// What enters this link may wake its medium earlier: others are on it too, or packets overtake
-    /// one another.
+    /// Whether a packet entering here may wake its medium earlier: other links are on it too, or packets
+    /// overtake one another.
     eager: bool,
-    /// Its queue asks for more than a packet's size.
+    /// Whether its queue needs more than a packet's size.
     asks: bool,
 }
 

@@ -39,7 +39,7 @@ pub(crate) fn matches(position: u64, bytes: &[u8]) -> bool {
     is_part(position, bytes) || are_equal(position, bytes)
 }
 
-/// What was never copied is a part of the pattern itself; only other bytes need a look.
+/// A slice of the pattern itself is recognised by its address; only copied bytes are compared.
 #[inline]
 fn is_part(position: u64, bytes: &[u8]) -> bool {
     let pattern = pattern();

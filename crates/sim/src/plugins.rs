@@ -63,7 +63,7 @@ fn below(key: &str, mut error: PluginError) -> PluginError {
 /// A plug-in choice from its JSON, or its name or short form alone.
 ///
 /// # Errors
-/// What is neither; whether there is such a plug-in its table knows.
+/// Text that is neither. Whether such a plug-in exists is not checked here.
 pub(crate) fn choice(text: &str) -> Result<PluginChoice, PlanError> {
     if !text.trim_start().starts_with('{') {
         return Ok(PluginChoice::parse(text)?);
@@ -94,7 +94,7 @@ pub(crate) fn plugin_error(error: AbrError) -> PluginError {
 /// What is wrong with a plug-in of a kind (`scheduler`, `congestion`, `abr`, or a path manager).
 ///
 /// # Errors
-/// What is no JSON of a plug-in at all.
+/// Text that is not the JSON of a plug-in.
 pub fn plugin_faults(
     kind: &str,
     text: &str,
@@ -120,7 +120,7 @@ pub fn plugin_faults(
     Ok(built.err().map(|error| error.faults).unwrap_or_default())
 }
 
-/// The plug-ins in a composition, each behind the keys that lead to it; none in what is no plug-in.
+/// The plug-ins in a composition, each with the keys that lead to it; none for invalid text.
 pub fn plugin_parts(text: &str) -> Vec<(Vec<String>, PluginChoice)> {
     let whole = choice(text).ok();
     let keys = |level| vec!["base".to_owned(); level];

@@ -96,7 +96,7 @@ pub(crate) struct Path {
     pub(crate) name: String,
     pub(crate) backup: bool,
     pub(crate) strips_mptcp: bool,
-    /// What its slowest link can carry towards the client, as the scenario begins.
+    /// The rate of its slowest link towards the client when the scenario begins.
     pub(crate) rate: Option<Rate>,
     pub(crate) interface: Interface,
 }
@@ -104,9 +104,9 @@ pub(crate) struct Path {
 /// The network interface of every client on a path.
 #[derive(Clone, Debug)]
 pub(crate) struct Interface {
-    /// Packets pass.
+    /// Whether packets pass.
     pub(crate) up: bool,
-    /// It is an end point of MPTCP.
+    /// Whether it is an end point of MPTCP.
     pub(crate) endpoint: bool,
     /// The end point's identifier.
     pub(crate) address_id: u8,
@@ -205,7 +205,7 @@ impl Topology {
     }
 }
 
-/// Which link cannot be: the first that cannot be built alone.
+/// The first link whose settings cannot be built.
 fn blamed(plans: &[LinkPlan], seed: Seed, error: ConfigError) -> PlanError {
     let fails = |plan: &LinkPlan| Links::<()>::build(std::slice::from_ref(plan), seed).is_err();
     let error = PlanError::from(error);

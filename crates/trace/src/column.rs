@@ -47,7 +47,7 @@ impl Column {
     /// The values of these rows, in this order.
     ///
     /// # Panics
-    /// At a row that there is not.
+    /// When a row does not exist.
     #[must_use]
     pub fn take(&self, rows: &[usize]) -> Self {
         match self {
@@ -59,7 +59,7 @@ impl Column {
     }
 }
 
-/// Words, of which most come again and again: each is kept once, and a row is its number.
+/// Words, most of which repeat: each word is kept once, and a row holds its number.
 #[derive(Clone, Default)]
 pub struct Words {
     known: Vec<String>,
@@ -131,7 +131,7 @@ impl std::fmt::Debug for Words {
 }
 
 impl PartialEq for Words {
-    /// Word by word: which were known before says nothing.
+    /// Compares word by word; the order in which words became known does not matter.
     fn eq(&self, other: &Self) -> bool {
         self.len() == other.len() && self.iter().eq(other.iter())
     }

@@ -17,7 +17,7 @@ pub struct Table {
     pub columns: Vec<(&'static str, Column)>,
 }
 
-/// What a run says of itself.
+/// The summary of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Summary {
     /// SHA-256 over the event log and the totals, in hexadecimal: same inputs, same digest.
@@ -26,7 +26,7 @@ pub struct Summary {
     pub duration_s: f64,
     /// Events processed.
     pub steps: u64,
-    /// What has to be said with the results: which of the plug-ins are reconstructions.
+    /// Sentences that belong to the results: which of the plug-ins are reconstructions.
     pub notes: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! What an endpoint is told about itself and its host.
+//! The configuration of an endpoint and its host.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub struct HostModel {
     /// Memory that a received full segment takes, bytes: a 1500-byte packet in a 2 KiB buffer with
     /// its `sk_buff` (`truesize`). What of it is payload tells how much window a buffer makes.
     pub receive_memory_per_segment: u64,
-    /// Data written is kept in pieces of so many bytes at most, and handed to subflows piece by piece
+    /// The most bytes of a piece that written data is kept in and handed to subflows by
     /// (`mptcp_data_frag`): a 32 KiB page fragment less its header. A piece begins in what is left of the
     /// page that the last one ended in.
     pub send_fragment: u64,
@@ -75,7 +75,7 @@ pub struct Config {
     pub congestion: PluginChoice,
     /// The path manager (client side).
     pub path_manager: PluginChoice,
-    /// Where schedulers and controllers are found that no table has.
+    /// Schedulers and controllers that are not in the tables.
     pub registry: Registry,
     /// TCP maximum segment size to announce: 1460 for an MTU of 1500 over IPv4.
     pub mss: u16,

@@ -82,7 +82,7 @@ impl CongestionState {
 /// A delivery-rate sample (draft-ietf-ccwg-bbr section 4.1.2; Linux `tcp_rate.c`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RateSample {
-    /// Segments delivered over `interval`; negative never.
+    /// Segments delivered over `interval`.
     pub delivered: u32,
     /// The subflow's delivered count when the sampled segment was sent.
     pub prior_delivered: u64,
@@ -277,7 +277,7 @@ pub trait CongestionController: fmt::Debug + Send {
         2
     }
 
-    /// Segments that leave together at least, where the window has room (`min_tso_segs`).
+    /// The least number of segments that leave together, if the window has room (`min_tso_segs`).
     fn least_burst(&self) -> u32 {
         2
     }
@@ -413,7 +413,7 @@ pub fn parameters(name: &str) -> Result<Vec<ParameterInfo>, PluginError> {
     construct(&PluginChoice::named(name), &Registry::TABLES, random).map(|(_, found)| found)
 }
 
-/// What has to be said with a result of the controller `choice`, if anything has: that it is a
+/// The note that belongs to a result of the controller `choice`, if there is one: that it is a
 /// reconstruction, and with which parameters it ran.
 ///
 /// # Errors

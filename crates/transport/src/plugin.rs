@@ -104,7 +104,7 @@ impl Registry {
         Self(Some(foreign))
     }
 
-    /// A plug-in that is in no table has failed.
+    /// Whether a plug-in that is in no table has failed.
     pub fn failed(&self) -> bool {
         self.0.as_ref().is_some_and(|foreign| foreign.failed())
     }

@@ -53,7 +53,7 @@ impl AdaptivePlan {
 /// playlists by their paths, the master playlist first.
 ///
 /// # Errors
-/// What is no ladder, or one that cannot be played.
+/// An invalid ladder, or one that cannot be played.
 pub fn resolve_ladder(plan: &str) -> Result<(String, Vec<(String, String)>), PlanError> {
     let ladder = serde_json::from_str::<LadderPlan>(plan)?;
     let ladder = ladder.ladder().map_err(|error| error.at("ladder"))?;

@@ -10,10 +10,10 @@ use super::Plan;
 use crate::fault::PlanError;
 use crate::plugins::choice;
 
-/// Flows of all groups together: as many as there may be clients.
+/// The most flows of all groups together: as many as there may be clients.
 const MOST_FLOWS: u64 = 10_000;
 
-/// A group of background flows that differ in nothing but their start.
+/// A group of background flows that differ only in their start.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CrossPlan {
@@ -37,7 +37,7 @@ pub struct CrossPlan {
     /// How long each lasts from its own start; absent is to the end of the run.
     #[serde(default)]
     pub duration_ns: Option<u64>,
-    /// How much each carries; absent is without end.
+    /// How much each carries; absent is unlimited.
     #[serde(default)]
     pub bytes: Option<u64>,
 }

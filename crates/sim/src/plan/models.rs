@@ -1,4 +1,4 @@
-//! What a link follows, if it does not keep its rate and delay.
+//! Models and recordings that a link may follow instead of having a fixed rate and delay.
 
 use std::sync::Arc;
 

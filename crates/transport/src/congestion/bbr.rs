@@ -1,9 +1,9 @@
 //! BBR version 1 as in Linux (`tcp_bbr.c`, the same from 6.1 to 7.2): a model of the path's bandwidth
 //! and minimum RTT sets pacing rate and window; loss does not cut them.
 //!
-//! Not here: ECN, TSO deferral. The policer model (`lt_bw`) is. It is also to be had as 4.14 has it: the
-//! rate counts IP headers and keeps no margin, nothing is allowed for aggregation, and the flight is
-//! what is out, not what will be when the next segment leaves.
+//! ECN and TSO deferral are not implemented; the policer model (`lt_bw`) is. There is also a form as in
+//! Linux 4.14: the rate counts IP headers and has no margin, there is no allowance for aggregation, and
+//! the flight is what is in flight now, not when the next segment leaves.
 
 pub(super) mod aggregation;
 pub(super) mod filter;
@@ -227,7 +227,7 @@ impl Bbr {
         }
     }
 
-    /// `bbr_lt_bw_sampling`: a policer found out sets the pace.
+    /// `bbr_lt_bw_sampling`: a detected policer sets the pacing rate.
     fn watch_policer(&mut self, losses: bool, app_limited: bool) {
         let round = Round {
             now: self.delivered_at,

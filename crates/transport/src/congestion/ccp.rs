@@ -1,5 +1,5 @@
-//! CCP, Capacity and Congestion Probing: the law of PC16 and SD18 (equation 4 in both), with a
-//! reconstruction of what no source gives.
+//! CCP, Capacity and Congestion Probing: the law of PC16 and SD18 (equation 4 in both); what no source
+//! gives is reconstructed.
 //!
 //! Printed: at every acknowledgement `cwnd = (Kp (B - x) - in_flight) / 2`, B what the path stores, x the
 //! backlog; a loss cuts nothing; slow start as Reno until the threshold or the first loss; the window is
@@ -30,7 +30,7 @@ pub struct Ccp {
     floor: f64,
     /// Multiples of B.
     ceiling: f64,
-    /// The law speaks during recovery too.
+    /// Whether the law sets the window during recovery too.
     unfrozen: bool,
     path: Path,
 }

@@ -1,5 +1,5 @@
-//! CCPD, proportional plus derivative control: named in the papers, of its formula nothing but these
-//! words was found. A reconstruction: CCP's law less Kd times the change of the backlog over the last
+//! CCPD, proportional plus derivative control. The papers name it, but we found no more of its formula
+//! than these words. A reconstruction: CCP's law less Kd times the change of the backlog over the last
 //! round trip, `cwnd = (Kp (B - x) - Kd (x - x_a_round_ago) - in_flight) / 2`.
 
 use anabranch_units::RandomStream;

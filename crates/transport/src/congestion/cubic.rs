@@ -1,5 +1,5 @@
-//! CUBIC as in Linux (`tcp_cubic.c`, 6.12): RFC 9438 with Linux's constants and `HyStart`, which is
-//! also to be had as 4.14 has it.
+//! CUBIC as in Linux (`tcp_cubic.c`, 6.12): RFC 9438 with Linux's constants and `HyStart`; there is
+//! also the `HyStart` of 4.14.
 //!
 //! Deviations from RFC 9438 kept as Linux has them: no a=1 switch in the Reno-friendly region, the
 //! minimum delay (not the current RTT) as look-ahead, the state wiped at an RTO, cwnd (not flight)

@@ -2,9 +2,9 @@
 //!
 //! What an increase takes and what a loss takes off are computed together and kept: in slow start with
 //! every acknowledgement, else when the window has grown and when a reduction has ended. A change of state
-//! was to ask for it as well, but sets a flag of the subflow where that of the connection is read. A
-//! penalty halves the window and leaves the cut as it is; a loss soon after takes off more than there is,
-//! and the threshold wraps around: the window has no limit until the next loss.
+//! should cause it as well, but the kernel sets a flag of the subflow and reads that of the connection. A
+//! penalty halves the window and leaves the stored cut unchanged; a loss soon after subtracts more than the
+//! window has, and the threshold wraps around: the window has no limit until the next loss.
 
 use super::super::reno::Reno;
 use super::super::sibling::kernel::{Growth, KernelPath, count, grow, leaves, paths};

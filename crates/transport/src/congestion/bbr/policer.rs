@@ -28,11 +28,11 @@ pub(super) struct Round {
     pub(super) mss: u32,
 }
 
-/// What followed from it.
+/// The result of an acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Nothing,
-    /// A policer was found out.
+    /// A policer was detected.
     Policed,
     /// Its rate has been used long enough: probe again.
     Released,

@@ -1,4 +1,4 @@
-//! What the model makes of the pacing rate, the burst and the window.
+//! Pacing rate, burst and window as they follow from the model.
 
 use anabranch_units::{Duration, Rate};
 

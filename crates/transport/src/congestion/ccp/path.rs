@@ -1,4 +1,4 @@
-//! What CCP takes its path for: capacity, what it stores, and what is stored now.
+//! CCP's estimates of its path: the capacity, what it can store, and what it stores now.
 
 use anabranch_units::{Duration, Instant};
 
@@ -68,7 +68,7 @@ impl Path {
         Self { pairs, memory, pair: none, rate: none, longest: none, last: None }
     }
 
-    /// What came before tells no dispersion any more: losses make gaps that no link made.
+    /// Forgets the last acknowledgement: after losses, gaps between arrivals do not show the link's rate.
     pub(super) fn interrupt(&mut self) {
         self.last = None;
     }

@@ -1,8 +1,9 @@
 //! CUBIC as the papers print it (HO20 equation 1, SD18 equation 3, PC16 equation 1), in place of RFC
 //! 9438: `cwnd = C (t - K)^3 + W_max` with `K = cbrt(W_max beta / C)`, and `cwnd = beta cwnd` at a loss.
 //!
-//! The same beta is what a loss takes away in K and what it leaves in the other rule: the window falls to
-//! `beta W_max` and then at once to the curve's start, `(1 - beta) W_max`; only 0.5 agrees with itself. No Reno-friendly region, no `HyStart`, no fast convergence: the papers have none. Their
+//! In K, beta is the share that a loss takes away; in the other rule it is the share that remains. So the
+//! window falls to `beta W_max` and then at once to the curve's start, `(1 - beta) W_max`, and only 0.5 is
+//! consistent. As in the papers there is no Reno-friendly region, no `HyStart` and no fast convergence, and
 //! slow start lasts until the first loss.
 
 use anabranch_units::Instant;
