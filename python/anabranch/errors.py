@@ -1,4 +1,4 @@
-"""What can go wrong, as one family.
+"""The exceptions of the package, as one family.
 
 AnabranchError
 ├── InputError            a person's input is at fault; carries every `Fault` found (exit code 2)
@@ -37,7 +37,7 @@ class Fault:
     line
         Line in that file, from 1.
     key
-        Dotted key, array elements by their name: `paths.wifi.rtt`.
+        Dotted key, with array elements by their name: `paths.wifi.rtt`.
     hint
         What to do about it.
     """
@@ -145,7 +145,7 @@ class DefectError(AnabranchError):
     rule
         What the checker said.
     replay
-        What shows it again.
+        The inputs that reproduce it, in words.
     """
 
     def __init__(self, rule: str, *, replay: str) -> None:

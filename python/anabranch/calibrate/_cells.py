@@ -1,4 +1,4 @@
-"""Reading a table of measurements cell by cell: every fault with its file, line and column."""
+"""Reading tables of measurements cell by cell, with file, line and column of every fault."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def _text(path: Path, where: str, faults: list[Fault]) -> str | None:
 
 
 def _missing(column: str, header: Sequence[str], required: Sequence[str], where: str) -> Fault:
-    """Return the fault of a column that is not there, with what may have been meant by it."""
+    """Return the fault of a missing column, with the nearest column that exists."""
     # A column of another path is no misspelling of this one.
     known = {_NUMBER.sub("#", name) for name in required}
     spare = nearest(column, [name for name in header if _NUMBER.sub("#", name) not in known])

@@ -1,16 +1,16 @@
 """Kernel beside simulator, figure by figure, and whether they agree.
 
-How a figure with a target is judged, each rule whatever the others say:
+A figure with a target is judged by these rules, each independent of the others:
 
 - **Outside.** A simulator's mean outside the range of all trials by more than the target is a miss.
-- **Interval.** The kernel's mean is known no better than its 95 % t-interval, which stands in for a narrower
-  target: with `TRIALS_FOR_INTERVAL` trials or more as it is, with fewer up to `INTERVAL_MOST` times the
+- **Interval.** The kernel's mean is only known within its 95 % t-interval, which replaces a narrower
+  target: unchanged with `TRIALS_FOR_INTERVAL` trials or more, with fewer up to `INTERVAL_MOST` times the
   target.
 - **Modes.** With as many trials, a figure that has two modes is compared mode by mode: the share of the lower
   one lies in the exact interval of the kernel's, and on either side the mean of the simulator's runs is as
   near to the kernel's mode as the two rules above would have it of a figure of its own. Where no run falls
   into a mode, the share tells.
-- **Nothing there.** A figure that the simulator does not have is a miss.
+- **Missing.** A figure that the simulator does not have is a miss.
 """
 
 from __future__ import annotations

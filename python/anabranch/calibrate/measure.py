@@ -2,7 +2,7 @@
 
 Its server asked the kernel for the state of every subflow at its `accept`, then every 200 ms while it
 sent; means are over those samples and totals are of the last one. Its client counted what it read until
-the time was up from its own `connect`, and wrote down silences of more than 150 ms between reads.
+the time was up, counted from its own `connect`, and recorded silences of more than 150 ms between reads.
 """
 
 from __future__ import annotations
@@ -110,9 +110,9 @@ def subflow(rows: Sequence[Mapping[str, Any]]) -> Figures:
 
 
 def stalls(arrivals: Sequence[tuple[float, float]]) -> int:
-    """Return how often a player ran dry that took a film of `FILM_BPS` from what arrived.
+    """Return how often a player of a film of `FILM_BPS` would have stalled, from the arrival times.
 
-    It begins with `CACHE_S` of film in hand, and again so after each stall. One that lasts to the end counts.
+    It starts with `CACHE_S` of film, and so it does after each stall. A stall that lasts to the end counts.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What a kernel was measured on, and what was measured: settings and trials, as values."""
+"""Measured settings and their trials, as values."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Leg:
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
-    """What becomes of a path at a time, both ways.
+    """A change of a path at a time, in both directions.
 
     Attributes
     ----------
@@ -67,7 +67,7 @@ class Change:
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """One thing that was measured: who sends what how over which paths.
+    """One measured setting: application, transport and paths.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""The page of the documentation that says how far simulator and kernel are apart."""
+"""Writing docs/calibration.md: the differences between simulator and kernel."""
 
 from __future__ import annotations
 

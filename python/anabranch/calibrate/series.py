@@ -1,4 +1,4 @@
-"""Time series of one trial and of one simulated run, in one form, to be laid over one another."""
+"""Time series of one trial and of one simulated run, in the same form, to be drawn over each other."""
 
 from __future__ import annotations
 

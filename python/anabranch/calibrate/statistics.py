@@ -1,4 +1,4 @@
-"""What a few trials say: the interval of their mean, and whether they are of two kinds."""
+"""Statistics of a few trials: the interval of their mean, and whether they have two modes."""
 
 from __future__ import annotations
 

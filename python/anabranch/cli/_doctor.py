@@ -1,4 +1,4 @@
-"""`anabranch doctor`: what this host has, and what each piece unlocks."""
+"""`anabranch doctor`: what this host has, and what each part is needed for."""
 
 from __future__ import annotations
 

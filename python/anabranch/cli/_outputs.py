@@ -1,4 +1,4 @@
-"""What a command writes, checked before any work is done for it: nothing that it reads is written over."""
+"""Checks of output files before any work is done: a command never overwrites its own inputs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def unwritable(path: Path, option: str) -> Fault | None:
 
 
 def exists(path: Path, *, force: bool) -> Fault | None:
-    """Return the fault of a file that is there and would be written over without leave."""
+    """Return the fault of an existing file that would be overwritten without `--force`."""
     if force or not path.exists():
         return None
     return Fault(message=f"the file exists: `{path}`", hint="--force overwrites it")

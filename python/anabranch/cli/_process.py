@@ -1,4 +1,4 @@
-"""The process around a command: what it was given, what it writes to, and the signals that end it."""
+"""The process around a command: its arguments, its output streams, and the signals that end it."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _run() -> str | int | None:
 
 
 def _heed_signals() -> None:
-    """Have what ends the program end it as an interrupt does; what is ignored (`nohup`) stays so."""
+    """Let ending signals act like an interrupt; ignored ones (`nohup`) stay ignored."""
 
     def end(number: int, _: FrameType | None) -> None:
         raise Ended(number)
@@ -77,7 +77,7 @@ def _heed_signals() -> None:
 
 
 def _be_lenient() -> None:
-    """Write what a terminal's character set does not have as escapes, and fail over no character."""
+    """Write characters that the terminal does not have as escapes, instead of failing."""
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:

@@ -92,7 +92,7 @@ def _unfit(plugin: type, kind: Kind) -> Iterator[PluginFault]:
 
 
 def _unheard(plugin: type, kind: Kind) -> Iterator[PluginFault]:
-    """Return the methods that look like news and are never called."""
+    """Return the methods that begin with `on_` and are never called."""
     known = {**NEEDED[kind], **OPTIONAL[kind]}
     if is_one(plugin, _OTHER[kind]):
         known |= NEEDED[_OTHER[kind]] | OPTIONAL[_OTHER[kind]]

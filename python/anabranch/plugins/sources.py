@@ -1,7 +1,7 @@
 """The sources of a plug-in: its own file and every local file that it imports, as one hash.
 
-What is local is told from the import statements, wherever in a file they stand, without running
-anything: a module that lies beside the plug-in's file, or below it in packages.
+Local files are found by the import statements anywhere in a file, without running it: modules in the
+folder of the plug-in's file, or in packages below it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a run is: the hash of its plan, its draw, the program and the plug-ins that are no part of it."""
+"""The identity of a run: a hash of its plan, its number, the program, and the user's own plug-ins."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LENGTH = 20
 
 @cache
 def code() -> str:
-    """Return the identity of this program: its version, and a hash of whatever makes a run's numbers."""
+    """Return the identity of this program: its version, and a hash of all code that results depend on."""
     import anabranch
     from anabranch import plugins
 
@@ -43,9 +43,9 @@ def of_cell(plan: Mapping[str, Any], plugins: Mapping[str, str]) -> str:
     Parameters
     ----------
     plan
-        What the simulator is given.
+        The plan of a run.
     plugins
-        Hash of the source of each plug-in that is no part of the program, by name.
+        The hash of the source of each plug-in that does not come with the program, by name.
     """
     rest = {key: value for key, value in plan.items() if key != "run"}
     text = json.dumps([rest, dict(plugins)], sort_keys=True, separators=(",", ":"))

@@ -134,7 +134,7 @@ def _plain(answer: duckdb.DuckDBPyRelation) -> duckdb.DuckDBPyRelation:
 
 
 def _distinct(names: list[str]) -> list[str]:
-    """Return columns of which no two are called alike, numbered as DuckDB does where it has to."""
+    """Return column names without duplicates, numbered as DuckDB does where needed."""
     found: list[str] = []
     for name in names:
         number = 0
@@ -145,7 +145,7 @@ def _distinct(names: list[str]) -> list[str]:
 
 
 def _refuse_changes(sql: str) -> None:
-    """Refuse what is not one question: tables are read here, and would seem to be changed."""
+    """Refuse anything but one reading query: changes would be made to a copy, and be lost."""
     import duckdb
 
     asked = [statement.type for statement in duckdb.extract_statements(sql)]
@@ -157,6 +157,6 @@ def _refuse_changes(sql: str) -> None:
 
 
 def _not_a_question(sql: str, message: str) -> InputError:
-    """Return the error of a statement that asks nothing."""
+    """Return the error of a statement that is not a reading query."""
     hint = "results are only read: it should begin with SELECT, FROM, WITH, DESCRIBE or SUMMARIZE"
     return InputError([Fault(message=message, where=f"--sql {sql}".strip(), hint=hint)])

@@ -1,7 +1,7 @@
-"""The folder of results: what is done stays done, whatever ends the program.
+"""The folder of results: finished runs are never lost, whatever ends the program.
 
-While runs go on each one that is done is a line of a journal, written out at once; when all are done
-the journals become Parquet tables, sorted, so that they are the same bytes whoever ran what when.
+Each finished run becomes a line of a journal, written out at once. When all runs are finished, the
+journals become sorted Parquet tables, whose bytes do not depend on who ran what, or when.
 
 Three things are locked, so that shards may start and end together: the folder for as long as its
 manifest, a journal's opening or the tables take, and each journal for as long as it is written.
@@ -50,10 +50,10 @@ class Store:
     folder
         Where; made when it is not there.
     manifest
-        What is run, with everything needed to run it again. A folder that holds the results of
-        something else is refused; that of fewer or more trials is gone on with.
+        The description of the runs, with everything needed to repeat them. A folder with results of
+        something else is refused; one with fewer or more trials is continued.
     part
-        Which journal to write: shards that run at one time have one each.
+        The name of the journal to write: shards that run at the same time have one each.
 
     Raises
     ------
@@ -97,7 +97,7 @@ class Store:
                 yield _Journal(self.folder, file)
 
     def finish(self) -> bool:
-        """Turn journals into tables; False when somebody still writes one, who will do it."""
+        """Turn journals into tables; False when another process still writes one, and will do it."""
         with _locked(self.folder), _writing(self.folder), ExitStack() as stack:
             read = journals(self.folder)
             if not read:  # the tables have everything
@@ -213,14 +213,14 @@ def parquet(path: Path) -> polars.DataFrame:
 
 @dataclass(frozen=True, kw_only=True)
 class Made:
-    """What a manifest of whatever build says to who looks at the results.
+    """The part of a manifest that readers of results need, whatever build wrote it.
 
     Attributes
     ----------
     code
         The build that made them; empty when it does not say.
     labels
-        The columns that tell cells apart.
+        The columns that distinguish cells.
     notes
         Assumptions that they rest on.
     """
@@ -231,7 +231,7 @@ class Made:
 
 
 def made(folder: Path) -> Made:
-    """Return how the results in a folder were made; those of other builds and versions are looked at too.
+    """Return how the results in a folder were made, also for those of other builds and earlier versions.
 
     Raises
     ------
@@ -354,7 +354,7 @@ def _frame(folder: Path, table: str, cells: Mapping[str, int]) -> polars.DataFra
 
 
 def _columns(names: Sequence[str]) -> list[str]:
-    """Return columns in an order that does not hang on which row came first."""
+    """Return columns in an order that does not depend on which row came first."""
     first = [name for name in HEAD if name in names]
     labels = sorted(name for name in names if "." in name or name in ("row", "varied"))
     labels = [name for name in labels if not name.startswith("frames.")]

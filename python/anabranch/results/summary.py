@@ -1,4 +1,4 @@
-"""The means of a sweep's cells, each with the interval that its trials allow."""
+"""The means of a sweep's cells, each with its 95 % interval."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def means(folder: Path, by: Sequence[str], metrics: Sequence[str] = ()) -> list[
     by
         The columns that make a cell.
     metrics
-        Columns to take the mean of; none is those of `SHOWN` that there are.
+        Columns to take the mean of; if empty, those of `SHOWN` that the runs have.
 
     Returns
     -------
@@ -51,7 +51,7 @@ def means(folder: Path, by: Sequence[str], metrics: Sequence[str] = ()) -> list[
     Raises
     ------
     InputError
-        When a column does not exist or is no number.
+        When a column does not exist or is not numeric.
     """
     frame = load(folder)
     numbers = [name for name, kind in frame.schema.items() if kind.is_numeric() or str(kind) == "Boolean"]

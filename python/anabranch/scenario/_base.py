@@ -1,4 +1,4 @@
-"""What every table of a scenario is made of: quantities with units, and what a table refuses."""
+"""The base of every table of a scenario: quantities with units, and refused keys."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What the keys of a scenario can get wrong together.
+"""Checks that involve several keys of a scenario.
 
-These checks read the raw tables, not the validated ones, so that they report beside every other
-fault in one go. Anything of a wrong type is skipped here: the model has reported it.
+These checks read the raw tables, not the validated ones, so that their faults are reported
+together with all others. Anything of a wrong type is skipped here: the model has reported it.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def _duplicates(source: Source, key: str) -> Iterator[Fault]:
 
 
 def _path_keys(source: Source) -> Iterator[Fault]:
-    """Check that a path says how long and how fast it is, and says it once."""
+    """Check that a path has a delay and a rate, and has each only once."""
     for index, item in _tables(source, "paths"):
         down, up = _table(item, "down"), _table(item, "up")
         shares = any(key in item for key in ("links", "links_down", "links_up"))
@@ -128,7 +128,7 @@ def _path_links(source: Source) -> Iterator[Fault]:
 
 
 def _cross_traffic(source: Source, finder: Finder) -> Iterator[Fault]:
-    """Check that background flows know where they go, how fast, and by which control."""
+    """Check that background flows have links, a rate and a congestion control."""
     taken = {name: kind for kind in ("paths", "links") for name in _names(source, kind)}
     flows = 0
     for index, item in _tables(source, "cross_traffic"):

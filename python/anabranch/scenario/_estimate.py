@@ -1,4 +1,4 @@
-"""How long a session may last: for progress, and for when to give up."""
+"""Estimates of how long a session lasts, for the progress bar and the time limit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What links follow: recordings found and read beside the scenario, and models as the plan has them."""
+"""Recordings and models that links follow: finding and reading them, and their form in the plan."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where each key of a TOML text stands: the line numbers that tomllib does not keep.
+"""The line number of each key of a TOML text, which tomllib does not keep.
 
 tomllib decides what the text means; tree-sitter's grammar of TOML only says where things are.
 """

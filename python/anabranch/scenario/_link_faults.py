@@ -1,4 +1,4 @@
-"""What the keys of a link's model can get wrong together."""
+"""Checks that involve several keys of a link's model."""
 
 from __future__ import annotations
 

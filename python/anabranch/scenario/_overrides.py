@@ -1,8 +1,8 @@
 """`--set key=value`: overrides of any key of a scenario by its dotted path.
 
 A path walks tables by key and arrays by index or by the `name` of an element: `paths.wifi.rtt`,
-`paths.0.rtt`. A value is read as TOML, and as a plain string where it is none, so that neither
-`80ms` nor `5 Mbit/s` needs quotes.
+`paths.0.rtt`. A value that is valid TOML is read as such, any other as a plain string, so that
+neither `80ms` nor `5 Mbit/s` needs quotes.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Overridden:
     origins
         Key paths that an override set or created, and how it was given.
     faults
-        Overrides that fit nowhere.
+        The faults of overrides that do not fit the scenario.
     """
 
     raw: dict[str, Any]

@@ -1,4 +1,4 @@
-"""What is wrong with the plug-ins that a scenario names: the tables themselves tell."""
+"""The faults of the plug-ins that a scenario names, found by the plug-ins' own tables."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def faults(
 
 
 def _unfit(given: str | dict[str, Any]) -> Iterator[tuple[KeyPath, str]]:
-    """Yield what no plug-in could be: tables without end, numbers that are none."""
+    """Yield what no plug-in accepts: tables nested too deeply, numbers that are not finite."""
     tables: list[tuple[KeyPath, Any]] = [((), given)] if isinstance(given, dict) else []
     for _ in range(_LEVELS):
         for path, table in tables:
@@ -84,7 +84,7 @@ def _unfit(given: str | dict[str, Any]) -> Iterator[tuple[KeyPath, str]]:
 
 
 def _hint(fault: plugins.PluginFault, kind: plugins.Kind) -> str:
-    """Return what a name or key that a plug-in has not got could have been."""
+    """Return the hint for an unknown name or key of a plug-in."""
     unknown = _UNKNOWN.fullmatch(fault.message)
     if unknown is None:
         return did_you_mean("", fault.known) if fault.known else ""

@@ -1,4 +1,4 @@
-"""From what the simulator refuses in a plan to the key of the scenario that brought it there."""
+"""Translate the simulator's faults of a plan into faults at the scenario's keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wrong with a value, in the program's own words, for every kind of error that pydantic has."""
+"""Messages about wrong values, one for each kind of error that pydantic reports."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Handoffs: how a client loses a path and perhaps finds it again, as the changes of the world they are.
+"""Handoffs, by which a client loses a path and perhaps gets it back, translated into events.
 
-A handoff's moment may be drawn from a range, anew in each run.
+The time of a handoff may be drawn from a range, separately for each run.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MOST_LOSS = 0.2
 
 
 def with_events(scenario: Scenario, *, run: int) -> Scenario:
-    """Return a scenario whose handoffs are events.
+    """Return a scenario whose handoffs have become events.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def _events(scenario: Scenario, handoff: Handoff, at: int) -> Iterator[Event]:
 
 
 def _faded(path: Path, at: int, depth: float) -> Iterator[Event]:
-    """Yield what makes a path fade to a depth: 0 is the path itself, 1 the edge of its cell."""
+    """Yield the events of a fade to a depth: 0 is the path itself, 1 the edge of its cell."""
     for way in ("down", "up"):
         own = getattr(path, way)
         rate = path.rate if own.rate is None else own.rate

@@ -1,4 +1,4 @@
-"""The tables of what a link may follow: `model = "lte"`, `model = { name = "wifi" }`, `trace = "a.csv"`."""
+"""The tables of models and recordings: `model = "lte"`, `model = { name = "wifi" }`, `trace = "a.csv"`."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def _model(value: object) -> object:
 
 
 def _fault(message: str, hint: str) -> PydanticCustomError:
-    """Return a fault that says how to mend it."""
+    """Return a fault with a hint."""
     context = {"message": message, "hint": hint}
     return PydanticCustomError("quantity", "{message}", context)
 

@@ -1,4 +1,4 @@
-"""From a file, a name or a dict to a validated scenario: every fault at once."""
+"""Reading and validating a scenario from a file, a name or a dict, with all faults at once."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def load(
     scenario
         Path of a TOML file, name of a shipped scenario, or the tables themselves.
     overrides
-        What to set over the file's keys; faults among them are reported with the rest.
+        Keys to set in place of the file's; their faults are reported with all others.
     folder
         Where relative paths in tables count from; None is the working directory.
 

@@ -1,7 +1,7 @@
 """A scenario as validated, frozen values: one class per table of the file.
 
 Every quantity is a string with a unit in the file and a whole number in the plan's unit here. The
-classes check what a single key can get wrong; what keys can get wrong together is in `_cross`.
+classes check single keys; checks that involve several keys are in `_cross`.
 """
 
 from __future__ import annotations

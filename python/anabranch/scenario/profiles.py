@@ -1,4 +1,4 @@
-"""Kernel generations: the parts that can be switched, and what a profile says where a scenario does not."""
+"""Kernel generations: the parts that can be switched, and the defaults of each profile."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _DEFAULTS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
 
 
 class Stack(Table):
-    """Parts of the profile that are switched by themselves; what is left out is as the profile has it."""
+    """Parts of the profile that a scenario switches; parts left out are as in the profile."""
 
     sack: bool | None = Field(default=None, description="selective acknowledgements")
     rack: bool | None = Field(default=None, description="loss detection by time, beside or without a count")
