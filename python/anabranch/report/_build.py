@@ -261,7 +261,7 @@ def _links(run: Run) -> list[dict[str, Any]]:
 
 
 def _count(row: Mapping[str, Any], key: str) -> int | None:
-    """Return how many packets of a link had a fate; drops by a full queue and by its algorithm count as one."""
+    """Return how many packets of a link had a fate; a queue's drops when full and by its rule are one."""
     more = row.get("dropped_aqm", 0) if key == "dropped_queue" else 0
     return row[key] + more if key in row else None
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from anabranch.scenario._faults import Source
     from anabranch.scenario._lines import KeyPath
 
-#: The widths in MHz and the most streams that any generation of 802.11 has; the Rust module knows those of each.
+#: The widths in MHz and the most streams of any generation of 802.11; the Rust module knows those of each.
 _WIDTHS = (20, 40, 80, 160)
 _MOST_STREAMS = 8
 
