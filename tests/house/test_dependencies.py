@@ -1,4 +1,4 @@
-"""Dependencies point one way: units <- wire <- transport <- sim, and units <- link, media, trace <- sim."""
+"""Dependencies point one way: units <- plugin, wire <- transport <- sim, and units <- link, media, trace <- sim."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ _PREFIX = "anabranch-"
 #: What each crate may name, for its code, its tests and its build alike.
 ALLOWED = {
     "units": set(),
+    "plugin": {"units"},
     "wire": {"units"},
-    "transport": {"units", "wire"},
+    "transport": {"units", "plugin", "wire"},
     "link": {"units"},
     "media": {"units"},
     "trace": {"units"},
-    "drill": {"units", "wire", "transport"},
-    "sim": {"units", "wire", "transport", "link", "media", "trace"},
-    "python": {"sim", "trace", "transport", "units"},
+    "drill": {"units", "plugin", "wire", "transport"},
+    "sim": {"units", "plugin", "wire", "transport", "link", "media", "trace"},
+    "python": {"sim", "trace", "transport", "plugin", "units"},
 }
 
 #: Edges of tests alone, each with its argument.

@@ -2,9 +2,9 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
+use anabranch_plugin::{PluginChoice, PluginName};
 use anabranch_transport::path_manager::Candidate;
-use anabranch_transport::plugin::PluginName;
-use anabranch_transport::{Announcement, Config, HostModel, PluginChoice};
+use anabranch_transport::{Announcement, Config, HostModel};
 use anabranch_transport::{congestion, path_manager, scheduler};
 use anabranch_units::{Duration, Instant, RandomStream, Rate, Seed};
 

@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use anabranch_transport::PluginChoice;
-use anabranch_transport::congestion::CongestionController;
-use anabranch_transport::plugin::{Foreign, PluginError, PluginFault};
-use anabranch_transport::scheduler::PathScheduler;
+use anabranch_plugin::{Foreign, Kind, PluginChoice, PluginError, Registry};
+use anabranch_transport::congestion::{CongestionController, Controllers};
+use anabranch_transport::scheduler::{PathScheduler, Schedulers};
 use anabranch_units::{RandomStream, Seed};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -37,8 +36,8 @@ impl Classes {
             None => Ok(BTreeMap::new()),
         };
         Ok(Self {
-            schedulers: of("scheduler")?,
-            congestion: of("congestion")?,
+            schedulers: of(Schedulers::KEY)?,
+            congestion: of(Controllers::KEY)?,
             seed,
             made: AtomicU64::new(0),
             outcome: Arc::default(),
@@ -50,13 +49,25 @@ impl Classes {
         self.schedulers.is_empty() && self.congestion.is_empty()
     }
 
+    /// The tables, and behind them those that hold a class.
+    pub(crate) fn registry(self: &Arc<Self>) -> Registry {
+        let mut registry = Registry::TABLES;
+        if !self.schedulers.is_empty() {
+            registry = registry.with::<Schedulers>(Arc::<Self>::clone(self));
+        }
+        if !self.congestion.is_empty() {
+            registry = registry.with::<Controllers>(Arc::<Self>::clone(self));
+        }
+        registry
+    }
+
     /// What to raise, once something has failed.
     pub(crate) fn error(&self, py: Python<'_>) -> Option<PyErr> {
         self.outcome.error(py)
     }
 
     /// Makes an instance of `class` and hands it to `wrap`, which looks its methods up.
-    fn build<T>(
+    fn instance<T>(
         &self,
         kind: &'static str,
         class: &Py<PyAny>,
@@ -77,35 +88,38 @@ impl Classes {
             let name = choice.name.clone();
             wrap(py, Plugged::new(kind, name, object, Arc::clone(&self.outcome)))
         });
-        made.ok_or_else(|| PluginError {
-            faults: vec![PluginFault {
-                path: Vec::new(),
-                message: format!("cannot be built: `{}`", choice.name),
-                known: Vec::new(),
-            }],
+        made.ok_or_else(|| {
+            PluginError::one(&[], format!("cannot be built: `{}`", choice.name), Vec::new())
         })
     }
 }
 
-impl Foreign for Classes {
-    fn scheduler(
+impl Foreign<Schedulers> for Classes {
+    fn build(
         &self,
         choice: &PluginChoice,
+        (): (),
     ) -> Option<Result<Box<dyn PathScheduler>, PluginError>> {
         let class = self.schedulers.get(&choice.name)?;
         let number = self.made.fetch_add(1, Ordering::Relaxed);
         let random = self.seed.stream(&format!("plugin.scheduler.{number}"));
-        let built = self.build("scheduler", class, choice, random, PythonScheduler::new);
+        let built = self.instance(Schedulers::KEY, class, choice, random, PythonScheduler::new);
         Some(built.map(|scheduler| Box::new(scheduler) as Box<dyn PathScheduler>))
     }
 
-    fn congestion(
+    fn failed(&self) -> bool {
+        self.outcome.failed()
+    }
+}
+
+impl Foreign<Controllers> for Classes {
+    fn build(
         &self,
         choice: &PluginChoice,
         random: RandomStream,
     ) -> Option<Result<Box<dyn CongestionController>, PluginError>> {
         let class = self.congestion.get(&choice.name)?;
-        let built = self.build("congestion", class, choice, random, PythonController::new);
+        let built = self.instance(Controllers::KEY, class, choice, random, PythonController::new);
         Some(built.map(|controller| Box::new(controller) as Box<dyn CongestionController>))
     }
 

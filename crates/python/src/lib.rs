@@ -12,11 +12,11 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::sync::Arc;
 
+use anabranch_plugin::PluginName;
 use anabranch_sim::{
-    DISCIPLINES, HostPlan, Observer, Plan, Silent, abr_names, abr_parameters, plugin_faults,
+    DISCIPLINES, HostPlan, KINDS, Observer, Plan, Silent, abr_names, abr_parameters, plugin_faults,
     record, resolve_ladder, run_with,
 };
-use anabranch_transport::plugin::{PluginName, Registry};
 use anabranch_transport::profile::{PARTS, PROFILES};
 use anabranch_transport::{
     congestion as congestion_control, path_manager, scheduler as path_scheduler,
@@ -71,7 +71,7 @@ fn simulate<'py>(
         .transpose()?;
     let mut callback = progress.map(|function| Callback { function, raised: None });
     let run = || {
-        let registry = Registry::with(classes.clone());
+        let registry = classes.registry();
         match callback.as_mut() {
             Some(callback) => run_with(&plan, registry, capture, callback),
             None => run_with(&plan, registry, capture, &mut Silent),
@@ -207,16 +207,9 @@ fn plugin_parameters(kind: &str, name: &str) -> Vec<(&'static str, String, Strin
         let found = abr_parameters(name).unwrap_or_default();
         return found.into_iter().map(|info| (info.key, info.default, info.allowed)).collect();
     }
-    let found = match kind {
-        "scheduler" => path_scheduler::parameters(name),
-        "congestion" => congestion_control::parameters(name),
-        _ => path_manager::parameters(name),
-    };
-    found
-        .unwrap_or_default()
-        .into_iter()
-        .map(|info| (info.key, info.default, info.allowed))
-        .collect()
+    let kind = KINDS.iter().find(|known| known.key == kind);
+    let found = kind.and_then(|kind| kind.parameters(name).ok()).unwrap_or_default();
+    found.into_iter().map(|info| (info.key, info.default, info.allowed)).collect()
 }
 
 /// A fault: the keys that lead to it, what it is, what could have been meant.
@@ -233,8 +226,8 @@ fn check_plugin(
     plugins: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<Vec<Found>> {
     let classes = classes(py, plugins, Seed { seed: 0, run: 0 })?;
-    let faults = plugin_faults(kind, text, &Registry::with(classes.clone()))
-        .map_err(|fault| error::plan(&fault))?;
+    let faults =
+        plugin_faults(kind, text, &classes.registry()).map_err(|fault| error::plan(&fault))?;
     if let Some(error) = classes.error(py) {
         return Err(error);
     }

@@ -3,8 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use anabranch_transport::PluginChoice;
-use anabranch_transport::plugin::Value;
+use anabranch_plugin::{PluginChoice, Value};
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;

@@ -4,7 +4,7 @@ use std::fmt;
 
 use anabranch_link::ConfigError;
 use anabranch_media::{LadderError, RecordedFilmError, SyntheticFilmError, SyntheticLadderError};
-use anabranch_transport::plugin::PluginError;
+use anabranch_plugin::PluginError;
 use thiserror::Error;
 
 /// A step of the way to something in a plan.
@@ -138,7 +138,7 @@ impl PlanError {
             }
             Self::Plugin(error) => {
                 let keys = |path: &[String]| path.iter().map(|key| Step::from(&**key)).collect();
-                let fault = |fault: &anabranch_transport::plugin::PluginFault| PlanFault {
+                let fault = |fault: &anabranch_plugin::PluginFault| PlanFault {
                     path: KeyPath(keys(&fault.path)),
                     message: fault.message.clone(),
                     known: fault.known.clone(),

@@ -28,6 +28,6 @@ pub use plan::{
     PathPlan, Plan, QueuePlan, ReorderPlan, StarlinkPlan, StarlinkProfilePlan, StepsPlan,
     TransportPlan, WifiPlan, WifiStandardPlan, resolve_ladder, wifi_rates, wifi_width,
 };
-pub use plugins::{plugin_faults, plugin_parts};
+pub use plugins::{KINDS, plugin_faults, plugin_parts};
 pub use record::{Recording, record};
 pub use world::{Observer, RunError, Silent, run, run_with};

@@ -1,64 +1,16 @@
 //! Plug-ins as a plan names them: JSON, or a name or short form alone.
 
-use std::collections::BTreeMap;
-
 use anabranch_media::{AbrChoice, AbrError, build_abr};
-use anabranch_transport::plugin::{LEVELS, PluginError, PluginFault, Registry, Value, too_deep};
-use anabranch_transport::{PluginChoice, congestion, path_manager, scheduler};
-use anabranch_units::Seed;
-use serde::Deserialize;
+use anabranch_plugin::{AnyKind, PluginChoice, PluginError, PluginFault, Registry};
+use anabranch_transport::congestion::Controllers;
+use anabranch_transport::path_manager::PathManagers;
+use anabranch_transport::scheduler::Schedulers;
 
 use crate::fault::PlanError;
 
-/// A plug-in's name beside its own parameters.
-#[derive(Deserialize)]
-struct Named {
-    name: String,
-    #[serde(flatten)]
-    parameters: BTreeMap<String, Parameter>,
-}
-
-/// A parameter of a plug-in; another plug-in's name is a text too.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Parameter {
-    Flag(bool),
-    Number(f64),
-    Text(String),
-    Plugin(Named),
-}
-
-impl Named {
-    /// The name may be the short form, which has parameters too.
-    fn choice(self) -> Result<PluginChoice, PluginError> {
-        let mut choice = PluginChoice::parse(&self.name)?;
-        for (key, parameter) in self.parameters {
-            let value = match parameter {
-                Parameter::Flag(flag) => Value::Flag(flag),
-                Parameter::Number(number) => Value::Number(number),
-                Parameter::Text(text) => Value::Text(text),
-                Parameter::Plugin(named) => {
-                    Value::Plugin(named.choice().map_err(|error| below(&key, error))?)
-                }
-            };
-            if choice.parameters.contains_key(&key) {
-                let message = format!("`{key}` is given twice: in `{}` and beside it", self.name);
-                let fault = PluginFault { path: vec![key], message, known: Vec::new() };
-                return Err(PluginError { faults: vec![fault] });
-            }
-            choice.parameters.insert(key, value);
-        }
-        Ok(choice)
-    }
-}
-
-/// What is wrong, below a key.
-fn below(key: &str, mut error: PluginError) -> PluginError {
-    for fault in &mut error.faults {
-        fault.path.insert(0, key.to_owned());
-    }
-    error
-}
+/// The kinds of plug-in that a plan names.
+pub const KINDS: &[AnyKind] =
+    &[AnyKind::of::<Schedulers>(), AnyKind::of::<Controllers>(), AnyKind::of::<PathManagers>()];
 
 /// A plug-in choice from its JSON, or its name or short form alone.
 ///
@@ -68,17 +20,7 @@ pub(crate) fn choice(text: &str) -> Result<PluginChoice, PlanError> {
     if !text.trim_start().starts_with('{') {
         return Ok(PluginChoice::parse(text)?);
     }
-    let choice = serde_json::from_str::<Named>(text)?.choice()?;
-    if parts(choice.clone()).nth(LEVELS).is_some() { Err(too_deep().into()) } else { Ok(choice) }
-}
-
-/// A plug-in and those that it builds on, one below the other.
-fn parts(choice: PluginChoice) -> impl Iterator<Item = PluginChoice> {
-    std::iter::successors(Some(choice), |part| match part.parameters.get("base") {
-        Some(Value::Plugin(base)) => Some(base.clone()),
-        Some(Value::Text(base)) => PluginChoice::parse(base).ok(),
-        _ => None,
-    })
+    Ok(serde_json::from_str::<PluginChoice>(text)?.resolved()?)
 }
 
 /// A rule's faults as those of any plug-in.
@@ -109,20 +51,19 @@ pub fn plugin_faults(
         Err(PlanError::Plugin(error)) => return Ok(error.faults),
         other => other?,
     };
-    let built = match kind {
-        "scheduler" => scheduler::build(&choice, registry).map(drop),
-        "congestion" => {
-            let random = Seed { seed: 0, run: 0 }.stream("check");
-            congestion::build(&choice, registry, random).map(drop)
-        }
-        _ => path_manager::build(&choice).map(drop),
-    };
-    Ok(built.err().map(|error| error.faults).unwrap_or_default())
+    let unknown = PlanError::Invalid("there is no such kind of plug-in");
+    let kind = KINDS.iter().find(|known| known.key == kind).ok_or(unknown)?;
+    Ok(kind.faults(&choice, registry))
 }
 
 /// The plug-ins in a composition, each with the keys that lead to it; none for invalid text.
 pub fn plugin_parts(text: &str) -> Vec<(Vec<String>, PluginChoice)> {
     let whole = choice(text).ok();
     let keys = |level| vec!["base".to_owned(); level];
-    whole.into_iter().flat_map(parts).enumerate().map(|(level, part)| (keys(level), part)).collect()
+    whole
+        .iter()
+        .flat_map(PluginChoice::parts)
+        .enumerate()
+        .map(|(level, part)| (keys(level), part))
+        .collect()
 }

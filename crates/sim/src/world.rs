@@ -9,8 +9,8 @@ mod setup;
 
 use std::io::Write;
 
+use anabranch_plugin::Registry;
 use anabranch_trace::{Rows, Trace};
-use anabranch_transport::plugin::Registry;
 use anabranch_transport::{ConnectionHandle, Endpoint};
 use anabranch_units::{Duration, Instant, Schedule};
 use thiserror::Error;

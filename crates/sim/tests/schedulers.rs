@@ -4,13 +4,13 @@ mod common;
 
 use std::sync::{Arc, Mutex};
 
+use anabranch_plugin::{Foreign, PluginChoice, PluginError, Registry};
 use anabranch_sim::{Plan, Silent, Trace, run, run_with};
-use anabranch_transport::congestion::{CongestionController, CongestionState};
-use anabranch_transport::plugin::{Foreign, PluginChoice, PluginError, Registry};
+use anabranch_transport::congestion::CongestionState;
 use anabranch_transport::scheduler::{
-    self, Decision, PathScheduler, SendRequest, SubflowSet, SubflowView,
+    self, Decision, PathScheduler, Schedulers, SendRequest, SubflowSet, SubflowView,
 };
-use anabranch_units::{RandomStream, SubflowId};
+use anabranch_units::SubflowId;
 
 use common::{numbers as column, total};
 
@@ -255,10 +255,11 @@ impl PathScheduler for Watched {
 #[derive(Debug)]
 struct Watching(&'static str, Arc<Mutex<Seen>>);
 
-impl Foreign for Watching {
-    fn scheduler(
+impl Foreign<Schedulers> for Watching {
+    fn build(
         &self,
         choice: &PluginChoice,
+        (): (),
     ) -> Option<Result<Box<dyn PathScheduler>, PluginError>> {
         let inner = PluginChoice::parse(self.0)
             .and_then(|inner| scheduler::build(&inner, &Registry::TABLES));
@@ -269,14 +270,6 @@ impl Foreign for Watching {
         (choice.name == "watched").then(|| inner.map(watched))
     }
 
-    fn congestion(
-        &self,
-        _choice: &PluginChoice,
-        _random: RandomStream,
-    ) -> Option<Result<Box<dyn CongestionController>, PluginError>> {
-        None
-    }
-
     fn failed(&self) -> bool {
         false
     }
@@ -284,7 +277,7 @@ impl Foreign for Watching {
 
 fn watched(name: &'static str, ways: &[Way], load: Load) -> Seen {
     let seen = Arc::default();
-    let registry = Registry::with(Arc::new(Watching(name, Arc::clone(&seen))));
+    let registry = Registry::TABLES.with::<Schedulers>(Arc::new(Watching(name, Arc::clone(&seen))));
     let plan = plan_with("watched", ways, load, "full-mesh", "");
     run_with(&plan, registry, None, &mut Silent).unwrap_or_else(|error| panic!("{error}"));
     *seen.lock().expect("it is over")

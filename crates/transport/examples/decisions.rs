@@ -7,9 +7,8 @@
 
 use std::hint::black_box;
 
-use anabranch_transport::PluginChoice;
+use anabranch_plugin::{PluginChoice, Registry};
 use anabranch_transport::congestion::CongestionState;
-use anabranch_transport::plugin::Registry;
 use anabranch_transport::scheduler::{self, Ask, Decision, Hint, SendRequest, SubflowView};
 use anabranch_units::{Duration, Instant, Rate, SubflowId};
 

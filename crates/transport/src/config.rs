@@ -3,10 +3,10 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
+use anabranch_plugin::{PluginChoice, Registry};
 use anabranch_units::{Duration, Instant};
 
 use crate::path_manager::Candidate;
-use crate::plugin::{PluginChoice, Registry};
 use crate::profile::Stack;
 
 /// What a real host adds to the protocol: clocks that tick and memory that is accounted for.

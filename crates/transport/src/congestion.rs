@@ -18,9 +18,10 @@ mod wvegas;
 
 use std::fmt;
 
+use anabranch_plugin::{
+    Kind, ParameterInfo, Parameters, PluginChoice, PluginError, PluginName, Registry,
+};
 use anabranch_units::{Duration, Instant, RandomStream, Rate, Seed, SubflowId};
-
-use crate::plugin::{ParameterInfo, Parameters, PluginChoice, PluginError, PluginName, Registry};
 
 pub use balia::Balia;
 pub use bbr::Bbr;
@@ -298,7 +299,32 @@ pub trait CongestionController: fmt::Debug + Send {
     }
 }
 
+/// Congestion controllers, as a kind of plug-in.
+#[derive(Debug)]
+pub struct Controllers;
+
 type Build = fn(&mut Parameters<'_>, RandomStream) -> Box<dyn CongestionController>;
+
+impl Kind for Controllers {
+    const KEY: &'static str = "congestion";
+    const NOUN: &'static str = "congestion control";
+    const TABLE: &'static [(PluginName, Build)] = TABLE;
+    type Plugin = Box<dyn CongestionController>;
+    type Input = RandomStream;
+    type Maker = Build;
+
+    fn make(
+        build: Build,
+        parameters: &mut Parameters<'_>,
+        random: RandomStream,
+    ) -> Box<dyn CongestionController> {
+        build(parameters, random)
+    }
+
+    fn trial() -> RandomStream {
+        Seed { seed: 0, run: 0 }.stream("check")
+    }
+}
 
 /// The table of names: a controller is one file and one line here.
 const TABLE: &[(PluginName, Build)] = &[
@@ -389,7 +415,7 @@ const RECONSTRUCTED: &str = "Its law is printed, its gains and estimators were n
 
 /// Every controller's name with the first sentence of its documentation.
 pub fn names() -> impl Iterator<Item = PluginName> {
-    TABLE.iter().map(|(name, _)| *name)
+    anabranch_plugin::names::<Controllers>()
 }
 
 /// Builds a controller from its name and its own parameters.
@@ -401,7 +427,7 @@ pub fn build(
     registry: &Registry,
     random: RandomStream,
 ) -> Result<Box<dyn CongestionController>, PluginError> {
-    construct(choice, registry, random).map(|(built, _)| built)
+    anabranch_plugin::build::<Controllers>(choice, registry, random)
 }
 
 /// The parameters of the controller called `name`.
@@ -409,8 +435,7 @@ pub fn build(
 /// # Errors
 /// Unknown names.
 pub fn parameters(name: &str) -> Result<Vec<ParameterInfo>, PluginError> {
-    let random = Seed { seed: 0, run: 0 }.stream("parameters");
-    construct(&PluginChoice::named(name), &Registry::TABLES, random).map(|(_, found)| found)
+    anabranch_plugin::parameters::<Controllers>(name)
 }
 
 /// The note that belongs to a result of the controller `choice`, if there is one: that it is a
@@ -421,25 +446,9 @@ pub fn parameters(name: &str) -> Result<Vec<ParameterInfo>, PluginError> {
 pub fn note(choice: &PluginChoice, registry: &Registry) -> Result<Option<String>, PluginError> {
     let Some(known) = names().find(|known| known.name == choice.name) else { return Ok(None) };
     let Some(note) = known.note else { return Ok(None) };
-    let random = Seed { seed: 0, run: 0 }.stream("parameters");
-    let (_, parameters) = construct(choice, registry, random)?;
+    let (_, parameters) =
+        anabranch_plugin::construct::<Controllers>(choice, registry, Controllers::trial())?;
     let declared: Vec<_> = parameters.iter().map(|info| info.declared(choice)).collect();
     let (summary, declared) = (known.summary, declared.join(", "));
     Ok(Some(format!("Congestion control {}: {summary} {note} Here: {declared}.", known.name)))
-}
-
-fn construct(
-    choice: &PluginChoice,
-    registry: &Registry,
-    random: RandomStream,
-) -> Result<(Box<dyn CongestionController>, Vec<ParameterInfo>), PluginError> {
-    let Some((_, build)) = TABLE.iter().find(|(known, _)| known.name == choice.name) else {
-        let foreign = registry.foreign().and_then(|foreign| foreign.congestion(choice, random));
-        let unknown =
-            || Err(PluginError::unknown_name("congestion control", &choice.name, names()));
-        return Ok((foreign.unwrap_or_else(unknown)?, Vec::new()));
-    };
-    let mut parameters = Parameters::new(choice, registry);
-    let plugin = build(&mut parameters, random);
-    Ok((plugin, parameters.finish()?))
 }

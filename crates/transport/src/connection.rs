@@ -26,6 +26,7 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use anabranch_plugin::PluginError;
 use anabranch_units::{Bookmark, Instant, RandomStream};
 use anabranch_wire::crypto::Key;
 use anabranch_wire::{DataAck, Flags, Segment};
@@ -33,7 +34,6 @@ use anabranch_wire::{DataAck, Flags, Segment};
 use crate::config::{Config, FourTuple};
 use crate::congestion::SiblingView;
 use crate::path_manager::PathManager;
-use crate::plugin::PluginError;
 use crate::scheduler::{PathScheduler, SendRequest, SubflowView};
 use crate::secrets::Secrets;
 use crate::subflow::{Outlook, Space, State, Subflow};

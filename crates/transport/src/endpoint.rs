@@ -27,12 +27,12 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use anabranch_plugin::PluginError;
 use anabranch_units::{Instant, RandomStream, Seed};
 use thiserror::Error;
 
 use crate::config::{Config, FourTuple};
 use crate::connection::{Connection, Moved, Origin, Owner, Transmit};
-use crate::plugin::PluginError;
 use crate::secrets::Secrets;
 
 use listen::Listeners;

@@ -7,9 +7,10 @@ mod range;
 use std::fmt;
 use std::net::SocketAddr;
 
+use anabranch_plugin::{
+    Kind, ParameterInfo, Parameters, PluginChoice, PluginError, PluginName, Registry,
+};
 use anabranch_units::{Duration, Instant, Rate};
-
-use crate::plugin::{ParameterInfo, Parameters, PluginChoice, PluginError, PluginName, Registry};
 
 pub use full_mesh::FullMesh;
 pub use none::NoManager;
@@ -75,7 +76,26 @@ pub trait PathManager: fmt::Debug + Send {
     }
 }
 
+/// Path managers, as a kind of plug-in.
+#[derive(Debug)]
+pub struct PathManagers;
+
 type Build = fn(&mut Parameters<'_>) -> Box<dyn PathManager>;
+
+impl Kind for PathManagers {
+    const KEY: &'static str = "path_manager";
+    const NOUN: &'static str = "path manager";
+    const TABLE: &'static [(PluginName, Build)] = TABLE;
+    type Plugin = Box<dyn PathManager>;
+    type Input = ();
+    type Maker = Build;
+
+    fn make(build: Build, parameters: &mut Parameters<'_>, (): ()) -> Self::Plugin {
+        build(parameters)
+    }
+
+    fn trial() {}
+}
 
 /// The table of names.
 const TABLE: &[(PluginName, Build)] = &[
@@ -95,7 +115,7 @@ const TABLE: &[(PluginName, Build)] = &[
 
 /// Every path manager's name with the first sentence of its documentation.
 pub fn names() -> impl Iterator<Item = PluginName> {
-    TABLE.iter().map(|(name, _)| *name)
+    anabranch_plugin::names::<PathManagers>()
 }
 
 /// Builds a path manager from its name and its own parameters.
@@ -103,7 +123,7 @@ pub fn names() -> impl Iterator<Item = PluginName> {
 /// # Errors
 /// Unknown names, and every parameter that is unknown or out of range.
 pub fn build(choice: &PluginChoice) -> Result<Box<dyn PathManager>, PluginError> {
-    construct(choice).map(|(built, _)| built)
+    anabranch_plugin::build::<PathManagers>(choice, &Registry::TABLES, ())
 }
 
 /// The parameters of the path manager called `name`.
@@ -111,16 +131,5 @@ pub fn build(choice: &PluginChoice) -> Result<Box<dyn PathManager>, PluginError>
 /// # Errors
 /// Unknown names.
 pub fn parameters(name: &str) -> Result<Vec<ParameterInfo>, PluginError> {
-    construct(&PluginChoice::named(name)).map(|(_, parameters)| parameters)
-}
-
-fn construct(
-    choice: &PluginChoice,
-) -> Result<(Box<dyn PathManager>, Vec<ParameterInfo>), PluginError> {
-    let Some((_, build)) = TABLE.iter().find(|(known, _)| known.name == choice.name) else {
-        return Err(PluginError::unknown_name("path manager", &choice.name, names()));
-    };
-    let mut parameters = Parameters::new(choice, &Registry::TABLES);
-    let plugin = build(&mut parameters);
-    Ok((plugin, parameters.finish()?))
+    anabranch_plugin::parameters::<PathManagers>(name)
 }

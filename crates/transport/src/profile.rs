@@ -3,9 +3,9 @@
 //! A profile names one value of [`Stack`]. Each field is a mechanism that the file of its concern
 //! reads; nothing else in the endpoint knows which profile runs.
 
+use anabranch_plugin::{PluginChoice, Value};
 use anabranch_units::Duration;
 
-use crate::plugin::{PluginChoice, Value};
 use crate::{congestion, scheduler};
 
 /// How a loss is found where the peer has SACK.

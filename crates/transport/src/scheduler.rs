@@ -24,9 +24,10 @@ mod wait_or_send;
 
 use std::fmt;
 
+use anabranch_plugin::{
+    Kind, ParameterInfo, Parameters, PluginChoice, PluginError, PluginName, Registry,
+};
 use anabranch_units::{Instant, SubflowId};
-
-use crate::plugin::{ParameterInfo, Parameters, PluginChoice, PluginError, PluginName, Registry};
 
 pub use blest::Blest;
 pub use daps::Daps;
@@ -118,7 +119,26 @@ fn ask(base: &mut dyn PathScheduler, request: &SendRequest, views: &[SubflowView
     if reads { base.schedule(request, views) } else { Decision::WAIT }
 }
 
+/// Path schedulers, as a kind of plug-in.
+#[derive(Debug)]
+pub struct Schedulers;
+
 type Build = fn(&mut Parameters<'_>) -> Box<dyn PathScheduler>;
+
+impl Kind for Schedulers {
+    const KEY: &'static str = "scheduler";
+    const NOUN: &'static str = "scheduler";
+    const TABLE: &'static [(PluginName, Build)] = TABLE;
+    type Plugin = Box<dyn PathScheduler>;
+    type Input = ();
+    type Maker = Build;
+
+    fn make(build: Build, parameters: &mut Parameters<'_>, (): ()) -> Self::Plugin {
+        build(parameters)
+    }
+
+    fn trial() {}
+}
 
 /// The table of names: a scheduler is one file and one line here (and one for each other name).
 const TABLE: &[(PluginName, Build)] = &[
@@ -241,7 +261,7 @@ const TABLE: &[(PluginName, Build)] = &[
 
 /// Every scheduler's name with the first sentence of its documentation.
 pub fn names() -> impl Iterator<Item = PluginName> {
-    TABLE.iter().map(|(name, _)| *name)
+    anabranch_plugin::names::<Schedulers>()
 }
 
 /// Builds a scheduler from its name and its own parameters.
@@ -252,7 +272,7 @@ pub fn build(
     choice: &PluginChoice,
     registry: &Registry,
 ) -> Result<Box<dyn PathScheduler>, PluginError> {
-    construct(choice, registry).map(|(built, _)| built)
+    anabranch_plugin::build::<Schedulers>(choice, registry, ())
 }
 
 /// The parameters of the scheduler called `name`.
@@ -260,7 +280,7 @@ pub fn build(
 /// # Errors
 /// Unknown names.
 pub fn parameters(name: &str) -> Result<Vec<ParameterInfo>, PluginError> {
-    construct(&PluginChoice::named(name), &Registry::TABLES).map(|(_, parameters)| parameters)
+    anabranch_plugin::parameters::<Schedulers>(name)
 }
 
 /// The scheduler that another one builds on: its parameter `base`.
@@ -270,18 +290,4 @@ fn base(parameters: &mut Parameters<'_>, default: &str) -> Box<dyn PathScheduler
         parameters.adopt("base", error);
         Box::new(MinRtt)
     })
-}
-
-fn construct(
-    choice: &PluginChoice,
-    registry: &Registry,
-) -> Result<(Box<dyn PathScheduler>, Vec<ParameterInfo>), PluginError> {
-    let Some((_, build)) = TABLE.iter().find(|(known, _)| known.name == choice.name) else {
-        let foreign = registry.foreign().and_then(|foreign| foreign.scheduler(choice));
-        let unknown = || Err(PluginError::unknown_name("scheduler", &choice.name, names()));
-        return Ok((foreign.unwrap_or_else(unknown)?, Vec::new()));
-    };
-    let mut parameters = Parameters::new(choice, registry);
-    let plugin = build(&mut parameters);
-    Ok((plugin, parameters.finish()?))
 }

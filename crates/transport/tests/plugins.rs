@@ -1,10 +1,10 @@
 //! Plug-ins by themselves: names and parameters, path managers, controllers against closed forms.
 
+use anabranch_plugin::{PluginChoice, PluginError, Registry, Value};
 use anabranch_transport::congestion::{
     self, AckSample, CongestionEvent, CongestionKind, RateSample, Window,
 };
 use anabranch_transport::path_manager::{self, Candidate};
-use anabranch_transport::plugin::{PluginChoice, PluginError, Registry, Value};
 use anabranch_transport::scheduler;
 use anabranch_units::{Duration, Instant, RandomStream, Rate, Seed, SubflowId};
 

@@ -3,8 +3,9 @@
 
 mod pair;
 
+use anabranch_plugin::PluginChoice;
 use anabranch_transport::profile::{MPTCP_0_94, Stack};
-use anabranch_transport::{Config, Event, HostModel, PluginChoice};
+use anabranch_transport::{Config, Event, HostModel};
 use anabranch_units::Instant;
 use anabranch_wire::{DataAck, Flags, MappingDsn, Segment};
 use pair::{Pair, Way, address, at, candidate, config, film};

@@ -2,8 +2,9 @@
 
 mod pair;
 
+use anabranch_plugin::PluginChoice;
+use anabranch_transport::Config;
 use anabranch_transport::path_manager::{self, Candidate, OpenPath, PathManager};
-use anabranch_transport::{Config, PluginChoice};
 use anabranch_units::{Duration, Instant, Rate};
 use anabranch_wire::{Flags, MptcpOption};
 use pair::{Pair, Way, at, candidate, config, film};

@@ -2,7 +2,8 @@
 
 mod pair;
 
-use anabranch_transport::{Config, PluginChoice};
+use anabranch_plugin::PluginChoice;
+use anabranch_transport::Config;
 use anabranch_units::{Duration, Instant};
 use anabranch_wire::{Flags, Segment};
 use pair::{Pair, Way, at, config, film};

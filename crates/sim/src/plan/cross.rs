@@ -1,8 +1,8 @@
 //! Background TCP flows of a plan: plain TCP over links of their own choice, beside the clients.
 
+use anabranch_plugin::{PluginChoice, Registry};
+use anabranch_transport::Config;
 use anabranch_transport::congestion;
-use anabranch_transport::plugin::Registry;
-use anabranch_transport::{Config, PluginChoice};
 use anabranch_units::{Duration, Instant, Seed};
 use serde::Deserialize;
 

@@ -2,8 +2,8 @@
 
 use std::io::Write;
 
+use anabranch_plugin::{PluginError, Registry};
 use anabranch_trace::Rows;
-use anabranch_transport::plugin::{PluginError, Registry};
 use anabranch_transport::{Config, Endpoint};
 use anabranch_transport::{congestion, path_manager, scheduler};
 use anabranch_units::{Duration, Instant, Schedule, Seed};

@@ -10,12 +10,12 @@
 
 mod kernel;
 
+use anabranch_plugin::Parameters;
 use anabranch_units::RandomStream;
 
 use super::reno::additive_increase;
 use super::sibling::{Coupling, Recovering};
 use super::{AckSample, CongestionController, CongestionEvent, Window};
-use crate::plugin::Parameters;
 
 /// Balanced linked adaptation.
 #[derive(Debug)]

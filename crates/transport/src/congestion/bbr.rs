@@ -11,6 +11,7 @@ mod policer;
 
 use std::cmp::Ordering;
 
+use anabranch_plugin::Parameters;
 use anabranch_units::{Duration, Instant, RandomStream, Rate};
 
 use aggregation::Aggregation;
@@ -20,7 +21,6 @@ use policer::{Policer, Round, Verdict};
 use super::{
     AckSample, CongestionController, CongestionEvent, CongestionState, TransmitStart, Window,
 };
-use crate::plugin::Parameters;
 
 /// Fraction bits of a bandwidth in segments per microsecond (`BW_SCALE`).
 const BW_SCALE: u32 = 24;

@@ -28,6 +28,7 @@ mod loss;
 mod probe_rtt;
 mod startup;
 
+use anabranch_plugin::Parameters;
 use anabranch_units::{Instant, RandomStream, Rate};
 
 use bandwidth::{Bandwidth, CycleMax};
@@ -41,7 +42,6 @@ use super::{
     AckSample, CongestionController, CongestionEvent, CongestionKind, CongestionState, LostSegment,
     TransmitStart, Window,
 };
-use crate::plugin::Parameters;
 
 /// The smallest congestion window, segments (`MinPipeCwnd`).
 const MIN_PIPE: u32 = 4;

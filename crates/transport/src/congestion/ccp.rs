@@ -10,12 +10,12 @@
 
 mod path;
 
+use anabranch_plugin::Parameters;
 use anabranch_units::{Duration, Instant, RandomStream};
 
 use super::ccpd::Derivative;
 use super::reno::slow_start;
 use super::{AckSample, CongestionController, CongestionEvent, CongestionState, Window};
-use crate::plugin::Parameters;
 
 use path::Path;
 

@@ -2,11 +2,11 @@
 //! than these words. A reconstruction: CCP's law less Kd times the change of the backlog over the last
 //! round trip, `cwnd = (Kp (B - x) - Kd (x - x_a_round_ago) - in_flight) / 2`.
 
+use anabranch_plugin::Parameters;
 use anabranch_units::RandomStream;
 
 use super::ccp::Ccp;
 use super::{AckSample, CongestionController};
-use crate::plugin::Parameters;
 
 /// The derivative term: how much the backlog grew from one end of a round to the next.
 #[derive(Debug)]

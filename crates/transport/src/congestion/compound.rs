@@ -6,6 +6,7 @@
 //! here: `low_window` is 41, the gate of the paper, which is also where the module's integers first
 //! let the delay window grow (41^0.75 / 8 - 1 = 1).
 
+use anabranch_plugin::Parameters;
 use anabranch_units::{Duration, Instant, RandomStream};
 
 use super::reno::{additive_increase, slow_start};
@@ -13,7 +14,6 @@ use super::{
     AckSample, CongestionController, CongestionEvent, CongestionState, TransmitStart, Window,
     WindowChange,
 };
-use crate::plugin::Parameters;
 
 /// The first value of a tuned gamma; the nearest bound where this is out of them.
 const GAMMA: f64 = 30.0;
@@ -253,7 +253,7 @@ impl CongestionController for Compound {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plugin::{PluginChoice, Registry};
+    use anabranch_plugin::{PluginChoice, Registry};
 
     fn tuned(text: &str) -> Result<Gamma, String> {
         let choice = PluginChoice::parse(text).expect("a plug-in");

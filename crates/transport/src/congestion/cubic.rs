@@ -7,13 +7,13 @@
 
 mod printed;
 
+use anabranch_plugin::Parameters;
 use anabranch_units::{Duration, Instant, RandomStream};
 
 use super::reno::{additive_increase, slow_start};
 use super::{
     AckSample, CongestionController, CongestionEvent, CongestionState, TransmitStart, Window,
 };
-use crate::plugin::Parameters;
 
 use printed::PrintedCubic;
 

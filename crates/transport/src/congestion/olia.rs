@@ -9,12 +9,12 @@
 
 mod kernel;
 
+use anabranch_plugin::Parameters;
 use anabranch_units::RandomStream;
 
 use super::reno::additive_increase;
 use super::sibling::{Coupling, Path, Recovering};
 use super::{AckSample, CongestionController, CongestionEvent, Window};
-use crate::plugin::Parameters;
 
 /// Opportunistic linked increases.
 #[derive(Debug)]

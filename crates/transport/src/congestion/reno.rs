@@ -2,10 +2,10 @@
 //!
 //! Linux halves cwnd where RFC 5681 equation 4 halves `FlightSize`; no ABC limit applies.
 
+use anabranch_plugin::Parameters;
 use anabranch_units::RandomStream;
 
 use super::{AckSample, CongestionController, CongestionEvent, Window};
-use crate::plugin::Parameters;
 
 /// AIMD(1, 1/2).
 #[derive(Debug, Default)]

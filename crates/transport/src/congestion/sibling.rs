@@ -3,11 +3,11 @@
 
 pub(super) mod kernel;
 
+use anabranch_plugin::Parameters;
 use anabranch_units::{Duration, Rate, SubflowId};
 
 use super::reno::slow_start;
 use super::{AckSample, CongestionState, Window};
-use crate::plugin::Parameters;
 
 /// The number of timeouts in a row without progress after which a subflow is dead: a single one may be
 /// bad luck, and has taken the window down to one segment anyway.

@@ -8,13 +8,13 @@
 
 mod kernel;
 
+use anabranch_plugin::Parameters;
 use anabranch_units::{Instant, RandomStream, Rate};
 
 use super::sibling::{counts, leaves};
 use super::{
     AckSample, CongestionController, CongestionEvent, CongestionState, Reno, Window, slow_start,
 };
-use crate::plugin::Parameters;
 
 /// What begins anew whenever the subflow comes back to Open (`wvegas_enable`).
 #[derive(Debug)]

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use anabranch_plugin::PluginError;
 use anabranch_units::{Instant, RandomStream, SeqNumber};
 use anabranch_wire::crypto::{self, Key};
 use anabranch_wire::{CapableKeys, Flags, MpCapable, MpJoin, MpTcpRst, MptcpOption, Segment};
@@ -9,7 +10,6 @@ use anabranch_wire::{CapableKeys, Flags, MpCapable, MpJoin, MpTcpRst, MptcpOptio
 use super::{Connection, Event, Mode, Origin, announced};
 use crate::config::{Config, FourTuple};
 use crate::path_manager::Candidate;
-use crate::plugin::PluginError;
 use crate::subflow::{Reset, State};
 
 /// Reason code: MPTCP-specific error (RFC 8684 section 3.6).

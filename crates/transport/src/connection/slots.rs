@@ -4,12 +4,12 @@
 
 use std::collections::VecDeque;
 
+use anabranch_plugin::PluginError;
 use anabranch_units::{Instant, RandomStream, SeqNumber, SubflowId};
 
 use super::{Connection, SubflowSummary};
 use crate::config::{Config, FourTuple};
 use crate::congestion;
-use crate::plugin::PluginError;
 use crate::subflow::{State, Subflow};
 
 /// Subflows that a connection can tell apart at one time.

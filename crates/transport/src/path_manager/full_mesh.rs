@@ -1,9 +1,9 @@
 //! Full mesh: a subflow between every pair of addresses (RFC 8684 section 3.2; Linux `fullmesh`).
 
+use anabranch_plugin::Parameters;
 use anabranch_units::Instant;
 
 use super::{Candidate, OpenPath, PathManager};
-use crate::plugin::Parameters;
 
 /// Joins every unused pair at once.
 #[derive(Debug, Default)]

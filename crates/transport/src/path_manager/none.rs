@@ -1,9 +1,9 @@
 //! No path manager: the connection keeps its initial subflow.
 
+use anabranch_plugin::Parameters;
 use anabranch_units::Instant;
 
 use super::{Candidate, OpenPath, PathManager};
-use crate::plugin::Parameters;
 
 /// Opens nothing.
 #[derive(Debug, Default)]

@@ -14,10 +14,10 @@
 
 use std::net::IpAddr;
 
+use anabranch_plugin::Parameters;
 use anabranch_units::{Duration, Instant, Rate};
 
 use super::{Candidate, OpenPath, PathManager};
-use crate::plugin::Parameters;
 
 /// The longest that a refused address is left alone, unless `retry_s` is longer.
 const MOST_PATIENCE: Duration = Duration::from_secs(900);

@@ -5,10 +5,10 @@
 //! The kernel's own BLEST is this over `min-rtt-0.9x`. Where it compares with the fastest subflow of
 //! all, here backups are compared with only where they may be used.
 
+use anabranch_plugin::Parameters;
 use anabranch_units::{Duration, Instant, SubflowId};
 
 use super::{Ask, Decision, PathScheduler, SendRequest, SubflowView, ask, base, nearer};
-use crate::plugin::Parameters;
 
 /// The most rounds of slow start that an estimate looks ahead.
 const MOST_ROUNDS: u64 = 16;

@@ -9,10 +9,10 @@
 
 use std::collections::VecDeque;
 
+use anabranch_plugin::Parameters;
 use anabranch_units::SubflowId;
 
 use super::{Ask, Decision, PathScheduler, SendRequest, SubflowSet, SubflowView, candidates};
-use crate::plugin::Parameters;
 
 /// The most rounds of one subflow in a plan.
 const MOST_ROUNDS: u64 = 32;

@@ -6,8 +6,9 @@
 //! holds four of them (`tcp_rtt_estimator`) and 200 ms at least: it runs with two, and that is the
 //! default. Its products may overflow 32 bits; these are floating.
 
+use anabranch_plugin::Parameters;
+
 use super::{Ask, Decision, PathScheduler, SendRequest, SubflowView, ask, base, nearer};
-use crate::plugin::Parameters;
 
 /// Waits for the fast subflow where that completes sooner.
 #[derive(Debug)]

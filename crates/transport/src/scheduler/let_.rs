@@ -1,7 +1,8 @@
 //! Largest estimated throughput (LET, SD18 section V): the largest cwnd / srtt with window space.
 
+use anabranch_plugin::Parameters;
+
 use super::{Decision, PathScheduler, SendRequest, SubflowView, candidates};
-use crate::plugin::Parameters;
 
 /// Most window per round trip first; ties go to the older subflow.
 #[derive(Debug, Default)]

@@ -4,8 +4,9 @@
 //! not. When the best subflow's send buffer is full nothing is sent at all, which protects against
 //! head-of-line blocking.
 
+use anabranch_plugin::Parameters;
+
 use super::{Decision, PathScheduler, SendRequest, SubflowView, candidates};
-use crate::plugin::Parameters;
 
 /// `MPTCP_SEND_BURST_SIZE`: 64 KiB less the largest headers.
 const BURST: u64 = 65_536 - 20 - 40 - 40 - 8;

@@ -2,10 +2,10 @@
 //! burst outlives the push. The subflow chosen last goes on until the burst is used up, whatever has
 //! become of the others meanwhile.
 
+use anabranch_plugin::Parameters;
 use anabranch_units::SubflowId;
 
 use super::{Decision, LeastLinger, PathScheduler, SendRequest, SubflowView};
-use crate::plugin::Parameters;
 
 /// Least linger time, with bursts that last.
 #[derive(Debug, Default)]

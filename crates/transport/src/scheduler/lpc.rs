@@ -5,8 +5,9 @@
 
 use std::cmp::Reverse;
 
+use anabranch_plugin::Parameters;
+
 use super::{Decision, PathScheduler, SendRequest, SubflowView, candidates};
-use crate::plugin::Parameters;
 
 /// Most window space first.
 #[derive(Debug, Default)]

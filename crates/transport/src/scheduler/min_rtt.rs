@@ -1,7 +1,8 @@
 //! Minimum RTT as the papers print it (SPD, SD18 section V): the smallest srtt with window space.
 
+use anabranch_plugin::Parameters;
+
 use super::{Decision, PathScheduler, SendRequest, SubflowView, candidates};
-use crate::plugin::Parameters;
 
 /// Smallest srtt first; ties go to the older subflow.
 #[derive(Debug, Default)]

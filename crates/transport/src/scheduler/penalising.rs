@@ -11,12 +11,12 @@
 //!
 //! Who would send is the base's answer, as in the kernel; asking takes a turn of a base that has turns.
 
+use anabranch_plugin::Parameters;
 use anabranch_units::Instant;
 
 use super::{Ask, Carried, Decision, MinRtt, PathScheduler, SendRequest};
 use super::{SubflowSet, SubflowView, ask, base};
 use crate::congestion::CongestionState;
-use crate::plugin::Parameters;
 
 /// The window of the slow subflow up to which the head is sent again, segments.
 const SMALL_WINDOW: u32 = 4;

@@ -5,10 +5,10 @@
 //! a subflow a whole piece of written data (`redundant_next_segment` sets no limit), which its window
 //! then lets out.
 
+use anabranch_plugin::Parameters;
 use anabranch_units::SubflowId;
 
 use super::{Decision, PathScheduler, SendRequest, SubflowSet, SubflowView, candidates};
-use crate::plugin::Parameters;
 
 /// All data on all subflows.
 #[derive(Debug, Default)]

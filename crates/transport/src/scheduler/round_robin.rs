@@ -3,9 +3,10 @@
 //! `cwnd_limited` skips those without window space, so that every window is filled; without it a full
 //! one is waited for when its turn comes.
 
+use anabranch_plugin::Parameters;
+
 use super::{Decision, PathScheduler, SendRequest, SubflowView, candidates};
 use crate::congestion::CongestionState;
-use crate::plugin::Parameters;
 
 /// Some segments a turn.
 #[derive(Debug)]

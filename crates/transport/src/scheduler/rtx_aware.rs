@@ -4,10 +4,11 @@
 //! congestion states Recovery and Loss; Disorder and CWR retransmit nothing. The paper knows no backup
 //! subflows: here a regular one that retransmits is busy, not gone, so that it is waited for.
 
+use anabranch_plugin::Parameters;
+
 use super::{Decision, LargestCredits, LargestThroughput, MinRtt};
 use super::{PathScheduler, SendRequest, SubflowView, ask, base, candidates};
 use crate::congestion::CongestionState;
-use crate::plugin::Parameters;
 
 /// Any base over the subflows that do not retransmit.
 #[derive(Debug)]

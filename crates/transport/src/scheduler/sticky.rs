@@ -4,12 +4,12 @@
 //! Whether a subflow takes more is the base's own judgement, asked about that subflow alone. A backup
 //! is left as soon as a regular subflow can be used.
 
+use anabranch_plugin::Parameters;
 use anabranch_units::SubflowId;
 
 use super::{
     Ask, Decision, MinRtt, PathScheduler, SendRequest, SubflowView, ask, base, candidates,
 };
-use crate::plugin::Parameters;
 
 /// The subflow in use, as long as it takes data; then the base's choice.
 #[derive(Debug)]

@@ -6,9 +6,10 @@
 //! it has to wait for, windows doubling in slow start and growing by a segment otherwise. Subflows in
 //! Recovery or Loss are left out. Segments are placed one by one, in order.
 
+use anabranch_plugin::Parameters;
+
 use super::{Decision, PathScheduler, SendRequest, SubflowView, candidates};
 use crate::congestion::CongestionState;
-use crate::plugin::Parameters;
 
 /// Earliest arrival first.
 #[derive(Debug, Default)]

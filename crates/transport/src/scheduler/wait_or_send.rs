@@ -13,9 +13,10 @@
 //! are cwnd * mss / srtt; the backlog is what f holds beyond its window, what is unscheduled and inside
 //! the connection's window, and one segment at least.
 
+use anabranch_plugin::Parameters;
+
 use super::{Decision, PathScheduler, SendRequest, SubflowView, candidates};
 use crate::congestion::CongestionState;
-use crate::plugin::Parameters;
 
 /// min-rtt that may wait for a faster subflow.
 #[derive(Debug)]

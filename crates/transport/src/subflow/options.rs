@@ -112,7 +112,7 @@ mod tests {
     use super::*;
     use crate::config::{Config, FourTuple, HostModel};
     use crate::congestion;
-    use crate::plugin::Registry;
+    use anabranch_plugin::Registry;
 
     /// What may be on a segment besides what is asked of a subflow.
     struct Situation {

@@ -4,11 +4,11 @@
 mod model;
 mod saved;
 
+use anabranch_plugin::{PluginChoice, Registry};
 use anabranch_transport::congestion::{
     self, AckSample, CongestionController, CongestionEvent, CongestionKind, CongestionState,
     RateSample, TransmitStart, Window,
 };
-use anabranch_transport::plugin::{PluginChoice, Registry};
 use anabranch_units::{Duration, Instant, RandomStream, Rate, Seed, SubflowId};
 
 const MSS: u32 = 1448;

@@ -6,11 +6,11 @@ mod kernel;
 mod siblings;
 mod wvegas;
 
+use anabranch_plugin::{PluginChoice, Registry};
 use anabranch_transport::congestion::{
     self, AckSample, CongestionController, CongestionEvent, CongestionKind, CongestionState,
     RateSample, SiblingView, Window,
 };
-use anabranch_transport::plugin::{PluginChoice, Registry};
 use anabranch_units::{Duration, Instant, RandomStream, Rate, Seed, SubflowId};
 use proptest::prelude::*;
 

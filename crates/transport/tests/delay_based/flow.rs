@@ -1,10 +1,10 @@
 //! A controller by itself, and the acknowledgements that it gets.
 
+use anabranch_plugin::{PluginChoice, Registry};
 use anabranch_transport::congestion::{
     self, AckSample, CongestionController, CongestionEvent, CongestionKind, CongestionState,
     RateSample, Window, WindowChange,
 };
-use anabranch_transport::plugin::{PluginChoice, Registry};
 use anabranch_units::{Duration, Instant, Rate, Seed, SubflowId};
 
 pub(crate) const MSS: u64 = 1448;

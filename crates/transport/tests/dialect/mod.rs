@@ -34,10 +34,10 @@ mod words;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
+use anabranch_plugin::PluginChoice;
 use anabranch_transport::path_manager::Candidate;
 use anabranch_transport::{
-    Config, Connection, ConnectionHandle, Endpoint, Event, FourTuple, HostModel, PluginChoice,
-    SubflowSample,
+    Config, Connection, ConnectionHandle, Endpoint, Event, FourTuple, HostModel, SubflowSample,
 };
 use anabranch_units::{Duration, Instant, Seed};
 use anabranch_wire::crypto::Key;

@@ -5,10 +5,10 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
+use anabranch_plugin::PluginChoice;
 use anabranch_transport::path_manager::Candidate;
 use anabranch_transport::{
-    Config, Connection, ConnectionHandle, Endpoint, Event, FourTuple, PluginChoice, Transmit,
-    earliest,
+    Config, Connection, ConnectionHandle, Endpoint, Event, FourTuple, Transmit, earliest,
 };
 use anabranch_units::{Duration, Instant, Seed};
 use anabranch_wire::Segment;

@@ -2,12 +2,11 @@
 
 use std::sync::{Arc, Mutex};
 
-use anabranch_transport::congestion::CongestionController;
-use anabranch_transport::plugin::{Foreign, PluginChoice, PluginError, Registry, Value};
+use anabranch_plugin::{Foreign, PluginChoice, PluginError, Registry, Value};
 use anabranch_transport::scheduler::{
-    self, Ask, Carried, Decision, PathScheduler, SendRequest, SubflowSet, SubflowView,
+    self, Ask, Carried, Decision, PathScheduler, Schedulers, SendRequest, SubflowSet, SubflowView,
 };
-use anabranch_units::{Instant, RandomStream, SubflowId};
+use anabranch_units::{Instant, SubflowId};
 
 use super::{build, chosen, named, request, view};
 
@@ -58,20 +57,13 @@ impl PathScheduler for Probe {
     }
 }
 
-impl Foreign for Probe {
-    fn scheduler(
+impl Foreign<Schedulers> for Probe {
+    fn build(
         &self,
         choice: &PluginChoice,
+        (): (),
     ) -> Option<Result<Box<dyn PathScheduler>, PluginError>> {
         (choice.name == "probe").then(|| Ok(Box::new(self.clone()) as Box<dyn PathScheduler>))
-    }
-
-    fn congestion(
-        &self,
-        _choice: &PluginChoice,
-        _random: RandomStream,
-    ) -> Option<Result<Box<dyn CongestionController>, PluginError>> {
-        None
     }
 
     fn failed(&self) -> bool {
@@ -84,7 +76,7 @@ fn every_wrapper_passes_every_piece_of_news_on() {
     let wrappers = ["rtx-aware(probe)", "sticky(probe)", "blest(probe)", "ecf(probe)"];
     for name in wrappers.into_iter().chain(["rtx-aware(sticky(blest(ecf(probe))))"]) {
         let probe = Probe::default();
-        let registry = Registry::with(Arc::new(probe.clone()));
+        let registry = Registry::TABLES.with::<Schedulers>(Arc::new(probe.clone()));
         let mut outer = scheduler::build(&named(name), &registry).expect("a probe inside");
         assert!(outer.wants_idle() && outer.reinjects(), "{name}");
         outer.on_sent(SubflowId(0), 0, 1);
@@ -108,7 +100,7 @@ fn every_wrapper_passes_every_piece_of_news_on() {
     }
     // This one answers what it knows an answer to, and asks where new data would go.
     let probe = Probe::default();
-    let registry = Registry::with(Arc::new(probe.clone()));
+    let registry = Registry::TABLES.with::<Schedulers>(Arc::new(probe.clone()));
     let mut outer = scheduler::build(&named("penalising(probe)"), &registry).expect("a probe");
     outer.on_penalised(SubflowId(0));
     outer.on_data_ack(Instant::ZERO, 1);

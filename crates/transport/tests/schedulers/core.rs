@@ -3,13 +3,12 @@
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
+use anabranch_plugin::{Foreign, PluginChoice, PluginError, Registry};
 use anabranch_transport::Config;
-use anabranch_transport::congestion::CongestionController;
-use anabranch_transport::plugin::{Foreign, PluginChoice, PluginError, Registry};
 use anabranch_transport::scheduler::{
-    Ask, Decision, Hint, PathScheduler, SendRequest, SubflowSet, SubflowView,
+    Ask, Decision, Hint, PathScheduler, Schedulers, SendRequest, SubflowSet, SubflowView,
 };
-use anabranch_units::{Duration, Instant, RandomStream, SubflowId};
+use anabranch_units::{Duration, Instant, SubflowId};
 use anabranch_wire::MappingDsn;
 
 use super::pair::{Pair, Way, at, config, film};
@@ -54,20 +53,13 @@ impl PathScheduler for Script {
     }
 }
 
-impl Foreign for Script {
-    fn scheduler(
+impl Foreign<Schedulers> for Script {
+    fn build(
         &self,
         choice: &PluginChoice,
+        (): (),
     ) -> Option<Result<Box<dyn PathScheduler>, PluginError>> {
         (choice.name == "script").then(|| Ok(Box::new(self.clone()) as Box<dyn PathScheduler>))
-    }
-
-    fn congestion(
-        &self,
-        _choice: &PluginChoice,
-        _random: RandomStream,
-    ) -> Option<Result<Box<dyn CongestionController>, PluginError>> {
-        None
     }
 
     fn failed(&self) -> bool {
@@ -84,7 +76,7 @@ fn scripted(rtts_ms: &[u64], client: Config, decide: Decide) -> (Pair, Arc<Mutex
     let heard = Arc::clone(&script.heard);
     let server = Config {
         scheduler: PluginChoice::named("script"),
-        registry: Registry::with(Arc::new(script)),
+        registry: Registry::TABLES.with::<Schedulers>(Arc::new(script)),
         ..config()
     };
     let mut pair = Pair::new(rtts_ms, client, server);

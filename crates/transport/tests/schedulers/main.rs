@@ -12,8 +12,8 @@ mod rules;
 mod switches;
 mod views;
 
+use anabranch_plugin::{PluginChoice, Registry};
 use anabranch_transport::congestion::CongestionState;
-use anabranch_transport::plugin::{PluginChoice, Registry};
 use anabranch_transport::scheduler::{
     self, Ask, Decision, Hint, PathScheduler, SendRequest, SubflowView,
 };

@@ -1,7 +1,8 @@
 //! Falling back to plain TCP in mid-connection, and cutting off a subflow whose path drops options
 //! (RFC 8684 section 3.7; `subflow_check_data_avail`, `__mptcp_try_fallback`).
 
-use anabranch_transport::{Announcement, Config, Event, PluginChoice};
+use anabranch_plugin::PluginChoice;
+use anabranch_transport::{Announcement, Config, Event};
 use anabranch_units::SubflowId;
 
 use crate::dialect::{Script, config, film};

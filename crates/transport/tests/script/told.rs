@@ -2,13 +2,12 @@
 
 use std::sync::{Arc, Mutex};
 
+use anabranch_plugin::{Foreign, PluginChoice, PluginError, Registry};
+use anabranch_transport::Config;
 use anabranch_transport::congestion::{
-    AckSample, CongestionController, CongestionEvent, CongestionState, TransmitStart, Window,
-    WindowChange, slow_start,
+    AckSample, CongestionController, CongestionEvent, CongestionState, Controllers, TransmitStart,
+    Window, WindowChange, slow_start,
 };
-use anabranch_transport::plugin::{Foreign, PluginError, Registry};
-use anabranch_transport::scheduler::PathScheduler;
-use anabranch_transport::{Config, PluginChoice};
 use anabranch_units::{Instant, RandomStream};
 
 use crate::dialect::{Script, thousands};
@@ -33,7 +32,7 @@ impl Diary {
 
     fn config(&self) -> Config {
         Config {
-            registry: Registry::with(Arc::new(self.clone())),
+            registry: Registry::TABLES.with::<Controllers>(Arc::new(self.clone())),
             congestion: PluginChoice::named("diary"),
             nodelay: true,
             ..thousands()
@@ -77,15 +76,8 @@ impl CongestionController for Diary {
     }
 }
 
-impl Foreign for Diary {
-    fn scheduler(
-        &self,
-        _choice: &PluginChoice,
-    ) -> Option<Result<Box<dyn PathScheduler>, PluginError>> {
-        None
-    }
-
-    fn congestion(
+impl Foreign<Controllers> for Diary {
+    fn build(
         &self,
         choice: &PluginChoice,
         _random: RandomStream,

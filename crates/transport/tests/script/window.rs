@@ -2,7 +2,8 @@
 //!
 //! A window of `win=8` is 8 * 128 bytes, whichever side says it. In the SYN it is in bytes.
 
-use anabranch_transport::{Config, Event, HostModel, PluginChoice};
+use anabranch_plugin::PluginChoice;
+use anabranch_transport::{Config, Event, HostModel};
 
 use crate::dialect::{Script, at, config, film, thousands};
 

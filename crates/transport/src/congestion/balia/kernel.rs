@@ -11,7 +11,7 @@ use super::super::sibling::kernel::{Growth, KernelPath, count, grow, leaves, pat
 use super::super::{
     AckSample, CongestionController, CongestionEvent, SiblingView, Window, WindowChange,
 };
-use crate::plugin::Parameters;
+use anabranch_plugin::Parameters;
 use anabranch_units::SubflowId;
 
 /// The rate above which rates are scaled down, bytes per second (`rate_scale_limit`).

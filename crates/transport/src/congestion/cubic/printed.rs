@@ -6,11 +6,11 @@
 //! consistent. As in the papers there is no Reno-friendly region, no `HyStart` and no fast convergence, and
 //! slow start lasts until the first loss.
 
+use anabranch_plugin::Parameters;
 use anabranch_units::Instant;
 
 use super::super::reno::slow_start;
 use super::super::{AckSample, CongestionController, CongestionEvent, Window};
-use crate::plugin::Parameters;
 
 /// The curve since the last loss.
 #[derive(Clone, Copy, Debug)]

@@ -10,7 +10,7 @@ use super::super::sibling::kernel::{Growth, KernelPath, count, grow, leaves, pat
 use super::super::{
     AckSample, CongestionController, CongestionEvent, CongestionState, SiblingView, Window,
 };
-use crate::plugin::Parameters;
+use anabranch_plugin::Parameters;
 use anabranch_units::{Instant, SubflowId};
 
 /// Bits of `alpha_scale_num`, and of the numerator that tells paths apart.

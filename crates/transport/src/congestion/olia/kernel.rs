@@ -4,10 +4,11 @@
 //! acknowledgement and gone with the segment. The product that tells the best paths, bytes between losses
 //! times the square of an RTT, is kept to 64 bits: at 110 ms it overflows with 24 MB between losses.
 
+use anabranch_plugin::Parameters;
+
 use super::super::reno::Reno;
 use super::super::sibling::kernel::{Growth, KernelPath, grow, leaves, paths};
 use super::super::{AckSample, CongestionController, CongestionEvent, CongestionState, Window};
-use crate::plugin::Parameters;
 
 /// Bits of a window's fraction.
 const SCALE: u32 = 10;

@@ -5,12 +5,12 @@
 //! until it is closed. Slow start spills nothing into congestion avoidance, and an acknowledgement
 //! counts once, whatever it acknowledges. On plain TCP they are Reno.
 
+use anabranch_plugin::Parameters;
 use anabranch_units::SubflowId;
 
 use super::{SiblingView, counts};
 use crate::congestion::reno::slow_start;
 use crate::congestion::{AckSample, Window};
-use crate::plugin::Parameters;
 
 /// A subflow as the kernel's sums have it.
 #[derive(Clone, Copy, Debug)]

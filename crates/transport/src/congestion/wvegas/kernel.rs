@@ -4,6 +4,7 @@
 //! and shares are quotients of such. A round without any queueing delay drains the queue that is not there,
 //! and halves the window.
 
+use anabranch_plugin::Parameters;
 use anabranch_units::{Instant, Rate};
 
 use super::super::reno::slow_start;
@@ -12,7 +13,6 @@ use super::super::sibling::kernel::leaves;
 use super::super::{
     AckSample, CongestionController, CongestionEvent, CongestionState, Reno, SiblingView, Window,
 };
-use crate::plugin::Parameters;
 
 /// Bits of the fraction of rates and shares (`MPTCP_WVEGAS_SCALE`).
 const SCALE: u32 = 16;

@@ -3,10 +3,13 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::PluginError;
+use serde::Deserialize;
+
+use crate::PluginError;
 
 /// A parameter's value.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(untagged)]
 pub enum Value {
     /// Yes or no.
     Flag(bool),
@@ -18,12 +21,31 @@ pub enum Value {
     Plugin(PluginChoice),
 }
 
-/// A plug-in by name, with its parameters.
-#[derive(Clone, Debug, Default, PartialEq)]
+impl From<bool> for Value {
+    fn from(flag: bool) -> Self {
+        Self::Flag(flag)
+    }
+}
+
+impl From<f64> for Value {
+    fn from(number: f64) -> Self {
+        Self::Number(number)
+    }
+}
+
+impl From<u64> for Value {
+    fn from(number: u64) -> Self {
+        Self::Number(number as f64)
+    }
+}
+
+/// A plug-in by name, with its parameters, which a plan has beside the name.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 pub struct PluginChoice {
     /// The name in its table.
     pub name: String,
     /// Its own parameters; `base` is the plug-in that it builds on.
+    #[serde(flatten)]
     pub parameters: BTreeMap<String, Value>,
 }
 
@@ -35,8 +57,8 @@ impl PluginChoice {
 
     /// With another parameter.
     #[must_use]
-    pub fn with(mut self, key: &str, value: Value) -> Self {
-        self.parameters.insert(key.to_owned(), value);
+    pub fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
+        self.parameters.insert(key.to_owned(), value.into());
         self
     }
 
@@ -113,7 +135,7 @@ impl PluginChoice {
 pub const LEVELS: usize = 16;
 
 /// The fault of a composition of more than [`LEVELS`] levels.
-pub fn too_deep() -> PluginError {
+pub(crate) fn too_deep() -> PluginError {
     let message = format!("plug-ins build on one another to at most {LEVELS} levels");
     PluginError::one(&[], message, Vec::new())
 }

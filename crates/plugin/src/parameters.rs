@@ -2,7 +2,9 @@
 
 use std::ops::RangeInclusive;
 
-use super::{PluginChoice, PluginError, PluginFault, Registry, Value};
+use anabranch_units::{ByteCount, Duration};
+
+use crate::{Measure, PluginChoice, PluginError, PluginFault, Registry, Value};
 
 /// A parameter that a plug-in has.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,11 +15,13 @@ pub struct ParameterInfo {
     pub default: String,
     /// What it may be, in words.
     pub allowed: String,
+    /// What it counts, if a scenario writes it with a unit.
+    pub measure: Option<Measure>,
 }
 
 impl ParameterInfo {
     /// The parameter and its value in `choice`, or its default, as a scenario would have it.
-    pub(crate) fn declared(&self, choice: &PluginChoice) -> String {
+    pub fn declared(&self, choice: &PluginChoice) -> String {
         match choice.parameters.get(self.key) {
             None => format!("{} = {}", self.key, self.default),
             Some(Value::Text(text)) => format!("{} = \"{text}\"", self.key),
@@ -39,7 +43,8 @@ pub struct Parameters<'a> {
 }
 
 impl<'a> Parameters<'a> {
-    pub(crate) fn new(choice: &'a PluginChoice, registry: &'a Registry) -> Self {
+    /// The parameters of a choice; plug-ins that it names are looked up in `registry`.
+    pub fn new(choice: &'a PluginChoice, registry: &'a Registry) -> Self {
         Self { choice, registry, asked: Vec::new(), faults: Vec::new() }
     }
 
@@ -48,7 +53,8 @@ impl<'a> Parameters<'a> {
         &self.choice.name
     }
 
-    pub(crate) fn registry(&self) -> &'a Registry {
+    /// Where a plug-in that this one builds on is looked up.
+    pub fn registry(&self) -> &'a Registry {
         self.registry
     }
 
@@ -73,21 +79,55 @@ impl<'a> Parameters<'a> {
         }
     }
 
-    /// A number within `range`, or `None` for the one word that is also allowed.
+    /// A number within `range`, or `None` for the one word that is also allowed, which is the default
+    /// where that is `None`.
     pub fn number_or(
         &mut self,
         key: &'static str,
-        default: f64,
+        default: impl Into<Option<f64>>,
         range: RangeInclusive<f64>,
         word: &'static str,
     ) -> Option<f64> {
+        let default = default.into();
+        let told = default.map_or_else(|| format!("\"{word}\""), |number| number.to_string());
         let allowed = format!("a number from {} to {}, or \"{word}\"", range.start(), range.end());
-        match self.ask(key, default.to_string(), allowed) {
-            None => Some(default),
+        match self.ask(key, told, allowed) {
+            None => default,
             Some(Value::Number(number)) if range.contains(number) => Some(*number),
             Some(Value::Text(text)) if text == word => None,
-            Some(value) => Some(self.refuse(key, value, default)),
+            Some(value) => self.refuse(key, value, default),
         }
+    }
+
+    /// The value of a parameter that counts things.
+    pub fn count(&mut self, measure: &Measure) -> u64 {
+        let Measure { key, default, range: (least, most), .. } = *measure;
+        let allowed = format!("a whole number from {least} to {most}");
+        let found = self.ask(key, default.to_string(), allowed);
+        if let Some(info) = self.asked.last_mut() {
+            info.measure = Some(*measure);
+        }
+        let fits = |number: f64| number.fract() == 0.0 && (least..=most).contains(&(number as u64));
+        match found {
+            None => default,
+            Some(Value::Number(number)) if *number >= 0.0 && fits(*number) => *number as u64,
+            Some(value) => self.refuse(key, value, default),
+        }
+    }
+
+    /// The value of one that is 0 or 1.
+    pub fn switch(&mut self, measure: &Measure) -> bool {
+        self.count(measure) != 0
+    }
+
+    /// The value of one that counts bytes.
+    pub fn size(&mut self, measure: &Measure) -> ByteCount {
+        ByteCount(self.count(measure))
+    }
+
+    /// The value of one that counts nanoseconds.
+    pub fn time(&mut self, measure: &Measure) -> Duration {
+        Duration::from_nanos(self.count(measure))
     }
 
     /// Yes or no.
@@ -116,7 +156,7 @@ impl<'a> Parameters<'a> {
     }
 
     /// Another plug-in of the same kind, on which this one builds: parameter `base`.
-    pub(crate) fn base(&mut self, default: &str) -> PluginChoice {
+    pub fn base(&mut self, default: &str) -> PluginChoice {
         let found = self.ask("base", format!("\"{default}\""), "a plug-in of the same kind".into());
         match found {
             None => PluginChoice::named(default),
@@ -130,15 +170,12 @@ impl<'a> Parameters<'a> {
     }
 
     /// Reports what is wrong below `key`.
-    pub(crate) fn adopt(&mut self, key: &str, error: PluginError) {
-        for mut fault in error.faults {
-            fault.path.insert(0, key.to_owned());
-            self.faults.push(fault);
-        }
+    pub fn adopt(&mut self, key: &str, error: PluginError) {
+        self.faults.extend(error.below(key).faults);
     }
 
     fn ask(&mut self, key: &'static str, default: String, allowed: String) -> Option<&'a Value> {
-        self.asked.push(ParameterInfo { key, default, allowed });
+        self.asked.push(ParameterInfo { key, default, allowed, measure: None });
         self.choice.parameters.get(key)
     }
 
@@ -154,7 +191,7 @@ impl<'a> Parameters<'a> {
     ///
     /// # Errors
     /// Every fault, unknown keys among them.
-    pub(crate) fn finish(mut self) -> Result<Vec<ParameterInfo>, PluginError> {
+    pub fn finish(mut self) -> Result<Vec<ParameterInfo>, PluginError> {
         let known: Vec<_> = self.asked.iter().map(|info| info.key).collect();
         for key in self.choice.parameters.keys().filter(|key| !known.contains(&key.as_str())) {
             let message = format!("unknown parameter of {}: `{key}`", self.name());

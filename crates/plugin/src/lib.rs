@@ -1,0 +1,52 @@
+//! What every kind of plug-in shares: how one is chosen, what it reads of its parameters, what is
+//! said of those that do not do, the table of names, and the way to plug-ins that are in no table.
+//!
+//! A kind is a marker type in the room that owns it ([`Kind`]): a trait that its plug-ins implement,
+//! a table of them, and what they are built with. A plug-in is one file and one line in that table.
+//!
+//! ```
+//! use anabranch_plugin::{Kind, Parameters, PluginChoice, PluginName, Registry, Value, build};
+//!
+//! /// Numbers that grow.
+//! #[derive(Debug)]
+//! struct Growths;
+//!
+//! impl Kind for Growths {
+//!     const KEY: &'static str = "growth";
+//!     const NOUN: &'static str = "growth";
+//!     const TABLE: &'static [(PluginName, Self::Maker)] =
+//!         &[(PluginName::new("doubling", "Twice as much."), |parameters| {
+//!             parameters.number("by", 2.0, 1.0..=10.0)
+//!         })];
+//!     type Plugin = f64;
+//!     type Input = ();
+//!     type Maker = fn(&mut Parameters<'_>) -> f64;
+//!
+//!     fn make(maker: Self::Maker, parameters: &mut Parameters<'_>, (): ()) -> f64 {
+//!         maker(parameters)
+//!     }
+//!
+//!     fn trial() {}
+//! }
+//!
+//! let choice = PluginChoice::parse("doubling(by=11)").unwrap();
+//! let error = build::<Growths>(&choice, &Registry::TABLES, ()).unwrap_err();
+//! assert_eq!(error.to_string(), "`by` of doubling is a number from 1 to 10, not `11`");
+//! let choice = PluginChoice::named("doubling").with("by", 3.0);
+//! assert_eq!(build::<Growths>(&choice, &Registry::TABLES, ()), Ok(3.0));
+//! ```
+
+mod choice;
+mod fault;
+mod foreign;
+mod kind;
+mod measure;
+mod parameters;
+mod written;
+
+pub use choice::{LEVELS, PluginChoice, Value};
+pub use fault::{PluginError, PluginFault};
+pub use foreign::{Foreign, Registry};
+pub use kind::{AnyKind, Kind, PluginName, build, construct, names, parameters};
+pub use measure::{Measure, Unit};
+pub use parameters::{ParameterInfo, Parameters};
