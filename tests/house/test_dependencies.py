@@ -16,7 +16,7 @@ ALLOWED = {
     "wire": {"units"},
     "transport": {"units", "plugin", "wire"},
     "link": {"units"},
-    "media": {"units"},
+    "media": {"units", "plugin"},
     "trace": {"units"},
     "drill": {"units", "plugin", "wire", "transport"},
     "sim": {"units", "plugin", "wire", "transport", "link", "media", "trace"},

@@ -5,7 +5,6 @@
 //! seconds, as `f64`: they are estimates, and published rules are written in them.
 
 mod bola;
-mod choice;
 mod estimate;
 mod fixed;
 mod hlsjs;
@@ -16,7 +15,9 @@ mod vlc_rate;
 
 use std::fmt;
 
-pub use choice::{AbrChoice, AbrError, AbrFault, AbrParameter, AbrParameters, AbrValue};
+use anabranch_plugin::{
+    Kind, ParameterInfo, Parameters, PluginChoice, PluginError, PluginName, Registry,
+};
 
 use crate::ladder::Ladder;
 use bola::Bola;
@@ -137,47 +138,79 @@ pub trait AbrRule: fmt::Debug + Send {
     }
 }
 
-type Build = fn(&mut AbrParameters<'_>) -> Box<dyn AbrRule>;
+/// Rules of adaptation, as a kind of plug-in.
+#[derive(Debug)]
+pub struct AbrRules;
 
-/// The table of names: a rule is one file and one entry here. Name, what it is in one sentence,
-/// constructor.
-const TABLE: &[(&str, &str, Build)] = &[
+type Build = fn(&mut Parameters<'_>) -> Box<dyn AbrRule>;
+
+impl Kind for AbrRules {
+    const KEY: &'static str = "abr";
+    const NOUN: &'static str = "ABR rule";
+    // Rules do not build on one another.
+    const SHORT_FORM: bool = false;
+    const TABLE: &'static [(PluginName, Build)] = TABLE;
+    type Plugin = Box<dyn AbrRule>;
+    type Input = ();
+    type Maker = Build;
+
+    fn make(build: Build, parameters: &mut Parameters<'_>, (): ()) -> Self::Plugin {
+        build(parameters)
+    }
+
+    fn trial() {}
+}
+
+/// The table of names: a rule is one file and one entry here.
+const TABLE: &[(PluginName, Build)] = &[
     (
-        "vlc-rate",
-        "VLC's `adaptive-logic=rate`: the highest within three quarters of its moving average.",
+        PluginName::new(
+            "vlc-rate",
+            "VLC's `adaptive-logic=rate`: the highest within three quarters of its moving average.",
+        ),
         VlcRate::build,
     ),
     (
-        "vlc-nearoptimal",
-        "VLC 3's default, after BOLA: utility against buffer, never down faster than throughput asks.",
+        PluginName::new(
+            "vlc-nearoptimal",
+            "VLC 3's default, after BOLA: utility against buffer, never down faster than throughput asks.",
+        ),
         VlcNearOptimal::build,
     ),
     (
-        "hlsjs",
-        "hls.js: the highest that throughput allows and that arrives before the buffer is empty.",
+        PluginName::new(
+            "hlsjs",
+            "hls.js: the highest that throughput allows and that arrives before the buffer is empty.",
+        ),
         HlsJs::build,
     ),
     (
-        "bola",
-        "BOLA-BASIC (INFOCOM 2016): utility against buffer, no throughput at all.",
+        PluginName::new(
+            "bola",
+            "BOLA-BASIC (INFOCOM 2016): utility against buffer, no throughput at all.",
+        ),
         Bola::build,
     ),
     (
-        "mpc",
-        "RobustMPC (SIGCOMM 2015): the best sequence of five chunks at a cautious throughput.",
+        PluginName::new(
+            "mpc",
+            "RobustMPC (SIGCOMM 2015): the best sequence of five chunks at a cautious throughput.",
+        ),
         Mpc::build,
     ),
     (
-        "throughput",
-        "The highest within nine tenths of the throughput (dash.js's ThroughputRule).",
+        PluginName::new(
+            "throughput",
+            "The highest within nine tenths of the throughput (dash.js's ThroughputRule).",
+        ),
         Throughput::build,
     ),
-    ("fixed", "One rendition throughout.", Fixed::build),
+    (PluginName::new("fixed", "One rendition throughout."), Fixed::build),
 ];
 
-/// The name of every rule, with what it is in one sentence.
-pub fn abr_names() -> impl Iterator<Item = (&'static str, &'static str)> {
-    TABLE.iter().map(|&(name, summary, _)| (name, summary))
+/// Every rule's name with what it is in one sentence.
+pub fn abr_names() -> impl Iterator<Item = PluginName> {
+    anabranch_plugin::names::<AbrRules>()
 }
 
 /// Builds a rule from its name and its own parameters.
@@ -185,8 +218,11 @@ pub fn abr_names() -> impl Iterator<Item = (&'static str, &'static str)> {
 /// # Errors
 ///
 /// An unknown name, and every parameter that is unknown or out of range.
-pub fn build_abr(choice: &AbrChoice) -> Result<Box<dyn AbrRule>, AbrError> {
-    construct(choice).map(|(rule, _)| rule)
+pub fn build_abr(
+    choice: &PluginChoice,
+    registry: &Registry,
+) -> Result<Box<dyn AbrRule>, PluginError> {
+    anabranch_plugin::build::<AbrRules>(choice, registry, ())
 }
 
 /// The parameters of the rule called `name`.
@@ -194,18 +230,8 @@ pub fn build_abr(choice: &AbrChoice) -> Result<Box<dyn AbrRule>, AbrError> {
 /// # Errors
 ///
 /// An unknown name.
-pub fn abr_parameters(name: &str) -> Result<Vec<AbrParameter>, AbrError> {
-    construct(&AbrChoice::named(name)).map(|(_, parameters)| parameters)
-}
-
-fn construct(choice: &AbrChoice) -> Result<(Box<dyn AbrRule>, Vec<AbrParameter>), AbrError> {
-    let Some((.., build)) = TABLE.iter().find(|(name, ..)| *name == choice.name) else {
-        let known = TABLE.iter().map(|(name, ..)| *name).collect();
-        return Err(AbrError::unknown_name(&choice.name, known));
-    };
-    let mut parameters = AbrParameters::new(choice);
-    let rule = build(&mut parameters);
-    parameters.finish().map(|parameters| (rule, parameters))
+pub fn abr_parameters(name: &str) -> Result<Vec<ParameterInfo>, PluginError> {
+    anabranch_plugin::parameters::<AbrRules>(name)
 }
 
 #[cfg(test)]
@@ -242,7 +268,7 @@ mod testing {
     }
 
     pub(super) fn rule(text: &str) -> Box<dyn AbrRule> {
-        build_abr(&serde_json::from_str(text).unwrap()).unwrap()
+        build_abr(&serde_json::from_str(text).unwrap(), &Registry::TABLES).unwrap()
     }
 
     /// What the rule says of chunk `next` after one in rendition `last`, with so much buffered.
@@ -269,16 +295,18 @@ mod testing {
 
 #[cfg(test)]
 mod tests {
+    use anabranch_plugin::PluginFault;
+
     use super::*;
     use testing::{ask, ladder};
 
     #[test]
     fn every_rule_begins_within_the_ladder() {
         let ladder = ladder(&[1_000_000, 2_000_000, 4_000_000]);
-        for (name, summary) in abr_names() {
+        for PluginName { name, summary, .. } in abr_names() {
             assert!(summary.ends_with('.'));
             abr_parameters(name).unwrap();
-            let mut rule = build_abr(&AbrChoice::named(name)).unwrap();
+            let mut rule = build_abr(&PluginChoice::named(name), &Registry::TABLES).unwrap();
             let first = ask(&mut *rule, &ladder, (0, None), 0.0);
             assert!(matches!(first, AbrDecision::Fetch(0..3)), "{name} begins with {first:?}");
         }
@@ -286,12 +314,12 @@ mod tests {
 
     #[test]
     fn what_is_unknown_is_named_with_what_there_is() {
-        let error = build_abr(&AbrChoice::named("bolla")).unwrap_err();
+        let error = build_abr(&PluginChoice::named("bolla"), &Registry::TABLES).unwrap_err();
         assert_eq!(error.faults[0].message, "unknown ABR rule: `bolla`");
         assert!(error.faults[0].known.contains(&"bola"));
         let choice = serde_json::from_str(r#"{"name":"bola","gamma_q":1,"gamma_p":-1}"#).unwrap();
-        let error = build_abr(&choice).unwrap_err();
-        let of = |fault: &AbrFault| (fault.path.clone(), fault.message.clone());
+        let error = build_abr(&choice, &Registry::TABLES).unwrap_err();
+        let of = |fault: &PluginFault| (fault.path.clone(), fault.message.clone());
         assert_eq!(
             error.faults.iter().map(of).collect::<Vec<_>>(),
             [

@@ -22,8 +22,8 @@ mod synthetic;
 mod timeline;
 
 pub use abr::{
-    AbrChoice, AbrDecision, AbrError, AbrFault, AbrParameter, AbrParameters, AbrRule, AbrValue,
-    AbrView, ChunkSample, Loading, abr_names, abr_parameters, build_abr,
+    AbrDecision, AbrRule, AbrRules, AbrView, ChunkSample, Loading, abr_names, abr_parameters,
+    build_abr,
 };
 pub use adaptive::{
     AdaptiveConfig, AdaptiveEvent, AdaptiveEventKind, AdaptivePlayer, Append, ChunkRecord,

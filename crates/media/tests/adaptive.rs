@@ -2,10 +2,10 @@
 //! and what holds for any link.
 
 use anabranch_media::{
-    AbrChoice, AdaptiveConfig, AdaptiveEvent, AdaptiveEventKind, AdaptivePlayer, Append, Chunk,
-    ChunkRecord, Ladder, MediaTime, PlayerModel, Rendition, Resource, SyntheticLadder, Track,
-    build_abr,
+    AdaptiveConfig, AdaptiveEvent, AdaptiveEventKind, AdaptivePlayer, Append, Chunk, ChunkRecord,
+    Ladder, MediaTime, PlayerModel, Rendition, Resource, SyntheticLadder, Track, build_abr,
 };
+use anabranch_plugin::{PluginChoice, Registry};
 use anabranch_units::{Duration, Instant};
 use proptest::prelude::*;
 use std::sync::Arc;
@@ -92,8 +92,8 @@ fn at(seconds: f64) -> Instant {
 fn watch(config: &AdaptiveConfig, ladder: Ladder, abr: &str, link: &Toy) -> Watched {
     ladder.check().expect("the ladder is sound");
     let files = ladder.files();
-    let choice: AbrChoice = serde_json::from_str(abr).expect("a name and parameters");
-    let rule = build_abr(&choice).expect("the rule exists");
+    let choice: PluginChoice = serde_json::from_str(abr).expect("a name and parameters");
+    let rule = build_abr(&choice, &Registry::TABLES).expect("the rule exists");
     let mut player = AdaptivePlayer::new(config, Arc::new(ladder), rule);
     let (mut now, mut coming) = (Instant::ZERO, None::<(u64, u64, f64)>);
     let (mut events, mut resources, mut deepest) = (Vec::new(), Vec::new(), Duration::ZERO);

@@ -14,8 +14,8 @@ use std::sync::Arc;
 
 use anabranch_plugin::PluginName;
 use anabranch_sim::{
-    DISCIPLINES, HostPlan, KINDS, Observer, Plan, Silent, abr_names, abr_parameters, plugin_faults,
-    record, resolve_ladder, run_with,
+    DISCIPLINES, HostPlan, KINDS, Observer, Plan, Silent, abr_names, plugin_faults, record,
+    resolve_ladder, run_with,
 };
 use anabranch_transport::profile::{PARTS, PROFILES};
 use anabranch_transport::{
@@ -145,8 +145,8 @@ fn path_managers() -> Vec<(&'static str, String)> {
 
 /// Names of the rules of adaptation, each with what it is in one sentence.
 #[pyfunction]
-fn abr_rules() -> Vec<(&'static str, &'static str)> {
-    abr_names().collect()
+fn abr_rules() -> Vec<(&'static str, String)> {
+    listed(abr_names())
 }
 
 /// Names of the kernel generations, each with what it is in one sentence.
@@ -203,10 +203,6 @@ fn queue_disciplines() -> Vec<QueueKind> {
 /// default and what is allowed; an unknown name has none.
 #[pyfunction]
 fn plugin_parameters(kind: &str, name: &str) -> Vec<(&'static str, String, String)> {
-    if kind == "abr" {
-        let found = abr_parameters(name).unwrap_or_default();
-        return found.into_iter().map(|info| (info.key, info.default, info.allowed)).collect();
-    }
     let kind = KINDS.iter().find(|known| known.key == kind);
     let found = kind.and_then(|kind| kind.parameters(name).ok()).unwrap_or_default();
     found.into_iter().map(|info| (info.key, info.default, info.allowed)).collect()

@@ -17,7 +17,7 @@ mod topology;
 mod world;
 
 pub use anabranch_link::queue::{DISCIPLINES, Discipline};
-pub use anabranch_media::{abr_names, abr_parameters};
+pub use anabranch_media::abr_names;
 pub use anabranch_trace::{Column, Summary, Table, Trace, Words};
 pub use checks::Violation;
 pub use fault::{KeyPath, PlanError, PlanFault, Step};

@@ -1,7 +1,7 @@
 //! Plug-ins as a plan names them: JSON, or a name or short form alone.
 
-use anabranch_media::{AbrChoice, AbrError, build_abr};
-use anabranch_plugin::{AnyKind, PluginChoice, PluginError, PluginFault, Registry};
+use anabranch_media::AbrRules;
+use anabranch_plugin::{AnyKind, PluginChoice, PluginFault, Registry};
 use anabranch_transport::congestion::Controllers;
 use anabranch_transport::path_manager::PathManagers;
 use anabranch_transport::scheduler::Schedulers;
@@ -9,8 +9,12 @@ use anabranch_transport::scheduler::Schedulers;
 use crate::fault::PlanError;
 
 /// The kinds of plug-in that a plan names.
-pub const KINDS: &[AnyKind] =
-    &[AnyKind::of::<Schedulers>(), AnyKind::of::<Controllers>(), AnyKind::of::<PathManagers>()];
+pub const KINDS: &[AnyKind] = &[
+    AnyKind::of::<Schedulers>(),
+    AnyKind::of::<Controllers>(),
+    AnyKind::of::<PathManagers>(),
+    AnyKind::of::<AbrRules>(),
+];
 
 /// A plug-in choice from its JSON, or its name or short form alone.
 ///
@@ -23,17 +27,7 @@ pub(crate) fn choice(text: &str) -> Result<PluginChoice, PlanError> {
     Ok(serde_json::from_str::<PluginChoice>(text)?.resolved()?)
 }
 
-/// A rule's faults as those of any plug-in.
-pub(crate) fn plugin_error(error: AbrError) -> PluginError {
-    let fault = |fault: anabranch_media::AbrFault| PluginFault {
-        path: fault.path,
-        message: fault.message,
-        known: fault.known,
-    };
-    PluginError { faults: error.faults.into_iter().map(fault).collect() }
-}
-
-/// What is wrong with a plug-in of a kind (`scheduler`, `congestion`, `abr`, or a path manager).
+/// What is wrong with a plug-in of one of [`KINDS`], by its key.
 ///
 /// # Errors
 /// Text that is not the JSON of a plug-in.
@@ -42,18 +36,13 @@ pub fn plugin_faults(
     text: &str,
     registry: &Registry,
 ) -> Result<Vec<PluginFault>, PlanError> {
-    if kind == "abr" {
-        let choice: AbrChoice = serde_json::from_str(text)?;
-        let faults = |error| plugin_error(error).faults;
-        return Ok(build_abr(&choice).err().map(faults).unwrap_or_default());
-    }
-    let choice = match choice(text) {
-        Err(PlanError::Plugin(error)) => return Ok(error.faults),
-        other => other?,
-    };
     let unknown = PlanError::Invalid("there is no such kind of plug-in");
     let kind = KINDS.iter().find(|known| known.key == kind).ok_or(unknown)?;
-    Ok(kind.faults(&choice, registry))
+    let read = if kind.short_form { choice(text) } else { Ok(serde_json::from_str(text)?) };
+    match read {
+        Err(PlanError::Plugin(error)) => Ok(error.faults),
+        read => Ok(kind.faults(&read?, registry)),
+    }
 }
 
 /// The plug-ins in a composition, each with the keys that lead to it; none for invalid text.

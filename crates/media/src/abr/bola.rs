@@ -1,7 +1,9 @@
 //! BOLA-BASIC: Spiteri, Urgaonkar, Sitaraman, "BOLA: Near-Optimal Bitrate Adaptation for Online
 //! Videos" (INFOCOM 2016).
 
-use super::{AbrDecision, AbrParameters, AbrRule, AbrView};
+use anabranch_plugin::Parameters;
+
+use super::{AbrDecision, AbrRule, AbrView};
 
 /// Maximises (V (v + gamma p) - Q) / S over the renditions: v is the logarithm of the rate over the
 /// lowest, Q the buffer in chunks, S the size. V is such that a full buffer wants nothing.
@@ -12,10 +14,10 @@ pub(super) struct Bola {
 }
 
 impl Bola {
-    pub(super) fn build(parameters: &mut AbrParameters<'_>) -> Box<dyn AbrRule> {
+    pub(super) fn build(parameters: &mut Parameters<'_>) -> Box<dyn AbrRule> {
         // The paper's experiments and Sabre take gamma p = 5.
         let gamma_p = parameters.number("gamma_p", 5.0, 0.01..=1000.0);
-        let buffer_s = parameters.number_or("buffer_s", "player", 0.1..=3600.0);
+        let buffer_s = parameters.number_or("buffer_s", None, 0.1..=3600.0, "player");
         Box::new(Self { gamma_p, buffer_s })
     }
 }

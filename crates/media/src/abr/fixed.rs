@@ -1,6 +1,8 @@
 //! One rendition throughout.
 
-use super::{AbrDecision, AbrParameters, AbrRule, AbrView};
+use anabranch_plugin::Parameters;
+
+use super::{AbrDecision, AbrRule, AbrView};
 
 /// Always the same rendition: by number from the lowest, 0, or the highest there is.
 #[derive(Debug)]
@@ -9,8 +11,8 @@ pub(super) struct Fixed {
 }
 
 impl Fixed {
-    pub(super) fn build(parameters: &mut AbrParameters<'_>) -> Box<dyn AbrRule> {
-        let number = parameters.number_or("rendition", "highest", 0.0..=1000.0);
+    pub(super) fn build(parameters: &mut Parameters<'_>) -> Box<dyn AbrRule> {
+        let number = parameters.number_or("rendition", None, 0.0..=1000.0, "highest");
         Box::new(Self { rendition: number.map(|number| number as usize) })
     }
 }

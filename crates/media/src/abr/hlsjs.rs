@@ -1,7 +1,9 @@
 //! hls.js 1.7's rule (`controller/abr-controller.ts`, `utils/ewma-bandwidth-estimator.ts`).
 
+use anabranch_plugin::Parameters;
+
 use super::estimate::{Ewma, FastAndSlow};
-use super::{AbrDecision, AbrParameters, AbrRule, AbrView, ChunkSample, Loading};
+use super::{AbrDecision, AbrRule, AbrView, ChunkSample, Loading};
 
 /// From the highest down: the first whose rate is within a share of the estimated throughput and
 /// whose chunk arrives before the buffer is empty, or up to 4 s after that if none does. A chunk
@@ -31,7 +33,7 @@ const MIN_WEIGHT_S: f64 = 0.05;
 const FIRST_BYTE_S: f64 = 0.1;
 
 impl HlsJs {
-    pub(super) fn build(parameters: &mut AbrParameters<'_>) -> Box<dyn AbrRule> {
+    pub(super) fn build(parameters: &mut Parameters<'_>) -> Box<dyn AbrRule> {
         let fast = parameters.number("fast_s", 3.0, 0.01..=1000.0);
         let slow = parameters.number("slow_s", 9.0, 0.01..=1000.0);
         Box::new(Self {

@@ -1,7 +1,9 @@
 //! MPC: Yin, Jindal, Sekar, Sinopoli, "A Control-Theoretic Approach for Dynamic Adaptive Video
 //! Streaming over HTTP" (SIGCOMM 2015).
 
-use super::{AbrDecision, AbrParameters, AbrRule, AbrView, ChunkSample};
+use anabranch_plugin::Parameters;
+
+use super::{AbrDecision, AbrRule, AbrView, ChunkSample};
 use std::collections::VecDeque;
 
 /// Tries every sequence of renditions over a horizon, at the harmonic mean of the last throughputs,
@@ -30,14 +32,14 @@ struct Search<'a> {
 }
 
 impl Mpc {
-    pub(super) fn build(parameters: &mut AbrParameters<'_>) -> Box<dyn AbrRule> {
+    pub(super) fn build(parameters: &mut Parameters<'_>) -> Box<dyn AbrRule> {
         Box::new(Self {
             robust: parameters.word("form", &["robust", "plain"]) == "robust",
             horizon: parameters.whole("horizon", 5, 1..=6) as usize,
             window: parameters.whole("window", 5, 1..=100) as usize,
             lambda: parameters.number("lambda", 1.0, 0.0..=1000.0),
             // In Mb/s a second; the paper's 3000 kb/s is the top rate of its ladder.
-            mu: parameters.number_or("mu", "top", 0.0..=100_000.0),
+            mu: parameters.number_or("mu", None, 0.0..=100_000.0, "top"),
             throughputs: VecDeque::new(),
             errors: VecDeque::new(),
             predicted: None,

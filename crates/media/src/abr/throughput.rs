@@ -1,7 +1,9 @@
 //! The highest rendition within a share of the throughput.
 
+use anabranch_plugin::Parameters;
+
 use super::estimate::FastAndSlow;
-use super::{AbrDecision, AbrParameters, AbrRule, AbrView, ChunkSample};
+use super::{AbrDecision, AbrRule, AbrView, ChunkSample};
 
 /// Throughput alone, as dash.js 5's `ThroughputRule` has it: the smaller of two fading means with
 /// half lives of 3 s and 8 s of download, nine tenths of it taken for safe.
@@ -12,7 +14,7 @@ pub(super) struct Throughput {
 }
 
 impl Throughput {
-    pub(super) fn build(parameters: &mut AbrParameters<'_>) -> Box<dyn AbrRule> {
+    pub(super) fn build(parameters: &mut Parameters<'_>) -> Box<dyn AbrRule> {
         let safety = parameters.number("safety", 0.9, 0.01..=2.0);
         let fast = parameters.number("fast_s", 3.0, 0.01..=1000.0);
         let slow = parameters.number("slow_s", 8.0, 0.01..=1000.0);

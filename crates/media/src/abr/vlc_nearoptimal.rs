@@ -1,7 +1,9 @@
 //! VLC 3's default rule (`adaptive/logic/NearOptimalAdaptationLogic.cpp`).
 
+use anabranch_plugin::Parameters;
+
 use super::estimate::VlcAverage;
-use super::{AbrDecision, AbrParameters, AbrRule, AbrView, ChunkSample};
+use super::{AbrDecision, AbrRule, AbrView, ChunkSample};
 
 /// BOLA with VLC's constants: utilities are logarithms of rates in bits per second and the buffer
 /// is in seconds, as written. It never goes below what the throughput allows, less one step.
@@ -14,10 +16,10 @@ pub(super) struct VlcNearOptimal {
 }
 
 impl VlcNearOptimal {
-    pub(super) fn build(parameters: &mut AbrParameters<'_>) -> Box<dyn AbrRule> {
+    pub(super) fn build(parameters: &mut Parameters<'_>) -> Box<dyn AbrRule> {
         // `minimumBufferS`; `bufferTargetS` is the player's.
         let min_s = parameters.number("min_s", 6.0, 1.1..=600.0);
-        let target_s = parameters.number_or("target_s", "player", 1.2..=3600.0);
+        let target_s = parameters.number_or("target_s", None, 1.2..=3600.0, "player");
         Box::new(Self { min_s, target_s, average: VlcAverage::default(), bps: 0.0 })
     }
 

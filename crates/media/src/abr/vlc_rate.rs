@@ -1,7 +1,9 @@
 //! VLC's rule by rate (`adaptive/logic/RateBasedAdaptationLogic.cpp`).
 
+use anabranch_plugin::Parameters;
+
 use super::estimate::VlcAverage;
-use super::{AbrDecision, AbrParameters, AbrRule, AbrView, ChunkSample};
+use super::{AbrDecision, AbrRule, AbrView, ChunkSample};
 
 /// The highest within three quarters of VLC's moving average of the throughput. Downloads are
 /// added up until they have taken a quarter of a second, then count as one observation.
@@ -18,7 +20,7 @@ pub(super) struct VlcRate {
 const WINDOW_S: f64 = 0.25;
 
 impl VlcRate {
-    pub(super) fn build(parameters: &mut AbrParameters<'_>) -> Box<dyn AbrRule> {
+    pub(super) fn build(parameters: &mut Parameters<'_>) -> Box<dyn AbrRule> {
         // `currentBps = bpsAvg * 3/4`.
         let share = parameters.number("share", 0.75, 0.01..=2.0);
         let average = VlcAverage::default();

@@ -3,6 +3,7 @@
 use anabranch_media::{
     AdaptivePlayer, Buffer, Ladder, PacketKind, ProgressivePlayer, Request, Track, build_abr,
 };
+use anabranch_plugin::Registry;
 use anabranch_trace::{ChunkRow, FrameRow, PlaybackRow, RenditionRow, Rows};
 use anabranch_units::{Duration, Instant};
 
@@ -37,7 +38,7 @@ impl Player {
             ))),
             (ApplicationKind::Adaptive, _, Some(ladder)) => {
                 let adaptive = application.adaptive.as_ref()?;
-                let rule = build_abr(&adaptive.abr).ok()?;
+                let rule = build_abr(&adaptive.abr, &Registry::TABLES).ok()?;
                 let player = AdaptivePlayer::new(&adaptive.player, ladder.clone(), rule);
                 Some(Self::Adaptive(Box::new(player)))
             }

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use anabranch_media::{AbrChoice, AdaptiveConfig, Ladder, SyntheticLadder, build_abr};
+use anabranch_media::{AdaptiveConfig, Ladder, SyntheticLadder, build_abr};
+use anabranch_plugin::{PluginChoice, Registry};
 use serde::Deserialize;
 
 use crate::fault::PlanError;
-use crate::plugins::plugin_error;
 
 /// Where the ladder comes from.
 #[derive(Clone, Debug, Deserialize)]
@@ -35,7 +35,7 @@ impl LadderPlan {
 #[serde(deny_unknown_fields)]
 pub struct AdaptivePlan {
     /// The rule of adaptation.
-    pub abr: AbrChoice,
+    pub abr: PluginChoice,
     /// The player's buffer.
     #[serde(default)]
     pub player: AdaptiveConfig,
@@ -44,8 +44,8 @@ pub struct AdaptivePlan {
 impl AdaptivePlan {
     /// Checks the rule by building it once.
     pub(super) fn check(&self) -> Result<(), PlanError> {
-        let fault = |error| PlanError::from(plugin_error(error)).at("abr");
-        build_abr(&self.abr).map(drop).map_err(fault)
+        let built = build_abr(&self.abr, &Registry::TABLES);
+        built.map(drop).map_err(|error| PlanError::from(error).at("abr"))
     }
 }
 
