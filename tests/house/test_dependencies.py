@@ -15,7 +15,7 @@ ALLOWED = {
     "plugin": {"units"},
     "wire": {"units"},
     "transport": {"units", "plugin", "wire"},
-    "link": {"units"},
+    "link": {"units", "plugin"},
     "media": {"units", "plugin"},
     "trace": {"units"},
     "drill": {"units", "plugin", "wire", "transport"},

@@ -7,10 +7,10 @@
 use std::sync::Arc;
 
 use anabranch_link::{
-    Direction, Fate, FixedLink, LinkConfig, LteModel, LteProfile, Medium, Model, QueueChoice,
-    QueueLimit, Single, StarlinkModel, Trace, TraceStep, VaryingLink, WifiMedium, WifiModel,
-    WifiStandard,
+    Direction, Fate, FixedLink, LinkConfig, LteModel, LteProfile, Medium, Model, QueueLimit,
+    Single, StarlinkModel, Trace, TraceStep, VaryingLink, WifiMedium, WifiModel, WifiStandard,
 };
+use anabranch_plugin::PluginChoice;
 use anabranch_units::{ByteCount, Duration, Instant, Rate, Seed};
 
 const SEED: Seed = Seed { seed: 1, run: 0 };
@@ -39,7 +39,7 @@ fn medium(kind: &str) -> Option<Box<dyn Medium<u64>>> {
     match kind {
         "fixed" => Some(Box::new(Single(FixedLink::new(mbps(Rate::from_bps(20_000_000)), SEED)))),
         "codel" | "fq-codel" => {
-            let discipline = Some(QueueChoice::new(kind));
+            let discipline = Some(PluginChoice::named(kind));
             let config = LinkConfig { discipline, ..mbps(Rate::from_bps(20_000_000)) };
             Some(Box::new(Single(VaryingLink::of_set_rate(config, SEED))))
         }

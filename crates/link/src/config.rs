@@ -2,10 +2,11 @@
 
 use std::fmt;
 
+use anabranch_plugin::{PluginChoice, PluginError};
 use anabranch_units::{ByteCount, Duration, Rate};
 
 use crate::impairment::Impairments;
-use crate::queue::{QueueChoice, QueueFault};
+use crate::queue;
 use crate::{LossModel, Queued};
 
 /// The settings of one link.
@@ -18,7 +19,7 @@ pub struct LinkConfig {
     /// How much the queue before the bottleneck holds.
     pub queue: QueueLimit,
     /// Which kind of queue it is; drop-tail without one.
-    pub discipline: Option<QueueChoice>,
+    pub discipline: Option<PluginChoice>,
     /// One-way propagation delay, behind the bottleneck.
     pub delay: Duration,
     /// Each packet is delayed by up to this much more, drawn evenly, but never past its
@@ -58,7 +59,7 @@ impl LinkConfig {
             return Err(ConfigError::EmptyQueue);
         }
         if let Some(discipline) = &self.discipline {
-            discipline.check()?;
+            queue::check(discipline)?;
         }
         self.impairments.check()?;
         self.loss.map_or(Ok(()), LossModel::check)
@@ -135,7 +136,7 @@ pub enum ConfigError {
         value: f64,
     },
     /// A kind of queue or parameter that there is not, or a value out of range.
-    Queue(QueueFault),
+    Queue(PluginError),
     /// A packet would be held back for no time, or none could be.
     Reorder,
     /// A mean rate of zero.
@@ -170,8 +171,8 @@ impl fmt::Display for ConfigError {
 
 impl std::error::Error for ConfigError {}
 
-impl From<QueueFault> for ConfigError {
-    fn from(fault: QueueFault) -> Self {
+impl From<PluginError> for ConfigError {
+    fn from(fault: PluginError) -> Self {
         Self::Queue(fault)
     }
 }

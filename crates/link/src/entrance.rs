@@ -2,10 +2,11 @@
 
 use std::collections::VecDeque;
 
+use anabranch_plugin::PluginChoice;
 use anabranch_units::{ByteCount, Duration, Instant, RandomStream, Seed};
 
 use crate::loss::LossProcess;
-use crate::queue::{Next, Queue, QueueChoice, Ticket};
+use crate::queue::{self, Next, Queue, Ticket};
 use crate::wire::Wire;
 use crate::{DropReason, Label, LinkConfig, LinkStats, LossAt, LossModel, QueueLimit, Queued};
 
@@ -50,8 +51,8 @@ impl<P> Entrance<P> {
     /// When there is no such queue: [`LinkConfig::check`] refuses it.
     pub(crate) fn new(config: &LinkConfig, seed: Seed) -> Self {
         let stream = |what: &str| seed.stream(&format!("link.{}.{what}", config.name));
-        let build = |choice: &QueueChoice| {
-            let queue = choice.build(config.queue, stream("queue"));
+        let build = |choice: &PluginChoice| {
+            let queue = queue::build(choice, config.queue, stream("queue"));
             queue.unwrap_or_else(|fault| panic!("link {}: {fault}", config.name))
         };
         Self {

@@ -56,7 +56,6 @@ pub use lte::{LteModel, LteProfile};
 pub use medium::{Medium, Single};
 pub use model::Model;
 pub use quantiles::Quantiles;
-pub use queue::{QueueChoice, QueueFault};
 pub use starlink::{EPOCH, StarlinkModel, StarlinkProfile};
 pub use stats::{LinkStats, Queued};
 pub use trace::{Trace, TraceStep};

@@ -1,20 +1,20 @@
 //! Queues: which packet is served next, and which are dropped or marked for it.
 //!
 //! A [`Queue`] holds numbers, not packets: those stay with the link, which asks it for the next one
-//! whenever its service is free. Each discipline is a file of its own and a line of [`DISCIPLINES`];
-//! its parameters, their ranges and defaults stand beside it and nowhere else.
+//! whenever its service is free. Each discipline is a file of its own and a line of the table; its
+//! parameters, their ranges and defaults stand beside it and nowhere else.
 
-mod choice;
 mod codel;
 mod drop_tail;
 mod fifo;
 mod fq_codel;
 
-use anabranch_units::{ByteCount, Instant, RandomStream};
+use anabranch_plugin::{
+    Kind, ParameterInfo, Parameters, PluginChoice, PluginError, PluginName, Registry,
+};
+use anabranch_units::{ByteCount, Instant, RandomStream, Seed};
 
 use crate::{QueueLimit, Queued};
-
-pub use choice::{Parameter, QueueChoice, QueueFault, Settings, Unit};
 
 /// A queue in front of a link's service.
 pub trait Queue: Send {
@@ -54,19 +54,91 @@ pub enum Next {
     Pass(u64),
 }
 
-/// A kind of queue.
-pub struct Discipline {
-    /// Its name in scenarios.
-    pub name: &'static str,
-    /// What it is, in one sentence.
-    pub summary: &'static str,
-    /// How much it holds when it is not told.
-    pub limit: QueueLimit,
-    /// Its own parameters.
-    pub parameters: &'static [Parameter],
-    build: fn(&Settings, RandomStream) -> Box<dyn Queue>,
+/// Disciplines of queues, as a kind of plug-in.
+#[derive(Debug)]
+pub struct Queues;
+
+type Build = fn(&mut Parameters<'_>, QueueLimit, RandomStream) -> Box<dyn Queue>;
+
+impl Kind for Queues {
+    const KEY: &'static str = "queue";
+    const NOUN: &'static str = "queue";
+    const SHORT_FORM: bool = false;
+    const TABLE: &'static [(PluginName, Self::Maker)] = TABLE;
+    type Plugin = Box<dyn Queue>;
+    /// How much it holds, and what its chance is drawn from.
+    type Input = (QueueLimit, RandomStream);
+    /// How much it holds when it is not told, and what builds it.
+    type Maker = (QueueLimit, Build);
+
+    fn make(
+        (_, build): Self::Maker,
+        parameters: &mut Parameters<'_>,
+        (limit, random): Self::Input,
+    ) -> Box<dyn Queue> {
+        build(parameters, limit, random)
+    }
+
+    fn trial() -> Self::Input {
+        (QueueLimit::Unlimited, Seed { seed: 0, run: 0 }.stream("check"))
+    }
 }
 
-/// Every kind of queue there is; the first is the one without a name.
-pub const DISCIPLINES: &[&Discipline] =
-    &[&drop_tail::DISCIPLINE, &codel::DISCIPLINE, &fq_codel::DISCIPLINE];
+/// The table of names: a discipline is one file and one entry here; the first is the one without a
+/// name.
+const TABLE: &[(PluginName, (QueueLimit, Build))] = &[
+    (
+        PluginName::new("drop-tail", "First come, first served; what finds no room is lost."),
+        (QueueLimit::Packets(100), drop_tail::build),
+    ),
+    (
+        PluginName::new(
+            "codel",
+            "Drops from the head while the standing delay exceeds a target (RFC 8289).",
+        ),
+        (QueueLimit::Packets(1000), codel::build),
+    ),
+    (
+        PluginName::new(
+            "fq-codel",
+            "A queue under CoDel for each flow, new flows first, the others in turn (RFC 8290).",
+        ),
+        (QueueLimit::Packets(10_240), fq_codel::build),
+    ),
+];
+
+/// Every discipline's name with what it is in one sentence, and how much it holds when it is not told.
+pub fn disciplines() -> impl Iterator<Item = (PluginName, QueueLimit)> {
+    TABLE.iter().map(|(name, (limit, _))| (*name, *limit))
+}
+
+/// The parameters of the discipline called `name`, each of which counts something.
+///
+/// # Errors
+///
+/// An unknown name.
+pub fn parameters(name: &str) -> Result<Vec<ParameterInfo>, PluginError> {
+    anabranch_plugin::parameters::<Queues>(name)
+}
+
+/// Whether there is such a queue.
+///
+/// # Errors
+///
+/// An unknown name, and every parameter that does not do.
+pub fn check(choice: &PluginChoice) -> Result<(), PluginError> {
+    anabranch_plugin::build::<Queues>(choice, &Registry::TABLES, Queues::trial()).map(drop)
+}
+
+/// The queue, empty. Its chance is drawn from `random`.
+///
+/// # Errors
+///
+/// As [`check`].
+pub fn build(
+    choice: &PluginChoice,
+    limit: QueueLimit,
+    random: RandomStream,
+) -> Result<Box<dyn Queue>, PluginError> {
+    anabranch_plugin::build::<Queues>(choice, &Registry::TABLES, (limit, random))
+}

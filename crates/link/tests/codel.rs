@@ -2,11 +2,11 @@
 
 mod oracle;
 
-use anabranch_link::queue::{Next, Queue, Ticket};
+use anabranch_link::queue::{self, Next, Queue, Ticket};
 use anabranch_link::{
-    DropReason, Fate, FixedLink, Label, Link, LinkConfig, QueueChoice, QueueFault, QueueLimit,
-    Queued, VaryingLink,
+    DropReason, Fate, FixedLink, Label, Link, LinkConfig, QueueLimit, Queued, VaryingLink,
 };
+use anabranch_plugin::PluginChoice;
 use anabranch_units::{ByteCount, Duration, Instant, RandomStream, Rate, Seed};
 
 use oracle::{CoDelQueue, Packet, Parameters, Said};
@@ -21,15 +21,15 @@ fn at(nanos: u64) -> Instant {
     Instant::from_nanos(nanos)
 }
 
-fn choice(parameters: Parameters) -> QueueChoice {
-    QueueChoice::new("codel")
+fn choice(parameters: Parameters) -> PluginChoice {
+    PluginChoice::named("codel")
         .with("target", parameters.target)
         .with("interval", parameters.interval)
         .with("ecn", u64::from(parameters.ecn))
 }
 
-fn queue(choice: &QueueChoice, limit: QueueLimit) -> Box<dyn Queue> {
-    choice.build(limit, seed(0).stream("queue")).expect("there is such a queue")
+fn queue(choice: &PluginChoice, limit: QueueLimit) -> Box<dyn Queue> {
+    queue::build(choice, limit, seed(0).stream("queue")).expect("there is such a queue")
 }
 
 /// All that a queue says when it is asked for a packet.
@@ -102,7 +102,7 @@ fn every_packet_fares_as_in_the_rfc() {
 const RATE: Rate = Rate::from_bps(10_000_000);
 const SIZE: u64 = 1250;
 
-fn config(discipline: Option<QueueChoice>, limit: QueueLimit) -> LinkConfig {
+fn config(discipline: Option<PluginChoice>, limit: QueueLimit) -> LinkConfig {
     let plain = LinkConfig::new("wifi.down", RATE, limit, Duration::from_millis(20));
     LinkConfig { discipline, ..plain }
 }
@@ -237,7 +237,7 @@ fn a_standing_queue_is_brought_down_to_the_target_and_not_below() {
     let limit = QueueLimit::Packets(1000);
     let stands = delays(&mut *link(config(None, limit)), &arrivals);
     assert!(stands.iter().all(|&delay| delay == 100 * MS), "drop-tail keeps the 100 packets");
-    let mut codel = link(config(Some(QueueChoice::new("codel")), limit));
+    let mut codel = link(config(Some(PluginChoice::named("codel")), limit));
     let kept = delays(&mut *codel, &arrivals);
     // A packet waits its delay less its own service. It is dropped while that is 5 ms or more and
     // 1,500 bytes are left behind it: so 5 packets are in the queue at last, one of them in service,
@@ -253,7 +253,7 @@ fn one_full_packet_behind_the_first_is_no_standing_queue() {
     let label = Label::of_size(ByteCount(1500));
     let burst = (0..50).map(|_| (0, label));
     let arrivals: Vec<_> = burst.chain((1..1000).map(|n| (n * 12 * MS, label))).collect();
-    let discipline = Some(QueueChoice::new("codel"));
+    let discipline = Some(PluginChoice::named("codel"));
     let plain = config(discipline, QueueLimit::Packets(1000));
     let mut codel = link(LinkConfig { rate: Rate::from_bps(1_000_000), ..plain });
     let kept = delays(&mut *codel, &arrivals);
@@ -268,14 +268,14 @@ fn a_burst_that_drains_within_the_interval_is_let_through() {
     let label = Label::of_size(ByteCount(SIZE));
     // 90 ms of queue every 200 ms: gone before it has stood for an interval.
     let arrivals: Vec<_> = (0..20).flat_map(|n| [(n * 200 * MS, label)].repeat(90)).collect();
-    let mut codel = link(config(Some(QueueChoice::new("codel")), QueueLimit::Packets(1000)));
+    let mut codel = link(config(Some(PluginChoice::named("codel")), QueueLimit::Packets(1000)));
     fates(&mut *codel, &arrivals);
     assert_eq!((codel.stats().delivered, codel.stats().dropped()), (1800, 0));
 }
 
 #[test]
 fn what_is_capable_of_ecn_is_marked_and_the_rest_dropped() {
-    let choice = QueueChoice::new("codel").with("ecn", 1);
+    let choice = PluginChoice::named("codel").with("ecn", 1);
     for ect in [false, true] {
         let arrivals: Vec<_> =
             standing().into_iter().map(|(time, label)| (time, Label { ect, ..label })).collect();
@@ -293,12 +293,12 @@ fn what_is_capable_of_ecn_is_marked_and_the_rest_dropped() {
 
 #[test]
 fn what_there_is_not_is_refused() {
-    let check = |choice: QueueChoice| choice.check().unwrap_err();
-    assert_eq!(check(QueueChoice::new("codle")), QueueFault::Name("codle".to_owned()));
-    let unknown = QueueChoice::new("codel").with("quantum", 1514);
-    assert_eq!(check(unknown), QueueFault::Parameter("quantum".to_owned()));
-    let zero = QueueChoice::new("codel").with("target", 0);
-    assert_eq!(check(zero), QueueFault::Range { key: "target".to_owned(), value: 0 });
-    let discipline = Some(QueueChoice::new("red"));
+    let check = |choice: PluginChoice| queue::check(&choice).unwrap_err().to_string();
+    assert_eq!(check(PluginChoice::named("codle")), "unknown queue: `codle`");
+    let unknown = PluginChoice::named("codel").with("quantum", 1514);
+    assert_eq!(check(unknown), "unknown parameter of codel: `quantum`");
+    let zero = PluginChoice::named("codel").with("target", 0);
+    assert_eq!(check(zero), "`target` of codel is a whole number from 1 to 10000000000, not `0`");
+    let discipline = Some(PluginChoice::named("red"));
     assert!(config(discipline, QueueLimit::Unlimited).check().is_err());
 }

@@ -2,8 +2,9 @@
 
 mod oracle;
 
-use anabranch_link::queue::{Next, Queue, Ticket};
-use anabranch_link::{Fate, Label, Link, LinkConfig, QueueChoice, QueueLimit, Queued, VaryingLink};
+use anabranch_link::queue::{self, Next, Queue, Ticket};
+use anabranch_link::{Fate, Label, Link, LinkConfig, QueueLimit, Queued, VaryingLink};
+use anabranch_plugin::PluginChoice;
 use anabranch_units::{ByteCount, Duration, Instant, RandomStream, Rate, Seed};
 
 use oracle::{FqCoDel, Packet, Parameters, Said};
@@ -22,13 +23,13 @@ fn at(nanos: u64) -> Instant {
 
 /// Flows whose hashes fall into different queues: those of 65,536 that a handful of numbers meet.
 fn queue(parameters: Parameters, quantum: u64, limit: u64) -> Box<dyn Queue> {
-    let choice = QueueChoice::new("fq-codel")
+    let choice = PluginChoice::named("fq-codel")
         .with("target", parameters.target)
         .with("interval", parameters.interval)
         .with("ecn", u64::from(parameters.ecn))
         .with("quantum", quantum)
         .with("flows", 65_536);
-    choice.build(QueueLimit::Packets(limit), seed(0).stream("queue")).expect("a queue")
+    queue::build(&choice, QueueLimit::Packets(limit), seed(0).stream("queue")).expect("a queue")
 }
 
 fn ask(queue: &mut dyn Queue, now: u64, said: &mut Vec<Said>) {
@@ -106,7 +107,7 @@ fn every_packet_fares_as_in_the_rfc() {
     assert!(dropped > 1_000 && full > 1_000 && marked > 1_000 && passed > 10_000, "{counts:?}");
 }
 
-fn link(choice: QueueChoice) -> VaryingLink<u64> {
+fn link(choice: PluginChoice) -> VaryingLink<u64> {
     let limit = QueueLimit::Packets(10_240);
     let plain = LinkConfig::new("wifi.down", RATE, limit, Duration::from_millis(20));
     VaryingLink::of_set_rate(LinkConfig { discipline: Some(choice), ..plain }, seed(0))
@@ -141,7 +142,7 @@ fn carry(link: &mut dyn Link<u64>, flows: &[(u64, u64, u64)]) -> Vec<(u64, f64)>
 fn flows_share_the_link_in_bytes_whatever_they_ask_for() {
     // 20, 10 and 7.5 Mb/s of packets of 1,250, 500 and 300 bytes over 10 Mb/s.
     let flows = [(1, 500, 1250), (2, 400, 500), (3, 320, 300)];
-    let mut fair = link(QueueChoice::new("fq-codel"));
+    let mut fair = link(PluginChoice::named("fq-codel"));
     let told = carry(&mut fair, &flows);
     for (flow, _, size) in flows {
         let bytes = told.iter().filter(|&&(other, _)| other == flow).count() as f64 * size as f64;
@@ -151,7 +152,7 @@ fn flows_share_the_link_in_bytes_whatever_they_ask_for() {
     }
     assert!(fair.stats().dropped_aqm > 1000, "they are held down by drops");
     // One queue for all: by arrival.
-    let mut unfair = link(QueueChoice::new("codel"));
+    let mut unfair = link(PluginChoice::named("codel"));
     let told = carry(&mut unfair, &flows);
     let bytes = told.iter().filter(|&&(flow, _)| flow == 1).count() as f64 * 1250.0;
     assert!(bytes > 0.45 * 12.5e6, "{bytes} bytes");
@@ -161,14 +162,14 @@ fn flows_share_the_link_in_bytes_whatever_they_ask_for() {
 fn a_sparse_flow_goes_first() {
     // A bulk flow at twice the rate, and a packet of 100 bytes every 50 ms.
     let flows = [(1, 500, 1250), (2, 50_000, 100)];
-    let mut fair = link(QueueChoice::new("fq-codel"));
+    let mut fair = link(PluginChoice::named("fq-codel"));
     let sparse: Vec<f64> =
         carry(&mut fair, &flows).iter().filter(|told| told.0 == 2).map(|told| told.1).collect();
     // At most the packet in service, 1 ms, and its own 0.08 ms; never a drop. But for the first one: the
     // bulk flow is a new one too then, and its turn of 1,514 bytes is two packets.
     assert!(sparse.len() >= 199 && (sparse[0] - 2.08).abs() < 1e-9, "{sparse:?}");
     assert!(sparse[1..].iter().all(|&ms| ms <= 1.08), "{sparse:?}");
-    let mut unfair = link(QueueChoice::new("codel"));
+    let mut unfair = link(PluginChoice::named("codel"));
     let behind: Vec<f64> =
         carry(&mut unfair, &flows).iter().filter(|told| told.0 == 2).map(|told| told.1).collect();
     let mean = behind.iter().sum::<f64>() / behind.len() as f64;
@@ -178,7 +179,7 @@ fn a_sparse_flow_goes_first() {
 #[test]
 fn flows_of_one_hash_share_a_queue() {
     let flows = [(1, 500, 1250), (2, 50_000, 100)];
-    let mut single = link(QueueChoice::new("fq-codel").with("flows", 1));
+    let mut single = link(PluginChoice::named("fq-codel").with("flows", 1));
     let told = carry(&mut single, &flows);
     assert!(told.iter().any(|&(flow, ms)| flow == 2 && ms > 50.0), "nobody goes first");
 }

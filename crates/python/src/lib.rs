@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use anabranch_plugin::PluginName;
 use anabranch_sim::{
-    DISCIPLINES, HostPlan, KINDS, Observer, Plan, Silent, abr_names, plugin_faults, record,
+    HostPlan, KINDS, Observer, Plan, Silent, abr_names, plugin_faults, queue, record,
     resolve_ladder, run_with,
 };
 use anabranch_transport::profile::{PARTS, PROFILES};
@@ -189,12 +189,13 @@ type QueueKind = (&'static str, &'static str, Option<(&'static str, u64)>, Vec<Q
 /// measures (`count`, `flag`, `size` in bytes, `time` in nanoseconds), default, least, most, meaning.
 #[pyfunction]
 fn queue_disciplines() -> Vec<QueueKind> {
-    let kinds = DISCIPLINES.iter().map(|kind| {
-        let parameters = kind.parameters.iter().map(|it| {
+    let kinds = queue::disciplines().map(|(kind, limit)| {
+        let found = queue::parameters(kind.name).unwrap_or_default();
+        let parameters = found.iter().filter_map(|info| info.measure).map(|it| {
             let (least, most) = it.range;
             (it.key, it.unit.name(), it.default, least, most, it.meaning)
         });
-        (kind.name, kind.summary, kind.limit.named(), parameters.collect())
+        (kind.name, kind.summary, limit.named(), parameters.collect())
     });
     kinds.collect()
 }

@@ -16,7 +16,7 @@ mod record;
 mod topology;
 mod world;
 
-pub use anabranch_link::queue::{DISCIPLINES, Discipline};
+pub use anabranch_link::queue;
 pub use anabranch_media::abr_names;
 pub use anabranch_trace::{Column, Summary, Table, Trace, Words};
 pub use checks::Violation;

@@ -6,14 +6,15 @@
 //! goes on. Marks instead of drops are as in Linux (`codel_dequeue`): a marked packet goes on, so nothing
 //! is looked at behind it.
 
+use anabranch_plugin::{Measure, Parameters, Unit};
 use anabranch_units::{ByteCount, Duration, Instant, RandomStream};
 
 use super::fifo::{Fifo, Waiting};
-use super::{Discipline, Next, Parameter, Queue, Settings, Ticket, Unit};
+use super::{Next, Queue, Ticket};
 use crate::{QueueLimit, Queued};
 
 /// Acceptable standing delay of 5 ms (RFC 8289 section 4.4).
-pub(super) const TARGET: Parameter = Parameter {
+const TARGET: Measure = Measure {
     key: "target",
     unit: Unit::Time,
     default: 5_000_000,
@@ -21,7 +22,7 @@ pub(super) const TARGET: Parameter = Parameter {
     meaning: "standing delay that is acceptable",
 };
 /// Interval of 100 ms, of the order of a worst-case RTT (RFC 8289 section 4.3).
-pub(super) const INTERVAL: Parameter = Parameter {
+const INTERVAL: Measure = Measure {
     key: "interval",
     unit: Unit::Time,
     default: 100_000_000,
@@ -29,7 +30,7 @@ pub(super) const INTERVAL: Parameter = Parameter {
     meaning: "how long the delay must exceed it before a packet is dropped",
 };
 /// ECN switched by hand, as `tc-codel` has it.
-pub(super) const ECN: Parameter = Parameter {
+const ECN: Measure = Measure {
     key: "ecn",
     unit: Unit::Flag,
     default: 0,
@@ -37,22 +38,13 @@ pub(super) const ECN: Parameter = Parameter {
     meaning: "mark packets that are ECN-capable instead of dropping them",
 };
 
-pub(super) const DISCIPLINE: Discipline = Discipline {
-    name: "codel",
-    summary: "Drops from the head while the standing delay exceeds a target (RFC 8289).",
-    limit: QueueLimit::Packets(1000),
-    parameters: &[TARGET, INTERVAL, ECN],
-    build,
-};
-
-fn build(settings: &Settings, _random: RandomStream) -> Box<dyn Queue> {
-    let law = Law::new(settings);
-    Box::new(Codel {
-        limit: settings.limit,
-        law,
-        control: Control::default(),
-        fifo: Fifo::default(),
-    })
+pub(super) fn build(
+    parameters: &mut Parameters<'_>,
+    limit: QueueLimit,
+    _random: RandomStream,
+) -> Box<dyn Queue> {
+    let law = Law::new(parameters);
+    Box::new(Codel { limit, law, control: Control::default(), fifo: Fifo::default() })
 }
 
 struct Codel {
@@ -97,11 +89,12 @@ pub(super) struct Law {
 const MTU: ByteCount = ByteCount(1500);
 
 impl Law {
-    pub(super) fn new(settings: &Settings) -> Self {
+    /// Reads the three parameters that every control has.
+    pub(super) fn new(parameters: &mut Parameters<'_>) -> Self {
         Self {
-            target: settings.time(TARGET.key),
-            interval: settings.time(INTERVAL.key),
-            ecn: settings.flag(ECN.key),
+            target: parameters.time(&TARGET),
+            interval: parameters.time(&INTERVAL),
+            ecn: parameters.switch(&ECN),
             largest: MTU,
         }
     }

@@ -2,21 +2,18 @@
 
 use std::collections::VecDeque;
 
+use anabranch_plugin::Parameters;
 use anabranch_units::{Instant, RandomStream};
 
-use super::{Discipline, Next, Queue, Settings, Ticket};
+use super::{Next, Queue, Ticket};
 use crate::{QueueLimit, Queued};
 
-pub(super) const DISCIPLINE: Discipline = Discipline {
-    name: "drop-tail",
-    summary: "First come, first served; what finds no room is lost.",
-    limit: QueueLimit::Packets(100),
-    parameters: &[],
-    build,
-};
-
-fn build(settings: &Settings, _random: RandomStream) -> Box<dyn Queue> {
-    Box::new(DropTail { limit: settings.limit, waiting: VecDeque::new() })
+pub(super) fn build(
+    _parameters: &mut Parameters<'_>,
+    limit: QueueLimit,
+    _random: RandomStream,
+) -> Box<dyn Queue> {
+    Box::new(DropTail { limit, waiting: VecDeque::new() })
 }
 
 struct DropTail {

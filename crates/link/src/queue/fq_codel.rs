@@ -3,15 +3,16 @@
 
 use std::collections::VecDeque;
 
+use anabranch_plugin::{Measure, Parameters, Unit};
 use anabranch_units::{Instant, RandomStream};
 
-use super::codel::{Control, ECN, INTERVAL, Law, Step, TARGET};
+use super::codel::{Control, Law, Step};
 use super::fifo::Fifo;
-use super::{Discipline, Next, Parameter, Queue, Settings, Ticket, Unit};
+use super::{Next, Queue, Ticket};
 use crate::{QueueLimit, Queued};
 
 /// Bytes of a turn, an Ethernet frame's (RFC 8290 section 5.2.4).
-const QUANTUM: Parameter = Parameter {
+const QUANTUM: Measure = Measure {
     key: "quantum",
     unit: Unit::Size,
     default: 1514,
@@ -19,7 +20,7 @@ const QUANTUM: Parameter = Parameter {
     meaning: "bytes that a flow may send in its turn",
 };
 /// Number of queues (RFC 8290 section 5.2.5).
-const FLOWS: Parameter = Parameter {
+const FLOWS: Measure = Measure {
     key: "flows",
     unit: Unit::Count,
     default: 1024,
@@ -27,24 +28,20 @@ const FLOWS: Parameter = Parameter {
     meaning: "queues that flows are hashed to",
 };
 
-pub(super) const DISCIPLINE: Discipline = Discipline {
-    name: "fq-codel",
-    summary: "A queue under CoDel for each flow, new flows first, the others in turn (RFC 8290).",
-    limit: QueueLimit::Packets(10_240),
-    parameters: &[TARGET, INTERVAL, ECN, QUANTUM, FLOWS],
-    build,
-};
-
 /// Packets that one overflow drops at most (RFC 8290 section 4.1, `fq_codel_drop`).
 const BATCH: usize = 64;
 
-fn build(settings: &Settings, mut random: RandomStream) -> Box<dyn Queue> {
+pub(super) fn build(
+    parameters: &mut Parameters<'_>,
+    limit: QueueLimit,
+    mut random: RandomStream,
+) -> Box<dyn Queue> {
     Box::new(FqCodel {
-        limit: settings.limit,
-        law: Law::new(settings),
-        quantum: settings.size(QUANTUM.key).0 as i64,
+        limit,
+        law: Law::new(parameters),
+        quantum: parameters.size(&QUANTUM).0 as i64,
         perturbation: random.next_u64(),
-        flows: vec![Flow::default(); settings.count(FLOWS.key) as usize],
+        flows: vec![Flow::default(); parameters.count(&FLOWS) as usize],
         new: VecDeque::new(),
         old: VecDeque::new(),
     })

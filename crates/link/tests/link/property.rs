@@ -1,8 +1,9 @@
 //! Random lives of a link, against the slow model.
 
 use anabranch_link::{
-    Change, FixedLink, Link, LinkConfig, LossAt, LossModel, QueueChoice, QueueLimit, VaryingLink,
+    Change, FixedLink, Link, LinkConfig, LossAt, LossModel, QueueLimit, VaryingLink,
 };
+use anabranch_plugin::PluginChoice;
 use anabranch_units::{ByteCount, Duration, Instant, Rate};
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -152,7 +153,7 @@ proptest! {
             let config = LinkConfig { discipline, ..config.clone() };
             Box::new(VaryingLink::of_set_rate(config, SEED)) as Box<_>
         };
-        let named = || Some(QueueChoice::new("drop-tail"));
+        let named = || Some(PluginChoice::named("drop-tail"));
         for attention in [Attention::Lazy, Attention::Woken] {
             for mut link in [by_arithmetic(), by_queue(None), by_queue(named())] {
                 let told = live(&mut *link, &steps, attention);

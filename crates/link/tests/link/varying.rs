@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use anabranch_link::{
     Chain, Change, Direction, DropReason, Fate, FixedLink, Hop, Impairments, Label, Link,
-    LinkConfig, LossModel, LteModel, LteProfile, Medium, Model, QueueChoice, QueueLimit, Reorder,
-    Single, StarlinkModel, StarlinkProfile, Trace, TraceStep, VaryingLink, WifiMedium, WifiModel,
+    LinkConfig, LossModel, LteModel, LteProfile, Medium, Model, QueueLimit, Reorder, Single,
+    StarlinkModel, StarlinkProfile, Trace, TraceStep, VaryingLink, WifiMedium, WifiModel,
     WifiStandard,
 };
+use anabranch_plugin::PluginChoice;
 use anabranch_units::{ByteCount, Duration, Instant, Rate};
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -178,10 +179,10 @@ fn wifis() -> Vec<WifiModel> {
 }
 
 /// Every kind of queue, quick to act; drop-tail with its name and without.
-fn queues() -> Vec<Option<QueueChoice>> {
+fn queues() -> Vec<Option<PluginChoice>> {
     let quick =
-        |name: &str| QueueChoice::new(name).with("target", 500_000).with("interval", 2_000_000);
-    let named = QueueChoice::new("drop-tail");
+        |name: &str| PluginChoice::named(name).with("target", 500_000).with("interval", 2_000_000);
+    let named = PluginChoice::named("drop-tail");
     vec![None, Some(named), Some(quick("codel")), Some(quick("fq-codel"))]
 }
 

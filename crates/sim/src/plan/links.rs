@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use anabranch_link::{
-    Impairments, LinkConfig, LossAt, LossModel, QueueChoice, QueueLimit, Reorder,
-};
+use anabranch_link::{Impairments, LinkConfig, LossAt, LossModel, QueueLimit, Reorder};
+use anabranch_plugin::PluginChoice;
 use anabranch_units::{Duration, Rate};
 use serde::Deserialize;
 
@@ -60,7 +59,7 @@ pub enum QueuePlan {
     Bytes(u64),
 }
 
-/// A kind of queue; see [`QueueChoice`].
+/// A kind of queue; see [`anabranch_link::queue`].
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DisciplinePlan {
@@ -140,6 +139,13 @@ impl LossPlan {
     }
 }
 
+impl DisciplinePlan {
+    fn choice(&self) -> PluginChoice {
+        let named = PluginChoice::named(&self.name);
+        self.values.iter().fold(named, |choice, (key, &value)| choice.with(key, value))
+    }
+}
+
 impl LinkPlan {
     /// The link's configuration.
     pub(crate) fn config(&self) -> LinkConfig {
@@ -151,10 +157,7 @@ impl LinkPlan {
                 Some(QueuePlan::Packets(n)) => QueueLimit::Packets(n),
                 Some(QueuePlan::Bytes(n)) => QueueLimit::Bytes(n),
             },
-            discipline: self.discipline.as_ref().map(|chosen| QueueChoice {
-                name: chosen.name.clone(),
-                values: chosen.values.clone(),
-            }),
+            discipline: self.discipline.as_ref().map(DisciplinePlan::choice),
             delay: Duration::from_nanos(self.delay_ns),
             jitter: Duration::from_nanos(self.jitter_ns),
             loss: self.loss.map(LossPlan::model),
