@@ -1,4 +1,4 @@
-"""Dependencies point one way: units <- plugin, wire <- transport <- sim, and units <- link, media, trace <- sim."""
+"""Dependencies point one way: units <- plugin, wire <- transport, and units, plugin <- link, media; all <- sim."""
 
 from __future__ import annotations
 

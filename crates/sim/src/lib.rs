@@ -21,13 +21,7 @@ pub use anabranch_media::abr_names;
 pub use anabranch_trace::{Column, Summary, Table, Trace, Words};
 pub use checks::Violation;
 pub use fault::{KeyPath, PlanError, PlanFault, Step};
-pub use plan::{
-    AdaptivePlan, ApplicationKind, ApplicationPlan, ChangePlan, CrossKind, CrossPlan,
-    DirectionPlan, DisciplinePlan, EventPlan, FilmPlan, HostPlan, InterfacePlan, LadderPlan,
-    LinkPlan, LossAtPlan, LossPlan, LtePlan, LteProfilePlan, ModelPlan, OpportunitiesPlan,
-    PathPlan, Plan, QueuePlan, ReorderPlan, StarlinkPlan, StarlinkProfilePlan, StepsPlan,
-    TransportPlan, WifiPlan, WifiStandardPlan, resolve_ladder, wifi_rates, wifi_width,
-};
+pub use plan::*;
 pub use plugins::{KINDS, plugin_faults, plugin_parts};
 pub use record::{Recording, record};
 pub use world::{Observer, RunError, Silent, run, run_with};

@@ -18,10 +18,7 @@ pub use adaptive::{AdaptivePlan, LadderPlan, resolve_ladder};
 pub use cross::{CrossKind, CrossPlan};
 pub use events::{ChangePlan, EventPlan, InterfacePlan};
 pub use links::{DisciplinePlan, LinkPlan, LossAtPlan, LossPlan, PathPlan, QueuePlan, ReorderPlan};
-pub use models::{
-    DirectionPlan, LtePlan, LteProfilePlan, ModelPlan, OpportunitiesPlan, StarlinkPlan,
-    StarlinkProfilePlan, StepsPlan, WifiPlan, WifiStandardPlan, wifi_rates, wifi_width,
-};
+pub use models::*;
 
 pub(crate) use events::Happening;
 

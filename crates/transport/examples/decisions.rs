@@ -21,18 +21,14 @@ fn view(id: u8, srtt_ms: u64, in_flight: u32, state: CongestionState) -> Subflow
         cwnd: 40,
         ssthresh: 30,
         in_flight,
-        queued_bytes: 0,
         queued_memory: u64::from(in_flight) * 1424,
         send_buffer: 1 << 20,
         mss: 1424,
         pacing_rate: Rate::from_bps(5_000_000),
         delivery_rate: Rate::from_bps(5_000_000),
         state,
-        backup: false,
-        stale: false,
-        potentially_failed: false,
         established: true,
-        last_ack: Instant::ZERO,
+        ..SubflowView::default()
     }
 }
 

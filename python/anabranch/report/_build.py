@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from anabranch import _files
 from anabranch.figures import colours
+from anabranch.scenario.link_models import MODELS
 from anabranch.scenario.units import show_rate, show_time
 
 if TYPE_CHECKING:
@@ -266,15 +267,15 @@ def _count(row: Mapping[str, Any], key: str) -> int | None:
     return row[key] + more if key in row else None
 
 
-#: The names of the links' models.
-_MODELS = {"wifi": "802.11", "lte": "LTE", "starlink": "Starlink"}
 _RECORDING = "recording"
 
 
 def _model(link: Mapping[str, Any]) -> str:
     """Return what a link follows, in a word; nothing for a link that follows nothing."""
     names = list(link.get("model") or ())
-    return _MODELS.get(names[0], _RECORDING) if names else ""
+    if not names:
+        return ""
+    return MODELS[names[0]].called if names[0] in MODELS else _RECORDING
 
 
 def _rate(link: Mapping[str, Any]) -> str:

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 from anabranch import traces
 from anabranch.errors import Fault, InputError
 from anabranch.media import films
-from anabranch.plugins import module
-from anabranch.scenario.link_models import Lte, Recording, Starlink, Wifi
+from anabranch.scenario.link_models import MODELS, Recording
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -22,13 +21,6 @@ if TYPE_CHECKING:
     from anabranch.scenario.models import Path as ScenarioPath
 
 _WAYS = ("down", "up")
-
-#: The rate that TCP may be expected to get from a model, bits a second, for estimates of how long a run may
-#: last: below what was measured (docs/concepts/link-model.md).
-_LTE_BPS = {"tmobile-driving": 6e6, "att-driving": 2.5e6, "verizon-short": 2.5e6, "ghent": 15e6}
-_STARLINK_BPS = {"static": 30e6, "moving": 10e6}
-_WIFI_BPS = {"802.11a": 54e6, "802.11g": 54e6, "802.11n": 72e6, "802.11ac": 433e6}
-_WIFI_SHARE = 0.2
 
 
 def places(raw: dict[str, Any]) -> Iterator[tuple[KeyPath, dict[str, Any]]]:
@@ -93,38 +85,7 @@ def model(table: ScenarioPath | Link, way: str) -> dict[str, Any] | None:
     if recording is not None:
         return _trace(recording).plan(repeat=recording.repeat)
     given = table.model
-    if isinstance(given, Wifi):
-        return {"wifi": _wifi(given, table.name)}
-    if isinstance(given, Lte):
-        settings = {"direction": way, "profile": given.profile, "mean_bps": given.mean, "bler": given.bler}
-        return {"lte": settings}
-    if isinstance(given, Starlink):
-        return {
-            "starlink": {
-                "direction": way,
-                "terminal": table.name,
-                "profile": given.profile,
-                "phase_ns": given.phase,
-                "mean_bps": given.mean,
-            }
-        }
-    return None
-
-
-def _wifi(given: Wifi, station: str) -> dict[str, Any]:
-    """Return an 802.11 station; a channel without a name is its own."""
-    return {
-        "channel": f"path {station}" if given.channel is None else f"channel {given.channel}",
-        "station": station,
-        "standard": given.standard,
-        "width_mhz": given.width or module().wifi_width(given.standard),
-        "streams": given.streams,
-        "phy_bps": given.phy_rate,
-        "aggregate": given.aggregate,
-        "snr_db": given.snr,
-        "fading_db": given.fading,
-        "memory_ns": given.fading_memory,
-    }
+    return None if given is None else {given.name: given.plan(way, table.name)}
 
 
 def _trace(recording: Recording) -> traces.Trace:
@@ -138,12 +99,8 @@ def likely_bps(link: dict[str, Any]) -> float:
     cap = link["rate_bps"] or 1e9
     kind, settings = next(iter((link.get("model") or {"fixed": {}}).items()))
     expected: float = cap
-    if kind == "wifi":
-        expected = (settings["phy_bps"] or _WIFI_BPS[settings["standard"]]) * _WIFI_SHARE
-    elif kind == "lte":
-        expected = (settings["mean_bps"] or 2 * _LTE_BPS[settings["profile"]]) / 2
-    elif kind == "starlink":
-        expected = min(settings["mean_bps"] or 1e9, _STARLINK_BPS[settings["profile"]])
+    if kind in MODELS:
+        expected = MODELS[kind].likely_bps(settings)
     elif kind == "opportunities":
         times = settings["opportunities_ns"]
         expected = len(times) * settings["opportunity_bytes"] * 8e9 / times[-1] / 2

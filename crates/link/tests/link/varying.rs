@@ -6,9 +6,9 @@ use anabranch_link::{
     Chain, Change, Direction, DropReason, Fate, FixedLink, Hop, Impairments, Label, Link,
     LinkConfig, LossModel, LteModel, LteProfile, Medium, Model, QueueLimit, Reorder, Single,
     StarlinkModel, StarlinkProfile, Trace, TraceStep, VaryingLink, WifiMedium, WifiModel,
-    WifiStandard,
+    WifiStandard, queue,
 };
-use anabranch_plugin::PluginChoice;
+use anabranch_plugin::{ParameterInfo, PluginChoice};
 use anabranch_units::{ByteCount, Duration, Instant, Rate};
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -180,10 +180,16 @@ fn wifis() -> Vec<WifiModel> {
 
 /// Every kind of queue, quick to act; drop-tail with its name and without.
 fn queues() -> Vec<Option<PluginChoice>> {
-    let quick =
-        |name: &str| PluginChoice::named(name).with("target", 500_000).with("interval", 2_000_000);
-    let named = PluginChoice::named("drop-tail");
-    vec![None, Some(named), Some(quick("codel")), Some(quick("fq-codel"))]
+    let quick = |choice: PluginChoice, info: ParameterInfo| match info.key {
+        "target" => choice.with("target", 500_000),
+        "interval" => choice.with("interval", 2_000_000),
+        _ => choice,
+    };
+    let all = queue::disciplines().map(|(kind, _)| {
+        let parameters = queue::parameters(kind.name).expect("a name of the table");
+        Some(parameters.into_iter().fold(PluginChoice::named(kind.name), quick))
+    });
+    [None].into_iter().chain(all).collect()
 }
 
 fn lives(link: impl Fn() -> Box<dyn Link<u32>>, steps: &[Step]) -> Result<(), TestCaseError> {

@@ -2,7 +2,7 @@
 
 use anabranch_transport::congestion::CongestionState;
 use anabranch_transport::scheduler;
-use anabranch_units::{Duration, Instant, Rate, SubflowId};
+use anabranch_units::SubflowId;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -106,9 +106,6 @@ impl Settle for SubflowView {
         let named = |state: &CongestionState| state.name() == self.state.0;
         let core = scheduler::SubflowView {
             id: SubflowId(self.id),
-            srtt: Duration::ZERO,
-            rttvar: Duration::ZERO,
-            min_rtt: Duration::ZERO,
             cwnd: self.cwnd_segments,
             ssthresh: self.ssthresh_segments,
             in_flight: self.in_flight_segments,
@@ -116,14 +113,12 @@ impl Settle for SubflowView {
             queued_memory: self.queued_memory_bytes,
             send_buffer: self.send_buffer_bytes,
             mss: self.mss_bytes.max(1),
-            pacing_rate: Rate::ZERO,
-            delivery_rate: Rate::ZERO,
             state: states.into_iter().find(named).unwrap_or_default(),
             backup: self.backup,
             stale: self.stale,
             potentially_failed: self.potentially_failed,
             established: self.established,
-            last_ack: Instant::ZERO,
+            ..scheduler::SubflowView::default()
         };
         self.window_space_segments = core.window_space();
         self.can_send = core.can_send();

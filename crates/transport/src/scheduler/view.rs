@@ -5,8 +5,9 @@ use anabranch_units::{Duration, Instant, Rate, SubflowId};
 use super::{Decision, SubflowSet};
 use crate::congestion::CongestionState;
 
-/// What a scheduler may know of a subflow.
-#[derive(Clone, Copy, Debug)]
+/// What a scheduler may know of a subflow. The default is all zero and takes no data: what views made
+/// by hand leave out.
+#[derive(Clone, Copy, Debug, Default)]
 pub struct SubflowView {
     /// Which subflow.
     pub id: SubflowId,

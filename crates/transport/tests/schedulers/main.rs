@@ -13,7 +13,6 @@ mod switches;
 mod views;
 
 use anabranch_plugin::{PluginChoice, Registry};
-use anabranch_transport::congestion::CongestionState;
 use anabranch_transport::scheduler::{
     self, Ask, Decision, Hint, PathScheduler, SendRequest, SubflowView,
 };
@@ -36,18 +35,13 @@ fn view(id: u8, srtt_ms: u64, cwnd: u32, in_flight: u32) -> SubflowView {
         cwnd,
         ssthresh: u32::MAX,
         in_flight,
-        queued_bytes: 0,
         queued_memory: u64::from(in_flight) * 1424,
         send_buffer: 1 << 20,
         mss: 1424,
         pacing_rate: Rate::from_bps(5_000_000),
         delivery_rate: Rate::from_bps(5_000_000),
-        state: CongestionState::Open,
-        backup: false,
-        stale: false,
-        potentially_failed: false,
         established: true,
-        last_ack: Instant::ZERO,
+        ..SubflowView::default()
     }
 }
 
