@@ -1,4 +1,4 @@
-"""Dependencies point one way: units <- plugin, wire <- transport, and units, plugin <- link, media; all <- sim."""
+"""Dependencies point one way: units <- plugin, wire <- transport, link, media, trace <- sim."""
 
 from __future__ import annotations
 

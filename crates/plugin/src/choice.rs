@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::Deserialize;
 
-use crate::PluginError;
+use crate::fault::PluginError;
 
 /// A parameter's value.
 #[derive(Clone, Debug, PartialEq, Deserialize)]

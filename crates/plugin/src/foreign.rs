@@ -4,7 +4,10 @@ use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::{Kind, PluginChoice, PluginError};
+use crate::choice::PluginChoice;
+use crate::fault::PluginError;
+use crate::kind::Kind;
+use crate::registry::{Lookup, Registry};
 
 /// Where plug-ins of a kind are looked up that no table has.
 pub trait Foreign<K: Kind>: fmt::Debug + Send + Sync {
@@ -19,51 +22,17 @@ pub trait Foreign<K: Kind>: fmt::Debug + Send + Sync {
     fn failed(&self) -> bool;
 }
 
-/// Where names are looked up: in the tables, and behind them with at most one [`Foreign`] a kind.
-#[derive(Clone, Debug, Default)]
-pub struct Registry(Option<Arc<[Arc<dyn Lookup>]>>);
-
 impl Registry {
-    /// The tables alone.
-    pub const TABLES: Self = Self(None);
-
     /// The same with `foreign` behind a kind's table, in place of another one there.
     #[must_use]
     pub fn with<K: Kind>(&self, foreign: Arc<dyn Foreign<K>>) -> Self {
-        let others = self.lookups().filter(|lookup| !lookup.any().is::<Of<K>>()).cloned();
-        let one: Arc<dyn Lookup> = Arc::new(Of(foreign));
-        Self(Some(others.chain([one]).collect()))
-    }
-
-    /// A plug-in that is in no table has failed.
-    pub fn failed(&self) -> bool {
-        self.0.as_ref().is_some_and(|lookups| lookups.iter().any(|lookup| lookup.failed()))
-    }
-
-    pub(crate) fn foreign<K: Kind>(&self) -> Option<&dyn Foreign<K>> {
-        let found = self.lookups().find_map(|lookup| lookup.any().downcast_ref::<Of<K>>());
-        found.map(|of| &*of.0)
-    }
-
-    fn lookups(&self) -> impl Iterator<Item = &Arc<dyn Lookup>> {
-        self.0.iter().flat_map(|lookups| lookups.iter())
+        self.replacing(Of(foreign))
     }
 }
 
-impl PartialEq for Registry {
-    fn eq(&self, other: &Self) -> bool {
-        match (&self.0, &other.0) {
-            (None, None) => true,
-            (Some(one), Some(two)) => Arc::ptr_eq(one, two),
-            _ => false,
-        }
-    }
-}
-
-/// A [`Foreign`] whatever its kind.
-trait Lookup: fmt::Debug + Send + Sync {
-    fn failed(&self) -> bool;
-    fn any(&self) -> &dyn Any;
+/// What stands behind a kind's table.
+pub(crate) fn foreign<K: Kind>(registry: &Registry) -> Option<&dyn Foreign<K>> {
+    registry.find::<Of<K>>().map(|of| &*of.0)
 }
 
 #[derive(Debug)]

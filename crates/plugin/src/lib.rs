@@ -42,11 +42,15 @@ mod foreign;
 mod kind;
 mod measure;
 mod parameters;
+mod registry;
+mod table;
 mod written;
 
 pub use choice::{LEVELS, PluginChoice, Value};
 pub use fault::{PluginError, PluginFault};
-pub use foreign::{Foreign, Registry};
-pub use kind::{AnyKind, Kind, PluginName, build, construct, names, parameters};
+pub use foreign::Foreign;
+pub use kind::{Kind, PluginName};
 pub use measure::{Measure, Unit};
 pub use parameters::{ParameterInfo, Parameters};
+pub use registry::Registry;
+pub use table::{AnyKind, build, construct, names, parameters};

@@ -4,7 +4,10 @@ use std::ops::RangeInclusive;
 
 use anabranch_units::{ByteCount, Duration};
 
-use crate::{Measure, PluginChoice, PluginError, PluginFault, Registry, Value};
+use crate::choice::{PluginChoice, Value};
+use crate::fault::{PluginError, PluginFault};
+use crate::measure::Measure;
+use crate::registry::Registry;
 
 /// A parameter that a plug-in has.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! A plug-in as a plan has it written: names may be short forms, at every level.
 
-use crate::choice::too_deep;
-use crate::{LEVELS, PluginChoice, PluginError, Value};
+use crate::choice::{LEVELS, PluginChoice, Value, too_deep};
+use crate::fault::PluginError;
 
 impl PluginChoice {
     /// The choice in which every name that is a short form is taken apart.

@@ -1,0 +1,51 @@
+//! Where names are looked up: in the tables, and behind them elsewhere.
+
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+
+/// The tables, and behind them at most one lookup a kind for plug-ins that are in none.
+#[derive(Clone, Debug, Default)]
+pub struct Registry(Option<Arc<[Arc<dyn Lookup>]>>);
+
+impl Registry {
+    /// The tables alone.
+    pub const TABLES: Self = Self(None);
+
+    /// A plug-in that is in no table has failed.
+    pub fn failed(&self) -> bool {
+        self.0.as_ref().is_some_and(|lookups| lookups.iter().any(|lookup| lookup.failed()))
+    }
+
+    /// The lookup of this type.
+    pub(crate) fn find<T: Lookup>(&self) -> Option<&T> {
+        self.lookups().find_map(|lookup| lookup.any().downcast_ref())
+    }
+
+    /// The same with a lookup in place of another one of its type.
+    pub(crate) fn replacing<T: Lookup>(&self, lookup: T) -> Self {
+        let others = self.lookups().filter(|other| !other.any().is::<T>()).cloned();
+        let one: Arc<dyn Lookup> = Arc::new(lookup);
+        Self(Some(others.chain([one]).collect()))
+    }
+
+    fn lookups(&self) -> impl Iterator<Item = &Arc<dyn Lookup>> {
+        self.0.iter().flat_map(|lookups| lookups.iter())
+    }
+}
+
+impl PartialEq for Registry {
+    fn eq(&self, other: &Self) -> bool {
+        match (&self.0, &other.0) {
+            (None, None) => true,
+            (Some(one), Some(two)) => Arc::ptr_eq(one, two),
+            _ => false,
+        }
+    }
+}
+
+/// A lookup, whatever its kind.
+pub(crate) trait Lookup: Any + fmt::Debug + Send + Sync {
+    fn failed(&self) -> bool;
+    fn any(&self) -> &dyn Any;
+}
