@@ -125,7 +125,7 @@ pub fn parameters(name: &str) -> Result<Vec<ParameterInfo>, PluginError> {
 ///
 /// # Errors
 ///
-/// An unknown name, and every parameter that does not do.
+/// An unknown name, and every parameter that is unknown or out of range.
 pub fn check(choice: &PluginChoice) -> Result<(), PluginError> {
     anabranch_plugin::build::<Queues>(choice, &Registry::TABLES, Queues::trial()).map(drop)
 }

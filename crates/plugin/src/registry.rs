@@ -9,10 +9,10 @@ use std::sync::Arc;
 pub struct Registry(Option<Arc<[Arc<dyn Lookup>]>>);
 
 impl Registry {
-    /// The tables alone.
+    /// The registry that finds the plug-ins of the tables alone.
     pub const TABLES: Self = Self(None);
 
-    /// A plug-in that is in no table has failed.
+    /// Whether a plug-in that is in no table has failed.
     pub fn failed(&self) -> bool {
         self.0.as_ref().is_some_and(|lookups| lookups.iter().any(|lookup| lookup.failed()))
     }

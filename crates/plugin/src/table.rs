@@ -15,7 +15,7 @@ pub fn names<K: Kind>() -> impl Iterator<Item = PluginName> {
 /// Builds a plug-in from its name and its own parameters.
 ///
 /// # Errors
-/// Unknown names, and every parameter that does not do.
+/// Unknown names, and every parameter that is unknown or out of range.
 pub fn build<K: Kind>(
     choice: &PluginChoice,
     registry: &Registry,
@@ -36,7 +36,7 @@ pub fn parameters<K: Kind>(name: &str) -> Result<Vec<ParameterInfo>, PluginError
 /// Builds a plug-in, and tells of the parameters that it read; of one that is in no table, nothing.
 ///
 /// # Errors
-/// Unknown names, and every parameter that does not do.
+/// Unknown names, and every parameter that is unknown or out of range.
 pub fn construct<K: Kind>(
     choice: &PluginChoice,
     registry: &Registry,
