@@ -254,7 +254,7 @@ impl Connection {
         }
         self.handle_established(now, index, segment);
         self.push(now);
-        if self.subflows[index].expand_buffer() {
+        if self.subflows[index].expand_buffer(now) {
             self.subflows[index].touched = true;
             self.notify_writable();
         }

@@ -377,13 +377,24 @@ impl Subflow {
         self.refresh_pacing();
     }
 
-    /// An application that waits for room gets a larger buffer (`tcp_new_space`); true when it grew.
-    ///
-    /// The kernel leaves it as it is while the window is full, but real send queues are as long as
-    /// the largest window ever makes them: it is never full for long.
-    pub(crate) fn expand_buffer(&mut self) -> bool {
+    /// An application that waits for room gets a larger buffer, unless what goes out now fills the window at
+    /// once (`tcp_new_space`, `tcp_should_expand_sndbuf`); true when it grew.
+    pub(crate) fn expand_buffer(&mut self, now: Instant) -> bool {
         self.wants_space()
+            && !self.fills_window(now)
             && self.send.grow_buffer(self.window.cwnd, self.controller.send_buffer_factor())
+    }
+
+    /// The window is full, or the next burst takes all the room in it. Room is looked at behind every burst
+    /// (`tcp_event_new_data_sent`) and when nothing more goes out, because of the pacing for example
+    /// (`tcp_data_snd_check`).
+    fn fills_window(&self, now: Instant) -> bool {
+        let room = self.window.cwnd.saturating_sub(self.board.in_flight());
+        let lost = self.board.lost_out.saturating_sub(self.board.retrans_out);
+        let waits = self.send.queued_bytes().div_ceil(u64::from(self.send.mss())) + u64::from(lost);
+        let burst = self.burst_segments().min((self.window.cwnd / 2).max(1));
+        let goes = !self.pacer.enforced() || self.pacer.next_departure() <= now;
+        room == 0 || (goes && waits >= u64::from(room) && room <= burst)
     }
 
     /// Recomputes the pacing rate from the window and the RTT.

@@ -51,6 +51,8 @@ pub(crate) struct Sender {
     buffers_in_flight: u64,
     /// Room for more segments in the buffer sent last.
     buffer_room: u32,
+    /// Socket buffers begun while nothing was in flight.
+    begun_at_rest: u32,
     pub(super) multipath_mappings: bool,
     /// What is handed over at once is a mapping of its own.
     whole_mappings: bool,
@@ -102,6 +104,7 @@ impl Sender {
             buffers_queued: 0,
             buffers_in_flight: 0,
             buffer_room: 0,
+            begun_at_rest: 0,
             multipath_mappings: false,
             whole_mappings: config.stack.whole_mappings,
             goes_on: false,
@@ -173,6 +176,13 @@ impl Sender {
     /// The socket buffer that was opened last can take another segment on its way out.
     pub(super) fn buffer_has_room(&self) -> bool {
         self.buffer_room > 0
+    }
+
+    /// How often the window is asked for its rest before the first segment leaves: once, or for each socket
+    /// buffer where many are filled before the first one leaves (`tcp_skb_entail` in `mptcp_sendmsg_frag`).
+    pub(super) fn take_restarts(&mut self) -> u32 {
+        let begun = std::mem::take(&mut self.begun_at_rest);
+        if self.multipath_mappings && !self.whole_mappings { begun } else { 1 }
     }
 
     /// Whatever leaves next opens a socket buffer.
@@ -331,6 +341,7 @@ impl Sender {
         let length = payload.len() as u64;
         let mut mapping = BurstMapping { data, position: self.write_end, length: length as u16 };
         self.buffers_queued += u64::from(!extend);
+        self.begun_at_rest += u32::from(!extend && self.unacked_bytes == 0);
         if extend && let Some(last) = self.queue.back() {
             mapping = BurstMapping { length: last.mapping.length + length as u16, ..last.mapping };
             for chunk in self.queue.iter_mut().rev() {

@@ -62,7 +62,11 @@ impl Subflow {
         if !self.may_send_new(host, now, in_flight, together, probe) {
             return false;
         }
-        self.restart_after_idle(now);
+        if self.board.is_empty() {
+            for _ in 0..self.send.take_restarts() {
+                self.restart_after_idle(now);
+            }
+        }
         let room = self.send.window_end.saturating_sub(self.send.next);
         let limit = u64::from(self.send.mss - self.sack_bytes()).min(room);
         let (payload, mapping) = match self.send.cut(limit as usize) {
@@ -161,7 +165,7 @@ impl Subflow {
 
     /// Segments that one socket buffer takes on its way out: a millisecond's worth, and as many as
     /// the controller wants at least (`tcp_tso_segs`, `tcp_tso_autosize`).
-    fn burst_segments(&self) -> u32 {
+    pub(super) fn burst_segments(&self) -> u32 {
         let millisecond = self.pacer.rate().bytes_per_second() >> 10;
         (millisecond.min(65_536) as u32 / self.mss).max(self.controller.least_burst())
     }
