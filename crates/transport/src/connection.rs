@@ -226,6 +226,7 @@ impl Connection {
             return;
         }
         self.subflows[index].touched = true;
+        let joins = index > 0 && self.subflows[index].state == State::SynReceived;
         match self.subflows[index].state {
             State::Closed => {
                 self.subflows[index].answer_late(segment);
@@ -253,8 +254,14 @@ impl Connection {
             }
         }
         self.handle_established(now, index, segment);
-        self.push(now);
-        if self.subflows[index].expand_buffer(now) {
+        if joins {
+            // The application is asked first, and what waits goes out with what it writes
+            // (`mptcp_finish_join`, `mptcp_sync_sndbuf`).
+            self.notify_writable();
+        } else {
+            self.push(now);
+        }
+        if !self.subflows[index].lets_out(now) && self.subflows[index].expand_buffer() {
             self.subflows[index].touched = true;
             self.notify_writable();
         }
@@ -268,6 +275,7 @@ impl Connection {
             return;
         }
         if segment.flags.contains(Flags::ACK) {
+            self.subflows[index].send.deferred = false;
             self.siblings.clear();
             if self.subflows[index].controller.wants_siblings() {
                 self.siblings.extend(self.subflows.iter().map(Subflow::sibling_view));
@@ -342,6 +350,9 @@ impl Connection {
             subflow.next_pure_ack(&outlook, segment);
         } else if subflow.next_data_segment(host, &outlook, segment) {
             subflow.fill_options(segment, false);
+            if std::mem::take(&mut subflow.send.grew) {
+                self.notify_writable();
+            }
         } else if !subflow.next_pure_ack(&outlook, segment) {
             return false;
         }

@@ -69,6 +69,17 @@ impl HyStart {
     }
 }
 
+/// How long a socket buffer waits for the acknowledgement that would let all of it out
+/// (`tcp_tso_should_defer`). A third of the window that is free never waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deferral {
+    /// Where something went out in the same jiffy and half of a round trip ago (4.14).
+    HalfRoundTrip,
+    /// Where something went out in the last millisecond, and the acknowledgement is due within the next or
+    /// half of a round trip (since 5.0).
+    NextMillisecond,
+}
+
 /// The mechanisms of a stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stack {
@@ -109,9 +120,9 @@ pub struct Stack {
     /// (`mptcp_queue_skb`); without it whatever the connection's window, as MPTCP's subflows never have
     /// anything left to read.
     pub acknowledges_by_window: bool,
-    /// A socket buffer of several segments waits for room for as many as leave together, unless its head
-    /// is young or a third of the window is free (`tcp_tso_should_defer`).
-    pub defers_buffers: bool,
+    /// When a socket buffer of several segments waits for room for as many as leave together, rather than
+    /// to leave in part.
+    pub deferral: Deferral,
     /// Paced segments are spaced by a timer that counts headers, from the first one on, and makes up for
     /// nothing (`tcp_internal_pacing` of 4.14); without it by earliest departure times.
     pub timer_pacing: bool,
@@ -149,7 +160,7 @@ pub const LINUX_6_18: Stack = Stack {
     short_data_numbers: false,
     pushes_buffers: true,
     acknowledges_by_window: false,
-    defers_buffers: false,
+    deferral: Deferral::NextMillisecond,
     timer_pacing: false,
     whole_mappings: false,
     whole_segments: false,
@@ -175,7 +186,7 @@ pub const MPTCP_0_94: Stack = Stack {
     short_data_numbers: true,
     pushes_buffers: false,
     acknowledges_by_window: true,
-    defers_buffers: true,
+    deferral: Deferral::HalfRoundTrip,
     timer_pacing: true,
     whole_mappings: true,
     whole_segments: true,

@@ -12,6 +12,11 @@ pub(crate) const DEFAULT_RATIO: u64 = 128;
 /// Memory of a full segment beyond its payload as 4.14 reckons it (`SKB_TRUESIZE(MAX_TCP_HEADER)`):
 /// room for headers where there are no wireless networks, `sk_buff` and `skb_shared_info`, bytes.
 const OVERHEAD: u64 = 192 + 256 + 320;
+/// What lies around the payload in a received packet's buffer, bytes: the room before it (`NET_SKB_PAD`),
+/// IP's and TCP's header with timestamps and a DSS, and `skb_shared_info`.
+const AROUND_PAYLOAD: u64 = 64 + 72 + 320;
+/// Bytes that describe a buffer (`sk_buff`).
+const DESCRIPTOR: u64 = 256;
 /// The step in which 4.14 seeks the memory whose half holds a segment, bytes.
 const MEMORY_STEP: u64 = 128;
 /// The first window in segments (`tcp_default_init_rwnd`).
@@ -91,9 +96,11 @@ impl ReceiveBuffer {
         self.space
     }
 
-    /// The window that the memory of one segment would make, bytes.
-    pub(crate) fn window_of_segment(&self) -> u64 {
-        self.memory_per_segment * self.ratio / 256
+    /// The window that the memory of a segment with so much payload would make, bytes: its packet lies
+    /// behind some room and before its bookkeeping in a buffer of a power of two (`truesize`).
+    pub(crate) fn window_of_segment(&self, payload: u64) -> u64 {
+        let buffer = (payload + AROUND_PAYLOAD).next_power_of_two() + DESCRIPTOR;
+        buffer.min(self.memory_per_segment) * self.ratio / 256
     }
 
     /// Full segments have `payload` bytes (`tcp_measure_rcv_mss`).
@@ -200,9 +207,9 @@ mod tests {
         assert_eq!((buffer.window(), buffer.space()), (65_536, 10_000));
         // 1000 bytes take 2000: 128 of 256; 1500 of 2000: 192.
         buffer.on_segment_size(1000);
-        assert_eq!((buffer.window(), buffer.window_of_segment()), (65_536, 1000));
+        assert_eq!((buffer.window(), buffer.window_of_segment(1000)), (65_536, 1000));
         buffer.on_segment_size(1500);
-        assert_eq!((buffer.window(), buffer.window_of_segment()), (98_304, 1500));
+        assert_eq!((buffer.window(), buffer.window_of_segment(1500)), (98_304, 1500));
         buffer.on_segment_size(1);
         assert_eq!(buffer.window(), 512, "one in 256 at least");
         buffer.on_segment_size(4000);

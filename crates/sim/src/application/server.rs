@@ -17,6 +17,48 @@ const PACE: Duration = Duration::from_millis(10);
 /// It waits until so much is due (one segment of plain TCP).
 const PACE_LEAST: u64 = 1448;
 
+/// An application that writes at a rate: what is due and was not written goes out in one call, once
+/// poll(2) has told that there is room for it; when too little is due it sleeps.
+struct Paced {
+    written: u64,
+    limit: u64,
+    rate_bps: u64,
+    since: Option<Instant>,
+    /// It sleeps until then.
+    next: Instant,
+    /// What it will write when there is room: as much as was due when it began to wait.
+    wanted: Option<u64>,
+}
+
+impl Paced {
+    /// Writes what is due; true when all is written. `room` tells that it was waited for, and has come.
+    fn drive(&mut self, now: Instant, connection: &mut Connection, room: bool) -> bool {
+        let since = *self.since.get_or_insert(now);
+        let waits = if self.wanted.is_some() { !room } else { now < self.next };
+        if waits {
+            return false;
+        }
+        while self.written < self.limit {
+            let due = u128::from(now.since(since).as_nanos()) * u128::from(self.rate_bps);
+            let due = ((due / 8_000_000_000) as u64).min(self.limit) - self.written;
+            if self.wanted.is_none() && due < PACE_LEAST && self.written + due < self.limit {
+                self.next = now + PACE;
+                return false;
+            }
+            let wanted = self.wanted.take().unwrap_or(due);
+            if !connection.poll_writable() {
+                self.wanted = Some(wanted);
+                return false;
+            }
+            match connection.write(now, pattern::piece(self.written, wanted)) {
+                Ok(taken) => self.written += taken as u64,
+                Err(_) => self.wanted = Some(wanted),
+            }
+        }
+        true
+    }
+}
+
 /// The server's side of one connection.
 pub(crate) struct Serving {
     kind: Kind,
@@ -26,7 +68,7 @@ pub(crate) struct Serving {
 
 enum Kind {
     Bulk { written: u64, limit: u64 },
-    Paced { written: u64, limit: u64, rate_bps: u64, since: Option<Instant>, next: Instant },
+    Paced(Paced),
     Http { reader: RequestReader, media: Media, heads: VecDeque<(Bytes, Range<u64>)> },
 }
 
@@ -38,13 +80,14 @@ impl Kind {
 
     /// The same at a rate; a plan without one is refused where it is read.
     fn paced(bytes: Option<u64>, rate_bps: Option<u64>) -> Self {
-        Self::Paced {
+        Self::Paced(Paced {
             written: 0,
             limit: bytes.unwrap_or(u64::MAX),
             rate_bps: rate_bps.unwrap_or(0),
             since: None,
             next: Instant::ZERO,
-        }
+            wanted: None,
+        })
     }
 }
 
@@ -75,8 +118,10 @@ impl Serving {
     /// When the application itself wants to be woken.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         match &self.kind {
-            Kind::Paced { since: Some(_), written, limit, next, .. } if written < limit => {
-                Some(*next)
+            Kind::Paced(paced)
+                if paced.since.is_some() && paced.wanted.is_none() && paced.written < paced.limit =>
+            {
+                Some(paced.next)
             }
             _ => None,
         }
@@ -84,9 +129,11 @@ impl Serving {
 
     /// Reads and writes whatever is possible now.
     pub(crate) fn drive(&mut self, now: Instant, connection: &mut Connection) {
+        let mut room = false;
         while let Some(event) = connection.poll_event() {
-            self.blocked &= event != Event::Writable;
+            room |= event == Event::Writable;
         }
+        self.blocked &= !room;
         if connection.connected_at().is_none() {
             return;
         }
@@ -97,22 +144,11 @@ impl Serving {
                     connection.shutdown(now);
                 }
             }
-            Kind::Paced { written, limit, rate_bps, since, next } => {
-                let since = *since.get_or_insert(now);
-                // Between two looks at the clock it sleeps, whatever comes in.
-                if now < *next && !*blocked {
-                    return;
+            Kind::Paced(paced) => {
+                let over = paced.written == paced.limit;
+                if !over && paced.drive(now, connection, room) {
+                    connection.shutdown(now);
                 }
-                let due =
-                    u128::from(now.since(since).as_nanos()) * u128::from(*rate_bps) / 8_000_000_000;
-                let due = (due as u64).min(*limit);
-                if due >= *written + PACE_LEAST || due == *limit {
-                    let done = write_polled(now, connection, blocked, written, due);
-                    if done && due == *limit {
-                        connection.shutdown(now);
-                    }
-                }
-                *next = now + PACE;
             }
             Kind::Http { reader, media, heads } => {
                 while let Some(bytes) = connection.read(now, usize::MAX) {

@@ -51,6 +51,8 @@ impl World<'_> {
 
     pub(super) fn drive_client(&mut self, client: u32) -> Result<(), RunError> {
         let index = client as usize;
+        // What a segment is answered with goes out before the application runs (`tcp_ack_snd_check`).
+        self.transmit_client(client)?;
         loop {
             let host = &mut self.hosts[index];
             let connection = host.current.map(|handle| host.endpoint.connection_mut(handle));
@@ -65,19 +67,28 @@ impl World<'_> {
             }
             self.open_connection(client)?;
         }
-        while let Some(Outgoing { tuple, .. }) =
-            self.hosts[index].endpoint.poll_transmit_into(self.now, &mut self.blank.segment)
-        {
-            let packet = self.written();
-            self.send(packet, tuple, false)?;
-        }
+        self.transmit_client(client)?;
         let host = &mut self.hosts[index];
         let wake = earliest(self.clients[index].poll_timeout(), host.endpoint.poll_timeout());
         self.schedule.set(host.node, wake);
         Ok(())
     }
 
+    #[inline(always)]
+    fn transmit_client(&mut self, client: u32) -> Result<(), RunError> {
+        let index = client as usize;
+        while let Some(Outgoing { tuple, .. }) =
+            self.hosts[index].endpoint.poll_transmit_into(self.now, &mut self.blank.segment)
+        {
+            let packet = self.written();
+            self.send(packet, tuple, false)?;
+        }
+        Ok(())
+    }
+
     pub(super) fn drive_serving(&mut self, handle: usize) -> Result<(), RunError> {
+        // What a segment lets out goes out before the application writes more.
+        self.transmit_server()?;
         let connection = self.server.connection_mut(self.served_by[handle]);
         self.serving[handle].drive(self.now, connection);
         if let wake @ Some(_) = self.serving[handle].poll_timeout() {
@@ -94,6 +105,13 @@ impl World<'_> {
     /// Sends what the server has to send.
     #[inline(always)]
     pub(super) fn drive_server(&mut self) -> Result<(), RunError> {
+        self.transmit_server()?;
+        self.set_server_wake();
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn transmit_server(&mut self) -> Result<(), RunError> {
         loop {
             let segment = &mut self.blank.segment;
             let Some(sent) = self.server.poll_transmit_into(self.now, segment) else { break };
@@ -110,7 +128,6 @@ impl World<'_> {
             }
             self.send(packet, sent.tuple, true)?;
         }
-        self.set_server_wake();
         Ok(())
     }
 

@@ -197,6 +197,7 @@ impl Connection {
         }
         if index == 0 {
             self.connected_at = Some(now);
+            self.budget.begin(now);
             self.note_promise(0);
             let window = self.subflows[0].send_window();
             self.out.window_end = self.out.window_end.max(window);

@@ -217,7 +217,7 @@ impl Connection {
     #[inline(always)]
     pub(super) fn take_payload(&mut self, now: Instant, index: usize, segment: &Segment) {
         if segment.payload.is_empty() && !segment.flags.contains(Flags::FIN) {
-            self.subflows[index].handle_empty(segment);
+            self.subflows[index].handle_empty(now, segment);
             self.note_payload(index, self.subflows[index].received_mss());
         } else {
             self.take_data(now, index, segment);

@@ -41,6 +41,12 @@ impl ReceiveBudget {
         }
     }
 
+    /// The connection is open: what is read counts from now on (`mptcp_rcv_space_init`,
+    /// `tcp_init_buffer_space`).
+    pub(super) fn begin(&mut self, now: Instant) {
+        self.measured_from = now;
+    }
+
     /// How much of the window may be offered yet.
     pub(super) fn open(&self) -> u64 {
         self.opened.map_or(u64::MAX, |(open, _)| open)
@@ -109,7 +115,10 @@ impl Connection {
     fn resize_buffers(&mut self, now: Instant, waiting: u64) {
         if self.mode == Mode::Multipath {
             // The worst of all subflows counts, those among them that have not brought a segment yet.
-            let live = self.subflows.iter().filter(|s| s.state != State::Closed);
+            let live = self
+                .subflows
+                .iter()
+                .filter(|s| s.state != State::Closed && s.has_begun(now));
             let ratio = live.map(|s| s.receive.buffer.ratio()).min();
             self.budget.buffer.set_ratio(ratio.unwrap_or(DEFAULT_RATIO));
         }

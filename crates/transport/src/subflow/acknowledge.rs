@@ -377,24 +377,21 @@ impl Subflow {
         self.refresh_pacing();
     }
 
-    /// An application that waits for room gets a larger buffer, unless what goes out now fills the window at
-    /// once (`tcp_new_space`, `tcp_should_expand_sndbuf`); true when it grew.
-    pub(crate) fn expand_buffer(&mut self, now: Instant) -> bool {
+    /// An application that waits for room gets a larger buffer unless the window is full (`tcp_new_space`,
+    /// `tcp_should_expand_sndbuf`); true when it grew. It is looked at behind every socket buffer of new data
+    /// (`tcp_event_new_data_sent`), and behind an acknowledgement that lets nothing out (`tcp_data_snd_check`).
+    pub(crate) fn expand_buffer(&mut self) -> bool {
         self.wants_space()
-            && !self.fills_window(now)
+            && self.board.in_flight() < self.window.cwnd
             && self.send.grow_buffer(self.window.cwnd, self.controller.send_buffer_factor())
     }
 
-    /// The window is full, or the next burst takes all the room in it. Room is looked at behind every burst
-    /// (`tcp_event_new_data_sent`) and when nothing more goes out, because of the pacing for example
-    /// (`tcp_data_snd_check`).
-    fn fills_window(&self, now: Instant) -> bool {
-        let room = self.window.cwnd.saturating_sub(self.board.in_flight());
-        let lost = self.board.lost_out.saturating_sub(self.board.retrans_out);
-        let waits = self.send.queued_bytes().div_ceil(u64::from(self.send.mss())) + u64::from(lost);
-        let burst = self.burst_segments().min((self.window.cwnd / 2).max(1));
-        let goes = !self.pacer.enforced() || self.pacer.next_departure() <= now;
-        room == 0 || (goes && waits >= u64::from(room) && room <= burst)
+    /// An acknowledgement lets something out: what was lost, or what waits and is not paced.
+    pub(crate) fn lets_out(&self, now: Instant) -> bool {
+        let lost = self.board.lost_out > self.board.retrans_out;
+        let waits = self.send.queued_bytes() > 0 && !self.send.must_wait_for_more();
+        let paced = self.pacer.enforced() && self.pacer.next_departure() > now;
+        lost || (waits && !paced && !self.send.shut_out())
     }
 
     /// Recomputes the pacing rate from the window and the RTT.

@@ -106,7 +106,8 @@ impl AckPolicy {
         }
         self.adapt(now, rto);
         if window_grew {
-            self.quick = self.quick.max(1);
+            // `tcp_grow_window`: an even number becomes the next odd one.
+            self.quick |= 1;
         }
     }
 
@@ -335,7 +336,10 @@ mod tests {
         assert!(policy.is_due());
         let mut policy = AckPolicy { quick: 0, ..begun() };
         policy.on_data(at(1005), 1000, false, Arrival::InOrder, true, RTO);
-        assert!(!policy.is_due() && policy.quick == 1, "tcp_grow_window, tcp_incr_quickack(sk, 1)");
+        assert!(!policy.is_due() && policy.quick == 1, "tcp_grow_window: `quick |= 1`");
+        policy.quick = 16;
+        policy.on_data(at(1005), 1000, false, Arrival::InOrder, true, RTO);
+        assert_eq!(policy.quick, 17);
         policy.on_data(at(1006), 1100, false, Arrival::OutOfOrder, false, RTO);
         assert_eq!(policy.received_mss(), 1100, "it counts for the size of segments");
     }

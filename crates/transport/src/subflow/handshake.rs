@@ -93,6 +93,12 @@ impl JoinAnswer<'_> {
 }
 
 impl Subflow {
+    /// Its handshake began before `now`: a join that has just been decided on is opened by a worker, behind
+    /// the application (`mptcp_worker`).
+    pub(crate) fn has_begun(&self, now: Instant) -> bool {
+        self.state != State::SynSent || (!self.hello.due && self.hello.sent_at < now)
+    }
+
     /// Takes up a join whose SYN/ACK, with `option`, went out before there was a subflow.
     pub(crate) fn resume_join(&mut self, syn: &Segment, config: &Config, option: MptcpOption) {
         self.answer_syn(syn, config, Some(option));

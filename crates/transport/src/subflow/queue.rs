@@ -78,6 +78,10 @@ pub(crate) struct Sender {
     pub(super) fin_sent: bool,
     /// The application waits for buffer space (`SOCK_NOSPACE`).
     pub(crate) blocked_on_buffer: bool,
+    /// The next socket buffer waits for an acknowledgement or for more data.
+    pub(crate) deferred: bool,
+    /// The buffer has grown, and nobody was told.
+    pub(crate) grew: bool,
     /// Behind the last small segment sent (`snd_sml`).
     pub(super) small_end: u64,
     pub(super) nodelay: bool,
@@ -123,6 +127,8 @@ impl Sender {
             fin_queued: false,
             fin_sent: false,
             blocked_on_buffer: false,
+            deferred: false,
+            grew: false,
             small_end: 0,
             nodelay: config.nodelay,
         };
@@ -352,6 +358,7 @@ impl Sender {
             }
         }
         self.goes_on = true;
+        self.deferred = false;
         self.write_end += length;
         self.queued += length;
         self.queue.push_back(Chunk { payload, data, mapping });

@@ -107,13 +107,16 @@ impl Receiver {
         (self.rtt8 > 0).then(|| Duration::from_micros(self.rtt8 / 8))
     }
 
-    fn measure_rtt(&mut self, now: Instant, echo: u32) {
+    /// A segment echoes a timestamp; a `full` one gives a sample.
+    fn measure_rtt(&mut self, now: Instant, echo: u32, full: bool) {
         let elapsed = timestamp_clock(now).wrapping_sub(echo);
-        // The first segment that answers an acknowledgement tells, not those that follow it.
-        if (echo == self.last_echo && !self.shared) || elapsed == 0 || elapsed > 60_000 {
+        // The first segment that answers an acknowledgement tells, not those that follow it: nothing is
+        // learnt where that one carries little or nothing.
+        let known = echo == self.last_echo && !self.shared;
+        self.last_echo = echo;
+        if known || !full || elapsed == 0 || elapsed > 60_000 {
             return;
         }
-        self.last_echo = echo;
         let sample = u64::from(elapsed) * 1_000;
         // The least at once, more only smoothed (`tcp_rcv_rtt_update`, 6.16); before all was.
         let larger = self.rtt8 > 0 && (self.shared || sample * 8 >= self.rtt8);
@@ -290,7 +293,7 @@ impl Receiver {
     /// room beside `waiting` bytes that lay out of order before and, if this one came `in_order`, itself:
     /// it is charged already (`tcp_queue_rcv`, `tcp_space`).
     fn grow(&mut self, payload: usize, in_order: bool, waiting: u64) -> bool {
-        let in_hand = if in_order { self.buffer.window_of_segment() } else { 0 };
+        let in_hand = if in_order { self.buffer.window_of_segment(payload as u64) } else { 0 };
         let limit = self.buffer.window().saturating_sub(waiting + in_hand);
         if self.shared || payload < 128 || limit <= self.slow_start {
             return false;
@@ -355,7 +358,10 @@ pub(crate) enum Arrival {
 impl Subflow {
     /// Takes an acceptable segment without payload and FIN.
     #[inline(always)]
-    pub(crate) fn handle_empty(&mut self, segment: &Segment) {
+    pub(crate) fn handle_empty(&mut self, now: Instant, segment: &Segment) {
+        if let Some(timestamps) = segment.timestamps {
+            self.receive.measure_rtt(now, self.echoed(timestamps), false);
+        }
         if let Some(start) = self.peer_position(segment.seq) {
             self.note_timestamp(start, segment);
         }
@@ -404,11 +410,9 @@ impl Subflow {
         if payload.is_empty() && !segment.payload.is_empty() {
             self.ack.demand();
         } else if !payload.is_empty() {
-            if let Some(timestamps) = segment.timestamps
-                && segment.payload.len() as u32 >= self.ack.received_mss()
-            {
-                let echo = self.echoed(timestamps);
-                self.receive.measure_rtt(now, echo);
+            if let Some(timestamps) = segment.timestamps {
+                let full = segment.payload.len() as u32 >= self.ack.received_mss();
+                self.receive.measure_rtt(now, self.echoed(timestamps), full);
             }
             let waiting = self.receive.out_of_order_bytes();
             let arrival = self.receive.accept(start, payload, self.multipath, up);

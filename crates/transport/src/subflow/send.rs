@@ -1,7 +1,7 @@
 //! The decision to transmit (`tcp_write_xmit`): retransmissions first, then new data within both
 //! windows; and the segment that carries it.
 
-use anabranch_units::{DataSeq, Instant};
+use anabranch_units::{DataSeq, Duration, Instant};
 use anabranch_wire::{CapableKeys, Flags, Mapping, MappingDsn, MptcpOption, Segment, dss_checksum};
 use bytes::Bytes;
 
@@ -9,9 +9,12 @@ use super::scoreboard::{BurstMapping, Sent};
 use super::{Outlook, State, Subflow};
 use crate::config::HostModel;
 use crate::congestion::{CongestionState, TransmitStart};
+use crate::profile::Deferral;
 
 /// The share of a window that is worth sending at once (`tcp_tso_win_divisor`).
 const TSO_WINDOW_DIVISOR: u64 = 3;
+/// The longest wait for an acknowledgement that lets a whole socket buffer out.
+const LATELY: Duration = Duration::from_millis(1);
 
 impl Subflow {
     /// Writes the next data segment to send, retransmissions first; false when there is none.
@@ -120,6 +123,9 @@ impl Subflow {
         }
         let full = self.board.in_flight() >= self.window.cwnd || self.defers(host, now);
         self.validate_window(now, full);
+        if !more {
+            self.send.grew |= self.expand_buffer();
+        }
         true
     }
 
@@ -148,7 +154,16 @@ impl Subflow {
         }
         let opens = !(together && self.send.buffer_has_room());
         let held = opens && self.pacer.blocked(now) || self.send.must_wait_for_more();
-        !(held || opens && self.defers(host, now))
+        if held || !opens {
+            return !held;
+        }
+        if !self.send.deferred && self.defers(host, now) {
+            self.send.deferred = true;
+            if self.stack.deferral == Deferral::NextMillisecond {
+                self.validate_window(now, true);
+            }
+        }
+        !self.send.deferred
     }
 
     /// The peer's window has room for a segment, or for some of one and that was waited for in vain.
@@ -165,23 +180,14 @@ impl Subflow {
 
     /// Segments that one socket buffer takes on its way out: a millisecond's worth, and as many as
     /// the controller wants at least (`tcp_tso_segs`, `tcp_tso_autosize`).
-    pub(super) fn burst_segments(&self) -> u32 {
+    fn burst_segments(&self) -> u32 {
         let millisecond = self.pacer.rate().bytes_per_second() >> 10;
         (millisecond.min(65_536) as u32 / self.mss).max(self.controller.least_burst())
     }
 
     /// `tcp_tso_should_defer`: the next socket buffer waits for more room in the window.
-    #[inline(always)]
     fn defers(&self, host: &HostModel, now: Instant) -> bool {
-        self.stack.defers_buffers && self.should_defer(host, now)
-    }
-
-    #[inline(never)]
-    fn should_defer(&self, host: &HostModel, now: Instant) -> bool {
-        // Only what follows in the same tick waits.
-        if self.ca_state >= CongestionState::Recovery
-            || host.coarse(now) > host.coarse(self.send.last_sent)
-        {
+        if self.ca_state >= CongestionState::Recovery || !self.has_just_sent(host, now) {
             return false;
         }
         let mss = u64::from(self.send.mss);
@@ -197,9 +203,29 @@ impl Subflow {
         if limit >= window.min(self.send.window_max) / TSO_WINDOW_DIVISOR {
             return false;
         }
-        // The next acknowledgement may come too late: the head was sent less than half an RTT ago.
+        let Some(head) = self.board.front() else {
+            return false;
+        };
+        // The acknowledgement of the head may come too late.
         let srtt = self.rtt.srtt().unwrap_or_default();
-        self.board.front().is_some_and(|head| now.since(head.sent_at) >= srtt / 2)
+        match self.stack.deferral {
+            Deferral::HalfRoundTrip => now.since(head.sent_at) >= srtt / 2,
+            Deferral::NextMillisecond => {
+                now + (srtt / 2).min(LATELY) >= head.sent_at + srtt
+            }
+        }
+    }
+
+    /// So little time has passed since the last segment left that more may come.
+    fn has_just_sent(&self, host: &HostModel, now: Instant) -> bool {
+        let last = self.send.last_sent;
+        match self.stack.deferral {
+            Deferral::HalfRoundTrip => host.coarse(now) <= host.coarse(last),
+            Deferral::NextMillisecond if self.pacer.enforced() => {
+                now <= self.pacer.next_departure() + LATELY
+            }
+            Deferral::NextMillisecond => now <= last + LATELY,
+        }
     }
 
     /// TCP's header with the options that go with data, bytes.
