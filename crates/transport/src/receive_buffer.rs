@@ -210,6 +210,8 @@ mod tests {
         assert_eq!((buffer.window(), buffer.window_of_segment(1000)), (65_536, 1000));
         buffer.on_segment_size(1500);
         assert_eq!((buffer.window(), buffer.window_of_segment(1500)), (98_304, 1500));
+        // 192 of 256 of its memory: 100 bytes and 456 around them lie in 1024, with 256 to describe it.
+        assert_eq!(buffer.window_of_segment(100), 960);
         buffer.on_segment_size(1);
         assert_eq!(buffer.window(), 512, "one in 256 at least");
         buffer.on_segment_size(4000);

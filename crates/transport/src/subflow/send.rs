@@ -216,15 +216,16 @@ impl Subflow {
         }
     }
 
-    /// So little time has passed since the last segment left that more may come.
+    /// So little time has passed since the last segment left that more may come. A whole millisecond is past
+    /// already, which Linux counts in: only clocks that tick in milliseconds can tell.
     fn has_just_sent(&self, host: &HostModel, now: Instant) -> bool {
         let last = self.send.last_sent;
         match self.stack.deferral {
             Deferral::HalfRoundTrip => host.coarse(now) <= host.coarse(last),
             Deferral::NextMillisecond if self.pacer.enforced() => {
-                now <= self.pacer.next_departure() + LATELY
+                now < self.pacer.next_departure() + LATELY
             }
-            Deferral::NextMillisecond => now <= last + LATELY,
+            Deferral::NextMillisecond => now < last + LATELY,
         }
     }
 
@@ -378,3 +379,6 @@ impl Subflow {
 pub(crate) fn timestamp_clock(now: Instant) -> u32 {
     ((now.as_nanos() / 1_000_000) as u32).wrapping_add(1).max(1)
 }
+
+#[cfg(test)]
+mod tests;

@@ -208,44 +208,6 @@ fn what_advances_ends_a_row_of_timeouts() {
 }
 
 #[test]
-fn a_buffer_grows_only_for_who_waits_for_it() {
-    let (mut subflow, _) = sent(&[]);
-    subflow.window.cwnd = 100;
-    assert!(!subflow.expand_buffer(at(0)));
-    subflow.send.blocked_on_buffer = true;
-    assert!(subflow.expand_buffer(at(0)));
-    assert_eq!(subflow.send.buffer_limit(), 2 * 100 * 2304);
-    assert!(!subflow.expand_buffer(at(0)), "as large already");
-}
-
-#[test]
-fn a_buffer_grows_only_where_a_burst_leaves_room_in_the_window() {
-    // tcp_should_expand_sndbuf: not while `tcp_packets_in_flight >= snd_cwnd`, asked behind each burst, here of
-    // two segments (tcp_tso_autosize), and when nothing more can go.
-    let grows = |room: u32, waits: usize| {
-        let (mut subflow, _) = sent(&[0; 20]);
-        subflow.send.blocked_on_buffer = true;
-        subflow.window.cwnd = 20 + room;
-        subflow.send.enqueue(bytes::Bytes::from(vec![0; 1000 * waits]), 0);
-        subflow.expand_buffer(at(0))
-    };
-    assert!(!grows(0, 0) && !grows(0, 9), "the window is full");
-    assert!(!grows(1, 1) && !grows(2, 2) && !grows(2, 9), "one burst fills it");
-    assert!(grows(3, 3) && grows(4, 9), "the first burst leaves room");
-    assert!(grows(1, 0) && grows(2, 1), "there is not enough to fill it");
-    let (mut subflow, _) = sent(&[0; 20]);
-    subflow.send.blocked_on_buffer = true;
-    subflow.window.cwnd = 22;
-    subflow.send.enqueue(bytes::Bytes::from(vec![0; 9000]), 0);
-    subflow.pacer = super::super::pacing::Pacer::new(true);
-    subflow.refresh_pacing();
-    for _ in 0..11 {
-        subflow.pacer.on_sent(at(0), 1000);
-    }
-    assert!(subflow.expand_buffer(at(0)), "what would fill it is paced");
-}
-
-#[test]
 fn a_duplicate_brings_nothing_at_all() {
     // RFC 5681 section 2: no data, no FIN, the same window, data outstanding (`FLAG_NOT_DUP`).
     let counted = |change: &dyn Fn(&mut Segment)| {

@@ -120,17 +120,29 @@ fn a_round_trip_is_measured_by_the_first_echo_of_each_kind() {
     let mut receiver = receiver();
     let clock = |ms: u64| timestamp_clock(at(ms));
     assert_eq!(receiver.rtt(), None);
-    receiver.measure_rtt(at(100), clock(50));
+    receiver.measure_rtt(at(100), clock(50), true);
     assert_eq!(receiver.rtt(), Some(Duration::from_millis(50)));
-    receiver.measure_rtt(at(180), clock(50));
+    receiver.measure_rtt(at(180), clock(50), true);
     assert_eq!(receiver.rtt(), Some(Duration::from_millis(50)), "the same echo");
-    receiver.measure_rtt(at(180), clock(90));
+    receiver.measure_rtt(at(180), clock(90), true);
     assert_eq!(receiver.rtt(), Some(Duration::from_micros(55_000)), "50 + (90 - 50) / 8");
-    receiver.measure_rtt(at(200), clock(180));
+    receiver.measure_rtt(at(200), clock(180), true);
     assert_eq!(receiver.rtt(), Some(Duration::from_millis(20)));
-    receiver.measure_rtt(at(210), clock(210));
-    receiver.measure_rtt(at(70_300), clock(10_299));
+    receiver.measure_rtt(at(210), clock(210), true);
+    receiver.measure_rtt(at(70_300), clock(10_299), true);
     assert_eq!(receiver.rtt(), Some(Duration::from_millis(20)), "nothing, and too long ago");
+}
+
+#[test]
+fn an_echo_that_a_small_segment_brings_first_tells_nothing() {
+    // tcp_rcv_rtt_measure_ts notes `rcv_rtt_last_tsecr` before it asks for a full segment.
+    let mut receiver = receiver();
+    let clock = |ms: u64| timestamp_clock(at(ms));
+    receiver.measure_rtt(at(100), clock(50), false);
+    receiver.measure_rtt(at(110), clock(50), true);
+    assert_eq!(receiver.rtt(), None);
+    receiver.measure_rtt(at(190), clock(100), true);
+    assert_eq!(receiver.rtt(), Some(Duration::from_millis(90)));
 }
 
 #[test]

@@ -1,0 +1,135 @@
+use super::super::fixture::{at, exact, send, subflow};
+use super::*;
+use crate::congestion::Window;
+
+fn outlook(now: Instant) -> Outlook {
+    Outlook {
+        now,
+        data_ack: None,
+        dsn_base: 1,
+        data_received: 0,
+        space: super::super::Space::default(),
+        promised_edge: 0,
+        data_fin: None,
+        checksum: false,
+    }
+}
+
+/// Sends what may go at `now`; returns how many segments.
+fn send_all(subflow: &mut Subflow, now: Instant) -> u32 {
+    let mut segment = Segment::default();
+    let mut sent = 0;
+    while subflow.next_data_segment(&exact(), &outlook(now), &mut segment) {
+        sent += 1;
+    }
+    sent
+}
+
+/// `in_flight` segments of 1000 bytes sent at 0, an RTT of 100 ms and a wide peer.
+fn flying(in_flight: usize) -> Subflow {
+    let (mut subflow, _) = subflow();
+    subflow.send.set_window(10_000_000);
+    for _ in 0..in_flight {
+        send(&mut subflow, at(0), 1000);
+    }
+    subflow
+}
+
+fn write(subflow: &mut Subflow, segments: usize) {
+    subflow.send.enqueue(Bytes::from(vec![0; 1000 * segments]), 0);
+}
+
+#[test]
+fn a_send_buffer_grows_where_a_burst_leaves_room_in_the_window() {
+    // tcp_event_new_data_sent asks tcp_should_expand_sndbuf behind each socket buffer, here of two segments
+    // (`tcp_min_tso_segs`): not while `tcp_packets_in_flight >= snd_cwnd`.
+    let grows = |room: u32, waits: usize| {
+        let mut subflow = flying(20);
+        subflow.send.blocked_on_buffer = true;
+        subflow.window = Window { cwnd: 20 + room, ssthresh: 1000 };
+        write(&mut subflow, waits);
+        let sent = send_all(&mut subflow, at(50));
+        assert_eq!(sent, room.min(waits as u32));
+        assert_eq!(subflow.send.buffer_limit() > 2 * 10 * 2304, subflow.send.grew);
+        subflow.send.grew
+    };
+    assert!(!grows(1, 1) && !grows(2, 2) && !grows(2, 9), "one burst fills it");
+    assert!(grows(3, 3) && grows(4, 9), "the first burst leaves room");
+    assert!(grows(2, 1) && grows(9, 2), "there is not enough to fill it");
+}
+
+#[test]
+fn a_buffer_stays_as_it_is_for_who_does_not_wait_for_it() {
+    let mut subflow = flying(2);
+    subflow.window = Window { cwnd: 100, ssthresh: 1000 };
+    assert!(!subflow.expand_buffer());
+    subflow.send.blocked_on_buffer = true;
+    assert!(subflow.expand_buffer());
+    assert_eq!(subflow.send.buffer_limit(), 2 * 100 * 2304);
+    assert!(!subflow.expand_buffer(), "as large already");
+    subflow.window.cwnd = 2;
+    assert!(!subflow.expand_buffer(), "full");
+}
+
+#[test]
+fn an_acknowledgement_lets_out_what_is_lost_or_waits_and_is_not_held_back() {
+    // tcp_data_snd_check: what goes out is looked at by itself.
+    assert!(!flying(2).lets_out(at(1)), "nothing waits");
+    let mut subflow = flying(2);
+    write(&mut subflow, 1);
+    assert!(subflow.lets_out(at(1)));
+    subflow.send.set_window(2000);
+    assert!(!subflow.lets_out(at(1)), "the peer has no room");
+    let mut subflow = flying(2);
+    subflow.board.lost_out = 1;
+    assert!(subflow.lets_out(at(1)));
+}
+
+#[test]
+fn a_window_is_asked_for_its_rest_once_a_socket_buffer_with_mptcp() {
+    // tcp_skb_entail in mptcp_sendmsg_frag: packets_out and lsndtime stay while several buffers are filled,
+    // and each halves the window for the one timeout (300 ms) that has passed; buffers take 65 segments of
+    // 1000 bytes (MPTCP_MAX_GSO_SIZE). tcp_sendmsg sends the first before it fills the second.
+    let rested = |multipath: bool, segments: usize| {
+        let mut subflow = flying(1);
+        subflow.board.drop_front();
+        subflow.totals.bytes_sent = 1000;
+        subflow.send.unacked_bytes = 0;
+        subflow.window = Window { cwnd: 80, ssthresh: 60 };
+        if multipath {
+            subflow.send.use_mappings();
+        }
+        write(&mut subflow, segments);
+        send_all(&mut subflow, at(400));
+        subflow.window.cwnd
+    };
+    assert_eq!([1, 65, 66, 130, 131].map(|n| rested(true, n)), [40, 40, 20, 20, 10]);
+    assert_eq!([1, 131].map(|n| rested(false, n)), [40, 40]);
+}
+
+#[test]
+fn a_burst_waits_for_the_acknowledgement_of_the_next_millisecond() {
+    // tcp_tso_should_defer since 5.0: 160 segments in 100 ms at twice the rate are 3.2 MB/s, three segments a
+    // millisecond; with room for two, something sent in the last millisecond and the head's acknowledgement
+    // due within one, they wait.
+    let waits = |sent_at_us: u64, room: u32, now_us: u64| {
+        let us = |us: u64| Instant::ZERO + Duration::from_micros(us);
+        let mut subflow = flying(0);
+        subflow.window = Window { cwnd: 160, ssthresh: 1000 };
+        for n in 0..160 - room {
+            let moment = if n == 0 { 0 } else { sent_at_us };
+            send(&mut subflow, us(moment), 1000);
+        }
+        subflow.refresh_pacing();
+        assert_eq!(subflow.burst_segments(), 3);
+        write(&mut subflow, 20);
+        let sent = send_all(&mut subflow, us(now_us));
+        assert_eq!(sent == 0, subflow.send.deferred);
+        sent == 0
+    };
+    assert!(waits(99_000, 2, 99_500));
+    assert!(!waits(99_000, 3, 99_500), "all of it may go");
+    assert!(!waits(98_000, 2, 98_500), "the acknowledgement is 1.5 ms away");
+    assert!(!waits(98_400, 2, 99_500), "the last one left 1.1 ms ago");
+    assert!(!waits(99_000, 54, 99_500), "a third of the window is free");
+}
