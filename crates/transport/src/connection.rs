@@ -254,7 +254,7 @@ impl Connection {
             }
         }
         self.handle_established(now, index, segment);
-        if joins {
+        if joins && !self.config.stack.joins_push {
             // The application is asked first, and what waits goes out with what it writes
             // (`mptcp_finish_join`, `mptcp_sync_sndbuf`).
             self.notify_writable();

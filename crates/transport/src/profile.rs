@@ -120,6 +120,12 @@ pub struct Stack {
     /// (`mptcp_queue_skb`); without it whatever the connection's window, as MPTCP's subflows never have
     /// anything left to read.
     pub acknowledges_by_window: bool,
+    /// A send buffer grows with the window also while that is full; without it only behind what leaves room in
+    /// it (`tcp_should_expand_sndbuf`).
+    pub grows_while_full: bool,
+    /// A join has what waits handed over at once (`mptcp_push_pending_frames`); without it with what the
+    /// application writes next.
+    pub joins_push: bool,
     /// When a socket buffer of several segments waits for room for as many as leave together, rather than
     /// to leave in part.
     pub deferral: Deferral,
@@ -160,6 +166,8 @@ pub const LINUX_6_18: Stack = Stack {
     short_data_numbers: false,
     pushes_buffers: true,
     acknowledges_by_window: false,
+    grows_while_full: false,
+    joins_push: false,
     deferral: Deferral::NextMillisecond,
     timer_pacing: false,
     whole_mappings: false,
@@ -186,6 +194,8 @@ pub const MPTCP_0_94: Stack = Stack {
     short_data_numbers: true,
     pushes_buffers: false,
     acknowledges_by_window: true,
+    grows_while_full: true,
+    joins_push: true,
     deferral: Deferral::HalfRoundTrip,
     timer_pacing: true,
     whole_mappings: true,

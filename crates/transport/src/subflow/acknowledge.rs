@@ -382,12 +382,16 @@ impl Subflow {
     /// (`tcp_event_new_data_sent`), and behind an acknowledgement that lets nothing out (`tcp_data_snd_check`).
     pub(crate) fn expand_buffer(&mut self) -> bool {
         self.wants_space()
-            && self.board.in_flight() < self.window.cwnd
+            && (self.stack.grows_while_full || self.board.in_flight() < self.window.cwnd)
             && self.send.grow_buffer(self.window.cwnd, self.controller.send_buffer_factor())
     }
 
-    /// An acknowledgement lets something out: what was lost, or what waits and is not paced.
+    /// An acknowledgement lets something out, which is looked at by itself: what was lost, or what waits and
+    /// is not paced.
     pub(crate) fn lets_out(&self, now: Instant) -> bool {
+        if self.stack.grows_while_full {
+            return false;
+        }
         let lost = self.board.lost_out > self.board.retrans_out;
         let waits = self.send.queued_bytes() > 0 && !self.send.must_wait_for_more();
         let paced = self.pacer.enforced() && self.pacer.next_departure() > now;

@@ -106,9 +106,15 @@ impl AckPolicy {
         }
         self.adapt(now, rto);
         if window_grew {
-            // `tcp_grow_window`: an even number becomes the next odd one.
-            self.quick |= 1;
+            self.quick = self.quick.max(1);
         }
+    }
+
+    /// The subflow's own window has grown: an even number of quick acknowledgements becomes the next odd one
+    /// (`tcp_grow_window`). Where subflows share a window 4.14's source says so too, and its acknowledgements
+    /// do not.
+    pub(crate) fn on_own_window_grown(&mut self) {
+        self.quick |= 1;
     }
 
     fn adapt(&mut self, now: Instant, rto: Duration) {
@@ -336,9 +342,9 @@ mod tests {
         assert!(policy.is_due());
         let mut policy = AckPolicy { quick: 0, ..begun() };
         policy.on_data(at(1005), 1000, false, Arrival::InOrder, true, RTO);
-        assert!(!policy.is_due() && policy.quick == 1, "tcp_grow_window: `quick |= 1`");
+        assert!(!policy.is_due() && policy.quick == 1, "tcp_grow_window");
         policy.quick = 16;
-        policy.on_data(at(1005), 1000, false, Arrival::InOrder, true, RTO);
+        policy.on_own_window_grown();
         assert_eq!(policy.quick, 17);
         policy.on_data(at(1006), 1100, false, Arrival::OutOfOrder, false, RTO);
         assert_eq!(policy.received_mss(), 1100, "it counts for the size of segments");

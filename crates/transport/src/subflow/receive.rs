@@ -425,6 +425,9 @@ impl Subflow {
                 && (space.opens || self.receive.grow(segment.payload.len(), in_order, waiting));
             let push = segment.flags.contains(Flags::PSH) && self.stack.pushes_buffers;
             self.ack.on_data(now, length, push, arrival, grew, self.rtt.rto());
+            if grew && in_order && !space.opens {
+                self.ack.on_own_window_grown();
+            }
             self.check_ack(space);
         }
         if self.receive.fin_at == Some(self.receive.next) && !self.peer_closed {
