@@ -119,7 +119,9 @@ impl Serving {
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         match &self.kind {
             Kind::Paced(paced)
-                if paced.since.is_some() && paced.wanted.is_none() && paced.written < paced.limit =>
+                if paced.since.is_some()
+                    && paced.wanted.is_none()
+                    && paced.written < paced.limit =>
             {
                 Some(paced.next)
             }

@@ -115,10 +115,8 @@ impl Connection {
     fn resize_buffers(&mut self, now: Instant, waiting: u64) {
         if self.mode == Mode::Multipath {
             // The worst of all subflows counts, those among them that have not brought a segment yet.
-            let live = self
-                .subflows
-                .iter()
-                .filter(|s| s.state != State::Closed && s.has_begun(now));
+            let live =
+                self.subflows.iter().filter(|s| s.state != State::Closed && s.has_begun(now));
             let ratio = live.map(|s| s.receive.buffer.ratio()).min();
             self.budget.buffer.set_ratio(ratio.unwrap_or(DEFAULT_RATIO));
         }

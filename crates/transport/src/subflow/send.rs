@@ -210,9 +210,7 @@ impl Subflow {
         let srtt = self.rtt.srtt().unwrap_or_default();
         match self.stack.deferral {
             Deferral::HalfRoundTrip => now.since(head.sent_at) >= srtt / 2,
-            Deferral::NextMillisecond => {
-                now + (srtt / 2).min(LATELY) >= head.sent_at + srtt
-            }
+            Deferral::NextMillisecond => now + (srtt / 2).min(LATELY) >= head.sent_at + srtt,
         }
     }
 

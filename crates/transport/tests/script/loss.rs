@@ -6,6 +6,7 @@
 
 use anabranch_transport::Config;
 use anabranch_transport::congestion::CongestionState;
+use anabranch_units::Duration;
 
 use crate::dialect::{Script, tcp, thousands};
 
@@ -384,7 +385,7 @@ fn duplicates_of_one_round_trip_widen_the_reordering_window_once() {
     s.peer(216, ". ack=15001 sack=1:1001");
     s.peer(251, ". ack=16001 sack=2001:3001");
     s.rest();
-    // Drain, then one reordered segment and measure the timer: min_rtt / 4 * 2 steps = 25 ms.
+    // Drain, then one reordered segment and measure the timer: min_rtt / 4 * 2 steps.
     let mut ms = 301;
     while s.sample(0).in_flight_segments > 0 {
         let acked = s.sent_on(0) + 1;
@@ -396,8 +397,10 @@ fn duplicates_of_one_round_trip_widen_the_reordering_window_once() {
     let first = s.sent_on(0) - 4999;
     s.rest();
     s.peer(1050, &format!(". ack={first} sack={}:{}", first + 1000, first + 2000));
-    // 1000 + 50 + 2 steps of 12.5 + 2.
-    s.us(1077, &format!(". {first}:{}", first + 1000));
+    // A burst that waited for room left a millisecond later than what let it go (`tcp_tso_should_defer`):
+    // 1000 + 50 + 2 steps of a quarter of 49 + 2.
+    assert_eq!(s.sample(0).min_rtt, Some(Duration::from_millis(49)));
+    s.us(1076, &format!(". {first}:{}", first + 1000));
 }
 
 #[test]
