@@ -65,11 +65,7 @@ impl Subflow {
         if !self.may_send_new(host, now, in_flight, together, probe) {
             return false;
         }
-        if self.board.is_empty() {
-            for _ in 0..self.send.take_restarts() {
-                self.restart_after_idle(now);
-            }
-        }
+        self.rest_after_idle(now);
         let room = self.send.window_end.saturating_sub(self.send.next);
         let limit = u64::from(self.send.mss - self.sack_bytes()).min(room);
         let (payload, mapping) = match self.send.cut(limit as usize) {
@@ -121,12 +117,18 @@ impl Subflow {
         if !scheduled && (idle || was_probe) {
             self.rearm_timeout(host, now);
         }
+        self.after_new(host, now, more);
+        true
+    }
+
+    /// New data has left; `more` of the same socket buffer follows.
+    #[inline(always)]
+    fn after_new(&mut self, host: &HostModel, now: Instant, more: bool) {
         let full = self.board.in_flight() >= self.window.cwnd || self.defers(host, now);
         self.validate_window(now, full);
         if !more {
             self.send.grew |= self.expand_buffer();
         }
-        true
     }
 
     /// There is something, and no window, rate or rule holds it back; `together` says that a segment has

@@ -7,6 +7,16 @@ use super::{INITIAL_WINDOW, Subflow};
 use crate::congestion::{CongestionState, WindowChange};
 
 impl Subflow {
+    /// Before the first segment leaves: the window is asked for its rest, once or more often.
+    #[inline(always)]
+    pub(super) fn rest_after_idle(&mut self, now: Instant) {
+        if self.board.is_empty() {
+            for _ in 0..self.send.take_restarts() {
+                self.restart_after_idle(now);
+            }
+        }
+    }
+
     /// `tcp_slow_start_after_idle_check`, `tcp_cwnd_restart`.
     pub(super) fn restart_after_idle(&mut self, now: Instant) {
         if !self.board.is_empty() || self.controller.owns_recovery() || self.totals.bytes_sent == 0
