@@ -156,14 +156,7 @@ fn join(random: &mut RandomStream, to: usize, known: &Known, segment: &mut Segme
 }
 
 fn opening() -> MptcpOption {
-    MptcpOption::Capable(MpCapable {
-        version: 1,
-        checksum_required: false,
-        extensibility: false,
-        deny_join_initial_address: false,
-        crypto: 1,
-        keys: CapableKeys::None,
-    })
+    MptcpOption::Capable(MpCapable::with_keys(CapableKeys::None))
 }
 
 /// An option that can only be made with the keys, on a valid acknowledgement.

@@ -273,16 +273,7 @@ impl Stage {
             }
         };
         let opens = self.client || matches!(keys, Some(CapableKeys::None));
-        let capable = |keys| {
-            MptcpOption::Capable(MpCapable {
-                version: 1,
-                checksum_required: false,
-                extensibility: false,
-                deny_join_initial_address: false,
-                crypto: 1,
-                keys,
-            })
-        };
+        let capable = |keys| MptcpOption::Capable(MpCapable::with_keys(keys));
         let mut segment = self.segment();
         segment.mptcp = keys.map(capable).into_iter().collect();
         if opens {

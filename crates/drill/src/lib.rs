@@ -6,9 +6,9 @@
 mod actions;
 mod application;
 mod case;
+mod fault;
 mod forge;
 pub mod fuzz;
-mod judge;
 mod mark;
 mod mediator;
 mod meter;
@@ -21,7 +21,7 @@ mod side;
 mod world;
 
 pub use case::{Case, Cut, Twin};
-pub use judge::Fault;
+pub use fault::Fault;
 pub use mark::{Mark, parse_marks};
 pub use meter::Meter;
 pub use run::{Report, run};

@@ -7,7 +7,7 @@ use std::sync::Once;
 use anabranch_units::Instant;
 
 use crate::case::Case;
-use crate::judge::Fault;
+use crate::fault::Fault;
 use crate::mark::Mark;
 use crate::meter::Meter;
 use crate::world::World;

@@ -9,8 +9,8 @@ use bytes::Bytes;
 
 use crate::application::Application;
 use crate::case::{CLIENT, Case, PORT, SERVER};
-use crate::judge::SEGMENTS_AT_ONCE;
-use crate::judge::{Fault, memory_cap};
+use crate::fault::SEGMENTS_AT_ONCE;
+use crate::fault::{Fault, memory_cap};
 use crate::meter::Meter;
 
 /// One host.

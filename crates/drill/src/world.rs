@@ -9,7 +9,7 @@ use anabranch_wire::{MAX_OPTIONS_LEN, Packet, emit_packet, parse_packet};
 use crate::actions::Action;
 use crate::application::Application;
 use crate::case::{CLIENT, Case, SERVER, Twin, path_of};
-use crate::judge::{FIRINGS_AT_ONCE, Fault, Work};
+use crate::fault::{FIRINGS_AT_ONCE, Fault, Work};
 use crate::mark::Mark;
 use crate::mediator::{Bytewise, Flight, Harm, Kind, Mediator, ends};
 use crate::meter::Meter;

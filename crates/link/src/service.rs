@@ -70,7 +70,7 @@ impl Service for AtCap {
 
 /// Conditions that hold up to an instant.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Stretch {
+pub(crate) struct Conditions {
     /// When the next ones begin.
     pub(crate) until: Instant,
     /// How fast packets are served.
@@ -84,13 +84,13 @@ pub(crate) struct Stretch {
 /// A link's conditions one after the other, without end and without gaps.
 pub(crate) trait Course {
     /// The next ones; their `until` lies behind the last ones'.
-    fn next(&mut self) -> Stretch;
+    fn next(&mut self) -> Conditions;
 }
 
 /// Serves bit by bit at the rate of a course.
 pub(crate) struct Stepwise<C> {
     course: C,
-    now: Stretch,
+    now: Conditions,
     luck: RandomStream,
 }
 

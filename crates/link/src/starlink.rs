@@ -21,7 +21,7 @@ use anabranch_units::{Duration, Instant, RandomStream, Rate, Seed};
 
 use crate::model::scale;
 use crate::quantiles::{P1, P5, P25, P50, P75, P95, P99, Quantiles, Wander};
-use crate::service::{Course, Stretch};
+use crate::service::{Conditions, Course};
 use crate::{ConfigError, Direction};
 
 /// The time between two reconfigurations.
@@ -225,14 +225,14 @@ impl Starlink {
 }
 
 impl Course for Starlink {
-    fn next(&mut self) -> Stretch {
+    fn next(&mut self) -> Conditions {
         let dip = self.tick < self.epoch.dip_ticks;
         let silent = self.tick < self.epoch.silent_ticks || (self.moving && self.in_gap);
         let jitter_ms = JITTER.at(self.jitter.step());
         let rtt_ms = self.epoch.rtt_ms + jitter_ms + if dip { self.epoch.dip_ms } else { 0.0 };
         let own_ms = TICK_JITTER_MS * self.tick_jitter.uniform();
         let bursting = self.bursts.chance(if dip { DIP_BURSTS } else { BURSTS });
-        let stretch = Stretch {
+        let conditions = Conditions {
             until: self.until,
             rate: match (silent, dip) {
                 (true, _) => Rate::ZERO,
@@ -254,7 +254,7 @@ impl Course for Starlink {
         if self.tick.is_multiple_of(RATE_TICKS) {
             self.draw_rate();
         }
-        stretch
+        conditions
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anabranch_units::{ByteCount, Duration, Instant, Rate};
 
 use crate::ConfigError;
-use crate::service::{Course, Served, Service, Stretch};
+use crate::service::{Conditions, Course, Served, Service};
 
 /// A recording. Its time 0 is the world's.
 #[derive(Clone, Debug, PartialEq)]
@@ -82,7 +82,7 @@ impl Recorded {
 }
 
 impl Course for Recorded {
-    fn next(&mut self) -> Stretch {
+    fn next(&mut self) -> Conditions {
         let step = self.steps[self.next];
         self.next += 1;
         let until = match (self.steps.get(self.next), self.repeat) {
@@ -97,7 +97,7 @@ impl Course for Recorded {
                 Instant::FAR_FUTURE
             }
         };
-        Stretch { until, rate: step.rate, delay: step.delay, loss: step.loss }
+        Conditions { until, rate: step.rate, delay: step.delay, loss: step.loss }
     }
 }
 

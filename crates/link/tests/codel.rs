@@ -2,14 +2,14 @@
 
 mod oracle;
 
-use anabranch_link::queue::{self, Next, Queue, Ticket};
+use anabranch_link::queue::{self, Queue, Ticket};
 use anabranch_link::{
     DropReason, Fate, FixedLink, Label, Link, LinkConfig, QueueLimit, Queued, VaryingLink,
 };
 use anabranch_plugin::PluginChoice;
 use anabranch_units::{ByteCount, Duration, Instant, RandomStream, Rate, Seed};
 
-use oracle::{CoDelQueue, Packet, Parameters, Said};
+use oracle::{CoDelQueue, Packet, Parameters, Said, ask};
 
 const MS: u64 = 1_000_000;
 
@@ -30,21 +30,6 @@ fn choice(parameters: Parameters) -> PluginChoice {
 
 fn queue(choice: &PluginChoice, limit: QueueLimit) -> Box<dyn Queue> {
     queue::build(choice, limit, seed(0).stream("queue")).expect("there is such a queue")
-}
-
-/// All that a queue says when it is asked for a packet.
-fn ask(queue: &mut dyn Queue, now: u64, said: &mut Vec<Said>) {
-    while let Some(next) = queue.next(at(now)) {
-        let (word, goes_on) = match next {
-            Next::Drop(id) => (Said::Dropped(id), false),
-            Next::Mark(id) => (Said::Marked(id), true),
-            Next::Pass(id) => (Said::Passed(id), true),
-        };
-        said.push(word);
-        if goes_on {
-            return;
-        }
-    }
 }
 
 /// How fast packets come and are asked for, a while each: floods, trickles, silence.

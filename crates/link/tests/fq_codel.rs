@@ -2,12 +2,12 @@
 
 mod oracle;
 
-use anabranch_link::queue::{self, Next, Queue, Ticket};
+use anabranch_link::queue::{self, Queue, Ticket};
 use anabranch_link::{Fate, Label, Link, LinkConfig, QueueLimit, Queued, VaryingLink};
 use anabranch_plugin::PluginChoice;
 use anabranch_units::{ByteCount, Duration, Instant, RandomStream, Rate, Seed};
 
-use oracle::{FqCoDel, Packet, Parameters, Said};
+use oracle::{FqCoDel, Packet, Parameters, Said, ask};
 
 const MS: u64 = 1_000_000;
 /// 10 Mb/s: a packet of 1,250 bytes takes a millisecond.
@@ -30,20 +30,6 @@ fn queue(parameters: Parameters, quantum: u64, limit: u64) -> Box<dyn Queue> {
         .with("quantum", quantum)
         .with("flows", 65_536);
     queue::build(&choice, QueueLimit::Packets(limit), seed(0).stream("queue")).expect("a queue")
-}
-
-fn ask(queue: &mut dyn Queue, now: u64, said: &mut Vec<Said>) {
-    while let Some(next) = queue.next(at(now)) {
-        let (word, goes_on) = match next {
-            Next::Drop(id) => (Said::Dropped(id), false),
-            Next::Mark(id) => (Said::Marked(id), true),
-            Next::Pass(id) => (Said::Passed(id), true),
-        };
-        said.push(word);
-        if goes_on {
-            return;
-        }
-    }
 }
 
 /// One life of a queue beside the oracle; how many packets met each of the four fates.

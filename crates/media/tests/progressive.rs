@@ -47,30 +47,30 @@ fn at(millis: u64) -> Instant {
     Instant::ZERO + Duration::from_millis(millis)
 }
 
-/// A stretch of an arrival: 1,000 bytes every so often, from a time until so many bytes are in.
+/// Arrivals at one pace: 1,000 bytes each `every`, from `from` until `until_bytes` are in.
 #[derive(Clone, Copy)]
-struct Stretch {
+struct Arrivals {
     from: Instant,
     every: Duration,
     until_bytes: u64,
 }
 
-fn every(micros: u64, until_bytes: u64) -> Stretch {
-    Stretch { from: Instant::ZERO, every: Duration::from_micros(micros), until_bytes }
+fn every(micros: u64, until_bytes: u64) -> Arrivals {
+    Arrivals { from: Instant::ZERO, every: Duration::from_micros(micros), until_bytes }
 }
 
-fn after(millis: u64, stretch: Stretch) -> Stretch {
-    Stretch { from: at(millis), ..stretch }
+fn after(millis: u64, phase: Arrivals) -> Arrivals {
+    Arrivals { from: at(millis), ..phase }
 }
 
-fn reads(stretches: &[Stretch]) -> Vec<(Instant, u64)> {
+fn reads(phases: &[Arrivals]) -> Vec<(Instant, u64)> {
     let mut reads = Vec::new();
     let (mut now, mut total) = (Instant::ZERO, 0);
-    for stretch in stretches {
-        now = now.max(stretch.from);
-        while total < stretch.until_bytes {
-            let n = (stretch.until_bytes - total).min(1_000);
-            now += stretch.every;
+    for phase in phases {
+        now = now.max(phase.from);
+        while total < phase.until_bytes {
+            let n = (phase.until_bytes - total).min(1_000);
+            now += phase.every;
             total += n;
             reads.push((now, n));
         }

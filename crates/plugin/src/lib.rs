@@ -1,5 +1,5 @@
-//! What every kind of plug-in shares: how one is chosen, what it reads of its parameters, what is
-//! said of those that do not do, the table of names, and the way to plug-ins that are in no table.
+//! What every kind of plug-in shares: how one is chosen, how it reads its parameters, the faults that
+//! name wrong ones, the table of names, and the way to plug-ins that are in no table.
 //!
 //! A kind is a marker type in the room that owns it ([`Kind`]): a trait that its plug-ins implement,
 //! a table of them, and what they are built with. A plug-in is one file and one line in that table.

@@ -128,7 +128,7 @@ impl Flights {
             // What is taken for lost and was only late is under way, and in no window.
             let late = connection.lost_on(id);
             let most = in_flight.max(flight.under_way.saturating_sub(late));
-            flight.judge(now, id.0, most, cwnd)?;
+            flight.check(now, id.0, most, cwnd)?;
         }
         Ok(number.map(|number| (id.0, number)))
     }
@@ -147,7 +147,7 @@ impl Flights {
 
 impl Flight {
     #[cold]
-    fn judge(&mut self, now: Instant, subflow: u8, most: u32, cwnd: u32) -> Result<(), Violation> {
+    fn check(&mut self, now: Instant, subflow: u8, most: u32, cwnd: u32) -> Result<(), Violation> {
         if most <= cwnd {
             return Ok(());
         }
@@ -255,12 +255,12 @@ mod tests {
     fn two_segments_may_go_beyond_the_window_and_not_a_third() {
         let mut flight = Flight::default();
         let at = |ms: u64| Instant::ZERO + Duration::from_millis(ms);
-        assert!(flight.judge(at(10), 0, 10, 10).is_ok());
-        assert!(flight.judge(at(10), 0, 11, 10).is_ok());
-        assert!(flight.judge(at(11), 0, 12, 10).is_ok());
-        let third = flight.judge(at(12), 0, 13, 10);
+        assert!(flight.check(at(10), 0, 10, 10).is_ok());
+        assert!(flight.check(at(10), 0, 11, 10).is_ok());
+        assert!(flight.check(at(11), 0, 12, 10).is_ok());
+        let third = flight.check(at(12), 0, 13, 10);
         assert_eq!(third, Err(Violation::InFlight { subflow: 0, in_flight: 13, cwnd: 10 }));
         // Another probe, later.
-        assert!(flight.judge(at(14), 0, 13, 10).is_ok());
+        assert!(flight.check(at(14), 0, 13, 10).is_ok());
     }
 }

@@ -36,7 +36,7 @@ use crate::congestion::SiblingView;
 use crate::path_manager::PathManager;
 use crate::scheduler::{PathScheduler, SendRequest, SubflowView};
 use crate::secrets::Secrets;
-use crate::subflow::{Outlook, Space, State, Subflow};
+use crate::subflow::{EmitContext, Space, State, Subflow};
 use crate::{path_manager, scheduler};
 
 pub(crate) use connect::{Offer, REASON_MPTCP, capable, join, understood};
@@ -239,16 +239,16 @@ impl Connection {
             }
             State::SynReceived => {
                 if segment.flags.contains(Flags::SYN) {
-                    self.subflows[index].hello.due = true;
+                    self.subflows[index].handshake.due = true;
                     return;
                 }
-                let believed = self.subflows[index].believes(now, segment);
-                if !believed || !self.handle_third(now, index, segment) {
+                let accepted = self.subflows[index].accepts(now, segment);
+                if !accepted || !self.handle_third(now, index, segment) {
                     return;
                 }
             }
             State::Established => {
-                if !self.subflows[index].believes(now, segment) {
+                if !self.subflows[index].accepts(now, segment) {
                     return;
                 }
             }
@@ -261,7 +261,7 @@ impl Connection {
         } else {
             self.push(now);
         }
-        if !self.subflows[index].lets_out(now) && self.subflows[index].expand_buffer() {
+        if self.subflows[index].expand_buffer_after_ack(now) {
             self.subflows[index].touched = true;
             self.notify_writable();
         }
@@ -343,17 +343,17 @@ impl Connection {
             }
             State::Established | State::Closed => {}
         }
-        let outlook = self.outlook(now);
+        let context = self.context(now);
         let (host, subflow) = (&self.config.host, &mut self.subflows[index]);
         if subflow.signal_due() {
             // Options that are waiting do not fit beside data.
-            subflow.next_pure_ack(&outlook, segment);
-        } else if subflow.next_data_segment(host, &outlook, segment) {
+            subflow.next_pure_ack(&context, segment);
+        } else if subflow.next_data_segment(host, &context, segment) {
             subflow.fill_options(segment, false);
             if std::mem::take(&mut subflow.send.grew) {
                 self.notify_writable();
             }
-        } else if !subflow.next_pure_ack(&outlook, segment) {
+        } else if !subflow.next_pure_ack(&context, segment) {
             return false;
         }
         self.note_promise(index);
@@ -361,8 +361,8 @@ impl Connection {
     }
 
     /// What a subflow needs to know to emit a segment.
-    fn outlook(&self, now: Instant) -> Outlook {
-        Outlook {
+    fn context(&self, now: Instant) -> EmitContext {
+        EmitContext {
             now,
             data_ack: (self.mode == Mode::Multipath).then(|| self.data_ack()),
             dsn_base: self.local_key.idsn.0.wrapping_add(1),

@@ -139,9 +139,9 @@ pub struct Stack {
     /// New data waits until the connection's window has room for a whole segment of it
     /// (`tcp_snd_wnd_test` in `mptcp_write_xmit`); without it the room there is gets filled.
     pub whole_segments: bool,
-    /// The connection's window is counted with what the subflow believes of its own window
+    /// The connection's window is counted from the window that the subflow holds to be the peer's
     /// (`ack_update_msk`); without it with what the segment at hand tells.
-    pub believes_subflow_window: bool,
+    pub counts_from_subflow_window: bool,
     /// The connection's send buffer is no larger than that of one subflow may be
     /// (`mptcp_update_sndbuf`); without it the subflows' together (`mptcp_sync_sndbuf`).
     pub bounds_send_buffer: bool,
@@ -172,7 +172,7 @@ pub const LINUX_6_18: Stack = Stack {
     timer_pacing: false,
     whole_mappings: false,
     whole_segments: false,
-    believes_subflow_window: true,
+    counts_from_subflow_window: true,
     bounds_send_buffer: false,
     join_delay: Duration::ZERO,
 };
@@ -200,7 +200,7 @@ pub const MPTCP_0_94: Stack = Stack {
     timer_pacing: true,
     whole_mappings: true,
     whole_segments: true,
-    believes_subflow_window: false,
+    counts_from_subflow_window: false,
     bounds_send_buffer: true,
     join_delay: Duration::from_millis(500),
 };

@@ -78,7 +78,7 @@ impl Default for Space {
 
 /// What a connection tells a subflow when it emits a segment.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Outlook {
+pub(crate) struct EmitContext {
     pub(crate) now: Instant,
     /// The data-level acknowledgement; `None` on plain TCP.
     pub(crate) data_ack: Option<DataAck>,
@@ -155,7 +155,7 @@ pub(crate) struct Subflow {
     pub(crate) stale_ack_stamp: Instant,
     /// Of a join we opened: our random number.
     pub(crate) nonce: u32,
-    pub(crate) hello: handshake::Hello,
+    pub(crate) handshake: handshake::Handshake,
     local_iss: SeqNumber,
     remote_iss: SeqNumber,
     send_scale: u8,
@@ -229,7 +229,7 @@ impl Subflow {
             stale_count: 0,
             stale_ack_stamp: Instant::ZERO,
             nonce: 0,
-            hello: handshake::Hello::default(),
+            handshake: handshake::Handshake::default(),
             local_iss: iss,
             remote_iss: SeqNumber(0),
             send_scale: 0,
@@ -337,11 +337,11 @@ impl Subflow {
         }
         let first = self.timer.at().unwrap_or(never).min(self.ack.deadline().unwrap_or(never));
         // Most often neither the pacer nor the handshake waits.
-        let rarely = self.pacer.wake().is_some() | self.hello.waits();
+        let rarely = self.pacer.wake().is_some() | self.handshake.waits();
         if !rarely {
             return first;
         }
-        first.min(self.pacer.wake().unwrap_or(never)).min(self.hello.wake())
+        first.min(self.pacer.wake().unwrap_or(never)).min(self.handshake.wake())
     }
 
     /// Recomputes the payload of a full segment from the options every data segment carries. Rates
@@ -404,7 +404,7 @@ impl Subflow {
     /// Something may be ready to go out: a cheap look before the real one.
     pub(crate) fn may_transmit(&self) -> bool {
         self.reset.is_some()
-            || self.hello.due
+            || self.handshake.due
             || self.ack.is_due()
             || self.signal_due()
             || self.send.is_urged()

@@ -39,14 +39,7 @@ fn segment(number: u32, flags: Flags, seq: u32, ack: u32) -> Segment {
 }
 
 fn capable(keys: CapableKeys) -> MptcpOption {
-    MptcpOption::Capable(MpCapable {
-        version: 1,
-        checksum_required: false,
-        extensibility: false,
-        deny_join_initial_address: false,
-        crypto: 1,
-        keys,
-    })
+    MptcpOption::Capable(MpCapable::with_keys(keys))
 }
 
 /// Opens a connection over MPTCP; our next sequence number.

@@ -64,6 +64,23 @@ pub struct MpCapable {
     pub keys: CapableKeys,
 }
 
+impl MpCapable {
+    /// The only protocol version of RFC 8684.
+    pub const VERSION: u8 = 1;
+
+    /// Version 1 with HMAC-SHA256 and no other flag.
+    pub const fn with_keys(keys: CapableKeys) -> Self {
+        Self {
+            version: Self::VERSION,
+            checksum_required: false,
+            extensibility: false,
+            deny_join_initial_address: false,
+            crypto: 1,
+            keys,
+        }
+    }
+}
+
 /// What an `MP_CAPABLE` carries besides its flags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CapableKeys {

@@ -5,6 +5,9 @@
 
 use std::collections::VecDeque;
 
+use anabranch_link::queue::{Next, Queue};
+use anabranch_units::Instant;
+
 /// What a queue said of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Said {
@@ -12,6 +15,21 @@ pub(crate) enum Said {
     Full(u64),
     Marked(u64),
     Passed(u64),
+}
+
+/// All that a queue says when it is asked for a packet.
+pub(crate) fn ask(queue: &mut dyn Queue, now: u64, said: &mut Vec<Said>) {
+    while let Some(next) = queue.next(Instant::from_nanos(now)) {
+        let (word, goes_on) = match next {
+            Next::Drop(id) => (Said::Dropped(id), false),
+            Next::Mark(id) => (Said::Marked(id), true),
+            Next::Pass(id) => (Said::Passed(id), true),
+        };
+        said.push(word);
+        if goes_on {
+            return;
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug)]

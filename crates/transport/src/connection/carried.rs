@@ -8,9 +8,9 @@ use anabranch_units::SubflowId;
 use super::Connection;
 use crate::scheduler::{Carried, SubflowSet};
 
-/// A stretch of the data stream that the same subflows carried.
+/// Part of the data stream that the same subflows carried.
 #[derive(Clone, Copy, Debug)]
-struct Stretch {
+struct CarriedRange {
     from: u64,
     to: u64,
     by: SubflowSet,
@@ -18,7 +18,7 @@ struct Stretch {
     reinjected: SubflowSet,
 }
 
-impl Stretch {
+impl CarriedRange {
     fn continues(&self, by: SubflowSet, from: u64) -> bool {
         self.to == from && self.by == by && self.reinjected.is_empty()
     }
@@ -28,7 +28,7 @@ impl Stretch {
 #[derive(Debug, Default)]
 pub(super) struct CarriedData {
     /// By position; they do not overlap.
-    stretches: VecDeque<Stretch>,
+    ranges: VecDeque<CarriedRange>,
     /// Ranges to reinject, by position; they do not overlap.
     queue: VecDeque<(u64, u64)>,
 }
@@ -36,35 +36,35 @@ pub(super) struct CarriedData {
 impl CarriedData {
     /// The identifier of a subflow that is gone goes to another one, which has carried nothing.
     pub(super) fn forget(&mut self, id: SubflowId) {
-        for stretch in &mut self.stretches {
-            stretch.by = stretch.by.without(id);
-            stretch.reinjected = stretch.reinjected.without(id);
+        for range in &mut self.ranges {
+            range.by = range.by.without(id);
+            range.reinjected = range.reinjected.without(id);
         }
     }
 
     /// A subflow was handed `[from, to)`.
     pub(super) fn note(&mut self, id: SubflowId, from: u64, to: u64) {
-        if self.stretches.back().is_none_or(|last| last.to <= from) {
+        if self.ranges.back().is_none_or(|last| last.to <= from) {
             let by = SubflowSet::one(id);
-            match self.stretches.back_mut() {
+            match self.ranges.back_mut() {
                 Some(last) if last.continues(by, from) => last.to = to,
-                _ => self.stretches.push_back(Stretch::new(from, to, by)),
+                _ => self.ranges.push_back(CarriedRange::new(from, to, by)),
             }
             return;
         }
         self.cut(from);
         self.cut(to);
         let mut at = from;
-        let mut index = self.stretches.partition_point(|s| s.to <= from);
+        let mut index = self.ranges.partition_point(|s| s.to <= from);
         while at < to {
-            match self.stretches.get_mut(index) {
-                Some(stretch) if stretch.from <= at => {
-                    stretch.by = stretch.by.with(id);
-                    at = stretch.to;
+            match self.ranges.get_mut(index) {
+                Some(range) if range.from <= at => {
+                    range.by = range.by.with(id);
+                    at = range.to;
                 }
                 next => {
-                    let end = next.map_or(to, |stretch| stretch.from.min(to));
-                    self.stretches.insert(index, Stretch::new(at, end, SubflowSet::one(id)));
+                    let end = next.map_or(to, |range| range.from.min(to));
+                    self.ranges.insert(index, CarriedRange::new(at, end, SubflowSet::one(id)));
                     at = end;
                 }
             }
@@ -72,31 +72,31 @@ impl CarriedData {
         }
     }
 
-    /// Makes stretches end and begin at `position`.
+    /// Makes ranges end and begin at `position`.
     fn cut(&mut self, position: u64) {
-        let index = self.stretches.partition_point(|stretch| stretch.to <= position);
-        if let Some(stretch) = self.stretches.get_mut(index).filter(|s| s.from < position) {
-            let before = Stretch { to: position, ..*stretch };
-            stretch.from = position;
-            self.stretches.insert(index, before);
+        let index = self.ranges.partition_point(|range| range.to <= position);
+        if let Some(range) = self.ranges.get_mut(index).filter(|s| s.from < position) {
+            let before = CarriedRange { to: position, ..*range };
+            range.from = position;
+            self.ranges.insert(index, before);
         }
     }
 
     /// What carried the byte at `position`, and how far that holds; nobody where it was not sent.
     pub(super) fn at(&self, position: u64) -> Carried {
-        let index = self.stretches.partition_point(|stretch| stretch.to <= position);
-        let found = self.stretches.get(index).filter(|stretch| stretch.from <= position);
+        let index = self.ranges.partition_point(|range| range.to <= position);
+        let found = self.ranges.get(index).filter(|range| range.from <= position);
         let nobody = Carried { from: position, to: position, by: SubflowSet::EMPTY };
         found.map_or(nobody, |found| Carried { to: found.to, by: found.by, ..nobody })
     }
 
     /// Everything before `una` is acknowledged.
     pub(super) fn acknowledge(&mut self, una: u64) {
-        while self.stretches.front().is_some_and(|first| first.to <= una) {
-            self.stretches.pop_front();
+        while self.ranges.front().is_some_and(|first| first.to <= una) {
+            self.ranges.pop_front();
         }
-        // What was acknowledged of a stretch is not kept to be sent again.
-        if let Some(first) = self.stretches.front_mut() {
+        // What was acknowledged of a range is not kept to be sent again.
+        if let Some(first) = self.ranges.front_mut() {
             first.from = first.from.max(una);
         }
         self.drop_queued(0, una);
@@ -105,10 +105,10 @@ impl CarriedData {
     /// Queues what `id` carried and was not yet queued for its sake.
     pub(super) fn reinject(&mut self, id: SubflowId) {
         let mut ranges: Vec<(u64, u64)> = self.queue.drain(..).collect();
-        for stretch in &mut self.stretches {
-            if stretch.by.contains(id) && !stretch.reinjected.contains(id) {
-                stretch.reinjected = stretch.reinjected.with(id);
-                ranges.push((stretch.from, stretch.to));
+        for range in &mut self.ranges {
+            if range.by.contains(id) && !range.reinjected.contains(id) {
+                range.reinjected = range.reinjected.with(id);
+                ranges.push((range.from, range.to));
             }
         }
         ranges.sort_unstable();
@@ -148,7 +148,7 @@ impl CarriedData {
     }
 }
 
-impl Stretch {
+impl CarriedRange {
     const fn new(from: u64, to: u64, by: SubflowSet) -> Self {
         Self { from, to, by, reinjected: SubflowSet::EMPTY }
     }
@@ -228,7 +228,7 @@ mod tests {
         carried.note(SubflowId(0), 0, 100);
         carried.note(SubflowId(0), 100, 200);
         carried.note(SubflowId(1), 200, 300);
-        assert_eq!(carried.stretches.len(), 2, "what follows is one stretch");
+        assert_eq!(carried.ranges.len(), 2, "what follows is one range");
         carried.note(SubflowId(1), 50, 250);
         let all = [
             (0, 50, set(&[0])),

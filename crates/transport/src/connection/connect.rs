@@ -16,18 +16,13 @@ use crate::subflow::{Reset, State};
 pub(crate) const REASON_MPTCP: u8 = 1;
 /// Reason code: administratively prohibited.
 pub(crate) const REASON_PROHIBITED: u8 = 3;
-/// The version spoken (RFC 8684 section 3.1).
-const VERSION: u8 = 1;
 
 /// Our `MP_CAPABLE` with these keys.
 pub(crate) fn capable(config: &Config, keys: CapableKeys) -> MptcpOption {
     MptcpOption::Capable(MpCapable {
-        version: VERSION,
         checksum_required: config.checksum,
-        extensibility: false,
         deny_join_initial_address: config.deny_join_initial_address,
-        crypto: 1,
-        keys,
+        ..MpCapable::with_keys(keys)
     })
 }
 
@@ -37,7 +32,7 @@ pub(crate) fn understood(segment: &Segment) -> Option<MpCapable> {
     let opens = segment.flags.contains(Flags::SYN) && !segment.flags.contains(Flags::ACK);
     segment.mptcp.iter().find_map(|option| match option {
         MptcpOption::Capable(c)
-            if (c.version == VERSION || (opens && c.version > VERSION))
+            if (c.version == MpCapable::VERSION || (opens && c.version > MpCapable::VERSION))
                 && !c.extensibility
                 && c.crypto & 1 == 1 =>
         {
@@ -86,8 +81,8 @@ impl Connection {
             let offer = capable(&connection.config, CapableKeys::None);
             let offer = Some(offer).filter(|_| connection.config.multipath);
             let subflow = &mut connection.subflows[0];
-            subflow.hello.first = offer;
-            subflow.hello.due = true;
+            subflow.handshake.first = offer;
+            subflow.handshake.due = true;
         }
         Ok(connection)
     }
@@ -156,13 +151,13 @@ impl Connection {
         if index > 0 {
             return self.handle_join_syn_ack(now, index, segment);
         }
-        let keys = understood(segment).filter(|_| self.subflows[0].hello.first.is_some());
+        let keys = understood(segment).filter(|_| self.subflows[0].handshake.first.is_some());
         if let Some(answer @ MpCapable { keys: CapableKeys::Responder(key), .. }) = keys {
             self.heed_checksum(&answer);
             self.peer_addresses.heed(&answer);
             self.become_multipath(key, 0);
             let both = CapableKeys::Both { initiator: self.local_key.value, responder: key };
-            self.subflows[0].hello.third = Some(capable(&self.config, both));
+            self.subflows[0].handshake.third = Some(capable(&self.config, both));
         } else if self.mode == Mode::Undecided {
             self.fall_back();
         }
@@ -245,7 +240,7 @@ impl Connection {
             let announced = announced::announcement(segment).is_some_and(|add| add.hmac.is_some());
             if announced || segment.dss.is_some_and(|dss| dss.data_ack.is_some()) {
                 self.confirmed = true;
-                self.subflows[0].hello.confirm_third();
+                self.subflows[0].handshake.confirm_third();
             } else if segment.dss.is_none() {
                 self.fall_back();
             }
@@ -283,13 +278,13 @@ impl Connection {
         subflow.multipath = true;
         subflow.send.use_mappings();
         subflow.nonce = nonce;
-        subflow.hello.first = Some(MptcpOption::Join(MpJoin::Syn {
+        subflow.handshake.first = Some(MptcpOption::Join(MpJoin::Syn {
             backup: candidate.backup,
             address_id: local_id,
             token: remote.token,
             nonce,
         }));
-        subflow.hello.due = true;
+        subflow.handshake.due = true;
         Some(index)
     }
 
@@ -309,7 +304,7 @@ impl Connection {
         subflow.backup = backup;
         subflow.remote_id = address_id;
         let third = MpJoin::Ack { hmac: crypto::leftmost_160(&mac) };
-        subflow.hello.third = Some(MptcpOption::Join(third));
+        subflow.handshake.third = Some(MptcpOption::Join(third));
         subflow.take_syn_ack(&host, now, segment);
         self.after_open(now, index);
         self.judge_join(now, index);
@@ -345,7 +340,7 @@ impl Connection {
         let subflow = &mut self.subflows[index];
         if subflow.active && segment.dss.is_some_and(|dss| dss.data_ack.is_some()) {
             subflow.fully_established = true;
-            subflow.hello.confirm_third();
+            subflow.handshake.confirm_third();
             let id = subflow.id;
             self.events.push_back(Event::SubflowEstablished(id));
         } else if subflow.active && !segment.payload.is_empty() {

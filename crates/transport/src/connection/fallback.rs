@@ -46,7 +46,7 @@ impl Connection {
         let Some((initial, joined)) = self.subflows.split_first() else { return false };
         index == 0
             && self.mode == Mode::Multipath
-            && matches!(initial.hello.first, Some(MptcpOption::Capable(_)))
+            && matches!(initial.handshake.first, Some(MptcpOption::Capable(_)))
             && initial.state == State::Established
             && joined.iter().all(|subflow| !subflow.fully_established)
             && !self.fallback.crooked
@@ -69,7 +69,7 @@ impl Connection {
             initial.multipath = false;
             initial.fully_established = true;
             initial.touched = true;
-            initial.hello.confirm_third();
+            initial.handshake.confirm_third();
             initial.end_signals();
             if in_use {
                 initial.send_final_mapping(una, checksum);

@@ -433,9 +433,9 @@ impl Connection {
         if subflow.is_latest(segment) {
             subflow.passage = Passage::Open;
         }
-        // What the subflow believes, which may be more than this segment tells (`ack_update_msk`).
-        let believed = self.config.stack.believes_subflow_window;
-        let window = if believed { subflow.send.window() } else { subflow.peer_window(segment) };
+        // The subflow may hold a larger window to be true than this segment tells (`ack_update_msk`).
+        let held = self.config.stack.counts_from_subflow_window;
+        let window = if held { subflow.send.window() } else { subflow.peer_window(segment) };
         self.out.window_end = self.out.window_end.max(position + window);
         subflow.admit(window);
         self.closing.on_data_ack(position, self.out.end);

@@ -80,7 +80,7 @@ impl Endpoint {
     }
 
     /// Whether a connection that was accepted has come about, or will never: it leaves the backlog.
-    pub(super) fn judge_opening(&mut self, slot: u32) {
+    pub(super) fn check_opening(&mut self, slot: u32) {
         let Some(entry) = self.table.slot(slot).filter(|entry| entry.half_open) else { return };
         let stands = entry.connection.connected_at().is_some();
         if stands || entry.connection.is_closed() {

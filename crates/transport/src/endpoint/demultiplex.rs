@@ -52,7 +52,7 @@ impl Endpoint {
     #[cold]
     pub(super) fn note_change(&mut self, now: Instant, slot: u32) {
         self.register(now, slot);
-        self.judge_opening(slot);
+        self.check_opening(slot);
     }
 
     /// A segment between two addresses that no subflow has, or has any more.

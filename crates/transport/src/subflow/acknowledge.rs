@@ -101,7 +101,7 @@ impl Subflow {
         }
         let had_data = !self.board.is_empty();
         if !had_data {
-            self.judge_probe(now, ack, &flags);
+            self.answer_probe(now, ack, &flags);
             return;
         }
         let prior =
@@ -146,7 +146,7 @@ impl Subflow {
         if flags.dsack {
             self.rack.on_dsack(self.rate.delivered, self.rate.prior_delivered());
         }
-        self.judge_probe(now, ack, &flags);
+        self.answer_probe(now, ack, &flags);
         let calm = flags.una_advanced && !flags.data_sacked && !flags.dsack;
         let open = self.ca_state == CongestionState::Open;
         let repair = if calm && open && self.board.sacked_out == 0 {
@@ -154,7 +154,7 @@ impl Subflow {
         } else if flags.una_advanced && self.board.front().is_some_and(|head| head.sacked) {
             self.suspect_reneging(host, now, &mut flags)
         } else {
-            self.judge(now, &mut flags, echo)
+            self.answer_ack(now, &mut flags, echo)
         };
         let progress = Progress {
             una_advanced: flags.una_advanced,
@@ -378,20 +378,22 @@ impl Subflow {
     }
 
     /// An application that waits for room gets a larger buffer unless the window is full (`tcp_new_space`,
-    /// `tcp_should_expand_sndbuf`); true when it grew. It is looked at behind every socket buffer of new data
-    /// (`tcp_event_new_data_sent`), and behind an acknowledgement that lets nothing out (`tcp_data_snd_check`).
+    /// `tcp_should_expand_sndbuf`); true when it grew. It is checked behind every socket buffer of new data
+    /// (`tcp_event_new_data_sent`).
     pub(crate) fn expand_buffer(&mut self) -> bool {
         self.wants_space()
             && (self.stack.grows_while_full || self.board.in_flight() < self.window.cwnd)
             && self.send.grow_buffer(self.window.cwnd, self.controller.send_buffer_factor())
     }
 
-    /// An acknowledgement lets something out, which is looked at by itself: what was lost, or what waits and
-    /// is not paced.
+    /// As [`Self::expand_buffer`], after an acknowledgement (`tcp_data_snd_check`): where it lets data out,
+    /// sending that data does the check, except in stacks that grow a buffer while the window is full.
+    pub(crate) fn expand_buffer_after_ack(&mut self, now: Instant) -> bool {
+        (self.stack.grows_while_full || !self.lets_out(now)) && self.expand_buffer()
+    }
+
+    /// An acknowledgement lets data out: what was lost, or what waits and is not paced.
     pub(crate) fn lets_out(&self, now: Instant) -> bool {
-        if self.stack.grows_while_full {
-            return false;
-        }
         let lost = self.board.lost_out > self.board.retrans_out;
         let waits = self.send.queued_bytes() > 0 && !self.send.must_wait_for_more();
         let paced = self.pacer.enforced() && self.pacer.next_departure() > now;

@@ -5,7 +5,7 @@ use anabranch_units::{Duration, Instant};
 use anabranch_wire::Segment;
 
 use super::receive::Arrival;
-use super::{Outlook, Space, Subflow};
+use super::{EmitContext, Space, Subflow};
 use crate::config::HostModel;
 
 /// `TCP_ATO_MIN`, `TCP_DELACK_MIN`: 40 ms.
@@ -246,17 +246,17 @@ impl Subflow {
     }
 
     /// Writes the pure acknowledgement (or window probe) that is due; false when none is.
-    pub(crate) fn next_pure_ack(&mut self, outlook: &Outlook, segment: &mut Segment) -> bool {
+    pub(crate) fn next_pure_ack(&mut self, context: &EmitContext, segment: &mut Segment) -> bool {
         let probe = std::mem::take(&mut self.ack.probe);
         if !self.ack.now_due && !probe && !self.signal_due() {
             return false;
         }
-        self.acknowledging(outlook, segment);
+        self.acknowledging(context, segment);
         if probe {
             segment.seq = self.wire_seq(self.send.una().saturating_sub(1));
         }
-        if let Some(at) = outlook.data_fin {
-            self.attach_data_fin(segment, at, outlook);
+        if let Some(at) = context.data_fin {
+            self.attach_data_fin(segment, at, context);
         }
         self.fill_options(segment, true);
         true

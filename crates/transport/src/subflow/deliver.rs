@@ -227,11 +227,11 @@ impl Subflow {
                 return true;
             }
         }
-        self.judge_mapping(mapping, data_fin, start, segment, terms)
+        self.check_mapping(mapping, data_fin, start, segment, terms)
     }
 
     #[inline(never)]
-    fn judge_mapping(
+    fn check_mapping(
         &mut self,
         mapping: &Mapping,
         data_fin: bool,

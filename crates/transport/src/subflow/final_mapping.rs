@@ -5,7 +5,7 @@ use anabranch_units::DataSeq;
 use anabranch_wire::{Dss, Mapping, MptcpOption, Segment};
 
 use super::deliver::Failure;
-use super::{Outlook, Subflow};
+use super::{EmitContext, Subflow};
 
 /// Whether the peer's options reach us, as its acknowledgements tell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -63,7 +63,7 @@ impl Subflow {
     pub(super) fn add_final_mapping(
         &mut self,
         start: u64,
-        outlook: &Outlook,
+        context: &EmitContext,
         segment: &mut Segment,
     ) {
         let Some(last) = &mut self.final_mapping else { return };
@@ -73,7 +73,7 @@ impl Subflow {
         }
         let (data, checksum) = (last.data, last.checksum);
         let mapping = Mapping {
-            dsn: self.mapping_dsn(DataSeq(outlook.dsn_base.wrapping_add(data))),
+            dsn: self.mapping_dsn(DataSeq(context.dsn_base.wrapping_add(data))),
             ssn: data.wrapping_add(1) as u32,
             length: 0,
             checksum: checksum.then_some(0),

@@ -7,7 +7,7 @@ use anabranch_wire::{Dss, Flags, Mapping, MptcpOption, Segment, Timestamps};
 use super::rtt::RTO_INITIAL;
 use super::send::timestamp_clock;
 
-use super::{Outlook, State, Subflow};
+use super::{EmitContext, State, Subflow};
 use crate::config::{Config, HostModel, window_scale};
 
 /// SYN retransmissions before giving up, besides those a second apart (`tcp_syn_retries`).
@@ -21,7 +21,7 @@ const CAPABLE_SYNS: u32 = 3;
 
 /// The handshake's options and timer.
 #[derive(Debug, Default)]
-pub(crate) struct Hello {
+pub(crate) struct Handshake {
     /// MPTCP option of our SYN or SYN/ACK.
     pub(crate) first: Option<MptcpOption>,
     /// MPTCP option of the third packet, repeated until the peer shows it arrived.
@@ -37,7 +37,7 @@ pub(crate) struct Hello {
     third_deadline: Option<Instant>,
 }
 
-impl Hello {
+impl Handshake {
     /// Something of it is to come again unless it is answered.
     #[inline]
     pub(crate) fn waits(&self) -> bool {
@@ -96,22 +96,22 @@ impl Subflow {
     /// Its handshake began before `now`: a join that has just been decided on is opened by a worker, behind
     /// the application (`mptcp_worker`).
     pub(crate) fn has_begun(&self, now: Instant) -> bool {
-        self.state != State::SynSent || (!self.hello.due && self.hello.sent_at < now)
+        self.state != State::SynSent || (!self.handshake.due && self.handshake.sent_at < now)
     }
 
     /// Takes up a join whose SYN/ACK, with `option`, went out before there was a subflow.
     pub(crate) fn resume_join(&mut self, syn: &Segment, config: &Config, option: MptcpOption) {
         self.answer_syn(syn, config, Some(option));
-        self.hello.due = false;
-        self.hello.attempts = 1;
+        self.handshake.due = false;
+        self.handshake.attempts = 1;
         self.send.after_syn();
     }
 
     /// The SYN/ACK went out before there was a subflow, nobody knows when: the echoed timestamp tells the
     /// RTT, if anything does.
     pub(crate) fn has_answered(&mut self) {
-        self.hello.due = false;
-        self.hello.attempts = 2;
+        self.handshake.due = false;
+        self.handshake.attempts = 2;
         self.send.after_syn();
     }
 
@@ -123,7 +123,7 @@ impl Subflow {
         config: &Config,
         segment: &mut Segment,
     ) -> bool {
-        if !std::mem::take(&mut self.hello.due) {
+        if !std::mem::take(&mut self.handshake.due) {
             return false;
         }
         let answering = self.state == State::SynReceived;
@@ -142,40 +142,40 @@ impl Subflow {
             let echo = if answering { self.timestamp_recent } else { 0 };
             segment.timestamps = Some(Timestamps { value: self.timestamp(now), echo });
         }
-        segment.mptcp.extend(self.hello.first);
+        segment.mptcp.extend(self.handshake.first);
         self.send.after_syn();
-        let attempt = self.hello.attempts;
+        let attempt = self.handshake.attempts;
         let linear = if answering { 0 } else { SYN_LINEAR };
         let wait = RTO_INITIAL * (1 << attempt.saturating_sub(linear).min(6));
-        self.hello.deadline = Some(host.expiry(now, wait));
-        self.hello.sent_at = now;
-        self.hello.attempts += 1;
+        self.handshake.deadline = Some(host.expiry(now, wait));
+        self.handshake.sent_at = now;
+        self.handshake.attempts += 1;
         true
     }
 
     /// Fires handshake timers; false when the attempt is given up.
     pub(crate) fn fire_handshake(&mut self, host: &HostModel, now: Instant) -> bool {
-        if self.hello.deadline.is_some_and(|at| now >= at) {
-            self.hello.deadline = None;
+        if self.handshake.deadline.is_some_and(|at| now >= at) {
+            self.handshake.deadline = None;
             let retries = match self.state {
                 State::SynReceived => SYN_ACK_RETRIES,
                 _ => SYN_RETRIES + SYN_LINEAR,
             };
-            if self.hello.attempts > retries {
+            if self.handshake.attempts > retries {
                 return false;
             }
-            if self.hello.attempts >= CAPABLE_SYNS
+            if self.handshake.attempts >= CAPABLE_SYNS
                 && self.state == State::SynSent
-                && matches!(self.hello.first, Some(MptcpOption::Capable(_)))
+                && matches!(self.handshake.first, Some(MptcpOption::Capable(_)))
             {
-                self.hello.first = None;
+                self.handshake.first = None;
             }
-            self.hello.due = true;
+            self.handshake.due = true;
         }
-        if self.hello.third_deadline.is_some_and(|at| now >= at) {
+        if self.handshake.third_deadline.is_some_and(|at| now >= at) {
             // Linux repeats the third packet of a join every two RTTs until it is answered.
-            self.hello.third_deadline = None;
-            if self.hello.third.is_some() {
+            self.handshake.third_deadline = None;
+            if self.handshake.third.is_some() {
                 self.ack.demand();
                 self.arm_third(host, now);
             }
@@ -185,7 +185,7 @@ impl Subflow {
 
     fn arm_third(&mut self, host: &HostModel, now: Instant) {
         let wait = self.rtt.srtt().map_or(Duration::from_secs(1), |srtt| srtt * 2);
-        self.hello.third_deadline = Some(host.expiry(now, wait));
+        self.handshake.third_deadline = Some(host.expiry(now, wait));
     }
 
     /// Takes the peer's TCP options from its SYN.
@@ -213,8 +213,8 @@ impl Subflow {
         option: Option<MptcpOption>,
     ) {
         self.learn_peer(segment, config);
-        self.hello.first = option;
-        self.hello.due = true;
+        self.handshake.first = option;
+        self.handshake.due = true;
         // The window of a SYN is never scaled (RFC 7323 section 2.2).
         self.send.update_window(1, u64::from(segment.window));
     }
@@ -224,7 +224,7 @@ impl Subflow {
         self.open(host, now, segment);
         self.send.update_window(1, u64::from(segment.window));
         self.ack.demand();
-        if matches!(self.hello.third, Some(MptcpOption::Join(_))) {
+        if matches!(self.handshake.third, Some(MptcpOption::Join(_))) {
             self.arm_third(host, now);
         }
     }
@@ -243,9 +243,10 @@ impl Subflow {
     /// timestamps nothing does (`tcp_ack_update_rtt`). Of a join Linux has the time of the SYN/ACK
     /// no more: there too the echo tells, in milliseconds.
     fn handshake_rtt(&self, now: Instant, segment: &Segment) -> Option<Duration> {
-        let answered_join = !self.active && matches!(self.hello.first, Some(MptcpOption::Join(_)));
-        if self.hello.attempts == 1 && !answered_join {
-            return Some(now.since(self.hello.sent_at));
+        let answered_join =
+            !self.active && matches!(self.handshake.first, Some(MptcpOption::Join(_)));
+        if self.handshake.attempts == 1 && !answered_join {
+            return Some(now.since(self.handshake.sent_at));
         }
         let echo = segment.timestamps.filter(|t| self.timestamps && t.echo > 0)?;
         let echo = self.echoed(echo);
@@ -256,8 +257,8 @@ impl Subflow {
     fn open(&mut self, host: &HostModel, now: Instant, segment: &Segment) {
         self.state = State::Established;
         self.send.set_una(1);
-        self.hello.deadline = None;
-        self.hello.due = false;
+        self.handshake.deadline = None;
+        self.handshake.due = false;
         self.last_ack_at = now;
         if let Some(rtt) = self.handshake_rtt(now, segment) {
             self.rtt.observe_min(now, rtt);
@@ -270,24 +271,24 @@ impl Subflow {
     }
 
     /// A `DATA_FIN` without data rides an acknowledgement (RFC 8684 section 3.3.3).
-    pub(crate) fn attach_data_fin(&self, segment: &mut Segment, at: u64, outlook: &Outlook) {
-        let waits = match self.hello.third {
+    pub(crate) fn attach_data_fin(&self, segment: &mut Segment, at: u64, context: &EmitContext) {
+        let waits = match self.handshake.third {
             None => false,
-            Some(MptcpOption::Capable(_)) => !self.hello.third_sent,
+            Some(MptcpOption::Capable(_)) => !self.handshake.third_sent,
             Some(_) => true,
         };
         if !self.multipath || waits {
             return;
         }
         let mapping = Mapping {
-            dsn: self.mapping_dsn(DataSeq(outlook.dsn_base.wrapping_add(at))),
+            dsn: self.mapping_dsn(DataSeq(context.dsn_base.wrapping_add(at))),
             ssn: 0,
             length: 1,
-            checksum: outlook.checksum.then(|| {
-                anabranch_wire::dss_checksum(DataSeq(outlook.dsn_base.wrapping_add(at)), 0, 1, [])
+            checksum: context.checksum.then(|| {
+                anabranch_wire::dss_checksum(DataSeq(context.dsn_base.wrapping_add(at)), 0, 1, [])
             }),
         };
         segment.dss =
-            Some(Dss { data_ack: outlook.data_ack, mapping: Some(mapping), data_fin: true });
+            Some(Dss { data_ack: context.data_ack, mapping: Some(mapping), data_fin: true });
     }
 }

@@ -1,4 +1,4 @@
-//! Which segments are believed (`tcp_validate_incoming`; RFC 9293 section 3.10.7.4): those that lie in
+//! Which segments are accepted (`tcp_validate_incoming`; RFC 9293 section 3.10.7.4): those that lie in
 //! our window, are no older than what came before (RFC 7323 section 5) and acknowledge nothing that
 //! was never sent, nor what was acknowledged a window ago (RFC 5961 section 5). Blind resets and SYNs
 //! draw an acknowledgement, never more than two a second.
@@ -21,7 +21,7 @@ const SHARED_WINDOW_SLACK: i64 = 65_536;
 impl Subflow {
     /// Whether a segment without RST may be processed; if not, what answer it gets is arranged.
     #[inline(always)]
-    pub(crate) fn believes(&mut self, now: Instant, segment: &Segment) -> bool {
+    pub(crate) fn accepts(&mut self, now: Instant, segment: &Segment) -> bool {
         let expected = self.remote_iss.add(self.receive.next() as u32);
         let start = i64::from(segment.seq.offset(expected));
         let end = start + i64::from(segment.sequence_len());
@@ -144,24 +144,24 @@ mod tests {
         }
     }
 
-    fn believed(segment: &Segment) -> bool {
-        subflow().0.believes(at(1000), segment)
+    fn accepted(segment: &Segment) -> bool {
+        subflow().0.accepts(at(1000), segment)
     }
 
     #[test]
     fn a_segment_is_believed_from_where_we_acknowledged_to_the_windows_edge() {
         // tcp_sequence: `!before(end_seq, rcv_wup) && !after(seq, rcv_nxt + window)`, and data begins
         // before the edge.
-        assert!(believed(&segment(1, 0)) && believed(&segment(1, 1000)));
-        assert!(believed(&segment(0, 1)), "it ends where we expect");
-        assert!(!believed(&segment(0, 0)));
-        assert!(believed(&segment(WINDOW, 10)) && believed(&segment(1 + WINDOW, 0)));
-        assert!(!believed(&segment(1 + WINDOW, 1)) && !believed(&segment(2 + WINDOW, 0)));
+        assert!(accepted(&segment(1, 0)) && accepted(&segment(1, 1000)));
+        assert!(accepted(&segment(0, 1)), "it ends where we expect");
+        assert!(!accepted(&segment(0, 0)));
+        assert!(accepted(&segment(WINDOW, 10)) && accepted(&segment(1 + WINDOW, 0)));
+        assert!(!accepted(&segment(1 + WINDOW, 1)) && !accepted(&segment(2 + WINDOW, 0)));
         // What was told on another subflow counts for MPTCP.
         let (mut multipath, _) = subflow();
         multipath.multipath = true;
-        assert!(multipath.believes(at(1000), &segment(WINDOW + 65_536, 1)));
-        assert!(!multipath.believes(at(1000), &segment(1 + WINDOW + 65_536, 1)));
+        assert!(multipath.accepts(at(1000), &segment(WINDOW + 65_536, 1)));
+        assert!(!multipath.accepts(at(1000), &segment(1 + WINDOW + 65_536, 1)));
     }
 
     #[test]
@@ -170,13 +170,13 @@ mod tests {
         send(&mut subflow, at(0), 1000);
         let acknowledging =
             |ack: u32| Segment { ack: anabranch_units::SeqNumber(ack), ..segment(1, 10) };
-        assert!(subflow.believes(at(1000), &acknowledging(1001)));
-        assert!(!subflow.believes(at(1000), &acknowledging(1002)));
+        assert!(subflow.accepts(at(1000), &acknowledging(1001)));
+        assert!(!subflow.accepts(at(1000), &acknowledging(1002)));
         assert!(!subflow.ack.is_due(), "nothing is said to that");
         let mute = Segment { flags: Flags::default(), ..segment(1, 10) };
-        assert!(!subflow.believes(at(1000), &mute));
+        assert!(!subflow.accepts(at(1000), &mute));
         let syn = Segment { flags: Flags::ACK.with(Flags::SYN), ..segment(1, 0) };
-        assert!(!subflow.believes(at(1000), &syn) && subflow.ack.is_due());
+        assert!(!subflow.accepts(at(1000), &syn) && subflow.ack.is_due());
     }
 
     #[test]
@@ -187,7 +187,7 @@ mod tests {
             subflow.timestamps = used;
             subflow.timestamp_recent = recent;
             let timestamps = Some(Timestamps { value, echo: 1 });
-            subflow.believes(at(1000), &Segment { timestamps, ..segment(1, 10) })
+            subflow.accepts(at(1000), &Segment { timestamps, ..segment(1, 10) })
         };
         assert!(stamped(100, 100, true) && stamped(100, 99, true) && !stamped(100, 98, true));
         assert!(!stamped(5, u32::MAX, true), "older across the wrap");
@@ -201,7 +201,7 @@ mod tests {
         let (mut subflow, _) = subflow();
         let mut told = |ms: u64| {
             subflow.ack.on_ack_sent();
-            subflow.believes(at(ms), &segment(0, 0));
+            subflow.accepts(at(ms), &segment(0, 0));
             subflow.ack.is_due()
         };
         assert!(told(1000) && !told(1499) && told(1500) && !told(1999) && told(2000));
@@ -209,7 +209,7 @@ mod tests {
         let (mut subflow, _) = super::super::fixture::subflow();
         for ms in [1000, 1001, 1002] {
             subflow.ack.on_ack_sent();
-            subflow.believes(at(ms), &segment(1 + WINDOW, 10));
+            subflow.accepts(at(ms), &segment(1 + WINDOW, 10));
             assert!(subflow.ack.is_due());
         }
     }

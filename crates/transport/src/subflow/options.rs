@@ -19,7 +19,7 @@ impl Subflow {
     /// acknowledgement without payload or FIN.
     #[inline(always)]
     pub(crate) fn fill_options(&mut self, segment: &mut Segment, pure: bool) {
-        if self.hello.third.is_some() {
+        if self.handshake.third.is_some() {
             self.repeat_third(segment);
         } else if pure {
             self.attach_signals(segment);
@@ -35,10 +35,10 @@ impl Subflow {
     /// `mptcp_established_options_mp`).
     #[cold]
     fn repeat_third(&mut self, segment: &mut Segment) {
-        let Some(third) = self.hello.third else { return };
+        let Some(third) = self.handshake.third else { return };
         let ends = segment.dss.is_some_and(|dss| dss.data_fin);
         if segment.payload.is_empty() && !ends {
-            self.hello.third_sent = true;
+            self.handshake.third_sent = true;
             segment.dss = None;
             segment.mptcp.push(third);
         }
@@ -108,7 +108,7 @@ mod tests {
     use bytes::Bytes;
 
     use super::super::deliver::Terms;
-    use super::super::{Outlook, Reset, Space, State, Subflow};
+    use super::super::{EmitContext, Reset, Space, State, Subflow};
     use super::*;
     use crate::config::{Config, FourTuple, HostModel};
     use crate::congestion;
@@ -168,14 +168,7 @@ mod tests {
 
     fn thirds() -> Vec<Option<MptcpOption>> {
         let keys = CapableKeys::Both { initiator: 1, responder: 2 };
-        let capable = MpCapable {
-            version: 1,
-            checksum_required: true,
-            extensibility: false,
-            deny_join_initial_address: false,
-            crypto: 1,
-            keys,
-        };
+        let capable = MpCapable { checksum_required: true, ..MpCapable::with_keys(keys) };
         vec![
             None,
             Some(MptcpOption::Capable(capable)),
@@ -212,7 +205,7 @@ mod tests {
         let data_ack = if matches!(situation.data_ack, Some(DataAck::Long(_))) { 8 } else { 4 };
         let dss: u32 = 4 + data_ack + 14 + if situation.checksum { 2 } else { 0 };
         subflow.update_mss(dss.next_multiple_of(4));
-        subflow.hello.third = situation.third;
+        subflow.handshake.third = situation.third;
         for option in &situation.posted {
             subflow.post(*option);
         }
@@ -240,8 +233,8 @@ mod tests {
         }
     }
 
-    fn outlook(situation: &Situation) -> Outlook {
-        Outlook {
+    fn context(situation: &Situation) -> EmitContext {
+        EmitContext {
             now: Instant::ZERO,
             data_ack: situation.data_ack,
             dsn_base: 1,
@@ -257,7 +250,7 @@ mod tests {
     fn made(situation: &Situation) -> Segment {
         let mut subflow = subflow(situation);
         receive(&mut subflow, situation);
-        let outlook = outlook(situation);
+        let context = context(situation);
         let host = HostModel::default();
         let mut segment = Segment::default();
         if situation.payload > 0 || situation.fin {
@@ -265,11 +258,11 @@ mod tests {
                 subflow.send.enqueue(Bytes::from(vec![0; situation.payload]), 0);
             }
             subflow.send.fin_queued = situation.fin;
-            assert!(subflow.next_data_segment(&host, &outlook, &mut segment));
+            assert!(subflow.next_data_segment(&host, &context, &mut segment));
             subflow.fill_options(&mut segment, false);
         } else {
             subflow.ack_now();
-            assert!(subflow.next_pure_ack(&outlook, &mut segment));
+            assert!(subflow.next_pure_ack(&context, &mut segment));
         }
         segment
     }

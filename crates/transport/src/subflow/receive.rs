@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::deliver::{Delivery, Failure, Terms};
 use super::send::timestamp_clock;
-use super::{Outlook, Space, Subflow};
+use super::{EmitContext, Space, Subflow};
 use crate::config::Config;
 use crate::profile::ReceiveSizing;
 use crate::reassembly::{Inserted, OutOfOrder};
@@ -320,7 +320,7 @@ impl Receiver {
     /// would move with the data that comes on the others (`mptcp_set_rwin`; RFC 8684 section 3.3.1).
     fn select_window(
         &mut self,
-        outlook: &Outlook,
+        context: &EmitContext,
         mss: u64,
         scale: u8,
         promised: Option<u64>,
@@ -329,7 +329,7 @@ impl Receiver {
             let left = (self.advertised_at + self.window).saturating_sub(self.next);
             whole_units(left, scale)
         });
-        let window = self.offer(outlook.space, mss, scale).max(current);
+        let window = self.offer(context.space, mss, scale).max(current);
         self.window = window;
         self.advertised_at = self.next;
         window
@@ -440,25 +440,25 @@ impl Subflow {
 
     /// Writes a segment that acknowledges: timestamps, window, `DATA_ACK`.
     #[inline(always)]
-    pub(crate) fn acknowledging(&mut self, outlook: &Outlook, segment: &mut Segment) {
+    pub(crate) fn acknowledging(&mut self, context: &EmitContext, segment: &mut Segment) {
         self.blank(segment);
         segment.flags = Flags::ACK;
         segment.seq = self.wire_seq(self.send.next());
         segment.ack = self.remote_iss.add(self.receive.next() as u32);
         if self.timestamps {
             segment.timestamps = Some(Timestamps {
-                value: self.timestamp(outlook.now),
+                value: self.timestamp(context.now),
                 echo: self.timestamp_recent,
             });
         }
         if self.multipath {
             segment.dss =
-                outlook.data_ack.map(|data_ack| Dss { data_ack: Some(data_ack), ..Dss::default() });
+                context.data_ack.map(|data_ack| Dss { data_ack: Some(data_ack), ..Dss::default() });
         }
         let mss = u64::from(self.ack.received_mss());
-        let promised = outlook.promised_edge.saturating_sub(outlook.data_received);
+        let promised = context.promised_edge.saturating_sub(context.data_received);
         let promised = self.multipath.then_some(promised);
-        let window = self.receive.select_window(outlook, mss, self.receive_scale, promised);
+        let window = self.receive.select_window(context, mss, self.receive_scale, promised);
         segment.window = (window >> self.receive_scale).min(65_535) as u16;
         self.ack.on_ack_sent();
     }

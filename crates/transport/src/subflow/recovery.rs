@@ -240,7 +240,7 @@ impl Subflow {
     }
 
     /// `tcp_process_tlp_ack` (RFC 8985 section 7.4).
-    pub(crate) fn judge_probe(&mut self, now: Instant, ack: u64, flags: &AckFlags) {
+    pub(crate) fn answer_probe(&mut self, now: Instant, ack: u64, flags: &AckFlags) {
         let Some(high) = self.recovery.probe_high.filter(|high| ack >= *high) else {
             return;
         };
@@ -257,8 +257,8 @@ impl Subflow {
         }
     }
 
-    /// `tcp_fastretrans_alert`: judges an acknowledgement that is not plainly good.
-    pub(crate) fn judge(
+    /// `tcp_fastretrans_alert`: answers an acknowledgement that is not plainly good.
+    pub(crate) fn answer_ack(
         &mut self,
         now: Instant,
         flags: &mut AckFlags,
@@ -281,21 +281,21 @@ impl Subflow {
             }
         }
         match self.ca_state {
-            CongestionState::Recovery => self.judge_in_recovery(now, flags, echo),
+            CongestionState::Recovery => self.answer_in_recovery(now, flags, echo),
             CongestionState::Loss => {
-                let repair = self.judge_in_loss(now, flags, echo);
+                let repair = self.answer_in_loss(now, flags, echo);
                 self.detect_losses(now, flags);
                 if self.ca_state != CongestionState::Open && !flags.lost_retransmission {
                     return repair;
                 }
                 // The window was undone, or retransmissions were lost again.
-                self.judge_open(now, flags)
+                self.answer_open(now, flags)
             }
-            _ => self.judge_open(now, flags),
+            _ => self.answer_open(now, flags),
         }
     }
 
-    fn judge_in_recovery(
+    fn answer_in_recovery(
         &mut self,
         now: Instant,
         flags: &mut AckFlags,
@@ -329,7 +329,7 @@ impl Subflow {
     }
 
     /// `tcp_process_loss`: after a timeout, with F-RTO (RFC 5682).
-    fn judge_in_loss(&mut self, now: Instant, flags: &mut AckFlags, echo: Option<u32>) -> Repair {
+    fn answer_in_loss(&mut self, now: Instant, flags: &mut AckFlags, echo: Option<u32>) -> Repair {
         let recovered = self.send.una() >= self.recovery.high_seq;
         if flags.una_advanced && self.recovery.may_undo(echo) {
             self.undo_timeout(now);
@@ -374,7 +374,7 @@ impl Subflow {
         self.try_open(now);
     }
 
-    fn judge_open(&mut self, now: Instant, flags: &mut AckFlags) -> Repair {
+    fn answer_open(&mut self, now: Instant, flags: &mut AckFlags) -> Repair {
         if flags.una_advanced {
             self.forget_duplicates();
         }

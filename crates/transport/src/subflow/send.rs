@@ -6,7 +6,7 @@ use anabranch_wire::{CapableKeys, Flags, Mapping, MappingDsn, MptcpOption, Segme
 use bytes::Bytes;
 
 use super::scoreboard::{BurstMapping, Sent};
-use super::{Outlook, State, Subflow};
+use super::{EmitContext, State, Subflow};
 use crate::config::HostModel;
 use crate::congestion::{CongestionState, TransmitStart};
 use crate::profile::Deferral;
@@ -22,32 +22,32 @@ impl Subflow {
     pub(crate) fn next_data_segment(
         &mut self,
         host: &HostModel,
-        outlook: &Outlook,
+        context: &EmitContext,
         segment: &mut Segment,
     ) -> bool {
         if self.state != State::Established {
             return false;
         }
-        let now = outlook.now;
+        let now = context.now;
         if std::mem::take(&mut self.send.force_retransmit)
             && let Some(number) = self.board.next_lost()
         {
-            return self.retransmit(host, number, outlook, segment);
+            return self.retransmit(host, number, context, segment);
         }
         if self.send.probe {
             self.send.probe = false;
-            return self.send_probe(host, outlook, segment);
+            return self.send_probe(host, context, segment);
         }
         if self.send.retransmit {
             let room = self.board.in_flight() < self.window.cwnd && !self.pacer.blocked(now);
             if room {
                 if let Some(number) = self.board.next_lost() {
-                    return self.retransmit(host, number, outlook, segment);
+                    return self.retransmit(host, number, context, segment);
                 }
                 self.send.retransmit = false;
             }
         }
-        self.send_new(host, outlook, false, segment)
+        self.send_new(host, context, false, segment)
     }
 
     /// Sends new data within the window; `probe` may exceed the congestion window by one segment.
@@ -55,11 +55,11 @@ impl Subflow {
     fn send_new(
         &mut self,
         host: &HostModel,
-        outlook: &Outlook,
+        context: &EmitContext,
         probe: bool,
         segment: &mut Segment,
     ) -> bool {
-        let now = outlook.now;
+        let now = context.now;
         let in_flight = self.board.in_flight();
         let together = self.send.last_sent == now && !self.board.is_empty();
         if !self.may_send_new(host, now, in_flight, together, probe) {
@@ -86,7 +86,7 @@ impl Subflow {
             self.send.small_end = self.send.next;
         }
         let stamp = self.rate.stamp(now, in_flight, idle);
-        self.data_segment(start, payload.clone(), mapping, fin, outlook, segment);
+        self.data_segment(start, payload.clone(), mapping, fin, context, segment);
         // Of a buffer with several segments the last one is pushed (`__tcp_transmit_skb`).
         let more = self.send.buffer_has_room()
             && self.send.queued > 0
@@ -248,18 +248,23 @@ impl Subflow {
 
     /// A tail loss probe: new data if there is any, else the last segment again. The timeout counts
     /// from it on (`tcp_send_loss_probe`).
-    fn send_probe(&mut self, host: &HostModel, outlook: &Outlook, segment: &mut Segment) -> bool {
-        if self.send_new(host, outlook, true, segment) {
+    fn send_probe(
+        &mut self,
+        host: &HostModel,
+        context: &EmitContext,
+        segment: &mut Segment,
+    ) -> bool {
+        if self.send_new(host, context, true, segment) {
             self.recovery.probe_high = Some(self.send.next);
-            self.rearm_timeout(host, outlook.now);
+            self.rearm_timeout(host, context.now);
             return true;
         }
         let Some(number) = self.board.last() else {
             return false;
         };
         self.recovery.probe_retransmitted = true;
-        let sent = self.retransmit(host, number, outlook, segment);
-        self.rearm_timeout(host, outlook.now);
+        let sent = self.retransmit(host, number, context, segment);
+        self.rearm_timeout(host, context.now);
         sent
     }
 
@@ -267,10 +272,10 @@ impl Subflow {
         &mut self,
         host: &HostModel,
         number: u64,
-        outlook: &Outlook,
+        context: &EmitContext,
         segment: &mut Segment,
     ) -> bool {
-        let now = outlook.now;
+        let now = context.now;
         let in_flight = self.board.in_flight();
         let stamp = self.rate.stamp(now, in_flight, in_flight == 0 && self.board.is_empty());
         let Some(sent) = self.board.retransmit(number, now, stamp).cloned() else {
@@ -291,7 +296,7 @@ impl Subflow {
             let rto = self.rtt.rto();
             self.timer.arm(host, now, super::rto::Pending::Timeout, rto);
         }
-        self.data_segment(sent.start, sent.payload, sent.mapping, sent.fin, outlook, segment);
+        self.data_segment(sent.start, sent.payload, sent.mapping, sent.fin, context, segment);
         true
     }
 
@@ -322,10 +327,10 @@ impl Subflow {
         payload: Bytes,
         mapping: Option<BurstMapping>,
         fin: bool,
-        outlook: &Outlook,
+        context: &EmitContext,
         segment: &mut Segment,
     ) {
-        self.acknowledging(outlook, segment);
+        self.acknowledging(context, segment);
         segment.seq = self.wire_seq(start);
         segment.payload = payload;
         if fin {
@@ -335,14 +340,14 @@ impl Subflow {
             segment.flags = segment.flags.with(Flags::PSH);
         }
         let Some(mapping) = mapping.filter(|_| self.multipath) else {
-            return self.add_final_mapping(start, outlook, segment);
+            return self.add_final_mapping(start, context, segment);
         };
-        let dsn = DataSeq(outlook.dsn_base.wrapping_add(mapping.data));
-        if let Some(MptcpOption::Capable(mut capable)) = self.hello.third {
+        let dsn = DataSeq(context.dsn_base.wrapping_add(mapping.data));
+        if let Some(MptcpOption::Capable(mut capable)) = self.handshake.third {
             // The first data repeats the keys and tells its length (RFC 8684 section 3.1).
             if let CapableKeys::Both { initiator, responder } = capable.keys {
                 let length = segment.payload.len() as u16;
-                let checksum = outlook
+                let checksum = context
                     .checksum
                     .then(|| dss_checksum(dsn, 1, length, [segment.payload.as_ref()]));
                 if mapping.data == 0 && start == 1 {
@@ -354,7 +359,7 @@ impl Subflow {
             }
         }
         // A checksum covers the whole mapping, so with checksums every segment has its own.
-        let (dsn, ssn, length, checksum) = if outlook.checksum {
+        let (dsn, ssn, length, checksum) = if context.checksum {
             let offset = start - mapping.position;
             let (dsn, ssn) = (dsn.add(offset), start as u32);
             let length = segment.payload.len() as u16;
@@ -363,7 +368,7 @@ impl Subflow {
             (dsn, mapping.position as u32, mapping.length, None)
         };
         let data_end = mapping.data.wrapping_add(u64::from(mapping.length));
-        let fin = outlook.data_fin == Some(data_end) && !outlook.checksum;
+        let fin = context.data_fin == Some(data_end) && !context.checksum;
         let dss = segment.dss.get_or_insert_default();
         dss.mapping = Some(Mapping {
             dsn: self.mapping_dsn(dsn),

@@ -83,7 +83,7 @@ impl Subflow {
     /// An acknowledgement is to go out for the posted options. They wait while the third packet's
     /// option, which may not be lost, takes the room.
     pub(crate) fn signal_due(&self) -> bool {
-        self.outbox.due && self.hello.third.is_none() && self.state == State::Established
+        self.outbox.due && self.handshake.third.is_none() && self.state == State::Established
     }
 
     /// MPTCP has ended: of what waits only an `MP_FAIL` still goes out, which may be the answer that ends

@@ -118,14 +118,7 @@ fn a_flood_takes_the_backlog_and_no_more_and_honest_clients_come_through() {
 const CLIENT_KEY: u64 = 0x0102_0304_0506_0708;
 
 fn capable(keys: CapableKeys) -> MptcpOption {
-    MptcpOption::Capable(MpCapable {
-        version: 1,
-        checksum_required: false,
-        extensibility: false,
-        deny_join_initial_address: false,
-        crypto: 1,
-        keys,
-    })
+    MptcpOption::Capable(MpCapable::with_keys(keys))
 }
 
 /// A host, the answer to a SYN with `MP_CAPABLE`, and the key in it.

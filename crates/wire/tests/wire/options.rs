@@ -51,14 +51,7 @@ pub(crate) fn acknowledgement() -> Segment {
 }
 
 pub(crate) fn capable(keys: CapableKeys) -> MpCapable {
-    MpCapable {
-        version: 1,
-        checksum_required: false,
-        extensibility: false,
-        deny_join_initial_address: false,
-        crypto: 1,
-        keys,
-    }
+    MpCapable::with_keys(keys)
 }
 
 #[test]

@@ -207,7 +207,7 @@ fn a_timeout_is_undone_by_an_echo_of_the_original() {
     let mut flags = AckFlags { una_advanced: true, ..AckFlags::default() };
     subflow.send.set_una(1001);
     subflow.board.drop_front();
-    assert_eq!(subflow.judge_in_loss(at(310), &mut flags, Some(1)), Repair::None);
+    assert_eq!(subflow.answer_in_loss(at(310), &mut flags, Some(1)), Repair::None);
     assert_eq!((subflow.ca_state, subflow.window.cwnd), (CongestionState::Open, 10));
     assert_eq!((subflow.board.lost_out, subflow.totals.undos), (0, 1));
     assert_eq!(subflow.recovery.consecutive_timeouts, 0);
@@ -221,14 +221,14 @@ fn a_timeout_is_undone_by_a_report_of_the_duplicate() {
     let mut flags = AckFlags { una_advanced: true, dsack: true, ..AckFlags::default() };
     subflow.send.set_una(1001);
     subflow.board.drop_front();
-    assert_eq!(subflow.judge_in_loss(at(310), &mut flags, None), Repair::None);
+    assert_eq!(subflow.answer_in_loss(at(310), &mut flags, None), Repair::None);
     assert_eq!((subflow.ca_state, subflow.window.cwnd), (CongestionState::Open, 10));
     // Neither does it without the acknowledgement of something.
     let mut subflow = timed_out();
     subflow.recovery.frto = false;
     subflow.recovery.on_dsack(1001);
     let mut flags = AckFlags { dsack: true, ..AckFlags::default() };
-    assert_eq!(subflow.judge_in_loss(at(310), &mut flags, Some(1)), Repair::Lost);
+    assert_eq!(subflow.answer_in_loss(at(310), &mut flags, Some(1)), Repair::Lost);
     assert_eq!(subflow.ca_state, CongestionState::Loss);
 }
 
@@ -242,11 +242,11 @@ fn new_data_tells_whether_a_timeout_was_needed() {
     subflow.board.drop_front();
     let mut flags =
         AckFlags { una_advanced: true, retransmission_acked: true, ..AckFlags::default() };
-    assert_eq!(subflow.judge_in_loss(at(400), &mut flags, None), Repair::New);
+    assert_eq!(subflow.answer_in_loss(at(400), &mut flags, None), Repair::New);
     assert_eq!(subflow.recovery.high_seq, 5001);
     send(&mut subflow, at(400), 1000);
     let reported = |mut subflow: Subflow, mut flags: AckFlags| {
-        let repair = subflow.judge_in_loss(at(500), &mut flags, None);
+        let repair = subflow.answer_in_loss(at(500), &mut flags, None);
         (repair, subflow.recovery.frto, subflow.ca_state)
     };
     let advanced = AckFlags { una_advanced: true, original_acked: true, ..AckFlags::default() };
@@ -269,7 +269,7 @@ fn new_data_tells_whether_a_timeout_was_needed() {
     subflow.send.set_una(1001);
     subflow.board.drop_front();
     let mut flags = AckFlags { una_advanced: true, ..AckFlags::default() };
-    assert_eq!(subflow.judge_in_loss(at(400), &mut flags, None), Repair::Lost);
+    assert_eq!(subflow.answer_in_loss(at(400), &mut flags, None), Repair::Lost);
     assert!(!subflow.recovery.frto);
 }
 
@@ -285,11 +285,11 @@ fn a_probe_is_judged_by_what_comes_back() {
     };
     let advanced = AckFlags { una_advanced: true, ..AckFlags::default() };
     let mut subflow = probed(true);
-    subflow.judge_probe(at(9), 20_000, &advanced);
+    subflow.answer_probe(at(9), 20_000, &advanced);
     assert!(subflow.recovery.probe_high.is_some(), "not yet");
-    subflow.judge_probe(at(9), 20_001, &advanced);
+    subflow.answer_probe(at(9), 20_001, &advanced);
     assert!(subflow.recovery.probe_high.is_some(), "the original or the probe");
-    subflow.judge_probe(at(9), 20_002, &advanced);
+    subflow.answer_probe(at(9), 20_002, &advanced);
     assert_eq!(
         (subflow.recovery.probe_high, subflow.window.cwnd),
         (None, 10),
@@ -302,7 +302,7 @@ fn a_probe_is_judged_by_what_comes_back() {
         (true, AckFlags::default()),
     ] {
         let mut subflow = probed(retransmitted);
-        subflow.judge_probe(at(9), 20_001, &flags);
+        subflow.answer_probe(at(9), 20_001, &flags);
         assert_eq!((subflow.recovery.probe_high, subflow.window.cwnd), (None, 20));
     }
     for flags in [
@@ -310,7 +310,7 @@ fn a_probe_is_judged_by_what_comes_back() {
         AckFlags { not_duplicate: true, ..AckFlags::default() },
     ] {
         let mut subflow = probed(true);
-        subflow.judge_probe(at(9), 20_001, &flags);
+        subflow.answer_probe(at(9), 20_001, &flags);
         assert!(subflow.recovery.probe_high.is_some());
     }
 }
@@ -329,7 +329,7 @@ fn a_partial_acknowledgement_undoes_nothing_while_a_retransmission_is_out() {
         subflow.send.set_una(1001);
         subflow.board.drop_front();
         let mut flags = AckFlags { una_advanced: true, ..AckFlags::default() };
-        subflow.judge_in_recovery(at(110), &mut flags, Some(99));
+        subflow.answer_in_recovery(at(110), &mut flags, Some(99));
         assert_eq!(subflow.totals.undos > 0, !out);
         assert_eq!(subflow.recovery.retrans_stamp.is_some(), out);
     }

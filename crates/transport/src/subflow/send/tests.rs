@@ -2,8 +2,8 @@ use super::super::fixture::{at, exact, send, subflow};
 use super::*;
 use crate::congestion::Window;
 
-fn outlook(now: Instant) -> Outlook {
-    Outlook {
+fn context(now: Instant) -> EmitContext {
+    EmitContext {
         now,
         data_ack: None,
         dsn_base: 1,
@@ -19,7 +19,7 @@ fn outlook(now: Instant) -> Outlook {
 fn send_all(subflow: &mut Subflow, now: Instant) -> u32 {
     let mut segment = Segment::default();
     let mut sent = 0;
-    while subflow.next_data_segment(&exact(), &outlook(now), &mut segment) {
+    while subflow.next_data_segment(&exact(), &context(now), &mut segment) {
         sent += 1;
     }
     sent
