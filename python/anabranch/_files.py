@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def is_file(path: Path) -> bool:
-    """Tell whether there is a file; names too long, or with a NUL, or links in a ring are none."""
+    """Tell whether there is a file; names too long, or with a NUL, or links in a ring are not files."""
     try:
         return path.is_file()
     except (OSError, ValueError):

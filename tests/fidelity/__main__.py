@@ -98,7 +98,7 @@ def _measured(folder: Path, drawn: Sequence[Setting]) -> list[Measured]:
 
 
 def _compared(measured: Sequence[Measured], runs: int, workers: int) -> list[list[compare.Comparison]]:
-    """Return the figures of every setting, run so often with loss and without."""
+    """Return the figures of every setting, run as often as asked with loss and without."""
     todo = simulate.tasks(measured, {}, runs=runs, plain=runs)
     compared = []
     with _console.progress("simulating", unit="runs") as bar:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     # What it is called, how it is built if at all, and how it is run.
     Stage = tuple[str, tuple[str, ...], tuple[str, ...]]
 
-# A test that takes so many times what it takes without a fault, and so much longer, does not end.
+# A test does not end when it takes this many times what it takes without a fault, and these seconds more.
 _PATIENCE = 5
 _PATIENCE_S = 30.0
 # A fault may ask for memory without end.
@@ -46,7 +46,7 @@ def say(line: str) -> None:
 
 
 def patience_s(took_s: float) -> float:
-    """Return how long a test may take that takes so long without a fault."""
+    """Return how long a test may take that takes `took_s` without a fault."""
     return _PATIENCE * took_s + _PATIENCE_S
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from faults import Fault
 
-# Tests as short as this are run together, in one start of their program for as many as take so long.
+# The longest test that is run together with others, and the time that one start of their program may take.
 _SHORT_S = 0.2
 _TOGETHER_S = 1.0
 

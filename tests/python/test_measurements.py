@@ -140,7 +140,7 @@ def test_three_paths_and_a_subflow_that_never_was(tmp_path):
     assert bulk.values("sf3_bytes_acked") == [7, 0]
     assert bulk.values("sf3_retrans_segs") == [1, 0]
     assert bulk.values("sf3_srtt_mean_ms") == [25]
-    # Half a row of a subflow is none.
+    # Half a row of a subflow does not count.
     assert {one.line for one in truth.refused} == {4}
     assert [one.key for one in truth.refused] == [f"sf3_{name}" for name in SUB.split(",")[1:]]
     assert paced.trials[0].figures["split_1_percent"] == pytest.approx(100 * 300 / 407)

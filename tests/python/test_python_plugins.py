@@ -564,7 +564,7 @@ def test_views_can_be_made_by_hand():
     assert "srtt_ms=50.0" in repr(view)
     with pytest.raises(TypeError, match="SubflowView has no attribute `srtt`"):
         plugins.SubflowView(srtt=5)
-    with pytest.raises(ValueError, match="is none of"):
+    with pytest.raises(ValueError, match="is not one of"):
         plugins.SubflowView(state="Fine")
     request = plugins.SendRequest(data_next=10, data_end=30, window_end=25)
     assert (request.unscheduled_bytes, request.window_left_bytes) == (20, 15)

@@ -153,7 +153,7 @@ def test_the_simulators_tables_and_plain_lists_have_equal_metrics():
 
 
 def crowd(clients):
-    """Make a trace of so many clients with 30 s of samples on two subflows each, ordered by time."""
+    """Make a trace of a number of clients with 30 s of samples on two subflows each, ordered by time."""
     moments = [
         (tenth / 10, client, subflow)
         for tenth in range(300)
@@ -206,7 +206,7 @@ class Counted(list):
 
 
 def taken(clients):
-    """Return how many values the metrics of so many clients take from a trace."""
+    """Return how many values the metrics of a number of clients take from a trace."""
     Counted.taken = 0
     tables = crowd(clients)
     metrics.by_client(

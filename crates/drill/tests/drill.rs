@@ -72,7 +72,7 @@ fn every_twin_does_something_and_endpoints_live_through_it() {
     }
 }
 
-/// A meter that says that every call keeps 10 MB: no endpoint is so, and the judge must see it.
+/// A meter that says that every call keeps 10 MB: no endpoint does that, and the check must see it.
 #[test]
 fn memory_that_grows_is_found_and_shrunk() {
     fn growing() -> usize {

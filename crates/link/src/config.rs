@@ -78,9 +78,9 @@ impl LinkConfig {
 /// A packet that would exceed the limit is dropped; smaller ones behind it may still fit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum QueueLimit {
-    /// So many bytes, the packet in service counted whole until it has left.
+    /// A number of bytes, the packet in service counted whole until it has left.
     Bytes(u64),
-    /// So many packets.
+    /// A number of packets.
     Packets(u64),
     /// No limit.
     #[default]
@@ -88,7 +88,7 @@ pub enum QueueLimit {
 }
 
 impl QueueLimit {
-    /// A queue may not hold so much.
+    /// Whether `held` is more than a queue may hold.
     pub const fn is_exceeded(self, held: Queued) -> bool {
         match self {
             Self::Bytes(limit) => held.bytes.0 > limit,
@@ -106,7 +106,7 @@ impl QueueLimit {
         }
     }
 
-    /// A queue that holds so much may take in another packet.
+    /// Whether a queue that holds `held` may take in another packet, of `size`.
     pub fn admits(self, held: Queued, size: ByteCount) -> bool {
         !self.is_exceeded(held + size)
     }

@@ -22,8 +22,8 @@ pub struct Reorder {
     pub share: f64,
     /// How much later than in their turn they arrive.
     pub delay: Duration,
-    /// At least so many packets from one to the next that falls behind, 1 or more (netem's `gap`): with a
-    /// share of 1 exactly each so many-th.
+    /// The least number of packets from one that falls behind to the next, 1 or more (netem's `gap`): with a
+    /// gap of 5 and a share of 1, every fifth packet.
     pub gap: u64,
 }
 
@@ -77,7 +77,7 @@ impl Share {
 /// What befalls one packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Mishap {
-    /// It falls behind by so much.
+    /// How far it falls behind.
     pub(crate) behind: Option<Duration>,
     pub(crate) copied: bool,
     pub(crate) spoilt: bool,

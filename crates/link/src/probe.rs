@@ -41,7 +41,7 @@ pub fn carried(
     }
 }
 
-/// How long packets take that enter a lane `every` so often: `None` for one that is lost, or not out
+/// How long packets take that enter a lane one `every` apart: `None` for one that is lost, or not out
 /// when the last one enters.
 pub fn delays(
     medium: &mut dyn Medium<u64>,

@@ -26,7 +26,7 @@ use crate::{ConfigError, Direction};
 
 /// The time between two reconfigurations.
 pub const EPOCH: Duration = Duration::from_secs(15);
-/// Conditions hold for so long: 750 ticks an epoch.
+/// How long conditions hold: 750 ticks an epoch.
 const TICK: Duration = Duration::from_millis(20);
 const TICKS: u64 = 750;
 /// The rate is drawn anew within an epoch every second.

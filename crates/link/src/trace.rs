@@ -17,7 +17,7 @@ pub enum Trace {
         /// Where the recording ends and begins again; without it the last step holds for ever.
         repeat: Option<Duration>,
     },
-    /// Mahimahi's: so many bytes may leave at each of these times, and what is not used is gone.
+    /// Mahimahi's: the times at each of which a fixed number of bytes may leave; what is not used is gone.
     ///
     /// A packet may take several opportunities and several packets may share one; a packet leaves
     /// with its last byte. The recording repeats, its length being its last time (`mm-link`,

@@ -42,7 +42,7 @@ pub struct WifiModel {
     pub streams: u8,
     /// The fastest rate to be used, bits a second; every one without it.
     pub top_bps: Option<u64>,
-    /// Most frames of an aggregate, 1 to 64; 1 is none. 802.11a and g never aggregate.
+    /// Most frames of an aggregate, 1 to 64; 1 means no aggregation. 802.11a and g never aggregate.
     pub aggregate: usize,
     /// Mean signal to noise ratio, dB.
     pub snr_db: f64,

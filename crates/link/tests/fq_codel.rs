@@ -99,7 +99,7 @@ fn link(choice: PluginChoice) -> VaryingLink<u64> {
     VaryingLink::of_set_rate(LinkConfig { discipline: Some(choice), ..plain }, seed(0))
 }
 
-/// Sends packets of these flows: number, then every so many microseconds one of so many bytes. The delay in
+/// Sends packets of these flows: number, microseconds between packets, bytes of each. The delay in
 /// ms and the flow of each that arrives within 10 s.
 fn carry(link: &mut dyn Link<u64>, flows: &[(u64, u64, u64)]) -> Vec<(u64, f64)> {
     let mut arrivals: Vec<(u64, u64, u64)> = Vec::new();

@@ -271,7 +271,7 @@ mod testing {
         build_abr(&serde_json::from_str(text).unwrap(), &Registry::TABLES).unwrap()
     }
 
-    /// What the rule says of chunk `next` after one in rendition `last`, with so much buffered.
+    /// What the rule says of chunk `next` after one in rendition `last`, with `buffer_s` buffered.
     pub(super) fn ask(
         rule: &mut dyn AbrRule,
         ladder: &Ladder,
@@ -281,7 +281,7 @@ mod testing {
         rule.choose(&AbrView { ladder, next, last, buffer_s, max_buffer_s: 30.0 })
     }
 
-    /// A chunk of four seconds at so many bits per second, with no wait for its first byte.
+    /// A chunk of four seconds fetched at `bps`, with no wait for its first byte.
     pub(super) fn fetched(rule: &mut dyn AbrRule, rendition: usize, bits: u64, bps: f64) {
         rule.on_chunk(&ChunkSample {
             rendition,

@@ -36,7 +36,7 @@ impl ParameterInfo {
 /// The parameters of a plug-in that is being built.
 ///
 /// A plug-in asks for each of its parameters by key; what it never asks for is unknown. A value that
-/// does not do is reported when all are read, and until then stands for the default.
+/// is refused is reported when all are read, and until then the default stands in for it.
 #[derive(Debug)]
 pub struct Parameters<'a> {
     choice: &'a PluginChoice,

@@ -35,7 +35,7 @@ impl Kind for Waits {
     }
 }
 
-/// A second kind with the same table: lookups of one are none of the other.
+/// A second kind with the same table: a lookup of one does not find the other.
 #[derive(Debug)]
 struct Others;
 

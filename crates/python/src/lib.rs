@@ -173,7 +173,7 @@ fn wifi_width(standard: &str) -> Option<u32> {
     anabranch_sim::wifi_width(standard)
 }
 
-/// The rates of a generation of 802.11 on a channel of a width with so many streams, bits a second, slowest
+/// The rates of a generation of 802.11 on a channel of a width with a number of streams, bits a second, slowest
 /// first; none where it has no such width or streams.
 #[pyfunction]
 fn wifi_rates(standard: &str, width_mhz: u32, streams: u8) -> Vec<u64> {

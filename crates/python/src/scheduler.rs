@@ -355,7 +355,7 @@ impl Answer<'_, '_> {
     }
 }
 
-/// A whole number that is not negative; flags are none.
+/// A whole number that is not negative; a bool does not count as one.
 pub(crate) fn whole(value: &Bound<'_, PyAny>) -> Option<u64> {
     let number = value.is_instance_of::<PyInt>() && !value.is_instance_of::<PyBool>();
     number.then(|| value.extract().ok()).flatten()

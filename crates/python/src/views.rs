@@ -80,7 +80,7 @@ macro_rules! words {
                     $($word => Ok(Self($word)),)*
                     other => {
                         let all = [$(concat!("\"", $word, "\"")),*].join(", ");
-                        Err(PyValueError::new_err(format!("\"{other}\" is none of {all}")))
+                        Err(PyValueError::new_err(format!("\"{other}\" is not one of {all}")))
                     }
                 }
             }

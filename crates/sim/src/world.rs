@@ -23,7 +23,7 @@ use crate::flight::Flights;
 use crate::plan::Plan;
 use crate::topology::{Packet, Topology};
 
-/// A world in which nothing happens for so long stands still: no timer is set for longer.
+/// How long nothing may happen before a world stands still: no timer is set for longer.
 const STALL: Duration = Duration::from_secs(300);
 
 /// Who follows a run.

@@ -94,7 +94,7 @@ fn a_full_buffer_leaves_the_connection_idle_and_its_window_decays() {
     let gaps = table(&trace, "gaps").numbers("gap_s");
     let idle = gaps.iter().filter(|gap| **gap > 5.0).count();
     assert!(idle >= 6, "a chunk of 10 s takes less than 2 s: {gaps:?}");
-    // After so many retransmission timeouts without traffic a sender begins again with its initial
+    // After as many retransmission timeouts without traffic a sender begins again with its initial
     // window (RFC 2861; Linux's `tcp_cwnd_restart`), and a sample sees that within three round trips.
     let samples = table(&trace, "samples");
     let (times, windows) = (samples.numbers("t_s"), samples.numbers("cwnd_segments"));

@@ -18,7 +18,7 @@ const LINKS: &str = r#"
 /// What a link carries of payload when it is full.
 const FULL_MBPS: f64 = 12.0 * 1448.0 / 1500.0;
 
-/// A client with Reno over `near`, plain TCP, for so long; `rest` holds cross traffic and the like.
+/// A client with Reno over `near`, plain TCP, for `seconds`; `rest` holds cross traffic and the like.
 fn plan(seed: u64, seconds: u64, rest: &str) -> String {
     format!(
         r#"{{"scenario":"cross","seed":{seed},"run":0,
@@ -33,7 +33,7 @@ fn plan(seed: u64, seconds: u64, rest: &str) -> String {
     )
 }
 
-/// A group of flows over one pair of links, starting at so many seconds.
+/// A group of flows over one pair of links, starting at `start_s`.
 fn group(name: &str, over: &str, kind: &str, count: u32, start_s: u64, more: &str) -> String {
     format!(
         r#"{{"name":"{name}","data":["{over}.down"],"acks":["{over}.up"],{kind},
@@ -63,7 +63,7 @@ fn goodput(trace: &Trace, seconds: u64) -> f64 {
     table(trace, "connections").numbers("bytes_read")[0] * 8e-6 / seconds as f64
 }
 
-/// The first so many rows of a table.
+/// The first rows of a table.
 fn head(trace: &Trace, name: &str, rows: usize) -> String {
     let columns = &table(trace, name).columns;
     let rows: Vec<usize> = (0..rows).collect();

@@ -55,7 +55,7 @@ fn pftk(p: f64, b: f64, rtt: f64, t0: f64) -> f64 {
 ///
 /// - Above: C / (RTT sqrt(p)) with C = 1.31, Mathis et al.'s constant for random losses (table 1; for
 ///   periodic ones it is sqrt(3/2) = 1.22, with delayed acknowledgements 0.93 and 0.87). No timeout and
-///   no loss counted twice: an upper bound. The constant for periodic losses is none here: chance alone
+///   no loss counted twice: an upper bound. The constant for periodic losses is not a bound here: chance alone
 ///   puts Reno above it where losses are rare (1.26 at one in a thousand, over eight seeds).
 /// - Below: PFTK with b = 1. It takes all that follows the first loss of a round for lost as well and
 ///   knows no SACK, so that it has more timeouts than independent losses cause: a lower bound. The

@@ -192,7 +192,7 @@ impl Endpoint {
         self.table.entries.len()
     }
 
-    /// There is none.
+    /// Whether there is no connection.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

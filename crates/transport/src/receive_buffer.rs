@@ -96,7 +96,7 @@ impl ReceiveBuffer {
         self.space
     }
 
-    /// The window that the memory of a segment with so much payload would make, bytes: its packet lies
+    /// The window that the memory of a segment with this payload would make, bytes: its packet lies
     /// behind some room and before its bookkeeping in a buffer of a power of two (`truesize`).
     pub(crate) fn window_of_segment(&self, payload: u64) -> u64 {
         let buffer = (payload + AROUND_PAYLOAD).next_power_of_two() + DESCRIPTOR;

@@ -10,7 +10,7 @@ use siphasher::sip::SipHasher13;
 
 use crate::config::FourTuple;
 
-/// Sequence numbers move on by one in so many nanoseconds (`seq_scale`): round once in 275 s. RFC 6528 has
+/// Nanoseconds in which sequence numbers move on by one (`seq_scale`): once round in 275 s. RFC 6528 has
 /// 4 µs, made for slower networks.
 const SEQUENCE_TICK: u64 = 64;
 

@@ -59,7 +59,7 @@ fn a_scheduler_that_stands_alone_says_the_name_it_was_built_by() {
 fn a_reconstruction_is_told_with_the_parameters_it_ran_with() {
     let said = |choice: &PluginChoice| congestion::note(choice, &Registry::TABLES);
     for name in ["cubic", "bbr", "mine.py:Own"] {
-        assert_eq!(said(&named(name)), Ok(None), "{name} is none");
+        assert_eq!(said(&named(name)), Ok(None), "{name} is not one");
     }
     let ccpd = named("ccpd").with("kd", Value::Number(0.75));
     let note = said(&ccpd).expect("a parameter that it has").expect("a reconstruction");

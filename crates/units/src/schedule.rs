@@ -74,7 +74,7 @@ impl Schedule {
         self.nodes
     }
 
-    /// There is none.
+    /// Whether it holds no node.
     pub fn is_empty(&self) -> bool {
         self.nodes == 0
     }

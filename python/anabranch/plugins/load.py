@@ -210,7 +210,7 @@ def names(kind: Kind) -> list[str]:
 
 
 def entry_point(kind: Kind, name: str, session: _importing.Session | None = None) -> Plugged | None:
-    """Return the class behind an entry point; None when there is none of that name.
+    """Return the class behind an entry point; None when no entry point has that name.
 
     Parameters
     ----------

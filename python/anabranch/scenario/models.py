@@ -56,7 +56,7 @@ class Reorder(Table):
     share: Share = Field(description="chance per packet to fall behind")
     delay: PositiveTime = Field(description="how much later than in its turn it arrives")
     gap: Annotated[int, Field(ge=1, le=10**9)] = Field(
-        default=1, description="at least so many packets from one to the next"
+        default=1, description="the least number of packets from one to the next"
     )
 
 

@@ -71,7 +71,7 @@ class Parameter:
         Raises
         ------
         UnitError
-            When it is none, or out of range.
+            When it is not a queue, or out of range.
         """
         number = self._number(value)
         for bound, word, out in ((self.least, "least", -1), (self.most, "most", 1)):

@@ -109,7 +109,7 @@ def _lost(dask: str | None) -> tuple[type[BaseException], ...]:
 
 
 def _flow(pool: Executor, jobs: Iterator[Job], code: str, ahead: int) -> Iterator[tuple[Job, Outcome]]:
-    """Keep so many runs handed out, and yield those that are done."""
+    """Keep a number of runs handed out, and yield those that are done."""
     under_way: dict[Any, Job] = {}
     try:
         while True:

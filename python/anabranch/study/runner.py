@@ -25,7 +25,7 @@ class Shard:
     Attributes
     ----------
     number, of
-        Part `number`, from 1, of so many.
+        The part's number, from 1, and how many parts there are.
     """
 
     number: int

@@ -31,7 +31,7 @@ def verify(
     identities
         The runs, by the beginning of their identity; none is all.
     sample
-        At most so many, evenly spread.
+        The most runs to repeat, evenly spread.
     progress
         Told the runs done, and how many there are.
 

@@ -148,7 +148,7 @@ impl Phy {
         if self.aggregate.0 > 1 { (frame + 4).next_multiple_of(4) } else { frame }
     }
 
-    /// How long a transmission of so many bytes is on the air.
+    /// How long a transmission of `bytes` is on the air.
     pub(crate) fn airtime(&self, bytes: u64, rate: PhyRate) -> Duration {
         self.preamble + rate.symbols(bytes) + self.extension
     }

@@ -80,7 +80,7 @@ impl Radio {
         self.phy.rates[self.phy.rates.len() - 1]
     }
 
-    /// Whether a frame of so many bytes is lost, at the chosen rate or the slowest.
+    /// Whether a frame of this size is lost, at the chosen rate or the slowest.
     pub(crate) fn loses(&self, bytes: u64, slowest: bool, stream: &mut RandomStream) -> bool {
         let hazard = if slowest { self.slow_hazard } else { self.hazard };
         let expected = hazard * bytes as f64 / 1000.0;

@@ -11,7 +11,7 @@ pub(crate) fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-/// Correlation of the values with those so many places later.
+/// Correlation of the values with those `lag` places later.
 pub(crate) fn autocorrelation(values: &[f64], lag: usize) -> f64 {
     let mean = mean(values);
     let off = |value: &f64| value - mean;

@@ -78,7 +78,7 @@ pub struct ReorderPlan {
     pub share: f64,
     /// How far they fall behind.
     pub by_ns: u64,
-    /// At least so many packets from one to the next.
+    /// The least number of packets from one to the next.
     pub gap: u64,
 }
 

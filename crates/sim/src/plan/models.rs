@@ -177,7 +177,7 @@ pub fn wifi_width(standard: &str) -> Option<u32> {
     Some(WifiModel::new(WifiStandardPlan::named(standard)?, "").width_mhz)
 }
 
-/// The rates of a generation of 802.11 on a channel of a width with so many streams, bits a second, slowest
+/// The rates of a generation of 802.11 on a channel of a width with a number of streams, bits a second, slowest
 /// first; none where it has no such width or streams.
 pub fn wifi_rates(standard: &str, width_mhz: u32, streams: u8) -> Vec<u64> {
     let standard = WifiStandardPlan::named(standard);

@@ -12,7 +12,7 @@ use crate::config::{Announcement, Config};
 use crate::path_manager::{Candidate, OpenPath};
 use crate::subflow::{Reset, State, Subflow, earliest};
 
-/// An announcement is repeated so often without an echo (`ADD_ADDR_RETRANS_MAX`).
+/// How often an announcement without an echo is repeated (`ADD_ADDR_RETRANS_MAX`).
 const REPETITIONS: u32 = 3;
 /// The longest wait before the first repetition (`net.mptcp.add_addr_timeout`).
 const ECHO_TIMEOUT: Duration = Duration::from_secs(120);

@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 
 /// Bytes of a piece's header (`struct mptcp_data_frag`); it begins at a multiple of 8.
 const HEADER: u64 = 40;
-/// What is left of a page has to hold the header and so much more (`mptcp_page_frag_refill`).
+/// The least room for data beside the header in what is left of a page (`mptcp_page_frag_refill`), bytes.
 const LEAST: u64 = 32;
 
 /// Where the pieces of what is not acknowledged end.

@@ -141,7 +141,7 @@ impl ReceiveStream {
         self.ahead.is_empty() && self.next + 1 == position
     }
 
-    /// An end that was told and has not come is none any more: a FIN will tell.
+    /// An end that was told and has not come no longer counts: a FIN will tell.
     pub(super) fn forget_end(&mut self) {
         if !self.fin_taken {
             self.fin_at = None;

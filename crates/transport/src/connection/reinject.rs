@@ -7,12 +7,12 @@ use bytes::Bytes;
 use super::{Connection, Event, Mode};
 use crate::subflow::rtt::{RTO_MAX, RTO_MIN};
 
-/// 200 ms doubled so often are longer than `RTO_MAX`.
+/// How often 200 ms are doubled until they are longer than `RTO_MAX`.
 const RTO_DOUBLINGS: u32 = 10;
 /// `net.mptcp.stale_loss_cnt`.
 const STALE_AFTER: u32 = 4;
 
-/// A piece goes so often again at each expiry, and then ever more seldom. The kernel has no such bound:
+/// How often a piece goes again at each expiry, before it does so ever more seldom. The kernel has no such bound:
 /// a peer that acknowledges every segment and never the data is sent 32 KiB each time that its
 /// acknowledgement comes. One that is honest acknowledges both at once.
 const REPETITIONS: u32 = 8;

@@ -12,8 +12,8 @@ use super::{Connection, Event, Mode};
 use crate::scheduler::{Ask, Decision, Hint, SubflowSet};
 use crate::subflow::{State, Subflow};
 
-/// A scheduler that waits for a time is asked no sooner than so much later: nearer wake-ups would move
-/// time by nanoseconds a question, and the run would never end. As much as the kernel lets a timer of
+/// The least time after which a scheduler that waits is asked again: nearer wake-ups would move time by
+/// nanoseconds a question, and the run would never end. As much as the kernel lets a timer of
 /// an ordinary thread slip (`PR_SET_TIMERSLACK`).
 const SHORTEST_WAIT: Duration = Duration::from_micros(50);
 

@@ -15,7 +15,7 @@ use crate::connection::{capable, understood};
 use crate::secrets::{Packed, Secrets};
 use crate::subflow::{initial_window, timestamp_clock};
 
-/// A cookie's minute is believed while it is this one or the last (`MAX_SYNCOOKIE_AGE`).
+/// Minutes in which a cookie is accepted: its own and the next (`MAX_SYNCOOKIE_AGE`).
 const MOST_MINUTES: u32 = 2;
 /// Nanoseconds of a minute (`TCP_SYNCOOKIE_PERIOD`).
 const MINUTE: u64 = 60_000_000_000;
@@ -26,7 +26,7 @@ const SIZES: [[u16; 4]; 2] = [[536, 1300, 1440, 1460], [1220, 1420, 1440, 8940]]
 
 /// Bits of the timestamp that hold options.
 const STAMP_BITS: u32 = 6;
-/// Among them: the window scale, or that there is none.
+/// Among them: the window scale, or that the peer sent none.
 const SCALE: u32 = 0xf;
 /// Among them: SACK.
 const SACK: u32 = 1 << 4;
@@ -63,7 +63,7 @@ impl Cookies<'_> {
         SeqNumber(base.wrapping_add(minute << 24).wrapping_add(word))
     }
 
-    /// The minute and the size in a cookie; `None` when it is none, or an old one.
+    /// The minute and the size in a cookie; `None` when it is not a cookie, or an old one.
     fn open(&self, cookie: SeqNumber, peer: SeqNumber, now: u32) -> Option<(u32, u16)> {
         let base = (self.hash(peer, 0, 0) as u32).wrapping_add(peer.0);
         let rest = cookie.0.wrapping_sub(base);

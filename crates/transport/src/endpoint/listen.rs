@@ -14,7 +14,7 @@ use crate::config::Config;
 
 /// Connections whose handshake is not complete, unless told otherwise (`SOMAXCONN`).
 const BACKLOG: u32 = 4096;
-/// Cookies are believed so long after the last was sent (`TCP_SYNCOOKIE_VALID`).
+/// How long cookies are accepted after the last was sent (`TCP_SYNCOOKIE_VALID`).
 const COOKIES_VALID: Duration = Duration::from_secs(120);
 
 /// How connections are accepted at an address.

@@ -11,11 +11,11 @@ use crate::subflow::{Remains, timestamp_clock};
 
 /// How long it lasts (`TCP_TIMEWAIT_LEN`).
 const LENGTH: Duration = Duration::from_secs(60);
-/// Records kept at most (`tcp_max_tw_buckets`): who closes when there are so many leaves none.
+/// The most records kept (`tcp_max_tw_buckets`): a connection that closes while there are as many leaves none.
 const MOST: usize = 262_144;
-/// Empty answers are so far apart at least (`tcp_invalid_ratelimit`).
+/// The least time between empty answers (`tcp_invalid_ratelimit`).
 const ANSWER_INTERVAL: Duration = Duration::from_millis(500);
-/// A successor's sequence numbers begin so far behind the last one's.
+/// How far behind the last one's a successor's sequence numbers begin.
 const AHEAD: u32 = 65_535 + 2;
 
 /// What is kept of one subflow.

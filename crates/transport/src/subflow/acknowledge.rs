@@ -86,7 +86,7 @@ impl Subflow {
         }
         let prior_in_flight = self.board.in_flight();
         let prior_delivered = self.rate.delivered;
-        // A signal is no duplicate either (RFC 8684 section 3); the DSS, on every segment, is none.
+        // A signal is no duplicate either (RFC 8684 section 3); the DSS, on every segment, is not a signal.
         let carries = !segment.payload.is_empty()
             || segment.flags.contains(Flags::FIN)
             || !segment.mptcp.is_empty();

@@ -10,13 +10,13 @@ use super::send::timestamp_clock;
 use super::{EmitContext, State, Subflow};
 use crate::config::{Config, HostModel, window_scale};
 
-/// SYN retransmissions before giving up, besides those a second apart (`tcp_syn_retries`).
+/// SYN retransmissions with doubling waits before giving up (`tcp_syn_retries`).
 const SYN_RETRIES: u32 = 6;
-/// So many come first, a second apart (`tcp_syn_linear_timeouts`); of a SYN/ACK none do.
+/// SYN retransmissions a second apart that come before those (`tcp_syn_linear_timeouts`); a SYN/ACK has none.
 const SYN_LINEAR: u32 = 4;
 /// SYN/ACK retransmissions before giving up (`tcp_synack_retries`).
 const SYN_ACK_RETRIES: u32 = 5;
-/// After so many SYNs with `MP_CAPABLE` the option is dropped (Linux's blackhole detection).
+/// SYNs with `MP_CAPABLE` before the option is dropped (Linux's blackhole detection).
 const CAPABLE_SYNS: u32 = 3;
 
 /// The handshake's options and timer.

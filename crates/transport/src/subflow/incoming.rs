@@ -9,13 +9,13 @@ use anabranch_wire::{Flags, Segment};
 use super::receive::Arrival;
 use super::{State, Subflow};
 
-/// Pure acknowledgements that answer what is not acceptable are so far apart at least
+/// The least time between pure acknowledgements that answer what is not acceptable
 /// (`tcp_invalid_ratelimit`): two sides must not provoke each other for ever.
 const ANSWER_INTERVAL: Duration = Duration::from_millis(500);
-/// A timestamp may be so much older than the last one (`TCP_PAWS_WINDOW`), ms.
+/// How much older than the last one a timestamp may be (`TCP_PAWS_WINDOW`), ms.
 const TIMESTAMP_SLACK: i32 = 1;
-/// Subflows of MPTCP share one window, that another one may have told the peer of: so much beyond
-/// what this one has told is taken, bytes. The connection drops what lies beyond its own.
+/// Bytes that are taken beyond the window that this subflow has told: subflows of MPTCP share one window,
+/// and another one may have told the peer of more. The connection drops what lies beyond its own.
 const SHARED_WINDOW_SLACK: i64 = 65_536;
 
 impl Subflow {
@@ -133,7 +133,7 @@ mod tests {
     /// The window that was told: 64 segments of 1012 bytes from position 1.
     const WINDOW: u32 = 64 * 1012;
 
-    /// A segment at a position of the peer's, of so many bytes, that acknowledges the SYN.
+    /// A segment of `bytes` at a position of the peer's that acknowledges the SYN.
     fn segment(position: u32, length: usize) -> Segment {
         Segment {
             seq: anabranch_units::SeqNumber(position),

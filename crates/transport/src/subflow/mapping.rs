@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 /// Mappings kept beside the first one, however little data waits.
 const FEW: usize = 1024;
-/// One more may be kept for so many bytes that wait out of order. Segments are larger than this.
+/// Bytes waiting out of order for each further mapping that may be kept. Segments are larger than this.
 const BYTES_PER_MAPPING: u64 = 64;
 
 /// What makes a mapping verifiable: its checksum, over pseudo-header and data.

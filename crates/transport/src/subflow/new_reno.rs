@@ -143,7 +143,7 @@ mod tests {
         assert_eq!(settled(3, 3), (1, 1));
         assert_eq!(settled(3, 4), (0, 0));
         assert_eq!(settled(1, 3), (0, 0));
-        assert_eq!(settled(4, 2), (3, 3), "three are left, so many can have come");
+        assert_eq!(settled(4, 2), (3, 3), "three are left, and no more than three can have come");
     }
 
     #[test]

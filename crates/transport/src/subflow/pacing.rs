@@ -223,7 +223,7 @@ mod tests {
 
     #[test]
     fn a_gap_is_no_longer_than_a_second() {
-        // `len_ns = min_t(u64, len_ns, NSEC_PER_SEC)`... and without enforcement there is none.
+        // `len_ns = min_t(u64, len_ns, NSEC_PER_SEC)`... and without enforcement there is no gap.
         let mut pacer = paced();
         pacer.update(Some(Rate::from_bytes_per_second(10)), &window(10, 5), 0, 1000, 1);
         pacer.on_sent(at(0), 1000, 0, false);

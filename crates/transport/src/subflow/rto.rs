@@ -17,15 +17,15 @@ const SINGLE_SEGMENT_EXTRA: Duration = Duration::from_millis(200);
 /// How long at least the peer may leave what it reported unacknowledged (`tcp_check_sack_reneging`).
 const RENEGING_MIN: Duration = Duration::from_millis(10);
 
-/// So long retransmissions go on: 15 of them that double from 200 ms to 120 s (`tcp_retries2`,
+/// How long retransmissions go on, ms: 15 of them that double from 200 ms to 120 s (`tcp_retries2`,
 /// `tcp_model_timeout`; RFC 9293 section 3.8.3, R2).
 const PATIENCE_MS: u32 = 924_600;
-/// So many window probes without an answer end a subflow (`tcp_probe_timer`).
+/// Window probes without an answer that end a subflow (`tcp_probe_timer`).
 const PROBES: u32 = 15;
 /// The same two where nobody waits for the subflow any more: 8 that double from 200 ms
 /// (`tcp_orphan_retries`).
 const ORPHAN: (u32, u32) = (102_200, 8);
-/// The same once they are `RTO_MAX` apart: none, and what one of 200 ms takes.
+/// The same two once timeouts are `RTO_MAX` long: the time of one of 200 ms, and no probe.
 const SLOW_ORPHAN: (u32, u32) = (200, 0);
 
 /// How long the peer's FIN is waited for once ours is acknowledged and nobody waits for the subflow any

@@ -46,7 +46,7 @@ pub(crate) struct Sent {
     /// The first segment of its socket buffer: the buffer's memory is charged with it.
     pub(crate) opens_buffer: bool,
     pub(crate) sacked: bool,
-    /// Of an entry that is `SACKed`: this one and so many less one behind it are.
+    /// Of an entry that is `SACKed`: the length of the run of `SACKed` entries that begins with it.
     pub(crate) leap: u32,
     pub(crate) lost: bool,
     /// Retransmitted and that retransmission is neither acknowledged nor lost (`SACKED_RETRANS`).

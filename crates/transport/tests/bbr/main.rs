@@ -31,7 +31,7 @@ struct Said {
     rtt: Duration,
     /// It may have been held back by the receiver.
     delayed: bool,
-    /// Pacing holds the next segment back for so long.
+    /// How long pacing holds the next segment back.
     departs: Duration,
     /// Since the acknowledgement before.
     after: Duration,
@@ -166,7 +166,7 @@ impl Flow {
         self.bbr.pacing_rate().expect("BBR paces").bytes_per_second() as f64
     }
 
-    /// The pacing rate over that of gain 1 at so many segments a second.
+    /// The pacing rate over that of gain 1 at this many segments a second.
     fn gain(&self, per_second: f64) -> f64 {
         self.pace() / paced(1.0, per_second)
     }

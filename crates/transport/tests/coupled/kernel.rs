@@ -129,7 +129,7 @@ fn acknowledgements_after_slow_start(name: &str, siblings: &[SiblingView]) -> u3
     heard
 }
 
-/// The controller as an acknowledgement in slow start leaves it: 21 segments, beside a path of so many.
+/// The controller as an acknowledgement in slow start leaves it: 21 segments, beside a path of `other`.
 fn balia_beside(other: u32) -> (Box<dyn CongestionController>, Window) {
     let siblings = views(&[path(20, 100), path(other, 100)]);
     let mut controller = build("balia(form=kernel)");

@@ -108,7 +108,7 @@ fn ack(own: usize, siblings: &[SiblingView], acked: u32) -> AckSample<'_> {
 const LOSS: CongestionEvent =
     CongestionEvent { now: Instant::ZERO, kind: CongestionKind::Loss, in_flight: 10 };
 
-/// By how much the window grows in all over so many acknowledgements of one segment each, while
+/// By how much the window grows in all over a number of acknowledgements of one segment each, while
 /// windows are held where they are.
 fn growth(choice: &str, own: usize, siblings: &[SiblingView], acknowledgements: u32) -> i64 {
     let mut controller = build(choice);

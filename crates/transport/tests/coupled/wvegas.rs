@@ -212,6 +212,9 @@ fn idleness_makes_weighted_vegas_forget_its_base() {
                 break;
             }
         }
-        assert_eq!(window.cwnd, cwnd, "three in the queue of 110 ms are none of a base of 110 ms");
+        assert_eq!(
+            window.cwnd, cwnd,
+            "110 ms are three segments of queue over a base of 100 ms, none over one of 110 ms"
+        );
     }
 }

@@ -146,7 +146,7 @@ fn compound_as_printed_is_reno() {
         curve
     };
     assert_eq!(run("compound(form=printed)"), run("reno"));
-    assert_ne!(run("compound"), run("reno"), "the reference is none");
+    assert_ne!(run("compound"), run("reno"), "the reference is not Reno");
 }
 
 #[test]

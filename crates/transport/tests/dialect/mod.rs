@@ -106,7 +106,7 @@ pub(crate) struct Script {
     pub(crate) elsewhere: Option<Vec<(Instant, FourTuple, Segment)>>,
     pub(crate) events: Vec<(Instant, Event)>,
     pub(crate) received: Vec<u8>,
-    /// The peer's clock stands at so many ms.
+    /// The peer's clock, ms.
     pub(crate) stamp: Option<u64>,
     /// The application takes what arrives.
     pub(crate) reading: bool,
@@ -250,7 +250,7 @@ impl Script {
         self.events.iter().any(|(_, e)| *e == event)
     }
 
-    /// Our application writes so much, at `ms`.
+    /// Our application writes `bytes` at `ms`.
     pub(crate) fn write(&mut self, ms: u64, length: usize) {
         self.run_to(at(ms));
         let (now, bytes) = (self.now, film(self.written, length));
@@ -260,14 +260,14 @@ impl Script {
         self.settle();
     }
 
-    /// Our application, which does not read by itself any more, reads so much at `ms`.
+    /// Our application, which does not read by itself any more, reads `bytes` at `ms`.
     pub(crate) fn read(&mut self, ms: u64, length: usize) {
         self.run_to(at(ms));
         let now = self.now;
         let end = self.received.len() + length;
         while self.received.len() < end {
             let left = end - self.received.len();
-            let bytes = self.connection().read(now, left).expect("so much to read");
+            let bytes = self.connection().read(now, left).expect("that many bytes to read");
             self.received.extend_from_slice(&bytes);
         }
         self.settle();

@@ -8,7 +8,7 @@ use anabranch_wire::{CapableKeys, Flags, MpCapable, MptcpOption, Segment};
 
 use crate::host::{Host, Peer, at, plain, segment, stamped, syn, tuple};
 
-/// A host whose backlog is none: every SYN gets a cookie.
+/// A host with a backlog of zero: every SYN gets a cookie.
 fn baker(config: Config) -> Host {
     Host::new(ListenConfig { backlog: 0, ..config.into() })
 }

@@ -151,7 +151,7 @@ impl Host {
         assert_eq!((last.flags, last.ack), (Flags::ACK, SeqNumber(peer.seq)));
     }
 
-    /// The peer sends so many bytes.
+    /// The peer sends `bytes`.
     pub(crate) fn data(&mut self, peer: &mut Peer, length: usize) -> Vec<Segment> {
         let mut data = segment(peer.port, Flags::ACK, peer.seq, peer.ack);
         data.payload = Bytes::from(vec![7; length]);

@@ -5,7 +5,7 @@ use anabranch_units::{Rate, SubflowId};
 
 use super::{build, chosen, request, view};
 
-/// A subflow that holds so much memory and is paced at so many bytes a second.
+/// A subflow that holds `memory` bytes and is paced at `rate` bytes a second.
 fn paced(id: u8, memory: u64, rate: u64) -> SubflowView {
     SubflowView {
         queued_memory: memory,
@@ -14,7 +14,7 @@ fn paced(id: u8, memory: u64, rate: u64) -> SubflowView {
     }
 }
 
-/// Asks about a stream with so much window left.
+/// Asks about a stream with `window` bytes of window left.
 fn ask(linux: &mut dyn PathScheduler, window: u64, views: &[SubflowView]) -> Option<u8> {
     let request = SendRequest { window_end: window, ..request() };
     chosen(&linux.schedule(&request, views))

@@ -28,7 +28,7 @@ fn a_flood_of_joins_without_keys_does_not_stop_an_honest_one() {
 
 #[test]
 fn a_join_that_is_half_open_gives_no_room_to_send() {
-    // `__mptcp_sync_sndbuf` counts the subflows of the connection: the request of a join is none.
+    // `__mptcp_sync_sndbuf` counts the subflows of the connection: the request of a join is not one.
     let mut s = Script::multipath(config(), 50);
     let before = s.connection().writable();
     for port in 0..100u16 {

@@ -175,7 +175,7 @@ fn an_end_point_that_goes_before_it_was_used_is_not_joined_from() {
     remove(&mut s, 60, "10.7.0.1");
     s.peer(100, ". ack=1 dack4=0");
     assert_eq!(joins_from(&s), [ip("10.8.0.1")]);
-    // Two ports of one address are one way, and an address of the other family is none
+    // Two ports of one address are one way, and an address of the other family is not one
     // (`fill_local_addresses_vec`).
     add(
         &mut s,

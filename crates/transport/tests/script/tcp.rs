@@ -391,7 +391,7 @@ fn a_handshake_that_measured_nothing_leaves_three_seconds() {
 
 #[test]
 fn an_echo_of_nothing_is_no_measurement() {
-    // tcp_ack_update_rtt: `rx_opt.rcv_tsecr` 0 is none. The SYN/ACK went twice, so nothing else tells.
+    // tcp_ack_update_rtt: `rx_opt.rcv_tsecr` 0 is not an echo. The SYN/ACK went twice, so nothing else tells.
     let mut s = Script::server(tcp());
     s.peer(0, "S nosack");
     s.us(0, "S.");

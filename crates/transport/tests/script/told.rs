@@ -90,7 +90,7 @@ impl Foreign<Controllers> for Diary {
     }
 }
 
-/// A server over plain TCP that has written so many bytes at 100 ms, after a handshake of 50 ms.
+/// A server over plain TCP that has written `bytes` at 100 ms, after a handshake of 50 ms.
 fn written(diary: &Diary, bytes: usize) -> Script {
     let mut s = Script::plain_with(diary.config(), 50);
     s.write(100, bytes);

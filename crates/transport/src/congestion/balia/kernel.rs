@@ -20,7 +20,7 @@ const LARGEST_RATE: u64 = 1 << 25;
 const STEP_BITS: u32 = 5;
 /// Bits of a's fraction, of which the division before it has left nothing (`alpha_scale`).
 const ALPHA_BITS: u32 = 10;
-/// The threshold from which on there is none (`TCP_INFINITE_SSTHRESH`).
+/// The threshold that stands for no threshold (`TCP_INFINITE_SSTHRESH`).
 const NO_THRESHOLD: u32 = 0x7fff_ffff;
 
 /// Balanced linked adaptation in the kernel's integers.

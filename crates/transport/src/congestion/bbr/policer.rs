@@ -130,7 +130,7 @@ mod tests {
     use super::*;
     use anabranch_units::Duration;
 
-    /// A round of 100 ms with so many segments delivered and lost.
+    /// A round of 100 ms, with segments delivered and lost.
     const CALM: Heard = Heard { ms: 100, delivered: 256, lost: 0, started: true, mss: 1448 };
     const LOSSY: Heard = Heard { lost: 80, ..CALM };
 
@@ -177,7 +177,7 @@ mod tests {
             })
         }
 
-        /// In which of so many of these a policer is found.
+        /// The round, of `rounds` such ones, in which a policer is found.
         fn found(&mut self, heard: Heard, rounds: usize) -> Option<usize> {
             (1..=rounds).find(|_| self.hear(heard) == Verdict::Policed)
         }
@@ -249,7 +249,7 @@ mod tests {
             (100, 4, 4, Some(4.0)),
         ] {
             let mut bench = Bench::new();
-            assert_eq!(bench.found(per_second(first, mss), 4), None, "one interval is none");
+            assert_eq!(bench.found(per_second(first, mss), 4), None, "one interval is not enough");
             assert_eq!(bench.found(per_second(second, mss), 4).is_some(), mean.is_some());
             assert_eq!(bench.rate(), mean, "{first} and {second}");
             // What does not agree is what the next one is compared with.

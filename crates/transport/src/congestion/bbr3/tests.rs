@@ -60,7 +60,7 @@ const FULL: Said = Said {
 /// Within a round.
 const WITHIN: Said = Said { round: false, ..FULL };
 
-/// That, with so much delivered up to now and before.
+/// That, with what was delivered up to now and before.
 fn acknowledgement(now: Instant, delivered: u64, before: u64, said: &Said) -> AckSample<'static> {
     AckSample {
         now,
@@ -181,7 +181,7 @@ impl Bench {
     }
 }
 
-/// So many segments a second.
+/// A bandwidth in segments a second.
 fn per_second(segments: u32) -> Bandwidth {
     Bandwidth::of(segments, Duration::from_secs(1))
 }
