@@ -129,6 +129,7 @@ VALUES = {
     "transport.mss": ("1400B", 1400),
     "transport.checksum": ("true", True),
     "transport.pacing": ("true", True),
+    "transport.ecn": ("request", "request"),
     "paths.wifi.model": (
         '{ name = "wifi-g", snr = "20 dB" }',
         Wifi(name="wifi", standard="802.11g", snr="20 dB"),

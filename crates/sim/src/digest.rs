@@ -24,14 +24,14 @@ impl Tells {
 }
 
 /// Whether a column is part of the digest. Later columns are not, so that runs keep the digests that they
-/// had before: the effect of a penalty is in the samples, and each packet's fate on a link in the log.
+/// had before: the effect of a penalty or of a mark is in the samples, and each packet's fate on a link in the log.
 fn counts(table: &Table, column: &str) -> bool {
     match table.name {
         "links" => !matches!(
             column,
             "dropped_aqm" | "marked" | "reordered" | "duplicated" | "dropped_corrupt"
         ),
-        "subflows" => column != "penalties",
+        "subflows" => !matches!(column, "penalties" | "delivered_ce" | "ecn_reductions"),
         _ => true,
     }
 }

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use anabranch_media::{PlayerConfig, RecordedFilm, SyntheticFilm};
 use anabranch_transport::profile::{self, PARTS, PROFILES};
-use anabranch_transport::{HostModel, Stack};
+use anabranch_transport::{EcnMode, HostModel, Stack};
 use anabranch_units::Duration;
 use serde::Deserialize;
 
@@ -149,12 +149,47 @@ pub struct TransportPlan {
     /// Pace every subflow.
     #[serde(default)]
     pub pacing: bool,
+    /// Explicit congestion notification.
+    #[serde(default)]
+    pub ecn: EcnPlan,
     /// The kernel generation.
     #[serde(default = "default_profile")]
     pub profile: String,
     /// Parts of it that are switched off, or on again.
     #[serde(default)]
     pub stack: BTreeMap<String, bool>,
+}
+
+/// What the hosts do with explicit congestion notification; those of cross traffic do the same.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct EcnPlan {
+    /// Those that open connections.
+    pub client: EcnWord,
+    /// Those that accept them.
+    pub server: EcnWord,
+}
+
+/// What a host does with it; see [`EcnMode`].
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[expect(missing_docs, reason = "EcnMode says what each means")]
+pub enum EcnWord {
+    Off,
+    Request,
+    #[default]
+    Accept,
+}
+
+impl EcnWord {
+    /// As the endpoint has it.
+    pub(crate) const fn mode(self) -> EcnMode {
+        match self {
+            Self::Off => EcnMode::Off,
+            Self::Request => EcnMode::Request,
+            Self::Accept => EcnMode::Accept,
+        }
+    }
 }
 
 fn default_profile() -> String {

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use anabranch_link::{ConfigError, Label};
 use anabranch_units::{ByteCount, Rate, Seed};
-use anabranch_wire::Segment;
+use anabranch_wire::{Ecn, Segment};
 
 use crate::fault::PlanError;
 use crate::links::Links;
@@ -21,11 +21,6 @@ const CLIENT_PORT: u16 = 40_000;
 /// The network number of the hosts of cross traffic, above those of all paths.
 const CROSS_NETWORK: usize = 99;
 
-/// The ECN codepoint of a transport without ECN.
-const NOT_ECT: u8 = 0b00;
-/// That of a packet which has met congestion.
-const CE: u8 = 0b11;
-
 /// A packet on its way; boxed, since it changes hands at every hop.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Packet {
@@ -39,8 +34,6 @@ pub(crate) struct Packet {
     pub(crate) hop: u8,
     /// Server to client.
     pub(crate) down: bool,
-    /// The ECN field of its IP header (RFC 3168 section 5): [`NOT_ECT`] as long as no endpoint sets it.
-    pub(crate) ecn: u8,
     /// Whose flight it is counted in.
     pub(crate) followed: Option<Followed>,
 }
@@ -58,15 +51,15 @@ impl Packet {
     /// What links may know of it. A flow is one direction of a TCP connection: a host's, on a route,
     /// between two ports.
     pub(crate) fn label(&self) -> Label {
-        let Segment { source_port, destination_port, .. } = self.segment;
+        let Segment { source_port, destination_port, ecn, .. } = self.segment;
         let ports = u64::from(source_port) << 16 | u64::from(destination_port);
         let host = u64::from(self.host) << 32 | u64::from(self.route) << 48;
-        Label { size: ByteCount(self.size), flow: host ^ ports, ect: self.ecn != NOT_ECT }
+        Label { size: ByteCount(self.size), flow: host ^ ports, ect: ecn.is_capable() }
     }
 
     /// A queue marked it.
     pub(crate) fn mark(&mut self) {
-        self.ecn = CE;
+        self.segment.ecn = Ecn::Ce;
     }
 
     /// It departs on a connection as the segment of this subflow under this number, if it is one.

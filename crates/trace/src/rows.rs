@@ -55,7 +55,7 @@ rows!(
         client: Int(i64), subflow: Int(i64), path: Text(&'a str), established: Bool(bool),
         bytes: Int(i64), bytes_sent: Int(i64), retransmissions: Int(i64),
         bytes_retransmitted: Int(i64), data_segments: Int(i64), timeouts: Int(i64), undos: Int(i64),
-        penalties: Int(i64),
+        penalties: Int(i64), delivered_ce: Int(i64), ecn_reductions: Int(i64),
     }
 );
 

@@ -64,6 +64,24 @@ impl HostModel {
     }
 }
 
+/// What a host does with explicit congestion notification (RFC 3168; `net.ipv4.tcp_ecn`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum EcnMode {
+    /// Nothing (0).
+    Off,
+    /// Asks for it in every SYN of its own and accepts it in those of others (1).
+    Request,
+    /// Accepts it where the other side asks (2).
+    #[default]
+    Accept,
+}
+
+impl EcnMode {
+    /// Every mode with its name in scenarios.
+    pub const NAMED: [(&'static str, Self); 3] =
+        [("off", Self::Off), ("request", Self::Request), ("accept", Self::Accept)];
+}
+
 /// The configuration of one side of a connection.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
@@ -95,6 +113,8 @@ pub struct Config {
     /// Send small segments at once (`TCP_NODELAY`); else only one may be unacknowledged (Nagle's
     /// algorithm as Minshall changed it).
     pub nodelay: bool,
+    /// Explicit congestion notification.
+    pub ecn: EcnMode,
     /// The host.
     pub host: HostModel,
     /// The mechanisms of the kernel.
@@ -141,6 +161,7 @@ impl Default for Config {
             deny_join_initial_address: false,
             pacing: false,
             nodelay: false,
+            ecn: EcnMode::default(),
             host: HostModel::default(),
             stack: Stack::default(),
             candidates: Vec::new(),

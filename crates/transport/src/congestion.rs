@@ -59,7 +59,8 @@ pub enum CongestionState {
     Open,
     /// Something was selectively acknowledged out of order; no loss is established.
     Disorder,
-    /// The window is being reduced without a retransmission (tail loss repaired by a probe).
+    /// The window is being reduced without a retransmission (a mark of congestion, or a tail loss repaired by a
+    /// probe).
     Cwr,
     /// Fast recovery: lost segments are being retransmitted.
     Recovery,
@@ -181,6 +182,8 @@ pub enum CongestionKind {
     TailLoss,
     /// The retransmission timer expired.
     Timeout,
+    /// The peer told of a mark of congestion (ECN-Echo, RFC 3168): nothing was lost.
+    Ecn,
 }
 
 /// A congestion event.

@@ -14,7 +14,7 @@ pub mod scheduler;
 mod secrets;
 mod subflow;
 
-pub use config::{Announcement, Config, FourTuple, HostModel};
+pub use config::{Announcement, Config, EcnMode, FourTuple, HostModel};
 pub use connection::{Connection, Event, Origin, SubflowSample, Transmit, WindowInUse, WriteError};
 pub use endpoint::{ConnectError, ConnectionHandle, Endpoint, ListenConfig, ListenError, Outgoing};
 pub use profile::Stack;

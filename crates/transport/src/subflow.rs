@@ -7,6 +7,7 @@
 mod acknowledge;
 mod delayed_ack;
 pub(crate) mod deliver;
+mod ecn;
 mod ending;
 pub(crate) mod final_mapping;
 mod handshake;
@@ -29,7 +30,7 @@ mod signal;
 mod validation;
 
 use anabranch_units::{Instant, Rate, SeqNumber, SubflowId};
-use anabranch_wire::{DataAck, Flags, SackBlocks, Segment, Timestamps};
+use anabranch_wire::{DataAck, Ecn, Flags, SackBlocks, Segment, Timestamps};
 use bytes::Bytes;
 
 use crate::config::{Config, FourTuple};
@@ -37,6 +38,7 @@ use crate::congestion::{CongestionController, CongestionState, SiblingView, Wind
 use crate::profile::Stack;
 use crate::scheduler::SubflowView;
 
+pub(crate) use ecn::accepts_ecn;
 pub(crate) use ending::{Remains, Reset};
 pub(crate) use handshake::JoinAnswer;
 pub(crate) use receive::initial_window;
@@ -114,6 +116,12 @@ pub struct SubflowTotals {
     pub undos: u64,
     /// Windows halved because the scheduler said so.
     pub penalties: u64,
+    /// Segments delivered by acknowledgements that told of congestion (`tcpi_delivered_ce`).
+    pub delivered_ce: u64,
+    /// Windows reduced because the peer told of congestion.
+    pub ecn_reductions: u64,
+    /// Data segments received that had met congestion.
+    pub ce_received: u64,
 }
 
 impl std::ops::AddAssign for SubflowTotals {
@@ -126,6 +134,9 @@ impl std::ops::AddAssign for SubflowTotals {
         self.timeouts += other.timeouts;
         self.undos += other.undos;
         self.penalties += other.penalties;
+        self.delivered_ce += other.delivered_ce;
+        self.ecn_reductions += other.ecn_reductions;
+        self.ce_received += other.ce_received;
     }
 }
 
@@ -182,6 +193,7 @@ pub(crate) struct Subflow {
     pacer: pacing::Pacer,
     pub(crate) receive: receive::Receiver,
     ack: delayed_ack::AckPolicy,
+    pub(super) ecn: ecn::EcnState,
     /// The mechanisms it runs.
     pub(super) stack: Stack,
     pub(crate) totals: SubflowTotals,
@@ -254,6 +266,7 @@ impl Subflow {
             pacer: pacing::Pacer::new(config.pacing, config.stack.timer_pacing),
             receive: receive::Receiver::new(config),
             ack: delayed_ack::AckPolicy::new(config.mss),
+            ecn: ecn::EcnState::new(config.ecn, active),
             stack: config.stack,
             totals: SubflowTotals::default(),
             last_ack_at: Instant::ZERO,
@@ -380,6 +393,7 @@ impl Subflow {
         segment.seq = SeqNumber(0);
         segment.ack = SeqNumber(0);
         segment.flags = Flags::default();
+        segment.ecn = Ecn::NotEct;
         segment.window = 0;
         segment.mss = None;
         segment.window_scale = None;

@@ -18,4 +18,4 @@ pub use mptcp::{
 pub use options::{MAX_OPTIONS_LEN, sack_room};
 pub use packet::{Packet, emit_packet, parse_packet};
 pub use pcapng::{CaptureError, PcapngWriter};
-pub use segment::{Flags, SackBlock, SackBlocks, Segment, Timestamps};
+pub use segment::{Ecn, Flags, SackBlock, SackBlocks, Segment, Timestamps};

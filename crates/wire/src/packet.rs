@@ -5,9 +5,9 @@ use std::net::IpAddr;
 use anabranch_units::SeqNumber;
 use bytes::Bytes;
 use etherparse::checksum::Sum16BitWords;
-use etherparse::{IpNumber, IpSlice, Ipv4Header, Ipv6FlowLabel, Ipv6Header, TcpHeader, TcpSlice};
+use etherparse::{IpEcn, IpNumber, IpSlice, Ipv4Header, Ipv6FlowLabel, Ipv6Header, TcpHeader, TcpSlice};
 
-use crate::{EmitError, Flags, ParseError, Segment, options};
+use crate::{Ecn, EmitError, Flags, ParseError, Segment, options};
 
 /// The hop limit of packets: Linux's default.
 const HOP_LIMIT: u8 = 64;
@@ -56,6 +56,12 @@ pub fn emit_packet(
             let mut ip =
                 Ipv4Header::new(payload_length, HOP_LIMIT, IpNumber::TCP, source, destination)
                     .map_err(|_| EmitError::PacketTooLong(length))?;
+            ip.ecn = match segment.ecn {
+                Ecn::NotEct => IpEcn::NotEct,
+                Ecn::Ect0 => IpEcn::Ect0,
+                Ecn::Ect1 => IpEcn::Ect1,
+                Ecn::Ce => IpEcn::CongestionExperienced,
+            };
             tcp.checksum =
                 tcp.calc_checksum_ipv4_raw(source, destination, payload).map_err(too_long)?;
             ip.header_checksum = ip.calc_header_checksum();
@@ -63,7 +69,7 @@ pub fn emit_packet(
         }
         (IpAddr::V6(source), IpAddr::V6(destination)) => {
             let ip = Ipv6Header {
-                traffic_class: 0,
+                traffic_class: segment.ecn.bits(),
                 flow_label: Ipv6FlowLabel::ZERO,
                 payload_length,
                 next_header: IpNumber::TCP,
@@ -157,6 +163,10 @@ pub fn parse_packet(bytes: &[u8]) -> Result<Packet, ParseError> {
         }
     }
     .map_err(|_| ParseError::Ip)?;
+    let ecn = match &ip {
+        IpSlice::Ipv4(v4) => Ecn::from_bits(v4.header().slice()[1]),
+        IpSlice::Ipv6(v6) => Ecn::from_bits(v6.header().traffic_class()),
+    };
     let found = tcp.checksum();
     if !same_checksum(found, computed) {
         return Err(ParseError::TcpChecksum { found, computed });
@@ -164,7 +174,7 @@ pub fn parse_packet(bytes: &[u8]) -> Result<Packet, ParseError> {
     Ok(Packet {
         source: ip.source_addr(),
         destination: ip.destination_addr(),
-        segment: segment(&tcp)?,
+        segment: segment(&tcp, ecn)?,
     })
 }
 
@@ -173,7 +183,7 @@ fn same_checksum(found: u16, computed: u16) -> bool {
     found % 0xffff == computed % 0xffff
 }
 
-fn segment(tcp: &TcpSlice<'_>) -> Result<Segment, ParseError> {
+fn segment(tcp: &TcpSlice<'_>, ecn: Ecn) -> Result<Segment, ParseError> {
     let flags = Flags(tcp.header_slice()[13]);
     let ack = if flags.contains(Flags::ACK) { tcp.acknowledgment_number() } else { 0 };
     let mut segment = Segment {
@@ -182,6 +192,7 @@ fn segment(tcp: &TcpSlice<'_>) -> Result<Segment, ParseError> {
         seq: SeqNumber(tcp.sequence_number()),
         ack: SeqNumber(ack),
         flags,
+        ecn,
         window: tcp.window_size(),
         payload: Bytes::copy_from_slice(tcp.payload()),
         ..Segment::default()

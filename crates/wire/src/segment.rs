@@ -46,6 +46,47 @@ impl Flags {
     }
 }
 
+/// What the IP header of the packet around a segment says of congestion (RFC 3168 section 5).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Ecn {
+    /// Not of an ECN-capable transport: congested queues drop it.
+    #[default]
+    NotEct,
+    /// Of an ECN-capable transport, ECT(0): the one that senders use.
+    Ect0,
+    /// The same, ECT(1): of experiments (RFC 9331).
+    Ect1,
+    /// Congestion was experienced on the way.
+    Ce,
+}
+
+impl Ecn {
+    /// Queues may mark it instead of dropping it.
+    pub const fn is_capable(self) -> bool {
+        !matches!(self, Self::NotEct)
+    }
+
+    /// The two lowest bits of the type of service (IPv4) or of the traffic class (IPv6).
+    pub const fn bits(self) -> u8 {
+        match self {
+            Self::NotEct => 0b00,
+            Self::Ect1 => 0b01,
+            Self::Ect0 => 0b10,
+            Self::Ce => 0b11,
+        }
+    }
+
+    /// The codepoint in the two lowest bits of an octet.
+    pub const fn from_bits(octet: u8) -> Self {
+        match octet & 0b11 {
+            0b00 => Self::NotEct,
+            0b01 => Self::Ect1,
+            0b10 => Self::Ect0,
+            _ => Self::Ce,
+        }
+    }
+}
+
 /// TCP timestamps (RFC 7323 section 3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timestamps {
@@ -109,6 +150,7 @@ impl Eq for SackBlocks {}
 /// A TCP segment between two ports.
 ///
 /// `mptcp` holds every MPTCP option but the DSS, which rides almost every segment and has its own field.
+/// `ecn` stands in the IP header around it: senders choose it by segment, and receivers answer it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Segment {
     /// The sender's port.
@@ -121,6 +163,8 @@ pub struct Segment {
     pub ack: SeqNumber,
     /// Control bits.
     pub flags: Flags,
+    /// The ECN field of the IP header.
+    pub ecn: Ecn,
     /// The window field as it stands on the wire, not yet scaled.
     pub window: u16,
     /// Maximum segment size option (SYN only).

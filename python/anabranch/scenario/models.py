@@ -213,6 +213,26 @@ class Buffer(Table):
     max: Size
 
 
+EcnWord = Literal["off", "request", "accept"]
+
+
+class Ecn(Table):
+    """What each side does with explicit congestion notification."""
+
+    client: EcnWord = Field(default="accept", description="the hosts that open connections")
+    server: EcnWord = Field(default="accept", description="the hosts that accept them")
+
+
+def _kind_of_ecn(value: object) -> str:
+    """Tell what each side does, given as a table, from a word for both."""
+    return "<sides>" if isinstance(value, dict | Ecn) else "<word>"
+
+
+AnyEcn = Annotated[
+    Annotated[EcnWord, Tag("<word>")] | Annotated[Ecn, Tag("<sides>")], Discriminator(_kind_of_ecn)
+]
+
+
 class Transport(Table):
     """The transport at both ends."""
 
@@ -232,6 +252,7 @@ class Transport(Table):
     )
     checksum: bool = Field(default=False, description="DSS checksums")
     pacing: bool = Field(default=False, description="pace every subflow, whatever its congestion control")
+    ecn: AnyEcn = Field(default="accept", description="explicit congestion notification (RFC 3168)")
 
 
 Memory = Annotated[int, quantity(units.size_bytes), Field(ge=256, le=2**20)]

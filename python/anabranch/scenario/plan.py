@@ -13,7 +13,7 @@ from anabranch.scenario import _follow, handoffs, queues
 from anabranch.scenario._estimate import delivers as delivers
 from anabranch.scenario._estimate import expected_duration_s as expected_duration_s
 from anabranch.scenario._estimate import time_limit_ns
-from anabranch.scenario.models import Direction, GilbertElliott, Link, Path, Scenario, cross_name
+from anabranch.scenario.models import Direction, Ecn, GilbertElliott, Link, Path, Scenario, Transport, cross_name
 
 if TYPE_CHECKING:
     from anabranch.media.films import Film
@@ -120,7 +120,15 @@ def _transport(scenario: Scenario) -> dict[str, Any]:
         "pacing": given.pacing,
         "profile": given.profile,
         "stack": given.stack.model_dump(exclude_none=True),
+        **_ecn(given),
     }
+
+
+def _ecn(given: Transport) -> dict[str, Any]:
+    """Return what the sides do with ECN, where it is not what they do by default."""
+    word = given.ecn
+    sides = Ecn(client=word, server=word) if isinstance(word, str) else word
+    return {} if sides == Ecn() else {"ecn": sides.model_dump()}
 
 
 def _own_links(scenario: Scenario) -> set[str]:

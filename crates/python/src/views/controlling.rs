@@ -23,6 +23,7 @@ impl From<CongestionKind> for Kind {
             CongestionKind::Loss => "loss",
             CongestionKind::TailLoss => "tail-loss",
             CongestionKind::Timeout => "timeout",
+            CongestionKind::Ecn => "ecn",
         })
     }
 }

@@ -80,8 +80,8 @@ impl CrossPlan {
         choice(&self.congestion).map_err(|error| error.at("congestion"))
     }
 
-    /// Both ends' configuration: plain TCP on hosts like the clients' and the server's, whose
-    /// buffers and segment size it shares. What `[transport]` says of MPTCP, and its pacing, is of
+    /// The client's configuration, and but for ECN the server's: plain TCP on hosts like the clients' and the
+    /// server's, whose buffers, segment size and ECN it shares. What `[transport]` says of MPTCP, and its pacing, is of
     /// the connection under study and not of strangers' flows.
     pub(crate) fn config(&self, plan: &Plan, registry: &Registry) -> Result<Config, PlanError> {
         let stack = plan.transport.mechanisms()?; // checked before: the clients' connections have the same
@@ -94,6 +94,7 @@ impl CrossPlan {
             receive_buffer_initial: plan.transport.receive_buffer_initial,
             receive_buffer_max: plan.transport.receive_buffer_max,
             send_buffer_max: plan.transport.send_buffer_max,
+            ecn: plan.transport.ecn.client.mode(),
             host: plan.host.model(),
             stack,
             registry: registry.clone(),

@@ -6,7 +6,7 @@
 
 use anabranch_trace::{CrossRow, CrossSampleRow};
 use anabranch_transport::path_manager::Candidate;
-use anabranch_transport::{ConnectionHandle, Endpoint, FourTuple, earliest};
+use anabranch_transport::{Config, ConnectionHandle, Endpoint, FourTuple, earliest};
 use anabranch_units::{Duration, Instant, Seed};
 
 use super::{Node, RunError, STALL, World};
@@ -107,7 +107,9 @@ impl World<'_> {
         let below = |error: PlanError| error.at_element("cross_traffic", group);
         let mut config = plan.config(self.plan, &self.registry).map_err(below)?;
         let mut server = Endpoint::new(&format!("{name}.server"), seed);
-        server.listen(anywhere(DATA_PORT), config.clone()).expect("a port of its own");
+        let ecn = self.plan.transport.ecn.server.mode();
+        let listening = Config { ecn, ..config.clone() };
+        server.listen(anywhere(DATA_PORT), listening).expect("a port of its own");
         let (remote, local) = cross_addresses(flow);
         config.candidates =
             vec![Candidate { address_id: 1, local, remote, backup: false, rate: None }];

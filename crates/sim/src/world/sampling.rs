@@ -95,6 +95,8 @@ impl World<'_> {
                     timeouts: totals.timeouts as i64,
                     undos: totals.undos as i64,
                     penalties: totals.penalties as i64,
+                    delivered_ce: totals.delivered_ce as i64,
+                    ecn_reductions: totals.ecn_reductions as i64,
                 });
             }
         }

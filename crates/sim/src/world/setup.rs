@@ -16,7 +16,7 @@ use crate::plan::{Happening, Plan};
 use crate::plugins::choice;
 use crate::topology::{DATA_PORT, HTTP_PORT, Topology, anywhere};
 
-/// The endpoints' configuration, every plug-in checked by building it once.
+/// The clients' configuration, every plug-in checked by building it once.
 pub(super) fn config(plan: &Plan, registry: &Registry) -> Result<Config, PlanError> {
     let transport = &plan.transport;
     let below = |error: PlanError| error.at("transport");
@@ -38,6 +38,7 @@ pub(super) fn config(plan: &Plan, registry: &Registry) -> Result<Config, PlanErr
         pacing: transport.pacing,
         // As nginx asks for (`tcp_nodelay on`).
         nodelay: plan.application.kind.is_http(),
+        ecn: transport.ecn.client.mode(),
         host: plan.host.model(),
         stack,
         candidates: Vec::new(),
@@ -69,7 +70,8 @@ fn notes(plan: &Plan, config: &Config, registry: &Registry) -> Result<Vec<String
 }
 
 /// The server, which listens at every address.
-fn server(config: &Config, seed: Seed) -> Endpoint {
+fn server(plan: &Plan, config: &Config, seed: Seed) -> Endpoint {
+    let config = Config { ecn: plan.transport.ecn.server.mode(), ..config.clone() };
     let mut server = Endpoint::new("server", seed);
     for port in [DATA_PORT, HTTP_PORT] {
         server.listen(anywhere(port), config.clone()).expect("ports of its own");
@@ -105,7 +107,7 @@ impl<'a> World<'a> {
             topology,
             schedule: Schedule::default(),
             nodes: Vec::new(),
-            server: server(&config, seed),
+            server: server(plan, &config, seed),
             server_node: 0,
             served_by: Vec::new(),
             serving: Vec::new(),

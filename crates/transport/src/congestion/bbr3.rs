@@ -278,6 +278,8 @@ impl CongestionController for Bbr3 {
                 self.save_cwnd(window.cwnd);
                 self.save_state();
             }
+            // Neither the draft nor Linux answers one (Linux only on routes declared low-latency).
+            CongestionKind::Ecn => {}
         }
     }
 

@@ -2,7 +2,7 @@
 //! does not say again stands in the initial sequence number, and in the timestamp it echoes.
 //!
 //! As in Linux (`secure_tcp_syn_cookie`, `cookie_init_timestamp`, `net/mptcp/syncookies.c`): the sequence
-//! number holds the minute and one of four segment sizes, the timestamp's lowest bits window scale and SACK.
+//! number holds the minute and one of four segment sizes, the timestamp's lowest bits window scale, SACK and ECN.
 //! With MPTCP the third packet says both keys. Ours comes from the same secret, so that, other than in
 //! Linux, none but the one we told is taken.
 
@@ -13,7 +13,7 @@ use anabranch_wire::{CapableKeys, Flags, MpCapable, MptcpOption, Segment, Timest
 use crate::config::{Config, FourTuple, window_scale};
 use crate::connection::{capable, understood};
 use crate::secrets::{Packed, Secrets};
-use crate::subflow::{initial_window, timestamp_clock};
+use crate::subflow::{accepts_ecn, initial_window, timestamp_clock};
 
 /// Minutes in which a cookie is accepted: its own and the next (`MAX_SYNCOOKIE_AGE`).
 const MOST_MINUTES: u32 = 2;
@@ -30,6 +30,8 @@ const STAMP_BITS: u32 = 6;
 const SCALE: u32 = 0xf;
 /// Among them: SACK.
 const SACK: u32 = 1 << 4;
+/// Among them: ECN (`TS_OPT_ECN`).
+const ECN: u32 = 1 << 5;
 
 /// Cookies between two addresses.
 pub(super) struct Cookies<'a> {
@@ -94,7 +96,10 @@ impl Cookies<'_> {
         let size = sizes.iter().rposition(|size| *size <= wanted).unwrap_or(0);
         let sack = syn.sack_permitted && self.config.stack.sack;
         let scale = syn.window_scale.map_or(SCALE, |scale| u32::from(scale.min(14)));
-        let options = scale | if sack { SACK } else { 0 };
+        // Where there are no timestamps there is nowhere to keep the other options.
+        let stamped = syn.timestamps.is_some();
+        let ecn = stamped && accepts_ecn(self.config.ecn, syn);
+        let options = scale | if sack { SACK } else { 0 } | if ecn { ECN } else { 0 };
         let offer = understood(syn).filter(|_| self.config.multipath);
         let key = self.key(syn.seq, minute);
         let told = offer.filter(|_| !taken(key.token)).map(|offer| {
@@ -102,14 +107,13 @@ impl Cookies<'_> {
             config.checksum |= offer.checksum_required;
             capable(&config, CapableKeys::Responder(key.value))
         });
-        // Where there are no timestamps there is nowhere to keep the other options.
-        let stamped = syn.timestamps.is_some();
+        let echo = if ecn { Flags::ECE } else { Flags::default() };
         Segment {
             source_port: syn.destination_port,
             destination_port: syn.source_port,
             seq: self.cookie(syn.seq, minute, size as u32),
             ack: syn.seq.add(1),
-            flags: Flags::SYN.with(Flags::ACK),
+            flags: Flags::SYN.with(Flags::ACK).with(echo),
             window: initial_window(self.config).min(65_535) as u16,
             mss: Some(self.config.mss),
             window_scale: syn
@@ -134,11 +138,13 @@ impl Cookies<'_> {
         let offset = self.secrets.stamp_offset(&self.tuple);
         let options = third.timestamps.map(|t| t.echo.wrapping_sub(offset));
         let scale = options.map(|options| options & SCALE).filter(|scale| *scale != SCALE);
+        let ecn = options.is_some_and(|options| options & ECN != 0);
+        let asked = if ecn { Flags::ECE.with(Flags::CWR) } else { Flags::default() };
         let mut syn = Segment {
             source_port: third.source_port,
             destination_port: third.destination_port,
             seq: peer,
-            flags: Flags::SYN,
+            flags: Flags::SYN.with(asked),
             mss: Some(size),
             window_scale: scale.map(|scale| scale as u8),
             sack_permitted: options.is_some_and(|options| options & SACK != 0),

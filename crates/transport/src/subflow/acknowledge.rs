@@ -73,6 +73,7 @@ impl Subflow {
         if ack < prior_una {
             return;
         }
+        let echo = self.hear_echo(segment);
         let window = self.peer_window(segment);
         self.send.window_max = self.send.window_max.max(window);
         let position = self.peer_position(segment.seq).unwrap_or_default();
@@ -93,6 +94,7 @@ impl Subflow {
         let flags = AckFlags {
             una_advanced: ack > prior_una,
             not_duplicate: carries || moved,
+            echo,
             ..AckFlags::default()
         };
         if flags.una_advanced {
@@ -147,7 +149,11 @@ impl Subflow {
             self.rack.on_dsack(self.rate.delivered, self.rate.prior_delivered());
         }
         self.answer_probe(now, ack, &flags);
-        let calm = flags.una_advanced && !flags.data_sacked && !flags.dsack;
+        if flags.echo {
+            self.totals.delivered_ce += self.rate.delivered - prior.delivered;
+            self.forbid_undo();
+        }
+        let calm = flags.una_advanced && !flags.data_sacked && !flags.dsack && !flags.echo;
         let open = self.ca_state == CongestionState::Open;
         let repair = if calm && open && self.board.sacked_out == 0 {
             Repair::None

@@ -117,6 +117,14 @@ impl AckPolicy {
         self.quick |= 1;
     }
 
+    /// So many acknowledgements are to go out at once at least, whatever the flow was like
+    /// (`tcp_enter_quickack_mode`).
+    pub(crate) fn quicken(&mut self, least: u32) {
+        self.quick = self.quick.max(least);
+        self.interactive = false;
+        self.delay = DELAY_MIN;
+    }
+
     fn adapt(&mut self, now: Instant, rto: Duration) {
         if self.delay.is_zero() {
             self.quick = QUICK_MAX;

@@ -72,12 +72,14 @@ impl JoinAnswer<'_> {
     /// The segment.
     pub(crate) fn segment(&self, now: Instant, config: &Config) -> Segment {
         let window = super::receive::initial_window(config);
+        let ecn = super::accepts_ecn(config.ecn, self.syn);
+        let echo = if ecn { Flags::ECE } else { Flags::default() };
         Segment {
             source_port: self.syn.destination_port,
             destination_port: self.syn.source_port,
             seq: self.iss,
             ack: self.syn.seq.add(1),
-            flags: Flags::SYN.with(Flags::ACK),
+            flags: Flags::SYN.with(Flags::ACK).with(echo),
             window: window.min(65_535) as u16,
             mss: Some(config.mss),
             window_scale: self.syn.window_scale.map(|_| window_scale(config.receive_buffer_max)),
@@ -129,7 +131,8 @@ impl Subflow {
         let answering = self.state == State::SynReceived;
         self.blank(segment);
         segment.seq = self.wire_seq(0);
-        segment.flags = Flags::SYN;
+        let attempt = self.handshake.attempts;
+        segment.flags = Flags::SYN.with(self.ecn.handshake_flags(answering, attempt));
         if answering {
             segment.flags = segment.flags.with(Flags::ACK);
             segment.ack = self.remote_iss.add(1);
@@ -144,7 +147,6 @@ impl Subflow {
         }
         segment.mptcp.extend(self.handshake.first);
         self.send.after_syn();
-        let attempt = self.handshake.attempts;
         let linear = if answering { 0 } else { SYN_LINEAR };
         let wait = RTO_INITIAL * (1 << attempt.saturating_sub(linear).min(6));
         self.handshake.deadline = Some(host.expiry(now, wait));
@@ -202,6 +204,7 @@ impl Subflow {
             None => self.receive_scale = 0,
         }
         self.peer_mss = segment.mss.unwrap_or(536).min(config.mss).max(super::MSS_MIN);
+        self.ecn.learn_peer(config.ecn, self.active, segment);
         self.update_mss(0);
     }
 

@@ -220,7 +220,7 @@ impl Subflow {
         self.detect_losses(now, &mut AckFlags::default());
         if before != self.board.in_flight() {
             if self.ca_state != CongestionState::Recovery {
-                self.enter_recovery(now);
+                self.enter_recovery(now, false);
                 if !self.controller.owns_recovery() {
                     self.reduce(1, 0, &AckFlags::default());
                 }

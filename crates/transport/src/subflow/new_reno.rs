@@ -97,6 +97,7 @@ mod tests {
         lost_retransmission: false,
         set_timer: false,
         not_duplicate: false,
+        echo: false,
     };
 
     #[test]

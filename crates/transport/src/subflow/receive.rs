@@ -414,6 +414,7 @@ impl Subflow {
                 let full = segment.payload.len() as u32 >= self.ack.received_mss();
                 self.receive.measure_rtt(now, self.echoed(timestamps), full);
             }
+            let news = start + payload.len() as u64 > self.receive.next();
             let waiting = self.receive.out_of_order_bytes();
             let arrival = self.receive.accept(start, payload, self.multipath, up);
             let length = segment.payload.len() as u32;
@@ -427,6 +428,9 @@ impl Subflow {
             self.ack.on_data(now, length, push, arrival, grew, self.rtt.rto());
             if grew && in_order && !space.opens {
                 self.ack.on_own_window_grown();
+            }
+            if news {
+                self.note_mark(segment.ecn);
             }
             self.check_ack(space);
         }
@@ -443,6 +447,7 @@ impl Subflow {
     pub(crate) fn acknowledging(&mut self, context: &EmitContext, segment: &mut Segment) {
         self.blank(segment);
         segment.flags = Flags::ACK;
+        self.echo_mark(segment);
         segment.seq = self.wire_seq(self.send.next());
         segment.ack = self.remote_iss.add(self.receive.next() as u32);
         if self.timestamps {

@@ -57,6 +57,8 @@ pub(crate) struct AckFlags {
     pub(crate) not_duplicate: bool,
     /// It is a duplicate, as they count without SACK.
     pub(crate) duplicate: bool,
+    /// It echoes a mark of congestion (`FLAG_ECE`).
+    pub(crate) echo: bool,
 }
 
 impl Recovery {
@@ -129,14 +131,29 @@ impl Subflow {
         self.recovery.prr_out = 0;
         let event = CongestionEvent { now, kind, in_flight: self.board.in_flight() };
         self.controller.on_congestion(&event, &mut self.window);
+        self.ecn.queue_cwr();
+    }
+
+    /// The reduction is required and will not be undone.
+    pub(super) fn forbid_undo(&mut self) {
+        self.recovery.prior_ssthresh = 0;
+    }
+
+    /// `tcp_enter_cwr`, where no reduction is under way.
+    pub(super) fn enter_cwr(&mut self, now: Instant) {
+        self.recovery.undo_marker = None;
+        self.init_reduction(now, CongestionKind::Ecn);
+        self.set_state(now, CongestionState::Cwr);
     }
 
     /// `tcp_enter_recovery`.
-    pub(crate) fn enter_recovery(&mut self, now: Instant) {
+    pub(crate) fn enter_recovery(&mut self, now: Instant, echo: bool) {
         self.recovery.prior_ssthresh = 0;
         self.recovery.init_undo(self.send.una(), self.board.retrans_out);
         if !self.in_reduction() {
-            self.recovery.prior_ssthresh = self.current_ssthresh();
+            if !echo {
+                self.recovery.prior_ssthresh = self.current_ssthresh();
+            }
             self.init_reduction(now, CongestionKind::Loss);
         }
         self.set_state(now, CongestionState::Recovery);
@@ -199,7 +216,10 @@ impl Subflow {
         }
         if self.recovery.prior_ssthresh > 0 {
             self.window.cwnd = self.controller.undo_cwnd(&self.window, self.recovery.prior_cwnd);
-            self.window.ssthresh = self.window.ssthresh.max(self.recovery.prior_ssthresh);
+            if self.recovery.prior_ssthresh > self.window.ssthresh {
+                self.window.ssthresh = self.recovery.prior_ssthresh;
+                self.ecn.withdraw_cwr();
+            }
         }
         self.send.window_touched(now);
         self.recovery.undo_marker = None;
@@ -315,6 +335,7 @@ impl Subflow {
         if self.recovery.all_duplicates() {
             self.undo(now, false);
             self.rack.on_undo();
+            self.answer_echo(now, flags);
             self.try_open(now);
         }
         self.detect_losses(now, flags);
@@ -323,7 +344,7 @@ impl Subflow {
                 self.try_open(now);
                 return Repair::None;
             }
-            self.enter_recovery(now);
+            self.enter_recovery(now, flags.echo);
         }
         Repair::Lost
     }
@@ -385,10 +406,11 @@ impl Subflow {
         }
         self.detect_losses(now, flags);
         if self.board.lost_out == 0 {
+            self.answer_echo(now, flags);
             self.try_open(now);
             return Repair::None;
         }
-        self.enter_recovery(now);
+        self.enter_recovery(now, flags.echo);
         Repair::Lost
     }
 

@@ -290,6 +290,7 @@ impl Subflow {
         self.set_state(now, CongestionState::Loss);
         self.recovery.high_seq = self.send.next();
         self.recovery.probe_high = None;
+        self.ecn.queue_cwr();
         self.recovery.frto = new_recovery || self.recovery.consecutive_timeouts > 0;
     }
 

@@ -87,6 +87,7 @@ impl Subflow {
         }
         let stamp = self.rate.stamp(now, in_flight, idle);
         self.data_segment(start, payload.clone(), mapping, fin, context, segment);
+        self.mark_capable(segment);
         // Of a buffer with several segments the last one is pushed (`__tcp_transmit_skb`).
         let more = self.send.buffer_has_room()
             && self.send.queued > 0

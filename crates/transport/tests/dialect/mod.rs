@@ -1,13 +1,14 @@
 //! A scripted peer: one real endpoint, and every segment of the other side written by hand.
 //!
-//! A line of a script is a line of a capture. Flags come first (`S` SYN, `F` FIN, `R` RST, `.` ACK),
-//! then any of:
+//! A line of a script is a line of a capture. Flags come first (`S` SYN, `F` FIN, `R` RST, `.` ACK, `E` ECE,
+//! `W` CWR), then any of:
 //!
 //! | word | says |
 //! |---|---|
 //! | `1:1449` | sequence numbers, relative: the SYN is 0 |
 //! | `ack=1` `win=500` `sack=9:17,1:5` | as on the wire; `ack` relative, `win` not scaled |
 //! | `ecr=50` | the echoed timestamp is the clock's at 50 ms |
+//! | `ect0` `ect1` `ce` | the ECN field of the IP header; without one of them it is not ECN-capable |
 //! | `nots` `nosack` | of the SYN: the path has no timestamps, no SACK |
 //! | `mpc` `mpc-key` `mpc-keys` `mpc-data=18` | `MP_CAPABLE` of SYN, SYN/ACK, ACK, first data |
 //! | `v0` `v2` `B` `noH` `A` `C` | spoils or sets a flag of `MP_CAPABLE` |

@@ -3,7 +3,7 @@
 use anabranch_units::{DataSeq, SeqNumber};
 use anabranch_wire::crypto::{join_hmac, leftmost_64, leftmost_160};
 use anabranch_wire::{
-    CapableKeys, DataAck, Dss, Flags, Mapping, MappingDsn, MpCapable, MpJoin, MpTcpRst,
+    CapableKeys, DataAck, Dss, Ecn, Flags, Mapping, MappingDsn, MpCapable, MpJoin, MpTcpRst,
     MptcpOption, SackBlock, Segment, Timestamps, dss_checksum, promote, verify_dss_checksum,
 };
 
@@ -98,6 +98,8 @@ impl Script {
                 'F' => Flags::FIN,
                 'R' => Flags::RST,
                 '.' => Flags::ACK,
+                'E' => Flags::ECE,
+                'W' => Flags::CWR,
                 other => panic!("no flag: {other}"),
             });
         }
@@ -113,6 +115,9 @@ impl Script {
             match key {
                 "ack" => ack = number(value) as u32,
                 "win" => segment.window = number(value) as u16,
+                "ect0" => segment.ecn = Ecn::Ect0,
+                "ect1" => segment.ecn = Ecn::Ect1,
+                "ce" => segment.ecn = Ecn::Ce,
                 "ecr" => echo = (number(value) as u32 + 1).wrapping_add(line.offset),
                 "sack" => {
                     for block in value.split(',') {
@@ -234,9 +239,14 @@ impl Script {
         let (ours, theirs) = self.bases();
         let mut words = Vec::new();
         let mut flags = String::new();
-        for (flag, letter) in
-            [(Flags::SYN, 'S'), (Flags::FIN, 'F'), (Flags::RST, 'R'), (Flags::ACK, '.')]
-        {
+        for (flag, letter) in [
+            (Flags::SYN, 'S'),
+            (Flags::FIN, 'F'),
+            (Flags::RST, 'R'),
+            (Flags::ACK, '.'),
+            (Flags::ECE, 'E'),
+            (Flags::CWR, 'W'),
+        ] {
             if segment.flags.contains(flag) {
                 flags.push(letter);
             }
@@ -248,6 +258,12 @@ impl Script {
             words.push(format!("ack={}", segment.ack.0.wrapping_sub(line.peer_iss)));
         }
         words.push(format!("win={}", segment.window));
+        words.extend(match segment.ecn {
+            Ecn::NotEct => None,
+            Ecn::Ect0 => Some("ect0".to_owned()),
+            Ecn::Ect1 => Some("ect1".to_owned()),
+            Ecn::Ce => Some("ce".to_owned()),
+        });
         if !segment.sack.is_empty() {
             let relative = |n: SeqNumber| n.0.wrapping_sub(line.peer_iss);
             let blocks: Vec<String> = segment

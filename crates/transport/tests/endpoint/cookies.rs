@@ -1,10 +1,10 @@
 //! SYN cookies (RFC 4987 section 3.6), as Linux makes them (`secure_tcp_syn_cookie`,
 //! `cookie_init_timestamp`), over TCP and over MPTCP.
 
-use anabranch_transport::{Config, ListenConfig};
+use anabranch_transport::{Config, EcnMode, ListenConfig};
 use anabranch_units::SeqNumber;
 use anabranch_wire::crypto::Key;
-use anabranch_wire::{CapableKeys, Flags, MpCapable, MptcpOption, Segment};
+use anabranch_wire::{CapableKeys, Ecn, Flags, MpCapable, MptcpOption, Segment};
 
 use crate::host::{Host, Peer, at, plain, segment, stamped, syn, tuple};
 
@@ -50,6 +50,29 @@ fn a_cookie_costs_nothing_and_its_third_packet_opens() {
     assert_eq!(host.connection(handle).write(now, bytes), Ok(1000));
     let said = host.said();
     assert!(said.iter().any(|s| s.payload.len() == 1000 && s.timestamps.is_some()), "{said:?}");
+}
+
+#[test]
+fn a_cookie_remembers_ecn_in_the_timestamp() {
+    // cookie_init_timestamp: TS_OPT_ECN; cookie_v4_check. Without timestamps tcp_conn_request drops it.
+    let asks = Flags::SYN.with(Flags::ECE).with(Flags::CWR);
+    let capable = |mode: EcnMode, asked: bool, stamps: bool| {
+        let mut host = baker(Config { ecn: mode, ..plain() });
+        let offer = if stamps { full(1000) } else { syn(1000, 500) };
+        let flags = if asked { asks } else { Flags::SYN };
+        let answer = host.answer(&Segment { flags, ..offer });
+        let now = host.now;
+        let opened = host.endpoint.handle_segment(now, tuple(1000), &third(&answer, 501));
+        let handle = opened.expect("genuine");
+        host.said();
+        host.connection(handle).write(now, vec![0; 1000].into()).expect("room");
+        let data = host.said();
+        (answer.flags.contains(Flags::ECE), data[0].ecn == Ecn::Ect0)
+    };
+    assert_eq!(capable(EcnMode::Accept, true, true), (true, true));
+    assert_eq!(capable(EcnMode::Accept, false, true), (false, false));
+    assert_eq!(capable(EcnMode::Accept, true, false), (false, false));
+    assert_eq!(capable(EcnMode::Off, true, true), (false, false));
 }
 
 #[test]

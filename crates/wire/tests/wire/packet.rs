@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use anabranch_units::SeqNumber;
-use anabranch_wire::{EmitError, Flags, ParseError, Segment, emit_packet, parse_packet};
+use anabranch_wire::{Ecn, EmitError, Flags, ParseError, Segment, emit_packet, parse_packet};
 use bytes::Bytes;
 
 fn v4() -> (IpAddr, IpAddr) {
@@ -55,6 +55,24 @@ fn an_ipv6_syn() {
     // header's 8fe3 that is eb72.
     assert_eq!(bytes[56..58], [0x14, 0x8d]);
     assert_eq!(parse_packet(&bytes).unwrap().segment, syn());
+}
+
+#[test]
+fn the_ecn_field_stands_in_the_ip_header() {
+    // RFC 3168 section 5: ECT(1) is 01, ECT(0) is 10; IPv4's second octet, IPv6's 11th and 12th bit.
+    for (ecn, bits) in [(Ecn::NotEct, 0), (Ecn::Ect1, 1), (Ecn::Ect0, 2), (Ecn::Ce, 3)] {
+        let segment = Segment { ecn, ..syn() };
+        let mut v4 = emit(v4(), &segment);
+        assert_eq!((v4[1], parse_packet(&v4).unwrap().segment), (bits, segment.clone()));
+        let v6 = emit(v6(), &segment);
+        assert_eq!((v6[0], v6[1]), (0x60, bits << 4));
+        assert_eq!(parse_packet(&v6).unwrap().segment, segment);
+        // What else is in that octet means nothing here: 0xb8 is expedited forwarding.
+        v4[1] |= 0xb8;
+        let sum = u16::from_be_bytes([v4[10], v4[11]]) - 0xb8;
+        v4[10..12].copy_from_slice(&sum.to_be_bytes());
+        assert_eq!(parse_packet(&v4).unwrap().segment, segment);
+    }
 }
 
 #[test]

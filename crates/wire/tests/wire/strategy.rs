@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use anabranch_units::{DataSeq, SeqNumber};
 use anabranch_wire::{
-    AddAddr, CapableKeys, DataAck, Dss, Flags, MAX_OPTIONS_LEN, Mapping, MappingDsn, MpCapable,
+    AddAddr, CapableKeys, DataAck, Dss, Ecn, Flags, MAX_OPTIONS_LEN, Mapping, MappingDsn, MpCapable,
     MpJoin, MpTcpRst, MptcpOption, RemoveAddr, SackBlock, SackBlocks, Segment, Timestamps,
 };
 use bytes::Bytes;
@@ -99,12 +99,12 @@ fn sack() -> impl Strategy<Value = SackBlocks> {
 /// Legal but for the room that the options take.
 fn any_size() -> impl Strategy<Value = Segment> {
     let timestamps = any::<(u32, u32)>().prop_map(|(value, echo)| Timestamps { value, echo });
-    let head = any::<(u16, u16, u32, u32, u8, u16)>();
+    let head = any::<(u16, u16, u32, u32, u8, u8, u16)>();
     let handshake = (any::<Option<u16>>(), option::of(0..=14u8), any::<bool>());
     let multipath = (option::of(dss()), vec(mptcp(), 0..3));
     (head, handshake, option::of(timestamps), sack(), multipath, vec(any::<u8>(), 0..100)).prop_map(
         |(head, (mss, window_scale, sack_permitted), timestamps, sack, (dss, mptcp), payload)| {
-            let (source_port, destination_port, seq, ack, flags, window) = head;
+            let (source_port, destination_port, seq, ack, flags, octet, window) = head;
             let flags = Flags(flags);
             let syn = flags.contains(Flags::SYN);
             Segment {
@@ -113,6 +113,7 @@ fn any_size() -> impl Strategy<Value = Segment> {
                 seq: SeqNumber(seq),
                 ack: SeqNumber(if flags.contains(Flags::ACK) { ack } else { 0 }),
                 flags,
+                ecn: Ecn::from_bits(octet),
                 window,
                 mss: mss.filter(|_| syn),
                 window_scale: window_scale.filter(|_| syn),

@@ -17,6 +17,7 @@ const STILL: AckFlags = AckFlags {
     lost_retransmission: false,
     set_timer: false,
     not_duplicate: false,
+    echo: false,
     duplicate: false,
 };
 

@@ -1,0 +1,124 @@
+//! Worlds whose endpoints speak ECN (RFC 3168) over queues that mark, and over those that do not.
+
+mod common;
+
+use anabranch_sim::Trace;
+use common::{numbers, simulate, total};
+
+/// Seconds that a session lasts.
+const SECONDS: u64 = 30;
+
+/// CoDel that marks.
+const MARKS: &str = r#","discipline":{"name":"codel","values":{"ecn":1}}"#;
+/// CoDel that drops.
+const DROPS: &str = r#","discipline":{"name":"codel","values":{"ecn":0}}"#;
+
+/// What each side does with ECN.
+fn ecn(client: &str, server: &str) -> String {
+    format!(r#","ecn":{{"client":"{client}","server":"{server}"}}"#)
+}
+
+/// A bulk session over `paths` paths of 10 Mb/s and 20 ms each way with a queue of 400 packets, about 480 ms.
+/// `down` is what else their links towards the client have.
+fn plan(paths: usize, congestion: &str, ecn: &str, down: &str) -> String {
+    let (multipath, nanos) = (paths > 1, SECONDS * 1_000_000_000);
+    let link = r#""rate_bps":10000000,"queue":{"packets":400},"delay_ns":20000000"#;
+    let links: Vec<_> = (0..paths)
+        .map(|n| format!(r#"{{"name":"p{n}.down",{link}{down}}},{{"name":"p{n}.up",{link}}}"#))
+        .collect();
+    let chains: Vec<_> = (0..paths)
+        .map(|n| format!(r#"{{"name":"p{n}","down":["p{n}.down"],"up":["p{n}.up"]}}"#))
+        .collect();
+    format!(
+        r#"{{"scenario":"ecn","seed":1,"run":0,"application":{{"kind":"bulk","duration_ns":{nanos}}},
+        "transport":{{"multipath":{multipath},"scheduler":"linux","congestion":"{congestion}",
+          "path_manager":"full-mesh","receive_buffer_initial":131072,"receive_buffer_max":6291456,
+          "send_buffer_max":4194304,"mss":1460{ecn}}},
+        "links":[{}],"paths":[{}],"time_limit_ns":600000000000}}"#,
+        links.join(","),
+        chains.join(",")
+    )
+}
+
+/// Mean smoothed RTT in ms from the fifth second on.
+fn srtt(trace: &Trace) -> f64 {
+    let rows =
+        numbers(trace, "samples", "t_s").into_iter().zip(numbers(trace, "samples", "srtt_ms"));
+    let late: Vec<f64> =
+        rows.filter(|(t, ms)| *t > 5.0 && !ms.is_nan()).map(|(_, ms)| ms).collect();
+    assert!(late.len() > 50, "{} samples", late.len());
+    late.iter().sum::<f64>() / late.len() as f64
+}
+
+fn goodput(trace: &Trace) -> f64 {
+    total(trace, "connections", "bytes_read") * 8e-6 / SECONDS as f64
+}
+
+/// Packets that any link has dropped.
+fn dropped(trace: &Trace) -> f64 {
+    ["dropped_aqm", "dropped_queue", "dropped_loss"].iter().map(|c| total(trace, "links", c)).sum()
+}
+
+#[test]
+fn a_queue_that_marks_stays_short_and_drops_nothing() {
+    let asks = ecn("request", "accept");
+    for congestion in ["reno", "cubic", "lia", "olia", "balia", "compound"] {
+        let with = simulate(&plan(1, congestion, &asks, MARKS));
+        let without = simulate(&plan(1, congestion, "", DROPS));
+        assert!(dropped(&without) > 0.0, "{congestion}: there is congestion to tell of");
+        assert!(dropped(&with) < 1.0, "{congestion}: {} dropped", dropped(&with));
+        assert!(total(&with, "subflows", "retransmissions") < 1.0, "{congestion}");
+        let marked = total(&with, "links", "marked");
+        let told = total(&with, "subflows", "delivered_ce");
+        let reductions = total(&with, "subflows", "ecn_reductions");
+        assert!(marked > 0.0 && told >= marked / 2.0, "{congestion}: {told} of {marked}");
+        // Once a window at most, and every reduction has a mark.
+        assert!(reductions > 0.0 && reductions <= marked, "{congestion}: {reductions}, {marked}");
+        assert!(srtt(&with) < 70.0, "{congestion}: {} ms", srtt(&with));
+        let share = goodput(&with) / goodput(&without);
+        assert!((0.95..1.1).contains(&share), "{congestion}: {share}");
+    }
+}
+
+#[test]
+fn every_subflow_speaks_it_for_itself() {
+    let trace = simulate(&plan(2, "lia", &ecn("request", "accept"), MARKS));
+    let reductions = numbers(&trace, "subflows", "ecn_reductions");
+    assert!(reductions.len() == 2 && reductions.iter().all(|n| *n > 0.0), "{reductions:?}");
+    assert!(dropped(&trace) < 1.0);
+}
+
+#[test]
+fn a_queue_that_only_drops_marks_nothing() {
+    let trace = simulate(&plan(1, "cubic", &ecn("request", "request"), ""));
+    assert!(total(&trace, "links", "dropped_queue") > 0.0, "the buffer was full");
+    for (table, column) in
+        [("links", "marked"), ("subflows", "delivered_ce"), ("subflows", "ecn_reductions")]
+    {
+        assert!(total(&trace, table, column) < 1.0, "{column}");
+    }
+}
+
+#[test]
+fn it_takes_both_sides_and_by_default_neither_asks() {
+    let by_default = simulate(&plan(1, "cubic", "", MARKS));
+    assert!(total(&by_default, "links", "marked") < 1.0 && dropped(&by_default) > 0.0);
+    for (client, server) in [("accept", "accept"), ("off", "request"), ("off", "off")] {
+        let trace = simulate(&plan(1, "cubic", &ecn(client, server), MARKS));
+        assert_eq!(trace.summary.digest, by_default.summary.digest, "{client}, {server}");
+    }
+    let refused = simulate(&plan(1, "cubic", &ecn("request", "off"), MARKS));
+    assert!(total(&refused, "links", "marked") < 1.0 && dropped(&refused) > 0.0);
+}
+
+#[test]
+fn bbr_answers_no_marks() {
+    // Linux's version 1, and version 3 but for routes that are declared low-latency.
+    for congestion in ["bbr", "bbr3"] {
+        let with = simulate(&plan(1, congestion, &ecn("request", "accept"), MARKS));
+        let tail = simulate(&plan(1, congestion, "", ""));
+        assert!(total(&with, "links", "marked") > 0.0, "{congestion}");
+        let share = goodput(&with) / goodput(&tail);
+        assert!((0.99..1.01).contains(&share), "{congestion}: {share}");
+    }
+}
