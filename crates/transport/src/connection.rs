@@ -24,6 +24,7 @@ mod window;
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
+use std::num::NonZeroU16;
 use std::sync::Arc;
 
 use anabranch_plugin::PluginError;
@@ -205,9 +206,9 @@ impl Connection {
     /// Input: a segment that arrived on one of its subflows.
     pub fn handle_segment(&mut self, now: Instant, tuple: FourTuple, segment: &Segment) {
         if self.awaits(tuple) {
-            self.handle_half_open(now, tuple, segment);
+            self.handle_half_open(now, tuple, segment, None);
         } else if let Some(index) = self.subflow_of(tuple) {
-            self.handle_segment_on(now, index, segment);
+            self.handle_merged_on(now, index, segment, None);
         }
     }
 
@@ -218,9 +219,15 @@ impl Connection {
         self.subflows.iter().position(lives).or_else(last)
     }
 
-    /// Input: a segment that arrived on a subflow.
+    /// Input: a segment that arrived on a subflow, or several as one, each of `segment_size` bytes.
     #[inline(always)]
-    pub(crate) fn handle_segment_on(&mut self, now: Instant, index: usize, segment: &Segment) {
+    pub(crate) fn handle_merged_on(
+        &mut self,
+        now: Instant,
+        index: usize,
+        segment: &Segment,
+        segment_size: Option<NonZeroU16>,
+    ) {
         if segment.flags.contains(Flags::RST) {
             self.handle_reset(now, index, segment);
             return;
@@ -253,7 +260,7 @@ impl Connection {
                 }
             }
         }
-        self.handle_established(now, index, segment);
+        self.handle_established(now, index, segment, segment_size);
         if joins && !self.config.stack.joins_push {
             // The application is asked first, and what waits goes out with what it writes
             // (`mptcp_finish_join`, `mptcp_sync_sndbuf`).
@@ -269,7 +276,13 @@ impl Connection {
         self.subflows[index].schedule_delayed_ack(&self.config.host, now);
     }
 
-    fn handle_established(&mut self, now: Instant, index: usize, segment: &Segment) {
+    fn handle_established(
+        &mut self,
+        now: Instant,
+        index: usize,
+        segment: &Segment,
+        segment_size: Option<NonZeroU16>,
+    ) {
         self.handle_options(now, index, segment);
         if self.subflows[index].state == State::Closed {
             return;
@@ -288,7 +301,7 @@ impl Connection {
         if self.subflows[index].state == State::Closed {
             return;
         }
-        self.take_payload(now, index, segment);
+        self.take_payload(now, index, segment, segment_size);
         self.follow_subflow_close(index);
     }
 

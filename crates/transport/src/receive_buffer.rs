@@ -2,6 +2,10 @@
 //! `tcp_win_from_space`; in older stacks `tcp_rcv_space_adjust`): the connection has one, and so has
 //! each subflow.
 
+use std::num::NonZeroU16;
+
+use anabranch_wire::Segment;
+
 use crate::config::Config;
 use crate::profile::ReceiveSizing;
 
@@ -36,6 +40,29 @@ pub(crate) fn first_window(config: &Config) -> u64 {
 
 fn first_segments(mss: u64) -> u64 {
     if mss <= 1460 { FIRST_SEGMENTS } else { (1460 * FIRST_SEGMENTS / mss).max(2) }
+}
+
+/// A payload as it arrived: of one segment, or of several that were made one on the way (GRO).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Load {
+    /// All of it.
+    pub(crate) bytes: u32,
+    /// What one segment brought of it, of the last one at most (`gso_size`, or `len` where there is none).
+    pub(crate) segment: u32,
+}
+
+impl Load {
+    #[inline(always)]
+    pub(crate) fn of(segment: &Segment, segment_size: Option<NonZeroU16>) -> Self {
+        let bytes = segment.payload.len() as u32;
+        Self { bytes, segment: segment_size.map_or(bytes, |size| bytes.min(size.get().into())) }
+    }
+
+    /// What opens a window by twice a full segment of `segment` bytes opens it by twice all of itself where that
+    /// is more, if it was several (`tcp_grow_window`: `max_t(int, incr, 2 * skb->len)`).
+    pub(crate) fn counts_as(self, segment: u64) -> u64 {
+        if self.bytes > self.segment { segment.max(self.bytes.into()) } else { segment }
+    }
 }
 
 /// A buffer that grows with what is read out of it.
@@ -101,6 +128,23 @@ impl ReceiveBuffer {
     pub(crate) fn window_of_segment(&self, payload: u64) -> u64 {
         let buffer = (payload + AROUND_PAYLOAD).next_power_of_two() + DESCRIPTOR;
         buffer.min(self.memory_per_segment) * self.ratio / 256
+    }
+
+    /// As [`Self::window_of_segment`], of what arrived: each segment's packet has a buffer of its own, also where
+    /// they came as one (GRO adds their `truesize` up).
+    #[inline(always)]
+    pub(crate) fn window_of(&self, load: Load) -> u64 {
+        if load.segment < load.bytes {
+            return self.window_of_several(load);
+        }
+        self.window_of_segment(load.bytes.into())
+    }
+
+    #[cold]
+    fn window_of_several(&self, load: Load) -> u64 {
+        let (full, rest) = (load.bytes / load.segment, load.bytes % load.segment);
+        let rest = if rest > 0 { self.window_of_segment(rest.into()) } else { 0 };
+        u64::from(full) * self.window_of_segment(load.segment.into()) + rest
     }
 
     /// Full segments have `payload` bytes (`tcp_measure_rcv_mss`).

@@ -1,5 +1,7 @@
 //! A TCP segment as a value: only what may legally stand on the wire.
 
+use std::num::NonZeroU16;
+
 use anabranch_units::SeqNumber;
 use bytes::Bytes;
 
@@ -201,5 +203,85 @@ impl Segment {
     /// Bytes of the TCP header with its options.
     pub fn header_len(&self) -> usize {
         20 + self.options_len()
+    }
+
+    /// Cuts a burst into the segments it stands for, of `segment_size` bytes of payload each but for the last,
+    /// as a device that offloads segmentation cuts it (`tcp_gso_segment`): the same header with all its options
+    /// on each, at its sequence number; CWR on the first one alone, PSH and FIN on the last one alone. The
+    /// payloads share the burst's memory. One that is no longer than `segment_size` is one segment.
+    ///
+    /// ```
+    /// use std::num::NonZeroU16;
+    ///
+    /// use anabranch_units::SeqNumber;
+    /// use anabranch_wire::{Flags, Segment};
+    /// use bytes::Bytes;
+    ///
+    /// let burst = Segment {
+    ///     seq: SeqNumber(100),
+    ///     flags: Flags::ACK.with(Flags::PSH),
+    ///     payload: Bytes::from_static(b"anabranch"),
+    ///     ..Segment::default()
+    /// };
+    /// let size = NonZeroU16::new(4).expect("not 0");
+    /// let cut: Vec<_> = burst
+    ///     .split(size)
+    ///     .map(|one| (one.seq.0, one.payload, one.flags.contains(Flags::PSH)))
+    ///     .collect();
+    /// let bytes = Bytes::from_static;
+    /// assert_eq!(cut, [(100, bytes(b"anab"), false), (104, bytes(b"ranc"), false), (108, bytes(b"h"), true)]);
+    /// ```
+    pub fn split(&self, segment_size: NonZeroU16) -> impl ExactSizeIterator<Item = Self> {
+        let (whole, size) = (self.payload.len(), usize::from(segment_size.get()));
+        let count = whole.div_ceil(size).max(1);
+        (0..count).map(move |number| {
+            let from = number * size;
+            let to = (from + size).min(whole);
+            let (mut first_only, mut last_only) = (Flags::CWR, Flags::PSH.with(Flags::FIN));
+            if number == 0 {
+                first_only = Flags::default();
+            }
+            if number + 1 == count {
+                last_only = Flags::default();
+            }
+            Self {
+                seq: self.seq.add(from as u32),
+                flags: self.flags.without(first_only).without(last_only),
+                payload: self.payload.slice(from..to),
+                ..self.clone()
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_burst_is_cut_as_a_device_cuts_it() {
+        // tcp_gso_segment: `th->fin = th->psh = 0` on all but the last, `th->cwr = 0` on all but the first.
+        let timestamps = Some(Timestamps { value: 7, echo: 9 });
+        let burst = Segment {
+            seq: SeqNumber(u32::MAX - 1),
+            flags: Flags(0xff).without(Flags::SYN).without(Flags::RST),
+            timestamps,
+            payload: Bytes::from(vec![1, 2, 3, 4, 5]),
+            ..Segment::default()
+        };
+        let size = |size: u16| NonZeroU16::new(size).expect("not 0");
+        let cut: Vec<_> = burst.split(size(2)).collect();
+        assert!(cut.iter().all(|one| one.timestamps == timestamps));
+        let told: Vec<_> =
+            cut.iter().map(|one| (one.seq.0, one.flags.0, &one.payload[..])).collect();
+        let expected: [(u32, u8, &[u8]); 3] =
+            [(u32::MAX - 1, 0xf0, &[1, 2]), (0, 0x70, &[3, 4]), (2, 0x79, &[5])];
+        assert_eq!(told, expected);
+        assert_eq!(cut[1].payload.as_ptr(), burst.payload[2..].as_ptr(), "nothing is copied");
+        for whole in [5, 6, u16::MAX] {
+            assert!(burst.split(size(whole)).eq([burst.clone()]));
+        }
+        let empty = Segment { payload: Bytes::new(), ..burst };
+        assert!(empty.split(size(1)).eq([empty.clone()]), "a FIN takes no payload");
     }
 }

@@ -7,6 +7,7 @@
 //! initiator repeats its SYN, and its third packet, until it is answered.
 
 use std::collections::VecDeque;
+use std::num::NonZeroU16;
 use std::sync::Arc;
 
 use anabranch_units::{Duration, Instant, RandomStream, SeqNumber};
@@ -193,7 +194,13 @@ impl Connection {
 
     /// Input: a segment without SYN for a join that is half open. Where it is the third packet and knows
     /// the keys, the join becomes a subflow.
-    pub(crate) fn handle_half_open(&mut self, now: Instant, tuple: FourTuple, segment: &Segment) {
+    pub(crate) fn handle_half_open(
+        &mut self,
+        now: Instant,
+        tuple: FourTuple,
+        segment: &Segment,
+        segment_size: Option<NonZeroU16>,
+    ) {
         let Some(at) = self.half_open.position(tuple) else { return };
         let entry = &self.half_open.entries[at];
         // RFC 9293 section 3.10.7.4, RFC 5961: what is out of place says nothing, not even a RST.
@@ -240,7 +247,7 @@ impl Connection {
         subflow.multipath = true;
         subflow.send.use_mappings();
         subflow.resume_join(&entry.syn, &config, option);
-        self.handle_segment_on(now, index, segment);
+        self.handle_merged_on(now, index, segment, segment_size);
         if self.subflows[index].state == State::SynReceived {
             // It was not believed after all, and nothing would ever ask again.
             self.reset_subflow(now, index, REASON_MPTCP);

@@ -2,6 +2,7 @@
 //! (RFC 8684 sections 3.3.1 to 3.3.5).
 
 use std::collections::VecDeque;
+use std::num::NonZeroU16;
 
 use anabranch_units::{DataSeq, Instant};
 use anabranch_wire::{
@@ -11,6 +12,7 @@ use bytes::Bytes;
 
 use super::{Connection, Event, Mode};
 use crate::reassembly::{OutOfOrder, push_joined};
+use crate::receive_buffer::Load;
 use crate::subflow::Space;
 use crate::subflow::deliver::{Failure, Terms};
 use crate::subflow::final_mapping::Passage;
@@ -215,12 +217,18 @@ impl Connection {
 
     /// The payload of a segment: into its subflow, and what that puts in order on to the data stream.
     #[inline(always)]
-    pub(super) fn take_payload(&mut self, now: Instant, index: usize, segment: &Segment) {
+    pub(super) fn take_payload(
+        &mut self,
+        now: Instant,
+        index: usize,
+        segment: &Segment,
+        segment_size: Option<NonZeroU16>,
+    ) {
         if segment.payload.is_empty() && !segment.flags.contains(Flags::FIN) {
             self.subflows[index].handle_empty(now, segment);
             self.note_payload(index, self.subflows[index].received_mss());
         } else {
-            self.take_data(now, index, segment);
+            self.take_data(now, index, segment, segment_size);
         }
         if let Some(failure) = self.subflows[index].receive.failure() {
             self.handle_failure(now, index, failure);
@@ -249,14 +257,20 @@ impl Connection {
 
     /// As `take_payload`, of a segment that takes sequence space.
     #[inline(always)]
-    fn take_data(&mut self, now: Instant, index: usize, segment: &Segment) {
+    fn take_data(
+        &mut self,
+        now: Instant,
+        index: usize,
+        segment: &Segment,
+        segment_size: Option<NonZeroU16>,
+    ) {
+        let load = Load::of(segment, segment_size);
         let terms = self.terms(self.receive_dsn());
         let mut space = Space::default();
         if !segment.payload.is_empty() {
             space = self.space();
             let used = space.allowed - space.free;
-            space.opens =
-                self.budget.on_payload(segment.payload.len(), used) || self.fills_window(segment);
+            space.opens = self.budget.on_payload(load, used) || self.fills_window(segment);
             space.open = self.budget.open();
         }
         let base = match self.mode {
@@ -271,7 +285,7 @@ impl Connection {
         let (mut delivered, mut readable) = (false, false);
         let (subflow, input) = (&mut self.subflows[index], &mut self.input);
         let known_mss = subflow.received_mss();
-        subflow.handle_payload(now, segment, terms, space, &mut |dsn, payload| {
+        subflow.handle_payload(now, segment, load, terms, space, &mut |dsn, payload| {
             delivered = true;
             readable |= input.accept(base, dsn, payload, edge);
         });

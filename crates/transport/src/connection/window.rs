@@ -7,7 +7,7 @@ use anabranch_units::Instant;
 use super::{Connection, Mode};
 use crate::config::Config;
 use crate::profile::ReceiveSizing;
-use crate::receive_buffer::{DEFAULT_RATIO, ReceiveBuffer, first_window};
+use crate::receive_buffer::{DEFAULT_RATIO, Load, ReceiveBuffer, first_window};
 use crate::subflow::State;
 
 /// The connection's receive buffer and what it promised the peer.
@@ -58,16 +58,16 @@ impl ReceiveBudget {
         if self.opened.is_some() { bytes * memory / (2 * payload) } else { bytes }
     }
 
-    /// A segment of `payload` bytes has come while `used` of the window was taken: it opens it by two
-    /// segments, up to what there is (`tcp_grow_window`). True when it did.
-    pub(super) fn on_payload(&mut self, payload: usize, used: u64) -> bool {
+    /// A payload has come while `used` of the window was taken: it opens it by two segments, or twice those
+    /// that came as one, up to what there is (`tcp_grow_window`). True when it did.
+    pub(super) fn on_payload(&mut self, load: Load, used: u64) -> bool {
         let limit = self.buffer.window();
         let (_, segment) = self.segment;
         let Some((open, _)) = &mut self.opened else { return false };
-        if payload < 128 || *open >= limit.saturating_sub(used) {
+        if load.bytes < 128 || *open >= limit.saturating_sub(used) {
             return false;
         }
-        *open = (*open + 2 * segment).min(limit);
+        *open = (*open + 2 * load.counts_as(segment)).min(limit);
         true
     }
 

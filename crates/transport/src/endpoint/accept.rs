@@ -1,5 +1,6 @@
 //! Accepting connections: what a listener makes of a SYN, and of a third packet with a cookie.
 
+use std::num::NonZeroU16;
 use std::sync::Arc;
 
 use anabranch_units::Instant;
@@ -59,6 +60,7 @@ impl Endpoint {
         now: Instant,
         tuple: FourTuple,
         segment: &Segment,
+        segment_size: Option<NonZeroU16>,
     ) -> Option<ConnectionHandle> {
         if !segment.flags.contains(Flags::ACK) || segment.flags.contains(Flags::RST) {
             return None;
@@ -75,7 +77,7 @@ impl Endpoint {
         }
         let offer = Offer { tuple, syn: &syn, iss: Some(iss), key, told: true };
         let ConnectionHandle { slot, .. } = self.accept(now, number, &offer)?;
-        self.table.slot(slot)?.connection.handle_segment_on(now, 0, segment);
+        self.table.slot(slot)?.connection.handle_merged_on(now, 0, segment, segment_size);
         self.after_input(now, slot)
     }
 

@@ -1,5 +1,7 @@
 //! Whose a segment is: a subflow's, a half-open join's, a listener's, or nobody's.
 
+use std::num::NonZeroU16;
+
 use anabranch_units::{Instant, SeqNumber};
 use anabranch_wire::{Flags, MpJoin, Segment};
 
@@ -10,12 +12,57 @@ use crate::config::FourTuple;
 use crate::connection::{Connection, Offer, REASON_MPTCP, Transmit, join};
 
 impl Endpoint {
-    /// Input: a segment between two addresses. Returns the connection it reached.
+    /// Input: a segment between two addresses, as one packet brought it. Returns the connection it reached.
     pub fn handle_segment(
         &mut self,
         now: Instant,
         tuple: FourTuple,
         segment: &Segment,
+    ) -> Option<ConnectionHandle> {
+        self.handle_merged(now, tuple, segment, None)
+    }
+
+    /// As [`Self::handle_segment`], of consecutive segments that were made one on the way: by GRO, or because
+    /// the sender's kernel had an offloading device to cut them (TSO). `segment_size` is the payload of each of
+    /// them in bytes, of the last one at most (`gso_size`); `None` where the segment came as it was sent.
+    ///
+    /// All of them must have the same header, options included, but for the sequence number, and for PSH and FIN,
+    /// which only the last one has (`tcp_gro_receive` makes sure of that; [`Segment::split`] cuts so). Then one
+    /// DSS speaks for all of them: its mapping covers the whole payload. Where DSS checksums are in use that is
+    /// so if the sender took the sum over all of it, as Linux does.
+    ///
+    /// The payload is taken as it is, never copied. What Linux counts by segments is counted by
+    /// `segment_size` (`tcp_measure_rcv_mss`): of an arrival of more than one segment each draws an
+    /// acknowledgement of its own, not each segment.
+    ///
+    /// ```
+    /// use std::num::NonZeroU16;
+    ///
+    /// use anabranch_transport::{Endpoint, FourTuple};
+    /// use anabranch_units::{Instant, Seed};
+    /// use anabranch_wire::{Flags, Segment};
+    /// use bytes::Bytes;
+    ///
+    /// let mut endpoint = Endpoint::new("host", Seed { seed: 1, run: 0 });
+    /// let (local, remote) = (([10, 0, 0, 1], 80).into(), ([10, 0, 0, 2], 1024).into());
+    /// // Three packets of 1000, 1000 and 400 bytes. Nobody knows them here: a RST is the answer.
+    /// let merged = Segment {
+    ///     flags: Flags::ACK,
+    ///     payload: Bytes::from(vec![0; 2400]),
+    ///     ..Segment::default()
+    /// };
+    /// let tuple = FourTuple { local, remote };
+    /// let reached = endpoint.handle_merged(Instant::ZERO, tuple, &merged, NonZeroU16::new(1000));
+    /// assert_eq!(reached, None);
+    /// let answer = endpoint.poll_transmit(Instant::ZERO).expect("a RST");
+    /// assert!(answer.segment.flags.contains(Flags::RST));
+    /// ```
+    pub fn handle_merged(
+        &mut self,
+        now: Instant,
+        tuple: FourTuple,
+        segment: &Segment,
+        segment_size: Option<NonZeroU16>,
     ) -> Option<ConnectionHandle> {
         if self.lent.is_some() {
             self.catch_up(now);
@@ -24,10 +71,10 @@ impl Endpoint {
         if let Some(Place::Subflow { slot, index }) = place
             && let Some(entry) = self.table.slot(slot)
         {
-            entry.connection.handle_segment_on(now, usize::from(index), segment);
+            entry.connection.handle_merged_on(now, usize::from(index), segment, segment_size);
             return self.after_input(now, slot);
         }
-        self.handle_stranger(now, tuple, segment, place)
+        self.handle_stranger(now, tuple, segment, segment_size, place)
     }
 
     /// A connection has taken something in.
@@ -62,6 +109,7 @@ impl Endpoint {
         now: Instant,
         tuple: FourTuple,
         segment: &Segment,
+        segment_size: Option<NonZeroU16>,
         place: Option<Place>,
     ) -> Option<ConnectionHandle> {
         let opens = segment.flags.contains(Flags::SYN) && !segment.flags.contains(Flags::ACK);
@@ -74,10 +122,10 @@ impl Endpoint {
         if let Some(Place::HalfOpen { slot }) = place
             && let Some(entry) = self.table.slot(slot)
         {
-            entry.connection.handle_half_open(now, tuple, segment);
+            entry.connection.handle_half_open(now, tuple, segment, segment_size);
             return self.after_input(now, slot);
         }
-        let redeemed = self.redeem(now, tuple, segment);
+        let redeemed = self.redeem(now, tuple, segment, segment_size);
         if redeemed.is_none() {
             self.refuse(tuple, segment, REASON_MPTCP);
         }

@@ -74,7 +74,7 @@ impl AckPolicy {
         self.probe = true;
     }
 
-    /// Payload arrived (`tcp_event_data_recv`).
+    /// Payload arrived (`tcp_event_data_recv`), in segments of `length` bytes.
     pub(crate) fn on_data(
         &mut self,
         now: Instant,

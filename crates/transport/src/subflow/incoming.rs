@@ -129,6 +129,7 @@ mod tests {
 
     use super::super::fixture::{at, send, subflow};
     use super::*;
+    use crate::receive_buffer::Load;
 
     /// The window that was told: 64 segments of 1012 bytes from position 1.
     const WINDOW: u32 = 64 * 1012;
@@ -224,6 +225,7 @@ mod tests {
             subflow.handle_payload(
                 at(0),
                 &early,
+                Load::of(&early, None),
                 super::super::deliver::Terms { near: 0, checksum: false, whole: false },
                 super::super::Space::default(),
                 &mut |_, _| {},

@@ -112,6 +112,7 @@ mod tests {
     use super::*;
     use crate::config::{Config, FourTuple, HostModel};
     use crate::congestion;
+    use crate::receive_buffer::Load;
     use anabranch_plugin::Registry;
 
     /// What may be on a segment besides what is asked of a subflow.
@@ -220,7 +221,8 @@ mod tests {
             let seq = SeqNumber(1 + 100 + 200 * run);
             let payload = Bytes::from(vec![0; 100]);
             let segment = Segment { seq, flags: Flags::ACK, payload, ..Segment::default() };
-            subflow.handle_payload(Instant::ZERO, &segment, terms, Space::default(), &mut up);
+            let load = Load::of(&segment, None);
+            subflow.handle_payload(Instant::ZERO, &segment, load, terms, Space::default(), &mut up);
         }
         if situation.duplicate {
             subflow.report_again();

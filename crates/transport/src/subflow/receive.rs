@@ -11,7 +11,7 @@ use super::{EmitContext, Space, Subflow};
 use crate::config::Config;
 use crate::profile::ReceiveSizing;
 use crate::reassembly::{Inserted, OutOfOrder};
-use crate::receive_buffer::{ReceiveBuffer, first_window};
+use crate::receive_buffer::{Load, ReceiveBuffer, first_window};
 
 /// Bytes of a SACK option, padded, without and for each block (RFC 2018 section 3).
 pub(super) const SACK_BASE: usize = 4;
@@ -289,16 +289,18 @@ impl Receiver {
         blocks
     }
 
-    /// `tcp_grow_window`: full segments open the window by two segments each, as far as the buffer has
+    /// `tcp_grow_window`: what arrives opens the window by two full segments, or by twice itself where it was
+    /// several that came as one, as far as the buffer has
     /// room beside `waiting` bytes that lay out of order before and, if this one came `in_order`, itself:
     /// it is charged already (`tcp_queue_rcv`, `tcp_space`).
-    fn grow(&mut self, payload: usize, in_order: bool, waiting: u64) -> bool {
-        let in_hand = if in_order { self.buffer.window_of_segment(payload as u64) } else { 0 };
+    fn grow(&mut self, load: Load, in_order: bool, waiting: u64) -> bool {
+        let in_hand = if in_order { self.buffer.window_of(load) } else { 0 };
         let limit = self.buffer.window().saturating_sub(waiting + in_hand);
-        if self.shared || payload < 128 || limit <= self.slow_start {
+        if self.shared || load.bytes < 128 || limit <= self.slow_start {
             return false;
         }
-        self.slow_start += (limit - self.slow_start).min(2 * self.advertised_mss);
+        let most = 2 * load.counts_as(self.advertised_mss);
+        self.slow_start += (limit - self.slow_start).min(most);
         true
     }
 
@@ -379,11 +381,12 @@ impl Subflow {
     }
 
     /// Takes payload and FIN of an acceptable segment that has one; acknowledgement policy included. What it
-    /// puts in order goes to `up` with its DSN.
+    /// puts in order goes to `up` with its DSN. `load` says how many segments it was.
     pub(crate) fn handle_payload(
         &mut self,
         now: Instant,
         segment: &Segment,
+        load: Load,
         terms: Terms,
         space: Space,
         up: &mut impl FnMut(u64, Bytes),
@@ -411,21 +414,21 @@ impl Subflow {
             self.ack.demand();
         } else if !payload.is_empty() {
             if let Some(timestamps) = segment.timestamps {
-                let full = segment.payload.len() as u32 >= self.ack.received_mss();
+                let full = load.bytes >= self.ack.received_mss();
                 self.receive.measure_rtt(now, self.echoed(timestamps), full);
             }
             let news = start + payload.len() as u64 > self.receive.next();
             let waiting = self.receive.out_of_order_bytes();
             let arrival = self.receive.accept(start, payload, self.multipath, up);
-            let length = segment.payload.len() as u32;
-            if arrival != Arrival::Duplicate && length > self.ack.received_mss() {
-                self.receive.buffer.on_segment_size(u64::from(length));
+            // `tcp_measure_rcv_mss`: `skb_shinfo(skb)->gso_size ? : skb->len`.
+            if arrival != Arrival::Duplicate && load.segment > self.ack.received_mss() {
+                self.receive.buffer.on_segment_size(u64::from(load.segment));
             }
             let in_order = arrival != Arrival::OutOfOrder;
             let grew = arrival != Arrival::Duplicate
-                && (space.opens || self.receive.grow(segment.payload.len(), in_order, waiting));
+                && (space.opens || self.receive.grow(load, in_order, waiting));
             let push = segment.flags.contains(Flags::PSH) && self.stack.pushes_buffers;
-            self.ack.on_data(now, length, push, arrival, grew, self.rtt.rto());
+            self.ack.on_data(now, load.segment, push, arrival, grew, self.rtt.rto());
             if grew && in_order && !space.opens {
                 self.ack.on_own_window_grown();
             }

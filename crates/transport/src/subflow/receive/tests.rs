@@ -13,6 +13,10 @@ fn bytes(length: usize) -> Bytes {
     Bytes::from(vec![7; length])
 }
 
+fn alone(bytes: u32) -> Load {
+    Load { bytes, segment: bytes }
+}
+
 fn take(receiver: &mut Receiver, start: u64, length: usize) -> Arrival {
     receiver.accept(start, bytes(length), false, &mut |_, _| {})
 }
@@ -54,23 +58,39 @@ fn a_full_segment_opens_the_window_by_two() {
     // at the end.
     assert_eq!((receiver.slow_start, receiver.buffer.window()), (64 * 1012, 65_536));
     receiver.slow_start = 50_000;
-    assert!(!receiver.grow(127, false, 0) && receiver.slow_start == 50_000);
-    assert!(receiver.grow(128, false, 0));
+    assert!(!receiver.grow(alone(127), false, 0) && receiver.slow_start == 50_000);
+    assert!(receiver.grow(alone(128), false, 0));
     assert_eq!(receiver.slow_start, 52_000);
     receiver.slow_start = 64_000;
-    assert!(receiver.grow(1000, false, 0));
+    assert!(receiver.grow(alone(1000), false, 0));
     assert_eq!(receiver.slow_start, 65_536);
-    assert!(!receiver.grow(1000, false, 0) && receiver.slow_start == 65_536);
+    assert!(!receiver.grow(alone(1000), false, 0) && receiver.slow_start == 65_536);
     // What waits out of order takes its share.
     receiver.slow_start = 63_000;
-    assert!(receiver.grow(1000, false, 1000));
+    assert!(receiver.grow(alone(1000), false, 1000));
     assert_eq!(receiver.slow_start, 64_536);
     // And so does the segment itself (tcp_queue_rcv, then tcp_event_data_recv): 2304 bytes of memory, half
     // of which are window; 65,536 - 1,152 = 64,384.
     receiver.slow_start = 64_000;
-    assert!(receiver.grow(1000, true, 0));
+    assert!(receiver.grow(alone(1000), true, 0));
     assert_eq!(receiver.slow_start, 64_384);
-    assert!(!receiver.grow(1000, true, 0));
+    assert!(!receiver.grow(alone(1000), true, 0));
+}
+
+#[test]
+fn what_came_as_one_opens_the_window_by_twice_itself() {
+    // tcp_grow_window: `incr = max_t(int, incr, 2 * skb->len)`, where `tcp_space` counts all of its memory.
+    let mut receiver = receiver();
+    receiver.slow_start = 10_000;
+    assert!(receiver.grow(Load { bytes: 8500, segment: 1000 }, false, 0));
+    assert_eq!(receiver.slow_start, 27_000);
+    assert!(receiver.grow(Load { bytes: 500, segment: 300 }, false, 0));
+    assert_eq!(receiver.slow_start, 29_000, "two full segments at least");
+    // One buffer for each: 8 of 2304 bytes and one of 1280 (500 and 456 around them in 1024, and 256); half
+    // of them are 9856 bytes of window, of 65,536.
+    receiver.slow_start = 55_000;
+    assert!(receiver.grow(Load { bytes: 8500, segment: 1000 }, true, 0));
+    assert_eq!(receiver.slow_start, 55_680);
 }
 
 #[test]
