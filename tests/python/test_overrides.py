@@ -115,6 +115,8 @@ VALUES = {
             "reorder": ('{ share = "1 %", delay = "4 ms" }', models.Reorder(share="1 %", delay="4 ms")),
             "duplicate": ("1%", 0.01),
             "corrupt": ("1%", 0.01),
+            "mtu": ("1400 B", 1400),
+            "icmp": ("false", False),
         }.items()
     },
     "transport.profile": ("mptcp-0.94", "mptcp-0.94"),
@@ -167,6 +169,7 @@ VALUES = {
     "events.0.rtt": ("1s", 10**9),
     "events.0.delay": ("1s", 10**9),
     "events.0.loss": ("5 %", 0.05),
+    "events.0.mtu": ("1200 B", 1200),
     "handoffs.0.path": ("lte", "lte"),
     "handoffs.0.kind": ("fade", "fade"),
     "handoffs.0.at": ('["2s", "4s"]', (2 * 10**9, 4 * 10**9)),
@@ -201,7 +204,16 @@ BESIDE = {
 
 
 #: Tables that are set as a whole.
-LEAVES = (models.Plugin, models.GilbertElliott, models.Reorder, models.Bounds, Recording, Wifi, Queue)
+LEAVES = (
+    models.Plugin,
+    models.GilbertElliott,
+    models.Reorder,
+    models.Bounds,
+    models.Ecn,
+    Recording,
+    Wifi,
+    Queue,
+)
 
 
 def keys(model, prefix=()):

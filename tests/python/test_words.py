@@ -17,7 +17,7 @@ WHOLE = {
     "name": "x",
     "seed": 1,
     "application": {"kind": "progressive", "film": "papers-film", "abr": {"name": "bola"}, "player": {}},
-    "transport": {"scheduler": "linux", "congestion": {"name": "cubic"}},
+    "transport": {"scheduler": "linux", "congestion": {"name": "cubic"}, "ecn": {"client": "request"}},
     "host": {},
     "paths": [
         {"name": "w", "rate": "5 Mbit/s", "loss": {"model": "gilbert-elliott", "p": "1 %", "r": "20 %"}, "down": {}},
@@ -40,6 +40,7 @@ TABLES = {
     ("application", "abr"): models.Plugin,
     ("application", "player"): models.Player,
     ("transport",): models.Transport,
+    ("transport", "ecn"): models.Ecn,
     ("host",): models.Host,
     ("paths", 0): models.Path,
     ("paths", 0, "loss"): models.GilbertElliott,

@@ -29,7 +29,12 @@ fn counts(table: &Table, column: &str) -> bool {
     match table.name {
         "links" => !matches!(
             column,
-            "dropped_aqm" | "marked" | "reordered" | "duplicated" | "dropped_corrupt"
+            "dropped_aqm"
+                | "marked"
+                | "reordered"
+                | "duplicated"
+                | "dropped_corrupt"
+                | "dropped_mtu"
         ),
         "subflows" => !matches!(column, "penalties" | "delivered_ce" | "ecn_reductions"),
         _ => true,

@@ -272,6 +272,27 @@ impl HostPlan {
 }
 
 impl Plan {
+    /// Every MTU is one that a link can have.
+    fn check_mtus(&self) -> Result<(), PlanError> {
+        for (index, mtu) in self.links.iter().map(|link| link.mtu).enumerate() {
+            let checked = mtu.map_or(Ok(()), links::check_mtu);
+            checked.map_err(|error| error.at_element("links", index))?;
+        }
+        for (index, event) in self.events.iter().enumerate() {
+            if let Some(ChangePlan::Mtu(mtu)) = event.change {
+                let below = |error: PlanError| error.at("change").at_element("events", index);
+                links::check_mtu(mtu).map_err(below)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A link has an MTU, or may get one.
+    pub(crate) fn bounds_packets(&self) -> bool {
+        let gets = |event: &EventPlan| matches!(event.change, Some(ChangePlan::Mtu(_)));
+        self.links.iter().any(|link| link.mtu.is_some()) || self.events.iter().any(gets)
+    }
+
     /// Reads a plan.
     ///
     /// # Errors
@@ -306,6 +327,7 @@ impl Plan {
             let error = invalid("an event changes a link or a path's interface");
             return Err(error.at_element("events", index));
         }
+        plan.check_mtus()?;
         if kind == ApplicationKind::Adaptive {
             let Some(adaptive) =
                 plan.application.adaptive.as_ref().filter(|_| plan.ladder.is_some())

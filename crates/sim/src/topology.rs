@@ -3,12 +3,12 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use anabranch_link::{ConfigError, Label};
-use anabranch_units::{ByteCount, Rate, Seed};
+use anabranch_units::{ByteCount, Duration, Rate, Seed};
 use anabranch_wire::{Ecn, Segment};
 
 use crate::fault::PlanError;
 use crate::links::Links;
-use crate::plan::{LinkPlan, Plan};
+use crate::plan::{ChangePlan, LinkPlan, Plan};
 
 /// The server's port for films.
 pub(crate) const HTTP_PORT: u16 = 80;
@@ -83,6 +83,42 @@ impl Route {
     }
 }
 
+/// What a router knows of the link behind it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Way {
+    /// The largest packet that it takes, bytes; `u64::MAX` where it takes any.
+    pub(crate) mtu: u64,
+    /// Senders of larger ones are told.
+    pub(crate) icmp: bool,
+    /// Packets that were too large.
+    pub(crate) dropped: u64,
+    delay: Duration,
+    up: bool,
+}
+
+impl Way {
+    fn new(plan: &LinkPlan) -> Self {
+        Self {
+            mtu: plan.mtu.unwrap_or(u64::MAX),
+            icmp: plan.icmp,
+            dropped: 0,
+            delay: Duration::from_nanos(plan.delay_ns),
+            up: true,
+        }
+    }
+
+    /// The link changes.
+    pub(crate) fn follow(&mut self, change: ChangePlan) {
+        match change {
+            ChangePlan::Mtu(bytes) => self.mtu = bytes,
+            ChangePlan::DelayNs(ns) => self.delay = Duration::from_nanos(ns),
+            ChangePlan::Down => self.up = false,
+            ChangePlan::Up => self.up = true,
+            ChangePlan::RateBps(_) | ChangePlan::Loss(_) => {}
+        }
+    }
+}
+
 /// A path: what clients know of a route, and their interface on it.
 #[derive(Clone, Debug)]
 pub(crate) struct Path {
@@ -122,6 +158,8 @@ impl Path {
 /// The network between server and clients.
 pub(crate) struct Topology {
     pub(crate) links: Links<Box<Packet>>,
+    /// In the links' order.
+    pub(crate) ways: Vec<Way>,
     pub(crate) names: Vec<String>,
     pub(crate) paths: Vec<Path>,
     /// The paths' routes in their order, then one for each group of cross traffic.
@@ -164,7 +202,8 @@ impl Topology {
             let down = find("data", &group.data).map_err(below)?;
             routes.push(Route { down, up: find("acks", &group.acks).map_err(below)? });
         }
-        Ok(Self { links, names, paths, routes, last_address_id })
+        let ways = plan.links.iter().map(Way::new).collect();
+        Ok(Self { links, ways, names, paths, routes, last_address_id })
     }
 
     /// The link of that name.
@@ -177,6 +216,13 @@ impl Topology {
 }
 
 impl Topology {
+    /// How long news takes back to the sender of a packet that goes `down` a route, or up; `None` when it does
+    /// not arrive.
+    pub(crate) fn way_back(&self, route: usize, down: bool) -> Option<Duration> {
+        let mut links = self.routes[route].links(!down).iter().map(|link| &self.ways[*link]);
+        links.try_fold(Duration::ZERO, |delay, way| way.up.then_some(delay + way.delay))
+    }
+
     /// The path of that name.
     pub(crate) fn path(&self, name: &str) -> Result<usize, PlanError> {
         self.paths

@@ -4,6 +4,7 @@ mod cross;
 mod events;
 mod hosts;
 mod packets;
+mod path_mtu;
 mod sampling;
 mod setup;
 
@@ -69,6 +70,7 @@ enum Node {
     CrossClient(u32),
     CrossServer(u32),
     Event,
+    Mail,
     Medium(usize),
     Sampler,
     Server,
@@ -114,6 +116,8 @@ pub(crate) struct World<'a> {
     flows: Vec<cross::Flow>,
     media: Media,
     next_event: usize,
+    /// News of routers on its way to hosts.
+    mail: path_mtu::Mail,
     unfinished: usize,
     steps: u64,
     digest: u64,
@@ -229,6 +233,7 @@ impl World<'_> {
                 None => self.set_server_wake(),
             },
             Node::Serving(handle) => self.drive_serving(handle)?,
+            Node::Mail => self.wake_mail()?,
             Node::Sampler => {
                 if self.now.since(self.last_event) > STALL {
                     return Err(Violation::Stalled { at_ns: self.last_event.as_nanos() }.into());

@@ -134,7 +134,7 @@ rows!(
         link: Text(&'a str), enqueued: Int(i64), delivered: Int(i64), dropped_queue: Int(i64),
         dropped_loss: Int(i64), dropped_down: Int(i64), bytes_delivered: Int(i64),
         queued_at_end: Int(i64), dropped_aqm: Int(i64), marked: Int(i64), reordered: Int(i64),
-        duplicated: Int(i64), dropped_corrupt: Int(i64),
+        duplicated: Int(i64), dropped_corrupt: Int(i64), dropped_mtu: Int(i64),
     }
 );
 

@@ -12,6 +12,7 @@ mod events;
 mod fallback;
 mod half_open;
 mod ownership;
+mod path_mtu;
 mod penalty;
 mod pieces;
 mod rare;

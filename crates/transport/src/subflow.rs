@@ -18,6 +18,7 @@ mod mapping;
 mod new_reno;
 mod options;
 mod pacing;
+mod path_mtu;
 mod queue;
 mod rate;
 mod receive;
@@ -178,6 +179,7 @@ pub(crate) struct Subflow {
     sack_permitted: bool,
     /// Payload of a full segment, as options stand now.
     pub(crate) mss: u32,
+    /// The largest segment, options included, that the peer and the path take.
     peer_mss: u16,
     pub(crate) window: Window,
     pub(crate) controller: Box<dyn CongestionController>,

@@ -5,7 +5,9 @@ use std::net::IpAddr;
 use anabranch_units::SeqNumber;
 use bytes::Bytes;
 use etherparse::checksum::Sum16BitWords;
-use etherparse::{IpEcn, IpNumber, IpSlice, Ipv4Header, Ipv6FlowLabel, Ipv6Header, TcpHeader, TcpSlice};
+use etherparse::{
+    IpEcn, IpNumber, IpSlice, Ipv4Header, Ipv6FlowLabel, Ipv6Header, TcpHeader, TcpSlice,
+};
 
 use crate::{Ecn, EmitError, Flags, ParseError, Segment, options};
 

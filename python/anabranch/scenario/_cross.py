@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from anabranch.plugins.load import Finder
     from anabranch.scenario._faults import Source
 
-_CHANGES = ("state", "rate", "rtt", "delay", "loss")
+_CHANGES = ("state", "rate", "rtt", "delay", "loss", "mtu")
 #: The most background flows: as many as there may be clients.
 _MOST_FLOWS = 10_000
 
@@ -103,7 +103,13 @@ def _path_keys(source: Source) -> Iterator[Fault]:
 def _given_twice(source: Source, kind: str, index: int, item: dict[str, Any], delay: str) -> Iterator[Fault]:
     """Check that a key given once for both directions is not overruled in both."""
     down, up = _table(item, "down"), _table(item, "up")
-    for key, inner in ((delay, "delay"), ("rate", "rate"), ("queue", "queue"), ("jitter", "jitter")):
+    for key, inner in (
+        (delay, "delay"),
+        ("rate", "rate"),
+        ("queue", "queue"),
+        ("jitter", "jitter"),
+        ("mtu", "mtu"),
+    ):
         if key in item and inner in down and inner in up:
             message = f"`{key}` is given for the whole and for each direction"
             yield source.fault((kind, index, key), message, hint="keep one of the two forms")

@@ -24,6 +24,7 @@ _TABLES: dict[tuple[str, ...], type[models.Table]] = {
     ("links",): models.Link,
     ("transport",): models.Transport,
     ("transport", "stack"): profiles.Stack,
+    ("transport", "ecn"): models.Ecn,
     ("host",): models.Host,
     ("cross_traffic",): models.CrossTraffic,
     ("events",): models.Event,

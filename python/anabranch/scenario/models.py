@@ -48,6 +48,7 @@ Loss = Annotated[
     Discriminator(_kind_of_loss),
 ]
 LossAt = Literal["exit", "entry"]
+Mtu = Annotated[int, quantity(units.size_bytes), Field(ge=576, le=65_535)]
 
 
 class Reorder(Table):
@@ -72,6 +73,8 @@ class Direction(Table):
     reorder: Reorder | None = Field(default=None, description="packets that fall behind")
     duplicate: Share | None = Field(default=None, description="share of packets that arrive twice")
     corrupt: Share | None = Field(default=None, description="share of packets spoilt on the way")
+    mtu: Mtu | None = Field(default=None, description="largest packet that passes, headers included")
+    icmp: bool | None = Field(default=None, description="senders of larger ones are told")
     trace: TraceFile | None = Field(default=None, description="a recording that it follows")
 
 
@@ -88,6 +91,8 @@ class Link(Table):
     reorder: Reorder | None = Field(default=None, description="packets that fall behind, server to client")
     duplicate: Share = Field(default=0.0, description="share that arrives twice, server to client")
     corrupt: Share = Field(default=0.0, description="share spoilt on the way, server to client")
+    mtu: Mtu | None = Field(default=None, description="largest packet that passes, headers included")
+    icmp: bool = Field(default=True, description="senders of larger ones are told")
     model: Model | None = Field(default=None, description="a radio or satellite that it follows, both ways")
     trace: TraceFile | None = Field(default=None, description="a recording that each direction follows")
     down: Direction = Field(default=Direction(), description="server to client, where it differs")
@@ -107,6 +112,8 @@ class Path(Table):
     reorder: Reorder | None = Field(default=None, description="packets that fall behind, server to client")
     duplicate: Share = Field(default=0.0, description="share that arrives twice, server to client")
     corrupt: Share = Field(default=0.0, description="share spoilt on the way, server to client")
+    mtu: Mtu | None = Field(default=None, description="largest packet that passes, headers included")
+    icmp: bool = Field(default=True, description="senders of larger ones are told")
     model: Model | None = Field(default=None, description="a radio or satellite that it follows, both ways")
     trace: TraceFile | None = Field(default=None, description="a recording that each direction follows")
     down: Direction = Field(default=Direction(), description="server to client, where it differs")
@@ -317,6 +324,7 @@ class Event(Table):
     rtt: Time | None = Field(default=None, description="new round-trip delay of a path")
     delay: Time | None = Field(default=None, description="new one-way delay")
     loss: Loss | None = None
+    mtu: Mtu | None = Field(default=None, description="new size of the largest packet that passes")
 
 
 def _moment(value: object) -> Any:  # noqa: ANN401 - what the parser returns

@@ -13,7 +13,16 @@ from anabranch.scenario import _follow, handoffs, queues
 from anabranch.scenario._estimate import delivers as delivers
 from anabranch.scenario._estimate import expected_duration_s as expected_duration_s
 from anabranch.scenario._estimate import time_limit_ns
-from anabranch.scenario.models import Direction, Ecn, GilbertElliott, Link, Path, Scenario, Transport, cross_name
+from anabranch.scenario.models import (
+    Direction,
+    Ecn,
+    GilbertElliott,
+    Link,
+    Path,
+    Scenario,
+    Transport,
+    cross_name,
+)
 
 if TYPE_CHECKING:
     from anabranch.media.films import Film
@@ -133,14 +142,14 @@ def _ecn(given: Transport) -> dict[str, Any]:
 
 def _own_links(scenario: Scenario) -> set[str]:
     """Return the paths that need a link of their own: described by their keys, or changed by an event."""
-    keys = {"rtt", "rate", "jitter", "loss", "queue", "down", "up", "model", "trace", *_IMPAIRMENTS}
+    keys = {"rtt", "rate", "jitter", "loss", "queue", "down", "up", "model", "trace", "mtu", *_IMPAIRMENTS}
     own = {path.name for path in scenario.paths if path.model_fields_set & keys or not _shares(path)}
     return own | {event.path for event in scenario.events if event.path is not None and _touches_link(event)}
 
 
 def _touches_link(event: Event) -> bool:
     """Tell whether an event of a path needs a link to change, not just the client's interface."""
-    return event.state == "down" or bool(event.model_fields_set & {"rate", "rtt", "delay", "loss"})
+    return event.state == "down" or bool(event.model_fields_set & {"rate", "rtt", "delay", "loss", "mtu"})
 
 
 def _shares(path: Path) -> bool:
@@ -225,6 +234,7 @@ def _one_way(table: Path | Link, way: str) -> dict[str, Any]:
         "loss": _loss(own.loss if "loss" in given else loss),
         "loss_at": own.loss_at or table.loss_at,
         **_impairments(table, own, way),
+        **_mtu(table, own),
         **({"model": model} if model is not None else {}),
     }
 
@@ -239,6 +249,13 @@ def _impairments(table: Path | Link, own: Direction, way: str) -> dict[str, Any]
     if reorder is not None and reorder.share:
         result["reorder"] = {"share": reorder.share, "by_ns": reorder.delay, "gap": reorder.gap}
     return result
+
+
+def _mtu(table: Path | Link, own: Direction) -> dict[str, Any]:
+    """Return the largest packet of one direction and whether news is told; left out where any passes."""
+    mtu = own.mtu if own.mtu is not None else table.mtu
+    icmp = own.icmp if own.icmp is not None else table.icmp
+    return ({"mtu": mtu} if mtu is not None else {}) | ({} if icmp else {"icmp": False})
 
 
 def _delay(table: Path | Link, way: str) -> int:
@@ -305,6 +322,8 @@ def _changes(event: Event, *, state: bool) -> list[dict[str, Any]]:
             add(way, {"delay_ns": event.rtt // 2 if way == "down" else event.rtt - event.rtt // 2})
         if "loss" in event.model_fields_set and (event.direction is not None or way == "down"):
             add(way, {"loss": _loss(event.loss)})
+        if event.mtu is not None:
+            add(way, {"mtu": event.mtu})
         if state:
             add(way, event.state)
     return result

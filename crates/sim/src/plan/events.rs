@@ -79,6 +79,8 @@ pub enum ChangePlan {
     DelayNs(u64),
     /// The loss model.
     Loss(Option<LossPlan>),
+    /// The largest packet that enters, bytes.
+    Mtu(u64),
     /// The link goes down.
     Down,
     /// The link comes up.
@@ -86,14 +88,16 @@ pub enum ChangePlan {
 }
 
 impl ChangePlan {
-    pub(crate) fn change(self) -> Change {
-        match self {
+    /// As a link knows it; none knows packets too large for it.
+    pub(crate) fn change(self) -> Option<Change> {
+        Some(match self {
+            Self::Mtu(_) => return None,
             Self::RateBps(bps) => Change::Rate(Rate::from_bps(bps)),
             Self::DelayNs(ns) => Change::Delay(Duration::from_nanos(ns)),
             Self::Loss(loss) => Change::Loss(loss.map(LossPlan::model)),
             Self::Down => Change::Down,
             Self::Up => Change::Up,
-        }
+        })
     }
 
     pub(crate) fn describe(self) -> String {
@@ -101,6 +105,7 @@ impl ChangePlan {
             Self::RateBps(bps) => format!("rate {bps} bit/s"),
             Self::DelayNs(ns) => format!("delay {} ms", ns as f64 / 1e6),
             Self::Loss(_) => "loss".to_owned(),
+            Self::Mtu(bytes) => format!("mtu {bytes} bytes"),
             Self::Down => "down".to_owned(),
             Self::Up => "up".to_owned(),
         }

@@ -8,6 +8,7 @@ use anabranch_units::{Duration, Rate};
 use serde::Deserialize;
 
 use super::ModelPlan;
+use crate::fault::PlanError;
 
 /// A one-way link.
 #[derive(Clone, Debug, Deserialize)]
@@ -44,9 +45,30 @@ pub struct LinkPlan {
     /// Share of packets that are spoilt.
     #[serde(default)]
     pub corrupt: f64,
+    /// The largest packet that enters, headers included, bytes; absent is unlimited.
+    #[serde(default)]
+    pub mtu: Option<u64>,
+    /// Senders of larger ones are told (ICMP); without it nobody is.
+    #[serde(default = "super::yes")]
+    pub icmp: bool,
     /// What it follows; then the rate is a cap, and delay and loss come on top.
     #[serde(default)]
     pub model: Option<ModelPlan>,
+}
+
+/// The least MTU of a link: the size that every IPv4 host takes (RFC 1122 section 3.3.3), which leaves room for
+/// headers with all their options.
+const LEAST_MTU: u64 = 576;
+
+/// Whether a link can have an MTU.
+///
+/// # Errors
+/// It is too small.
+pub(crate) fn check_mtu(mtu: u64) -> Result<(), PlanError> {
+    if mtu < LEAST_MTU {
+        return Err(PlanError::Invalid("an MTU must be at least 576 bytes").at("mtu"));
+    }
+    Ok(())
 }
 
 /// A queue limit.

@@ -7,7 +7,7 @@
 use anabranch_trace::{CrossRow, CrossSampleRow};
 use anabranch_transport::path_manager::Candidate;
 use anabranch_transport::{Config, ConnectionHandle, Endpoint, FourTuple, earliest};
-use anabranch_units::{Duration, Instant, Seed};
+use anabranch_units::{Duration, Instant, Seed, SeqNumber};
 
 use super::{Node, RunError, STALL, World};
 use crate::application::{Client, Serving};
@@ -170,6 +170,27 @@ impl World<'_> {
             let tuple = FourTuple { local: server, remote: client };
             hosts.server.handle_segment(self.now, tuple, &packet.segment);
             self.drive_cross_server(flow)
+        }
+    }
+
+    /// News of the path's MTU for one side of a flow.
+    pub(super) fn tell_across(
+        &mut self,
+        flow: u32,
+        down: bool,
+        mtu: u32,
+        seq: SeqNumber,
+    ) -> Result<(), RunError> {
+        let (server, client) = cross_addresses(flow);
+        let (now, hosts) = (self.now, &mut self.flows[flow as usize]);
+        if down {
+            let tuple = FourTuple { local: server, remote: client };
+            hosts.server.handle_path_mtu(now, tuple, mtu, seq);
+            self.drive_cross_server(flow)
+        } else {
+            let tuple = FourTuple { local: client, remote: server };
+            hosts.client.handle_path_mtu(now, tuple, mtu, seq);
+            self.drive_cross_client(flow)
         }
     }
 

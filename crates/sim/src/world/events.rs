@@ -32,7 +32,9 @@ impl World<'_> {
 
     fn change_link(&mut self, name: &str, change: ChangePlan) -> Result<(), RunError> {
         let link = self.topology.link(name)?;
-        let medium = self.topology.links.set(self.now, link, change.change());
+        self.topology.ways[link].follow(change);
+        let Some(change) = change.change() else { return Ok(()) };
+        let medium = self.topology.links.set(self.now, link, change);
         self.schedule.set(medium, self.topology.links.poll_timeout(medium));
         Ok(())
     }

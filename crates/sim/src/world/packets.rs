@@ -73,6 +73,10 @@ impl World<'_> {
     pub(super) fn forward(&mut self, mut packet: Box<Packet>) -> Result<(), RunError> {
         let route = self.topology.routes[usize::from(packet.route)].links(packet.down);
         if let Some(&link) = route.get(usize::from(packet.hop)) {
+            if packet.size > self.topology.ways[link].mtu {
+                self.refuse_large(link, packet);
+                return Ok(());
+            }
             let size = ByteCount(packet.size);
             let links = &mut self.topology.links;
             let (medium, eager) = links.enter(self.now, link, packet, size, |it| it.label());
@@ -214,14 +218,14 @@ impl World<'_> {
 
     /// A packet leaves the links: one of a sender's data is not under way any more.
     #[inline(always)]
-    fn settle(&mut self, packet: &Packet, arrived: bool) {
+    pub(super) fn settle(&mut self, packet: &Packet, arrived: bool) {
         let Some(Followed { connection, subflow, number }) = packet.followed else { return };
         self.flights_of(packet, connection).settle(subflow, number, arrived);
     }
 
     /// Something happened to a client's packet: its world does not stand still. Cross traffic, which
     /// may go on for ever, says nothing of that.
-    fn live(&mut self, packet: &Packet) {
+    pub(super) fn live(&mut self, packet: &Packet) {
         if !self.crosses(packet) {
             self.last_event = self.now;
         }

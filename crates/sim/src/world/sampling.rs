@@ -119,7 +119,8 @@ impl World<'_> {
         if let Some(ladder) = self.media.ladder() {
             report_ladder(ladder, &mut self.rows);
         }
-        for (name, stats, inside) in self.topology.links.totals() {
+        let ways = &self.topology.ways;
+        for ((name, stats, inside), way) in self.topology.links.totals().zip(ways) {
             self.rows.links.push(LinkRow {
                 link: name,
                 enqueued: stats.enqueued as i64,
@@ -134,6 +135,7 @@ impl World<'_> {
                 reordered: stats.reordered as i64,
                 duplicated: stats.duplicated as i64,
                 dropped_corrupt: stats.dropped_corrupt as i64,
+                dropped_mtu: way.dropped as i64,
             });
         }
     }

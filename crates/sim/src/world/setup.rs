@@ -8,7 +8,7 @@ use anabranch_transport::{Config, Endpoint};
 use anabranch_transport::{congestion, path_manager, scheduler};
 use anabranch_units::{Duration, Instant, Schedule, Seed};
 
-use super::{ClientHost, Node, RunError, World, sampling};
+use super::{ClientHost, Node, RunError, World, path_mtu, sampling};
 use crate::application::{Client, Media};
 use crate::capture::Capture;
 use crate::fault::PlanError;
@@ -120,6 +120,7 @@ impl<'a> World<'a> {
             flows: Vec::new(),
             media,
             next_event: 0,
+            mail: path_mtu::Mail::default(),
             unfinished: plan.clients as usize,
             steps: 0,
             digest: 0,
@@ -148,6 +149,9 @@ impl<'a> World<'a> {
         world.schedule.set(event, world.next_change());
         world.add_flows()?;
         world.server_node = world.add_node(Node::Server);
+        if plan.bounds_packets() {
+            world.mail.node = Some(world.add_node(Node::Mail));
+        }
         Ok(world)
     }
 }

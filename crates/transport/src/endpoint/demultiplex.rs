@@ -77,6 +77,23 @@ impl Endpoint {
         self.handle_stranger(now, tuple, segment, segment_size, place)
     }
 
+    /// Input: news of a router that a packet between two addresses was larger than `mtu` bytes; see
+    /// [`Connection::handle_path_mtu`]. Returns the connection that believes it.
+    pub fn handle_path_mtu(
+        &mut self,
+        now: Instant,
+        tuple: FourTuple,
+        mtu: u32,
+        seq: SeqNumber,
+    ) -> Option<ConnectionHandle> {
+        if self.lent.is_some() {
+            self.catch_up(now);
+        }
+        let Some(Place::Subflow { slot, .. }) = self.places.find(&tuple) else { return None };
+        let believed = self.table.slot(slot)?.connection.handle_path_mtu(now, tuple, mtu, seq);
+        if believed { self.after_input(now, slot) } else { None }
+    }
+
     /// A connection has taken something in.
     #[inline(always)]
     pub(super) fn after_input(&mut self, now: Instant, slot: u32) -> Option<ConnectionHandle> {

@@ -74,6 +74,12 @@ impl Recovery {
         self.undo_retrans = if retrans_out > 0 { i64::from(retrans_out) } else { -1 };
     }
 
+    /// The reduction is none that could be undone.
+    pub(super) fn forget_undo(&mut self) {
+        self.prior_ssthresh = 0;
+        self.undo_marker = None;
+    }
+
     /// A segment was retransmitted.
     pub(crate) fn on_retransmit(&mut self, clock: u32) {
         self.undo_retrans = self.undo_retrans.max(0) + 1;

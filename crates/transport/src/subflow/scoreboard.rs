@@ -238,6 +238,48 @@ impl Scoreboard {
         newly
     }
 
+    /// Cuts every entry with more than `most` bytes of payload into such pieces and marks them lost, but for
+    /// what the peer has reported (`tcp_simple_retransmit`, `tcp_fragment`); false when there was none. The
+    /// entries get new numbers.
+    pub(crate) fn cut_larger(&mut self, most: usize) -> bool {
+        let larger = |sent: &Sent| sent.payload.len() > most && !sent.sacked;
+        if !self.entries.iter().any(larger) {
+            return false;
+        }
+        let old = std::mem::take(&mut self.entries);
+        let (old_base, base) = (self.base, self.base + old.len() as u64);
+        // The first piece of each old entry, and the one behind the last.
+        let mut firsts = Vec::with_capacity(old.len() + 1);
+        for mut sent in old {
+            firsts.push(base + self.entries.len() as u64);
+            if larger(&sent) {
+                (sent.lost, sent.retransmitted) = (true, false);
+                while sent.payload.len() > most {
+                    let piece =
+                        Sent { payload: sent.payload.split_to(most), fin: false, ..sent.clone() };
+                    sent.start = piece.end();
+                    sent.opens_buffer = false;
+                    self.entries.push_back(piece);
+                }
+            }
+            self.entries.push_back(sent);
+        }
+        firsts.push(base + self.entries.len() as u64);
+        for (number, transmission) in std::mem::take(&mut self.order) {
+            let place = number.checked_sub(old_base).map(|index| index as usize);
+            if let Some(&[first, end]) = place.and_then(|index| firsts.get(index..index + 2)) {
+                self.order.extend((first..end).map(|number| (number, transmission)));
+            }
+        }
+        self.base = base;
+        self.retransmit_hint = base;
+        let count =
+            |is: fn(&Sent) -> bool| self.entries.iter().filter(|sent| is(sent)).count() as u32;
+        self.lost_out = count(|sent| sent.lost);
+        self.retrans_out = count(|sent| sent.retransmitted);
+        true
+    }
+
     /// Entries that are lost and not sent again; looks at each.
     pub(crate) fn lost_waiting(&self) -> u32 {
         self.entries.iter().filter(|sent| sent.lost && !sent.retransmitted).count() as u32

@@ -40,7 +40,7 @@ use anabranch_transport::path_manager::Candidate;
 use anabranch_transport::{
     Config, Connection, ConnectionHandle, Endpoint, Event, FourTuple, HostModel, SubflowSample,
 };
-use anabranch_units::{Duration, Instant, Seed};
+use anabranch_units::{Duration, Instant, Seed, SeqNumber};
 use anabranch_wire::crypto::Key;
 use anabranch_wire::{CapableKeys, MpJoin, MptcpOption, Segment};
 use bytes::Bytes;
@@ -421,6 +421,18 @@ impl Script {
     pub(crate) fn deliver(&mut self, ms: u64, segment: &Segment) {
         self.run_to(at(ms));
         self.take(0, segment);
+    }
+
+    /// A router on a path says at `ms` that a packet of ours with data at `position` was larger than `mtu`
+    /// bytes; whether it is believed.
+    pub(crate) fn path_mtu(&mut self, path: usize, ms: u64, mtu: u32, position: u32) -> bool {
+        self.run_to(at(ms));
+        let line = &self.lines[path];
+        let seq = SeqNumber(line.our_iss.unwrap_or(0)).add(position);
+        let (now, tuple) = (self.now, line.tuple);
+        let believed = self.endpoint.handle_path_mtu(now, tuple, mtu, seq).is_some();
+        self.settle();
+        believed
     }
 
     fn take(&mut self, path: usize, segment: &Segment) {

@@ -20,6 +20,7 @@ mod mp_capable;
 mod mp_join;
 mod options;
 mod pacing;
+mod path_mtu;
 mod prio;
 mod reading;
 mod recovery;

@@ -4,8 +4,9 @@ use std::net::IpAddr;
 
 use anabranch_units::{DataSeq, SeqNumber};
 use anabranch_wire::{
-    AddAddr, CapableKeys, DataAck, Dss, Ecn, Flags, MAX_OPTIONS_LEN, Mapping, MappingDsn, MpCapable,
-    MpJoin, MpTcpRst, MptcpOption, RemoveAddr, SackBlock, SackBlocks, Segment, Timestamps,
+    AddAddr, CapableKeys, DataAck, Dss, Ecn, Flags, MAX_OPTIONS_LEN, Mapping, MappingDsn,
+    MpCapable, MpJoin, MpTcpRst, MptcpOption, RemoveAddr, SackBlock, SackBlocks, Segment,
+    Timestamps,
 };
 use bytes::Bytes;
 use proptest::collection::vec;

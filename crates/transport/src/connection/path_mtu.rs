@@ -1,0 +1,29 @@
+//! News of a path's MTU (RFC 1191, RFC 8201).
+
+use anabranch_units::{Instant, SeqNumber};
+
+use super::Connection;
+use crate::config::FourTuple;
+
+impl Connection {
+    /// Input: a router told the host (ICMP "fragmentation needed", ICMPv6 "packet too big") that a packet
+    /// between these addresses was larger than `mtu` bytes; `seq` is the sequence number that it quotes of
+    /// it. False when it is not believed, or changes nothing: the number has to be in flight, and the MTU to
+    /// leave less than segments take. Never less than 552 bytes are believed, 1280 over IPv6.
+    pub fn handle_path_mtu(
+        &mut self,
+        now: Instant,
+        tuple: FourTuple,
+        mtu: u32,
+        seq: SeqNumber,
+    ) -> bool {
+        let Some(index) = self.subflow_of(tuple) else { return false };
+        if !self.subflows[index].believes_path_mtu(mtu, seq) {
+            return false;
+        }
+        self.fit_segments(index);
+        self.subflows[index].resend_larger(now);
+        self.push(now);
+        true
+    }
+}

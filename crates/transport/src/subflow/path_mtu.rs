@@ -1,0 +1,85 @@
+//! News of the path's MTU from a router that dropped a packet (RFC 1191, RFC 8201; Linux's
+//! `tcp_v4_mtu_reduced`, `tcp_sync_mss`, `tcp_simple_retransmit`): segments shrink, and those in flight that
+//! are larger are cut and sent again. That is no congestion: the window stays.
+//!
+//! Not here: probing for it without news (RFC 4821), and forgetting it after ten minutes.
+
+use std::net::SocketAddr;
+
+use anabranch_units::{Instant, SeqNumber};
+
+use super::{State, Subflow};
+use crate::congestion::CongestionState;
+
+/// The least that is believed (`ip_rt_min_pmtu`; RFC 8200 section 5): smaller segments would only cost.
+const LEAST_V4: u32 = 552;
+const LEAST_V6: u32 = 1280;
+/// Bytes of the headers without options.
+const HEADERS_V4: u32 = 20 + 20;
+const HEADERS_V6: u32 = 40 + 20;
+
+/// The maximum segment size, options included, that a path's MTU leaves.
+fn segment_size(remote: SocketAddr, mtu: u32) -> u16 {
+    let size = match remote {
+        SocketAddr::V4(_) => mtu.max(LEAST_V4) - HEADERS_V4,
+        SocketAddr::V6(_) => mtu.max(LEAST_V6) - HEADERS_V6,
+    };
+    size.min(u32::from(u16::MAX)) as u16
+}
+
+impl Subflow {
+    /// A router says that a packet of ours was larger than `mtu` bytes; `seq` is the sequence number that it
+    /// quotes. True when segments have to be smaller from now on; their size has to be worked out anew.
+    /// Who does not see our packets cannot quote what is in flight (RFC 5927 section 4.1, `tcp_v4_err`).
+    pub(crate) fn believes_path_mtu(&mut self, mtu: u32, seq: SeqNumber) -> bool {
+        let outstanding = self.wire_seq(self.send.next()).offset(self.wire_seq(self.send.una()));
+        let quoted = seq.offset(self.wire_seq(self.send.una()));
+        let size = segment_size(self.tuple.remote, mtu);
+        if self.state != State::Established
+            || !(0..=outstanding).contains(&quoted)
+            || size >= self.peer_mss
+        {
+            return false;
+        }
+        self.peer_mss = size;
+        self.touched = true;
+        true
+    }
+
+    /// What is in flight and larger than a segment may be now has been dropped: it is cut and goes out
+    /// again (`tcp_simple_retransmit`). Neither the window nor the controller hears of a loss.
+    pub(crate) fn resend_larger(&mut self, now: Instant) {
+        if !self.board.cut_larger(self.send.mss() as usize) {
+            return;
+        }
+        self.forget_duplicates();
+        if self.ca_state != CongestionState::Loss {
+            self.recovery.high_seq = self.send.next();
+            self.window.ssthresh = self.current_ssthresh();
+            self.recovery.forget_undo();
+            self.recovery.frto = false;
+            self.set_state(now, CongestionState::Loss);
+        }
+        self.send.retransmit = true;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_leaves_its_mtu_less_the_headers_and_never_less_than_the_least() {
+        let v4 = SocketAddr::from(([10, 0, 0, 1], 80));
+        let v6 = SocketAddr::from(([0x2001, 0xdb8, 0, 0, 0, 0, 0, 1], 80));
+        assert_eq!(
+            [1500, 1400, 552, 551, 68, 0].map(|mtu| segment_size(v4, mtu)),
+            [1460, 1360, 512, 512, 512, 512]
+        );
+        assert_eq!(
+            [1500, 1280, 1279, 0].map(|mtu| segment_size(v6, mtu)),
+            [1440, 1220, 1220, 1220]
+        );
+        assert_eq!(segment_size(v4, u32::MAX), u16::MAX);
+    }
+}
