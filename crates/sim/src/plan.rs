@@ -17,7 +17,9 @@ use serde::Deserialize;
 pub use adaptive::{AdaptivePlan, LadderPlan, resolve_ladder};
 pub use cross::{CrossKind, CrossPlan};
 pub use events::{ChangePlan, EventPlan, InterfacePlan};
-pub use links::{DisciplinePlan, LinkPlan, LossAtPlan, LossPlan, PathPlan, QueuePlan, ReorderPlan};
+pub use links::{
+    DisciplinePlan, Family, LinkPlan, LossAtPlan, LossPlan, PathPlan, QueuePlan, ReorderPlan,
+};
 pub use models::*;
 
 pub(crate) use events::Happening;

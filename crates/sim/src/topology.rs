@@ -1,6 +1,6 @@
 //! Links, paths, routes and addresses of one world.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use anabranch_link::{ConfigError, Label};
 use anabranch_units::{ByteCount, Duration, Rate, Seed};
@@ -8,18 +8,28 @@ use anabranch_wire::{Ecn, Segment};
 
 use crate::fault::PlanError;
 use crate::links::Links;
-use crate::plan::{ChangePlan, LinkPlan, Plan};
+use crate::plan::{ChangePlan, Family, LinkPlan, Plan};
 
 /// The server's port for films.
 pub(crate) const HTTP_PORT: u16 = 80;
 /// The server's port for data without a protocol of its own.
 pub(crate) const DATA_PORT: u16 = 9999;
+/// The number of the server as a host, on every network.
+const SERVER_HOST: u32 = 1;
 /// The number of client 0 as a host: addresses begin at .1.1.
 const FIRST_HOST: u32 = 257;
 /// The port of each client's first connection.
 const CLIENT_PORT: u16 = 40_000;
 /// The network number of the hosts of cross traffic, above those of all paths.
 const CROSS_NETWORK: usize = 99;
+
+/// The unique local prefix of every IPv6 network (RFC 4193 section 3.1).
+const IPV6_PREFIX: u16 = 0xfd00;
+
+/// Bytes of an IPv4 header without options.
+const IPV4_HEADER: u64 = 20;
+/// Bytes of an IPv6 header.
+const IPV6_HEADER: u64 = 40;
 
 /// A packet on its way; boxed, since it changes hands at every hop.
 #[derive(Clone, Debug, Default)]
@@ -74,9 +84,24 @@ impl Packet {
 pub(crate) struct Route {
     down: Vec<usize>,
     up: Vec<usize>,
+    /// Bytes of the IP header of its packets.
+    ip_header: u64,
 }
 
 impl Route {
+    fn new(down: Vec<usize>, up: Vec<usize>, family: Family) -> Self {
+        let ip_header = match family {
+            Family::Ipv4 => IPV4_HEADER,
+            Family::Ipv6 => IPV6_HEADER,
+        };
+        Self { down, up, ip_header }
+    }
+
+    /// Bytes of the IP header of its packets.
+    pub(crate) fn ip_header(&self) -> u64 {
+        self.ip_header
+    }
+
     /// The links of one direction.
     pub(crate) fn links(&self, down: bool) -> &[usize] {
         if down { &self.down } else { &self.up }
@@ -123,6 +148,8 @@ impl Way {
 #[derive(Clone, Debug)]
 pub(crate) struct Path {
     pub(crate) name: String,
+    /// What its addresses are of.
+    pub(crate) family: Family,
     pub(crate) backup: bool,
     pub(crate) strips_mptcp: bool,
     /// The rate of its slowest link towards the client when the scenario begins.
@@ -185,11 +212,12 @@ impl Topology {
         for (index, path) in plan.paths.iter().enumerate() {
             let below = |error: PlanError| error.at_element("paths", index);
             let down = find("down", &path.down).map_err(below)?;
-            let route = Route { down, up: find("up", &path.up).map_err(below)? };
-            let slowest = route.down.iter().filter_map(|link| plan.links[*link].rate_bps).min();
-            routes.push(route);
+            let up = find("up", &path.up).map_err(below)?;
+            let slowest = down.iter().filter_map(|link| plan.links[*link].rate_bps).min();
+            routes.push(Route::new(down, up, path.family));
             paths.push(Path {
                 name: path.name.clone(),
+                family: path.family,
                 backup: path.backup,
                 strips_mptcp: path.strips_mptcp,
                 rate: slowest.map(Rate::from_bps),
@@ -200,7 +228,8 @@ impl Topology {
         for (index, group) in plan.cross_traffic.iter().enumerate() {
             let below = |error: PlanError| error.at_element("cross_traffic", index);
             let down = find("data", &group.data).map_err(below)?;
-            routes.push(Route { down, up: find("acks", &group.acks).map_err(below)? });
+            let up = find("acks", &group.acks).map_err(below)?;
+            routes.push(Route::new(down, up, group.family));
         }
         let ways = plan.links.iter().map(Way::new).collect();
         Ok(Self { links, ways, names, paths, routes, last_address_id })
@@ -254,35 +283,80 @@ fn blamed(plans: &[LinkPlan], seed: Seed, error: ConfigError) -> PlanError {
     }
 }
 
-/// Every address of a server, at a port.
-pub(crate) fn anywhere(port: u16) -> SocketAddr {
-    SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), port)
+/// Every address of a server in a family, at a port.
+pub(crate) fn anywhere(family: Family, port: u16) -> SocketAddr {
+    match family {
+        Family::Ipv4 => (Ipv4Addr::UNSPECIFIED, port).into(),
+        Family::Ipv6 => (Ipv6Addr::UNSPECIFIED, port).into(),
+    }
+}
+
+/// The address of a host on a network: 10.1.0.1 or `fd00:0:0:1::1` for the first host on the first.
+fn host_address(family: Family, network: usize, host: u32) -> IpAddr {
+    let network = network as u8 + 1;
+    match family {
+        Family::Ipv4 => Ipv4Addr::new(10, network, (host >> 8) as u8, host as u8).into(),
+        Family::Ipv6 => {
+            let [high, low] = [(host >> 16) as u16, host as u16];
+            Ipv6Addr::new(IPV6_PREFIX, 0, 0, network.into(), 0, 0, high, low).into()
+        }
+    }
 }
 
 /// The server's address on a path.
-pub(crate) fn server_address(path: usize, port: u16) -> SocketAddr {
-    SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, path as u8 + 1, 0, 1)), port)
+pub(crate) fn server_address(family: Family, path: usize, port: u16) -> SocketAddr {
+    SocketAddr::new(host_address(family, path, SERVER_HOST), port)
 }
 
 /// A client's address on a path, for its `connection`-th connection.
-pub(crate) fn client_address(path: usize, client: u32, connection: u16) -> SocketAddr {
-    let host = client + FIRST_HOST;
-    let ip = Ipv4Addr::new(10, path as u8 + 1, (host >> 8) as u8, host as u8);
-    SocketAddr::new(IpAddr::V4(ip), CLIENT_PORT + connection)
+pub(crate) fn client_address(
+    family: Family,
+    path: usize,
+    client: u32,
+    connection: u16,
+) -> SocketAddr {
+    SocketAddr::new(host_address(family, path, client + FIRST_HOST), CLIENT_PORT + connection)
 }
 
 /// The addresses of a flow of cross traffic: its server's and its client's, a host each flow.
-pub(crate) fn cross_addresses(flow: u32) -> (SocketAddr, SocketAddr) {
-    (server_address(CROSS_NETWORK, DATA_PORT), client_address(CROSS_NETWORK, flow, 0))
+pub(crate) fn cross_addresses(family: Family, flow: u32) -> (SocketAddr, SocketAddr) {
+    let server = server_address(family, CROSS_NETWORK, DATA_PORT);
+    (server, client_address(family, CROSS_NETWORK, flow, 0))
 }
 
 /// The path and client of a client's address.
 pub(crate) fn locate(address: SocketAddr) -> (u8, u32) {
-    match address.ip() {
+    let (network, host) = match address.ip() {
         IpAddr::V4(ip) => {
-            let [_, path, high, low] = ip.octets();
-            (path - 1, (u32::from(high) << 8 | u32::from(low)) - FIRST_HOST)
+            let [_, network, high, low] = ip.octets();
+            (network, u32::from(high) << 8 | u32::from(low))
         }
-        IpAddr::V6(_) => unreachable!("every address of this world is IPv4"),
+        IpAddr::V6(ip) => {
+            let [_, _, _, network, .., high, low] = ip.segments();
+            (network as u8, u32::from(high) << 16 | u32::from(low))
+        }
+    };
+    (network - 1, host - FIRST_HOST)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_tells_its_path_and_client_in_both_families() {
+        for family in [Family::Ipv4, Family::Ipv6] {
+            for (path, client) in [(0, 0), (7, 9999), (3, 254), (1, 255)] {
+                let address = client_address(family, path, client, 5);
+                assert_eq!(address.is_ipv6(), family == Family::Ipv6);
+                assert_eq!((locate(address), address.port()), ((path as u8, client), 40_005));
+                assert_ne!(address.ip(), server_address(family, path, 80).ip());
+            }
+        }
+        let text = |address: SocketAddr| address.to_string();
+        assert_eq!(text(server_address(Family::Ipv4, 1, 80)), "10.2.0.1:80");
+        assert_eq!(text(client_address(Family::Ipv4, 1, 0, 0)), "10.2.1.1:40000");
+        assert_eq!(text(server_address(Family::Ipv6, 1, 80)), "[fd00:0:0:2::1]:80");
+        assert_eq!(text(client_address(Family::Ipv6, 1, 0, 0)), "[fd00:0:0:2::101]:40000");
     }
 }

@@ -9,6 +9,12 @@ use anabranch_units::{Duration, Instant};
 use crate::path_manager::Candidate;
 use crate::profile::Stack;
 
+/// The smallest segment, TCP options and all, whatever the peer asks for: 40 bytes of options and 8 of
+/// payload (`TCP_MIN_SND_MSS`; CVE-2019-11479).
+pub(crate) const MSS_MIN: u16 = 48;
+/// What an IPv6 header is longer than one of IPv4, bytes (RFC 8200 section 3, RFC 791 section 3.1).
+const IPV6_EXCESS: u16 = 20;
+
 /// What a real host adds to the protocol: clocks that tick and memory that is accounted for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostModel {
@@ -95,7 +101,8 @@ pub struct Config {
     pub path_manager: PluginChoice,
     /// Schedulers and controllers that are not in the tables.
     pub registry: Registry,
-    /// TCP maximum segment size to announce: 1460 for an MTU of 1500 over IPv4.
+    /// TCP maximum segment size to announce over IPv4: 1460 for an MTU of 1500. Over IPv6 it is that of
+    /// the same MTU ([`Self::mss_at`]).
     pub mss: u16,
     /// Initial receive buffer, bytes of memory (`tcp_rmem[1]`).
     pub receive_buffer_initial: u64,
@@ -126,6 +133,15 @@ pub struct Config {
 }
 
 impl Config {
+    /// The maximum segment size that is announced from an address of ours, bytes: what its MTU leaves
+    /// beside the headers (`tcp_mtu_to_mss`, `ip6_default_advmss`).
+    pub fn mss_at(&self, local: IpAddr) -> u16 {
+        match local {
+            IpAddr::V4(_) => self.mss,
+            IpAddr::V6(_) => self.mss.saturating_sub(IPV6_EXCESS).max(MSS_MIN),
+        }
+    }
+
     /// As connections share it: plug-ins with what the stack sets of them.
     pub(crate) fn settled(mut self) -> Arc<Self> {
         self.scheduler = self.stack.scheduler(self.scheduler);

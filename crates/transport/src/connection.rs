@@ -24,7 +24,7 @@ mod timers;
 mod window;
 
 use std::collections::VecDeque;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU16;
 use std::sync::Arc;
 
@@ -127,12 +127,14 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// With the key given, or one that is drawn, and a configuration that is [`Config::settled`].
+    /// With the key given, or one that is drawn, and a configuration that is [`Config::settled`]; it begins
+    /// at the address `local`.
     fn build(
         mut config: Arc<Config>,
         client: bool,
         origin: Origin<'_>,
         key: Option<Key>,
+        local: IpAddr,
     ) -> Result<Self, PluginError> {
         let Origin { mut random, secrets, taken, .. } = origin;
         let mut key = key.unwrap_or_else(|| Key::new(random.next_u64() | 1));
@@ -145,6 +147,7 @@ impl Connection {
         if config.multipath && taken(key.token) {
             Arc::make_mut(&mut config).multipath = false;
         }
+        let mss = config.mss_at(local);
         let mode = if config.multipath { Mode::Undecided } else { Mode::Plain };
         let scheduler = scheduler::build(&config.scheduler, &config.registry)?;
         Ok(Self {
@@ -153,7 +156,7 @@ impl Connection {
             path_manager: path_manager::build(&config.path_manager)?,
             out: send::SendStream::new(config.host.send_fragment, config.stack.whole_mappings),
             input: receive::ReceiveStream::default(),
-            budget: window::ReceiveBudget::new(&config),
+            budget: window::ReceiveBudget::new(&config, mss),
             retransmission: reinject::Retransmission::default(),
             carried: carried::CarriedData::default(),
             fallback: fallback::Fallback::default(),

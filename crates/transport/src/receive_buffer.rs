@@ -32,8 +32,8 @@ const SPARE_SEGMENTS: u64 = 16;
 
 /// The window that a connection of 4.14 begins with, and the most that its SYN tells
 /// (`tcp_select_initial_window`): twenty segments, or half of the buffer where that is less.
-pub(crate) fn first_window(config: &Config) -> u64 {
-    let mss = u64::from(config.mss);
+pub(crate) fn first_window(config: &Config, mss: u16) -> u64 {
+    let mss = u64::from(mss);
     let half = config.receive_buffer_initial / 2;
     (half / mss * mss).min(first_segments(mss) * mss).min(65_535)
 }
@@ -87,10 +87,11 @@ pub(crate) struct ReceiveBuffer {
 }
 
 impl ReceiveBuffer {
-    pub(crate) fn new(config: &Config) -> Self {
+    /// The buffer of who announces `mss`.
+    pub(crate) fn new(config: &Config, mss: u16) -> Self {
         let sizing = config.stack.receive;
         let tunes = config.stack.receive_autotuning;
-        let segment = u64::from(config.mss - 12);
+        let segment = u64::from(mss - 12);
         let mut memory = config.receive_buffer_initial;
         if sizing == ReceiveSizing::Half {
             // When the connection is open (`tcp_fixup_rcvbuf`).
@@ -100,7 +101,7 @@ impl ReceiveBuffer {
         }
         let space = match sizing {
             ReceiveSizing::Ratio => 10 * segment,
-            ReceiveSizing::Half => first_window(config),
+            ReceiveSizing::Half => first_window(config, mss),
         };
         Self {
             memory,
@@ -236,13 +237,13 @@ mod tests {
 
     /// 128 KiB of memory, at most 1 MiB; full segments of 1000 bytes.
     fn buffer() -> ReceiveBuffer {
-        ReceiveBuffer::new(&Config {
-            mss: 1012,
+        let config = Config {
             receive_buffer_initial: 131_072,
             receive_buffer_max: 1 << 20,
             host: HostModel { receive_memory_per_segment: 2000, ..HostModel::default() },
             ..Config::default()
-        })
+        };
+        ReceiveBuffer::new(&config, 1012)
     }
 
     #[test]
@@ -313,7 +314,7 @@ mod tests {
     #[test]
     fn the_largest_is_no_less_than_the_first() {
         let config = Config { receive_buffer_max: 1000, ..Config::default() };
-        let mut buffer = ReceiveBuffer::new(&config);
+        let mut buffer = ReceiveBuffer::new(&config, 1460);
         buffer.grow(1_000_000, 0);
         assert_eq!(buffer.window(), 65_536);
     }
@@ -330,12 +331,13 @@ mod tests {
         // tcp_fixup_rcvbuf: 2 SKB_TRUESIZE(1448 + 192) 20 = 2 * 2216 * 20 = 88,640, four times as much
         // where it is to grow: 354,560. tcp_win_from_space: half of it. The first window is 20 segments
         // of 1460, and the fullest RTT begins as that (tcp_init_buffer_space).
-        let buffer = ReceiveBuffer::new(&half(true));
+        let buffer = ReceiveBuffer::new(&half(true), 1460);
         assert_eq!((buffer.window(), buffer.space()), (177_280, 29_200));
-        assert_eq!(ReceiveBuffer::new(&half(false)).window(), 44_320);
-        assert_eq!(first_window(&half(true)), 29_200);
+        assert_eq!(ReceiveBuffer::new(&half(false), 1460).window(), 44_320);
+        assert_eq!(first_window(&half(true), 1460), 29_200);
         // Half of a small buffer in whole segments: 20,000 / 1460 = 13.
-        assert_eq!(first_window(&Config { receive_buffer_initial: 40_000, ..half(true) }), 18_980);
+        let small = Config { receive_buffer_initial: 40_000, ..half(true) };
+        assert_eq!(first_window(&small, 1460), 18_980);
     }
 
     #[test]
@@ -343,7 +345,7 @@ mod tests {
         // tcp_rcv_space_adjust: rcvwin = 2 copied + 16 advmss = 2 * 100,000 + 23,168; twice that where
         // copied has grown by half: 446,336, 308 segments. Of each 2216 bytes and steps of 128 until half
         // of it holds 1448: 2984. 308 * 2984 / 2 = 459,536.
-        let mut buffer = ReceiveBuffer::new(&half(true));
+        let mut buffer = ReceiveBuffer::new(&half(true), 1460);
         assert!(buffer.grow(100_000, 0));
         assert_eq!((buffer.window(), buffer.space()), (459_536, 100_000));
         // By a quarter: (250,000 + 23,168) 3/2 = 409,752, 282 segments: less than there is.
@@ -356,10 +358,10 @@ mod tests {
         buffer.make_room(10_000_000);
         assert_eq!(buffer.window(), 430 * 2984 / 2);
         // A join adds its own (mptcp_init_buffer_space), up to the largest: 3 MiB of window.
-        buffer.add(&ReceiveBuffer::new(&half(true)));
+        buffer.add(&ReceiveBuffer::new(&half(true), 1460));
         assert_eq!(buffer.window(), 430 * 2984 / 2 + 177_280);
         assert!(buffer.grow(10_000_000, 0));
         assert_eq!(buffer.window(), 3 << 20);
-        assert!(!ReceiveBuffer::new(&half(false)).grow(1_000_000, 0));
+        assert!(!ReceiveBuffer::new(&half(false), 1460).grow(1_000_000, 0));
     }
 }

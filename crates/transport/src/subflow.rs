@@ -48,10 +48,6 @@ pub(crate) use send::timestamp_clock;
 /// Initial window (RFC 6928).
 pub(crate) const INITIAL_WINDOW: u32 = 10;
 
-/// The smallest segment, TCP options and all, whatever the peer asks for: 40 bytes of options and 8 of
-/// payload (`TCP_MIN_SND_MSS`; CVE-2019-11479).
-const MSS_MIN: u16 = 48;
-
 /// Where the TCP connection of a subflow stands (RFC 9293 section 3.3.2, as far as told apart here).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
@@ -227,6 +223,7 @@ impl Subflow {
         controller: Box<dyn CongestionController>,
         config: &Config,
     ) -> Self {
+        let mss = config.mss_at(tuple.local.ip());
         Self {
             id,
             ordinal: 0,
@@ -252,13 +249,13 @@ impl Subflow {
             timestamp_recent: 0,
             timestamp_offset: 0,
             sack_permitted: config.stack.sack,
-            mss: u32::from(config.mss) - 12,
-            peer_mss: config.mss,
+            mss: u32::from(mss) - 12,
+            peer_mss: mss,
             window: Window { cwnd: INITIAL_WINDOW, ssthresh: u32::MAX },
             controller,
             ca_state: CongestionState::Open,
             rtt: rtt::RttEstimator::default(),
-            send: queue::Sender::new(config),
+            send: queue::Sender::new(config, mss),
             board: scoreboard::Scoreboard::default(),
             recovery: recovery::Recovery::default(),
             rack: loss::Rack::default(),
@@ -266,8 +263,8 @@ impl Subflow {
             timer: rto::Timer::default(),
             rate: rate::Sampler::default(),
             pacer: pacing::Pacer::new(config.pacing, config.stack.timer_pacing),
-            receive: receive::Receiver::new(config),
-            ack: delayed_ack::AckPolicy::new(config.mss),
+            receive: receive::Receiver::new(config, mss),
+            ack: delayed_ack::AckPolicy::new(mss),
             ecn: ecn::EcnState::new(config.ecn, active),
             stack: config.stack,
             totals: SubflowTotals::default(),

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from anabranch.scenario._faults import Source
 
 _CHANGES = ("state", "rate", "rtt", "delay", "loss", "mtu")
+#: The least MTU of IPv6, bytes (RFC 8200 section 5).
+_LEAST_IPV6_MTU = 1280
+#: The same less the headers of IPv4 and TCP, by which `mss` is told.
+_LEAST_IPV6_MSS = _LEAST_IPV6_MTU - 40
 #: The most background flows: as many as there may be clients.
 _MOST_FLOWS = 10_000
 
@@ -32,6 +36,7 @@ def check(source: Source, finder: Finder) -> list[Fault]:
         *_link_faults.check(source),
         *_queue_faults.check(source),
         *_path_links(source),
+        *_families(source),
         *_cross_traffic(source, finder),
         *_events(source),
         *_handoffs(source),
@@ -131,6 +136,35 @@ def _path_links(source: Source) -> Iterator[Fault]:
                 if isinstance(name, str) and name not in known:
                     hint = did_you_mean(name, known) if known else "there is no [[links]] table"
                     yield source.fault(("paths", index, key, position), f"unknown link: `{name}`", hint=hint)
+
+
+def _families(source: Source) -> Iterator[Fault]:
+    """Check that segments and paths have the size that every IPv6 link carries (RFC 8200 section 5)."""
+    for index, item in _tables(source, "paths"):
+        if item.get("family") == "ipv6":
+            for where, table in (((), item), (("down",), _table(item, "down")), (("up",), _table(item, "up"))):
+                mtu = _bytes(table.get("mtu"))
+                if mtu is not None and mtu < _LEAST_IPV6_MTU:
+                    message = f"IPv6 needs an MTU of {_LEAST_IPV6_MTU} bytes"
+                    hint = f'mtu = "{_LEAST_IPV6_MTU} B" at least'
+                    yield source.fault(("paths", index, *where, "mtu"), message, hint=hint)
+    mss = _bytes(_table(source.raw, "transport").get("mss"))
+    if mss is None or mss >= _LEAST_IPV6_MSS:
+        return
+    for kind in ("paths", "cross_traffic"):
+        for index, item in _tables(source, kind):
+            if item.get("family") == "ipv6":
+                message = f"IPv6 needs an MTU of 1280 bytes, and `transport.mss` makes one of {mss + 40}"
+                hint = f'transport.mss = "{_LEAST_IPV6_MSS} B" at least'
+                yield source.fault((kind, index, "family"), message, hint=hint)
+
+
+def _bytes(size: object) -> int | None:
+    """Return a size in bytes; None where it is missing or wrong, which is a fault of its own."""
+    try:
+        return units.size_bytes(size)
+    except (TypeError, ValueError):
+        return None
 
 
 def _cross_traffic(source: Source, finder: Finder) -> Iterator[Fault]:

@@ -49,6 +49,7 @@ Loss = Annotated[
 ]
 LossAt = Literal["exit", "entry"]
 Mtu = Annotated[int, quantity(units.size_bytes), Field(ge=576, le=65_535)]
+Family = Literal["ipv4", "ipv6"]
 
 
 class Reorder(Table):
@@ -118,6 +119,7 @@ class Path(Table):
     trace: TraceFile | None = Field(default=None, description="a recording that each direction follows")
     down: Direction = Field(default=Direction(), description="server to client, where it differs")
     up: Direction = Field(default=Direction(), description="client to server, where it differs")
+    family: Family = Field(default="ipv4", description="what its addresses are of")
     links: list[str] | None = Field(default=None, description="shared links, from server to client")
     links_down: list[str] | None = Field(default=None, description="shared links, server to client only")
     links_up: list[str] | None = Field(default=None, description="shared links, client to server only")
@@ -289,6 +291,9 @@ class CrossTraffic(Table):
     name: Name | None = Field(default=None, description="its name; default: cross-1, by its place")
     links: list[str] | None = Field(default=None, description="shared links, from server to client")
     path: str | None = Field(default=None, description="or the path whose links the flows cross")
+    family: Family | None = Field(
+        default=None, description="what the flows' addresses are of; default: the path's, else ipv4"
+    )
     direction: Literal["down", "up"] = Field(
         default="down", description="which way the data goes: server to client, or client to server"
     )

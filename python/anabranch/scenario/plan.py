@@ -164,7 +164,12 @@ def _path(path: Path, *, has_own: bool) -> dict[str, Any]:
     if has_own:
         down, up = [*down, f"{path.name}.down"], [f"{path.name}.up", *up]
     result: dict[str, Any] = {"name": path.name, "down": down, "up": up, "backup": path.backup}
-    return result | ({"strips_mptcp": True} if path.strips_mptcp else {})
+    return result | ({"strips_mptcp": True} if path.strips_mptcp else {}) | _family(path.family)
+
+
+def _family(family: str | None) -> dict[str, str]:
+    """Return the family of addresses as a part of the plan: nothing for the one by default."""
+    return {} if family in (None, "ipv4") else {"family": family}
 
 
 def _crossing(index: int, flows: CrossTraffic, paths: list[dict[str, Any]]) -> dict[str, Any]:
@@ -172,12 +177,13 @@ def _crossing(index: int, flows: CrossTraffic, paths: list[dict[str, Any]]) -> d
 
     A delay of its own is the client's side of its way, as a path's own link is.
     """
-    name = cross_name(index, flows.name)
+    name, family = cross_name(index, flows.name), flows.family
     if flows.links is not None:
         route = {way: [f"{link}.{way}" for link in flows.links] for way in _WAYS}
         route["up"].reverse()
     else:
-        route = next({way: path[way] for way in _WAYS} for path in paths if path["name"] == flows.path)
+        path = next(path for path in paths if path["name"] == flows.path)
+        route, family = {way: path[way] for way in _WAYS}, family or path.get("family")
     if flows.rtt:
         route = {"down": [*route["down"], f"{name}.down"], "up": [f"{name}.up", *route["up"]]}
     back = "up" if flows.direction == "down" else "down"
@@ -192,6 +198,7 @@ def _crossing(index: int, flows: CrossTraffic, paths: list[dict[str, Any]]) -> d
         "start_ns": flows.start,
         "duration_ns": flows.duration,
         "bytes": flows.bytes,
+        **_family(family),
     }
 
 

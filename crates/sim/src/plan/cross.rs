@@ -6,7 +6,7 @@ use anabranch_transport::congestion;
 use anabranch_units::{Duration, Instant, Seed};
 use serde::Deserialize;
 
-use super::Plan;
+use super::{Family, Plan};
 use crate::fault::PlanError;
 use crate::plugins::choice;
 
@@ -23,6 +23,9 @@ pub struct CrossPlan {
     pub data: Vec<String>,
     /// Links that the acknowledgements cross, from receiver to sender.
     pub acks: Vec<String>,
+    /// What their addresses are of.
+    #[serde(default)]
+    pub family: Family,
     /// What the flows carry.
     pub kind: CrossKind,
     /// Sending rate of paced flows.

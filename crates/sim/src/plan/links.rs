@@ -150,6 +150,20 @@ pub struct PathPlan {
     /// A middlebox on it takes every MPTCP option out of every segment, both ways.
     #[serde(default)]
     pub strips_mptcp: bool,
+    /// What its addresses are of.
+    #[serde(default)]
+    pub family: Family,
+}
+
+/// A family of addresses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Family {
+    /// IPv4.
+    #[default]
+    Ipv4,
+    /// IPv6, whose headers are 20 bytes longer.
+    Ipv6,
 }
 
 impl LossPlan {

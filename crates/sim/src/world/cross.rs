@@ -109,8 +109,8 @@ impl World<'_> {
         let mut server = Endpoint::new(&format!("{name}.server"), seed);
         let ecn = self.plan.transport.ecn.server.mode();
         let listening = Config { ecn, ..config.clone() };
-        server.listen(anywhere(DATA_PORT), listening).expect("a port of its own");
-        let (remote, local) = cross_addresses(flow);
+        server.listen(anywhere(plan.family, DATA_PORT), listening).expect("a port of its own");
+        let (remote, local) = cross_addresses(plan.family, flow);
         config.candidates =
             vec![Candidate { address_id: 1, local, remote, backup: false, rate: None }];
         let mut client = Endpoint::new(&format!("{name}.client"), seed);
@@ -160,8 +160,9 @@ impl World<'_> {
     /// A packet of a flow has crossed its links.
     pub(super) fn arrive_across(&mut self, packet: &Packet) -> Result<(), RunError> {
         let flow = packet.host - self.plan.clients;
-        let (server, client) = cross_addresses(flow);
         let hosts = &mut self.flows[flow as usize];
+        let family = self.plan.cross_traffic[hosts.group].family;
+        let (server, client) = cross_addresses(family, flow);
         if packet.down {
             let tuple = FourTuple { local: client, remote: server };
             hosts.client.handle_segment(self.now, tuple, &packet.segment);
@@ -181,8 +182,9 @@ impl World<'_> {
         mtu: u32,
         seq: SeqNumber,
     ) -> Result<(), RunError> {
-        let (server, client) = cross_addresses(flow);
         let (now, hosts) = (self.now, &mut self.flows[flow as usize]);
+        let family = self.plan.cross_traffic[hosts.group].family;
+        let (server, client) = cross_addresses(family, flow);
         if down {
             let tuple = FourTuple { local: server, remote: client };
             hosts.server.handle_path_mtu(now, tuple, mtu, seq);

@@ -77,7 +77,8 @@ impl World<'_> {
         let host = &mut self.hosts[client];
         let connection = host.endpoint.connection(handle);
         let (false, Some(last)) = (connection.is_closed(), connection.last_tuple()) else { return };
-        let local = client_address(path, client as u32, host.ports);
+        let family = self.topology.paths[path].family;
+        let local = client_address(family, path, client as u32, host.ports);
         let now = self.now;
         if !returns {
             host.endpoint.connection_mut(handle).handle_address_removed(now, local.ip());
@@ -88,7 +89,7 @@ impl World<'_> {
         let candidate = Candidate {
             address_id: self.topology.paths[path].address_id(),
             local,
-            remote: server_address(path, last.remote.port()),
+            remote: server_address(family, path, last.remote.port()),
             backup: self.topology.paths[path].backup,
             rate: self.topology.paths[path].rate,
         };

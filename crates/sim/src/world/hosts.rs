@@ -38,8 +38,8 @@ impl World<'_> {
             .filter(|(_, path)| none || path.interface.usable())
             .map(|(path, p)| Candidate {
                 address_id: p.address_id(),
-                local: client_address(path, client, number),
-                remote: server_address(path, port),
+                local: client_address(p.family, path, client, number),
+                remote: server_address(p.family, path, port),
                 backup: p.backup,
                 rate: p.rate,
             })

@@ -9,10 +9,8 @@ use crate::application::Serving;
 use crate::checks::Violation;
 use crate::digest::mix;
 use crate::flight::Flights;
-use crate::topology::{Followed, Packet, client_address, locate, server_address};
+use crate::topology::{Followed, Packet, Path, client_address, locate, server_address};
 
-/// Bytes of an IPv4 header without options.
-const IP_HEADER: u64 = 20;
 /// Bytes of a TCP header without options.
 const TCP_HEADER: u64 = 20;
 
@@ -106,15 +104,17 @@ impl World<'_> {
 
     pub(super) fn arrive_at_client(&mut self, packet: &Packet) -> Result<(), RunError> {
         let &Packet { ref segment, host: client, route: path, .. } = packet;
-        if !self.topology.paths[usize::from(path)].interface.up {
+        let path = usize::from(path);
+        let &Path { family, ref interface, .. } = &self.topology.paths[path];
+        if !interface.up {
             self.hosts[client as usize].refused += 1;
             return Ok(());
         }
-        let server = server_address(usize::from(path), segment.source_port);
-        let mut local = client_address(usize::from(path), client, 0);
+        let server = server_address(family, path, segment.source_port);
+        let mut local = client_address(family, path, client, 0);
         local.set_port(segment.destination_port);
         if let Some(capture) = &mut self.capture {
-            capture.packet(usize::from(path), self.now, server.ip(), local.ip(), segment);
+            capture.packet(path, self.now, server.ip(), local.ip(), segment);
         }
         let tuple = FourTuple { local, remote: server };
         self.hosts[client as usize].endpoint.handle_segment(self.now, tuple, segment);
@@ -123,9 +123,11 @@ impl World<'_> {
 
     pub(super) fn arrive_at_server(&mut self, packet: &Packet) -> Result<(), RunError> {
         let &Packet { ref segment, host: client, route: path, .. } = packet;
-        let mut remote = client_address(usize::from(path), client, 0);
+        let path = usize::from(path);
+        let family = self.topology.paths[path].family;
+        let mut remote = client_address(family, path, client, 0);
         remote.set_port(segment.source_port);
-        let local = server_address(usize::from(path), segment.destination_port);
+        let local = server_address(family, path, segment.destination_port);
         let tuple = FourTuple { local, remote };
         let handle = self.server.handle_segment(self.now, tuple, segment);
         let Some(handle) = handle else {
@@ -183,7 +185,8 @@ impl World<'_> {
         if options > 40 {
             return Err(Violation::OptionSpace { bytes: options }.into());
         }
-        packet.size = IP_HEADER + TCP_HEADER + options as u64 + segment.payload.len() as u64;
+        let ip_header = self.topology.routes[usize::from(packet.route)].ip_header();
+        packet.size = ip_header + TCP_HEADER + options as u64 + segment.payload.len() as u64;
         packet.hop = 0;
         self.forward(packet)
     }

@@ -89,10 +89,12 @@ impl World<'_> {
         if path >= self.topology.paths.len() {
             return self.tell_across(host - self.plan.clients, down, mtu, seq);
         }
-        let mut client = client_address(path, host, 0);
+        let family = self.topology.paths[path].family;
+        let mut client = client_address(family, path, host, 0);
         if down {
             client.set_port(destination_port);
-            let tuple = FourTuple { local: server_address(path, source_port), remote: client };
+            let local = server_address(family, path, source_port);
+            let tuple = FourTuple { local, remote: client };
             let told = self.server.handle_path_mtu(now, tuple, mtu, seq);
             return told.map_or(Ok(()), |handle| self.drive_serving(handle.index()));
         }
@@ -100,7 +102,8 @@ impl World<'_> {
             return Ok(());
         }
         client.set_port(source_port);
-        let tuple = FourTuple { local: client, remote: server_address(path, destination_port) };
+        let remote = server_address(family, path, destination_port);
+        let tuple = FourTuple { local: client, remote };
         let told = self.hosts[host as usize].endpoint.handle_path_mtu(now, tuple, mtu, seq);
         told.map_or(Ok(()), |_| self.drive_client(host))
     }

@@ -12,7 +12,7 @@ use super::{ClientHost, Node, RunError, World, path_mtu, sampling};
 use crate::application::{Client, Media};
 use crate::capture::Capture;
 use crate::fault::PlanError;
-use crate::plan::{Happening, Plan};
+use crate::plan::{Family, Happening, Plan};
 use crate::plugins::choice;
 use crate::topology::{DATA_PORT, HTTP_PORT, Topology, anywhere};
 
@@ -73,8 +73,10 @@ fn notes(plan: &Plan, config: &Config, registry: &Registry) -> Result<Vec<String
 fn server(plan: &Plan, config: &Config, seed: Seed) -> Endpoint {
     let config = Config { ecn: plan.transport.ecn.server.mode(), ..config.clone() };
     let mut server = Endpoint::new("server", seed);
-    for port in [DATA_PORT, HTTP_PORT] {
-        server.listen(anywhere(port), config.clone()).expect("ports of its own");
+    for family in [Family::Ipv4, Family::Ipv6] {
+        for port in [DATA_PORT, HTTP_PORT] {
+            server.listen(anywhere(family, port), config.clone()).expect("ports of its own");
+        }
     }
     server
 }

@@ -121,8 +121,12 @@ pub(super) fn announcement(segment: &Segment) -> Option<AddAddr> {
 }
 
 impl Connection {
-    /// A join between these addresses may be tried: the peer has not said no.
+    /// A join between these addresses may be tried: they are of one family
+    /// (`mptcp_pm_addr_families_match`), and the peer has not said no.
     pub(super) fn may_join(&self, candidate: &Candidate) -> bool {
+        if candidate.local.is_ipv4() != candidate.remote.is_ipv4() {
+            return false;
+        }
         let initial = self.subflows.first().map(|first| first.tuple.remote);
         let denied = self.peer_addresses.denies_initial && Some(candidate.remote) == initial;
         let pair = (candidate.local.ip(), candidate.remote);

@@ -1,5 +1,6 @@
 //! Opening connections and joining subflows: `MP_CAPABLE` and `MP_JOIN` (RFC 8684 sections 3.1, 3.2).
 
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use anabranch_plugin::PluginError;
@@ -74,7 +75,8 @@ impl Connection {
     pub fn connect(config: Config, origin: Origin<'_>) -> Result<Self, PluginError> {
         let first = config.candidates.first().copied();
         let now = origin.now;
-        let mut connection = Self::build(config.settled(), true, origin, None)?;
+        let local = first.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |first| first.local.ip());
+        let mut connection = Self::build(config.settled(), true, origin, None, local)?;
         if let Some(candidate) = first {
             let tuple = FourTuple { local: candidate.local, remote: candidate.remote };
             connection.add_subflow(now, tuple, true)?;
@@ -112,7 +114,7 @@ impl Connection {
     ) -> Result<Self, PluginError> {
         let &Offer { tuple, syn, iss, key, .. } = offer;
         let now = origin.now;
-        let mut connection = Self::build(config, false, origin, key)?;
+        let mut connection = Self::build(config, false, origin, key, tuple.local.ip())?;
         let chance = connection.random.draw(RandomStream::fork);
         let drawn = connection.initial_sequence(now, &tuple);
         connection.install_subflow(tuple, false, chance, iss.unwrap_or(drawn))?;
@@ -188,7 +190,8 @@ impl Connection {
         }
         self.fit_segments(index);
         if index > 0 {
-            self.budget.on_join(&self.config);
+            let local = self.subflows[index].tuple.local.ip();
+            self.budget.on_join(&self.config, self.config.mss_at(local));
         }
         if index == 0 {
             self.connected_at = Some(now);
@@ -260,7 +263,8 @@ impl Connection {
         }
     }
 
-    /// Opens a further subflow; `None` when the pair is not to be tried, or every place is taken.
+    /// Opens a further subflow; `None` when the pair is not to be tried or is no pair, since its addresses
+    /// are of two families, or every place is taken.
     pub(super) fn join(&mut self, now: Instant, candidate: Candidate) -> Option<usize> {
         let remote = self.remote_key.filter(|_| self.may_join(&candidate))?;
         let mut tuple = FourTuple { local: candidate.local, remote: candidate.remote };

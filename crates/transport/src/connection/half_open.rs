@@ -184,7 +184,8 @@ impl Connection {
             nonce: own_nonce,
         });
         let timestamp_offset = self.secrets.stamp_offset(&entry.tuple);
-        JoinAnswer { syn: &entry.syn, iss: entry.iss, option, timestamp_offset }
+        let mss = self.config.mss_at(entry.tuple.local.ip());
+        JoinAnswer { syn: &entry.syn, iss: entry.iss, option, timestamp_offset, mss }
     }
 
     /// A join between these addresses waits for its third packet.

@@ -18,7 +18,7 @@ impl Connection {
         seq: SeqNumber,
     ) -> bool {
         let Some(index) = self.subflow_of(tuple) else { return false };
-        if !self.subflows[index].believes_path_mtu(mtu, seq) {
+        if !self.subflows[index].accepts_path_mtu(mtu, seq) {
             return false;
         }
         self.fit_segments(index);

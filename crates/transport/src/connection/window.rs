@@ -28,16 +28,17 @@ pub(super) struct ReceiveBudget {
 }
 
 impl ReceiveBudget {
-    pub(super) fn new(config: &Config) -> Self {
+    /// The budget of a connection that begins where `mss` is announced.
+    pub(super) fn new(config: &Config, mss: u16) -> Self {
+        let first = first_window(config, mss);
         Self {
-            buffer: ReceiveBuffer::new(config),
+            buffer: ReceiveBuffer::new(config, mss),
             promised: 0,
             copied: 0,
             measured_from: Instant::ZERO,
             measure_until: Instant::ZERO,
-            opened: (config.stack.receive == ReceiveSizing::Half)
-                .then(|| (first_window(config), first_window(config))),
-            segment: (config.host.receive_memory_per_segment, u64::from(config.mss - 12)),
+            opened: (config.stack.receive == ReceiveSizing::Half).then_some((first, first)),
+            segment: (config.host.receive_memory_per_segment, u64::from(mss - 12)),
         }
     }
 
@@ -71,11 +72,11 @@ impl ReceiveBudget {
         true
     }
 
-    /// A join has opened: its buffer and its window are added.
-    pub(super) fn on_join(&mut self, config: &Config) {
+    /// A join has opened where `mss` is announced: its buffer and its window are added.
+    pub(super) fn on_join(&mut self, config: &Config, mss: u16) {
         if let Some((open, first)) = &mut self.opened {
             *open += *first;
-            self.buffer.add(&ReceiveBuffer::new(config));
+            self.buffer.add(&ReceiveBuffer::new(config, mss));
         }
     }
 

@@ -91,6 +91,7 @@ impl Cookies<'_> {
         taken: impl Fn(u32) -> bool,
     ) -> Segment {
         let minute = (now.as_nanos() / MINUTE) as u32;
+        let mss = self.config.mss_at(self.tuple.local.ip());
         let sizes = SIZES[usize::from(self.tuple.local.is_ipv6())];
         let wanted = syn.mss.unwrap_or(536);
         let size = sizes.iter().rposition(|size| *size <= wanted).unwrap_or(0);
@@ -114,8 +115,8 @@ impl Cookies<'_> {
             seq: self.cookie(syn.seq, minute, size as u32),
             ack: syn.seq.add(1),
             flags: Flags::SYN.with(Flags::ACK).with(echo),
-            window: initial_window(self.config).min(65_535) as u16,
-            mss: Some(self.config.mss),
+            window: initial_window(self.config, mss).min(65_535) as u16,
+            mss: Some(mss),
             window_scale: syn
                 .window_scale
                 .filter(|_| stamped)

@@ -8,7 +8,7 @@ use super::rtt::RTO_INITIAL;
 use super::send::timestamp_clock;
 
 use super::{EmitContext, State, Subflow};
-use crate::config::{Config, HostModel, window_scale};
+use crate::config::{Config, HostModel, MSS_MIN, window_scale};
 
 /// SYN retransmissions with doubling waits before giving up (`tcp_syn_retries`).
 const SYN_RETRIES: u32 = 6;
@@ -66,12 +66,14 @@ pub(crate) struct JoinAnswer<'a> {
     pub(crate) option: MptcpOption,
     /// What is added to our timestamps.
     pub(crate) timestamp_offset: u32,
+    /// The maximum segment size that is announced.
+    pub(crate) mss: u16,
 }
 
 impl JoinAnswer<'_> {
     /// The segment.
     pub(crate) fn segment(&self, now: Instant, config: &Config) -> Segment {
-        let window = super::receive::initial_window(config);
+        let window = super::receive::initial_window(config, self.mss);
         let ecn = super::accepts_ecn(config.ecn, self.syn);
         let echo = if ecn { Flags::ECE } else { Flags::default() };
         Segment {
@@ -81,7 +83,7 @@ impl JoinAnswer<'_> {
             ack: self.syn.seq.add(1),
             flags: Flags::SYN.with(Flags::ACK).with(echo),
             window: window.min(65_535) as u16,
-            mss: Some(config.mss),
+            mss: Some(self.mss),
             window_scale: self.syn.window_scale.map(|_| window_scale(config.receive_buffer_max)),
             sack_permitted: self.syn.sack_permitted && config.stack.sack,
             timestamps: self.syn.timestamps.map(|t| Timestamps {
@@ -137,7 +139,7 @@ impl Subflow {
             segment.flags = segment.flags.with(Flags::ACK);
             segment.ack = self.remote_iss.add(1);
         }
-        segment.mss = Some(config.mss);
+        segment.mss = Some(config.mss_at(self.tuple.local.ip()));
         segment.sack_permitted = self.sack_permitted;
         segment.window_scale = Some(self.receive_scale);
         segment.window = self.receive.window().min(65_535) as u16;
@@ -203,7 +205,8 @@ impl Subflow {
             Some(scale) => self.send_scale = scale.min(14),
             None => self.receive_scale = 0,
         }
-        self.peer_mss = segment.mss.unwrap_or(536).min(config.mss).max(super::MSS_MIN);
+        let own = config.mss_at(self.tuple.local.ip());
+        self.peer_mss = segment.mss.unwrap_or(536).min(own).max(MSS_MIN);
         self.ecn.learn_peer(config.ecn, self.active, segment);
         self.update_mss(0);
     }

@@ -31,7 +31,7 @@ impl Subflow {
     /// A router says that a packet of ours was larger than `mtu` bytes; `seq` is the sequence number that it
     /// quotes. True when segments have to be smaller from now on; their size has to be worked out anew.
     /// Who does not see our packets cannot quote what is in flight (RFC 5927 section 4.1, `tcp_v4_err`).
-    pub(crate) fn believes_path_mtu(&mut self, mtu: u32, seq: SeqNumber) -> bool {
+    pub(crate) fn accepts_path_mtu(&mut self, mtu: u32, seq: SeqNumber) -> bool {
         let outstanding = self.wire_seq(self.send.next()).offset(self.wire_seq(self.send.una()));
         let quoted = seq.offset(self.wire_seq(self.send.una()));
         let size = segment_size(self.tuple.remote, mtu);

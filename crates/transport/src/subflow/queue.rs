@@ -88,7 +88,8 @@ pub(crate) struct Sender {
 }
 
 impl Sender {
-    pub(crate) fn new(config: &Config) -> Self {
+    /// The queue of who announces `mss`.
+    pub(crate) fn new(config: &Config, mss: u16) -> Self {
         let mut sender = Self {
             una: 0,
             next: 0,
@@ -100,7 +101,7 @@ impl Sender {
             queue: VecDeque::new(),
             queued: 0,
             unacked_bytes: 0,
-            mss: u32::from(config.mss) - 12,
+            mss: u32::from(mss) - 12,
             buffer_max: config.send_buffer_max,
             buffer: 0,
             memory_per_segment: config.host.send_memory_per_segment,

@@ -51,18 +51,18 @@ pub(crate) struct Receiver {
 
 /// The window of a SYN: half the buffer, in whole segments, at most 64 KiB, or in older stacks twenty
 /// segments (`tcp_select_initial_window`).
-pub(crate) fn initial_window(config: &Config) -> u64 {
-    let mss = u64::from(config.mss);
+pub(crate) fn initial_window(config: &Config, mss: u16) -> u64 {
+    let whole = u64::from(mss);
     match config.stack.receive {
-        ReceiveSizing::Ratio => (config.receive_buffer_initial / 2).min(65_535) / mss * mss,
-        ReceiveSizing::Half => first_window(config),
+        ReceiveSizing::Ratio => (config.receive_buffer_initial / 2).min(65_535) / whole * whole,
+        ReceiveSizing::Half => first_window(config, mss),
     }
 }
 
 impl Receiver {
-    pub(crate) fn new(config: &Config) -> Self {
-        let mss = u64::from(config.mss);
-        let window = initial_window(config);
+    /// The receiver of who announces `mss`.
+    pub(crate) fn new(config: &Config, mss: u16) -> Self {
+        let window = initial_window(config, mss);
         let shared = config.stack.receive == ReceiveSizing::Half;
         Self {
             next: 0,
@@ -71,8 +71,8 @@ impl Receiver {
             // Where the subflows open one window together it is the connection's.
             slow_start: if shared { u64::MAX } else { window },
             shared,
-            buffer: ReceiveBuffer::new(config),
-            advertised_mss: mss - 12,
+            buffer: ReceiveBuffer::new(config, mss),
+            advertised_mss: u64::from(mss) - 12,
             runs: OutOfOrder::default(),
             recent: Vec::new(),
             duplicate: None,

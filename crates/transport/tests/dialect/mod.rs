@@ -118,6 +118,10 @@ fn address(host: u8, path: usize, port: u16) -> SocketAddr {
     SocketAddr::from(([10, path as u8 + 1, 0, host], port))
 }
 
+fn address_v6(host: u8, path: usize, port: u16) -> SocketAddr {
+    SocketAddr::from(([0xfd00, 0, 0, path as u16 + 1, 0, 0, 0, host.into()], port))
+}
+
 impl Script {
     fn new(endpoint: Endpoint) -> Self {
         // Far from zero on one subflow, across the wrap on another.
@@ -153,28 +157,45 @@ impl Script {
         Self::seeded_server(config, 7)
     }
 
+    /// The addresses of a path are of IPv6; said before anything is said on it.
+    pub(crate) fn make_v6(&mut self, path: usize) {
+        self.lines[path].tuple =
+            FourTuple { local: address_v6(1, path, 80), remote: address_v6(2, path, 40_000) };
+    }
+
     /// As [`Self::server`]; the seed decides our keys and sequence numbers.
     pub(crate) fn seeded_server(config: Config, seed: u64) -> Self {
         let mut endpoint = Endpoint::new("server", Seed { seed, run: 0 });
+        let v6 = SocketAddr::from(([0_u16; 8], 80));
+        endpoint.listen(v6, config.clone()).expect("nobody listens");
         endpoint.listen(SocketAddr::from(([0, 0, 0, 0], 80)), config).expect("nobody listens");
         Self::new(endpoint)
     }
 
     /// We open, over as many paths as asked for.
     pub(crate) fn client(config: Config, paths: usize) -> Self {
+        Self::client_over(config, &vec![false; paths])
+    }
+
+    /// We open, over a path for each element, which is whether its addresses are of IPv6.
+    pub(crate) fn client_over(config: Config, v6: &[bool]) -> Self {
         let mut endpoint = Endpoint::new("client", Seed { seed: 7, run: 0 });
-        let candidates = (0..paths)
+        let mut script = Self::new(Endpoint::new("none", Seed { seed: 0, run: 0 }));
+        for (path, _) in v6.iter().enumerate().filter(|(_, v6)| **v6) {
+            script.make_v6(path);
+        }
+        let candidates = (0..v6.len())
             .map(|path| Candidate {
                 address_id: path as u8,
-                local: address(1, path, 80),
-                remote: address(2, path, 40_000),
+                local: script.lines[path].tuple.local,
+                remote: script.lines[path].tuple.remote,
                 backup: false,
                 rate: None,
             })
             .collect();
         let config = Config { candidates, ..config };
         endpoint.connect(Instant::ZERO, config).expect("known plug-ins");
-        let mut script = Self::new(endpoint);
+        script.endpoint = endpoint;
         script.settle();
         script
     }
@@ -332,7 +353,8 @@ impl Script {
             return elsewhere.push((self.now, tuple, segment));
         }
         let path = line.expect("a path of the script");
-        let size = 20 + segment.header_len() + segment.payload.len();
+        let ip_header = if local.is_ipv6() { 40 } else { 20 };
+        let size = ip_header + segment.header_len() + segment.payload.len();
         assert!(size <= 1500, "{size} bytes on a link of 1500: {segment:?}");
         assert!(segment.options_len() <= 40, "option space: {segment:?}");
         let ports = (segment.source_port, segment.destination_port);

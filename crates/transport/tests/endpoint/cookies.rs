@@ -1,8 +1,10 @@
 //! SYN cookies (RFC 4987 section 3.6), as Linux makes them (`secure_tcp_syn_cookie`,
 //! `cookie_init_timestamp`), over TCP and over MPTCP.
 
-use anabranch_transport::{Config, EcnMode, ListenConfig};
-use anabranch_units::SeqNumber;
+use std::net::SocketAddr;
+
+use anabranch_transport::{Config, EcnMode, Endpoint, FourTuple, ListenConfig};
+use anabranch_units::{Seed, SeqNumber};
 use anabranch_wire::crypto::Key;
 use anabranch_wire::{CapableKeys, Ecn, Flags, MpCapable, MptcpOption, Segment};
 
@@ -92,6 +94,28 @@ fn without_timestamps_a_cookie_holds_the_segment_size_alone() {
         host.connection(handle).write(now, vec![0; 3000].into()).expect("room");
         let longest = host.said().iter().map(|s| s.payload.len()).max();
         assert_eq!(longest, Some(kept), "{said}");
+    }
+}
+
+#[test]
+fn over_ipv6_a_cookie_holds_one_of_the_sizes_of_ipv6() {
+    // msstab of IPv6: 1220, 1420, 1440 and 8940; ours is 1440, for an MTU of 1500.
+    let address = |host: u16, port| SocketAddr::from(([0xfd00, 0, 0, 1, 0, 0, 0, host], port));
+    let tuple = FourTuple { local: address(1, 80), remote: address(2, 1000) };
+    let kept = [(400, 1220), (1419, 1220), (1420, 1420), (1439, 1420), (1440, 1440), (9000, 1440)];
+    for (said, kept) in kept {
+        let mut endpoint = Endpoint::new("host", Seed { seed: 3, run: 0 });
+        let listen = ListenConfig { backlog: 0, ..plain().into() };
+        endpoint.listen(SocketAddr::from(([0_u16; 8], 80)), listen).expect("nobody listens");
+        let offer = Segment { mss: Some(said), ..syn(1000, 500) };
+        endpoint.handle_segment(at(0), tuple, &offer);
+        let answer = endpoint.poll_transmit(at(0)).expect("a cookie").segment;
+        assert_eq!((answer.mss, answer.window, endpoint.len()), (Some(1440), 64_800, 0));
+        let opened = endpoint.handle_segment(at(1), tuple, &third(&answer, 501));
+        let connection = endpoint.connection_mut(opened.expect("genuine"));
+        connection.write(at(1), vec![0; 3000].into()).expect("room");
+        let first = endpoint.poll_transmit(at(1)).expect("data").segment;
+        assert_eq!(first.payload.len(), kept, "{said}");
     }
 }
 

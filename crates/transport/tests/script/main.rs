@@ -9,6 +9,7 @@ mod close;
 mod dss;
 mod ecn;
 mod fallback;
+mod family;
 mod fastclose;
 mod flood;
 mod hostile;

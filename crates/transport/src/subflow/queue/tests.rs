@@ -4,7 +4,7 @@ use super::*;
 
 /// Segments of 1000 bytes; a buffer costs 832 beside its bytes.
 fn sender(mappings: bool) -> Sender {
-    let mut sender = Sender::new(&Config { mss: 1012, ..Config::default() });
+    let mut sender = Sender::new(&Config::default(), 1012);
     sender.after_syn();
     sender.set_una(1);
     if mappings {

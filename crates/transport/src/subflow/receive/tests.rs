@@ -4,7 +4,7 @@ use super::super::fixture::{at, subflow};
 use super::*;
 
 fn receiver() -> Receiver {
-    let mut receiver = Receiver::new(&Config { mss: 1012, ..Config::default() });
+    let mut receiver = Receiver::new(&Config::default(), 1012);
     receiver.after_syn();
     receiver
 }
