@@ -57,8 +57,8 @@ def test_an_ipv6_path_has_the_least_mtu_of_ipv6():
             loading.load(scenario() | {"paths": paths})
         return [fault.key for fault in caught.value.faults]
 
-    assert found(mtu="1279 B") == ["paths[0].mtu"]
-    assert found(up={"mtu": "600 B"}, down={"mtu": "1000 B"}) == ["paths[0].down.mtu", "paths[0].up.mtu"]
+    assert found(mtu="1279 B") == ["paths.p.mtu"]
+    assert found(up={"mtu": "600 B"}, down={"mtu": "1000 B"}) == ["paths.p.down.mtu", "paths.p.up.mtu"]
     keys = {"name": "p", "rtt": "20 ms", "rate": "5 Mbit/s", "family": "ipv6", "mtu": "1280 B"}
     assert loading.load(scenario() | {"paths": [keys]}).scenario.paths[0].mtu == 1280
 

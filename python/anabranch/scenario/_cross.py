@@ -142,7 +142,8 @@ def _families(source: Source) -> Iterator[Fault]:
     """Check that segments and paths have the size that every IPv6 link carries (RFC 8200 section 5)."""
     for index, item in _tables(source, "paths"):
         if item.get("family") == "ipv6":
-            for where, table in (((), item), (("down",), _table(item, "down")), (("up",), _table(item, "up"))):
+            ways = (((way,), _table(item, way)) for way in ("down", "up"))
+            for where, table in (((), item), *ways):
                 mtu = _bytes(table.get("mtu"))
                 if mtu is not None and mtu < _LEAST_IPV6_MTU:
                     message = f"IPv6 needs an MTU of {_LEAST_IPV6_MTU} bytes"
