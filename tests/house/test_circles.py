@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 #: Crates in which a file, or a folder of files that is one module, is in no circle.
-CRATES = ("units", "plugin", "wire", "trace", "media", "sim", "python")
+CRATES = ("units", "plugin", "wire", "trace", "media", "host", "sim", "python")
 
 _USE = re.compile(r"\bcrate::(\w+)")
 _GROUP = re.compile(r"\bcrate::\{(.*?)\};", re.DOTALL)

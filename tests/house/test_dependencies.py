@@ -1,4 +1,4 @@
-"""Dependencies point one way: units <- plugin, wire <- transport, link, media, trace <- sim."""
+"""Dependencies point one way: units <- plugin, wire <- transport, media, trace <- host <- sim; link <- sim."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ ALLOWED = {
     "media": {"units", "plugin"},
     "trace": {"units"},
     "drill": {"units", "plugin", "wire", "transport"},
-    "sim": {"units", "plugin", "wire", "transport", "link", "media", "trace"},
+    "host": {"units", "plugin", "wire", "transport", "media", "trace"},
+    "sim": {"units", "plugin", "wire", "transport", "link", "media", "trace", "host"},
     "python": {"sim", "trace", "transport", "plugin", "units"},
 }
 

@@ -1,11 +1,64 @@
-//! What runs at each end of a connection: a sender at the server, a reader or player at the client.
+//! The applications that a plan asks for.
 
-mod client;
-mod media;
-mod player;
-mod server;
+use std::sync::Arc;
 
-pub(crate) use client::{Client, ClientNeed};
-pub(crate) use media::Media;
-pub(crate) use player::report_ladder;
-pub(crate) use server::Serving;
+use anabranch_host::{Application, Bulk, HttpServer, Paced, Player, Reader, Serve, Session};
+use anabranch_media::build_abr;
+use anabranch_plugin::Registry;
+use anabranch_units::{Duration, Instant, Rate};
+
+use crate::fault::PlanError;
+use crate::media::Media;
+use crate::plan::{ApplicationKind, ApplicationPlan, CrossKind, CrossPlan, Plan};
+
+/// What the server runs on each connection.
+pub(crate) fn serve(plan: &ApplicationPlan, media: &Media) -> Box<Serve> {
+    let &ApplicationPlan { kind, bytes, rate_bps, .. } = plan;
+    let files = Arc::clone(&media.files);
+    Box::new(move |_| match kind {
+        ApplicationKind::Bulk => Box::new(Bulk::new(bytes)),
+        ApplicationKind::Paced => Box::new(Paced::new(rate(rate_bps), bytes)),
+        ApplicationKind::Progressive | ApplicationKind::Adaptive => {
+            Box::new(HttpServer::new(Arc::clone(&files)))
+        }
+    })
+}
+
+/// What a client runs.
+pub(crate) fn client(
+    plan: &Plan,
+    media: &Media,
+    id: u32,
+    start: Instant,
+) -> Result<Box<dyn Application>, PlanError> {
+    let application = &plan.application;
+    let session = Session::new(id, start, application.duration_ns.map(Duration::from_nanos));
+    let missing = || PlanError::Invalid("a player needs what it is to play").at("application");
+    Ok(match application.kind {
+        ApplicationKind::Bulk | ApplicationKind::Paced => Box::new(Reader::new(session)),
+        ApplicationKind::Progressive => {
+            let film = media.film.clone().ok_or_else(missing)?;
+            Box::new(Player::progressive(session, application.player.clone(), film))
+        }
+        ApplicationKind::Adaptive => {
+            let adaptive = application.adaptive.as_ref().ok_or_else(missing)?;
+            let ladder = media.ladder.clone().ok_or_else(missing)?;
+            let rule = build_abr(&adaptive.abr, &Registry::TABLES)?;
+            Box::new(Player::adaptive(session, &adaptive.player, ladder, rule))
+        }
+    })
+}
+
+/// What the server of a flow of cross traffic runs.
+pub(crate) fn serve_across(group: &CrossPlan) -> Box<Serve> {
+    let &CrossPlan { kind, bytes, rate_bps, .. } = group;
+    Box::new(move |_| match kind {
+        CrossKind::Bulk => Box::new(Bulk::new(bytes)),
+        CrossKind::Paced => Box::new(Paced::new(rate(rate_bps), bytes)),
+    })
+}
+
+/// A plan without a rate where one is needed is refused where it is read.
+fn rate(bps: Option<u64>) -> Rate {
+    Rate::from_bps(bps.unwrap_or(0))
+}

@@ -1,5 +1,6 @@
 //! What must hold in every run, whatever happens: the checkers.
 
+use anabranch_host::WrongBytes;
 use thiserror::Error;
 
 /// A rule that a run broke: always a defect of the simulator.
@@ -46,6 +47,12 @@ pub enum Violation {
         /// When.
         at_ns: u64,
     },
+}
+
+impl From<WrongBytes> for Violation {
+    fn from(WrongBytes { client, position }: WrongBytes) -> Self {
+        Self::Bytes { client, position }
+    }
 }
 
 /// Segments beyond the congestion window that are allowed: a loss probe, and the head after a timeout.

@@ -9,7 +9,7 @@ mod digest;
 mod fault;
 mod flight;
 mod links;
-mod pattern;
+mod media;
 mod plan;
 mod plugins;
 mod record;

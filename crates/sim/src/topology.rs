@@ -84,22 +84,21 @@ impl Packet {
 pub(crate) struct Route {
     down: Vec<usize>,
     up: Vec<usize>,
-    /// Bytes of the IP header of its packets.
-    ip_header: u64,
+    /// What the addresses of its ends are of.
+    pub(crate) family: Family,
 }
 
 impl Route {
     fn new(down: Vec<usize>, up: Vec<usize>, family: Family) -> Self {
-        let ip_header = match family {
-            Family::Ipv4 => IPV4_HEADER,
-            Family::Ipv6 => IPV6_HEADER,
-        };
-        Self { down, up, ip_header }
+        Self { down, up, family }
     }
 
     /// Bytes of the IP header of its packets.
     pub(crate) fn ip_header(&self) -> u64 {
-        self.ip_header
+        match self.family {
+            Family::Ipv4 => IPV4_HEADER,
+            Family::Ipv6 => IPV6_HEADER,
+        }
     }
 
     /// The links of one direction.

@@ -12,15 +12,13 @@ use std::io::Write;
 
 use anabranch_plugin::Registry;
 use anabranch_trace::{Rows, Trace};
-use anabranch_transport::{ConnectionHandle, Endpoint};
 use anabranch_units::{Duration, Instant, Schedule};
 use thiserror::Error;
 
-use crate::application::{Client, Media, Serving};
 use crate::capture::Capture;
 use crate::checks::Violation;
 use crate::fault::PlanError;
-use crate::flight::Flights;
+use crate::media::Media;
 use crate::plan::Plan;
 use crate::topology::{Packet, Topology};
 
@@ -66,26 +64,13 @@ pub enum RunError {
 /// What a node of the schedule is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Node {
-    Client(u32),
-    CrossClient(u32),
-    CrossServer(u32),
+    /// The end of a flow's time.
+    Cut(u32),
     Event,
     Mail,
     Medium(usize),
     Sampler,
-    Server,
-    Serving(usize),
-}
-
-/// A client's endpoint with the connection it uses now.
-struct ClientHost {
-    endpoint: Endpoint,
-    current: Option<ConnectionHandle>,
-    /// Ports used so far.
-    ports: u16,
-    /// Packets that a downed interface did not let pass.
-    refused: u64,
-    node: usize,
+    Station(usize),
 }
 
 /// The world of one run.
@@ -98,20 +83,11 @@ pub(crate) struct World<'a> {
     topology: Topology,
     schedule: Schedule,
     nodes: Vec<Node>,
-    server: Endpoint,
-    server_node: usize,
-    /// The server's connections, each at the place of its handle: none is freed before the run is over.
-    served_by: Vec<ConnectionHandle>,
-    serving: Vec<Serving>,
-    /// The nodes of those whose applications wake by themselves.
-    serving_nodes: Vec<Option<usize>>,
-    /// What each of the server's connections has under way.
-    flights: Vec<Flights>,
+    /// Every host: the clients, the server, then the client and the server of each background flow.
+    stations: Vec<hosts::Station>,
     /// Which client each of the server's connections belongs to.
     served: Vec<u32>,
     numbers: sampling::Numbers,
-    hosts: Vec<ClientHost>,
-    clients: Vec<Client>,
     /// Background flows.
     flows: Vec<cross::Flow>,
     media: Media,
@@ -172,7 +148,7 @@ impl World<'_> {
     fn run(&mut self, observer: &mut dyn Observer) -> Result<(), RunError> {
         let limit = Instant::from_nanos(self.plan.time_limit_ns);
         let mut stop_at = self.plan.application.duration_ns.map(Duration::from_nanos);
-        if let (Some(span), true) = (stop_at, self.clients.len() > 1) {
+        if let (Some(span), true) = (stop_at, self.plan.clients > 1) {
             stop_at = Some(span + Duration::from_secs(1));
         }
         let end = stop_at.map_or(limit, |span| (Instant::ZERO + span).min(limit));
@@ -196,14 +172,10 @@ impl World<'_> {
                 return Err(RunError::Plugin);
             }
         }
-        if let Some(span) = self.plan.application.duration_ns.map(Duration::from_nanos) {
-            for client in &mut self.clients {
-                // Who was still reading when the time was up has done all that was asked.
-                let over = client.start + span;
-                if !client.over && self.now >= over {
-                    client.finished = true;
-                    client.finished_at = Some(over.min(self.now));
-                }
+        let clients = self.plan.clients as usize;
+        for station in &mut self.stations[..clients] {
+            if let Some(session) = station.host.session_mut() {
+                session.cut_off(self.now);
             }
         }
         Ok(())
@@ -220,20 +192,14 @@ impl World<'_> {
     // Apart: nearly always it is a link that wakes.
     #[inline(never)]
     fn wake_other(&mut self, node: usize, what: Node) -> Result<(), RunError> {
-        if matches!(what, Node::Client(_) | Node::Event | Node::Server | Node::Serving(_)) {
-            self.last_event = self.now;
-        }
         match what {
             Node::Medium(medium) => self.wake_medium(medium)?,
-            Node::Client(client) => self.wake_client(client)?,
-            Node::CrossClient(flow) => self.wake_cross_client(flow)?,
-            Node::CrossServer(flow) => self.wake_cross_server(flow)?,
-            Node::Server => match self.server.handle_timeout(self.now) {
-                Some(handle) => self.drive_serving(handle.index())?,
-                None => self.set_server_wake(),
-            },
-            Node::Serving(handle) => self.drive_serving(handle)?,
+            Node::Station(station) => self.wake_station(station)?,
             Node::Mail => self.wake_mail()?,
+            Node::Cut(flow) => {
+                self.schedule.set(node, None);
+                self.cut_flow(flow)?;
+            }
             Node::Sampler => {
                 if self.now.since(self.last_event) > STALL {
                     return Err(Violation::Stalled { at_ns: self.last_event.as_nanos() }.into());
@@ -244,6 +210,7 @@ impl World<'_> {
                 self.schedule.set(node, Some(self.now + sampling::PERIOD));
             }
             Node::Event => {
+                self.last_event = self.now;
                 self.next_event_happens()?;
                 self.schedule.set(node, self.next_change());
             }

@@ -59,14 +59,14 @@ impl World<'_> {
         if had == has {
             return Ok(());
         }
-        for client in 0..self.hosts.len() {
-            let all: Vec<_> =
-                self.hosts[client].endpoint.connections().map(|(handle, _)| handle).collect();
+        for client in 0..self.plan.clients as usize {
+            let endpoint = self.stations[client].host.endpoint();
+            let all: Vec<_> = endpoint.connections().map(|(handle, _)| handle).collect();
             for handle in all {
                 self.tell(path, client, handle, returns);
             }
-            if self.hosts[client].current.is_some() {
-                self.drive_client(client as u32)?;
+            if !self.stations[client].host.needs_connection() {
+                self.drive(client)?;
             }
         }
         Ok(())
@@ -74,18 +74,18 @@ impl World<'_> {
 
     /// A connection of a client hears that an end point came or went.
     fn tell(&mut self, path: usize, client: usize, handle: ConnectionHandle, returns: bool) {
-        let host = &mut self.hosts[client];
-        let connection = host.endpoint.connection(handle);
+        let at = &mut self.stations[client];
+        let connection = at.host.endpoint().connection(handle);
         let (false, Some(last)) = (connection.is_closed(), connection.last_tuple()) else { return };
         let family = self.topology.paths[path].family;
-        let local = client_address(family, path, client as u32, host.ports);
-        let now = self.now;
+        let local = client_address(family, path, client as u32, at.ports);
+        let connection = at.host.endpoint_mut().connection_mut(handle);
         if !returns {
-            host.endpoint.connection_mut(handle).handle_address_removed(now, local.ip());
+            connection.handle_address_removed(self.now, local.ip());
             return;
         }
         // A port of its own, as the kernel would choose one.
-        host.ports += 1;
+        at.ports += 1;
         let candidate = Candidate {
             address_id: self.topology.paths[path].address_id(),
             local,
@@ -93,6 +93,6 @@ impl World<'_> {
             backup: self.topology.paths[path].backup,
             rate: self.topology.paths[path].rate,
         };
-        host.endpoint.connection_mut(handle).handle_address_added(now, candidate);
+        connection.handle_address_added(self.now, candidate);
     }
 }

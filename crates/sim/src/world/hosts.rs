@@ -1,30 +1,126 @@
-//! What hosts do when they are woken: connections first, then applications, then what they send.
+//! Hosts and how they are driven: each says what it has to say, and when it wants to be woken.
 
+use anabranch_host::Host;
 use anabranch_transport::path_manager::Candidate;
-use anabranch_transport::{ConnectError, Outgoing, earliest};
+use anabranch_transport::{ConnectError, Outgoing};
 
 use super::setup::config;
-use super::{Node, RunError, World};
-use crate::application::ClientNeed;
+use super::{RunError, World};
+use crate::checks::Violation;
 use crate::fault::PlanError;
+use crate::flight::Flights;
 use crate::plan::ApplicationKind;
 use crate::topology::{DATA_PORT, HTTP_PORT, client_address, server_address};
 
-impl World<'_> {
-    pub(super) fn wake_client(&mut self, client: u32) -> Result<(), RunError> {
-        if self.hosts[client as usize].current.is_none() {
-            self.open_connection(client)?;
+/// A host in its place.
+pub(super) struct Station {
+    pub(super) host: Host,
+    /// Its node of the schedule.
+    pub(super) node: usize,
+    /// Whose packets it sends: a client's, or those of a flow of cross traffic, counted on behind the last
+    /// client. The server's are its clients'.
+    pub(super) number: u32,
+    /// It is a server: its packets go down.
+    pub(super) serves: bool,
+    /// The route of a flow's packets; those of clients and the server follow their addresses.
+    pub(super) route: Option<u16>,
+    /// What each of a server's connections has under way, at the place of its handle: none is freed before
+    /// the run is over.
+    pub(super) flights: Vec<Flights>,
+    /// Ports that a client has used.
+    pub(super) ports: u16,
+    /// Packets that a client's downed interface did not let pass.
+    pub(super) refused: u64,
+    /// A client's session is known to be over.
+    pub(super) over: bool,
+}
+
+impl Station {
+    pub(super) fn new(host: Host, node: usize, number: u32, serves: bool) -> Self {
+        Self {
+            host,
+            node,
+            number,
+            serves,
+            route: None,
+            flights: Vec::new(),
+            ports: 0,
+            refused: 0,
+            over: false,
         }
-        let host = &mut self.hosts[client as usize];
-        while host.endpoint.handle_timeout(self.now).is_some() {}
-        self.drive_client(client)
+    }
+}
+
+impl World<'_> {
+    /// The station of a client or a flow, at its client's or its server's end.
+    #[inline(always)]
+    pub(super) fn station(&self, number: u32, serves: bool) -> usize {
+        let (number, clients) = (number as usize, self.plan.clients as usize);
+        match number.checked_sub(clients) {
+            None if serves => clients,
+            None => number,
+            Some(flow) => clients + 1 + 2 * flow + usize::from(serves),
+        }
     }
 
-    pub(super) fn open_connection(&mut self, client: u32) -> Result<(), RunError> {
+    pub(super) fn wake_station(&mut self, station: usize) -> Result<(), RunError> {
+        let Station { host, serves, route, .. } = &mut self.stations[station];
+        if route.is_none() {
+            self.last_event = self.now;
+        }
+        // Of a server one connection a turn: no other waits for what it sends.
+        while host.handle_timeout(self.now) && !*serves {}
+        self.drive(station)
+    }
+
+    /// A host says all that it has to say. Its connections go first, then its applications, then what those
+    /// have sent: what a segment is answered with goes out before the application runs
+    /// (`tcp_ack_snd_check`), and what it lets out before the application writes more.
+    pub(super) fn drive(&mut self, station: usize) -> Result<(), RunError> {
+        loop {
+            let at = &mut self.stations[station];
+            let segment = &mut self.blank.segment;
+            if let Some(sent) = at.host.poll_transmit_into(self.now, segment) {
+                self.send(station, sent)?;
+            } else if at.host.needs_connection() {
+                self.open_connection(station)?;
+            } else {
+                break;
+            }
+        }
+        let Station { host, node, serves, route, .. } = &mut self.stations[station];
+        self.schedule.set(*node, host.poll_timeout());
+        if !*serves || route.is_some() { self.account(station) } else { Ok(()) }
+    }
+
+    /// What there is to note of a host that was driven.
+    #[inline(always)]
+    fn account(&mut self, station: usize) -> Result<(), RunError> {
+        let Station { host, number, route, over, .. } = &mut self.stations[station];
+        if let Some(fault) = host.fault() {
+            return Err(Violation::from(fault).into());
+        }
+        if route.is_some() {
+            let flow = *number - self.plan.clients;
+            self.note_flow(flow);
+            return Ok(());
+        }
+        if self.plan.application.kind.is_http() {
+            host.tell(&mut self.rows);
+        }
+        if !*over && host.session().is_some_and(|session| session.over) {
+            *over = true;
+            self.unfinished -= 1;
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn open_connection(&mut self, station: usize) -> Result<(), RunError> {
         let mut config = config(self.plan, &self.registry)?;
-        let host = &mut self.hosts[client as usize];
-        let number = host.ports;
-        host.ports += 1;
+        let at = &mut self.stations[station];
+        let number = at.ports;
+        at.ports += 1;
         let port = match self.plan.application.kind {
             ApplicationKind::Progressive | ApplicationKind::Adaptive => HTTP_PORT,
             ApplicationKind::Bulk | ApplicationKind::Paced => DATA_PORT,
@@ -38,102 +134,40 @@ impl World<'_> {
             .filter(|(_, path)| none || path.interface.usable())
             .map(|(path, p)| Candidate {
                 address_id: p.address_id(),
-                local: client_address(p.family, path, client, number),
+                local: client_address(p.family, path, at.number, number),
                 remote: server_address(p.family, path, port),
                 backup: p.backup,
                 rate: p.rate,
             })
             .collect();
         let fault = |error| unconnected(error).at("transport");
-        host.current = Some(host.endpoint.connect(self.now, config).map_err(fault)?);
+        at.host.connect(self.now, config).map_err(fault)?;
         Ok(())
     }
 
-    pub(super) fn drive_client(&mut self, client: u32) -> Result<(), RunError> {
-        let index = client as usize;
-        // What a segment is answered with goes out before the application runs (`tcp_ack_snd_check`).
-        self.transmit_client(client)?;
-        loop {
-            let host = &mut self.hosts[index];
-            let connection = host.current.map(|handle| host.endpoint.connection_mut(handle));
-            let was = self.clients[index].over;
-            let need = self.clients[index].drive(self.now, connection, &mut self.rows)?;
-            self.unfinished -= usize::from(!was && self.clients[index].over);
-            if need == ClientNeed::Nothing {
-                break;
+    /// Puts what a host has to say on its way.
+    #[inline(always)]
+    fn send(&mut self, station: usize, sent: Outgoing) -> Result<(), RunError> {
+        let at = &mut self.stations[station];
+        let (serves, number, route) = (at.serves, at.number, at.route);
+        let mut followed = None;
+        if serves && let Some(handle) = sent.connection {
+            let connection = at.host.endpoint().connection(handle);
+            let flights = &mut at.flights[handle.index()];
+            followed = flights.depart(self.now, connection, &self.blank.segment)?;
+        }
+        let mut packet = self.written();
+        packet.down = serves;
+        if serves && let Some(handle) = sent.connection {
+            packet.follow(handle.index(), followed);
+        }
+        match route {
+            None => self.send_on_path(packet, sent.tuple),
+            Some(route) => {
+                (packet.host, packet.route) = (number, route);
+                self.launch(packet)
             }
-            if let Some(handle) = self.hosts[index].current {
-                self.hosts[index].endpoint.connection_mut(handle).abort();
-            }
-            self.open_connection(client)?;
         }
-        self.transmit_client(client)?;
-        let host = &mut self.hosts[index];
-        let wake = earliest(self.clients[index].poll_timeout(), host.endpoint.poll_timeout());
-        self.schedule.set(host.node, wake);
-        Ok(())
-    }
-
-    #[inline(always)]
-    fn transmit_client(&mut self, client: u32) -> Result<(), RunError> {
-        let index = client as usize;
-        while let Some(Outgoing { tuple, .. }) =
-            self.hosts[index].endpoint.poll_transmit_into(self.now, &mut self.blank.segment)
-        {
-            let packet = self.written();
-            self.send(packet, tuple, false)?;
-        }
-        Ok(())
-    }
-
-    pub(super) fn drive_serving(&mut self, handle: usize) -> Result<(), RunError> {
-        // What a segment lets out goes out before the application writes more.
-        self.transmit_server()?;
-        let connection = self.server.connection_mut(self.served_by[handle]);
-        self.serving[handle].drive(self.now, connection);
-        if let wake @ Some(_) = self.serving[handle].poll_timeout() {
-            let node = self.serving_nodes[handle];
-            let node = node.unwrap_or_else(|| self.add_node(Node::Serving(handle)));
-            self.serving_nodes[handle] = Some(node);
-            self.schedule.set(node, wake);
-        } else if let Some(node) = self.serving_nodes[handle] {
-            self.schedule.set(node, None);
-        }
-        self.drive_server()
-    }
-
-    /// Sends what the server has to send.
-    #[inline(always)]
-    pub(super) fn drive_server(&mut self) -> Result<(), RunError> {
-        self.transmit_server()?;
-        self.set_server_wake();
-        Ok(())
-    }
-
-    #[inline(always)]
-    fn transmit_server(&mut self) -> Result<(), RunError> {
-        loop {
-            let segment = &mut self.blank.segment;
-            let Some(sent) = self.server.poll_transmit_into(self.now, segment) else { break };
-            let followed = match sent.connection {
-                Some(handle) => {
-                    let connection = self.server.connection(handle);
-                    self.flights[handle.index()].depart(self.now, connection, segment)?
-                }
-                None => None,
-            };
-            let mut packet = self.written();
-            if let Some(handle) = sent.connection {
-                packet.follow(handle.index(), followed);
-            }
-            self.send(packet, sent.tuple, true)?;
-        }
-        Ok(())
-    }
-
-    #[inline(always)]
-    pub(super) fn set_server_wake(&mut self) {
-        self.schedule.set(self.server_node, self.server.poll_timeout());
     }
 }
 

@@ -1,15 +1,16 @@
 //! Where packets go: over links to the hosts, and from the hosts onto links.
 
+use std::net::SocketAddr;
+
 use anabranch_link::{DropReason, Fate};
 use anabranch_transport::FourTuple;
 use anabranch_units::ByteCount;
 
 use super::{RunError, World};
-use crate::application::Serving;
 use crate::checks::Violation;
 use crate::digest::mix;
 use crate::flight::Flights;
-use crate::topology::{Followed, Packet, Path, client_address, locate, server_address};
+use crate::topology::{Followed, Packet, client_address, cross_addresses, locate, server_address};
 
 /// Bytes of a TCP header without options.
 const TCP_HEADER: u64 = 20;
@@ -91,56 +92,70 @@ impl World<'_> {
             self.settle(&packet, crosses || self.topology.paths[path].interface.up);
             packet.followed = None;
         }
-        let outcome = if self.crosses(&packet) {
-            self.arrive_across(&packet)
-        } else if packet.down {
-            self.arrive_at_client(&packet)
-        } else {
-            self.arrive_at_server(&packet)
-        };
+        let outcome = self.arrive(&packet);
         self.spare.push(packet);
         outcome
     }
 
-    pub(super) fn arrive_at_client(&mut self, packet: &Packet) -> Result<(), RunError> {
-        let &Packet { ref segment, host: client, route: path, .. } = packet;
-        let path = usize::from(path);
-        let &Path { family, ref interface, .. } = &self.topology.paths[path];
-        if !interface.up {
-            self.hosts[client as usize].refused += 1;
-            return Ok(());
+    /// A packet has crossed its links.
+    fn arrive(&mut self, packet: &Packet) -> Result<(), RunError> {
+        let station = self.station(packet.host, !packet.down);
+        let Some(tuple) = self.receive(packet, station) else { return Ok(()) };
+        let at = &mut self.stations[station];
+        let handle = at.host.handle_segment(self.now, tuple, &packet.segment);
+        if let Some(handle) = handle
+            && at.serves
+            && handle.index() == at.flights.len()
+        {
+            at.flights.push(Flights::default());
+            if at.route.is_none() {
+                self.served.push(packet.host);
+            }
         }
-        let server = server_address(family, path, segment.source_port);
-        let mut local = client_address(family, path, client, 0);
-        local.set_port(segment.destination_port);
-        if let Some(capture) = &mut self.capture {
-            capture.packet(path, self.now, server.ip(), local.ip(), segment);
-        }
-        let tuple = FourTuple { local, remote: server };
-        self.hosts[client as usize].endpoint.handle_segment(self.now, tuple, segment);
-        self.drive_client(client)
+        self.drive(station)
     }
 
-    pub(super) fn arrive_at_server(&mut self, packet: &Packet) -> Result<(), RunError> {
-        let &Packet { ref segment, host: client, route: path, .. } = packet;
-        let path = usize::from(path);
-        let family = self.topology.paths[path].family;
-        let mut remote = client_address(family, path, client, 0);
-        remote.set_port(segment.source_port);
-        let local = server_address(family, path, segment.destination_port);
-        let tuple = FourTuple { local, remote };
-        let handle = self.server.handle_segment(self.now, tuple, segment);
-        let Some(handle) = handle else {
-            return self.drive_server();
-        };
-        if handle.index() == self.serving.len() {
-            self.served_by.push(handle);
-            self.serving.push(Serving::new(self.plan, &self.media));
-            self.flights.push(Flights::default());
-            self.serving_nodes.push(None);
-            self.served.push(client);
+    /// The addresses that a packet comes between; `None` when its host's interface does not let it pass.
+    #[inline(always)]
+    fn receive(&mut self, packet: &Packet, station: usize) -> Option<FourTuple> {
+        let &Packet { ref segment, host, route, down, .. } = packet;
+        let ports = (segment.source_port, segment.destination_port);
+        let (server, client) = self.ends(host, route, down, ports);
+        if !down {
+            return Some(FourTuple { local: server, remote: client });
         }
-        self.drive_serving(handle.index())
+        if !self.crosses(packet) {
+            let path = usize::from(route);
+            if !self.topology.paths[path].interface.up {
+                self.stations[station].refused += 1;
+                return None;
+            }
+            if let Some(capture) = &mut self.capture {
+                capture.packet(path, self.now, server.ip(), client.ip(), segment);
+            }
+        }
+        Some(FourTuple { local: client, remote: server })
+    }
+
+    /// The addresses of the server and the client of a packet from one port to another.
+    #[inline(always)]
+    pub(super) fn ends(
+        &self,
+        host: u32,
+        route: u16,
+        down: bool,
+        (source, destination): (u16, u16),
+    ) -> (SocketAddr, SocketAddr) {
+        let path = usize::from(route);
+        if path >= self.topology.paths.len() {
+            let family = self.topology.routes[path].family;
+            return cross_addresses(family, host - self.plan.clients);
+        }
+        let (server, own) = if down { (source, destination) } else { (destination, source) };
+        let family = self.topology.paths[path].family;
+        let mut client = client_address(family, path, host, 0);
+        client.set_port(own);
+        (server_address(family, path, server), client)
     }
 
     /// The packet just written; another blank takes its place.
@@ -150,16 +165,16 @@ impl World<'_> {
 
     /// Sends a packet of a client's connection on the path of its addresses.
     #[inline(always)]
-    pub(super) fn send(
+    pub(super) fn send_on_path(
         &mut self,
         mut packet: Box<Packet>,
         tuple: FourTuple,
-        down: bool,
     ) -> Result<(), RunError> {
+        let down = packet.down;
         let (path, client) = locate(if down { tuple.remote } else { tuple.local });
         if !down && !self.topology.paths[usize::from(path)].interface.up {
             // The host has no route: the packet never leaves it.
-            self.hosts[client as usize].refused += 1;
+            self.stations[client as usize].refused += 1;
             self.spare.push(packet);
             return Ok(());
         }
@@ -173,7 +188,6 @@ impl World<'_> {
         }
         packet.host = client;
         packet.route = u16::from(path);
-        packet.down = down;
         self.launch(packet)
     }
 
@@ -213,10 +227,8 @@ impl World<'_> {
     /// The flights that a packet is counted in.
     #[inline(always)]
     fn flights_of(&mut self, packet: &Packet, connection: u32) -> &mut Flights {
-        match self.flows.get_mut((packet.host as usize).wrapping_sub(self.clients.len())) {
-            Some(flow) => &mut flow.flights,
-            None => &mut self.flights[connection as usize],
-        }
+        let sender = self.station(packet.host, packet.down);
+        &mut self.stations[sender].flights[connection as usize]
     }
 
     /// A packet leaves the links: one of a sender's data is not under way any more.

@@ -8,7 +8,7 @@ use anabranch_transport::FourTuple;
 use anabranch_units::{Instant, SeqNumber};
 
 use super::{RunError, World};
-use crate::topology::{Packet, client_address, server_address};
+use crate::topology::Packet;
 
 /// News for the sender of a packet.
 struct News {
@@ -83,28 +83,20 @@ impl World<'_> {
     }
 
     fn tell_path_mtu(&mut self, news: &News) -> Result<(), RunError> {
-        let &News { host, seq, mtu, down, source_port, destination_port, .. } = news;
-        let path = usize::from(news.route);
-        let now = self.now;
-        if path >= self.topology.paths.len() {
-            return self.tell_across(host - self.plan.clients, down, mtu, seq);
-        }
-        let family = self.topology.paths[path].family;
-        let mut client = client_address(family, path, host, 0);
-        if down {
-            client.set_port(destination_port);
-            let local = server_address(family, path, source_port);
-            let tuple = FourTuple { local, remote: client };
-            let told = self.server.handle_path_mtu(now, tuple, mtu, seq);
-            return told.map_or(Ok(()), |handle| self.drive_serving(handle.index()));
-        }
-        if !self.topology.paths[path].interface.up {
+        let &News { route, host, down, mtu, seq, .. } = news;
+        let ports = (news.source_port, news.destination_port);
+        let (server, client) = self.ends(host, route, down, ports);
+        let tuple = if down {
+            FourTuple { local: server, remote: client }
+        } else {
+            FourTuple { local: client, remote: server }
+        };
+        let path = self.topology.paths.get(usize::from(route));
+        if !down && path.is_some_and(|path| !path.interface.up) {
             return Ok(());
         }
-        client.set_port(source_port);
-        let remote = server_address(family, path, destination_port);
-        let tuple = FourTuple { local: client, remote };
-        let told = self.hosts[host as usize].endpoint.handle_path_mtu(now, tuple, mtu, seq);
-        told.map_or(Ok(()), |_| self.drive_client(host))
+        let sender = self.station(host, down);
+        let told = self.stations[sender].host.handle_path_mtu(self.now, tuple, mtu, seq);
+        told.map_or(Ok(()), |_| self.drive(sender))
     }
 }

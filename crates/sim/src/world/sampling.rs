@@ -1,10 +1,11 @@
 //! What a run writes down: samples as it goes, totals when it is over.
 
+use anabranch_host::report_ladder;
 use anabranch_trace::{ConnectionRow, LinkRow, SampleRow, SubflowRow, Summary, Trace};
 use anabranch_units::{Duration, Instant};
 
 use super::World;
-use crate::application::report_ladder;
+use super::hosts::Station;
 use crate::digest::{Tells, digest};
 use crate::plan::ApplicationKind;
 use crate::topology::locate;
@@ -38,11 +39,12 @@ impl Numbers {
 impl World<'_> {
     /// One row a subflow and one a client.
     pub(super) fn sample(&mut self) {
-        for handle in 0..self.serving.len() {
+        let clients = self.plan.clients as usize;
+        for (handle, connection) in self.stations[clients].host.endpoint().connections() {
+            let handle = handle.index();
             let client = self.served[handle];
-            let start = self.clients[client as usize].start;
-            let t = self.now.since(start).as_secs_f64();
-            let connection = self.server.connection(self.served_by[handle]);
+            let start = self.stations[client as usize].host.session().map(|session| session.start);
+            let t = start.map_or(f64::NAN, |start| self.now.since(start).as_secs_f64());
             let tuples: Vec<_> = connection.summaries().map(|s| s.tuple.remote).collect();
             for sample in connection.samples() {
                 let (path, _) = locate(tuples[sample.id.index()]);
@@ -65,17 +67,18 @@ impl World<'_> {
                 });
             }
         }
-        for client in &self.clients {
-            if client.start <= self.now {
-                client.sample(self.now, &mut self.rows);
+        for Station { host, .. } in &self.stations[..clients] {
+            if host.session().is_some_and(|session| session.start <= self.now) {
+                host.sample(self.now, &mut self.rows);
             }
         }
     }
 
     /// Totals of clients, subflows and links.
     pub(super) fn report(&mut self) {
-        let mut reinjected = vec![0u64; self.clients.len()];
-        for (handle, connection) in self.server.connections() {
+        let clients = self.plan.clients as usize;
+        let mut reinjected = vec![0u64; clients];
+        for (handle, connection) in self.stations[clients].host.endpoint().connections() {
             let handle = handle.index();
             let client = self.served[handle];
             reinjected[client as usize] += connection.reinjected_bytes();
@@ -100,23 +103,24 @@ impl World<'_> {
                 });
             }
         }
-        for (index, client) in self.clients.iter().enumerate() {
-            let until = client.finished_at.unwrap_or(self.now);
-            let since = |at: Instant| at.since(client.start).as_secs_f64();
+        for (index, Station { host, refused, .. }) in self.stations[..clients].iter().enumerate() {
+            let Some(session) = host.session() else { continue };
+            let until = session.finished_at.unwrap_or(self.now);
+            let since = |at: Instant| at.since(session.start).as_secs_f64();
             self.rows.connections.push(ConnectionRow {
-                client: i64::from(client.id),
-                connect_s: client.connect.map_or(f64::NAN, since),
+                client: i64::from(session.id),
+                connect_s: session.connected_at.map_or(f64::NAN, since),
                 duration_s: since(until),
-                bytes_read: client.bytes_read as i64,
+                bytes_read: session.bytes_read as i64,
                 reinjected_bytes: reinjected[index] as i64,
-                max_read_gap_s: client.max_gap.as_secs_f64(),
-                refused_packets: self.hosts[index].refused as i64,
-                fallback: client.fallback,
-                finished: client.finished,
+                max_read_gap_s: session.max_gap.as_secs_f64(),
+                refused_packets: *refused as i64,
+                fallback: session.fell_back,
+                finished: session.finished,
             });
-            client.report(&mut self.rows);
+            host.report(&mut self.rows);
         }
-        if let Some(ladder) = self.media.ladder() {
+        if let Some(ladder) = &self.media.ladder {
             report_ladder(ladder, &mut self.rows);
         }
         let ways = &self.topology.ways;

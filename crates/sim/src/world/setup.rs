@@ -2,16 +2,19 @@
 
 use std::io::Write;
 
+use anabranch_host::Host;
 use anabranch_plugin::{PluginError, Registry};
 use anabranch_trace::Rows;
 use anabranch_transport::{Config, Endpoint};
 use anabranch_transport::{congestion, path_manager, scheduler};
 use anabranch_units::{Duration, Instant, Schedule, Seed};
 
-use super::{ClientHost, Node, RunError, World, path_mtu, sampling};
-use crate::application::{Client, Media};
+use super::hosts::Station;
+use super::{Node, RunError, World, path_mtu, sampling};
+use crate::application;
 use crate::capture::Capture;
 use crate::fault::PlanError;
+use crate::media::Media;
 use crate::plan::{Family, Happening, Plan};
 use crate::plugins::choice;
 use crate::topology::{DATA_PORT, HTTP_PORT, Topology, anywhere};
@@ -109,16 +112,9 @@ impl<'a> World<'a> {
             topology,
             schedule: Schedule::default(),
             nodes: Vec::new(),
-            server: server(plan, &config, seed),
-            server_node: 0,
-            served_by: Vec::new(),
-            serving: Vec::new(),
-            serving_nodes: Vec::new(),
-            flights: Vec::new(),
+            stations: Vec::new(),
             served: Vec::new(),
             numbers: sampling::Numbers::default(),
-            hosts: Vec::new(),
-            clients: Vec::new(),
             flows: Vec::new(),
             media,
             next_event: 0,
@@ -139,18 +135,24 @@ impl<'a> World<'a> {
         for id in 0..plan.clients {
             let offset = if id == 0 { 0.0 } else { starts.uniform() };
             let start = Instant::ZERO + Duration::from_secs_f64(offset);
-            let node = world.add_node(Node::Client(id));
-            world.schedule.set(node, Some(start));
             let endpoint = Endpoint::new(&format!("client.{id}"), seed);
-            world.hosts.push(ClientHost { endpoint, current: None, ports: 0, refused: 0, node });
-            world.clients.push(Client::new(id, start, plan, &world.media));
+            let application = application::client(plan, &world.media, id, start)?;
+            let node = world.add_node(Node::Station(world.stations.len()));
+            world.schedule.set(node, Some(start));
+            let host = Host::client(endpoint, application);
+            world.stations.push(Station::new(host, node, id, false));
         }
+        let serve = application::serve(&plan.application, &world.media);
+        let (host, server) =
+            (Host::server(server(plan, &config, seed), serve), world.stations.len());
+        world.stations.push(Station::new(host, usize::MAX, 0, true));
         let sampler = world.add_node(Node::Sampler);
         world.schedule.set(sampler, Some(Instant::ZERO + sampling::PERIOD));
         let event = world.add_node(Node::Event);
         world.schedule.set(event, world.next_change());
         world.add_flows()?;
-        world.server_node = world.add_node(Node::Server);
+        // Behind all others but the mail: of those that wake at the same time it is the last.
+        world.stations[server].node = world.add_node(Node::Station(server));
         if plan.bounds_packets() {
             world.mail.node = Some(world.add_node(Node::Mail));
         }

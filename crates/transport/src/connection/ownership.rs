@@ -51,9 +51,9 @@ impl Connection {
         self.subflows.iter().map(|s| s.tuple).chain(self.half_open.tuples())
     }
 
-    /// News waits for the application.
+    /// News waits for the application: [`Self::poll_event`] gives it.
     #[inline(always)]
-    pub(crate) fn has_news(&self) -> bool {
+    pub fn has_news(&self) -> bool {
         !self.events.is_empty()
     }
 

@@ -1,17 +1,13 @@
 //! The player of a session, whichever it is, and what it leaves in the trace.
 
 use anabranch_media::{
-    AdaptivePlayer, Buffer, Ladder, PacketKind, ProgressivePlayer, Request, Track, build_abr,
+    AdaptivePlayer, Buffer, Ladder, PacketKind, ProgressivePlayer, Request, Track,
 };
-use anabranch_plugin::Registry;
 use anabranch_trace::{ChunkRow, FrameRow, PlaybackRow, RenditionRow, Rows};
 use anabranch_units::{Duration, Instant};
 
-use super::media::Media;
-use crate::plan::{ApplicationKind, Plan};
-
 /// A player over HTTP.
-pub(super) enum Player {
+pub(super) enum Playing {
     /// Of one file.
     Progressive(Box<ProgressivePlayer>),
     /// Of a ladder.
@@ -22,30 +18,13 @@ pub(super) enum Player {
 macro_rules! either {
     ($player:expr, $method:ident ( $($argument:expr),* )) => {
         match $player {
-            Player::Progressive(player) => player.$method($($argument),*),
-            Player::Adaptive(player) => player.$method($($argument),*),
+            Playing::Progressive(player) => player.$method($($argument),*),
+            Playing::Adaptive(player) => player.$method($($argument),*),
         }
     };
 }
 
-impl Player {
-    /// The player that a plan asks for, if it asks for one.
-    pub(super) fn new(plan: &Plan, media: &Media) -> Option<Self> {
-        let application = &plan.application;
-        match (application.kind, media.film(), media.ladder()) {
-            (ApplicationKind::Progressive, Some(film), _) => Some(Self::Progressive(Box::new(
-                ProgressivePlayer::new(application.player.clone(), film.clone()),
-            ))),
-            (ApplicationKind::Adaptive, _, Some(ladder)) => {
-                let adaptive = application.adaptive.as_ref()?;
-                let rule = build_abr(&adaptive.abr, &Registry::TABLES).ok()?;
-                let player = AdaptivePlayer::new(&adaptive.player, ladder.clone(), rule);
-                Some(Self::Adaptive(Box::new(player)))
-            }
-            _ => None,
-        }
-    }
-
+impl Playing {
     pub(super) fn poll_request(&mut self, now: Instant) -> Option<Request> {
         either!(self, poll_request(now))
     }
@@ -155,8 +134,8 @@ fn report_chunks(player: &AdaptivePlayer, client: u32, start: Instant, rows: &mu
     }
 }
 
-/// Writes down what there was to choose from.
-pub(crate) fn report_ladder(ladder: &Ladder, rows: &mut Rows) {
+/// Writes down what a ladder has to choose from: table `renditions`.
+pub fn report_ladder(ladder: &Ladder, rows: &mut Rows) {
     let video = ladder.renditions.iter().enumerate().map(|(at, of)| (Track::Video, at, of));
     for (track, number, rendition) in
         video.chain(ladder.audio.iter().map(|of| (Track::Audio, 0, of)))

@@ -1,8 +1,8 @@
 //! What the server has: a film, or the files of a ladder.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use anabranch_host::Files;
 use anabranch_media::{Ladder, Timeline};
 
 use crate::fault::PlanError;
@@ -15,13 +15,12 @@ fn timeline(film: &FilmPlan) -> Result<Arc<Timeline>, PlanError> {
     }))
 }
 
-/// What all sessions share; cheap to clone.
-#[derive(Clone, Default)]
+/// What all sessions share.
 pub(crate) struct Media {
-    film: Option<Arc<Timeline>>,
-    ladder: Option<Arc<Ladder>>,
-    /// The ladder's files with their sizes.
-    files: Arc<BTreeMap<String, u64>>,
+    pub(crate) film: Option<Arc<Timeline>>,
+    pub(crate) ladder: Option<Arc<Ladder>>,
+    /// All of it as files.
+    pub(crate) files: Arc<Files>,
 }
 
 impl Media {
@@ -31,22 +30,10 @@ impl Media {
             plan.film.as_ref().map(timeline).transpose().map_err(|error| error.at("film"))?;
         let ladder = plan.ladder.as_ref().map(LadderPlan::ladder).transpose();
         let ladder = ladder.map_err(|error| error.at("ladder"))?;
-        let files = ladder.as_ref().map(|ladder| ladder.files()).unwrap_or_default();
+        let mut files = ladder.as_ref().map(|ladder| ladder.files()).unwrap_or_default();
+        if let Some(film) = &film {
+            files.insert(film.resource().clone(), film.size_bytes());
+        }
         Ok(Self { film, ladder, files: Arc::new(files) })
-    }
-
-    pub(crate) fn film(&self) -> Option<&Arc<Timeline>> {
-        self.film.as_ref()
-    }
-
-    pub(crate) fn ladder(&self) -> Option<&Arc<Ladder>> {
-        self.ladder.as_ref()
-    }
-
-    /// The size of a resource that a request names, if the server has it.
-    pub(crate) fn size_of(&self, target: &str) -> Option<u64> {
-        let path = target.trim_start_matches('/');
-        let film = self.film.as_ref().filter(|film| path == film.resource());
-        film.map(|film| film.size_bytes()).or_else(|| self.files.get(path).copied())
     }
 }

@@ -8,7 +8,7 @@ use bytes::Bytes;
 /// The period of the pattern, bytes: a prime, so that a shift by any power of two is noticed.
 const PERIOD: u64 = 65_521;
 /// The longest piece in one slice: what a server hands the kernel in one call.
-pub(crate) const PIECE: u64 = 262_144;
+pub const PIECE: u64 = 262_144;
 /// Bytes of the pattern in memory: the longest piece may begin anywhere in its period.
 const LENGTH: usize = (PERIOD + PIECE) as usize;
 /// Bytes of the periods that hold the pattern in memory.
@@ -28,14 +28,14 @@ fn pattern() -> &'static [u8] {
 }
 
 /// Up to `limit` bytes of the pattern from `position`, at most [`PIECE`].
-pub(crate) fn piece(position: u64, limit: u64) -> Bytes {
+pub fn piece(position: u64, limit: u64) -> Bytes {
     let start = (position % PERIOD) as usize;
     Bytes::from_static(&pattern()[start..start + limit.min(PIECE) as usize])
 }
 
 /// True when `bytes` are the pattern's from `position`.
 #[inline]
-pub(crate) fn matches(position: u64, bytes: &[u8]) -> bool {
+pub fn matches(position: u64, bytes: &[u8]) -> bool {
     is_part(position, bytes) || are_equal(position, bytes)
 }
 

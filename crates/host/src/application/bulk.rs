@@ -1,0 +1,36 @@
+//! A server that sends as much as the transport takes.
+
+use anabranch_transport::Connection;
+use anabranch_units::Instant;
+
+use super::writing::{take_news, write_polled};
+use super::{Application, Next, WrongBytes};
+
+/// Sends the pattern, so many bytes of it or without end, and closes.
+#[derive(Debug)]
+pub struct Bulk {
+    written: u64,
+    limit: u64,
+    /// The send buffer was full; nothing is written until the connection says so.
+    blocked: bool,
+}
+
+impl Bulk {
+    /// One that sends so many bytes; `None` is without end.
+    pub fn new(bytes: Option<u64>) -> Self {
+        Self { written: 0, limit: bytes.unwrap_or(u64::MAX), blocked: false }
+    }
+}
+
+impl Application for Bulk {
+    fn drive(&mut self, now: Instant, connection: &mut Connection) -> Result<Next, WrongBytes> {
+        self.blocked &= !take_news(connection);
+        if connection.connected_at().is_some()
+            && self.written < self.limit
+            && write_polled(now, connection, &mut self.blocked, &mut self.written, self.limit)
+        {
+            connection.shutdown(now);
+        }
+        Ok(Next::AtNews)
+    }
+}

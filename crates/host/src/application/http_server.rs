@@ -1,0 +1,68 @@
+//! A server of files over HTTP/1.1.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
+use std::sync::Arc;
+
+use anabranch_media::http::{Answer, RequestReader};
+use anabranch_transport::Connection;
+use anabranch_units::Instant;
+use bytes::Bytes;
+
+use super::writing::{take_news, write_pattern};
+use super::{Application, Next, WrongBytes};
+
+/// The files that a server has, by path, with their sizes in bytes; each holds the pattern.
+pub type Files = BTreeMap<String, u64>;
+
+/// Answers requests for files, whole or in ranges, one after another.
+#[derive(Debug)]
+pub struct HttpServer {
+    reader: RequestReader,
+    files: Arc<Files>,
+    /// What is still to be written: heads, and which bytes of a file follow.
+    answers: VecDeque<(Bytes, Range<u64>)>,
+    blocked: bool,
+}
+
+impl HttpServer {
+    /// A server of these files.
+    pub fn new(files: Arc<Files>) -> Self {
+        Self { reader: RequestReader::new(), files, answers: VecDeque::new(), blocked: false }
+    }
+
+    fn write_answers(&mut self, now: Instant, connection: &mut Connection) {
+        let blocked = &mut self.blocked;
+        while let Some((head, body)) = self.answers.front_mut() {
+            while !head.is_empty() && !*blocked {
+                match connection.write(now, head.clone()) {
+                    Ok(taken) => drop(head.split_to(taken)),
+                    Err(_) => *blocked = true,
+                }
+            }
+            if *blocked || !write_pattern(now, connection, blocked, &mut body.start, body.end) {
+                return;
+            }
+            self.answers.pop_front();
+        }
+    }
+}
+
+impl Application for HttpServer {
+    fn drive(&mut self, now: Instant, connection: &mut Connection) -> Result<Next, WrongBytes> {
+        self.blocked &= !take_news(connection);
+        if connection.connected_at().is_none() {
+            return Ok(Next::AtNews);
+        }
+        while let Some(bytes) = connection.read(now, usize::MAX) {
+            self.reader.handle_bytes(&bytes);
+        }
+        while let Ok(Some(request)) = self.reader.poll_request() {
+            let path = request.target.trim_start_matches('/');
+            let answer = Answer::new(&request, self.files.get(path).copied());
+            self.answers.push_back((answer.head, answer.body));
+        }
+        self.write_answers(now, connection);
+        Ok(Next::AtNews)
+    }
+}

@@ -1,0 +1,132 @@
+//! What a client measures of what it reads, whatever it does with it.
+
+use anabranch_media::Buffer;
+use anabranch_trace::{GapRow, PlayerRow, Rows};
+use anabranch_transport::Event;
+use anabranch_units::{Duration, Instant};
+
+/// A silence of this length or more between two reads is written down; shorter ones are how packets
+/// come on a slow path.
+const GAP: Duration = Duration::from_millis(100);
+
+/// One client's time: from its start until it has what it asked for, its connection broke, or it is cut off.
+#[derive(Clone, Debug)]
+pub struct Session {
+    /// The client's number, by which the tables know it.
+    pub id: u32,
+    /// When it starts.
+    pub start: Instant,
+    /// Its connection was established; the first of several.
+    pub connected_at: Option<Instant>,
+    /// Bytes read within the session's time.
+    pub bytes_read: u64,
+    /// The longest time between two reads.
+    pub max_gap: Duration,
+    /// A connection fell back to plain TCP.
+    pub fell_back: bool,
+    /// All that was asked has been done.
+    pub finished: bool,
+    /// It has ended, one way or the other.
+    pub over: bool,
+    /// When it ended.
+    pub finished_at: Option<Instant>,
+    /// When it is cut off; what comes later is read and not counted.
+    until: Instant,
+    last_read: Option<Instant>,
+    /// Silences of [`GAP`] or more: the read before each, and how long it lasted.
+    gaps: Vec<(Instant, Duration)>,
+}
+
+impl Session {
+    /// The session of a client under this number, that begins at `start` and is cut off after `duration`, if
+    /// it is.
+    pub fn new(id: u32, start: Instant, duration: Option<Duration>) -> Self {
+        Self {
+            id,
+            start,
+            connected_at: None,
+            bytes_read: 0,
+            max_gap: Duration::ZERO,
+            fell_back: false,
+            finished: false,
+            over: false,
+            finished_at: None,
+            until: duration.map_or(Instant::FAR_FUTURE, |span| start + span),
+            last_read: None,
+            gaps: Vec::new(),
+        }
+    }
+
+    /// What a connection has to say that is of interest to every client.
+    pub(crate) fn note_event(&mut self, now: Instant, event: Event) {
+        match event {
+            Event::Connected => {
+                self.connected_at.get_or_insert(now);
+            }
+            Event::FellBack => self.fell_back = true,
+            Event::Closed if !self.over => {
+                // The connection broke: nothing more will come.
+                self.over = true;
+                self.finished_at = Some(now);
+            }
+            _ => {}
+        }
+    }
+
+    /// Bytes were read.
+    #[inline(always)]
+    pub(crate) fn note_read(&mut self, now: Instant, bytes: u64) {
+        // What arrives after the cut is read, to keep the others' links as they were, and not counted.
+        if now > self.until {
+            return;
+        }
+        if let Some(last) = self.last_read {
+            let gap = now.since(last);
+            self.max_gap = self.max_gap.max(gap);
+            if gap >= GAP {
+                self.gaps.push((last, gap));
+            }
+        }
+        self.last_read = Some(now);
+        self.bytes_read += bytes;
+    }
+
+    /// All is done.
+    pub(crate) fn finish(&mut self, now: Instant) {
+        if !self.over {
+            self.finished = true;
+            self.over = true;
+            self.finished_at = Some(now);
+        }
+    }
+
+    /// The time is up at `now`, or was before. Who was still reading when it was has done all that was asked.
+    pub fn cut_off(&mut self, now: Instant) {
+        if !self.over && now >= self.until {
+            self.finished = true;
+            self.finished_at = Some(self.until);
+        }
+    }
+
+    /// A row of table `player`.
+    pub(crate) fn sample(&self, now: Instant, buffer: Option<Buffer>, rows: &mut Rows) {
+        rows.player.push(PlayerRow {
+            t_s: now.since(self.start).as_secs_f64(),
+            client: i64::from(self.id),
+            bytes_read: self.bytes_read as i64,
+            buffer_s: buffer.map_or(f64::NAN, |b| b.media.as_secs_f64()),
+            buffer_bytes: buffer.map_or(0, |b| b.bytes as i64),
+        });
+    }
+
+    /// The silences.
+    pub(crate) fn report(&self, rows: &mut Rows) {
+        for (last, gap) in &self.gaps {
+            rows.gaps.push(GapRow {
+                client: i64::from(self.id),
+                t_s: last.since(self.start).as_secs_f64(),
+                gap_s: gap.as_secs_f64(),
+            });
+        }
+    }
+}

@@ -1,0 +1,292 @@
+//! Two hosts with a wire between them: in which order they do what there is to do, and what they leave alone.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use anabranch_host::{
+    Application, Bulk, Host, HttpServer, Next, Paced, Reader, Serve, Session, WrongBytes,
+};
+use anabranch_transport::path_manager::Candidate;
+use anabranch_transport::{Config, Connection, Endpoint, Event, FourTuple, Transmit};
+use anabranch_units::{Duration, Instant, Rate, Seed};
+use bytes::Bytes;
+
+const DELAY: Duration = Duration::from_millis(10);
+const SEED: Seed = Seed { seed: 1, run: 0 };
+
+fn ms(ms: u64) -> Instant {
+    Instant::ZERO + Duration::from_millis(ms)
+}
+
+fn server_address() -> SocketAddr {
+    SocketAddr::from(([10, 1, 0, 1], 80))
+}
+
+/// A client and a server, and what is on its way between them.
+struct Pair {
+    hosts: [Host; 2],
+    wire: VecDeque<(Instant, usize, Transmit)>,
+    now: Instant,
+    ports: u16,
+}
+
+impl Pair {
+    fn new(client: Box<dyn Application>, serve: Box<Serve>) -> Self {
+        let mut endpoint = Endpoint::new("server", SEED);
+        endpoint.listen(server_address(), Config::default()).expect("a free port");
+        let hosts =
+            [Host::client(Endpoint::new("client", SEED), client), Host::server(endpoint, serve)];
+        Self { hosts, wire: VecDeque::new(), now: Instant::ZERO, ports: 40_000 }
+    }
+
+    fn connect(&mut self) {
+        let local = SocketAddr::from(([10, 1, 1, 1], self.ports));
+        self.ports += 1;
+        let remote = server_address();
+        let first = Candidate { address_id: 1, local, remote, backup: false, rate: None };
+        let config = Config { candidates: vec![first], ..Config::default() };
+        self.hosts[0].connect(self.now, config).expect("a port of its own");
+    }
+
+    fn poll(&mut self, number: usize) {
+        loop {
+            while let Some(transmit) = self.hosts[number].poll_transmit(self.now) {
+                self.wire.push_back((self.now + DELAY, 1 - number, transmit));
+            }
+            if !self.hosts[number].needs_connection() {
+                return;
+            }
+            self.connect();
+        }
+    }
+
+    /// Goes on until nothing is to come before a moment.
+    fn run(&mut self, until: Instant) {
+        for number in 0..2 {
+            self.poll(number);
+        }
+        loop {
+            let timeouts = [0, 1].map(|number| self.hosts[number].poll_timeout());
+            let arrival = self.wire.front().map(|(at, ..)| *at);
+            let next = timeouts.into_iter().flatten().chain(arrival).min();
+            let Some(next) = next.filter(|at| *at <= until) else { return };
+            self.now = next.max(self.now);
+            while self.wire.front().is_some_and(|(at, ..)| *at <= self.now) {
+                let Some((_, number, transmit)) = self.wire.pop_front() else { break };
+                let tuple = FourTuple { local: transmit.remote, remote: transmit.local };
+                self.hosts[number].handle_segment(self.now, tuple, &transmit.segment);
+                self.poll(number);
+            }
+            for number in 0..2 {
+                while self.hosts[number].handle_timeout(self.now) {}
+                self.poll(number);
+            }
+        }
+    }
+
+    fn session(&self) -> &Session {
+        self.hosts[0].session().expect("a client has one")
+    }
+}
+
+fn reader() -> Box<dyn Application> {
+    Box::new(Reader::new(Session::new(0, Instant::ZERO, None)))
+}
+
+/// When an application was driven, what news there was, and how much could be read.
+type Turn = (Instant, Vec<Event>, u64);
+
+/// Notes when it is driven and what its connection then has to tell and to be read; reads or leaves it.
+struct Watcher {
+    turns: Rc<RefCell<Vec<Turn>>>,
+    next: Next,
+    reads: bool,
+}
+
+impl Application for Watcher {
+    fn drive(&mut self, now: Instant, connection: &mut Connection) -> Result<Next, WrongBytes> {
+        let events = std::iter::from_fn(|| connection.poll_event()).collect();
+        self.turns.borrow_mut().push((now, events, connection.readable()));
+        while self.reads && connection.read(now, usize::MAX).is_some() {}
+        Ok(self.next)
+    }
+}
+
+#[test]
+fn what_a_server_sends_is_read_to_the_end() {
+    let mut pair = Pair::new(reader(), Box::new(|_| Box::new(Bulk::new(Some(1_000_000)))));
+    assert!(pair.hosts[0].needs_connection());
+    pair.run(ms(60_000));
+    let session = pair.session();
+    assert!(session.finished && session.over && session.bytes_read == 1_000_000);
+    assert_eq!(session.connected_at, Some(ms(20)), "a round trip");
+}
+
+#[test]
+fn a_segment_is_answered_before_the_application_sees_what_it_brought() {
+    let turns = Rc::default();
+    let watcher = Watcher { turns: Rc::clone(&turns), next: Next::AtNews, reads: true };
+    let mut pair = Pair::new(Box::new(watcher), Box::new(|_| Box::new(Bulk::new(Some(1)))));
+    pair.poll(0);
+    let (_, _, syn) = pair.wire.pop_front().expect("a SYN");
+    let tuple = FourTuple { local: syn.remote, remote: syn.local };
+    pair.hosts[1].handle_segment(ms(10), tuple, &syn.segment);
+    let answer = pair.hosts[1].poll_transmit(ms(10)).expect("a SYN/ACK");
+    turns.borrow_mut().clear();
+    let tuple = FourTuple { local: answer.remote, remote: answer.local };
+    pair.hosts[0].handle_segment(ms(20), tuple, &answer.segment);
+    assert!(pair.hosts[0].poll_transmit(ms(20)).is_some(), "the third packet");
+    assert!(turns.borrow().is_empty(), "the application has not run yet");
+    assert!(pair.hosts[0].poll_transmit(ms(20)).is_none());
+    let turns = turns.borrow();
+    assert!(turns[0].0 == ms(20) && turns[0].1.contains(&Event::Connected), "{turns:?}");
+}
+
+#[test]
+fn who_waits_for_news_is_left_alone_without_any() {
+    let turns = |next: Next| {
+        let turns = Rc::default();
+        let watcher = Watcher { turns: Rc::clone(&turns), next, reads: true };
+        let serve: Box<Serve> = Box::new(|_| Box::new(Bulk::new(Some(300_000))));
+        Pair::new(Box::new(watcher), serve).run(ms(5_000));
+        let turns = turns.borrow();
+        let idle = turns.iter().filter(|(_, events, _)| events.is_empty()).count();
+        (turns.len(), idle)
+    };
+    let (some, idle) = turns(Next::AtNews);
+    // A connection's first turn needs no news.
+    assert!(some > 20 && idle <= 1, "{idle} of {some}");
+    let (all, idle) = turns(Next::AtAnything);
+    assert!(all > some && idle > 1, "{idle} of {all}, not {some}");
+}
+
+#[test]
+fn a_sender_at_a_rate_wakes_by_itself() {
+    let rate = Rate::from_bps(800_000);
+    let serve: Box<Serve> = Box::new(move |_| Box::new(Paced::new(rate, None)));
+    let mut pair = Pair::new(reader(), serve);
+    pair.run(ms(10_030));
+    let read = pair.session().bytes_read;
+    assert!((990_000..=1_001_000).contains(&read), "{read} bytes at 100 kB/s");
+    assert!(pair.hosts[1].poll_timeout().is_some());
+    // Who is dismissed never wakes again.
+    pair.hosts[1].abort();
+    pair.run(ms(20_000));
+    assert!(pair.session().over && !pair.session().finished);
+    // What was on its way still came: no more than was due in 10 ms.
+    assert!((read..read + 3_000).contains(&pair.session().bytes_read));
+    assert_eq!(pair.hosts[1].poll_timeout(), None);
+}
+
+/// Sends what is not the pattern.
+struct Liar;
+
+impl Application for Liar {
+    fn drive(&mut self, now: Instant, connection: &mut Connection) -> Result<Next, WrongBytes> {
+        while connection.poll_event().is_some() {}
+        if connection.connected_at().is_some() {
+            let _ = connection.write(now, Bytes::from_static(b"something else"));
+            connection.shutdown(now);
+        }
+        Ok(Next::AtNews)
+    }
+}
+
+#[test]
+fn bytes_that_nobody_should_have_sent_are_told() {
+    let mut pair = Pair::new(reader(), Box::new(|_| Box::new(Liar)));
+    assert_eq!(pair.hosts[0].fault(), None);
+    pair.run(ms(1_000));
+    assert_eq!(pair.hosts[0].fault(), Some(WrongBytes { client: 0, position: 0 }));
+    assert_eq!(pair.session().bytes_read, 0);
+}
+
+/// Wants another connection as soon as it has one, so many times.
+struct Restless(u32, Session);
+
+impl Application for Restless {
+    fn drive(&mut self, now: Instant, connection: &mut Connection) -> Result<Next, WrongBytes> {
+        while connection.poll_event().is_some() {}
+        while connection.read(now, usize::MAX).is_some() {}
+        if connection.connected_at().is_none() || self.0 == 0 {
+            return Ok(Next::AtAnything);
+        }
+        self.0 -= 1;
+        Ok(Next::OnNewConnection)
+    }
+
+    fn session(&self) -> Option<&Session> {
+        Some(&self.1)
+    }
+}
+
+#[test]
+fn a_client_may_go_through_connections_and_a_server_forgets_them() {
+    let restless = Restless(3, Session::new(0, Instant::ZERO, None));
+    let served = Rc::new(RefCell::new(0));
+    let count = Rc::clone(&served);
+    let serve: Box<Serve> = Box::new(move |connection| {
+        assert_eq!(connection.last_tuple().map(|tuple| tuple.local), Some(server_address()));
+        *count.borrow_mut() += 1;
+        Box::new(Bulk::new(None))
+    });
+    let mut pair = Pair::new(Box::new(restless), serve);
+    pair.run(ms(300));
+    assert_eq!((pair.ports, *served.borrow()), (40_004, 4));
+    for host in &mut pair.hosts {
+        assert_eq!(host.endpoint().len(), 4);
+        host.free_ended();
+    }
+    pair.run(ms(301));
+    for host in &mut pair.hosts {
+        host.free_ended();
+        assert_eq!(host.endpoint().len(), 1, "those that were aborted are gone");
+    }
+    // A later connection in an earlier one's place has an application of its own.
+    pair.connect();
+    pair.run(ms(600));
+    assert_eq!(*served.borrow(), 5);
+    assert!(pair.hosts[1].endpoint().connections().all(|(handle, _)| handle.index() < 4));
+}
+
+#[test]
+fn files_are_served_whole_and_in_part() {
+    let files = Arc::new(BTreeMap::from([("film.ts".to_owned(), 5_000)]));
+    let serve: Box<Serve> = Box::new(move |_| Box::new(HttpServer::new(Arc::clone(&files))));
+    let mut pair = Pair::new(Box::new(Asker::default()), serve);
+    pair.run(ms(2_000));
+    let session = pair.hosts[0].session().map(|session| session.bytes_read);
+    // Two heads of responses, of one to two hundred bytes each, and 5,000 and 100 bytes.
+    assert!(session.is_some_and(|bytes| (5_200..5_700).contains(&bytes)), "{session:?}");
+}
+
+/// Asks for a file, for a part of it, and counts what comes in its session.
+struct Asker(Session, bool);
+
+impl Default for Asker {
+    fn default() -> Self {
+        Self(Session::new(0, Instant::ZERO, None), false)
+    }
+}
+
+impl Application for Asker {
+    fn drive(&mut self, now: Instant, connection: &mut Connection) -> Result<Next, WrongBytes> {
+        while connection.poll_event().is_some() {}
+        if connection.connected_at().is_some() && !std::mem::replace(&mut self.1, true) {
+            let get = "GET /film.ts HTTP/1.1\r\nHost: server\r\n";
+            let text = format!("{get}\r\n{get}Range: bytes=100-199\r\n\r\n");
+            connection.write(now, Bytes::from(text)).expect("room");
+        }
+        while let Some(bytes) = connection.read(now, usize::MAX) {
+            self.0.bytes_read += bytes.len() as u64;
+        }
+        Ok(Next::AtNews)
+    }
+
+    fn session(&self) -> Option<&Session> {
+        Some(&self.0)
+    }
+}
