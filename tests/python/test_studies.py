@@ -28,7 +28,7 @@ def test_a_short_run_of_the_study_ends_well(name, tmp_path):
     folder = studies.find(name)
     study = studies.read(folder)
     first = {key: values[0] for part in study.parts for key, values in part.grid.items()}
-    axes = [studies._axis(key, [value]) for key, value in first.items()]
+    axes = [studies.axis_of(key, [value]) for key, value in first.items()]
     what = studies.sweep(folder, study, quick=True, trials=1, axes=axes)
     assert {cell.scenario for cell in what.cells} == {one for part in study.parts for one in part.scenarios}
     done = runner.run(what, tmp_path / "out", workers=1)
@@ -104,3 +104,17 @@ def test_a_broken_study_hides_no_other(tmp_path, monkeypatch, text):
         assert "SD18" in result.stdout
         assert "study.toml" in result.stderr
         assert "error: " in result.stderr
+
+
+@pytest.mark.module
+def test_flags_stay_flags_in_the_results(tmp_path):
+    import polars
+    from anabranch.results import load
+
+    out = tmp_path / "out"
+    arguments = ("--set", "application.bytes=200KB", "--grid", "transport.multipath=false,true")
+    result = call("sweep", "bulk-two-paths", *arguments, "--trials", 1, "--workers", 1, "--out", out)
+    assert result.exit_code == 0, result.stderr
+    frame = load(out)
+    assert frame.schema["transport.multipath"] == polars.Boolean
+    assert frame["transport.multipath"].to_list() == [False, True]

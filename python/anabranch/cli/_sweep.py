@@ -74,7 +74,7 @@ def sweep(
         Point(
             path=path,
             settings=(*given, *((axis.key, axis.values[place], axis.origin) for axis, place in point)),
-            labels=tuple((axis.key, axis.texts[place]) for axis, place in point),
+            labels=tuple((axis.key, axis.labels[place]) for axis, place in point),
         )
         for point in grids.points(found)
     )

@@ -12,6 +12,9 @@ from anabranch.scenario._overrides import parse_value
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+#: What results call a value of an axis.
+Label = str | bool
+
 _OPEN, _CLOSE = "([{", ")]}"
 
 
@@ -26,7 +29,7 @@ class Axis:
     values
         Raw values, as TOML would give them.
     texts
-        The values as they were written: what results call them.
+        The values as they were written.
     origin
         How the person gave it, for messages.
     """
@@ -35,6 +38,12 @@ class Axis:
     values: tuple[Any, ...]
     texts: tuple[str, ...]
     origin: str
+
+    @property
+    def labels(self) -> tuple[Label, ...]:
+        """What results call the values: flags where all are flags, else the texts."""
+        flags = [value for value in self.values if isinstance(value, bool)]
+        return tuple(flags) if len(flags) == len(self.values) else self.texts
 
 
 def parse(text: str) -> Axis | Fault:

@@ -128,7 +128,7 @@ def read(folder: Path) -> Study:
         source = _faults.Source(where=where, raw=raw, lines=lines, origins={})
         found = (_faults.from_pydantic(source, one, valid=_keys) for one in error.errors(include_url=False))
         raise InputError(fault for fault in found if fault is not None) from None
-    names = {file.stem for file in folder.glob("*.toml")} - {"study"}
+    names = {file.stem for file in folder.glob("*.toml")} - {"study", "claims"}
     used = [(name, "parts") for part in study.parts for name in part.scenarios]
     used += [(name, f"assumptions.{key}") for key, one in study.assumptions.items() for name in one.scenarios]
     faults = [
@@ -242,15 +242,15 @@ def _fixed(study: Study, scenario: str, varied: _Varied, *, quick: bool) -> _Fix
 def _points(path: Path, part: Part, axes: Sequence[grid.Axis], fixed: _Fixed) -> Iterator[Point]:
     """Yield the cells of one scenario."""
     given = {axis.key: axis for axis in axes}
-    used = [given.pop(key, _axis(key, values)) for key, values in part.grid.items()]
+    used = [given.pop(key, axis_of(key, values)) for key, values in part.grid.items()]
     patterns = {key: value for key, value in fixed.settings.items() if _is_pattern(value)}
     plain = {key: value for key, value in fixed.settings.items() if key not in patterns}
-    settings = tuple((key, value, _FILE) for key, value in _spread(plain, _paths(path)))
+    settings = tuple((key, value, _FILE) for key, value in _spread(plain, paths_of(path)))
     for point in grid.points([*used, *given.values()]):
         yield Point(
             path=path,
             settings=(*settings, *(_set(axis, at, patterns.get(axis.key)) for axis, at in point)),
-            labels=(*fixed.labels, *((axis.key, axis.texts[at]) for axis, at in point)),
+            labels=(*fixed.labels, *((axis.key, axis.labels[at]) for axis, at in point)),
         )
 
 
@@ -265,7 +265,7 @@ def _set(axis: grid.Axis, at: int, pattern: str | None) -> tuple[str, Any, str]:
     return axis.key, value, axis.origin
 
 
-def _axis(key: str, values: Sequence[Any]) -> grid.Axis:
+def axis_of(key: str, values: Sequence[Any]) -> grid.Axis:
     """Return an axis of the study's file."""
     from anabranch.plugins import label
 
@@ -273,7 +273,7 @@ def _axis(key: str, values: Sequence[Any]) -> grid.Axis:
     return grid.Axis(key=key, values=tuple(values), texts=texts, origin=_FILE)
 
 
-def _paths(path: Path) -> list[str]:
+def paths_of(path: Path) -> list[str]:
     """Return the names of a scenario's paths; a broken file is reported when it is loaded."""
     try:
         raw = tomllib.loads(path.read_text(encoding="utf-8-sig"))

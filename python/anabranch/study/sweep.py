@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from anabranch.errors import Fault
     from anabranch.media.films import Film
     from anabranch.scenario.load import Loaded
+    from anabranch.study.grid import Label
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,14 +37,14 @@ class Cell:
     settings
         What is set over it: dotted key, raw value, and how it was given.
     labels
-        What the results call it: column and text.
+        What the results call it: column and value.
     """
 
     scenario: str
     raw: str
     folder: str
     settings: tuple[tuple[str, Any, str], ...]
-    labels: tuple[tuple[str, str], ...]
+    labels: tuple[tuple[str, Label], ...]
 
     @property
     def name(self) -> str:
@@ -129,7 +130,7 @@ class Point:
 
     path: Path
     settings: tuple[tuple[str, Any, str], ...]
-    labels: tuple[tuple[str, str], ...]
+    labels: tuple[tuple[str, Label], ...]
 
 
 def cells(points: Iterable[Point]) -> tuple[Cell, ...]:
