@@ -1,0 +1,107 @@
+"""The cells of a study, as claims name them: `{ row = "eq50", congestion = "cubic" }`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+from anabranch.errors import did_you_mean
+from anabranch.study import study as studies
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from anabranch.study.study import Study
+
+#: What a claim says of a cell: short name of a key, and its value.
+Choice = dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """A cell of the study's own grid.
+
+    Attributes
+    ----------
+    labels
+        What the results call it: column and value, `transport.congestion` and "cubic".
+    said
+        The same with short names, `congestion`; without the keys that have a single value in the cell's
+        part, which a claim need not say.
+    paths
+        The scenario's paths.
+    """
+
+    labels: tuple[tuple[str, Any], ...]
+    said: tuple[tuple[str, Any], ...]
+    paths: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """The cell in a few words: `eq50, cubic`."""
+        return ", ".join(
+            str(value) if isinstance(value, str) else f"{key} {str(value).lower()}"
+            for key, value in self.said
+        )
+
+
+def of_study(folder: Path, study: Study) -> list[Cell]:
+    """Return the cells of a study's grid, assumptions as they stand."""
+    result: dict[Cell, None] = {}
+    for part in study.parts:
+        axes = {key: studies.axis_of(key, values).labels for key, values in part.grid.items()}
+        alone = {key for key, values in axes.items() if len(values) == 1}
+        for row in part.scenarios:
+            paths = tuple(studies.paths_of(folder / f"{row}.toml"))
+            for values in product(*axes.values()):
+                labels = (("row", row), *zip(axes, values, strict=True))
+                said = tuple((short(key), value) for key, value in labels if key not in alone)
+                result[Cell(labels=labels, said=said, paths=paths)] = None
+    return list(result)
+
+
+def short(key: str) -> str:
+    """Return a key's last part, by which claims call it."""
+    return key.rpartition(".")[2]
+
+
+def spread(choice: Mapping[str, Any]) -> Iterator[Choice]:
+    """Yield a choice for each combination of its lists' values."""
+    lists = [value if isinstance(value, list) else [value] for value in choice.values()]
+    for values in product(*lists):
+        yield dict(zip(choice, values, strict=True))
+
+
+def pick(cells: Sequence[Cell], choice: Choice) -> Cell | tuple[str, str, str]:
+    """Return the one cell that a choice names; else the key at fault, a message and a hint."""
+    keys = {short(key): None for cell in cells for key, _ in cell.labels}
+    for key in choice:
+        if key not in keys:
+            return key, f"no such key of the study's grid: `{key}`", did_you_mean(key, keys)
+    for key, value in choice.items():
+        values = {str(other): None for cell in cells for name, other in cell.labels if short(name) == key}
+        if str(value) not in values or not any(_has(cell, key, value) for cell in cells):
+            return key, f"no cell of the study has this {key}: `{value}`", did_you_mean(str(value), values)
+    found = [
+        cell
+        for cell in cells
+        if {key for key, _ in cell.said} <= choice.keys()
+        and all(_has(cell, key, value) for key, value in choice.items())
+    ]
+    if len(found) == 1:
+        return found[0]
+    near = [cell for cell in cells if all(_has(cell, key, value) for key, value in choice.items())]
+    text = ", ".join(f"{key} = {value}" for key, value in choice.items())
+    if not near:
+        return "", f"no cell of the study has all of this: {text}", "`study.toml` has the grid of each row"
+    unsaid = sorted({key for cell in near for key, _ in cell.said} - choice.keys())
+    return "", f"{len(near)} cells have this: {text}", f"say also: {', '.join(unsaid)}"
+
+
+def _has(cell: Cell, key: str, value: object) -> bool:
+    """Tell whether a cell has a value of a key."""
+    return any(
+        short(name) == key and type(other) is type(value) and other == value for name, other in cell.labels
+    )

@@ -1,0 +1,149 @@
+"""The papers' claims as statements: every one is there, names cells that exist, and every fault is told at once."""
+
+import pytest
+
+from anabranch.claims import measure, statement
+from anabranch.errors import InputError
+from anabranch.study import study as studies
+
+CLAIMS = {"HO20": 17, "LEO24": 18, "PC16": 22, "SD18": 20, "UQ18": 24}
+
+STUDY = """
+title = "t"
+source = "s"
+question = "q"
+[[parts]]
+scenarios = ["one", "two"]
+[parts.grid]
+"transport.congestion" = ["cubic", "reno"]
+"transport.multipath" = [false, true]
+"transport.scheduler" = ["linux"]
+"""
+MATTERS = '[matters.goodput_mbps]\nby = 0.1\nwhy = "w"\n'
+CLAIM = '[[claims]]\nid = "A"\nplace = "p"\nsays = "s"\n'
+SOUND = 'parts = [{ test = "less", metric = "goodput_mbps", of = { row = "one", congestion = "reno", multipath = true }, than = { congestion = "cubic" } }]\n'
+
+
+def made(tmp_path, text):
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    (folder / "study.toml").write_text(STUDY)
+    for name in ("one", "two"):
+        (folder / f"{name}.toml").write_text(
+            f'name = "{name}"\n[[paths]]\nname = "a"\nrtt = "9 ms"\nrate = "1 Mbit/s"'
+        )
+    (folder / "claims.toml").write_text(text)
+    return statement.read(folder, studies.read(folder))
+
+
+@pytest.mark.parametrize("name", CLAIMS)
+def test_every_claim_of_the_paper_is_stated(name):
+    folder = studies.find(name)
+    found = statement.read(folder, studies.read(folder))
+    assert [one.claim.id for one in found] == [f"{name}.{number + 1}" for number in range(CLAIMS[name])]
+    assert all(bool(one.comparisons) != bool(one.claim.missing) for one in found)
+
+
+def test_lists_stand_for_each_of_their_values(tmp_path):
+    text = SOUND.replace('row = "one", congestion = "reno"', 'row = ["one", "two"], congestion = "reno"')
+    (one,) = made(tmp_path, MATTERS + CLAIM + text)
+    assert [comparison.of.name for comparison in one.comparisons] == [
+        "one, reno, multipath true",
+        "two, reno, multipath true",
+    ]
+    # `than` changes what it names, and leaves the rest: rows are compared with themselves.
+    assert [comparison.than.name for comparison in one.comparisons] == [
+        "one, cubic, multipath true",
+        "two, cubic, multipath true",
+    ]
+    assert one.needed == 2
+    assert len(one.cells()) == 4
+
+
+def test_every_fault_is_told_at_once(tmp_path):
+    """Eleven faults, each with its line, its key and what could be meant."""
+    text = f"""{MATTERS}
+[matters.godput]
+by = 1
+why = "w"
+{CLAIM}
+at = {{ row = "one", multipath = true }}
+parts = [
+    {{ test = "less", metric = "goodput", of = {{ congestion = "reno" }}, than = {{ congestion = "cubic" }}, by = 1, why = "w" }},
+    {{ test = "less", metric = "goodput_mbps", of = {{ congestion = "rneo" }}, than = {{ congestion = "cubic" }} }},
+    {{ test = "less", metric = "goodput_mbps", of = {{ congestoin = "reno" }}, than = 1 }},
+    {{ test = "less", metric = "goodput_mbps +", of = {{ congestion = "reno" }}, than = 1 }},
+    {{ test = "between", metric = "goodput_mbps", of = {{ congestion = "reno" }}, within = [2, 1], why = "w" }},
+    {{ test = "less", metric = "duration_s", of = {{ congestion = "reno" }}, than = 1 }},
+    {{ test = "less", metric = "goodput_mbps", of = {{ congestion = "reno" }} }},
+    {{ test = "less", metric = "goodput_mbps", than = 1 }},
+]
+{CLAIM}
+at_least = 2
+{SOUND}
+"""
+    with pytest.raises(InputError) as caught:
+        made(tmp_path, text)
+    told = {(fault.line, fault.message) for fault in caught.value.faults}
+    assert told == {
+        (5, "no part has this metric: `godput`"),
+        (15, "no such column in row one, reno, multipath true: `goodput`"),
+        (15, "no such column in row one, cubic, multipath true: `goodput`"),
+        (16, "no cell of the study has this congestion: `rneo`"),
+        (17, "no such key of the study's grid: `congestoin`"),
+        (18, "not a metric: `goodput_mbps +`"),
+        (19, "expected the lower bound first, and one that is finite"),
+        (20, "it is not said by how much `duration_s` must differ to matter"),
+        (21, "expected `than`, with cells or a number"),
+        (22, "2 cells have this: row = one, multipath = True"),
+        (25, "given twice: `A`"),
+        (29, "there are only 1 comparisons: 2"),
+    }
+    hints = " ".join(fault.hint for fault in caught.value.faults)
+    for name in ("goodput_mbps", "reno", "congestion"):
+        assert f"did you mean `{name}`?" in hints
+    assert all(fault.where.endswith("claims.toml") for fault in caught.value.faults)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[[claims]", "not valid TOML"),
+        (CLAIM.replace("says", "syas") + SOUND, "did you mean `says`?"),
+        (CLAIM + SOUND.replace('"less"', '"les"'), "did you mean `less`?"),
+        (CLAIM + SOUND.replace("metric", "metrik"), "did you mean `metric`?"),
+        (CLAIM, "expected either `parts`, or `missing`"),
+        (CLAIM + 'missing = "m"\n' + SOUND, "expected either `parts`, or `missing`"),
+        ("", "missing key: `claims`"),
+        (MATTERS.replace("0.1", "-1") + CLAIM + SOUND, "matters.goodput_mbps.by"),
+    ],
+)
+def test_a_broken_list_of_claims_is_told(tmp_path, text, message):
+    with pytest.raises(InputError) as caught:
+        made(tmp_path, text)
+    assert message in str(caught.value)
+
+
+def test_a_metric_is_arithmetic_over_columns():
+    row = {"bytes_F1": 3, "bytes_F2": 1, "subflows.F1.retransmissions": 4, "finished": True}
+    for text, value in (
+        ("bytes_F2 / (bytes_F1 + bytes_F2)", 0.25),
+        ("subflows.F1.retransmissions - 2 * bytes_F2", 2.0),
+        ("finished", 1.0),
+        ("bytes_F3", None),
+        ("bytes_F1 / (bytes_F2 - 1)", None),
+    ):
+        metric = measure.parse(text)
+        assert isinstance(metric, measure.Metric)
+        assert metric.value(row) == value
+    for text in (
+        "",
+        "1 +",
+        "__import__('os')",
+        "bytes_F1 ** 2",
+        "a if b else c",
+        "'text'",
+        "a[0]",
+        "(" * 300,
+    ):
+        assert isinstance(measure.parse(text), str)
