@@ -223,11 +223,14 @@ class Made:
         The columns that distinguish cells.
     notes
         Assumptions that they rest on.
+    exact
+        The cells that draw nothing: each has one run, whatever the number of trials.
     """
 
     code: str
     labels: tuple[str, ...]
     notes: Mapping[str, str]
+    exact: tuple[str, ...] = ()
 
 
 def made(folder: Path) -> Made:
@@ -241,15 +244,15 @@ def made(folder: Path) -> Made:
     found = _said(folder)
     if found["format"] == FORMAT:
         found = manifest(folder)
-    cells = found.get("cells")
-    labels = (
-        [cell.get("labels") for cell in cells if isinstance(cell, dict)] if isinstance(cells, list) else []
-    )
+    said = found.get("cells")
+    cells = [cell for cell in said if isinstance(cell, dict)] if isinstance(said, list) else []
+    labels = [cell.get("labels") for cell in cells]
     notes = found.get("notes")
     return Made(
         code=str(found.get("code", "")),
         labels=tuple(dict.fromkeys(str(key) for one in labels if isinstance(one, dict) for key in one)),
         notes={str(name): str(note) for name, note in notes.items()} if isinstance(notes, dict) else {},
+        exact=tuple(str(cell.get("cell")) for cell in cells if cell.get("exact") is True),
     )
 
 

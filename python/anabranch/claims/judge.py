@@ -1,0 +1,291 @@
+"""Verdicts: what stored results say of each claim of a paper.
+
+A comparison claims that a mean, a difference of means or a quotient of means lies in some region: a
+difference beyond what matters (`less`, `more`), one within it (`equal`: two one-sided tests), a figure within
+its bounds. It holds when its 95 % interval lies in that region, and fails when the interval lies outside.
+Either has a p-value, by Student's t over pairs. `_logic` joins comparisons to claims, and Benjamini and
+Hochberg's procedure bounds the share of false verdicts within a paper.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from anabranch.claims import _logic, measure
+from anabranch.claims._logic import Chance
+from anabranch.claims.cells import Cell
+from anabranch.claims.statement import VIEWER
+from anabranch.results import paired
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from anabranch.claims.statement import Comparison, Stated
+    from anabranch.claims.stored import Runs
+    from anabranch.results.paired import Values
+
+Verdict = Literal["reproduced", "not reproduced", "undecided", "not testable", "inferred"]
+#: The verdicts, in the order in which they are counted.
+VERDICTS: tuple[Verdict, ...] = ("reproduced", "not reproduced", "undecided", "not testable", "inferred")
+
+#: The share of verdicts of a paper that may be false: Benjamini and Hochberg's level.
+ALPHA = 0.05
+#: The fewest pairs that can decide anything.
+FEWEST = 3
+#: The frequency of the outcomes that equal pairs have to exclude: one in five, as the papers had five trials.
+#: Without a spread there is no test, and p is the chance that an outcome of this frequency did not come.
+_RARE = 0.2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """What came of one comparison in one metric.
+
+    Attributes
+    ----------
+    what
+        The cells compared, the metric and the claim, in a line.
+    effect
+        The difference, quotient or mean.
+    chance
+        p-values of the claim's being false, and of its being true.
+    exact
+        No chance is involved: the cells draw nothing.
+    note
+        Why nothing can be said, if so.
+    """
+
+    what: str
+    effect: paired.Effect
+    chance: Chance
+    exact: bool = False
+    note: str = ""
+
+    @property
+    def state(self) -> str:
+        """Return what the comparison says taken alone."""
+        if self.chance.false_if_holds <= ALPHA:
+            return "holds"
+        return "fails" if self.chance.false_if_fails <= ALPHA else "open"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judged:
+    """A claim with its verdict.
+
+    Attributes
+    ----------
+    stated
+        The claim.
+    verdict
+        What the results say. A claim that a setting was inferred from is at best `inferred`.
+    findings
+        What came of each comparison.
+    q
+        The adjusted p-value of the verdict; None where there is nothing to test.
+    note
+        Why nothing can be said, if so.
+    """
+
+    stated: Stated
+    verdict: Verdict
+    findings: tuple[Finding, ...] = field(default=())
+    q: float | None = None
+    note: str = ""
+
+
+def judge(claims: Sequence[Stated], runs: Runs) -> list[Judged]:
+    """Return the verdict on each claim of a paper.
+
+    Parameters
+    ----------
+    claims
+        The paper's claims: all of them, as the share of false verdicts is held over them together.
+    runs
+        The results.
+    """
+    from scipy.stats import false_discovery_control
+
+    ready: list[tuple[Stated, tuple[Finding, ...], Chance]] = []
+    result: dict[str, Judged] = {}
+    for one in claims:
+        lacking = [cell for cell in one.cells() if cell not in runs]
+        if one.claim.missing is not None:
+            result[one.claim.id] = Judged(stated=one, verdict="not testable", note=one.claim.missing)
+        elif lacking:
+            note = f"{len(lacking)} of {len(one.cells())} cells were not run: {lacking[0].name}"
+            result[one.claim.id] = Judged(stated=one, verdict="undecided", note=note)
+        else:
+            findings, chance = _claim(one, runs)
+            ready.append((one, findings, chance))
+    levels = [level for *_, chance in ready for level in (chance.false_if_holds, chance.false_if_fails)]
+    adjusted = list(false_discovery_control(levels)) if levels else []
+    for place, (one, findings, _) in enumerate(ready):
+        holds, fails = float(adjusted[2 * place]), float(adjusted[2 * place + 1])
+        verdict: Verdict = "undecided"
+        if holds <= ALPHA:
+            verdict = "inferred" if one.claim.inferred is not None else "reproduced"
+        elif fails <= ALPHA:
+            verdict = "not reproduced"
+        result[one.claim.id] = Judged(
+            stated=one, verdict=verdict, findings=findings, q=min(holds, fails), note=one.claim.inferred or ""
+        )
+    return [result[one.claim.id] for one in claims]
+
+
+def _claim(one: Stated, runs: Runs) -> tuple[tuple[Finding, ...], Chance]:
+    """Return what came of a claim's comparisons, and of all of them together."""
+    found = [_comparison(comparison, runs) for comparison in one.comparisons]
+    whole = _logic.at_least(one.needed, [chance for _, chance in found])
+    return tuple(finding for findings, _ in found for finding in findings), whole
+
+
+def _comparison(one: Comparison, runs: Runs) -> tuple[list[Finding], Chance]:
+    """Return what came of a comparison in each of its metrics, and together."""
+    if one.metric is not None:
+        finding = _tested(one, one.metric, one.test, runs)
+        return [finding], finding.chance
+    metrics = [metric for metric in map(measure.parse, VIEWER) if isinstance(metric, measure.Metric)]
+    if one.test == "alike":
+        found = [_tested(one, metric, "equal", runs) for metric in metrics]
+        return found, _logic.every([finding.chance for finding in found])
+    # Fewer of one, and not more of the other.
+    wanted, feared = ("less", "more") if one.test == "better" else ("more", "less")
+    gains = [_tested(one, metric, wanted, runs) for metric in metrics]
+    losses = [_tested(one, metric, feared, runs) for metric in metrics]
+    some = _logic.at_least(1, [finding.chance for finding in gains])
+    return gains, _logic.every([some, *(finding.chance.turned() for finding in losses)])
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Series:
+    """The two sides of a comparison, run by run."""
+
+    left: Values
+    right: Values | None
+    exact: bool
+
+
+def _tested(one: Comparison, metric: measure.Metric, test: str, runs: Runs) -> Finding:
+    """Return what came of a comparison in one metric."""
+    series = _series(one, metric, runs)
+    what = f"{_sides(one)}: {metric.text} {_wanted(one, metric, test)}"
+    if test == "ratio":
+        effect = paired.quotient(series.left, series.left if series.right is None else series.right)
+    else:
+        effect = paired.difference(series.left, series.right)
+    note = ""
+    if effect.pairs == 0:
+        note = "no run has this metric"
+    elif effect.value is None:
+        note = "nothing to divide by: the mean of what is compared with is zero"
+    elif effect.pairs < FEWEST and not series.exact:
+        note = f"too few pairs of runs: {effect.pairs}"
+    if note:
+        return Finding(what=what, effect=effect, chance=_logic.UNKNOWN, note=note)
+    margins = list(_margins(one, metric, test, series))
+    chances = [_one_sided(margin, exact=series.exact) for margin in margins]
+    chance = _logic.every(chances)
+    if not series.exact:
+        low, high = _region(one, metric, test)
+        inside = (
+            effect.low is not None and effect.high is not None and low <= effect.low <= effect.high <= high
+        )
+        outside = (
+            effect.low is not None and effect.high is not None and (effect.high < low or high < effect.low)
+        )
+        # Both have to agree: a test that assumes a normal mean, and an interval that does not.
+        chance = Chance(
+            false_if_holds=chance.false_if_holds if inside else 1.0,
+            false_if_fails=chance.false_if_fails if outside else 1.0,
+        )
+    return Finding(what=what, effect=effect, chance=chance, exact=series.exact)
+
+
+def _series(one: Comparison, metric: measure.Metric, runs: Runs) -> _Series:
+    """Return the two sides of a comparison over the runs that have the metric on both."""
+    import numpy as np
+
+    left = runs.values(one.of, metric)
+    exact = runs.is_exact(one.of)
+    if not isinstance(one.than, Cell):
+        values = np.array([value for _, value in sorted(left.items())], dtype=float)
+        than = 0.0 if one.than is None else one.than
+        return _Series(left=values - than, right=None, exact=exact)
+    right = runs.values(one.than, metric)
+    both = exact and runs.is_exact(one.than)
+    # What draws nothing has a single run, which is that of every trial.
+    if exact and not both and left:
+        left = dict.fromkeys(right, next(iter(left.values())))
+    elif runs.is_exact(one.than) and not both and right:
+        right = dict.fromkeys(left, next(iter(right.values())))
+    shared = sorted(left.keys() & right.keys())
+    return _Series(
+        left=np.array([left[run] for run in shared], dtype=float),
+        right=np.array([right[run] for run in shared], dtype=float),
+        exact=both,
+    )
+
+
+def _region(one: Comparison, metric: measure.Metric, test: str) -> tuple[float, float]:
+    """Return where the effect has to lie."""
+    if one.within is not None:
+        return one.within
+    by = one.by[metric.text]
+    if test == "equal":
+        return -by, by
+    return (-math.inf, -by) if test == "less" else (by, math.inf)
+
+
+def _margins(one: Comparison, metric: measure.Metric, test: str, series: _Series) -> Iterator[Values]:
+    """Yield for each bound by how much each pair is on its right side."""
+    low, high = _region(one, metric, test)
+    left, right = series.left, series.right
+    if test == "ratio" and right is not None:
+        sides = [left - low * right if math.isfinite(low) else None]
+        sides += [high * right - left if math.isfinite(high) else None]
+    else:
+        values = left if right is None else left - right
+        sides = [values - low if math.isfinite(low) else None, high - values if math.isfinite(high) else None]
+    yield from (side for side in sides if side is not None)
+
+
+def _one_sided(margin: Values, *, exact: bool) -> Chance:
+    """Return the chances for and against a mean margin that is not negative."""
+    from scipy.stats import t
+
+    count, mean = margin.size, float(margin.mean())
+    if exact:
+        return Chance(false_if_holds=0.0 if mean >= 0 else 1.0, false_if_fails=1.0 if mean >= 0 else 0.0)
+    if paired.same(margin):
+        missed = (1 - _RARE) ** count
+        return Chance(
+            false_if_holds=missed if mean >= 0 else 1.0, false_if_fails=1.0 if mean >= 0 else missed
+        )
+    score = mean / (float(margin.std(ddof=1)) / count**0.5)
+    return Chance(false_if_holds=float(t.sf(score, count - 1)), false_if_fails=float(t.cdf(score, count - 1)))
+
+
+def _sides(one: Comparison) -> str:
+    """Return the cells of a comparison."""
+    if isinstance(one.than, Cell):
+        return f"{one.of.name} against {one.than.name}"
+    return one.of.name
+
+
+def _wanted(one: Comparison, metric: measure.Metric, test: str) -> str:
+    """Return what is claimed of a metric."""
+    if one.within is not None:
+        kind = "ratio within" if test == "ratio" else "within"
+        return f"{kind} {one.within[0]:g} and {one.within[1]:g}"
+    than = f" than {one.than:g}" if isinstance(one.than, float) else ""
+    return (
+        f"{test}{than} by {one.by[metric.text]:g}" if test != "equal" else f"equal to {one.by[metric.text]:g}"
+    )
+
+
+def counted(judged: Sequence[Judged]) -> Mapping[Verdict, int]:
+    """Return how many claims have each verdict."""
+    return {verdict: sum(one.verdict == verdict for one in judged) for verdict in VERDICTS}

@@ -1,0 +1,110 @@
+"""The runs of a folder of results, as claims ask for them: a cell's metric, run by run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from anabranch.metrics import SUBFLOW_METRICS
+from anabranch.results import store
+from anabranch.results.read import load
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+    from anabranch.claims.cells import Cell
+    from anabranch.claims.measure import Metric
+
+#: The numbers that add up where a path had several subflows; of others the first one's counts.
+_SUMS = ("bytes", "throughput_mbps", "retransmissions")
+
+
+class Runs:
+    """Runs by cell and number.
+
+    Parameters
+    ----------
+    rows
+        The rows of `runs`, with the columns of subflows as `subflows.PATH.NAME`.
+    labels
+        The columns that distinguish cells.
+    exact
+        The names of the cells that draw nothing, each of which has one run.
+    """
+
+    def __init__(
+        self, rows: Iterable[Mapping[str, Any]], labels: Iterable[str], exact: Iterable[str] = ()
+    ) -> None:
+        self._labels = tuple(labels)
+        self._cells: dict[tuple[tuple[str, str], ...], dict[int, Mapping[str, Any]]] = {}
+        self._exact = set()
+        names = set(exact)
+        for row in rows:
+            # Rows of another value of an assumption are no results of the study as it stands.
+            if row.get("varied") is None:
+                place = _place({name: row.get(name) for name in self._labels})
+                self._cells.setdefault(place, {})[row["run"]] = row
+                if row.get("cell") in names:
+                    self._exact.add(place)
+
+    def __contains__(self, cell: Cell) -> bool:
+        """Tell whether some run of a cell is there."""
+        return _place(dict(cell.labels)) in self._cells
+
+    def is_exact(self, cell: Cell) -> bool:
+        """Tell whether a cell draws nothing, so that its one run is all there is to know."""
+        return _place(dict(cell.labels)) in self._exact
+
+    def values(self, cell: Cell, metric: Metric) -> dict[int, float]:
+        """Return a metric by the number of the run, for the runs that have it."""
+        found = {
+            run: metric.value(row) for run, row in self._cells.get(_place(dict(cell.labels)), {}).items()
+        }
+        return {run: value for run, value in found.items() if value is not None}
+
+    def trials(self) -> tuple[int, int]:
+        """Return the fewest and the most runs of the cells that draw something; zeros where none does."""
+        counts = [len(runs) for place, runs in self._cells.items() if place not in self._exact]
+        return (min(counts), max(counts)) if counts else (0, 0)
+
+    def seeds(self) -> list[int]:
+        """Return the seeds of the runs."""
+        return sorted({row["seed"] for runs in self._cells.values() for row in runs.values()})
+
+    def count(self) -> int:
+        """Return how many runs there are."""
+        return sum(map(len, self._cells.values()))
+
+
+def read(folder: Path) -> Runs:
+    """Return the runs of a folder of results.
+
+    Raises
+    ------
+    InputError
+        When the folder holds no results.
+    """
+    made = store.made(folder)
+    rows = {(row["cell"], row["run"]): dict(row) for row in load(folder).iter_rows(named=True)}
+    for subflow in load(folder, "subflows").iter_rows(named=True):
+        row = rows.get((subflow["cell"], subflow["run"]))
+        if row is not None:
+            _add(row, subflow)
+    labels = [name for name in made.labels if name != "varied"]
+    return Runs(rows.values(), labels, made.exact)
+
+
+def _add(row: dict[str, Any], subflow: Mapping[str, Any]) -> None:
+    """Add a subflow's numbers to its run's."""
+    for name in SUBFLOW_METRICS:
+        column, value = f"subflows.{subflow['path']}.{name}", subflow.get(name)
+        before = row.get(column)
+        if before is None:
+            row[column] = value
+        elif name in _SUMS and value is not None:
+            row[column] = before + value
+
+
+def _place(labels: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """Return labels as a key: in order, without those that a cell does not have."""
+    return tuple(sorted((key, str(value).lower()) for key, value in labels.items() if value is not None))

@@ -1,0 +1,131 @@
+"""Differences between things that ran on the same luck: means over pairs, with intervals.
+
+Run 7 has the same random draws in every cell, so the difference between two cells is taken run by run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Values = NDArray[np.float64]
+
+#: The seed of the resampling: the same data have the same interval.
+_SEED = 1
+_RESAMPLES = 2_000
+#: The level of intervals.
+LEVEL = 0.95
+#: The chance with which the smallest detectable effect would be seen.
+_POWER = 0.8
+
+
+@dataclass(frozen=True, kw_only=True)
+class Effect:
+    """What pairs of runs say of a mean, a difference of means or a quotient of means.
+
+    Attributes
+    ----------
+    value
+        The mean, difference or quotient; None without a pair, or when the divisor's mean is not positive.
+    low, high
+        Its 95 % interval, by the bias-corrected and accelerated bootstrap over pairs; None with fewer than
+        two pairs. Where all pairs are the same it is one point.
+    pairs
+        How many there are; those in which a value is missing do not count.
+    detectable
+        The smallest effect that so many pairs would tell from none with a chance of 80 %; None with fewer
+        than two pairs.
+    """
+
+    value: float | None
+    low: float | None
+    high: float | None
+    pairs: int
+    detectable: float | None
+
+
+def difference(left: Values, right: Values | None = None) -> Effect:
+    """Return the mean difference of pairs; without a right side the mean."""
+    values = left if right is None else left - right
+    if values.size == 0:
+        return Effect(value=None, low=None, high=None, pairs=0, detectable=None)
+    low, high = interval(values)
+    return Effect(
+        value=float(values.mean()), low=low, high=high, pairs=values.size, detectable=detectable(values)
+    )
+
+
+def quotient(left: Values, right: Values) -> Effect:
+    """Return the quotient of two means over pairs."""
+    if left.size == 0 or right.mean() <= 0:
+        return Effect(value=None, low=None, high=None, pairs=left.size, detectable=None)
+    value = float(left.mean() / right.mean())
+    low, high = _bootstrapped(left, right)
+    spread = detectable(left - value * right)
+    return Effect(
+        value=value,
+        low=low,
+        high=high,
+        pairs=left.size,
+        detectable=None if spread is None else spread / float(right.mean()),
+    )
+
+
+def interval(values: Values) -> tuple[float | None, float | None]:
+    """Return the 95 % interval of a mean by the bias-corrected and accelerated bootstrap."""
+    return _bootstrapped(values, None)
+
+
+def detectable(values: Values) -> float | None:
+    """Return the smallest mean that so many values with their spread would tell from zero."""
+    import numpy as np
+    from scipy.stats import t
+
+    count = values.size
+    if count < 2:
+        return None
+    error = float(np.std(values, ddof=1)) / float(np.sqrt(count))
+    return error * float(t.ppf((1 + LEVEL) / 2, count - 1) + t.ppf(_POWER, count - 1))
+
+
+def same(values: Values) -> bool:
+    """Tell whether values differ by no more than rounding."""
+    import numpy as np
+
+    return bool(np.ptp(values) <= 1e-12 * max(1.0, float(np.abs(values).max())))
+
+
+def _bootstrapped(above: Values, below: Values | None) -> tuple[float | None, float | None]:
+    """Return the interval of a mean, or of a quotient of means."""
+    import numpy as np
+    from scipy.stats import bootstrap
+
+    if above.size < 2:
+        return None, None
+    data = (above,) if below is None else (above, below)
+    if all(same(one) for one in data):
+        point = float(above[0] if below is None else above[0] / below[0])
+        return point, point
+
+    def statistic(*sides: Values, axis: int = -1) -> Values:
+        means: list[Values] = [np.asarray(side.mean(axis=axis)) for side in sides]
+        return means[0] if below is None else means[0] / means[1]
+
+    with np.errstate(all="ignore"):
+        found = bootstrap(
+            data,
+            statistic,
+            paired=True,
+            vectorized=True,
+            n_resamples=_RESAMPLES,
+            confidence_level=LEVEL,
+            method="BCa",
+            random_state=np.random.default_rng(_SEED),
+        ).confidence_interval
+    low, high = float(found.low), float(found.high)
+    # Resamples that are nearly all alike, or without a divisor, have no such interval.
+    return (None, None) if np.isnan(low) or np.isnan(high) else (low, high)

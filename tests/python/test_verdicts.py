@@ -1,0 +1,249 @@
+"""Verdicts on synthetic results, of which the truth is known: how often they err, and what they see."""
+
+import numpy
+import pytest
+
+from anabranch.claims import _logic, cells, judge, measure, statement
+from anabranch.claims.stored import Runs
+from anabranch.results import paired
+
+METRIC = measure.parse("buffer_underflows")
+
+
+def cell(name):
+    return cells.Cell(labels=(("row", name),), said=(("row", name),), paths=())
+
+
+def stated(test="less", *, by=1.0, within=None, number=1, copies=1, needed=None, inferred=None):
+    """A claim that `left` compares with `right`, `copies` times."""
+    claim = statement.Claim(
+        id=f"A.{number}",
+        place="p",
+        says="s",
+        parts=[statement.Part(test="less")],
+        at_least=needed,
+        inferred=inferred,
+    )
+    whole = test in ("better", "worse", "alike")
+    comparisons = tuple(
+        statement.Comparison(
+            test=test,
+            metric=None if whole else METRIC,
+            of=cell(f"left{number}.{copy}"),
+            than=None if test == "between" else cell(f"right{number}.{copy}"),
+            within=within,
+            by={"buffer_underflows": by, "picture_discards": 10.0},
+        )
+        for copy in range(copies)
+    )
+    return statement.Stated(claim=claim, comparisons=comparisons)
+
+
+def runs(sides, exact=()):
+    """Results: a list of values by cell, or of pairs of underflows and discards."""
+    rows = []
+    for name, values in sides.items():
+        for run, value in enumerate(values):
+            underflows, discards = value if isinstance(value, tuple) else (value, 0)
+            numbers = {"buffer_underflows": underflows, "picture_discards": discards}
+            rows.append({"row": name, "run": run, "cell": name, "seed": 1, **numbers})
+    return Runs(rows, ["row"], exact)
+
+
+def verdict(claim, left, right=None, exact=()):
+    sides = {"left1.0": left} | ({} if right is None else {"right1.0": right})
+    (one,) = judge.judge([claim], runs(sides, exact))
+    return one.verdict
+
+
+def normal(random, count, *, mean):
+    """Pairs that share most of their luck."""
+    luck = random.normal(10, 3, count)
+    return luck + random.normal(mean, 1, count), luck + random.normal(0, 1, count)
+
+
+def poisson(random, count, *, mean):
+    """Counts of events, of which one side has more."""
+    return random.poisson(2 + max(mean, 0), count), random.poisson(2 + max(-mean, 0), count)
+
+
+def rare(random, count, *, mean):
+    """Mostly nothing, and in one run of four some events at once: what underflows look like."""
+    hit = random.random(count) < 0.25
+    return numpy.where(hit, 4 * max(mean, 0), 0.0), numpy.where(hit, 4 * max(-mean, 0), 0.0)
+
+
+DRAWS = 400
+#: The most of 400 draws that may be wrong where 5 % are on average: five standard deviations above them.
+MOST = 400 * 0.05 + 5 * (400 * 0.05 * 0.95) ** 0.5
+
+
+@pytest.mark.parametrize(
+    "count", [5, pytest.param(10, marks=pytest.mark.slow), pytest.param(30, marks=pytest.mark.slow)]
+)
+@pytest.mark.parametrize(
+    "draw", [rare, *(pytest.param(one, marks=pytest.mark.slow) for one in (normal, poisson))]
+)
+@pytest.mark.parametrize("test", ["less", pytest.param("more", marks=pytest.mark.slow), "equal"])
+def test_at_the_border_of_what_matters_few_verdicts_are_false(draw, count, test):
+    """The true difference is just what matters: neither verdict may come more often than its level says."""
+    random = numpy.random.default_rng(7)
+    sign = {"less": -1, "more": 1, "equal": 1}[test]
+    found = [verdict(stated(test), *draw(random, count, mean=sign * 1.0)) for _ in range(DRAWS)]
+    assert found.count("reproduced") <= MOST, found.count("reproduced")
+    assert found.count("not reproduced") <= MOST, found.count("not reproduced")
+
+
+@pytest.mark.parametrize("draw", [normal, poisson])
+@pytest.mark.parametrize(
+    ("test", "mean", "expected"),
+    [
+        ("less", -3, "reproduced"),
+        ("less", 0, "not reproduced"),
+        ("less", 3, "not reproduced"),
+        ("more", 3, "reproduced"),
+        ("equal", 3, "not reproduced"),
+        ("equal", 0, "reproduced"),
+    ],
+)
+def test_what_is_far_from_the_border_is_seen(draw, test, mean, expected):
+    """Power: with thirty pairs nearly every draw has the right verdict, and the wrong one hardly ever."""
+    random = numpy.random.default_rng(8)
+    by, size = (1.5, 4 * mean // 3) if draw is poisson else (1.0, mean)
+    found = [verdict(stated(test, by=by), *draw(random, 30, mean=size)) for _ in range(50)]
+    wrong = {"reproduced": "not reproduced", "not reproduced": "reproduced"}[expected]
+    assert found.count(expected) >= 40, found.count(expected)
+    assert found.count(wrong) <= 1
+
+
+def test_five_trials_leave_undecided_what_thirty_decide():
+    random = numpy.random.default_rng(9)
+    few = [verdict(stated(), *poisson(random, 5, mean=-2.5)) for _ in range(50)]
+    many = [verdict(stated(), *poisson(random, 30, mean=-2.5)) for _ in range(50)]
+    assert few.count("undecided") > 30
+    assert many.count("undecided") < 20
+
+
+@pytest.mark.slow
+def test_the_detectable_effect_is_detected_four_times_in_five():
+    random = numpy.random.default_rng(10)
+    size = paired.detectable(numpy.array([-1.0, 1.0] * 10) * (19 / 20) ** 0.5)  # of a spread of 1
+    seen = sum(paired.difference(random.normal(size, 1, 20)).low > 0 for _ in range(500))
+    assert 0.72 < seen / 500 < 0.9
+
+
+@pytest.mark.slow
+def test_the_interval_covers_the_mean_nineteen_times_in_twenty():
+    random = numpy.random.default_rng(11)
+    covered = sum(
+        effect.low <= 2 <= effect.high
+        for effect in (paired.difference(random.poisson(2, 30).astype(float)) for _ in range(500))
+    )
+    assert 0.91 < covered / 500 < 0.98
+
+
+def test_the_share_of_false_verdicts_within_a_paper_is_bounded():
+    """Twenty claims at the border, where every verdict is false; alone, some would come in most papers."""
+    random = numpy.random.default_rng(12)
+    claims = [stated(number=number) for number in range(20)]
+    papers, plain = 0, 0
+    for _ in range(40):
+        sides = {}
+        for number in range(20):
+            sides[f"left{number}.0"], sides[f"right{number}.0"] = normal(random, 15, mean=-1.0)
+        found = judge.judge(claims, runs(sides))
+        papers += any(one.verdict != "undecided" for one in found)
+        plain += any(finding.state != "open" for one in found for finding in one.findings)
+    assert papers <= 40 * 0.05 + 5 * (40 * 0.05 * 0.95) ** 0.5
+    assert plain > 20
+
+
+def test_all_parts_have_to_hold():
+    random = numpy.random.default_rng(13)
+    sides = {}
+    for copy, mean in enumerate((-3, -3, 0)):
+        sides[f"left1.{copy}"], sides[f"right1.{copy}"] = normal(random, 30, mean=mean)
+    for copies, needed, expected in (
+        (2, None, "reproduced"),
+        (3, None, "not reproduced"),
+        (3, 2, "reproduced"),
+        (3, 1, "reproduced"),
+    ):
+        (one,) = judge.judge([stated(copies=copies, needed=needed)], runs(sides))
+        assert one.verdict == expected, (copies, needed)
+
+
+def test_chances_of_so_many_of_some():
+    chances = [_logic.Chance(false_if_holds=low, false_if_fails=1 - low) for low in (0.01, 0.02, 0.9)]
+    every = _logic.every(chances)
+    assert (every.false_if_holds, every.false_if_fails) == (0.9, pytest.approx(0.3))
+    some = _logic.at_least(1, chances)
+    assert (some.false_if_holds, some.false_if_fails) == (pytest.approx(0.03), 0.99)
+    two = _logic.at_least(2, chances)
+    assert (two.false_if_holds, two.false_if_fails) == (pytest.approx(0.04), 1.0)
+
+
+def test_better_is_fewer_of_one_and_not_more_of_the_other():
+    many, few = [(5, 100), (6, 110), (5, 105)] * 10, [(0, 101), (1, 108), (0, 106)] * 10
+    assert verdict(stated("better"), few, many) == "reproduced"
+    assert verdict(stated("worse"), many, few) == "reproduced"
+    assert verdict(stated("alike"), few, few[::-1]) == "reproduced"
+    assert verdict(stated("alike"), few, many) == "not reproduced"
+    assert verdict(stated("better"), many, many) == "not reproduced"
+    traded = [(underflows, discards + 50) for underflows, discards in few]
+    assert verdict(stated("better"), traded, many) == "not reproduced"
+
+
+def test_equal_zeros_are_decided_by_enough_of_them():
+    """Five runs without an underflow would miss what comes in one of five; thirty would not."""
+    claim = stated("equal")
+    assert verdict(claim, [0] * 5, [0] * 5) == "undecided"
+    assert verdict(claim, [0] * 30, [0] * 30) == "reproduced"
+    assert verdict(stated("less"), [0] * 30, [0] * 30) == "not reproduced"
+
+
+def test_cells_that_draw_nothing_need_one_run():
+    claim = stated("less")
+    both = ("left1.0", "right1.0")
+    assert verdict(claim, [0], [3], exact=both) == "reproduced"
+    assert verdict(claim, [3], [0], exact=both) == "not reproduced"
+    assert verdict(claim, [0], [3]) == "undecided"
+    # Its one run stands for each trial of the other side.
+    assert verdict(claim, [0], [3, 4, 5, 4] * 5, exact=("left1.0",)) == "reproduced"
+
+
+def test_ratios_and_bounds():
+    random = numpy.random.default_rng(14)
+    right = random.normal(100, 10, 30)
+    left = right * 3 + random.normal(0, 5, 30)
+    assert verdict(stated("ratio", within=(2.0, 3.5)), left, right) == "reproduced"
+    assert verdict(stated("ratio", within=(10.0, float("inf"))), left, right) == "not reproduced"
+    assert verdict(stated("ratio", within=(float("-inf"), 0.5)), right, left) == "reproduced"
+    assert verdict(stated("ratio", within=(2.0, 3.5)), [0] * 30, [0] * 30) == "undecided"
+    assert verdict(stated("between", within=(90.0, 110.0)), right) == "reproduced"
+    assert verdict(stated("between", within=(120.0, float("inf"))), right) == "not reproduced"
+
+
+def test_what_cannot_be_judged_says_why():
+    random = numpy.random.default_rng(15)
+    left, right = normal(random, 30, mean=-3)
+    found = {"left1.0": left, "right1.0": right}
+    inferred = stated(inferred="the queue")
+    absent = stated(number=2)
+    claim = statement.Claim(id="A.3", place="p", says="s", missing="a clock")
+    missing = statement.Stated(claim=claim, comparisons=())
+    verdicts = judge.judge([inferred, absent, missing], runs(found))
+    assert [one.verdict for one in verdicts] == ["inferred", "undecided", "not testable"]
+    assert [one.note for one in verdicts] == ["the queue", "2 of 2 cells were not run: left2.0", "a clock"]
+    assert judge.counted(verdicts)["reproduced"] == 0
+
+
+def test_pairs_are_runs_of_the_same_number():
+    """Shuffled luck hides what pairs show, and a run that the other side lacks is left out."""
+    random = numpy.random.default_rng(16)
+    luck = random.normal(0, 20, 30)
+    left, right = luck - 3 + random.normal(0, 0.5, 30), luck + random.normal(0, 0.5, 30)
+    assert verdict(stated(), left, right) == "reproduced"
+    assert verdict(stated(), left, random.permutation(right)) == "undecided"
+    (one,) = judge.judge([stated()], runs({"left1.0": left, "right1.0": right[:20]}))
+    assert one.findings[0].effect.pairs == 20
