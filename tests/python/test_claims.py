@@ -1,8 +1,12 @@
 """The papers' claims as statements: every one is there, names cells that exist, and every fault is told at once."""
 
+import json
+
 import pytest
+from typer.testing import CliRunner
 
 from anabranch.claims import measure, statement
+from anabranch.cli._app import app
 from anabranch.errors import InputError
 from anabranch.study import study as studies
 
@@ -147,3 +151,100 @@ def test_a_metric_is_arithmetic_over_columns():
         "(" * 300,
     ):
         assert isinstance(measure.parse(text), str)
+
+
+def small(tmp_path, trials=3, extra=()):
+    """The verdicts of a study of four short cells, of which the truth is known: half the rate, half the goodput."""
+    folder = tmp_path / "studies" / "mine"
+    folder.mkdir(parents=True)
+    (folder / "study.toml").write_text(
+        'title = "t"\nsource = "s"\nquestion = "q"\n[[parts]]\nscenarios = ["one", "two"]\n'
+        '[parts.grid]\n"transport.congestion" = ["cubic", "reno"]\n"transport.scheduler" = ["linux"]\n'
+        '[assumptions.size]\nwhat = "w"\nwhy = "y"\nset = { "application.bytes" = "300 kB" }\n'
+    )
+    for name, rate in (("one", 1), ("two", 2)):
+        (folder / f"{name}.toml").write_text(
+            f'name = "{name}"\n[application]\nkind = "bulk"\nbytes = "1 MB"\n'
+            f'[[paths]]\nname = "a"\nrtt = "9 ms"\nrate = "{rate} Mbit/s"\nloss = "1 %"\n'
+        )
+    (folder / "claims.toml").write_text(
+        MATTERS
+        + '[[claims]]\nid = "A"\nplace = "p"\nsays = "faster | with twice the rate"\nat = { congestion = ["cubic", "reno"] }\n'
+        'parts = [{ test = "more", metric = "goodput_mbps", of = { row = "two" }, than = { row = "one" } }]\n'
+        '[[claims]]\nid = "B"\nplace = "p"\nsays = "slower"\nat = { congestion = "reno" }\n'
+        'parts = [{ test = "less", metric = "subflows.a.throughput_mbps", of = { row = "two" }, than = { row = "one" }, by = 0.1, why = "w" }]\n'
+        '[[claims]]\nid = "C"\nplace = "p"\nsays = "s"\nmissing = "a clock"\n'
+    )
+    given = [
+        "study",
+        "claims",
+        str(folder),
+        str(tmp_path / "out"),
+        "--run",
+        "--trials",
+        str(trials),
+        "--workers",
+        "1",
+    ]
+    return CliRunner().invoke(app, [*given, *extra])
+
+
+@pytest.mark.module
+def test_the_command_runs_what_is_missing_and_judges(tmp_path):
+    page = tmp_path / "claims.md"
+    result = small(tmp_path, trials=8, extra=["--docs", str(page), "--json"])
+    assert result.exit_code == 0, result.stderr
+    found = {one["id"]: one for one in json.loads(result.stdout)}
+    assert {name: one["verdict"] for name, one in found.items()} == {
+        "A": "reproduced",
+        "B": "not reproduced",
+        "C": "not testable",
+    }
+    assert [one["pairs"] for one in found["A"]["comparisons"]] == [8, 8]
+    assert 0.7 < found["A"]["comparisons"][0]["value"] < 1.1
+    told = page.read_text()
+    assert "| mine | 1 | 1 | 0 | 1 | 0 | 32 | 8 | 0.00 |" in told
+    assert "application.bytes = 300 kB" in told
+    assert "faster \\| with twice the rate" in told
+    # What is there is not run again, and needs no --run.
+    again = CliRunner().invoke(
+        app, ["study", "claims", str(tmp_path / "studies" / "mine"), str(tmp_path / "out"), "--json"]
+    )
+    assert again.exit_code == 0, again.stderr
+    assert again.stdout == result.stdout
+    assert "runs, " not in again.stderr.replace("(32 runs", "")
+
+
+@pytest.mark.module
+def test_results_of_other_settings_are_told(tmp_path):
+    assert small(tmp_path).exit_code == 0
+    file = tmp_path / "studies" / "mine" / "study.toml"
+    file.write_text(file.read_text().replace("300 kB", "400 kB"))
+    result = CliRunner().invoke(app, ["study", "claims", str(file.parent), str(tmp_path / "out")])
+    assert "4 cells have other settings than the study as it stands" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("PC61",), "did you mean `PC16`?"),
+        (("PC16", "nowhere"), "no folder of results"),
+        (("all", "nowhere"), "no results of any study"),
+        (("PC16", "--trials", "3", "--workers", "2"), "--workers"),
+    ],
+)
+def test_a_wrong_call_is_told(arguments, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(app, ["study", "claims", *arguments])
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_a_study_without_claims_is_told(tmp_path, monkeypatch):
+    with pytest.raises(InputError):
+        made(tmp_path, "")
+    (tmp_path / "mine" / "claims.toml").unlink()
+    result = CliRunner().invoke(app, ["study", "claims", str(tmp_path / "mine")])
+    assert result.exit_code == 2
+    assert "states no claims" in result.stderr

@@ -18,6 +18,7 @@ HEAVY = (
     "demo",
     "calibrate",
     "study run",
+    "study claims all",
     "sweep two-paths",
     "sweep bulk-two-paths --grid transport.congestion",
 )

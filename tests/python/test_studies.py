@@ -109,6 +109,7 @@ def test_a_broken_study_hides_no_other(tmp_path, monkeypatch, text):
 @pytest.mark.module
 def test_flags_stay_flags_in_the_results(tmp_path):
     import polars
+
     from anabranch.results import load
 
     out = tmp_path / "out"

@@ -57,6 +57,45 @@ def list_studies(as_json: Json = False) -> None:
     _console.table(("name", ""), lines, left=2)
 
 
+@study.command("claims")
+@guarded
+def judge_claims(
+    name: Annotated[
+        str, typer.Argument(help="A study's name or folder, or `all` for each study that states claims.")
+    ],
+    results: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="RESULTS", help="Its folder of results, or that of all of them (default: results)."
+        ),
+    ] = None,
+    runs: Annotated[bool, typer.Option("--run", help="Run first whatever is missing there.")] = False,
+    trials: Annotated[
+        int | None, typer.Option(min=1, max=1_000_000, help="Runs of each cell (default: the study's).")
+    ] = None,
+    docs: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the page of verdicts, in Markdown.")
+    ] = None,
+    workers: Workers = None,
+    dask: Dask = None,
+    as_json: Json = False,
+) -> None:
+    """Judge the claims of a paper on the results of its study.
+
+    A claim is reproduced, not reproduced, undecided or not testable.
+
+    With --run finished runs are kept: after an interrupt, repeat the command to go on. For example:
+
+      anabranch study claims LEO24 --run --trials 3
+      anabranch study claims LEO24
+      anabranch study claims all --run --docs docs/claims.md
+    """
+    from anabranch.cli import _claims, _sweep
+
+    how = _sweep.How(workers=workers, dask=dask, shard=None, out=None)
+    _claims.claims(name, results, runs=runs, trials=trials, how=how, docs=docs, as_json=as_json)
+
+
 @study.command("run")
 @guarded
 def run_study(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+from contextlib import nullcontext
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -42,6 +43,10 @@ class How:
     dask: str | None
     shard: str | None
     out: Path | None
+
+    def folder(self, what: Sweep) -> Path:
+        """Return the folder for a sweep's results."""
+        return self.out or Path("results") / what.name
 
 
 def sweep(
@@ -88,30 +93,38 @@ def sweep(
 
 def run(what: Sweep, how: How, *, as_json: bool) -> None:
     """Run a sweep into its folder and print the means of its cells."""
+    if make(what, how):
+        results(how.folder(what), by=None, metrics=(), sql=None, as_json=as_json)
+
+
+def make(what: Sweep, how: How) -> bool:
+    """Run whatever of a sweep is missing in its folder; tell whether nothing is left to run."""
     from anabranch.cli._commands import making_film
+    from anabranch.results import cost
     from anabranch.study import runner
     from anabranch.study.sweep import make_films
 
-    folder = how.out or Path("results") / what.name
+    folder = how.folder(what)
     shard = None if how.shard is None else runner.Shard.parse(how.shard)
     with making_film() as making:
         make_films(what, making)
     with _console.progress(f"running {what.name}", unit="runs") as progress:
         try:
-            done = runner.run(
-                what,
-                folder,
-                workers=how.workers or os.cpu_count() or 1,
-                dask=how.dask,
-                shard=shard,
-                progress=progress,
-            )
+            # What a cluster spends is not seen here.
+            with cost.counting(folder) if how.dask is None else nullcontext():
+                done = runner.run(
+                    what,
+                    folder,
+                    workers=how.workers or os.cpu_count() or 1,
+                    dask=how.dask,
+                    shard=shard,
+                    progress=progress,
+                )
         except KeyboardInterrupt:
             _console.note(f"interrupted; finished runs are in {folder}: repeat the command to go on")
             raise
     _told(done, folder)
-    if done.complete:
-        results(folder, by=None, metrics=(), sql=None, as_json=as_json)
+    return done.complete
 
 
 def _told(done: Done, folder: Path) -> None:

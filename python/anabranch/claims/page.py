@@ -1,0 +1,163 @@
+"""Verdicts as text: a line of evidence for a claim, and the page of all papers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from anabranch.claims.judge import FEWEST, VERDICTS, Finding, Judged, counted
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from anabranch.study.study import Study
+
+_BEGIN = """# Claims of the papers, judged
+
+This page is written by `anabranch study claims all --run --docs FILE`. Each claim is stated in the study's
+`claims.toml`, with the smallest effect that matters; [the guide](guide/studies.md#claims) tells how verdicts
+are made. *Reproduced* is said of this simulator under the studies' assumptions, *not reproduced* as well:
+neither says that a paper measured wrongly. *Inferred* claims hold, but a setting of the study decides them:
+they do not count as reproduced.
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Paper:
+    """The claims of a paper, judged, and what they were judged on.
+
+    Attributes
+    ----------
+    name, study
+        The study.
+    judged
+        The claims.
+    runs, trials, seeds
+        Number of runs, fewest and most runs of a cell that draws something, and seeds.
+    code
+        The build that made the results.
+    notes
+        Assumptions by name.
+    cpu_s
+        Seconds of processor time that the runs took; None when unknown.
+    changed
+        Number of cells whose settings are not those of the study as it stands.
+    """
+
+    name: str
+    study: Study
+    judged: Sequence[Judged]
+    runs: int
+    trials: tuple[int, int]
+    seeds: Sequence[int]
+    code: str
+    notes: Mapping[str, str]
+    cpu_s: float | None
+    changed: int
+
+
+def evidence(one: Judged) -> str:
+    """Return what a verdict rests on, in a line: the comparison that tells most."""
+    if not one.findings:
+        return one.note
+    states = [finding.state for finding in one.findings]
+    wanted = {"not reproduced": "fails", "undecided": "open"}.get(one.verdict, "holds")
+    telling = next((f for f in one.findings if f.state == wanted), one.findings[0])
+    text = line(telling)
+    if len(states) > 1:
+        counts = ", ".join(
+            f"{states.count(state)} {state}" for state in ("holds", "fails", "open") if state in states
+        )
+        text = f"{len(states)} comparisons ({counts}): {text}"
+    return text
+
+
+def line(finding: Finding) -> str:
+    """Return a comparison and its outcome in a line."""
+    effect = finding.effect
+    if finding.note or effect.value is None:
+        return f"{finding.what}: {finding.note}"
+    if finding.exact:
+        return f"{finding.what}: {effect.value:.4g}, without chance"
+    low = "?" if effect.low is None else f"{effect.low:.3g}"
+    high = "?" if effect.high is None else f"{effect.high:.3g}"
+    text = f"{finding.what}: {effect.value:.3g} [{low}, {high}], {effect.pairs} pairs"
+    return text if not effect.detectable else f"{text}, detectable {effect.detectable:.2g}"
+
+
+def plain(one: Judged) -> dict[str, Any]:
+    """Return a verdict with all of its comparisons, as JSON can have it."""
+    return {
+        "id": one.stated.claim.id,
+        "place": one.stated.claim.place,
+        "says": one.stated.claim.says,
+        "verdict": one.verdict,
+        "q": one.q,
+        "note": one.note,
+        "needed": one.stated.needed,
+        "comparisons": [
+            {
+                "what": finding.what,
+                "state": finding.state,
+                "value": finding.effect.value,
+                "low": finding.effect.low,
+                "high": finding.effect.high,
+                "pairs": finding.effect.pairs,
+                "detectable": finding.effect.detectable,
+                "exact": finding.exact,
+                "note": finding.note,
+            }
+            for finding in one.findings
+        ],
+    }
+
+
+def write(papers: Sequence[Paper]) -> str:
+    """Return the page of some papers."""
+    head = f"| paper | {' | '.join(VERDICTS)} | runs | trials | CPU hours |"
+    lines = [_BEGIN, head, "|---" * (len(VERDICTS) + 4) + "|"]
+    for paper in papers:
+        counts = counted(paper.judged)
+        cells = [str(counts[verdict]) for verdict in VERDICTS]
+        lines.append(
+            f"| {' | '.join([paper.name, *cells, str(paper.runs), _trials(paper), _hours(paper)])} |"
+        )
+    for paper in papers:
+        lines += _section(paper)
+    return "\n".join(lines) + "\n"
+
+
+def _section(paper: Paper) -> list[str]:
+    """Return the lines about one paper."""
+    seeds = ", ".join(map(str, paper.seeds)) or "none"
+    told = (
+        f"{paper.study.title}; {paper.study.source}. {paper.runs} runs; trials of a cell: {_trials(paper)}; "
+    )
+    told += f"seed: {seeds}; CPU hours: {_hours(paper)}; build: `{paper.code}`."
+    lines = ["", f"## {paper.name}", "", told]
+    if paper.changed:
+        lines.append(f"\n{paper.changed} cells have other settings than the study as it stands.")
+    if paper.trials[1] and paper.trials[0] < FEWEST:
+        lines.append(f"\nFewer than {FEWEST} trials decide nothing.")
+    lines += ["", "| claim | says | verdict | rests on |", "|---|---|---|---|"]
+    for one in paper.judged:
+        claim = one.stated.claim
+        verdict = f"**{one.verdict}**" if one.verdict in VERDICTS[:2] else one.verdict
+        cells = (f"{claim.id} ({claim.place})", claim.says, verdict, evidence(one))
+        escaped = (cell.replace("|", "\\|") for cell in cells)
+        lines.append(f"| {' | '.join(escaped)} |")
+    if paper.notes:
+        lines += ["", "Assumptions:", ""]
+        lines += [f"- {name}: {note}" for name, note in paper.notes.items()]
+    return lines
+
+
+def _trials(paper: Paper) -> str:
+    """Return the number of trials."""
+    least, most = paper.trials
+    return str(least) if least == most else f"{least} to {most}"
+
+
+def _hours(paper: Paper) -> str:
+    """Return the processor time."""
+    return "unknown" if paper.cpu_s is None else f"{paper.cpu_s / 3600:.2f}"

@@ -1,0 +1,55 @@
+"""The processor time that runs took, beside their results: rows must not depend on it."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+from anabranch.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+#: The file in a folder of results; each sitting adds to it.
+FILE = "cost.json"
+
+
+def read(folder: Path) -> float | None:
+    """Return the seconds of processor time that a folder's runs took; None when nobody counted."""
+    try:
+        found = json.loads((folder / FILE).read_text(encoding="utf-8"))["cpu_s"]
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
+    return float(found) if isinstance(found, int | float) else None
+
+
+@contextmanager
+def counting(folder: Path) -> Iterator[None]:
+    """Add what is spent meanwhile, by this process and by those that ended, to a folder of results."""
+    before = _spent()
+    try:
+        yield
+    except InputError:  # nothing was run, and the folder may be of something else
+        raise
+    except BaseException:
+        _add(folder, _spent() - before)
+        raise
+    _add(folder, _spent() - before)
+
+
+def _add(folder: Path, spent_s: float) -> None:
+    """Add to what a folder's runs took; that a disk is full has been told already."""
+    part = folder / f"{FILE}.{os.getpid()}.part"
+    with suppress(OSError):
+        part.write_text(json.dumps({"cpu_s": round((read(folder) or 0.0) + spent_s, 1)}) + "\n")
+        part.replace(folder / FILE)
+
+
+def _spent() -> float:
+    """Return the processor time of this process and of its children that have ended, in seconds."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in used)
