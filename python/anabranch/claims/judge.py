@@ -215,18 +215,9 @@ def _series(one: Comparison, metric: measure.Metric, runs: Runs) -> _Series:
         than = 0.0 if one.than is None else one.than
         return _Series(left=values - than, right=None, exact=exact)
     right = runs.values(one.than, metric)
-    both = exact and runs.is_exact(one.than)
-    # What draws nothing has a single run, which is that of every trial.
-    if exact and not both and left:
-        left = dict.fromkeys(right, next(iter(left.values())))
-    elif runs.is_exact(one.than) and not both and right:
-        right = dict.fromkeys(left, next(iter(right.values())))
-    shared = sorted(left.keys() & right.keys())
-    return _Series(
-        left=np.array([left[run] for run in shared], dtype=float),
-        right=np.array([right[run] for run in shared], dtype=float),
-        exact=both,
-    )
+    other = runs.is_exact(one.than)
+    ours, theirs = paired.matched(left, right, exact=(exact, other))
+    return _Series(left=ours, right=theirs, exact=exact and other)
 
 
 def _region(one: Comparison, metric: measure.Metric, test: str) -> tuple[float, float]:

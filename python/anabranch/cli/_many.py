@@ -94,19 +94,29 @@ def results(
     sql: Annotated[
         str | None, typer.Option(help="A query of your own over the tables `runs` and `subflows`.")
     ] = None,
+    versus: Annotated[
+        str | None,
+        typer.Option(
+            metavar="VALUE", help="Differences to the cells with this value of a key of the grid, e.g. linux."
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Print the means of a folder's cells, or the answer to a query.
+    """Print the means of a folder's cells, their differences, or the answer to a query.
 
     For example:
 
       anabranch sweep bulk-two-paths --grid transport.scheduler=min-rtt,linux --trials 2
       anabranch results results/bulk-two-paths --by transport.scheduler
+      anabranch results results/bulk-two-paths --versus linux
       anabranch results results/bulk-two-paths --sql 'SELECT run, goodput_mbps FROM runs ORDER BY 2'
     """
     from anabranch.cli import _sweep
 
-    _sweep.results(folder, by=by, metrics=metric or (), sql=sql, as_json=as_json)
+    if versus is not None:
+        _sweep.versus(folder, versus, by=by, metrics=metric or (), sql=sql, as_json=as_json)
+    else:
+        _sweep.results(folder, by=by, metrics=metric or (), sql=sql, as_json=as_json)
 
 
 def report(

@@ -198,6 +198,10 @@ def results(
             _console.note(f"the simulation ended before the sessions of {short} of {whole} runs had finished")
         for name, note in found.notes.items():
             _console.note(f"assumption: {name}: {note}")
+    if found.exact:
+        _console.note(
+            f"{len(found.exact)} cells draw nothing: all of their runs are the same, so each has one"
+        )
     if store.journals(folder):
         _console.note(f"not finished: {len(store.journals(folder))} journals are open in {folder}")
     if as_json:
@@ -209,6 +213,52 @@ def results(
     _console.table(tuple(headers), lines, left=left)
     if not rows:
         _console.note("no rows")
+
+
+def versus(
+    folder: Path,
+    value: str,
+    *,
+    by: Sequence[str] | None,
+    metrics: Sequence[str],
+    sql: str | None,
+    as_json: bool,
+) -> None:
+    """Print the paired differences between a folder's cells and those with a value of the grid."""
+    from anabranch.results import store
+    from anabranch.results import versus as compared
+
+    beside = [option for option, other in (("--by", by), ("--sql", sql)) if other]
+    if beside:
+        message = f"{' and '.join(beside)} beside `--versus`"
+        raise InputError([Fault(message=message, where=f"--versus {value}", hint="leave one of them out")])
+    rows = compared.differences(folder, value, metrics)
+    _console.note(
+        "cell less its counterpart, runs of the same number in pairs; in brackets the 95 % interval"
+    )
+    if as_json:
+        _console.out(json.dumps([_plain(row) for row in rows], indent=2))
+        return
+    labels = [name for name in store.made(folder).labels if name in rows[0]]
+    ends = (compared.LOW, compared.HIGH, compared.PAIRS, compared.DETECTABLE)
+    names = [name for name in rows[0] if name not in labels and not name.endswith(ends)]
+    pairs = [str(max(row[name + compared.PAIRS] for name in names)) for row in rows]
+    lines = [
+        [*(str(row[name]) for name in labels), count, *(_difference(row, name) for name in names)]
+        for row, count in zip(rows, pairs, strict=True)
+    ]
+    _console.table((*labels, "pairs", *names), lines, left=len(labels))
+
+
+def _difference(row: Mapping[str, Any], name: str) -> str:
+    """Return a difference as a table shows it."""
+    from anabranch.results import versus as compared
+
+    value, low, high = row[name], row[name + compared.LOW], row[name + compared.HIGH]
+    if value is None:
+        return "-"
+    text = f"{value:+.3g}"
+    return text if low is None or high is None else f"{text} [{low:+.3g}, {high:+.3g}]"
 
 
 def _plain(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import numpy as np
     from numpy.typing import NDArray
 
@@ -46,6 +48,29 @@ class Effect:
     high: float | None
     pairs: int
     detectable: float | None
+
+
+def matched(
+    left: Mapping[int, float], right: Mapping[int, float], *, exact: tuple[bool, bool] = (False, False)
+) -> tuple[Values, Values]:
+    """Return two sides, pair by pair: runs of the same number have the same luck.
+
+    Parameters
+    ----------
+    left, right
+        A value by the number of the run.
+    exact
+        Which side draws nothing: its one run is that of every number.
+    """
+    import numpy as np
+
+    if exact[0] and not exact[1] and left:
+        left = dict.fromkeys(right, next(iter(left.values())))
+    elif exact[1] and not exact[0] and right:
+        right = dict.fromkeys(left, next(iter(right.values())))
+    shared = sorted(left.keys() & right.keys())
+    sides = (np.array([side[run] for run in shared], dtype=float) for side in (left, right))
+    return next(sides), next(sides)
 
 
 def difference(left: Values, right: Values | None = None) -> Effect:

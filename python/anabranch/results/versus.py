@@ -1,0 +1,138 @@
+"""Every cell against another one on the same luck: `--versus linux`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from anabranch.errors import Fault, InputError, did_you_mean
+from anabranch.results import paired, store
+from anabranch.results.read import load
+from anabranch.results.store import HEAD
+from anabranch.results.summary import SHOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    import polars
+
+#: The suffixes of the columns with a difference's interval, its pairs and what so many could have seen.
+LOW, HIGH, PAIRS, DETECTABLE = "_low", "_high", "_pairs", "_detectable"
+
+#: A cell's runs: number to row.
+_Runs = dict[int, dict[str, Any]]
+
+
+def differences(folder: Path, value: str, metrics: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """Return a row for each cell and what it is compared with: mean paired differences with their intervals.
+
+    Parameters
+    ----------
+    folder
+        The results.
+    value
+        A value of one of the grid's keys, `linux`, or key and value, `transport.scheduler=linux`. A cell is
+        compared with the one that has this value and is the same in all other keys.
+    metrics
+        Columns to take differences of; if empty, those of `SHOWN` that the runs have.
+
+    Returns
+    -------
+    list of dict
+        The labels of the cell; `NAME` is the mean difference, cell less counterpart, over runs of the same
+        number, `NAME_low` and `NAME_high` its 95 % interval, `NAME_pairs` how many runs, and
+        `NAME_detectable` the smallest difference that so many show with a chance of 80 %. None where no run
+        of both has the metric.
+
+    Raises
+    ------
+    InputError
+        When nothing in the grid has this value, or a column does not exist or is not numeric.
+    """
+    made = store.made(folder)
+    frame = load(folder)
+    labels = [name for name in made.labels if name in frame.columns]
+    key, wanted = _found(frame, labels, value)
+    chosen = _metrics(frame, metrics)
+    cells: dict[tuple[Any, ...], _Runs] = {}
+    exact = set()
+    for row in frame.iter_rows(named=True):
+        place = tuple(row[name] for name in labels)
+        cells.setdefault(place, {})[row["run"]] = row
+        if row["cell"] in made.exact:
+            exact.add(place)
+    result = []
+    at = labels.index(key)
+    for place, runs in cells.items():
+        base = next(
+            (other for other in cells if _same_but(place, other, at) and _text(other[at]) == wanted), None
+        )
+        if _text(place[at]) == wanted or base is None:
+            continue
+        one: dict[str, Any] = dict(zip(labels, place, strict=True))
+        for name in chosen:
+            left, right = paired.matched(
+                _values(runs, name),
+                _values(cells[base], name),
+                exact=(place in exact, base in exact),
+            )
+            effect = paired.difference(left, right)
+            one |= {name: effect.value, name + LOW: effect.low, name + HIGH: effect.high}
+            one |= {name + PAIRS: effect.pairs, name + DETECTABLE: effect.detectable}
+        result.append(one)
+    if not result:
+        message = f"no cell differs from another one in `{key}` alone"
+        raise InputError([Fault(message=message, where=f"--versus {value}")])
+    return result
+
+
+def _found(frame: polars.DataFrame, labels: Sequence[str], value: str) -> tuple[str, str]:
+    """Return the key of the grid that a value is of, and the value."""
+    where = f"--versus {value}"
+    given, equals, text = value.partition("=")
+    keys = [name for name in labels if given in (name, name.rpartition(".")[2])] if equals else []
+    wanted = text if keys else value
+    known = {name: {_text(one) for one in frame[name].unique().to_list()} for name in keys or labels}
+    having = [name for name, values in known.items() if wanted in values]
+    if len(having) == 1:
+        return having[0], wanted
+    if having:
+        message = f"several keys have this value: {', '.join(having)}"
+        raise InputError([Fault(message=message, where=where, hint=f"--versus {having[0]}={wanted}")])
+    every = {one for values in known.values() for one in values}
+    message = f"no key of the grid has this value: `{wanted}`"
+    hint = did_you_mean(wanted, every) if every else "the results have no grid"
+    raise InputError([Fault(message=message, where=where, hint=hint)])
+
+
+def _metrics(frame: polars.DataFrame, metrics: Sequence[str]) -> list[str]:
+    """Return the columns to compare."""
+    numbers = [
+        name
+        for name, kind in frame.schema.items()
+        if (kind.is_numeric() or str(kind) == "Boolean") and name not in HEAD and "." not in name
+    ]
+    numbers += [name for name in frame.columns if name.startswith("frames.")]
+    faults = [
+        Fault(message=f"no such column: `{name}`", where="--metric", hint=did_you_mean(name, numbers))
+        for name in metrics
+        if name not in numbers
+    ]
+    if faults:
+        raise InputError(faults)
+    return list(metrics) or [name for name in SHOWN if name in numbers]
+
+
+def _same_but(one: Sequence[Any], other: Sequence[Any], at: int) -> bool:
+    """Tell whether two cells are the same in all labels but one."""
+    return all(a == b for place, (a, b) in enumerate(zip(one, other, strict=True)) if place != at)
+
+
+def _values(runs: Mapping[int, Mapping[str, Any]], name: str) -> dict[int, float]:
+    """Return a metric by run, of the runs that have it."""
+    return {run: float(row[name]) for run, row in runs.items() if row[name] is not None}
+
+
+def _text(value: object) -> str:
+    """Return a label as it is written on a command line."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
