@@ -1,11 +1,15 @@
 """Studies: every cell is valid, every assumption has its reason, and a short run of each ends well."""
 
+import json
+
 import pytest
 from typer.testing import CliRunner
 
+from anabranch._run import run_loaded
 from anabranch.cli._app import app
 from anabranch.errors import InputError
-from anabranch.study import grid, runner
+from anabranch.results import load
+from anabranch.study import execute, grid, runner, sweep
 from anabranch.study import study as studies
 
 NAMES = list(studies.folders())
@@ -110,8 +114,6 @@ def test_a_broken_study_hides_no_other(tmp_path, monkeypatch, text):
 def test_flags_stay_flags_in_the_results(tmp_path):
     import polars
 
-    from anabranch.results import load
-
     out = tmp_path / "out"
     arguments = ("--set", "application.bytes=200KB", "--grid", "transport.multipath=false,true")
     result = call("sweep", "bulk-two-paths", *arguments, "--trials", 1, "--workers", 1, "--out", out)
@@ -119,3 +121,105 @@ def test_flags_stay_flags_in_the_results(tmp_path):
     frame = load(out)
     assert frame.schema["transport.multipath"] == polars.Boolean
     assert frame["transport.multipath"].to_list() == [False, True]
+
+
+@pytest.mark.module
+def test_rows_and_settings_are_chosen_from_the_command_line(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    short = ("--quick", "--set", "application.duration=3 s", "--grid", "transport.congestion=cubic")
+    arguments = ("--only", "diff*", "--set", "paths.*.loss=2 %", *short, "--workers", 1)
+    result = call("study", "run", "PC16", *arguments)
+    assert result.exit_code == 0, result.stderr
+    folder = tmp_path / "results" / "PC16-quick-diff+diff-swap-set"
+    found = json.loads((folder / "manifest.json").read_text())
+    assert [cell["labels"]["row"] for cell in found["cells"]] == ["diff", "diff-swap"]
+    for cell in found["cells"]:
+        assert (cell["settings"]["paths.F1.loss"], cell["settings"]["paths.F2.loss"]) == ("2 %", "2 %")
+    assert "paths.*.loss = 2 %" in found["notes"]["--set"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--only", "dif"), "did you mean `diff`?"),
+        (("--only", "dif", "--only", "eq33"), "did you mean `eq3`?"),
+        (("--set", "transport.congestion=cubic"), "--grid transport.congestion=VALUE"),
+        (("--set", "transport.receive_bufer=1 MB"), "did you mean `receive_buffer`?"),
+        (("--set", "nothing"), "nothing"),
+    ],
+)
+def test_a_wrong_choice_is_told(arguments, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = call("study", "run", "PC16", *arguments)
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.module
+def test_rows_that_differ_in_nothing_but_their_name_are_run_once(tmp_path, monkeypatch):
+    """PC16's two single paths are one: the second row is the first one's, and `verify` finds it right."""
+    ran = []
+    work = execute.work
+    monkeypatch.setattr(execute, "work", lambda job, code: ran.append(job.cell.scenario) or work(job, code))
+    out = tmp_path / "out"
+    short = (
+        "--set",
+        "application.duration=3 s",
+        "--grid",
+        "transport.congestion=cubic",
+        "--keep",
+        "playback",
+    )
+    result = call(
+        "study", "run", "PC16", "--only", "1p-?", *short, "--trials", 3, "--workers", 1, "--out", out
+    )
+    assert result.exit_code == 0, result.stderr
+    assert ran == ["1p-a"] * 3
+    assert "6 runs, 0 were there already" in result.stderr
+    frame = load(out)
+    assert frame["row"].to_list() == ["1p-a"] * 3 + ["1p-g"] * 3
+    assert frame["scenario"].to_list() == frame["row"].to_list()
+    assert frame["identity"].n_unique() == 6
+    assert frame["digest"].n_unique() == 3
+    ran.clear()
+    assert call("verify", out).exit_code == 0
+    assert ran == ["1p-a", "1p-g"] * 3
+
+
+@pytest.mark.module
+def test_cells_that_draw_nothing_are_run_once_and_say_so(tmp_path):
+    out = tmp_path / "out"
+    short = ("--set", "application.duration=3 s", "--grid", "transport.congestion=cubic,bbr")
+    arguments = ("--only", "lim", "--only", "lim-handoff", "--grid", "transport.scheduler=dft", *short)
+    result = call("study", "run", "HO20", *arguments, "--trials", 3, "--workers", 1, "--out", out)
+    assert result.exit_code == 0, result.stderr
+    assert "1 cells draw nothing" in result.stderr
+    counts = load(out).group_by("row", "transport.congestion", maintain_order=True).len().rows()
+    # BBR draws its phases, and a handoff its moment.
+    assert counts == [
+        ("lim", "cubic", 1),
+        ("lim", "bbr", 3),
+        ("lim-handoff", "cubic", 3),
+        ("lim-handoff", "bbr", 3),
+    ]
+    assert call("verify", out).exit_code == 0
+
+
+@pytest.mark.module
+@pytest.mark.parametrize("name", EACH)
+def test_what_is_said_to_draw_nothing_comes_out_the_same_in_every_run(name):
+    """Each such cell of each study, with the settings of each assumption that take its chance away."""
+    folder = studies.find(name)
+    study = studies.read(folder)
+    seen = {}
+    for vary in (None, *(key for key, one in study.assumptions.items() if one.sweep)):
+        what = studies.sweep(folder, study, vary=vary, quick=True)
+        for cell, plan in zip(what.cells, sweep.planned(what), strict=True):
+            if plan.exact:
+                seen[plan.alike] = cell
+    assert bool(seen) == (name in ("HO20", "PC16")), len(seen)
+    for cell in [*seen.values()][:: max(1, len(seen) // 24)]:
+        loaded, film = sweep.ready(cell.text())
+        one, other = (run_loaded(loaded, run=run, film=film) for run in (0, 5))
+        assert (one.qoe, one.qos) == (other.qoe, other.qos), cell.labels

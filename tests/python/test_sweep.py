@@ -366,7 +366,7 @@ def test_a_full_disk_is_said_in_a_sentence_and_loses_nothing(scenario, tmp_path,
 @pytest.mark.module
 def test_a_worker_of_another_build_is_refused(scenario):
     what = small(scenario)
-    job = next(what.jobs(sweep.plan_hashes(what)))
+    job = next(what.jobs(sweep.planned(what)))
     with pytest.raises(MissingError, match="another build"):
         execute.work(job, "0.0.1+abc")
 

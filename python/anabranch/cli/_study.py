@@ -111,6 +111,16 @@ def run_study(
         list[str] | None,
         typer.Option("--grid", metavar="KEY=A,B,C", help="Instead of the study's own values of a key."),
     ] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ROW", help="Run only this row, * and ? allowed; repeatable."),
+    ] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="Set a key in every row, instead of what an assumption sets."
+        ),
+    ] = None,
     workers: Workers = None,
     dask: Dask = None,
     shard: ShardOption = None,
@@ -124,14 +134,17 @@ def run_study(
     Finished runs are kept: after an interrupt, repeat the command to go on. For example:
 
       anabranch study run SD18 --quick
+      anabranch study run PC16 --only 'diff*' --set 'paths.*.loss=0.2 %'
       anabranch study run SD18 --vary queue --grid transport.congestion=cubic --trials 10
     """
     from anabranch.cli import _sweep
+    from anabranch.scenario._overrides import parse_assignment
     from anabranch.study import grid as grids
     from anabranch.study import study as studies
 
     axes = [grids.parse(text) for text in grid or ()]
-    faults = [one for one in axes if isinstance(one, Fault)] + _sweep.unknown_tables(keep or ())
+    given = [parse_assignment(text) for text in set_ or ()]
+    faults = [one for one in (*axes, *given) if isinstance(one, Fault)] + _sweep.unknown_tables(keep or ())
     found = [one for one in axes if not isinstance(one, Fault)]
     faults += grids.duplicates(found)
     if faults:
@@ -145,6 +158,8 @@ def run_study(
         vary=vary,
         axes=found,
         keep=_sweep.kept(keep or (), whole=keep_trace),
+        only=only or (),
+        sets=[one for one in given if not isinstance(one, Fault)],
     )
     how = _sweep.How(workers=workers, dask=dask, shard=shard, out=out)
     _sweep.run(what, how, as_json=as_json)

@@ -6,6 +6,8 @@ import dataclasses
 import json
 from typing import TYPE_CHECKING, Any
 
+from anabranch.study.sweep import ready
+
 #: The tables of a trace.
 TRACE = (
     "connections",
@@ -72,6 +74,30 @@ def rows(job: Job, run: Run, prices: Mapping[str, float]) -> Rows:
             {**head, "subflow": place, **_rounded(subflow)}
             for place, subflow in enumerate(run.qos["subflows"])
         ],
+    }
+
+
+def renamed(found: Rows, job: Job, other: Job) -> Rows:
+    """Return the rows of a run as those of another one that differs in nothing but its name.
+
+    Parameters
+    ----------
+    found
+        The rows.
+    job
+        What was run.
+    other
+        What would have given the same.
+    """
+    loaded, _ = ready(other.cell.text())
+    head = {"identity": other.identity, "cell": other.name, "scenario": loaded.scenario.name}
+    own = {*head, *dict(job.cell.labels)}
+    return {
+        table: [
+            {**dict(other.cell.labels), **head, **{key: row[key] for key in row if key not in own}}
+            for row in rows
+        ]
+        for table, rows in found.items()
     }
 
 

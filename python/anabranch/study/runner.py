@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from anabranch.errors import Fault, InputError
 from anabranch.results.store import Store
-from anabranch.study import execute, sweep
+from anabranch.study import execute, measure, sweep
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from anabranch.study.sweep import Sweep
+    from anabranch.study.sweep import Job, Planned, Sweep
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,35 +110,72 @@ def run(
     MissingError
         When the disk is full, a worker is gone, or the cluster cannot be reached.
     """
-    hashes = sweep.plan_hashes(what)
+    planned = sweep.planned(what)
     part = "all" if shard is None else f"{shard.number}of{shard.of}"
-    store = Store(folder, sweep.manifest(what), part=part)
+    store = Store(folder, sweep.manifest(what, planned), part=part)
     done = store.done()
     total = before = mine = there = 0
-    for place, job in enumerate(what.jobs(hashes)):
+    for place, job in enumerate(what.jobs(planned)):
         is_done, is_mine = (job.name, job.identity) in done, _is_mine(place, shard)
         total, before = total + 1, before + is_done
         mine, there = mine + is_mine, there + (is_mine and is_done)
-    todo = (
-        job
-        for place, job in enumerate(what.jobs(hashes))
-        if _is_mine(place, shard) and (job.name, job.identity) not in done
-    )
+
+    def todo() -> Iterator[Job]:
+        for place, job in enumerate(what.jobs(planned)):
+            if _is_mine(place, shard) and (job.name, job.identity) not in done:
+                yield job
+
+    alike = _Alike(what, planned, todo())
     if progress is not None:
         progress(there, mine)
     if there < mine:
-        runs = execute.execute(todo, workers=workers, dask=dask)
+        runs = execute.execute(filter(alike.is_first, todo()), workers=workers, dask=dask)
         with store.writing() as journal, closing(runs):
-            for count, (_, (rows, traces)) in enumerate(runs, start=1):
+            count = there
+            for job, (rows, traces) in runs:
                 journal.add(rows, traces)
+                for other in alike.others(job):
+                    journal.add(measure.renamed(rows, job, other), traces)
+                    count += 1
+                count += 1
                 if progress is not None:
-                    progress(there + count, mine)
+                    progress(count, mine)
         done = store.done()
     # Others may have run theirs meanwhile.
-    left = sum((job.name, job.identity) not in done for job in what.jobs(hashes))
+    left = sum((job.name, job.identity) not in done for job in what.jobs(planned))
     if left == 0:
         store.finish()
     return Done(total=total, before=total - left - (mine - there), now=mine - there)
+
+
+class _Alike:
+    """Runs of cells that differ in nothing but their name: one of them is made, and counts for all.
+
+    Parameters
+    ----------
+    what, planned
+        The sweep, and what is known of each cell's plan.
+    todo
+        What has to be run.
+    """
+
+    def __init__(self, what: Sweep, planned: Sequence[Planned], todo: Iterator[Job]) -> None:
+        counts = Counter(one.alike for one in planned)
+        # A kept run says its scenario's name.
+        several = {text for text, count in counts.items() if count > 1 and measure.RUN not in what.keep}
+        self._groups: dict[tuple[str, int], list[Job]] = {}
+        for job in todo if several else ():
+            if job.alike in several:
+                self._groups.setdefault((job.alike, job.run), []).append(job)
+
+    def is_first(self, job: Job) -> bool:
+        """Tell whether a job is to be run, and not one before it for it."""
+        group = self._groups.get((job.alike, job.run))
+        return group is None or group[0] == job
+
+    def others(self, job: Job) -> list[Job]:
+        """Return the jobs that this one does as well."""
+        return self._groups.get((job.alike, job.run), [])[1:]
 
 
 def _is_mine(place: int, shard: Shard | None) -> bool:

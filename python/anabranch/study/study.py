@@ -5,8 +5,11 @@
 
 from __future__ import annotations
 
+import dataclasses
+import hashlib
 import tomllib
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from anabranch.scenario._lines import KeyPath
+    from anabranch.scenario._overrides import Override
 
 #: The studies of the installed program (in a checkout, a link to its `studies` folder).
 _PACKAGED = Path(__file__).resolve().parent.parent / "_studies"
@@ -157,6 +161,8 @@ def sweep(
     vary: str | None = None,
     axes: Sequence[grid.Axis] = (),
     keep: tuple[str, ...] = (),
+    only: Sequence[str] = (),
+    sets: Sequence[Override] = (),
 ) -> Sweep:
     """Return what is to be run.
 
@@ -174,11 +180,15 @@ def sweep(
         Axes instead of the study's own of the same key, or beside them.
     keep
         Tables of every run's trace to keep.
+    only
+        The rows to run, `*` and `?` allowed; empty is all.
+    sets
+        Keys to set in every row, instead of what assumptions set; `paths.*` is every path.
 
     Raises
     ------
     InputError
-        When there is no such assumption, or a scenario cannot be read.
+        When there is no such assumption or row, or a scenario cannot be read.
     """
     if vary is not None and vary not in study.assumptions:
         hint = did_you_mean(vary, study.assumptions)
@@ -186,18 +196,80 @@ def sweep(
     if vary is not None and not study.assumptions[vary].sweep:
         message = f"the assumption has no other values: `{vary}`"
         raise InputError([Fault(message=message, where="--vary", hint="its `sweep` in study.toml is empty")])
+    faults = _axes_set(study, axes, sets)
+    if faults:
+        raise InputError(faults)
+    rows = _rows(study, only)
     points = (
-        point
+        _with(point, sets)
         for varied in _variants(study, vary)
         for part in study.parts
         for name in part.scenarios
-        if _concerns(study, varied, name)
+        if name in rows and _concerns(study, varied, name)
         for point in _points(folder / f"{name}.toml", part, axes, _fixed(study, name, varied, quick=quick))
     )
     name = folder.name + ("-quick" if quick else "") + (f"-{vary}" if vary else "")
+    name += _chosen(rows if only else ()) + ("-set" if sets else "")
     notes = {key: f"{one.what}: {_said(one.set)} ({one.why})" for key, one in study.assumptions.items()}
+    if sets:
+        notes["--set"] = f"in place of the above: {_said({one.key: one.value for one in sets})}"
     count = trials or (study.quick.trials if quick else study.trials)
-    return Sweep(name=name, cells=cells(points), trials=count, keep=keep, notes=notes)
+    return Sweep(name=name, cells=cells(points), trials=count, keep=keep, notes=notes, once=True)
+
+
+#: The most characters that chosen rows have in a folder's name.
+_LONGEST = 60
+
+
+def _rows(study: Study, only: Sequence[str]) -> list[str]:
+    """Return the rows that patterns choose, in the study's order."""
+    rows = list(dict.fromkeys(name for part in study.parts for name in part.scenarios))
+    faults = [
+        Fault(
+            message=f"no such row: `{pattern}`", where=f"--only {pattern}", hint=did_you_mean(pattern, rows)
+        )
+        for pattern in only
+        if not any(fnmatchcase(row, pattern) for row in rows)
+    ]
+    if faults:
+        raise InputError(faults)
+    return [row for row in rows if not only or any(fnmatchcase(row, pattern) for pattern in only)]
+
+
+def _chosen(rows: Sequence[str]) -> str:
+    """Return what a folder's name says of the rows that were chosen."""
+    text = "+".join(rows)
+    if len(text) > _LONGEST:
+        text = f"{len(rows)}-rows-{hashlib.sha256(text.encode()).hexdigest()[:6]}"
+    return f"-{text}" if rows else ""
+
+
+def _with(point: Point, sets: Sequence[Override]) -> Point:
+    """Return a point with keys set instead of what it has."""
+    if not sets:
+        return point
+    spread = [
+        (key, value, one.origin)
+        for one in sets
+        for key, value in _spread({one.key: one.value}, paths_of(point.path))
+    ]
+    keys = {key for key, *_ in spread}
+    kept = (one for one in point.settings if one[0] not in keys)
+    return dataclasses.replace(point, settings=(*kept, *spread))
+
+
+def _axes_set(study: Study, axes: Sequence[grid.Axis], sets: Sequence[Override]) -> list[Fault]:
+    """Return the faults of keys that are set and varied."""
+    varied = {key for part in study.parts for key in part.grid} | {axis.key for axis in axes}
+    return [
+        Fault(
+            message=f"the study varies this key: `{one.key}`",
+            where=one.origin,
+            hint=f"--grid {one.key}=VALUE runs one value of it",
+        )
+        for one in sets
+        if one.key in varied
+    ]
 
 
 #: What is varied: the assumption's name and what replaces some of it; None is nothing.

@@ -73,6 +73,8 @@ class Sweep:
         Tables of the trace to keep of each run.
     notes
         Assumptions and whatever else belongs beside the results.
+    once
+        Whether a cell that draws nothing is run only once, whatever the number of trials.
     """
 
     name: str
@@ -80,25 +82,47 @@ class Sweep:
     trials: int
     keep: tuple[str, ...] = ()
     notes: Mapping[str, Any] = field(default_factory=dict)
+    once: bool = False
 
-    def jobs(self, hashes: Sequence[str]) -> Iterator[Job]:
+    def jobs(self, planned: Sequence[Planned]) -> Iterator[Job]:
         """Yield every run, trial by trial, so that an unfinished sweep has something of each cell.
 
         Parameters
         ----------
-        hashes
-            The hash of each cell's plan.
+        planned
+            What is known of each cell's plan.
         """
         names = [cell.name for cell in self.cells]
         for run in range(self.trials):
             for place, cell in enumerate(self.cells):
-                yield Job(
-                    cell=cell,
-                    name=names[place],
-                    run=run,
-                    keep=self.keep,
-                    identity=identity.of_run(hashes[place], run),
-                )
+                if run == 0 or not (self.once and planned[place].exact):
+                    yield Job(
+                        cell=cell,
+                        name=names[place],
+                        run=run,
+                        keep=self.keep,
+                        identity=identity.of_run(planned[place].hash, run),
+                        alike=planned[place].alike,
+                    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Planned:
+    """What is known of a cell's plan before it is run.
+
+    Attributes
+    ----------
+    hash
+        The part of the runs' identities that they share.
+    exact
+        It draws nothing: all runs are the same.
+    alike
+        The same text for cells that differ in nothing but their name: their runs of a number are the same.
+    """
+
+    hash: str
+    exact: bool
+    alike: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,6 +139,8 @@ class Job:
         Tables of the trace to keep.
     identity
         What the run is called.
+    alike
+        The same text for cells that differ in nothing but their name.
     """
 
     cell: Cell
@@ -122,6 +148,7 @@ class Job:
     run: int
     keep: tuple[str, ...]
     identity: str
+    alike: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -194,11 +221,26 @@ def ready(text: str) -> tuple[Loaded, Film | None]:
     return loaded, film_of(loaded)
 
 
-def plan_hashes(sweep: Sweep) -> list[str]:
-    """Return the hash of each cell's plan."""
-    from anabranch._run import cell_of
+def planned(sweep: Sweep) -> list[Planned]:
+    """Return what is known of each cell's plan."""
+    return [_planned(one) for one in sweep.cells]
 
-    return [cell_of(*ready(one.text())) for one in sweep.cells]
+
+def _planned(cell: Cell) -> Planned:
+    """Return what is known of a cell's plan."""
+    from anabranch.scenario import plan as plans
+    from anabranch.study import luck
+
+    loaded, film = ready(cell.text())
+    plan, again = (plans.build(loaded.scenario, film, run=run) for run in (0, 1))
+    sources = loaded.sources()
+    prices = {path.name: path.price_per_gb for path in loaded.scenario.paths}
+    unnamed = {**plan, "scenario": None, "prices": prices}
+    return Planned(
+        hash=identity.of_cell(plan, sources),
+        exact=luck.draws_nothing(plan, again, sources),
+        alike=identity.of_cell(unnamed, sources),
+    )
 
 
 def make_films(sweep: Sweep, progress: Callable[[float, float], None]) -> None:
@@ -219,8 +261,17 @@ def make_films(sweep: Sweep, progress: Callable[[float, float], None]) -> None:
             films.make(loaded.scenario.application.film, progress)
 
 
-def manifest(sweep: Sweep) -> dict[str, Any]:
-    """Return everything needed to run a sweep again, as JSON can say it."""
+def manifest(sweep: Sweep, planned: Sequence[Planned] | None = None) -> dict[str, Any]:
+    """Return everything needed to run a sweep again, as JSON can say it.
+
+    Parameters
+    ----------
+    sweep
+        What is to be run.
+    planned
+        What is known of each cell's plan; None when no cell is to be marked as drawing nothing.
+    """
+    exact = [one.exact and sweep.once for one in planned or ()] or [False] * len(sweep.cells)
     return {
         "name": sweep.name,
         "code": identity.code(),
@@ -235,8 +286,9 @@ def manifest(sweep: Sweep) -> dict[str, Any]:
                 "scenario": one.scenario,
                 "settings": {key: value for key, value, _ in one.settings},
                 "labels": dict(one.labels),
+                **({"exact": True} if is_exact else {}),
             }
-            for one in sweep.cells
+            for one, is_exact in zip(sweep.cells, exact, strict=True)
         ],
     }
 

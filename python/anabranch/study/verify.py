@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from anabranch.errors import Fault, InputError
 from anabranch.results import identity, store
 from anabranch.study import execute
-from anabranch.study.sweep import Sweep, plan_hashes, stored_cell
+from anabranch.study.sweep import Sweep, planned, stored_cell
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -46,8 +46,14 @@ def verify(
         raise InputError([Fault(message=message, where=str(folder))])
     kept = _rows(folder)
     cells = [stored_cell(found, cell) for cell in found["cells"]]
-    sweep = Sweep(name=found["name"], cells=tuple(cells), trials=found["trials"], keep=tuple(found["keep"]))
-    expected = {(job.name, job.identity): job for job in sweep.jobs(plan_hashes(sweep))}
+    sweep = Sweep(
+        name=found["name"],
+        cells=tuple(cells),
+        trials=found["trials"],
+        keep=tuple(found["keep"]),
+        once=any(cell.get("exact") for cell in found["cells"]),
+    )
+    expected = {(job.name, job.identity): job for job in sweep.jobs(planned(sweep))}
     differences: dict[str, list[str]] = {}
     for cell, name in kept.keys() - expected.keys():
         differences[name] = [f"no run of cell {cell} has this identity: its inputs have changed, or its name"]
