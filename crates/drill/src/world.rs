@@ -147,7 +147,7 @@ impl<'a> World<'a> {
     }
 
     fn launch(&mut self, from: usize, transmit: Transmit) {
-        let Transmit { local, remote, segment } = transmit;
+        let Transmit { local, remote, segment, .. } = transmit;
         let silenced = &self.sides[from];
         if silenced.silent || (silenced.acks_only && !segment.payload.is_empty()) {
             return;
@@ -367,7 +367,7 @@ fn translate(flight: &mut Flight, by: u16) -> bool {
 
 /// What holds for every segment that an endpoint sends.
 fn check(now: Instant, transmit: &Transmit) -> Result<(), Fault> {
-    let Transmit { local, remote, segment } = transmit;
+    let Transmit { local, remote, segment, .. } = transmit;
     let fault = |rule, detail| Err(Fault { rule, detail, at: now });
     if segment.options_len() > MAX_OPTIONS_LEN {
         return fault("options", format!("{} bytes: {segment:?}", segment.options_len()));

@@ -38,7 +38,7 @@ use crate::congestion::SiblingView;
 use crate::path_manager::PathManager;
 use crate::scheduler::{PathScheduler, SendRequest, SubflowView};
 use crate::secrets::Secrets;
-use crate::subflow::{EmitContext, Space, State, Subflow};
+use crate::subflow::{EmitContext, Space, State, Subflow, Written};
 use crate::{path_manager, scheduler};
 
 pub(crate) use connect::{Offer, REASON_MPTCP, capable, join, understood};
@@ -56,8 +56,10 @@ pub struct Transmit {
     pub local: SocketAddr,
     /// The peer's.
     pub remote: SocketAddr,
-    /// The segment; bursts under one mapping come as segments that repeat it.
+    /// The segment, or several as one.
     pub segment: Segment,
+    /// Of several as one ([`crate::Endpoint::poll_burst`]) the payload of each, of the last one at most.
+    pub segment_size: Option<NonZeroU16>,
 }
 
 /// What a connection begins with.
@@ -313,50 +315,64 @@ impl Connection {
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Transmit> {
         let mut segment = Segment::default();
         let tuple = self.poll_transmit_into(now, &mut segment)?;
-        Some(Transmit { local: tuple.local, remote: tuple.remote, segment })
+        Some(Transmit { local: tuple.local, remote: tuple.remote, segment, segment_size: None })
     }
 
     /// As [`Self::poll_transmit`], written over a segment the caller has; returns the addresses to
     /// put it between.
     pub fn poll_transmit_into(&mut self, now: Instant, segment: &mut Segment) -> Option<FourTuple> {
-        self.next_segment(now, segment).copied()
+        self.next_segment(now, 1, segment).map(|(tuple, _)| *tuple)
     }
 
-    /// As [`Self::poll_transmit_into`].
+    /// As [`Self::poll_transmit_into`], of up to `most` segments as one.
     #[inline(never)]
     pub(crate) fn next_segment(
         &mut self,
         now: Instant,
+        most: u32,
         segment: &mut Segment,
-    ) -> Option<&FourTuple> {
+    ) -> Option<(&FourTuple, Written)> {
         self.after_reads(now);
         let count = self.subflows.len();
         let mut index = self.next_transmit;
         for _ in 0..count {
-            if self.subflows[index].may_transmit() && self.poll_subflow(now, index, segment) {
+            if self.subflows[index].may_transmit()
+                && let Some(written) = self.poll_subflow(now, index, most, segment)
+            {
                 self.next_transmit = index;
-                return Some(&self.subflows[index].tuple);
+                return Some((&self.subflows[index].tuple, written));
             }
             index = if index + 1 == count { 0 } else { index + 1 };
         }
         self.next_transmit = 0;
-        if self.half_open.rests() { None } else { self.half_open.poll(segment) }
+        if self.half_open.rests() {
+            return None;
+        }
+        self.half_open.poll(segment).map(|tuple| (tuple, Written::default()))
     }
 
     // Apart, so that the look that finds nothing, which ends every turn, stays a short one.
     #[inline(never)]
-    fn poll_subflow(&mut self, now: Instant, index: usize, segment: &mut Segment) -> bool {
+    fn poll_subflow(
+        &mut self,
+        now: Instant,
+        index: usize,
+        most: u32,
+        segment: &mut Segment,
+    ) -> Option<Written> {
+        let mut written = Written::default();
         let host = &self.config.host;
         let subflow = &mut self.subflows[index];
         subflow.touched = true;
         if subflow.reset.is_some() {
-            return subflow.take_reset(segment);
+            return subflow.take_reset(segment).then_some(written);
         }
         match subflow.state {
             // What is closed may still owe the acknowledgement of the peer's FIN.
-            State::Closed if !subflow.finished() => return false,
+            State::Closed if !subflow.finished() => return None,
             State::SynSent | State::SynReceived => {
-                return subflow.next_handshake_segment(host, now, &self.config, segment);
+                let due = subflow.next_handshake_segment(host, now, &self.config, segment);
+                return due.then_some(written);
             }
             State::Established | State::Closed => {}
         }
@@ -365,16 +381,23 @@ impl Connection {
         if subflow.signal_due() {
             // Options that are waiting do not fit beside data.
             subflow.next_pure_ack(&context, segment);
-        } else if subflow.next_data_segment(host, &context, segment) {
+        } else if most > 1
+            && let Some(burst) = subflow.next_burst(host, &context, most, segment)
+        {
+            written = burst;
+            if std::mem::take(&mut subflow.send.grew) {
+                self.notify_writable();
+            }
+        } else if most <= 1 && subflow.next_data_segment(host, &context, segment) {
             subflow.fill_options(segment, false);
             if std::mem::take(&mut subflow.send.grew) {
                 self.notify_writable();
             }
         } else if !subflow.next_pure_ack(&context, segment) {
-            return false;
+            return None;
         }
         self.note_promise(index);
-        true
+        Some(written)
     }
 
     /// What a subflow needs to know to emit a segment.

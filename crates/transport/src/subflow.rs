@@ -5,6 +5,7 @@
 //! only at the wire.
 
 mod acknowledge;
+mod burst;
 mod delayed_ack;
 pub(crate) mod deliver;
 mod ecn;
@@ -39,6 +40,7 @@ use crate::congestion::{CongestionController, CongestionState, SiblingView, Wind
 use crate::profile::Stack;
 use crate::scheduler::SubflowView;
 
+pub(crate) use burst::Written;
 pub(crate) use ecn::accepts_ecn;
 pub(crate) use ending::{Remains, Reset};
 pub(crate) use handshake::JoinAnswer;

@@ -217,7 +217,8 @@ impl Endpoint {
     }
 
     pub(super) fn reply(&mut self, tuple: FourTuple, segment: Segment) {
-        self.replies.push_back(Transmit { local: tuple.local, remote: tuple.remote, segment });
+        let FourTuple { local, remote } = tuple;
+        self.replies.push_back(Transmit { local, remote, segment, segment_size: None });
     }
 
     /// A four-tuple is a connection's from now on, or no more. What another connection's subflow has stays

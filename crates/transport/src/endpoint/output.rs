@@ -1,6 +1,7 @@
 //! What an endpoint has to say, of all its connections: segments, news, and when it is to be woken.
 
 use std::collections::VecDeque;
+use std::num::NonZeroU16;
 
 use anabranch_units::Instant;
 use anabranch_wire::Segment;
@@ -22,29 +23,96 @@ pub struct Outgoing {
     pub tuple: FourTuple,
     /// The connection that sends it; `None` for an answer that belongs to none.
     pub connection: Option<ConnectionHandle>,
+    /// Of several segments written as one ([`Endpoint::poll_burst`]) the payload of each, of the last one at
+    /// most, bytes; `None` is one segment.
+    pub segment_size: Option<NonZeroU16>,
 }
 
 impl Endpoint {
     /// Output: the next segment to put on the wire. To be called until there is none, after everything that
     /// was handed in and after every connection that was driven.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Transmit> {
-        let mut segment = Segment::default();
-        let Outgoing { tuple, .. } = self.poll_transmit_into(now, &mut segment)?;
-        Some(Transmit { local: tuple.local, remote: tuple.remote, segment })
+        self.poll_burst(now, 1)
     }
 
     /// As [`Self::poll_transmit`], written over a segment the caller has.
     // Joined to its caller: most of a segment's way is within the connection.
     #[inline(always)]
     pub fn poll_transmit_into(&mut self, now: Instant, segment: &mut Segment) -> Option<Outgoing> {
+        self.poll_burst_into(now, 1, segment)
+    }
+
+    /// As [`Self::poll_transmit`], of up to `most` segments that were to leave one behind the other, written as
+    /// one: for a device that cuts them (GSO, TSO), or [`Segment::split`] by the `segment_size` that comes with
+    /// it. Cut, they are the segments that as many calls of [`Self::poll_transmit`] would have returned, and the
+    /// connection is in the state it would be in. `most` = 1 is that call.
+    ///
+    /// A burst is data that was not sent before, of one subflow: no more than the congestion window, the peer's
+    /// window and one socket buffer have (a millisecond at the pacing rate, `tcp_tso_autosize`), all of it under
+    /// one mapping; PSH and FIN stand on its last segment. Its payload is a slice of what was written, or a copy
+    /// where that was written, or scheduled, in several pieces. What differs from segment to segment leaves alone: retransmissions, probes, the first data with its
+    /// `MP_CAPABLE`, whatever has SACK blocks; and everything where DSS checksums are in use, since each segment
+    /// then has a mapping of its own.
+    ///
+    /// ```
+    /// use std::num::NonZeroU16;
+    ///
+    /// use anabranch_transport::path_manager::Candidate;
+    /// use anabranch_transport::{Config, Endpoint, FourTuple};
+    /// use anabranch_units::{Instant, Seed};
+    ///
+    /// let (here, there) = (([10, 0, 0, 1], 1024).into(), ([10, 0, 0, 2], 80).into());
+    /// let first = Candidate { address_id: 0, local: here, remote: there, backup: false, rate: None };
+    /// let now = Instant::ZERO;
+    /// let mut client = Endpoint::new("client", Seed { seed: 1, run: 0 });
+    /// let config = Config { candidates: vec![first], ..Config::default() };
+    /// let handle = client.connect(now, config).expect("free addresses");
+    /// let mut server = Endpoint::new("server", Seed { seed: 1, run: 0 });
+    /// server.listen(there, Config::default()).expect("nobody listens");
+    ///
+    /// // Whatever either says the other hears, super-segments as they are.
+    /// let mut sizes = Vec::new();
+    /// client.connection_mut(handle).write(now, vec![7; 20_000].into()).expect("there is room");
+    /// loop {
+    ///     let from_client = client.poll_burst(now, 40).map(|told| (told, &mut server));
+    ///     let (told, to) = match from_client {
+    ///         Some(found) => found,
+    ///         None => match server.poll_burst(now, 40) {
+    ///             Some(told) => (told, &mut client),
+    ///             None => break,
+    ///         },
+    ///     };
+    ///     sizes.extend(told.segment_size.map(|size| (told.segment.payload.len(), size.get())));
+    ///     let tuple = FourTuple { local: told.remote, remote: told.local };
+    ///     to.handle_merged(now, tuple, &told.segment, told.segment_size);
+    /// }
+    /// let handle = server.connections().next().expect("one").0;
+    /// assert_eq!(server.connection(handle).readable(), 20_000);
+    /// assert!(sizes.iter().any(|(length, size)| length > &usize::from(*size)));
+    /// ```
+    pub fn poll_burst(&mut self, now: Instant, most: u32) -> Option<Transmit> {
+        let mut segment = Segment::default();
+        let Outgoing { tuple, segment_size, .. } = self.poll_burst_into(now, most, &mut segment)?;
+        Some(Transmit { local: tuple.local, remote: tuple.remote, segment, segment_size })
+    }
+
+    /// As [`Self::poll_burst`], written over a segment the caller has.
+    #[inline(always)]
+    pub fn poll_burst_into(
+        &mut self,
+        now: Instant,
+        most: u32,
+        segment: &mut Segment,
+    ) -> Option<Outgoing> {
         if !self.replies.is_empty() {
             return self.next_reply(segment);
         }
         while let Some(slot) = self.ready.front() {
             if let Some(entry) = self.table.slot(slot).filter(|entry| entry.ready) {
                 let handle = ConnectionHandle { slot, generation: entry.generation };
-                if let Some(&tuple) = entry.connection.next_segment(now, segment) {
-                    return Some(Outgoing { tuple, connection: Some(handle) });
+                if let Some((&tuple, written)) = entry.connection.next_segment(now, most, segment) {
+                    let segment_size = written.segment_size;
+                    return Some(Outgoing { tuple, connection: Some(handle), segment_size });
                 }
                 self.settle(now, slot);
             }
@@ -59,12 +127,12 @@ impl Endpoint {
 
     #[cold]
     fn next_reply(&mut self, segment: &mut Segment) -> Option<Outgoing> {
-        let Transmit { local, remote, segment: reply } = self.replies.pop_front()?;
+        let Transmit { local, remote, segment: reply, segment_size } = self.replies.pop_front()?;
         if self.replies.is_empty() && self.replies.capacity() > SMALL {
             self.replies = VecDeque::new();
         }
         *segment = reply;
-        Some(Outgoing { tuple: FourTuple { local, remote }, connection: None })
+        Some(Outgoing { tuple: FourTuple { local, remote }, connection: None, segment_size })
     }
 
     /// A connection has said all it has to say for now.

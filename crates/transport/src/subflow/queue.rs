@@ -12,7 +12,7 @@ use crate::config::Config;
 
 /// Payload of the largest burst under one mapping: 64 KiB less room for headers
 /// (`MPTCP_MAX_GSO_SIZE`).
-const BURST_BYTES: u64 = 65_536 - 321;
+pub(super) const BURST_BYTES: u64 = 65_536 - 321;
 
 /// Data handed to a subflow and not sent yet: one mapping's worth, or the rest of it.
 #[derive(Clone, Debug)]
@@ -415,6 +415,16 @@ impl Sender {
         }
         self.queued -= payload.len() as u64;
         Some((payload, mapping))
+    }
+
+    /// The memory that the next segment begins in, and the mapping it has.
+    pub(super) fn front(&self) -> Option<(Bytes, BurstMapping)> {
+        self.queue.front().map(|chunk| (chunk.payload.clone(), chunk.mapping))
+    }
+
+    /// The next segment has this mapping; on plain TCP none has any.
+    pub(super) fn goes_on_under(&self, mapping: BurstMapping) -> bool {
+        !self.multipath_mappings || self.queue.front().is_some_and(|chunk| chunk.mapping == mapping)
     }
 
     /// A chunk under `mapping` was used up: perhaps the last of its buffer.

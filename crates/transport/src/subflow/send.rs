@@ -66,9 +66,29 @@ impl Subflow {
             return false;
         }
         self.rest_after_idle(now);
-        let room = self.send.window_end.saturating_sub(self.send.next);
-        let limit = u64::from(self.send.mss - self.sack_bytes()).min(room);
-        let (payload, mapping) = match self.send.cut(limit as usize) {
+        let sent = self.take_new(now, in_flight, together);
+        self.data_segment(
+            sent.start,
+            sent.payload.clone(),
+            sent.mapping,
+            sent.fin,
+            context,
+            segment,
+        );
+        self.mark_capable(segment);
+        // Of a buffer with several segments the last one is pushed (`__tcp_transmit_skb`).
+        let more = self.has_more(in_flight);
+        if !sent.opens_buffer && !more && self.stack.pushes_buffers {
+            segment.flags = segment.flags.with(Flags::PSH);
+        }
+        self.file_new(host, now, sent, more, probe);
+        true
+    }
+
+    /// Takes the next segment off the queue: what the scoreboard will know of it.
+    #[inline(always)]
+    pub(super) fn take_new(&mut self, now: Instant, in_flight: u32, together: bool) -> Sent {
+        let (payload, mapping) = match self.send.cut(self.most_payload()) {
             Some((payload, mapping)) => (payload, Some(mapping).filter(|_| self.multipath)),
             None => (Bytes::new(), None),
         };
@@ -85,24 +105,12 @@ impl Subflow {
         if length < u64::from(self.send.mss) {
             self.send.small_end = self.send.next;
         }
-        let stamp = self.rate.stamp(now, in_flight, idle);
-        self.data_segment(start, payload.clone(), mapping, fin, context, segment);
-        self.mark_capable(segment);
-        // Of a buffer with several segments the last one is pushed (`__tcp_transmit_skb`).
-        let more = self.send.buffer_has_room()
-            && self.send.queued > 0
-            && in_flight + 1 < self.window.cwnd
-            && !self.send.shut_out();
-        if !opens_buffer && !more && self.stack.pushes_buffers {
-            segment.flags = segment.flags.with(Flags::PSH);
-        }
-        self.count_sent(length, true, now, !opens_buffer);
-        self.board.push(Sent {
+        Sent {
             start,
             mapping,
             sent_at: now,
             serial: 0,
-            stamp,
+            stamp: self.rate.stamp(now, in_flight, idle),
             transmission: 1,
             fin,
             opens_buffer,
@@ -111,7 +119,38 @@ impl Subflow {
             lost: false,
             retransmitted: false,
             payload,
-        });
+        }
+    }
+
+    /// What the next segment may carry, bytes.
+    #[inline(always)]
+    pub(super) fn most_payload(&self) -> usize {
+        let room = self.send.window_end.saturating_sub(self.send.next);
+        u64::from(self.send.mss - self.sack_bytes()).min(room) as usize
+    }
+
+    /// Another segment of the same socket buffer follows one that was sent beside `in_flight` others.
+    #[inline(always)]
+    pub(super) fn has_more(&self, in_flight: u32) -> bool {
+        self.send.buffer_has_room()
+            && self.send.queued > 0
+            && in_flight + 1 < self.window.cwnd
+            && !self.send.shut_out()
+    }
+
+    /// Counts a segment that was taken off the queue as sent; `more` of the same socket buffer follows.
+    #[inline(always)]
+    pub(super) fn file_new(
+        &mut self,
+        host: &HostModel,
+        now: Instant,
+        sent: Sent,
+        more: bool,
+        probe: bool,
+    ) {
+        let idle = self.board.is_empty();
+        self.count_sent(sent.payload.len() as u64, true, now, !sent.opens_buffer);
+        self.board.push(sent);
         let was_probe = self.timer.pending() == Some(super::rto::Pending::LossProbe);
         // A probe scheduled replaces whatever the timer waits for.
         let scheduled = !probe && self.schedule_probe(host, now, false);
@@ -119,7 +158,6 @@ impl Subflow {
             self.rearm_timeout(host, now);
         }
         self.after_new(host, now, more);
-        true
     }
 
     /// New data has left; `more` of the same socket buffer follows.
@@ -135,7 +173,7 @@ impl Subflow {
     /// There is something, and no window, rate or rule holds it back; `together` says that a segment has
     /// just gone out.
     #[inline(always)]
-    fn may_send_new(
+    pub(super) fn may_send_new(
         &mut self,
         host: &HostModel,
         now: Instant,

@@ -37,6 +37,12 @@ pub(crate) struct Pair {
     pub(crate) received: Vec<u8>,
     /// The client's application takes what arrives.
     pub(crate) reading: bool,
+    /// Segments that either side may write as one.
+    pub(crate) most: u32,
+    /// Such a burst arrives as it left; else it is cut before it is on its way.
+    pub(crate) offloads: bool,
+    /// Bursts of more than one segment so far.
+    pub(crate) bursts: usize,
     to_serve: Bytes,
     ending: bool,
     delays: Vec<Duration>,
@@ -92,6 +98,9 @@ impl Pair {
             server_events: Vec::new(),
             received: Vec::new(),
             reading: true,
+            most: 1,
+            offloads: false,
+            bursts: 0,
             to_serve: Bytes::new(),
             ending: false,
             delays: rtts_ms.iter().map(|ms| Duration::from_micros(ms * 500)).collect(),
@@ -146,6 +155,16 @@ impl Pair {
     }
 
     fn launch(&mut self, way: Way, transmit: Transmit) {
+        self.bursts += usize::from(transmit.segment_size.is_some());
+        let Some(size) = transmit.segment_size.filter(|_| !self.offloads) else {
+            return self.launch_packet(way, transmit);
+        };
+        for segment in transmit.segment.split(size) {
+            self.launch_packet(way, Transmit { segment, segment_size: None, ..transmit });
+        }
+    }
+
+    fn launch_packet(&mut self, way: Way, transmit: Transmit) {
         let client_side = match way {
             Way::ToClient => transmit.remote,
             Way::ToServer => transmit.local,
@@ -177,7 +196,7 @@ impl Pair {
                 self.received.extend_from_slice(&bytes);
             }
         }
-        while let Some(t) = self.client.poll_transmit(now) {
+        while let Some(t) = self.client.poll_burst(now, self.most) {
             self.launch(Way::ToServer, t);
         }
         for handle in handles(&self.server) {
@@ -185,7 +204,7 @@ impl Pair {
                 self.server_events.push((now, event));
             }
         }
-        while let Some(t) = self.server.poll_transmit(now) {
+        while let Some(t) = self.server.poll_burst(now, self.most) {
             self.launch(Way::ToClient, t);
         }
     }
@@ -208,7 +227,8 @@ impl Pair {
                     Way::ToClient => &mut self.client,
                     Way::ToServer => &mut self.server,
                 };
-                endpoint.handle_segment(self.now, tuple, &transmit.segment);
+                let Transmit { segment, segment_size, .. } = transmit;
+                endpoint.handle_merged(self.now, tuple, &segment, segment_size);
                 self.settle();
             }
             let now = self.now;

@@ -1,0 +1,222 @@
+//! Several segments written as one, for a device that cuts them (GSO, TSO): what is of one socket buffer and one
+//! mapping, and would leave one by one with nothing between.
+
+use std::num::NonZeroU16;
+
+use anabranch_wire::{Flags, Segment};
+use bytes::{Bytes, BytesMut};
+
+use super::queue::BURST_BYTES;
+use super::scoreboard::BurstMapping;
+use super::{EmitContext, Subflow};
+use crate::config::HostModel;
+
+/// What was written: one segment, or several as one, with so much payload each and the last one at most.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Written {
+    pub(crate) segment_size: Option<NonZeroU16>,
+}
+
+/// The payload of a burst: a slice of the memory it begins in, or a copy where it goes on elsewhere.
+struct Payload {
+    memory: Bytes,
+    end: usize,
+    copied: BytesMut,
+}
+
+impl Payload {
+    fn push(&mut self, piece: &Bytes) {
+        let follows = self.memory.get(self.end..).is_some_and(|rest| {
+            rest.len() >= piece.len() && std::ptr::eq(rest.as_ptr(), piece.as_ptr())
+        });
+        if self.copied.is_empty() && !follows {
+            self.copied.reserve(BURST_BYTES as usize);
+            self.copied.extend_from_slice(&self.memory[..self.end]);
+        }
+        if !self.copied.is_empty() {
+            self.copied.extend_from_slice(piece);
+        }
+        self.end += piece.len();
+    }
+
+    fn bytes(self) -> Bytes {
+        if self.copied.is_empty() { self.memory.slice(..self.end) } else { self.copied.freeze() }
+    }
+}
+
+impl Subflow {
+    /// As `next_data_segment` and `fill_options`, of up to `most` segments at once.
+    ///
+    /// All that is kept of segments is kept of each, as if they had been asked for one by one. Only the header is
+    /// written once; so a burst ends where the next segment's would have other options.
+    #[inline(never)]
+    pub(crate) fn next_burst(
+        &mut self,
+        host: &HostModel,
+        context: &EmitContext,
+        most: u32,
+        segment: &mut Segment,
+    ) -> Option<Written> {
+        let alone = self.goes_alone(context);
+        let start = self.send.next();
+        let front = self.send.front();
+        if !self.next_data_segment(host, context, segment) {
+            return None;
+        }
+        self.fill_options(segment, false);
+        // One that was sent again left the queue as it was; the first data's `MP_CAPABLE` and the infinite
+        // mapping stand on one segment alone.
+        let new = self.send.next() > start;
+        let repeats = if self.multipath { segment.mptcp.is_empty() } else { segment.dss.is_none() };
+        let Some((memory, mapping)) = front.filter(|_| new && repeats && !alone) else {
+            return Some(Written::default());
+        };
+        // The first one may lie in two pieces of memory, which made it a copy.
+        let size = segment.payload.len();
+        let memory = if memory.len() < size { segment.payload.clone() } else { memory };
+        let payload = Payload { memory, end: size, copied: BytesMut::new() };
+        Some(self.extend(host, context, most, mapping, payload, segment))
+    }
+
+    /// The next segment has something on it that the one behind it may not have: a checksum of its own, a report
+    /// of duplicates, which is told once, or SACK blocks, as many as fit beside its own payload.
+    fn goes_alone(&self, context: &EmitContext) -> bool {
+        context.checksum || self.receive.duplicate.is_some() || self.receive.out_of_order()
+    }
+
+    /// Lets those that may follow at once go with the segment that was written and begins `payload`.
+    fn extend(
+        &mut self,
+        host: &HostModel,
+        context: &EmitContext,
+        most: u32,
+        mapping: BurstMapping,
+        mut payload: Payload,
+        segment: &mut Segment,
+    ) -> Written {
+        let now = context.now;
+        let (size, mut count) = (payload.end, 1);
+        while count < most
+            // All of them are as long as the first; a shorter one is the last.
+            && payload.end == count as usize * size
+            && payload.end + size <= BURST_BYTES as usize
+            && self.send.queued_bytes() > 0
+            && self.send.buffer_has_room()
+            && self.send.goes_on_under(mapping)
+        {
+            let in_flight = self.board.in_flight();
+            if !self.may_send_new(host, now, in_flight, true, false) {
+                break;
+            }
+            self.rest_after_idle(now);
+            let sent = self.take_new(now, in_flight, true);
+            self.ack.on_ack_sent();
+            let more = self.has_more(in_flight);
+            if self.send.queued_bytes() == 0 || (!more && self.stack.pushes_buffers) {
+                segment.flags = segment.flags.with(Flags::PSH);
+            }
+            if sent.fin {
+                segment.flags = segment.flags.with(Flags::FIN);
+            }
+            payload.push(&sent.payload);
+            count += 1;
+            self.file_new(host, now, sent, more, false);
+        }
+        if count == 1 {
+            return Written::default();
+        }
+        segment.payload = payload.bytes();
+        Written { segment_size: NonZeroU16::new(size as u16) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anabranch_units::{Instant, SeqNumber};
+
+    use super::super::Space;
+    use super::super::deliver::Terms;
+    use super::super::fixture::{at, exact, subflow};
+    use super::*;
+    use crate::receive_buffer::Load;
+
+    fn context(now: Instant) -> EmitContext {
+        EmitContext {
+            now,
+            data_ack: None,
+            dsn_base: 1,
+            data_received: 0,
+            space: Space::default(),
+            promised_edge: 0,
+            data_fin: None,
+            checksum: false,
+        }
+    }
+
+    /// A subflow that has five segments of a thousand bytes to send, and may.
+    fn loaded() -> Subflow {
+        let (mut subflow, _) = subflow();
+        subflow.send.set_window(100_000);
+        subflow.send.enqueue((0..5000).map(|at| (at / 7) as u8).collect(), 0);
+        subflow
+    }
+
+    fn burst(subflow: &mut Subflow, most: u32) -> (Segment, Written) {
+        let mut segment = Segment::default();
+        let written = subflow.next_burst(&exact(), &context(at(100)), most, &mut segment);
+        (segment, written.expect("data"))
+    }
+
+    /// A hundred bytes of the peer's arrive.
+    fn hear(subflow: &mut Subflow, position: u32) {
+        let payload = Bytes::from(vec![0; 100]);
+        let (seq, flags) = (SeqNumber(position), Flags::ACK);
+        let segment = Segment { seq, flags, payload, ..Segment::default() };
+        let terms = Terms { near: 0, checksum: false, whole: false };
+        let load = Load::of(&segment, None);
+        subflow.handle_payload(at(100), &segment, load, terms, Space::default(), &mut |_, _| {});
+    }
+
+    #[test]
+    fn a_burst_is_a_slice_of_what_was_written() {
+        let mut subflow = loaded();
+        let written = subflow.send.front().expect("data").0;
+        // Socket buffers of two segments: `tcp_min_tso_segs`, at no rate that would ask for more.
+        let (segment, size) = burst(&mut subflow, 40);
+        assert_eq!(size.segment_size.map(NonZeroU16::get), Some(1000));
+        let length = segment.payload.len();
+        assert!(length > 1000 && segment.payload == written[..length]);
+        assert_eq!(segment.payload.as_ptr(), written.as_ptr(), "nothing is copied");
+        assert_eq!(subflow.board.in_flight() as usize, length / 1000, "each is kept for itself");
+    }
+
+    #[test]
+    fn a_burst_of_several_pieces_is_put_together() {
+        let mut subflow = loaded();
+        subflow.send.drain_unsent();
+        for piece in 0..20u8 {
+            subflow.send.enqueue(vec![piece; 300].into(), 300 * u64::from(piece));
+        }
+        let (segment, size) = burst(&mut subflow, 2);
+        assert_eq!(size.segment_size.map(NonZeroU16::get), Some(1000));
+        let expected = (0..20u8).flat_map(|piece| [piece; 300]).take(2000);
+        assert!(segment.payload.iter().copied().eq(expected));
+    }
+
+    #[test]
+    fn what_tells_of_runs_or_duplicates_leaves_alone() {
+        let mut subflow = loaded();
+        hear(&mut subflow, 1);
+        hear(&mut subflow, 1);
+        let (segment, size) = burst(&mut subflow, 40);
+        assert!(segment.sack.as_slice().len() == 1 && size == Written::default());
+        let (segment, size) = burst(&mut subflow, 40);
+        assert!(segment.sack.is_empty() && size != Written::default(), "told once");
+        let mut subflow = loaded();
+        hear(&mut subflow, 201);
+        for _ in 0..2 {
+            let (segment, size) = burst(&mut subflow, 40);
+            assert!(segment.sack.as_slice().len() == 1 && size == Written::default());
+        }
+    }
+}

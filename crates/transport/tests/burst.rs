@@ -1,0 +1,173 @@
+//! Segments that leave as one (GSO): cut, they are those that leave one by one.
+
+mod pair;
+
+use anabranch_plugin::PluginChoice;
+use anabranch_transport::profile::{LINUX_6_18, MPTCP_0_94};
+use anabranch_transport::{Config, Stack};
+use anabranch_units::{Duration, Instant};
+use anabranch_wire::{Flags, Segment};
+use pair::{Pair, Way, at, film};
+use proptest::prelude::*;
+
+#[derive(Clone, Debug)]
+struct Plan {
+    config: Config,
+    rtts: Vec<u64>,
+    /// What the server writes, and after how many milliseconds more.
+    writes: Vec<(usize, u64)>,
+    /// What the client writes meanwhile, in pieces.
+    upload: usize,
+    /// Of a thousand packets so many are lost, drawn from this number.
+    loss: u32,
+    chance: u32,
+    /// Segments as one, at most.
+    most: u32,
+}
+
+fn config() -> impl Strategy<Value = Config> {
+    let stack: &[Stack] = &[LINUX_6_18, MPTCP_0_94];
+    (
+        prop::sample::select(stack),
+        prop::sample::select(&["reno", "cubic", "bbr", "lia"][..]),
+        prop::sample::select(&["linux", "min-rtt", "round-robin", "redundant"][..]),
+        (any::<bool>(), any::<bool>(), prop::bool::weighted(0.7), prop::bool::weighted(0.2)),
+        prop::sample::select(&[32_768u64, 131_072, 1 << 20][..]),
+        prop::sample::select(&[4096u64, 32_728][..]),
+    )
+        .prop_map(|(stack, congestion, scheduler, switches, buffer, fragment)| {
+            let (pacing, nodelay, multipath, checksum) = switches;
+            let mut config = Config {
+                stack,
+                congestion: PluginChoice::named(congestion),
+                scheduler: PluginChoice::named(scheduler),
+                pacing,
+                nodelay,
+                multipath,
+                checksum: checksum && multipath,
+                receive_buffer_initial: buffer,
+                ..Config::default()
+            };
+            config.host.send_fragment = fragment;
+            config
+        })
+}
+
+fn plan() -> impl Strategy<Value = Plan> {
+    (
+        config(),
+        prop::collection::vec(5..60u64, 1..3),
+        // The first is worth a burst.
+        prop::collection::vec((1..60_000usize, 0..80u64), 1..5).prop_map(|mut writes| {
+            writes.insert(0, (20_000, 0));
+            writes
+        }),
+        0..40_000usize,
+        0..40u32,
+        any::<u32>(),
+        2..64u32,
+    )
+        .prop_map(|(config, rtts, writes, upload, loss, chance, most)| Plan {
+            config,
+            rtts,
+            writes,
+            upload,
+            loss,
+            chance,
+            most,
+        })
+}
+
+impl Plan {
+    /// There were bursts, or none where each segment has a checksum of its own, unless losses ended MPTCP. In older
+    /// stacks a mapping is what was scheduled at once, perhaps a segment.
+    fn takes_effect(&self, pair: &mut Pair) -> bool {
+        let sealed = self.config.checksum && pair.server().is_multipath();
+        if sealed { pair.bursts == 0 } else { pair.bursts > 0 || self.config.stack.whole_mappings }
+    }
+}
+
+/// A number that a packet's place in the run and `chance` make.
+fn drawn(chance: u32, number: u32) -> u32 {
+    let mixed = (chance ^ number.wrapping_mul(0x9e37_79b9)).wrapping_mul(0x85eb_ca6b);
+    (mixed ^ mixed >> 13).wrapping_mul(0xc2b2_ae35) >> 8
+}
+
+/// A whole transfer, up to `most` segments as one.
+fn run(plan: &Plan, most: u32, offloads: bool) -> Pair {
+    let mut pair = Pair::new(&plan.rtts, plan.config.clone(), plan.config.clone());
+    (pair.most, pair.offloads) = (most, offloads);
+    let (mut number, loss, chance) = (0, plan.loss, plan.chance);
+    pair.filter = Box::new(move |_, _, _, _| {
+        number += 1;
+        drawn(chance, number) % 1000 >= loss
+    });
+    pair.run_until(at(150));
+    let (mut moment, mut from) = (150, 0);
+    let whole = film(plan.writes.iter().map(|(bytes, _)| bytes).sum());
+    let piece = plan.upload / plan.writes.len();
+    for (bytes, wait) in &plan.writes {
+        // A client whose SYN was lost is not open yet.
+        let now = pair.now;
+        let _ = pair.client().write(now, film(piece).into());
+        pair.serve(&whole[from..from + bytes]);
+        from += bytes;
+        moment += wait;
+        pair.run_until(at(moment));
+    }
+    pair.end();
+    pair.run_until(at(moment) + Duration::from_secs(20));
+    assert!(pair.received == whole, "{} of {}", pair.received.len(), whole.len());
+    pair
+}
+
+/// What makes a packet: when, whence, and all of it.
+fn told(pair: &Pair) -> Vec<(Instant, bool, usize, &Segment)> {
+    pair.log.iter().map(|(t, way, path, s)| (*t, *way == Way::ToClient, *path, s)).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+    #[test]
+    fn a_burst_that_is_cut_is_what_leaves_one_by_one(plan in plan()) {
+        let (alone, mut bursts) = (run(&plan, 1, false), run(&plan, plan.most, false));
+        let (one, other) = (told(&alone), told(&bursts));
+        let differs = one.iter().zip(&other).position(|(one, other)| one != other);
+        if let Some(place) = differs {
+            prop_assert!(false, "packet {}: {:?} {:?}", place, one[place], other[place]);
+        }
+        prop_assert_eq!(one.len(), other.len());
+        prop_assert_eq!(alone.bursts, 0);
+        prop_assert!(plan.takes_effect(&mut bursts), "{} bursts", bursts.bursts);
+    }
+
+    #[test]
+    fn bursts_arrive_as_they_left(plan in plan()) {
+        let mut pair = run(&plan, plan.most, true);
+        prop_assert!(plan.takes_effect(&mut pair), "{} bursts", pair.bursts);
+    }
+}
+
+/// What a server sends as one of ten segments, of up to `most` at once: segments, and whether they are pushed.
+fn sent(most: u32, config: Config) -> Vec<(usize, bool)> {
+    let mut pair = Pair::new(&[1], config.clone(), config);
+    (pair.most, pair.offloads) = (most, true);
+    pair.run_until(at(100));
+    pair.log.clear();
+    pair.serve(&film(9 * 1424 + 100));
+    let data = pair.sent(Way::ToClient, 0).filter(|(_, _, _, s)| !s.payload.is_empty());
+    data.map(|(_, _, _, s)| (s.payload.len().div_ceil(1424), s.flags.contains(Flags::PSH)))
+        .collect()
+}
+
+#[test]
+fn a_burst_ends_with_its_socket_buffer_or_what_there_is() {
+    // tcp_tso_autosize: ten segments twice in a millisecond are 19 kB, 13 of 1448 bytes: all fit one buffer.
+    let nodelay = Config { nodelay: true, ..pair::config() };
+    assert_eq!(sent(40, nodelay.clone()), [(10, true)]);
+    assert_eq!(sent(4, nodelay.clone()), [(4, false), (4, false), (2, true)]);
+    assert_eq!(sent(1, nodelay.clone()).len(), 10);
+    // With checksums each has its own mapping.
+    let sealed = sent(40, Config { checksum: true, ..nodelay });
+    assert!(sealed.len() == 10 && sealed.iter().all(|(segments, _)| *segments == 1));
+}
