@@ -1,4 +1,4 @@
-"""Dependencies point one way: units <- plugin, wire <- transport, media, trace <- host <- sim; link <- sim."""
+"""Dependencies point one way: units <- plugin, wire <- transport, media, trace <- host, link <- sim."""
 
 from __future__ import annotations
 

@@ -114,6 +114,24 @@ def test_what_the_cross_traffic_did():
     assert metrics.lookup("cross_traffic_mbps", qoe=None, qos=qos, duration=None) == 3.6
 
 
+def test_groups_of_datagrams_tell_what_was_lost():
+    flow = {
+        "name": "calls",
+        "congestion": "none",
+        "start_s": 0.0,
+        "end_s": 2.0,
+        "bytes_read": 500_000,
+        "retransmissions": 0,
+    }
+    tables = one_client()
+    columns = flow | {"datagrams_sent": 400, "datagrams_delivered": 350, "datagrams_lost": 45}
+    tables["cross_traffic"] = {name: [value, value] for name, value in columns.items()}
+    (group,) = metrics.qos(tables)["cross_traffic"]
+    assert (group["datagrams_sent"], group["datagrams_lost"], group["goodput_mbps"]) == (800, 90, 4.0)
+    tables["cross_traffic"] |= {"datagrams_sent": [0, 0], "datagrams_lost": [0, 0]}
+    assert "datagrams_sent" not in metrics.qos(tables)["cross_traffic"][0]
+
+
 def test_no_underflow_is_no_recovery_time():
     tables = one_client()
     tables["playback"] = table(client=[0, 0], t_s=[1.0, 9.0], event=["start", "end"])

@@ -115,6 +115,49 @@ def test_cross_traffic_elsewhere_changes_no_packet_of_a_capture(tmp_path):
     assert (tmp_path / "alone").read_bytes() == (tmp_path / "beside").read_bytes()
 
 
+def test_datagrams_and_transfers_are_told_with_what_became_of_them():
+    kinds = [
+        {"kind": "udp", "rate": "1 Mbit/s", "duration": "2 s"},
+        {"kind": "on-off", "rate": "1 Mbit/s", "on": "200 ms", "off": "300 ms", "size": "500 B"},
+        {"kind": "poisson", "rate": "9 Mbit/s"},
+        {"kind": "transfers", "gap": "500 ms", "bytes": "20 kB", "congestion": "reno"},
+    ]
+    run = anabranch.run(
+        {**LONG, "cross_traffic": [{"name": kind["kind"], "path": "wifi"} | kind for kind in kinds]}
+    )
+    rows = {
+        name: [row for row in run.rows("cross_traffic") if row["name"] == name]
+        for name in ("udp", "on-off", "poisson")
+    }
+    assert [(row["datagrams_sent"], row["end_s"], row["fate"]) for row in rows["udp"]] == [
+        (167, 2.0, "stopped")
+    ]
+    (burst,), (poisson,) = rows["on-off"], rows["poisson"]
+    assert burst["datagrams_sent"] > 0
+    assert burst["congestion"] == "none"
+    # More than the path carries.
+    assert poisson["datagrams_lost"] > 0.2 * poisson["datagrams_sent"]
+    under_way = [
+        row["datagrams_sent"] - row["datagrams_delivered"] - row["datagrams_lost"] for row in (burst, poisson)
+    ]
+    assert all(0 <= count < 150 for count in under_way)
+    transfers = [row for row in run.rows("cross_traffic") if row["name"] == "transfers"]
+    assert len(transfers) > 5
+    assert all(row["bytes_read"] == 20_000 for row in transfers if row["fate"] == "finished")
+    group = next(group for group in run.qos["cross_traffic"] if group["name"] == "poisson")
+    assert group["datagrams_lost"] == poisson["datagrams_lost"]
+
+
+def test_too_many_transfers_are_the_gap_s_fault():
+    many = {
+        **LONG,
+        "cross_traffic": [{"path": "wifi", "kind": "transfers", "gap": "0.5 ms", "bytes": "1 kB"}],
+    }
+    with pytest.raises(anabranch.ScenarioError, match="10000 transfers") as caught:
+        anabranch.run(many)
+    assert caught.value.faults[0].key == "cross_traffic.0.gap"
+
+
 def test_a_refused_parameter_is_the_cross_traffic_s_fault():
     crossed = {
         **LONG,

@@ -152,6 +152,31 @@ def test_cross_traffic():
     assert link(plan, "cross-1.up")["delay_ns"] == 11
 
 
+def test_cross_traffic_that_is_no_lasting_tcp_flow():
+    kinds = [
+        {"kind": "udp", "rate": "1 Mb/s"},
+        {"kind": "on-off", "rate": "2 Mb/s", "on": "1 s", "off": "3 s", "size": "200 B", "count": 4},
+        {"kind": "transfers", "gap": "500 ms", "bytes": "1 MB"},
+    ]
+    plan = plan_of({**TWO, "cross_traffic": [{"path": "wifi", **kind} for kind in kinds]})
+    udp, bursts, transfers = plan["cross_traffic"]
+    assert udp["size"] == 1500
+    assert (bursts["size"], bursts["on_ns"], bursts["off_ns"], bursts["count"]) == (200, 10**9, 3 * 10**9, 4)
+    assert (transfers["gap_ns"], transfers["bytes"]) == (5 * 10**8, 10**6)
+    assert ["congestion" in group for group in plan["cross_traffic"]] == [False, False, True]
+    # 1 Mb/s, 4 times 2 Mb/s a quarter of the time and 16 Mb/s ask for the path; what they leave is the client's.
+    sized = {
+        **TWO,
+        "application": {"kind": "bulk", "bytes": "100 MB"},
+        "paths": [{**TWO["paths"][0], "rate": "25 Mb/s"}],
+    }
+    limits = [
+        plan_of({**sized, "cross_traffic": flows})["time_limit_ns"] - 300 * 10**9
+        for flows in ([], [{"path": "wifi", **kind} for kind in kinds])
+    ]
+    assert limits[1] == pytest.approx(limits[0] * 25 / 6)
+
+
 def test_an_event_of_a_link_that_only_cross_traffic_uses_takes_place():
     plan = plan_of({**CROSSED, "events": [{"at": "1 s", "link": "core", "state": "down"}]})
     assert [event["link"] for event in plan["events"]] == ["core.down", "core.up"]

@@ -141,16 +141,32 @@ impl Host {
     /// Output: the next segment to put on the wire; `None` when there is none before something else is handed
     /// in. What the applications have to do is done on the way.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Transmit> {
+        self.poll_burst(now, 1)
+    }
+
+    /// As [`Self::poll_transmit`], of up to `most` segments written as one; see [`Endpoint::poll_burst`].
+    pub fn poll_burst(&mut self, now: Instant, most: u32) -> Option<Transmit> {
         let mut segment = Segment::default();
-        let Outgoing { tuple, .. } = self.poll_transmit_into(now, &mut segment)?;
-        Some(Transmit { local: tuple.local, remote: tuple.remote, segment })
+        let Outgoing { tuple, segment_size, .. } = self.poll_burst_into(now, most, &mut segment)?;
+        Some(Transmit { local: tuple.local, remote: tuple.remote, segment, segment_size })
     }
 
     /// As [`Self::poll_transmit`], written over a segment that the caller has.
     #[inline(always)]
     pub fn poll_transmit_into(&mut self, now: Instant, segment: &mut Segment) -> Option<Outgoing> {
+        self.poll_burst_into(now, 1, segment)
+    }
+
+    /// As [`Self::poll_burst`], written over a segment that the caller has.
+    #[inline(always)]
+    pub fn poll_burst_into(
+        &mut self,
+        now: Instant,
+        most: u32,
+        segment: &mut Segment,
+    ) -> Option<Outgoing> {
         loop {
-            let sent = self.endpoint.poll_transmit_into(now, segment);
+            let sent = self.endpoint.poll_burst_into(now, most, segment);
             if sent.is_some() || !self.drive(now) {
                 return sent;
             }

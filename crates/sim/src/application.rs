@@ -53,8 +53,8 @@ pub(crate) fn client(
 pub(crate) fn serve_across(group: &CrossPlan) -> Box<Serve> {
     let &CrossPlan { kind, bytes, rate_bps, .. } = group;
     Box::new(move |_| match kind {
-        CrossKind::Bulk => Box::new(Bulk::new(bytes)),
         CrossKind::Paced => Box::new(Paced::new(rate(rate_bps), bytes)),
+        _ => Box::new(Bulk::new(bytes)),
     })
 }
 

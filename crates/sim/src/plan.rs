@@ -340,7 +340,7 @@ impl Plan {
             };
             adaptive.check().map_err(|error| error.at("adaptive").at("application"))?;
         }
-        cross::check(&plan.cross_traffic)?;
+        cross::check(&plan)?;
         Ok(plan)
     }
 }

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use anabranch_link::{ConfigError, Label};
-use anabranch_units::{ByteCount, Duration, Rate, Seed};
+use anabranch_units::{ByteCount, Duration, Instant, Rate, Seed};
 use anabranch_wire::{Ecn, Segment};
 
 use crate::fault::PlanError;
@@ -34,7 +34,7 @@ const IPV6_HEADER: u64 = 40;
 /// A packet on its way; boxed, since it changes hands at every hop.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Packet {
-    pub(crate) segment: Segment,
+    pub(crate) load: Load,
     /// Bytes on the wire, IP header included.
     pub(crate) size: u64,
     /// Whose it is: a client, or a flow of cross traffic, counted on behind the last client.
@@ -46,6 +46,30 @@ pub(crate) struct Packet {
     pub(crate) down: bool,
     /// Whose flight it is counted in.
     pub(crate) followed: Option<Followed>,
+}
+
+/// What a packet carries.
+#[derive(Clone, Debug)]
+pub(crate) enum Load {
+    /// A segment of a TCP connection.
+    Segment(Segment),
+    /// A datagram, of which only the size matters.
+    Datagram(Datagram),
+}
+
+impl Default for Load {
+    fn default() -> Self {
+        Self::Segment(Segment::default())
+    }
+}
+
+/// A datagram of cross traffic.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Datagram {
+    /// Its number within its flow, from 1.
+    pub(crate) number: u64,
+    /// When it was sent.
+    pub(crate) sent: Instant,
 }
 
 /// A packet that carries a sender's data: by which it is known when it leaves the links.
@@ -61,15 +85,45 @@ impl Packet {
     /// What links may know of it. A flow is one direction of a TCP connection: a host's, on a route,
     /// between two ports.
     pub(crate) fn label(&self) -> Label {
-        let Segment { source_port, destination_port, ecn, .. } = self.segment;
-        let ports = u64::from(source_port) << 16 | u64::from(destination_port);
+        let (ports, ecn) = match &self.load {
+            Load::Segment(Segment { source_port, destination_port, ecn, .. }) => {
+                (u64::from(*source_port) << 16 | u64::from(*destination_port), *ecn)
+            }
+            Load::Datagram(_) => (0, Ecn::default()),
+        };
         let host = u64::from(self.host) << 32 | u64::from(self.route) << 48;
         Label { size: ByteCount(self.size), flow: host ^ ports, ect: ecn.is_capable() }
     }
 
+    /// One with a datagram, which goes down a route of its own.
+    pub(crate) fn datagram(datagram: Datagram, size: u64, host: u32, route: u16) -> Box<Self> {
+        let load = Load::Datagram(datagram);
+        Box::new(Self { load, size, host, route, down: true, ..Self::default() })
+    }
+
+    /// The segment of a packet that is known to carry one.
+    #[inline(always)]
+    pub(crate) fn segment(&self) -> &Segment {
+        match &self.load {
+            Load::Segment(segment) => segment,
+            Load::Datagram(_) => unreachable!("endpoints send and receive segments"),
+        }
+    }
+
+    /// The same, to be written over.
+    #[inline(always)]
+    pub(crate) fn segment_mut(&mut self) -> &mut Segment {
+        match &mut self.load {
+            Load::Segment(segment) => segment,
+            Load::Datagram(_) => unreachable!("endpoints send and receive segments"),
+        }
+    }
+
     /// A queue marked it.
     pub(crate) fn mark(&mut self) {
-        self.segment.ecn = Ecn::Ce;
+        if let Load::Segment(segment) = &mut self.load {
+            segment.ecn = Ecn::Ce;
+        }
     }
 
     /// It departs on a connection as the segment of this subflow under this number, if it is one.

@@ -1,6 +1,7 @@
 //! The world and its event loop: who wakes next, until the run is over.
 
 mod cross;
+mod datagrams;
 mod events;
 mod hosts;
 mod packets;
@@ -64,8 +65,12 @@ pub enum RunError {
 /// What a node of the schedule is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Node {
+    /// The next transfer of those groups of background flows that have any begins.
+    Arrivals(usize),
     /// The end of a flow's time.
     Cut(u32),
+    /// A background flow's next datagram leaves.
+    Datagram(u32),
     Event,
     Mail,
     Medium(usize),
@@ -90,6 +95,8 @@ pub(crate) struct World<'a> {
     numbers: sampling::Numbers,
     /// Background flows.
     flows: Vec<cross::Flow>,
+    /// Groups of background flows of which more begin as the run goes on.
+    arrivals: Vec<cross::Arrivals>,
     media: Media,
     next_event: usize,
     /// News of routers on its way to hosts.
@@ -196,6 +203,8 @@ impl World<'_> {
             Node::Medium(medium) => self.wake_medium(medium)?,
             Node::Station(station) => self.wake_station(station)?,
             Node::Mail => self.wake_mail()?,
+            Node::Datagram(flow) => self.send_datagram(flow)?,
+            Node::Arrivals(group) => self.begin_transfer(node, group)?,
             Node::Cut(flow) => {
                 self.schedule.set(node, None);
                 self.cut_flow(flow)?;

@@ -151,7 +151,8 @@ rows!(
         flow: Int(i64), name: Text(&'a str), congestion: Text(&'a str), start_s: Float(f64),
         connect_s: Float(f64), end_s: Float(f64), fate: Text(&'a str), bytes_read: Int(i64),
         goodput_mbps: Float(f64), data_segments: Int(i64), retransmissions: Int(i64),
-        timeouts: Int(i64),
+        timeouts: Int(i64), datagrams_sent: Int(i64), datagrams_delivered: Int(i64),
+        datagrams_lost: Int(i64), datagram_delay_ms: Float(f64),
     }
 );
 

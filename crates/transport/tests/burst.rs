@@ -4,9 +4,9 @@ mod pair;
 
 use anabranch_plugin::PluginChoice;
 use anabranch_transport::profile::{LINUX_6_18, MPTCP_0_94};
-use anabranch_transport::{Config, Stack};
+use anabranch_transport::{Config, EcnMode, Stack};
 use anabranch_units::{Duration, Instant};
-use anabranch_wire::{Flags, Segment};
+use anabranch_wire::{Ecn, Flags, Segment};
 use pair::{Pair, Way, at, film};
 use proptest::prelude::*;
 
@@ -18,7 +18,7 @@ struct Plan {
     writes: Vec<(usize, u64)>,
     /// What the client writes meanwhile, in pieces.
     upload: usize,
-    /// Of a thousand packets so many are lost, drawn from this number.
+    /// Of a thousand packets so many are lost, and marked, drawn from this number.
     loss: u32,
     chance: u32,
     /// Segments as one, at most.
@@ -32,10 +32,11 @@ fn config() -> impl Strategy<Value = Config> {
         prop::sample::select(&["reno", "cubic", "bbr", "lia"][..]),
         prop::sample::select(&["linux", "min-rtt", "round-robin", "redundant"][..]),
         (any::<bool>(), any::<bool>(), prop::bool::weighted(0.7), prop::bool::weighted(0.2)),
+        prop::sample::select(&[EcnMode::Off, EcnMode::Request][..]),
         prop::sample::select(&[32_768u64, 131_072, 1 << 20][..]),
         prop::sample::select(&[4096u64, 32_728][..]),
     )
-        .prop_map(|(stack, congestion, scheduler, switches, buffer, fragment)| {
+        .prop_map(|(stack, congestion, scheduler, switches, ecn, buffer, fragment)| {
             let (pacing, nodelay, multipath, checksum) = switches;
             let mut config = Config {
                 stack,
@@ -43,6 +44,7 @@ fn config() -> impl Strategy<Value = Config> {
                 scheduler: PluginChoice::named(scheduler),
                 pacing,
                 nodelay,
+                ecn,
                 multipath,
                 checksum: checksum && multipath,
                 receive_buffer_initial: buffer,
@@ -98,9 +100,14 @@ fn run(plan: &Plan, most: u32, offloads: bool) -> Pair {
     let mut pair = Pair::new(&plan.rtts, plan.config.clone(), plan.config.clone());
     (pair.most, pair.offloads) = (most, offloads);
     let (mut number, loss, chance) = (0, plan.loss, plan.chance);
-    pair.filter = Box::new(move |_, _, _, _| {
+    // As many are marked as are lost, of those that may be.
+    pair.filter = Box::new(move |_, _, _, segment| {
         number += 1;
-        drawn(chance, number) % 1000 >= loss
+        let drawn = drawn(chance, number) % 1000;
+        if segment.ecn.is_capable() && drawn < 2 * loss {
+            segment.ecn = Ecn::Ce;
+        }
+        drawn >= loss
     });
     pair.run_until(at(150));
     let (mut moment, mut from) = (150, 0);

@@ -129,7 +129,9 @@ def subflows(result: Run) -> None:
 def cross_traffic(result: Run) -> None:
     """Write what the background flows did, a line a group."""
     _console.heading("What the cross traffic did")
-    headers = ("flows", "congestion", "how many", "MB", "Mb/s", "Mb/s each", "retransmissions")
+    headers = ["flows", "congestion", "how many", "MB", "Mb/s", "Mb/s each", "retransmissions"]
+    groups = result.qos["cross_traffic"]
+    lost = any("datagrams_lost" in row for row in groups)
     rows = [
         (
             row["name"],
@@ -139,10 +141,11 @@ def cross_traffic(result: Run) -> None:
             number(row["goodput_mbps"], "{:.2f}"),
             number(row["goodput_mbps"], "{:.2f}", scale=1 / row["flows"]),
             number(row["retransmissions"], "{:,}"),
+            *([number(row.get("datagrams_lost"), "{:,}")] if lost else []),
         )
-        for row in result.qos["cross_traffic"]
+        for row in groups
     ]
-    _console.table(headers, rows, left=2)
+    _console.table([*headers, *(["datagrams lost"] if lost else [])], rows, left=2)
 
 
 def comparison(runs: Sequence[tuple[str, Run]]) -> None:

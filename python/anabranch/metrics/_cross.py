@@ -23,6 +23,9 @@ def crossing(tables: Tables) -> dict[str, Any]:
 
 def _group(flows: list[dict[str, Any]]) -> dict[str, Any]:
     """Return the numbers of the flows of one name."""
+    datagrams = {
+        name: sum(flow.get(name, 0) for flow in flows) for name in ("datagrams_sent", "datagrams_lost")
+    }
     return {
         "name": flows[0]["name"],
         "congestion": flows[0]["congestion"],
@@ -30,6 +33,7 @@ def _group(flows: list[dict[str, Any]]) -> dict[str, Any]:
         "bytes": sum(flow["bytes_read"] for flow in flows),
         "goodput_mbps": _mbps(flows),
         "retransmissions": sum(flow["retransmissions"] for flow in flows),
+        **(datagrams if datagrams["datagrams_sent"] else {}),
     }
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from anabranch.errors import Fault, did_you_mean
 from anabranch.scenario import _link_faults, _plugins, _queue_faults, units
-from anabranch.scenario.models import ADAPTIVE_PLAYER, Player, cross_name
+from anabranch.scenario.models import ADAPTIVE_PLAYER, CROSS_KINDS, Player, cross_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -23,6 +23,13 @@ _CHANGES = ("state", "rate", "rtt", "delay", "loss", "mtu")
 _LEAST_IPV6_MTU = 1280
 #: The same less the headers of IPv4 and TCP, by which `mss` is told.
 _LEAST_IPV6_MSS = _LEAST_IPV6_MTU - 40
+_CROSS_EXAMPLES = {
+    "rate": '"2 Mbit/s"',
+    "gap": '"2 s"',
+    "bytes": '"500 kB"',
+    "on": '"1 s"',
+    "off": '"3 s"',
+}
 #: The most background flows: as many as there may be clients.
 _MOST_FLOWS = 10_000
 
@@ -181,13 +188,7 @@ def _cross_traffic(source: Source, finder: Finder) -> Iterator[Fault]:
                 message = f"duplicate name: `{name}` is one of the {taken[name]} already"
                 yield source.fault((*here, "name"), message, hint="flows have a name of their own")
             taken.setdefault(name, "cross_traffic")
-        kind = item.get("kind", "bulk")
-        if kind == "paced" and "rate" not in item:
-            hint = 'for example rate = "2 Mbit/s"'
-            yield source.fault((*here, "rate"), "a paced flow needs `rate`", hint=hint)
-        if kind == "bulk" and "rate" in item:
-            hint = 'for a constant rate: kind = "paced"'
-            yield source.fault((*here, "rate"), "only a paced flow has a `rate`", hint=hint)
+        yield from _cross_keys(source, here, item)
         yield from _plugins.faults(
             source, (*here, "congestion"), "congestion", item.get("congestion"), finder
         )
@@ -196,6 +197,30 @@ def _cross_traffic(source: Source, finder: Finder) -> Iterator[Fault]:
         if flows > _MOST_FLOWS >= flows - count:
             message = f"more than {_MOST_FLOWS:,} flows of cross traffic in all"
             yield source.fault((*here, "count"), message)
+
+
+def _cross_keys(source: Source, here: tuple[str | int, ...], item: dict[str, Any]) -> Iterator[Fault]:
+    """Check that background flows have the keys that their kind needs, and none of another kind's."""
+    kind = item.get("kind", "bulk")
+    if kind not in CROSS_KINDS:  # which the model has reported
+        return
+    needed, further = CROSS_KINDS[kind]
+    for key in needed:
+        if key not in item:
+            message = f'cross traffic of kind "{kind}" needs `{key}`'
+            yield source.fault((*here, key), message, hint=f"for example {key} = {_CROSS_EXAMPLES[key]}")
+    own = {key for keys in CROSS_KINDS.values() for key in (*keys[0], *keys[1])}
+    for key in sorted(own & item.keys() - {*needed, *further}):
+        kinds = [other for other, keys in CROSS_KINDS.items() if key in (*keys[0], *keys[1])]
+        message = f'cross traffic of kind "{kind}" has no `{key}`'
+        hint = f"{_listed(kinds)} {'has' if len(kinds) == 1 else 'have'}"
+        yield source.fault((*here, key), message, hint=hint)
+
+
+def _listed(names: list[str]) -> str:
+    """Return names as an enumeration."""
+    *most, last = [f'"{name}"' for name in names]
+    return f"{', '.join(most)} and {last}" if most else last
 
 
 def _crossed(source: Source, here: tuple[str | int, ...], item: dict[str, Any]) -> Iterator[Fault]:

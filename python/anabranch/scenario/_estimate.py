@@ -47,12 +47,31 @@ def _bottleneck_bps(plan: dict[str, Any]) -> float:
 
 
 def _left_bps(plan: dict[str, Any], link: dict[str, Any]) -> float | None:
-    """Return a link's rate without the equal share of each background flow that crosses it."""
-    flows = sum(group["count"] for group in plan["cross_traffic"] if link["name"] in group["data"])
+    """Return what cross traffic leaves of a link's rate: flows take equal shares, other traffic its mean.
+
+    At least a tenth is left: what asks for more is told by the run, not by its time limit.
+    """
+    groups = [group for group in plan["cross_traffic"] if link["name"] in group["data"]]
+    flows = sum(group["count"] for group in groups if group["kind"] in ("bulk", "paced"))
     clients = plan["clients"]
     if link["rate_bps"] is None and "model" not in link:
         return None
-    return float(_follow.likely_bps(link) * clients / (clients + flows))
+    whole = _follow.likely_bps(link)
+    left = max(whole - sum(map(_mean_bps, groups)), 0.1 * whole)
+    return float(left * clients / (clients + flows))
+
+
+def _mean_bps(group: dict[str, Any]) -> float:
+    """Return the rate at which a group asks for a link, whatever it gets; 0 of those that take a share."""
+    match group["kind"]:
+        case "udp" | "poisson":
+            return float(group["rate_bps"] * group["count"])
+        case "on-off":
+            busy = group["on_ns"] / (group["on_ns"] + group["off_ns"])
+            return float(group["rate_bps"] * group["count"] * busy)
+        case "transfers":
+            return float(group["bytes"] * 8 * _SECOND / group["gap_ns"])
+    return 0.0
 
 
 def time_limit_ns(plan: dict[str, Any], film: Film | None) -> int:

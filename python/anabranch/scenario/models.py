@@ -286,7 +286,7 @@ class Host(Table):
 
 
 class CrossTraffic(Table):
-    """Background TCP flows over links that the clients may use: plain TCP between hosts of their own."""
+    """Background traffic over links that the clients may use, TCP or datagrams, between hosts of its own."""
 
     name: Name | None = Field(default=None, description="its name; default: cross-1, by its place")
     links: list[str] | None = Field(default=None, description="shared links, from server to client")
@@ -298,13 +298,42 @@ class CrossTraffic(Table):
         default="down", description="which way the data goes: server to client, or client to server"
     )
     rtt: Time = Field(default=0, description="propagation delay of the flows' own, half each way")
-    kind: Literal["bulk", "paced"] = Field(default="bulk", description="as fast as possible, or at a rate")
-    rate: LimitedRate | None = Field(default=None, description="rate of each paced flow")
+    kind: Literal["bulk", "paced", "transfers", "udp", "on-off", "poisson"] = Field(
+        default="bulk",
+        description="TCP as fast as possible, at a rate, or in transfers that begin at random; "
+        "datagrams at a rate, in bursts, or at random",
+    )
+    rate: LimitedRate | None = Field(
+        default=None, description="rate of each flow that has one, of a burst while it lasts"
+    )
+    size: Annotated[int, quantity(units.size_bytes), Field(ge=64, le=9000)] | None = Field(
+        default=None, description="size of a datagram's packet, headers included; default: 1,500 bytes"
+    )
+    on: PositiveTime | None = Field(default=None, description="mean length of a burst")
+    off: PositiveTime | None = Field(default=None, description="mean silence between bursts")
+    gap: PositiveTime | None = Field(
+        default=None, description="mean time from one transfer's start to the next"
+    )
     congestion: NamedPlugin = Field(default=Plugin(name="cubic"), description="how much may be in flight")
     count: Annotated[int, Field(ge=1, le=10_000)] = Field(default=1, description="how many flows")
     start: Time = Field(default=0, description="when the first begins, from the start of the simulation")
     duration: PositiveTime | None = Field(default=None, description="how long each lasts from its own start")
     bytes: Size | None = Field(default=None, description="how much each carries")
+
+
+#: Kinds of cross traffic: the keys that each needs, and the ones of its own that it may have besides.
+CROSS_KINDS = {
+    "bulk": ((), ("congestion", "count", "bytes")),
+    "paced": (("rate",), ("congestion", "count", "bytes")),
+    "transfers": (("gap", "bytes"), ("congestion",)),
+    "udp": (("rate",), ("size", "count")),
+    "on-off": (("rate", "on", "off"), ("size", "count")),
+    "poisson": (("rate",), ("size", "count")),
+}
+#: Those that send datagrams.
+DATAGRAMS = ("udp", "on-off", "poisson")
+#: The size of a datagram's packet that has none given.
+DATAGRAM_BYTES = 1500
 
 
 def cross_name(index: int, name: str | None) -> str:

@@ -14,6 +14,8 @@ from anabranch.scenario._estimate import delivers as delivers
 from anabranch.scenario._estimate import expected_duration_s as expected_duration_s
 from anabranch.scenario._estimate import time_limit_ns
 from anabranch.scenario.models import (
+    DATAGRAM_BYTES,
+    DATAGRAMS,
     Direction,
     Ecn,
     GilbertElliott,
@@ -187,13 +189,20 @@ def _crossing(index: int, flows: CrossTraffic, paths: list[dict[str, Any]]) -> d
     if flows.rtt:
         route = {"down": [*route["down"], f"{name}.down"], "up": [f"{name}.up", *route["up"]]}
     back = "up" if flows.direction == "down" else "down"
+    own: dict[str, Any]
+    if flows.kind in DATAGRAMS:
+        own = {"size": DATAGRAM_BYTES if flows.size is None else flows.size}
+        own |= {"on_ns": flows.on, "off_ns": flows.off} if flows.kind == "on-off" else {}
+    else:
+        own = {"congestion": plugins.encode(flows.congestion.model_dump())}
+        own |= {"gap_ns": flows.gap} if flows.kind == "transfers" else {}
     return {
         "name": name,
         "data": route[flows.direction],
         "acks": route[back],
         "kind": flows.kind,
         "rate_bps": flows.rate,
-        "congestion": plugins.encode(flows.congestion.model_dump()),
+        **own,
         "count": flows.count,
         "start_ns": flows.start,
         "duration_ns": flows.duration,

@@ -1,4 +1,4 @@
-//! Background TCP flows of a plan: plain TCP over links of their own choice, beside the clients.
+//! Background flows of a plan: plain TCP and datagrams over links of their own choice, beside the clients.
 
 use anabranch_plugin::{PluginChoice, Registry};
 use anabranch_transport::Config;
@@ -28,16 +28,31 @@ pub struct CrossPlan {
     pub family: Family,
     /// What the flows carry.
     pub kind: CrossKind,
-    /// Sending rate of paced flows.
+    /// Sending rate of paced flows, and of datagrams, headers included: the mean of those at random, that of
+    /// a burst of those in bursts.
     #[serde(default)]
     pub rate_bps: Option<u64>,
-    /// A controller's name and parameters, as JSON or a bare name.
-    pub congestion: String,
-    /// How many flows.
+    /// Size of a datagram's packet, bytes, headers included.
+    #[serde(default)]
+    pub size: Option<u32>,
+    /// Mean length of a burst of datagrams.
+    #[serde(default)]
+    pub on_ns: Option<u64>,
+    /// Mean silence between bursts.
+    #[serde(default)]
+    pub off_ns: Option<u64>,
+    /// Mean time from the start of one transfer to that of the next.
+    #[serde(default)]
+    pub gap_ns: Option<u64>,
+    /// A controller's name and parameters, as JSON or a bare name; of what is TCP.
+    #[serde(default)]
+    pub congestion: Option<String>,
+    /// How many flows; of transfers it is 1, and their number is drawn.
     pub count: u32,
     /// When the first starts, from the world's beginning; the others follow within a second.
     pub start_ns: u64,
-    /// How long each lasts from its own start; absent is to the end of the run.
+    /// How long each lasts from its own start, and how long transfers go on to begin; absent is to the end
+    /// of the run.
     #[serde(default)]
     pub duration_ns: Option<u64>,
     /// How much each carries; absent is unlimited.
@@ -53,23 +68,44 @@ pub enum CrossKind {
     Bulk,
     /// A constant rate, in pieces every 10 ms.
     Paced,
+    /// Flows of so many bytes each, which begin at random (a Poisson process).
+    Transfers,
+    /// Datagrams at a constant rate.
+    Udp,
+    /// Datagrams in bursts, with exponential lengths of bursts and silences.
+    OnOff,
+    /// Datagrams at random (a Poisson process).
+    Poisson,
+}
+
+impl CrossKind {
+    /// It sends datagrams, over no connection.
+    pub(crate) const fn is_datagrams(self) -> bool {
+        matches!(self, Self::Udp | Self::OnOff | Self::Poisson)
+    }
 }
 
 /// What can be told of the groups without the rest of the plan.
-pub(super) fn check(groups: &[CrossPlan]) -> Result<(), PlanError> {
+pub(super) fn check(plan: &Plan) -> Result<(), PlanError> {
+    let groups = &plan.cross_traffic;
     for (index, group) in groups.iter().enumerate() {
         let fault = if groups[..index].iter().any(|other| other.name == group.name) {
             "its name is another's"
         } else if group.data.is_empty() || group.acks.is_empty() {
             "it needs a link in each direction"
-        } else if group.kind == CrossKind::Paced && group.rate_bps.is_none() {
-            "paced flows need a rate"
+        } else if let Some(missing) = group.missing() {
+            missing
         } else if group.count == 0 {
             "it has no flow"
         } else {
             continue;
         };
         return Err(PlanError::Invalid(fault).at_element("cross_traffic", index));
+    }
+    let mut transfers = groups.iter().map(|group| group.expected_transfers(plan));
+    if let Some(index) = transfers.position(|transfers| transfers > MOST_FLOWS) {
+        let fault = "more than 10000 transfers are to be expected: a longer gap, or a `duration`";
+        return Err(PlanError::Invalid(fault).at("gap_ns").at_element("cross_traffic", index));
     }
     if groups.iter().map(|group| u64::from(group.count)).sum::<u64>() > MOST_FLOWS {
         return Err(PlanError::Invalid("at most 10000 flows of cross traffic").at("cross_traffic"));
@@ -78,9 +114,40 @@ pub(super) fn check(groups: &[CrossPlan]) -> Result<(), PlanError> {
 }
 
 impl CrossPlan {
-    /// The controller.
-    pub(crate) fn controller(&self) -> Result<PluginChoice, PlanError> {
-        choice(&self.congestion).map_err(|error| error.at("congestion"))
+    /// What its kind needs and it does not have.
+    fn missing(&self) -> Option<&'static str> {
+        let positive = |value: Option<u64>| value.is_some_and(|value| value > 0);
+        let datagrams = self.kind.is_datagrams();
+        if self.kind == CrossKind::Paced && self.rate_bps.is_none() {
+            Some("paced flows need a rate")
+        } else if !datagrams && self.congestion.is_none() {
+            Some("TCP needs a congestion control")
+        } else if datagrams && !(positive(self.rate_bps) && positive(self.size.map(u64::from))) {
+            Some("datagrams need a rate and a size")
+        } else if self.kind == CrossKind::OnOff && !(positive(self.on_ns) && positive(self.off_ns))
+        {
+            Some("bursts need a mean length and a mean silence")
+        } else if self.kind == CrossKind::Transfers
+            && !(positive(self.gap_ns) && self.bytes.is_some())
+        {
+            Some("transfers need a mean gap and a size")
+        } else {
+            None
+        }
+    }
+
+    /// Transfers that are to be expected within a plan's time; 0 of other kinds.
+    fn expected_transfers(&self, plan: &Plan) -> u64 {
+        let Some(gap) = self.gap_ns.filter(|_| self.kind == CrossKind::Transfers) else { return 0 };
+        let run = plan.application.duration_ns.unwrap_or(plan.time_limit_ns);
+        let left = run.min(plan.time_limit_ns).saturating_sub(self.start_ns);
+        self.duration_ns.map_or(left, |span| span.min(left)) / gap.max(1)
+    }
+
+    /// The controller; none of datagrams.
+    pub(crate) fn controller(&self) -> Result<Option<PluginChoice>, PlanError> {
+        let text = self.congestion.as_deref().filter(|_| !self.kind.is_datagrams());
+        text.map(choice).transpose().map_err(|error| error.at("congestion"))
     }
 
     /// The client's configuration, and but for ECN the server's: plain TCP on hosts like the clients' and the
@@ -88,7 +155,7 @@ impl CrossPlan {
     /// the connection under study and not of strangers' flows.
     pub(crate) fn config(&self, plan: &Plan, registry: &Registry) -> Result<Config, PlanError> {
         let stack = plan.transport.mechanisms()?; // checked before: the clients' connections have the same
-        let congestion = self.controller()?;
+        let congestion = self.controller()?.unwrap_or_else(|| PluginChoice::named("cubic"));
         let config = Config {
             multipath: false,
             path_manager: PluginChoice::named("none"),

@@ -59,7 +59,7 @@ impl World<'_> {
         match number.checked_sub(clients) {
             None if serves => clients,
             None => number,
-            Some(flow) => clients + 1 + 2 * flow + usize::from(serves),
+            Some(flow) => self.flows[flow].client() + usize::from(serves),
         }
     }
 
@@ -79,7 +79,7 @@ impl World<'_> {
     pub(super) fn drive(&mut self, station: usize) -> Result<(), RunError> {
         loop {
             let at = &mut self.stations[station];
-            let segment = &mut self.blank.segment;
+            let segment = self.blank.segment_mut();
             if let Some(sent) = at.host.poll_transmit_into(self.now, segment) {
                 self.send(station, sent)?;
             } else if at.host.needs_connection() {
@@ -154,7 +154,7 @@ impl World<'_> {
         if serves && let Some(handle) = sent.connection {
             let connection = at.host.endpoint().connection(handle);
             let flights = &mut at.flights[handle.index()];
-            followed = flights.depart(self.now, connection, &self.blank.segment)?;
+            followed = flights.depart(self.now, connection, self.blank.segment())?;
         }
         let mut packet = self.written();
         packet.down = serves;

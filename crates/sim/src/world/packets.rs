@@ -5,12 +5,15 @@ use std::net::SocketAddr;
 use anabranch_link::{DropReason, Fate};
 use anabranch_transport::FourTuple;
 use anabranch_units::ByteCount;
+use anabranch_wire::Segment;
 
 use super::{RunError, World};
 use crate::checks::Violation;
 use crate::digest::mix;
 use crate::flight::Flights;
-use crate::topology::{Followed, Packet, client_address, cross_addresses, locate, server_address};
+use crate::topology::{
+    Followed, Load, Packet, client_address, cross_addresses, locate, server_address,
+};
 
 /// Bytes of a TCP header without options.
 const TCP_HEADER: u64 = 20;
@@ -34,6 +37,8 @@ impl World<'_> {
                     if copy {
                         // It was not counted as under way yet.
                         packet.followed = None;
+                    } else if let Load::Datagram(_) = packet.load {
+                        self.lose_datagram(&packet);
                     }
                     let reason = match why {
                         DropReason::Down => 1,
@@ -54,15 +59,17 @@ impl World<'_> {
 
     /// Folds one packet's fate into the digest.
     pub(super) fn note(&mut self, place: u64, packet: &Packet) {
-        let segment = &packet.segment;
-        let words = [
-            self.now.as_nanos(),
-            place << 32 | u64::from(packet.host),
-            u64::from(segment.seq.0) << 32 | u64::from(segment.ack.0),
-            (segment.payload.len() as u64) << 24
-                | u64::from(segment.window) << 8
-                | u64::from(segment.flags.0),
-        ];
+        let (numbers, rest) = match &packet.load {
+            Load::Segment(segment) => (
+                u64::from(segment.seq.0) << 32 | u64::from(segment.ack.0),
+                (segment.payload.len() as u64) << 24
+                    | u64::from(segment.window) << 8
+                    | u64::from(segment.flags.0),
+            ),
+            Load::Datagram(datagram) => (datagram.number, packet.size),
+        };
+        let place = place << 32 | u64::from(packet.host);
+        let words = [self.now.as_nanos(), place, numbers, rest];
         for word in words {
             self.digest = mix(self.digest, word);
         }
@@ -92,17 +99,21 @@ impl World<'_> {
             self.settle(&packet, crosses || self.topology.paths[path].interface.up);
             packet.followed = None;
         }
-        let outcome = self.arrive(&packet);
+        let Load::Segment(segment) = &packet.load else {
+            self.arrive_datagram(&packet);
+            return Ok(());
+        };
+        let outcome = self.arrive(&packet, segment);
         self.spare.push(packet);
         outcome
     }
 
     /// A packet has crossed its links.
-    fn arrive(&mut self, packet: &Packet) -> Result<(), RunError> {
+    fn arrive(&mut self, packet: &Packet, segment: &Segment) -> Result<(), RunError> {
         let station = self.station(packet.host, !packet.down);
-        let Some(tuple) = self.receive(packet, station) else { return Ok(()) };
+        let Some(tuple) = self.receive(packet, segment, station) else { return Ok(()) };
         let at = &mut self.stations[station];
-        let handle = at.host.handle_segment(self.now, tuple, &packet.segment);
+        let handle = at.host.handle_segment(self.now, tuple, segment);
         if let Some(handle) = handle
             && at.serves
             && handle.index() == at.flights.len()
@@ -117,8 +128,8 @@ impl World<'_> {
 
     /// The addresses that a packet comes between; `None` when its host's interface does not let it pass.
     #[inline(always)]
-    fn receive(&mut self, packet: &Packet, station: usize) -> Option<FourTuple> {
-        let &Packet { ref segment, host, route, down, .. } = packet;
+    fn receive(&mut self, packet: &Packet, segment: &Segment, station: usize) -> Option<FourTuple> {
+        let &Packet { host, route, down, .. } = packet;
         let ports = (segment.source_port, segment.destination_port);
         let (server, client) = self.ends(host, route, down, ports);
         if !down {
@@ -180,11 +191,12 @@ impl World<'_> {
         }
         if let Some(capture) = self.capture.as_mut().filter(|_| !down) {
             let (source, destination) = (tuple.local.ip(), tuple.remote.ip());
-            capture.packet(usize::from(path), self.now, source, destination, &packet.segment);
+            capture.packet(usize::from(path), self.now, source, destination, packet.segment());
         }
         if self.topology.paths[usize::from(path)].strips_mptcp {
-            packet.segment.dss = None;
-            packet.segment.mptcp.clear();
+            let segment = packet.segment_mut();
+            segment.dss = None;
+            segment.mptcp.clear();
         }
         packet.host = client;
         packet.route = u16::from(path);
@@ -194,7 +206,7 @@ impl World<'_> {
     /// Puts a packet with its segment on the first link of its route.
     #[inline(always)]
     pub(super) fn launch(&mut self, mut packet: Box<Packet>) -> Result<(), RunError> {
-        let segment = &packet.segment;
+        let segment = packet.segment();
         let options = segment.options_len();
         if options > 40 {
             return Err(Violation::OptionSpace { bytes: options }.into());

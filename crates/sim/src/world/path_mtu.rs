@@ -8,7 +8,7 @@ use anabranch_transport::FourTuple;
 use anabranch_units::{Instant, SeqNumber};
 
 use super::{RunError, World};
-use crate::topology::Packet;
+use crate::topology::{Load, Packet};
 
 /// News for the sender of a packet.
 struct News {
@@ -45,15 +45,16 @@ impl World<'_> {
         let way = &mut self.topology.ways[link];
         way.dropped += 1;
         let (tells, mtu) = (way.icmp, way.mtu);
+        let Load::Segment(segment) = &packet.load else { return self.lose_datagram(&packet) };
         let back = self.topology.way_back(usize::from(packet.route), packet.down);
         if let Some(delay) = back.filter(|_| tells) {
             let news = News {
                 route: packet.route,
                 host: packet.host,
                 down: packet.down,
-                source_port: packet.segment.source_port,
-                destination_port: packet.segment.destination_port,
-                seq: packet.segment.seq,
+                source_port: segment.source_port,
+                destination_port: segment.destination_port,
+                seq: segment.seq,
                 mtu: mtu as u32,
             };
             self.mail.under_way.insert((self.now + delay, self.mail.sent), news);

@@ -62,7 +62,7 @@ fn notes(plan: &Plan, config: &Config, registry: &Registry) -> Result<Vec<String
     let mut choices = vec![config.congestion.clone()];
     for (index, group) in plan.cross_traffic.iter().enumerate() {
         let own = group.controller().map_err(|error| error.at_element("cross_traffic", index))?;
-        choices.push(config.stack.congestion(own));
+        choices.extend(own.map(|own| config.stack.congestion(own)));
     }
     let mut notes = Vec::new();
     for choice in &choices {
@@ -116,6 +116,7 @@ impl<'a> World<'a> {
             served: Vec::new(),
             numbers: sampling::Numbers::default(),
             flows: Vec::new(),
+            arrivals: Vec::new(),
             media,
             next_event: 0,
             mail: path_mtu::Mail::default(),

@@ -1,0 +1,151 @@
+//! Background datagrams: packets of one size that nobody answers or repeats, at times that go by a rule.
+
+use anabranch_units::{Duration, Instant, RandomStream};
+
+use super::{RunError, World};
+use crate::plan::{CrossKind, CrossPlan};
+use crate::topology::{Datagram, Packet};
+
+/// When datagrams leave.
+#[derive(Debug)]
+enum Rhythm {
+    /// At a constant rate: so many a second, as a fraction, and how many have left.
+    Constant { bits: u64, bps: u64, sent: u64 },
+    /// At random (a Poisson process), with this mean gap in seconds.
+    Poisson { gap: f64, random: RandomStream },
+    /// At a constant rate in bursts, between silences; the lengths of both are exponential.
+    OnOff(OnOff),
+}
+
+/// A source that is on and off by turns. Its rate is kept over the time that it is on: what is left of a gap
+/// when a burst ends stands at the beginning of the next one.
+#[derive(Debug)]
+struct OnOff {
+    /// Seconds from one datagram to the next within a burst.
+    gap: f64,
+    /// Mean lengths of bursts and silences, seconds.
+    on: f64,
+    off: f64,
+    /// What is left of this burst, seconds.
+    left: f64,
+    random: RandomStream,
+}
+
+impl OnOff {
+    /// Seconds until the next datagram.
+    fn next_gap(&mut self) -> f64 {
+        let (mut wait, mut gap) = (0.0, self.gap);
+        while gap > self.left {
+            gap -= self.left;
+            wait += self.left + exponential(&mut self.random, self.off);
+            self.left = exponential(&mut self.random, self.on);
+        }
+        self.left -= gap;
+        wait + gap
+    }
+}
+
+impl Rhythm {
+    fn new(plan: &CrossPlan, mut random: RandomStream) -> Self {
+        // A plan without them is refused where it is read.
+        let bits = u64::from(plan.size.unwrap_or(1)) * 8;
+        let bps = plan.rate_bps.unwrap_or(1).max(1);
+        let gap = bits as f64 / bps as f64;
+        let seconds = |nanos: Option<u64>| nanos.unwrap_or(0) as f64 * 1e-9;
+        match plan.kind {
+            CrossKind::Poisson => Self::Poisson { gap, random },
+            CrossKind::OnOff => {
+                let (on, off) = (seconds(plan.on_ns), seconds(plan.off_ns));
+                let left = exponential(&mut random, on);
+                Self::OnOff(OnOff { gap, on, off, left, random })
+            }
+            _ => Self::Constant { bits, bps, sent: 0 },
+        }
+    }
+
+    /// When the one after that of `now` leaves, of a source that began at `start`.
+    fn next(&mut self, start: Instant, now: Instant) -> Instant {
+        match self {
+            Self::Constant { bits, bps, sent } => {
+                *sent += 1;
+                let nanos =
+                    u128::from(*sent) * u128::from(*bits) * 1_000_000_000 / u128::from(*bps);
+                start + Duration::from_nanos(nanos as u64)
+            }
+            Self::Poisson { gap, random } => {
+                now + Duration::from_secs_f64(exponential(random, *gap))
+            }
+            Self::OnOff(source) => now + Duration::from_secs_f64(source.next_gap()),
+        }
+    }
+}
+
+/// A draw from the exponential distribution.
+pub(super) fn exponential(random: &mut RandomStream, mean: f64) -> f64 {
+    -mean * (1.0 - random.uniform()).ln()
+}
+
+/// A source of datagrams and what became of them.
+#[derive(Debug)]
+pub(super) struct Source {
+    rhythm: Rhythm,
+    node: usize,
+    route: u16,
+    size: u64,
+    pub(super) sent: u64,
+    pub(super) delivered: u64,
+    pub(super) lost: u64,
+    /// The sum of the times that those delivered were under way.
+    delays: Duration,
+}
+
+impl Source {
+    pub(super) fn new(plan: &CrossPlan, random: RandomStream, node: usize, route: u16) -> Self {
+        Self {
+            rhythm: Rhythm::new(plan, random),
+            node,
+            route,
+            size: u64::from(plan.size.unwrap_or(0)),
+            sent: 0,
+            delivered: 0,
+            lost: 0,
+            delays: Duration::ZERO,
+        }
+    }
+
+    /// Bytes that arrived, headers included.
+    pub(super) fn bytes(&self) -> u64 {
+        self.delivered * self.size
+    }
+
+    /// How long a datagram was under way in the mean, milliseconds; NaN without any.
+    pub(super) fn delay_ms(&self) -> f64 {
+        self.delays.as_secs_f64() * 1e3 / self.delivered as f64
+    }
+
+    /// One has come out at the end of its links.
+    pub(super) fn arrive(&mut self, now: Instant, datagram: Datagram) {
+        self.delivered += 1;
+        self.delays += now.since(datagram.sent);
+    }
+}
+
+impl World<'_> {
+    /// It is time for a flow's next datagram.
+    pub(super) fn send_datagram(&mut self, flow: u32) -> Result<(), RunError> {
+        let at = &mut self.flows[flow as usize];
+        let (start, over) = (at.start, at.is_cut_off(self.now));
+        at.last_event = Some(self.now);
+        let Some(source) = at.source_mut() else { return Ok(()) };
+        if over {
+            self.schedule.set(source.node, None);
+            return Ok(());
+        }
+        source.sent += 1;
+        let next = source.rhythm.next(start, self.now);
+        self.schedule.set(source.node, Some(next));
+        let datagram = Datagram { number: source.sent, sent: self.now };
+        let (size, route, host) = (source.size, source.route, self.plan.clients + flow);
+        self.forward(Packet::datagram(datagram, size, host, route))
+    }
+}
