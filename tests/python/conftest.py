@@ -224,8 +224,8 @@ def _fake_module():
     module.profiles = lambda: list(PROFILES.items())
     module.profile_parts = lambda: list(PARTS.items())
     module.host_defaults = lambda: [("timer_tick_ns", 4_000_000), ("send_fragment", 32_728)]
-    module.wifi_width = lambda standard: {"802.11g": 20, "802.11ac": 80}.get(standard)
-    module.wifi_rates = lambda _standard, _width, _streams: [6_000_000]
+    module.link_model_faults = lambda _model: []
+    module.likely_bps = lambda _model: 6e6
     module.queue_disciplines = lambda: [("drop-tail", "Plain.", ("packets", 100), [])]
     module.ladder = fake_ladder
     module.check_plugin = fake_check_plugin

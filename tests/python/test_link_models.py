@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from anabranch.errors import ScenarioError
+from anabranch.scenario import link_models
 from anabranch.scenario import load as loading
 from anabranch.scenario import plan as plans
 
@@ -115,7 +116,7 @@ def test_a_path_without_model_still_needs_its_rate():
 
 
 @pytest.mark.module
-@pytest.mark.parametrize("model", ["wifi-a", "wifi-g", "wifi-n", "wifi-ac", "lte", "starlink"])
+@pytest.mark.parametrize("model", link_models.SHORT)
 def test_the_simulator_knows_every_model(model):
     from anabranch import run
 

@@ -12,7 +12,7 @@ from anabranch.errors import ScenarioError
 from anabranch.scenario import load as loading
 from anabranch.scenario import models
 from anabranch.scenario._overrides import parse_assignment, parse_value
-from anabranch.scenario.link_models import Recording, Starlink, Wifi
+from anabranch.scenario.link_models import MODELS, LinkModel, Recording
 from anabranch.scenario.profiles import Stack
 from anabranch.scenario.queues import Queue
 
@@ -135,9 +135,9 @@ VALUES = {
     "transport.ecn": ("request", "request"),
     "paths.wifi.model": (
         '{ name = "wifi-g", snr = "20 dB" }',
-        Wifi(name="wifi", standard="802.11g", snr="20 dB"),
+        MODELS["wifi"](name="wifi", standard="802.11g", snr="20 dB"),
     ),
-    "links.backbone.model": ("starlink", Starlink(name="starlink")),
+    "links.backbone.model": ("starlink", MODELS["starlink"](name="starlink")),
     "paths.wifi.trace": (RECORDED, Recording(file=RECORDED)),
     "paths.wifi.down.trace": (RECORDED, Recording(file=RECORDED)),
     "paths.wifi.up.trace": (RECORDED, Recording(file=RECORDED)),
@@ -213,7 +213,7 @@ LEAVES = (
     models.Bounds,
     models.Ecn,
     Recording,
-    Wifi,
+    LinkModel,
     Queue,
 )
 
@@ -230,7 +230,7 @@ def keys(model, prefix=()):
             "handoffs": "0",
         }.get(name)
         here = (*prefix, name, element) if array else (*prefix, name)
-        if inner is None or inner in LEAVES:
+        if inner is None or issubclass(inner, LEAVES):
             yield ".".join(here)
         else:
             yield from keys(inner, here)

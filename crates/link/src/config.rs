@@ -4,6 +4,7 @@ use std::fmt;
 
 use anabranch_plugin::{PluginChoice, PluginError};
 use anabranch_units::{ByteCount, Duration, Rate};
+use serde::Deserialize;
 
 use crate::impairment::Impairments;
 use crate::queue;
@@ -178,7 +179,8 @@ impl From<PluginError> for ConfigError {
 }
 
 /// Which way a modelled link leads: the models are not the same both ways.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Direction {
     /// From the server to the client.
     #[default]

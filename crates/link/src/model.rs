@@ -1,12 +1,25 @@
-//! What a varying link follows.
+//! What links follow, and the table of the models that a scenario may name.
+//!
+//! A model has its settings as a plan has them, its [`ModelKind`] and what it does in a file of its own; here
+//! are its line in the table and its variant.
+
+mod kind;
+pub(crate) mod lte;
+pub(crate) mod starlink;
 
 use anabranch_units::Seed;
 
 use crate::ConfigError;
-use crate::lte::{Lte, LteModel};
 use crate::service::{Service, Stepwise};
-use crate::starlink::{Starlink, StarlinkModel};
 use crate::trace::{Opportunities, Recorded, Trace};
+
+pub(crate) use kind::nanoseconds;
+pub use kind::{Form, ModelFault, ModelKind, ModelParameter, Usual};
+use lte::{Lte, LteModel};
+use starlink::{Starlink, StarlinkModel};
+
+/// The models that a scenario may name.
+pub const MODELS: &[ModelKind] = &[crate::wifi::KIND, lte::KIND, starlink::KIND];
 
 /// What decides a varying link's rate, delay and loss.
 #[derive(Clone, Debug, PartialEq)]

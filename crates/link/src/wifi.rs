@@ -11,16 +11,20 @@
 //! Sichitiu, "Theoretical maximum throughput of IEEE 802.11 and its applications" (NCA 2003), to
 //! Bianchi's chance of collisions (IEEE JSAC 18(3), 2000), and to the TCP goodput known of 54 Mb/s.
 
+mod kind;
 mod lane;
 mod phy;
 mod radio;
 
 use anabranch_units::{ByteCount, Duration, Instant, RandomStream, Seed};
 
+use crate::model::nanoseconds;
 use crate::{Change, ConfigError, Fate, Label, LinkConfig, LinkStats, Medium, Queued};
 use lane::Lane;
 use phy::{LONGEST, Phy, SLOT};
+use serde::Deserialize;
 
+pub(crate) use kind::KIND;
 pub use phy::WifiStandard;
 
 /// Transmissions of one frame before it is given up (dot11ShortRetryLimit).
@@ -32,8 +36,11 @@ const WINDOW_MIN: u32 = 15;
 const WINDOW_MAX: u32 = 1023;
 
 /// A station's radio.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct WifiModel {
+    /// The channel: lanes on the same one share the air.
+    pub channel: String,
     /// The generation.
     pub standard: WifiStandard,
     /// Channel width, MHz.
@@ -41,6 +48,7 @@ pub struct WifiModel {
     /// Spatial streams.
     pub streams: u8,
     /// The fastest rate to be used, bits a second; every one without it.
+    #[serde(default, rename = "phy_bps")]
     pub top_bps: Option<u64>,
     /// Most frames of an aggregate, 1 to 64; 1 means no aggregation. 802.11a and g never aggregate.
     pub aggregate: usize,
@@ -49,6 +57,7 @@ pub struct WifiModel {
     /// Its standard deviation in time, dB; 0 keeps it.
     pub fading_db: f64,
     /// How fast it forgets.
+    #[serde(rename = "memory_ns", deserialize_with = "nanoseconds")]
     pub memory: Duration,
     /// What both directions of one station have in common: their fading goes by this name.
     pub station: String,
@@ -58,8 +67,9 @@ impl WifiModel {
     /// A station close to its access point, one stream, the standard's usual width.
     pub fn new(standard: WifiStandard, station: impl Into<String>) -> Self {
         Self {
+            channel: String::new(),
             standard,
-            width_mhz: if standard == WifiStandard::Ac { 80 } else { 20 },
+            width_mhz: kind::usual_width(standard),
             streams: 1,
             top_bps: None,
             aggregate: phy::WINDOW,

@@ -20,12 +20,20 @@ pub struct Measure {
 pub enum Unit {
     /// Things.
     Count,
+    /// Decibels.
+    Decibels,
     /// No or yes, 0 or 1.
     Flag,
+    /// Bits a second, above zero.
+    Rate,
+    /// A share of a whole, from 0 to 1.
+    Share,
     /// Bytes.
     Size,
     /// Nanoseconds.
     Time,
+    /// Megahertz.
+    Width,
 }
 
 impl Unit {
@@ -33,9 +41,13 @@ impl Unit {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Count => "count",
+            Self::Decibels => "decibels",
             Self::Flag => "flag",
+            Self::Rate => "rate",
+            Self::Share => "share",
             Self::Size => "size",
             Self::Time => "time",
+            Self::Width => "width",
         }
     }
 }

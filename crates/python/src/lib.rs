@@ -14,8 +14,8 @@ use std::sync::Arc;
 
 use anabranch_plugin::PluginName;
 use anabranch_sim::{
-    HostPlan, KINDS, Observer, Plan, Silent, abr_names, plugin_faults, queue, record,
-    resolve_ladder, run_with,
+    Form, HostPlan, KINDS, MODELS, ModelPlan, Observer, Plan, Silent, Usual, abr_names,
+    plugin_faults, queue, record, resolve_ladder, run_with,
 };
 use anabranch_transport::profile::{PARTS, PROFILES};
 use anabranch_transport::{
@@ -167,17 +167,75 @@ fn host_defaults() -> Vec<(&'static str, u64)> {
     HostPlan::default().named().to_vec()
 }
 
-/// The usual channel width of a generation of 802.11, MHz.
+/// A parameter of a model: its keys in a scenario and a plan, its form, the words that it may be, its default,
+/// or that by the word of another, least, most and whether that itself is too much, meaning.
+type ModelParameter = (
+    &'static str,
+    &'static str,
+    &'static str,
+    Vec<&'static str>,
+    Option<f64>,
+    Option<(&'static str, Vec<(&'static str, f64)>)>,
+    f64,
+    f64,
+    bool,
+    &'static str,
+);
+/// A model of a link: name, what a report calls it, whether it has delays, short names, parameters.
+type LinkModel = (
+    &'static str,
+    &'static str,
+    bool,
+    Vec<(&'static str, &'static str, &'static str)>,
+    Vec<ModelParameter>,
+);
+
+/// The models that a link may follow. A parameter's form is `way`, `place`, `shared`, `word`, or what a number
+/// measures: `count`, `decibels`, `rate` (bits a second), `share`, `time` (nanoseconds), `width` (MHz).
 #[pyfunction]
-fn wifi_width(standard: &str) -> Option<u32> {
-    anabranch_sim::wifi_width(standard)
+fn link_models() -> Vec<LinkModel> {
+    let parameter = |it: &anabranch_sim::ModelParameter| -> ModelParameter {
+        let plain =
+            |form, words| (it.key, it.plan, form, words, None, None, 0.0, 0.0, false, it.meaning);
+        match it.form {
+            Form::Way => plain("way", Vec::new()),
+            Form::Place => plain("place", Vec::new()),
+            Form::Shared => plain("shared", Vec::new()),
+            Form::Word(words) => plain("word", words.to_vec()),
+            Form::Quantity { unit, usual, least, most, below } => {
+                let (default, by) = match usual {
+                    Usual::Open => (None, None),
+                    Usual::Is(number) => (Some(number), None),
+                    Usual::By(key, table) => (None, Some((key, table.to_vec()))),
+                };
+                let unit = unit.name();
+                (it.key, it.plan, unit, Vec::new(), default, by, least, most, below, it.meaning)
+            }
+        }
+    };
+    let model = |kind: &anabranch_sim::ModelKind| {
+        let parameters = kind.parameters.iter().map(parameter).collect();
+        (kind.name, kind.called, kind.delays, kind.short.to_vec(), parameters)
+    };
+    MODELS.iter().map(model).collect()
 }
 
-/// The rates of a generation of 802.11 on a channel of a width with a number of streams, bits a second, slowest
-/// first; none where it has no such width or streams.
+/// A link's model from its part of a plan, as JSON.
+fn link_model(text: &str) -> PyResult<ModelPlan> {
+    ModelPlan::from_json(text).map_err(|fault| error::plan(&fault))
+}
+
+/// What TCP may be expected to get of a model, bits a second, rather too little; None of a recording.
 #[pyfunction]
-fn wifi_rates(standard: &str, width_mhz: u32, streams: u8) -> Vec<u64> {
-    anabranch_sim::wifi_rates(standard, width_mhz, streams)
+fn likely_bps(model: &str) -> PyResult<Option<f64>> {
+    Ok(link_model(model)?.likely_bps())
+}
+
+/// What is wrong with a model's parameters that are right one by one: key, message, hint.
+#[pyfunction]
+fn link_model_faults(model: &str) -> PyResult<Vec<(&'static str, String, String)>> {
+    let faults = link_model(model)?.faults();
+    Ok(faults.into_iter().map(|fault| (fault.key, fault.message, fault.hint)).collect())
 }
 
 /// A parameter of a queue: key, what it measures, default, least, most, meaning.
@@ -269,8 +327,9 @@ fn _anabranch(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(abr_rules, module)?)?;
     module.add_function(wrap_pyfunction!(host_defaults, module)?)?;
     module.add_function(wrap_pyfunction!(queue_disciplines, module)?)?;
-    module.add_function(wrap_pyfunction!(wifi_width, module)?)?;
-    module.add_function(wrap_pyfunction!(wifi_rates, module)?)?;
+    module.add_function(wrap_pyfunction!(link_models, module)?)?;
+    module.add_function(wrap_pyfunction!(link_model_faults, module)?)?;
+    module.add_function(wrap_pyfunction!(likely_bps, module)?)?;
     module.add_function(wrap_pyfunction!(ladder, module)?)?;
     module.add_function(wrap_pyfunction!(plugin_parameters, module)?)?;
     module.add_function(wrap_pyfunction!(check_plugin, module)?)?;

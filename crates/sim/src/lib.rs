@@ -16,6 +16,7 @@ mod record;
 mod topology;
 mod world;
 
+pub use anabranch_link::model::{Form, MODELS, ModelFault, ModelKind, ModelParameter, Usual};
 pub use anabranch_link::queue;
 pub use anabranch_media::abr_names;
 pub use anabranch_trace::{Column, Summary, Table, Trace, Words};

@@ -40,9 +40,9 @@ impl<P: Clone + 'static> Links<P> {
         let mut channels: BTreeMap<&str, Lanes> = BTreeMap::new();
         for plan in plans {
             if let Some(ModelPlan::Wifi(wifi)) = &plan.model {
-                wifi.model().check()?;
+                wifi.check()?;
                 plan.config().check()?;
-                let lane = (plan.config(), wifi.model());
+                let lane = (plan.config(), wifi.clone());
                 channels.entry(&wifi.channel).or_default().push(lane);
             }
         }

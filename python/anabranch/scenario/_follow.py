@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from anabranch import traces
 from anabranch.errors import Fault, InputError
 from anabranch.media import films
+from anabranch.plugins import module
 from anabranch.scenario.link_models import MODELS, Recording
 
 if TYPE_CHECKING:
@@ -100,7 +102,7 @@ def likely_bps(link: dict[str, Any]) -> float:
     kind, settings = next(iter((link.get("model") or {"fixed": {}}).items()))
     expected: float = cap
     if kind in MODELS:
-        expected = MODELS[kind].likely_bps(settings)
+        expected = module().likely_bps(json.dumps({kind: settings}))
     elif kind == "opportunities":
         times = settings["opportunities_ns"]
         expected = len(times) * settings["opportunity_bytes"] * 8e9 / times[-1] / 2

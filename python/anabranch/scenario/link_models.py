@@ -1,142 +1,139 @@
-"""The tables of models and recordings: `model = "lte"`, `model = { name = "wifi" }`, `trace = "a.csv"`."""
+"""The tables of models and recordings: `model = "lte"`, `model = { name = "wifi" }`, `trace = "a.csv"`.
+
+Names, parameters, ranges and defaults of models are those of the Rust module's table, and stand nowhere else.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Union
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, create_model
 from pydantic_core import PydanticCustomError
 
-from anabranch.errors import did_you_mean, shown
+from anabranch.errors import MissingError, did_you_mean, shown
 from anabranch.plugins import module
 from anabranch.scenario import units
 from anabranch.scenario._base import LimitedRate, Name, PositiveTime, Share, Table, Time, quantity
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Sequence
 
-Decibels = Annotated[float, quantity(units.decibels)]
-Width = Annotated[int, quantity(units.width_mhz)]
+#: How a scenario writes what a parameter measures.
+_MEASURED: dict[str, Any] = {
+    "count": int,
+    "decibels": Annotated[float, quantity(units.decibels)],
+    "rate": LimitedRate,
+    "share": Share,
+    "time": Time,
+    "width": Annotated[int, quantity(units.width_mhz)],
+}
+#: What is measured by numbers that need not be whole.
+_FRACTIONS = ("decibels", "share")
 
 
-#: The rate that TCP may be expected to get from a model, bits a second, for estimates of how long a run may
-#: last: below what was measured (docs/concepts/link-model.md).
-_LTE_BPS = {"tmobile-driving": 6e6, "att-driving": 2.5e6, "verizon-short": 2.5e6, "ghent": 15e6}
-_STARLINK_BPS = {"static": 30e6, "moving": 10e6}
-_WIFI_BPS = {"802.11a": 54e6, "802.11g": 54e6, "802.11n": 72e6, "802.11ac": 433e6}
-_WIFI_SHARE = 0.2
+@dataclass(frozen=True, kw_only=True)
+class Parameter:
+    """A parameter of a model.
+
+    Attributes
+    ----------
+    key, plan
+        Its key in a scenario, empty where it is set by where the link stands, and in a plan.
+    form
+        "way", "place", "shared" or "word", or what it measures.
+    words
+        Those that it may be; the first unless told.
+    usual
+        The number that it is unless told; None where the model decides.
+    by
+        Or the key of a word, and the number for each.
+    least, most, below
+        The range, and whether the most is too much.
+    meaning
+        What it means.
+    """
+
+    key: str
+    plan: str
+    form: str
+    words: Sequence[str]
+    usual: float | None
+    by: tuple[str, Sequence[tuple[str, float]]] | None
+    least: float
+    most: float
+    below: bool
+    meaning: str
+
+    def number(self, value: float) -> float:
+        """Return a number as a plan has it."""
+        return float(value) if self.form in _FRACTIONS else int(value)
+
+    def field(self) -> tuple[Any, Any]:
+        """Return its type and its field in a table of a scenario."""
+        default: Any = None
+        kind: Any = Name
+        if self.form == "word":
+            kind, default = Literal[tuple(self.words)], self.words[0]
+        elif self.form in _MEASURED:
+            kind = PositiveTime if self.form == "time" and self.least > 0 else _MEASURED[self.form]
+            kind = Annotated[kind, self._bounds()]
+            default = None if self.usual is None else self.number(self.usual)
+        return kind if default is not None else kind | None, Field(default=default, description=self.meaning)
+
+    def _bounds(self) -> Any:  # noqa: ANN401 - pydantic's
+        """Return the range, of what has one."""
+        most = self.number(self.most) if math.isfinite(self.most) else None
+        least = self.number(self.least) if self.least > 0 else None
+        return Field(ge=least, lt=most if self.below else None, le=None if self.below else most)
 
 
 class LinkModel(Table):
-    """A model of a link: its keys, its plan and its name in a report."""
+    """A model of a link, by name, with its parameters."""
 
     #: How a report calls it.
-    called: ClassVar[str]
+    called: ClassVar[str] = ""
+    #: It has delays of its own.
+    delays: ClassVar[bool] = False
+    parameters: ClassVar[tuple[Parameter, ...]] = ()
+
+    name: str
 
     def plan(self, way: str, place: str) -> dict[str, Any]:
         """Return one direction's part of the plan; `place` names the path or link."""
-        raise NotImplementedError
+        return {it.plan: self._planned(it, way, place) for it in self.parameters}
 
-    @staticmethod
-    def likely_bps(settings: Mapping[str, Any]) -> float:
-        """Return what TCP may be expected to get of a model's part of the plan."""
-        raise NotImplementedError
-
-
-class Wifi(LinkModel):
-    """An 802.11 station: its two directions share a channel, with others that name the same."""
-
-    name: Literal["wifi"]
-    standard: Literal["802.11a", "802.11g", "802.11n", "802.11ac"] = Field(
-        default="802.11ac", description="the generation"
-    )
-    width: Width | None = Field(default=None, description="channel width; default: 80 MHz for ac, else 20")
-    streams: Annotated[int, Field(ge=1, le=8)] = Field(default=1, description="spatial streams")
-    phy_rate: LimitedRate | None = Field(default=None, description="fastest rate of the radio to be used")
-    aggregate: Annotated[int, Field(ge=1, le=64)] = Field(
-        default=64,
-        description="most frames of an aggregate; 1 switches aggregation off; a and g never aggregate",
-    )
-    snr: Decibels = Field(default=35.0, description="mean signal to noise ratio")
-    fading: Decibels = Field(default=3.0, description="its standard deviation in time")
-    fading_memory: PositiveTime = Field(default=500_000_000, description="how fast it forgets")
-    channel: Name | None = Field(default=None, description="paths that name the same one share the air")
-
-    called: ClassVar[str] = "802.11"
-
-    def plan(self, way: str, place: str) -> dict[str, Any]:
-        """Return an 802.11 station; a channel without a name is its own."""
-        del way
-        return {
-            "channel": f"path {place}" if self.channel is None else f"channel {self.channel}",
-            "station": place,
-            "standard": self.standard,
-            "width_mhz": self.width or module().wifi_width(self.standard),
-            "streams": self.streams,
-            "phy_bps": self.phy_rate,
-            "aggregate": self.aggregate,
-            "snr_db": self.snr,
-            "fading_db": self.fading,
-            "memory_ns": self.fading_memory,
-        }
-
-    @staticmethod
-    def likely_bps(settings: Mapping[str, Any]) -> float:
-        """Return a share of the radio's rate."""
-        return float(settings["phy_bps"] or _WIFI_BPS[settings["standard"]]) * _WIFI_SHARE
+    def _planned(self, it: Parameter, way: str, place: str) -> Any:  # noqa: ANN401 - of many types
+        if it.form in ("way", "place"):
+            return way if it.form == "way" else place
+        value = getattr(self, it.key)
+        if it.form == "shared":
+            return f"path {place}" if value is None else f"{it.key} {value}"
+        if value is None and it.by is not None:
+            word, numbers = it.by
+            return it.number(dict(numbers)[getattr(self, word)])
+        return value
 
 
-class Lte(LinkModel):
-    """A cellular radio."""
-
-    name: Literal["lte"]
-    profile: Literal["tmobile-driving", "att-driving", "verizon-short", "ghent"] = Field(
-        default="tmobile-driving", description="where the rate was measured"
-    )
-    mean: LimitedRate | None = Field(default=None, description="mean rate; default: the profile's own")
-    bler: Annotated[Share, Field(lt=1)] = Field(default=0.1, description="share of transmissions that fail")
-
-    called: ClassVar[str] = "LTE"
-
-    def plan(self, way: str, place: str) -> dict[str, Any]:
-        """Return one direction of a radio."""
-        del place
-        return {"direction": way, "profile": self.profile, "mean_bps": self.mean, "bler": self.bler}
-
-    @staticmethod
-    def likely_bps(settings: Mapping[str, Any]) -> float:
-        """Return half of the mean rate, or what its profile had."""
-        return float(settings["mean_bps"] or 2 * _LTE_BPS[settings["profile"]]) / 2
-
-
-class Starlink(LinkModel):
-    """A satellite terminal."""
-
-    name: Literal["starlink"]
-    profile: Literal["static", "moving"] = Field(default="static", description="where it was measured")
-    mean: LimitedRate | None = Field(
-        default=None, description="mean rate from the server; default: the profile's own"
-    )
-    phase: Annotated[Time, Field(lt=15 * 10**9)] | None = Field(
-        default=None, description="how far the start lies in an epoch of 15 s; default: drawn"
-    )
-
-    called: ClassVar[str] = "Starlink"
-
-    def plan(self, way: str, place: str) -> dict[str, Any]:
-        """Return one direction of a terminal."""
-        return {
-            "direction": way,
-            "terminal": place,
-            "profile": self.profile,
-            "phase_ns": self.phase,
-            "mean_bps": self.mean,
-        }
-
-    @staticmethod
-    def likely_bps(settings: Mapping[str, Any]) -> float:
-        """Return what its profile had, and no more than its mean rate."""
-        return float(min(settings["mean_bps"] or 1e9, _STARLINK_BPS[settings["profile"]]))
+def _classes() -> tuple[dict[str, type[LinkModel]], dict[str, dict[str, Any]]]:
+    """Return the models by name, and the names that stand for a model with a parameter."""
+    try:
+        table = module().link_models()
+    except MissingError:  # without the module nothing runs, and whoever asks for it is told so
+        return {}, {}
+    classes: dict[str, type[LinkModel]] = {}
+    short: dict[str, dict[str, Any]] = {}
+    fields = tuple(Parameter.__dataclass_fields__)
+    for name, called, delays, aliases, rows in table:
+        parameters = tuple(Parameter(**dict(zip(fields, row, strict=True))) for row in rows)
+        own: Any = Literal[name]
+        keys: dict[str, Any] = {"name": (own, ...)} | {it.key: it.field() for it in parameters if it.key}
+        made = create_model(name.title(), __base__=LinkModel, **keys)
+        made.called, made.delays, made.parameters = called, delays, parameters
+        classes[name] = made
+        short |= {alias: {"name": name, key: word} for alias, key, word in aliases}
+    return classes, short | {name: {"name": name} for name in classes}
 
 
 class Recording(Table):
@@ -146,14 +143,8 @@ class Recording(Table):
     repeat: bool = Field(default=True, description="begin again at its end; false: its last step holds")
 
 
-#: The models by name.
-MODELS: dict[str, type[LinkModel]] = {"wifi": Wifi, "lte": Lte, "starlink": Starlink}
-
-#: Names that stand for a model with a parameter.
-SHORT: dict[str, dict[str, Any]] = {
-    **{f"wifi-{end}": {"name": "wifi", "standard": f"802.11{end}"} for end in ("a", "g", "n", "ac")},
-    **{name: {"name": name} for name in MODELS},
-}
+#: The models by name, and names that stand for a model with a parameter.
+MODELS, SHORT = _classes()
 
 
 def expanded(value: object) -> dict[str, Any] | None:
@@ -164,7 +155,7 @@ def expanded(value: object) -> dict[str, Any] | None:
     return {**(value if isinstance(value, dict) else {}), **SHORT[name]}
 
 
-def model_class(value: object) -> type[Table] | None:
+def model_class(value: object) -> type[LinkModel] | None:
     """Return the class of a raw model, if it names one."""
     table = expanded(value)
     return None if table is None else MODELS[table["name"]]
@@ -197,5 +188,11 @@ def _trace(value: object) -> object:
     return {"file": value} if isinstance(value, str) else value
 
 
-Model = Annotated[Annotated[Wifi | Lte | Starlink, Field(discriminator="name")], BeforeValidator(_model)]
+if TYPE_CHECKING:
+    Model = LinkModel
+else:
+    _Any = Union[tuple(MODELS.values())] if MODELS else LinkModel  # noqa: UP007 - made at run time
+    Model = Annotated[
+        Annotated[_Any, Field(discriminator="name")] if MODELS else _Any, BeforeValidator(_model)
+    ]
 TraceFile = Annotated[Recording, BeforeValidator(_trace)]

@@ -1,17 +1,22 @@
 //! The physical layer of IEEE 802.11-2016: rates, and how long things are on the air.
 
 use anabranch_units::{ByteCount, Duration};
+use serde::Deserialize;
 
 /// A generation of 802.11.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub enum WifiStandard {
     /// 802.11a: OFDM at 5 GHz, 6 to 54 Mb/s (clause 17).
+    #[serde(rename = "802.11a")]
     A,
     /// 802.11g: the same rates at 2.4 GHz, without stations of 802.11b (clause 18).
+    #[serde(rename = "802.11g")]
     G,
     /// 802.11n: 20 or 40 MHz, up to four streams, aggregation (clause 19); at 5 GHz.
+    #[serde(rename = "802.11n")]
     N,
     /// 802.11ac: 20 to 160 MHz, up to eight streams, 256-QAM, aggregation (clause 21).
+    #[serde(rename = "802.11ac")]
     Ac,
 }
 

@@ -2,90 +2,27 @@
 
 use std::sync::Arc;
 
-use anabranch_link::{
-    ConfigError, Direction, LteModel, LteProfile, Model, StarlinkModel, StarlinkProfile, Trace,
-    TraceStep, WifiModel, WifiStandard,
-};
+use anabranch_link::model::ModelFault;
+use anabranch_link::{ConfigError, LteModel, Model, StarlinkModel, Trace, TraceStep, WifiModel};
 use anabranch_units::{Duration, Rate};
 use serde::Deserialize;
+
+use crate::fault::PlanError;
 
 /// A model of a link.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ModelPlan {
     /// A cellular radio.
-    Lte(LtePlan),
+    Lte(LteModel),
     /// Recorded delivery opportunities.
     Opportunities(OpportunitiesPlan),
     /// A satellite terminal.
-    Starlink(StarlinkPlan),
+    Starlink(StarlinkModel),
     /// Recorded rates, delays and losses.
     Steps(StepsPlan),
     /// A lane of an 802.11 channel.
-    Wifi(WifiPlan),
-}
-
-/// Which way a link leads.
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum DirectionPlan {
-    /// Server to client.
-    Down,
-    /// Client to server.
-    Up,
-}
-
-/// A cellular radio; see [`LteModel`].
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct LtePlan {
-    /// Which way.
-    pub direction: DirectionPlan,
-    /// Where it was measured.
-    pub profile: LteProfilePlan,
-    /// The mean rate wanted.
-    #[serde(default)]
-    pub mean_bps: Option<u64>,
-    /// The share of transmissions that fail.
-    pub bler: f64,
-}
-
-/// See [`LteProfile`].
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-#[expect(missing_docs, reason = "named after those of crate link")]
-pub enum LteProfilePlan {
-    AttDriving,
-    Ghent,
-    TmobileDriving,
-    VerizonShort,
-}
-
-/// A satellite terminal; see [`StarlinkModel`].
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct StarlinkPlan {
-    /// Which way.
-    pub direction: DirectionPlan,
-    /// What both ways have in common.
-    pub terminal: String,
-    /// Where it was measured.
-    pub profile: StarlinkProfilePlan,
-    /// How far the beginning lies in an epoch; drawn without it.
-    #[serde(default)]
-    pub phase_ns: Option<u64>,
-    /// The mean rate from the server wanted.
-    #[serde(default)]
-    pub mean_bps: Option<u64>,
-}
-
-/// See [`StarlinkProfile`].
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-#[expect(missing_docs, reason = "named after those of crate link")]
-pub enum StarlinkProfilePlan {
-    Moving,
-    Static,
+    Wifi(WifiModel),
 }
 
 /// A recording of conditions, a column each; see [`Trace::Steps`].
@@ -115,116 +52,6 @@ pub struct OpportunitiesPlan {
     pub opportunity_bytes: u64,
 }
 
-/// A lane of an 802.11 channel; see [`WifiModel`].
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct WifiPlan {
-    /// The channel: links that name the same one share the air.
-    pub channel: String,
-    /// What both directions of a station have in common.
-    pub station: String,
-    /// The generation.
-    pub standard: WifiStandardPlan,
-    /// Channel width.
-    pub width_mhz: u32,
-    /// Spatial streams.
-    pub streams: u8,
-    /// The fastest rate of the physical layer to be used.
-    #[serde(default)]
-    pub phy_bps: Option<u64>,
-    /// Most frames of an aggregate.
-    pub aggregate: usize,
-    /// Mean signal to noise ratio.
-    pub snr_db: f64,
-    /// Its standard deviation in time.
-    pub fading_db: f64,
-    /// How fast it forgets.
-    pub memory_ns: u64,
-}
-
-/// See [`WifiStandard`].
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[expect(missing_docs, reason = "named after those of crate link")]
-pub enum WifiStandardPlan {
-    #[serde(rename = "802.11a")]
-    A,
-    #[serde(rename = "802.11g")]
-    G,
-    #[serde(rename = "802.11n")]
-    N,
-    #[serde(rename = "802.11ac")]
-    Ac,
-}
-
-impl WifiStandardPlan {
-    fn named(name: &str) -> Option<WifiStandard> {
-        let plan: Option<Self> = serde_json::from_value(name.into()).ok();
-        plan.map(Self::standard)
-    }
-
-    fn standard(self) -> WifiStandard {
-        match self {
-            Self::A => WifiStandard::A,
-            Self::G => WifiStandard::G,
-            Self::N => WifiStandard::N,
-            Self::Ac => WifiStandard::Ac,
-        }
-    }
-}
-
-/// The usual channel width of a generation of 802.11, MHz; `None` of one that there is not.
-pub fn wifi_width(standard: &str) -> Option<u32> {
-    Some(WifiModel::new(WifiStandardPlan::named(standard)?, "").width_mhz)
-}
-
-/// The rates of a generation of 802.11 on a channel of a width with a number of streams, bits a second, slowest
-/// first; none where it has no such width or streams.
-pub fn wifi_rates(standard: &str, width_mhz: u32, streams: u8) -> Vec<u64> {
-    let standard = WifiStandardPlan::named(standard);
-    let model = standard.map(|it| WifiModel { width_mhz, streams, ..WifiModel::new(it, "") });
-    model.map_or(Vec::new(), |model| model.rates())
-}
-
-impl DirectionPlan {
-    fn direction(self) -> Direction {
-        match self {
-            Self::Down => Direction::Down,
-            Self::Up => Direction::Up,
-        }
-    }
-}
-
-impl LtePlan {
-    fn model(&self) -> LteModel {
-        LteModel {
-            direction: self.direction.direction(),
-            profile: match self.profile {
-                LteProfilePlan::AttDriving => LteProfile::AttDriving,
-                LteProfilePlan::Ghent => LteProfile::Ghent,
-                LteProfilePlan::TmobileDriving => LteProfile::TmobileDriving,
-                LteProfilePlan::VerizonShort => LteProfile::VerizonShort,
-            },
-            mean_bps: self.mean_bps,
-            bler: self.bler,
-        }
-    }
-}
-
-impl StarlinkPlan {
-    fn model(&self) -> StarlinkModel {
-        StarlinkModel {
-            direction: self.direction.direction(),
-            terminal: self.terminal.clone(),
-            profile: match self.profile {
-                StarlinkProfilePlan::Moving => StarlinkProfile::Moving,
-                StarlinkProfilePlan::Static => StarlinkProfile::Static,
-            },
-            phase: self.phase_ns.map(Duration::from_nanos),
-            mean_bps: self.mean_bps,
-        }
-    }
-}
-
 impl StepsPlan {
     fn trace(&self) -> Result<Trace, ConfigError> {
         let length = self.begin_ns.len();
@@ -249,31 +76,125 @@ impl OpportunitiesPlan {
     }
 }
 
-impl WifiPlan {
-    pub(crate) fn model(&self) -> WifiModel {
-        WifiModel {
-            standard: self.standard.standard(),
-            width_mhz: self.width_mhz,
-            streams: self.streams,
-            top_bps: self.phy_bps,
-            aggregate: self.aggregate,
-            snr_db: self.snr_db,
-            fading_db: self.fading_db,
-            memory: Duration::from_nanos(self.memory_ns),
-            station: self.station.clone(),
+impl ModelPlan {
+    /// Reads a model's part of a plan.
+    ///
+    /// # Errors
+    /// Anything that is none.
+    pub fn from_json(text: &str) -> Result<Self, PlanError> {
+        Ok(serde_path_to_error::deserialize(&mut serde_json::Deserializer::from_str(text))?)
+    }
+
+    /// As a varying link takes it; `None` for a lane of a channel.
+    pub(crate) fn model(&self) -> Result<Option<Model>, ConfigError> {
+        Ok(Some(match self {
+            Self::Lte(model) => Model::Lte(model.clone()),
+            Self::Opportunities(plan) => Model::Trace(plan.trace()),
+            Self::Starlink(model) => Model::Starlink(model.clone()),
+            Self::Steps(plan) => Model::Trace(plan.trace()?),
+            Self::Wifi(_) => return Ok(None),
+        }))
+    }
+
+    /// What TCP may be expected to get of it, bits a second, rather too little; `None` of a recording.
+    pub fn likely_bps(&self) -> Option<f64> {
+        match self {
+            Self::Lte(model) => Some(model.likely_bps()),
+            Self::Starlink(model) => Some(model.likely_bps()),
+            Self::Wifi(model) => Some(model.likely_bps()),
+            Self::Opportunities(_) | Self::Steps(_) => None,
+        }
+    }
+
+    /// What is wrong with parameters that are right one by one.
+    pub fn faults(&self) -> Vec<ModelFault> {
+        match self {
+            Self::Wifi(model) => model.faults(),
+            _ => Vec::new(),
         }
     }
 }
 
-impl ModelPlan {
-    /// As a varying link takes it; `None` for a lane of a channel.
-    pub(crate) fn model(&self) -> Result<Option<Model>, ConfigError> {
-        Ok(Some(match self {
-            Self::Lte(plan) => Model::Lte(plan.model()),
-            Self::Opportunities(plan) => Model::Trace(plan.trace()),
-            Self::Starlink(plan) => Model::Starlink(plan.model()),
-            Self::Steps(plan) => Model::Trace(plan.trace()?),
-            Self::Wifi(_) => return Ok(None),
-        }))
+#[cfg(test)]
+mod tests {
+    use anabranch_link::model::{Form, MODELS, ModelKind, Usual};
+    use serde_json::{Map, Value, json};
+
+    use super::*;
+
+    /// A plan's part of a model as a scenario without parameters has it.
+    fn usual(kind: &ModelKind) -> Map<String, Value> {
+        let words = |key: &str| {
+            let found = kind.parameters.iter().find(|it| it.key == key).map(|it| it.form);
+            let Some(Form::Word(words)) = found else { panic!("{key} is no word") };
+            words[0]
+        };
+        let value = |form: &Form| match form {
+            Form::Way => json!("down"),
+            Form::Place | Form::Shared => json!("p"),
+            Form::Word(words) => json!(words[0]),
+            Form::Quantity { usual: Usual::Open, .. } => Value::Null,
+            Form::Quantity { usual: Usual::Is(number), .. } => whole(*number),
+            Form::Quantity { usual: Usual::By(key, table), .. } => {
+                let word = words(key);
+                whole(table.iter().find(|(known, _)| *known == word).expect("every word").1)
+            }
+        };
+        kind.parameters.iter().map(|it| (it.plan.to_owned(), value(&it.form))).collect()
+    }
+
+    /// A number as the plan has it: whole where it is.
+    fn whole(number: f64) -> Value {
+        if number.fract() == 0.0 { json!(number as u64) } else { json!(number) }
+    }
+
+    fn read(kind: &ModelKind, settings: &Map<String, Value>) -> Result<ModelPlan, PlanError> {
+        ModelPlan::from_json(&json!({ kind.name: settings }).to_string())
+    }
+
+    #[test]
+    fn every_model_of_the_table_is_one_of_a_plan_with_every_word() {
+        for kind in MODELS {
+            let settings = usual(kind);
+            let model = read(kind, &settings).unwrap_or_else(|error| panic!("{error}"));
+            assert!(model.likely_bps().is_some_and(|bps| bps > 1e6), "{}", kind.name);
+            assert_eq!(model.faults(), [], "{}", kind.name);
+            for it in kind.parameters {
+                let Form::Word(words) = it.form else { continue };
+                for word in words {
+                    let mut told = settings.clone();
+                    told.insert(it.plan.to_owned(), json!(word));
+                    assert!(read(kind, &told).is_ok(), "{}: {word}", kind.name);
+                    told.insert(it.plan.to_owned(), json!("none of them"));
+                    assert!(read(kind, &told).is_err(), "{}: {}", kind.name, it.plan);
+                }
+            }
+            for (_, key, word) in kind.short {
+                let words = kind.parameters.iter().find(|it| it.key == *key).map(|it| it.form);
+                assert!(matches!(words, Some(Form::Word(words)) if words.contains(word)), "{word}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_bounds_of_the_table_are_those_of_the_models() {
+        for kind in MODELS {
+            for it in kind.parameters {
+                let Form::Quantity { most, below, .. } = it.form else { continue };
+                if !most.is_finite() {
+                    continue;
+                }
+                let mut settings = usual(kind);
+                settings.insert(it.plan.to_owned(), whole(most + if below { 0.0 } else { 1.0 }));
+                let refused = match read(kind, &settings) {
+                    Err(_) => true,
+                    Ok(ModelPlan::Wifi(model)) => model.check().is_err(),
+                    Ok(plan) => {
+                        plan.model().is_ok_and(|it| it.is_some_and(|it| it.check().is_err()))
+                    }
+                };
+                assert!(refused, "{} of {}", it.key, kind.name);
+            }
+        }
     }
 }

@@ -47,7 +47,7 @@ impl World<'_> {
             let t = start.map_or(f64::NAN, |start| self.now.since(start).as_secs_f64());
             let tuples: Vec<_> = connection.summaries().map(|s| s.tuple.remote).collect();
             for sample in connection.samples() {
-                let (path, _) = locate(tuples[sample.id.index()]);
+                let (path, ..) = locate(tuples[sample.id.index()]);
                 self.rows.samples.push(SampleRow {
                     t_s: t,
                     client: i64::from(client),
@@ -83,7 +83,7 @@ impl World<'_> {
             let client = self.served[handle];
             reinjected[client as usize] += connection.reinjected_bytes();
             for subflow in connection.summaries() {
-                let (path, _) = locate(subflow.tuple.remote);
+                let (path, ..) = locate(subflow.tuple.remote);
                 let totals = subflow.totals;
                 self.rows.subflows.push(SubflowRow {
                     client: i64::from(client),

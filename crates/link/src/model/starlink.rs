@@ -17,9 +17,12 @@
 //! Assumed: that each epoch has a handover dip, of 0.1 to 0.5 s; that in 30 % of them nothing at all
 //! passes for 40 to 160 ms; that a burst of losses is one tick of 20 ms long.
 
+use anabranch_plugin::Unit;
 use anabranch_units::{Duration, Instant, RandomStream, Rate, Seed};
+use serde::Deserialize;
 
-use crate::model::scale;
+use super::kind::{Form, ModelKind, ModelParameter, Usual, maybe_nanoseconds};
+use super::scale;
 use crate::quantiles::{P1, P5, P25, P50, P75, P95, P99, Quantiles, Wander};
 use crate::service::{Conditions, Course};
 use crate::{ConfigError, Direction};
@@ -62,8 +65,50 @@ const DIP_BURSTS: f64 = 0.5;
 const BURSTS: f64 = 0.01;
 const BURST_LOSS: f64 = 0.5;
 
+pub(super) const KIND: ModelKind = ModelKind {
+    name: "starlink",
+    called: "Starlink",
+    delays: true,
+    short: &[],
+    parameters: &[
+        ModelParameter { key: "", plan: "direction", form: Form::Way, meaning: "which way" },
+        ModelParameter { key: "", plan: "terminal", form: Form::Place, meaning: "the terminal" },
+        ModelParameter {
+            key: "profile",
+            plan: "profile",
+            form: Form::Word(&["static", "moving"]),
+            meaning: "where it was measured",
+        },
+        ModelParameter {
+            key: "mean",
+            plan: "mean_bps",
+            form: Form::Quantity {
+                unit: Unit::Rate,
+                usual: Usual::Open,
+                least: 1.0,
+                most: f64::INFINITY,
+                below: false,
+            },
+            meaning: "mean rate from the server; default: the profile's own",
+        },
+        ModelParameter {
+            key: "phase",
+            plan: "phase_ns",
+            form: Form::Quantity {
+                unit: Unit::Time,
+                usual: Usual::Open,
+                least: 0.0,
+                most: EPOCH.as_nanos() as f64,
+                below: true,
+            },
+            meaning: "how far the start lies in an epoch of 15 s; default: drawn",
+        },
+    ],
+};
+
 /// A Starlink link's settings.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct StarlinkModel {
     /// Which way.
     pub direction: Direction,
@@ -72,13 +117,16 @@ pub struct StarlinkModel {
     /// Where the terminal stands.
     pub profile: StarlinkProfile,
     /// How far the world's beginning lies in an epoch, less than 15 s; drawn without it.
+    #[serde(default, rename = "phase_ns", deserialize_with = "maybe_nanoseconds")]
     pub phase: Option<Duration>,
     /// The mean rate from the server wanted, bits a second; the way back keeps its share.
+    #[serde(default)]
     pub mean_bps: Option<u64>,
 }
 
 /// Where a terminal was measured. Rates in Mb/s.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum StarlinkProfile {
     /// On a car in the Midwest: 27 to 274, median 154, while there is a satellite; none in 16.2 % of
     /// seconds, for 20.5 s in the mean and 2 s in the median (computed from Satellite-vs-Cellular,
@@ -111,6 +159,16 @@ const GAP_SIGMA: f64 = 2.157;
 const GAP_EVERY_S: f64 = 106.0;
 
 impl StarlinkModel {
+    /// What TCP may be expected to get towards the client, bits a second, rather too little: a tenth of a
+    /// profile's median, less still while satellites are missing, and no more than the mean wanted.
+    pub fn likely_bps(&self) -> f64 {
+        let usual = match self.profile {
+            StarlinkProfile::Static => 30e6,
+            StarlinkProfile::Moving => 10e6,
+        };
+        self.mean_bps.map_or(usual, |mean| usual.min(mean as f64))
+    }
+
     /// A terminal at rest, at a time of the minute that is drawn.
     pub fn new(direction: Direction, terminal: impl Into<String>) -> Self {
         let profile = StarlinkProfile::Static;

@@ -7,9 +7,12 @@
 //! round trip of 8 ms with at most three repetitions (TS 36.321, FDD) at a target of a tenth of
 //! first transmissions lost. What HARQ gives up, RLC in acknowledged mode repeats (TS 36.322).
 
+use anabranch_plugin::Unit;
 use anabranch_units::{ByteCount, Duration, Instant, RandomStream, Rate, Seed};
+use serde::Deserialize;
 
-use crate::model::scale;
+use super::kind::{Form, ModelKind, ModelParameter, Usual};
+use super::scale;
 use crate::quantiles::{P5, P25, P50, P75, P95, Quantiles, Wander};
 use crate::service::{Served, Service};
 use crate::{ConfigError, Direction};
@@ -32,21 +35,64 @@ const UNEVEN: f64 = 0.45;
 /// What is left in the deepest fade.
 const LEAST_BPS: f64 = 16_000.0;
 
+pub(super) const KIND: ModelKind = ModelKind {
+    name: "lte",
+    called: "LTE",
+    delays: false,
+    short: &[],
+    parameters: &[
+        ModelParameter { key: "", plan: "direction", form: Form::Way, meaning: "which way" },
+        ModelParameter {
+            key: "profile",
+            plan: "profile",
+            form: Form::Word(&["tmobile-driving", "att-driving", "verizon-short", "ghent"]),
+            meaning: "where the rate was measured",
+        },
+        ModelParameter {
+            key: "mean",
+            plan: "mean_bps",
+            form: Form::Quantity {
+                unit: Unit::Rate,
+                usual: Usual::Open,
+                least: 1.0,
+                most: f64::INFINITY,
+                below: false,
+            },
+            meaning: "mean rate; default: the profile's own",
+        },
+        ModelParameter {
+            key: "bler",
+            plan: "bler",
+            form: Form::Quantity {
+                unit: Unit::Share,
+                usual: Usual::Is(0.1),
+                least: 0.0,
+                most: 1.0,
+                below: true,
+            },
+            meaning: "share of transmissions that fail",
+        },
+    ],
+};
+
 /// A cellular link's settings.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct LteModel {
     /// Which way.
     pub direction: Direction,
     /// How the rate wanders.
     pub profile: LteProfile,
     /// The mean rate wanted, bits a second; the profile's own without it.
+    #[serde(default)]
     pub mean_bps: Option<u64>,
     /// The share of transmissions that fail, 0 to below 1; 0.1 is what schedulers aim at.
     pub bler: f64,
 }
 
 /// Where a cellular link was measured. Rates in Mb/s.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum LteProfile {
     /// AT&T LTE, driving (Mahimahi): mean 5.17, median 5.41; forgets in about 15 s.
     AttDriving,
@@ -81,6 +127,16 @@ impl LteModel {
     /// A link of that profile, with the usual share of failed blocks.
     pub fn new(direction: Direction, profile: LteProfile) -> Self {
         Self { direction, profile, mean_bps: None, bler: 0.1 }
+    }
+
+    /// What TCP may be expected to get, bits a second, rather too little: half of the mean rate.
+    pub fn likely_bps(&self) -> f64 {
+        let half = match self.profile {
+            LteProfile::TmobileDriving => 6e6,
+            LteProfile::AttDriving | LteProfile::VerizonShort => 2.5e6,
+            LteProfile::Ghent => 15e6,
+        };
+        self.mean_bps.map_or(half, |mean| mean as f64 / 2.0)
     }
 
     pub(crate) fn check(&self) -> Result<(), ConfigError> {
