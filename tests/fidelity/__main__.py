@@ -2,7 +2,8 @@
 
 Draws settings, has them measured on a Linux kernel where the environment names a laboratory (`LAB` and
 `UML`, see laboratory.py), runs them in the simulator and tells how many figures are inside their targets,
-judged as `anabranch calibrate` judges. What was measured is kept in target/fidelity/SEED; without a
+judged as `anabranch calibrate` judges: with losses of the simulator's own, and apart from that with the
+losses and the jitter of the kernel's trials. What was measured is kept in target/fidelity/SEED; without a
 laboratory only what is there can be judged, and the exit code is 2 when that is not all.
 """
 
@@ -59,14 +60,21 @@ def main() -> int:
     if not measured:
         _console.note("error: nothing is left to judge")
         return 2
-    found = score.judged(measured, _compared(measured, given.runs, given.workers))
+    found = score.judged(measured, _compared(measured, given, same_losses=False))
+    told = all(one.seeds for one in measured)
+    same = score.judged(measured, _compared(measured, given, same_losses=True)) if told else []
     _console.table(score.HEAD, report.rows(found))
-    _console.out("\nThe furthest off:")
-    for line in report.worst(found):
-        _console.out(f"- {line}")
+    _show_worst(found)
+    if same:
+        _console.out("\nWith the losses of the kernel's trials, one by one:")
+        _console.table(score.HEAD, report.rows(same))
+        _show_worst(same)
+    else:
+        _console.note("the rows do not tell the seeds of their losses: not run with the same ones")
     if given.docs is not None:
         text = given.docs.read_text(encoding="utf-8")
-        part = report.block(found, seed=given.seed, trials=given.trials, runs=given.runs, of=_commit())
+        counts = {"seed": given.seed, "trials": given.trials, "runs": given.runs}
+        part = report.block(found, same, **counts, of=_commit())
         given.docs.write_text(report.merged(text, given.seed, part), encoding="utf-8")
     return 0
 
@@ -97,12 +105,21 @@ def _measured(folder: Path, drawn: Sequence[Setting]) -> list[Measured]:
     return [kept[setting] for setting in drawn if setting in kept]
 
 
-def _compared(measured: Sequence[Measured], runs: int, workers: int) -> list[list[compare.Comparison]]:
+def _show_worst(found: Sequence[score.Judged]) -> None:
+    """Write the figures that are the furthest off."""
+    _console.out("\nThe furthest off:")
+    for line in report.worst(found):
+        _console.out(f"- {line}")
+
+
+def _compared(
+    measured: Sequence[Measured], given: argparse.Namespace, *, same_losses: bool
+) -> list[list[compare.Comparison]]:
     """Return the figures of every setting, run as often as asked with loss and without."""
-    todo = simulate.tasks(measured, {}, runs=runs, plain=runs)
+    todo = simulate.tasks(measured, {}, runs=given.runs, plain=given.runs, same_losses=same_losses)
     compared = []
     with _console.progress("simulating", unit="runs") as bar:
-        for place, figures in simulate.each(todo, workers=workers, progress=bar):
+        for place, figures in simulate.each(todo, workers=given.workers, progress=bar):
             compared.append(compare.compare(measured[place], figures))
     return compared
 

@@ -20,7 +20,11 @@ _HEAD = """\
 Settings by chance (`tests/fidelity/draw.py`: two or three paths, RTTs of 10 to 300 ms, 1 to 30 Mb/s, queues
 of 8 to 300 packets, up to 3 % of loss either way, 40 s, bulk and paced), measured on Linux 6.12 in virtual
 time with the receive buffers of 6.18, and judged as the settings below. They are drawn, measured where there is
-a laboratory, judged and written here by `make fidelity N=66 SEED=1001 FIDELITY="--docs docs/calibration.md"`.\
+a laboratory, judged and written here by `make fidelity N=66 SEED=1001 FIDELITY="--docs docs/calibration.md"`.
+
+Each seed has two scores that say different things. With *losses of its own* the simulator draws what is lost by
+itself, as everywhere else. With *the same losses* its links lose the packets that the kernel's trials lost, trial by
+trial, and deliver the others as late (a path's `emulator_seed`).\
 """  # noqa: E501
 _BLOCK = re.compile(r"^### Seed (\d+)\n.*?(?=^### Seed |\Z)", re.MULTILINE | re.DOTALL)
 
@@ -60,17 +64,36 @@ def worst(found: Sequence[Judged], most: int = WORST) -> list[str]:
     return [line(*one) for one in (*goodputs, *others[: max(most - len(goodputs), 0)])]
 
 
-def block(found: Sequence[Judged], *, seed: int, trials: int, runs: int, of: str) -> str:
-    """Return one seed's part of the page."""
+def block(
+    found: Sequence[Judged], same: Sequence[Judged], *, seed: int, trials: int, runs: int, of: str
+) -> str:
+    """Return one seed's part of the page.
+
+    Parameters
+    ----------
+    found
+        The settings with losses of the simulator's own.
+    same
+        The same ones with the losses of the kernel's trials; empty where the rows do not tell their seeds.
+    seed, trials, runs
+        Of the draw, and how many of the kernel and of the simulator a setting has.
+    of
+        Which state of the simulator it was.
+    """
     counts = f"{len(found)} settings, {trials} trials and {runs} runs each, the simulator of {of}"
+    text = f"### Seed {seed}\n\n{counts}: {score.sentence(score.score(found))}.\n\n{_table(found)}"
+    if same:
+        told = f"The same settings with the kernel's losses: {score.sentence(score.score(same))}."
+        text += f"\n#### Seed {seed}, the same losses\n\n{told}\n\n{_table(same)}"
+    return text
+
+
+def _table(found: Sequence[Judged]) -> str:
+    """Return the shares, and what is furthest off."""
     table = [f"|{' | '.join(score.HEAD)} |", "|---|--:|--:|--:|--:|"]
     table += ["| " + " | ".join(cells) + " |" for cells in rows(found)]
     listed = "\n".join(f"- {one}" for one in worst(found)) or "- nothing"
-    return (
-        f"### Seed {seed}\n\n{counts}: {score.sentence(score.score(found))}.\n\n"
-        + "\n".join(table)
-        + f"\n\nThe furthest off:\n\n{listed}\n"
-    )
+    return "\n".join(table) + f"\n\nThe furthest off:\n\n{listed}\n"
 
 
 def merged(text: str, seed: int, part: str) -> str:

@@ -213,6 +213,47 @@ def test_random_loss_is_run_often_and_the_rest_is_not():
     assert [run for task in tasks if task.place == 1 for run in task.runs] == list(range(30))
 
 
+def test_the_same_losses_are_those_of_the_trials_by_turns():
+    trials = tuple(Trial(run=str(seed), number=n, figures={}, seed=seed) for n, seed in enumerate((7, 90), 1))
+    one = Measured(setting=setting(), trials=trials)
+    assert one.seeds == (7, 90)
+    # Each trial as often as the other: eleven runs become twelve.
+    tasks = simulate.tasks([one], {}, runs=11, same_losses=True)
+    assert [run for task in tasks for run in task.runs] == list(range(12))
+    assert {task.seeds for task in tasks} == {(7, 90)}
+    assert simulate.tasks([one], {}, runs=11)[0].seeds == ()
+    # The laboratory's programs add a path's number from 1.
+    paths = settings.scenario(setting(), seed=90)["paths"]
+    assert [path["emulator_seed"] for path in paths] == [91, 92]
+    assert "emulator_seed" not in settings.scenario(setting())["paths"][0]
+    untold = Measured(setting=setting(), trials=(*trials, Trial(run="c", number=3, figures={})))
+    assert untold.seeds == ()
+    with pytest.raises(ValueError, match="no seeds of bulk/P1/cubic"):
+        simulate.tasks([untold], {}, runs=1, same_losses=True)
+
+
+@pytest.mark.module
+def test_runs_with_the_same_losses_lose_what_the_kernel_lost():
+    """Row lossy_S1_cubic_5: 87 of the first 18,479 packets are lost; ten trials have 83 to 103."""
+    measured = next(one for one in read.shipped().measured if one.setting.name == "bulk/S1/cubic")
+    run = measured.seeds.index(897_888)
+    tasks = simulate.tasks([measured], {}, runs=1, same_losses=True)
+    links = simulate.trace(tasks[0], run)[1]["links"]
+    down = list(links["link"]).index("path1.down")
+    entered, lost = links["enqueued"][down], links["dropped_loss"][down]
+    assert abs(entered - 18_479) < 500
+    assert abs(lost - 87) <= 3
+
+
+def test_the_same_losses_need_loss_and_seeds(tmp_path):
+    told = call("--same-losses", "--only", "bulk/P3", "--runs", 1)
+    assert told.exit_code == 2
+    assert "no setting here has random loss and a table with the seeds of the emulator" in told.stderr
+    both = call("--same-losses", "--docs", tmp_path / "page.md")
+    assert both.exit_code == 2
+    assert "--docs writes a whole page" in both.stderr
+
+
 # Reading.
 
 

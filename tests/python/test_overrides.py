@@ -89,6 +89,7 @@ VALUES = {
     "paths.wifi.price_per_gb": ("2.5", 2.5),
     "paths.wifi.strips_mptcp": ("true", True),
     "paths.wifi.family": ("ipv6", "ipv6"),
+    "paths.wifi.emulator_seed": ("224774", 224774),
     "links.backbone.name": ("backbone", "backbone"),
     "links.backbone.rate": ("30 Mb/s", 30 * 10**6),
     "links.backbone.delay": ("7ms", 7 * 10**6),

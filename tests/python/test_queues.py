@@ -119,6 +119,29 @@ def test_a_queue_is_a_limit_or_a_table_with_a_name():
     assert "given twice" in faults(corrupt="1 %", down={"corrupt": "1 %"})["paths.p.corrupt"][0]
 
 
+def test_an_emulators_seed_is_of_both_directions():
+    down, up = links(emulator_seed=224774)
+    assert down["emulator"] == {"seed": 224774, "down": True}
+    assert up["emulator"] == {"seed": 224774, "down": False}
+    assert "emulator" not in links()[0]
+
+
+def test_an_emulators_seed_is_for_what_the_emulator_has():
+    found = faults(
+        emulator_seed=1,
+        queue={"name": "codel"},
+        duplicate="1 %",
+        down={"reorder": {"share": "1 %", "delay": "4 ms"}},
+    )
+    assert {key: message for key, (message, _) in found.items()} == {
+        "paths.p.queue": "`emulator_seed` is given beside `queue`",
+        "paths.p.duplicate": "`emulator_seed` is given beside `duplicate`",
+        "paths.p.down.reorder": "`emulator_seed` is given beside `reorder`",
+    }
+    assert list(faults(emulator_seed=1, model="starlink")) == ["paths.p.model"]
+    assert list(faults(emulator_seed=-1)) == ["paths.p.emulator_seed"]
+
+
 def test_the_command_line_lists_them(capsys):
     _commands.list_names("queues", as_json=False)
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]

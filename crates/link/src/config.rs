@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use crate::impairment::Impairments;
 use crate::queue;
-use crate::{LossModel, Queued};
+use crate::{Draws, LossModel, Queued};
 
 /// The settings of one link.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,6 +32,8 @@ pub struct LinkConfig {
     pub loss_at: LossAt,
     /// What else befalls packets on the wire.
     pub impairments: Impairments,
+    /// Where losses and jitter come from.
+    pub draws: Draws,
 }
 
 impl LinkConfig {
@@ -47,6 +49,7 @@ impl LinkConfig {
             loss: None,
             loss_at: LossAt::Exit,
             impairments: Impairments::NONE,
+            draws: Draws::Streams,
         }
     }
 
@@ -54,7 +57,8 @@ impl LinkConfig {
     ///
     /// # Errors
     ///
-    /// When the queue has no room at all, there is no such queue, or a probability lies outside [0, 1].
+    /// When the queue has no room at all, there is no such queue, a probability lies outside [0, 1], or the
+    /// emulator's draws are asked for on a link that is not [plain](Self::is_plain).
     pub fn check(&self) -> Result<(), ConfigError> {
         if matches!(self.queue, QueueLimit::Packets(0) | QueueLimit::Bytes(0)) {
             return Err(ConfigError::EmptyQueue);
@@ -63,6 +67,9 @@ impl LinkConfig {
             queue::check(discipline)?;
         }
         self.impairments.check()?;
+        if self.draws != Draws::Streams && !self.is_plain() {
+            return Err(ConfigError::Draws);
+        }
         self.loss.map_or(Ok(()), LossModel::check)
     }
 
@@ -127,6 +134,8 @@ pub enum LossAt {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum ConfigError {
+    /// The emulator's draws, on a link of another kind than its own.
+    Draws,
     /// The queue holds nothing, so nothing could pass.
     EmptyQueue,
     /// A probability of the loss model, or of another impairment, lies outside [0, 1].
@@ -153,6 +162,10 @@ pub enum ConfigError {
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Draws => write!(
+                f,
+                "an emulator's seed is for a set rate behind drop-tail, without reordering, copies or corruption"
+            ),
             Self::EmptyQueue => write!(f, "a queue of size 0 holds not even the packet in service"),
             Self::Probability { parameter, value } => {
                 write!(f, "loss parameter {parameter} lies outside 0..1: {value}")

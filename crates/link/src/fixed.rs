@@ -5,8 +5,9 @@
 
 use std::collections::VecDeque;
 
-use anabranch_units::{ByteCount, Duration, Instant, RandomStream, Rate, Seed};
+use anabranch_units::{ByteCount, Duration, Instant, Rate, Seed};
 
+use crate::draws::Drawing;
 use crate::loss::LossProcess;
 use crate::{Change, DropReason, Fate, Link, LinkConfig, LinkStats, LossAt, LossModel};
 use crate::{QueueLimit, Queued};
@@ -22,8 +23,7 @@ pub struct FixedLink<P> {
     loss: Option<LossProcess>,
     loss_at: LossAt,
     up: bool,
-    loss_stream: RandomStream,
-    jitter_stream: RandomStream,
+    drawing: Drawing,
     /// Everything inside, in order: first those on the wire, then those in the queue.
     inside: VecDeque<Passenger<P>>,
     /// How many of `inside` had left the queue when it was last looked at: the index of the packet
@@ -73,7 +73,8 @@ struct PartlyServed {
 }
 
 impl<P> FixedLink<P> {
-    /// An idle link, up. Its random streams are `link.<name>.loss` and `link.<name>.jitter`.
+    /// An idle link, up. Its random streams are `link.<name>.loss` and `link.<name>.jitter`, unless
+    /// [`LinkConfig::draws`] says otherwise.
     ///
     /// # Panics
     ///
@@ -84,8 +85,7 @@ impl<P> FixedLink<P> {
         }
         assert!(config.is_plain(), "link {}: a fixed link is a plain one", config.name);
         Self {
-            loss_stream: seed.stream(&format!("link.{}.loss", config.name)),
-            jitter_stream: seed.stream(&format!("link.{}.jitter", config.name)),
+            drawing: Drawing::new(config.draws, &config.name, seed),
             name: config.name,
             rate: config.rate,
             limit: config.queue,
@@ -225,7 +225,7 @@ impl<P> FixedLink<P> {
         // Packets draw their luck at the entry, but only while there is a model to need it.
         if self.loss.is_none() && model.is_some() && self.loss_at == LossAt::Exit {
             for waiting in self.inside.range_mut(self.departed..) {
-                waiting.luck = self.loss_stream.next_u64();
+                waiting.luck = self.drawing.luck(self.up);
             }
         }
         self.loss = model.map(LossProcess::new);
@@ -262,17 +262,14 @@ impl<P> Link<P> for FixedLink<P> {
     fn enqueue(&mut self, now: Instant, packet: P, size: ByteCount) {
         self.stats.enqueued += 1;
         // Drawn for every packet, whatever becomes of it: the n-th of two runs share their luck.
-        let luck = if self.loss.is_some() { self.loss_stream.next_u64() } else { 0 };
-        let jitter = if self.jitter.is_zero() {
-            Duration::ZERO
-        } else {
-            Duration::from_nanos(self.jitter_stream.below(self.jitter.as_nanos().saturating_add(1)))
-        };
+        let luck = if self.loss.is_some() { self.drawing.luck(self.up) } else { 0 };
+        let jitter = self.drawing.jitter_of_any(self.jitter);
         self.advance(now);
         if let Some(why) = self.refusal(size, luck) {
             self.seal_drop(now, packet, why);
             return;
         }
+        let jitter = jitter + self.drawing.jitter_of_admitted(self.jitter);
         let departs = self.idle_from.max(now) + self.rate.transmit_time(size);
         let arrives = self.last_arrival.max(departs + self.delay + jitter);
         if self.departed == self.inside.len() {

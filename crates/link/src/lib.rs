@@ -27,6 +27,7 @@
 
 mod chain;
 mod config;
+mod draws;
 mod entrance;
 mod fixed;
 mod impairment;
@@ -46,6 +47,7 @@ mod wire;
 
 pub use chain::{Chain, Hop, Parcel};
 pub use config::{ConfigError, Direction, LinkConfig, LossAt, QueueLimit};
+pub use draws::Draws;
 pub use fixed::FixedLink;
 pub use impairment::{Impairments, Reorder};
 pub use label::Label;

@@ -37,6 +37,9 @@ type Lanes = Vec<(LinkConfig, WifiModel)>;
 impl<P: Clone + 'static> Links<P> {
     /// The links of a plan, idle and up.
     pub(crate) fn build(plans: &[LinkPlan], seed: Seed) -> Result<Self, ConfigError> {
+        if plans.iter().any(|plan| plan.emulator.is_some() && plan.model.is_some()) {
+            return Err(ConfigError::Draws);
+        }
         let mut channels: BTreeMap<&str, Lanes> = BTreeMap::new();
         for plan in plans {
             if let Some(ModelPlan::Wifi(wifi)) = &plan.model {

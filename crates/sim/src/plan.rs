@@ -18,7 +18,8 @@ pub use adaptive::{AdaptivePlan, LadderPlan, resolve_ladder};
 pub use cross::{CrossKind, CrossPlan};
 pub use events::{ChangePlan, EventPlan, InterfacePlan};
 pub use links::{
-    DisciplinePlan, Family, LinkPlan, LossAtPlan, LossPlan, PathPlan, QueuePlan, ReorderPlan,
+    DisciplinePlan, EmulatorPlan, Family, LinkPlan, LossAtPlan, LossPlan, PathPlan, QueuePlan,
+    ReorderPlan,
 };
 pub use models::*;
 

@@ -17,7 +17,7 @@ LEG_MORE = ("loss_up#", "queue#_packets")
 SUBFLOW = ("sf#_bytes_acked", "sf#_retrans_segs", "sf#_cwnd_mean", "sf#_cwnd_median", "sf#_srtt_mean_ms")
 #: The columns with a run's setting and figures.
 RUN = ("run", "case", "proto", "cc", "trial", "pace", "dur", "goodput_mbps", "max_read_gap_s")
-RUN_MORE = ("events", "tcp_rmem_max", "sched", "queue_p")
+RUN_MORE = ("events", "tcp_rmem_max", "sched", "queue_p", "seed")
 FILM = ("stalls",)
 #: The columns of a hand-over, in a table of its own or in a table of runs.
 CUT = ("how", "mode", "cut_at_s", "resume_after_cut_s")
@@ -38,7 +38,7 @@ _EMULATOR = (
     "wall_s",
 )  # fmt: skip
 _SAID_AGAIN = (
-    "seed", "goodput_10_end_mbps", "bytes", "connect_s", "max_gap_at_s", "mp_bytes_retrans", "mp_fallback",
+    "goodput_10_end_mbps", "bytes", "connect_s", "max_gap_at_s", "mp_bytes_retrans", "mp_fallback",
     "n_subflows", "sf#_bytes_sent", "sf#_bytes_retrans", "sf#_data_segs_out", "sf#_min_rtt_ms",
     "sf#_rwnd_limited_us", "sf#_sndbuf_limited_us", "sf#_busy_us", "stall_start_s", "stall_s",
     "all_gaps_after_cut", "srv_RmAddr", "srv_SubflowStale", "rto", "tlp", "tlp_recovery", "spurious_rto",
@@ -55,7 +55,7 @@ _SAID_BY_VLC = (
 OF_CASES = ("case", *LEG, *LEG_MORE)
 OF_RUNS = (*RUN, *RUN_MORE, *LEG, *LEG_MORE, *SUBFLOW, *CUT, *_EMULATOR, *_SAID_AGAIN)
 OF_FILMS = (*OF_RUNS, *FILM)
-OF_HANDOFFS = (*HANDOFF, *HANDOFF_MORE, *SUBFLOW, *_EMULATOR, *_SAID_AGAIN)
+OF_HANDOFFS = (*HANDOFF, *HANDOFF_MORE, "seed", *SUBFLOW, *_EMULATOR, *_SAID_AGAIN)
 OF_VLC = (*VLC, *VLC_MORE, *_SAID_BY_VLC)
 
 _NUMBER = re.compile(r"\d+")

@@ -74,7 +74,8 @@ class Reader:
             return
         if figures is None or subflows is None or trial is None or changes is None or buffer is None:
             return
-        if scheduler is None:
+        sound, seed = self._seed(row)
+        if scheduler is None or not sound:
             return
         figures |= subflows
         if pace and len(legs) > 1:
@@ -94,7 +95,8 @@ class Reader:
             kernel=self._kernel,
             folder=self._folder,
         )
-        self._keep(row, setting, Trial(run=row.text("run"), number=int(trial), figures=figures))
+        name = row.text("run")
+        self._keep(row, setting, Trial(run=name, number=int(trial), figures=figures, seed=seed))
 
     def handoff(self, row: Row) -> None:
         """Read a hand-over; without a column `case`, a row's name tells it: `handoff_P4_...`."""
@@ -162,6 +164,13 @@ class Reader:
         )
         figures |= subflows | more
         self._keep(row, setting, Trial(run=row.text("run"), number=int(trial), figures=figures, cut_at_s=cut))
+
+    def _seed(self, row: Row) -> tuple[bool, int | None]:
+        """Return whether a row's seed can be read, and it, where the emulator's losses come from it."""
+        if not kernels.KERNELS[self._kernel].seeded or not row.has("seed"):
+            return True, None
+        seed = row.number("seed")
+        return seed is not None, None if seed is None else int(seed)
 
     def _scheduler(self, row: Row) -> str | None:
         """Return the kernel's name of a row's scheduler."""

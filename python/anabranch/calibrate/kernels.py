@@ -34,6 +34,8 @@ class Kernel:
         How late the emulator delivers at most.
     congestion
         Parameters of the congestion controls that run otherwise than by default.
+    seeded
+        Whether its emulator draws from a row's seed as a path's `emulator_seed` does.
     """
 
     name: str
@@ -42,6 +44,7 @@ class Kernel:
     receive_buffer_initial: str | None = None
     jitter: str
     congestion: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    seeded: bool = False
 
     @property
     def profile(self) -> dict[str, str]:
@@ -67,6 +70,7 @@ KERNELS = {
             # drawn evenly, a packet is up to twice the mean late. Without it acknowledgements keep a beat
             # that real ones never do.
             jitter="0.24 ms",
+            seeded=True,
         ),
         Kernel(
             name="mptcp-0.94",

@@ -153,12 +153,16 @@ class Trial:
         What was measured, by column.
     cut_at_s
         When path 1 was lost, from the client's connect.
+    seed
+        From which the emulator drew the losses; None where the table does not tell, or it drew otherwise
+        than a path's `emulator_seed`.
     """
 
     run: str
     number: int
     figures: Mapping[str, float]
     cut_at_s: float | None = None
+    seed: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,6 +184,12 @@ class Measured:
     def values(self, figure: str) -> list[float]:
         """Return a figure of every trial that has it."""
         return [trial.figures[figure] for trial in self.trials if figure in trial.figures]
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """The seeds of the trials' losses; none unless every trial tells it."""
+        told = tuple(trial.seed for trial in self.trials if trial.seed is not None)
+        return told if len(told) == len(self.trials) else ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -94,6 +94,8 @@ class Outcome:
         The settings that were run, their figures, and the first task of each.
     runs
         How many runs a setting with random loss was given.
+    same_losses
+        Those of the settings that were run once more with the losses of the kernel's trials.
     """
 
     truth: GroundTruth
@@ -101,6 +103,7 @@ class Outcome:
     compared: Sequence[Sequence[Comparison]]
     tasks: Sequence[Task]
     runs: int
+    same_losses: Sequence[score.Judged] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -254,7 +257,23 @@ def _summary(outcome: Outcome) -> str:
     listed = ["\nWhat misses its target:\n", *misses] if misses else ["\nNothing misses its target."]
     refused = [f"- {' '.join(str(fault).split())}" for fault in outcome.truth.refused]
     left_out = ["\nWhat was not understood and is left out:\n", *refused] if refused else []
-    return "\n".join([*lines, *listed, *left_out]) + "\n"
+    return "\n".join([*lines, *_same_losses(outcome, everything), *listed, *left_out]) + "\n"
+
+
+def _same_losses(outcome: Outcome, everything: Sequence[score.Judged]) -> list[str]:
+    """Return how many figures hold with the kernel's own losses, beside what the same settings have above."""
+    if not outcome.same_losses:
+        return []
+    repeated = {one.setting for one in outcome.same_losses}
+    own = score.score([one for one in everything if one.setting in repeated])
+    same = score.score(outcome.same_losses)
+    return [
+        "\n**The same losses.** All else here is judged with losses that the simulator draws by itself.",
+        f"{len(repeated)} settings have random loss, and tables that tell the seeds that it was drawn from.",
+        "Run again with the packets lost that the kernel's trials lost (`--same-losses`), they have:\n",
+        f"- the same losses: {score.sentence(same)};",
+        f"- losses of its own, as above: {score.sentence(own)}.",
+    ]
 
 
 def _section(setting: Setting, picture: Picture | None, folder: str) -> str:

@@ -20,7 +20,7 @@ def path_name(number: int) -> str:
     return f"path{number}"
 
 
-def scenario(setting: Setting, *, cut_at_s: float | None = None) -> dict[str, Any]:
+def scenario(setting: Setting, *, cut_at_s: float | None = None, seed: int | None = None) -> dict[str, Any]:
     """Return a setting as a scenario's tables.
 
     Parameters
@@ -29,6 +29,9 @@ def scenario(setting: Setting, *, cut_at_s: float | None = None) -> dict[str, An
         What was measured.
     cut_at_s
         When path 1 is lost; None is never.
+    seed
+        From which the laboratory's emulator drew the losses, to be the simulator's, too; None is losses of
+        its own.
     """
     kernel = KERNELS[setting.kernel]
     most = setting.receive_buffer_bytes
@@ -46,7 +49,9 @@ def scenario(setting: Setting, *, cut_at_s: float | None = None) -> dict[str, An
             **({} if first is None else {"receive_buffer_initial": first}),
             "send_buffer": _SEND_BUFFER,
         },
-        "paths": [_path(number, leg, kernel.jitter) for number, leg in enumerate(setting.legs, start=1)],
+        "paths": [
+            _path(number, leg, kernel.jitter, seed) for number, leg in enumerate(setting.legs, start=1)
+        ],
     }
     events = [_event(change) for change in setting.changes]
     if cut_at_s is not None:
@@ -68,7 +73,7 @@ def _application(setting: Setting) -> dict[str, Any]:
     return {"kind": "bulk", "duration": duration}
 
 
-def _path(number: int, leg: Leg, jitter: str) -> dict[str, Any]:
+def _path(number: int, leg: Leg, jitter: str, seed: int | None) -> dict[str, Any]:
     """Return one path."""
     result: dict[str, Any] = {
         "name": path_name(number),
@@ -78,6 +83,9 @@ def _path(number: int, leg: Leg, jitter: str) -> dict[str, Any]:
         "loss": _percent(leg.loss),
         "queue": f"{leg.queue_packets} packets",
     }
+    if seed is not None:
+        # The laboratory's programs give each path the run's seed and its number.
+        result["emulator_seed"] = seed + number
     return result | ({"up": {"loss": _percent(leg.loss_up)}} if leg.loss_up else {})
 
 

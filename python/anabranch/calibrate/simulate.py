@@ -30,17 +30,37 @@ _CHUNK = 10
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """Some runs of one setting."""
+    """Some runs of one setting.
+
+    Attributes
+    ----------
+    place
+        The setting's among others.
+    setting, film
+        What is run.
+    runs
+        The numbers of the runs.
+    cuts
+        When path 1 is lost, by turns.
+    seeds
+        Of the emulator's losses, by turns; none for losses of the simulator's own.
+    """
 
     place: int
     setting: Setting
     film: Film | None
     runs: tuple[int, ...]
     cuts: tuple[float, ...]
+    seeds: tuple[int, ...] = ()
 
 
 def tasks(
-    measured: Sequence[Measured], films: Mapping[str, Film], *, runs: int, plain: int = RUNS_WITHOUT_LOSS
+    measured: Sequence[Measured],
+    films: Mapping[str, Film],
+    *,
+    runs: int,
+    plain: int = RUNS_WITHOUT_LOSS,
+    same_losses: bool = False,
 ) -> list[Task]:
     """Return what is to be done.
 
@@ -54,6 +74,14 @@ def tasks(
         How many runs a setting with random loss is given.
     plain
         How many any other is given at most.
+    same_losses
+        Whether the runs lose the packets that the kernel's trials lost, trial by trial, each as often as the
+        others.
+
+    Raises
+    ------
+    ValueError
+        When the same losses are asked for of trials that do not tell their seeds.
     """
     result = []
     for place, one in enumerate(measured):
@@ -61,11 +89,17 @@ def tasks(
         count = runs if setting.lossy else min(runs, plain)
         if setting.kind == "film":
             count = min(count, RUNS_OF_FILMS)
+        if same_losses and not one.seeds:
+            message = f"no seeds of {setting.name}"
+            raise ValueError(message)
+        seeds = one.seeds if same_losses else ()
+        count += -count % max(len(seeds), 1)
         cuts = tuple(trial.cut_at_s for trial in one.trials if trial.cut_at_s is not None)
         for first in range(0, count, _CHUNK):
             chunk = tuple(range(first, min(first + _CHUNK, count)))
             film = films.get(setting.film)
-            result.append(Task(place=place, setting=setting, film=film, runs=chunk, cuts=cuts))
+            task = Task(place=place, setting=setting, film=film, runs=chunk, cuts=cuts, seeds=seeds)
+            result.append(task)
     return result
 
 
@@ -108,13 +142,15 @@ def simulate(todo: Sequence[Task], *, workers: int) -> dict[int, list[Figures]]:
 def trace(task: Task, run: int) -> tuple[Figures, Tables]:
     """Run a task's setting once; return its figures and the trace.
 
-    The runs of a hand-over take the trials' times of the cut in turn.
+    The runs of a hand-over take the trials' times of the cut in turn, and those with the kernel's losses
+    the trials' seeds.
     """
     from anabranch._run import run_loaded
     from anabranch.scenario.load import load
 
     cut = task.cuts[run % len(task.cuts)] if task.cuts else None
-    loaded = load(settings.scenario(task.setting, cut_at_s=cut))
+    seed = task.seeds[run % len(task.seeds)] if task.seeds else None
+    loaded = load(settings.scenario(task.setting, cut_at_s=cut, seed=seed))
     result = run_loaded(loaded, run=run, film=task.film)
     return measure.figures(task.setting, result.tables, cut_at_s=cut), result.tables
 

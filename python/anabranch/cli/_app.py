@@ -215,6 +215,10 @@ def calibrate(
         typer.Option(metavar="PATTERN", help="Only settings with this in their name; repeatable."),
     ] = None,
     runs: Annotated[int, typer.Option(min=1, help="Runs of a setting with random loss.")] = 100,
+    same_losses: Annotated[
+        bool,
+        typer.Option("--same-losses", help="Only lossy settings, with the losses of the kernel's trials."),
+    ] = False,
     workers: Annotated[int | None, typer.Option(min=1, help="Processes (default: one a core).")] = None,
     docs: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the page and its figures.")] = None,
     as_json: Json = False,
@@ -227,11 +231,18 @@ def calibrate(
       anabranch calibrate
       anabranch calibrate --only P1/cubic --only handoff --runs 20
       anabranch calibrate --only bulk/P1 --json
+      anabranch calibrate --same-losses
     """
     from anabranch.cli import _calibrate
 
     asked = _calibrate.Asked(
-        against=against, only=tuple(only or ()), runs=runs, workers=workers, docs=docs, kernel=kernel
+        against=against,
+        only=tuple(only or ()),
+        runs=runs,
+        workers=workers,
+        docs=docs,
+        kernel=kernel,
+        same_losses=same_losses,
     )
     _calibrate.calibrate(asked, as_json=as_json)
 

@@ -42,6 +42,8 @@ class Asked:
         The page to write, if any.
     kernel
         Which kernel the folder was measured on; None is what it says.
+    same_losses
+        Only settings whose tables tell the emulator's seeds, with the losses of the kernel's trials.
     """
 
     against: Path | None
@@ -50,34 +52,46 @@ class Asked:
     workers: int | None
     docs: Path | None
     kernel: str | None = None
+    same_losses: bool = False
 
 
 def calibrate(asked: Asked, *, as_json: bool) -> None:
     """Run the settings, print figure beside figure as they come, and fail when a judged one is off."""
-    from anabranch.calibrate import page, read, simulate
+    from anabranch.calibrate import page, read, score, simulate
 
     _known(asked)
     truth = read.shipped() if asked.against is None else read.read(asked.against, kernel=asked.kernel)
     for fault in truth.refused:
         _console.note(f"{fault}\n")
     measured = chosen(truth, asked.only)
+    if asked.same_losses:
+        measured = _seeded(measured)
     kernel = None if asked.docs is None else _prepare(asked.docs, measured)
-    todo = simulate.tasks(measured, truth.films, runs=asked.runs)
-    compared = _compared(measured, todo, workers=asked.workers or os.cpu_count() or 1, tables=not as_json)
+    workers = asked.workers or os.cpu_count() or 1
+    todo = simulate.tasks(measured, truth.films, runs=asked.runs, same_losses=asked.same_losses)
+    compared = _compared(measured, todo, workers=workers, tables=not as_json)
     if as_json:
         _console.out(json.dumps(_json(truth, measured, compared), indent=2, allow_nan=False))
     if asked.docs is not None and kernel is not None:
         first = {task.place: task for task in reversed(todo)}
         tasks = [first[place] for place in range(len(measured))]
+        again = [one for one in measured if _tells_losses(one)]
+        repeated = simulate.tasks(again, truth.films, runs=asked.runs, same_losses=True)
+        same = _compared(again, repeated, workers=workers, tables=False) if again else []
         outcome = page.Outcome(
-            truth=truth, measured=measured, compared=compared, tasks=tasks, runs=asked.runs
+            truth=truth,
+            measured=measured,
+            compared=compared,
+            tasks=tasks,
+            runs=asked.runs,
+            same_losses=score.judged(again, same),
         )
         _write(asked.docs, outcome, kernel)
     _conclude(truth, measured, compared, tables=not as_json)
 
 
 def _known(asked: Asked) -> None:
-    """Refuse a kernel that nobody knows, or one for what came with the program.
+    """Refuse a kernel that nobody knows, or one for what came with the program, and half of a page.
 
     Raises
     ------
@@ -86,6 +100,10 @@ def _known(asked: Asked) -> None:
     """
     from anabranch.calibrate.kernels import KERNELS
 
+    if asked.same_losses and asked.docs is not None:
+        hint = "the page tells both, with the same losses and with losses of its own"
+        message = "--docs writes a whole page"
+        raise InputError([Fault(message=message, where="--same-losses", hint=hint)])
     if asked.kernel is None:
         return
     where = f"--kernel {asked.kernel}"
@@ -95,6 +113,27 @@ def _known(asked: Asked) -> None:
     if asked.against is None:
         hint = "the measurements that came with the program name their own kernel"
         raise InputError([Fault(message="--kernel needs --against", where=where, hint=hint)])
+
+
+def _tells_losses(one: Measured) -> bool:
+    """Tell whether packets were lost at random, and from which seeds."""
+    return one.setting.lossy and bool(one.seeds)
+
+
+def _seeded(measured: Sequence[Measured]) -> list[Measured]:
+    """Return the settings whose losses can be repeated.
+
+    Raises
+    ------
+    InputError
+        When there are none.
+    """
+    found = [one for one in measured if _tells_losses(one)]
+    if not found:
+        message = "no setting here has random loss and a table with the seeds of the emulator"
+        hint = "the shipped ones of kernel 6.18 have: --only P1, --only HA"
+        raise InputError([Fault(message=message, where="--same-losses", hint=hint)])
+    return found
 
 
 def _compared(

@@ -9,13 +9,17 @@ from pydantic import ValidationError
 
 from anabranch.plugins import module
 from anabranch.scenario.link_models import expanded, model_class
+from anabranch.scenario.queues import PLAIN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from anabranch.errors import Fault
     from anabranch.scenario._faults import Source
     from anabranch.scenario._lines import KeyPath
+
+#: The keys of a path that the laboratory's emulator has nothing of.
+_NOT_EMULATED = ("model", "trace", "reorder", "duplicate", "corrupt")
 
 
 def follows(table: dict[str, Any]) -> bool:
@@ -54,7 +58,21 @@ def _table(source: Source, here: KeyPath, table: dict[str, Any]) -> Iterator[Fau
     if "trace" in table and all("trace" in table.get(way, {}) for way in ways) and len(ways) == 2:
         message = "`trace` is given for the whole and for each direction"
         yield source.fault((*here, "trace"), message, hint="keep one of the two forms")
+    if "emulator_seed" in table:
+        yield from _emulator(source, parts)
     yield from _model(source, (*here, "model"), given)
+
+
+def _emulator(source: Source, parts: Sequence[tuple[KeyPath, dict[str, Any]]]) -> Iterator[Fault]:
+    """Check that a path with an emulator's seed is a set rate behind drop-tail, and nothing else."""
+    for place, part in parts:
+        queue = part.get("queue")
+        kind = queue.get("name", PLAIN) if isinstance(queue, dict) else PLAIN
+        beside = [key for key in _NOT_EMULATED if key in part] + (["queue"] if kind != PLAIN else [])
+        for key in beside:
+            message = f"`emulator_seed` is given beside `{key}`"
+            hint = "the emulator has a set rate, a drop-tail queue, delay, jitter and loss"
+            yield source.fault((*place, key), message, hint=hint)
 
 
 def _model(source: Source, here: KeyPath, given: object) -> Iterator[Fault]:

@@ -128,6 +128,9 @@ class Path(Table):
         default=None, description="what a gigabyte of payload costs, in whatever currency"
     )
     strips_mptcp: bool = Field(default=False, description="a middlebox takes MPTCP's options out")
+    emulator_seed: Annotated[int, Field(ge=0, lt=2**63)] | None = Field(
+        default=None, description="losses and jitter as the laboratory's emulator draws them from this seed"
+    )
 
 
 #: The keys of `[application.player]` that an adaptive player has; all others are the progressive one's.

@@ -144,7 +144,8 @@ def _ecn(given: Transport) -> dict[str, Any]:
 
 def _own_links(scenario: Scenario) -> set[str]:
     """Return the paths that need a link of their own: described by their keys, or changed by an event."""
-    keys = {"rtt", "rate", "jitter", "loss", "queue", "down", "up", "model", "trace", "mtu", *_IMPAIRMENTS}
+    keys = {"rtt", "rate", "jitter", "loss", "queue", "down", "up", "model", "trace", "mtu", "emulator_seed"}
+    keys |= {*_IMPAIRMENTS}
     own = {path.name for path in scenario.paths if path.model_fields_set & keys or not _shares(path)}
     return own | {event.path for event in scenario.events if event.path is not None and _touches_link(event)}
 
@@ -252,7 +253,15 @@ def _one_way(table: Path | Link, way: str) -> dict[str, Any]:
         **_impairments(table, own, way),
         **_mtu(table, own),
         **({"model": model} if model is not None else {}),
+        **_emulator(table, way),
     }
+
+
+def _emulator(table: Path | Link, way: str) -> dict[str, Any]:
+    """Return which draws of the laboratory's emulator one direction takes; nothing where it takes its own."""
+    if isinstance(table, Link) or table.emulator_seed is None:
+        return {}
+    return {"emulator": {"seed": table.emulator_seed, "down": way == "down"}}
 
 
 def _impairments(table: Path | Link, own: Direction, way: str) -> dict[str, Any]:

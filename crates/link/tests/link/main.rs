@@ -4,6 +4,7 @@ mod chain;
 mod chance;
 mod changes;
 mod driver;
+mod emulator;
 mod lte;
 mod model;
 mod property;

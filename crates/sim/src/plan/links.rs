@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use anabranch_link::{Impairments, LinkConfig, LossAt, LossModel, QueueLimit, Reorder};
+use anabranch_link::{
+    Direction, Draws, Impairments, LinkConfig, LossAt, LossModel, QueueLimit, Reorder,
+};
 use anabranch_plugin::PluginChoice;
 use anabranch_units::{Duration, Rate};
 use serde::Deserialize;
@@ -51,6 +53,9 @@ pub struct LinkPlan {
     /// Senders of larger ones are told (ICMP); without it nobody is.
     #[serde(default = "super::yes")]
     pub icmp: bool,
+    /// Losses and jitter as the laboratory's emulator draws them; absent is random streams of its own.
+    #[serde(default)]
+    pub emulator: Option<EmulatorPlan>,
     /// What it follows; then the rate is a cap, and delay and loss come on top.
     #[serde(default)]
     pub model: Option<ModelPlan>,
@@ -69,6 +74,16 @@ pub(crate) fn check_mtu(mtu: u64) -> Result<(), PlanError> {
         return Err(PlanError::Invalid("an MTU must be at least 576 bytes").at("mtu"));
     }
     Ok(())
+}
+
+/// A direction of a path of the laboratory's emulator; see [`Draws`].
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EmulatorPlan {
+    /// The seed of the path.
+    pub seed: u64,
+    /// From the server to the client.
+    pub down: bool,
 }
 
 /// A queue limit.
@@ -175,6 +190,13 @@ impl LossPlan {
     }
 }
 
+impl EmulatorPlan {
+    fn draws(self) -> Draws {
+        let direction = if self.down { Direction::Down } else { Direction::Up };
+        Draws::Emulator { seed: self.seed, direction }
+    }
+}
+
 impl DisciplinePlan {
     fn choice(&self) -> PluginChoice {
         let named = PluginChoice::named(&self.name);
@@ -210,6 +232,7 @@ impl LinkPlan {
                 duplicate: self.duplicate,
                 corrupt: self.corrupt,
             },
+            draws: self.emulator.map_or(Draws::Streams, EmulatorPlan::draws),
         }
     }
 }

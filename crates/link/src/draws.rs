@@ -1,0 +1,129 @@
+//! Where the chance of a link comes from: streams of its own, or the draws of a laboratory's emulator.
+//!
+//! The measurements that the simulator is compared with were made behind an emulator whose losses come from
+//! a seed that its tables tell. A link that draws the same loses the same packets, the n-th for the n-th, so
+//! that kernel and simulator can be compared run by run.
+
+use anabranch_units::{Duration, RandomStream, Seed};
+
+use crate::Direction;
+
+/// Where a link of a set rate takes its losses and jitter from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Draws {
+    /// From the random streams `link.<name>.loss` and `link.<name>.jitter` of the run.
+    #[default]
+    Streams,
+    /// From the emulator's generator (splitmix64), the same in every run: each packet that enters a link
+    /// that is up and loses any draws its loss, and each that finds room in the queue its jitter.
+    Emulator {
+        /// The seed of the emulator's path, which its two directions share.
+        seed: u64,
+        /// Which of them this is.
+        direction: Direction,
+    },
+}
+
+/// The draws of one link, in the order of its packets.
+#[derive(Clone, Debug)]
+pub(crate) enum Drawing {
+    Streams { loss: RandomStream, jitter: RandomStream },
+    Emulator { loss: SplitMix64, jitter: SplitMix64 },
+}
+
+impl Drawing {
+    pub(crate) fn new(draws: Draws, link: &str, seed: Seed) -> Self {
+        match draws {
+            Draws::Streams => Self::Streams {
+                loss: seed.stream(&format!("link.{link}.loss")),
+                jitter: seed.stream(&format!("link.{link}.jitter")),
+            },
+            Draws::Emulator { seed, direction } => {
+                let mut loss = SplitMix64::of_emulator(seed, direction);
+                loss.next_u64();
+                let mut jitter = SplitMix64 { state: loss.state ^ JITTER };
+                jitter.next_u64();
+                Self::Emulator { loss, jitter }
+            }
+        }
+    }
+
+    /// What decides the loss of a packet that comes to a link which is up or not.
+    #[inline(always)]
+    pub(crate) fn luck(&mut self, up: bool) -> u64 {
+        match self {
+            Self::Streams { loss, .. } => loss.next_u64(),
+            Self::Emulator { loss, .. } if up => loss.next_u64(),
+            Self::Emulator { .. } => u64::MAX,
+        }
+    }
+
+    /// The jitter of a packet that comes, up to `most`, whatever becomes of it.
+    #[inline(always)]
+    pub(crate) fn jitter_of_any(&mut self, most: Duration) -> Duration {
+        match self {
+            Self::Streams { jitter, .. } if !most.is_zero() => {
+                Duration::from_nanos(jitter.below(most.as_nanos().saturating_add(1)))
+            }
+            _ => Duration::ZERO,
+        }
+    }
+
+    /// The jitter of a packet that has found room, up to `most`, where only such packets draw any.
+    #[inline(always)]
+    pub(crate) fn jitter_of_admitted(&mut self, most: Duration) -> Duration {
+        match self {
+            Self::Emulator { jitter, .. } if !most.is_zero() => {
+                let product = u128::from(jitter.next_u64()) * u128::from(most.as_nanos());
+                Duration::from_nanos((product >> 64) as u64)
+            }
+            _ => Duration::ZERO,
+        }
+    }
+}
+
+/// What the state of the emulator's jitter differs by from that of its losses.
+const JITTER: u64 = 0x5851_F42D_4C95_7F2D;
+
+/// The generator splitmix64 (Steele, Lea and Flood 2014).
+#[derive(Clone, Debug)]
+pub(crate) struct SplitMix64 {
+    state: u64,
+}
+
+impl SplitMix64 {
+    /// As the emulator seeds the two directions of a path.
+    fn of_emulator(seed: u64, direction: Direction) -> Self {
+        let down = u64::from(direction == Direction::Down);
+        Self { state: seed.wrapping_mul(2).wrapping_add(down) }
+    }
+
+    fn next_u64(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.state;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ (mixed >> 31)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The first values of seed 1234567, as published with the generator
+    /// (<https://rosettacode.org/wiki/Pseudo-random_numbers/Splitmix64>).
+    #[test]
+    fn the_generator_is_splitmix64() {
+        let mut generator = SplitMix64 { state: 1_234_567 };
+        let drawn: Vec<u64> = (0..5).map(|_| generator.next_u64()).collect();
+        let published = [
+            6_457_827_717_110_365_317,
+            3_203_168_211_198_807_973,
+            9_817_491_932_198_370_423,
+            4_593_380_528_125_082_431,
+            16_408_922_859_458_223_821,
+        ];
+        assert_eq!(drawn, published);
+    }
+}
