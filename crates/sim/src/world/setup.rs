@@ -72,6 +72,19 @@ fn notes(plan: &Plan, config: &Config, registry: &Registry) -> Result<Vec<String
     Ok(notes)
 }
 
+/// Every event is of a link or a path that there is.
+fn check_events(plan: &Plan, topology: &Topology) -> Result<(), PlanError> {
+    for (index, event) in plan.events.iter().enumerate() {
+        let (key, found) = match event.happening() {
+            Some(Happening::Link(link, _)) => ("link", topology.link(link)),
+            Some(Happening::Interface(path, _)) => ("path", topology.path(path)),
+            None => continue,
+        };
+        found.map_err(|error| error.at(key).at_element("events", index))?;
+    }
+    Ok(())
+}
+
 /// The server, which listens at every address.
 fn server(plan: &Plan, config: &Config, seed: Seed) -> Endpoint {
     let config = Config { ecn: plan.transport.ecn.server.mode(), ..config.clone() };
@@ -96,14 +109,7 @@ impl<'a> World<'a> {
         let notes = notes(plan, &config, &registry)?;
         let seed = Seed { seed: plan.seed, run: plan.run };
         let names: Vec<String> = topology.paths.iter().map(|p| p.name.clone()).collect();
-        for (index, event) in plan.events.iter().enumerate() {
-            let (key, found) = match event.happening() {
-                Some(Happening::Link(link, _)) => ("link", topology.link(link)),
-                Some(Happening::Interface(path, _)) => ("path", topology.path(path)),
-                None => continue,
-            };
-            found.map_err(|error| error.at(key).at_element("events", index))?;
-        }
+        check_events(plan, &topology)?;
         let mut world = Self {
             plan,
             registry,

@@ -170,3 +170,55 @@ fn what_is_lost_waits_until_it_goes_again() {
     board.retransmit(1, Instant::from_nanos(10), TxStamp::default());
     assert_eq!((board.lost_waiting(), board.next_lost()), (2, Some(2)));
 }
+
+#[test]
+fn what_is_too_large_is_cut_and_lost_and_keeps_its_place_in_the_order() {
+    // tcp_simple_retransmit, tcp_fragment; segment 1 was reported, 3 is small, 4 is retransmitted, 5 lost.
+    let mut board = board(6);
+    board.drop_front();
+    board.mark_sacked(1);
+    board.entries[2].payload.truncate(60);
+    board.mark_lost(4);
+    board.retransmit(4, Instant::from_nanos(9), TxStamp::default());
+    board.mark_lost(5);
+    board.entries[4].fin = true;
+    assert!(!board.cut_larger(100), "all are small enough");
+    assert!(board.cut_larger(60));
+    let pieces: Vec<_> = board
+        .entries
+        .iter()
+        .map(|sent| (sent.start, sent.payload.len(), sent.sacked, sent.lost))
+        .collect();
+    assert_eq!(
+        pieces,
+        [
+            (101, 100, true, false),
+            (201, 60, false, true),
+            (261, 40, false, true),
+            (301, 60, false, false),
+            (401, 60, false, true),
+            (461, 40, false, true),
+            (501, 60, false, true),
+            (561, 40, false, true),
+        ]
+    );
+    assert_eq!((board.sacked_out, board.lost_out, board.retrans_out), (1, 6, 0));
+    assert_eq!(board.in_flight(), 1);
+    // The FIN is behind the last byte, and a buffer is charged once.
+    let fins: Vec<_> = board.entries.iter().map(|sent| sent.fin).collect();
+    assert_eq!((fins.iter().filter(|fin| **fin).count(), fins[7]), (1, true));
+    assert_eq!(board.entries.iter().filter(|sent| sent.opens_buffer).count(), 5);
+    // Numbers go on behind the old ones; what is lost goes out in their order.
+    assert_eq!(board.numbers(), 6..14);
+    let mut again = Vec::new();
+    while let Some(number) = board.next_lost() {
+        again.push(number);
+        board.retransmit(number, Instant::from_nanos(10), TxStamp::default());
+    }
+    assert_eq!(again, [7, 8, 10, 11, 12, 13]);
+    // The small one was sent before all of these, and awaits judgement first.
+    assert_eq!(board.oldest_transmission(), Some(9));
+    board.defer_oldest();
+    assert_eq!(board.oldest_transmission(), Some(7));
+    assert!(!board.cut_larger(60), "what was reported is left as it is");
+}
