@@ -87,6 +87,23 @@ def test_every_fault_is_told_with_what_could_be_meant():
     assert plan("ipv6", transport={"mss": "1240 B"})["transport"]["mss"] == 1240
 
 
+def test_a_link_with_ipv6_has_its_least_mtu():
+    def run(family, mtu):
+        raw = scenario(family)
+        raw["paths"][0]["mtu"] = mtu
+        return anabranch.run(raw)
+
+    for family, mtu, largest in (("ipv6", "1280 B", 1280), ("ipv4", "1279 B", 1279)):
+        links = run(family, mtu).tables["links"]
+        assert links["dropped_mtu"][0] > 0
+        assert 0 <= largest - links["bytes_delivered"][0] / links["delivered"][0] < 20
+    with pytest.raises(ScenarioError) as caught:
+        run("ipv6", "1279 B")
+    assert [fault.message for fault in caught.value.faults] == [
+        "the MTU of a link with IPv6 must be at least 1280 bytes"
+    ]
+
+
 def test_a_capture_has_each_path_in_its_family(tmp_path):
     capture = tmp_path / "mixed.pcapng"
     run = anabranch.run(scenario("ipv4", "ipv6"), pcapng=capture)

@@ -275,19 +275,34 @@ impl HostPlan {
 }
 
 impl Plan {
-    /// Every MTU is one that a link can have.
+    /// Every MTU is one that a link can have, and one that IPv6 can use where it crosses the link.
     fn check_mtus(&self) -> Result<(), PlanError> {
-        for (index, mtu) in self.links.iter().map(|link| link.mtu).enumerate() {
-            let checked = mtu.map_or(Ok(()), links::check_mtu);
+        let check = |mtu: u64, link: &str| {
+            links::check_mtu(mtu, if self.carries_ipv6(link) { Family::Ipv6 } else { Family::Ipv4 })
+        };
+        for (index, link) in self.links.iter().enumerate() {
+            let checked = link.mtu.map_or(Ok(()), |mtu| check(mtu, &link.name));
             checked.map_err(|error| error.at_element("links", index))?;
         }
         for (index, event) in self.events.iter().enumerate() {
-            if let Some(ChangePlan::Mtu(mtu)) = event.change {
+            if let (Some(ChangePlan::Mtu(mtu)), Some(link)) = (event.change, &event.link) {
                 let below = |error: PlanError| error.at("change").at_element("events", index);
-                links::check_mtu(mtu).map_err(below)?;
+                check(mtu, link).map_err(below)?;
             }
         }
         Ok(())
+    }
+
+    /// A path or a background flow of IPv6 crosses the link.
+    fn carries_ipv6(&self, link: &str) -> bool {
+        let crosses = |family: Family, ways: [&Vec<String>; 2]| {
+            family == Family::Ipv6 && ways.into_iter().flatten().any(|name| name == link)
+        };
+        self.paths.iter().any(|path| crosses(path.family, [&path.down, &path.up]))
+            || self
+                .cross_traffic
+                .iter()
+                .any(|flows| crosses(flows.family, [&flows.data, &flows.acks]))
     }
 
     /// A link has an MTU, or may get one.

@@ -65,15 +65,22 @@ pub struct LinkPlan {
 /// headers with all their options.
 const LEAST_MTU: u64 = 576;
 
-/// Whether a link can have an MTU.
+/// The least MTU of a link that IPv6 crosses (RFC 8200 section 5).
+const LEAST_IPV6_MTU: u64 = 1280;
+
+/// Whether a link that packets of a family cross can have an MTU.
 ///
 /// # Errors
 /// It is too small.
-pub(crate) fn check_mtu(mtu: u64) -> Result<(), PlanError> {
-    if mtu < LEAST_MTU {
-        return Err(PlanError::Invalid("an MTU must be at least 576 bytes").at("mtu"));
-    }
-    Ok(())
+pub(crate) fn check_mtu(mtu: u64, family: Family) -> Result<(), PlanError> {
+    let fault = match family {
+        _ if mtu < LEAST_MTU => "an MTU must be at least 576 bytes",
+        Family::Ipv6 if mtu < LEAST_IPV6_MTU => {
+            "the MTU of a link with IPv6 must be at least 1280 bytes"
+        }
+        _ => return Ok(()),
+    };
+    Err(PlanError::Invalid(fault).at("mtu"))
 }
 
 /// A direction of a path of the laboratory's emulator; see [`Draws`].
