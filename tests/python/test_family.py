@@ -58,6 +58,9 @@ def test_an_ipv6_path_has_the_least_mtu_of_ipv6():
         return [fault.key for fault in caught.value.faults]
 
     assert found(mtu="1279 B") == ["paths.p.mtu"]
+    with pytest.raises(ScenarioError) as caught:
+        loading.load(scenario("ipv6") | {"events": [{"at": "1 s", "path": "p0", "mtu": "1279 B"}]})
+    assert [fault.key for fault in caught.value.faults] == ["events.0.mtu"]
     assert found(up={"mtu": "600 B"}, down={"mtu": "1000 B"}) == ["paths.p.down.mtu", "paths.p.up.mtu"]
     keys = {"name": "p", "rtt": "20 ms", "rate": "5 Mbit/s", "family": "ipv6", "mtu": "1280 B"}
     assert loading.load(scenario() | {"paths": [keys]}).scenario.paths[0].mtu == 1280
@@ -99,9 +102,7 @@ def test_a_link_with_ipv6_has_its_least_mtu():
         assert 0 <= largest - links["bytes_delivered"][0] / links["delivered"][0] < 20
     with pytest.raises(ScenarioError) as caught:
         run("ipv6", "1279 B")
-    assert [fault.message for fault in caught.value.faults] == [
-        "the MTU of a link with IPv6 must be at least 1280 bytes"
-    ]
+    assert [fault.message for fault in caught.value.faults] == ["IPv6 needs an MTU of 1280 bytes"]
 
 
 def test_a_capture_has_each_path_in_its_family(tmp_path):

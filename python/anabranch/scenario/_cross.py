@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from anabranch.plugins.load import Finder
     from anabranch.scenario._faults import Source
+    from anabranch.scenario._lines import KeyPath
 
 _CHANGES = ("state", "rate", "rtt", "delay", "loss", "mtu")
 #: The least MTU of IPv6, bytes (RFC 8200 section 5).
@@ -147,15 +148,19 @@ def _path_links(source: Source) -> Iterator[Fault]:
 
 def _families(source: Source) -> Iterator[Fault]:
     """Check that segments and paths have the size that every IPv6 link carries (RFC 8200 section 5)."""
-    for index, item in _tables(source, "paths"):
-        if item.get("family") == "ipv6":
-            ways = (((way,), _table(item, way)) for way in ("down", "up"))
-            for where, table in (((), item), *ways):
-                mtu = _bytes(table.get("mtu"))
-                if mtu is not None and mtu < _LEAST_IPV6_MTU:
-                    message = f"IPv6 needs an MTU of {_LEAST_IPV6_MTU} bytes"
-                    hint = f'mtu = "{_LEAST_IPV6_MTU} B" at least'
-                    yield source.fault(("paths", index, *where, "mtu"), message, hint=hint)
+    paths = [(index, item) for index, item in _tables(source, "paths") if item.get("family") == "ipv6"]
+    names = [item.get("name") for _, item in paths]
+    sizes: list[tuple[KeyPath, dict[str, Any]]] = [(("paths", index, "mtu"), item) for index, item in paths]
+    sizes += [
+        (("paths", index, way, "mtu"), _table(item, way)) for index, item in paths for way in ("down", "up")
+    ]
+    events = _tables(source, "events")
+    sizes += [(("events", index, "mtu"), event) for index, event in events if event.get("path") in names]
+    for where, table in sizes:
+        mtu = _bytes(table.get("mtu"))
+        if mtu is not None and mtu < _LEAST_IPV6_MTU:
+            message = f"IPv6 needs an MTU of {_LEAST_IPV6_MTU} bytes"
+            yield source.fault(where, message, hint=f'mtu = "{_LEAST_IPV6_MTU} B" at least')
     mss = _bytes(_table(source.raw, "transport").get("mss"))
     if mss is None or mss >= _LEAST_IPV6_MSS:
         return
