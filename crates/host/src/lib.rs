@@ -43,7 +43,8 @@
 //! let mut now = Instant::ZERO;
 //! while !hosts[0].session().is_some_and(|session| session.over) {
 //!     while wire.front().is_some_and(|(at, ..)| *at <= now) {
-//!         let Some((_, host, Transmit { local, remote, segment })) = wire.pop_front() else { break };
+//!         let Some((_, host, sent)) = wire.pop_front() else { break };
+//!         let Transmit { local, remote, segment, .. } = sent;
 //!         // The sender's remote end is the receiver's own.
 //!         let tuple = FourTuple { local: remote, remote: local };
 //!         hosts[host].handle_segment(now, tuple, &segment);
