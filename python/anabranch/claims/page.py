@@ -64,10 +64,11 @@ def evidence(one: Judged) -> str:
     wanted = {"not reproduced": "fails", "undecided": "open"}.get(one.verdict, "holds")
     telling = next((f for f in one.findings if f.state == wanted), one.findings[0])
     text = line(telling)
+    if one.q is not None:
+        text = f"{text}; adjusted p {one.q:.2g}"
     if len(states) > 1:
-        counts = ", ".join(
-            f"{states.count(state)} {state}" for state in ("holds", "fails", "open") if state in states
-        )
+        words = {"holds": "hold", "fails": "fail", "open": "are open"}
+        counts = ", ".join(f"{states.count(one)} {word}" for one, word in words.items() if one in states)
         text = f"{len(states)} comparisons ({counts}): {text}"
     return text
 

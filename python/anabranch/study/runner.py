@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
+    from anabranch.results.store import Key
     from anabranch.study.sweep import Job, Planned, Sweep
 
 
@@ -120,24 +121,21 @@ def run(
         total, before = total + 1, before + is_done
         mine, there = mine + is_mine, there + (is_mine and is_done)
 
-    def todo() -> Iterator[Job]:
-        for place, job in enumerate(what.jobs(planned)):
-            if _is_mine(place, shard) and (job.name, job.identity) not in done:
-                yield job
-
-    alike = _Alike(what, planned, todo())
+    alike = _Alike(what, planned, _left(what, planned, shard, done))
     if progress is not None:
         progress(there, mine)
     if there < mine:
-        runs = execute.execute(filter(alike.is_first, todo()), workers=workers, dask=dask)
+        runs = execute.execute(
+            filter(alike.is_first, _left(what, planned, shard, done)), workers=workers, dask=dask
+        )
         with store.writing() as journal, closing(runs):
             count = there
             for job, (rows, traces) in runs:
                 journal.add(rows, traces)
-                for other in alike.others(job):
+                others = alike.others(job)
+                for other in others:
                     journal.add(measure.renamed(rows, job, other), traces)
-                    count += 1
-                count += 1
+                count += 1 + len(others)
                 if progress is not None:
                     progress(count, mine)
         done = store.done()
@@ -146,6 +144,13 @@ def run(
     if left == 0:
         store.finish()
     return Done(total=total, before=total - left - (mine - there), now=mine - there)
+
+
+def _left(what: Sweep, planned: Sequence[Planned], shard: Shard | None, done: set[Key]) -> Iterator[Job]:
+    """Yield the runs of a shard that are not done."""
+    for place, job in enumerate(what.jobs(planned)):
+        if _is_mine(place, shard) and (job.name, job.identity) not in done:
+            yield job
 
 
 class _Alike:
