@@ -9,7 +9,8 @@ It builds `crates/sim/examples/workload.rs` in release mode and runs it four way
 
 Then it builds `crates/transport/examples/decisions.rs` and prints what a decision of each scheduler
 costs, over two subflows whose views are built; and `crates/transport/examples/table.rs`, with what a SYN,
-a stray segment and a timer cost an endpoint that has few connections and many.
+a stray segment and a timer cost an endpoint that has few connections and many. Last it builds
+`crates/transport/examples/bulk.rs`: bytes between two endpoints, segment by segment and in bursts.
 
 Instructions are counted by `perf stat` where the kernel lets it, else by valgrind's callgrind, which
 counts the same every time. CPU seconds are user and system time of the process, the median of
@@ -40,6 +41,9 @@ TIMED = 20_000_000
 COUNTED = 400_000
 #: Connections beside which the table of an endpoint is measured, and the functions that are.
 FEW, MANY = 10, 100_000
+#: The bytes between two endpoints, and the segments as one, at most.
+MOVED = 100_000_000
+AS_ONE = (1, 40)
 EVENTS = ("stray", "syn", "timer")
 
 
@@ -107,15 +111,17 @@ def main() -> int:
         found.append(_measure(case, program, counter, runs=options.runs))
     decisions = _decisions(build("anabranch-transport", "decisions"), counter, runs=options.runs)
     endpoint = _endpoint(build("anabranch-transport", "table")) if shutil.which("valgrind") else {}
+    moved = _moved(build("anabranch-transport", "bulk")) if shutil.which("valgrind") else {}
     if options.json:
         rows = [{**vars(item), "case": vars(item.case)} for item in found]
         costs = [vars(item) for item in decisions]
-        whole = {"counter": counter, "cases": rows, "decisions": costs, "endpoint": endpoint}
+        whole = {"counter": counter, "cases": rows, "decisions": costs, "endpoint": endpoint, "bulk": moved}
         _out(json.dumps(whole, indent=2))
     else:
         _table(found, counter)
         _decision_table(decisions)
         _endpoint_table(endpoint)
+        _moved_table(moved)
     return 0
 
 
@@ -206,6 +212,25 @@ def _events(command: list[str]) -> dict[str, float]:
         counts = re.findall(rf"^\s*([\d,]+) \(.*examples/table\.rs:table::{event}\b", said, re.MULTILINE)
         costs[event] = int(counts[0].replace(",", "")) / calls[event]
     return costs
+
+
+def _moved(program: Path) -> dict[str, float]:
+    """Count the instructions of a byte from one endpoint to another, by callgrind, by segments as one."""
+    found = {}
+    for most in AS_ONE:
+        _note(f"running {MOVED / 1e6:g} MB, up to {most} segments as one ...")
+        count = callgrind([str(program), str(MOVED), str(most)])
+        if count is not None:
+            found[f"{most}"] = count / MOVED
+    return found
+
+
+def _moved_table(found: dict[str, float]) -> None:
+    """Print what a byte cost."""
+    if found:
+        _out("")
+        rows = [(f"up to {most} segments as one", f"{cost:.2f}") for most, cost in found.items()]
+        _columns([("from endpoint to endpoint", "instructions a byte"), *rows])
 
 
 def _endpoint_table(found: dict[str, dict[str, float]]) -> None:

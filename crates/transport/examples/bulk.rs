@@ -82,6 +82,7 @@ impl Pipe {
             let tuple = FourTuple { local: packet.remote, remote: packet.local };
             let host = if tuple.local.port() == 80 { &mut self.server } else { &mut self.client };
             host.handle_merged(self.now, tuple, &packet.segment, packet.segment_size);
+            self.send();
         }
         while self.client.handle_timeout(self.now).is_some() {}
         while self.server.handle_timeout(self.now).is_some() {}
