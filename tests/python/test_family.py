@@ -90,19 +90,25 @@ def test_every_fault_is_told_with_what_could_be_meant():
     assert plan("ipv6", transport={"mss": "1240 B"})["transport"]["mss"] == 1240
 
 
-def test_a_link_with_ipv6_has_its_least_mtu():
-    def run(family, mtu):
-        raw = scenario(family)
-        raw["paths"][0]["mtu"] = mtu
+def test_a_shared_link_with_ipv6_has_its_least_mtu_too():
+    def run(family, mtu, *events):
+        raw = scenario(family, links=[{"name": "l", "mtu": mtu}], events=list(events))
+        raw["paths"][0]["links"] = ["l"]
         return anabranch.run(raw)
 
-    for family, mtu, largest in (("ipv6", "1280 B", 1280), ("ipv4", "1279 B", 1279)):
-        links = run(family, mtu).tables["links"]
-        assert links["dropped_mtu"][0] > 0
-        assert 0 <= largest - links["bytes_delivered"][0] / links["delivered"][0] < 20
-    with pytest.raises(ScenarioError) as caught:
-        run("ipv6", "1279 B")
-    assert [fault.message for fault in caught.value.faults] == ["IPv6 needs an MTU of 1280 bytes"]
+    def refused(*given):
+        with pytest.raises(ScenarioError) as caught:
+            run("ipv6", *given)
+        return {fault.message for fault in caught.value.faults}
+
+    for family, mtu in (("ipv6", 1280), ("ipv4", 1279)):
+        tables = run(family, f"{mtu} B").tables["links"]
+        link = tables["link"].index("l.down")
+        assert tables["dropped_mtu"][link] > 0
+        assert 0 <= mtu - tables["bytes_delivered"][link] / tables["delivered"][link] < 20
+    message = {"the MTU of a link with IPv6 must be at least 1280 bytes"}
+    assert refused("1279 B") == message
+    assert refused("1500 B", {"at": "1 s", "link": "l", "mtu": "600 B"}) == message
 
 
 def test_a_capture_has_each_path_in_its_family(tmp_path):
