@@ -211,7 +211,11 @@ impl World<'_> {
             }
             Node::Sampler => {
                 if self.now.since(self.last_event) > STALL {
-                    return Err(Violation::Stalled { at_ns: self.last_event.as_nanos() }.into());
+                    if !self.is_given_up() {
+                        return Err(Violation::Stalled { at_ns: self.last_event.as_nanos() }.into());
+                    }
+                    // Nothing more can come: a reader has no timer, and would wait for ever.
+                    self.unfinished = 0;
                 }
                 self.check_flows()?;
                 self.sample();

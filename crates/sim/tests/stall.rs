@@ -1,7 +1,11 @@
 //! A window that opens while the path is down must not stop a connection for good: its probes find
 //! it open afterwards, with plain TCP the subflow's, with MPTCP the connection's.
 
+mod common;
+
 use anabranch_sim::{Plan, Silent, run};
+
+use common::{numbers, simulate};
 
 #[test]
 fn a_window_that_opens_during_an_outage_opens_after_it() {
@@ -40,5 +44,33 @@ fn a_window_that_opens_during_an_outage_opens_after_it() {
                 outcome.err()
             );
         }
+    }
+}
+
+#[test]
+fn a_run_ends_with_clients_whose_server_has_given_up() {
+    // A path that dies for good: the server gives up after 15 minutes, and nobody tells the reader.
+    let plan = |death: &str| {
+        format!(
+            r#"{{"scenario":"stall","seed":1,"run":0,
+            "application":{{"kind":"bulk","bytes":1000000}},
+            "transport":{{"multipath":true,"scheduler":"linux","congestion":"cubic",
+              "path_manager":"full-mesh","receive_buffer_initial":131072,
+              "receive_buffer_max":262144,"send_buffer_max":4194304,"mss":1460}},
+            "links":[
+              {{"name":"d","rate_bps":2000000,"queue":{{"packets":100}},"delay_ns":25000000}},
+              {{"name":"u","rate_bps":2000000,"queue":{{"packets":100}},"delay_ns":25000000}}],
+            "paths":[{{"name":"p","down":["d"],"up":["u"]}}],
+            "events":[{death}],"time_limit_ns":100000000000000}}"#
+        )
+    };
+    let death = r#"{"at_ns":1000000000,"link":"d","change":"down"},
+        {"at_ns":1000000000,"link":"u","change":"down"}"#;
+    for (events, finished) in [("", 1.0), (death, 0.0)] {
+        let trace = simulate(&plan(events));
+        let done = trace.table("connections").expect("a table").booleans("finished");
+        assert_eq!(done, [finished]);
+        let read = numbers(&trace, "connections", "bytes_read")[0];
+        assert_eq!(read >= 1e6, finished > 0.5, "{read} bytes");
     }
 }

@@ -63,6 +63,21 @@ impl World<'_> {
         }
     }
 
+    /// The server has given up every connection of each client that is not done, after retransmissions
+    /// without an answer (`tcp_retries2`, `tcp_orphan_retries`): a kernel does not tell the client.
+    pub(super) fn is_given_up(&self) -> bool {
+        let clients = self.plan.clients as usize;
+        let server = self.stations[self.station(0, true)].host.endpoint();
+        let mut alive = vec![None; clients];
+        for ((_, connection), client) in server.connections().zip(&self.served) {
+            *alive[*client as usize].get_or_insert(false) |= !connection.is_closed();
+        }
+        let waits = |client: &usize| {
+            self.stations[*client].host.session().is_some_and(|session| !session.over)
+        };
+        (0..clients).filter(waits).all(|client| alive[client] == Some(false))
+    }
+
     pub(super) fn wake_station(&mut self, station: usize) -> Result<(), RunError> {
         let Station { host, serves, route, .. } = &mut self.stations[station];
         if route.is_none() {
