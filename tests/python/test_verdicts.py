@@ -220,6 +220,9 @@ def test_ratios_and_bounds():
     assert verdict(stated("ratio", within=(10.0, float("inf"))), left, right) == "not reproduced"
     assert verdict(stated("ratio", within=(float("-inf"), 0.5)), right, left) == "reproduced"
     assert verdict(stated("ratio", within=(2.0, 3.5)), [0] * 30, [0] * 30) == "undecided"
+    # Nothing against something is a quotient of zero, which has no spread.
+    assert verdict(stated("ratio", within=(2.0, 3.5)), [0] * 30, right) == "not reproduced"
+    assert verdict(stated("ratio", within=(0.4, 0.6)), right / 2, right) == "reproduced"
     assert verdict(stated("between", within=(90.0, 110.0)), right) == "reproduced"
     assert verdict(stated("between", within=(120.0, float("inf"))), right) == "not reproduced"
 

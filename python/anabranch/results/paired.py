@@ -5,6 +5,7 @@ Run 7 has the same random draws in every cell, so the difference between two cel
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -127,20 +128,22 @@ def same(values: Values) -> bool:
 def _bootstrapped(above: Values, below: Values | None) -> tuple[float | None, float | None]:
     """Return the interval of a mean, or of a quotient of means."""
     import numpy as np
-    from scipy.stats import bootstrap
+    from scipy.stats import DegenerateDataWarning, bootstrap
 
     if above.size < 2:
         return None, None
     data = (above,) if below is None else (above, below)
-    if all(same(one) for one in data):
-        point = float(above[0] if below is None else above[0] / below[0])
+    # Where every pair has the same value or quotient, every resample has it too.
+    point = float(above.mean() if below is None else above.mean() / below.mean())
+    if same(above if below is None else above - point * below):
         return point, point
 
     def statistic(*sides: Values, axis: int = -1) -> Values:
         means: list[Values] = [np.asarray(side.mean(axis=axis)) for side in sides]
         return means[0] if below is None else means[0] / means[1]
 
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", DegenerateDataWarning)
         found = bootstrap(
             data,
             statistic,
