@@ -227,10 +227,12 @@ def _moved(program: Path) -> dict[str, float]:
 
 def _moved_table(found: dict[str, float]) -> None:
     """Print what a byte cost."""
-    if found:
-        _out("")
-        rows = [(f"up to {most} segments as one", f"{cost:.2f}") for most, cost in found.items()]
-        _columns([("from endpoint to endpoint", "instructions a byte"), *rows])
+    if not found:
+        return
+    rows: list[tuple[str, ...]] = [("from endpoint to endpoint", "instructions a byte")]
+    rows += [(f"up to {most} segments as one", f"{cost:.2f}") for most, cost in found.items()]
+    _out("")
+    _columns(rows)
 
 
 def _endpoint_table(found: dict[str, dict[str, float]]) -> None:
