@@ -163,6 +163,10 @@ VALUES = {
     "cross_traffic.0.start": ("30s", 30 * 10**9),
     "cross_traffic.0.duration": ("10s", 10**10),
     "cross_traffic.0.bytes": ("1MB", 10**6),
+    "cross_traffic.0.size": ("500B", 500),
+    "cross_traffic.0.on": ("2s", 2 * 10**9),
+    "cross_traffic.0.off": ("4s", 4 * 10**9),
+    "cross_traffic.0.gap": ("3s", 3 * 10**9),
     "events.0.at": ("2s", 2 * 10**9),
     "events.0.path": ("lte", "lte"),
     "events.0.link": ("backbone", "backbone"),
@@ -187,6 +191,7 @@ VALUES = {
 
 ADAPTIVE = ["application.kind=adaptive", "application.ladder=uq18-jp"]
 # Keys that exclude one another need a second assignment to make sense.
+ON_OFF = ["cross_traffic.0.kind=on-off", "cross_traffic.0.rate=1Mb/s"]
 BESIDE = {
     "application.film": [],
     "application.kind": ["application.rate=1Mb/s"],
@@ -195,6 +200,10 @@ BESIDE = {
     "application.abr": ADAPTIVE,
     "cross_traffic.0.kind": ["cross_traffic.0.rate=1Mb/s"],
     "cross_traffic.0.rate": ["cross_traffic.0.kind=paced"],
+    "cross_traffic.0.size": ["cross_traffic.0.kind=udp", "cross_traffic.0.rate=1Mb/s"],
+    "cross_traffic.0.on": [*ON_OFF, "cross_traffic.0.off=1s"],
+    "cross_traffic.0.off": [*ON_OFF, "cross_traffic.0.on=1s"],
+    "cross_traffic.0.gap": ["cross_traffic.0.kind=transfers", "cross_traffic.0.bytes=1MB"],
     "paths.wifi.name": ["events.0.path=wlan", "handoffs.0.path=wlan"],
     "handoffs.0.over": ["handoffs.0.kind=fade"],
     "handoffs.0.to": ["handoffs.0.kind=ping-pong"],

@@ -26,6 +26,7 @@ pub enum Draws {
 
 /// The draws of one link, in the order of its packets.
 #[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "one a link, and drawn from for every packet")]
 pub(crate) enum Drawing {
     Streams { loss: RandomStream, jitter: RandomStream },
     Emulator { loss: SplitMix64, jitter: SplitMix64 },

@@ -8,9 +8,9 @@ use common::{numbers, simulate, total};
 /// Seconds that a session lasts.
 const SECONDS: u64 = 30;
 
-/// CoDel that marks.
+/// `CoDel` that marks.
 const MARKS: &str = r#","discipline":{"name":"codel","values":{"ecn":1}}"#;
-/// CoDel that drops.
+/// `CoDel` that drops.
 const DROPS: &str = r#","discipline":{"name":"codel","values":{"ecn":0}}"#;
 
 /// What each side does with ECN.

@@ -141,8 +141,9 @@ fn longest(s: &mut Script) -> [u64; 2] {
     let mut longest = [0, 0];
     for (_, path, line) in s.rest() {
         let range = line.split(' ').nth(1).and_then(|range| range.split_once(':'));
-        let [from, to] =
-            range.map(|(a, b)| [a, b].map(|n| n.parse::<u64>().unwrap())).expect("a range");
+        let [from, to] = range
+            .map(|(a, b)| [a, b].map(|n| n.parse::<u64>().expect("a number")))
+            .expect("a range");
         longest[path] = longest[path].max(to - from);
     }
     longest
