@@ -10,13 +10,19 @@ use anabranch_wire::{PcapngWriter, Segment};
 /// A capture that remembers its first error.
 pub(crate) struct Capture {
     writer: PcapngWriter<Box<dyn Write + Send>>,
+    /// From when its times count.
+    begin: Instant,
     pub(crate) error: Option<std::io::Error>,
 }
 
 impl Capture {
-    pub(crate) fn new(output: Box<dyn Write + Send>, paths: &[String]) -> std::io::Result<Self> {
+    pub(crate) fn new(
+        output: Box<dyn Write + Send>,
+        paths: &[String],
+        begin: Instant,
+    ) -> std::io::Result<Self> {
         let writer = PcapngWriter::new(output, paths).map_err(std::io::Error::other)?;
-        Ok(Self { writer, error: None })
+        Ok(Self { writer, begin, error: None })
     }
 
     pub(crate) fn packet(
@@ -30,7 +36,8 @@ impl Capture {
         if self.error.is_some() {
             return;
         }
-        if let Err(error) = self.writer.write(path, now, source, destination, segment) {
+        let at = Instant::ZERO + now.since(self.begin);
+        if let Err(error) = self.writer.write(path, at, source, destination, segment) {
             self.error = Some(std::io::Error::other(error));
         }
     }

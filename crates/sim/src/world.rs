@@ -90,6 +90,9 @@ pub(crate) struct World<'a> {
     nodes: Vec<Node>,
     /// Every host: the clients, the server, then the client and the server of each background flow.
     stations: Vec<hosts::Station>,
+    /// When the world begins by its hosts' clocks, which all tick at once; the times of a plan and of a trace
+    /// count from here.
+    begin: Instant,
     /// Which client each of the server's connections belongs to.
     served: Vec<u32>,
     numbers: sampling::Numbers,
@@ -149,17 +152,23 @@ impl World<'_> {
     }
 
     fn next_change(&self) -> Option<Instant> {
-        self.plan.events.get(self.next_event).map(|event| Instant::from_nanos(event.at_ns))
+        let event = self.plan.events.get(self.next_event)?;
+        Some(self.begin + Duration::from_nanos(event.at_ns))
+    }
+
+    /// Seconds from the world's beginning.
+    fn seconds(&self, at: Instant) -> f64 {
+        at.since(self.begin).as_secs_f64()
     }
 
     fn run(&mut self, observer: &mut dyn Observer) -> Result<(), RunError> {
-        let limit = Instant::from_nanos(self.plan.time_limit_ns);
+        let limit = self.begin + Duration::from_nanos(self.plan.time_limit_ns);
         let mut stop_at = self.plan.application.duration_ns.map(Duration::from_nanos);
         if let (Some(span), true) = (stop_at, self.plan.clients > 1) {
             stop_at = Some(span + Duration::from_secs(1));
         }
-        let end = stop_at.map_or(limit, |span| (Instant::ZERO + span).min(limit));
-        let mut report = Instant::ZERO;
+        let end = stop_at.map_or(limit, |span| (self.begin + span).min(limit));
+        let mut report = self.begin;
         while self.unfinished > 0 {
             let (at, node) = self.schedule.first();
             if at >= end {
@@ -170,7 +179,7 @@ impl World<'_> {
             self.steps += 1;
             if self.now >= report {
                 report = self.now + Duration::from_millis(500);
-                if !observer.progress(self.now.as_secs_f64(), end.as_secs_f64()) {
+                if !observer.progress(self.seconds(self.now), self.seconds(end)) {
                     return Err(RunError::Stopped);
                 }
             }
@@ -212,7 +221,8 @@ impl World<'_> {
             Node::Sampler => {
                 if self.now.since(self.last_event) > STALL {
                     if !self.is_given_up() {
-                        return Err(Violation::Stalled { at_ns: self.last_event.as_nanos() }.into());
+                        let at_ns = self.last_event.since(self.begin).as_nanos();
+                        return Err(Violation::Stalled { at_ns }.into());
                     }
                     // Nothing more can come: a reader has no timer, and would wait for ever.
                     self.unfinished = 0;

@@ -132,7 +132,7 @@ fn cubic_as_printed_lacks_the_reno_friendly_region() {
     let path = Path { mbps: 20.0, rtt_ms: 100.0, queue: 500, loss: 0.005 };
     let [reference, printed, curve] =
         ["cubic", "cubic(form=printed)", "cubic(form=printed, beta=0.3)"]
-            .map(|name| bulk(path, name, 400.0));
+            .map(|name| bulk(path, name, 1_200.0));
     for outcome in [&reference, &printed, &curve] {
         assert!(outcome.losses > 100.0 && outcome.queue_drops < 1.0, "{outcome:?}");
     }

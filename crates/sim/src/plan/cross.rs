@@ -3,7 +3,7 @@
 use anabranch_plugin::{PluginChoice, Registry};
 use anabranch_transport::Config;
 use anabranch_transport::congestion;
-use anabranch_units::{Duration, Instant, Seed};
+use anabranch_units::{Duration, Seed};
 use serde::Deserialize;
 
 use super::{Family, Plan};
@@ -176,10 +176,11 @@ impl CrossPlan {
         Ok(config)
     }
 
-    /// When each flow starts: the first on time, each further one within the first second after it.
-    pub(crate) fn starts(&self, seed: Seed) -> Vec<Instant> {
+    /// When each flow starts, from the world's beginning: the first on time, each further one within the
+    /// first second after it.
+    pub(crate) fn starts(&self, seed: Seed) -> Vec<Duration> {
         let mut stream = seed.stream(&format!("cross_traffic.{}.start", self.name));
-        let first = Instant::from_nanos(self.start_ns);
+        let first = Duration::from_nanos(self.start_ns);
         (0..self.count)
             .map(|number| if number == 0 { 0.0 } else { stream.uniform() })
             .map(|offset| first + Duration::from_secs_f64(offset))

@@ -114,7 +114,8 @@ impl World<'_> {
                 self.await_transfers(index, group, seed);
                 continue;
             }
-            for (number, start) in group.starts(seed).into_iter().enumerate() {
+            for (number, after) in group.starts(seed).into_iter().enumerate() {
+                let start = self.begin + after;
                 if group.kind.is_datagrams() {
                     let stream = format!("cross_traffic.{}.{number}.datagrams", group.name);
                     self.add_datagrams(index, group, seed.stream(&stream), start);
@@ -130,7 +131,7 @@ impl World<'_> {
 
     /// A group whose flows begin as the run goes on.
     fn await_transfers(&mut self, group: usize, plan: &CrossPlan, seed: Seed) {
-        let start = Instant::from_nanos(plan.start_ns);
+        let start = self.begin + Duration::from_nanos(plan.start_ns);
         let stop = plan.duration_ns.map(|span| start + Duration::from_nanos(span));
         let mut random = seed.stream(&format!("cross_traffic.{}.arrivals", plan.name));
         let first = start + next_arrival(plan, &mut random);
@@ -266,7 +267,8 @@ impl World<'_> {
         let silent = |flow: &&Flow| flow.last_event.is_some_and(|at| self.now.since(at) > STALL);
         for flow in self.flows.iter().filter(silent) {
             if flow.end(&self.stations, self.now).0 == "running" {
-                let at_ns = flow.last_event.unwrap_or(flow.start).as_nanos();
+                let at = flow.last_event.unwrap_or(flow.start);
+                let at_ns = at.since(self.begin).as_nanos();
                 return Err(Violation::Stalled { at_ns });
             }
         }
@@ -279,7 +281,7 @@ impl World<'_> {
             let Some(connection) = flow.served(&self.stations) else { continue };
             for sample in connection.samples() {
                 self.rows.cross_samples.push(CrossSampleRow {
-                    t_s: self.now.as_secs_f64(),
+                    t_s: self.seconds(self.now),
                     flow: index as i64,
                     name: &self.plan.cross_traffic[flow.group].name,
                     cwnd_segments: i64::from(sample.cwnd_segments),
@@ -300,7 +302,7 @@ impl World<'_> {
         for (index, flow) in self.flows.iter().enumerate() {
             let group = &self.plan.cross_traffic[flow.group];
             let (fate, end) = flow.end(&self.stations, self.now);
-            let seconds = |at: Option<Instant>| at.map_or(f64::NAN, Instant::as_secs_f64);
+            let seconds = |at: Option<Instant>| at.map_or(f64::NAN, |at| self.seconds(at));
             let lasted = end.map_or(f64::NAN, |end| end.since(flow.start).as_secs_f64());
             let since = |at: Instant| at.since(flow.start).as_secs_f64();
             let session = flow.session(&self.stations);
@@ -320,7 +322,7 @@ impl World<'_> {
                 flow: index as i64,
                 name: &group.name,
                 congestion: &controller,
-                start_s: flow.start.as_secs_f64(),
+                start_s: self.seconds(flow.start),
                 connect_s: connected.map_or(f64::NAN, since),
                 end_s: seconds(end),
                 fate,

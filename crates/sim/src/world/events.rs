@@ -26,7 +26,7 @@ impl World<'_> {
             }
             None => return Ok(()),
         };
-        self.rows.events.push(EventRow { t_s: self.now.as_secs_f64(), link: name, what: &what });
+        self.rows.events.push(EventRow { t_s: self.seconds(self.now), link: name, what: &what });
         Ok(())
     }
 

@@ -147,7 +147,7 @@ impl World<'_> {
     /// The trace with its digest: the folded event log, then every table.
     pub(super) fn into_trace(self) -> Trace {
         let (log, events) = (self.digest, self.steps);
-        let (duration_s, steps) = (self.now.as_secs_f64(), self.steps);
+        let (duration_s, steps) = (self.seconds(self.now), self.steps);
         let tables = self.rows.into_tables();
         let tells = Tells {
             cross_traffic: !self.plan.cross_traffic.is_empty(),

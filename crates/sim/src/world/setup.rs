@@ -19,6 +19,9 @@ use crate::plan::{Family, Happening, Plan};
 use crate::plugins::choice;
 use crate::topology::{DATA_PORT, HTTP_PORT, Topology, anywhere};
 
+/// What the clock of TCP timestamps counts (RFC 7323 section 5.4).
+const TIMESTAMP_TICK: Duration = Duration::from_millis(1);
+
 /// The clients' configuration, every plug-in checked by building it once.
 pub(super) fn config(plan: &Plan, registry: &Registry) -> Result<Config, PlanError> {
     let transport = &plan.transport;
@@ -97,6 +100,15 @@ fn server(plan: &Plan, config: &Config, seed: Seed) -> Endpoint {
     server
 }
 
+/// Where in a tick of the hosts' clocks the world begins: nothing that happens in it knows of them.
+///
+/// Timers fire on ticks (jiffies) and timestamps count milliseconds, so that a run depends on it; a measured
+/// kernel's runs begin anywhere, too.
+fn begin(plan: &Plan, seed: Seed) -> Instant {
+    let phases = plan.host.timer_tick_ns.max(TIMESTAMP_TICK.as_nanos());
+    Instant::from_nanos(seed.stream("hosts.clock").below(phases))
+}
+
 impl<'a> World<'a> {
     pub(super) fn build(
         plan: &'a Plan,
@@ -110,11 +122,13 @@ impl<'a> World<'a> {
         let seed = Seed { seed: plan.seed, run: plan.run };
         let names: Vec<String> = topology.paths.iter().map(|p| p.name.clone()).collect();
         check_events(plan, &topology)?;
+        let begin = begin(plan, seed);
         let mut world = Self {
             plan,
             registry,
-            now: Instant::ZERO,
-            last_event: Instant::ZERO,
+            begin,
+            now: begin,
+            last_event: begin,
             topology,
             schedule: Schedule::default(),
             nodes: Vec::new(),
@@ -131,7 +145,7 @@ impl<'a> World<'a> {
             digest: 0,
             rows: Rows::default(),
             notes,
-            capture: capture.map(|output| Capture::new(output, &names)).transpose()?,
+            capture: capture.map(|output| Capture::new(output, &names, begin)).transpose()?,
             blank: Box::default(),
             spare: Vec::new(),
         };
@@ -141,7 +155,7 @@ impl<'a> World<'a> {
         let mut starts = seed.stream("clients.start");
         for id in 0..plan.clients {
             let offset = if id == 0 { 0.0 } else { starts.uniform() };
-            let start = Instant::ZERO + Duration::from_secs_f64(offset);
+            let start = begin + Duration::from_secs_f64(offset);
             let endpoint = Endpoint::new(&format!("client.{id}"), seed);
             let application = application::client(plan, &world.media, id, start)?;
             let node = world.add_node(Node::Station(world.stations.len()));
@@ -154,7 +168,7 @@ impl<'a> World<'a> {
             (Host::server(server(plan, &config, seed), serve), world.stations.len());
         world.stations.push(Station::new(host, usize::MAX, 0, true));
         let sampler = world.add_node(Node::Sampler);
-        world.schedule.set(sampler, Some(Instant::ZERO + sampling::PERIOD));
+        world.schedule.set(sampler, Some(begin + sampling::PERIOD));
         let event = world.add_node(Node::Event);
         world.schedule.set(event, world.next_change());
         world.add_flows()?;
