@@ -146,6 +146,7 @@ VALUES = {
     "links.backbone.down.trace": (RECORDED, Recording(file=RECORDED)),
     "links.backbone.up.trace": (RECORDED, Recording(file=RECORDED)),
     "host.timer_tick": ("1ms", 10**6),
+    "host.clock_phase": ("1ms", 10**6),
     "host.send_fragment": ("16KiB", 2**14),
     "host.send_memory_per_segment": ("4352B", 4352),
     "host.send_memory_per_buffer": ("1280B", 1280),

@@ -4,8 +4,8 @@ use std::num::NonZeroU16;
 
 use anabranch_trace::Rows;
 use anabranch_transport::{
-    Config, ConnectError, Connection, ConnectionHandle, Endpoint, Event, FourTuple, Outgoing,
-    Transmit, earliest,
+    Config, ConnectError, Connection, ConnectionHandle, Endpoint, FourTuple, Outgoing, Transmit,
+    earliest,
 };
 use anabranch_units::{Instant, Schedule, SeqNumber};
 use anabranch_wire::Segment;
@@ -212,6 +212,7 @@ impl Host {
         }
         let handle = self.endpoint.connect(now, config)?;
         (place.connection, place.next) = (Some(handle), Next::AtAnything);
+        place.dismissed = false;
         self.needs_connection = false;
         self.touch_place(0);
         Ok(handle)
@@ -243,10 +244,20 @@ impl Host {
     /// Frees the connections that are over, and a server's applications of them. A host that lives long does
     /// so now and then; what it has of a connection is gone with it.
     pub fn free_ended(&mut self) {
-        while let Some((handle, event)) = self.endpoint.poll_event() {
+        let closed = self.endpoint.connections().filter(|(_, connection)| connection.is_closed());
+        let closed: Vec<_> = closed.map(|(handle, _)| handle).collect();
+        for handle in closed {
+            let at = if self.serve.is_some() { handle.index() } else { 0 };
+            let driven = |place: &Place| place.connection == Some(handle) && !place.dismissed;
+            if !self.places.get(at).is_some_and(driven) {
+                // Nobody asks for its news any more.
+                while self.endpoint.connection_mut(handle).poll_event().is_some() {}
+            }
+        }
+        for handle in self.endpoint.free_drained() {
             let at = if self.serve.is_some() { handle.index() } else { 0 };
             let has = |place: &Place| place.connection == Some(handle);
-            if event == Event::Drained && self.places.get(at).is_some_and(has) {
+            if self.places.get(at).is_some_and(has) {
                 self.dismiss(at);
             }
         }
@@ -384,7 +395,8 @@ impl Host {
             Ok(next) => place.next = next,
             Err(fault) => {
                 self.fault.get_or_insert(fault);
-                place.dismissed = true;
+                self.dismiss(at);
+                return true;
             }
         }
         let wake = place.application.poll_timeout();

@@ -235,6 +235,8 @@ pub struct HostPlan {
     pub send_memory_per_buffer: u64,
     /// Memory of a received full segment.
     pub receive_memory_per_segment: u64,
+    /// Where in a tick of the hosts' clocks the world begins; drawn where there is none.
+    pub clock_phase_ns: Option<u64>,
 }
 
 impl Default for HostPlan {
@@ -246,6 +248,7 @@ impl Default for HostPlan {
             send_memory_per_segment: host.send_memory_per_segment,
             send_memory_per_buffer: host.send_memory_per_buffer,
             receive_memory_per_segment: host.receive_memory_per_segment,
+            clock_phase_ns: None,
         }
     }
 }

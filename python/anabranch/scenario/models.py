@@ -274,6 +274,9 @@ class Host(Table):
     """The computers at both ends: what they add to the protocol; the defaults are the Rust module's."""
 
     timer_tick: Time | None = Field(default=None, description="granularity of the timers; 0 s is exact")
+    clock_phase: Time | None = Field(
+        default=None, description="where in a tick of the clock a run begins; drawn where it is not given"
+    )
     send_fragment: Memory | None = Field(
         default=None, description="pieces that written data is kept in and handed to subflows by"
     )

@@ -110,8 +110,9 @@ def _application(scenario: Scenario, film: Film | None) -> dict[str, Any]:
 def _host(scenario: Scenario) -> dict[str, int]:
     """Return what hosts add to the protocol: what is given over the module's defaults."""
     given = scenario.host.model_dump(exclude_none=True)
-    if "timer_tick" in given:
-        given["timer_tick_ns"] = given.pop("timer_tick")
+    for key in ("timer_tick", "clock_phase"):
+        if key in given:
+            given[f"{key}_ns"] = given.pop(key)
     return {**dict(plugins.module().host_defaults()), **given}
 
 

@@ -105,6 +105,9 @@ fn server(plan: &Plan, config: &Config, seed: Seed) -> Endpoint {
 /// Timers fire on ticks (jiffies) and timestamps count milliseconds, so that a run depends on it; a measured
 /// kernel's runs begin anywhere, too.
 fn begin(plan: &Plan, seed: Seed) -> Instant {
+    if let Some(phase) = plan.host.clock_phase_ns {
+        return Instant::from_nanos(phase);
+    }
     let phases = plan.host.timer_tick_ns.max(TIMESTAMP_TICK.as_nanos());
     Instant::from_nanos(seed.stream("hosts.clock").below(phases))
 }
