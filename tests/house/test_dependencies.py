@@ -19,7 +19,7 @@ ALLOWED = {
     "media": {"units", "plugin"},
     "trace": {"units"},
     "drill": {"units", "plugin", "wire", "transport"},
-    "host": {"units", "plugin", "wire", "transport", "media", "trace"},
+    "host": {"units", "wire", "transport", "media", "trace"},
     "sim": {"units", "plugin", "wire", "transport", "link", "media", "trace", "host"},
     "python": {"sim", "trace", "transport", "plugin", "units"},
 }

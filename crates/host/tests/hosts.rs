@@ -204,7 +204,7 @@ fn bytes_that_nobody_should_have_sent_are_told() {
     assert_eq!(pair.session().bytes_read, 0);
 }
 
-/// Wants another connection as soon as it has one, so many times.
+/// Wants another connection as soon as it has one, a number of times.
 struct Restless(u32, Session);
 
 impl Application for Restless {

@@ -143,10 +143,6 @@ pub(crate) struct Route {
 }
 
 impl Route {
-    fn new(down: Vec<usize>, up: Vec<usize>, family: Family) -> Self {
-        Self { down, up, family }
-    }
-
     /// Bytes of the IP header of its packets.
     pub(crate) fn ip_header(&self) -> u64 {
         match self.family {
@@ -201,8 +197,6 @@ impl Way {
 #[derive(Clone, Debug)]
 pub(crate) struct Path {
     pub(crate) name: String,
-    /// What its addresses are of.
-    pub(crate) family: Family,
     pub(crate) backup: bool,
     pub(crate) strips_mptcp: bool,
     /// The rate of its slowest link towards the client when the scenario begins.
@@ -267,10 +261,9 @@ impl Topology {
             let down = find("down", &path.down).map_err(below)?;
             let up = find("up", &path.up).map_err(below)?;
             let slowest = down.iter().filter_map(|link| plan.links[*link].rate_bps).min();
-            routes.push(Route::new(down, up, path.family));
+            routes.push(Route { down, up, family: path.family });
             paths.push(Path {
                 name: path.name.clone(),
-                family: path.family,
                 backup: path.backup,
                 strips_mptcp: path.strips_mptcp,
                 rate: slowest.map(Rate::from_bps),
@@ -282,7 +275,7 @@ impl Topology {
             let below = |error: PlanError| error.at_element("cross_traffic", index);
             let down = find("data", &group.data).map_err(below)?;
             let up = find("acks", &group.acks).map_err(below)?;
-            routes.push(Route::new(down, up, group.family));
+            routes.push(Route { down, up, family: group.family });
         }
         let ways = plan.links.iter().map(Way::new).collect();
         Ok(Self { links, ways, names, paths, routes, last_address_id })

@@ -3,7 +3,7 @@
 mod common;
 
 use anabranch_sim::Trace;
-use common::{numbers, simulate, total};
+use common::{numbers, simulate, srtt, total};
 
 /// Seconds that a session lasts.
 const SECONDS: u64 = 30;
@@ -38,16 +38,6 @@ fn plan(paths: usize, congestion: &str, ecn: &str, down: &str) -> String {
         links.join(","),
         chains.join(",")
     )
-}
-
-/// Mean smoothed RTT in ms from the fifth second on.
-fn srtt(trace: &Trace) -> f64 {
-    let rows =
-        numbers(trace, "samples", "t_s").into_iter().zip(numbers(trace, "samples", "srtt_ms"));
-    let late: Vec<f64> =
-        rows.filter(|(t, ms)| *t > 5.0 && !ms.is_nan()).map(|(_, ms)| ms).collect();
-    assert!(late.len() > 50, "{} samples", late.len());
-    late.iter().sum::<f64>() / late.len() as f64
 }
 
 fn goodput(trace: &Trace) -> f64 {

@@ -5,7 +5,7 @@ mod common;
 
 use anabranch_sim::Trace;
 use anabranch_units::Seed;
-use common::{numbers, simulate, total};
+use common::{numbers, simulate, srtt, total};
 
 /// A bulk session over one path of 10 Mb/s and 20 ms each way with a queue of 400 packets, about 480 ms.
 /// `down` is what else its link towards the client has, `more` what else the plan has.
@@ -24,16 +24,6 @@ fn plan(down: &str, seconds: u64, more: &str) -> String {
 
 const CODEL: &str = r#","discipline":{"name":"codel","values":{}}"#;
 const FQ_CODEL: &str = r#","discipline":{"name":"fq-codel"}"#;
-
-/// Mean smoothed RTT in ms from the fifth second on.
-fn srtt(trace: &Trace) -> f64 {
-    let rows =
-        numbers(trace, "samples", "t_s").into_iter().zip(numbers(trace, "samples", "srtt_ms"));
-    let late: Vec<f64> =
-        rows.filter(|(t, ms)| *t > 5.0 && !ms.is_nan()).map(|(_, ms)| ms).collect();
-    assert!(late.len() > 50, "{} samples", late.len());
-    late.iter().sum::<f64>() / late.len() as f64
-}
 
 fn goodput(trace: &Trace, seconds: u64) -> f64 {
     total(trace, "connections", "bytes_read") * 8e-6 / seconds as f64

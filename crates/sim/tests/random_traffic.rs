@@ -17,7 +17,7 @@ const LINKS: &str = r#"
 const QUIET: &str = r#""kind":"paced","rate_bps":8000"#;
 const BULK: &str = r#""kind":"bulk""#;
 
-/// A client over `near` for so long, and groups of cross traffic.
+/// A client over `near` for `seconds`, and groups of cross traffic.
 fn world(seed: u64, seconds: u64, client: &str, groups: &[&str]) -> Trace {
     simulate(&format!(
         r#"{{"scenario":"random traffic","seed":{seed},"run":0,

@@ -1,5 +1,5 @@
-//! The work of the benchmark of super-segments: bytes from one endpoint to another in the same memory, up to
-//! so many segments as one.
+//! The work of the benchmark of super-segments: bytes from one endpoint to another in the same memory, in bursts
+//! of up to a number of segments.
 //!
 //! `bulk BYTES MOST` sends BYTES over MPTCP on one path of 10 ms without loss, whose window is 1 MiB. Bursts of
 //! up to MOST segments arrive as they left, as behind devices that offload both ways; with MOST 1 every segment

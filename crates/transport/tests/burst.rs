@@ -18,7 +18,7 @@ struct Plan {
     writes: Vec<(usize, u64)>,
     /// What the client writes meanwhile, in pieces.
     upload: usize,
-    /// Of a thousand packets so many are lost, and marked, drawn from this number.
+    /// How many of a thousand packets are lost, and marked, drawn from the number behind it.
     loss: u32,
     chance: u32,
     /// Segments as one, at most.
@@ -85,7 +85,11 @@ impl Plan {
     /// stacks a mapping is what was scheduled at once, perhaps a segment.
     fn takes_effect(&self, pair: &mut Pair) -> bool {
         let sealed = self.config.checksum && pair.server().is_multipath();
-        if sealed { pair.bursts == 0 } else { pair.bursts > 0 || self.config.stack.whole_mappings }
+        if sealed {
+            pair.bursts == 0
+        } else {
+            pair.bursts > 0 || (self.config.stack.whole_mappings && self.config.multipath)
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use anabranch_units::Instant;
 use super::writing::{take_news, write_polled};
 use super::{Application, Next, WrongBytes};
 
-/// Sends the pattern, so many bytes of it or without end, and closes.
+/// Sends the pattern, up to a number of bytes or without end, and closes.
 #[derive(Debug)]
 pub struct Bulk {
     written: u64,
@@ -16,7 +16,7 @@ pub struct Bulk {
 }
 
 impl Bulk {
-    /// One that sends so many bytes; `None` is without end.
+    /// One that sends `bytes`; `None` is without end.
     pub fn new(bytes: Option<u64>) -> Self {
         Self { written: 0, limit: bytes.unwrap_or(u64::MAX), blocked: false }
     }

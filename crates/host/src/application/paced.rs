@@ -7,9 +7,9 @@ use super::writing::take_news;
 use super::{Application, Next, WrongBytes};
 use crate::pattern;
 
-/// A paced application writes what is due every so often.
+/// How long a paced application sleeps when too little is due.
 const PACE: Duration = Duration::from_millis(10);
-/// It waits until so much is due (one segment of plain TCP).
+/// The least that it writes, bytes (one segment of plain TCP).
 const PACE_LEAST: u64 = 1448;
 
 /// An application that writes at a rate: what is due and was not written goes out in one call, once
@@ -27,7 +27,7 @@ pub struct Paced {
 }
 
 impl Paced {
-    /// One that sends so many bytes at a rate, and closes; `None` is without end.
+    /// One that sends `bytes` at a rate, and closes; `None` is without end.
     pub fn new(rate: Rate, bytes: Option<u64>) -> Self {
         Self {
             written: 0,

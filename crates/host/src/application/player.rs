@@ -21,7 +21,7 @@ use crate::session::Session;
 use playing::Playing;
 pub use playing::report_ladder;
 
-/// A response head needs so much room at most.
+/// The most room that a response head needs, bytes.
 const HEAD_ROOM: usize = 4096;
 
 /// One HTTP request under way or done.

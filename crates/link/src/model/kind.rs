@@ -58,6 +58,30 @@ pub enum Form {
     },
 }
 
+impl ModelParameter {
+    /// Which way a link leads.
+    pub(crate) const WAY: Self =
+        Self { key: "", plan: "direction", form: Form::Way, meaning: "which way" };
+
+    /// The mean rate, which the model's profile has unless told.
+    pub(crate) const fn mean(meaning: &'static str) -> Self {
+        let form = Form::number(Unit::Rate, Usual::Open, 1.0, f64::INFINITY);
+        Self { key: "mean", plan: "mean_bps", form, meaning }
+    }
+}
+
+impl Form {
+    /// A quantity from `least` to `most`.
+    pub(crate) const fn number(unit: Unit, usual: Usual, least: f64, most: f64) -> Self {
+        Self::Quantity { unit, usual, least, most, below: false }
+    }
+
+    /// A quantity from nothing to less than `most`.
+    pub(crate) const fn below(unit: Unit, usual: Usual, most: f64) -> Self {
+        Self::Quantity { unit, usual, least: 0.0, most, below: true }
+    }
+}
+
 /// What a quantity is unless told.
 #[derive(Clone, Copy, Debug)]
 pub enum Usual {

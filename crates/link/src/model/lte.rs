@@ -41,35 +41,18 @@ pub(super) const KIND: ModelKind = ModelKind {
     delays: false,
     short: &[],
     parameters: &[
-        ModelParameter { key: "", plan: "direction", form: Form::Way, meaning: "which way" },
+        ModelParameter::WAY,
         ModelParameter {
             key: "profile",
             plan: "profile",
             form: Form::Word(&["tmobile-driving", "att-driving", "verizon-short", "ghent"]),
             meaning: "where the rate was measured",
         },
-        ModelParameter {
-            key: "mean",
-            plan: "mean_bps",
-            form: Form::Quantity {
-                unit: Unit::Rate,
-                usual: Usual::Open,
-                least: 1.0,
-                most: f64::INFINITY,
-                below: false,
-            },
-            meaning: "mean rate; default: the profile's own",
-        },
+        ModelParameter::mean("mean rate; default: the profile's own"),
         ModelParameter {
             key: "bler",
             plan: "bler",
-            form: Form::Quantity {
-                unit: Unit::Share,
-                usual: Usual::Is(0.1),
-                least: 0.0,
-                most: 1.0,
-                below: true,
-            },
+            form: Form::below(Unit::Share, Usual::Is(0.1), 1.0),
             meaning: "share of transmissions that fail",
         },
     ],

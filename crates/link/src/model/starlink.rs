@@ -71,7 +71,7 @@ pub(super) const KIND: ModelKind = ModelKind {
     delays: true,
     short: &[],
     parameters: &[
-        ModelParameter { key: "", plan: "direction", form: Form::Way, meaning: "which way" },
+        ModelParameter::WAY,
         ModelParameter { key: "", plan: "terminal", form: Form::Place, meaning: "the terminal" },
         ModelParameter {
             key: "profile",
@@ -79,28 +79,11 @@ pub(super) const KIND: ModelKind = ModelKind {
             form: Form::Word(&["static", "moving"]),
             meaning: "where it was measured",
         },
-        ModelParameter {
-            key: "mean",
-            plan: "mean_bps",
-            form: Form::Quantity {
-                unit: Unit::Rate,
-                usual: Usual::Open,
-                least: 1.0,
-                most: f64::INFINITY,
-                below: false,
-            },
-            meaning: "mean rate from the server; default: the profile's own",
-        },
+        ModelParameter::mean("mean rate from the server; default: the profile's own"),
         ModelParameter {
             key: "phase",
             plan: "phase_ns",
-            form: Form::Quantity {
-                unit: Unit::Time,
-                usual: Usual::Open,
-                least: 0.0,
-                most: EPOCH.as_nanos() as f64,
-                below: true,
-            },
+            form: Form::below(Unit::Time, Usual::Open, EPOCH.as_nanos() as f64),
             meaning: "how far the start lies in an epoch of 15 s; default: drawn",
         },
     ],

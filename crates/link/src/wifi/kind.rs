@@ -15,10 +15,6 @@ const MOST_STREAMS: u8 = 8;
 /// The share of the radio's rate that TCP may be expected to get, rather too little.
 const LIKELY: f64 = 0.2;
 
-const fn number(unit: Unit, usual: Usual, least: f64, most: f64) -> Form {
-    Form::Quantity { unit, usual, least, most, below: false }
-}
-
 pub(crate) const KIND: ModelKind = ModelKind {
     name: "wifi",
     called: "802.11",
@@ -46,43 +42,43 @@ pub(crate) const KIND: ModelKind = ModelKind {
         ModelParameter {
             key: "width",
             plan: "width_mhz",
-            form: number(Unit::Width, Usual::By("standard", WIDTHS), 1.0, f64::INFINITY),
+            form: Form::number(Unit::Width, Usual::By("standard", WIDTHS), 1.0, f64::INFINITY),
             meaning: "channel width; default: 80 MHz for ac, else 20",
         },
         ModelParameter {
             key: "streams",
             plan: "streams",
-            form: number(Unit::Count, Usual::Is(1.0), 1.0, MOST_STREAMS as f64),
+            form: Form::number(Unit::Count, Usual::Is(1.0), 1.0, MOST_STREAMS as f64),
             meaning: "spatial streams",
         },
         ModelParameter {
             key: "phy_rate",
             plan: "phy_bps",
-            form: number(Unit::Rate, Usual::Open, 1.0, f64::INFINITY),
+            form: Form::number(Unit::Rate, Usual::Open, 1.0, f64::INFINITY),
             meaning: "fastest rate of the radio to be used",
         },
         ModelParameter {
             key: "aggregate",
             plan: "aggregate",
-            form: number(Unit::Count, Usual::Is(64.0), 1.0, phy::WINDOW as f64),
+            form: Form::number(Unit::Count, Usual::Is(64.0), 1.0, phy::WINDOW as f64),
             meaning: "most frames of an aggregate; 1 switches aggregation off; a and g never aggregate",
         },
         ModelParameter {
             key: "snr",
             plan: "snr_db",
-            form: number(Unit::Decibels, Usual::Is(35.0), 0.0, f64::INFINITY),
+            form: Form::number(Unit::Decibels, Usual::Is(35.0), 0.0, f64::INFINITY),
             meaning: "mean signal to noise ratio",
         },
         ModelParameter {
             key: "fading",
             plan: "fading_db",
-            form: number(Unit::Decibels, Usual::Is(3.0), 0.0, f64::INFINITY),
+            form: Form::number(Unit::Decibels, Usual::Is(3.0), 0.0, f64::INFINITY),
             meaning: "its standard deviation in time",
         },
         ModelParameter {
             key: "fading_memory",
             plan: "memory_ns",
-            form: number(Unit::Time, Usual::Is(5e8), 1.0, f64::INFINITY),
+            form: Form::number(Unit::Time, Usual::Is(5e8), 1.0, f64::INFINITY),
             meaning: "how fast it forgets",
         },
     ],
@@ -116,7 +112,7 @@ impl WifiModel {
         self.top_bps.map_or(fastest, |top| top as f64) * LIKELY
     }
 
-    /// What the generation does not have: the width, so many streams, a rate as low as the fastest wanted.
+    /// What the generation does not have: the width, the number of streams, a rate as low as the fastest wanted.
     pub fn faults(&self) -> Vec<ModelFault> {
         let name = self.standard.name();
         let rates = |width_mhz: u32, streams: u8| {

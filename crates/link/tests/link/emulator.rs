@@ -13,7 +13,7 @@ fn emulated(seed: u64, direction: Direction, loss: Option<f64>, queue: QueueLimi
     LinkConfig { draws, loss: loss.map(LossModel::Bernoulli), ..config(queue) }
 }
 
-/// The packets of so many that are lost, sent 2 ms apart: no queue builds up.
+/// The packets that are lost of those sent, 2 ms apart: no queue builds up.
 fn lost(config: LinkConfig, packets: u32, seed: Seed) -> Vec<u32> {
     let mut link = FixedLink::new(config, seed);
     let mut told = Vec::new();

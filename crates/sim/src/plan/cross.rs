@@ -68,7 +68,7 @@ pub enum CrossKind {
     Bulk,
     /// A constant rate, in pieces every 10 ms.
     Paced,
-    /// Flows of so many bytes each, which begin at random (a Poisson process).
+    /// Flows of `bytes` each, which begin at random (a Poisson process).
     Transfers,
     /// Datagrams at a constant rate.
     Udp,

@@ -174,7 +174,7 @@ impl World<'_> {
         self.flows.push(Flow { group, start, stop, carries, last_event: None, broken_at: None });
     }
 
-    /// A TCP flow of a group, which lasts so long at the most.
+    /// A TCP flow of a group, which is cut off after `duration`.
     fn add_flow(
         &mut self,
         group: usize,

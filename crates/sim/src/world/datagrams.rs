@@ -9,7 +9,7 @@ use crate::topology::{Datagram, Packet};
 /// When datagrams leave.
 #[derive(Debug)]
 enum Rhythm {
-    /// At a constant rate: so many a second, as a fraction, and how many have left.
+    /// At a constant rate: bits of a datagram, bits a second, and how many have left.
     Constant { bits: u64, bps: u64, sent: u64 },
     /// At random (a Poisson process), with this mean gap in seconds.
     Poisson { gap: f64, random: RandomStream },

@@ -77,7 +77,7 @@ impl World<'_> {
         let at = &mut self.stations[client];
         let connection = at.host.endpoint().connection(handle);
         let (false, Some(last)) = (connection.is_closed(), connection.last_tuple()) else { return };
-        let family = self.topology.paths[path].family;
+        let family = self.topology.routes[path].family;
         let local = client_address(family, path, client as u32, at.ports);
         let connection = at.host.endpoint_mut().connection_mut(handle);
         if !returns {

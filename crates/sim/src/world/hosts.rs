@@ -10,7 +10,7 @@ use crate::checks::Violation;
 use crate::fault::PlanError;
 use crate::flight::Flights;
 use crate::plan::ApplicationKind;
-use crate::topology::{DATA_PORT, HTTP_PORT, client_address, server_address};
+use crate::topology::{DATA_PORT, HTTP_PORT, Topology, client_address, server_address};
 
 /// A host in its place.
 pub(super) struct Station {
@@ -141,7 +141,7 @@ impl World<'_> {
             ApplicationKind::Bulk | ApplicationKind::Paced => DATA_PORT,
         };
         // A host has no route over an interface that is down; without any it tries them all.
-        let paths = &self.topology.paths;
+        let Topology { paths, routes, .. } = &self.topology;
         let none = !paths.iter().any(|path| path.interface.usable());
         config.candidates = paths
             .iter()
@@ -149,8 +149,8 @@ impl World<'_> {
             .filter(|(_, path)| none || path.interface.usable())
             .map(|(path, p)| Candidate {
                 address_id: p.address_id(),
-                local: client_address(p.family, path, at.number, number),
-                remote: server_address(p.family, path, port),
+                local: client_address(routes[path].family, path, at.number, number),
+                remote: server_address(routes[path].family, path, port),
                 backup: p.backup,
                 rate: p.rate,
             })

@@ -158,12 +158,11 @@ impl World<'_> {
         (source, destination): (u16, u16),
     ) -> (SocketAddr, SocketAddr) {
         let path = usize::from(route);
+        let family = self.topology.routes[path].family;
         if path >= self.topology.paths.len() {
-            let family = self.topology.routes[path].family;
             return cross_addresses(family, host - self.plan.clients);
         }
         let (server, own) = if down { (source, destination) } else { (destination, source) };
-        let family = self.topology.paths[path].family;
         let mut client = client_address(family, path, host, 0);
         client.set_port(own);
         (server_address(family, path, server), client)

@@ -22,3 +22,13 @@ pub(crate) fn numbers(trace: &Trace, table: &str, column: &str) -> Vec<f64> {
 pub(crate) fn total(trace: &Trace, table: &str, column: &str) -> f64 {
     numbers(trace, table, column).iter().sum()
 }
+
+/// Mean smoothed RTT in ms from the fifth second on.
+pub(crate) fn srtt(trace: &Trace) -> f64 {
+    let rows =
+        numbers(trace, "samples", "t_s").into_iter().zip(numbers(trace, "samples", "srtt_ms"));
+    let late: Vec<f64> =
+        rows.filter(|(t, ms)| *t > 5.0 && !ms.is_nan()).map(|(_, ms)| ms).collect();
+    assert!(late.len() > 50, "{} samples", late.len());
+    late.iter().sum::<f64>() / late.len() as f64
+}

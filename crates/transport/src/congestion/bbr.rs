@@ -1,9 +1,9 @@
 //! BBR version 1 as in Linux (`tcp_bbr.c`, the same from 6.1 to 7.2): a model of the path's bandwidth
 //! and minimum RTT sets pacing rate and window; loss does not cut them.
 //!
-//! ECN-Echo is not answered, as in Linux. TSO deferral is not implemented; the policer model (`lt_bw`) is. There is also a form as in
-//! Linux 4.14: the rate counts IP headers and has no margin, there is no allowance for aggregation, and
-//! the flight is what is in flight now, not when the next segment leaves.
+//! ECN-Echo does not make the window smaller, as in Linux. The policer model (`lt_bw`) is there. There is also a
+//! form as in Linux 4.14: the rate counts IP headers and has no margin, there is no allowance for aggregation,
+//! and the flight is what is in flight now, not when the next segment leaves.
 
 pub(super) mod aggregation;
 pub(super) mod filter;

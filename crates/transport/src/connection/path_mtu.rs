@@ -9,7 +9,7 @@ impl Connection {
     /// Input: a router told the host (`ICMP` "fragmentation needed", `ICMPv6` "packet too big") that a packet
     /// between these addresses was larger than `mtu` bytes; `seq` is the sequence number that it quotes of
     /// it. False when it is not believed, or changes nothing: the number has to be in flight, and the MTU to
-    /// leave less than segments take. Never less than 552 bytes are believed, 1280 over IPv6.
+    /// leave less than segments take. Less than 552 bytes, over IPv6 1280, counts as these.
     pub fn handle_path_mtu(
         &mut self,
         now: Instant,

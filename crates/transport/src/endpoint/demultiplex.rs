@@ -26,10 +26,10 @@ impl Endpoint {
     /// the sender's kernel had an offloading device to cut them (TSO). `segment_size` is the payload of each of
     /// them in bytes, of the last one at most (`gso_size`); `None` where the segment came as it was sent.
     ///
-    /// All of them must have the same header, options and ECN field included, but for the sequence number, and for PSH and FIN,
-    /// which only the last one has (`tcp_gro_receive` makes sure of that; [`Segment::split`] cuts so). Then one
-    /// DSS speaks for all of them: its mapping covers the whole payload. Where DSS checksums are in use that is
-    /// so if the sender took the sum over all of it, as Linux does.
+    /// All of them must have the same header, options and ECN field included, but for the sequence number, and
+    /// for PSH and FIN, which only the last one has (`tcp_gro_receive` makes sure of that; [`Segment::split`] cuts
+    /// so). Then one DSS speaks for all of them: its mapping covers the whole payload. Where DSS checksums are in
+    /// use that is so if the sender took the sum over all of it, as Linux does.
     ///
     /// The payload is taken as it is, never copied. What Linux counts by segments is counted by
     /// `segment_size` (`tcp_measure_rcv_mss`): of an arrival of more than one segment each draws an

@@ -50,9 +50,9 @@ impl Endpoint {
     /// A burst is data that was not sent before, of one subflow: no more than the congestion window, the peer's
     /// window and one socket buffer have (a millisecond at the pacing rate, `tcp_tso_autosize`), all of it under
     /// one mapping; PSH and FIN stand on its last segment. Its payload is a slice of what was written, or a copy
-    /// where that was written, or scheduled, in several pieces. What differs from segment to segment leaves alone: retransmissions, probes, the first data with its
-    /// `MP_CAPABLE`, whatever has SACK blocks; and everything where DSS checksums are in use, since each segment
-    /// then has a mapping of its own.
+    /// where that was written, or scheduled, in several pieces. What differs from segment to segment leaves alone:
+    /// retransmissions, probes, the first data with its `MP_CAPABLE`, whatever has SACK blocks; and everything
+    /// where DSS checksums are in use, since each segment then has a mapping of its own.
     ///
     /// ```
     /// use std::num::NonZeroU16;

@@ -11,7 +11,7 @@ use super::scoreboard::BurstMapping;
 use super::{EmitContext, Subflow};
 use crate::config::HostModel;
 
-/// What was written: one segment, or several as one, with so much payload each and the last one at most.
+/// What was written: one segment, or several as one, each with `segment_size` bytes of payload, the last one at most.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Written {
     pub(crate) segment_size: Option<NonZeroU16>,
@@ -132,26 +132,13 @@ impl Subflow {
 
 #[cfg(test)]
 mod tests {
-    use anabranch_units::{Instant, SeqNumber};
+    use anabranch_units::SeqNumber;
 
     use super::super::Space;
     use super::super::deliver::Terms;
-    use super::super::fixture::{at, exact, subflow};
+    use super::super::fixture::{at, context, exact, subflow};
     use super::*;
     use crate::receive_buffer::Load;
-
-    fn context(now: Instant) -> EmitContext {
-        EmitContext {
-            now,
-            data_ack: None,
-            dsn_base: 1,
-            data_received: 0,
-            space: Space::default(),
-            promised_edge: 0,
-            data_fin: None,
-            checksum: false,
-        }
-    }
 
     /// A subflow that has five segments of a thousand bytes to send, and may.
     fn loaded() -> Subflow {

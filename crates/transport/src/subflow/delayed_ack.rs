@@ -117,7 +117,7 @@ impl AckPolicy {
         self.quick |= 1;
     }
 
-    /// So many acknowledgements are to go out at once at least, whatever the flow was like
+    /// At least `least` acknowledgements are to go out at once, whatever the flow was like
     /// (`tcp_enter_quickack_mode`).
     pub(crate) fn quicken(&mut self, least: u32) {
         self.quick = self.quick.max(least);

@@ -7,7 +7,7 @@ use anabranch_units::{Duration, Instant, SeqNumber, SubflowId};
 use bytes::Bytes;
 
 use super::scoreboard::{Sent, TxStamp};
-use super::{State, Subflow};
+use super::{EmitContext, Space, State, Subflow};
 use crate::config::{Config, FourTuple, HostModel};
 use crate::congestion::{
     AckSample, CongestionController, CongestionEvent, LostSegment, Window, WindowChange,
@@ -74,6 +74,20 @@ pub(super) fn at(ms: u64) -> Instant {
 /// A host whose timers have no ticks.
 pub(super) fn exact() -> HostModel {
     HostModel { timer_tick: Duration::ZERO, ..HostModel::default() }
+}
+
+/// What a connection over plain TCP that has nothing else to say tells a subflow.
+pub(super) fn context(now: Instant) -> EmitContext {
+    EmitContext {
+        now,
+        data_ack: None,
+        dsn_base: 1,
+        data_received: 0,
+        space: Space::default(),
+        promised_edge: 0,
+        data_fin: None,
+        checksum: false,
+    }
 }
 
 /// An established subflow whose RTT is 100 ms: its timeout is 300 ms.

@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_segment_is_believed_from_where_we_acknowledged_to_the_windows_edge() {
+    fn a_segment_is_acceptable_from_where_we_acknowledged_to_the_windows_edge() {
         // tcp_sequence: `!before(end_seq, rcv_wup) && !after(seq, rcv_nxt + window)`, and data begins
         // before the edge.
         assert!(accepted(&segment(1, 0)) && accepted(&segment(1, 1000)));

@@ -1,7 +1,7 @@
 //! The player of a session, whichever it is, and what it leaves in the trace.
 
 use anabranch_media::{
-    AdaptivePlayer, Buffer, Ladder, PacketKind, ProgressivePlayer, Request, Track,
+    AdaptivePlayer, Buffer, Ladder, MediaTime, PacketKind, ProgressivePlayer, Request, Track,
 };
 use anabranch_trace::{ChunkRow, FrameRow, PlaybackRow, RenditionRow, Rows};
 use anabranch_units::{Duration, Instant};
@@ -60,28 +60,21 @@ impl Playing {
     /// Writes down what happened since the last time.
     pub(super) fn tell(&mut self, client: u32, start: Instant, rows: &mut Rows) {
         let client = i64::from(client);
-        let since = |time: Instant| time.since(start).as_secs_f64();
+        let mut push = |at: Instant, event, pts: MediaTime, delay_ms| {
+            let t_s = at.since(start).as_secs_f64();
+            let pts_s = pts.as_secs_f64();
+            rows.playback.push(PlaybackRow { client, t_s, event, pts_s, delay_ms });
+        };
         match self {
             Self::Progressive(player) => {
                 while let Some(event) = player.poll_event() {
-                    rows.playback.push(PlaybackRow {
-                        client,
-                        t_s: since(event.time),
-                        event: event.kind.name(),
-                        pts_s: event.pts.as_secs_f64(),
-                        delay_ms: event.delay.as_secs_f64() * 1e3,
-                    });
+                    let delay_ms = event.delay.as_secs_f64() * 1e3;
+                    push(event.time, event.kind.name(), event.pts, delay_ms);
                 }
             }
             Self::Adaptive(player) => {
                 while let Some(event) = player.poll_event() {
-                    rows.playback.push(PlaybackRow {
-                        client,
-                        t_s: since(event.time),
-                        event: event.kind.name(),
-                        pts_s: event.pts.as_secs_f64(),
-                        delay_ms: f64::NAN,
-                    });
+                    push(event.time, event.kind.name(), event.pts, f64::NAN);
                 }
             }
         }

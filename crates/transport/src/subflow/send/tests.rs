@@ -1,19 +1,6 @@
-use super::super::fixture::{at, exact, send, subflow};
+use super::super::fixture::{at, context, exact, send, subflow};
 use super::*;
 use crate::congestion::Window;
-
-fn context(now: Instant) -> EmitContext {
-    EmitContext {
-        now,
-        data_ack: None,
-        dsn_base: 1,
-        data_received: 0,
-        space: super::super::Space::default(),
-        promised_edge: 0,
-        data_fin: None,
-        checksum: false,
-    }
-}
 
 /// Sends what may go at `now`; returns how many segments.
 fn send_all(subflow: &mut Subflow, now: Instant) -> u32 {
