@@ -1,4 +1,4 @@
-"""Dependencies point one way: units <- plugin, wire <- transport, media, trace <- host, link <- sim."""
+"""Dependencies point one way: units <- plugin, wire <- transport, media, trace <- host, link <- plan <- sim."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ ALLOWED = {
     "trace": {"units"},
     "drill": {"units", "plugin", "wire", "transport"},
     "host": {"units", "wire", "transport", "media", "trace"},
-    "sim": {"units", "plugin", "wire", "transport", "link", "media", "trace", "host"},
-    "python": {"sim", "trace", "transport", "plugin", "units"},
+    "plan": {"units", "plugin", "transport", "link", "media", "trace", "host"},
+    "sim": {"units", "plugin", "wire", "transport", "link", "trace", "host", "plan"},
+    "python": {"sim", "plan", "trace", "transport", "plugin", "units"},
 }
 
 #: Edges of tests alone, each with its argument.

@@ -81,6 +81,7 @@
 pub mod application;
 mod host;
 pub mod pattern;
+pub mod rows;
 mod session;
 
 pub use application::{

@@ -1,6 +1,7 @@
 //! Every Rust error becomes a Python exception here and nowhere else.
 
-use anabranch_sim::{KeyPath, RunError, Step};
+use anabranch_plan::{KeyPath, Step};
+use anabranch_sim::RunError;
 use pyo3::create_exception;
 use pyo3::exceptions::{PyKeyboardInterrupt, PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -23,7 +24,7 @@ create_exception!(
 
 /// A refused plan; `faults` has for each fault the keys of the plan that lead to it, the message, and
 /// the names that could have been meant.
-pub(crate) fn plan(error: &anabranch_sim::PlanError) -> PyErr {
+pub(crate) fn plan(error: &anabranch_plan::PlanError) -> PyErr {
     Python::attach(|py| {
         let faults: PyResult<Vec<_>> = error
             .faults()

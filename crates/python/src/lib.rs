@@ -12,11 +12,12 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::sync::Arc;
 
-use anabranch_plugin::PluginName;
-use anabranch_sim::{
-    Form, HostPlan, KINDS, MODELS, ModelPlan, Observer, Plan, Silent, Usual, abr_names,
-    plugin_faults, queue, record, resolve_ladder, run_with,
+use anabranch_plan::{
+    Form, HostPlan, KINDS, MODELS, ModelPlan, Plan, Usual, abr_names, plugin_faults, queue, record,
+    resolve_ladder,
 };
+use anabranch_plugin::PluginName;
+use anabranch_sim::{Observer, Silent, run_with};
 use anabranch_transport::profile::{PARTS, PROFILES};
 use anabranch_transport::{
     congestion as congestion_control, path_manager, scheduler as path_scheduler,
@@ -194,7 +195,7 @@ type LinkModel = (
 /// measures: `count`, `decibels`, `rate` (bits a second), `share`, `time` (nanoseconds), `width` (MHz).
 #[pyfunction]
 fn link_models() -> Vec<LinkModel> {
-    let parameter = |it: &anabranch_sim::ModelParameter| -> ModelParameter {
+    let parameter = |it: &anabranch_plan::ModelParameter| -> ModelParameter {
         let plain =
             |form, words| (it.key, it.plan, form, words, None, None, 0.0, 0.0, false, it.meaning);
         match it.form {
@@ -213,7 +214,7 @@ fn link_models() -> Vec<LinkModel> {
             }
         }
     };
-    let model = |kind: &anabranch_sim::ModelKind| {
+    let model = |kind: &anabranch_plan::ModelKind| {
         let parameters = kind.parameters.iter().map(parameter).collect();
         (kind.name, kind.called, kind.delays, kind.short.to_vec(), parameters)
     };
@@ -294,7 +295,7 @@ fn check_plugin(
 /// A value that does not describe a plug-in gives an empty list; `check_plugin` reports its fault.
 #[pyfunction]
 fn plugin_parts<'py>(py: Python<'py>, text: &str) -> PyResult<Vec<Part<'py>>> {
-    anabranch_sim::plugin_parts(text)
+    anabranch_plan::plugin_parts(text)
         .into_iter()
         .map(|(path, choice)| Ok((path, choice.name.clone(), plugged::parameters(py, &choice)?)))
         .collect()

@@ -1,35 +1,9 @@
 //! Links, paths, routes and addresses of one world.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-
-use anabranch_link::{ConfigError, Label};
+use anabranch_link::Label;
+use anabranch_plan::{ChangePlan, LinkPlan, Links, Plan, PlanError, Route, routes};
 use anabranch_units::{ByteCount, Duration, Instant, Rate, Seed};
 use anabranch_wire::{Ecn, Segment};
-
-use crate::fault::PlanError;
-use crate::links::Links;
-use crate::plan::{ChangePlan, Family, LinkPlan, Plan};
-
-/// The server's port for films.
-pub(crate) const HTTP_PORT: u16 = 80;
-/// The server's port for data without a protocol of its own.
-pub(crate) const DATA_PORT: u16 = 9999;
-/// The number of the server as a host, on every network.
-const SERVER_HOST: u32 = 1;
-/// The number of client 0 as a host: addresses begin at .1.1.
-const FIRST_HOST: u32 = 257;
-/// The port of each client's first connection.
-const CLIENT_PORT: u16 = 40_000;
-/// The network number of the hosts of cross traffic, above those of all paths.
-const CROSS_NETWORK: usize = 99;
-
-/// The unique local prefix of every IPv6 network (RFC 4193 section 3.1).
-const IPV6_PREFIX: u16 = 0xfd00;
-
-/// Bytes of an IPv4 header without options.
-const IPV4_HEADER: u64 = 20;
-/// Bytes of an IPv6 header.
-const IPV6_HEADER: u64 = 40;
 
 /// A packet on its way; boxed, since it changes hands at every hop.
 #[derive(Clone, Debug, Default)]
@@ -133,30 +107,6 @@ impl Packet {
     }
 }
 
-/// The way between two hosts as indexes of links, each in the packets' order.
-#[derive(Clone, Debug)]
-pub(crate) struct Route {
-    down: Vec<usize>,
-    up: Vec<usize>,
-    /// What the addresses of its ends are of.
-    pub(crate) family: Family,
-}
-
-impl Route {
-    /// Bytes of the IP header of its packets.
-    pub(crate) fn ip_header(&self) -> u64 {
-        match self.family {
-            Family::Ipv4 => IPV4_HEADER,
-            Family::Ipv6 => IPV6_HEADER,
-        }
-    }
-
-    /// The links of one direction.
-    pub(crate) fn links(&self, down: bool) -> &[usize] {
-        if down { &self.down } else { &self.up }
-    }
-}
-
 /// What a router knows of the link behind it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Way {
@@ -244,41 +194,22 @@ pub(crate) struct Topology {
 impl Topology {
     pub(crate) fn build(plan: &Plan) -> Result<Self, PlanError> {
         let seed = Seed { seed: plan.seed, run: plan.run };
-        let links =
-            Links::build(&plan.links, seed).map_err(|error| blamed(&plan.links, seed, error))?;
-        let names: Vec<String> = plan.links.iter().map(|link| link.name.clone()).collect();
-        let find = |key: &'static str, chain: &[String]| -> Result<Vec<usize>, PlanError> {
-            let number = |(place, name): (usize, &String)| {
-                let unknown = || PlanError::UnknownLink(name.clone()).at_element(key, place);
-                names.iter().position(|other| other == name).ok_or_else(unknown)
-            };
-            chain.iter().enumerate().map(number).collect()
-        };
-        let mut routes = Vec::new();
-        let mut paths = Vec::new();
-        for (index, path) in plan.paths.iter().enumerate() {
-            let below = |error: PlanError| error.at_element("paths", index);
-            let down = find("down", &path.down).map_err(below)?;
-            let up = find("up", &path.up).map_err(below)?;
-            let slowest = down.iter().filter_map(|link| plan.links[*link].rate_bps).min();
-            routes.push(Route { down, up, family: path.family });
-            paths.push(Path {
-                name: path.name.clone(),
-                backup: path.backup,
-                strips_mptcp: path.strips_mptcp,
-                rate: slowest.map(Rate::from_bps),
-                interface: Interface { up: true, endpoint: true, address_id: index as u8 + 1 },
-            });
-        }
-        let last_address_id = paths.len() as u8;
-        for (index, group) in plan.cross_traffic.iter().enumerate() {
-            let below = |error: PlanError| error.at_element("cross_traffic", index);
-            let down = find("data", &group.data).map_err(below)?;
-            let up = find("acks", &group.acks).map_err(below)?;
-            routes.push(Route { down, up, family: group.family });
-        }
+        let links = Links::build(&plan.links, seed)?;
+        let names = plan.links.iter().map(|link| link.name.clone()).collect();
+        let (paths, crossing) = routes(plan)?;
+        let interface = |index| Interface { up: true, endpoint: true, address_id: index as u8 + 1 };
+        let known = plan.paths.iter().zip(&paths).enumerate().map(|(index, (path, route))| Path {
+            name: path.name.clone(),
+            backup: path.backup,
+            strips_mptcp: path.strips_mptcp,
+            rate: route.slowest(plan),
+            interface: interface(index),
+        });
+        let known: Vec<_> = known.collect();
+        let last_address_id = known.len() as u8;
+        let routes = paths.into_iter().chain(crossing).collect();
         let ways = plan.links.iter().map(Way::new).collect();
-        Ok(Self { links, ways, names, paths, routes, last_address_id })
+        Ok(Self { links, ways, names, paths: known, routes, last_address_id })
     }
 
     /// The link of that name.
@@ -316,93 +247,5 @@ impl Topology {
                 return self.last_address_id;
             }
         }
-    }
-}
-
-/// The first link whose settings cannot be built.
-fn blamed(plans: &[LinkPlan], seed: Seed, error: ConfigError) -> PlanError {
-    let fails = |plan: &LinkPlan| Links::<()>::build(std::slice::from_ref(plan), seed).is_err();
-    let error = PlanError::from(error);
-    match plans.iter().position(fails) {
-        Some(index) => error.at_element("links", index),
-        None => error.at("links"),
-    }
-}
-
-/// Every address of a server in a family, at a port.
-pub(crate) fn anywhere(family: Family, port: u16) -> SocketAddr {
-    match family {
-        Family::Ipv4 => (Ipv4Addr::UNSPECIFIED, port).into(),
-        Family::Ipv6 => (Ipv6Addr::UNSPECIFIED, port).into(),
-    }
-}
-
-/// The address of a host on a network: 10.1.0.1 or `fd00:0:0:1::1` for the first host on the first.
-fn host_address(family: Family, network: usize, host: u32) -> IpAddr {
-    let network = network as u8 + 1;
-    match family {
-        Family::Ipv4 => Ipv4Addr::new(10, network, (host >> 8) as u8, host as u8).into(),
-        Family::Ipv6 => {
-            let [high, low] = [(host >> 16) as u16, host as u16];
-            Ipv6Addr::new(IPV6_PREFIX, 0, 0, network.into(), 0, 0, high, low).into()
-        }
-    }
-}
-
-/// The server's address on a path.
-pub(crate) fn server_address(family: Family, path: usize, port: u16) -> SocketAddr {
-    SocketAddr::new(host_address(family, path, SERVER_HOST), port)
-}
-
-/// A client's address on a path, for its `connection`-th connection.
-pub(crate) fn client_address(
-    family: Family,
-    path: usize,
-    client: u32,
-    connection: u16,
-) -> SocketAddr {
-    SocketAddr::new(host_address(family, path, client + FIRST_HOST), CLIENT_PORT + connection)
-}
-
-/// The addresses of a flow of cross traffic: its server's and its client's, a host each flow.
-pub(crate) fn cross_addresses(family: Family, flow: u32) -> (SocketAddr, SocketAddr) {
-    let server = server_address(family, CROSS_NETWORK, DATA_PORT);
-    (server, client_address(family, CROSS_NETWORK, flow, 0))
-}
-
-/// The path and client of a client's address.
-pub(crate) fn locate(address: SocketAddr) -> (u8, u32) {
-    let (network, host) = match address.ip() {
-        IpAddr::V4(ip) => {
-            let [_, network, high, low] = ip.octets();
-            (network, u32::from(high) << 8 | u32::from(low))
-        }
-        IpAddr::V6(ip) => {
-            let [_, _, _, network, .., high, low] = ip.segments();
-            (network as u8, u32::from(high) << 16 | u32::from(low))
-        }
-    };
-    (network - 1, host - FIRST_HOST)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_address_tells_its_path_and_client_in_both_families() {
-        for family in [Family::Ipv4, Family::Ipv6] {
-            for (path, client) in [(0, 0), (7, 9999), (3, 254), (1, 255)] {
-                let address = client_address(family, path, client, 5);
-                assert_eq!(address.is_ipv6(), family == Family::Ipv6);
-                assert_eq!((locate(address), address.port()), ((path as u8, client), 40_005));
-                assert_ne!(address.ip(), server_address(family, path, 80).ip());
-            }
-        }
-        let text = |address: SocketAddr| address.to_string();
-        assert_eq!(text(server_address(Family::Ipv4, 1, 80)), "10.2.0.1:80");
-        assert_eq!(text(client_address(Family::Ipv4, 1, 0, 0)), "10.2.1.1:40000");
-        assert_eq!(text(server_address(Family::Ipv6, 1, 80)), "[fd00:0:0:2::1]:80");
-        assert_eq!(text(client_address(Family::Ipv6, 1, 0, 0)), "[fd00:0:0:2::101]:40000");
     }
 }

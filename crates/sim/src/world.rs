@@ -11,6 +11,8 @@ mod setup;
 
 use std::io::Write;
 
+use anabranch_host::rows::Numbers;
+use anabranch_plan::{Media, Plan, PlanError};
 use anabranch_plugin::Registry;
 use anabranch_trace::{Rows, Trace};
 use anabranch_units::{Duration, Instant, Schedule};
@@ -18,9 +20,6 @@ use thiserror::Error;
 
 use crate::capture::Capture;
 use crate::checks::Violation;
-use crate::fault::PlanError;
-use crate::media::Media;
-use crate::plan::Plan;
 use crate::topology::{Packet, Topology};
 
 /// How long nothing may happen before a world stands still: no timer is set for longer.
@@ -95,7 +94,7 @@ pub(crate) struct World<'a> {
     begin: Instant,
     /// Which client each of the server's connections belongs to.
     served: Vec<u32>,
-    numbers: sampling::Numbers,
+    numbers: Numbers,
     /// Background flows.
     flows: Vec<cross::Flow>,
     /// Groups of background flows of which more begin as the run goes on.

@@ -2,7 +2,8 @@
 
 mod common;
 
-use anabranch_sim::{Plan, Silent, Trace, record, run};
+use anabranch_plan::record;
+use anabranch_sim::{Plan, Silent, Trace, run};
 
 use common::total;
 

@@ -4,7 +4,9 @@
 //! drawn from a stream that a client's connection draws from. Nobody waits for it: a run ends with
 //! its clients, and only their packets are signs of life.
 
-use anabranch_host::{Host, Reader, Session};
+use anabranch_host::{Host, Reader, Session, rows};
+use anabranch_plan::addresses::{DATA_PORT, anywhere, cross_addresses};
+use anabranch_plan::{CrossKind, CrossPlan, PlanError, application};
 use anabranch_trace::{CrossRow, CrossSampleRow};
 use anabranch_transport::path_manager::Candidate;
 use anabranch_transport::{Config, Connection, Endpoint};
@@ -13,11 +15,8 @@ use anabranch_units::{Duration, Instant, RandomStream, Seed};
 use super::datagrams::{Source, exponential};
 use super::hosts::{Station, unconnected};
 use super::{Node, RunError, STALL, World};
-use crate::application;
 use crate::checks::Violation;
-use crate::fault::PlanError;
-use crate::plan::{CrossKind, CrossPlan};
-use crate::topology::{DATA_PORT, Load, Packet, anywhere, cross_addresses};
+use crate::topology::{Load, Packet};
 
 /// What a background flow consists of.
 enum Carries {
@@ -285,9 +284,9 @@ impl World<'_> {
                     flow: index as i64,
                     name: &self.plan.cross_traffic[flow.group].name,
                     cwnd_segments: i64::from(sample.cwnd_segments),
-                    ssthresh_segments: super::sampling::threshold(sample.ssthresh_segments),
+                    ssthresh_segments: rows::threshold(sample.ssthresh_segments),
                     in_flight_segments: i64::from(sample.in_flight_segments),
-                    srtt_ms: super::sampling::ms(sample.srtt),
+                    srtt_ms: rows::ms(sample.srtt),
                     delivery_rate_mbps: sample.delivery_rate.bps() as f64 / 1e6,
                     bytes_acked: sample.totals.bytes_acked as i64,
                     retransmissions: sample.totals.retransmissions as i64,

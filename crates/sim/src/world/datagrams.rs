@@ -1,9 +1,9 @@
 //! Background datagrams: packets of one size that nobody answers or repeats, at times that go by a rule.
 
+use anabranch_plan::{CrossKind, CrossPlan};
 use anabranch_units::{Duration, Instant, RandomStream};
 
 use super::{RunError, World};
-use crate::plan::{CrossKind, CrossPlan};
 use crate::topology::{Datagram, Packet};
 
 /// When datagrams leave.

@@ -1,12 +1,12 @@
 //! What a scenario changes while it runs: links, and the clients' network interfaces.
 
+use anabranch_plan::addresses::{client_address, server_address};
+use anabranch_plan::{ChangePlan, Happening, InterfacePlan};
 use anabranch_trace::EventRow;
 use anabranch_transport::ConnectionHandle;
 use anabranch_transport::path_manager::Candidate;
 
 use super::{RunError, World};
-use crate::plan::{ChangePlan, Happening, InterfacePlan};
-use crate::topology::{client_address, server_address};
 
 impl World<'_> {
     /// The next event of the plan takes place.

@@ -1,16 +1,16 @@
 //! Hosts and how they are driven: each says what it has to say, and when it wants to be woken.
 
 use anabranch_host::Host;
+use anabranch_plan::addresses::{DATA_PORT, HTTP_PORT, client_address, server_address};
+use anabranch_plan::endpoints::config;
+use anabranch_plan::{ApplicationKind, PlanError};
 use anabranch_transport::path_manager::Candidate;
 use anabranch_transport::{ConnectError, Outgoing};
 
-use super::setup::config;
 use super::{RunError, World};
 use crate::checks::Violation;
-use crate::fault::PlanError;
 use crate::flight::Flights;
-use crate::plan::ApplicationKind;
-use crate::topology::{DATA_PORT, HTTP_PORT, Topology, client_address, server_address};
+use crate::topology::Topology;
 
 /// A host in its place.
 pub(super) struct Station {

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use anabranch_link::{DropReason, Fate};
+use anabranch_plan::addresses::{client_address, cross_addresses, locate, server_address};
 use anabranch_transport::FourTuple;
 use anabranch_units::ByteCount;
 use anabranch_wire::Segment;
@@ -11,9 +12,7 @@ use super::{RunError, World};
 use crate::checks::Violation;
 use crate::digest::mix;
 use crate::flight::Flights;
-use crate::topology::{
-    Followed, Load, Packet, client_address, cross_addresses, locate, server_address,
-};
+use crate::topology::{Followed, Load, Packet};
 
 /// Bytes of a TCP header without options.
 const TCP_HEADER: u64 = 20;

@@ -3,77 +3,21 @@
 use std::io::Write;
 
 use anabranch_host::Host;
-use anabranch_plugin::{PluginError, Registry};
+use anabranch_host::rows::Numbers;
+use anabranch_plan::endpoints::{config, notes, server};
+use anabranch_plan::{Happening, Media, Plan, PlanError, application};
+use anabranch_plugin::Registry;
 use anabranch_trace::Rows;
-use anabranch_transport::{Config, Endpoint};
-use anabranch_transport::{congestion, path_manager, scheduler};
+use anabranch_transport::Endpoint;
 use anabranch_units::{Duration, Instant, Schedule, Seed};
 
 use super::hosts::Station;
 use super::{Node, RunError, World, path_mtu, sampling};
-use crate::application;
 use crate::capture::Capture;
-use crate::fault::PlanError;
-use crate::media::Media;
-use crate::plan::{Family, Happening, Plan};
-use crate::plugins::choice;
-use crate::topology::{DATA_PORT, HTTP_PORT, Topology, anywhere};
+use crate::topology::Topology;
 
 /// What the clock of TCP timestamps counts (RFC 7323 section 5.4).
 const TIMESTAMP_TICK: Duration = Duration::from_millis(1);
-
-/// The clients' configuration, every plug-in checked by building it once.
-pub(super) fn config(plan: &Plan, registry: &Registry) -> Result<Config, PlanError> {
-    let transport = &plan.transport;
-    let below = |error: PlanError| error.at("transport");
-    let stack = transport.mechanisms().map_err(below)?;
-    let chosen =
-        |key: &'static str, text: &str| choice(text).map_err(|error| error.at(key).at("transport"));
-    let config = Config {
-        multipath: transport.multipath,
-        scheduler: stack.scheduler(chosen("scheduler", &transport.scheduler)?),
-        congestion: stack.congestion(chosen("congestion", &transport.congestion)?),
-        path_manager: chosen("path_manager", &transport.path_manager)?,
-        registry: registry.clone(),
-        mss: transport.mss,
-        receive_buffer_initial: transport.receive_buffer_initial,
-        receive_buffer_max: transport.receive_buffer_max,
-        send_buffer_max: transport.send_buffer_max,
-        checksum: transport.checksum,
-        deny_join_initial_address: false,
-        pacing: transport.pacing,
-        // As nginx asks for (`tcp_nodelay on`).
-        nodelay: plan.application.kind.is_http(),
-        ecn: transport.ecn.client.mode(),
-        host: plan.host.model(),
-        stack,
-        candidates: Vec::new(),
-        announce: Vec::new(),
-    };
-    let fault = |key: &'static str| {
-        move |error: PluginError| PlanError::from(error).at(key).at("transport")
-    };
-    let random = Seed { seed: 0, run: 0 }.stream("check");
-    scheduler::build(&config.scheduler, &config.registry).map_err(fault("scheduler"))?;
-    congestion::build(&config.congestion, &config.registry, random).map_err(fault("congestion"))?;
-    path_manager::build(&config.path_manager).map_err(fault("path_manager"))?;
-    Ok(config)
-}
-
-/// What has to be said with the results, of each controller once.
-fn notes(plan: &Plan, config: &Config, registry: &Registry) -> Result<Vec<String>, PlanError> {
-    let mut choices = vec![config.congestion.clone()];
-    for (index, group) in plan.cross_traffic.iter().enumerate() {
-        let own = group.controller().map_err(|error| error.at_element("cross_traffic", index))?;
-        choices.extend(own.map(|own| config.stack.congestion(own)));
-    }
-    let mut notes = Vec::new();
-    for choice in &choices {
-        let said = congestion::note(choice, registry)?;
-        notes.extend(said.filter(|said| !notes.contains(said)));
-    }
-    Ok(notes)
-}
 
 /// Every event is of a link or a path that there is.
 fn check_events(plan: &Plan, topology: &Topology) -> Result<(), PlanError> {
@@ -86,18 +30,6 @@ fn check_events(plan: &Plan, topology: &Topology) -> Result<(), PlanError> {
         found.map_err(|error| error.at(key).at_element("events", index))?;
     }
     Ok(())
-}
-
-/// The server, which listens at every address.
-fn server(plan: &Plan, config: &Config, seed: Seed) -> Endpoint {
-    let config = Config { ecn: plan.transport.ecn.server.mode(), ..config.clone() };
-    let mut server = Endpoint::new("server", seed);
-    for family in [Family::Ipv4, Family::Ipv6] {
-        for port in [DATA_PORT, HTTP_PORT] {
-            server.listen(anywhere(family, port), config.clone()).expect("ports of its own");
-        }
-    }
-    server
 }
 
 /// Where in a tick of the hosts' clocks the world begins: nothing that happens in it knows of them.
@@ -137,7 +69,7 @@ impl<'a> World<'a> {
             nodes: Vec::new(),
             stations: Vec::new(),
             served: Vec::new(),
-            numbers: sampling::Numbers::default(),
+            numbers: Numbers::default(),
             flows: Vec::new(),
             arrivals: Vec::new(),
             media,

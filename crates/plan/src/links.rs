@@ -6,13 +6,15 @@ use anabranch_link::{
     Change, ConfigError, Fate, FixedLink, Label, LinkConfig, LinkStats, Medium, Single,
     VaryingLink, WifiMedium, WifiModel,
 };
+use anabranch_trace::LinkRow;
 use anabranch_units::{ByteCount, Instant, Seed};
 
+use crate::fault::PlanError;
 use crate::plan::{LinkPlan, ModelPlan};
 
 /// Links in the plan's order, carried by media. A link that shares no medium has one of its own, of
 /// one lane.
-pub(crate) struct Links<P> {
+pub struct Links<P> {
     media: Vec<Box<dyn Medium<P>>>,
     places: Vec<Place>,
     /// The links by medium and lane.
@@ -36,7 +38,21 @@ type Lanes = Vec<(LinkConfig, WifiModel)>;
 
 impl<P: Clone + 'static> Links<P> {
     /// The links of a plan, idle and up.
-    pub(crate) fn build(plans: &[LinkPlan], seed: Seed) -> Result<Self, ConfigError> {
+    ///
+    /// # Errors
+    /// Settings that no link can have, and whose they are.
+    pub fn build(plans: &[LinkPlan], seed: Seed) -> Result<Self, PlanError> {
+        Self::assemble(plans, seed).map_err(|error| {
+            let fails = |plan: &LinkPlan| Self::assemble(std::slice::from_ref(plan), seed).is_err();
+            let error = PlanError::from(error);
+            match plans.iter().position(fails) {
+                Some(index) => error.at_element("links", index),
+                None => error.at("links"),
+            }
+        })
+    }
+
+    fn assemble(plans: &[LinkPlan], seed: Seed) -> Result<Self, ConfigError> {
         if plans.iter().any(|plan| plan.emulator.is_some() && plan.model.is_some()) {
             return Err(ConfigError::Draws);
         }
@@ -78,6 +94,26 @@ impl<P: Clone + 'static> Links<P> {
     }
 }
 
+/// The totals of a link with `inside` packets in it; what its router refused is 0.
+pub fn link_row<'a>(name: &'a str, stats: &LinkStats, inside: u64) -> LinkRow<'a> {
+    LinkRow {
+        link: name,
+        enqueued: stats.enqueued as i64,
+        delivered: stats.delivered as i64,
+        dropped_queue: stats.dropped_queue as i64,
+        dropped_loss: stats.dropped_loss as i64,
+        dropped_down: stats.dropped_down as i64,
+        bytes_delivered: stats.bytes_delivered as i64,
+        queued_at_end: inside as i64,
+        dropped_aqm: stats.dropped_aqm as i64,
+        marked: stats.marked as i64,
+        reordered: stats.reordered as i64,
+        duplicated: stats.duplicated as i64,
+        dropped_corrupt: stats.dropped_corrupt as i64,
+        dropped_mtu: 0,
+    }
+}
+
 /// A link that shares no medium.
 fn alone<P: Clone + 'static>(
     plan: &LinkPlan,
@@ -98,14 +134,14 @@ fn alone<P: Clone + 'static>(
 
 impl<P> Links<P> {
     /// How many media carry them.
-    pub(crate) fn media(&self) -> usize {
+    pub fn media(&self) -> usize {
         self.media.len()
     }
 
     /// A packet enters a link; returns the link's medium, and whether to ask it anew when to poll,
     /// though it waits for a delivery already.
     #[inline]
-    pub(crate) fn enter(
+    pub fn enter(
         &mut self,
         now: Instant,
         link: usize,
@@ -124,33 +160,33 @@ impl<P> Links<P> {
     }
 
     /// A link changes; returns its medium.
-    pub(crate) fn set(&mut self, now: Instant, link: usize, change: Change) -> usize {
+    pub fn set(&mut self, now: Instant, link: usize, change: Change) -> usize {
         let Place { medium, lane, .. } = self.places[link];
         self.media[medium].set(now, lane, change);
         medium
     }
 
     /// A link's medium and its lane there.
-    pub(crate) fn place(&mut self, link: usize) -> (&mut dyn Medium<P>, usize) {
+    pub fn place(&mut self, link: usize) -> (&mut dyn Medium<P>, usize) {
         let Place { medium, lane, .. } = self.places[link];
         (&mut *self.media[medium], lane)
     }
 
     /// The next packet on a medium whose fate is sealed, and its link.
     #[inline]
-    pub(crate) fn poll_fate(&mut self, now: Instant, medium: usize) -> Option<(usize, Fate<P>)> {
+    pub fn poll_fate(&mut self, now: Instant, medium: usize) -> Option<(usize, Fate<P>)> {
         let (lane, fate) = self.media[medium].poll_fate(now)?;
         Some((self.numbers[medium][lane], fate))
     }
 
     /// When to poll a medium next.
     #[inline]
-    pub(crate) fn poll_timeout(&self, medium: usize) -> Option<Instant> {
+    pub fn poll_timeout(&self, medium: usize) -> Option<Instant> {
         self.media[medium].poll_timeout()
     }
 
     /// Every link's name, totals and packets inside.
-    pub(crate) fn totals(&self) -> impl Iterator<Item = (&str, &LinkStats, u64)> {
+    pub fn totals(&self) -> impl Iterator<Item = (&str, &LinkStats, u64)> {
         self.places.iter().map(|&Place { medium, lane, .. }| {
             let medium = &self.media[medium];
             (medium.name(lane), medium.stats(lane), medium.in_transit(lane))

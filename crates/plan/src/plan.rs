@@ -23,7 +23,7 @@ pub use links::{
 };
 pub use models::*;
 
-pub(crate) use events::Happening;
+pub use events::Happening;
 
 use crate::fault::PlanError;
 
@@ -110,7 +110,7 @@ pub enum ApplicationKind {
 
 impl ApplicationKind {
     /// The client asks for files.
-    pub(crate) const fn is_http(self) -> bool {
+    pub const fn is_http(self) -> bool {
         matches!(self, Self::Progressive | Self::Adaptive)
     }
 }
@@ -186,7 +186,7 @@ pub enum EcnWord {
 
 impl EcnWord {
     /// As the endpoint has it.
-    pub(crate) const fn mode(self) -> EcnMode {
+    pub const fn mode(self) -> EcnMode {
         match self {
             Self::Off => EcnMode::Off,
             Self::Request => EcnMode::Request,
@@ -204,7 +204,7 @@ impl TransportPlan {
     ///
     /// # Errors
     /// Names that no profile or part has.
-    pub(crate) fn mechanisms(&self) -> Result<Stack, PlanError> {
+    pub fn mechanisms(&self) -> Result<Stack, PlanError> {
         let unknown = |name: &String| PlanError::UnknownProfile(name.clone()).at("profile");
         let whole = profile::named(&self.profile).ok_or_else(|| unknown(&self.profile))?.stack;
         let mut stack = whole;
@@ -266,7 +266,7 @@ impl HostPlan {
     }
 
     /// As the transport takes it; lengths that something is divided by are at least one byte.
-    pub(crate) fn model(&self) -> HostModel {
+    pub fn model(&self) -> HostModel {
         HostModel {
             timer_tick: Duration::from_nanos(self.timer_tick_ns),
             send_fragment: self.send_fragment.max(1),
@@ -309,7 +309,7 @@ impl Plan {
     }
 
     /// A link has an MTU, or may get one.
-    pub(crate) fn bounds_packets(&self) -> bool {
+    pub fn bounds_packets(&self) -> bool {
         let gets = |event: &EventPlan| matches!(event.change, Some(ChangePlan::Mtu(_)));
         self.links.iter().any(|link| link.mtu.is_some()) || self.events.iter().any(gets)
     }

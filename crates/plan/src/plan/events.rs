@@ -28,7 +28,7 @@ pub struct EventPlan {
 
 /// What an event does.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Happening<'a> {
+pub enum Happening<'a> {
     /// A link changes.
     Link(&'a str, ChangePlan),
     /// The clients' interfaces on a path change.
@@ -37,7 +37,7 @@ pub(crate) enum Happening<'a> {
 
 impl EventPlan {
     /// What the event does; `None` when it names not exactly one thing.
-    pub(crate) fn happening(&self) -> Option<Happening<'_>> {
+    pub fn happening(&self) -> Option<Happening<'_>> {
         match (self.link.as_deref(), self.change, self.path.as_deref(), self.interface) {
             (Some(link), Some(change), None, None) => Some(Happening::Link(link, change)),
             (None, None, Some(path), Some(what)) => Some(Happening::Interface(path, what)),
@@ -60,7 +60,7 @@ pub enum InterfacePlan {
 
 impl InterfacePlan {
     /// Its name in the table of events: a scenario's `state`.
-    pub(crate) const fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Down => "link-down",
             Self::Removed => "removed",
@@ -89,7 +89,7 @@ pub enum ChangePlan {
 
 impl ChangePlan {
     /// As a link knows it; none knows packets too large for it.
-    pub(crate) fn change(self) -> Option<Change> {
+    pub fn change(self) -> Option<Change> {
         Some(match self {
             Self::Mtu(_) => return None,
             Self::RateBps(bps) => Change::Rate(Rate::from_bps(bps)),
@@ -100,7 +100,8 @@ impl ChangePlan {
         })
     }
 
-    pub(crate) fn describe(self) -> String {
+    /// The change in words, as tables have it.
+    pub fn describe(self) -> String {
         match self {
             Self::RateBps(bps) => format!("rate {bps} bit/s"),
             Self::DelayNs(ns) => format!("delay {} ms", ns as f64 / 1e6),

@@ -12,7 +12,7 @@ use crate::media::Media;
 use crate::plan::{ApplicationKind, ApplicationPlan, CrossKind, CrossPlan, Plan};
 
 /// What the server runs on each connection.
-pub(crate) fn serve(plan: &ApplicationPlan, media: &Media) -> Box<Serve> {
+pub fn serve(plan: &ApplicationPlan, media: &Media) -> Box<Serve> {
     let &ApplicationPlan { kind, bytes, rate_bps, .. } = plan;
     let files = Arc::clone(&media.files);
     Box::new(move |_| match kind {
@@ -25,7 +25,7 @@ pub(crate) fn serve(plan: &ApplicationPlan, media: &Media) -> Box<Serve> {
 }
 
 /// What a client runs.
-pub(crate) fn client(
+pub fn client(
     plan: &Plan,
     media: &Media,
     id: u32,
@@ -50,7 +50,7 @@ pub(crate) fn client(
 }
 
 /// What the server of a flow of cross traffic runs.
-pub(crate) fn serve_across(group: &CrossPlan) -> Box<Serve> {
+pub fn serve_across(group: &CrossPlan) -> Box<Serve> {
     let &CrossPlan { kind, bytes, rate_bps, .. } = group;
     Box::new(move |_| match kind {
         CrossKind::Paced => Box::new(Paced::new(rate(rate_bps), bytes)),

@@ -16,16 +16,18 @@ fn timeline(film: &FilmPlan) -> Result<Arc<Timeline>, PlanError> {
 }
 
 /// What all sessions share.
-pub(crate) struct Media {
-    pub(crate) film: Option<Arc<Timeline>>,
-    pub(crate) ladder: Option<Arc<Ladder>>,
+pub struct Media {
+    /// The film of progressive playback.
+    pub film: Option<Arc<Timeline>>,
+    /// The ladder of adaptive playback.
+    pub ladder: Option<Arc<Ladder>>,
     /// All of it as files.
-    pub(crate) files: Arc<Files>,
+    pub files: Arc<Files>,
 }
 
 impl Media {
     /// The film and the ladder of a plan.
-    pub(crate) fn new(plan: &Plan) -> Result<Self, PlanError> {
+    pub fn new(plan: &Plan) -> Result<Self, PlanError> {
         let film =
             plan.film.as_ref().map(timeline).transpose().map_err(|error| error.at("film"))?;
         let ladder = plan.ladder.as_ref().map(LadderPlan::ladder).transpose();

@@ -72,7 +72,7 @@ const LEAST_IPV6_MTU: u64 = 1280;
 ///
 /// # Errors
 /// It is too small.
-pub(crate) fn check_mtu(mtu: u64, family: Family) -> Result<(), PlanError> {
+pub(super) fn check_mtu(mtu: u64, family: Family) -> Result<(), PlanError> {
     let fault = match family {
         _ if mtu < LEAST_MTU => "an MTU must be at least 576 bytes",
         Family::Ipv6 if mtu < LEAST_IPV6_MTU => {
@@ -213,7 +213,7 @@ impl DisciplinePlan {
 
 impl LinkPlan {
     /// The link's configuration.
-    pub(crate) fn config(&self) -> LinkConfig {
+    pub fn config(&self) -> LinkConfig {
         LinkConfig {
             name: self.name.clone(),
             rate: self.rate_bps.map_or(Rate::UNLIMITED, Rate::from_bps),

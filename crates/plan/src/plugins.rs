@@ -20,7 +20,7 @@ pub const KINDS: &[AnyKind] = &[
 ///
 /// # Errors
 /// Text that is neither. Whether such a plug-in exists is not checked here.
-pub(crate) fn choice(text: &str) -> Result<PluginChoice, PlanError> {
+pub fn choice(text: &str) -> Result<PluginChoice, PlanError> {
     if !text.trim_start().starts_with('{') {
         return Ok(PluginChoice::parse(text)?);
     }

@@ -80,7 +80,7 @@ pub enum CrossKind {
 
 impl CrossKind {
     /// It sends datagrams, over no connection.
-    pub(crate) const fn is_datagrams(self) -> bool {
+    pub const fn is_datagrams(self) -> bool {
         matches!(self, Self::Udp | Self::OnOff | Self::Poisson)
     }
 }
@@ -145,7 +145,7 @@ impl CrossPlan {
     }
 
     /// The controller; none of datagrams.
-    pub(crate) fn controller(&self) -> Result<Option<PluginChoice>, PlanError> {
+    pub fn controller(&self) -> Result<Option<PluginChoice>, PlanError> {
         let text = self.congestion.as_deref().filter(|_| !self.kind.is_datagrams());
         text.map(choice).transpose().map_err(|error| error.at("congestion"))
     }
@@ -153,7 +153,7 @@ impl CrossPlan {
     /// The client's configuration, and but for ECN the server's: plain TCP on hosts like the clients' and the
     /// server's, whose buffers, segment size and ECN it shares. What `[transport]` says of MPTCP, and its pacing, is of
     /// the connection under study and not of strangers' flows.
-    pub(crate) fn config(&self, plan: &Plan, registry: &Registry) -> Result<Config, PlanError> {
+    pub fn config(&self, plan: &Plan, registry: &Registry) -> Result<Config, PlanError> {
         let stack = plan.transport.mechanisms()?; // checked before: the clients' connections have the same
         let congestion = self.controller()?.unwrap_or_else(|| PluginChoice::named("cubic"));
         let config = Config {
@@ -178,7 +178,7 @@ impl CrossPlan {
 
     /// When each flow starts, from the world's beginning: the first on time, each further one within the
     /// first second after it.
-    pub(crate) fn starts(&self, seed: Seed) -> Vec<Duration> {
+    pub fn starts(&self, seed: Seed) -> Vec<Duration> {
         let mut stream = seed.stream(&format!("cross_traffic.{}.start", self.name));
         let first = Duration::from_nanos(self.start_ns);
         (0..self.count)

@@ -86,7 +86,7 @@ impl ModelPlan {
     }
 
     /// As a varying link takes it; `None` for a lane of a channel.
-    pub(crate) fn model(&self) -> Result<Option<Model>, ConfigError> {
+    pub fn model(&self) -> Result<Option<Model>, ConfigError> {
         Ok(Some(match self {
             Self::Lte(model) => Model::Lte(model.clone()),
             Self::Opportunities(plan) => Model::Trace(plan.trace()),

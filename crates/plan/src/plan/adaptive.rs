@@ -20,7 +20,7 @@ pub enum LadderPlan {
 
 impl LadderPlan {
     /// The ladder, checked.
-    pub(crate) fn ladder(&self) -> Result<Arc<Ladder>, PlanError> {
+    pub fn ladder(&self) -> Result<Arc<Ladder>, PlanError> {
         let ladder = match self {
             Self::Synthetic(ladder) => Ladder::try_from(ladder)?,
             Self::Recorded(ladder) => (**ladder).clone(),

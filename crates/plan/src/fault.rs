@@ -109,7 +109,7 @@ pub struct PlanFault {
 impl PlanError {
     /// The same fault, below one more key.
     #[must_use]
-    pub(crate) fn at(self, step: impl Into<Step>) -> Self {
+    pub fn at(self, step: impl Into<Step>) -> Self {
         let step = step.into();
         match self {
             Self::At { mut path, error } => {
@@ -122,7 +122,7 @@ impl PlanError {
 
     /// The same fault, below an element of an array.
     #[must_use]
-    pub(crate) fn at_element(self, array: &str, index: usize) -> Self {
+    pub fn at_element(self, array: &str, index: usize) -> Self {
         self.at(index).at(array)
     }
 

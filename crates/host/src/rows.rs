@@ -1,0 +1,111 @@
+//! Rows of the trace, of what endpoints and sessions tell: written in one place for every world.
+
+use anabranch_trace::{ConnectionRow, SampleRow, SubflowRow};
+use anabranch_transport::{SubflowSample, SubflowSummary};
+use anabranch_units::{Duration, Instant};
+
+use crate::session::Session;
+
+/// A client's subflows are numbered over all its connections, as they are first seen.
+#[derive(Debug, Default)]
+pub struct Numbers {
+    /// By connection and place in it.
+    given: Vec<Vec<i64>>,
+    /// By client.
+    next: Vec<i64>,
+}
+
+impl Numbers {
+    /// The number of a connection's subflow; each client's begin at 0.
+    pub fn of(&mut self, client: u32, handle: usize, place: usize) -> i64 {
+        let (client, most) = (client as usize, |len: usize, at: usize| len.max(at + 1));
+        self.next.resize(most(self.next.len(), client), 0);
+        self.given.resize_with(most(self.given.len(), handle), Vec::new);
+        let given = &mut self.given[handle];
+        while given.len() <= place {
+            given.push(self.next[client]);
+            self.next[client] += 1;
+        }
+        given[place]
+    }
+}
+
+/// A subflow of a client at a moment, `t_s` seconds after the client's start.
+pub fn sample_row<'a>(
+    t_s: f64,
+    client: u32,
+    subflow: i64,
+    path: &'a str,
+    sample: &SubflowSample,
+) -> SampleRow<'a> {
+    SampleRow {
+        t_s,
+        client: i64::from(client),
+        subflow,
+        path,
+        cwnd_segments: i64::from(sample.cwnd_segments),
+        ssthresh_segments: threshold(sample.ssthresh_segments),
+        in_flight_segments: i64::from(sample.in_flight_segments),
+        srtt_ms: ms(sample.srtt),
+        min_rtt_ms: ms(sample.min_rtt),
+        delivery_rate_mbps: sample.delivery_rate.bps() as f64 / 1e6,
+        pacing_rate_mbps: sample.pacing_rate.bps().min(1 << 50) as f64 / 1e6,
+        bytes_acked: sample.totals.bytes_acked as i64,
+        unsent_bytes: sample.unsent_bytes as i64,
+        retransmissions: sample.totals.retransmissions as i64,
+        state: sample.state.name(),
+    }
+}
+
+/// The totals of a client's subflow.
+pub fn subflow_row<'a>(
+    client: u32,
+    number: i64,
+    path: &'a str,
+    subflow: &SubflowSummary,
+) -> SubflowRow<'a> {
+    let totals = subflow.totals;
+    SubflowRow {
+        client: i64::from(client),
+        subflow: number,
+        path,
+        established: subflow.established,
+        bytes: totals.bytes_acked as i64,
+        bytes_sent: totals.bytes_sent as i64,
+        retransmissions: totals.retransmissions as i64,
+        bytes_retransmitted: totals.bytes_retransmitted as i64,
+        data_segments: totals.data_segments as i64,
+        timeouts: totals.timeouts as i64,
+        undos: totals.undos as i64,
+        penalties: totals.penalties as i64,
+        delivered_ce: totals.delivered_ce as i64,
+        ecn_reductions: totals.ecn_reductions as i64,
+    }
+}
+
+/// A client's session, which is over or has come to `now`; what only the sender and the network know is 0.
+pub fn connection_row(session: &Session, now: Instant) -> ConnectionRow {
+    let until = session.finished_at.unwrap_or(now);
+    let since = |at: Instant| at.since(session.start).as_secs_f64();
+    ConnectionRow {
+        client: i64::from(session.id),
+        connect_s: session.connected_at.map_or(f64::NAN, since),
+        duration_s: since(until),
+        bytes_read: session.bytes_read as i64,
+        reinjected_bytes: 0,
+        max_read_gap_s: session.max_gap.as_secs_f64(),
+        refused_packets: 0,
+        fallback: session.fell_back,
+        finished: session.finished,
+    }
+}
+
+/// A slow start threshold; missing before the first congestion.
+pub fn threshold(segments: u32) -> f64 {
+    if segments == u32::MAX { f64::NAN } else { f64::from(segments) }
+}
+
+/// A time in milliseconds, where there is one.
+pub fn ms(span: Option<Duration>) -> f64 {
+    span.map_or(f64::NAN, |span| span.as_secs_f64() * 1e3)
+}

@@ -1,0 +1,94 @@
+//! The addresses and ports of a plan's hosts: the same in every world.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use crate::plan::Family;
+
+/// The server's port for films.
+pub const HTTP_PORT: u16 = 80;
+/// The server's port for data without a protocol of its own.
+pub const DATA_PORT: u16 = 9999;
+/// The number of the server as a host, on every network.
+const SERVER_HOST: u32 = 1;
+/// The number of client 0 as a host: addresses begin at .1.1.
+const FIRST_HOST: u32 = 257;
+/// The port of each client's first connection.
+const CLIENT_PORT: u16 = 40_000;
+/// The network number of the hosts of cross traffic, above those of all paths.
+const CROSS_NETWORK: usize = 99;
+
+/// The unique local prefix of every IPv6 network (RFC 4193 section 3.1).
+const IPV6_PREFIX: u16 = 0xfd00;
+
+/// Every address of a server in a family, at a port.
+pub fn anywhere(family: Family, port: u16) -> SocketAddr {
+    match family {
+        Family::Ipv4 => (Ipv4Addr::UNSPECIFIED, port).into(),
+        Family::Ipv6 => (Ipv6Addr::UNSPECIFIED, port).into(),
+    }
+}
+
+/// The address of a host on a network: 10.1.0.1 or `fd00:0:0:1::1` for the first host on the first.
+fn host_address(family: Family, network: usize, host: u32) -> IpAddr {
+    let network = network as u8 + 1;
+    match family {
+        Family::Ipv4 => Ipv4Addr::new(10, network, (host >> 8) as u8, host as u8).into(),
+        Family::Ipv6 => {
+            let [high, low] = [(host >> 16) as u16, host as u16];
+            Ipv6Addr::new(IPV6_PREFIX, 0, 0, network.into(), 0, 0, high, low).into()
+        }
+    }
+}
+
+/// The server's address on a path.
+pub fn server_address(family: Family, path: usize, port: u16) -> SocketAddr {
+    SocketAddr::new(host_address(family, path, SERVER_HOST), port)
+}
+
+/// A client's address on a path, for its `connection`-th connection.
+pub fn client_address(family: Family, path: usize, client: u32, connection: u16) -> SocketAddr {
+    SocketAddr::new(host_address(family, path, client + FIRST_HOST), CLIENT_PORT + connection)
+}
+
+/// The addresses of a flow of cross traffic: its server's and its client's, a host each flow.
+pub fn cross_addresses(family: Family, flow: u32) -> (SocketAddr, SocketAddr) {
+    let server = server_address(family, CROSS_NETWORK, DATA_PORT);
+    (server, client_address(family, CROSS_NETWORK, flow, 0))
+}
+
+/// The path and client of a client's address.
+pub fn locate(address: SocketAddr) -> (u8, u32) {
+    let (network, host) = match address.ip() {
+        IpAddr::V4(ip) => {
+            let [_, network, high, low] = ip.octets();
+            (network, u32::from(high) << 8 | u32::from(low))
+        }
+        IpAddr::V6(ip) => {
+            let [_, _, _, network, .., high, low] = ip.segments();
+            (network as u8, u32::from(high) << 16 | u32::from(low))
+        }
+    };
+    (network - 1, host - FIRST_HOST)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_tells_its_path_and_client_in_both_families() {
+        for family in [Family::Ipv4, Family::Ipv6] {
+            for (path, client) in [(0, 0), (7, 9999), (3, 254), (1, 255)] {
+                let address = client_address(family, path, client, 5);
+                assert_eq!(address.is_ipv6(), family == Family::Ipv6);
+                assert_eq!((locate(address), address.port()), ((path as u8, client), 40_005));
+                assert_ne!(address.ip(), server_address(family, path, 80).ip());
+            }
+        }
+        let text = |address: SocketAddr| address.to_string();
+        assert_eq!(text(server_address(Family::Ipv4, 1, 80)), "10.2.0.1:80");
+        assert_eq!(text(client_address(Family::Ipv4, 1, 0, 0)), "10.2.1.1:40000");
+        assert_eq!(text(server_address(Family::Ipv6, 1, 80)), "[fd00:0:0:2::1]:80");
+        assert_eq!(text(client_address(Family::Ipv6, 1, 0, 0)), "[fd00:0:0:2::101]:40000");
+    }
+}

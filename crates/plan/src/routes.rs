@@ -1,0 +1,70 @@
+//! The ways that packets take: which links, in which order.
+
+use anabranch_units::Rate;
+
+use crate::fault::PlanError;
+use crate::plan::{Family, Plan};
+
+/// Bytes of an IPv4 header without options.
+const IPV4_HEADER: u64 = 20;
+/// Bytes of an IPv6 header.
+const IPV6_HEADER: u64 = 40;
+
+/// The way between two hosts as indexes of links, each in the packets' order.
+#[derive(Clone, Debug)]
+pub struct Route {
+    down: Vec<usize>,
+    up: Vec<usize>,
+    /// What the addresses of its ends are of.
+    pub family: Family,
+}
+
+impl Route {
+    /// Bytes of the IP header of its packets.
+    pub fn ip_header(&self) -> u64 {
+        match self.family {
+            Family::Ipv4 => IPV4_HEADER,
+            Family::Ipv6 => IPV6_HEADER,
+        }
+    }
+
+    /// The links of one direction.
+    pub fn links(&self, down: bool) -> &[usize] {
+        if down { &self.down } else { &self.up }
+    }
+
+    /// The rate of its slowest link towards the client, where any has one, when the plan begins.
+    pub fn slowest(&self, plan: &Plan) -> Option<Rate> {
+        let rates = self.down.iter().filter_map(|link| plan.links[*link].rate_bps);
+        rates.min().map(Rate::from_bps)
+    }
+}
+
+/// The routes of a plan's paths, in their order, and those of its groups of cross traffic.
+///
+/// # Errors
+/// The name of a link that there is not.
+pub fn routes(plan: &Plan) -> Result<(Vec<Route>, Vec<Route>), PlanError> {
+    let find = |key: &'static str, chain: &[String]| -> Result<Vec<usize>, PlanError> {
+        let number = |(place, name): (usize, &String)| {
+            let unknown = || PlanError::UnknownLink(name.clone()).at_element(key, place);
+            plan.links.iter().position(|link| link.name == *name).ok_or_else(unknown)
+        };
+        chain.iter().enumerate().map(number).collect()
+    };
+    let mut paths = Vec::new();
+    for (index, path) in plan.paths.iter().enumerate() {
+        let below = |error: PlanError| error.at_element("paths", index);
+        let down = find("down", &path.down).map_err(below)?;
+        let up = find("up", &path.up).map_err(below)?;
+        paths.push(Route { down, up, family: path.family });
+    }
+    let mut crossing = Vec::new();
+    for (index, group) in plan.cross_traffic.iter().enumerate() {
+        let below = |error: PlanError| error.at_element("cross_traffic", index);
+        let down = find("data", &group.data).map_err(below)?;
+        let up = find("acks", &group.acks).map_err(below)?;
+        crossing.push(Route { down, up, family: group.family });
+    }
+    Ok((paths, crossing))
+}
