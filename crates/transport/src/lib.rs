@@ -15,7 +15,9 @@ mod secrets;
 mod subflow;
 
 pub use config::{Announcement, Config, EcnMode, FourTuple, HostModel};
-pub use connection::{Connection, Event, Origin, SubflowSample, Transmit, WindowInUse, WriteError};
+pub use connection::{
+    Connection, Event, Origin, SubflowSample, SubflowSummary, Transmit, WindowInUse, WriteError,
+};
 pub use endpoint::{ConnectError, ConnectionHandle, Endpoint, ListenConfig, ListenError, Outgoing};
 pub use profile::Stack;
 pub use secrets::Secrets;
