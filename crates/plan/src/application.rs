@@ -25,6 +25,9 @@ pub fn serve(plan: &ApplicationPlan, media: &Media) -> Box<Serve> {
 }
 
 /// What a client runs.
+///
+/// # Errors
+/// A player without anything to play, or a rule of adaptation that cannot be built.
 pub fn client(
     plan: &Plan,
     media: &Media,

@@ -11,6 +11,9 @@ use crate::plan::{Family, Plan};
 use crate::plugins::choice;
 
 /// The clients' configuration, every plug-in checked by building it once.
+///
+/// # Errors
+/// Names of profiles, parts of them and plug-ins that there are not, and parameters that they do not take.
 pub fn config(plan: &Plan, registry: &Registry) -> Result<Config, PlanError> {
     let transport = &plan.transport;
     let below = |error: PlanError| error.at("transport");
@@ -49,6 +52,9 @@ pub fn config(plan: &Plan, registry: &Registry) -> Result<Config, PlanError> {
 }
 
 /// What has to be said with the results, of each controller once.
+///
+/// # Errors
+/// Plug-ins that cannot be built.
 pub fn notes(plan: &Plan, config: &Config, registry: &Registry) -> Result<Vec<String>, PlanError> {
     let mut choices = vec![config.congestion.clone()];
     for (index, group) in plan.cross_traffic.iter().enumerate() {
@@ -64,6 +70,7 @@ pub fn notes(plan: &Plan, config: &Config, registry: &Registry) -> Result<Vec<St
 }
 
 /// The server, which listens at every address.
+#[expect(clippy::missing_panics_doc, reason = "a new endpoint has every port free")]
 pub fn server(plan: &Plan, config: &Config, seed: Seed) -> Endpoint {
     let config = Config { ecn: plan.transport.ecn.server.mode(), ..config.clone() };
     let mut server = Endpoint::new("server", seed);

@@ -27,6 +27,9 @@ pub struct Media {
 
 impl Media {
     /// The film and the ladder of a plan.
+    ///
+    /// # Errors
+    /// A film or a ladder that cannot be played.
     pub fn new(plan: &Plan) -> Result<Self, PlanError> {
         let film =
             plan.film.as_ref().map(timeline).transpose().map_err(|error| error.at("film"))?;

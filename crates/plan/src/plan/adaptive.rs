@@ -20,6 +20,9 @@ pub enum LadderPlan {
 
 impl LadderPlan {
     /// The ladder, checked.
+    ///
+    /// # Errors
+    /// A ladder that cannot be played.
     pub fn ladder(&self) -> Result<Arc<Ladder>, PlanError> {
         let ladder = match self {
             Self::Synthetic(ladder) => Ladder::try_from(ladder)?,

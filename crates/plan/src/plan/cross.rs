@@ -145,6 +145,9 @@ impl CrossPlan {
     }
 
     /// The controller; none of datagrams.
+    ///
+    /// # Errors
+    /// Text that names no plug-in.
     pub fn controller(&self) -> Result<Option<PluginChoice>, PlanError> {
         let text = self.congestion.as_deref().filter(|_| !self.kind.is_datagrams());
         text.map(choice).transpose().map_err(|error| error.at("congestion"))
@@ -153,6 +156,9 @@ impl CrossPlan {
     /// The client's configuration, and but for ECN the server's: plain TCP on hosts like the clients' and the
     /// server's, whose buffers, segment size and ECN it shares. What `[transport]` says of MPTCP, and its pacing, is of
     /// the connection under study and not of strangers' flows.
+    ///
+    /// # Errors
+    /// Names that no profile, part of one or plug-in has.
     pub fn config(&self, plan: &Plan, registry: &Registry) -> Result<Config, PlanError> {
         let stack = plan.transport.mechanisms()?; // checked before: the clients' connections have the same
         let congestion = self.controller()?.unwrap_or_else(|| PluginChoice::named("cubic"));

@@ -86,6 +86,9 @@ impl ModelPlan {
     }
 
     /// As a varying link takes it; `None` for a lane of a channel.
+    ///
+    /// # Errors
+    /// Settings that no link can have.
     pub fn model(&self) -> Result<Option<Model>, ConfigError> {
         Ok(Some(match self {
             Self::Lte(model) => Model::Lte(model.clone()),
