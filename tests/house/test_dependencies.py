@@ -1,4 +1,4 @@
-"""Dependencies point one way: units <- plugin, wire <- transport, media, trace <- host, link <- plan <- sim."""
+"""Dependencies point one way: units <- plugin, wire <- transport, media, trace <- host, link <- plan <- sim, live."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ ALLOWED = {
     "host": {"units", "wire", "transport", "media", "trace"},
     "plan": {"units", "plugin", "transport", "link", "media", "trace", "host"},
     "sim": {"units", "plugin", "wire", "transport", "link", "trace", "host", "plan"},
-    "python": {"sim", "plan", "trace", "transport", "plugin", "units"},
+    "live": {"units", "plugin", "wire", "transport", "link", "trace", "host", "plan"},
+    "python": {"sim", "live", "plan", "trace", "transport", "plugin", "units"},
 }
 
 #: Edges of tests alone, each with its argument.

@@ -8,11 +8,11 @@ mod reader;
 mod writing;
 
 use anabranch_trace::Rows;
-use anabranch_transport::Connection;
 use anabranch_units::Instant;
 use thiserror::Error;
 
 use crate::session::Session;
+use crate::stream::Stream;
 
 pub use bulk::Bulk;
 pub use http_server::{Files, HttpServer};
@@ -50,7 +50,7 @@ pub trait Application {
     ///
     /// # Errors
     /// What was read is not what was sent.
-    fn drive(&mut self, now: Instant, connection: &mut Connection) -> Result<Next, WrongBytes>;
+    fn drive(&mut self, now: Instant, connection: &mut dyn Stream) -> Result<Next, WrongBytes>;
 
     /// When it wants to be driven though nothing happens; asked for after each [`Self::drive`].
     fn poll_timeout(&self) -> Option<Instant> {

@@ -83,9 +83,11 @@ mod host;
 pub mod pattern;
 pub mod rows;
 mod session;
+mod stream;
 
 pub use application::{
     Application, Bulk, Files, HttpServer, Next, Paced, Player, Reader, WrongBytes, report_ladder,
 };
 pub use host::{Host, Serve};
 pub use session::Session;
+pub use stream::Stream;

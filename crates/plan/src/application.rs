@@ -11,11 +11,14 @@ use crate::fault::PlanError;
 use crate::media::Media;
 use crate::plan::{ApplicationKind, ApplicationPlan, CrossKind, CrossPlan, Plan};
 
+/// What makes the application that the server runs on a connection.
+pub type Make = dyn Fn() -> Box<dyn Application>;
+
 /// What the server runs on each connection.
-pub fn serve(plan: &ApplicationPlan, media: &Media) -> Box<Serve> {
+pub fn serve(plan: &ApplicationPlan, media: &Media) -> Box<Make> {
     let &ApplicationPlan { kind, bytes, rate_bps, .. } = plan;
     let files = Arc::clone(&media.files);
-    Box::new(move |_| match kind {
+    Box::new(move || match kind {
         ApplicationKind::Bulk => Box::new(Bulk::new(bytes)),
         ApplicationKind::Paced => Box::new(Paced::new(rate(rate_bps), bytes)),
         ApplicationKind::Progressive | ApplicationKind::Adaptive => {

@@ -296,6 +296,28 @@ impl Plan {
         Ok(())
     }
 
+    /// Every event is of a link or a path that there is.
+    ///
+    /// # Errors
+    /// The first that is not.
+    pub fn check_events(&self) -> Result<(), PlanError> {
+        for (index, event) in self.events.iter().enumerate() {
+            let (key, error) = match event.happening() {
+                Some(Happening::Link(name, _)) if !self.links.iter().any(|it| it.name == name) => {
+                    ("link", PlanError::UnknownLink(name.to_owned()))
+                }
+                Some(Happening::Interface(name, _))
+                    if !self.paths.iter().any(|it| it.name == name) =>
+                {
+                    ("path", PlanError::UnknownPath(name.to_owned()))
+                }
+                _ => continue,
+            };
+            return Err(error.at(key).at_element("events", index));
+        }
+        Ok(())
+    }
+
     /// A path or a background flow of IPv6 crosses the link.
     fn carries_ipv6(&self, link: &str) -> bool {
         let crosses = |family: Family, ways: [&Vec<String>; 2]| {

@@ -72,13 +72,31 @@ impl<W: Write> PcapngWriter<W> {
         destination: IpAddr,
         segment: &Segment,
     ) -> Result<(), CaptureError> {
-        self.packet.clear();
-        emit_packet(source, destination, segment, &mut self.packet)?;
+        let mut packet = std::mem::take(&mut self.packet);
+        packet.clear();
+        let written = emit_packet(source, destination, segment, &mut packet)
+            .map_err(CaptureError::from)
+            .and_then(|()| self.write_packet(interface, time, &packet));
+        self.packet = packet;
+        written
+    }
+
+    /// Writes one IP packet as it is, seen at `time` on an interface.
+    ///
+    /// # Errors
+    ///
+    /// When there is no such interface, or the output refuses it.
+    pub fn write_packet(
+        &mut self,
+        interface: usize,
+        time: Instant,
+        packet: &[u8],
+    ) -> Result<(), CaptureError> {
         self.writer.write_pcapng_block(EnhancedPacketBlock {
             interface_id: interface as u32,
             timestamp: Duration::from_nanos(time.as_nanos()),
-            original_len: self.packet.len() as u32,
-            data: Cow::Borrowed(&self.packet),
+            original_len: packet.len() as u32,
+            data: Cow::Borrowed(packet),
             options: Vec::new(),
         })?;
         Ok(())

@@ -1,10 +1,10 @@
 //! A server that sends as much as the transport takes.
 
-use anabranch_transport::Connection;
 use anabranch_units::Instant;
 
 use super::writing::{take_news, write_polled};
 use super::{Application, Next, WrongBytes};
+use crate::stream::Stream;
 
 /// Sends the pattern, up to a number of bytes or without end, and closes.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ impl Bulk {
 }
 
 impl Application for Bulk {
-    fn drive(&mut self, now: Instant, connection: &mut Connection) -> Result<Next, WrongBytes> {
+    fn drive(&mut self, now: Instant, connection: &mut dyn Stream) -> Result<Next, WrongBytes> {
         self.blocked &= !take_news(connection);
         if connection.connected_at().is_some()
             && self.written < self.limit

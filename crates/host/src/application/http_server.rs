@@ -5,12 +5,12 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use anabranch_media::http::{Answer, RequestReader};
-use anabranch_transport::Connection;
 use anabranch_units::Instant;
 use bytes::Bytes;
 
 use super::writing::{take_news, write_pattern};
 use super::{Application, Next, WrongBytes};
+use crate::stream::Stream;
 
 /// The files that a server has, by path, with their sizes in bytes; each holds the pattern.
 pub type Files = BTreeMap<String, u64>;
@@ -31,7 +31,7 @@ impl HttpServer {
         Self { reader: RequestReader::new(), files, answers: VecDeque::new(), blocked: false }
     }
 
-    fn write_answers(&mut self, now: Instant, connection: &mut Connection) {
+    fn write_answers(&mut self, now: Instant, connection: &mut dyn Stream) {
         let blocked = &mut self.blocked;
         while let Some((head, body)) = self.answers.front_mut() {
             while !head.is_empty() && !*blocked {
@@ -49,7 +49,7 @@ impl HttpServer {
 }
 
 impl Application for HttpServer {
-    fn drive(&mut self, now: Instant, connection: &mut Connection) -> Result<Next, WrongBytes> {
+    fn drive(&mut self, now: Instant, connection: &mut dyn Stream) -> Result<Next, WrongBytes> {
         self.blocked &= !take_news(connection);
         if connection.connected_at().is_none() {
             return Ok(Next::AtNews);

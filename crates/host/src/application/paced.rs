@@ -1,11 +1,11 @@
 //! A server that sends at a rate.
 
-use anabranch_transport::Connection;
 use anabranch_units::{Duration, Instant, Rate};
 
 use super::writing::take_news;
 use super::{Application, Next, WrongBytes};
 use crate::pattern;
+use crate::stream::Stream;
 
 /// How long a paced application sleeps when too little is due.
 const PACE: Duration = Duration::from_millis(10);
@@ -40,7 +40,7 @@ impl Paced {
     }
 
     /// Writes what is due; true when all is written. `room` tells that it was waited for, and has come.
-    fn write(&mut self, now: Instant, connection: &mut Connection, room: bool) -> bool {
+    fn write(&mut self, now: Instant, connection: &mut dyn Stream, room: bool) -> bool {
         let since = *self.since.get_or_insert(now);
         let waits = if self.wanted.is_some() { !room } else { now < self.next };
         if waits {
@@ -68,7 +68,7 @@ impl Paced {
 }
 
 impl Application for Paced {
-    fn drive(&mut self, now: Instant, connection: &mut Connection) -> Result<Next, WrongBytes> {
+    fn drive(&mut self, now: Instant, connection: &mut dyn Stream) -> Result<Next, WrongBytes> {
         let room = take_news(connection);
         if connection.connected_at().is_some()
             && self.written < self.limit

@@ -10,13 +10,13 @@ use anabranch_media::{
     Timeline,
 };
 use anabranch_trace::{RequestRow, Rows};
-use anabranch_transport::Connection;
 use anabranch_units::Instant;
 use bytes::Bytes;
 
 use super::{Application, Next, WrongBytes};
 use crate::pattern;
 use crate::session::Session;
+use crate::stream::Stream;
 
 use playing::Playing;
 pub use playing::report_ladder;
@@ -76,7 +76,7 @@ impl Player {
         }
     }
 
-    fn watch(&mut self, now: Instant, connection: &mut Connection) -> Result<Next, WrongBytes> {
+    fn watch(&mut self, now: Instant, connection: &mut dyn Stream) -> Result<Next, WrongBytes> {
         self.playing.handle_timeout(now);
         loop {
             self.read_responses(now, connection)?;
@@ -120,7 +120,7 @@ impl Player {
     fn read_responses(
         &mut self,
         now: Instant,
-        connection: &mut Connection,
+        connection: &mut dyn Stream,
     ) -> Result<(), WrongBytes> {
         loop {
             let room = self.playing.readable(now) as usize;
@@ -166,7 +166,7 @@ impl Player {
 }
 
 impl Application for Player {
-    fn drive(&mut self, now: Instant, connection: &mut Connection) -> Result<Next, WrongBytes> {
+    fn drive(&mut self, now: Instant, connection: &mut dyn Stream) -> Result<Next, WrongBytes> {
         while let Some(event) = connection.poll_event() {
             self.session.note_event(now, event);
         }

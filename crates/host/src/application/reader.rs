@@ -1,12 +1,13 @@
 //! A client that reads all that comes.
 
 use anabranch_trace::Rows;
-use anabranch_transport::{Connection, Event};
+use anabranch_transport::Event;
 use anabranch_units::Instant;
 
 use super::{Application, Next, WrongBytes};
 use crate::pattern;
 use crate::session::Session;
+use crate::stream::Stream;
 
 /// Reads to the end, and checks that it is the pattern.
 #[derive(Debug)]
@@ -23,7 +24,7 @@ impl Reader {
     }
 
     #[inline(always)]
-    fn read_all(&mut self, now: Instant, connection: &mut Connection) -> Result<(), WrongBytes> {
+    fn read_all(&mut self, now: Instant, connection: &mut dyn Stream) -> Result<(), WrongBytes> {
         while let Some(bytes) = connection.read(now, usize::MAX) {
             if !pattern::matches(self.position, &bytes) {
                 return Err(WrongBytes { client: self.session.id, position: self.position });
@@ -36,7 +37,7 @@ impl Reader {
 }
 
 impl Application for Reader {
-    fn drive(&mut self, now: Instant, connection: &mut Connection) -> Result<Next, WrongBytes> {
+    fn drive(&mut self, now: Instant, connection: &mut dyn Stream) -> Result<Next, WrongBytes> {
         while let Some(event) = connection.poll_event() {
             if event == Event::PeerFinished {
                 connection.shutdown(now);

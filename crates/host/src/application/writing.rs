@@ -1,13 +1,14 @@
 //! How servers write: until there is no room, and then not before the connection says that there is.
 
-use anabranch_transport::{Connection, Event};
+use anabranch_transport::Event;
 use anabranch_units::Instant;
 
 use crate::pattern;
+use crate::stream::Stream;
 
 /// Takes a connection's news; true when there is room to write again.
 #[inline]
-pub(super) fn take_news(connection: &mut Connection) -> bool {
+pub(super) fn take_news(connection: &mut dyn Stream) -> bool {
     let mut room = false;
     while let Some(event) = connection.poll_event() {
         room |= event == Event::Writable;
@@ -19,7 +20,7 @@ pub(super) fn take_news(connection: &mut Connection) -> bool {
 /// piece at a time, and only while a third of the send buffer is free. True when all is written.
 pub(super) fn write_polled(
     now: Instant,
-    connection: &mut Connection,
+    connection: &mut dyn Stream,
     blocked: &mut bool,
     written: &mut u64,
     limit: u64,
@@ -37,7 +38,7 @@ pub(super) fn write_polled(
 /// Writes the pattern from `written` up to `limit`, until the send buffer is full; true when all is written.
 pub(super) fn write_pattern(
     now: Instant,
-    connection: &mut Connection,
+    connection: &mut dyn Stream,
     blocked: &mut bool,
     written: &mut u64,
     limit: u64,

@@ -5,7 +5,7 @@ use std::io::Write;
 use anabranch_host::Host;
 use anabranch_host::rows::Numbers;
 use anabranch_plan::endpoints::{config, notes, server};
-use anabranch_plan::{Happening, Media, Plan, PlanError, application};
+use anabranch_plan::{Media, Plan, PlanError, application};
 use anabranch_plugin::Registry;
 use anabranch_trace::Rows;
 use anabranch_transport::Endpoint;
@@ -18,19 +18,6 @@ use crate::topology::Topology;
 
 /// What the clock of TCP timestamps counts (RFC 7323 section 5.4).
 const TIMESTAMP_TICK: Duration = Duration::from_millis(1);
-
-/// Every event is of a link or a path that there is.
-fn check_events(plan: &Plan, topology: &Topology) -> Result<(), PlanError> {
-    for (index, event) in plan.events.iter().enumerate() {
-        let (key, found) = match event.happening() {
-            Some(Happening::Link(link, _)) => ("link", topology.link(link)),
-            Some(Happening::Interface(path, _)) => ("path", topology.path(path)),
-            None => continue,
-        };
-        found.map_err(|error| error.at(key).at_element("events", index))?;
-    }
-    Ok(())
-}
 
 /// Where in a tick of the hosts' clocks the world begins: nothing that happens in it knows of them.
 ///
@@ -56,7 +43,7 @@ impl<'a> World<'a> {
         let notes = notes(plan, &config, &registry)?;
         let seed = Seed { seed: plan.seed, run: plan.run };
         let names: Vec<String> = topology.paths.iter().map(|p| p.name.clone()).collect();
-        check_events(plan, &topology)?;
+        plan.check_events()?;
         let begin = begin(plan, seed);
         let mut world = Self {
             plan,
@@ -99,8 +86,10 @@ impl<'a> World<'a> {
             world.stations.push(Station::new(host, node, id, false));
         }
         let serve = application::serve(&plan.application, &world.media);
-        let (host, server) =
-            (Host::server(server(plan, &config, seed), serve), world.stations.len());
+        let (host, server) = (
+            Host::server(server(plan, &config, seed), Box::new(move |_| serve())),
+            world.stations.len(),
+        );
         world.stations.push(Station::new(host, usize::MAX, 0, true));
         let sampler = world.add_node(Node::Sampler);
         world.schedule.set(sampler, Some(begin + sampling::PERIOD));

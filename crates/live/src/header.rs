@@ -1,0 +1,112 @@
+//! What the emulator reads of a packet's IP header, as a router does: nothing of it is trusted to be whole.
+
+/// Bytes of an IPv4 header without options, and of an IPv6 header.
+const IPV4: usize = 20;
+const IPV6: usize = 40;
+/// The two bits of explicit congestion notification (RFC 3168 section 5).
+const ECN: u8 = 0b11;
+
+/// Which version of IP it is; `None` for anything else.
+fn version(packet: &[u8]) -> Option<u8> {
+    let version = packet.first()? >> 4;
+    let least = match version {
+        4 => IPV4,
+        6 => IPV6,
+        _ => return None,
+    };
+    (packet.len() >= least).then_some(version)
+}
+
+/// Its ECN bits.
+fn ecn(packet: &[u8]) -> u8 {
+    match version(packet) {
+        Some(4) => packet[1] & ECN,
+        Some(_) => packet[1] >> 4 & ECN,
+        None => 0,
+    }
+}
+
+/// The transport can take marks.
+pub(crate) fn is_ect(packet: &[u8]) -> bool {
+    ecn(packet) != 0
+}
+
+/// Marks it as having met congestion (CE); the checksum of an IPv4 header follows (RFC 1624).
+pub(crate) fn mark(packet: &mut [u8]) {
+    match version(packet) {
+        Some(4) => {
+            let before = u16::from_be_bytes([packet[0], packet[1]]);
+            packet[1] |= ECN;
+            let after = u16::from_be_bytes([packet[0], packet[1]]);
+            let checksum = u16::from_be_bytes([packet[10], packet[11]]);
+            let sum = u32::from(!checksum) + u32::from(!before) + u32::from(after);
+            let sum = (sum & 0xffff) + (sum >> 16);
+            let sum = (sum & 0xffff) + (sum >> 16);
+            packet[10..12].copy_from_slice(&(!(sum as u16)).to_be_bytes());
+        }
+        Some(_) => packet[1] |= ECN << 4,
+        None => {}
+    }
+}
+
+/// What all packets of one flow have in common: addresses, protocol and ports, folded (FNV-1a).
+pub(crate) fn flow(packet: &[u8]) -> u64 {
+    let (addresses, protocol, ports) = match version(packet) {
+        Some(4) => (12..20, packet[9], usize::from(packet[0] & 15) * 4),
+        Some(_) => (8..40, packet[6], IPV6),
+        None => return 0,
+    };
+    // The first bytes of any transport's header that is looked at here.
+    let ports = packet.get(ports..ports + 4).unwrap_or_default();
+    let bytes = packet[addresses].iter().chain(ports).chain(std::iter::once(&protocol));
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+
+    use anabranch_wire::{Ecn, Segment, emit_packet, parse_packet};
+
+    use super::*;
+
+    fn packet(ends: [&str; 2], port: u16, ecn: Ecn) -> Vec<u8> {
+        let [from, to] = ends.map(|end| end.parse::<IpAddr>().unwrap());
+        let segment =
+            Segment { source_port: port, destination_port: 80, ecn, ..Segment::default() };
+        let mut bytes = Vec::new();
+        emit_packet(from, to, &segment, &mut bytes).unwrap();
+        bytes
+    }
+
+    #[test]
+    fn a_mark_is_read_as_one_and_spoils_no_checksum() {
+        for ends in [["10.1.1.1", "10.1.0.1"], ["fd00::1", "fd00::2"]] {
+            let mut bytes = packet(ends, 40_000, Ecn::Ect0);
+            assert!(is_ect(&bytes));
+            assert!(!is_ect(&packet(ends, 40_000, Ecn::NotEct)));
+            mark(&mut bytes);
+            assert_eq!(parse_packet(&bytes).unwrap().segment.ecn, Ecn::Ce);
+        }
+    }
+
+    #[test]
+    fn flows_are_told_apart_by_addresses_and_ports() {
+        let ends = ["10.1.1.1", "10.1.0.1"];
+        let one = flow(&packet(ends, 40_000, Ecn::NotEct));
+        assert_eq!(one, flow(&packet(ends, 40_000, Ecn::Ce)));
+        assert_ne!(one, flow(&packet(ends, 40_001, Ecn::NotEct)));
+        assert_ne!(one, flow(&packet(["10.1.0.1", "10.1.1.1"], 40_000, Ecn::NotEct)));
+    }
+
+    #[test]
+    fn what_is_no_packet_is_left_as_it_is() {
+        for bytes in [&[][..], &[0x45], &[0x60; 39], &[0; 60]] {
+            let mut copy = bytes.to_vec();
+            mark(&mut copy);
+            assert_eq!((copy.as_slice(), flow(bytes), is_ect(bytes)), (bytes, 0, false));
+        }
+    }
+}

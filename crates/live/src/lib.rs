@@ -1,0 +1,24 @@
+//! The real world: real packets and real time. TUN devices, the links of a plan between network namespaces, and
+//! the endpoint that the simulator has, against an unmodified kernel.
+//!
+//! It is the only crate that reads a clock, waits, opens devices and sockets, and asks the system for randomness.
+
+mod clock;
+mod header;
+mod kernel;
+mod lateness;
+pub mod namespace;
+mod network;
+mod poller;
+mod side;
+mod socket;
+mod tun;
+mod world;
+
+pub use clock::Clock;
+pub use kernel::KernelEnd;
+pub use lateness::Lateness;
+pub use network::{Delivery, InterfaceChange, Network};
+pub use poller::{Poller, Ready};
+pub use tun::Tun;
+pub use world::{Ends, LiveError, Observer, Outcome, run};

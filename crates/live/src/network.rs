@@ -1,0 +1,227 @@
+//! The network between client and server, sans-IO: the links of a plan with real packets in them. Time is an
+//! argument, so that what holds of it can be tested without a device.
+
+use std::collections::VecDeque;
+
+use anabranch_link::Fate;
+use anabranch_plan::{ChangePlan, Happening, InterfacePlan, Links, Plan, PlanError, Route, routes};
+use anabranch_trace::{EventRow, Rows};
+use anabranch_units::{ByteCount, Duration, Instant, Rate, Seed};
+use anabranch_wire::{emit_packet, parse_packet};
+
+use crate::header;
+
+/// Buffers that are kept for packets to come.
+const SPARE: usize = 4096;
+
+/// A packet on its way.
+#[derive(Clone, Debug)]
+struct Packet {
+    bytes: Vec<u8>,
+    path: u16,
+    hop: u8,
+    /// Server to client.
+    down: bool,
+}
+
+/// A packet that has come out of a path.
+#[derive(Debug)]
+pub struct Delivery {
+    /// When it came out; never later than the time that was handed in.
+    pub at: Instant,
+    /// The path, from 0.
+    pub path: usize,
+    /// It goes to the client.
+    pub down: bool,
+    /// The packet.
+    pub bytes: Vec<u8>,
+}
+
+/// What a plan does to the client's interface on a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InterfaceChange {
+    /// The path, from 0.
+    pub path: usize,
+    /// What befalls the interface.
+    pub what: InterfacePlan,
+}
+
+/// The links of a plan, and its events.
+pub struct Network<'a> {
+    plan: &'a Plan,
+    /// When the plan's time begins.
+    begin: Instant,
+    links: Links<Packet>,
+    routes: Vec<Route>,
+    next_event: usize,
+    deliveries: VecDeque<Delivery>,
+    changes: VecDeque<InterfaceChange>,
+    spare: Vec<Vec<u8>>,
+}
+
+impl<'a> Network<'a> {
+    /// The links of a plan, idle, its time beginning at `begin`.
+    ///
+    /// # Errors
+    /// Links or paths that there are not, settings that no link can have; and what real packets are not given
+    /// yet: background flows and limits on the size of packets.
+    pub fn new(plan: &'a Plan, begin: Instant) -> Result<Self, PlanError> {
+        if !plan.cross_traffic.is_empty() {
+            return Err(PlanError::Invalid("there is no cross traffic between real packets"));
+        }
+        if plan.bounds_packets() {
+            return Err(PlanError::Invalid("links have no mtu for real packets"));
+        }
+        let seed = Seed { seed: plan.seed, run: plan.run };
+        let (routes, _) = routes(plan)?;
+        plan.check_events()?;
+        Ok(Self {
+            plan,
+            begin,
+            links: Links::build(&plan.links, seed)?,
+            routes,
+            next_event: 0,
+            deliveries: VecDeque::new(),
+            changes: VecDeque::new(),
+            spare: Vec::new(),
+        })
+    }
+
+    /// A buffer for a packet, empty.
+    pub fn buffer(&mut self) -> Vec<u8> {
+        self.spare.pop().unwrap_or_default()
+    }
+
+    /// Takes back a buffer.
+    pub fn recycle(&mut self, mut buffer: Vec<u8>) {
+        if self.spare.len() < SPARE {
+            buffer.clear();
+            self.spare.push(buffer);
+        }
+    }
+
+    /// Input: a host sends a packet on a path, to the client (`down`) or from it. What was due before has to be
+    /// done: [`Self::handle_timeout`] at the same time goes first.
+    pub fn handle_packet(&mut self, now: Instant, path: usize, down: bool, bytes: Vec<u8>) {
+        let bytes = if self.plan.paths[path].strips_mptcp { stripped(bytes) } else { bytes };
+        self.forward(now, Packet { bytes, path: path as u16, hop: 0, down });
+    }
+
+    /// Time has come: what was due by `now` happens, each thing at its own time.
+    pub fn handle_timeout(&mut self, now: Instant, rows: &mut Rows) {
+        while let Some((at, medium)) = self.next().filter(|(at, _)| *at <= now) {
+            match medium {
+                Some(medium) => self.settle(at, medium),
+                None => self.change(at, rows),
+            }
+        }
+    }
+
+    /// Output: the next packet that came out of a path.
+    pub fn poll_delivery(&mut self) -> Option<Delivery> {
+        self.deliveries.pop_front()
+    }
+
+    /// Output: the next change of an interface.
+    pub fn poll_change(&mut self) -> Option<InterfaceChange> {
+        self.changes.pop_front()
+    }
+
+    /// When [`Self::handle_timeout`] is to be called.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        self.next().map(|(at, _)| at)
+    }
+
+    /// Writes down the totals of the links.
+    pub fn report(&self, rows: &mut Rows) {
+        for (name, stats, inside) in self.links.totals() {
+            rows.links.push(anabranch_plan::link_row(name, stats, inside));
+        }
+    }
+
+    /// The rate that a path's slowest link towards the client has when the plan begins.
+    pub fn rate(&self, path: usize) -> Option<Rate> {
+        self.routes[path].slowest(self.plan)
+    }
+
+    /// What happens next: on a medium, or by the plan.
+    fn next(&self) -> Option<(Instant, Option<usize>)> {
+        let event = self.plan.events.get(self.next_event);
+        let event = event.map(|event| (self.begin + Duration::from_nanos(event.at_ns), None));
+        let due = |medium| Some((self.links.poll_timeout(medium)?, Some(medium)));
+        (0..self.links.media()).filter_map(due).chain(event).min_by_key(|(at, _)| *at)
+    }
+
+    fn settle(&mut self, at: Instant, medium: usize) {
+        while let Some((_, fate)) = self.links.poll_fate(at, medium) {
+            match fate {
+                Fate::Delivered { mut packet, marked, .. } => {
+                    if marked {
+                        header::mark(&mut packet.bytes);
+                    }
+                    packet.hop += 1;
+                    self.forward(at, packet);
+                }
+                Fate::Dropped { packet, .. } => self.recycle(packet.bytes),
+            }
+        }
+    }
+
+    fn forward(&mut self, at: Instant, packet: Packet) {
+        let route = self.routes[usize::from(packet.path)].links(packet.down);
+        if let Some(&link) = route.get(usize::from(packet.hop)) {
+            let size = ByteCount(packet.bytes.len() as u64);
+            let label = |packet: &Packet| anabranch_link::Label {
+                size,
+                flow: header::flow(&packet.bytes),
+                ect: header::is_ect(&packet.bytes),
+            };
+            self.links.enter(at, link, packet, size, label);
+            return;
+        }
+        let Packet { bytes, path, down, .. } = packet;
+        self.deliveries.push_back(Delivery { at, path: path.into(), down, bytes });
+    }
+
+    /// The next event of the plan takes place.
+    fn change(&mut self, at: Instant, rows: &mut Rows) {
+        let event = &self.plan.events[self.next_event];
+        self.next_event += 1;
+        let (name, what) = match event.happening() {
+            Some(Happening::Link(name, change)) => {
+                self.change_link(at, name, change);
+                (name, change.describe())
+            }
+            Some(Happening::Interface(name, what)) => {
+                let path = self.plan.paths.iter().position(|path| path.name == name);
+                self.changes.extend(path.map(|path| InterfaceChange { path, what }));
+                (name, what.name().to_owned())
+            }
+            None => return,
+        };
+        let t_s = at.since(self.begin).as_secs_f64();
+        rows.events.push(EventRow { t_s, link: name, what: &what });
+    }
+
+    fn change_link(&mut self, at: Instant, name: &str, change: ChangePlan) {
+        let link = self.plan.links.iter().position(|link| link.name == name);
+        if let (Some(link), Some(change)) = (link, change.change()) {
+            self.links.set(at, link, change);
+        }
+    }
+}
+
+/// A packet without the MPTCP options of its segment; what carries none, or is no TCP, stays as it is.
+fn stripped(bytes: Vec<u8>) -> Vec<u8> {
+    let Ok(mut packet) = parse_packet(&bytes) else { return bytes };
+    if packet.segment.dss.is_none() && packet.segment.mptcp.is_empty() {
+        return bytes;
+    }
+    packet.segment.dss = None;
+    packet.segment.mptcp.clear();
+    let mut without = Vec::with_capacity(bytes.len());
+    match emit_packet(packet.source, packet.destination, &packet.segment, &mut without) {
+        Ok(()) => without,
+        Err(_) => bytes,
+    }
+}

@@ -1,0 +1,175 @@
+//! The two ends of the network: a kernel behind its devices, or our endpoint.
+
+use std::io;
+use std::net::SocketAddr;
+
+use anabranch_host::{Host, Session, WrongBytes};
+use anabranch_trace::Rows;
+use anabranch_transport::FourTuple;
+use anabranch_units::Instant;
+use anabranch_wire::parse_packet;
+
+use crate::kernel::{KernelEnd, KernelHost};
+use crate::poller::{Poller, Ready};
+use crate::tun::Tun;
+
+/// Packets that are read of a device before others have their turn.
+const TURN: usize = 64;
+
+/// An end of the network.
+pub(crate) enum Side {
+    /// Our endpoint with its applications.
+    Endpoint(Box<Host>),
+    /// A kernel's devices, and our applications over its sockets where any run there.
+    Kernel { devices: Vec<Tun>, host: Option<Box<KernelHost>> },
+}
+
+impl Side {
+    /// The devices of a kernel, their numbers from `first_token` on.
+    pub(crate) fn kernel(end: &KernelEnd, poller: &Poller, first_token: u64) -> io::Result<Self> {
+        let open = |name: &String| Tun::open(name, end.namespace.as_deref());
+        let devices = end.devices.iter().map(open).collect::<io::Result<Vec<_>>>()?;
+        for (device, token) in devices.iter().zip(first_token..) {
+            poller.add(device, token)?;
+        }
+        Ok(Self::Kernel { devices, host: None })
+    }
+
+    /// Reads what a kernel sends on a path, a turn of it; true when there may be more.
+    pub(crate) fn read(
+        &self,
+        path: usize,
+        buffer: &mut [u8],
+        mut packet: impl FnMut(&[u8]),
+    ) -> io::Result<()> {
+        let Self::Kernel { devices, .. } = self else { return Ok(()) };
+        for _ in 0..TURN {
+            match devices[path].read(buffer)? {
+                Some(length) => packet(&buffer[..length]),
+                None => break,
+            }
+        }
+        Ok(())
+    }
+
+    /// A packet comes out of a path.
+    pub(crate) fn deliver(&mut self, now: Instant, path: usize, bytes: &[u8]) -> io::Result<()> {
+        match self {
+            Self::Kernel { devices, .. } => devices[path].write(bytes),
+            Self::Endpoint(host) => {
+                // What is no segment of TCP, or is spoilt, is dropped, as by any host.
+                let Ok(packet) = parse_packet(bytes) else { return Ok(()) };
+                let segment = &packet.segment;
+                let local = SocketAddr::new(packet.destination, segment.destination_port);
+                let remote = SocketAddr::new(packet.source, segment.source_port);
+                host.handle_segment(now, FourTuple { local, remote }, segment);
+                Ok(())
+            }
+        }
+    }
+
+    /// A socket is ready.
+    pub(crate) fn handle_ready(
+        &mut self,
+        now: Instant,
+        poller: &Poller,
+        ready: Ready,
+    ) -> io::Result<()> {
+        let Self::Kernel { host: Some(host), .. } = self else { return Ok(()) };
+        host.handle_ready(now, poller, ready.token, (ready.readable, ready.writable))
+    }
+
+    /// Time has come.
+    pub(crate) fn handle_timeout(&mut self, now: Instant, poller: &Poller) -> io::Result<()> {
+        match self {
+            Self::Endpoint(host) => while host.handle_timeout(now) {},
+            Self::Kernel { host: Some(host), .. } => host.handle_timeout(now, poller)?,
+            Self::Kernel { host: None, .. } => {}
+        }
+        Ok(())
+    }
+
+    /// When [`Self::handle_timeout`] is to be called.
+    pub(crate) fn poll_timeout(&mut self) -> Option<Instant> {
+        match self {
+            Self::Endpoint(host) => host.poll_timeout(),
+            Self::Kernel { host, .. } => host.as_ref()?.poll_timeout(),
+        }
+    }
+
+    /// What a client's application has measured.
+    pub(crate) fn session(&self) -> Option<&Session> {
+        match self {
+            Self::Endpoint(host) => host.session(),
+            Self::Kernel { host, .. } => host.as_ref()?.application()?.session(),
+        }
+    }
+
+    /// The same, to close its books.
+    pub(crate) fn session_mut(&mut self) -> Option<&mut Session> {
+        match self {
+            Self::Endpoint(host) => host.session_mut(),
+            Self::Kernel { host, .. } => host.as_mut()?.application_mut()?.session_mut(),
+        }
+    }
+
+    /// Something was read that nobody sent.
+    pub(crate) fn fault(&self) -> Option<WrongBytes> {
+        match self {
+            Self::Endpoint(host) => host.fault(),
+            Self::Kernel { host, .. } => host.as_ref()?.fault(),
+        }
+    }
+
+    /// The congestion control that its kernel really uses.
+    pub(crate) fn congestion(&self) -> Option<String> {
+        match self {
+            Self::Endpoint(_) => None,
+            Self::Kernel { host, .. } => host.as_ref()?.congestion(),
+        }
+    }
+
+    /// Packets that its kernel did not take.
+    pub(crate) fn refused(&self) -> u64 {
+        match self {
+            Self::Endpoint(_) => 0,
+            Self::Kernel { devices, .. } => devices.iter().map(Tun::refused).sum(),
+        }
+    }
+
+    /// Writes down what happened to its applications since the last time it was asked.
+    pub(crate) fn tell(&mut self, rows: &mut Rows) {
+        match self {
+            Self::Endpoint(host) => host.tell(rows),
+            Self::Kernel { host, .. } => {
+                if let Some(host) = host {
+                    host.tell(rows);
+                }
+            }
+        }
+    }
+
+    /// Writes down how a client's application stands.
+    pub(crate) fn sample(&self, now: Instant, rows: &mut Rows) {
+        match self {
+            Self::Endpoint(host) => host.sample(now, rows),
+            Self::Kernel { host, .. } => {
+                if let Some(application) = host.as_ref().and_then(|host| host.application()) {
+                    application.sample(now, rows);
+                }
+            }
+        }
+    }
+
+    /// Writes down what there is to say of a client's application when all is over.
+    pub(crate) fn report(&self, rows: &mut Rows) {
+        match self {
+            Self::Endpoint(host) => host.report(rows),
+            Self::Kernel { host, .. } => {
+                if let Some(application) = host.as_ref().and_then(|host| host.application()) {
+                    application.report(rows);
+                }
+            }
+        }
+    }
+}

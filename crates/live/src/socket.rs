@@ -1,0 +1,192 @@
+//! A kernel's stream socket, of MPTCP or plain TCP, as an application sees its connection.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use anabranch_host::Stream;
+use anabranch_transport::{Event, WriteError};
+use anabranch_units::Instant;
+use bytes::{Bytes, BytesMut};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, Shutdown, SocketFlags, SocketType, ipproto, sockopt,
+};
+
+/// The most that one read takes: what a program that copies files has for a buffer.
+const PIECE: usize = 65_536;
+
+/// A socket of a kernel.
+#[derive(Clone, Debug)]
+pub(crate) struct Kind {
+    /// MPTCP, or plain TCP.
+    pub(crate) multipath: bool,
+    /// The congestion control; the namespace's where there is none.
+    pub(crate) congestion: Option<String>,
+}
+
+impl Kind {
+    /// A socket that does not block.
+    pub(crate) fn open(&self, address: SocketAddr) -> io::Result<OwnedFd> {
+        let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+        let protocol = if self.multipath { ipproto::MPTCP } else { ipproto::TCP };
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let fd = rustix::net::socket_with(family, SocketType::STREAM, flags, Some(protocol))?;
+        if let Some(name) = &self.congestion {
+            sockopt::set_tcp_congestion(&fd, name)?;
+        }
+        Ok(fd)
+    }
+}
+
+/// A stream over a socket that does not block.
+#[derive(Debug)]
+pub(crate) struct Socket {
+    fd: OwnedFd,
+    connected_at: Option<Instant>,
+    events: VecDeque<Event>,
+    /// There may be something to read.
+    readable: bool,
+    /// There may be room to write.
+    writable: bool,
+    /// Somebody waits for room.
+    blocked: bool,
+    /// The peer has finished, or the connection broke.
+    ended: bool,
+    buffer: BytesMut,
+}
+
+impl Socket {
+    /// A socket that was accepted, at `now`.
+    pub(crate) fn accepted(fd: OwnedFd, now: Instant) -> Self {
+        let mut socket = Self::new(fd);
+        socket.connected(now);
+        socket
+    }
+
+    /// A socket that connects from one address to another.
+    pub(crate) fn connect(kind: &Kind, local: SocketAddr, remote: SocketAddr) -> io::Result<Self> {
+        let fd = kind.open(remote)?;
+        rustix::net::bind(&fd, &SocketAddr::new(local.ip(), 0))?;
+        match rustix::net::connect(&fd, &remote) {
+            Ok(()) | Err(Errno::INPROGRESS) => Ok(Self::new(fd)),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn new(fd: OwnedFd) -> Self {
+        Self {
+            fd,
+            connected_at: None,
+            events: VecDeque::new(),
+            readable: false,
+            writable: false,
+            blocked: false,
+            ended: false,
+            buffer: BytesMut::new(),
+        }
+    }
+
+    fn connected(&mut self, now: Instant) {
+        self.connected_at = Some(now);
+        self.events.push_back(Event::Connected);
+    }
+
+    /// The kernel says that something changed.
+    pub(crate) fn handle_ready(&mut self, now: Instant, readable: bool, writable: bool) {
+        if self.connected_at.is_none() && (readable || writable) {
+            match sockopt::socket_error(&self.fd) {
+                Ok(Ok(())) if writable => self.connected(now),
+                Ok(Ok(())) => {}
+                Ok(Err(_)) | Err(_) => self.broke(),
+            }
+        }
+        self.readable |= readable;
+        if writable {
+            self.writable = true;
+            if std::mem::take(&mut self.blocked) {
+                self.events.push_back(Event::Writable);
+            }
+        }
+    }
+
+    /// There is news, or something to read, that the application has not had.
+    pub(crate) fn has_news(&self) -> bool {
+        !self.events.is_empty()
+    }
+
+    fn broke(&mut self) {
+        if !std::mem::replace(&mut self.ended, true) {
+            self.events.push_back(Event::Closed);
+        }
+    }
+
+    /// The congestion control really in use.
+    pub(crate) fn congestion(&self) -> Option<String> {
+        sockopt::tcp_congestion(&self.fd).ok()
+    }
+}
+
+impl Stream for Socket {
+    fn connected_at(&self) -> Option<Instant> {
+        self.connected_at
+    }
+
+    fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    fn read(&mut self, _now: Instant, limit: usize) -> Option<Bytes> {
+        if !self.readable || self.ended || limit == 0 {
+            return None;
+        }
+        self.buffer.resize(limit.min(PIECE), 0);
+        match rustix::net::recv(&self.fd, &mut self.buffer[..], RecvFlags::empty()) {
+            Ok((0, _)) => {
+                self.ended = true;
+                self.events.push_back(Event::PeerFinished);
+                None
+            }
+            Ok((length, _)) => Some(Bytes::copy_from_slice(&self.buffer[..length])),
+            Err(Errno::AGAIN | Errno::INTR) => {
+                self.readable = false;
+                None
+            }
+            Err(_) => {
+                self.broke();
+                None
+            }
+        }
+    }
+
+    fn write(&mut self, _now: Instant, bytes: Bytes) -> Result<usize, WriteError> {
+        match rustix::net::send(&self.fd, &bytes, SendFlags::NOSIGNAL) {
+            Ok(taken) => Ok(taken),
+            Err(Errno::AGAIN | Errno::INTR) => {
+                (self.writable, self.blocked) = (false, true);
+                Err(WriteError::Blocked)
+            }
+            Err(_) => {
+                self.broke();
+                Err(WriteError::Closed)
+            }
+        }
+    }
+
+    fn poll_writable(&mut self) -> bool {
+        self.blocked |= !self.writable;
+        self.writable
+    }
+
+    fn shutdown(&mut self, _now: Instant) {
+        // It may be over already; then nothing is left to be done.
+        let _ = rustix::net::shutdown(&self.fd, Shutdown::Write);
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}

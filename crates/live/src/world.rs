@@ -1,0 +1,319 @@
+//! The real world and its event loop: packets through the network of a plan, between a kernel and our endpoint,
+//! or between two kernels.
+
+mod setup;
+mod tables;
+
+use std::io::{self, Write};
+
+use anabranch_host::WrongBytes;
+use anabranch_host::rows::Numbers;
+use anabranch_plan::addresses::locate;
+use anabranch_plan::{Media, Plan, PlanError};
+use anabranch_plugin::Registry;
+use anabranch_trace::{Rows, Trace};
+use anabranch_units::{Duration, Instant};
+use anabranch_wire::{CaptureError, EmitError, PcapngWriter, emit_packet};
+use thiserror::Error;
+
+use crate::clock::Clock;
+use crate::kernel::KernelEnd;
+use crate::lateness::Lateness;
+use crate::network::{Delivery, InterfaceChange, Network};
+use crate::poller::{Poller, Ready};
+use crate::side::Side;
+use crate::tun::MOST;
+
+/// Time between two looks at who follows the run.
+const LOOK: Duration = Duration::from_millis(100);
+/// How long a run goes on after its client is done, for the ends of connections to be said.
+const FAREWELL: Duration = Duration::from_millis(200);
+
+/// The numbers of descriptors: devices of the client and the server by path, then sockets.
+const SERVER_DEVICES: u64 = 64;
+const CLIENT_SOCKETS: u64 = 1 << 20;
+const SERVER_SOCKETS: u64 = 1 << 40;
+
+/// Who follows a run.
+pub trait Observer {
+    /// `done_s` of at most `total_s` seconds have passed; `false` stops the run, which has a trace.
+    fn progress(&mut self, done_s: f64, total_s: f64) -> bool;
+
+    /// The plan changes the interface of a kernel that is the client.
+    ///
+    /// # Errors
+    /// It could not be changed.
+    fn interface(&mut self, change: InterfaceChange) -> io::Result<()>;
+}
+
+/// Why a run has no trace.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum LiveError {
+    /// The capture file.
+    #[error("capture: {0}")]
+    Capture(#[from] CaptureError),
+    /// Our endpoint wanted to send what cannot stand on the wire: a defect of it.
+    #[error("a segment that cannot stand on the wire: {0}")]
+    Emit(#[from] EmitError),
+    /// A device, a socket or a namespace.
+    #[error("{what}: {error}")]
+    Io {
+        /// What was tried.
+        what: &'static str,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// The plan.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// A plug-in that is in no table failed.
+    #[error("a plug-in failed")]
+    Plugin,
+    /// What was read is not what was sent.
+    #[error(transparent)]
+    WrongBytes(#[from] WrongBytes),
+}
+
+/// Names what was tried.
+fn tried(what: &'static str) -> impl Fn(io::Error) -> LiveError {
+    move |error| LiveError::Io { what, error }
+}
+
+/// What is at the two ends, and what is written down.
+pub struct Ends {
+    /// The client's kernel; our endpoint where there is none.
+    pub client: Option<KernelEnd>,
+    /// The server's kernel; our endpoint where there is none.
+    pub server: Option<KernelEnd>,
+    /// The plan's application runs between them. Otherwise they are kernels, and what others run on them is
+    /// none of the world's business.
+    pub application: bool,
+    /// Where packets are captured, as they pass the client.
+    pub capture: Option<Box<dyn Write + Send>>,
+}
+
+/// What a run leaves behind.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Its tables.
+    pub trace: Trace,
+    /// How late packets came out of the network, by the emulator's own fault.
+    pub lateness: Lateness,
+    /// The congestion control that the server's kernel really used.
+    pub congestion: Option<String>,
+    /// Packets that came out of the network and that a kernel did not take.
+    pub refused: u64,
+}
+
+/// The world of one run.
+struct World<'a> {
+    plan: &'a Plan,
+    registry: Registry,
+    media: Media,
+    clock: Clock,
+    /// When the plan's time begins.
+    begin: Instant,
+    poller: Poller,
+    network: Network<'a>,
+    client: Side,
+    server: Side,
+    rows: Rows,
+    numbers: Numbers,
+    lateness: Lateness,
+    capture: Option<PcapngWriter<Box<dyn Write + Send>>>,
+    next_sample: Instant,
+    next_look: Instant,
+    /// Connections that a client's endpoint has opened.
+    ports: u16,
+    notes: Vec<String>,
+    delivered: u64,
+    congestion: Option<String>,
+}
+
+/// Runs a plan over real packets until its application is done, its time is up or the observer stops it.
+///
+/// # Errors
+/// A plan that cannot run here, devices and namespaces that cannot be opened, a capture that cannot be written,
+/// or bytes that arrive wrong.
+pub fn run(
+    plan: &Plan,
+    registry: Registry,
+    ends: Ends,
+    observer: &mut dyn Observer,
+) -> Result<Outcome, LiveError> {
+    let mut world = World::build(plan, registry, ends)?;
+    world.run(observer)?;
+    Ok(world.finish())
+}
+
+impl World<'_> {
+    fn seconds(&self, at: Instant) -> f64 {
+        at.since(self.begin).as_secs_f64()
+    }
+
+    fn run(&mut self, observer: &mut dyn Observer) -> Result<(), LiveError> {
+        let end = self.begin + Duration::from_nanos(self.plan.time_limit_ns);
+        let span = self.plan.application.duration_ns.map(Duration::from_nanos);
+        let mut end = span.map_or(end, |span| end.min(self.begin + span));
+        let mut over = false;
+        let mut buffer = vec![0; MOST];
+        loop {
+            let now = self.turn(observer)?;
+            if now >= end || self.registry.failed() {
+                break;
+            }
+            if !over && self.client.session().is_some_and(|session| session.over) {
+                (over, end) = (true, end.min(now + FAREWELL));
+            }
+            if now >= self.next_look {
+                self.next_look = now + LOOK;
+                if !observer.progress(self.seconds(now), self.seconds(end)) {
+                    break;
+                }
+            }
+            let until = [
+                self.network.poll_timeout(),
+                self.client.poll_timeout(),
+                self.server.poll_timeout(),
+                Some(self.next_sample.min(self.next_look).min(end)),
+            ];
+            let until = until.into_iter().flatten().min();
+            let ready = self.poller.wait(&self.clock, until).map_err(tried("waiting"))?;
+            for ready in ready {
+                self.handle_ready(ready, &mut buffer)?;
+            }
+        }
+        if self.registry.failed() {
+            return Err(LiveError::Plugin);
+        }
+        let now = self.clock.now();
+        self.congestion = self.server.congestion().or(self.congestion.take());
+        if let Some(session) = self.client.session_mut() {
+            session.cut_off(now);
+        }
+        Ok(())
+    }
+
+    /// Does what is due, until nothing more is; returns the time.
+    fn turn(&mut self, observer: &mut dyn Observer) -> Result<Instant, LiveError> {
+        loop {
+            let now = self.clock.now();
+            self.network.handle_timeout(now, &mut self.rows);
+            while let Some(change) = self.network.poll_change() {
+                observer.interface(change).map_err(tried("changing an interface"))?;
+            }
+            let mut idle = true;
+            while let Some(delivery) = self.network.poll_delivery() {
+                idle = false;
+                self.deliver(delivery)?;
+            }
+            for side in [&mut self.client, &mut self.server] {
+                side.handle_timeout(now, &self.poller).map_err(tried("a socket"))?;
+                if let Some(fault) = side.fault() {
+                    return Err(fault.into());
+                }
+            }
+            self.pump(now)?;
+            if self.plan.application.kind.is_http() {
+                self.client.tell(&mut self.rows);
+            }
+            if now >= self.next_sample {
+                self.sample(now);
+            }
+            if idle && self.network.poll_timeout().is_none_or(|at| at > now) {
+                return Ok(now);
+            }
+        }
+    }
+
+    /// A packet has crossed the network.
+    fn deliver(&mut self, delivery: Delivery) -> Result<(), LiveError> {
+        let Delivery { at, path, down, bytes } = delivery;
+        let now = self.clock.now();
+        self.lateness.note(now.since(at));
+        self.delivered += 1;
+        if down {
+            self.captured(path, now, &bytes)?;
+        }
+        let side = if down { &mut self.client } else { &mut self.server };
+        side.deliver(now, path, &bytes).map_err(tried("writing to a device"))?;
+        self.network.recycle(bytes);
+        Ok(())
+    }
+
+    /// Whoever is ready is read.
+    fn handle_ready(&mut self, ready: Ready, buffer: &mut [u8]) -> Result<(), LiveError> {
+        let now = self.clock.now();
+        let Self { client, server, network, poller, .. } = self;
+        let (side, path, down) = match ready.token {
+            SERVER_SOCKETS.. => {
+                return server.handle_ready(now, poller, ready).map_err(tried("a server's socket"));
+            }
+            CLIENT_SOCKETS.. => {
+                return client.handle_ready(now, poller, ready).map_err(tried("a client's socket"));
+            }
+            token if token >= SERVER_DEVICES => (server, token - SERVER_DEVICES, true),
+            token => (client, token, false),
+        };
+        let path = path as usize;
+        let mut sent = Vec::new();
+        let read = side.read(path, buffer, |packet| {
+            let mut bytes = network.buffer();
+            bytes.extend_from_slice(packet);
+            sent.push(bytes);
+        });
+        read.map_err(tried("reading a device"))?;
+        for bytes in sent {
+            self.launch(now, path, down, bytes)?;
+        }
+        Ok(())
+    }
+
+    /// A host puts a packet on a path.
+    fn launch(
+        &mut self,
+        now: Instant,
+        path: usize,
+        down: bool,
+        bytes: Vec<u8>,
+    ) -> Result<(), LiveError> {
+        if !down {
+            self.captured(path, now, &bytes)?;
+        }
+        // What was due before this packet entered goes first.
+        self.network.handle_timeout(now, &mut self.rows);
+        self.network.handle_packet(now, path, down, bytes);
+        Ok(())
+    }
+
+    fn captured(&mut self, path: usize, now: Instant, bytes: &[u8]) -> Result<(), LiveError> {
+        let at = Instant::ZERO + now.since(self.begin);
+        match &mut self.capture {
+            Some(capture) => Ok(capture.write_packet(path, at, bytes)?),
+            None => Ok(()),
+        }
+    }
+
+    /// Our endpoints say all that they have to say.
+    fn pump(&mut self, now: Instant) -> Result<(), LiveError> {
+        for down in [false, true] {
+            loop {
+                let side = if down { &mut self.server } else { &mut self.client };
+                let Side::Endpoint(host) = side else { break };
+                if let Some(sent) = host.poll_transmit(now) {
+                    let mut bytes = self.network.buffer();
+                    let (from, to) = (sent.local, sent.remote);
+                    emit_packet(from.ip(), to.ip(), &sent.segment, &mut bytes)?;
+                    let (path, _) = locate(if down { to } else { from });
+                    self.launch(now, path.into(), down, bytes)?;
+                } else if host.needs_connection() {
+                    self.connect(now)?;
+                } else {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,155 @@
+//! Building a world from its plan, and the connections of a client's endpoint.
+
+use anabranch_host::Host;
+use anabranch_host::rows::Numbers;
+use anabranch_plan::addresses::{DATA_PORT, HTTP_PORT, anywhere, client_address, server_address};
+use anabranch_plan::endpoints::{config, notes, server};
+use anabranch_plan::{Media, Plan, PlanError, application};
+use anabranch_plugin::Registry;
+use anabranch_trace::Rows;
+use anabranch_transport::path_manager::Candidate;
+use anabranch_transport::{ConnectError, Endpoint};
+use anabranch_units::{Instant, Seed};
+use anabranch_wire::PcapngWriter;
+use rustix::rand::{GetRandomFlags, getrandom};
+
+use super::{
+    CLIENT_SOCKETS, Ends, LiveError, SERVER_DEVICES, SERVER_SOCKETS, World, tables, tried,
+};
+use crate::clock::Clock;
+use crate::kernel::KernelHost;
+use crate::lateness::Lateness;
+use crate::network::Network;
+use crate::poller::Poller;
+use crate::side::Side;
+
+/// What keys, sequence numbers and secrets of real connections are drawn from: nobody can know it.
+fn secret_seed() -> std::io::Result<Seed> {
+    let mut bytes = [0; 16];
+    getrandom(&mut bytes, GetRandomFlags::empty())?;
+    let (seed, run) = bytes.split_at(8);
+    let word = |bytes: &[u8]| bytes.iter().fold(0, |word, byte| word << 8 | u64::from(*byte));
+    Ok(Seed { seed: word(seed), run: word(run) })
+}
+
+/// The port that the plan's application is served at.
+fn port(plan: &Plan) -> u16 {
+    if plan.application.kind.is_http() { HTTP_PORT } else { DATA_PORT }
+}
+
+/// The client's end.
+fn client_side(
+    plan: &Plan,
+    media: &Media,
+    ends: &Ends,
+    poller: &Poller,
+    begin: Instant,
+    secret: Seed,
+) -> Result<Side, LiveError> {
+    let Some(end) = &ends.client else {
+        let application = application::client(plan, media, 0, begin)?;
+        let host = Host::client(Endpoint::new("client", secret), application);
+        return Ok(Side::Endpoint(Box::new(host)));
+    };
+    let mut side = Side::kernel(end, poller, 0).map_err(tried("the client's devices"))?;
+    if let Side::Kernel { host, .. } = &mut side
+        && ends.application
+    {
+        let application = application::client(plan, media, 0, begin)?;
+        let family = plan.paths[0].family;
+        let remote = server_address(family, 0, port(plan));
+        let route = (client_address(family, 0, 0, 0), remote);
+        let over = KernelHost::client(end.clone(), application, route, CLIENT_SOCKETS);
+        *host = Some(Box::new(over));
+    }
+    Ok(side)
+}
+
+/// The server's end.
+fn server_side(
+    plan: &Plan,
+    media: &Media,
+    ends: &Ends,
+    poller: &Poller,
+    endpoint: Endpoint,
+) -> Result<Side, LiveError> {
+    let make = application::serve(&plan.application, media);
+    let Some(end) = &ends.server else {
+        let host = Host::server(endpoint, Box::new(move |_| make()));
+        return Ok(Side::Endpoint(Box::new(host)));
+    };
+    let opened = Side::kernel(end, poller, SERVER_DEVICES);
+    let mut side = opened.map_err(tried("the server's devices"))?;
+    if let Side::Kernel { host, .. } = &mut side
+        && ends.application
+    {
+        let address = anywhere(plan.paths[0].family, port(plan));
+        let over = KernelHost::server(end.clone(), make, address, poller, SERVER_SOCKETS);
+        *host = Some(Box::new(over.map_err(tried("the server's socket"))?));
+    }
+    Ok(side)
+}
+
+impl<'a> World<'a> {
+    pub(super) fn build(plan: &'a Plan, registry: Registry, ends: Ends) -> Result<Self, LiveError> {
+        let invalid = |what| LiveError::from(PlanError::Invalid(what));
+        if plan.clients != 1 {
+            return Err(invalid("one client runs over real packets"));
+        }
+        let endpoints = config(plan, &registry)?;
+        let (media, notes) = (Media::new(plan)?, notes(plan, &endpoints, &registry)?);
+        let poller = Poller::new().map_err(tried("waiting"))?;
+        let clock = Clock::start();
+        let begin = clock.now();
+        let network = Network::new(plan, begin)?;
+        let secret = secret_seed().map_err(tried("random numbers"))?;
+        let client = client_side(plan, &media, &ends, &poller, begin, secret)?;
+        let server = server_side(plan, &media, &ends, &poller, server(plan, &endpoints, secret))?;
+        let names: Vec<String> = plan.paths.iter().map(|path| path.name.clone()).collect();
+        let capture = ends.capture.map(|output| PcapngWriter::new(output, &names)).transpose()?;
+        Ok(Self {
+            plan,
+            registry,
+            media,
+            clock,
+            begin,
+            poller,
+            network,
+            client,
+            server,
+            rows: Rows::default(),
+            numbers: Numbers::default(),
+            lateness: Lateness::default(),
+            capture,
+            next_sample: begin + tables::PERIOD,
+            next_look: begin,
+            ports: 0,
+            notes,
+            delivered: 0,
+            congestion: None,
+        })
+    }
+
+    /// Opens a connection of the client's endpoint.
+    pub(super) fn connect(&mut self, now: Instant) -> Result<(), LiveError> {
+        let mut config = config(self.plan, &self.registry)?;
+        let port = port(self.plan);
+        let number = self.ports;
+        self.ports += 1;
+        let paths = self.plan.paths.iter().enumerate();
+        let candidate = |(path, it): (usize, &anabranch_plan::PathPlan)| Candidate {
+            address_id: path as u8 + 1,
+            local: client_address(it.family, path, 0, number),
+            remote: server_address(it.family, path, port),
+            backup: it.backup,
+            rate: self.network.rate(path),
+        };
+        config.candidates = paths.map(candidate).collect();
+        let Side::Endpoint(host) = &mut self.client else { return Ok(()) };
+        match host.connect(now, config) {
+            Ok(_) => Ok(()),
+            Err(ConnectError::Plugin(error)) => Err(PlanError::from(error).into()),
+            Err(error) => unreachable!("every connection has a port of its own: {error}"),
+        }
+    }
+}

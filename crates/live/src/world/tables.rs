@@ -1,0 +1,89 @@
+//! What a run writes down: samples as it goes, totals when it is over.
+
+use anabranch_host::rows::{connection_row, sample_row, subflow_row};
+use anabranch_host::{Host, report_ladder};
+use anabranch_plan::addresses::locate;
+use anabranch_trace::{Summary, Trace};
+use anabranch_units::{Duration, Instant};
+
+use super::{Outcome, World};
+use crate::side::Side;
+
+/// Time between samples.
+pub(super) const PERIOD: Duration = Duration::from_millis(100);
+
+/// The client's number: there is one.
+const CLIENT: u32 = 0;
+
+impl World<'_> {
+    /// One row a subflow that our server has, and one of the client.
+    pub(super) fn sample(&mut self, now: Instant) {
+        while self.next_sample <= now {
+            self.next_sample += PERIOD;
+        }
+        let t_s = self.seconds(now);
+        if let Some(host) = serves(&self.server) {
+            for (handle, connection) in host.endpoint().connections() {
+                let ends: Vec<_> = connection.summaries().map(|it| it.tuple.remote).collect();
+                for sample in connection.samples() {
+                    let path = usize::from(locate(ends[sample.id.index()]).0);
+                    let ordinal = sample.ordinal as usize;
+                    let number = self.numbers.of(CLIENT, handle.index(), ordinal);
+                    let name = &self.plan.paths[path].name;
+                    self.rows.samples.push(sample_row(t_s, CLIENT, number, name, &sample));
+                }
+            }
+        }
+        self.client.sample(now, &mut self.rows);
+    }
+
+    /// Closes the books.
+    pub(super) fn finish(mut self) -> Outcome {
+        let now = self.clock.now();
+        let mut reinjected = 0;
+        if let Some(host) = serves(&self.server) {
+            for (handle, connection) in host.endpoint().connections() {
+                reinjected += connection.reinjected_bytes();
+                for subflow in connection.summaries() {
+                    let path = usize::from(locate(subflow.tuple.remote).0);
+                    let ordinal = subflow.ordinal as usize;
+                    let number = self.numbers.of(CLIENT, handle.index(), ordinal);
+                    let name = &self.plan.paths[path].name;
+                    self.rows.subflows.push(subflow_row(CLIENT, number, name, &subflow));
+                }
+            }
+        }
+        if let Some(session) = self.client.session() {
+            let mut row = connection_row(session, now);
+            row.reinjected_bytes = reinjected as i64;
+            self.rows.connections.push(row);
+        }
+        self.client.report(&mut self.rows);
+        if let Some(ladder) = &self.media.ladder {
+            report_ladder(ladder, &mut self.rows);
+        }
+        self.network.report(&mut self.rows);
+        let duration_s = self.seconds(now);
+        let summary = Summary {
+            // No two runs are the same here.
+            digest: String::new(),
+            duration_s,
+            steps: self.delivered,
+            notes: self.notes,
+        };
+        Outcome {
+            trace: Trace { summary, tables: self.rows.into_tables() },
+            lateness: self.lateness,
+            congestion: self.congestion,
+            refused: self.client.refused() + self.server.refused(),
+        }
+    }
+}
+
+/// Our server, where the kernel is not it.
+fn serves(side: &Side) -> Option<&Host> {
+    match side {
+        Side::Endpoint(host) => Some(host),
+        Side::Kernel { .. } => None,
+    }
+}
