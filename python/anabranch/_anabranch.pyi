@@ -453,6 +453,17 @@ def simulate(
     progress: Callable[[float, float], None] | None = None,
     plugins: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> dict[str, Any]: ...
+def live(
+    plan_json: str,
+    client: tuple[str | None, Sequence[str], bool, str | None] | None,
+    server: tuple[str | None, Sequence[str], bool, str | None] | None,
+    application: bool,
+    progress: Callable[[float, float], bool | None],
+    interface: Callable[[str, str], None] | None = None,
+    pcapng: str | None = None,
+    plugins: Mapping[str, Mapping[str, Any]] | None = None,
+) -> dict[str, Any]: ...
+def path_addresses(path: int, ipv6: bool) -> tuple[str, str]: ...
 def record_link(
     plan_json: str, link: str, window_ns: int, windows: int, ping_ns: int
 ) -> tuple[list[float], list[float]]: ...

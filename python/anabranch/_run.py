@@ -344,7 +344,14 @@ def run_loaded(
     written = nullcontext() if pcapng is None else _files.whole(Path(pcapng), "the capture")
     with written as capture:
         trace = _simulate(loaded, plans.encode(plan), pcapng=capture, progress=heard)
-    tables = trace["tables"]
+    return finished(loaded, film, plan, trace, run=run)
+
+
+def finished(
+    loaded: Loaded, film: Film | None, plan: dict[str, Any], trace: Mapping[str, Any], *, run: int
+) -> Run:
+    """Return a run of a scenario whose trace is there, with its metrics, whatever world it comes from."""
+    value, tables = loaded.scenario, trace["tables"]
     clients = metrics.by_client(tables)
     qoe, qos = metrics.qoe(tables, clients), metrics.qos(tables, clients)
     return Run(

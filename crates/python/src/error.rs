@@ -1,5 +1,6 @@
 //! Every Rust error becomes a Python exception here and nowhere else.
 
+use anabranch_live::LiveError;
 use anabranch_plan::{KeyPath, Step};
 use anabranch_sim::RunError;
 use pyo3::create_exception;
@@ -56,6 +57,18 @@ pub(crate) fn run(error: RunError) -> PyErr {
         RunError::Capture(error) => PyOSError::new_err(error.to_string()),
         RunError::Plan(error) => plan(&error),
         RunError::Stopped => PyKeyboardInterrupt::new_err("the run was stopped"),
+        other => SimulationError::new_err(other.to_string()),
+    }
+}
+
+pub(crate) fn live(error: LiveError) -> PyErr {
+    match error {
+        LiveError::Plan(error) => plan(&error),
+        LiveError::Io { what, error } => match error.raw_os_error() {
+            Some(number) => PyOSError::new_err((number, format!("{what}: {error}"))),
+            None => PyOSError::new_err(format!("{what}: {error}")),
+        },
+        LiveError::Capture(error) => PyOSError::new_err(error.to_string()),
         other => SimulationError::new_err(other.to_string()),
     }
 }

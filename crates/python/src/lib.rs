@@ -3,6 +3,7 @@
 mod congestion;
 mod error;
 mod foreign;
+mod live;
 mod plugged;
 mod scheduler;
 mod trace;
@@ -12,8 +13,9 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::sync::Arc;
 
+use anabranch_plan::addresses::{client_address, server_address};
 use anabranch_plan::{
-    Form, HostPlan, KINDS, MODELS, ModelPlan, Plan, Usual, abr_names, plugin_faults, queue, record,
+    Family, Form, HostPlan, KINDS, MODELS, ModelPlan, Plan, Usual, abr_names, plugin_faults, queue, record,
     resolve_ladder,
 };
 use anabranch_plugin::PluginName;
@@ -160,6 +162,14 @@ fn profiles() -> Vec<(&'static str, &'static str)> {
 #[pyfunction]
 fn profile_parts() -> Vec<(&'static str, &'static str)> {
     PARTS.iter().map(|part| (part.name, part.summary)).collect()
+}
+
+/// The addresses of the client and the server on a path, by its place in a plan.
+#[pyfunction]
+fn path_addresses(path: usize, ipv6: bool) -> (String, String) {
+    let family = if ipv6 { Family::Ipv6 } else { Family::Ipv4 };
+    let client = client_address(family, path, 0, 0).ip();
+    (client.to_string(), server_address(family, path, 0).ip().to_string())
 }
 
 /// What hosts add to the protocol where a plan says nothing, under the plan's keys.
@@ -319,6 +329,8 @@ fn _anabranch(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("RaisedError", module.py().get_type::<error::RaisedError>())?;
     module.add("AnswerError", module.py().get_type::<error::AnswerError>())?;
     module.add_function(wrap_pyfunction!(simulate, module)?)?;
+    module.add_function(wrap_pyfunction!(live::live, module)?)?;
+    module.add_function(wrap_pyfunction!(path_addresses, module)?)?;
     module.add_function(wrap_pyfunction!(record_link, module)?)?;
     module.add_function(wrap_pyfunction!(schedulers, module)?)?;
     module.add_function(wrap_pyfunction!(congestion_controls, module)?)?;

@@ -5,7 +5,7 @@ use std::io::Write;
 use anabranch_host::Host;
 use anabranch_host::rows::Numbers;
 use anabranch_plan::endpoints::{config, notes, server};
-use anabranch_plan::{Media, Plan, PlanError, application};
+use anabranch_plan::{Media, Plan, application};
 use anabranch_plugin::Registry;
 use anabranch_trace::Rows;
 use anabranch_transport::Endpoint;

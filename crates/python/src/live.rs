@@ -1,0 +1,120 @@
+//! Runs over real packets.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::PathBuf;
+
+use anabranch_live::{Ends, InterfaceChange, KernelEnd, Lateness, LiveError, Observer, run};
+use anabranch_plan::Plan;
+use anabranch_units::{Duration, Seed};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::{classes, error, trace};
+
+/// A kernel at an end of the network: the file of its namespace, its device on each path, whether its sockets
+/// are of MPTCP, and their congestion control.
+type End = (Option<PathBuf>, Vec<String>, bool, Option<String>);
+
+fn kernel((namespace, devices, multipath, congestion): End) -> KernelEnd {
+    KernelEnd { namespace, devices, multipath, congestion }
+}
+
+/// Calls Python's functions; an exception stops the run.
+struct Follower {
+    plan_paths: Vec<String>,
+    progress: Py<PyAny>,
+    interface: Option<Py<PyAny>>,
+    raised: Option<PyErr>,
+}
+
+impl Observer for Follower {
+    fn progress(&mut self, done_s: f64, total_s: f64) -> bool {
+        Python::attach(|py| {
+            let answer = self.progress.call1(py, (done_s, total_s));
+            let goes_on = answer.and_then(|answer| {
+                py.check_signals()?;
+                answer.extract::<Option<bool>>(py)
+            });
+            goes_on.map_or_else(
+                |raised| {
+                    self.raised = Some(raised);
+                    false
+                },
+                |goes_on| goes_on != Some(false),
+            )
+        })
+    }
+
+    fn interface(&mut self, change: InterfaceChange) -> io::Result<()> {
+        let Some(function) = &self.interface else { return Ok(()) };
+        let arguments = (self.plan_paths[change.path].clone(), change.what.name());
+        Python::attach(|py| function.call1(py, arguments)).map(drop).map_err(|raised| {
+            let told = io::Error::other(raised.to_string());
+            self.raised = Some(raised);
+            told
+        })
+    }
+}
+
+/// How late packets were, in milliseconds.
+fn lateness<'py>(py: Python<'py>, lateness: &Lateness) -> PyResult<Bound<'py, PyDict>> {
+    let ms = |span: Duration| span.as_secs_f64() * 1e3;
+    let told = PyDict::new(py);
+    told.set_item("packets", lateness.count())?;
+    told.set_item("median_ms", ms(lateness.quantile(0.5)))?;
+    told.set_item("p99_ms", ms(lateness.quantile(0.99)))?;
+    told.set_item("max_ms", ms(lateness.max()))?;
+    Ok(told)
+}
+
+/// Runs a plan over real packets, between kernels (`client`, `server`: namespace, devices, MPTCP, congestion
+/// control) or our endpoint where they are None, and returns what `simulate` does, with `lateness`, `congestion`
+/// and `refused` in the summary.
+///
+/// Without `application` both are kernels and the run lasts until `progress`, which is called ten times a
+/// second, returns False. `interface` is called with a path and what is to become of the client kernel's
+/// interface there.
+#[pyfunction]
+#[pyo3(signature = (plan_json, client, server, application, progress, interface=None, pcapng=None, plugins=None))]
+#[expect(clippy::too_many_arguments, reason = "each is a keyword in Python")]
+pub(crate) fn live<'py>(
+    py: Python<'py>,
+    plan_json: &str,
+    client: Option<End>,
+    server: Option<End>,
+    application: bool,
+    progress: Py<PyAny>,
+    interface: Option<Py<PyAny>>,
+    pcapng: Option<PathBuf>,
+    plugins: Option<&Bound<'py, PyDict>>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let plan = Plan::from_json(plan_json).map_err(|fault| error::plan(&fault))?;
+    let classes = classes(py, plugins, Seed { seed: plan.seed, run: plan.run })?;
+    let capture = pcapng.map(|path| {
+        File::create(path).map(|file| Box::new(BufWriter::new(file)) as Box<dyn Write + Send>)
+    });
+    let ends = Ends {
+        client: client.map(kernel),
+        server: server.map(kernel),
+        application,
+        capture: capture.transpose()?,
+    };
+    let plan_paths = plan.paths.iter().map(|path| path.name.clone()).collect();
+    let mut follower = Follower { plan_paths, progress, interface, raised: None };
+    let go = || run(&plan, classes.registry(), ends, &mut follower);
+    // As in `simulate`: a plug-in's call must not wait for the interpreter.
+    let outcome = if classes.is_empty() { py.detach(go) } else { go() };
+    if let Some(raised) = follower.raised {
+        return Err(raised);
+    }
+    let outcome = outcome
+        .map_err(|fault: LiveError| classes.error(py).unwrap_or_else(|| error::live(fault)))?;
+    let told = trace::to_dict(py, outcome.trace)?;
+    let summary = told.get_item("summary")?.expect("a trace has a summary");
+    summary.set_item("world", "live")?;
+    summary.set_item("lateness", lateness(py, &outcome.lateness)?)?;
+    summary.set_item("server_congestion", outcome.congestion)?;
+    summary.set_item("refused_packets", outcome.refused)?;
+    Ok(told)
+}

@@ -1,0 +1,196 @@
+"""The commands of the real world, and their options: `live`, `emulate`, `shell`."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from anabranch.cli import _console
+from anabranch.cli._console import guarded
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from anabranch.live.emulate import Emulated
+
+Scenario = Annotated[
+    str,
+    typer.Argument(help="A scenario file, the name of one (`anabranch list scenarios`), or - for stdin."),
+]
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Any key of the scenario, e.g. paths.wifi.rtt=80ms."),
+]
+Pcapng = Annotated[Path | None, typer.Option(help="Write every packet at the client to this file.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    for command in (live, emulate, shell):
+        app.command(command.__name__)(guarded(command))
+
+
+def live(
+    scenario: Scenario,
+    server: Annotated[str, typer.Option(help="Who serves: gateway (our endpoint) or kernel.")] = "gateway",
+    client: Annotated[str, typer.Option(help="Who asks: kernel or anabranch (our endpoint).")] = "kernel",
+    scheduler: Annotated[str | None, typer.Option(help="Path scheduler, instead of the scenario's.")] = None,
+    congestion: Annotated[
+        str | None, typer.Option(help="Congestion control, instead of the scenario's.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed of the links' draws.")] = None,
+    set_: Set = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
+    report: Annotated[Path | None, typer.Option(help="Write an HTML report to this file.")] = None,
+    pcapng: Pcapng = None,
+) -> None:
+    """Run a scenario over real packets, in real time: our endpoint against this host's kernel.
+
+    It takes root. The network between the two is emulated as the scenario has it; nothing of the host is
+    changed. For example:
+
+      anabranch live bulk-two-paths --set application.bytes=5MB
+      anabranch live two-paths --server kernel --set application.duration=20s --json
+    """
+    from anabranch.cli import _commands, _outputs, _show
+    from anabranch.errors import Fault, InputError, did_you_mean
+    from anabranch.live import run_live
+
+    given = _commands.Given(
+        scenario=scenario, scheduler=scheduler, congestion=congestion, seed=seed, set=tuple(set_ or ())
+    )
+    files = _commands.Files(report=report, pcapng=pcapng, p1203=None)
+    faults = files.faults()
+    for option, value, known in (
+        ("--server", server, ("gateway", "kernel")),
+        ("--client", client, ("kernel", "anabranch")),
+    ):
+        if value not in known:
+            message = f"unknown: {value}; it is {' or '.join(known)}"
+            faults.append(Fault(message=message, where=option, hint=did_you_mean(value, known)))
+    try:
+        loaded = given.load()
+    except InputError as error:
+        raise InputError([*error.faults, *faults]) from None
+    faults += _outputs.over_inputs(files.named(), _outputs.inputs(loaded, scenario))
+    if faults:
+        raise InputError(faults)
+    film = _commands.prepare_film(loaded)
+    with _console.progress("live") as progress:
+        result = run_live(
+            loaded,
+            server=server,  # type: ignore[arg-type] # checked above
+            client=client,  # type: ignore[arg-type] # checked above
+            pcapng=pcapng,
+            progress=progress,
+            film=film,
+        )
+    if as_json:
+        _console.out(json.dumps(result.to_json(), indent=2, allow_nan=False))
+    else:
+        _show.run(result)
+    if pcapng is not None:
+        _console.note(f"packets: {pcapng}")
+    if report is not None:
+        from anabranch import report as reports
+
+        reports.write(report, result)
+        _console.note(f"report: {report}")
+    if result.broken:
+        for broken in result.broken:
+            _console.note(f"failed: {broken}")
+        raise typer.Exit(_console.EXPECTATION_FAILED)
+
+
+def emulate(
+    scenario: Scenario,
+    command: Annotated[
+        list[str], typer.Argument(metavar="-- COMMAND...", help="The program and its arguments.")
+    ],
+    serve: Annotated[
+        str | None, typer.Option(metavar="COMMAND", help="A program to run at the server's end meanwhile.")
+    ] = None,
+    set_: Set = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print what the network did as JSON.")] = False,
+    pcapng: Pcapng = None,
+) -> None:
+    """Run a program behind the paths of a scenario: this host's kernel at both ends, the links emulated.
+
+    The program reaches the server's end and nothing else; its environment has ANABRANCH_SERVER, the server's
+    address on the first path. It takes root, and the program runs as whoever called sudo. Ends with the
+    program's exit code. For example:
+
+      anabranch emulate wifi-lte -- ping -c 3 10.1.0.1
+      anabranch emulate wifi-lte --serve "iperf3 -s -1" -- iperf3 -c 10.1.0.1 -R
+    """
+    _emulate(scenario, command, shlex.split(serve or ""), set_, pcapng, as_json=as_json)
+
+
+def shell(
+    scenario: Scenario,
+    serve: Annotated[
+        str | None, typer.Option(metavar="COMMAND", help="A program to run at the server's end meanwhile.")
+    ] = None,
+    set_: Set = None,
+    pcapng: Pcapng = None,
+) -> None:
+    """Open a shell behind the paths of a scenario; they end with it.
+
+    For example:
+
+      anabranch shell wifi-lte --serve "python3 -m http.server 80"
+    """
+    program = os.environ.get("SHELL", "/bin/sh")
+    _emulate(scenario, [program], shlex.split(serve or ""), set_, pcapng, as_json=False)
+
+
+def _emulate(
+    scenario: str,
+    command: Sequence[str],
+    serve: Sequence[str],
+    set_: list[str] | None,
+    pcapng: Path | None,
+    *,
+    as_json: bool,
+) -> None:
+    """Run a program behind the paths, and say what the network did."""
+    from anabranch.cli import _commands
+    from anabranch.errors import InputError
+    from anabranch.live import emulate as run
+
+    given = _commands.Given(
+        scenario=scenario, scheduler=None, congestion=None, seed=None, set=tuple(set_ or ())
+    )
+    files = _commands.Files(report=None, pcapng=pcapng, p1203=None)
+    if faults := files.faults():
+        raise InputError(faults)
+    done = run(given.load(), command, serve=serve or None, pcapng=pcapng)
+    if as_json:
+        told = {"status": done.status, **done.summary, "links": done.links}
+        _console.out(json.dumps(told, indent=2, allow_nan=False))
+    else:
+        _links(done)
+    if done.status:
+        raise typer.Exit(done.status)
+
+
+def _links(done: Emulated) -> None:
+    """Say what the links did, beside the program's own output."""
+    late = done.summary["lateness"]
+    for link in done.links:
+        lost = {
+            name.removeprefix("dropped_"): count
+            for name, count in link.items()
+            if name.startswith("dropped_") and count
+        }
+        dropped = ", ".join(f"{count:,} dropped ({name})" for name, count in lost.items()) or "none dropped"
+        _console.note(f"{link['link']}: {link['delivered']:,} of {link['enqueued']:,} packets, {dropped}")
+    _console.note(
+        f"the network's own lateness: {late['median_ms']:.2f} ms in the median, "
+        f"{late['p99_ms']:.2f} ms at the 99th percentile, {late['max_ms']:.2f} ms at most"
+    )

@@ -1,0 +1,74 @@
+"""The Rust world of real packets, with its errors as the program's own."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from anabranch import plugins
+from anabranch.errors import DefectError, Fault, InputError, MissingError, PluginError, ScenarioError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from anabranch.live.testbed import Testbed
+    from anabranch.scenario.load import Loaded
+
+#: A kernel's end: namespace, devices, MPTCP, congestion control.
+End = tuple[str, list[str], bool, str | None]
+
+
+def end(bed: Testbed, which: str, *, multipath: bool, congestion: str | None) -> End:
+    """Return a kernel's end of a testbed."""
+    return (bed.place(which), [lane.device for lane in bed.lanes], multipath, congestion)
+
+
+def go(
+    loaded: Loaded,
+    plan: Mapping[str, Any],
+    *,
+    client: End | None,
+    server: End | None,
+    application: bool,
+    progress: Callable[[float, float], bool | None],
+    interface: Callable[[str, str], None],
+    pcapng: Path | None = None,
+) -> dict[str, Any]:
+    """Run a plan over real packets and return its trace.
+
+    Raises
+    ------
+    ScenarioError
+        When the plan cannot run here.
+    PluginError, InputError
+        When a plug-in in Python raises, or answers wrongly.
+    MissingError
+        When devices cannot be opened.
+    """
+    from anabranch.plugins.load import FaultyPluginError, anew
+    from anabranch.scenario import _refused
+
+    rust = plugins.module()
+    try:
+        classes = anew(loaded.plugins)
+    except FaultyPluginError as error:
+        found = [Fault(message=each.message, where=each.where, line=each.line) for each in error.faults]
+        raise ScenarioError(found) from None
+    capture = None if pcapng is None else str(pcapng)
+    try:
+        return rust.live(
+            json.dumps(plan), client, server, application, progress, interface, capture, classes
+        )
+    except rust.RaisedError as raised:
+        raise PluginError(raised.args[2]) from None
+    except rust.AnswerError as wrong:
+        kind, name, method, message = wrong.args
+        raise InputError([loaded.plugins[kind][name].fault(method, message)]) from None
+    except rust.PlanError as error:
+        found = _refused.faults(error.faults, dict(plan), loaded.scenario, loaded.source)
+        raise ScenarioError(found) from None
+    except OSError as error:
+        raise MissingError(f"real packets: {error}") from None
+    except rust.SimulationError as error:
+        raise DefectError(str(error), replay="the scenario, over real packets") from None

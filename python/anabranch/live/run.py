@@ -1,0 +1,121 @@
+"""A scenario over real packets: our endpoint against a kernel, in real time."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from anabranch import _files
+from anabranch.errors import Fault, InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from anabranch._run import Run
+    from anabranch.media.films import Film
+    from anabranch.scenario.load import Loaded
+
+#: Who serves: our endpoint, or the kernel.
+Server = Literal["gateway", "kernel"]
+#: Who asks: the kernel, or our endpoint.
+Client = Literal["kernel", "anabranch"]
+
+
+def run_live(
+    loaded: Loaded,
+    *,
+    server: Server = "gateway",
+    client: Client = "kernel",
+    pcapng: str | Path | None = None,
+    progress: Callable[[float, float], None] | None = None,
+    film: Film | None = None,
+) -> Run:
+    """Run a scenario that has been validated over real packets, which takes as long as it says.
+
+    Parameters
+    ----------
+    loaded
+        The scenario.
+    server, client
+        Whether our endpoint or a kernel is at that end; one of them at least is a kernel.
+    pcapng
+        File to write a capture to, every packet as it passes the client; one interface a path.
+    progress
+        Function that is called with the seconds done so far and the seconds expected.
+    film
+        The film, where it has been opened before.
+
+    Returns
+    -------
+    Run
+        Trace and metrics, as of a simulated run; `summary["world"]` is `live`. What only a sender knows
+        (tables `samples` and `subflows`) is empty where a kernel serves.
+
+    Raises
+    ------
+    InputError
+        When the scenario has something that real packets are not given.
+    MissingError
+        When this host lacks something.
+    """
+    from anabranch._run import film_of, finished
+    from anabranch.live import _world
+    from anabranch.live.testbed import needed, testbed
+    from anabranch.scenario import plan as plans
+
+    if server == "gateway" and client == "anabranch":
+        hint = "the simulator runs our endpoint against itself"
+        raise InputError([Fault(message="one end at least is a kernel", where="--client", hint=hint)])
+    needed()
+    film = film_of(loaded) if film is None else film
+    plan = plans.build(loaded.scenario, film)
+    expected_s = plans.expected_duration_s(plan, film)
+
+    def heard(done_s: float, _limit_s: float) -> bool:
+        if progress is not None:
+            progress(done_s, max(expected_s, done_s))
+        return True
+
+    written = nullcontext() if pcapng is None else _files.whole(Path(pcapng), "the capture")
+    multipath = plan["transport"]["multipath"]
+    congestion = loaded.scenario.transport.congestion.name
+    with written as capture, testbed(plan) as bed:
+        ends: dict[str, _world.End | None] = {
+            "client": _world.end(bed, "client", multipath=multipath, congestion=None),
+            "server": _world.end(bed, "server", multipath=multipath, congestion=congestion),
+        }
+        if server == "gateway":
+            ends["server"] = None
+        if client == "anabranch":
+            ends["client"] = None
+        trace = _world.go(
+            loaded,
+            plan,
+            client=ends["client"],
+            server=ends["server"],
+            application=True,
+            progress=heard,
+            interface=bed.interface,
+            pcapng=capture,
+        )
+        kernels = {which: bed.counters(which) for which, end in ends.items() if end is not None}
+    trace["summary"]["kernels"] = kernels
+    trace["summary"]["ends"] = {"server": server, "client": client}
+    trace["summary"]["notes"] = [*trace["summary"]["notes"], *_notes(trace["summary"], server)]
+    return finished(loaded, film, plan, trace, run=0)
+
+
+def _notes(summary: dict[str, Any], server: Server) -> list[str]:
+    """Return what has to be said with the results."""
+    late = summary["lateness"]
+    notes = [
+        f"Real packets: the network's own lateness was {late['median_ms']:.2f} ms in the median, "
+        f"{late['p99_ms']:.2f} ms at the 99th percentile, {late['max_ms']:.2f} ms at most, over "
+        f"{late['packets']:,} packets."
+    ]
+    if server == "kernel":
+        notes.append(f"The kernel served with congestion control {summary['server_congestion']}.")
+    if summary["refused_packets"]:
+        notes.append(f"A kernel did not take {summary['refused_packets']:,} packets that had arrived.")
+    return notes

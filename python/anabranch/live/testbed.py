@@ -1,0 +1,330 @@
+"""Two network namespaces, a client's and a server's, with a TUN device a path between them.
+
+Everything that is made carries the program's name and the number of its process, and goes when it ends; what an
+earlier process was killed over is taken away by the next one. Nothing else is touched.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import struct
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from anabranch.errors import MissingError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+#: What every namespace of ours is called: by process, by when the process began, by which end it is.
+_OURS = re.compile(r"anabranch-(\d+)-(\d+)-(client|server)")
+#: Where namespaces are named.
+_NAMED = Path("/run/netns")
+#: A device may have a path's name when it looks like this.
+_DEVICE = re.compile(r"[a-z][a-z0-9-]{0,14}")
+#: Names that mean something else in /proc/sys/net.
+_RESERVED = {"lo", "all", "default"}
+#: Bytes of an IPv4 and a TCP header without options.
+_HEADERS = 40
+#: The first of the client's routing tables, one a path.
+_FIRST_TABLE = 101
+#: Bits of the prefix of a path's network.
+_PREFIX = {"ipv4": 16, "ipv6": 64}
+#: `TUNSETIFF` and `TUNSETPERSIST`, and the flags of a device that carries IP packets and nothing else.
+_TUNSETIFF, _TUNSETPERSIST, _IFF_TUN, _IFF_NO_PI = 0x400454CA, 0x400454CB, 0x0001, 0x1000
+#: `MPTCP_PM_ADDR_FLAG_SUBFLOW` and `MPTCP_PM_ADDR_FLAG_BACKUP`.
+_SUBFLOW, _BACKUP = 1 << 1, 1 << 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lane:
+    """A path as the two kernels see it.
+
+    Attributes
+    ----------
+    name
+        The path's name in the scenario.
+    device
+        What its device is called, in both namespaces.
+    family
+        `ipv4` or `ipv6`.
+    client, server
+        The addresses of the two ends.
+    backup
+        Whether its subflow is a backup.
+    """
+
+    name: str
+    device: str
+    family: str
+    client: str
+    server: str
+    backup: bool
+
+
+@dataclass(kw_only=True)
+class Testbed:
+    """Two namespaces, made by [`testbed`][anabranch.live.testbed.testbed].
+
+    Attributes
+    ----------
+    client, server
+        The names of the namespaces.
+    lanes
+        The paths in their order.
+    """
+
+    client: str
+    server: str
+    lanes: Sequence[Lane]
+    _sockets: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    def place(self, end: str) -> str:
+        """Return the file of an end's namespace."""
+        return str(_NAMED / getattr(self, end))
+
+    def counters(self, end: str) -> dict[str, int]:
+        """Return what an end's kernel has counted of MPTCP: `MPTcpExt` of /proc/net/netstat, by name."""
+        with inside(getattr(self, end)):
+            lines = Path("/proc/thread-self/net/netstat").read_text(encoding="ascii").splitlines()
+        names, values = (line.split()[1:] for line in lines if line.startswith("MPTcpExt:"))
+        return {name: int(value) for name, value in zip(names, values, strict=True)}
+
+    def interface(self, path: str, what: str) -> None:
+        """Change the client's interface on a path: `link-down`, `removed` or `up`."""
+        number, lane = next((n, lane) for n, lane in enumerate(self.lanes) if lane.name == path)
+        route = self._sockets["client"]
+        index = route.link_lookup(ifname=lane.device)[0]
+        mptcp = self._sockets["mptcp"]
+        if what == "removed":
+            mptcp.endpoint("del", **_address(lane), id=number + 1)
+        route.link("set", index=index, state="up" if what == "up" else "down")
+        if what == "up":
+            _route(route, number, lane, index)
+            if not any(_id(entry) == number + 1 for entry in mptcp.endpoint("show")):
+                _endpoint(mptcp, number, lane)
+
+
+def lanes(plan: Mapping[str, Any]) -> list[Lane]:
+    """Return the paths of a plan as two kernels see them."""
+    from anabranch import plugins
+
+    result = []
+    for number, path in enumerate(plan["paths"]):
+        family = path.get("family", "ipv4")
+        client, server = plugins.module().path_addresses(number, family == "ipv6")
+        name = path["name"]
+        fits = _DEVICE.fullmatch(name) and name not in _RESERVED
+        result.append(
+            Lane(
+                name=name,
+                device=name if fits else f"path{number}",
+                family=family,
+                client=client,
+                server=server,
+                backup=path["backup"],
+            )
+        )
+    return result
+
+
+def missing() -> str | None:
+    """Return what this host lacks for real packets, in a sentence; None when it has all."""
+    if not Path("/dev/net/tun").exists():
+        return "/dev/net/tun is not there: load the kernel module tun"
+    if os.geteuid() != 0:
+        return "network namespaces take root: run it with sudo"
+    try:
+        import pyroute2  # noqa: F401
+    except ImportError:
+        return "pyroute2 is not installed: pip install 'anabranch[live]'"
+    if not Path("/proc/sys/net/mptcp/enabled").exists():
+        return "this kernel has no Multipath TCP (CONFIG_MPTCP)"
+    return None
+
+
+def needed() -> None:
+    """Make sure that real packets can be had.
+
+    Raises
+    ------
+    MissingError
+        When this host lacks something.
+    """
+    lacks = missing()
+    if lacks is not None:
+        raise MissingError(lacks, hint="anabranch doctor says what this host has")
+
+
+@contextmanager
+def testbed(plan: Mapping[str, Any], *, congestion: str | None = None) -> Iterator[Testbed]:
+    """Make the two namespaces of a plan, and take them away at the end.
+
+    Parameters
+    ----------
+    plan
+        The plan, for its paths and its transport's buffers.
+    congestion
+        The congestion control of both kernels, where they allow it to a namespace; None leaves theirs.
+
+    Raises
+    ------
+    MissingError
+        When this host lacks something.
+    """
+    needed()
+    _sweep()
+    from pyroute2 import netns
+
+    stem = f"anabranch-{os.getpid()}-{_began(os.getpid())}"
+    bed = Testbed(client=f"{stem}-client", server=f"{stem}-server", lanes=lanes(plan))
+    with ExitStack() as stack:
+        for end in ("client", "server"):
+            name = getattr(bed, end)
+            netns.create(name)
+            stack.callback(_remove, name)
+            _furnish(stack, bed, end, plan, congestion)
+        yield bed
+
+
+def _furnish(
+    stack: ExitStack, bed: Testbed, end: str, plan: Mapping[str, Any], congestion: str | None
+) -> None:
+    """Give a namespace its devices, addresses, routes and settings."""
+    from pyroute2 import MPTCP, IPRoute
+
+    with inside(getattr(bed, end)):
+        route = stack.enter_context(IPRoute())
+        mptcp = stack.enter_context(MPTCP())
+        _settings(plan, end, congestion)
+        for lane in bed.lanes:
+            _tun(lane.device)
+            _set(f"ipv6/conf/{lane.device}/addr_gen_mode", 1)
+            _set(f"ipv6/conf/{lane.device}/accept_dad", 0)
+            _set(f"ipv6/conf/{lane.device}/router_solicitations", 0)
+    route.link("set", index=1, state="up")
+    for number, lane in enumerate(bed.lanes):
+        index = route.link_lookup(ifname=lane.device)[0]
+        mtu = plan["transport"]["mss"] + _HEADERS
+        route.link("set", index=index, mtu=mtu, txqlen=10_000, state="up")
+        address = lane.client if end == "client" else lane.server
+        route.addr("add", index=index, address=address, prefixlen=_PREFIX[lane.family])
+        if end == "client":
+            _route(route, number, lane, index, rule=True)
+            _endpoint(mptcp, number, lane)
+    mptcp.limits("set", subflows=min(len(bed.lanes) - 1, 8), rcv_add_addrs=0)
+    if end == "client":
+        bed._sockets.update(client=route, mptcp=mptcp)
+
+
+def _route(route: Any, number: int, lane: Lane, index: int, *, rule: bool = False) -> None:  # noqa: ANN401
+    """What comes from a path's address leaves by its device, wherever it goes."""
+    family = 10 if lane.family == "ipv6" else 2
+    table = _FIRST_TABLE + number
+    if rule:
+        bits = 128 if lane.family == "ipv6" else 32
+        route.rule("add", src=lane.client, src_len=bits, table=table, family=family, priority=table)
+    route.route("replace", dst="default", oif=index, table=table, family=family)
+
+
+def _endpoint(mptcp: Any, number: int, lane: Lane) -> None:  # noqa: ANN401
+    """Tell the client's MPTCP that subflows may begin here."""
+    flags = _SUBFLOW | (_BACKUP if lane.backup else 0)
+    mptcp.endpoint("add", **_address(lane), id=number + 1, flags=flags)
+
+
+def _address(lane: Lane) -> dict[str, str]:
+    """Return the client's address on a path under the key of its family."""
+    return {"addr6" if lane.family == "ipv6" else "addr4": lane.client}
+
+
+def _id(entry: Any) -> int | None:  # noqa: ANN401
+    """Return an MPTCP end point's identifier."""
+    address = entry.get_attr("MPTCP_PM_ATTR_ADDR")
+    found: int | None = None if address is None else address.get_attr("MPTCP_PM_ADDR_ATTR_ID")
+    return found
+
+
+def _settings(plan: Mapping[str, Any], end: str, congestion: str | None) -> None:
+    """Set what the plan says of the hosts, in the namespace that the thread is in."""
+    given = plan["transport"]
+    ecn = {"off": 0, "request": 1, "accept": 2}[given.get("ecn", {}).get(end, "accept")]
+    settings: dict[str, Any] = {
+        "ipv4/conf/all/rp_filter": 0,
+        "ipv4/conf/default/rp_filter": 0,
+        "ipv4/tcp_no_metrics_save": 1,
+        "ipv4/tcp_ecn": ecn,
+        "ipv4/tcp_rmem": f"4096 {given['receive_buffer_initial']} {given['receive_buffer_max']}",
+        "ipv4/tcp_wmem": f"4096 16384 {given['send_buffer_max']}",
+        "mptcp/enabled": 1,
+        "mptcp/checksum_enabled": int(given["checksum"]),
+        "ipv6/conf/all/disable_ipv6": int(all(path.get("family") != "ipv6" for path in plan["paths"])),
+    }
+    for name, value in settings.items():
+        _set(name, value)
+    if congestion is not None:
+        _set("ipv4/tcp_congestion_control", congestion, needed=False)
+
+
+def _set(name: str, value: object, *, needed: bool = True) -> None:
+    """Set a value under /proc/sys/net of the namespace that the thread is in."""
+    try:
+        Path("/proc/sys/net", name).write_text(f"{value}\n", encoding="ascii")
+    except OSError as error:
+        if needed and Path("/proc/sys/net", name).exists():
+            raise MissingError(f"net/{name} cannot be set to {value}: {error.strerror}") from None
+
+
+def _tun(name: str) -> None:
+    """Make a device that stays when nobody has it open, in the namespace that the thread is in."""
+    device = os.open("/dev/net/tun", os.O_RDWR | os.O_CLOEXEC)
+    try:
+        request = struct.pack("16sH22x", name.encode(), _IFF_TUN | _IFF_NO_PI)
+        fcntl.ioctl(device, _TUNSETIFF, request)
+        fcntl.ioctl(device, _TUNSETPERSIST, 1)
+    finally:
+        os.close(device)
+
+
+@contextmanager
+def inside(name: str) -> Iterator[None]:
+    """Be in a namespace with this thread."""
+    from pyroute2 import netns
+
+    netns.pushns(name)
+    try:
+        yield
+    finally:
+        netns.popns()
+
+
+def _began(process: int) -> str | None:
+    """Return when a process began, in ticks since the machine did; None when there is no such process."""
+    try:
+        stat = Path(f"/proc/{process}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    # The name, which may have anything in it, ends at the last parenthesis.
+    return stat.rpartition(")")[2].split()[19]
+
+
+def _sweep() -> None:
+    """Take away the namespaces of processes that were killed."""
+    for place in _NAMED.glob("anabranch-*"):
+        found = _OURS.fullmatch(place.name)
+        if found and _began(int(found[1])) != found[2]:
+            _remove(place.name)
+
+
+def _remove(name: str) -> None:
+    """Take away a namespace, and with it its devices, addresses, routes and settings."""
+    from pyroute2 import netns
+
+    try:
+        netns.remove(name)
+    except FileNotFoundError:
+        return

@@ -1,0 +1,16 @@
+"""Tests over real packets: they need root, /dev/net/tun and a kernel with MPTCP, and say so where they are skipped."""
+
+from __future__ import annotations
+
+import pytest
+
+from anabranch.live.testbed import missing
+
+
+def pytest_collection_modifyitems(config, items):
+    lacks = missing()
+    if lacks is None:
+        return
+    for item in items:
+        if "tests/live/" in str(item.path):
+            item.add_marker(pytest.mark.skip(reason=f"real packets: {lacks}"))
