@@ -458,8 +458,9 @@ def live(
     client: tuple[str | None, Sequence[str], bool, str | None] | None,
     server: tuple[str | None, Sequence[str], bool, str | None] | None,
     application: bool,
+    ready: Callable[[], None],
     progress: Callable[[float, float], bool | None],
-    interface: Callable[[str, str], None] | None = None,
+    interface: Callable[[str, str], None],
     pcapng: str | None = None,
     plugins: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> dict[str, Any]: ...

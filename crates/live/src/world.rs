@@ -36,6 +36,13 @@ const SERVER_SOCKETS: u64 = 1 << 40;
 
 /// Who follows a run.
 pub trait Observer {
+    /// The devices are open: time begins when this is done. A device that goes up before somebody has it open
+    /// drops what it is given for up to a second longer (`linkwatch`).
+    ///
+    /// # Errors
+    /// They could not be made ready.
+    fn ready(&mut self) -> io::Result<()>;
+
     /// `done_s` of at most `total_s` seconds have passed; `false` stops the run, which has a trace.
     fn progress(&mut self, done_s: f64, total_s: f64) -> bool;
 
@@ -142,7 +149,7 @@ pub fn run(
     ends: Ends,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, LiveError> {
-    let mut world = World::build(plan, registry, ends)?;
+    let mut world = World::build(plan, registry, ends, observer)?;
     world.run(observer)?;
     Ok(world.finish())
 }

@@ -15,8 +15,8 @@ use std::sync::Arc;
 
 use anabranch_plan::addresses::{client_address, server_address};
 use anabranch_plan::{
-    Family, Form, HostPlan, KINDS, MODELS, ModelPlan, Plan, Usual, abr_names, plugin_faults, queue, record,
-    resolve_ladder,
+    Family, Form, HostPlan, KINDS, MODELS, ModelPlan, Plan, Usual, abr_names, plugin_faults, queue,
+    record, resolve_ladder,
 };
 use anabranch_plugin::PluginName;
 use anabranch_sim::{Observer, Silent, run_with};

@@ -23,12 +23,18 @@ fn kernel((namespace, devices, multipath, congestion): End) -> KernelEnd {
 /// Calls Python's functions; an exception stops the run.
 struct Follower {
     plan_paths: Vec<String>,
+    ready: Py<PyAny>,
     progress: Py<PyAny>,
-    interface: Option<Py<PyAny>>,
+    interface: Py<PyAny>,
     raised: Option<PyErr>,
 }
 
 impl Observer for Follower {
+    fn ready(&mut self) -> io::Result<()> {
+        let called = Python::attach(|py| self.ready.call0(py).map(drop));
+        called.map_err(|raised| self.failed(raised))
+    }
+
     fn progress(&mut self, done_s: f64, total_s: f64) -> bool {
         Python::attach(|py| {
             let answer = self.progress.call1(py, (done_s, total_s));
@@ -47,13 +53,19 @@ impl Observer for Follower {
     }
 
     fn interface(&mut self, change: InterfaceChange) -> io::Result<()> {
-        let Some(function) = &self.interface else { return Ok(()) };
+        let function = &self.interface;
         let arguments = (self.plan_paths[change.path].clone(), change.what.name());
-        Python::attach(|py| function.call1(py, arguments)).map(drop).map_err(|raised| {
-            let told = io::Error::other(raised.to_string());
-            self.raised = Some(raised);
-            told
-        })
+        let called = Python::attach(|py| function.call1(py, arguments).map(drop));
+        called.map_err(|raised| self.failed(raised))
+    }
+}
+
+impl Follower {
+    /// An exception, which is told as itself when the run has stopped for it.
+    fn failed(&mut self, raised: PyErr) -> io::Error {
+        let told = io::Error::other(raised.to_string());
+        self.raised = Some(raised);
+        told
     }
 }
 
@@ -72,11 +84,11 @@ fn lateness<'py>(py: Python<'py>, lateness: &Lateness) -> PyResult<Bound<'py, Py
 /// control) or our endpoint where they are None, and returns what `simulate` does, with `lateness`, `congestion`
 /// and `refused` in the summary.
 ///
-/// Without `application` both are kernels and the run lasts until `progress`, which is called ten times a
-/// second, returns False. `interface` is called with a path and what is to become of the client kernel's
+/// `ready` is called when the devices are open. Without `application` both are kernels and the run lasts until
+/// `progress`, which is called ten times a second, returns False. `interface` is called with a path and what is to become of the client kernel's
 /// interface there.
 #[pyfunction]
-#[pyo3(signature = (plan_json, client, server, application, progress, interface=None, pcapng=None, plugins=None))]
+#[pyo3(signature = (plan_json, client, server, application, ready, progress, interface, pcapng=None, plugins=None))]
 #[expect(clippy::too_many_arguments, reason = "each is a keyword in Python")]
 pub(crate) fn live<'py>(
     py: Python<'py>,
@@ -84,8 +96,9 @@ pub(crate) fn live<'py>(
     client: Option<End>,
     server: Option<End>,
     application: bool,
+    ready: Py<PyAny>,
     progress: Py<PyAny>,
-    interface: Option<Py<PyAny>>,
+    interface: Py<PyAny>,
     pcapng: Option<PathBuf>,
     plugins: Option<&Bound<'py, PyDict>>,
 ) -> PyResult<Bound<'py, PyDict>> {
@@ -101,7 +114,7 @@ pub(crate) fn live<'py>(
         capture: capture.transpose()?,
     };
     let plan_paths = plan.paths.iter().map(|path| path.name.clone()).collect();
-    let mut follower = Follower { plan_paths, progress, interface, raised: None };
+    let mut follower = Follower { plan_paths, ready, progress, interface, raised: None };
     let go = || run(&plan, classes.registry(), ends, &mut follower);
     // As in `simulate`: a plug-in's call must not wait for the interpreter.
     let outcome = if classes.is_empty() { py.detach(go) } else { go() };

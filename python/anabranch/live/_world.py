@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+import os
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from anabranch import plugins
 from anabranch.errors import DefectError, Fault, InputError, MissingError, PluginError, ScenarioError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from anabranch.live.testbed import Testbed
     from anabranch.scenario.load import Loaded
 
+#: The priority of the thread that carries packets among those that run before others: a low one.
+_PRIORITY = 2
 #: A kernel's end: namespace, devices, MPTCP, congestion control.
 End = tuple[str, list[str], bool, str | None]
 
@@ -22,6 +26,22 @@ End = tuple[str, list[str], bool, str | None]
 def end(bed: Testbed, which: str, *, multipath: bool, congestion: str | None) -> End:
     """Return a kernel's end of a testbed."""
     return (bed.place(which), [lane.device for lane in bed.lanes], multipath, congestion)
+
+
+@contextmanager
+def _before_others() -> Iterator[None]:
+    """Let this thread run before all others of the host, where it may: packets are late when it waits."""
+    policy, given = os.sched_getscheduler(0), os.sched_getparam(0)
+    try:
+        # Programs that are started meanwhile are as others.
+        os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(_PRIORITY))
+    except PermissionError:
+        yield
+        return
+    try:
+        yield
+    finally:
+        os.sched_setscheduler(0, policy, given)
 
 
 def go(
@@ -32,7 +52,7 @@ def go(
     server: End | None,
     application: bool,
     progress: Callable[[float, float], bool | None],
-    interface: Callable[[str, str], None],
+    bed: Testbed,
     pcapng: Path | None = None,
 ) -> dict[str, Any]:
     """Run a plan over real packets and return its trace.
@@ -57,9 +77,18 @@ def go(
         raise ScenarioError(found) from None
     capture = None if pcapng is None else str(pcapng)
     try:
-        return rust.live(
-            json.dumps(plan), client, server, application, progress, interface, capture, classes
-        )
+        with _before_others():
+            return rust.live(
+                json.dumps(plan),
+                client,
+                server,
+                application,
+                bed.up,
+                progress,
+                bed.interface,
+                capture,
+                classes,
+            )
     except rust.RaisedError as raised:
         raise PluginError(raised.args[2]) from None
     except rust.AnswerError as wrong:

@@ -90,7 +90,7 @@ def emulate(
                 server=_world.end(bed, "server", multipath=multipath, congestion=None),
                 application=False,
                 progress=lambda _done, _total: programs[-1].poll() is None,
-                interface=bed.interface,
+                bed=bed,
                 pcapng=capture,
             )
         finally:

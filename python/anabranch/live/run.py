@@ -96,7 +96,7 @@ def run_live(
             server=ends["server"],
             application=True,
             progress=heard,
-            interface=bed.interface,
+            bed=bed,
             pcapng=capture,
         )
         kernels = {which: bed.counters(which) for which, end in ends.items() if end is not None}

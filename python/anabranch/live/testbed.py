@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 import re
+import socket
 import struct
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -93,6 +94,16 @@ class Testbed:
             lines = Path("/proc/thread-self/net/netstat").read_text(encoding="ascii").splitlines()
         names, values = (line.split()[1:] for line in lines if line.startswith("MPTcpExt:"))
         return {name: int(value) for name, value in zip(names, values, strict=True)}
+
+    def up(self) -> None:
+        """Bring all devices up, which somebody has open now, and the client's routes with them."""
+        for end in ("server", "client"):
+            route = self._sockets[end]
+            for number, lane in enumerate(self.lanes):
+                index = route.link_lookup(ifname=lane.device)[0]
+                route.link("set", index=index, state="up")
+                if end == "client":
+                    _route(route, number, lane, index)
 
     def interface(self, path: str, what: str) -> None:
         """Change the client's interface on a path: `link-down`, `removed` or `up`."""
@@ -210,25 +221,29 @@ def _furnish(
     for number, lane in enumerate(bed.lanes):
         index = route.link_lookup(ifname=lane.device)[0]
         mtu = plan["transport"]["mss"] + _HEADERS
-        route.link("set", index=index, mtu=mtu, txqlen=10_000, state="up")
+        route.link("set", index=index, mtu=mtu, txqlen=10_000)
         address = lane.client if end == "client" else lane.server
         route.addr("add", index=index, address=address, prefixlen=_PREFIX[lane.family])
         if end == "client":
-            _route(route, number, lane, index, rule=True)
+            _rule(route, number, lane)
             _endpoint(mptcp, number, lane)
     mptcp.limits("set", subflows=min(len(bed.lanes) - 1, 8), rcv_add_addrs=0)
+    bed._sockets[end] = route
     if end == "client":
-        bed._sockets.update(client=route, mptcp=mptcp)
+        bed._sockets["mptcp"] = mptcp
 
 
-def _route(route: Any, number: int, lane: Lane, index: int, *, rule: bool = False) -> None:  # noqa: ANN401
-    """What comes from a path's address leaves by its device, wherever it goes."""
-    family = 10 if lane.family == "ipv6" else 2
+def _rule(route: Any, number: int, lane: Lane) -> None:  # noqa: ANN401
+    """What comes from a path's address follows a table of its own."""
+    family, bits = (socket.AF_INET6, 128) if lane.family == "ipv6" else (socket.AF_INET, 32)
     table = _FIRST_TABLE + number
-    if rule:
-        bits = 128 if lane.family == "ipv6" else 32
-        route.rule("add", src=lane.client, src_len=bits, table=table, family=family, priority=table)
-    route.route("replace", dst="default", oif=index, table=table, family=family)
+    route.rule("add", src=lane.client, src_len=bits, table=table, family=family, priority=table)
+
+
+def _route(route: Any, number: int, lane: Lane, index: int) -> None:  # noqa: ANN401
+    """What comes from a path's address leaves by its device, wherever it goes."""
+    family = socket.AF_INET6 if lane.family == "ipv6" else socket.AF_INET
+    route.route("replace", dst="default", oif=index, table=_FIRST_TABLE + number, family=family)
 
 
 def _endpoint(mptcp: Any, number: int, lane: Lane) -> None:  # noqa: ANN401

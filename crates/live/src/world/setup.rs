@@ -14,10 +14,10 @@ use anabranch_wire::PcapngWriter;
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use super::{
-    CLIENT_SOCKETS, Ends, LiveError, SERVER_DEVICES, SERVER_SOCKETS, World, tables, tried,
+    CLIENT_SOCKETS, Ends, LiveError, Observer, SERVER_DEVICES, SERVER_SOCKETS, World, tables, tried,
 };
 use crate::clock::Clock;
-use crate::kernel::KernelHost;
+use crate::kernel::{KernelEnd, KernelHost};
 use crate::lateness::Lateness;
 use crate::network::Network;
 use crate::poller::Poller;
@@ -37,21 +37,20 @@ fn port(plan: &Plan) -> u16 {
     if plan.application.kind.is_http() { HTTP_PORT } else { DATA_PORT }
 }
 
-/// The client's end.
+/// The client's end, its devices open where a kernel is there.
 fn client_side(
     plan: &Plan,
     media: &Media,
     ends: &Ends,
-    poller: &Poller,
+    opened: Option<Side>,
     begin: Instant,
     secret: Seed,
 ) -> Result<Side, LiveError> {
-    let Some(end) = &ends.client else {
+    let (Some(end), Some(mut side)) = (&ends.client, opened) else {
         let application = application::client(plan, media, 0, begin)?;
         let host = Host::client(Endpoint::new("client", secret), application);
         return Ok(Side::Endpoint(Box::new(host)));
     };
-    let mut side = Side::kernel(end, poller, 0).map_err(tried("the client's devices"))?;
     if let Side::Kernel { host, .. } = &mut side
         && ends.application
     {
@@ -65,21 +64,19 @@ fn client_side(
     Ok(side)
 }
 
-/// The server's end.
+/// The server's end, its devices open where a kernel is there.
 fn server_side(
     plan: &Plan,
     media: &Media,
     ends: &Ends,
-    poller: &Poller,
+    (opened, poller): (Option<Side>, &Poller),
     endpoint: Endpoint,
 ) -> Result<Side, LiveError> {
     let make = application::serve(&plan.application, media);
-    let Some(end) = &ends.server else {
+    let (Some(end), Some(mut side)) = (&ends.server, opened) else {
         let host = Host::server(endpoint, Box::new(move |_| make()));
         return Ok(Side::Endpoint(Box::new(host)));
     };
-    let opened = Side::kernel(end, poller, SERVER_DEVICES);
-    let mut side = opened.map_err(tried("the server's devices"))?;
     if let Side::Kernel { host, .. } = &mut side
         && ends.application
     {
@@ -91,7 +88,12 @@ fn server_side(
 }
 
 impl<'a> World<'a> {
-    pub(super) fn build(plan: &'a Plan, registry: Registry, ends: Ends) -> Result<Self, LiveError> {
+    pub(super) fn build(
+        plan: &'a Plan,
+        registry: Registry,
+        ends: Ends,
+        observer: &mut dyn Observer,
+    ) -> Result<Self, LiveError> {
         let invalid = |what| LiveError::from(PlanError::Invalid(what));
         if plan.clients != 1 {
             return Err(invalid("one client runs over real packets"));
@@ -99,12 +101,19 @@ impl<'a> World<'a> {
         let endpoints = config(plan, &registry)?;
         let (media, notes) = (Media::new(plan)?, notes(plan, &endpoints, &registry)?);
         let poller = Poller::new().map_err(tried("waiting"))?;
+        let open = |end: &Option<KernelEnd>, first_token| {
+            end.as_ref().map(|end| Side::kernel(end, &poller, first_token)).transpose()
+        };
+        let clients = open(&ends.client, 0).map_err(tried("the client's devices"))?;
+        let servers = open(&ends.server, SERVER_DEVICES).map_err(tried("the server's devices"))?;
+        observer.ready().map_err(tried("making devices ready"))?;
         let clock = Clock::start();
         let begin = clock.now();
         let network = Network::new(plan, begin)?;
         let secret = secret_seed().map_err(tried("random numbers"))?;
-        let client = client_side(plan, &media, &ends, &poller, begin, secret)?;
-        let server = server_side(plan, &media, &ends, &poller, server(plan, &endpoints, secret))?;
+        let client = client_side(plan, &media, &ends, clients, begin, secret)?;
+        let endpoint = server(plan, &endpoints, secret);
+        let server = server_side(plan, &media, &ends, (servers, &poller), endpoint)?;
         let names: Vec<String> = plan.paths.iter().map(|path| path.name.clone()).collect();
         let capture = ends.capture.map(|output| PcapngWriter::new(output, &names)).transpose()?;
         Ok(Self {
