@@ -92,9 +92,7 @@ IMPAIRMENTS = {
         paths={"reorder": {"share": "5 %", "delay": "8 ms"}},
         took_effect=lambda run: total(run, "reordered") > 0,
     ),
-    "duplicate": Impairment(
-        paths={"duplicate": "5 %"}, took_effect=lambda run: total(run, "duplicated") > 0
-    ),
+    "duplicate": Impairment(paths={"duplicate": "5 %"}, took_effect=lambda run: total(run, "duplicated") > 0),
     "50 ms": Impairment(
         paths={"rtt": "50 ms"}, took_effect=lambda run: run.rows("connections")[0]["connect_s"] > 0.0499
     ),
@@ -109,8 +107,10 @@ IMPAIRMENTS = {
     ),
     "options stripped on the join": Impairment(
         second={"strips_mptcp": True},
-        took_effect=lambda run: counted(run, "MPJoinSynTx") + counted(run, "MPJoinSynRx") >= 0
-        and min(carried(run).values()) < 2_000,
+        took_effect=lambda run: (
+            counted(run, "MPJoinSynTx") + counted(run, "MPJoinSynRx") >= 0
+            and min(carried(run).values()) < 2_000
+        ),
         both=False,
         tcp=False,
     ),
@@ -151,8 +151,22 @@ FAMILIES = ("ipv4", "ipv6")
 def scenario(impairment: Impairment, *, multipath: bool, family: str) -> dict[str, Any]:
     """Return the scenario of a cell."""
     path = {"queue": "100 packets", "family": family}
-    wifi = {"name": "wifi", "rtt": "20 ms", "rate": "20 Mbit/s", **path, **impairment.paths, **impairment.first}
-    lte = {"name": "lte", "rtt": "30 ms", "rate": "20 Mbit/s", **path, **impairment.paths, **impairment.second}
+    wifi = {
+        "name": "wifi",
+        "rtt": "20 ms",
+        "rate": "20 Mbit/s",
+        **path,
+        **impairment.paths,
+        **impairment.first,
+    }
+    lte = {
+        "name": "lte",
+        "rtt": "30 ms",
+        "rate": "20 Mbit/s",
+        **path,
+        **impairment.paths,
+        **impairment.second,
+    }
     return {
         "name": "interop",
         "application": {"kind": "bulk", "bytes": f"{BYTES} B", **impairment.application},

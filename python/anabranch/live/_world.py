@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
-    from anabranch.live.testbed import Testbed
+    from anabranch.live.testbed import Bed
     from anabranch.scenario.load import Loaded
 
 #: The priority of the thread that carries packets among those that run before others: a low one.
@@ -23,7 +23,7 @@ _PRIORITY = 2
 End = tuple[str, list[str], bool, str | None]
 
 
-def end(bed: Testbed, which: str, *, multipath: bool, congestion: str | None) -> End:
+def end(bed: Bed, which: str, *, multipath: bool, congestion: str | None) -> End:
     """Return a kernel's end of a testbed."""
     return (bed.place(which), [lane.device for lane in bed.lanes], multipath, congestion)
 
@@ -52,10 +52,11 @@ def go(
     server: End | None,
     application: bool,
     progress: Callable[[float, float], bool | None],
-    bed: Testbed,
+    bed: Bed,
+    begun: Callable[[], None] = lambda: None,
     pcapng: Path | None = None,
 ) -> dict[str, Any]:
-    """Run a plan over real packets and return its trace.
+    """Run a plan over real packets and return its trace; `begun` is called once the network carries them.
 
     Raises
     ------
@@ -70,6 +71,11 @@ def go(
     from anabranch.scenario import _refused
 
     rust = plugins.module()
+
+    def ready() -> None:
+        bed.up()
+        begun()
+
     try:
         classes = anew(loaded.plugins)
     except FaultyPluginError as error:
@@ -83,7 +89,7 @@ def go(
                 client,
                 server,
                 application,
-                bed.up,
+                ready,
                 progress,
                 bed.interface,
                 capture,

@@ -15,7 +15,7 @@ from anabranch import _files
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from anabranch.live.testbed import Testbed
+    from anabranch.live.testbed import Bed
     from anabranch.scenario.load import Loaded
 
 #: How long a program that was told to end is waited for.
@@ -68,7 +68,7 @@ def emulate(
         When this host lacks something, the program among it.
     """
     from anabranch.live import _world
-    from anabranch.live.testbed import needed, testbed
+    from anabranch.live.testbed import needed, open_bed
     from anabranch.metrics._rows import rows
     from anabranch.scenario import plan as plans
 
@@ -79,9 +79,14 @@ def emulate(
     plan["time_limit_ns"] = 2**62
     plan["application"] = {**plan["application"], "kind": "bulk", "duration_ns": None}
     written = nullcontext() if pcapng is None else _files.whole(Path(pcapng), "the capture")
-    with written as capture, testbed(plan) as bed:
-        programs = [_start(bed, "server", serve)] if serve else []
-        programs.append(_start(bed, "client", command))
+    with written as capture, open_bed(plan) as bed:
+        programs: list[subprocess.Popen[bytes]] = []
+
+        def begun() -> None:
+            if serve:
+                programs.append(_start(bed, "server", serve))
+            programs.append(_start(bed, "client", command))
+
         try:
             trace = _world.go(
                 loaded,
@@ -91,6 +96,7 @@ def emulate(
                 application=False,
                 progress=lambda _done, _total: programs[-1].poll() is None,
                 bed=bed,
+                begun=begun,
                 pcapng=capture,
             )
         finally:
@@ -104,13 +110,16 @@ def emulate(
     )
 
 
-def _start(bed: Testbed, end: str, command: Sequence[str]) -> subprocess.Popen[bytes]:
+def _start(bed: Bed, end: str, command: Sequence[str]) -> subprocess.Popen[bytes]:
     """Start a program in a namespace, as the user who called sudo."""
     from anabranch.errors import MissingError
     from anabranch.live.testbed import inside
 
-    names = {f"ANABRANCH_{which.upper()}_{lane.device.upper().replace('-', '_')}": getattr(lane, which)
-             for lane in bed.lanes for which in ("client", "server")}
+    names = {
+        f"ANABRANCH_{which.upper()}_{lane.device.upper().replace('-', '_')}": getattr(lane, which)
+        for lane in bed.lanes
+        for which in ("client", "server")
+    }
     names["ANABRANCH_SERVER"], names["ANABRANCH_CLIENT"] = bed.lanes[0].server, bed.lanes[0].client
     user = _caller()
     try:

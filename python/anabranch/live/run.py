@@ -61,7 +61,7 @@ def run_live(
     """
     from anabranch._run import film_of, finished
     from anabranch.live import _world
-    from anabranch.live.testbed import needed, testbed
+    from anabranch.live.testbed import needed, open_bed
     from anabranch.scenario import plan as plans
 
     if server == "gateway" and client == "anabranch":
@@ -80,7 +80,7 @@ def run_live(
     written = nullcontext() if pcapng is None else _files.whole(Path(pcapng), "the capture")
     multipath = plan["transport"]["multipath"]
     congestion = loaded.scenario.transport.congestion.name
-    with written as capture, testbed(plan) as bed:
+    with written as capture, open_bed(plan) as bed:
         ends: dict[str, _world.End | None] = {
             "client": _world.end(bed, "client", multipath=multipath, congestion=None),
             "server": _world.end(bed, "server", multipath=multipath, congestion=congestion),

@@ -68,8 +68,8 @@ class Lane:
 
 
 @dataclass(kw_only=True)
-class Testbed:
-    """Two namespaces, made by [`testbed`][anabranch.live.testbed.testbed].
+class Bed:
+    """Two namespaces, made by [`testbed`][anabranch.live.testbed.open_bed].
 
     Attributes
     ----------
@@ -172,7 +172,7 @@ def needed() -> None:
 
 
 @contextmanager
-def testbed(plan: Mapping[str, Any], *, congestion: str | None = None) -> Iterator[Testbed]:
+def open_bed(plan: Mapping[str, Any], *, congestion: str | None = None) -> Iterator[Bed]:
     """Make the two namespaces of a plan, and take them away at the end.
 
     Parameters
@@ -192,7 +192,7 @@ def testbed(plan: Mapping[str, Any], *, congestion: str | None = None) -> Iterat
     from pyroute2 import netns
 
     stem = f"anabranch-{os.getpid()}-{_began(os.getpid())}"
-    bed = Testbed(client=f"{stem}-client", server=f"{stem}-server", lanes=lanes(plan))
+    bed = Bed(client=f"{stem}-client", server=f"{stem}-server", lanes=lanes(plan))
     with ExitStack() as stack:
         for end in ("client", "server"):
             name = getattr(bed, end)
@@ -202,9 +202,7 @@ def testbed(plan: Mapping[str, Any], *, congestion: str | None = None) -> Iterat
         yield bed
 
 
-def _furnish(
-    stack: ExitStack, bed: Testbed, end: str, plan: Mapping[str, Any], congestion: str | None
-) -> None:
+def _furnish(stack: ExitStack, bed: Bed, end: str, plan: Mapping[str, Any], congestion: str | None) -> None:
     """Give a namespace its devices, addresses, routes and settings."""
     from pyroute2 import MPTCP, IPRoute
 

@@ -1,0 +1,50 @@
+"""Datagrams through an emulated network: `probe.py receive PORT FILE` and `probe.py send ADDRESS PORT COUNT SIZE GAP REST`.
+
+Each carries its number and when it was sent, by the clock that both ends have; the receiver writes a line a datagram:
+number, microseconds on the way, when it came in microseconds.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+import sys
+import time
+
+_HEAD = struct.Struct("!QQ")
+#: Bytes of the headers of UDP and IPv4.
+_HEADERS = 28
+
+
+def receive(port: int, file: str) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sink, open(file, "w", encoding="ascii") as out:
+        sink.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
+        sink.bind(("", port))
+        while True:
+            datagram = sink.recv(2048)
+            now = time.monotonic_ns()
+            number, sent = _HEAD.unpack_from(datagram)
+            out.write(f"{number} {(now - sent) / 1e3} {now / 1e3}\n")
+            out.flush()
+
+
+def send(address: str, port: int, count: int, size: int, gap_s: float, rest_s: float) -> None:
+    time.sleep(0.5)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as source:
+        source.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 22)
+        source.connect((address, port))
+        filling = bytes(size - _HEADERS - _HEAD.size)
+        begin = time.monotonic()
+        for number in range(count):
+            if gap_s:
+                time.sleep(max(0.0, begin + number * gap_s - time.monotonic()))
+            source.send(_HEAD.pack(number, time.monotonic_ns()) + filling)
+    time.sleep(rest_s)
+
+
+if __name__ == "__main__":
+    what, *rest = sys.argv[1:]
+    if what == "receive":
+        receive(int(rest[0]), rest[1])
+    else:
+        send(rest[0], int(rest[1]), int(rest[2]), int(rest[3]), float(rest[4]), float(rest[5]))

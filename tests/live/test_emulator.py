@@ -1,0 +1,104 @@
+"""The emulated network, as programs behind it see it."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from anabranch.live import emulate
+from anabranch.scenario.load import load
+
+PROBE = Path(__file__).with_name("probe.py")
+#: The load of a machine on which others' work is not taken for the emulator's lateness.
+IDLE = 0.5
+#: A path and nothing to be said of it.
+PLAIN = {
+    "name": "plain",
+    "application": {"kind": "bulk", "bytes": "1 MB"},
+    "paths": [{"name": "wifi", "rtt": "10 ms", "rate": "unlimited"}],
+}
+
+
+def sent(tmp_path, path, *, count, size=1500, gap_s=0.0, rest_s=0.3, seed=1):
+    """Send datagrams from the client to the server; return number, microseconds on the way, arrival of each."""
+    out = tmp_path / "arrivals"
+    given = {
+        "name": "probe",
+        "seed": seed,
+        "application": {"kind": "bulk", "bytes": "1 MB"},
+        "paths": [{"rate": "unlimited", **path}],
+    }
+    program = [sys.executable, str(PROBE)]
+    done = emulate(
+        load(given),
+        [*program, "send", "10.1.0.1", "5000", str(count), str(size), str(gap_s), str(rest_s)],
+        serve=[*program, "receive", "5000", str(out)],
+    )
+    assert done.status == 0
+    lines = [line.split() for line in out.read_text(encoding="ascii").splitlines()]
+    return done, [(int(number), float(way), float(at)) for number, way, at in lines]
+
+
+def test_packets_take_the_path_s_delay(tmp_path):
+    done, arrivals = sent(tmp_path, {"name": "wifi", "rtt": "40 ms"}, count=300, size=200, gap_s=0.01)
+    assert len(arrivals) == 300
+    ways = sorted(way for _, way, _ in arrivals)
+    # No packet is early, whatever else the machine does.
+    assert ways[0] >= 20_000
+    assert statistics.median(ways) < 20_300
+    assert done.summary["lateness"]["packets"] >= 300
+    if os.getloadavg()[0] > IDLE:
+        pytest.skip(f"the machine is busy; the 99th percentile was {ways[297] - 20_000:.0f} us late")
+    assert ways[297] < 20_300
+
+
+def test_the_rate_is_kept_to_a_thousandth(tmp_path):
+    path = {"name": "wifi", "rtt": "0 ms", "up": {"rate": "8 Mbit/s", "queue": "2000 packets"}}
+    _, arrivals = sent(tmp_path, path, count=1500, rest_s=2.5)
+    assert len(arrivals) == 1500
+    took_s = (arrivals[-1][2] - arrivals[0][2]) / 1e6
+    assert 1499 * 1500 * 8 / took_s == pytest.approx(8e6, rel=1e-3)
+
+
+def test_a_burst_fills_the_queue_and_no_more(tmp_path):
+    path = {"name": "wifi", "rtt": "10 ms", "up": {"rate": "200 kbit/s", "queue": "20 packets"}}
+    done, arrivals = sent(tmp_path, path, count=50, rest_s=1.5)
+    # 60 ms a packet: the burst is over before the first has left.
+    assert [number for number, _, _ in arrivals] == list(range(20))
+    up = next(link for link in done.links if link["link"] == "wifi.up")
+    assert up["dropped_queue"] == 30
+
+
+def test_losses_are_those_of_the_seed(tmp_path):
+    path = {"name": "wifi", "rtt": "10 ms", "up": {"loss": "10 %"}}
+    runs = [sent(tmp_path, path, count=400, size=100, gap_s=0.001, seed=seed)[1] for seed in (1, 1, 2)]
+    first, again, other = ([number for number, _, _ in arrivals] for arrivals in runs)
+    assert 300 < len(first) < 390
+    assert first == again
+    assert first != other
+
+
+def test_a_program_reaches_the_server_and_nothing_else(capfd):
+    links = [sys.executable, "-c", "import socket; print([name for _, name in socket.if_nameindex()])"]
+    assert emulate(load(PLAIN), links).status == 0
+    assert capfd.readouterr().out.strip() == "['lo', 'wifi']"
+    beyond = "import socket; socket.create_connection(('192.0.2.1', 80), timeout=0.3)"
+    assert emulate(load(PLAIN), [sys.executable, "-c", beyond]).status == 1
+
+
+def test_the_program_s_exit_code_is_the_command_s():
+    assert emulate(load(PLAIN), [sys.executable, "-c", "raise SystemExit(7)"]).status == 7
+    killed = [sys.executable, "-c", "import os; os.kill(os.getpid(), 15)"]
+    assert emulate(load(PLAIN), killed).status == 143
+
+
+def test_a_program_runs_as_who_called_sudo(monkeypatch, capfd):
+    nobody = subprocess.run(["id", "-u", "nobody"], capture_output=True, text=True, check=True).stdout.strip()
+    monkeypatch.setenv("SUDO_UID", nobody)
+    assert emulate(load(PLAIN), ["/usr/bin/id", "-u"]).status == 0
+    assert capfd.readouterr().out.strip() == nobody

@@ -1,0 +1,131 @@
+"""The host is as it was, whatever happens: namespaces and devices are the program's own and go with it."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from anabranch.live import run_live
+from anabranch.live.testbed import Bed, open_bed
+from anabranch.scenario import plan as plans
+from anabranch.scenario.load import load
+
+GIVEN = {
+    "name": "host",
+    "application": {"kind": "bulk", "bytes": "200 kB"},
+    "paths": [
+        {"name": "wifi", "rtt": "10 ms", "rate": "20 Mbit/s"},
+        {"name": "lte", "rtt": "20 ms", "rate": "20 Mbit/s"},
+    ],
+}
+RUN = (
+    "from anabranch.live import run_live; from anabranch.scenario.load import load; import json, sys; "
+    "run_live(load(json.loads(sys.argv[1])))"
+)
+
+
+def host():
+    """Return what the host's own namespace has: links, addresses, routes, rules, settings."""
+    told = [
+        subprocess.run(["ip", *words.split()], capture_output=True, text=True, check=True).stdout
+        for words in (
+            "-o link",
+            "-o addr",
+            "route show table all",
+            "-6 route show table all",
+            "rule",
+            "-6 rule",
+        )
+    ]
+    settings = {
+        str(file): file.read_text(encoding="utf-8", errors="replace")
+        for folder in ("ipv4", "mptcp", "core")
+        for file in sorted(Path("/proc/sys/net", folder).rglob("*"))
+        if file.is_file() and os.access(file, os.R_OK) and file.stat().st_mode & 0o444 and readable(file)
+    }
+    return told, settings
+
+
+def readable(file):
+    try:
+        file.read_bytes()
+    except OSError:
+        return False
+    return True
+
+
+def ours():
+    return (
+        sorted(name for name in os.listdir("/run/netns") if name.startswith("anabranch-"))
+        if Path("/run/netns").exists()
+        else []
+    )
+
+
+def test_the_host_is_the_same_before_during_and_after():
+    before, named = host(), ours()
+    seen = []
+
+    def during(*_):
+        seen.append((host(), ours()))
+
+    run_live(load(GIVEN), progress=during)
+    assert seen
+    assert all(told == before for told, _ in seen)
+    # It took effect: the two namespaces were there meanwhile.
+    assert all(len(set(names) - set(named)) == 2 for _, names in seen)
+    assert host() == before
+    assert ours() == named
+
+
+@pytest.mark.parametrize("moments", [3, pytest.param(20, marks=pytest.mark.slow)])
+def test_what_a_killed_run_leaves_is_taken_away_by_the_next(moments):
+    before, named = host(), ours()
+    draws = random.Random(1)
+    left = 0
+    import json
+
+    for _ in range(moments):
+        program = subprocess.Popen(
+            [
+                sys.executable,
+                "-c",
+                RUN,
+                json.dumps({**GIVEN, "application": {"kind": "bulk", "bytes": "20 MB"}}),
+            ],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        time.sleep(draws.uniform(0.3, 2.0))
+        program.send_signal(signal.SIGKILL)
+        program.wait()
+        left += len(set(ours()) - set(named)) > 0
+    assert left > 0
+    with open_bed(plans.build(load(GIVEN).scenario, None)):
+        mine = set(ours()) - set(named)
+        assert len(mine) == 2
+        assert all(f"-{os.getpid()}-" in name for name in mine)
+    assert ours() == named
+    assert host() == before
+
+
+def test_others_namespaces_stay():
+    name = f"anabranch-test-{os.getpid()}"
+    subprocess.run(["ip", "netns", "add", name], check=True)
+    try:
+        run_live(load(GIVEN))
+        assert name in os.listdir("/run/netns")
+    finally:
+        subprocess.run(["ip", "netns", "del", name], check=True)
+
+
+def test_a_bed_names_its_places():
+    bed = Bed(client="a", server="b", lanes=[])
+    assert bed.place("client") == "/run/netns/a"
