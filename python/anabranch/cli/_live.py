@@ -31,7 +31,7 @@ Pcapng = Annotated[Path | None, typer.Option(help="Write every packet at the cli
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    for command in (live, emulate, shell):
+    for command in (live, parity, emulate, shell):
         app.command(command.__name__)(guarded(command))
 
 
@@ -105,6 +105,64 @@ def live(
         for broken in result.broken:
             _console.note(f"failed: {broken}")
         raise typer.Exit(_console.EXPECTATION_FAILED)
+
+
+def parity(
+    scenario: Scenario,
+    trials: Annotated[int, typer.Option(min=1, max=1000, help="Runs in each of the three worlds.")] = 5,
+    set_: Set = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object instead of a table.")
+    ] = False,
+) -> None:
+    """Run a scenario in the simulator, over real packets, and with this host's kernel serving, and compare.
+
+    It takes root, and in two of the three worlds as long as the scenario says. For example:
+
+      anabranch parity bulk-two-paths --set application.bytes=5MB --trials 3
+    """
+    from anabranch.cli import _commands
+    from anabranch.live import parity as run
+    from anabranch.live.parity import WORLDS
+
+    given = _commands.Given(
+        scenario=scenario, scheduler=None, congestion=None, seed=None, set=tuple(set_ or ())
+    )
+    with _console.progress("parity", unit="runs") as progress:
+        count = 0
+
+        def heard(_world: str, _trial: int) -> None:
+            nonlocal count
+            progress(count, trials * len(WORLDS))
+            count += 1
+
+        figures = run(given.load(), trials=trials, heard=heard)
+    if as_json:
+        told = {figure.name: {world: list(figure.values[world]) for world in WORLDS} for figure in figures}
+        _console.out(json.dumps({"scenario": scenario, "trials": trials, "figures": told}, indent=2))
+        return
+    rows = [
+        (
+            figure.name,
+            *(_mean(figure.mean(world), figure.half_width(world)) for world in WORLDS),
+            _apart(figure.apart("gateway", "simulator")),
+            _apart(figure.apart("gateway", "kernel")),
+        )
+        for figure in figures
+    ]
+    _console.table(("", *WORLDS, "gateway to simulator", "gateway to kernel"), rows)
+
+
+def _mean(mean: float | None, half_width: float | None) -> str:
+    """Return a mean with half its interval, as a table has it."""
+    if mean is None:
+        return "-"
+    return f"{mean:,.4g}" + ("" if half_width is None else f" +- {half_width:.2g}")
+
+
+def _apart(share: float | None) -> str:
+    """Return a difference in percent, as a table has it."""
+    return "-" if share is None else f"{share:+.1%}"
 
 
 def emulate(

@@ -5,6 +5,7 @@ A scenario runs here as it does in the simulator, in real time. It takes root, `
 """
 
 from anabranch.live.emulate import emulate
+from anabranch.live.parity import parity
 from anabranch.live.run import run_live
 
-__all__ = ["emulate", "run_live"]
+__all__ = ["emulate", "parity", "run_live"]

@@ -27,6 +27,7 @@ def run_live(
     *,
     server: Server = "gateway",
     client: Client = "kernel",
+    run: int = 0,
     pcapng: str | Path | None = None,
     progress: Callable[[float, float], None] | None = None,
     film: Film | None = None,
@@ -39,6 +40,8 @@ def run_live(
         The scenario.
     server, client
         Whether our endpoint or a kernel is at that end; one of them at least is a kernel.
+    run
+        The number of the run: another draw of the links' losses under the same seed.
     pcapng
         File to write a capture to, every packet as it passes the client; one interface a path.
     progress
@@ -69,7 +72,7 @@ def run_live(
         raise InputError([Fault(message="one end at least is a kernel", where="--client", hint=hint)])
     needed()
     film = film_of(loaded) if film is None else film
-    plan = plans.build(loaded.scenario, film)
+    plan = plans.build(loaded.scenario, film, run=run)
     expected_s = plans.expected_duration_s(plan, film)
 
     def heard(done_s: float, _limit_s: float) -> bool:
@@ -103,7 +106,7 @@ def run_live(
     trace["summary"]["kernels"] = kernels
     trace["summary"]["ends"] = {"server": server, "client": client}
     trace["summary"]["notes"] = [*trace["summary"]["notes"], *_notes(trace["summary"], server)]
-    return finished(loaded, film, plan, trace, run=0)
+    return finished(loaded, film, plan, trace, run=run)
 
 
 def _notes(summary: dict[str, Any], server: Server) -> list[str]:
