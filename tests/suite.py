@@ -20,7 +20,7 @@ _CARGO = ("cargo", "test", "--workspace", "--exclude", "anabranch-python")
 _TESTS = (*_CARGO, "--tests")
 _DRILL = ("cargo", "run", "--quiet", "--package", "anabranch-drill", "--profile", "drill", "--")
 _DRILL_BUILD = ("cargo", "build", "--quiet", "--package", "anabranch-drill", "--profile", "drill")
-_PYTEST = (sys.executable, "-m", "pytest", "tests/python", "tests/house")
+_PYTEST = (sys.executable, "-m", "pytest", "tests/python", "tests/house", "tests/live")
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 # cargo: `test result: ok. 12 passed; 0 failed; 3 ignored; ...`, once a binary; pytest: `7 passed in 3s`.

@@ -10,6 +10,7 @@ import socket
 import struct
 import sys
 import time
+from pathlib import Path
 
 _HEAD = struct.Struct("!QQ")
 #: Bytes of the headers of UDP and IPv4.
@@ -17,7 +18,10 @@ _HEADERS = 28
 
 
 def receive(port: int, file: str) -> None:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sink, open(file, "w", encoding="ascii") as out:
+    with (
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sink,
+        Path(file).open("w", encoding="ascii") as out,
+    ):
         sink.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
         sink.bind(("", port))
         while True:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
@@ -61,12 +62,15 @@ def readable(file):
     return True
 
 
+def names():
+    """Return the names of all namespaces."""
+    place = Path("/run/netns")
+    return [file.name for file in place.iterdir()] if place.exists() else []
+
+
 def ours():
-    return (
-        sorted(name for name in os.listdir("/run/netns") if name.startswith("anabranch-"))
-        if Path("/run/netns").exists()
-        else []
-    )
+    """Return the names of those that this program made."""
+    return sorted(name for name in names() if name.startswith("anabranch-"))
 
 
 def test_the_host_is_the_same_before_during_and_after():
@@ -90,8 +94,6 @@ def test_what_a_killed_run_leaves_is_taken_away_by_the_next(moments):
     before, named = host(), ours()
     draws = random.Random(1)
     left = 0
-    import json
-
     for _ in range(moments):
         program = subprocess.Popen(
             [
@@ -121,7 +123,7 @@ def test_others_namespaces_stay():
     subprocess.run(["ip", "netns", "add", name], check=True)
     try:
         run_live(load(GIVEN))
-        assert name in os.listdir("/run/netns")
+        assert name in names()
     finally:
         subprocess.run(["ip", "netns", "del", name], check=True)
 

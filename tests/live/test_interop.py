@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from cells import IMPAIRMENTS, ROLES, both_carry, carried, cells, counted, scenario
 
 from anabranch.live import run_live
 from anabranch.scenario.load import load
+from cells import IMPAIRMENTS, ROLES, both_carry, carried, cells, counted, scenario
 
 #: Cells of the quick suite.
 QUICK = {

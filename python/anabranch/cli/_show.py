@@ -34,7 +34,8 @@ def run(result: Run) -> None:
         _console.out()
     for note in result.notes:
         _console.out(f"  note: {note}")
-    _console.out(f"  digest {result.digest}")
+    if result.digest:
+        _console.out(f"  digest {result.digest}")
     for name, source in result.plugins.items():
         _console.out(f"  plug-in {name}, source {source}")
 

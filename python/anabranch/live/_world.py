@@ -23,7 +23,7 @@ _PRIORITY = 2
 End = tuple[str, list[str], bool, str | None]
 
 
-def end(bed: Bed, which: str, *, multipath: bool, congestion: str | None) -> End:
+def end(bed: Bed, which: str, *, multipath: bool, congestion: str | None = None) -> End:
     """Return a kernel's end of a testbed."""
     return (bed.place(which), [lane.device for lane in bed.lanes], multipath, congestion)
 
@@ -84,7 +84,7 @@ def go(
     capture = None if pcapng is None else str(pcapng)
     try:
         with _before_others():
-            return rust.live(
+            trace: dict[str, Any] = rust.live(
                 json.dumps(plan),
                 client,
                 server,
@@ -104,6 +104,8 @@ def go(
         found = _refused.faults(error.faults, dict(plan), loaded.scenario, loaded.source)
         raise ScenarioError(found) from None
     except OSError as error:
-        raise MissingError(f"real packets: {error}") from None
+        message = f"real packets: {error}"
+        raise MissingError(message) from None
     except rust.SimulationError as error:
         raise DefectError(str(error), replay="the scenario, over real packets") from None
+    return trace

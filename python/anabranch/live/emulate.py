@@ -91,8 +91,8 @@ def emulate(
             trace = _world.go(
                 loaded,
                 plan,
-                client=_world.end(bed, "client", multipath=multipath, congestion=None),
-                server=_world.end(bed, "server", multipath=multipath, congestion=None),
+                client=_world.end(bed, "client", multipath=multipath),
+                server=_world.end(bed, "server", multipath=multipath),
                 application=False,
                 progress=lambda _done, _total: programs[-1].poll() is None,
                 bed=bed,
@@ -131,10 +131,9 @@ def _start(bed: Bed, end: str, command: Sequence[str]) -> subprocess.Popen[bytes
                 group=user.group,
                 extra_groups=user.groups,
             )
-    except FileNotFoundError as error:
-        raise MissingError(f"no such program: {error.filename}") from None
-    except PermissionError as error:
-        raise MissingError(f"not to be run: {error.filename}") from None
+    except OSError as error:
+        message = f"{error.filename or command[0]} cannot be run: {error.strerror}"
+        raise MissingError(message) from None
 
 
 @dataclass(frozen=True)

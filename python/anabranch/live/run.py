@@ -63,8 +63,7 @@ def run_live(
         When this host lacks something.
     """
     from anabranch._run import film_of, finished
-    from anabranch.live import _world
-    from anabranch.live.testbed import needed, open_bed
+    from anabranch.live.testbed import needed
     from anabranch.scenario import plan as plans
 
     if server == "gateway" and client == "anabranch":
@@ -81,42 +80,59 @@ def run_live(
         return True
 
     written = nullcontext() if pcapng is None else _files.whole(Path(pcapng), "the capture")
+    with written as capture:
+        trace = _carried(loaded, plan, server, client, capture, heard)
+    return finished(loaded, film, plan, trace, run=run)
+
+
+def _carried(
+    loaded: Loaded,
+    plan: dict[str, Any],
+    server: Server,
+    client: Client,
+    capture: Path | None,
+    heard: Callable[[float, float], bool],
+) -> dict[str, Any]:
+    """Return the trace of a plan over real packets."""
+    from anabranch.live import _world
+    from anabranch.live.testbed import open_bed
+
     multipath = plan["transport"]["multipath"]
-    congestion = loaded.scenario.transport.congestion.name
-    with written as capture, open_bed(plan) as bed:
-        ends: dict[str, _world.End | None] = {
-            "client": _world.end(bed, "client", multipath=multipath, congestion=None),
-            "server": _world.end(bed, "server", multipath=multipath, congestion=congestion),
-        }
-        if server == "gateway":
-            ends["server"] = None
-        if client == "anabranch":
-            ends["client"] = None
+    with open_bed(plan) as bed:
+        asks, serves = None, None
+        if client == "kernel":
+            asks = _world.end(bed, "client", multipath=multipath)
+        if server == "kernel":
+            congestion = loaded.scenario.transport.congestion.name
+            serves = _world.end(bed, "server", multipath=multipath, congestion=congestion)
         trace = _world.go(
             loaded,
             plan,
-            client=ends["client"],
-            server=ends["server"],
+            client=asks,
+            server=serves,
             application=True,
             progress=heard,
             bed=bed,
             pcapng=capture,
         )
+        ends = {"client": asks, "server": serves}
         kernels = {which: bed.counters(which) for which, end in ends.items() if end is not None}
-    trace["summary"]["kernels"] = kernels
-    trace["summary"]["ends"] = {"server": server, "client": client}
-    trace["summary"]["notes"] = [*trace["summary"]["notes"], *_notes(trace["summary"], server)]
-    return finished(loaded, film, plan, trace, run=run)
+    summary = trace["summary"]
+    summary["kernels"] = kernels
+    summary["ends"] = {"server": server, "client": client}
+    summary["notes"] = [*summary["notes"], *_notes(summary, server)]
+    return trace
 
 
 def _notes(summary: dict[str, Any], server: Server) -> list[str]:
     """Return what has to be said with the results."""
     late = summary["lateness"]
-    notes = [
+    lateness = (
         f"Real packets: the network's own lateness was {late['median_ms']:.2f} ms in the median, "
         f"{late['p99_ms']:.2f} ms at the 99th percentile, {late['max_ms']:.2f} ms at most, over "
         f"{late['packets']:,} packets."
-    ]
+    )
+    notes = [lateness]
     if server == "kernel":
         notes.append(f"The kernel served with congestion control {summary['server_congestion']}.")
     if summary["refused_packets"]:

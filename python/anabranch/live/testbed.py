@@ -1,7 +1,7 @@
 """Two network namespaces, a client's and a server's, with a TUN device a path between them.
 
-Everything that is made carries the program's name and the number of its process, and goes when it ends; what an
-earlier process was killed over is taken away by the next one. Nothing else is touched.
+Everything that is made carries the program's name and the number of its process, and goes when it ends; what
+an earlier process was killed over is taken away by the next one. Nothing else is touched.
 """
 
 from __future__ import annotations
@@ -232,14 +232,14 @@ def _furnish(stack: ExitStack, bed: Bed, end: str, plan: Mapping[str, Any], cong
 
 
 def _rule(route: Any, number: int, lane: Lane) -> None:  # noqa: ANN401
-    """What comes from a path's address follows a table of its own."""
+    """Let what comes from a path's address follow a table of its own."""
     family, bits = (socket.AF_INET6, 128) if lane.family == "ipv6" else (socket.AF_INET, 32)
     table = _FIRST_TABLE + number
     route.rule("add", src=lane.client, src_len=bits, table=table, family=family, priority=table)
 
 
 def _route(route: Any, number: int, lane: Lane, index: int) -> None:  # noqa: ANN401
-    """What comes from a path's address leaves by its device, wherever it goes."""
+    """Let what comes from a path's address leave by its device, wherever it goes."""
     family = socket.AF_INET6 if lane.family == "ipv6" else socket.AF_INET
     route.route("replace", dst="default", oif=index, table=_FIRST_TABLE + number, family=family)
 
@@ -289,7 +289,8 @@ def _set(name: str, value: object, *, needed: bool = True) -> None:
         Path("/proc/sys/net", name).write_text(f"{value}\n", encoding="ascii")
     except OSError as error:
         if needed and Path("/proc/sys/net", name).exists():
-            raise MissingError(f"net/{name} cannot be set to {value}: {error.strerror}") from None
+            message = f"net/{name} cannot be set to {value}: {error.strerror}"
+            raise MissingError(message) from None
 
 
 def _tun(name: str) -> None:
