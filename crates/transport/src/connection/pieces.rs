@@ -24,18 +24,20 @@ pub(super) struct Pieces {
     used: u64,
     /// Positions behind the pieces, ascending.
     ends: VecDeque<u64>,
+    /// The piece that was asked for last: the next question is most often of it.
+    last: usize,
 }
 
 impl Pieces {
     /// Pieces of `largest` bytes at most.
     pub(super) fn new(largest: u64) -> Self {
-        Self { page: largest + HEADER, header: HEADER, used: 0, ends: VecDeque::new() }
+        Self { page: largest + HEADER, header: HEADER, used: 0, ends: VecDeque::new(), last: 0 }
     }
 
     /// Pieces of `largest` bytes at most, each in a socket buffer of its own: what is written joins the
     /// last one while that waits, and else begins another (`tcp_sendmsg`).
     pub(super) fn buffers(largest: u64) -> Self {
-        Self { page: largest, header: 0, used: 0, ends: VecDeque::new() }
+        Self { page: largest, header: 0, used: 0, ends: VecDeque::new(), last: 0 }
     }
 
     /// Files bytes written at `at`, all if the piece takes them; returns how many. `waits` tells that the last
@@ -59,9 +61,19 @@ impl Pieces {
 
     /// Behind the piece that `position` lies in; of what was never filed there is no end.
     #[inline]
-    pub(super) fn end(&self, position: u64) -> u64 {
-        let index = self.ends.partition_point(|end| *end <= position);
-        self.ends.get(index).copied().unwrap_or(u64::MAX)
+    pub(super) fn end(&mut self, position: u64) -> u64 {
+        let follows =
+            self.last == 0 || self.ends.get(self.last - 1).is_some_and(|end| *end <= position);
+        match self.ends.get(self.last) {
+            Some(end) if follows && position < *end => *end,
+            _ => self.find(position),
+        }
+    }
+
+    /// As [`Self::end`], among all.
+    fn find(&mut self, position: u64) -> u64 {
+        self.last = self.ends.partition_point(|end| *end <= position);
+        self.ends.get(self.last).copied().unwrap_or(u64::MAX)
     }
 
     /// Everything before `una` is acknowledged.
@@ -69,6 +81,7 @@ impl Pieces {
     pub(super) fn acknowledge(&mut self, una: u64) {
         while self.ends.front().is_some_and(|end| *end <= una) {
             self.ends.pop_front();
+            self.last = self.last.saturating_sub(1);
         }
     }
 }
