@@ -367,9 +367,16 @@ impl Sender {
 
     /// What is left is less than a segment and must wait: a small segment is unacknowledged already,
     /// and more data may come (`tcp_nagle_check`, `tcp_minshall_check`).
+    #[inline(always)]
     pub(super) fn must_wait_for_more(&self) -> bool {
-        self.queued < u64::from(self.mss)
-            && self.small_end > self.una
+        0 < self.queued && self.queued < u64::from(self.mss) && self.is_held_back()
+    }
+
+    /// As [`Self::must_wait_for_more`], of less than a segment.
+    // Apart, so that the look at whole segments stays a short one.
+    #[inline(never)]
+    fn is_held_back(&self) -> bool {
+        self.small_end > self.una
             && !self.nodelay
             && !self.fin_queued
             && self.queue.front().zip(self.queue.back()).is_some_and(|(first, last)| {
