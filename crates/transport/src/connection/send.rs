@@ -360,18 +360,25 @@ impl Connection {
     /// Brings the schedulers' views up to date: those whose subflow was touched.
     #[inline(always)]
     pub(super) fn refresh_views(&mut self) {
-        let usable = self.subflows.iter().filter(|s| s.usable()).map(|s| s.id);
-        if !usable.eq(self.views.iter().map(|view| view.id)) {
-            self.views.clear();
-            self.views.extend(self.subflows.iter().filter(|s| s.usable()).map(Subflow::view));
-            return;
-        }
-        for view in &mut self.views {
-            let subflow = &mut self.subflows[view.id.index()];
+        let mut views = self.views.iter_mut();
+        for subflow in self.subflows.iter_mut().filter(|s| s.usable()) {
+            let Some(view) = views.next().filter(|view| view.id == subflow.id) else {
+                return self.renew_views();
+            };
             if std::mem::take(&mut subflow.touched) {
                 *view = subflow.view();
             }
         }
+        if views.next().is_some() {
+            self.renew_views();
+        }
+    }
+
+    /// Makes all views anew: subflows have come or gone.
+    #[cold]
+    fn renew_views(&mut self) {
+        self.views.clear();
+        self.views.extend(self.subflows.iter().filter(|s| s.usable()).map(Subflow::view));
     }
 
     /// `[from, from + sent)` was scheduled: it moves the cursor, was sent ahead, or was a repetition.
