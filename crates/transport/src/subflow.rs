@@ -352,10 +352,12 @@ impl Subflow {
         let first = self.timer.at().unwrap_or(never).min(self.ack.deadline().unwrap_or(never));
         // Most often neither the pacer nor the handshake waits.
         let rarely = self.pacer.wake().is_some() | self.handshake.waits();
-        if !rarely {
-            return first;
-        }
-        first.min(self.pacer.wake().unwrap_or(never)).min(self.handshake.wake())
+        if rarely { first.min(self.rare_wake()) } else { first }
+    }
+
+    #[cold]
+    fn rare_wake(&self) -> Instant {
+        self.pacer.wake().unwrap_or(Instant::FAR_FUTURE).min(self.handshake.wake())
     }
 
     /// Recomputes the payload of a full segment from the options every data segment carries. Rates

@@ -59,6 +59,12 @@ impl Addresses {
         self.initial = Some(address);
     }
 
+    /// There is a deadline.
+    #[inline(always)]
+    pub(super) fn waits(&self) -> bool {
+        self.pending.is_some() | !self.upcoming.is_empty()
+    }
+
     /// When the announcement is to be repeated, or an address that has come up may be used.
     pub(super) fn deadline(&self) -> Option<Instant> {
         let usable = self.upcoming.front().map(|(at, _)| *at);

@@ -20,7 +20,7 @@ impl Connection {
         // While data flows none of these waits: one look at all.
         let rarely = self.closing.deadline().is_some()
             | self.closing.deserted_until().is_some()
-            | self.addresses.deadline().is_some()
+            | self.addresses.waits()
             | self.fallback.deadline().is_some()
             | self.scheduler_wake.is_some();
         if rarely {
