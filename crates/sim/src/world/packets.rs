@@ -74,22 +74,28 @@ impl World<'_> {
         }
     }
 
+    /// Puts a packet on a link.
+    #[inline(always)]
+    fn enter(&mut self, link: usize, packet: Box<Packet>) {
+        if packet.size > self.topology.ways[link].mtu {
+            self.refuse_large(link, packet);
+            return;
+        }
+        let size = ByteCount(packet.size);
+        let links = &mut self.topology.links;
+        let (medium, eager) = links.enter(self.now, link, packet, size, |it| it.label());
+        // A link that waits for a delivery already will not wake earlier for this one, unless it
+        // shares its medium.
+        if eager || !self.schedule.is_set(medium) {
+            self.schedule.set(medium, self.topology.links.poll_timeout(medium));
+        }
+    }
+
     /// Puts a packet on its next link, or hands it to its host.
     pub(super) fn forward(&mut self, mut packet: Box<Packet>) -> Result<(), RunError> {
         let route = self.topology.routes[usize::from(packet.route)].links(packet.down);
         if let Some(&link) = route.get(usize::from(packet.hop)) {
-            if packet.size > self.topology.ways[link].mtu {
-                self.refuse_large(link, packet);
-                return Ok(());
-            }
-            let size = ByteCount(packet.size);
-            let links = &mut self.topology.links;
-            let (medium, eager) = links.enter(self.now, link, packet, size, |it| it.label());
-            // A link that waits for a delivery already will not wake earlier for this one, unless it
-            // shares its medium.
-            if eager || !self.schedule.is_set(medium) {
-                self.schedule.set(medium, self.topology.links.poll_timeout(medium));
-            }
+            self.enter(link, packet);
             return Ok(());
         }
         if packet.followed.is_some() {
@@ -209,10 +215,15 @@ impl World<'_> {
         if options > 40 {
             return Err(Violation::OptionSpace { bytes: options }.into());
         }
-        let ip_header = self.topology.routes[usize::from(packet.route)].ip_header();
-        packet.size = ip_header + TCP_HEADER + options as u64 + segment.payload.len() as u64;
+        let route = &self.topology.routes[usize::from(packet.route)];
+        packet.size =
+            route.ip_header() + TCP_HEADER + options as u64 + segment.payload.len() as u64;
         packet.hop = 0;
-        self.forward(packet)
+        match route.links(packet.down).first() {
+            Some(&link) => self.enter(link, packet),
+            None => self.forward(packet)?,
+        }
+        Ok(())
     }
 
     /// Whether a packet is one of cross traffic.
