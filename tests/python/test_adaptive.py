@@ -81,6 +81,7 @@ def test_what_the_viewer_saw():
         "recovery_time_s": 2.0,
         "startup_delay_s": 1.6,
         "rebuffer_s": 2.0,
+        "rebuffer_longest_s": 2.0,
         "play_time_s": 30.0,
         # The first request waits for the connection, 0.1 s.
         "startup_s": 1.5,
@@ -93,6 +94,7 @@ def test_what_the_viewer_saw():
         # 250 kB, 750 kB and 250 kB in three whole seconds: 2, 6 and 2 Mb/s.
         "throughput_mean_mbps": pytest.approx((2 + 6 + 2) / 3, abs=1e-6),
         "throughput_std_mbps": pytest.approx(math.sqrt(32 / 9), abs=1e-6),
+        "throughput_active_mbps": pytest.approx((2 + 6 + 2) / 3, abs=1e-6),
         "downloaded_bytes": 4_000_000,
         "chunks_abandoned": 1,
         "finished": True,
@@ -348,12 +350,12 @@ def test_each_viewer_is_their_own():
     first, second = (viewer(own) for _, own in of_each(tables))
     assert first == metrics.qoe(one_client())
     assert second == {
-        "buffer_underflows": 0, "recovery_time_s": 0.0, "startup_delay_s": 3.0, "rebuffer_s": 0,
+        "buffer_underflows": 0, "recovery_time_s": 0.0, "startup_delay_s": 3.0, "rebuffer_s": 0, "rebuffer_longest_s": 0.0,
         # From 3 s to the end of the session; it had no end of its own.
         "play_time_s": 6.0, "startup_s": 2.5, "total_s": None, "rebuffer_total_s": None, "resolution_mean": 360.0,
         "resolution_changes": 0, "top_share": 0.0, "bitrate_mean_mbps": 2.0,
         # Only the first second has a sample: there is no whole second to tell of.
-        "throughput_mean_mbps": None, "throughput_std_mbps": None, "downloaded_bytes": 700, "chunks_abandoned": 0,
+        "throughput_mean_mbps": None, "throughput_std_mbps": None, "throughput_active_mbps": None, "downloaded_bytes": 700, "chunks_abandoned": 0,
         "finished": False,
     }  # fmt: skip
 

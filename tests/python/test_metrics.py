@@ -29,6 +29,10 @@ def one_client():
             # Only those at 0, 200 and 400 ms count.
             cwnd_segments=[10, 999, 20, 999, 60, 4, 999, 4, 999, 4],
             srtt_ms=[50.0, 999.0, 60.0, 999.0, 70.0, 100.0, 999.0, None, 999.0, 120.0],
+            in_flight_segments=[1, 1, 0, 1, 1, 1, 1, 1, 0, 0],
+            retransmissions=[0, 1, 4, 6, 7, 0, 0, 0, 0, 0],
+            # The window is 10 when the repair begins, and 20 when it ends 200 ms later.
+            state=["Open", "Recovery", "CWR", "Open", "Open", "Open", "Loss", "Loss", "Open", "Open"],
         ),
         "frames": table(
             client=[0] * 10, index=list(range(10)),
@@ -38,6 +42,7 @@ def one_client():
             client=[0] * 6, t_s=[1.5, 3.0, 5.0, 6.0, 7.0, 9.5],
             event=["start", "underflow", "resume", "underflow", "resume", "end"],
         ),
+        "events": table(t_s=[0.25], link=["wifi"], what=["link-down"]),
         "links": table(link=["wifi.down", "wifi.up"], dropped_queue=[5, 1], dropped_loss=[9, 0]),
     }  # fmt: skip
 
@@ -49,6 +54,7 @@ def test_what_the_viewer_saw():
         "recovery_time_s": 1.5,
         "startup_delay_s": 1.5,
         "rebuffer_s": 3.0,
+        "rebuffer_longest_s": 2.0,
         "play_time_s": 5.0,
         "frames": {"total": 10, "displayed": 5, "discarded": 1, "flushed": 2},
         "finished": True,
@@ -71,6 +77,13 @@ def test_what_the_network_did():
                 "srtt_ms_mean": 60.0,
                 "cwnd_segments_mean": 30.0,
                 "cwnd_segments_median": 20.0,
+                "cwnd_segments_std": 21.602,
+                "recovery_s": 0.1,
+                "loss_s": 0.0,
+                "idle_s": 0.1,
+                "window_back_s": 0.2,
+                "retransmissions_before_change": 4,
+                "retransmissions_after_change": 3,
             },
             {
                 "path": "lte",
@@ -80,9 +93,32 @@ def test_what_the_network_did():
                 "srtt_ms_mean": 110.0,
                 "cwnd_segments_mean": 4.0,
                 "cwnd_segments_median": 4.0,
+                "cwnd_segments_std": 0.0,
+                "recovery_s": 0.0,
+                "loss_s": 0.2,
+                "idle_s": 0.2,
+                "window_back_s": 0.3,
+                "retransmissions_before_change": 0,
+                "retransmissions_after_change": 0,
             },
         ],
     }
+
+
+def test_a_window_that_does_not_come_back_counts_until_the_end():
+    tables = one_client()
+    # As large as before when Loss ends, and without an end of Loss.
+    assert metrics.qos(tables)["subflows"][1]["window_back_s"] == 0.3
+    tables["samples"]["state"][8:] = ["Loss", "Loss"]
+    assert metrics.qos(tables)["subflows"][1]["window_back_s"] == 0.4
+    tables["samples"]["state"][5:] = ["Open"] * 5
+    assert metrics.qos(tables)["subflows"][1]["window_back_s"] is None
+
+
+def test_a_world_without_a_change_has_no_before_and_after():
+    tables = one_client() | {"events": table(t_s=[], link=[], what=[])}
+    (wifi, _) = metrics.qos(tables)["subflows"]
+    assert not any(name.startswith("retransmissions_") for name in wifi)
 
 
 def test_what_the_cross_traffic_did():
@@ -217,7 +253,7 @@ def test_every_metric_can_be_looked_up():
     adaptive = {name for name in metrics.METRICS if lookup(name) is None}
     assert {"startup_s", "top_share"} <= adaptive
     assert not adaptive & {"startup_delay_s", "goodput_mbps", "duration_s", "frames.total", "finished"}
-    assert len(adaptive) == 11
+    assert len(adaptive) == 12
     assert all(lookup(f"subflows.wifi.{name}") is not None for name in metrics.SUBFLOW_METRICS)
     assert lookup("frames.discarded") == 1
     assert lookup("subflows.none.bytes") is None
@@ -244,6 +280,7 @@ def two_viewers():
         "samples": table(
             t_s=[0.0, 0.2, 0.0, 0.2, 0.2], client=[1, 1, 0, 0, 1], subflow=[0, 0, 0, 0, 1],
             cwnd_segments=[10, 20, 4, 6, None], srtt_ms=[50.0, 70.0, 0.0, 30.0, 100.0],
+            in_flight_segments=[1] * 5, retransmissions=[0] * 5, state=["Open"] * 5,
         ),
         "frames": table(client=[1, 1, 0], fate=["displayed", "flushed", "discarded"]),
         "playback": table(
@@ -259,12 +296,14 @@ def test_each_client_is_its_own():
     assert (first["client"], second["client"]) == (0, 1)
     assert first["qoe"] == {
         "picture_discards": 1, "buffer_underflows": 1, "recovery_time_s": 1.0, "startup_delay_s": 1.0, "rebuffer_s": 1.0,
+        "rebuffer_longest_s": 1.0,
         # From 1 s to the end at 8 s, less a stall of 1 s.
         "play_time_s": 6.0,
         "frames": {"total": 1, "displayed": 0, "discarded": 1, "flushed": 0}, "finished": True,
     }  # fmt: skip
     assert second["qoe"] == {
         "picture_discards": 0, "buffer_underflows": 1, "recovery_time_s": 10.0, "startup_delay_s": 2.0, "rebuffer_s": 10.0,
+        "rebuffer_longest_s": 10.0,
         "play_time_s": 8.0,
         "frames": {"total": 2, "displayed": 1, "discarded": 0, "flushed": 1}, "finished": True,
     }  # fmt: skip
@@ -273,16 +312,19 @@ def test_each_client_is_its_own():
         "goodput_mbps": 1.0, "rtt_diff_ms": 0.0, "reinjected_bytes": 100, "max_read_gap_s": 1.0,
         "subflows": [
             {"path": "wifi", "bytes": 1_000_000, "throughput_mbps": 1.0, "retransmissions": 2, "srtt_ms_mean": 30.0,
-             "cwnd_segments_mean": 5.0, "cwnd_segments_median": 5.0},
+             "cwnd_segments_mean": 5.0, "cwnd_segments_median": 5.0,
+             "cwnd_segments_std": 1.0, "recovery_s": 0.0, "loss_s": 0.0, "idle_s": 0.0, "window_back_s": None},
         ],
     }  # fmt: skip
     assert second["qos"] == {
         "goodput_mbps": 2.0, "rtt_diff_ms": 40.0, "reinjected_bytes": 300, "max_read_gap_s": 2.0,
         "subflows": [
             {"path": "wifi", "bytes": 2_500_000, "throughput_mbps": 1.0, "retransmissions": 4, "srtt_ms_mean": 60.0,
-             "cwnd_segments_mean": 15.0, "cwnd_segments_median": 15.0},
+             "cwnd_segments_mean": 15.0, "cwnd_segments_median": 15.0,
+             "cwnd_segments_std": 5.0, "recovery_s": 0.0, "loss_s": 0.0, "idle_s": 0.0, "window_back_s": None},
             {"path": "lte", "bytes": 5_000_000, "throughput_mbps": 2.0, "retransmissions": 6, "srtt_ms_mean": 100.0,
-             "cwnd_segments_mean": None, "cwnd_segments_median": None},
+             "cwnd_segments_mean": None, "cwnd_segments_median": None,
+             "cwnd_segments_std": None, "recovery_s": 0.0, "loss_s": 0.0, "idle_s": 0.0, "window_back_s": None},
         ],
     }  # fmt: skip
 
@@ -291,6 +333,7 @@ def test_means_are_over_the_clients_that_have_a_number():
     tables = two_viewers()
     assert metrics.qoe(tables) == {
         "picture_discards": 0.5, "buffer_underflows": 1, "recovery_time_s": 5.5, "startup_delay_s": 1.5, "rebuffer_s": 5.5,
+        "rebuffer_longest_s": 5.5,
         "play_time_s": 7.0, "frames": {"total": 1.5, "displayed": 0.5, "discarded": 0.5, "flushed": 0.5},
         "finished": True,
     }  # fmt: skip
@@ -361,6 +404,7 @@ def test_numbers_are_told_to_the_microsecond_and_the_thousandth():
     tables["samples"] = table(
         t_s=[0.0, 0.2, 0.4] * 2, client=[0] * 6, subflow=[0, 0, 0, 1, 1, 1], path=["wifi"] * 3 + ["lte"] * 3,
         cwnd_segments=[1.00049, 2.00049, 4.0, 1, 1, 2], srtt_ms=[10.0, 10.0, 11.0, 20.0, 20.0, 20.0],
+        in_flight_segments=[1] * 6, retransmissions=[0] * 6, state=["Open"] * 6,
     )  # fmt: skip
     qoe, qos = metrics.qoe(tables), metrics.qos(tables)
     assert (qoe["startup_delay_s"], qoe["rebuffer_s"], qoe["recovery_time_s"]) == (

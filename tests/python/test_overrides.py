@@ -43,6 +43,7 @@ VALUES = {
     "application.rate": ("3Mbit/s", 3_000_000),
     "application.duration": ("60s", 60 * 10**9),
     "application.bytes": ("1 MB", 10**6),
+    "application.player.version": ("2", 2),
     "application.player.network_cache": ("2s", 2 * 10**9),
     "application.player.prefetch": ("1MiB", 2**20),
     "application.player.jitter_cap": ("2s", 2 * 10**9),

@@ -32,7 +32,7 @@ def test_the_json_has_the_promised_form():
     assert (result["scheduler"], result["congestion"]) == ("redundant", "reno")
     assert list(result["qoe"]) == [
         "picture_discards", "buffer_underflows", "recovery_time_s", "startup_delay_s", "rebuffer_s",
-        "play_time_s", "frames", "finished",
+        "rebuffer_longest_s", "play_time_s", "frames", "finished",
     ]  # fmt: skip
     assert list(result["qoe"]["frames"]) == ["total", "displayed", "discarded", "flushed"]
     assert list(result["qos"]) == [
@@ -40,7 +40,7 @@ def test_the_json_has_the_promised_form():
     ]  # fmt: skip
     assert list(result["qos"]["subflows"][0]) == [
         "path", "bytes", "throughput_mbps", "retransmissions", "srtt_ms_mean", "cwnd_segments_mean",
-        "cwnd_segments_median",
+        "cwnd_segments_median", "cwnd_segments_std", "recovery_s", "loss_s", "idle_s", "window_back_s",
     ]  # fmt: skip
     json.dumps(result, allow_nan=False)
 

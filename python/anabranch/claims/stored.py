@@ -15,8 +15,17 @@ if TYPE_CHECKING:
     from anabranch.claims.cells import Cell
     from anabranch.claims.measure import Metric
 
-#: The numbers that add up where a path had several subflows; of others the first one's counts.
-_SUMS = ("bytes", "throughput_mbps", "retransmissions")
+#: The numbers that add up where a path had several subflows, one for each connection of the player; of others
+#: that of the subflow counts which carried the most: the player's first ones only look into the film.
+_SUMS = (
+    "bytes",
+    "throughput_mbps",
+    "retransmissions",
+    "retransmissions_before_change",
+    "retransmissions_after_change",
+    "recovery_s",
+    "loss_s",
+)
 
 
 class Runs:
@@ -86,7 +95,9 @@ def read(folder: Path) -> Runs:
     """
     made = store.made(folder)
     rows = {(row["cell"], row["run"]): dict(row) for row in load(folder).iter_rows(named=True)}
-    for subflow in load(folder, "subflows").iter_rows(named=True):
+    # Those that carried the most come first.
+    subflows = load(folder, "subflows").sort("bytes", descending=True, maintain_order=True)
+    for subflow in subflows.iter_rows(named=True):
         row = rows.get((subflow["cell"], subflow["run"]))
         if row is not None:
             _add(row, subflow)

@@ -25,6 +25,7 @@ METRICS: Mapping[str, str] = {
     "recovery_time_s": "mean time that the buffer stays empty after an underflow",
     "startup_delay_s": "from the connect to the first picture",
     "rebuffer_s": "total time that the buffer stayed empty after underflows",
+    "rebuffer_longest_s": "the longest of these times",
     "play_time_s": "time in which pictures moved: from the first to the end, without the stalls",
     "frames.total": "pictures in the film",
     "frames.displayed": "pictures shown",
@@ -39,6 +40,7 @@ METRICS: Mapping[str, str] = {
     "bitrate_mean_mbps": "mean rate of the chunks that were played, sound of its own left out",
     "throughput_mean_mbps": "Th_avg: mean over whole seconds of what was read, idle ones included",
     "throughput_std_mbps": "standard deviation of the same",
+    "throughput_active_mbps": "the same mean over the seconds alone in which something was read",
     "downloaded_bytes": "DB_total: payload that the subflows delivered, reinjected bytes included",
     "chunks_abandoned": "chunks that were given up for a lower rendition",
     "finished": "whether the film was played to its end",
@@ -59,6 +61,13 @@ SUBFLOW_METRICS: Mapping[str, str] = {
     "srtt_ms_mean": "mean smoothed RTT over samples 200 ms apart",
     "cwnd_segments_mean": "mean congestion window over samples 200 ms apart",
     "cwnd_segments_median": "median congestion window over samples 200 ms apart",
+    "cwnd_segments_std": "standard deviation of the congestion window over the same samples",
+    "recovery_s": "time in the state Recovery, in steps of 100 ms",
+    "loss_s": "time in the state Loss, after a retransmission timeout, in steps of 100 ms",
+    "idle_s": "time with nothing in flight, in steps of 100 ms",
+    "window_back_s": "mean time from the start of a repair until the window is what it was, or the end",
+    "retransmissions_before_change": "retransmissions up to the first change of the world",
+    "retransmissions_after_change": "those from then on",
 }
 
 

@@ -37,6 +37,7 @@ def adaptive(own: Tables) -> dict[str, Any]:
     heights = [row["height"] for row in seen]
     changes = sum(one["rendition"] != other["rendition"] for one, other in pairwise(seen))
     rates = _rates(own)
+    active = [rate for rate in rates if rate > 0]
     abandoned = sum(row["abandoned"] for row in rows(own["chunks"]))
     return {
         "startup_s": rounded(startup),
@@ -48,6 +49,7 @@ def adaptive(own: Tables) -> dict[str, Any]:
         "bitrate_mean_mbps": rounded(8e-6 * sum(row["bytes"] for row in seen) / film_s),
         "throughput_mean_mbps": rounded(fmean(rates)) if rates else None,
         "throughput_std_mbps": rounded(pstdev(rates)) if rates else None,
+        "throughput_active_mbps": rounded(fmean(active)) if active else None,
         "downloaded_bytes": sum(row["bytes"] for row in rows(own["subflows"])),
         "chunks_abandoned": abandoned,
     }

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from statistics import fmean, median
-from typing import Any
+from collections import Counter
+from itertools import pairwise
+from statistics import fmean, median, pstdev
+from typing import Any, NamedTuple
 
 from anabranch.metrics._rows import Tables, rounded, rows
 
-#: Samples come every 100 ms; means are over every second one, as the papers took them.
-_SAMPLE_STEP_MS = 200
+#: Seconds between two samples.
+_SAMPLE_S = 0.1
+#: Milliseconds between the samples that means are over: every second one, as the papers took them.
+_MEAN_STEP_MS = 200
+#: The states in which a subflow repairs a loss.
+_REPAIR = ("Recovery", "Loss")
 
 
 def network(own: Tables) -> dict[str, Any]:
@@ -16,7 +22,10 @@ def network(own: Tables) -> dict[str, Any]:
     connection = next(rows(own["connections"]))
     duration = connection["duration_s"]
     samples = _samples(own)
-    subflows = [_subflow(row, samples.get(row["subflow"], []), duration) for row in rows(own["subflows"])]
+    change = _first_change(own)
+    subflows = [
+        _subflow(row, samples.get(row["subflow"], []), duration, change) for row in rows(own["subflows"])
+    ]
     means = [subflow["srtt_ms_mean"] for subflow in subflows if subflow["srtt_ms_mean"] is not None]
     return {
         "goodput_mbps": rounded(_mbps(connection["bytes_read"], duration)),
@@ -28,11 +37,30 @@ def network(own: Tables) -> dict[str, Any]:
     }
 
 
-def _subflow(row: dict[str, Any], samples: list[tuple[float, float]], duration_s: float) -> dict[str, Any]:
-    """Return one subflow's numbers from its totals and its (cwnd, srtt) samples."""
-    windows = [cwnd for cwnd, _ in samples if cwnd is not None]
-    times = [srtt for _, srtt in samples if srtt is not None and srtt > 0]
-    return {
+class _Sample(NamedTuple):
+    """A sample of a subflow."""
+
+    t_s: float
+    cwnd: float | None
+    srtt_ms: float | None
+    in_flight: int
+    retransmissions: int
+    state: str
+
+    @property
+    def is_apart(self) -> bool:
+        """It is one of those that means are over."""
+        return round(self.t_s * 1000) % _MEAN_STEP_MS == 0
+
+
+def _subflow(
+    row: dict[str, Any], samples: list[_Sample], duration_s: float, change_s: float | None
+) -> dict[str, Any]:
+    """Return one subflow's numbers from its totals and its samples."""
+    windows = [one.cwnd for one in samples if one.is_apart and one.cwnd is not None]
+    times = [one.srtt_ms for one in samples if one.is_apart and one.srtt_ms is not None and one.srtt_ms > 0]
+    states = Counter(one.state for one in samples)
+    found = {
         "path": row["path"],
         "bytes": row["bytes"],
         "throughput_mbps": rounded(_mbps(row["bytes"], duration_s)),
@@ -40,19 +68,53 @@ def _subflow(row: dict[str, Any], samples: list[tuple[float, float]], duration_s
         "srtt_ms_mean": rounded(fmean(times), 3) if times else None,
         "cwnd_segments_mean": rounded(fmean(windows), 3) if windows else None,
         "cwnd_segments_median": rounded(median(windows), 3) if windows else None,
+        "cwnd_segments_std": rounded(pstdev(windows), 3) if windows else None,
+        "recovery_s": rounded(_SAMPLE_S * states["Recovery"]),
+        "loss_s": rounded(_SAMPLE_S * states["Loss"]),
+        "idle_s": rounded(_SAMPLE_S * sum(not one.in_flight for one in samples)),
+        "window_back_s": rounded(_window_back(samples)),
+    }
+    if change_s is None:
+        return found
+    before = max((one.retransmissions for one in samples if one.t_s <= change_s), default=0)
+    return {
+        **found,
+        "retransmissions_before_change": before,
+        "retransmissions_after_change": row["retransmissions"] - before,
     }
 
 
-def _samples(own: Tables) -> dict[int, list[tuple[float, float]]]:
-    """Return each subflow's (cwnd, srtt) at the multiples of 200 ms."""
+def _window_back(samples: list[_Sample]) -> float | None:
+    """Return the mean time from the start of a repair until the window is what it was; None without one."""
+    waits: list[float] = []
+    before: float | None = None
+    began = 0.0
+    for last, one in pairwise(samples):
+        if before is None and one.state in _REPAIR and last.state not in _REPAIR and last.cwnd is not None:
+            before, began = last.cwnd, last.t_s
+        if before is not None and one.state not in _REPAIR and one.cwnd is not None and one.cwnd >= before:
+            waits.append(one.t_s - began)
+            before = None
+    if before is not None:
+        waits.append(samples[-1].t_s - began)
+    return fmean(waits) if waits else None
+
+
+def _first_change(own: Tables) -> float | None:
+    """Return when the world first changed; None if it never did."""
+    return min(own.get("events", {}).get("t_s", ()), default=None)
+
+
+def _samples(own: Tables) -> dict[int, list[_Sample]]:
+    """Return each subflow's samples in order."""
     table = own.get("samples", {})
-    result: dict[int, list[tuple[float, float]]] = {}
+    result: dict[int, list[_Sample]] = {}
     if not table:
         return result
-    columns = (table[name] for name in ("t_s", "subflow", "cwnd_segments", "srtt_ms"))
-    for time, subflow, cwnd, srtt in zip(*columns, strict=True):
-        if round(time * 1000) % _SAMPLE_STEP_MS == 0:
-            result.setdefault(subflow, []).append((cwnd, srtt))
+    names = ("t_s", "cwnd_segments", "srtt_ms", "in_flight_segments", "retransmissions", "state")
+    columns = (table[name] for name in names)
+    for subflow, *values in zip(table["subflow"], *columns, strict=True):
+        result.setdefault(subflow, []).append(_Sample(*values))
     return result
 
 

@@ -37,6 +37,7 @@ def viewer(own: Tables) -> dict[str, Any] | None:
         "recovery_time_s": rounded(rebuffer / len(stalls)) if stalls else 0.0,
         "startup_delay_s": rounded(started),
         "rebuffer_s": rounded(rebuffer),
+        "rebuffer_longest_s": rounded(max((end - begin for begin, end in stalls), default=0.0)),
         "play_time_s": rounded(play_time),
         "finished": bool(connection["finished"]) and ended is not None,
     }

@@ -137,14 +137,19 @@ class Path(Table):
 ADAPTIVE_PLAYER = frozenset(
     {"model", "start_buffer", "resume_buffer", "max_buffer", "max_buffer_bytes", "append"}
 )
+#: What VLC reads ahead of the demuxer, by version: 2 has no thread for it, and reads up to ten times
+#: `STREAM_READ_ATONCE` when the demuxer asks (`stream.c`, `AStreamReadStream`); 3 has a ring
+#: (`stream_filter/prefetch.c`).
+PREFETCH = {2: 10 * 1024, 3: 16 * 2**20}
 _PLAYER_NAMES = {"prefetch": "prefetch_bytes", "late_threshold": "late_threshold_pictures"}
 
 
 class Player(Table):
     """The player's settings: the progressive one's, named after VLC's, then the adaptive one's."""
 
+    version: Literal[2, 3] = Field(default=3, description="major version of VLC")
     network_cache: PositiveTime = Field(default=10**9, description="media to buffer before playing")
-    prefetch: Size = Field(default=16 * 2**20, description="bytes to read ahead of the demuxer")
+    prefetch: Size | None = Field(default=None, description="bytes to read ahead of the demuxer")
     jitter_cap: Time | None = Field(default=None, description="how far the network delay may grow")
     delay_max: Time | None = Field(default=None, description="the longest network delay whatever the cache")
     late_threshold: Pictures | None = Field(default=None, description="how late a picture may be shown")
@@ -173,6 +178,9 @@ class Player(Table):
         suffixes = {int: "_ns"}
         given = self.model_dump(exclude_none=True)
         given = {name: value for name, value in given.items() if (name in ADAPTIVE_PLAYER) == adaptive}
+        version = given.pop("version", None)
+        if not adaptive:
+            given.setdefault("prefetch", PREFETCH[version])
         if adaptive:
             return {
                 name if name == "max_buffer_bytes" else name + suffixes.get(type(value), ""): value
