@@ -51,6 +51,8 @@ class Assumption(_Table):
         axis of the grid the value is a pattern, `penalising({})`, for each value of the axis.
     sweep
         Other values, for the sensitivity sweep: each replaces some of `set`.
+    range
+        Why these values and no others: what a verdict "over the range" is about.
     scenarios
         Those that it is about; none is all.
     """
@@ -59,6 +61,7 @@ class Assumption(_Table):
     why: str
     set: dict[str, Any] = {}
     sweep: list[dict[str, Any]] = []
+    range: str = ""
     scenarios: list[str] = []
 
 
