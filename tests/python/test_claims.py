@@ -1,15 +1,18 @@
 """The papers' claims as statements: every one is there, names cells that exist, and every fault is told at once."""
 
 import json
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from anabranch.claims import measure, statement
+from anabranch.claims.judge import VERDICTS
 from anabranch.cli._app import app
 from anabranch.errors import InputError
 from anabranch.study import study as studies
 
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "claims.md"
 CLAIMS = {"HO20": 17, "LEO24": 18, "PC16": 22, "SD18": 20, "UQ18": 24}
 
 STUDY = """
@@ -161,6 +164,10 @@ def small(tmp_path, trials=3, extra=()):
         'title = "t"\nsource = "s"\nquestion = "q"\n[[parts]]\nscenarios = ["one", "two"]\n'
         '[parts.grid]\n"transport.congestion" = ["cubic", "reno"]\n"transport.scheduler" = ["linux"]\n'
         '[assumptions.size]\nwhat = "w"\nwhy = "y"\nset = { "application.bytes" = "300 kB" }\n'
+        '[assumptions.rate]\nwhat = "w"\nwhy = "y"\nset = { "paths.a.rate" = "2 Mbit/s" }\n'
+        'sweep = [{ "paths.a.rate" = "4 Mbit/s" }, { "paths.a.rate" = "0.5 Mbit/s" }]\nscenarios = ["two"]\n'
+        '[assumptions.delay]\nwhat = "w"\nwhy = "y"\nset = { "paths.a.rtt" = "9 ms" }\n'
+        'sweep = [{ "paths.a.rtt" = "90 ms" }]\n'
     )
     for name, rate in (("one", 1), ("two", 2)):
         (folder / f"{name}.toml").write_text(
@@ -202,7 +209,14 @@ def test_the_command_runs_what_is_missing_and_judges(tmp_path):
     }
     assert [one["pairs"] for one in found["A"]["comparisons"]] == [8, 8]
     assert 0.7 < found["A"]["comparisons"][0]["value"] < 1.1
+    # Without other worlds that were run, the means say of the study itself what they say.
+    assert {name: one["by_means"]["where"] for name, one in found.items()} == {
+        "A": "everywhere",
+        "B": "nowhere",
+        "C": "unknown",
+    }
     told = page.read_text()
+    assert "- not run: paths.a.rate = 4 Mbit/s; paths.a.rate = 0.5 Mbit/s; paths.a.rtt = 90 ms" in told
     assert "| mine | 1 | 1 | 0 | 1 | 0 | 32 | 8 | 0.00 |" in told
     assert "application.bytes = 300 kB" in told
     assert "faster \\| with twice the rate" in told
@@ -248,3 +262,72 @@ def test_a_study_without_claims_is_told(tmp_path, monkeypatch):
     result = CliRunner().invoke(app, ["study", "claims", str(tmp_path / "mine")])
     assert result.exit_code == 2
     assert "states no claims" in result.stderr
+
+
+@pytest.mark.module
+def test_worlds_around_a_study_change_how_a_claim_comes_out(tmp_path):
+    """With half the rate of row one the claims of twice its rate turn round; other rows stay the study's own."""
+    page = tmp_path / "claims.md"
+    extra = ["--around", "rate", "--around-trials", "2", "--docs", str(page), "--json"]
+    result = small(tmp_path, trials=4, extra=extra)
+    assert result.exit_code == 0, result.stderr
+    found = {one["id"]: one["by_means"] for one in json.loads(result.stdout)}
+    faster, slower = "paths.a.rate = 4 Mbit/s", "paths.a.rate = 0.5 Mbit/s"
+    assert {world["set"]: world["holds"] for world in found["A"]["worlds"]} == {faster: True, slower: False}
+    assert {world["set"]: world["holds"] for world in found["B"]["worlds"]} == {faster: False, slower: True}
+    assert [found[name]["where"] for name in "ABC"] == ["here", "here", "unknown"]
+    # The cells that claims need of the row concerned, twice two rates, two runs each; row one is not run again.
+    assert "8 runs, 0 were there already" in result.stderr
+    told = page.read_text()
+    assert f"here (2 of 3) | {slower} |" in told
+    assert f"here (1 of 3) | {slower} |" in told
+    assert "- not run: paths.a.rtt = 90 ms" in told
+    assert "| mine | 0 | 2 | 0 | 2 | 1 |" in told
+
+
+def test_worlds_of_an_unknown_assumption_are_told():
+    result = CliRunner().invoke(app, ["study", "claims", "LEO24", "--run", "--around", "emulatr"])
+    assert result.exit_code == 2
+    assert "did you mean `emulator`?" in result.stderr
+    result = CliRunner().invoke(app, ["study", "claims", "LEO24", "--around", "emulator"])
+    assert result.exit_code == 2
+    assert "nothing is run: `--around`" in result.stderr
+
+
+def test_numbers_of_a_path_with_several_connections_are_the_films_own():
+    """The player's first connections look into the film, with windows that tell of nothing."""
+    from anabranch.claims import stored
+
+    row = {}
+    for carried in ({"bytes": 9, "retransmissions": 4}, {"bytes": 1, "retransmissions": 1}):
+        stored._add(row, {"path": "a", "cwnd_segments_median": 40 * carried["bytes"], **carried})
+    assert row["subflows.a.bytes"] == 10
+    assert row["subflows.a.retransmissions"] == 5
+    assert row["subflows.a.cwnd_segments_median"] == 360
+
+
+@pytest.mark.parametrize("name", CLAIMS)
+def test_the_page_has_the_claims_as_they_are_stated(name):
+    """The page of verdicts is made by hand of a command: it must not tell of other claims or assumptions."""
+    text = PAGE.read_text(encoding="utf-8")
+    section = text.partition(f"\n## {name}\n")[2].partition("\n## ")[0]
+    rows = [line.split(" | ") for line in section.splitlines() if line.startswith(f"| {name}.")]
+    folder = studies.find(name)
+    study = studies.read(folder)
+    stated = [one.claim for one in statement.read(folder, study)]
+    assert [(row[0].removeprefix("| "), row[1].replace("\\|", "|")) for row in rows] == [
+        (f"{one.id} ({one.place})", one.says) for one in stated
+    ]
+    for row, one in zip(rows, stated, strict=True):
+        verdict = row[2].strip("*")
+        assert verdict in VERDICTS
+        assert (verdict == "not testable") == (one.missing is not None)
+        assert not (one.inferred and verdict == "reproduced")
+    for key, assumption in study.assumptions.items():
+        assert f"- {key}: {assumption.what}: {studies.said(assumption.set)} ({assumption.why})" in section
+    # Each world around the study is there, run or not.
+    for assumption in study.assumptions.values():
+        assert all(studies.said(other) in section for other in assumption.sweep)
+    # The numbers in front are those of the table.
+    counts = [sum(row[2].strip("*") == verdict for row in rows) for verdict in VERDICTS]
+    assert f"| {name} | {' | '.join(map(str, counts))} | " in text

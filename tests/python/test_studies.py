@@ -45,10 +45,14 @@ def test_a_short_run_of_the_study_ends_well(name, tmp_path):
 def test_every_cell_and_every_other_value_is_valid(name):
     folder = studies.find(name)
     study = studies.read(folder)
-    for vary in (None, *study.assumptions):
+    for vary in (None, *(key for key, one in study.assumptions.items() if one.sweep)):
         what = studies.sweep(folder, study, vary=vary)
         assert len({cell.text() for cell in what.cells}) == len({cell.labels for cell in what.cells})
-    assert all(one.what and one.why and one.sweep for one in study.assumptions.values() if one.set), name
+    for key, one in study.assumptions.items():
+        assert one.what, key
+        assert one.why, key
+        # The range has its reason, also where it is a single value.
+        assert one.range, key
 
 
 def broken(tmp_path, text):
@@ -82,6 +86,42 @@ def test_a_broken_study_is_told(tmp_path, text, message):
 def test_an_unknown_study_or_assumption_has_a_hint():
     assert "did you mean `SD18`?" in call("study", "run", "SD81").stderr
     assert "did you mean `queue`?" in call("study", "run", "SD18", "--vary", "queu").stderr
+
+
+@pytest.mark.module
+def test_an_assumption_is_chosen_by_a_text_of_its_value():
+    folder = studies.find("PC16")
+    study = studies.read(folder)
+    chosen = ["kernel=linux-6.18", "receive-buffer=64 KiB"]
+    what = studies.sweep(folder, study, only=["diff"], assume=chosen)
+    for cell in what.cells:
+        settings = {key: value for key, value, _ in cell.settings}
+        assert settings["transport.profile"] == "linux-6.18"
+        assert settings["transport.receive_buffer"] == "64 KiB"
+        assert settings["application.player.version"] == 2
+    assert what.notes["kernel"].endswith("(instead of transport.profile = mptcp-0.94)")
+    # Another world, another folder.
+    names = {
+        studies.sweep(folder, study, assume=one).name for one in ([], chosen, chosen[:1], ["kernel=linux"])
+    }
+    assert len(names) == 3
+
+
+@pytest.mark.parametrize(
+    ("assume", "message"),
+    [
+        (["kernl=linux-6.18"], "did you mean `kernel`?"),
+        (["kernel"], "expected NAME=TEXT"),
+        (["receive-buffer=7 MiB"], "0 other values of `receive-buffer` have this: `7 MiB`"),
+        (["receive-buffer=KiB"], "2 other values of `receive-buffer` have this: `KiB`"),
+        (["kernel=linux", "kernel=linux"], "given twice: `kernel`"),
+    ],
+)
+def test_an_assumption_that_cannot_be_chosen_is_told(assume, message):
+    result = call("study", "run", "PC16", *(part for one in assume for part in ("--assume", one)))
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert "Traceback" not in result.stderr
 
 
 @pytest.mark.module

@@ -110,6 +110,7 @@ SAID = [
     ("string_pattern_mismatch", ("name",), "a\nb",
      "a line break, a tab or another control character in a name: `a\\nb`"),
     ("int_type", ("seed",), "1", "expected a whole number, got `1`"),
+    ("int_parsing_size", ("application", "player", "version"), 10**30, f"expected a whole number, got `{10**30}`"),
     ("greater_than_equal", ("clients",), 0, "must be at least 1: `0`"),
     ("less_than_equal", ("clients",), 10_001, "must be at most 10,000: `10001`"),
     ("greater_than_equal", ("transport", "mss"), "100 B", "must be at least 536 B: `100 B`"),

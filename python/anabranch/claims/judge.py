@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from anabranch.claims import _logic, measure
 from anabranch.claims._logic import Chance
@@ -37,6 +37,18 @@ FEWEST = 3
 #: The frequency of the outcomes that equal pairs have to exclude: one in five, as the papers had five trials.
 #: Without a spread there is no test, and p is the chance that an outcome of this frequency did not come.
 _RARE = 0.2
+
+
+class Evidence(Protocol):
+    """What a claim is weighed on: runs of cells, or their means."""
+
+    def is_exact(self, cell: Cell) -> bool:
+        """Tell whether no chance is in a cell's numbers."""
+        ...
+
+    def values(self, cell: Cell, metric: measure.Metric) -> dict[int, float]:
+        """Return a metric by the number of the run."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,7 +130,7 @@ def judge(claims: Sequence[Stated], runs: Runs) -> list[Judged]:
             note = f"{len(lacking)} of {len(one.cells())} cells were not run: {lacking[0].name}"
             result[one.claim.id] = Judged(stated=one, verdict="undecided", note=note)
         else:
-            findings, chance = _claim(one, runs)
+            findings, chance = weighed(one, runs)
             ready.append((one, findings, chance))
     levels = [level for *_, chance in ready for level in (chance.false_if_holds, chance.false_if_fails)]
     adjusted = list(false_discovery_control(levels)) if levels else []
@@ -135,14 +147,14 @@ def judge(claims: Sequence[Stated], runs: Runs) -> list[Judged]:
     return [result[one.claim.id] for one in claims]
 
 
-def _claim(one: Stated, runs: Runs) -> tuple[tuple[Finding, ...], Chance]:
+def weighed(one: Stated, runs: Evidence) -> tuple[tuple[Finding, ...], Chance]:
     """Return what came of a claim's comparisons, and of all of them together."""
     found = [_comparison(comparison, runs) for comparison in one.comparisons]
     whole = _logic.at_least(one.needed, [chance for _, chance in found])
     return tuple(finding for findings, _ in found for finding in findings), whole
 
 
-def _comparison(one: Comparison, runs: Runs) -> tuple[list[Finding], Chance]:
+def _comparison(one: Comparison, runs: Evidence) -> tuple[list[Finding], Chance]:
     """Return what came of a comparison in each of its metrics, and together."""
     if one.metric is not None:
         finding = _tested(one, one.metric, one.test, runs)
@@ -168,7 +180,7 @@ class _Series:
     exact: bool
 
 
-def _tested(one: Comparison, metric: measure.Metric, test: str, runs: Runs) -> Finding:
+def _tested(one: Comparison, metric: measure.Metric, test: str, runs: Evidence) -> Finding:
     """Return what came of a comparison in one metric."""
     series = _series(one, metric, runs)
     what = f"{_sides(one)}: {metric.text} {_wanted(one, metric, test)}"
@@ -204,7 +216,7 @@ def _tested(one: Comparison, metric: measure.Metric, test: str, runs: Runs) -> F
     return Finding(what=what, effect=effect, chance=chance, exact=series.exact)
 
 
-def _series(one: Comparison, metric: measure.Metric, runs: Runs) -> _Series:
+def _series(one: Comparison, metric: measure.Metric, runs: Evidence) -> _Series:
     """Return the two sides of a comparison over the runs that have the metric on both."""
     import numpy as np
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from anabranch.claims import around
 from anabranch.claims.judge import FEWEST, VERDICTS, Finding, Judged, counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from anabranch.claims.around import Spread, Where, World
     from anabranch.study.study import Study
 
 _BEGIN = """# Claims of the papers, judged
@@ -19,6 +21,12 @@ This page is written by `anabranch study claims all --run --docs FILE`. Each cla
 are made. *Reproduced* is said of this simulator under the studies' assumptions, *not reproduced* as well:
 neither says that a paper measured wrongly. *Inferred* claims hold, but a setting of the study decides them:
 they do not count as reproduced.
+
+*By means* looks at the study and at worlds around it, in each of which one assumption has another value; the
+ranges and their reasons stand in `study.toml` and were fixed before anything was computed. A claim holds
+*everywhere*, *here* (in some worlds) or *nowhere*, going by the means of a few runs: **this is no test**, and
+what hangs on a narrow difference may be on either side by chance. *Changed by* names the values with which it
+comes out otherwise than in the study as it stands.
 """
 
 
@@ -42,6 +50,12 @@ class Paper:
         Seconds of processor time that the runs took; None when unknown.
     changed
         Number of cells whose settings are not those of the study as it stands.
+    spreads
+        For each claim where it holds by its means.
+    worlds
+        The worlds that were run, with the fewest and the most runs of a cell.
+    missing
+        Those that were not.
     """
 
     name: str
@@ -54,6 +68,9 @@ class Paper:
     notes: Mapping[str, str]
     cpu_s: float | None
     changed: int
+    spreads: Sequence[Spread]
+    worlds: Mapping[World, tuple[int, int]]
+    missing: Sequence[World]
 
 
 def evidence(one: Judged) -> str:
@@ -86,8 +103,8 @@ def line(finding: Finding) -> str:
     return text if not effect.detectable else f"{text}, detectable {effect.detectable:.2g}"
 
 
-def plain(one: Judged) -> dict[str, Any]:
-    """Return a verdict with all of its comparisons, as JSON can have it."""
+def plain(one: Judged, spread: Spread) -> dict[str, Any]:
+    """Return a verdict with all of its comparisons and worlds, as JSON can have it."""
     return {
         "id": one.stated.claim.id,
         "place": one.stated.claim.place,
@@ -96,6 +113,14 @@ def plain(one: Judged) -> dict[str, Any]:
         "q": one.q,
         "note": one.note,
         "needed": one.stated.needed,
+        "by_means": {
+            "where": spread.where,
+            "own": spread.own,
+            "worlds": [
+                {"assumption": world.assumption, "set": world.said, "holds": holds}
+                for world, holds in spread.worlds.items()
+            ],
+        },
         "comparisons": [
             {
                 "what": finding.what,
@@ -123,6 +148,14 @@ def write(papers: Sequence[Paper]) -> str:
         lines.append(
             f"| {' | '.join([paper.name, *cells, str(paper.runs), _trials(paper), _hours(paper)])} |"
         )
+    places: tuple[Where, ...] = ("everywhere", "here", "nowhere")
+    lines += ["", f"| by means | {' | '.join(places)} | worlds | not run |", "|---" * 6 + "|"]
+    for paper in papers:
+        found = around.counted(paper.spreads)
+        numbers = [str(found[place]) for place in places]
+        lines.append(
+            f"| {' | '.join([paper.name, *numbers, str(len(paper.worlds)), str(len(paper.missing))])} |"
+        )
     for paper in papers:
         lines += _section(paper)
     return "\n".join(lines) + "\n"
@@ -140,22 +173,56 @@ def _section(paper: Paper) -> list[str]:
         lines.append(f"\n{paper.changed} cells have other settings than the study as it stands.")
     if paper.trials[1] and paper.trials[0] < FEWEST:
         lines.append(f"\nFewer than {FEWEST} trials decide nothing.")
-    lines += ["", "| claim | says | verdict | rests on |", "|---|---|---|---|"]
-    for one in paper.judged:
+    lines += [
+        "",
+        "| claim | says | verdict | by means | changed by | rests on |",
+        "|---|---|---|---|---|---|",
+    ]
+    for one, spread in zip(paper.judged, paper.spreads, strict=True):
         claim = one.stated.claim
         verdict = f"**{one.verdict}**" if one.verdict in VERDICTS[:2] else one.verdict
-        cells = (f"{claim.id} ({claim.place})", claim.says, verdict, evidence(one))
+        cells = (
+            f"{claim.id} ({claim.place})",
+            claim.says,
+            verdict,
+            _by_means(spread),
+            "; ".join(world.said for world in spread.flips),
+            evidence(one),
+        )
         escaped = (cell.replace("|", "\\|") for cell in cells)
         lines.append(f"| {' | '.join(escaped)} |")
     if paper.notes:
         lines += ["", "Assumptions:", ""]
         lines += [f"- {name}: {note}" for name, note in paper.notes.items()]
+    return lines + _worlds(paper)
+
+
+def _by_means(spread: Spread) -> str:
+    """Return where a claim holds by its means, and in how many worlds, the study itself being one."""
+    known = [holds for holds in (spread.own, *spread.worlds.values()) if holds is not None]
+    return f"{spread.where} ({sum(known)} of {len(known)})" if known else ""
+
+
+def _worlds(paper: Paper) -> list[str]:
+    """Return the lines about the worlds around a study."""
+    by_name: dict[str, list[str]] = {}
+    for world, trials in paper.worlds.items():
+        by_name.setdefault(world.assumption, []).append(f"{world.said} ({_count(trials)} trials)")
+    lines = ["", "Worlds around it:", ""] if paper.worlds or paper.missing else []
+    lines += [f"- {name}: {'; '.join(worlds)}" for name, worlds in by_name.items()]
+    if paper.missing:
+        lines.append(f"- not run: {'; '.join(world.said for world in paper.missing)}")
     return lines
 
 
 def _trials(paper: Paper) -> str:
     """Return the number of trials."""
-    least, most = paper.trials
+    return _count(paper.trials)
+
+
+def _count(trials: tuple[int, int]) -> str:
+    """Return the fewest and the most."""
+    least, most = trials
     return str(least) if least == most else f"{least} to {most}"
 
 

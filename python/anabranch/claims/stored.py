@@ -9,7 +9,7 @@ from anabranch.results import store
 from anabranch.results.read import load
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from anabranch.claims.cells import Cell
@@ -39,10 +39,16 @@ class Runs:
         The columns that distinguish cells.
     exact
         The names of the cells that draw nothing, each of which has one run.
+    varied
+        The other value of an assumption that they are of; None is the study as it stands.
     """
 
     def __init__(
-        self, rows: Iterable[Mapping[str, Any]], labels: Iterable[str], exact: Iterable[str] = ()
+        self,
+        rows: Iterable[Mapping[str, Any]],
+        labels: Iterable[str],
+        exact: Iterable[str] = (),
+        varied: str | None = None,
     ) -> None:
         self._labels = tuple(labels)
         self._cells: dict[tuple[tuple[str, str], ...], dict[int, Mapping[str, Any]]] = {}
@@ -50,7 +56,7 @@ class Runs:
         names = set(exact)
         for row in rows:
             # Rows of another value of an assumption are no results of the study as it stands.
-            if row.get("varied") is None:
+            if row.get("varied") == varied:
                 place = _place({name: row.get(name) for name in self._labels})
                 self._cells.setdefault(place, {})[row["run"]] = row
                 if row.get("cell") in names:
@@ -80,19 +86,40 @@ class Runs:
         """Return the seeds of the runs."""
         return sorted({row["seed"] for runs in self._cells.values() for row in runs.values()})
 
+    def numbers(self) -> set[int]:
+        """Return the numbers of the runs."""
+        return {run for runs in self._cells.values() for run in runs}
+
     def count(self) -> int:
         """Return how many runs there are."""
         return sum(map(len, self._cells.values()))
 
 
 def read(folder: Path) -> Runs:
-    """Return the runs of a folder of results.
+    """Return the runs of a folder of results: of the study as it stands.
 
     Raises
     ------
     InputError
         When the folder holds no results.
     """
+    return _read(folder, [None])[None]
+
+
+def read_around(folder: Path, varied: Iterable[str]) -> dict[str, Runs]:
+    """Return the runs of each of some other values of an assumption; those without a run are left out.
+
+    Raises
+    ------
+    InputError
+        When the folder holds no results.
+    """
+    found = _read(folder, list(varied))
+    return {name: runs for name, runs in found.items() if name is not None and runs.count()}
+
+
+def _read(folder: Path, varied: Sequence[str | None]) -> dict[str | None, Runs]:
+    """Return the runs of each of some values of an assumption."""
     made = store.made(folder)
     rows = {(row["cell"], row["run"]): dict(row) for row in load(folder).iter_rows(named=True)}
     # Those that carried the most come first.
@@ -102,7 +129,7 @@ def read(folder: Path) -> Runs:
         if row is not None:
             _add(row, subflow)
     labels = [name for name in made.labels if name != "varied"]
-    return Runs(rows.values(), labels, made.exact)
+    return {one: Runs(rows.values(), labels, made.exact, one) for one in varied}
 
 
 def _add(row: dict[str, Any], subflow: Mapping[str, Any]) -> None:

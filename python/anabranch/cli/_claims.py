@@ -3,22 +3,48 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from anabranch.cli import _console
-from anabranch.errors import Fault, InputError
+from anabranch.errors import Fault, InputError, did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from anabranch.claims.around import World
     from anabranch.claims.page import Paper
     from anabranch.claims.statement import Stated
+    from anabranch.claims.stored import Runs
     from anabranch.cli._sweep import How
     from anabranch.study.study import Study
 
 ALL = "all"
 _RESULTS = Path("results")
+#: Runs of each cell of a world around a study, unless it is said otherwise: too few to test anything.
+_AROUND_TRIALS = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Around:
+    """Which other values of assumptions are run.
+
+    Attributes
+    ----------
+    names
+        The assumptions; `all` is every one that has other values.
+    trials
+        Runs of each cell; None is the default.
+    """
+
+    names: Sequence[str] = ()
+    trials: int | None = None
+
+    def of(self, study: Study) -> list[str]:
+        """Return the assumptions of a study that are meant."""
+        known = [name for name, one in study.assumptions.items() if one.sweep]
+        return [name for name in known if ALL in self.names or name in self.names]
 
 
 def claims(
@@ -27,18 +53,27 @@ def claims(
     *,
     runs: bool,
     trials: int | None,
+    around: Around,
     how: How,
     docs: Path | None,
     as_json: bool,
 ) -> None:
     """Judge the claims of one study or of all that state some."""
     from anabranch.claims import page, statement
+    from anabranch.claims.around import worlds
     from anabranch.cli import _outputs
     from anabranch.study import study as studies
 
     faults = []
     if not runs:
-        given = {"--trials": trials, "--workers": how.workers, "--dask": how.dask, "--shard": how.shard}
+        given = {
+            "--trials": trials,
+            "--around": around.names or None,
+            "--around-trials": around.trials,
+            "--workers": how.workers,
+            "--dask": how.dask,
+            "--shard": how.shard,
+        }
         faults = [
             Fault(message=f"nothing is run: `{option}`", where=option, hint="add --run")
             for option, value in given.items()
@@ -54,11 +89,19 @@ def claims(
         folders = {folder.name: folder}
     found = {key: studies.read(folder) for key, folder in folders.items()}
     stated = _stated(folders, found)
+    if not any(around.of(study) for study in found.values()) and around.names:
+        message = f"no such assumption with other values: `{around.names[0]}`"
+        known = {one.assumption for study in found.values() for one in worlds(study)}
+        raise InputError(
+            [Fault(message=message, where="--around", hint=did_you_mean(around.names[0], known))]
+        )
     base = results or _RESULTS
     places = {key: base if results is not None and name != ALL else base / key for key in folders}
     if runs:
         for key, study in found.items():
             _run(folders[key], study, places[key], trials=trials, how=how)
+            for assumption in around.of(study):
+                _run_around(folders[key], study, stated[key], assumption, places[key], around, how)
     papers = []
     for key, claimed in stated.items():
         if name == ALL and not (places[key] / "manifest.json").exists():
@@ -101,15 +144,67 @@ def _run(folder: Path, study: Study, place: Path, *, trials: int | None, how: Ho
     _sweep.make(what, replace(how, out=place))
 
 
+def _run_around(
+    folder: Path,
+    study: Study,
+    stated: Sequence[Stated],
+    assumption: str,
+    place: Path,
+    around: Around,
+    how: How,
+) -> None:
+    """Run whatever is missing of the cells that claims need, at the other values of an assumption."""
+    from dataclasses import replace
+
+    from anabranch.cli import _sweep
+    from anabranch.study import study as studies
+
+    wanted = {json.dumps(dict(cell.labels), sort_keys=True) for one in stated for cell in one.cells()}
+    what = studies.around(
+        folder,
+        study,
+        assumption,
+        cells_of=lambda labels: json.dumps(dict(labels), sort_keys=True) in wanted,
+        trials=around.trials or _AROUND_TRIALS,
+    )
+    if what.cells:
+        _sweep.make(what, replace(how, out=_place_around(place, assumption)))
+
+
+def _place_around(place: Path, assumption: str) -> Path:
+    """Return where the results at an assumption's other values are, beside those of the study."""
+    return place.with_name(f"{place.name}-around-{assumption}")
+
+
+def _read_around(study: Study, place: Path) -> dict[World, Runs]:
+    """Return the runs of the worlds around a study that were run."""
+    from anabranch.claims import stored
+    from anabranch.claims.around import worlds
+
+    result: dict[World, Runs] = {}
+    every = worlds(study)
+    for assumption in dict.fromkeys(world.assumption for world in every):
+        folder = _place_around(place, assumption)
+        if (folder / "manifest.json").exists():
+            own = {world.said: world for world in every if world.assumption == assumption}
+            found = stored.read_around(folder, own)
+            result |= {own[said]: runs for said, runs in found.items()}
+    return result
+
+
 def _judged(name: str, folder: Path, study: Study, stated: Sequence[Stated], place: Path) -> Paper:
     """Return the claims of a study, judged on a folder of results."""
-    from anabranch.claims import judge, page, stored
+    from anabranch.claims import around, judge, page, stored
     from anabranch.results import cost, store
 
     made = store.made(place)
     runs = stored.read(place)
     with _console.progress(f"judging {name}", unit="claims"):
         judged = judge.judge(stated, runs)
+        others = _read_around(study, place)
+        spreads = [around.spread(one, runs, others) for one in stated]
+    spent = [cost.read(place)]
+    spent += [cost.read(_place_around(place, one)) for one in {world.assumption for world in others}]
     return page.Paper(
         name=name,
         study=study,
@@ -119,7 +214,10 @@ def _judged(name: str, folder: Path, study: Study, stated: Sequence[Stated], pla
         seeds=runs.seeds(),
         code=made.code,
         notes=made.notes,
-        cpu_s=cost.read(place),
+        cpu_s=None if None in spent else sum(one for one in spent if one is not None),
+        spreads=spreads,
+        worlds={world: found.trials() for world, found in others.items()},
+        missing=[world for world in around.worlds(study) if world not in others],
         changed=_changed(folder, study, place),
     )
 
@@ -151,15 +249,19 @@ def _show(papers: Sequence[Paper], *, as_json: bool) -> None:
                 f"{paper.name}: {paper.changed} cells have other settings than the study as it stands"
             )
     if as_json:
-        rows = [{"study": paper.name, **page.plain(one)} for paper in papers for one in paper.judged]
+        rows = [
+            {"study": paper.name, **page.plain(one, spread)}
+            for paper in papers
+            for one, spread in zip(paper.judged, paper.spreads, strict=True)
+        ]
         _console.out(json.dumps(rows, indent=2))
         return
     lines = [
-        (one.stated.claim.id, one.verdict, one.stated.claim.says, page.evidence(one))
+        (one.stated.claim.id, one.verdict, spread.where, one.stated.claim.says, page.evidence(one))
         for paper in papers
-        for one in paper.judged
+        for one, spread in zip(paper.judged, paper.spreads, strict=True)
     ]
-    _console.table(("claim", "verdict", "says", "rests on"), lines, left=4)
+    _console.table(("claim", "verdict", "by means", "says", "rests on"), lines, left=5)
     for paper in papers:
         counts = counted(paper.judged)
         told = ", ".join(f"{counts[verdict]} {verdict}" for verdict in VERDICTS if counts[verdict])

@@ -73,6 +73,15 @@ def judge_claims(
     trials: Annotated[
         int | None, typer.Option(min=1, max=1_000_000, help="Runs of each cell (default: the study's).")
     ] = None,
+    around: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ASSUMPTION", help="Run an assumption's other values too, or those of `all`; repeatable."
+        ),
+    ] = None,
+    around_trials: Annotated[
+        int | None, typer.Option(min=1, max=1_000_000, help="Runs of each cell there (default: 3).")
+    ] = None,
     docs: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the page of verdicts, in Markdown.")
     ] = None,
@@ -82,7 +91,8 @@ def judge_claims(
 ) -> None:
     """Judge the claims of a paper on the results of its study.
 
-    A claim is reproduced, not reproduced, undecided or not testable.
+    A claim is reproduced, not reproduced, undecided or not testable. Where an assumption's other values were
+    run, it holds by its means everywhere, here (in some of these worlds) or nowhere.
 
     With --run finished runs are kept: after an interrupt, repeat the command to go on. For example:
 
@@ -93,7 +103,8 @@ def judge_claims(
     from anabranch.cli import _claims, _sweep
 
     how = _sweep.How(workers=workers, dask=dask, shard=None, out=None)
-    _claims.claims(name, results, runs=runs, trials=trials, how=how, docs=docs, as_json=as_json)
+    near = _claims.Around(names=around or (), trials=around_trials)
+    _claims.claims(name, results, runs=runs, trials=trials, around=near, how=how, docs=docs, as_json=as_json)
 
 
 @study.command("run")
@@ -121,6 +132,12 @@ def run_study(
             "--set", metavar="KEY=VALUE", help="Set a key in every row, instead of what an assumption sets."
         ),
     ] = None,
+    assume: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=TEXT", help="Take an assumption's other value that has this text; repeatable."
+        ),
+    ] = None,
     workers: Workers = None,
     dask: Dask = None,
     shard: ShardOption = None,
@@ -135,6 +152,7 @@ def run_study(
 
       anabranch study run SD18 --quick
       anabranch study run PC16 --only 'diff*' --set 'paths.*.loss=0.2 %'
+      anabranch study run PC16 --assume kernel=linux-6.18 --assume 'receive-buffer=64 KiB'
       anabranch study run SD18 --vary queue --grid transport.congestion=cubic --trials 10
     """
     from anabranch.cli import _sweep
@@ -160,6 +178,7 @@ def run_study(
         keep=_sweep.kept(keep or (), whole=keep_trace),
         only=only or (),
         sets=[one for one in given if not isinstance(one, Fault)],
+        assume=assume or (),
     )
     how = _sweep.How(workers=workers, dask=dask, shard=shard, out=out)
     _sweep.run(what, how, as_json=as_json)

@@ -22,7 +22,7 @@ from anabranch.study import grid
 from anabranch.study.sweep import Point, Sweep, cells
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from anabranch.scenario._lines import KeyPath
     from anabranch.scenario._overrides import Override
@@ -166,6 +166,7 @@ def sweep(
     keep: tuple[str, ...] = (),
     only: Sequence[str] = (),
     sets: Sequence[Override] = (),
+    assume: Sequence[str] = (),
 ) -> Sweep:
     """Return what is to be run.
 
@@ -187,11 +188,13 @@ def sweep(
         The rows to run, `*` and `?` allowed; empty is all.
     sets
         Keys to set in every row, instead of what assumptions set; `paths.*` is every path.
+    assume
+        Other values of assumptions instead of the study's own: `NAME=TEXT`, a text that one has.
 
     Raises
     ------
     InputError
-        When there is no such assumption or row, or a scenario cannot be read.
+        When there is no such assumption, value or row, or a scenario cannot be read.
     """
     if vary is not None and vary not in study.assumptions:
         hint = did_you_mean(vary, study.assumptions)
@@ -202,6 +205,8 @@ def sweep(
     faults = _axes_set(study, axes, sets)
     if faults:
         raise InputError(faults)
+    chosen = _assumed(study, assume, vary)
+    given, study = study, _with_assumed(study, chosen)
     rows = _rows(study, only)
     points = (
         _with(point, sets)
@@ -213,15 +218,51 @@ def sweep(
     )
     name = folder.name + ("-quick" if quick else "") + (f"-{vary}" if vary else "")
     name += _chosen(rows if only else ()) + ("-set" if sets else "")
-    notes = {key: f"{one.what}: {_said(one.set)} ({one.why})" for key, one in study.assumptions.items()}
+    name += "".join(f"-assume-{key}-{_short(one)}" for key, one in chosen.items())
+    notes = {key: f"{one.what}: {said(one.set)} ({one.why})" for key, one in study.assumptions.items()}
+    for key, other in chosen.items():
+        notes[key] = (
+            f"{study.assumptions[key].what}: {said(other)} (instead of {said(given.assumptions[key].set)})"
+        )
     if sets:
-        notes["--set"] = f"in place of the above: {_said({one.key: one.value for one in sets})}"
+        notes["--set"] = f"in place of the above: {said({one.key: one.value for one in sets})}"
     count = trials or (study.quick.trials if quick else study.trials)
     return Sweep(name=name, cells=cells(points), trials=count, keep=keep, notes=notes, once=True)
 
 
 #: The most characters that chosen rows have in a folder's name.
 _LONGEST = 60
+
+
+def around(
+    folder: Path, study: Study, name: str, *, cells_of: Callable[[Mapping[str, Any]], bool], trials: int
+) -> Sweep:
+    """Return what is to be run with the other values of an assumption, without the study as it stands.
+
+    Parameters
+    ----------
+    folder, study
+        The study.
+    name
+        The assumption.
+    cells_of
+        Tells by a cell's labels whether it is wanted.
+    trials
+        Runs of each cell.
+    """
+    points = (
+        point
+        for varied in _variants(study, name)[1:]
+        for part in study.parts
+        for row in part.scenarios
+        if _concerns(study, varied, row)
+        for point in _points(folder / f"{row}.toml", part, (), _fixed(study, row, varied, quick=False))
+        if cells_of({key: value for key, value in point.labels if key != "varied"})
+    )
+    notes = {key: f"{one.what}: {said(one.set)} ({one.why})" for key, one in study.assumptions.items()}
+    return Sweep(
+        name=f"{folder.name}-around-{name}", cells=cells(points), trials=trials, notes=notes, once=True
+    )
 
 
 def _rows(study: Study, only: Sequence[str]) -> list[str]:
@@ -275,6 +316,51 @@ def _axes_set(study: Study, axes: Sequence[grid.Axis], sets: Sequence[Override])
     ]
 
 
+def _assumed(study: Study, assume: Sequence[str], vary: str | None) -> dict[str, dict[str, Any]]:
+    """Return the other values that are chosen, by assumption."""
+    faults: list[Fault] = []
+    result: dict[str, dict[str, Any]] = {}
+    for text in assume:
+        where = f"--assume {text}"
+        name, equals, wanted = (part.strip() for part in text.partition("="))
+        known = study.assumptions.get(name)
+        if known is None or not equals or not wanted:
+            message = (
+                f"expected NAME=TEXT: `{text}`" if known is not None else f"no such assumption: `{name}`"
+            )
+            faults.append(Fault(message=message, where=where, hint=did_you_mean(name, study.assumptions)))
+            continue
+        if name in result or name == vary:
+            faults.append(Fault(message=f"given twice: `{name}`", where=where))
+            continue
+        found = [other for other in known.sweep if wanted in said(other)]
+        exact = [other for other in found if any(str(value) == wanted for value in other.values())]
+        one = exact if len(exact) == 1 else found
+        if len(one) != 1:
+            values = "; ".join(map(said, known.sweep)) or "none"
+            message = f"{len(found)} other values of `{name}` have this: `{wanted}`"
+            faults.append(Fault(message=message, where=where, hint=f"there are: {values}"))
+            continue
+        result[name] = one[0]
+    if faults:
+        raise InputError(faults)
+    return result
+
+
+def _with_assumed(study: Study, chosen: Mapping[str, dict[str, Any]]) -> Study:
+    """Return a study with other values of assumptions as its own."""
+    changed = {
+        name: one.model_copy(update={"set": one.set | chosen[name]}) if name in chosen else one
+        for name, one in study.assumptions.items()
+    }
+    return study.model_copy(update={"assumptions": changed})
+
+
+def _short(settings: Mapping[str, Any]) -> str:
+    """Return a few characters that stand for settings in a folder's name."""
+    return hashlib.sha256(said(settings).encode()).hexdigest()[:6]
+
+
 #: What is varied: the assumption's name and what replaces some of it; None is nothing.
 _Varied = tuple[str, dict[str, Any]] | None
 
@@ -310,7 +396,7 @@ def _fixed(study: Study, scenario: str, varied: _Varied, *, quick: bool) -> _Fix
         settings |= study.quick.set
     labels = [("row", scenario)]
     if varied is not None:
-        labels.append(("varied", _said(varied[1])))
+        labels.append(("varied", said(varied[1])))
     return _Fixed(settings=settings, labels=tuple(labels))
 
 
@@ -368,6 +454,6 @@ def _spread(fixed: Mapping[str, Any], paths: Sequence[str]) -> Iterator[tuple[st
             yield key, value
 
 
-def _said(settings: Mapping[str, Any]) -> str:
+def said(settings: Mapping[str, Any]) -> str:
     """Return settings in a line."""
     return ", ".join(f"{key} = {value}" for key, value in settings.items()) or "nothing is set"
