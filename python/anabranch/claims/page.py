@@ -79,7 +79,9 @@ def evidence(one: Judged) -> str:
         return one.note
     states = [finding.state for finding in one.findings]
     wanted = {"not reproduced": "fails", "undecided": "open"}.get(one.verdict, "holds")
-    telling = next((f for f in one.findings if f.state == wanted), one.findings[0])
+    # Of those that make the verdict the clearest; where all have to hold, the one that holds with most doubt.
+    states_of = [finding for finding in one.findings if finding.state == wanted] or list(one.findings)
+    telling = max(states_of, key=lambda f: _weight(f, wanted))
     text = line(telling)
     if one.q is not None:
         text = f"{text}; adjusted p {one.q:.2g}"
@@ -88,6 +90,12 @@ def evidence(one: Judged) -> str:
         counts = ", ".join(f"{states.count(one)} {word}" for one, word in words.items() if one in states)
         text = f"{len(states)} comparisons ({counts}): {text}"
     return text
+
+
+def _weight(finding: Finding, wanted: str) -> float:
+    """Return how much a comparison tells of a verdict."""
+    chance = finding.chance
+    return -chance.false_if_fails if wanted == "fails" else chance.false_if_holds
 
 
 def line(finding: Finding) -> str:

@@ -78,6 +78,13 @@ NAMED = {
         rate_bps=5_240_000,
         synthetic={"name": "papers-film", "group_pictures": 30},
     ),
+    "papers-film-interleaved": Named(
+        description="the same bytes and seconds with sound and pictures in order of time",
+        size_bytes=409_000_000,
+        duration_ns=624 * 10**9,
+        rate_bps=5_240_000,
+        synthetic={"name": "papers-film", "chunk_ns": 20_000_000},
+    ),
     "leo24-film": Named(
         description="synthetic, as in LEO24: 118 MB, 5.24 Mb/s, 3 min",
         size_bytes=117_999_990,
