@@ -11,6 +11,7 @@ from anabranch.claims.judge import VERDICTS
 from anabranch.cli._app import app
 from anabranch.errors import InputError
 from anabranch.study import study as studies
+from anabranch.study.assume import said
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "claims.md"
 CLAIMS = {"HO20": 17, "LEO24": 18, "PC16": 22, "SD18": 20, "UQ18": 24}
@@ -324,10 +325,10 @@ def test_the_page_has_the_claims_as_they_are_stated(name):
         assert (verdict == "not testable") == (one.missing is not None)
         assert not (one.inferred and verdict == "reproduced")
     for key, assumption in study.assumptions.items():
-        assert f"- {key}: {assumption.what}: {studies.said(assumption.set)} ({assumption.why})" in section
+        assert f"- {key}: {assumption.what}: {said(assumption.set)} ({assumption.why})" in section
     # Each world around the study is there, run or not.
     for assumption in study.assumptions.values():
-        assert all(studies.said(other) in section for other in assumption.sweep)
+        assert all(said(other) in section for other in assumption.sweep)
     # The numbers in front are those of the table.
     counts = [sum(row[2].strip("*") == verdict for row in rows) for verdict in VERDICTS]
     assert f"| {name} | {' | '.join(map(str, counts))} | " in text

@@ -77,7 +77,7 @@ class Spread:
 
 def worlds(study: Study) -> list[World]:
     """Return the worlds around a study."""
-    from anabranch.study.study import said
+    from anabranch.study.assume import said
 
     every = {row for part in study.parts for row in part.scenarios}
     return [

@@ -1,4 +1,4 @@
-"""The commands for many runs, and their options: `sweep`, `results`, `report`, `verify`."""
+"""The commands for many runs, and their options: `sweep`, `results`, `report`, `why`, `verify`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON array instead
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    for command in (sweep, results, report, verify):
+    for command in (sweep, results, report, why, verify):
         app.command(command.__name__)(guarded(command))
 
 
@@ -141,6 +141,30 @@ def report(
     from anabranch.cli import _sweep
 
     _sweep.report(folder, run, out=out)
+
+
+def why(
+    folder: Folder,
+    run: Annotated[
+        str | None,
+        typer.Option(
+            "--run", metavar="ID", help="A run, by the beginning of its identity (default: the first)."
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead.")] = False,
+) -> None:
+    """Say why the picture froze and pictures were discarded in a run of the progressive player.
+
+    Every freeze is divided among causes, by what was missing to play on; a discarded picture has the causes
+    of the freeze that it is near. A path's rate is the scenario's; of a model of a link, the fastest it
+    carried. For example:
+
+      anabranch sweep two-paths --set application.duration=20s --trials 1
+      anabranch why results/two-paths
+    """
+    from anabranch.cli import _sweep
+
+    _sweep.why(folder, run, as_json=as_json)
 
 
 def verify(

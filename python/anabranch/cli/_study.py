@@ -20,6 +20,14 @@ study = typer.Typer(
 )
 
 
+Assume = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME=TEXT", help="Take an assumption's other value that has this text; repeatable."
+    ),
+]
+
+
 @study.command("list")
 @guarded
 def list_studies(as_json: Json = False) -> None:
@@ -132,12 +140,7 @@ def run_study(
             "--set", metavar="KEY=VALUE", help="Set a key in every row, instead of what an assumption sets."
         ),
     ] = None,
-    assume: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=TEXT", help="Take an assumption's other value that has this text; repeatable."
-        ),
-    ] = None,
+    assume: Assume = None,
     workers: Workers = None,
     dask: Dask = None,
     shard: ShardOption = None,

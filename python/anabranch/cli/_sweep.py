@@ -173,6 +173,33 @@ def report(folder: Path, run: str | None, *, out: Path) -> None:
     _console.note(f"report: {out}")
 
 
+def why(folder: Path, run: str | None, *, as_json: bool) -> None:
+    """Print the causes of the freezes and discards of a stored run."""
+    from anabranch.study import stored
+    from anabranch.why import CAUSES
+    from anabranch.why import why as attribute
+
+    row, count = stored.find(folder, run)
+    if run is None and count > 1:
+        _console.note(f"run {row['identity']}, the first of {count}: --run ID names another")
+    with _console.progress("running again") as progress:
+        found = stored.open_run(folder, row["identity"], progress=progress)
+    if "frames" not in (found.qoe or {}):
+        message = "the run has no progressive player, whose freezes could be told"
+        raise InputError([Fault(message=message, where=str(folder))])
+    causes = attribute(found)
+    if as_json:
+        _console.out(json.dumps(causes.to_json(), indent=2))
+        return
+    lines = [
+        (cause, f"{causes.frozen_s.get(cause, 0.0):.2f} s", f"{causes.discards.get(cause, 0.0):.1f}", text)
+        for cause, text in CAUSES.items()
+        if cause in causes.frozen_s or cause in causes.discards
+    ]
+    _console.table(("cause", "frozen", "discards", ""), lines, left=1)
+    _console.note(f"{len(causes.freezes)} freezes; --json has each with its shares")
+
+
 def results(
     folder: Path, *, by: Sequence[str] | None, metrics: Sequence[str], sql: str | None, as_json: bool
 ) -> None:

@@ -18,7 +18,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from anabranch import _files
 from anabranch.errors import Fault, InputError, did_you_mean
 from anabranch.scenario import _faults, load, shipped
+from anabranch.study import assume as assumed
 from anabranch.study import grid
+from anabranch.study.assume import said
 from anabranch.study.sweep import Point, Sweep, cells
 
 if TYPE_CHECKING:
@@ -196,17 +198,12 @@ def sweep(
     InputError
         When there is no such assumption, value or row, or a scenario cannot be read.
     """
-    if vary is not None and vary not in study.assumptions:
-        hint = did_you_mean(vary, study.assumptions)
-        raise InputError([Fault(message=f"no such assumption: `{vary}`", where="--vary", hint=hint)])
-    if vary is not None and not study.assumptions[vary].sweep:
-        message = f"the assumption has no other values: `{vary}`"
-        raise InputError([Fault(message=message, where="--vary", hint="its `sweep` in study.toml is empty")])
+    _check_varied(study, vary)
     faults = _axes_set(study, axes, sets)
     if faults:
         raise InputError(faults)
-    chosen = _assumed(study, assume, vary)
-    given, study = study, _with_assumed(study, chosen)
+    chosen = assumed.chosen(study.assumptions, assume, vary)
+    given, study = study, _with_values(study, chosen)
     rows = _rows(study, only)
     points = (
         _with(point, sets)
@@ -218,7 +215,7 @@ def sweep(
     )
     name = folder.name + ("-quick" if quick else "") + (f"-{vary}" if vary else "")
     name += _chosen(rows if only else ()) + ("-set" if sets else "")
-    name += "".join(f"-assume-{key}-{_short(one)}" for key, one in chosen.items())
+    name += "".join(f"-assume-{key}-{assumed.short(one)}" for key, one in chosen.items())
     notes = {key: f"{one.what}: {said(one.set)} ({one.why})" for key, one in study.assumptions.items()}
     for key, other in chosen.items():
         notes[key] = (
@@ -228,6 +225,25 @@ def sweep(
         notes["--set"] = f"in place of the above: {said({one.key: one.value for one in sets})}"
     count = trials or (study.quick.trials if quick else study.trials)
     return Sweep(name=name, cells=cells(points), trials=count, keep=keep, notes=notes, once=True)
+
+
+def _with_values(study: Study, values: Mapping[str, dict[str, Any]]) -> Study:
+    """Return a study with other values of assumptions as its own."""
+    changed = {
+        name: one.model_copy(update={"set": one.set | values[name]}) if name in values else one
+        for name, one in study.assumptions.items()
+    }
+    return study.model_copy(update={"assumptions": changed})
+
+
+def _check_varied(study: Study, vary: str | None) -> None:
+    """Refuse an assumption that is not there, or has no other values."""
+    if vary is not None and vary not in study.assumptions:
+        hint = did_you_mean(vary, study.assumptions)
+        raise InputError([Fault(message=f"no such assumption: `{vary}`", where="--vary", hint=hint)])
+    if vary is not None and not study.assumptions[vary].sweep:
+        message = f"the assumption has no other values: `{vary}`"
+        raise InputError([Fault(message=message, where="--vary", hint="its `sweep` in study.toml is empty")])
 
 
 #: The most characters that chosen rows have in a folder's name.
@@ -314,51 +330,6 @@ def _axes_set(study: Study, axes: Sequence[grid.Axis], sets: Sequence[Override])
         for one in sets
         if one.key in varied
     ]
-
-
-def _assumed(study: Study, assume: Sequence[str], vary: str | None) -> dict[str, dict[str, Any]]:
-    """Return the other values that are chosen, by assumption."""
-    faults: list[Fault] = []
-    result: dict[str, dict[str, Any]] = {}
-    for text in assume:
-        where = f"--assume {text}"
-        name, equals, wanted = (part.strip() for part in text.partition("="))
-        known = study.assumptions.get(name)
-        if known is None or not equals or not wanted:
-            message = (
-                f"expected NAME=TEXT: `{text}`" if known is not None else f"no such assumption: `{name}`"
-            )
-            faults.append(Fault(message=message, where=where, hint=did_you_mean(name, study.assumptions)))
-            continue
-        if name in result or name == vary:
-            faults.append(Fault(message=f"given twice: `{name}`", where=where))
-            continue
-        found = [other for other in known.sweep if wanted in said(other)]
-        exact = [other for other in found if any(str(value) == wanted for value in other.values())]
-        one = exact if len(exact) == 1 else found
-        if len(one) != 1:
-            values = "; ".join(map(said, known.sweep)) or "none"
-            message = f"{len(found)} other values of `{name}` have this: `{wanted}`"
-            faults.append(Fault(message=message, where=where, hint=f"there are: {values}"))
-            continue
-        result[name] = one[0]
-    if faults:
-        raise InputError(faults)
-    return result
-
-
-def _with_assumed(study: Study, chosen: Mapping[str, dict[str, Any]]) -> Study:
-    """Return a study with other values of assumptions as its own."""
-    changed = {
-        name: one.model_copy(update={"set": one.set | chosen[name]}) if name in chosen else one
-        for name, one in study.assumptions.items()
-    }
-    return study.model_copy(update={"assumptions": changed})
-
-
-def _short(settings: Mapping[str, Any]) -> str:
-    """Return a few characters that stand for settings in a folder's name."""
-    return hashlib.sha256(said(settings).encode()).hexdigest()[:6]
 
 
 #: What is varied: the assumption's name and what replaces some of it; None is nothing.
@@ -452,8 +423,3 @@ def _spread(fixed: Mapping[str, Any], paths: Sequence[str]) -> Iterator[tuple[st
                 yield f"paths.{path}.{key.removeprefix('paths.*.')}", value
         else:
             yield key, value
-
-
-def said(settings: Mapping[str, Any]) -> str:
-    """Return settings in a line."""
-    return ", ".join(f"{key} = {value}" for key, value in settings.items()) or "nothing is set"

@@ -1,0 +1,77 @@
+"""What each path could carry over time, as a run's plan has it."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+#: The share of a link's rate that is payload: 1,424 bytes of a packet of 1,500.
+_PAYLOAD = 1424 / 1500
+
+
+class Paths:
+    """What paths could carry.
+
+    Parameters
+    ----------
+    plan
+        The run's plan.
+    seen_bps
+        For each path the fastest that it was seen to carry: of a path whose links have no rate of their own,
+        as those of models, this stands for it.
+    changes
+        The changes of links and interfaces as the trace tells them.
+    """
+
+    def __init__(
+        self, plan: Mapping[str, Any], seen_bps: Mapping[str, float], changes: Sequence[Mapping[str, Any]]
+    ) -> None:
+        links = {link["name"]: link.get("rate_bps") for link in plan["links"]}
+        self._ways = {path["name"]: tuple(path["down"]) for path in plan["paths"]}
+        self._both = {path["name"]: (*path["down"], *path["up"]) for path in plan["paths"]}
+        self._seen = seen_bps
+        self._rates: dict[str, list[tuple[float, float | None]]] = {
+            name: [(0.0, rate)] for name, rate in links.items()
+        }
+        for event in plan["events"]:
+            change = event.get("change")
+            if isinstance(change, dict) and "rate_bps" in change and event.get("link") in self._rates:
+                self._rates[event["link"]].append((event["at_ns"] / 1e9, change["rate_bps"]))
+        self._states: dict[str, list[tuple[float, bool]]] = {}
+        for row in sorted(changes, key=lambda row: row["t_s"]):
+            what = row["what"]
+            if what in _DOWN or what in _UP:
+                self._states.setdefault(row["link"], []).append((row["t_s"], what in _DOWN))
+
+    @property
+    def names(self) -> list[str]:
+        """The paths."""
+        return list(self._ways)
+
+    def is_down(self, path: str, at_s: float) -> bool:
+        """Tell whether a path is cut: a link of it either way, or the client's interface."""
+        return any(
+            _at(self._states[name], at_s, otherwise=False)
+            for name in (path, *self._both[path])
+            if name in self._states
+        )
+
+    def bps(self, path: str, at_s: float) -> float:
+        """Return what a path could carry while it is up, in bits of payload a second."""
+        rates = [_at(self._rates[link], at_s, otherwise=None) for link in self._ways[path]]
+        known = [rate * _PAYLOAD for rate in rates if rate is not None]
+        return min(known) if known else self._seen.get(path, 0.0)
+
+
+#: What the trace says of a link or an interface that carries nothing from then on, or does so again.
+_DOWN = ("down", "link-down", "silent", "removed")
+_UP = ("up", "link-up", "restored", "added")
+
+
+def _at(steps: Sequence[tuple[float, Any]], at_s: float, *, otherwise: Any) -> Any:  # noqa: ANN401
+    """Return the last value that began by a time."""
+    place = bisect_right([begun for begun, _ in steps], at_s)
+    return steps[place - 1][1] if place else otherwise

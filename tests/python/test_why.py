@@ -1,0 +1,178 @@
+"""Why a picture froze: worlds with one cause, causes that are taken away, and steps worked out by hand."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from anabranch._run import film_of, run_loaded
+from anabranch.cli._app import app
+from anabranch.scenario.load import load
+from anabranch.why import CAUSES, why
+from anabranch.why.world import Paths
+
+#: A ring that hides little.
+SMALL = {"player": {"prefetch": "64 KiB"}}
+
+
+def path(name, rate, **more):
+    return {"name": name, "rate": rate, "rtt": "50 ms", **more}
+
+
+def world(paths, *, events=(), app=None, **transport):
+    return {
+        "name": "one-cause",
+        "application": {"film": "papers-film", "duration": "70 s", **SMALL, **(app or {})},
+        "transport": {"congestion": "cubic", "scheduler": "min-rtt", **transport},
+        "paths": paths,
+        "events": list(events),
+    }
+
+
+def at(second, name, **change):
+    return {"at": f"{second} s", "path": name, **change}
+
+
+#: None of these was looked at while causes were told apart.
+WORLDS = {
+    "too slow": ("capacity", world([path("a", "4.2 Mbit/s", rtt="20 ms")])),
+    "two too slow": ("capacity", world([path("a", "2 Mbit/s"), path("b", "2 Mbit/s", rtt="60 ms")])),
+    "slower from 30 s on": ("capacity", world([path("a", "9 Mbit/s")], events=[at(30, "a", rate="3 Mbit/s")])),
+    "cut for good": (
+        "path down",
+        world([path("a", "7 Mbit/s"), path("b", "2 Mbit/s")], events=[at(25, "a", state="down")]),
+    ),
+    "cut for 12 s": (
+        "path down",
+        world([path("a", "9 Mbit/s")], events=[at(30, "a", state="down"), at(42, "a", state="up")]),
+    ),
+    "random loss, far": (
+        "congestion window",
+        world([path("a", "30 Mbit/s", rtt="120 ms", loss="1.5 %")], congestion="reno"),
+    ),
+    "random loss on two": (
+        "congestion window",
+        world(
+            [path("a", "15 Mbit/s", rtt="200 ms", loss="2 %"), path("b", "15 Mbit/s", rtt="180 ms", loss="2 %")],
+            congestion="reno",
+        ),
+    ),
+    "all lost for 12 s": (
+        "timeout",
+        world([path("a", "25 Mbit/s")], events=[at(30, "a", loss="100 %"), at(42, "a", loss="0 %")]),
+    ),
+    "small receive buffer": (
+        "receive window",
+        world([path("a", "30 Mbit/s", rtt="300 ms")], receive_buffer="128 KiB", receive_buffer_initial="64 KiB"),
+    ),
+    "a far second path": (
+        "head of line",
+        world([path("a", "7 Mbit/s", rtt="30 ms"), path("b", "1 Mbit/s", rtt="2500 ms")], receive_buffer="384 KiB"),
+    ),
+    "a backup that is not used": (
+        "scheduler",
+        world([path("a", "3.5 Mbit/s"), path("b", "20 Mbit/s", backup=True)]),
+    ),
+}  # fmt: skip
+
+
+def made(scenario, run=0):
+    loaded = load(scenario)
+    return run_loaded(loaded, run=run, film=film_of(loaded))
+
+
+@pytest.mark.module
+def test_the_one_cause_of_a_world_is_found():
+    found = {}
+    for name, (_, scenario) in WORLDS.items():
+        run = made(scenario)
+        assert run.qoe["buffer_underflows"] > 0, name
+        causes = why(run)
+        assert sum(causes.frozen_s.values()) == pytest.approx(run.qoe["rebuffer_s"])
+        assert sum(causes.discards.values()) == pytest.approx(run.qoe["picture_discards"])
+        assert set(causes.frozen_s) <= set(CAUSES)
+        found[name] = next(iter(causes.frozen_s))
+    right = [name for name, (cause, _) in WORLDS.items() if found[name] == cause]
+    assert len(right) >= 0.9 * len(WORLDS), found
+
+
+@pytest.mark.module
+def test_a_cause_that_is_taken_away_takes_its_share_with_it():
+    """Two causes, one after the other: a cut, and from then on too little capacity."""
+    paths = [path("a", "9 Mbit/s")]
+    cut = [at(20, "a", state="down"), at(34, "a", state="up")]
+    slow = [at(45, "a", rate="3 Mbit/s")]
+    both = made(world(paths, events=[*cut, *slow]))
+    causes = why(both)
+    for cause, without in (("path down", slow), ("capacity", cut)):
+        left = made(world(paths, events=without)).qoe["rebuffer_s"]
+        saved = 1 - left / both.qoe["rebuffer_s"]
+        named = causes.frozen_s[cause] / sum(causes.frozen_s.values())
+        assert saved > 0.15
+        assert abs(saved - named) <= 0.2, (cause, saved, named)
+
+
+@pytest.mark.module
+def test_data_waits_behind_the_far_path():
+    causes = why(made(WORLDS["a far second path"][1]))
+    longest = max(causes.freezes, key=lambda one: one.to_s - one.from_s)
+    assert max(longest.behind, key=longest.behind.get) == "b"
+
+
+def test_a_path_is_down_while_a_link_of_it_or_its_interface_is():
+    plan = {
+        "links": [
+            {"name": "a.down", "rate_bps": 3_000_000},
+            {"name": "a.up"},
+            {"name": "b.down", "rate_bps": None},
+        ],
+        "paths": [
+            {"name": "a", "down": ["a.down"], "up": ["a.up"]},
+            {"name": "b", "down": ["b.down"], "up": []},
+        ],
+        "events": [{"at_ns": 5 * 10**9, "link": "a.down", "change": {"rate_bps": 1_500_000}}],
+    }
+    changes = [
+        {"t_s": 2.0, "link": "a.up", "what": "down"},
+        {"t_s": 3.0, "link": "a.up", "what": "up"},
+        {"t_s": 7.0, "link": "a", "what": "link-down"},
+    ]
+    paths = Paths(plan, {"b": 8e6}, changes)
+    assert [paths.is_down("a", second) for second in (1.9, 2.0, 2.9, 3.0, 6.9, 7.0, 99.0)] == [
+        False, True, True, False, False, True, True,
+    ]  # fmt: skip
+    assert not paths.is_down("b", 7.0)
+    assert paths.bps("a", 4.9) == pytest.approx(3e6 * 1424 / 1500)
+    assert paths.bps("a", 5.0) == pytest.approx(1.5e6 * 1424 / 1500)
+    # Of a link without a rate what it was seen to carry counts.
+    assert paths.bps("b", 0.0) == 8e6
+
+
+@pytest.mark.module
+def test_the_command_tells_the_causes_of_a_stored_run(tmp_path):
+    scenario = tmp_path / "slow.toml"
+    scenario.write_text(
+        'name = "slow"\n[application]\nfilm = "papers-film"\nduration = "40 s"\n'
+        '[[paths]]\nname = "a"\nrtt = "20 ms"\nrate = "4 Mbit/s"\n'
+    )
+    out = tmp_path / "out"
+    given = ["sweep", str(scenario), "--trials", "1", "--workers", "1", "--out", str(out)]
+    assert CliRunner().invoke(app, given).exit_code == 0
+    result = CliRunner().invoke(app, ["why", str(out)])
+    assert result.exit_code == 0, result.stderr
+    assert "capacity" in result.stdout
+    told = json.loads(CliRunner().invoke(app, ["why", str(out), "--json"]).stdout)
+    assert next(iter(told["frozen_s"])) == "capacity"
+    assert told["freezes"][0]["from_s"] < told["freezes"][0]["to_s"]
+
+
+@pytest.mark.module
+def test_a_run_without_a_film_has_no_freezes_to_tell_of(tmp_path):
+    out = tmp_path / "out"
+    given = ["sweep", "bulk-two-paths", "--set", "application.bytes=200KB", "--trials", "1", "--workers", "1"]
+    assert CliRunner().invoke(app, [*given, "--out", str(out)]).exit_code == 0
+    result = CliRunner().invoke(app, ["why", str(out)])
+    assert result.exit_code == 2
+    assert "no progressive player" in result.stderr
