@@ -1,4 +1,4 @@
-"""Dependencies point one way: units <- plugin, wire <- transport, media, trace <- host, link <- plan <- worlds."""
+"""Dependencies point one way: units <- plugin, wire <- transport, media, trace <- host, link <- plan."""
 
 from __future__ import annotations
 
