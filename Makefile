@@ -9,6 +9,7 @@
 #   make drill     seeds against the endpoints for SECONDS, from a fresh one on
 #   make fuzz      the parser and one endpoint under libFuzzer, SECONDS each
 #   make bench     what a packet costs, and a call of a plug-in in Python
+#   make bench-live our endpoint over real packets beside the simulator and the kernel, as root: TRIALS=5
 #   make bench-figures  keep what three runs cost now: make test-all fails when one costs 1 % more
 #   make lint      format, lints and types
 #   make check     lint, and the repository's own rules
@@ -34,7 +35,7 @@ export PIP_QUIET := 1
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 unexport CONDA_PREFIX PYTHONHOME PYTHONPATH
 
-.PHONY: demo test test-all mutants fidelity build drill drill-quick drill-all fuzz bench bench-figures golden lint check clean tools rebuild
+.PHONY: demo test test-all mutants fidelity build drill drill-quick drill-all fuzz bench bench-live bench-figures golden lint check clean tools rebuild
 .DELETE_ON_ERROR:
 
 demo: build
@@ -96,6 +97,11 @@ fidelity: build
 bench: build
 	@$(BIN)/python benches/bench.py
 	@$(BIN)/python benches/plugins.py
+
+TRIALS := 5
+
+bench-live: build
+	@$(BIN)/python benches/live.py --trials $(TRIALS)
 
 # The figures of the cost gate, benches/costs.toml.
 bench-figures: $(STAMPS)/venv
