@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+import time
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from anabranch import _files
-from anabranch.errors import Fault, InputError
+from anabranch.errors import Fault, InputError, MissingError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,8 +53,9 @@ def run_live(
     Returns
     -------
     Run
-        Trace and metrics, as of a simulated run; `summary["world"]` is `live`. What only a sender knows
-        (tables `samples` and `subflows`) is empty where a kernel serves.
+        Trace and metrics, as of a simulated run; `summary["world"]` is `live`. Where a kernel serves, the
+        tables `samples` and `subflows` are what it tells of its sockets, and timeouts, undos and penalties
+        are None.
 
     Raises
     ------
@@ -70,6 +72,8 @@ def run_live(
         hint = "the simulator runs our endpoint against itself"
         raise InputError([Fault(message="one end at least is a kernel", where="--client", hint=hint)])
     needed()
+    if server == "kernel":
+        _known(loaded.scenario.transport.congestion.name)
     film = film_of(loaded) if film is None else film
     plan = plans.build(loaded.scenario, film, run=run)
     expected_s = plans.expected_duration_s(plan, film)
@@ -85,6 +89,14 @@ def run_live(
     return finished(loaded, film, plan, trace, run=run)
 
 
+def _known(congestion: str) -> None:
+    """Make sure that the kernel has a congestion control: it does not say so of an MPTCP socket."""
+    names = Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text(encoding="ascii").split()
+    if congestion not in names:
+        message = f"this kernel has no congestion control {congestion}; it has {', '.join(names)}"
+        raise MissingError(message, hint="choose one with --congestion")
+
+
 def _carried(
     loaded: Loaded,
     plan: dict[str, Any],
@@ -96,6 +108,7 @@ def _carried(
     """Return the trace of a plan over real packets."""
     from anabranch.live import _world
     from anabranch.live.testbed import open_bed
+    from anabranch.live.watch import Look, tables, watching
 
     multipath = plan["transport"]["multipath"]
     with open_bed(plan) as bed:
@@ -105,16 +118,29 @@ def _carried(
         if server == "kernel":
             congestion = loaded.scenario.transport.congestion.name
             serves = _world.end(bed, "server", multipath=multipath, congestion=congestion)
-        trace = _world.go(
-            loaded,
-            plan,
-            client=asks,
-            server=serves,
-            application=True,
-            progress=heard,
-            bed=bed,
-            pcapng=capture,
-        )
+        begin_s = 0.0
+
+        def begun() -> None:
+            nonlocal begin_s
+            begin_s = time.monotonic()
+
+        watched: AbstractContextManager[list[Look]] = nullcontext([])
+        if serves is not None:
+            watched = watching(bed)
+        with watched as looks:
+            trace = _world.go(
+                loaded,
+                plan,
+                client=asks,
+                server=serves,
+                application=True,
+                progress=heard,
+                bed=bed,
+                begun=begun,
+                pcapng=capture,
+            )
+        if serves is not None:
+            trace["tables"] = {**trace["tables"], **tables(looks, bed, begin_s)}
         ends = {"client": asks, "server": serves}
         kernels = {which: bed.counters(which) for which, end in ends.items() if end is not None}
     summary = trace["summary"]

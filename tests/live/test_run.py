@@ -1,0 +1,127 @@
+"""Runs over real packets: what is told of them, in both directions, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from anabranch.errors import InputError, ScenarioError
+from anabranch.live import parity, run_live
+from anabranch.live.parity import WORLDS
+from anabranch.scenario.load import load
+
+GIVEN = {
+    "name": "run",
+    "application": {"kind": "bulk", "bytes": "1 MB"},
+    "paths": [
+        {"name": "wifi", "rtt": "20 ms", "rate": "10 Mbit/s", "queue": "50 packets"},
+        {"name": "lte", "rtt": "40 ms", "rate": "10 Mbit/s", "queue": "50 packets"},
+    ],
+}
+
+
+@pytest.mark.parametrize("server", ["gateway", "kernel"])
+def test_subflows_are_told_whoever_serves(server):
+    run = run_live(load(GIVEN), server=server)
+    subflows = {row["path"]: row for row in run.rows("subflows")}
+    assert set(subflows) == {"wifi", "lte"}
+    # Every byte once, and what was sent again beside it.
+    assert sum(row["bytes"] for row in subflows.values()) >= 1_000_000
+    assert all(row["bytes_sent"] >= row["bytes"] > 100_000 for row in subflows.values())
+    samples = run.rows("samples")
+    assert {row["path"] for row in samples} == {"wifi", "lte"}
+    assert max(row["cwnd_segments"] for row in samples) > 10
+    assert all(0 <= row["t_s"] <= run.summary["duration_s"] + 0.2 for row in samples)
+    assert all(row["min_rtt_ms"] >= 20 for row in samples if row["min_rtt_ms"] is not None)
+    assert run.summary["world"] == run.to_json()["world"] == "live"
+    assert run.digest == run.identity == ""
+    assert any("lateness" in note for note in run.notes)
+
+
+def test_a_kernel_that_serves_has_the_congestion_control_that_was_asked_for():
+    given = {**GIVEN, "transport": {"congestion": "reno"}}
+    run = run_live(load(given), server="kernel")
+    assert run.summary["server_congestion"] == "reno"
+
+
+def test_a_kernel_without_the_controller_says_so():
+    from anabranch.errors import MissingError
+
+    given = {**GIVEN, "transport": {"congestion": "olia"}}
+    with pytest.raises(MissingError, match="no congestion control olia; it has .*reno"):
+        run_live(load(given), server="kernel")
+
+
+def test_a_film_is_played_from_our_server_by_a_kernel():
+    given = {**GIVEN, "application": {"film": "demo", "duration": "4 s"}}
+    run = run_live(load(given))
+    assert run.qoe["startup_delay_s"] < 3
+    assert run.qoe["frames"]["displayed"] > 20
+
+
+def test_the_simulator_says_the_same():
+    figures = {figure.name: figure for figure in parity(load(GIVEN), trials=2)}
+    goodput = figures["goodput, Mb/s"]
+    assert all(len(goodput.values[world]) == 2 for world in WORLDS)
+    # A transfer of half a second on a machine that may be busy: the bench judges closely.
+    assert abs(goodput.apart("gateway", "simulator")) < 0.15
+    assert figures["retransmissions"].mean("kernel") is not None
+
+
+def test_a_class_in_python_schedules_real_packets(tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "class Last:\n"
+        "    def schedule(self, request, subflows):\n"
+        "        from anabranch.plugins import candidates\n"
+        "        ready = candidates(subflows)\n"
+        "        return max(ready, key=lambda subflow: subflow.id) if ready else None\n",
+        encoding="utf-8",
+    )
+    given = {**GIVEN, "transport": {"scheduler": f"{tmp_path / 'mine.py'}:Last"}}
+    run = run_live(load(given))
+    down = {row["link"]: row["bytes_delivered"] for row in run.rows("links")}
+    assert run.rows("connections")[0]["finished"]
+    assert down["lte.down"] > down["wifi.down"]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({**GIVEN, "clients": 2}, "one client"),
+        ({**GIVEN, "cross_traffic": [{"path": "wifi", "kind": "udp", "rate": "1 Mbit/s"}]}, "cross traffic"),
+        ({**GIVEN, "paths": [{**GIVEN["paths"][0], "mtu": "1400 B"}]}, "mtu"),
+    ],
+)
+def test_what_real_packets_are_not_given_is_refused(given, message):
+    with pytest.raises(ScenarioError, match=message):
+        run_live(load(given))
+
+
+def test_one_end_is_a_kernel():
+    with pytest.raises(InputError, match="one end at least"):
+        run_live(load(GIVEN), client="anabranch")
+
+
+def command(*words):
+    return subprocess.run(
+        [sys.executable, "-m", "anabranch", *words], capture_output=True, text=True, check=False
+    )
+
+
+def test_the_command_tells_all_faults_at_once():
+    done = command("live", "bulk-two-paths", "--server", "kernal", "--client", "me", "--set", "seed=x")
+    assert done.returncode == 2
+    assert "did you mean `kernel`" in done.stderr
+    assert "--client" in done.stderr
+    assert "seed" in done.stderr
+
+
+def test_the_command_prints_json():
+    done = command("live", "bulk-two-paths", "--set", "application.bytes=200kB", "--json")
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert told["world"] == "live"
+    assert told["qos"]["goodput_mbps"] > 1
