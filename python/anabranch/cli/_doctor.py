@@ -40,7 +40,7 @@ class Finding:
 
 def doctor(*, as_json: bool) -> None:
     """Write every finding; exit with 4 when something needed is missing."""
-    findings = [_python(), _module(), *_codecs(), _tshark(), _mptcp(), _tun(), _root()]
+    findings = [_python(), _module(), *_codecs(), _tshark(), _mptcp(), _tun(), _root(), _live()]
     if as_json:
         import json
 
@@ -128,6 +128,15 @@ def _tun() -> Finding:
     there = Path("/dev/net/tun").exists()
     detail = "/dev/net/tun" if there else "no /dev/net/tun"
     return Finding(name="TUN device", found=there, detail=detail, unlocks="the real world, with root")
+
+
+def _live() -> Finding:
+    """Look at whether all is there that real packets take."""
+    from anabranch.live.testbed import missing
+
+    lacks = missing()
+    unlocks = "anabranch live, parity, emulate, shell"
+    return Finding(name="real packets", found=lacks is None, detail=lacks or "all is there", unlocks=unlocks)
 
 
 def _root() -> Finding:

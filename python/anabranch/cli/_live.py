@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ParamSpec, TypeVar
 
 import typer
 
@@ -14,9 +15,12 @@ from anabranch.cli import _console
 from anabranch.cli._console import guarded
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from anabranch.live.emulate import Emulated
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 Scenario = Annotated[
     str,
@@ -32,7 +36,20 @@ Pcapng = Annotated[Path | None, typer.Option(help="Write every packet at the cli
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     for command in (live, parity, emulate, shell):
-        app.command(command.__name__)(guarded(command))
+        app.command(command.__name__)(guarded(_rooted(command)))
+
+
+def _rooted(command: Callable[P, R]) -> Callable[P, R]:
+    """Let a command have namespaces of its own where it is not root."""
+
+    @functools.wraps(command)
+    def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
+        from anabranch.live import rootless
+
+        rootless.enter()
+        return command(*args, **kwargs)
+
+    return wrapper
 
 
 def live(
@@ -51,8 +68,8 @@ def live(
 ) -> None:
     """Run a scenario over real packets, in real time: our endpoint against this host's kernel.
 
-    It takes root. The network between the two is emulated as the scenario has it; nothing of the host is
-    changed. For example:
+    It takes root, or a host that lets everybody have namespaces. The network between the two is emulated as
+    the scenario has it; nothing of the host is changed. For example:
 
       anabranch live bulk-two-paths --set application.bytes=5MB
       anabranch live two-paths --server kernel --set application.duration=20s --json

@@ -148,7 +148,10 @@ def missing() -> str | None:
     if not Path("/dev/net/tun").exists():
         return "/dev/net/tun is not there: load the kernel module tun"
     if os.geteuid() != 0:
-        return "network namespaces take root: run it with sudo"
+        from anabranch.live import rootless
+
+        if not rootless.possible():
+            return "network namespaces take root here: run it with sudo"
     try:
         import pyroute2  # noqa: F401
     except ImportError:

@@ -1,0 +1,36 @@
+"""Real packets without root: in a user namespace, in which whoever runs the program is root."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+
+#: What says to the program that it is in a namespace of its own already.
+_INSIDE = "ANABRANCH_ROOTLESS"
+#: The namespaces: of users, in which the caller is root; of networks; of mounts, for the names of namespaces.
+_UNSHARE = ("unshare", "--user", "--map-root-user", "--net", "--mount")
+
+
+def possible() -> bool:
+    """Tell whether this host lets everybody have namespaces and TUN devices."""
+    if shutil.which("unshare") is None or not os.access("/dev/net/tun", os.R_OK | os.W_OK):
+        return False
+    tried = subprocess.run([*_UNSHARE, "true"], capture_output=True, check=False)
+    return tried.returncode == 0
+
+
+def enter() -> None:
+    """Begin the program anew in namespaces of its own, where it is not root and the host allows it.
+
+    It returns where nothing is to be done, or nothing can be.
+    """
+    if os.geteuid() == 0 or os.environ.get(_INSIDE) or not possible():
+        return
+    # Namespaces are named below /run, which is the host's.
+    script = 'mount -t tmpfs tmpfs /run && exec "$@"'
+    again = [sys.executable, "-m", "anabranch", *sys.argv[1:]]
+    os.environ[_INSIDE] = "1"
+    sys.stdout.flush()
+    os.execvp(_UNSHARE[0], [*_UNSHARE, "sh", "-c", script, "sh", *again])
