@@ -1,7 +1,6 @@
 //! The configuration of an endpoint and its host.
 
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
 
 use anabranch_plugin::{PluginChoice, Registry};
 use anabranch_units::{Duration, Instant};
@@ -140,13 +139,6 @@ impl Config {
             IpAddr::V4(_) => self.mss,
             IpAddr::V6(_) => self.mss.saturating_sub(IPV6_EXCESS).max(MSS_MIN),
         }
-    }
-
-    /// As connections share it: plug-ins with what the stack sets of them.
-    pub(crate) fn settled(mut self) -> Arc<Self> {
-        self.scheduler = self.stack.scheduler(self.scheduler);
-        self.congestion = self.stack.congestion(self.congestion);
-        Arc::new(self)
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Three verbs: `handle_*` is input from the world, `poll_*` output to it, `on_*` news for a plug-in.
 
+mod choices;
 pub mod config;
 pub mod congestion;
 pub mod connection;

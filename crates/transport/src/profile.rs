@@ -3,10 +3,7 @@
 //! A profile names one value of [`Stack`]. Each field is a mechanism that the file of its concern
 //! reads; nothing else in the endpoint knows which profile runs.
 
-use anabranch_plugin::{PluginChoice, Value};
 use anabranch_units::Duration;
-
-use crate::{congestion, scheduler};
 
 /// How a loss is found where the peer has SACK.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +57,7 @@ pub enum HyStart {
 
 impl HyStart {
     /// The value of CUBIC's parameter `hystart`.
-    const fn word(self) -> &'static str {
+    pub(crate) const fn word(self) -> &'static str {
         match self {
             Self::Linux618 => "linux-6.18",
             Self::Linux414 => "linux-4.14",
@@ -308,74 +305,9 @@ impl Default for Stack {
     }
 }
 
-impl Stack {
-    /// A congestion control as chosen, with what this stack sets where the choice does not.
-    #[must_use]
-    pub fn congestion(&self, choice: PluginChoice) -> PluginChoice {
-        let hystart = (self.hystart != LINUX_6_18.hystart).then(|| self.hystart.word());
-        let form = self.kernel_forms.then_some("kernel");
-        let bbr = self.kernel_forms.then_some("linux-4.14");
-        let set = [("hystart", hystart), ("form", form), ("form", bbr)];
-        let known = congestion::parameters(&choice.name).unwrap_or_default();
-        fill(
-            choice,
-            set.into_iter()
-                .filter_map(|(key, word)| Some((key, word?)))
-                .filter(|(key, word)| {
-                    let quoted = format!("\"{word}\"");
-                    known.iter().any(|info| info.key == *key && info.allowed.contains(&quoted))
-                })
-                .map(|(key, word)| (key, Value::Text(word.to_owned()))),
-        )
-    }
-
-    /// The same of a scheduler, and of those that it builds on.
-    #[must_use]
-    pub fn scheduler(&self, mut choice: PluginChoice) -> PluginChoice {
-        if let Some(Value::Plugin(base)) = choice.parameters.get_mut("base") {
-            *base = self.scheduler(std::mem::take(base));
-        }
-        let set = [
-            ("retransmission", self.opportunistic_retransmission),
-            ("penalisation", self.penalisation),
-        ];
-        let off = set.into_iter().filter(|(_, on)| !on).map(|(key, on)| (key, Value::Flag(on)));
-        let turns = ["piece", "window"].map(|word| ("turn", Value::Text(word.to_owned())));
-        let turns = turns.into_iter().filter(|_| self.whole_mappings);
-        let known = scheduler::parameters(&choice.name).unwrap_or_default();
-        let takes = |key: &str, value: &Value| {
-            let fits = |allowed: &str| match value {
-                Value::Text(word) => allowed.contains(&format!("\"{word}\"")),
-                _ => true,
-            };
-            known.iter().any(|info| info.key == key && fits(&info.allowed))
-        };
-        fill(choice, off.chain(turns).filter(|(key, value)| takes(key, value)))
-    }
-}
-
-/// Adds parameters that the choice does not have itself.
-fn fill(
-    mut choice: PluginChoice,
-    set: impl Iterator<Item = (&'static str, Value)>,
-) -> PluginChoice {
-    for (key, value) in set {
-        choice.parameters.entry(key.to_owned()).or_insert(value);
-    }
-    choice
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn parameter(choice: &PluginChoice, key: &str) -> Option<Value> {
-        choice.parameters.get(key).cloned()
-    }
-
-    fn word(word: &str) -> Value {
-        Value::Text(word.to_owned())
-    }
 
     #[test]
     fn every_part_switches_off_what_it_is_and_back() {
@@ -390,52 +322,5 @@ mod tests {
         }
         assert_eq!(named("linux-6.18").map(|profile| profile.stack), Some(Stack::default()));
         assert!(named("linux").is_none());
-    }
-
-    #[test]
-    fn the_default_profile_leaves_every_choice_as_it_is() {
-        for known in congestion::names() {
-            let choice = PluginChoice::named(known.name);
-            assert_eq!(LINUX_6_18.congestion(choice.clone()), choice);
-        }
-        for known in scheduler::names() {
-            let choice = PluginChoice::named(known.name);
-            assert_eq!(LINUX_6_18.scheduler(choice.clone()), choice);
-        }
-    }
-
-    #[test]
-    fn controllers_take_the_papers_form_unless_the_choice_says_otherwise() {
-        for name in ["lia", "olia", "balia", "wvegas"] {
-            let choice = MPTCP_0_94.congestion(PluginChoice::named(name));
-            assert_eq!(parameter(&choice, "form"), Some(word("kernel")), "{name}");
-            let given = PluginChoice::named(name).with("form", Value::Text("reference".into()));
-            assert_eq!(MPTCP_0_94.congestion(given.clone()), given, "{name}");
-        }
-        let bbr = MPTCP_0_94.congestion(PluginChoice::named("bbr"));
-        assert_eq!(parameter(&bbr, "form"), Some(word("linux-4.14")));
-        let cubic = MPTCP_0_94.congestion(PluginChoice::named("cubic"));
-        assert_eq!(parameter(&cubic, "hystart"), Some(word("linux-4.14")));
-        assert_eq!(parameter(&cubic, "form"), None, "CUBIC's forms are others");
-        let reno = PluginChoice::named("reno");
-        assert_eq!(MPTCP_0_94.congestion(reno.clone()), reno);
-        let off = Stack { hystart: HyStart::Off, ..LINUX_6_18 };
-        let cubic = off.congestion(PluginChoice::named("cubic"));
-        assert_eq!(parameter(&cubic, "hystart"), Some(word("off")));
-    }
-
-    #[test]
-    fn schedulers_take_their_turns_and_parts_also_below_others() {
-        let stack = Stack { penalisation: false, ..MPTCP_0_94 };
-        let base = Value::Plugin(PluginChoice::named("dft"));
-        let outer = stack.scheduler(PluginChoice::named("rtx-aware").with("base", base));
-        let Some(Value::Plugin(dft)) = parameter(&outer, "base") else { panic!("{outer}") };
-        assert_eq!(parameter(&dft, "penalisation"), Some(Value::Flag(false)));
-        assert_eq!(parameter(&dft, "retransmission"), None, "it is on anyway");
-        assert_eq!(parameter(&dft, "turn"), Some(word("window")));
-        let redundant = stack.scheduler(PluginChoice::named("redundant"));
-        assert_eq!(parameter(&redundant, "turn"), Some(word("piece")));
-        let turns = PluginChoice::named("round-robin");
-        assert_eq!(stack.scheduler(turns.clone()), turns);
     }
 }
