@@ -35,6 +35,9 @@ pub use reno::{Reno, additive_increase, slow_start};
 pub use sibling::SiblingView;
 pub use wvegas::WVegas;
 
+/// The window that a connection begins with, in segments (RFC 6928).
+pub(crate) const INITIAL_WINDOW: u32 = 10;
+
 /// The congestion window and the slow-start threshold, in segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {

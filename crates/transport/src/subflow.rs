@@ -36,9 +36,10 @@ use anabranch_wire::{DataAck, Ecn, Flags, SackBlocks, Segment, Timestamps};
 use bytes::Bytes;
 
 use crate::config::{Config, FourTuple};
-use crate::congestion::{CongestionController, CongestionState, SiblingView, Window};
+use crate::congestion::{
+    CongestionController, CongestionState, INITIAL_WINDOW, SiblingView, Window,
+};
 use crate::profile::Stack;
-use crate::scheduler::SubflowView;
 
 pub(crate) use burst::Written;
 pub(crate) use ecn::accepts_ecn;
@@ -46,9 +47,6 @@ pub(crate) use ending::{Remains, Reset};
 pub(crate) use handshake::JoinAnswer;
 pub(crate) use receive::initial_window;
 pub(crate) use send::timestamp_clock;
-
-/// Initial window (RFC 6928).
-pub(crate) const INITIAL_WINDOW: u32 = 10;
 
 /// Where the TCP connection of a subflow stands (RFC 9293 section 3.3.2, as far as told apart here).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -185,7 +183,7 @@ pub(crate) struct Subflow {
     pub(crate) rtt: rtt::RttEstimator,
     pub(crate) send: queue::Sender,
     pub(crate) board: scoreboard::Scoreboard,
-    recovery: recovery::Recovery,
+    pub(crate) recovery: recovery::Recovery,
     rack: loss::Rack,
     loss_interval: loss_interval::LossInterval,
     timer: rto::Timer,
@@ -289,31 +287,6 @@ impl Subflow {
         self.state == State::Established
             && !self.send.fin_sent()
             && (!self.multipath || self.fully_established)
-    }
-
-    /// What schedulers see.
-    pub(crate) fn view(&self) -> SubflowView {
-        SubflowView {
-            id: self.id,
-            srtt: self.rtt.srtt().unwrap_or_default(),
-            rttvar: self.rtt.rttvar(),
-            min_rtt: self.rtt.min_rtt().unwrap_or_default(),
-            cwnd: self.window.cwnd,
-            ssthresh: self.window.ssthresh,
-            in_flight: self.board.in_flight(),
-            queued_bytes: self.send.queued_bytes(),
-            queued_memory: self.send.memory(),
-            send_buffer: self.send.buffer_limit(),
-            mss: self.send.mss(),
-            pacing_rate: self.pacer.rate(),
-            delivery_rate: self.rate.delivery_rate(),
-            state: self.ca_state,
-            backup: self.is_backup(),
-            stale: self.stale,
-            potentially_failed: self.recovery.consecutive_timeouts > 0,
-            established: self.usable(),
-            last_ack: self.last_ack_at,
-        }
     }
 
     /// What coupled controllers see.

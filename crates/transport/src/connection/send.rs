@@ -9,8 +9,8 @@ use bytes::Bytes;
 use super::carried::SentAhead;
 use super::pieces::Pieces;
 use super::{Connection, Event, Mode};
-use crate::scheduler::{Ask, Decision, Hint, SubflowSet};
-use crate::subflow::{State, Subflow};
+use crate::scheduler::{Ask, Decision, Hint, SubflowSet, SubflowView};
+use crate::subflow::State;
 
 /// The least time after which a scheduler that waits is asked again: nearer wake-ups would move time by
 /// nanoseconds a question, and the run would never end. As much as the kernel lets a timer of
@@ -366,7 +366,7 @@ impl Connection {
                 return self.renew_views();
             };
             if std::mem::take(&mut subflow.touched) {
-                *view = subflow.view();
+                *view = SubflowView::of(subflow);
             }
         }
         if views.next().is_some() {
@@ -378,7 +378,7 @@ impl Connection {
     #[cold]
     fn renew_views(&mut self) {
         self.views.clear();
-        self.views.extend(self.subflows.iter().filter(|s| s.usable()).map(Subflow::view));
+        self.views.extend(self.subflows.iter().filter(|s| s.usable()).map(SubflowView::of));
     }
 
     /// `[from, from + sent)` was scheduled: it moves the cursor, was sent ahead, or was a repetition.

@@ -4,6 +4,7 @@ use anabranch_units::{Duration, Instant, Rate, SubflowId};
 
 use super::{Decision, SubflowSet};
 use crate::congestion::CongestionState;
+use crate::subflow::Subflow;
 
 /// What a scheduler may know of a subflow. The default is all zero and takes no data: what views made
 /// by hand leave out.
@@ -51,6 +52,31 @@ pub struct SubflowView {
 }
 
 impl SubflowView {
+    /// Of a subflow as it stands.
+    pub(crate) fn of(subflow: &Subflow) -> Self {
+        Self {
+            id: subflow.id,
+            srtt: subflow.rtt.srtt().unwrap_or_default(),
+            rttvar: subflow.rtt.rttvar(),
+            min_rtt: subflow.rtt.min_rtt().unwrap_or_default(),
+            cwnd: subflow.window.cwnd,
+            ssthresh: subflow.window.ssthresh,
+            in_flight: subflow.board.in_flight(),
+            queued_bytes: subflow.send.queued_bytes(),
+            queued_memory: subflow.send.memory(),
+            send_buffer: subflow.send.buffer_limit(),
+            mss: subflow.send.mss(),
+            pacing_rate: subflow.pacing_rate(),
+            delivery_rate: subflow.delivery_rate(),
+            state: subflow.ca_state,
+            backup: subflow.is_backup(),
+            stale: subflow.stale,
+            potentially_failed: subflow.recovery.consecutive_timeouts > 0,
+            established: subflow.usable(),
+            last_ack: subflow.last_ack_at,
+        }
+    }
+
     /// Segments that the window lets out now, counting what is queued.
     pub fn window_space(&self) -> u32 {
         // Most often nothing is queued, and a division is not for free.

@@ -6,9 +6,9 @@ use std::collections::VecDeque;
 use anabranch_units::{Duration, Instant};
 use bytes::{Bytes, BytesMut};
 
-use super::INITIAL_WINDOW;
 use super::scoreboard::BurstMapping;
 use crate::config::Config;
+use crate::congestion::INITIAL_WINDOW;
 
 /// Payload of the largest burst under one mapping: 64 KiB less room for headers
 /// (`MPTCP_MAX_GSO_SIZE`).

@@ -3,8 +3,8 @@
 
 use anabranch_units::Instant;
 
-use super::{INITIAL_WINDOW, Subflow};
-use crate::congestion::{CongestionState, WindowChange};
+use super::Subflow;
+use crate::congestion::{CongestionState, INITIAL_WINDOW, WindowChange};
 
 impl Subflow {
     /// Before the first segment leaves: the window is asked for its rest, once or more often.

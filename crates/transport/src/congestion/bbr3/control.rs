@@ -4,8 +4,8 @@ use anabranch_units::{Duration, Rate};
 
 use super::loss::with_headroom;
 use super::{Bandwidth, Bbr3, MIN_PIPE, State, UNBOUNDED};
+use crate::congestion::INITIAL_WINDOW;
 use crate::congestion::{AckSample, Window};
-use crate::subflow::INITIAL_WINDOW;
 
 /// The margin of the pacing rate below the bandwidth, per cent (`PacingMarginPercent`).
 const MARGIN: u64 = 1;

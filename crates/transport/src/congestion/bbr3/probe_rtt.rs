@@ -112,6 +112,6 @@ impl Bbr3 {
 
     /// `BDPMultiple`: segments in flight that fill the path `gain` per cent.
     pub(super) fn bdp(&self, bw: Bandwidth, gain: u64) -> u32 {
-        self.min_rtt.get().map_or(crate::subflow::INITIAL_WINDOW, |rtt| bw.fills(rtt, gain))
+        self.min_rtt.get().map_or(crate::congestion::INITIAL_WINDOW, |rtt| bw.fills(rtt, gain))
     }
 }
