@@ -374,7 +374,7 @@ impl Sender {
 
     /// As [`Self::must_wait_for_more`], of less than a segment.
     // Apart, so that the look at whole segments stays a short one.
-    #[inline(never)]
+    #[cold]
     fn is_held_back(&self) -> bool {
         self.small_end > self.una
             && !self.nodelay
