@@ -2,7 +2,7 @@
 
 use anabranch_units::{Duration, Instant, RandomStream};
 
-use crate::case::Twin;
+use crate::harm::Twin;
 
 /// One thing that happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,33 +10,9 @@ use anabranch_units::{Duration, Instant, RandomStream, Rate, Seed};
 
 use crate::actions::{self, Planned};
 use crate::application::{Close, Part};
+use crate::flight::{CLIENT, SERVER};
+use crate::harm::{Kind, Twin};
 use crate::mark::Mark;
-use crate::mediator::Kind;
-
-/// What the mediator between the endpoints may do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Twin {
-    /// A network: loss, reordering, duplication, outages that end. Every byte arrives.
-    Benign,
-    /// The same, and an attacker who sends but does not see the packets: still every byte arrives.
-    Blind,
-    /// An attacker who sees and changes everything: no panic, no unbounded memory, no endless loop.
-    Hostile,
-}
-
-impl Twin {
-    /// Every one, in the order in which seeds go through them.
-    pub const ALL: [Self; 3] = [Self::Benign, Self::Blind, Self::Hostile];
-
-    /// The name on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Benign => "benign",
-            Self::Blind => "blind",
-            Self::Hostile => "hostile",
-        }
-    }
-}
 
 /// What a shrunk case leaves out or sets otherwise.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -81,10 +57,6 @@ pub struct Case {
     pub(crate) actions: Vec<Planned>,
 }
 
-/// The side of the client in pairs.
-pub(crate) const CLIENT: usize = 0;
-/// The side of the server in pairs.
-pub(crate) const SERVER: usize = 1;
 /// Where the server listens.
 pub(crate) const PORT: u16 = 80;
 

@@ -10,8 +10,8 @@ use anabranch_wire::{
 };
 use bytes::Bytes;
 
-use crate::case::SERVER;
-use crate::mediator::{Flight, Kind, Known};
+use crate::flight::{Flight, Known, SERVER};
+use crate::harm::Kind;
 use crate::{mutate, options};
 
 /// The forged segment that is sent to the same host as `flight`, if `kind` is a forgery.

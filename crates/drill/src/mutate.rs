@@ -4,7 +4,7 @@ use anabranch_units::{DataSeq, RandomStream};
 use anabranch_wire::{DataAck, Dss, Flags, Mapping, MappingDsn, SackBlock, SackBlocks, Segment};
 use bytes::Bytes;
 
-use crate::mediator::Kind;
+use crate::harm::Kind;
 
 /// A shift of a sequence number: a little, a window, half and quarter of the space.
 pub(crate) fn shift(random: &mut RandomStream) -> u32 {

@@ -8,7 +8,8 @@ use anabranch_wire::{
     MpTcpRst, MptcpOption, RemoveAddr, SackBlocks, Segment,
 };
 
-use crate::mediator::{Kind, Known};
+use crate::flight::Known;
+use crate::harm::Kind;
 
 /// An option of any kind with any content.
 pub(crate) fn any(random: &mut RandomStream) -> MptcpOption {

@@ -8,9 +8,10 @@ use anabranch_wire::{Packet, parse_packet};
 use bytes::Bytes;
 
 use crate::application::Application;
-use crate::case::{CLIENT, Case, PORT, SERVER};
+use crate::case::{Case, PORT};
 use crate::fault::SEGMENTS_AT_ONCE;
 use crate::fault::{Fault, memory_cap};
+use crate::flight::{CLIENT, SERVER};
 use crate::meter::Meter;
 
 /// One host.

@@ -8,10 +8,12 @@ use anabranch_wire::{MAX_OPTIONS_LEN, Packet, emit_packet, parse_packet};
 
 use crate::actions::Action;
 use crate::application::Application;
-use crate::case::{CLIENT, Case, SERVER, Twin, path_of};
+use crate::case::{Case, path_of};
 use crate::fault::{FIRINGS_AT_ONCE, Fault, Work};
+use crate::flight::{Bytewise, CLIENT, Flight, SERVER};
+use crate::harm::{Harm, Kind, Twin};
 use crate::mark::Mark;
-use crate::mediator::{Bytewise, Flight, Harm, Kind, Mediator, ends};
+use crate::mediator::{Mediator, ends};
 use crate::meter::Meter;
 use crate::side::Side;
 
