@@ -3,7 +3,7 @@
 //! A model has its settings as a plan has them, its [`ModelKind`] and what it does in a file of its own; here
 //! are its line in the table and its variant.
 
-mod kind;
+pub(crate) mod kind;
 pub(crate) mod lte;
 pub(crate) mod starlink;
 
@@ -13,7 +13,6 @@ use crate::ConfigError;
 use crate::service::{Service, Stepwise};
 use crate::trace::{Opportunities, Recorded, Trace};
 
-pub(crate) use kind::nanoseconds;
 pub use kind::{Form, ModelFault, ModelKind, ModelParameter, Usual};
 use lte::{Lte, LteModel};
 use starlink::{Starlink, StarlinkModel};

@@ -18,7 +18,7 @@ mod radio;
 
 use anabranch_units::{ByteCount, Duration, Instant, RandomStream, Seed};
 
-use crate::model::nanoseconds;
+use crate::model::kind::nanoseconds;
 use crate::{Change, ConfigError, Fate, Label, LinkConfig, LinkStats, Medium, Queued};
 use lane::Lane;
 use phy::{LONGEST, Phy, SLOT};

@@ -3,7 +3,7 @@
 use anabranch_plugin::Unit;
 
 use super::{WifiModel, WifiStandard, phy};
-use crate::model::{Form, ModelFault, ModelKind, ModelParameter, Usual};
+use crate::model::kind::{Form, ModelFault, ModelKind, ModelParameter, Usual};
 
 /// The generations and their usual channel widths, MHz.
 const WIDTHS: &[(&str, f64)] =
