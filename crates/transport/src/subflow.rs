@@ -46,7 +46,7 @@ pub(crate) use ecn::accepts_ecn;
 pub(crate) use ending::{Remains, Reset};
 pub(crate) use handshake::JoinAnswer;
 pub(crate) use receive::initial_window;
-pub(crate) use send::timestamp_clock;
+pub(crate) use rtt::timestamp_clock;
 
 /// Where the TCP connection of a subflow stands (RFC 9293 section 3.3.2, as far as told apart here).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -443,7 +443,7 @@ impl Subflow {
     /// Our timestamp now.
     #[inline(always)]
     fn timestamp(&self, now: Instant) -> u32 {
-        send::timestamp_clock(now).wrapping_add(self.timestamp_offset)
+        rtt::timestamp_clock(now).wrapping_add(self.timestamp_offset)
     }
 
     /// What our clock showed when we sent what a segment echoes; 0 where it echoes nothing.

@@ -8,15 +8,16 @@
 //! capacity by packet pairs (`CapProbe`, which CCP's paper cites); slow start up to a share of B
 //! (`CapStart`, by the same authors); floor and ceiling.
 
+mod derivative;
 mod path;
 
 use anabranch_plugin::Parameters;
 use anabranch_units::{Duration, Instant, RandomStream};
 
-use super::ccpd::Derivative;
 use super::reno::slow_start;
 use super::{AckSample, CongestionController, CongestionEvent, CongestionState, Window};
 
+pub(super) use derivative::Derivative;
 use path::Path;
 
 /// The proportional law, with a derivative term where there is one.

@@ -7,8 +7,8 @@ use anabranch_wire::{Flags, SackBlock, Segment};
 use super::Subflow;
 use super::recovery::{AckFlags, Repair};
 use super::rto::Pending;
+use super::rtt::timestamp_clock;
 use super::scoreboard::Sent;
-use super::send::timestamp_clock;
 use crate::config::HostModel;
 use crate::congestion::{AckSample, CongestionState, SiblingView};
 

@@ -5,7 +5,7 @@ use anabranch_units::{DataSeq, Duration, Instant, SeqNumber};
 use anabranch_wire::{Dss, Flags, Mapping, MptcpOption, Segment, Timestamps};
 
 use super::rtt::RTO_INITIAL;
-use super::send::timestamp_clock;
+use super::rtt::timestamp_clock;
 
 use super::{EmitContext, State, Subflow};
 use crate::config::{Config, HostModel, MSS_MIN, window_scale};

@@ -6,7 +6,7 @@ use anabranch_wire::{Dss, Flags, MAX_OPTIONS_LEN, SackBlock, SackBlocks, Segment
 use bytes::Bytes;
 
 use super::deliver::{Delivery, Failure, Terms};
-use super::send::timestamp_clock;
+use super::rtt::timestamp_clock;
 use super::{EmitContext, Space, Subflow};
 use crate::config::Config;
 use crate::profile::ReceiveSizing;

@@ -5,8 +5,8 @@ use anabranch_units::{Duration, Instant};
 
 use super::Subflow;
 use super::recovery::{AckFlags, Repair};
+use super::rtt::timestamp_clock;
 use super::rtt::{RTO_INITIAL, RTO_MAX};
-use super::send::timestamp_clock;
 use crate::config::HostModel;
 use crate::congestion::{CongestionEvent, CongestionKind, CongestionState, WindowChange};
 use crate::profile::LossDetection;

@@ -143,6 +143,11 @@ impl RttEstimator {
     }
 }
 
+/// The TCP timestamp clock: milliseconds (RFC 7323 section 5.4), never 0, which means "no echo".
+pub(crate) fn timestamp_clock(now: Instant) -> u32 {
+    ((now.as_nanos() / 1_000_000) as u32).wrapping_add(1).max(1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

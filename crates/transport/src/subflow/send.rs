@@ -5,6 +5,7 @@ use anabranch_units::{DataSeq, Duration, Instant};
 use anabranch_wire::{CapableKeys, Flags, Mapping, MappingDsn, MptcpOption, Segment, dss_checksum};
 use bytes::Bytes;
 
+use super::rtt::timestamp_clock;
 use super::scoreboard::{BurstMapping, Sent};
 use super::{EmitContext, State, Subflow};
 use crate::config::HostModel;
@@ -417,11 +418,6 @@ impl Subflow {
         });
         dss.data_fin = fin;
     }
-}
-
-/// The TCP timestamp clock: milliseconds (RFC 7323 section 5.4), never 0, which means "no echo".
-pub(crate) fn timestamp_clock(now: Instant) -> u32 {
-    ((now.as_nanos() / 1_000_000) as u32).wrapping_add(1).max(1)
 }
 
 #[cfg(test)]

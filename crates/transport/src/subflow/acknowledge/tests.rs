@@ -4,7 +4,7 @@ use anabranch_units::SeqNumber;
 use anabranch_wire::Timestamps;
 
 use super::super::fixture::{Heard, Recorder, at, exact, send, subflow};
-use super::super::send::timestamp_clock;
+use super::super::rtt::timestamp_clock;
 use super::*;
 
 /// Segments of a thousand bytes sent at these moments.
