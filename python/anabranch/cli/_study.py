@@ -115,6 +115,23 @@ def judge_claims(
     _claims.claims(name, results, runs=runs, trials=trials, around=near, how=how, docs=docs, as_json=as_json)
 
 
+@study.command("figures")
+@guarded
+def draw_figures(
+    results: Annotated[Path, typer.Argument(metavar="RESULTS", help="A study's folder of results.")],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where figures go.")] = Path("figures"),
+) -> None:
+    """Draw a study's results: bars with single trials, flows, and what quality costs.
+
+    Each figure is written as SVG, PNG and the numbers as CSV. For example:
+
+      anabranch study figures results/PC16 --out figures/PC16
+    """
+    from anabranch.cli import _figures
+
+    _figures.figures(results, out)
+
+
 @study.command("run")
 @guarded
 def run_study(

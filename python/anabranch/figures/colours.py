@@ -24,6 +24,39 @@ UNDERFLOW = "#F6C7B6"
 EVENT = "#444444"
 
 
+#: The colour of each congestion control.
+CONTROLS: Mapping[str, str] = {
+    "cubic": _PALETTE[0],
+    "lia": _PALETTE[1],
+    "olia": _PALETTE[2],
+    "ccp": _PALETTE[3],
+    "compound": _PALETTE[4],
+    "bbr": _PALETTE[5],
+    "reno": _PALETTE[6],
+    "balia": _PALETTE[7],
+    "wvegas": "#F0E442",
+    "ccpd": "#AA4499",
+}
+#: The mark of each scheduler.
+SCHEDULERS: Mapping[str, str] = {
+    "dft": "circle",
+    "linux": "circle",
+    "linux-6.1": "circle",
+    "min-rtt": "circle",
+    "spd": "circle",
+    "lpc": "square",
+    "let": "triangle-up",
+    "spdx": "cross",
+    "lpcx": "diamond",
+    "letx": "triangle-down",
+    "gr-sty": "square",
+    "redundant": "stroke",
+    "round-robin": "triangle-right",
+}
+#: The colour and the mark of what has none of its own.
+OTHER_COLOUR, OTHER_MARK = "#666666", "circle"
+
+
 def of_paths(paths: Sequence[str]) -> dict[str, str]:
     """Return the colour of each path, by its place in the scenario."""
     return {path: _PALETTE[index % len(_PALETTE)] for index, path in enumerate(dict.fromkeys(paths))}

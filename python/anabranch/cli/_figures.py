@@ -1,0 +1,152 @@
+"""`anabranch study figures`: a study's results as SVG and PNG, with the numbers beside them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
+
+from anabranch.cli import _console
+from anabranch.errors import Fault, InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    import altair as alt
+
+    from anabranch.figures.study import Row
+
+#: Pixels of a PNG for one of a screen.
+_SCALE = 2
+
+
+def figures(results: Path, out: Path) -> None:
+    """Write every figure that the results have the numbers for."""
+    from anabranch.figures import study
+
+    rows = _rows(results)
+    made: dict[str, tuple[alt.ConcatChart, Sequence[Row]]] = {}
+    for metric in study.BARS:
+        own = [row for row in rows if row.get(metric) is not None]
+        if own:
+            chart = study.bars(own, _cells(own, (metric,)), metric)
+            made[metric.replace("_", "-")] = (chart, _plain(own, (metric,)))
+    flows = [
+        {**row, "path": path, "retransmissions": count}
+        for row in rows
+        for path, count in row["paths"].items()
+    ]
+    if flows:
+        made["retransmissions-by-flow"] = (study.flows(flows), _plain(flows, ("path", "retransmissions")))
+    for name, across, up, turned in study.CROSSES:
+        cells = _cells([row for row in rows if None not in (row.get(across), row.get(up))], (across, up))
+        if cells:
+            made[name] = (study.cross(cells, across, up, turned=turned), cells)
+    if not made:
+        message = "no figure has numbers in these results"
+        raise InputError([Fault(message=message, where=str(results))])
+    out.mkdir(parents=True, exist_ok=True)
+    for name, (chart, table) in made.items():
+        chart.save(str(out / f"{name}.svg"))
+        chart.save(str(out / f"{name}.png"), scale_factor=_SCALE)
+        _csv(out / f"{name}.csv", table)
+    _console.note(f"{len(made)} figures, each as SVG, PNG and CSV, in {out}")
+
+
+def _rows(results: Path) -> list[Row]:
+    """Return the runs of a study as it stands, with what figures need of each."""
+    from anabranch.results import load, store
+
+    labels = [name for name in store.made(results).labels if name not in ("row", "varied")]
+    if not labels and not store.made(results).labels:
+        message = "the results have no rows or axes, as those of a study have"
+        raise InputError([Fault(message=message, where=str(results))])
+    paths: dict[tuple[str, int], dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    delays: dict[tuple[str, int], list[tuple[float, float]]] = defaultdict(list)
+    for flow in load(results, "subflows").iter_rows(named=True):
+        key = (flow["cell"], flow["run"])
+        paths[key][flow["path"]] += flow["retransmissions"]
+        if flow["srtt_ms_mean"] is not None:
+            delays[key].append((flow["bytes"], flow["srtt_ms_mean"]))
+    frame = load(results)
+    several = [name for name in labels if frame[name].n_unique() > 1]
+    rows = []
+    for row in frame.iter_rows(named=True):
+        key = (row["cell"], row["run"])
+        if row.get("varied") is None:
+            rows.append(
+                {
+                    **row,
+                    "row": row.get("row", row["scenario"]),
+                    "series": " ".join(_said(name, row[name]) for name in several if row[name] is not None)
+                    or row["congestion"],
+                    "control": row["congestion"],
+                    "scheduler": row["scheduler"],
+                    "paths": dict(paths[key]),
+                    "srtt_ms": _weighted(delays[key]),
+                    "stalled_share": _stalled(row),
+                }
+            )
+    return rows
+
+
+def _said(name: str, value: object) -> str:
+    """Return a value of an axis in short: of a flag with its name."""
+    short = name.rpartition(".")[2]
+    return f"{short} {str(value).lower()}" if isinstance(value, bool) else str(value)
+
+
+def _weighted(delays: Sequence[tuple[float, float]]) -> float | None:
+    """Return the mean RTT of what was sent: each path's by its bytes."""
+    total = sum(count for count, _ in delays)
+    return sum(count * delay for count, delay in delays) / total if total else None
+
+
+def _stalled(row: Row) -> float | None:
+    """Return the share of an adaptive session in which nothing moved, in per cent."""
+    stalled, whole = row.get("rebuffer_total_s"), row.get("total_s")
+    return None if stalled is None or not whole else 100 * stalled / whole
+
+
+def _cells(rows: Sequence[Row], metrics: Sequence[str]) -> list[Row]:
+    """Return the cells: means with half the width of their 95 % intervals by Student's t."""
+    import numpy as np
+    from scipy.stats import t
+
+    groups: dict[tuple[str, ...], list[Row]] = defaultdict(list)
+    for row in rows:
+        groups[row["row"], row["series"], row["control"], row["scheduler"]].append(row)
+    result = []
+    for (name, series, control, scheduler), own in groups.items():
+        cell: Row = {
+            "row": name,
+            "series": series,
+            "control": control,
+            "scheduler": scheduler,
+            "runs": len(own),
+        }
+        for metric in metrics:
+            values = np.array([row[metric] for row in own], dtype=float)
+            cell[metric] = float(values.mean())
+            spread = float(values.std(ddof=1)) if values.size > 1 else None
+            wide = (
+                None if spread is None else float(t.ppf(0.975, values.size - 1)) * spread / values.size**0.5
+            )
+            cell[f"{metric}_ci95"] = wide
+        result.append(cell)
+    return result
+
+
+def _plain(rows: Sequence[Row], names: Sequence[str]) -> list[Row]:
+    """Return what stands beside a figure."""
+    return [{name: row[name] for name in ("row", "series", "run", *names)} for row in rows]
+
+
+def _csv(file: Path, rows: Sequence[dict[str, Any]]) -> None:
+    """Write rows."""
+    import csv
+
+    with file.open("w", encoding="utf-8", newline="") as out:
+        writer = csv.DictWriter(out, fieldnames=list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)

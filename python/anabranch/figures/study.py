@@ -1,0 +1,175 @@
+"""A study's results as figures: bars with single trials, flows, and what quality costs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from anabranch.figures import colours, look
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import altair as alt
+
+#: A run's columns, with `series` (what it is called in its row) and `control` and `scheduler`.
+Row = dict[str, Any]
+
+#: What bars are drawn of, if the runs have it, and the axis' title.
+BARS = {
+    "picture_discards": "picture discards",
+    "buffer_underflows": "buffer underflows",
+    "retransmissions": "retransmissions",
+    "throughput_mean_mbps": "throughput, Mb/s",
+    "resolution_mean": "resolution, lines",
+    "rebuffer_total_s": "rebuffering, s",
+    "startup_s": "start, s",
+}
+#: Figures of two numbers: name, across, up, and whether the axis across is turned round, better being right.
+CROSSES = (
+    ("discards-retransmissions", "retransmissions", "picture_discards", False),
+    ("throughput-delay", "srtt_ms", "goodput_mbps", True),
+    ("stall-quality", "stalled_share", "resolution_mean", True),
+)
+_TITLES = {
+    **BARS,
+    "srtt_ms": "mean smoothed RTT, ms",
+    "goodput_mbps": "goodput, Mb/s",
+    "stalled_share": "share of the session stalled, %",
+}
+_WIDTH, _HEIGHT, _STEP = 190, 130, 15
+
+
+def bars(rows: Sequence[Row], cells: Sequence[Row], metric: str) -> alt.ConcatChart:
+    """Return a metric as bars with 95 % intervals and a dot a trial, a panel a row of the study.
+
+    Parameters
+    ----------
+    rows
+        The runs.
+    cells
+        Their means as `NAME` and half the width of their intervals as `NAME_ci95`.
+    metric
+        The column.
+    """
+    import altair as alt
+
+    panels = []
+    for name in dict.fromkeys(row["row"] for row in rows):
+        own = [row for row in rows if row["row"] == name and row.get(metric) is not None]
+        if own:
+            base = alt.Chart(alt.InlineData(values=_kept(own, ("series", "control", metric))))
+            series = alt.X("series:N", sort=None, title=None, axis=alt.Axis(labelAngle=-60))
+            height = alt.Y(f"mean({metric}):Q", title=_TITLES.get(metric, metric), axis=alt.Axis(tickCount=5))
+            bar = base.mark_bar(opacity=0.75).encode(x=series, y=height, color=_colour(own))
+            ends = [_whiskers(cell, metric, metric) for cell in cells if cell["row"] == name]
+            interval = (
+                alt.Chart(alt.InlineData(values=ends))
+                .mark_rule(color="#222222", strokeWidth=1.5)
+                .encode(x=series, y=alt.Y("low:Q", title=""), y2="high:Q")
+            )
+            dots = base.mark_circle(size=9, color="#222222", opacity=0.55).encode(
+                x=series, y=alt.Y(f"{metric}:Q", title="")
+            )
+            panels.append(
+                alt.layer(bar, interval, dots).properties(title=name, width=alt.Step(_STEP), height=_HEIGHT)
+            )
+    return _page(panels)
+
+
+def flows(rows: Sequence[Row]) -> alt.ConcatChart:
+    """Return the retransmissions of each path as bars, a panel a row of the study.
+
+    Parameters
+    ----------
+    rows
+        A row a path of a run: those of a run, with `path` and its `retransmissions`.
+    """
+    import altair as alt
+
+    panels = []
+    for name in dict.fromkeys(row["row"] for row in rows):
+        own = [row for row in rows if row["row"] == name]
+        paths = colours.of_paths([row["path"] for row in own])
+        chart = alt.Chart(alt.InlineData(values=_kept(own, ("series", "path", "retransmissions"))))
+        chart = chart.mark_bar().encode(
+            x=alt.X("series:N", sort=None, title=None, axis=alt.Axis(labelAngle=-60)),
+            xOffset=alt.XOffset("path:N", sort=list(paths)),
+            y=alt.Y("mean(retransmissions):Q", title="retransmissions", axis=alt.Axis(tickCount=5)),
+            color=alt.Color(
+                "path:N", title=None, scale=alt.Scale(domain=list(paths), range=list(paths.values()))
+            ),
+        )
+        panels.append(chart.properties(title=name, width=alt.Step(_STEP), height=_HEIGHT))
+    return _page(panels)
+
+
+def cross(rows: Sequence[Row], across: str, up: str, *, turned: bool = False) -> alt.ConcatChart:
+    """Return one metric against another: a mark a cell at its means, with the intervals of both.
+
+    Parameters
+    ----------
+    rows
+        The cells: means as `NAME` and half the width of their intervals as `NAME_ci95`.
+    across, up
+        The metrics.
+    turned
+        Whether the axis across runs from right to left, so that better is right.
+    """
+    import altair as alt
+
+    panels = []
+    marks = list(dict.fromkeys(row["scheduler"] for row in rows))
+    for name in dict.fromkeys(row["row"] for row in rows):
+        own = [_whiskers(row, across, up) for row in rows if row["row"] == name]
+        base = alt.Chart(alt.InlineData(values=own))
+        x = alt.X(
+            "across:Q",
+            title=_TITLES[across],
+            scale=alt.Scale(reverse=turned, zero=False),
+            axis=alt.Axis(tickCount=4),
+        )
+        y = alt.Y("up:Q", title=_TITLES[up], scale=alt.Scale(zero=False), axis=alt.Axis(tickCount=5))
+        flat = base.mark_rule(color="#999999").encode(x=alt.X("left:Q", title=""), x2="right:Q", y=y)
+        tall = base.mark_rule(color="#999999").encode(y=alt.Y("low:Q", title=""), y2="high:Q", x=x)
+        shape = alt.Shape(
+            "scheduler:N",
+            title="scheduler",
+            scale=alt.Scale(
+                domain=marks, range=[colours.SCHEDULERS.get(one, colours.OTHER_MARK) for one in marks]
+            ),
+        )
+        point = base.mark_point(filled=True, size=45, opacity=0.9).encode(
+            x=x, y=y, color=_colour(rows), shape=shape
+        )
+        panels.append(alt.layer(flat, tall, point).properties(title=name, width=_WIDTH, height=_HEIGHT))
+    return _page(panels)
+
+
+def _whiskers(row: Row, across: str, up: str) -> Row:
+    """Return a cell's means and the ends of their intervals."""
+    x, y = row[across], row[up]
+    wide, high = row.get(f"{across}_ci95") or 0.0, row.get(f"{up}_ci95") or 0.0
+    ends = {"left": x - wide, "right": x + wide, "low": y - high, "high": y + high}
+    return {**_kept([row], ("series", "control", "scheduler"))[0], "across": x, "up": y, **ends}
+
+
+def _colour(rows: Sequence[Row]) -> alt.Color:
+    """Return the colours of the congestion controls."""
+    import altair as alt
+
+    names = list(dict.fromkeys(row["control"] for row in rows))
+    found = [colours.CONTROLS.get(name, colours.OTHER_COLOUR) for name in names]
+    return alt.Color("control:N", title="control", scale=alt.Scale(domain=names, range=found))
+
+
+def _kept(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[Row]:
+    """Return some columns, which alone go into the file."""
+    return [{name: row[name] for name in names} for row in rows]
+
+
+def _page(panels: Sequence[Any]) -> alt.ConcatChart:
+    """Return panels side by side."""
+    import altair as alt
+
+    page: alt.ConcatChart = alt.concat(*panels, columns=4).resolve_scale(x="independent", y="independent")
+    return look.dressed(page, labels=9)
