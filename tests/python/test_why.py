@@ -121,6 +121,19 @@ def test_data_waits_behind_the_far_path():
     assert max(longest.behind, key=longest.behind.get) == "b"
 
 
+@pytest.mark.module
+def test_discards_have_the_causes_of_the_freeze_they_are_near():
+    """Also those that the decoder skips in haste, which never had a time to be shown at."""
+    film = {"film": "papers-film-interleaved"}
+    run = made(world([path("a", "4.5 Mbit/s")], app=film))
+    kinds = {row["why"] for row in run.rows("frames") if row["fate"] == "discarded"}
+    assert {"late", "haste"} <= kinds
+    found = why(run).discards
+    assert sum(found.values()) == pytest.approx(run.qoe["picture_discards"])
+    assert next(iter(found)) == "capacity"
+    assert found.get("unexplained", 0) < 0.1 * sum(found.values())
+
+
 def test_a_path_is_down_while_a_link_of_it_or_its_interface_is():
     plan = {
         "links": [

@@ -131,10 +131,12 @@ def why(run: Run) -> Why:
 def _discards(own: Mapping[str, Any], freezes: Sequence[Freeze]) -> dict[str, float]:
     """Return a client's discarded pictures by cause: those of the freeze that they are next to."""
     found: dict[str, float] = defaultdict(float)
+    due = None
     for row in rows(own["frames"]):
+        # What the decoder skips never gets a time: that of the picture before it counts.
+        due = row["due_s"] if row["due_s"] is not None else due
         if row["fate"] != "discarded":
             continue
-        due = row["due_s"]
         near = [] if due is None else [(_apart(due, one), place) for place, one in enumerate(freezes)]
         distance, place = min(near, default=(_NEAR_S + 1, 0))
         causes = freezes[place].causes if distance <= _NEAR_S else {"unexplained": 1.0}
