@@ -465,6 +465,13 @@ def live(
     plugins: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> dict[str, Any]: ...
 def path_addresses(path: int, ipv6: bool) -> tuple[str, str]: ...
+def gateway(settings: object, watch: Callable[[list[str]], int]) -> None:
+    """Run a gateway with the attributes of `settings`, until `watch` ends it.
+
+    `watch` is called ten times a second with the lines that the log has got since, one for each connection that is
+    over; it returns 0 to go on, 1 to let nobody else in and finish, and 2 to stop at once.
+    """
+
 def record_link(
     plan_json: str, link: str, window_ns: int, windows: int, ping_ns: int
 ) -> tuple[list[float], list[float]]: ...

@@ -4,12 +4,14 @@
 //! It is the only crate that reads a clock, waits, opens devices and sockets, and asks the system for randomness.
 
 mod clock;
+pub mod gateway;
 mod header;
 mod kernel;
 mod lateness;
 pub mod namespace;
 mod network;
 mod poller;
+mod secret;
 mod side;
 mod socket;
 mod tun;

@@ -69,6 +69,19 @@ impl Socket {
     pub(crate) fn connect(kind: &Kind, local: SocketAddr, remote: SocketAddr) -> io::Result<Self> {
         let fd = kind.open(remote)?;
         rustix::net::bind(&fd, &SocketAddr::new(local.ip(), 0))?;
+        Self::begin(fd, remote)
+    }
+
+    /// A socket that connects from wherever the kernel chooses. What is written goes out at once, and a peer
+    /// that is gone is found out.
+    pub(crate) fn call(kind: &Kind, remote: SocketAddr) -> io::Result<Self> {
+        let fd = kind.open(remote)?;
+        sockopt::set_tcp_nodelay(&fd, true)?;
+        sockopt::set_socket_keepalive(&fd, true)?;
+        Self::begin(fd, remote)
+    }
+
+    fn begin(fd: OwnedFd, remote: SocketAddr) -> io::Result<Self> {
         match rustix::net::connect(&fd, &remote) {
             Ok(()) | Err(Errno::INPROGRESS) => Ok(Self::new(fd)),
             Err(error) => Err(error.into()),
@@ -114,6 +127,12 @@ impl Socket {
     /// There is news, or something to read, that the application has not had.
     pub(crate) fn has_news(&self) -> bool {
         !self.events.is_empty()
+    }
+
+    /// Breaks the connection off, so that the peer is told (RST).
+    pub(crate) fn reset(self) {
+        // Where it is over already there is nobody to tell.
+        let _ = sockopt::set_socket_linger(&self.fd, Some(std::time::Duration::ZERO));
     }
 
     fn broke(&mut self) {

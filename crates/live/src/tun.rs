@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
 use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketType};
 use tun_rs::{DeviceBuilder, SyncDevice};
 
 use crate::namespace::within;
@@ -25,7 +26,12 @@ impl Tun {
     /// # Errors
     /// There is no such device, another program has it, or it may not be opened.
     pub fn open(name: &str, namespace: Option<&Path>) -> io::Result<Self> {
-        let open = || DeviceBuilder::new().name(name).inherit_enable_state().build_sync();
+        let open = || {
+            // Without a device of that name opening it would make one, where that is permitted.
+            let socket = rustix::net::socket(AddressFamily::INET, SocketType::DGRAM, None)?;
+            rustix::net::netdevice::name_to_index(&socket, name)?;
+            DeviceBuilder::new().name(name).inherit_enable_state().build_sync()
+        };
         let device = namespace.map_or_else(open, |namespace| within(namespace, open))?;
         device.set_nonblocking(true)?;
         Ok(Self { device, refused: 0 })
@@ -57,6 +63,14 @@ impl Tun {
             }
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Its MTU, bytes.
+    ///
+    /// # Errors
+    /// The device is gone.
+    pub fn mtu(&self) -> io::Result<u16> {
+        self.device.mtu()
     }
 
     /// Packets that the kernel did not take.

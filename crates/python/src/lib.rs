@@ -3,6 +3,7 @@
 mod congestion;
 mod error;
 mod foreign;
+mod gateway;
 mod live;
 mod plugged;
 mod scheduler;
@@ -331,6 +332,7 @@ fn _anabranch(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(simulate, module)?)?;
     module.add_function(wrap_pyfunction!(live::live, module)?)?;
     module.add_function(wrap_pyfunction!(path_addresses, module)?)?;
+    module.add_function(wrap_pyfunction!(gateway::gateway, module)?)?;
     module.add_function(wrap_pyfunction!(record_link, module)?)?;
     module.add_function(wrap_pyfunction!(schedulers, module)?)?;
     module.add_function(wrap_pyfunction!(congestion_controls, module)?)?;

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from anabranch.cli import _console, _live, _many
+from anabranch.cli import _console, _gateway, _live, _many
 from anabranch.cli._console import guarded
 from anabranch.cli._media import media
 from anabranch.cli._study import study
@@ -249,3 +249,4 @@ def calibrate(
 
 _many.register(app)
 _live.register(app)
+_gateway.register(app)

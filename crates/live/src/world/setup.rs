@@ -11,7 +11,6 @@ use anabranch_transport::path_manager::Candidate;
 use anabranch_transport::{ConnectError, Endpoint};
 use anabranch_units::{Instant, Seed};
 use anabranch_wire::PcapngWriter;
-use rustix::rand::{GetRandomFlags, getrandom};
 
 use super::{
     CLIENT_SOCKETS, Ends, LiveError, Observer, SERVER_DEVICES, SERVER_SOCKETS, World, tables, tried,
@@ -21,16 +20,8 @@ use crate::kernel::{KernelEnd, KernelHost};
 use crate::lateness::Lateness;
 use crate::network::Network;
 use crate::poller::Poller;
+use crate::secret::secret_seed;
 use crate::side::Side;
-
-/// What keys, sequence numbers and secrets of real connections are drawn from: nobody can know it.
-fn secret_seed() -> std::io::Result<Seed> {
-    let mut bytes = [0; 16];
-    getrandom(&mut bytes, GetRandomFlags::empty())?;
-    let (seed, run) = bytes.split_at(8);
-    let word = |bytes: &[u8]| bytes.iter().fold(0, |word, byte| word << 8 | u64::from(*byte));
-    Ok(Seed { seed: word(seed), run: word(run) })
-}
 
 /// The port that the plan's application is served at.
 fn port(plan: &Plan) -> u16 {

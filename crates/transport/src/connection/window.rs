@@ -8,7 +8,7 @@ use super::{Connection, Mode};
 use crate::config::Config;
 use crate::profile::ReceiveSizing;
 use crate::receive_buffer::{DEFAULT_RATIO, Load, ReceiveBuffer, first_window};
-use crate::subflow::State;
+use crate::subflow::{State, Subflow};
 
 /// The connection's receive buffer and what it promised the peer.
 #[derive(Debug)]
@@ -90,6 +90,13 @@ impl ReceiveBudget {
 }
 
 impl Connection {
+    /// Bytes of data that it holds: written and not acknowledged, received and not read, out of order too.
+    pub fn held(&self) -> u64 {
+        let waits = |it: &Subflow| it.receive.out_of_order_bytes() + it.receive.held_bytes();
+        let waiting: u64 = self.subflows.iter().map(waits).sum();
+        self.out.end - self.out.una + self.input.held() + waiting
+    }
+
     /// The application has read `bytes`. Plain TCP measures after every segment and leaves out what
     /// still waits (`tcp_rcv_space_adjust`).
     #[inline]

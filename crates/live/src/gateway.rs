@@ -1,0 +1,359 @@
+//! The gateway: our endpoint on a TUN device, behind which an origin is served to clients over MPTCP and TCP.
+//!
+//! Its addresses are its own, not the host's: the host routes them into the device. Every connection that a client
+//! completes is passed on, byte by byte, over a socket of the host to one origin, and to nobody else. Nothing of the
+//! host is changed: the device is there before.
+
+mod admission;
+mod connections;
+mod icmp;
+mod metrics;
+mod packets;
+mod proxy_protocol;
+mod record;
+mod relay;
+mod responder;
+mod served;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+
+use anabranch_transport::{
+    Config, ConnectionHandle, Endpoint, ListenConfig, ListenError, SubflowSummary,
+};
+use anabranch_units::{Duration, Instant};
+use anabranch_wire::Segment;
+use thiserror::Error;
+
+use crate::clock::Clock;
+use crate::poller::{Poller, Ready};
+use crate::secret::secret_seed;
+use crate::tun::{MOST, Tun};
+
+use admission::{Admission, Refusal};
+use metrics::{Metrics, Moment};
+use responder::Responder;
+use served::Served;
+
+pub use admission::Limits;
+pub use record::{End, PathRecord, Record};
+
+/// Time between two looks at the watcher, and at what has grown old.
+const LOOK: Duration = Duration::from_millis(100);
+/// What a packet has besides the largest segment over IPv4, bytes.
+const HEADERS: u16 = 40;
+
+/// The numbers of descriptors: the device, those of the metrics, those of origins.
+const DEVICE: u64 = 0;
+const METRICS: u64 = 1;
+const ORIGINS: u64 = 1 << 40;
+
+/// What a gateway is to do.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The device, made before.
+    pub device: String,
+    /// Where connections are accepted: addresses of the gateway's own.
+    pub listen: Vec<SocketAddr>,
+    /// The origin; one address is tried after the other.
+    pub origin: Vec<SocketAddr>,
+    /// What connections are accepted with. The segment size follows from the device's MTU, and addresses to
+    /// announce are the gateway's own.
+    pub config: Config,
+    /// The origin is told of its client by a header of the PROXY protocol, version 2.
+    pub proxy_protocol: bool,
+    /// Where the metrics are asked for, if anywhere.
+    pub metrics: Option<SocketAddr>,
+    /// Handshakes that may be incomplete; further SYNs are answered by cookies.
+    pub backlog: u32,
+    /// How long a handshake may stay incomplete.
+    pub half_open: Duration,
+    /// How long a connection may go without a byte either way.
+    pub idle: Duration,
+    /// How long connections may go on once the gateway is told to finish.
+    pub grace: Duration,
+    /// Who is let in.
+    pub limits: Limits,
+}
+
+/// What the watcher wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wish {
+    /// Go on.
+    Serve,
+    /// Let nobody else in, and end when the last connection has, or its time is up.
+    Finish,
+    /// End at once.
+    Stop,
+}
+
+/// Who watches a gateway.
+pub trait Watcher {
+    /// Called ten times a second.
+    fn look(&mut self) -> Wish;
+
+    /// A connection is over.
+    fn ended(&mut self, record: &Record);
+}
+
+/// Why a gateway does not run any more.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum GatewayError {
+    /// The device cannot be had.
+    #[error("the device `{name}`: {error}")]
+    Device {
+        /// Its name.
+        name: String,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// A socket or the like.
+    #[error("{what}: {error}")]
+    Io {
+        /// What was tried.
+        what: &'static str,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// An address to listen at is given twice.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+}
+
+/// The gateway while it runs.
+struct Gateway<'a> {
+    settings: &'a Settings,
+    watcher: &'a mut dyn Watcher,
+    clock: Clock,
+    poller: Poller,
+    tun: Tun,
+    endpoint: Endpoint,
+    /// Addresses that are ours.
+    own: BTreeSet<IpAddr>,
+    admission: Admission,
+    metrics: Metrics,
+    responder: Option<Responder>,
+    /// Those that are served, by the number of their descriptor.
+    served: BTreeMap<u64, Served>,
+    /// Connections there have been.
+    made: u64,
+    /// The number of a connection, by the place of its handle.
+    places: Vec<Option<(ConnectionHandle, u64)>>,
+    /// Handshakes that were not complete when they were seen, and until when they have to be.
+    opening: VecDeque<(Instant, ConnectionHandle)>,
+    /// Those for which there may be something to do.
+    touched: BTreeSet<u64>,
+    next_look: Instant,
+    /// The gateway is to finish, until then at the latest.
+    closing: Option<Instant>,
+    /// What is written over for every packet.
+    segment: Segment,
+    packet: Vec<u8>,
+}
+
+/// Runs a gateway until its watcher ends it.
+///
+/// # Errors
+/// The device cannot be opened or is gone, or an address cannot be listened at.
+pub fn serve(settings: &Settings, watcher: &mut dyn Watcher) -> Result<(), GatewayError> {
+    Gateway::open(settings, watcher)?.run()
+}
+
+/// Names what was tried.
+fn tried(what: &'static str) -> impl Fn(io::Error) -> GatewayError {
+    move |error| GatewayError::Io { what, error }
+}
+
+impl<'a> Gateway<'a> {
+    fn open(settings: &'a Settings, watcher: &'a mut dyn Watcher) -> Result<Self, GatewayError> {
+        let device = |error| GatewayError::Device { name: settings.device.clone(), error };
+        let tun = Tun::open(&settings.device, None).map_err(device)?;
+        let mtu = tun.mtu().map_err(device)?;
+        let poller = Poller::new().map_err(tried("waiting"))?;
+        poller.add(&tun, DEVICE).map_err(tried("waiting"))?;
+        let secret = secret_seed().map_err(tried("random numbers"))?;
+        let mut endpoint = Endpoint::new("gateway", secret);
+        let config = Config { mss: mtu.saturating_sub(HEADERS), ..settings.config.clone() };
+        let mut own: BTreeSet<IpAddr> = config.announce.iter().map(|it| it.address).collect();
+        for address in &settings.listen {
+            own.insert(address.ip());
+            // How many there may be is looked at before, for all addresses together.
+            let listen = ListenConfig {
+                config: config.clone(),
+                backlog: settings.backlog,
+                cookies: true,
+                connections: u32::MAX,
+            };
+            endpoint.listen(*address, listen)?;
+        }
+        let respond = |at| Responder::listen(at, &poller, METRICS);
+        let responder = settings.metrics.map(respond).transpose();
+        let responder = responder.map_err(tried("listening for requests of the metrics"))?;
+        let clock = Clock::start();
+        Ok(Self {
+            settings,
+            watcher,
+            clock,
+            poller,
+            tun,
+            endpoint,
+            own,
+            admission: Admission::new(settings.limits),
+            metrics: Metrics::default(),
+            responder,
+            served: BTreeMap::new(),
+            made: 0,
+            places: Vec::new(),
+            opening: VecDeque::new(),
+            touched: BTreeSet::new(),
+            next_look: clock.now(),
+            closing: None,
+            segment: Segment::default(),
+            packet: Vec::new(),
+        })
+    }
+
+    fn run(&mut self) -> Result<(), GatewayError> {
+        let mut buffer = vec![0; MOST];
+        loop {
+            let now = self.clock.now();
+            while self.endpoint.handle_timeout(now).is_some() {}
+            self.settle(now)?;
+            if now >= self.next_look && self.look(now)? {
+                return Ok(());
+            }
+            let until = self.endpoint.poll_timeout().unwrap_or(Instant::FAR_FUTURE);
+            let until = until.min(self.next_look);
+            let ready = self.poller.wait(&self.clock, Some(until)).map_err(tried("waiting"))?;
+            for ready in ready {
+                self.handle_ready(ready, &mut buffer)?;
+            }
+        }
+    }
+
+    /// Does what there is to do until there is no more.
+    fn settle(&mut self, now: Instant) -> Result<(), GatewayError> {
+        loop {
+            self.hear(now);
+            while let Some(number) = self.touched.pop_first() {
+                self.drive(now, number);
+            }
+            self.transmit(now)?;
+            if !self.hear(now) && self.touched.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn handle_ready(&mut self, ready: Ready, buffer: &mut [u8]) -> Result<(), GatewayError> {
+        let now = self.clock.now();
+        match ready.token {
+            DEVICE => self.read_device(now, buffer),
+            ORIGINS.. => {
+                if let Some(served) = self.served.get_mut(&ready.token)
+                    && let Some(origin) = &mut served.origin
+                {
+                    origin.handle_ready(now, ready.readable, ready.writable);
+                    self.touched.insert(ready.token);
+                }
+                Ok(())
+            }
+            token => {
+                if let Some(mut responder) = self.responder.take() {
+                    responder.handle_ready(now, &self.poller, token, || self.page());
+                    self.responder = Some(responder);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Looks at what has grown old, and asks the watcher. True when the gateway is to end.
+    fn look(&mut self, now: Instant) -> Result<bool, GatewayError> {
+        self.next_look = now + LOOK;
+        self.count_memory();
+        self.expire_half_open(now);
+        self.expire(now);
+        if let Some(responder) = &mut self.responder {
+            responder.handle_timeout(now);
+        }
+        match self.watcher.look() {
+            Wish::Serve => {}
+            Wish::Finish => self.close(now + self.settings.grace),
+            Wish::Stop => self.close(now),
+        }
+        let Some(until) = self.closing else { return Ok(false) };
+        if now >= until {
+            let left: Vec<u64> = self.served.keys().copied().collect();
+            for number in left {
+                self.fail(number, End::Shutdown);
+            }
+        }
+        self.settle(now)?;
+        Ok(self.served.is_empty() || now >= until)
+    }
+
+    /// Lets nobody else in, and ends at a time, or before when that was settled.
+    fn close(&mut self, until: Instant) {
+        if self.closing.is_none() {
+            for address in &self.settings.listen {
+                self.endpoint.stop_listening(*address);
+            }
+        }
+        self.closing = Some(self.closing.map_or(until, |before| before.min(until)));
+    }
+
+    /// Counts what connections hold. Who could not be read of because of it is looked at again.
+    fn count_memory(&mut self) {
+        let was_full = self.admission.is_full();
+        let within: u64 = self.endpoint.connections().map(|(_, it)| it.held()).sum();
+        let between: u64 = self.served.values().map(|served| served.relay.held()).sum();
+        self.admission.set_held(within + between);
+        if was_full && !self.admission.is_full() {
+            self.touched.extend(self.served.keys());
+        }
+    }
+
+    /// Takes those out whose handshake takes too long.
+    fn expire_half_open(&mut self, now: Instant) {
+        while let Some((until, handle)) = self.opening.front().copied() {
+            if until > now {
+                break;
+            }
+            self.opening.pop_front();
+            let open = |it: &anabranch_transport::Connection| it.connected_at().is_some();
+            if self.endpoint.get(handle).is_some_and(|it| !open(it)) {
+                self.endpoint.remove(handle);
+                self.admission.refuse(Refusal::HalfOpen);
+            }
+        }
+    }
+
+    /// The metrics as they stand.
+    fn page(&self) -> String {
+        let multipath = self.served.values().filter(|served| served.multipath).count() as u64;
+        let mut relayed = [0; 2];
+        for served in self.served.values() {
+            for (all, moved) in relayed.iter_mut().zip(served.relay.moved()) {
+                *all += moved;
+            }
+        }
+        let summaries = self.served.values().flat_map(|served| {
+            let connection = served.handle.and_then(|handle| self.endpoint.get(handle));
+            let known = connection.into_iter().flat_map(anabranch_transport::Connection::summaries);
+            known.map(|it: SubflowSummary| PathRecord::new(&it, &served.received))
+        });
+        let half_open = self.endpoint.connections().filter(|(_, it)| it.connected_at().is_none());
+        self.metrics.page(&Moment {
+            open: [multipath, self.served.len() as u64 - multipath],
+            half_open: half_open.count() as u64,
+            relayed,
+            paths: summaries.collect(),
+            admission: &self.admission,
+            refused_packets: self.tun.refused(),
+            closing: self.closing.is_some(),
+        })
+    }
+}

@@ -1,0 +1,228 @@
+//! What the gateway's addresses hear and say of ICMP: echoes are answered, and a router's word about a path's
+//! MTU goes to the subflow that it is about (RFC 792, RFC 1191; RFC 4443, RFC 8201).
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use anabranch_transport::FourTuple;
+use anabranch_units::SeqNumber;
+
+/// Protocol numbers.
+const ICMP: u8 = 1;
+const TCP: u8 = 6;
+const ICMPV6: u8 = 58;
+/// Bytes of an IPv6 header, and of an ICMP header.
+const IPV6: usize = 40;
+const HEADER: usize = 8;
+/// Hops that an answer may take (RFC 1700).
+const HOPS: u8 = 64;
+
+/// What an ICMP packet brings.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Heard {
+    /// A packet that answers it.
+    Answer(Vec<u8>),
+    /// A packet between these addresses was larger than the MTU; the sequence number that is quoted of it.
+    PathMtu { tuple: FourTuple, mtu: u32, seq: SeqNumber },
+}
+
+/// What a packet brings, if it is one of ICMP that matters here. It is not fragmented.
+pub(super) fn hear(packet: &[u8]) -> Option<Heard> {
+    match packet.first()? >> 4 {
+        4 => {
+            let (header, protocol) = ipv4(packet)?;
+            let fragment = u16::from_be_bytes([packet[6], packet[7]]) & 0x3fff != 0;
+            if protocol != ICMP || fragment || sum(&[&packet[header..]]) != 0xffff {
+                return None;
+            }
+            hear_v4(packet, header)
+        }
+        6 => {
+            let body = packet.get(IPV6..)?;
+            let whole = sum(&[&pseudo_header(packet, body.len()), body]) == 0xffff;
+            if packet[6] != ICMPV6 || !whole { None } else { hear_v6(packet, body) }
+        }
+        _ => None,
+    }
+}
+
+fn hear_v4(packet: &[u8], header: usize) -> Option<Heard> {
+    let body = packet.get(header..)?;
+    match (*body.first()?, *body.get(1)?) {
+        (8, 0) if body.len() >= HEADER => {
+            let mut answer = packet.to_vec();
+            answer[12..16].copy_from_slice(&packet[16..20]);
+            answer[16..20].copy_from_slice(&packet[12..16]);
+            answer[8] = HOPS;
+            set_sum(&mut answer, 10, |answer| sum(&[&answer[..header]]));
+            answer[header] = 0;
+            set_sum(&mut answer, header + 2, |answer| sum(&[&answer[header..]]));
+            Some(Heard::Answer(answer))
+        }
+        (3, 4) => {
+            let quoted = body.get(HEADER..)?;
+            let (inner, protocol) = ipv4(quoted)?;
+            let mtu = u32::from(u16::from_be_bytes([body[6], body[7]]));
+            let ip = |at: usize| {
+                let four: [u8; 4] = quoted[at..at + 4].try_into().ok()?;
+                Some(IpAddr::V4(Ipv4Addr::from(four)))
+            };
+            path_mtu([ip(12)?, ip(16)?], protocol, quoted.get(inner..)?, mtu)
+        }
+        _ => None,
+    }
+}
+
+fn hear_v6(packet: &[u8], body: &[u8]) -> Option<Heard> {
+    match (*body.first()?, *body.get(1)?) {
+        (128, 0) if body.len() >= HEADER => {
+            let mut answer = packet.to_vec();
+            answer[8..24].copy_from_slice(&packet[24..40]);
+            answer[24..40].copy_from_slice(&packet[8..24]);
+            answer[7] = HOPS;
+            answer[IPV6] = 129;
+            let length = body.len();
+            set_sum(&mut answer, IPV6 + 2, |answer| {
+                sum(&[&pseudo_header(answer, length), &answer[IPV6..]])
+            });
+            Some(Heard::Answer(answer))
+        }
+        (2, 0) => {
+            let quoted = body.get(HEADER..)?;
+            let mtu = u32::from_be_bytes(body[4..8].try_into().ok()?);
+            let ip = |at: usize| {
+                let sixteen: [u8; 16] = quoted.get(at..at + 16)?.try_into().ok()?;
+                Some(IpAddr::V6(Ipv6Addr::from(sixteen)))
+            };
+            path_mtu([ip(8)?, ip(24)?], *quoted.get(6)?, quoted.get(IPV6..)?, mtu)
+        }
+        _ => None,
+    }
+}
+
+/// The packet that was too large was ours: it went from the first address to the second.
+fn path_mtu(ends: [IpAddr; 2], protocol: u8, quoted: &[u8], mtu: u32) -> Option<Heard> {
+    let word = |at: usize| Some(u16::from_be_bytes(quoted.get(at..at + 2)?.try_into().ok()?));
+    let [from, to] = ends;
+    let (local, remote) = (SocketAddr::new(from, word(0)?), SocketAddr::new(to, word(2)?));
+    let seq = SeqNumber(u32::from_be_bytes(quoted.get(4..8)?.try_into().ok()?));
+    (protocol == TCP).then_some(Heard::PathMtu { tuple: FourTuple { local, remote }, mtu, seq })
+}
+
+/// Bytes of an IPv4 header, and the protocol behind it.
+fn ipv4(packet: &[u8]) -> Option<(usize, u8)> {
+    let length = usize::from(packet.first()? & 15) * 4;
+    (length >= 20 && packet.len() >= length).then(|| (length, packet[9]))
+}
+
+/// What the checksum of `ICMPv6` covers besides the message (RFC 8200 section 8.1).
+fn pseudo_header(packet: &[u8], length: usize) -> Vec<u8> {
+    let mut header = packet[8..40].to_vec();
+    header.extend((length as u32).to_be_bytes());
+    header.extend([0, 0, 0, ICMPV6]);
+    header
+}
+
+/// The sum of 16-bit words in ones' complement (RFC 1071); all ones over what has a right checksum. All parts but
+/// the last have an even length.
+fn sum(parts: &[&[u8]]) -> u16 {
+    let words = parts.iter().flat_map(|part| part.chunks(2));
+    let word = |pair: &[u8]| u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0));
+    let sum = words.map(word).fold(0_u32, |sum, word| {
+        let sum = sum + word;
+        (sum & 0xffff) + (sum >> 16)
+    });
+    sum as u16
+}
+
+/// Writes the checksum at a place.
+fn set_sum(packet: &mut [u8], at: usize, sum: impl Fn(&[u8]) -> u16) {
+    packet[at..at + 2].fill(0);
+    let checksum = !sum(packet);
+    packet[at..at + 2].copy_from_slice(&checksum.to_be_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn v4(body: &[u8]) -> Vec<u8> {
+        let mut packet = vec![0x45, 0, 0, (20 + body.len()) as u8, 1, 2, 0, 0, 9, ICMP, 0, 0];
+        packet.extend([192, 0, 2, 1, 10, 0, 0, 1]);
+        packet.extend(body);
+        set_sum(&mut packet, 10, |packet| sum(&[&packet[..20]]));
+        set_sum(&mut packet, 22, |packet| sum(&[&packet[20..]]));
+        packet
+    }
+
+    fn v6(body: &[u8]) -> Vec<u8> {
+        let mut packet = vec![0x60, 0, 0, 0, 0, body.len() as u8, ICMPV6, 9];
+        for last in [1, 2] {
+            packet.extend([0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, last]);
+        }
+        packet.extend(body);
+        let length = body.len();
+        set_sum(&mut packet, 42, |packet| sum(&[&pseudo_header(packet, length), &packet[40..]]));
+        packet
+    }
+
+    #[test]
+    fn echoes_are_answered() {
+        let Some(Heard::Answer(answer)) = hear(&v4(b"\x08\0\0\0\x12\x34\0\x01odd")) else {
+            panic!("no answer")
+        };
+        assert_eq!(&answer[12..20], &[10, 0, 0, 1, 192, 0, 2, 1]);
+        assert_eq!((answer[20], &answer[24..]), (0, &b"\x12\x34\0\x01odd"[..]));
+        assert_eq!((sum(&[&answer[..20]]), sum(&[&answer[20..]])), (0xffff, 0xffff));
+        assert_eq!(hear(&answer), None, "an answer is not answered");
+        let Some(Heard::Answer(answer)) = hear(&v6(b"\x80\0\0\0\x12\x34\0\x01odd")) else {
+            panic!("no answer")
+        };
+        assert_eq!((answer[23], answer[39], answer[40]), (2, 1, 129));
+        assert_eq!(sum(&[&pseudo_header(&answer, 11), &answer[40..]]), 0xffff);
+    }
+
+    #[test]
+    fn a_router_s_word_names_the_subflow() {
+        let tcp = [1, 187, 0x9c, 0x40, 0, 0, 0, 9];
+        let mut body = vec![3, 4, 0, 0, 0, 0, 0x05, 0x14];
+        body.extend([0x45, 0, 5, 220, 0, 0, 0x40, 0, 64, TCP, 0, 0, 10, 0, 0, 1, 192, 0, 2, 1]);
+        body.extend(tcp);
+        let tuple = FourTuple {
+            local: ([10, 0, 0, 1], 443).into(),
+            remote: ([192, 0, 2, 1], 40_000).into(),
+        };
+        let heard = Heard::PathMtu { tuple, mtu: 1300, seq: SeqNumber(9) };
+        assert_eq!(hear(&v4(&body)), Some(heard));
+        let mut body = vec![2, 0, 0, 0, 0, 0, 0x05, 0x14];
+        let inner = v6(&tcp);
+        body.extend(&inner[..6]);
+        body.extend([TCP, 64]);
+        body.extend(&inner[8..]);
+        // What stands where the checksum was written is the sequence number's.
+        body.truncate(48);
+        body.extend(tcp);
+        let Some(Heard::PathMtu { tuple, mtu, seq }) = hear(&v6(&body)) else {
+            panic!("not heard")
+        };
+        assert_eq!((mtu, seq), (1300, SeqNumber(9)));
+        assert_eq!(tuple.local, "[2001:db8::1]:443".parse().expect("an address"));
+        assert_eq!(tuple.remote, "[2001:db8::2]:40000".parse().expect("an address"));
+    }
+
+    #[test]
+    fn what_is_cut_short_or_spoilt_is_not_heard() {
+        let mut body = vec![3, 4, 0, 0, 0, 0, 0x05, 0x14];
+        body.extend([0x45, 0, 5, 220, 0, 0, 0x40, 0, 64, TCP, 0, 0, 10, 0, 0, 1, 192, 0, 2, 1]);
+        body.extend([1, 187, 0x9c, 0x40, 0, 0, 0, 9]);
+        for length in 4..body.len() {
+            assert_eq!(hear(&v4(&body[..length])), None, "{length} bytes");
+        }
+        let mut spoilt = v4(&body);
+        spoilt[30] ^= 1;
+        assert_eq!(hear(&spoilt), None);
+        let whole = v6(b"\x80\0\0\0\x12\x34\0\x01");
+        for length in 0..whole.len() {
+            assert_eq!(hear(&whole[..length]), None, "{length} bytes");
+        }
+    }
+}

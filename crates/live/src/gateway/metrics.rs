@@ -1,0 +1,237 @@
+//! What is counted, and how Prometheus reads it (its text format, version 0.0.4).
+
+use std::collections::BTreeMap;
+use std::fmt::{Display, Write};
+use std::net::IpAddr;
+
+use super::admission::{Admission, Refusal};
+use super::record::{End, PathRecord, Record};
+
+/// What the subflows at one of our addresses carried.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct AddressTotals {
+    down: u64,
+    up: u64,
+    retransmitted: u64,
+    retransmissions: u64,
+}
+
+impl AddressTotals {
+    fn add(&mut self, path: &PathRecord) {
+        self.down += path.down;
+        self.up += path.up;
+        self.retransmitted += path.retransmitted;
+        self.retransmissions += path.retransmissions;
+    }
+}
+
+/// What is counted of the gateway.
+#[derive(Debug, Default)]
+pub(super) struct Metrics {
+    /// Connections that were served, of MPTCP and of TCP.
+    pub(super) accepted: [u64; 2],
+    ended: BTreeMap<End, u64>,
+    /// Bytes of ended connections: of clients, of the origin.
+    relayed: [u64; 2],
+    by_address: BTreeMap<IpAddr, AddressTotals>,
+    /// Connections that went on as plain TCP.
+    pub(super) fallbacks: u64,
+    /// Subflows that joined a connection.
+    pub(super) joined: u64,
+    /// Packets that came out of the device, and that went into it.
+    pub(super) packets: [u64; 2],
+}
+
+/// How things stand at the moment.
+pub(super) struct Moment<'a> {
+    /// Connections of MPTCP and of TCP that are served.
+    pub(super) open: [u64; 2],
+    /// Handshakes that are not complete.
+    pub(super) half_open: u64,
+    /// Bytes that open connections have moved: of clients, of the origin.
+    pub(super) relayed: [u64; 2],
+    /// What subflows of open connections have carried.
+    pub(super) paths: Vec<PathRecord>,
+    /// Who was let in.
+    pub(super) admission: &'a Admission,
+    /// Packets that the kernel did not take.
+    pub(super) refused_packets: u64,
+    /// No more connections are let in.
+    pub(super) closing: bool,
+}
+
+const PROTOCOLS: [&str; 2] = ["mptcp", "tcp"];
+const DIRECTIONS: [&str; 2] = ["from_client", "to_client"];
+
+impl Metrics {
+    /// A connection is over.
+    pub(super) fn note_end(&mut self, record: &Record) {
+        *self.ended.entry(record.end).or_default() += 1;
+        self.relayed[0] += record.up;
+        self.relayed[1] += record.down;
+        for path in &record.paths {
+            self.by_address.entry(path.tuple.local.ip()).or_default().add(path);
+        }
+    }
+
+    /// The page.
+    pub(super) fn page(&self, moment: &Moment<'_>) -> String {
+        let mut page = Page::default();
+        page.gauge("connections", "Connections that are served.");
+        page.rows("connections", "protocol", PROTOCOLS.into_iter().zip(moment.open));
+        page.counter("connections_total", "Connections that were served since the start.");
+        page.rows("connections_total", "protocol", PROTOCOLS.into_iter().zip(self.accepted));
+        page.counter("connections_ended_total", "Connections that are over, by reason.");
+        let ended = End::ALL.map(|end| (end.name(), self.ended.get(&end).copied().unwrap_or(0)));
+        page.rows("connections_ended_total", "reason", ended);
+        page.counter("refused_total", "Connections and packets that were refused, by reason.");
+        let refused = Refusal::ALL.map(|it| (it.name(), moment.admission.refused(it)));
+        page.rows("refused_total", "reason", refused);
+        page.gauge("half_open_connections", "Handshakes that are not complete.");
+        page.row("half_open_connections", moment.half_open);
+        page.gauge("held_bytes", "Bytes that connections hold in their buffers.");
+        page.row("held_bytes", moment.admission.held());
+        page.gauge("closing", "1 once no more connections are let in.");
+        page.row("closing", u64::from(moment.closing));
+        page.counter("relayed_bytes_total", "Bytes passed between clients and the origin.");
+        let relayed = [0, 1].map(|way: usize| self.relayed[way] + moment.relayed[way]);
+        page.rows("relayed_bytes_total", "direction", DIRECTIONS.into_iter().zip(relayed));
+        page.counter("fallbacks_total", "Connections that went on as plain TCP.");
+        page.row("fallbacks_total", self.fallbacks);
+        page.counter("joined_subflows_total", "Subflows that joined a connection.");
+        page.row("joined_subflows_total", self.joined);
+        page.counter("packets_total", "Packets of the device.");
+        page.rows("packets_total", "direction", DIRECTIONS.into_iter().zip(self.packets));
+        page.counter("packets_refused_total", "Packets that the kernel did not take.");
+        page.row("packets_refused_total", moment.refused_packets);
+        self.paths(moment, &mut page);
+        page.text
+    }
+
+    fn paths(&self, moment: &Moment<'_>, page: &mut Page) {
+        let mut totals = self.by_address.clone();
+        for path in &moment.paths {
+            totals.entry(path.tuple.local.ip()).or_default().add(path);
+        }
+        page.counter("subflow_bytes_total", "Payload of subflows, by our address.");
+        for (address, totals) in &totals {
+            for (direction, bytes) in DIRECTIONS.into_iter().zip([totals.up, totals.down]) {
+                let labels = format!("address=\"{address}\",direction=\"{direction}\"");
+                page.labelled("subflow_bytes_total", &labels, bytes);
+            }
+        }
+        page.counter("retransmissions_total", "Segments sent again, by our address.");
+        let again = totals.iter().map(|(address, totals)| (address, totals.retransmissions));
+        page.rows("retransmissions_total", "address", again);
+        page.counter("retransmitted_bytes_total", "Payload sent again, by our address.");
+        let again = totals.iter().map(|(address, totals)| (address, totals.retransmitted));
+        page.rows("retransmitted_bytes_total", "address", again);
+    }
+}
+
+/// The page while it is written.
+#[derive(Default)]
+struct Page {
+    text: String,
+}
+
+impl Page {
+    fn head(&mut self, name: &str, kind: &str, help: &str) {
+        let name = format!("anabranch_gateway_{name}");
+        // Writing to a string cannot fail.
+        let _ = writeln!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind}");
+    }
+
+    fn gauge(&mut self, name: &str, help: &str) {
+        self.head(name, "gauge", help);
+    }
+
+    fn counter(&mut self, name: &str, help: &str) {
+        self.head(name, "counter", help);
+    }
+
+    fn row(&mut self, name: &str, value: u64) {
+        let _ = writeln!(self.text, "anabranch_gateway_{name} {value}");
+    }
+
+    fn labelled(&mut self, name: &str, labels: &str, value: u64) {
+        let _ = writeln!(self.text, "anabranch_gateway_{name}{{{labels}}} {value}");
+    }
+
+    fn rows<L: Display>(
+        &mut self,
+        name: &str,
+        label: &str,
+        rows: impl IntoIterator<Item = (L, u64)>,
+    ) {
+        for (value_of_label, value) in rows {
+            self.labelled(name, &format!("{label}=\"{value_of_label}\""), value);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anabranch_transport::FourTuple;
+    use anabranch_units::Duration;
+
+    use super::super::admission::Limits;
+    use super::*;
+
+    #[test]
+    fn what_is_over_and_what_is_open_are_counted_together() {
+        let tuple = FourTuple {
+            local: ([10, 9, 0, 1], 443).into(),
+            remote: ([192, 0, 2, 7], 40_000).into(),
+        };
+        let path = PathRecord { tuple, down: 7, up: 8, retransmitted: 2, retransmissions: 1 };
+        let record = Record {
+            client: tuple.remote,
+            local: tuple.local,
+            multipath: true,
+            fell_back: false,
+            lasted: Duration::from_secs(1),
+            up: 8,
+            down: 7,
+            end: End::Idle,
+            paths: vec![path],
+        };
+        let mut metrics = Metrics { accepted: [2, 0], ..Metrics::default() };
+        metrics.note_end(&record);
+        let mut admission = Admission::new(Limits { connections: 1, per_source: 1, memory: 1 });
+        admission.refuse(Refusal::Source);
+        let page = metrics.page(&Moment {
+            open: [1, 0],
+            half_open: 5,
+            relayed: [100, 200],
+            paths: vec![path],
+            admission: &admission,
+            refused_packets: 0,
+            closing: false,
+        });
+        for line in [
+            "# TYPE anabranch_gateway_connections gauge",
+            "anabranch_gateway_connections{protocol=\"mptcp\"} 1",
+            "anabranch_gateway_connections_total{protocol=\"mptcp\"} 2",
+            "anabranch_gateway_connections_ended_total{reason=\"idle\"} 1",
+            "anabranch_gateway_connections_ended_total{reason=\"finished\"} 0",
+            "anabranch_gateway_refused_total{reason=\"source\"} 1",
+            "anabranch_gateway_half_open_connections 5",
+            "anabranch_gateway_relayed_bytes_total{direction=\"from_client\"} 108",
+            "anabranch_gateway_relayed_bytes_total{direction=\"to_client\"} 207",
+            "anabranch_gateway_subflow_bytes_total{address=\"10.9.0.1\",direction=\"to_client\"} 14",
+            "anabranch_gateway_retransmissions_total{address=\"10.9.0.1\"} 2",
+        ] {
+            assert!(page.lines().any(|found| found == line), "{line}\nis not in\n{page}");
+        }
+        // Every name has its type before its first row.
+        let mut known = Vec::new();
+        for line in page.lines() {
+            match line.strip_prefix("# TYPE ") {
+                Some(rest) => known.push(rest.split(' ').next().unwrap().to_owned()),
+                None if line.starts_with('#') => {}
+                None => assert!(line.starts_with(known.last().unwrap().as_str()), "{line}"),
+            }
+        }
+    }
+}

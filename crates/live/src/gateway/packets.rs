@@ -1,0 +1,172 @@
+//! Packets of the device: in to the endpoint, and out of it.
+
+use std::net::{IpAddr, SocketAddr};
+
+use anabranch_transport::{FourTuple, Outgoing};
+use anabranch_units::Instant;
+use anabranch_wire::{Flags, MpJoin, MptcpOption, Segment, emit_packet, parse_packet};
+
+use super::admission::Refusal;
+use super::icmp::{self, Heard};
+use super::record::End;
+use super::{Gateway, GatewayError};
+
+/// Packets that are read of the device before others have their turn.
+const TURN: usize = 64;
+/// Where the protocol stands in a header of IPv4, and of IPv6; its number for TCP.
+const PROTOCOL: [usize; 2] = [9, 6];
+const TCP: u8 = 6;
+
+/// A packet of TCP, by its header of IP.
+fn is_tcp(packet: &[u8]) -> bool {
+    let later = packet.first().is_some_and(|first| first >> 4 != 4);
+    packet.get(PROTOCOL[usize::from(later)]) == Some(&TCP)
+}
+
+/// The destination of a packet.
+fn destination(packet: &[u8]) -> Option<IpAddr> {
+    match packet.first()? >> 4 {
+        4 => <[u8; 4]>::try_from(packet.get(16..20)?).ok().map(IpAddr::from),
+        6 => <[u8; 16]>::try_from(packet.get(24..40)?).ok().map(IpAddr::from),
+        _ => None,
+    }
+}
+
+/// A SYN that opens a connection of its own.
+fn opens(segment: &Segment) -> bool {
+    let joins = |option: &MptcpOption| matches!(option, MptcpOption::Join(MpJoin::Syn { .. }));
+    segment.flags.contains(Flags::SYN)
+        && !segment.flags.contains(Flags::ACK)
+        && !segment.mptcp.iter().any(joins)
+}
+
+impl Gateway<'_> {
+    /// Reads what the device has, a turn of it.
+    pub(super) fn read_device(
+        &mut self,
+        now: Instant,
+        buffer: &mut [u8],
+    ) -> Result<(), GatewayError> {
+        for _ in 0..TURN {
+            let device = |error| GatewayError::Device { name: self.settings.device.clone(), error };
+            let Some(length) = self.tun.read(buffer).map_err(device)? else { break };
+            self.metrics.packets[0] += 1;
+            self.handle_packet(now, &buffer[..length])?;
+        }
+        Ok(())
+    }
+
+    fn handle_packet(&mut self, now: Instant, bytes: &[u8]) -> Result<(), GatewayError> {
+        match destination(bytes) {
+            Some(to) if self.own.contains(&to) => {}
+            // The host's own chatter on the device: multicast.
+            Some(to) if to.is_multicast() => return Ok(()),
+            to => {
+                let reason = to.map_or(Refusal::Malformed, |_| Refusal::Address);
+                self.admission.refuse(reason);
+                return Ok(());
+            }
+        }
+        if !is_tcp(bytes) {
+            return self.handle_icmp(now, bytes);
+        }
+        let Ok(packet) = parse_packet(bytes) else {
+            self.admission.refuse(Refusal::Malformed);
+            return Ok(());
+        };
+        let segment = &packet.segment;
+        let local = SocketAddr::new(packet.destination, segment.destination_port);
+        let remote = SocketAddr::new(packet.source, segment.source_port);
+        let tuple = FourTuple { local, remote };
+        let opening = opens(segment) && self.settings.listen.contains(&local);
+        if opening && self.closing.is_none() && !self.admission.admits(remote.ip()) {
+            return Ok(());
+        }
+        let before = self.endpoint.len();
+        let reached = self.endpoint.handle_segment(now, tuple, segment);
+        if let Some(handle) = reached
+            && self.endpoint.len() > before
+        {
+            self.opening.push_back((now + self.settings.half_open, handle));
+        }
+        // A connection that has just come about is to be counted with what came with it.
+        self.hear(now);
+        if let Some(handle) = reached
+            && !segment.payload.is_empty()
+            && let Some(served) = self.served_by(handle)
+        {
+            served.note_received(tuple, segment.payload.len() as u64);
+        }
+        Ok(())
+    }
+
+    fn handle_icmp(&mut self, now: Instant, bytes: &[u8]) -> Result<(), GatewayError> {
+        match icmp::hear(bytes) {
+            Some(Heard::Answer(answer)) => self.write_device(&answer)?,
+            Some(Heard::PathMtu { tuple, mtu, seq }) => {
+                self.endpoint.handle_path_mtu(now, tuple, mtu, seq);
+            }
+            None => {}
+        }
+        Ok(())
+    }
+
+    /// Everybody says what there is to say.
+    pub(super) fn transmit(&mut self, now: Instant) -> Result<(), GatewayError> {
+        loop {
+            let Some(out) = self.endpoint.poll_transmit_into(now, &mut self.segment) else {
+                return Ok(());
+            };
+            let Outgoing { tuple, connection, .. } = out;
+            let mut packet = std::mem::take(&mut self.packet);
+            packet.clear();
+            let (from, to) = (tuple.local.ip(), tuple.remote.ip());
+            if emit_packet(from, to, &self.segment, &mut packet).is_ok() {
+                self.write_device(&packet)?;
+            } else if let Some(number) = connection.and_then(|handle| self.number_of(handle)) {
+                self.fail(number, End::Defect);
+            }
+            self.packet = packet;
+        }
+    }
+
+    fn write_device(&mut self, packet: &[u8]) -> Result<(), GatewayError> {
+        self.metrics.packets[1] += 1;
+        let device = |error| GatewayError::Device { name: self.settings.device.clone(), error };
+        self.tun.write(packet).map_err(device)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anabranch_wire::{CapableKeys, MpCapable};
+
+    use super::*;
+
+    #[test]
+    fn who_a_packet_is_for_is_read_of_whatever_comes() {
+        let mut v4 = vec![0x45; 20];
+        v4[16..].copy_from_slice(&[10, 9, 0, 1]);
+        assert_eq!(destination(&v4), Some([10, 9, 0, 1].into()));
+        let mut v6 = vec![0x60; 40];
+        v6[24..].copy_from_slice(&[1; 16]);
+        assert_eq!(destination(&v6), Some([1; 16].into()));
+        for cut in [&v4[..19], &v6[..39], &[], &[0; 60]] {
+            assert_eq!(destination(cut), None);
+        }
+        v4[9] = 6;
+        v6[6] = 6;
+        assert!(is_tcp(&v4) && is_tcp(&v6) && !is_tcp(&[]) && !is_tcp(&[0x45; 20]));
+    }
+
+    #[test]
+    fn a_join_opens_no_connection_of_its_own() {
+        let syn = Segment { flags: Flags::SYN, ..Segment::default() };
+        assert!(opens(&syn));
+        let capable = MptcpOption::Capable(MpCapable::with_keys(CapableKeys::None));
+        assert!(opens(&Segment { mptcp: vec![capable], ..syn.clone() }));
+        let join = MpJoin::Syn { backup: false, address_id: 1, token: 7, nonce: 9 };
+        assert!(!opens(&Segment { mptcp: vec![MptcpOption::Join(join)], ..syn.clone() }));
+        assert!(!opens(&Segment { flags: Flags::SYN.with(Flags::ACK), ..syn }));
+    }
+}

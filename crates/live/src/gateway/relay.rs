@@ -1,0 +1,292 @@
+//! The two streams of one connection, the client's and the origin's: bytes from either to the other, sans-IO.
+
+use anabranch_host::Stream;
+use anabranch_transport::{Event, WriteError};
+use anabranch_units::Instant;
+use bytes::{Buf, Bytes};
+
+/// The most that is read at once, bytes: what a relay holds of each direction.
+const PIECE: usize = 65_536;
+
+/// A stream to which nothing can be written any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Broken;
+
+/// One direction.
+#[derive(Debug, Default)]
+struct Lane {
+    /// Read and not yet written.
+    pending: Bytes,
+    /// Whoever writes to us has finished; what it wrote may wait to be read.
+    finished: bool,
+    /// The reader was told so.
+    told: bool,
+    /// Bytes that went through.
+    moved: u64,
+}
+
+impl Lane {
+    /// Moves what there is and what the reader has room for. True when anything moved.
+    ///
+    /// Nothing is read that could not be passed on: what waits stays in the buffers of the stream, which
+    /// closes its window.
+    fn pump(
+        &mut self,
+        now: Instant,
+        from: &mut dyn Stream,
+        to: &mut dyn Stream,
+    ) -> Result<bool, Broken> {
+        let before = self.moved;
+        loop {
+            if self.pending.is_empty() {
+                if !to.poll_writable() {
+                    break;
+                }
+                match from.read(now, PIECE) {
+                    Some(piece) => self.pending = piece,
+                    None if self.finished && !self.told => {
+                        self.told = true;
+                        to.shutdown(now);
+                        return Ok(true);
+                    }
+                    None => break,
+                }
+            }
+            if !self.flush(now, to)? {
+                break;
+            }
+        }
+        Ok(self.moved > before)
+    }
+
+    /// Writes what was read before; true when none of it is left.
+    fn flush(&mut self, now: Instant, to: &mut dyn Stream) -> Result<bool, Broken> {
+        while !self.pending.is_empty() {
+            match to.write(now, self.pending.clone()) {
+                Ok(taken) => {
+                    self.pending.advance(taken);
+                    self.moved += taken as u64;
+                }
+                Err(WriteError::Blocked) => return Ok(false),
+                Err(_) => return Err(Broken),
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// Both directions of one connection.
+#[derive(Debug, Default)]
+pub(super) struct Relay {
+    /// From the client to the origin.
+    up: Lane,
+    /// From the origin to the client.
+    down: Lane,
+    /// Bytes of [`Self::up`] that are not the client's: the header in front of them.
+    header: u64,
+}
+
+impl Relay {
+    /// A relay that tells the origin `header` first.
+    pub(super) fn new(header: Bytes) -> Self {
+        let mut relay = Self { header: header.len() as u64, ..Self::default() };
+        relay.up.pending = header;
+        relay
+    }
+
+    /// The client's stream has news.
+    pub(super) fn note_client(&mut self, event: Event) {
+        self.up.finished |= event == Event::PeerFinished;
+    }
+
+    /// The origin's stream has news. True when it has broken.
+    pub(super) fn note_origin(&mut self, event: Event) -> bool {
+        self.down.finished |= event == Event::PeerFinished;
+        event == Event::Closed
+    }
+
+    /// Moves what can be moved; true when anything was. Of the origin nothing is read unless `more`.
+    ///
+    /// # Errors
+    /// The origin takes nothing more, or the client does not.
+    pub(super) fn pump(
+        &mut self,
+        now: Instant,
+        client: &mut dyn Stream,
+        origin: &mut dyn Stream,
+        more: bool,
+    ) -> Result<bool, Broken> {
+        let up = self.up.pump(now, client, origin)?;
+        Ok((more && self.down.pump(now, origin, client)?) || up)
+    }
+
+    /// Writes to the origin what is left of a client that is gone; true when all is written.
+    ///
+    /// # Errors
+    /// The origin takes nothing more.
+    pub(super) fn flush(&mut self, now: Instant, origin: &mut dyn Stream) -> Result<bool, Broken> {
+        let done = self.up.flush(now, origin)?;
+        if done && !std::mem::replace(&mut self.up.told, true) {
+            origin.shutdown(now);
+        }
+        Ok(done)
+    }
+
+    /// The origin has said all, and the client was given all of it.
+    pub(super) fn has_answered(&self) -> bool {
+        self.down.told
+    }
+
+    /// Both sides have finished and were told so of each other.
+    pub(super) fn is_complete(&self) -> bool {
+        self.up.finished && self.down.told
+    }
+
+    /// Bytes of the client that the origin was given, and of the origin that the client was.
+    pub(super) fn moved(&self) -> [u64; 2] {
+        [self.up.moved.saturating_sub(self.header), self.down.moved]
+    }
+
+    /// Bytes that it holds itself.
+    pub(super) fn held(&self) -> u64 {
+        (self.up.pending.len() + self.down.pending.len()) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use super::*;
+
+    /// A stream with so much room, which counts what is asked of it.
+    #[derive(Default)]
+    struct Fake {
+        waits: VecDeque<Bytes>,
+        room: usize,
+        got: Vec<u8>,
+        shut: bool,
+        dead: bool,
+        reads: usize,
+    }
+
+    impl Stream for Fake {
+        fn connected_at(&self) -> Option<Instant> {
+            Some(Instant::ZERO)
+        }
+
+        fn poll_event(&mut self) -> Option<Event> {
+            None
+        }
+
+        fn read(&mut self, _now: Instant, limit: usize) -> Option<Bytes> {
+            self.reads += 1;
+            let front = self.waits.front_mut()?;
+            if front.len() > limit {
+                return Some(front.split_to(limit));
+            }
+            self.waits.pop_front()
+        }
+
+        fn write(&mut self, _now: Instant, bytes: Bytes) -> Result<usize, WriteError> {
+            if self.dead {
+                return Err(WriteError::Closed);
+            }
+            let taken = bytes.len().min(self.room);
+            if taken == 0 {
+                return Err(WriteError::Blocked);
+            }
+            self.room -= taken;
+            self.got.extend_from_slice(&bytes[..taken]);
+            Ok(taken)
+        }
+
+        fn poll_writable(&mut self) -> bool {
+            self.room > 0 || self.dead
+        }
+
+        fn shutdown(&mut self, _now: Instant) {
+            self.shut = true;
+        }
+    }
+
+    fn says(bytes: &[u8]) -> Fake {
+        let waits = VecDeque::from([Bytes::copy_from_slice(bytes)]);
+        Fake { waits, room: usize::MAX, ..Fake::default() }
+    }
+
+    const NOW: Instant = Instant::ZERO;
+
+    #[test]
+    fn bytes_go_both_ways_behind_the_header() {
+        let (mut client, mut origin) = (says(b"question"), says(b"answer"));
+        let mut relay = Relay::new(Bytes::from_static(b"header "));
+        assert_eq!(relay.pump(NOW, &mut client, &mut origin, true), Ok(true));
+        assert_eq!((&origin.got[..], &client.got[..]), (&b"header question"[..], &b"answer"[..]));
+        assert_eq!(relay.moved(), [8, 6], "the header is not the client's");
+        assert_eq!(relay.pump(NOW, &mut client, &mut origin, true), Ok(false));
+    }
+
+    #[test]
+    fn what_the_reader_has_no_room_for_is_not_read() {
+        let (mut client, mut origin) = (says(&vec![7; 300_000]), says(b""));
+        origin.room = 100_000;
+        let mut relay = Relay::default();
+        relay.pump(NOW, &mut client, &mut origin, true).unwrap();
+        assert_eq!(origin.got.len(), 100_000);
+        assert!(relay.held() <= PIECE as u64, "{} bytes held", relay.held());
+        let reads = client.reads;
+        relay.pump(NOW, &mut client, &mut origin, true).unwrap();
+        assert_eq!(client.reads, reads);
+        origin.room = usize::MAX;
+        relay.pump(NOW, &mut client, &mut origin, true).unwrap();
+        assert_eq!(origin.got, vec![7; 300_000]);
+    }
+
+    #[test]
+    fn of_the_origin_nothing_is_read_while_memory_is_short() {
+        let (mut client, mut origin) = (says(b"question"), says(b"answer"));
+        let mut relay = Relay::default();
+        assert_eq!(relay.pump(NOW, &mut client, &mut origin, false), Ok(true));
+        assert_eq!((&origin.got[..], origin.reads, client.got.len()), (&b"question"[..], 0, 0));
+    }
+
+    #[test]
+    fn a_half_close_passes_behind_the_last_byte_and_the_other_half_goes_on() {
+        let (mut client, mut origin) = (says(b"all I have to say"), says(b""));
+        origin.room = 3;
+        let mut relay = Relay::default();
+        relay.note_client(Event::PeerFinished);
+        relay.pump(NOW, &mut client, &mut origin, true).unwrap();
+        assert!(!origin.shut, "bytes are left");
+        origin.room = 100;
+        relay.pump(NOW, &mut client, &mut origin, true).unwrap();
+        assert!(origin.shut && !client.shut && !relay.is_complete());
+        origin.waits.push_back(Bytes::from_static(b"long after"));
+        assert!(!relay.note_origin(Event::PeerFinished));
+        relay.pump(NOW, &mut client, &mut origin, true).unwrap();
+        assert_eq!(client.got, b"long after");
+        assert!(client.shut && relay.is_complete());
+    }
+
+    #[test]
+    fn a_broken_origin_is_told() {
+        let (mut client, mut origin) = (says(b"x"), says(b""));
+        origin.dead = true;
+        let mut relay = Relay::default();
+        assert_eq!(relay.pump(NOW, &mut client, &mut origin, true), Err(Broken));
+        assert!(relay.note_origin(Event::Closed));
+    }
+
+    #[test]
+    fn what_a_client_left_behind_still_reaches_the_origin() {
+        let (mut client, mut origin) = (says(b"last words"), says(b""));
+        origin.room = 4;
+        let mut relay = Relay::default();
+        relay.pump(NOW, &mut client, &mut origin, true).unwrap();
+        assert_eq!(relay.flush(NOW, &mut origin), Ok(false));
+        origin.room = 100;
+        assert_eq!(relay.flush(NOW, &mut origin), Ok(true));
+        assert_eq!((&origin.got[..], origin.shut), (&b"last words"[..], true));
+    }
+}

@@ -1,0 +1,105 @@
+//! A connection that is served: the client's, and the socket to the origin.
+
+use std::net::SocketAddr;
+
+use anabranch_transport::{Connection, ConnectionHandle, FourTuple};
+use anabranch_units::Instant;
+
+use crate::socket::Socket;
+
+use super::record::{End, PathRecord, Record};
+use super::relay::Relay;
+
+/// Pairs of addresses whose bytes are counted; what further ones bring counts as the last one's.
+const MOST_PATHS: usize = 32;
+
+/// One of them.
+pub(super) struct Served {
+    /// The client's connection, until the endpoint has freed it.
+    pub(super) handle: Option<ConnectionHandle>,
+    /// The socket to the origin.
+    pub(super) origin: Option<Socket>,
+    /// Addresses of the origin that were tried.
+    pub(super) tried: usize,
+    pub(super) relay: Relay,
+    /// The addresses that it began with.
+    pub(super) first: FourTuple,
+    pub(super) multipath: bool,
+    pub(super) fell_back: bool,
+    since: Instant,
+    /// When something moved last.
+    pub(super) active: Instant,
+    /// What came from the client, by the addresses that it came between.
+    pub(super) received: Vec<(FourTuple, u64)>,
+    /// The origin reads no more, but has said all: until then the client may take it.
+    pub(super) linger: Option<Instant>,
+    /// Why it is over, once it is.
+    pub(super) end: Option<End>,
+    /// What there was to be told when the endpoint freed it.
+    paths: Vec<PathRecord>,
+}
+
+impl Served {
+    /// A connection that has come about now.
+    pub(super) fn new(
+        now: Instant,
+        handle: ConnectionHandle,
+        first: FourTuple,
+        multipath: bool,
+        relay: Relay,
+    ) -> Self {
+        Self {
+            handle: Some(handle),
+            origin: None,
+            tried: 0,
+            relay,
+            first,
+            multipath,
+            fell_back: false,
+            since: now,
+            active: now,
+            received: Vec::new(),
+            linger: None,
+            end: None,
+            paths: Vec::new(),
+        }
+    }
+
+    /// The client.
+    pub(super) fn client(&self) -> SocketAddr {
+        self.first.remote
+    }
+
+    /// Bytes have come from the client.
+    pub(super) fn note_received(&mut self, tuple: FourTuple, bytes: u64) {
+        let full = self.received.len() >= MOST_PATHS;
+        let known = self.received.iter().position(|(known, _)| *known == tuple);
+        match known.or_else(|| full.then_some(MOST_PATHS - 1)) {
+            Some(place) => self.received[place].1 += bytes,
+            None => self.received.push((tuple, bytes)),
+        }
+    }
+
+    /// The endpoint frees the client's connection: what it has to tell is kept.
+    pub(super) fn part(&mut self, connection: &Connection) {
+        let known = connection.summaries();
+        self.paths = known.map(|it| PathRecord::new(&it, &self.received)).collect();
+        self.handle = None;
+    }
+
+    /// What is told of it, once it is over.
+    pub(super) fn record(&self, now: Instant, end: End) -> Record {
+        let [up, down] = self.relay.moved();
+        Record {
+            client: self.first.remote,
+            local: self.first.local,
+            multipath: self.multipath,
+            fell_back: self.fell_back,
+            lasted: now.since(self.since),
+            up,
+            down,
+            end,
+            paths: self.paths.clone(),
+        }
+    }
+}

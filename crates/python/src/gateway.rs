@@ -1,0 +1,150 @@
+//! The gateway, run for a function of Python's that watches it.
+
+use std::net::{IpAddr, SocketAddr};
+
+use anabranch_live::gateway::{GatewayError, Limits, Record, Settings, Watcher, Wish, serve};
+use anabranch_plan::choice;
+use anabranch_transport::{Announcement, Config};
+use anabranch_units::Duration;
+use pyo3::exceptions::{PyOSError, PyValueError};
+use pyo3::prelude::*;
+
+use crate::error;
+
+/// The settings of a gateway, as attributes of an object.
+#[derive(FromPyObject)]
+struct Given {
+    tun: String,
+    listen: Vec<String>,
+    origin: Vec<String>,
+    announce: Vec<String>,
+    scheduler: String,
+    congestion: String,
+    multipath: bool,
+    proxy_protocol: bool,
+    metrics: Option<String>,
+    backlog: u32,
+    half_open_s: f64,
+    idle_s: f64,
+    grace_s: f64,
+    connections: u32,
+    per_source: u32,
+    memory: u64,
+    receive_buffer: u64,
+    send_buffer: u64,
+}
+
+/// An address, or what is wrong with it.
+fn read<T: std::str::FromStr>(text: &str) -> PyResult<T> {
+    text.parse().map_err(|_| PyValueError::new_err(format!("not an address: {text}")))
+}
+
+fn span(seconds: f64) -> Duration {
+    Duration::from_nanos((seconds * 1e9) as u64)
+}
+
+impl Given {
+    fn settings(&self) -> PyResult<Settings> {
+        let addresses = |given: &[String]| {
+            given.iter().map(|it| read(it)).collect::<PyResult<Vec<SocketAddr>>>()
+        };
+        let announce = self.announce.iter().zip(1..);
+        let announce = announce.map(|(text, address_id)| {
+            Ok(Announcement { address_id, address: read::<IpAddr>(text)?, port: None })
+        });
+        let plugin = |text: &str| choice(text).map_err(|fault| error::plan(&fault));
+        Ok(Settings {
+            device: self.tun.clone(),
+            listen: addresses(&self.listen)?,
+            origin: addresses(&self.origin)?,
+            config: Config {
+                multipath: self.multipath,
+                scheduler: plugin(&self.scheduler)?,
+                congestion: plugin(&self.congestion)?,
+                receive_buffer_max: self.receive_buffer,
+                receive_buffer_initial: self.receive_buffer.min(131_072),
+                send_buffer_max: self.send_buffer,
+                // What the origin's kernel has put together is not held back a second time.
+                nodelay: true,
+                announce: announce.collect::<PyResult<_>>()?,
+                ..Config::default()
+            },
+            proxy_protocol: self.proxy_protocol,
+            metrics: self.metrics.as_deref().map(read).transpose()?,
+            backlog: self.backlog,
+            half_open: span(self.half_open_s),
+            idle: span(self.idle_s),
+            grace: span(self.grace_s),
+            limits: Limits {
+                connections: self.connections,
+                per_source: self.per_source,
+                memory: self.memory,
+            },
+        })
+    }
+}
+
+/// A function that watches.
+struct Function {
+    function: Py<PyAny>,
+    lines: Vec<String>,
+    raised: Option<PyErr>,
+}
+
+impl Watcher for Function {
+    fn look(&mut self) -> Wish {
+        let lines = std::mem::take(&mut self.lines);
+        Python::attach(|py| {
+            let answer = py
+                .check_signals()
+                .and_then(|()| self.function.call1(py, (lines,)))
+                .and_then(|answer| answer.extract::<u8>(py));
+            match answer {
+                Ok(0) => Wish::Serve,
+                Ok(1) => Wish::Finish,
+                Ok(_) => Wish::Stop,
+                Err(raised) => {
+                    self.raised.get_or_insert(raised);
+                    Wish::Stop
+                }
+            }
+        })
+    }
+
+    fn ended(&mut self, record: &Record) {
+        self.lines.push(record.to_string());
+    }
+}
+
+/// Runs a gateway with the settings of an object.
+///
+/// `watch` is called ten times a second with the lines that the log has got since, one a connection that is over;
+/// it returns 0 to go on, 1 to let nobody else in and finish, and 2 to stop. What it raises ends the gateway, and is
+/// raised here. Its last call, when the gateway has ended, returns to nobody.
+#[pyfunction]
+pub(crate) fn gateway(
+    py: Python<'_>,
+    settings: &Bound<'_, PyAny>,
+    watch: Py<PyAny>,
+) -> PyResult<()> {
+    let settings = settings.extract::<Given>()?.settings()?;
+    let mut watcher = Function { function: watch, lines: Vec::new(), raised: None };
+    let outcome = py.detach(|| serve(&settings, &mut watcher));
+    if watcher.raised.is_none() && !watcher.lines.is_empty() {
+        watcher.look();
+    }
+    match (watcher.raised, outcome) {
+        (Some(raised), _) => Err(raised),
+        (None, Err(fault)) => Err(told(&fault)),
+        (None, Ok(())) => Ok(()),
+    }
+}
+
+/// The exception of a gateway that does not run.
+fn told(fault: &GatewayError) -> PyErr {
+    let number = match fault {
+        GatewayError::Device { error, .. } | GatewayError::Io { error, .. } => error.raw_os_error(),
+        _ => None,
+    };
+    PyOSError::new_err((number.unwrap_or(0), fault.to_string()))
+}

@@ -1,0 +1,270 @@
+"""The gateway: MPTCP and TCP from clients, plain TCP to one origin."""
+
+from __future__ import annotations
+
+import errno
+import ipaddress
+import signal
+import socket
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from anabranch.errors import Fault, InputError, MissingError, shown
+from anabranch.plugins import module
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from types import FrameType
+
+    from anabranch.plugins import Kind
+
+#: What the gateway is told by a watcher: go on, let nobody else in and finish, stop at once.
+SERVE, FINISH, STOP = 0, 1, 2
+#: The signals that end a gateway: the first one gently, the second one at once.
+_ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_MOST_PORT = 65_535
+#: The announced addresses whose identifiers one byte has room for; 0 is the initial one's.
+_MOST_ANNOUNCED = 255
+_LEAST_BUFFER = 64 << 10
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What a gateway is to do.
+
+    Attributes
+    ----------
+    tun
+        The device.
+    listen
+        Where connections are accepted, `ADDRESS:PORT` each: addresses of the gateway's own.
+    origin
+        The origin's addresses, in the order in which they are tried.
+    announce
+        Further addresses of its own, which clients may join.
+    scheduler, congestion
+        The plug-ins, by name or short form.
+    multipath
+        Whether MPTCP is spoken.
+    proxy_protocol
+        Whether the origin is told of its client by a header of the PROXY protocol, version 2.
+    metrics
+        Where the metrics are asked for; None is nowhere.
+    backlog
+        Handshakes that may be incomplete before cookies answer.
+    half_open_s, idle_s, grace_s
+        How long a handshake may be incomplete, a connection without a byte, and a connection go on once the
+        gateway is to finish, in seconds.
+    connections, per_source
+        The most connections, in all and of one source.
+    memory
+        Bytes that all connections may hold before no others are let in.
+    receive_buffer, send_buffer
+        The largest buffers of a connection, and of a subflow of it, bytes.
+    """
+
+    tun: str
+    listen: tuple[str, ...]
+    origin: tuple[str, ...]
+    announce: tuple[str, ...] = ()
+    scheduler: str = "linux"
+    congestion: str = "cubic"
+    multipath: bool = True
+    proxy_protocol: bool = False
+    metrics: str | None = None
+    backlog: int = 256
+    half_open_s: float = 10.0
+    idle_s: float = 300.0
+    grace_s: float = 30.0
+    connections: int = 1024
+    per_source: int = 64
+    memory: int = 512 << 20
+    receive_buffer: int = 4 << 20
+    send_buffer: int = 4 << 20
+
+    def faults(self) -> Iterator[Fault]:
+        """Yield everything that is wrong."""
+        yield from self._listen_faults()
+        seen = {address.partition("%")[0] for address in self.announce}
+        if len(seen) < len(self.announce):
+            yield Fault(message="an address is announced twice", where="--announce")
+        if len(self.announce) > _MOST_ANNOUNCED:
+            yield Fault(message=f"more than {_MOST_ANNOUNCED} addresses are announced", where="--announce")
+        own = {address for address, _ in self.places()}
+        for address in self.announce:
+            message = _unfit(address) or ("the gateway listens there" if address in own else None)
+            if message is not None:
+                yield Fault(message=f"{message}: {shown(address)}", where="--announce")
+        if self.metrics is not None and isinstance(found := split(self.metrics, "--metrics"), Fault):
+            yield found
+        yield from _plugin_faults("scheduler", self.scheduler)
+        yield from _plugin_faults("congestion", self.congestion)
+        for name in ("receive_buffer", "send_buffer"):
+            if getattr(self, name) < _LEAST_BUFFER:
+                option = f"--{name.replace('_', '-')}"
+                yield Fault(message=f"less than {_LEAST_BUFFER >> 10} KiB", where=option)
+
+    def places(self) -> list[tuple[str, int]]:
+        """Return the addresses and ports to listen at, those that are right."""
+        return [found for place in self.listen if not isinstance(found := split(place), Fault)]
+
+    def _listen_faults(self) -> Iterator[Fault]:
+        """Yield what is wrong with where connections are accepted."""
+        if not self.listen:
+            yield Fault(message="no address to listen at", where="--listen", hint="--listen 10.9.0.1:443")
+        for place in self.listen:
+            found = split(place)
+            if isinstance(found, Fault):
+                yield found
+            elif (message := _unfit(found[0])) is not None:
+                hint = "an address of the gateway's own, which the host routes into the device"
+                yield Fault(message=f"{message}: {shown(found[0])}", where="--listen", hint=hint)
+        if len(set(self.listen)) < len(self.listen):
+            yield Fault(message="an address is given twice", where="--listen")
+
+
+def _unfit(address: str) -> str | None:
+    """Return why an address cannot be the gateway's own."""
+    try:
+        found = ipaddress.ip_address(address)
+    except ValueError:
+        return "not an IP address"
+    if found.is_unspecified:
+        return "not one address"
+    if found.is_multicast or found.is_loopback or found.is_link_local:
+        return "not an address that packets are routed to"
+    return None
+
+
+def _plugin_faults(kind: Kind, given: str) -> Iterator[Fault]:
+    """Yield what is wrong with a plug-in."""
+    for path, message, known in module().check_plugin(kind, given, None):
+        hint = f"known: {', '.join(known)}" if known else ""
+        if ".py" in given and message.startswith("unknown"):
+            hint = "the gateway runs what `anabranch list` shows, no classes of Python"
+        yield Fault(message=message, where=f"--{kind}", key=".".join(path), hint=hint)
+
+
+def split(place: str, option: str = "--listen") -> tuple[str, int] | Fault:
+    """Return the IP address and port of `ADDRESS:PORT`, `[ADDRESS]:PORT` over IPv6."""
+    host, colon, port = place.rpartition(":")
+    bare = host.removeprefix("[").removesuffix("]")
+    hint = "for example 10.9.0.1:443 or [fd09::1]:443"
+    if not colon or not port.isascii() or not port.isdigit() or not 0 < int(port) <= _MOST_PORT:
+        return Fault(message=f"not an address with a port: {shown(place)}", where=option, hint=hint)
+    try:
+        address = ipaddress.ip_address(bare)
+    except ValueError:
+        return Fault(message=f"not an IP address: {shown(bare)}", where=option, hint=hint)
+    if (address.version == 6) != host.startswith("["):
+        return Fault(message=f"not an address with a port: {shown(place)}", where=option, hint=hint)
+    return bare, int(port)
+
+
+def resolve(origin: str) -> tuple[str, ...]:
+    """Return the addresses of an origin `HOST:PORT`, in the order in which the system would try them.
+
+    Raises
+    ------
+    InputError
+        When it is none, or has no address.
+    """
+    host, colon, port = origin.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not host or not colon or not port.isascii() or not port.isdigit() or not 0 < int(port) <= _MOST_PORT:
+        fault = Fault(
+            message=f"not a host with a port: {shown(origin)}", where="--origin", hint="127.0.0.1:8080"
+        )
+        raise InputError([fault])
+    try:
+        found = socket.getaddrinfo(host, int(port), type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        said = getattr(error, "strerror", None) or str(error)
+        fault = Fault(message=f"no address of {shown(host)}: {said}", where="--origin")
+        raise InputError([fault]) from None
+    hosts = ((family, str(address[0])) for family, _, _, _, address in found)
+    places = (f"[{one}]:{port}" if family == socket.AF_INET6 else f"{one}:{port}" for family, one in hosts)
+    return tuple(dict.fromkeys(places))
+
+
+def serve(
+    settings: Settings, *, ready: Callable[[], None], log: Callable[[str], None], note: Callable[[str], None]
+) -> None:
+    """Run a gateway until a signal ends it.
+
+    Parameters
+    ----------
+    settings
+        What it is to do.
+    ready
+        Called once, when it serves.
+    log
+        Called with a line for every connection that is over.
+    note
+        Called with what a person may want to know meanwhile.
+
+    Raises
+    ------
+    InputError
+        With everything that is wrong with the settings.
+    MissingError
+        When the device cannot be had, or an address not be listened at.
+    """
+    faults = list(settings.faults())
+    if faults:
+        raise InputError(faults)
+    wishes = [SERVE]
+    told = False
+
+    def watch(lines: Sequence[str]) -> int:
+        nonlocal told
+        if not told:
+            told = True
+            ready()
+        for line in lines:
+            log(line)
+        return wishes[-1]
+
+    with _ending(wishes, note, settings.grace_s):
+        try:
+            module().gateway(settings, watch)
+        except OSError as error:
+            raise _missing(settings, error) from None
+
+
+@contextmanager
+def _ending(wishes: list[int], note: Callable[[str], None], grace_s: float) -> Iterator[None]:
+    """Let signals end the gateway: the first one gently, the second one at once."""
+
+    def heard(number: int, _: FrameType | None) -> None:
+        name = signal.Signals(number).name
+        if wishes[-1] == SERVE:
+            wishes.append(FINISH)
+            note(f"{name}: no more connections; those that are open have {grace_s:g} s to end")
+        elif wishes[-1] == FINISH:
+            wishes.append(STOP)
+            note(f"{name}: ending at once")
+
+    before = {number: signal.getsignal(number) for number in _ENDING}
+    for number, handler in before.items():
+        if handler is not signal.SIG_IGN:
+            signal.signal(number, heard)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _missing(settings: Settings, error: OSError) -> MissingError:
+    """Return the error of something that the host does not let the gateway have."""
+    said = str(error.strerror or error)
+    hints = {
+        errno.ENODEV: f"make it: ip tuntap add dev {settings.tun} mode tun user $USER (see --setup-print)",
+        errno.EPERM: f"make it this user's: ip tuntap add dev {settings.tun} mode tun user $USER",
+        errno.EACCES: "may this user open /dev/net/tun?",
+        errno.EBUSY: "another program has it",
+        errno.EADDRINUSE: "another port for --metrics, or off",
+    }
+    return MissingError(said, hint=hints.get(error.errno or 0, ""))

@@ -1,0 +1,166 @@
+"""What an administrator does to a host before a gateway runs on it: commands and a unit, as text."""
+
+from __future__ import annotations
+
+import ipaddress
+import shlex
+import sys
+from typing import TYPE_CHECKING
+
+from anabranch.errors import Fault, InputError
+from anabranch.live.gateway import split
+
+if TYPE_CHECKING:
+    from anabranch.live.gateway import Settings
+
+#: Seconds that the unit waits beyond the grace time before it kills.
+_BEYOND_GRACE_S = 5
+#: The version of IP with long addresses.
+_V6 = 6
+
+
+def text(settings: Settings, *, user: str, public: tuple[str, ...], mtu: int, command: list[str]) -> str:
+    """Return the commands, each with its reason.
+
+    Parameters
+    ----------
+    settings
+        What the gateway is to do.
+    user
+        Who runs it.
+    public
+        Addresses of the host, `ADDRESS:PORT` each, at which clients find the gateway; none where its own
+        addresses are routed to the host.
+    mtu
+        The device's MTU, bytes.
+    command
+        The words that start the gateway.
+
+    Raises
+    ------
+    InputError
+        When a public address is none, or has no counterpart of its family.
+    """
+    lines = _device(settings, user, mtu) + _translations(settings, public) + _unit(settings, user, command)
+    return "\n".join(["# As root. Nothing of this has been done.", *lines])
+
+
+def _own(settings: Settings) -> list[str]:
+    """Return the gateway's own addresses."""
+    return list(dict.fromkeys([*(address for address, _ in settings.places()), *settings.announce]))
+
+
+def _device(settings: Settings, user: str, mtu: int) -> list[str]:
+    """Return the commands for the device, the routes and forwarding."""
+    tun, own = settings.tun, _own(settings)
+    lines = [
+        "",
+        f"# A device that {user} may open without any capability.",
+        f"ip tuntap add dev {tun} mode tun user {shlex.quote(user)}",
+        f"ip link set dev {tun} mtu {mtu} up",
+        "",
+        "# The gateway's addresses are behind it. They are not the host's: never `ip address add` them.",
+    ]
+    lines += [
+        f"ip -6 route add {address}/128 dev {tun}"
+        if ipaddress.ip_address(address).version == _V6
+        else f"ip route add {address}/32 dev {tun}"
+        for address in own
+    ]
+    versions = {ipaddress.ip_address(address).version for address in own}
+    lines += ["", "# The host passes packets on between its uplinks and the device."]
+    lines += ["sysctl -w net.ipv4.ip_forward=1"] if versions - {_V6} else []
+    lines += ["sysctl -w net.ipv6.conf.all.forwarding=1"] if _V6 in versions else []
+    return lines
+
+
+def _translations(settings: Settings, public: tuple[str, ...]) -> list[str]:
+    """Return the rules that bring clients of a public address to the gateway."""
+    faults, rules = [], []
+    listened = settings.places()
+    for place in public:
+        found = split(place, "--public")
+        if isinstance(found, Fault):
+            faults.append(found)
+            continue
+        version = ipaddress.ip_address(found[0]).version
+        inner = next((it for it in listened if ipaddress.ip_address(it[0]).version == version), None)
+        if inner is None:
+            hint = f"--listen an address of IPv{version} too"
+            faults.append(Fault(message=f"no gateway behind {place}", where="--public", hint=hint))
+            continue
+        family, bare = ("ip6", f"[{inner[0]}]") if version == _V6 else ("ip", inner[0])
+        rules.append(f"    {family} daddr {found[0]} tcp dport {found[1]} dnat {family} to {bare}:{inner[1]}")
+    if faults:
+        raise InputError(faults)
+    if not rules:
+        return []
+    return [
+        "",
+        "# Clients that come to the public address are the gateway's: every subflow is translated alike.",
+        "nft -f - <<'RULES'",
+        "table inet anabranch {",
+        "  chain prerouting {",
+        "    type nat hook prerouting priority dstnat; policy accept;",
+        *rules,
+        "  }",
+        "}",
+        "RULES",
+    ]
+
+
+def _unit(settings: Settings, user: str, command: list[str]) -> list[str]:
+    """Return the systemd unit."""
+    words = " ".join(shlex.quote(word) for word in command)
+    return [
+        "",
+        "# Started by systemd, with nothing but the device and sockets.",
+        "cat > /etc/systemd/system/anabranch-gateway.service <<'UNIT'",
+        "[Unit]",
+        "Description=anabranch gateway: MPTCP in front of an origin",
+        "After=network-online.target",
+        "Wants=network-online.target",
+        "",
+        "[Service]",
+        f"User={user}",
+        f"ExecStart={words}",
+        "KillSignal=SIGTERM",
+        f"TimeoutStopSec={settings.grace_s + _BEYOND_GRACE_S:g}",
+        "Restart=on-failure",
+        "CapabilityBoundingSet=",
+        "AmbientCapabilities=",
+        "NoNewPrivileges=yes",
+        "DevicePolicy=closed",
+        "DeviceAllow=/dev/net/tun rw",
+        "RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX",
+        "ProtectSystem=strict",
+        "ProtectHome=read-only",
+        "ProtectKernelTunables=yes",
+        "ProtectKernelModules=yes",
+        "ProtectControlGroups=yes",
+        "PrivateTmp=yes",
+        "RestrictNamespaces=yes",
+        "RestrictSUIDSGID=yes",
+        "LockPersonality=yes",
+        "SystemCallArchitectures=native",
+        "LimitNOFILE=65536",
+        "",
+        "[Install]",
+        "WantedBy=multi-user.target",
+        "UNIT",
+        "systemctl daemon-reload",
+        "systemctl enable --now anabranch-gateway",
+    ]
+
+
+def started_with(arguments: list[str]) -> list[str]:
+    """Return the words of a command line without those that ask for this text."""
+    kept, skip = [], False
+    for word in arguments:
+        if skip:
+            skip = False
+        elif word in {"--user", "--public", "--mtu"}:
+            skip = True
+        elif word != "--setup-print" and not word.startswith(("--user=", "--public=", "--mtu=")):
+            kept.append(word)
+    return [sys.executable, "-m", "anabranch", *kept]

@@ -1,0 +1,395 @@
+"""A host with a gateway and a client with two uplinks: two network namespaces, and whoever talks between them."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import random
+import re
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+CLONE_NEWNET = 0x40000000
+MPTCP = 262
+PORT = 443
+#: The gateway's addresses; those of the second path are announced.
+V4, V6 = "10.77.9.1", "fd77:9::1"
+SECOND_V4 = "10.77.9.2"
+#: The client's addresses on its two uplinks.
+CLIENT_V4 = ("10.77.1.2", "10.77.2.2")
+CLIENT_V6 = ("fd77:1::2", "fd77:2::2")
+ORIGIN_PORT = 8080
+METRICS_PORT = 9464
+#: The longest that anything in these tests may take before it counts as hung, s.
+HUNG_S = 60.0
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def missing():
+    """Return what this host lacks for these tests, or None."""
+    if os.geteuid() != 0:
+        return "not root"
+    if not Path("/dev/net/tun").exists():
+        return "no /dev/net/tun"
+    if shutil.which("ip") is None:
+        return "no iproute2"
+    enabled = Path("/proc/sys/net/mptcp/enabled")
+    if not enabled.exists() or enabled.read_text(encoding="ascii").strip() != "1":
+        return "no MPTCP in this kernel"
+    try:
+        import anabranch._anabranch  # noqa: F401
+    except ImportError:
+        return "the module anabranch._anabranch is not built"
+    name = f"gw-{os.getpid()}-try"
+    made = subprocess.run(["ip", "netns", "add", name], capture_output=True, text=True, check=False)
+    if made.returncode:
+        return f"no network namespace may be made: {made.stderr.strip()}"
+    subprocess.run(["ip", "netns", "del", name], check=False)
+    return None
+
+
+class Namespace:
+    """A network namespace of the test's own."""
+
+    def __init__(self, name):
+        self.name = name
+        subprocess.run(["ip", "netns", "add", name], check=True)
+        self.run("ip link set lo up")
+
+    def run(self, command, **more):
+        return subprocess.run(
+            ["ip", "netns", "exec", self.name, *command.split()],
+            check=True,
+            capture_output=True,
+            text=True,
+            **more,
+        ).stdout
+
+    def within(self, what):
+        """Return what a function gives inside, where a thread of its own calls it."""
+        given = []
+
+        def inside():
+            with Path(f"/run/netns/{self.name}").open("rb") as there:
+                if _libc.setns(there.fileno(), CLONE_NEWNET):
+                    given.append(OSError(ctypes.get_errno(), "setns"))
+                    return
+            try:
+                given.append(what())
+            except OSError as error:
+                given.append(error)
+
+        thread = threading.Thread(target=inside)
+        thread.start()
+        thread.join()
+        if isinstance(given[0], OSError):
+            raise given[0]
+        return given[0]
+
+    def socket(self, family=socket.AF_INET, protocol=socket.IPPROTO_TCP, kind=socket.SOCK_STREAM):
+        return self.within(lambda: socket.socket(family, kind, protocol))
+
+    def counters(self):
+        """Return the kernel's counters of MPTCP."""
+        return {
+            name: int(value)
+            for name, value in re.findall(r"^(MPTcpExt\w+)\s+(\d+)", self.run("nstat -asz"), re.MULTILINE)
+        }
+
+    def drop(self):
+        subprocess.run(["ip", "netns", "del", self.name], check=False)
+
+
+class Lab:
+    """The host, the client, the two uplinks between them, and the device."""
+
+    def __init__(self):
+        tag = f"gw{os.getpid()}x{random.randrange(10**6)}"
+        self._stack = ExitStack()
+        self.host = self._namespace(f"{tag}h")
+        self.client = self._namespace(f"{tag}c")
+        for path in (1, 2):
+            veth = f"ip link add up{path} type veth peer name up{path} netns {self.client.name}"
+            self.host.run(veth)
+            for space, last in ((self.host, 1), (self.client, 2)):
+                space.run(f"ip addr add 10.77.{path}.{last}/24 dev up{path}")
+                space.run(f"ip -6 addr add fd77:{path}::{last}/64 dev up{path} nodad")
+                space.run(f"ip link set up{path} up")
+            # Each source address leaves by its own uplink.
+            table, rule = 100 + path, f"from 10.77.{path}.2 table {100 + path}"
+            self.client.run(f"ip rule add {rule}")
+            self.client.run(f"ip route add default via 10.77.{path}.1 dev up{path} table {table}")
+            self.client.run(f"ip -6 rule add from fd77:{path}::2 table {table}")
+            self.client.run(f"ip -6 route add default via fd77:{path}::1 dev up{path} table {table}")
+        self.client.run("ip route add default via 10.77.1.1 dev up1")
+        self.client.run("ip -6 route add default via fd77:1::1 dev up1")
+        self.host.run("sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1")
+        for space in (self.host, self.client):
+            space.run("sysctl -qw net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.default.rp_filter=0")
+        self.host.run("ip tuntap add dev anabranch0 mode tun user root")
+        self.host.run("ip link set anabranch0 mtu 1500 up")
+        for address in (V4, SECOND_V4):
+            self.host.run(f"ip route add {address}/32 dev anabranch0")
+        self.host.run(f"ip -6 route add {V6}/128 dev anabranch0")
+
+    def _namespace(self, name):
+        space = Namespace(name)
+        self._stack.callback(space.drop)
+        return space
+
+    def close(self):
+        self._stack.close()
+
+    def second_path(self):
+        """Let the client's kernel open a second subflow over its second uplink."""
+        self.client.run("ip mptcp limits set subflow 2 add_addr_accepted 2")
+        self.client.run(f"ip mptcp endpoint add {CLIENT_V4[1]} dev up2 subflow")
+
+    def connect(self, *, mptcp=True, v6=False, source=None, timeout=HUNG_S, receive_buffer=None):
+        """Return a connected socket of the client's kernel."""
+        family = socket.AF_INET6 if v6 else socket.AF_INET
+        made = self.client.socket(family, MPTCP if mptcp else socket.IPPROTO_TCP)
+        made.settimeout(timeout)
+        if receive_buffer is not None:
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        if source is not None:
+            made.bind((source, 0))
+        try:
+            made.connect((V6 if v6 else V4, PORT))
+        except OSError:
+            made.close()
+            raise
+        return made
+
+    @contextmanager
+    def gateway(self, *more, listen=None, origin=f"127.0.0.1:{ORIGIN_PORT}", bare=False):
+        """Run a gateway as the command does; `bare` is without any capability."""
+        listen = listen or (f"{V4}:{PORT}", f"[{V6}]:{PORT}")
+        places = [word for place in listen for word in ("--listen", place)]
+        command = [sys.executable, "-m", "anabranch", "gateway", *places, "--origin", origin, *more]
+        running = Gateway(self.host, command, bare=bare)
+        try:
+            running.wait_ready()
+            yield running
+        finally:
+            running.end()
+
+
+class Gateway:
+    """A gateway that runs."""
+
+    def __init__(self, space, command, *, bare):
+        self._space = space
+        less = ["setpriv", "--bounding-set=-all", "--inh-caps=-all", "--"] if bare else []
+        self.process = subprocess.Popen(
+            ["ip", "netns", "exec", space.name, *less, *command],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.lines, self.notes = [], []
+        pairs = ((self.process.stdout, self.lines), (self.process.stderr, self.notes))
+        self._readers = [threading.Thread(target=_read, args=pair, daemon=True) for pair in pairs]
+        for reader in self._readers:
+            reader.start()
+
+    def wait_ready(self):
+        wait(lambda: self.notes or self.process.poll() is not None, "the gateway is ready")
+        assert self.process.poll() is None, "".join(self.notes)
+
+    def terminate(self):
+        self.process.send_signal(signal.SIGTERM)
+
+    def end(self):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        for reader in self._readers:
+            reader.join()
+        for stream in (self.process.stdout, self.process.stderr):
+            stream.close()
+
+    def wait_end(self):
+        code = self.process.wait(HUNG_S)
+        for reader in self._readers:
+            reader.join()
+        return code
+
+    def records(self, count):
+        """Return the log's lines as tables, once there are so many."""
+        wait(lambda: len(self.lines) >= count, f"{count} lines of the log: {self.lines} {self.notes}")
+        return [record(line) for line in self.lines]
+
+    def metrics(self):
+        """Return the metrics by name and labels."""
+
+        def ask():
+            with socket.create_connection(("127.0.0.1", METRICS_PORT), timeout=HUNG_S) as asked:
+                asked.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+                return drained(asked)
+
+        head, _, body = self._space.within(ask).decode().partition("\r\n\r\n")
+        assert head.startswith("HTTP/1.1 200 "), head
+        rows = (line.rsplit(" ", 1) for line in body.splitlines() if not line.startswith("#"))
+        return {name.removeprefix("anabranch_gateway_"): int(value) for name, value in rows}
+
+    def memory_kib(self):
+        """Return the memory that it has in use."""
+        status = Path(f"/proc/{self.process.pid}/status").read_text(encoding="ascii")
+        return int(re.search(r"VmRSS:\s+(\d+)", status)[1])
+
+    def descriptors(self):
+        """Return how many descriptors it has open."""
+        return len(list(Path(f"/proc/{self.process.pid}/fd").iterdir()))
+
+
+def _read(stream, lines):
+    lines.extend(iter(stream.readline, ""))
+
+
+def record(line):
+    """Return a line of the log as a table; `path` is the list of its subflows."""
+    found = {"path": []}
+    for word in line.split():
+        key, _, value = word.partition("=")
+        if key == "path":
+            ends, *counts = value.split(",")
+            path = {name: int(number) for name, number in (count.split("=") for count in counts)}
+            found["path"].append({"ends": ends, **path})
+        else:
+            found[key] = value
+    return found
+
+
+def wait(condition, what, seconds=HUNG_S):
+    """Wait until something is so."""
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until, f"not in {seconds} s: {what}"
+        time.sleep(0.02)
+
+
+def checksum(data):
+    """Return the Internet checksum of an even number of bytes."""
+    total = sum(struct.unpack(f"!{len(data) // 2}H", data))
+    total = (total & 0xFFFF) + (total >> 16)
+    return ~((total & 0xFFFF) + (total >> 16)) & 0xFFFF
+
+
+def drained(connected):
+    """Return everything until the other side finishes."""
+    pieces = []
+    while piece := connected.recv(1 << 16):
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+def pattern(length, seed=1):
+    """Return bytes that repeat nowhere."""
+    return random.Random(seed).randbytes(length)
+
+
+def digest(data):
+    return hashlib.sha256(data).hexdigest()
+
+
+class Origin:
+    """A server in the host's namespace; each connection is a thread that runs `talk`."""
+
+    def __init__(self, space, talk, port=ORIGIN_PORT):
+        self.talk, self.heard, self.faults = talk, [], []
+        self.accepted = 0
+        self._listener = space.socket()
+        self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._listener.bind(("127.0.0.1", port))
+        self._listener.listen(512)
+        self._thread = threading.Thread(target=self._accept, daemon=True)
+        self._thread.start()
+
+    def _accept(self):
+        while True:
+            try:
+                connected, _ = self._listener.accept()
+            except OSError:
+                return
+            self.accepted += 1
+            connected.settimeout(HUNG_S)
+            threading.Thread(target=self._serve, args=(connected,), daemon=True).start()
+
+    def _serve(self, connected):
+        try:
+            with connected:
+                self.heard.append(self.talk(connected))
+        except OSError as error:
+            self.faults.append(error)
+
+    def close(self):
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self._thread.join()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+
+def echo(connected):
+    """Say what is heard, to its end."""
+    total = 0
+    while piece := connected.recv(1 << 16):
+        connected.sendall(piece)
+        total += len(piece)
+    return total
+
+
+def answers(data):
+    """Return a talk: all is heard to its end, then this is said."""
+
+    def talk(connected):
+        heard = drained(connected)
+        connected.sendall(data)
+        return digest(heard)
+
+    return talk
+
+
+def says(data):
+    """Return a talk: this is said at once, then all is heard to its end."""
+
+    def talk(connected):
+        connected.sendall(data)
+        connected.shutdown(socket.SHUT_WR)
+        return digest(drained(connected))
+
+    return talk
+
+
+def exchange(connected, data):
+    """Say something to its end while hearing; return what was heard."""
+    failed = []
+
+    def say():
+        try:
+            connected.sendall(data)
+            connected.shutdown(socket.SHUT_WR)
+        except OSError as error:
+            failed.append(error)
+
+    speaker = threading.Thread(target=say)
+    speaker.start()
+    heard = drained(connected)
+    speaker.join()
+    assert not failed, failed
+    return heard

@@ -1,0 +1,89 @@
+"""What the gateway needs of its host, and what it leaves alone."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from lab import V4, Origin, echo, exchange
+
+_OF_THE_LINK = re.compile(r"anabranch0.*(fe80::|ff00::)|(fe80::|ff00::).*anabranch0")
+
+
+def run(lab, *words):
+    command = ["ip", "netns", "exec", lab.host.name, sys.executable, "-m", "anabranch", "gateway", *words]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+
+
+def test_it_runs_without_any_capability(lab):
+    with Origin(lab.host, echo), lab.gateway(bare=True) as gateway:
+        status = Path(f"/proc/{gateway.process.pid}/status").read_text(encoding="ascii")
+        assert "CapEff:\t0000000000000000\n" in status
+        with lab.connect() as client:
+            assert exchange(client, b"served") == b"served"
+
+
+def test_it_leaves_the_host_as_it_was(lab):
+    looks = (
+        "ip -o addr",
+        "ip route show table all",
+        "ip -6 route show table all",
+        "ip rule",
+        "sysctl net.ipv4 net.ipv6",
+    )
+
+    def look():
+        # A route over a device that nobody has open says so of itself, and the kernel gives a device that somebody
+        # has open an address of its link.
+        found = "\n".join(lab.host.run(command) for command in looks).replace(" linkdown", "")
+        return sorted(
+            re.sub(r" expires \d+sec| tentative", "", line).strip()
+            for line in found.splitlines()
+            if not _OF_THE_LINK.search(line)
+        )
+
+    before = look()
+    with Origin(lab.host, echo), lab.gateway():
+        with lab.connect() as client:
+            assert exchange(client, b"served") == b"served"
+        assert look() == before
+    assert look() == before
+
+
+def test_a_device_that_is_not_there_is_told_of_and_not_made(lab):
+    done = run(lab, "--listen", f"{V4}:443", "--origin", "127.0.0.1:80", "--tun", "nowhere0")
+    assert done.returncode == 4
+    assert "the device `nowhere0`" in done.stderr
+    assert done.stderr.count("error:") == 1
+    assert "nowhere0" not in lab.host.run("ip link")
+
+
+def test_a_device_that_another_one_has_is_told_of(lab):
+    with lab.gateway():
+        done = run(lab, "--listen", f"{V4}:443", "--origin", "127.0.0.1:80", "--metrics", "off")
+    assert done.returncode == 4
+    assert "anabranch0" in done.stderr
+
+
+@pytest.mark.skipif(shutil.which("nft") is None, reason="no nft to translate addresses with")
+def test_what_root_does_before_is_what_it_takes(lab):
+    """The printed commands make a device and routes that a gateway can be run on."""
+    lab.host.run("ip tuntap del dev anabranch0 mode tun")
+    arguments = ["--listen", f"{V4}:443", "--origin", "127.0.0.1:8080", "--user", "root"]
+    text = run(lab, *arguments, "--public", "10.77.1.1:8443", "--setup-print").stdout
+    assert "anabranch0" not in lab.host.run("ip link")
+    commands, unit, _ = text.partition("# Started by systemd")
+    assert unit
+    subprocess.run(["ip", "netns", "exec", lab.host.name, "sh", "-e"], input=commands, text=True, check=True)
+    with Origin(lab.host, echo), lab.gateway(listen=[f"{V4}:443"]) as gateway:
+        # Over the public address, which the rules translate.
+        client = lab.client.socket(protocol=262)
+        client.settimeout(30)
+        with client:
+            client.connect(("10.77.1.1", 8443))
+            assert exchange(client, b"served") == b"served"
+        assert gateway.records(1)[0]["protocol"] == "mptcp"

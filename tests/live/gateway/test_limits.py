@@ -1,0 +1,173 @@
+"""What the gateway lets in, and what it outlives."""
+
+from __future__ import annotations
+
+import random
+import socket
+import struct
+import threading
+from contextlib import ExitStack
+
+import pytest
+from lab import CLIENT_V4, PORT, V4, Origin, answers, checksum, digest, drained, echo, exchange, pattern, wait
+
+MIB = 1 << 20
+#: The time after which a connection attempt without an answer counts as refused, s.
+UNANSWERED_S = 3.0
+
+
+def syn(source, port, options=b""):
+    """Return a SYN from an address to the gateway, IP header and all."""
+    ends = socket.inet_aton(source) + socket.inet_aton(V4)
+    length = 20 + len(options)
+    offset = length // 4 << 12
+    head = struct.pack("!HHIIHHHH", port, PORT, random.getrandbits(32), 0, offset | 2, 64_000, 0, 0)
+    tcp = head + options
+    total = checksum(ends + struct.pack("!HH", 6, length) + tcp)
+    tcp = tcp[:16] + struct.pack("!H", total) + tcp[18:]
+    return struct.pack("!BBHHHBBH", 0x45, 0, 20 + length, 1, 0x4000, 64, 6, 0) + ends + tcp
+
+
+#: MSS, SACK permitted and timestamps, window scale, MP_CAPABLE (version 1, HMAC-SHA256).
+OPTIONS = bytes.fromhex("020405b4 0402 080a 00000001 00000000 01 030307 1e04 0181".replace(" ", ""))
+
+
+def raw(lab):
+    return lab.client.socket(protocol=socket.IPPROTO_RAW, kind=socket.SOCK_RAW)
+
+
+def test_a_source_has_so_many_connections(lab):
+    with ExitStack() as stack:
+        stack.enter_context(Origin(lab.host, echo))
+        gateway = stack.enter_context(lab.gateway("--per-source", "3"))
+        clients = [stack.enter_context(lab.connect()) for _ in range(3)]
+        with pytest.raises(TimeoutError):
+            lab.connect(timeout=UNANSWERED_S)
+        assert gateway.metrics()['refused_total{reason="source"}'] >= 1
+        # Another source is welcome, and so is the first one when it has left.
+        stack.enter_context(lab.connect(source=CLIENT_V4[1]))
+        clients[0].close()
+        gateway.records(1)
+        with lab.connect() as client:
+            assert exchange(client, b"served") == b"served"
+
+
+def test_there_are_so_many_connections(lab):
+    with ExitStack() as stack:
+        stack.enter_context(Origin(lab.host, echo))
+        gateway = stack.enter_context(lab.gateway("--connections", "2"))
+        for source in CLIENT_V4:
+            stack.enter_context(lab.connect(source=source, mptcp=False))
+        with pytest.raises(TimeoutError):
+            lab.connect(timeout=UNANSWERED_S)
+        counted = gateway.metrics()
+        assert counted['refused_total{reason="connections"}'] >= 1
+        assert counted['connections{protocol="tcp"}'] == 2
+
+
+def test_a_full_memory_holds_everybody_up_and_goes_on_when_there_is_room(lab):
+    down, memory = pattern(8 * MIB, 1), 64 << 10
+    with ExitStack() as stack:
+        stack.enter_context(Origin(lab.host, answers(down)))
+        gateway = stack.enter_context(lab.gateway("--memory", f"{memory} B"))
+        first = stack.enter_context(lab.connect(receive_buffer=1 << 16))
+        first.shutdown(socket.SHUT_WR)
+        wait(lambda: gateway.metrics()["held_bytes"] >= memory, "the memory is full")
+        with pytest.raises(TimeoutError):
+            lab.connect(timeout=UNANSWERED_S)
+        assert gateway.metrics()['refused_total{reason="memory"}'] >= 1
+        assert digest(drained(first)) == digest(down)
+        wait(lambda: gateway.metrics()["held_bytes"] < memory, "there is room")
+        with lab.connect() as second:
+            assert digest(exchange(second, b"")) == digest(down)
+
+
+def test_a_flood_of_syns_costs_little_and_keeps_nobody_out(lab):
+    up, down = pattern(MIB, 1), pattern(2 * MIB, 2)
+    backlog, floods = 64, 30_000
+    arguments = ("--backlog", str(backlog), "--half-open", "2 s")
+    with Origin(lab.host, answers(down)) as origin, lab.gateway(*arguments) as gateway, raw(lab) as flood:
+        before = gateway.memory_kib()
+        over = []
+
+        def pour():
+            for number in range(floods):
+                # 10.77.1.0/24 is the client's link, where nobody answers for these.
+                source = f"10.77.1.{3 + number % 250}"
+                flood.sendto(syn(source, 1024 + number % 60_000, OPTIONS), (V4, 0))
+            over.append(True)
+
+        pouring = threading.Thread(target=pour)
+        pouring.start()
+        wait(lambda: gateway.metrics()["half_open_connections"] >= backlog, "the backlog is full")
+        served = 0
+        while not over or served < 3:
+            with lab.connect() as client:
+                assert digest(exchange(client, up)) == digest(down)
+            served += 1
+            assert gateway.metrics()["half_open_connections"] <= backlog
+        pouring.join()
+        # The flood has reached it.
+        assert gateway.metrics()['packets_total{direction="from_client"}'] > floods // 2
+        assert gateway.memory_kib() - before < 16 << 10
+        wait(lambda: gateway.metrics()["half_open_connections"] == 0, "nothing of the flood is left")
+        assert gateway.metrics()['refused_total{reason="half-open"}'] >= backlog
+        assert origin.heard == [digest(up)] * served
+        # Those that a cookie let in are MPTCP all the same.
+        assert {record["protocol"] for record in gateway.records(served)} == {"mptcp"}
+
+
+def test_packets_of_any_kind_are_outlived(lab):
+    chance = random.Random(1)
+    with Origin(lab.host, echo), lab.gateway() as gateway, raw(lab) as thrown:
+        whole = syn("10.77.1.2", 5000, OPTIONS)
+        for number in range(5000):
+            packet = bytearray(whole)
+            for _ in range(1 + number % 8):
+                packet[chance.randrange(20, len(packet))] = chance.getrandbits(8)
+            cut = len(packet) if number % 3 else chance.randrange(20, len(packet))
+            packet[9] = chance.choice([1, 6, 6, 17])
+            thrown.sendto(bytes(packet[:cut]), (V4, 0))
+        wait(lambda: gateway.metrics()['packets_total{direction="from_client"}'] >= 4000, "they have come")
+        assert gateway.metrics()['refused_total{reason="malformed"}'] > 1000
+        with lab.connect() as client:
+            assert exchange(client, b"alive") == b"alive"
+
+
+def test_nothing_is_left_of_many_connections(lab):
+    said = pattern(20_000, 1)
+    with Origin(lab.host, echo), lab.gateway() as gateway:
+
+        def talk(count):
+            for _ in range(count):
+                with lab.connect() as client:
+                    assert exchange(client, said) == said
+
+        talk(20)
+        first = gateway.memory_kib()
+        talkers = [threading.Thread(target=talk, args=(50,)) for _ in range(6)]
+        for talker in talkers:
+            talker.start()
+        for talker in talkers:
+            talker.join()
+        gateway.records(320)
+        counted = gateway.metrics()
+        assert counted['connections_ended_total{reason="finished"}'] == 320
+        assert counted["held_bytes"] == counted['connections{protocol="mptcp"}'] == 0
+        assert gateway.descriptors() <= 16
+        assert gateway.memory_kib() - first < 8 << 10
+
+
+def test_what_is_not_for_the_gateway_is_left_alone(lab):
+    # Another address behind the device: no answer, whatever comes.
+    lab.host.run("ip route add 10.77.9.77/32 dev anabranch0")
+    with lab.gateway() as gateway:
+        stranger = lab.client.socket()
+        stranger.settimeout(UNANSWERED_S)
+        with stranger, pytest.raises(TimeoutError):
+            stranger.connect(("10.77.9.77", PORT))
+        # Another port of its own: a reset.
+        other = lab.client.socket()
+        with other, pytest.raises(ConnectionRefusedError):
+            other.connect((V4, PORT + 1))
+        assert gateway.metrics()['refused_total{reason="address"}'] >= 1
