@@ -465,11 +465,16 @@ def live(
     plugins: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> dict[str, Any]: ...
 def path_addresses(path: int, ipv6: bool) -> tuple[str, str]: ...
-def gateway(settings: object, watch: Callable[[list[str]], int]) -> None:
+def gateway(
+    settings: object,
+    watch: Callable[[list[str], list[Exception]], int],
+    plugins: Mapping[str, Mapping[str, Any]] | None = None,
+) -> None:
     """Run a gateway with the attributes of `settings`, until `watch` ends it.
 
     `watch` is called ten times a second with the lines that the log has got since, one for each connection that is
-    over; it returns 0 to go on, 1 to let nobody else in and finish, and 2 to stop at once.
+    over, and with what plug-ins raised, each of which has cost its own connection; it returns 0 to go on, 1 to let
+    nobody else in and finish, and 2 to stop at once. Its last call, after the end, returns to nobody.
     """
 
 def record_link(

@@ -241,7 +241,8 @@ impl<'a> Gateway<'a> {
                 self.drive(now, number);
             }
             self.transmit(now)?;
-            if !self.hear(now) && self.touched.is_empty() {
+            let ended = self.end_failed(now);
+            if !self.hear(now) && self.touched.is_empty() && !ended {
                 return Ok(());
             }
         }

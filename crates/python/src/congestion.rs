@@ -230,6 +230,10 @@ impl CongestionController for PythonController {
         "python"
     }
 
+    fn failed(&self) -> bool {
+        self.plugged.is_over()
+    }
+
     fn on_ack(&mut self, ack: &congestion::AckSample<'_>, window: &mut Core) {
         self.call(
             "on_ack",

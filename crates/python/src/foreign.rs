@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::congestion::PythonController;
-use crate::plugged::{Outcome, Plugged, parameters, raised};
+use crate::plugged::{Failures, Outcome, Plugged, parameters, raised};
 use crate::scheduler::PythonScheduler;
 
 /// The classes that a run may name.
@@ -26,6 +26,8 @@ pub(crate) struct Classes {
     /// Schedulers made so far: each has a random stream of its own.
     made: AtomicU64,
     outcome: Arc<Outcome>,
+    /// Where each instance fails for itself: what failed.
+    failures: Option<Arc<Failures>>,
 }
 
 impl Classes {
@@ -41,7 +43,31 @@ impl Classes {
             seed,
             made: AtomicU64::new(0),
             outcome: Arc::default(),
+            failures: None,
         })
+    }
+
+    /// The same, with instances that fail each for itself.
+    pub(crate) fn apart(mut self) -> Self {
+        self.failures = Some(Arc::default());
+        self
+    }
+
+    /// What failed since this was asked last, where each instance fails for itself.
+    pub(crate) fn failures(&self) -> Vec<PyErr> {
+        self.failures.as_ref().map_or_else(Vec::new, |failures| failures.take())
+    }
+
+    /// The outcome of the next instance.
+    fn next_outcome(&self) -> Arc<Outcome> {
+        let shared = || Arc::clone(&self.outcome);
+        let own = |failures| Arc::new(Outcome::of_instance(failures));
+        self.failures.as_ref().map_or_else(shared, own)
+    }
+
+    /// Something has failed: in this run, or since this was asked last where each instance is for itself.
+    fn has_failed(&self) -> bool {
+        self.failures.as_ref().map_or_else(|| self.outcome.failed(), |failures| failures.heard())
     }
 
     /// Nothing is plugged in.
@@ -75,18 +101,19 @@ impl Classes {
         mut random: RandomStream,
         wrap: impl FnOnce(Python<'_>, Plugged) -> Option<T>,
     ) -> Result<T, PluginError> {
+        let outcome = self.next_outcome();
         let made = Python::attach(|py| {
             let instance = parameters(py, choice)
                 .and_then(|given| class.bind(py).call_method1("build", (given, random.next_u64())));
             let object = match instance {
                 Ok(object) => object.unbind(),
                 Err(error) => {
-                    self.outcome.fail(raised(py, kind, &choice.name, error));
+                    outcome.fail(raised(py, kind, &choice.name, error));
                     return None;
                 }
             };
             let name = choice.name.clone();
-            wrap(py, Plugged::new(kind, name, object, Arc::clone(&self.outcome)))
+            wrap(py, Plugged::new(kind, name, object, outcome))
         });
         made.ok_or_else(|| {
             PluginError::one(&[], format!("cannot be built: `{}`", choice.name), Vec::new())
@@ -108,7 +135,7 @@ impl Foreign<Schedulers> for Classes {
     }
 
     fn failed(&self) -> bool {
-        self.outcome.failed()
+        self.has_failed()
     }
 }
 
@@ -124,6 +151,6 @@ impl Foreign<Controllers> for Classes {
     }
 
     fn failed(&self) -> bool {
-        self.outcome.failed()
+        self.has_failed()
     }
 }

@@ -1,15 +1,19 @@
 //! The gateway, run for a function of Python's that watches it.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 use anabranch_live::gateway::{GatewayError, Limits, Record, Settings, Watcher, Wish, serve};
 use anabranch_plan::choice;
+use anabranch_plugin::Registry;
 use anabranch_transport::{Announcement, Config};
-use anabranch_units::Duration;
+use anabranch_units::{Duration, Seed};
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 
 use crate::error;
+use crate::foreign::Classes;
 
 /// The settings of a gateway, as attributes of an object.
 #[derive(FromPyObject)]
@@ -44,7 +48,7 @@ fn span(seconds: f64) -> Duration {
 }
 
 impl Given {
-    fn settings(&self) -> PyResult<Settings> {
+    fn settings(&self, registry: Registry) -> PyResult<Settings> {
         let addresses = |given: &[String]| {
             given.iter().map(|it| read(it)).collect::<PyResult<Vec<SocketAddr>>>()
         };
@@ -66,6 +70,7 @@ impl Given {
                 send_buffer_max: self.send_buffer,
                 // What the origin's kernel has put together is not held back a second time.
                 nodelay: true,
+                registry,
                 announce: announce.collect::<PyResult<_>>()?,
                 ..Config::default()
             },
@@ -85,19 +90,22 @@ impl Given {
 }
 
 /// A function that watches.
-struct Function {
-    function: Py<PyAny>,
+struct Watch {
+    called: Py<PyAny>,
+    classes: Arc<Classes>,
     lines: Vec<String>,
     raised: Option<PyErr>,
 }
 
-impl Watcher for Function {
+impl Watcher for Watch {
     fn look(&mut self) -> Wish {
         let lines = std::mem::take(&mut self.lines);
         Python::attach(|py| {
+            let failures = self.classes.failures().into_iter().map(|error| error.into_value(py));
+            let failures: Vec<_> = failures.collect();
             let answer = py
                 .check_signals()
-                .and_then(|()| self.function.call1(py, (lines,)))
+                .and_then(|()| self.called.call1(py, (lines, failures)))
                 .and_then(|answer| answer.extract::<u8>(py));
             match answer {
                 Ok(0) => Wish::Serve,
@@ -118,19 +126,27 @@ impl Watcher for Function {
 
 /// Runs a gateway with the settings of an object.
 ///
-/// `watch` is called ten times a second with the lines that the log has got since, one a connection that is over;
-/// it returns 0 to go on, 1 to let nobody else in and finish, and 2 to stop. What it raises ends the gateway, and is
-/// raised here. Its last call, when the gateway has ended, returns to nobody.
+/// `watch` is called ten times a second with the lines that the log has got since, one a connection that is over,
+/// and with what plug-ins raised, each of which has cost its own connection; it returns 0 to go on, 1 to let nobody
+/// else in and finish, and 2 to stop. What it raises ends the gateway, and is raised here. Its last call, when the
+/// gateway has ended, returns to nobody. `plugins` holds the classes that the settings name, as for `simulate`.
 #[pyfunction]
+#[pyo3(signature = (settings, watch, plugins=None))]
 pub(crate) fn gateway(
     py: Python<'_>,
     settings: &Bound<'_, PyAny>,
     watch: Py<PyAny>,
+    plugins: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<()> {
-    let settings = settings.extract::<Given>()?.settings()?;
-    let mut watcher = Function { function: watch, lines: Vec::new(), raised: None };
+    let none = PyDict::new(py);
+    // What plug-ins draw is no secret; keys and sequence numbers are drawn elsewhere.
+    let seed = Seed { seed: 0, run: 0 };
+    let classes = Arc::new(Classes::new(plugins.unwrap_or(&none), seed)?.apart());
+    let settings = settings.extract::<Given>()?.settings(classes.registry())?;
+    let (lines, raised) = (Vec::new(), None);
+    let mut watcher = Watch { called: watch, classes, lines, raised };
     let outcome = py.detach(|| serve(&settings, &mut watcher));
-    if watcher.raised.is_none() && !watcher.lines.is_empty() {
+    if watcher.raised.is_none() {
         watcher.look();
     }
     match (watcher.raised, outcome) {

@@ -1,7 +1,7 @@
 //! An instance of a plug-in written in Python, and the first thing that went wrong in one.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use anabranch_plugin::{PluginChoice, Value};
 use pyo3::exceptions::PyKeyboardInterrupt;
@@ -10,20 +10,55 @@ use pyo3::types::PyDict;
 
 use crate::error::{AnswerError, RaisedError};
 
-/// The first failure of a run's plug-ins; later ones are ignored.
+/// The first failure of a run's plug-ins, or of one instance; later ones are ignored.
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
     failed: AtomicBool,
     first: OnceLock<PyErr>,
+    /// Who hears of it besides, where each instance fails for itself.
+    news: Option<Arc<Failures>>,
+}
+
+/// Failures of plug-ins that nobody was told of yet.
+#[derive(Debug, Default)]
+pub(crate) struct Failures {
+    any: AtomicBool,
+    errors: Mutex<Vec<PyErr>>,
+}
+
+impl Failures {
+    fn add(&self, error: PyErr) {
+        self.errors.lock().unwrap_or_else(PoisonError::into_inner).push(error);
+        self.any.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether there were any since this was asked last.
+    pub(crate) fn heard(&self) -> bool {
+        self.any.load(Ordering::Relaxed) && self.any.swap(false, Ordering::Relaxed)
+    }
+
+    /// Those since this was asked last.
+    pub(crate) fn take(&self) -> Vec<PyErr> {
+        std::mem::take(&mut *self.errors.lock().unwrap_or_else(PoisonError::into_inner))
+    }
 }
 
 impl Outcome {
+    /// The outcome of one instance, of which others hear.
+    pub(crate) fn of_instance(news: &Arc<Failures>) -> Self {
+        Self { news: Some(Arc::clone(news)), ..Self::default() }
+    }
+
     pub(crate) fn failed(&self) -> bool {
         self.failed.load(Ordering::Relaxed)
     }
 
     pub(crate) fn fail(&self, error: PyErr) {
-        let _ = self.first.set(error);
+        match &self.news {
+            Some(news) if !self.failed() => news.add(error),
+            Some(_) => {}
+            None => drop(self.first.set(error)),
+        }
         self.failed.store(true, Ordering::Relaxed);
     }
 
@@ -85,7 +120,7 @@ impl Plugged {
             .map_err(|_| Failure::Answer(format!("is {}: expected {expected}", shown(&found))))
     }
 
-    /// Something has failed in this run: nothing is called any more.
+    /// Something has failed in this run, or in this instance where each is for itself: nothing is called any more.
     pub(crate) fn is_over(&self) -> bool {
         self.outcome.failed()
     }

@@ -212,6 +212,10 @@ impl PathScheduler for PythonScheduler {
         "python"
     }
 
+    fn failed(&self) -> bool {
+        self.plugged.is_over()
+    }
+
     fn schedule(&mut self, request: &Request, subflows: &[scheduler::SubflowView]) -> Decision {
         if self.plugged.is_over() {
             return Decision::WAIT;

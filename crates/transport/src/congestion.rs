@@ -237,6 +237,11 @@ pub trait CongestionController: fmt::Debug + Send {
     /// The name in the table.
     fn name(&self) -> &'static str;
 
+    /// It cannot go on: what it does counts no more, and who runs its connection is to end that.
+    fn failed(&self) -> bool {
+        false
+    }
+
     /// An acknowledgement arrived. Grow only when `ack.may_grow` and `ack.cwnd_limited`.
     fn on_ack(&mut self, ack: &AckSample<'_>, window: &mut Window);
 

@@ -96,6 +96,11 @@ pub trait PathScheduler: fmt::Debug + Send {
         }
     }
 
+    /// It cannot go on: what it says counts no more, and who runs its connection is to end that.
+    fn failed(&self) -> bool {
+        self.base().is_some_and(PathScheduler::failed)
+    }
+
     /// The scheduler reads `Ask::Idle`, `Ask::WindowBlocked` and `Ask::BufferFull` questions.
     fn wants_idle(&self) -> bool {
         self.base().is_some_and(PathScheduler::wants_idle)

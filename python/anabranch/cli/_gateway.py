@@ -36,8 +36,10 @@ def gateway(
         str, typer.Option(metavar="HOST:PORT", help="Who gets the bytes; looked up at the start.")
     ],
     tun: Annotated[str, typer.Option(metavar="NAME", help="The TUN device, made before.")] = "anabranch0",
-    scheduler: Annotated[str, typer.Option(help="Path scheduler.")] = "linux",
-    congestion: Annotated[str, typer.Option(help="Congestion control.")] = "cubic",
+    scheduler: Annotated[str, typer.Option(help="Path scheduler; FILE.py:CLASS is one of yours.")] = "linux",
+    congestion: Annotated[
+        str, typer.Option(help="Congestion control; FILE.py:CLASS is one of yours.")
+    ] = "cubic",
     announce: Annotated[
         list[str] | None,
         typer.Option(
@@ -121,7 +123,10 @@ def gateway(
       anabranch gateway --listen 10.9.0.1:443 --origin 127.0.0.1:8443 --setup-print --public 203.0.113.7:443
       anabranch gateway --listen 10.9.0.1:443 --origin 127.0.0.1:8443 --proxy-protocol v2
     """
+    from pathlib import Path
+
     from anabranch.live import gateway as gateways
+    from anabranch.plugins.load import Finder
 
     faults: list[Fault] = []
     if proxy_protocol not in {None, "v2"}:
@@ -159,7 +164,7 @@ def gateway(
         receive_buffer=receives,
         send_buffer=sends,
     )
-    faults += settings.faults()
+    faults += settings.faults(Finder(Path.cwd()))
     if faults:
         raise InputError(faults)
     if setup_print:

@@ -6,12 +6,15 @@ import errno
 import ipaddress
 import signal
 import socket
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from anabranch.errors import Fault, InputError, MissingError, shown
+from anabranch.errors import Fault, InputError, MissingError, did_you_mean, shown
+from anabranch.live.deadline import deadline
 from anabranch.plugins import module
+from anabranch.plugins.load import Finder, raised
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -44,7 +47,7 @@ class Settings:
     announce
         Further addresses of its own, which clients may join.
     scheduler, congestion
-        The plug-ins, by name or short form.
+        The plug-ins, by name or short form, or `FILE.py:CLASS`.
     multipath
         Whether MPTCP is spoken.
     proxy_protocol
@@ -83,8 +86,8 @@ class Settings:
     receive_buffer: int = 4 << 20
     send_buffer: int = 4 << 20
 
-    def faults(self) -> Iterator[Fault]:
-        """Yield everything that is wrong."""
+    def faults(self, finder: Finder) -> Iterator[Fault]:
+        """Yield everything that is wrong; what is plugged in is found by `finder`."""
         yield from self._listen_faults()
         seen = {address.partition("%")[0] for address in self.announce}
         if len(seen) < len(self.announce):
@@ -98,8 +101,8 @@ class Settings:
                 yield Fault(message=f"{message}: {shown(address)}", where="--announce")
         if self.metrics is not None and isinstance(found := split(self.metrics, "--metrics"), Fault):
             yield found
-        yield from _plugin_faults("scheduler", self.scheduler)
-        yield from _plugin_faults("congestion", self.congestion)
+        yield from _plugin_faults("scheduler", self.scheduler, finder)
+        yield from _plugin_faults("congestion", self.congestion, finder)
         for name in ("receive_buffer", "send_buffer"):
             if getattr(self, name) < _LEAST_BUFFER:
                 option = f"--{name.replace('_', '-')}"
@@ -137,13 +140,13 @@ def _unfit(address: str) -> str | None:
     return None
 
 
-def _plugin_faults(kind: Kind, given: str) -> Iterator[Fault]:
+def _plugin_faults(kind: Kind, given: str, finder: Finder) -> Iterator[Fault]:
     """Yield what is wrong with a plug-in."""
-    for path, message, known in module().check_plugin(kind, given, None):
-        hint = f"known: {', '.join(known)}" if known else ""
-        if ".py" in given and message.startswith("unknown"):
-            hint = "the gateway runs what `anabranch list` shows, no classes of Python"
-        yield Fault(message=message, where=f"--{kind}", key=".".join(path), hint=hint)
+    for fault in finder.check(kind, given, typed=True):
+        hint = fault.hint or (did_you_mean(given, fault.known) if fault.known else "")
+        where = fault.where or f"--{kind}"
+        key = ".".join(fault.path)
+        yield Fault(message=fault.message, where=where, line=fault.line, key=key, hint=hint)
 
 
 def split(place: str, option: str = "--listen") -> tuple[str, int] | Fault:
@@ -211,26 +214,41 @@ def serve(
     MissingError
         When the device cannot be had, or an address not be listened at.
     """
-    faults = list(settings.faults())
+    finder = Finder(Path.cwd())
+    faults = list(settings.faults(finder))
     if faults:
         raise InputError(faults)
     wishes = [SERVE]
     told = False
 
-    def watch(lines: Sequence[str]) -> int:
+    def watch(lines: Sequence[str], failures: Sequence[Exception]) -> int:
         nonlocal told
         if not told:
             told = True
             ready()
         for line in lines:
             log(line)
+        for failure in failures:
+            note(str(_failed(finder, failure)))
         return wishes[-1]
 
-    with _ending(wishes, note, settings.grace_s):
+    plugged = any(finder.found.values())
+    timed = deadline(serve.__code__, watch.__code__) if plugged else nullcontext()
+    with _ending(wishes, note, settings.grace_s), timed:
         try:
-            module().gateway(settings, watch)
+            module().gateway(settings, watch, finder.found)
         except OSError as error:
             raise _missing(settings, error) from None
+
+
+def _failed(finder: Finder, failure: Exception) -> Fault:
+    """Return what a plug-in did that cost its connection, as a fault at its own line."""
+    kind, name, *rest = failure.args
+    plugged = finder.found[kind][name]
+    if isinstance(failure, module().AnswerError):
+        return plugged.fault(*rest)
+    fault = raised(f"the {kind} `{name}` failed", rest[0], plugged.own_files())
+    return Fault(message=fault.message, where=fault.where, line=fault.line)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from lab import V4, Origin, echo, exchange
 
-_OF_THE_LINK = re.compile(r"anabranch0.*(fe80::|ff00::)|(fe80::|ff00::).*anabranch0")
+_OF_THE_LINK = re.compile("fe80::|ff00::|addr_gen_mode|stable_secret|_thresh")
 
 
 def run(lab, *words):
@@ -60,6 +60,14 @@ def test_a_device_that_is_not_there_is_told_of_and_not_made(lab):
     assert "the device `nowhere0`" in done.stderr
     assert done.stderr.count("error:") == 1
     assert "nowhere0" not in lab.host.run("ip link")
+
+
+def test_all_that_is_wrong_is_told_of_at_once(lab):
+    wrong = ("--listen", "0.0.0.0:80", "--origin", "nowhere", "--scheduler", "nowhere.py:Mine", "--idle", "5")
+    done = run(lab, *wrong)
+    assert done.returncode == 2
+    assert done.stderr.count("error:") == 4
+    assert "no such file: `nowhere.py`" in done.stderr
 
 
 def test_a_device_that_another_one_has_is_told_of(lab):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import socket
 import struct
 import threading
@@ -30,6 +31,13 @@ def syn(source, port, options=b""):
 
 #: MSS, SACK permitted and timestamps, window scale, MP_CAPABLE (version 1, HMAC-SHA256).
 OPTIONS = bytes.fromhex("020405b4 0402 080a 00000001 00000000 01 030307 1e04 0181".replace(" ", ""))
+
+
+def join(token):
+    """Return the options of a SYN that joins: MSS, and MP_JOIN with a token and a nonce."""
+    return bytes.fromhex("020405b4 1e0c 1007".replace(" ", "")) + struct.pack(
+        "!II", token, random.getrandbits(32)
+    )
 
 
 def raw(lab):
@@ -115,6 +123,44 @@ def test_a_flood_of_syns_costs_little_and_keeps_nobody_out(lab):
         assert origin.heard == [digest(up)] * served
         # Those that a cookie let in are MPTCP all the same.
         assert {record["protocol"] for record in gateway.records(served)} == {"mptcp"}
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["known-token", "guessed-tokens"])
+def test_a_flood_of_joins_disturbs_nobody(lab, known):
+    floods = 20_000
+    lab.second_path()
+    with Origin(lab.host, echo), lab.gateway() as gateway, raw(lab) as flood, lab.connect() as victim:
+        victim.sendall(b"x")
+        assert victim.recv(1) == b"x"
+        # The client's kernel shows the token of the gateway's side first.
+        shown = lab.client.run("ss -tinH state established")
+        token = int(re.search(r"token:([0-9a-f]+)\(id:0\)/", shown)[1], 16)
+        before, sent = gateway.memory_kib(), gateway.metrics()['packets_total{direction="to_client"}']
+        for number in range(floods):
+            aim = token if known else random.getrandbits(32)
+            flood.sendto(syn(f"10.77.1.{3 + number % 250}", 1024 + number, join(aim)), (V4, 0))
+        name = 'packets_total{direction="from_client"}'
+        wait(lambda: gateway.metrics()[name] > floods // 2, "the flood has come")
+        answers = gateway.metrics()['packets_total{direction="to_client"}'] - sent
+        # One answer to a packet at most; guesses are told no more than 64 times a second.
+        assert answers <= (floods if known else 5_000)
+        assert gateway.memory_kib() - before < 4 << 10
+        # The connection that was joined goes on, and so do others.
+        said = pattern(MIB, 1)
+        assert exchange(victim, said) == said
+        with lab.connect() as client:
+            assert exchange(client, said) == said
+        assert gateway.metrics()["joined_subflows_total"] <= 2
+
+
+def test_a_reader_that_never_reads_is_ended(lab):
+    origin = Origin(lab.host, answers(pattern(16 * MIB, 1)))
+    with origin, lab.gateway("--idle", "2 s") as gateway, lab.connect(receive_buffer=1 << 16) as client:
+        client.shutdown(socket.SHUT_WR)
+        (record,) = gateway.records(1)
+        assert record["end"] == "idle"
+        wait(lambda: gateway.metrics()["held_bytes"] == 0, "nothing of it is left")
+        assert gateway.metrics()['connections{protocol="mptcp"}'] == 0
 
 
 def test_packets_of_any_kind_are_outlived(lab):

@@ -211,6 +211,27 @@ impl Gateway<'_> {
         }
     }
 
+    /// Ends the connections whose plug-in has failed, and no others; true when there are any.
+    pub(super) fn end_failed(&mut self, now: Instant) -> bool {
+        if !self.settings.config.registry.failed() {
+            return false;
+        }
+        let open = self.endpoint.connections();
+        let failed = open.filter(|(_, it)| it.plugin_failed() && !it.is_closed());
+        let failed: Vec<_> = failed.map(|(handle, _)| handle).collect();
+        for &handle in &failed {
+            match self.number_of(handle) {
+                Some(number) => self.fail(number, End::Plugin),
+                None => {
+                    if let Some(connection) = self.endpoint.get_mut(handle) {
+                        break_off(now, connection);
+                    }
+                }
+            }
+        }
+        !failed.is_empty()
+    }
+
     /// The endpoint frees a connection.
     fn part(&mut self, now: Instant, handle: ConnectionHandle) {
         let Some(number) = self.number_of(handle) else { return };

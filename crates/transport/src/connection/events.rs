@@ -128,6 +128,11 @@ impl Connection {
         self.events.pop_front()
     }
 
+    /// Its scheduler or a controller of its subflows cannot go on.
+    pub fn plugin_failed(&self) -> bool {
+        self.scheduler.failed() || self.subflows.iter().any(|s| s.controller.failed())
+    }
+
     /// Every established subflow at this moment.
     pub fn samples(&self) -> impl Iterator<Item = SubflowSample> {
         self.subflows.iter().filter(|s| s.state == State::Established).map(|s| SubflowSample {
