@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import getpass
 import sys
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,8 +18,46 @@ from anabranch.scenario import units
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_LIMITS = "Limits"
-_SETUP = "Setting the host up"
+    from anabranch.live.gateway import Settings
+
+
+def _option(help_: str, metavar: str | None = None, **more: Any) -> Any:  # noqa: ANN401 - as the library has it
+    """Return an option of the command."""
+    return typer.Option(help=help_, metavar=metavar, **more)
+
+
+_PLACE = "ADDRESS:PORT"
+_MINE = "FILE.py:CLASS is one of yours."
+
+Listen = Annotated[list[str], _option("Where clients connect: an address of its own; repeatable.", _PLACE)]
+Origin = Annotated[str, _option("Who gets the bytes; looked up at the start.", "HOST:PORT")]
+Tun = Annotated[str, _option("The TUN device, made before.", "NAME")]
+Scheduler = Annotated[str, _option(f"Path scheduler; {_MINE}")]
+Congestion = Annotated[str, _option(f"Congestion control; {_MINE}")]
+Announce = Annotated[
+    list[str] | None, _option("A further address of its own that clients may join; repeatable.", "ADDRESS")
+]
+ProxyProtocol = Annotated[str | None, _option("Tell the origin its client by the PROXY protocol.", "v2")]
+NoMptcp = Annotated[bool, typer.Option("--no-mptcp", help="Speak plain TCP only.")]
+Metrics = Annotated[str, _option("Where Prometheus asks for the metrics; off is nowhere.", _PLACE)]
+Connections = Annotated[int, _option("Connections at most.", min=1)]
+PerSource = Annotated[int, _option("Connections at most of an IPv4 address or an IPv6 /64.", min=1)]
+Backlog = Annotated[int, _option("Incomplete handshakes that are remembered; then cookies.", min=0)]
+HalfOpen = Annotated[str, _option("How long a handshake may take.", "TIME")]
+Idle = Annotated[str, _option("How long nothing may move.", "TIME")]
+Grace = Annotated[str, _option("How long connections may go on after SIGTERM.", "TIME")]
+Memory = Annotated[str, _option("Data in buffers, of all connections together.", "SIZE")]
+ReceiveBuffer = Annotated[str, _option("Receive buffer of a connection.", "SIZE")]
+SendBuffer = Annotated[str, _option("Send buffer of a subflow.", "SIZE")]
+SetupPrint = Annotated[
+    bool, typer.Option("--setup-print", help="Print what root does before, and do nothing.")
+]
+User = Annotated[str | None, _option("With --setup-print: who is to run it (default: you).", "NAME")]
+Public = Annotated[
+    list[str] | None,
+    _option("With --setup-print: the host's address that clients know (DNAT); repeatable.", _PLACE),
+]
+Mtu = Annotated[int, _option("With --setup-print: MTU of the device.", min=1280, max=9000)]
 
 
 def register(app: typer.Typer) -> None:
@@ -26,93 +66,28 @@ def register(app: typer.Typer) -> None:
 
 
 def gateway(
-    listen: Annotated[
-        list[str],
-        typer.Option(
-            metavar="ADDRESS:PORT", help="Where clients connect: an address of its own; repeatable."
-        ),
-    ],
-    origin: Annotated[
-        str, typer.Option(metavar="HOST:PORT", help="Who gets the bytes; looked up at the start.")
-    ],
-    tun: Annotated[str, typer.Option(metavar="NAME", help="The TUN device, made before.")] = "anabranch0",
-    scheduler: Annotated[str, typer.Option(help="Path scheduler; FILE.py:CLASS is one of yours.")] = "linux",
-    congestion: Annotated[
-        str, typer.Option(help="Congestion control; FILE.py:CLASS is one of yours.")
-    ] = "cubic",
-    announce: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="ADDRESS", help="A further address of its own that clients may join; repeatable."
-        ),
-    ] = None,
-    proxy_protocol: Annotated[
-        str | None, typer.Option(metavar="v2", help="Tell the origin its client by the PROXY protocol.")
-    ] = None,
-    no_mptcp: Annotated[bool, typer.Option("--no-mptcp", help="Speak plain TCP only.")] = False,
-    metrics: Annotated[
-        str,
-        typer.Option(metavar="ADDRESS:PORT", help="Where Prometheus asks for the metrics; off is nowhere."),
-    ] = "127.0.0.1:9464",
-    connections: Annotated[
-        int, typer.Option(min=1, help="Connections at most.", rich_help_panel=_LIMITS)
-    ] = 1024,
-    per_source: Annotated[
-        int,
-        typer.Option(
-            min=1, help="Connections at most of an IPv4 address or an IPv6 /64.", rich_help_panel=_LIMITS
-        ),
-    ] = 64,
-    backlog: Annotated[
-        int,
-        typer.Option(
-            min=0, help="Incomplete handshakes that are remembered; then cookies.", rich_help_panel=_LIMITS
-        ),
-    ] = 256,
-    half_open: Annotated[
-        str, typer.Option(metavar="TIME", help="How long a handshake may take.", rich_help_panel=_LIMITS)
-    ] = "10 s",
-    idle: Annotated[
-        str, typer.Option(metavar="TIME", help="How long nothing may move.", rich_help_panel=_LIMITS)
-    ] = "300 s",
-    grace: Annotated[
-        str,
-        typer.Option(
-            metavar="TIME", help="How long connections may go on after SIGTERM.", rich_help_panel=_LIMITS
-        ),
-    ] = "30 s",
-    memory: Annotated[
-        str,
-        typer.Option(
-            metavar="SIZE", help="Data in buffers, of all connections together.", rich_help_panel=_LIMITS
-        ),
-    ] = "512 MiB",
-    receive_buffer: Annotated[
-        str, typer.Option(metavar="SIZE", help="Receive buffer of a connection.", rich_help_panel=_LIMITS)
-    ] = "4 MiB",
-    send_buffer: Annotated[
-        str, typer.Option(metavar="SIZE", help="Send buffer of a subflow.", rich_help_panel=_LIMITS)
-    ] = "4 MiB",
-    setup_print: Annotated[
-        bool,
-        typer.Option(
-            "--setup-print", help="Print what root does before, and do nothing.", rich_help_panel=_SETUP
-        ),
-    ] = False,
-    user: Annotated[
-        str | None, typer.Option(help="Who is to run it (default: you).", rich_help_panel=_SETUP)
-    ] = None,
-    public: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="ADDRESS:PORT",
-            help="The host's address that clients know, translated (DNAT); repeatable.",
-            rich_help_panel=_SETUP,
-        ),
-    ] = None,
-    mtu: Annotated[
-        int, typer.Option(min=1280, max=9000, help="MTU of the device.", rich_help_panel=_SETUP)
-    ] = 1500,
+    listen: Listen,
+    origin: Origin,
+    tun: Tun = "anabranch0",
+    scheduler: Scheduler = "linux",
+    congestion: Congestion = "cubic",
+    announce: Announce = None,
+    proxy_protocol: ProxyProtocol = None,
+    no_mptcp: NoMptcp = False,
+    metrics: Metrics = "127.0.0.1:9464",
+    connections: Connections = 1024,
+    per_source: PerSource = 64,
+    backlog: Backlog = 256,
+    half_open: HalfOpen = "10 s",
+    idle: Idle = "300 s",
+    grace: Grace = "30 s",
+    memory: Memory = "512 MiB",
+    receive_buffer: ReceiveBuffer = "4 MiB",
+    send_buffer: SendBuffer = "4 MiB",
+    setup_print: SetupPrint = False,
+    user: User = None,
+    public: Public = None,
+    mtu: Mtu = 1500,
 ) -> None:
     """Serve clients over Multipath TCP and TCP, and pass their bytes to an origin over plain TCP.
 
@@ -123,64 +98,32 @@ def gateway(
       anabranch gateway --listen 10.9.0.1:443 --origin 127.0.0.1:8443 --setup-print --public 203.0.113.7:443
       anabranch gateway --listen 10.9.0.1:443 --origin 127.0.0.1:8443 --proxy-protocol v2
     """
-    from pathlib import Path
+    _gateway(SimpleNamespace(**locals()))
 
+
+def _gateway(given: SimpleNamespace) -> None:
+    """Serve, or print what is done before."""
     from anabranch.live import gateway as gateways
-    from anabranch.plugins.load import Finder
 
-    faults: list[Fault] = []
-    if proxy_protocol not in {None, "v2"}:
-        faults.append(
-            Fault(message=f"no such version: `{proxy_protocol}`", where="--proxy-protocol", hint="v2")
-        )
-    half_open_ns, idle_ns, grace_ns = (
-        _read(units.time_ns, text, option, faults)
-        for text, option in ((half_open, "--half-open"), (idle, "--idle"), (grace, "--grace"))
-    )
-    sizes = ((memory, "--memory"), (receive_buffer, "--receive-buffer"), (send_buffer, "--send-buffer"))
-    most, receives, sends = (_read(units.size_bytes, text, option, faults) for text, option in sizes)
-    found: tuple[str, ...] = ()
-    try:
-        found = gateways.resolve(origin)
-    except InputError as error:
-        faults += error.faults
-    settings = gateways.Settings(
-        tun=tun,
-        listen=tuple(listen),
-        origin=found,
-        announce=tuple(announce or ()),
-        scheduler=scheduler,
-        congestion=congestion,
-        multipath=not no_mptcp,
-        proxy_protocol=proxy_protocol == "v2",
-        metrics=None if metrics == "off" else metrics,
-        backlog=backlog,
-        half_open_s=half_open_ns / 1e9,
-        idle_s=idle_ns / 1e9,
-        grace_s=grace_ns / 1e9,
-        connections=connections,
-        per_source=per_source,
-        memory=most,
-        receive_buffer=receives,
-        send_buffer=sends,
-    )
-    faults += settings.faults(Finder(Path.cwd()))
-    if faults:
-        raise InputError(faults)
-    if setup_print:
+    settings = _settings(given)
+    if given.setup_print:
         from anabranch.live import host_setup
 
-        command = host_setup.started_with(sys.argv[1:])
         _console.out(
             host_setup.text(
-                settings, user=user or getpass.getuser(), public=tuple(public or ()), mtu=mtu, command=command
+                settings,
+                user=given.user or getpass.getuser(),
+                public=tuple(given.public or ()),
+                mtu=given.mtu,
+                command=host_setup.started_with(sys.argv[1:]),
             )
         )
         return
 
     def ready() -> None:
         at = f"; metrics at http://{settings.metrics}/metrics" if settings.metrics else ""
-        _console.note(f"serving {', '.join(settings.listen)} on {tun} for {', '.join(settings.origin)}{at}")
+        places, origins = ", ".join(settings.listen), ", ".join(settings.origin)
+        _console.note(f"serving {places} on {settings.tun} for {origins}{at}")
 
     def log(line: str) -> None:
         _console.out(line)
@@ -189,10 +132,48 @@ def gateway(
     gateways.serve(settings, ready=ready, log=log, note=_console.note)
 
 
-def _read(read: Callable[[object], int], text: str, option: str, faults: list[Fault]) -> int:
+def _settings(given: SimpleNamespace) -> Settings:
+    """Return the settings, all that is wrong with them told at once."""
+    from anabranch.live.gateway import Settings, resolve
+    from anabranch.plugins.load import Finder
+
+    faults: list[Fault] = []
+    if given.proxy_protocol not in {None, "v2"}:
+        message = f"no such version: `{given.proxy_protocol}`"
+        faults.append(Fault(message=message, where="--proxy-protocol", hint="v2"))
+    seconds: dict[str, Any] = {
+        name: _read(units.time_ns, given, name, faults) / 1e9 for name in ("half_open", "idle", "grace")
+    }
+    sizes = ("memory", "receive_buffer", "send_buffer")
+    bytes_: dict[str, Any] = {name: _read(units.size_bytes, given, name, faults) for name in sizes}
+    found: tuple[str, ...] = ()
+    try:
+        found = resolve(given.origin)
+    except InputError as error:
+        faults += error.faults
+    settings = Settings(
+        listen=tuple(given.listen),
+        origin=found,
+        announce=tuple(given.announce or ()),
+        multipath=not given.no_mptcp,
+        proxy_protocol=given.proxy_protocol == "v2",
+        metrics=None if given.metrics == "off" else given.metrics,
+        **{name: getattr(given, name) for name in ("tun", "scheduler", "congestion")},
+        **{name: getattr(given, name) for name in ("connections", "per_source", "backlog")},
+        **{f"{name}_s": value for name, value in seconds.items()},
+        **bytes_,
+    )
+    faults += settings.faults(Finder(Path.cwd()))
+    if faults:
+        raise InputError(faults)
+    return settings
+
+
+def _read(read: Callable[[object], int], given: SimpleNamespace, name: str, faults: list[Fault]) -> int:
     """Return a quantity, or 0 with what is wrong with it among the faults."""
     try:
-        return read(text)
+        return read(getattr(given, name))
     except units.UnitError as error:
+        option = f"--{name.replace('_', '-')}"
         faults.append(Fault(message=str(error), where=option, hint=error.hint))
         return 0
