@@ -68,6 +68,7 @@ def test_either_side_may_finish_first(lab, mptcp):
         assert gateway.records(1)[0]["end"] == "finished"
 
 
+@pytest.mark.slow
 def test_a_conversation_goes_back_and_forth(lab):
     with Origin(lab.host, echo), lab.gateway(), lab.connect() as client:
         for turn in range(200):
@@ -79,6 +80,7 @@ def test_a_conversation_goes_back_and_forth(lab):
             assert heard == said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mptcp", [True, False], ids=["mptcp", "tcp"])
 def test_a_reader_that_waits_holds_the_origin_up(lab, mptcp):
     down = pattern(96 * MIB, 3)
@@ -119,6 +121,7 @@ def sends_while_it_may(client, data):
         return sent
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mptcp", [True, False], ids=["mptcp", "tcp"])
 def test_an_origin_that_waits_holds_the_client_up(lab, mptcp):
     up = pattern(96 * MIB, 4)
@@ -186,6 +189,7 @@ def test_a_client_that_breaks_off_resets_the_origin(lab, mptcp):
         assert origin.heard == ["reset"]
 
 
+@pytest.mark.slow
 def test_an_answer_that_was_said_to_its_end_arrives_though_the_origin_reads_no_more(lab):
     down = pattern(100_000, 5)
 

@@ -52,6 +52,7 @@ def test_two_subflows_carry_data(lab):
     assert lab.client.counters()["MPTcpExtMPJoinSynAckRx"] == 1
 
 
+@pytest.mark.slow
 def test_an_announced_address_is_joined(lab):
     down = pattern(12 * MIB, 2)
     lab.client.run("ip mptcp limits set subflow 2 add_addr_accepted 2")
@@ -68,6 +69,7 @@ def test_an_announced_address_is_joined(lab):
     assert (counters["MPTcpExtAddAddr"], counters["MPTcpExtMPJoinSynAckRx"]) == (1, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheduler", ["min-rtt", "round-robin", "blest"])
 def test_any_scheduler_serves(lab, scheduler):
     down = pattern(8 * MIB, 2)
@@ -81,6 +83,7 @@ def test_any_scheduler_serves(lab, scheduler):
     assert len(record["path"]) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mptcp", [True, False], ids=["mptcp", "tcp"])
 def test_a_path_that_loses_packets_loses_no_bytes(lab, mptcp):
     up, down = pattern(2 * MIB, 1), pattern(3 * MIB, 2)
@@ -97,6 +100,7 @@ def test_a_path_that_loses_packets_loses_no_bytes(lab, mptcp):
         assert gateway.metrics()[f'retransmissions_total{{address="{V4}"}}'] > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("v6", [False, True], ids=["v4", "v6"])
 def test_a_router_s_word_about_the_mtu_is_heard(lab, v6):
     down = pattern(2 * MIB, 2)

@@ -13,6 +13,8 @@ import pytest
 from lab import CLIENT_V4, PORT, V4, Origin, answers, checksum, digest, drained, echo, exchange, pattern, wait
 
 MIB = 1 << 20
+
+pytestmark = pytest.mark.slow
 #: The time after which a connection attempt without an answer counts as refused, s.
 UNANSWERED_S = 3.0
 

@@ -9,6 +9,8 @@ from lab import CLIENT_V4, Origin, digest, drained, echo, exchange, pattern, say
 
 MIB = 1 << 20
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def written(tmp_path):
