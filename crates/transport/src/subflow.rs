@@ -5,6 +5,7 @@
 //! only at the wire.
 
 mod acknowledge;
+mod agreed;
 mod burst;
 mod delayed_ack;
 pub(crate) mod deliver;
@@ -166,13 +167,10 @@ pub(crate) struct Subflow {
     pub(crate) handshake: handshake::Handshake,
     local_iss: SeqNumber,
     remote_iss: SeqNumber,
-    send_scale: u8,
-    receive_scale: u8,
-    timestamps: bool,
+    agreed: agreed::Agreed,
     timestamp_recent: u32,
     /// Stands between our clock and our timestamps (RFC 7323 section 5.4).
     pub(crate) timestamp_offset: u32,
-    sack_permitted: bool,
     /// Payload of a full segment, as options stand now.
     pub(crate) mss: u32,
     /// The largest segment, options included, that the peer and the path take.
@@ -243,12 +241,9 @@ impl Subflow {
             handshake: handshake::Handshake::default(),
             local_iss: iss,
             remote_iss: SeqNumber(0),
-            send_scale: 0,
-            receive_scale: crate::config::window_scale(config.receive_buffer_max),
-            timestamps: true,
+            agreed: agreed::Agreed::offer(config),
             timestamp_recent: 0,
             timestamp_offset: 0,
-            sack_permitted: config.stack.sack,
             mss: u32::from(mss) - 12,
             peer_mss: mss,
             window: Window { cwnd: INITIAL_WINDOW, ssthresh: u32::MAX },
@@ -337,8 +332,7 @@ impl Subflow {
     /// are reckoned without those of MPTCP, as Linux does: it knows their length only when it sends
     /// (`mss_cache`, `tcp_current_mss`).
     pub(crate) fn update_mss(&mut self, dss_bytes: u32) {
-        let options = if self.timestamps { 12 } else { 0 };
-        self.mss = u32::from(self.peer_mss).saturating_sub(options).max(8);
+        self.mss = u32::from(self.peer_mss).saturating_sub(self.agreed.bytes()).max(8);
         self.send.set_mss(self.mss.saturating_sub(dss_bytes).max(8));
     }
 
@@ -415,7 +409,7 @@ impl Subflow {
 
     /// The window field of a segment in bytes.
     pub(crate) fn peer_window(&self, segment: &Segment) -> u64 {
-        u64::from(segment.window) << self.send_scale
+        u64::from(segment.window) << self.agreed.send_scale
     }
 
     /// The connection-level window admits `window` bytes beyond what is acknowledged; the subflow's

@@ -135,7 +135,7 @@ impl Subflow {
         };
         self.send.newly_lost = 0;
         // Blocks that were not agreed on say nothing (`tcp_parse_options`).
-        if !segment.sack.is_empty() && self.sack_permitted {
+        if !segment.sack.is_empty() && self.agreed.sack_permitted {
             self.tag_sacked(now, ack, segment.sack.as_slice(), &mut flags, &mut samples);
         }
         flags.duplicate = !flags.una_advanced && !flags.not_duplicate && !flags.dsack;

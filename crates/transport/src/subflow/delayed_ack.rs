@@ -187,7 +187,7 @@ impl Subflow {
         // (`rcv_nxt - copied_seq < sk_rcvlowat`); plain TCP asks whether the window can advance.
         let by_window = self.stack.acknowledges_by_window && self.multipath;
         let window_holds = if by_window {
-            self.receive.offer(space, mss, self.receive_scale) >= self.receive.window()
+            self.receive.offer(space, mss, self.agreed.receive_scale) >= self.receive.window()
         } else {
             self.multipath
                 || self.receive.could_offer(space)
@@ -214,11 +214,11 @@ impl Subflow {
         let current = (self.receive.advertised_at() + self.receive.window())
             .saturating_sub(self.receive.next());
         // Most reads change little: a look that costs nothing goes first.
-        let most = self.receive.could_offer(space) + (1 << self.receive_scale);
+        let most = self.receive.could_offer(space) + (1 << self.agreed.receive_scale);
         if most < 2 * current {
             return;
         }
-        let offer = self.receive.offer(space, mss, self.receive_scale);
+        let offer = self.receive.offer(space, mss, self.agreed.receive_scale);
         if offer > 0 && offer >= 2 * current {
             self.ack.now_due = true;
         }

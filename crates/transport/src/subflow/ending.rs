@@ -77,8 +77,8 @@ impl Subflow {
         self.closed_first.then(|| Remains {
             next: self.wire_seq(self.send.next()),
             expected: self.remote_iss.add(self.receive.next() as u32),
-            window: (self.receive.window() >> self.receive_scale).min(65_535) as u16,
-            stamp: self.timestamps.then_some(self.timestamp_recent),
+            window: (self.receive.window() >> self.agreed.receive_scale).min(65_535) as u16,
+            stamp: self.agreed.timestamps.then_some(self.timestamp_recent),
         })
     }
 

@@ -4,11 +4,12 @@
 use anabranch_units::{DataSeq, Duration, Instant, SeqNumber};
 use anabranch_wire::{Dss, Flags, Mapping, MptcpOption, Segment, Timestamps};
 
+use super::agreed::Agreed;
 use super::rtt::RTO_INITIAL;
 use super::rtt::timestamp_clock;
 
 use super::{EmitContext, State, Subflow};
-use crate::config::{Config, HostModel, MSS_MIN, window_scale};
+use crate::config::{Config, HostModel, MSS_MIN};
 
 /// SYN retransmissions with doubling waits before giving up (`tcp_syn_retries`).
 const SYN_RETRIES: u32 = 6;
@@ -76,7 +77,9 @@ impl JoinAnswer<'_> {
         let window = super::receive::initial_window(config, self.mss);
         let ecn = super::accepts_ecn(config.ecn, self.syn);
         let echo = if ecn { Flags::ECE } else { Flags::default() };
-        Segment {
+        let mut agreed = Agreed::offer(config);
+        agreed.learn(self.syn);
+        let mut segment = Segment {
             source_port: self.syn.destination_port,
             destination_port: self.syn.source_port,
             seq: self.iss,
@@ -84,15 +87,13 @@ impl JoinAnswer<'_> {
             flags: Flags::SYN.with(Flags::ACK).with(echo),
             window: window.min(65_535) as u16,
             mss: Some(self.mss),
-            window_scale: self.syn.window_scale.map(|_| window_scale(config.receive_buffer_max)),
-            sack_permitted: self.syn.sack_permitted && config.stack.sack,
-            timestamps: self.syn.timestamps.map(|t| Timestamps {
-                value: timestamp_clock(now).wrapping_add(self.timestamp_offset),
-                echo: t.value,
-            }),
             mptcp: vec![self.option],
             ..Segment::default()
-        }
+        };
+        let value = timestamp_clock(now).wrapping_add(self.timestamp_offset);
+        let echo = self.syn.timestamps.map_or(0, |timestamps| timestamps.value);
+        agreed.put_on(&mut segment, Timestamps { value, echo });
+        segment
     }
 }
 
@@ -140,13 +141,9 @@ impl Subflow {
             segment.ack = self.remote_iss.add(1);
         }
         segment.mss = Some(config.mss_at(self.tuple.local.ip()));
-        segment.sack_permitted = self.sack_permitted;
-        segment.window_scale = Some(self.receive_scale);
+        let echo = if answering { self.timestamp_recent } else { 0 };
+        self.agreed.put_on(segment, Timestamps { value: self.timestamp(now), echo });
         segment.window = self.receive.window().min(65_535) as u16;
-        if self.timestamps {
-            let echo = if answering { self.timestamp_recent } else { 0 };
-            segment.timestamps = Some(Timestamps { value: self.timestamp(now), echo });
-        }
         segment.mptcp.extend(self.handshake.first);
         self.send.after_syn();
         let linear = if answering { 0 } else { SYN_LINEAR };
@@ -196,14 +193,9 @@ impl Subflow {
     pub(crate) fn learn_peer(&mut self, segment: &Segment, config: &Config) {
         self.remote_iss = segment.seq;
         self.receive.after_syn();
-        self.timestamps &= segment.timestamps.is_some();
+        self.agreed.learn(segment);
         if let Some(timestamps) = segment.timestamps {
             self.timestamp_recent = timestamps.value;
-        }
-        self.sack_permitted &= segment.sack_permitted;
-        match segment.window_scale {
-            Some(scale) => self.send_scale = scale.min(14),
-            None => self.receive_scale = 0,
         }
         let own = config.mss_at(self.tuple.local.ip());
         self.peer_mss = segment.mss.unwrap_or(536).min(own).max(MSS_MIN);
@@ -254,7 +246,7 @@ impl Subflow {
         if self.handshake.attempts == 1 && !answered_join {
             return Some(now.since(self.handshake.sent_at));
         }
-        let echo = segment.timestamps.filter(|t| self.timestamps && t.echo > 0)?;
+        let echo = segment.timestamps.filter(|t| self.agreed.timestamps && t.echo > 0)?;
         let echo = self.echoed(echo);
         let elapsed = timestamp_clock(now).wrapping_sub(echo);
         Some(Duration::from_millis(u64::from(elapsed).max(1)))

@@ -58,7 +58,7 @@ impl Subflow {
 
     /// The timestamp is older than the last one that was in its place (`tcp_paws_discard`).
     fn is_older(&self, segment: &Segment) -> bool {
-        let Some(timestamps) = segment.timestamps.filter(|_| self.timestamps) else {
+        let Some(timestamps) = segment.timestamps.filter(|_| self.agreed.timestamps) else {
             return false;
         };
         (self.timestamp_recent.wrapping_sub(timestamps.value) as i32) > TIMESTAMP_SLACK
@@ -185,7 +185,7 @@ mod tests {
         // tcp_paws_check: `(s32)(ts_recent - rcv_tsval) <= TCP_PAWS_WINDOW`.
         let stamped = |recent: u32, value: u32, used: bool| {
             let (mut subflow, _) = subflow();
-            subflow.timestamps = used;
+            subflow.agreed.timestamps = used;
             subflow.timestamp_recent = recent;
             let timestamps = Some(Timestamps { value, echo: 1 });
             subflow.accepts(at(1000), &Segment { timestamps, ..segment(1, 10) })

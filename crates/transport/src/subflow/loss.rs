@@ -153,14 +153,14 @@ impl Subflow {
             lost_since_send: (self.rate.lost - sent.stamp.lost) as u32,
             app_limited: sent.stamp.app_limited,
             delivered: self.rate.delivered,
-            selective_acks: self.sack_permitted,
+            selective_acks: self.agreed.sack_permitted,
         };
         self.controller.on_lost(&segment, &self.window);
     }
 
     /// `tcp_identify_packet_loss`, `tcp_rack_mark_lost`; arms the reordering timer through `send.reorder_wait`.
     pub(crate) fn detect_losses(&mut self, now: Instant, flags: &mut AckFlags) {
-        if !self.sack_permitted {
+        if !self.agreed.sack_permitted {
             self.detect_loss_of_oldest(now, flags);
             return;
         }

@@ -13,7 +13,7 @@ use crate::congestion::CongestionState;
 impl Subflow {
     /// A duplicate acknowledgement counts as a segment delivered (`tcp_add_reno_sack`).
     pub(super) fn count_duplicate(&mut self, flags: &AckFlags) {
-        if self.sack_permitted || !flags.duplicate {
+        if self.agreed.sack_permitted || !flags.duplicate {
             return;
         }
         // The oldest is missing, and what is marked lost (`tcp_limit_reno_sacked`).
@@ -28,7 +28,7 @@ impl Subflow {
     /// acknowledgements stood for (`tcp_remove_reno_sacks`).
     #[inline(always)]
     pub(super) fn settle_duplicates(&mut self, acked: u32, flags: &mut AckFlags) {
-        if self.sack_permitted || acked == 0 {
+        if self.agreed.sack_permitted || acked == 0 {
             return;
         }
         let counted = self.board.sacked_out.min(acked - 1);
@@ -42,7 +42,7 @@ impl Subflow {
 
     /// What duplicates stood for is settled (`tcp_reset_reno_sack`).
     pub(super) fn forget_duplicates(&mut self) {
-        if !self.sack_permitted {
+        if !self.agreed.sack_permitted {
             self.board.sacked_out = 0;
         }
     }
@@ -68,7 +68,7 @@ impl Subflow {
     /// what was sent before may still come and must not begin another one
     /// (`tcp_is_non_sack_preventing_reopen`).
     pub(super) fn must_hold_recovery(&self) -> bool {
-        !self.sack_permitted && self.send.una() == self.recovery.high_seq
+        !self.agreed.sack_permitted && self.send.una() == self.recovery.high_seq
     }
 }
 
@@ -80,7 +80,7 @@ mod tests {
     /// Five segments out to a peer without SACK.
     fn five() -> Subflow {
         let (mut subflow, _) = subflow();
-        subflow.sack_permitted = false;
+        subflow.agreed.sack_permitted = false;
         for _ in 0..5 {
             send(&mut subflow, at(0), 1000);
         }
@@ -120,7 +120,7 @@ mod tests {
         }
         let mut subflow = five();
         subflow.count_duplicate(&AckFlags::default());
-        subflow.sack_permitted = true;
+        subflow.agreed.sack_permitted = true;
         subflow.count_duplicate(&DUPLICATE);
         assert_eq!(subflow.board.sacked_out, 0);
     }
@@ -158,7 +158,7 @@ mod tests {
             assert_eq!(flags.original_acked, original);
         }
         let mut with_sack = five();
-        with_sack.sack_permitted = true;
+        with_sack.agreed.sack_permitted = true;
         let mut flags = AckFlags { original_acked: true, retransmission_acked: true, ..DUPLICATE };
         with_sack.settle_duplicates(1, &mut flags);
         assert!(flags.original_acked);
@@ -211,12 +211,12 @@ mod tests {
         assert!(!subflow.must_hold_recovery());
         subflow.send.set_una(5001);
         assert!(subflow.must_hold_recovery());
-        subflow.sack_permitted = true;
+        subflow.agreed.sack_permitted = true;
         assert!(!subflow.must_hold_recovery());
         subflow.board.sacked_out = 3;
         subflow.forget_duplicates();
         assert_eq!(subflow.board.sacked_out, 3, "with SACK they are marks");
-        subflow.sack_permitted = false;
+        subflow.agreed.sack_permitted = false;
         subflow.forget_duplicates();
         assert_eq!(subflow.board.sacked_out, 0);
     }

@@ -24,7 +24,8 @@ impl Subflow {
         } else if pure {
             self.attach_signals(segment);
         }
-        if self.sack_permitted && (self.receive.out_of_order() || self.receive.duplicate.is_some())
+        if self.agreed.sack_permitted
+            && (self.receive.out_of_order() || self.receive.duplicate.is_some())
         {
             self.add_sack(segment);
         }

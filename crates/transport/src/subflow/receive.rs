@@ -453,7 +453,7 @@ impl Subflow {
         self.echo_mark(segment);
         segment.seq = self.wire_seq(self.send.next());
         segment.ack = self.remote_iss.add(self.receive.next() as u32);
-        if self.timestamps {
+        if self.agreed.timestamps {
             segment.timestamps = Some(Timestamps {
                 value: self.timestamp(context.now),
                 echo: self.timestamp_recent,
@@ -466,8 +466,8 @@ impl Subflow {
         let mss = u64::from(self.ack.received_mss());
         let promised = context.promised_edge.saturating_sub(context.data_received);
         let promised = self.multipath.then_some(promised);
-        let window = self.receive.select_window(context, mss, self.receive_scale, promised);
-        segment.window = (window >> self.receive_scale).min(65_535) as u16;
+        let window = self.receive.select_window(context, mss, self.agreed.receive_scale, promised);
+        segment.window = (window >> self.agreed.receive_scale).min(65_535) as u16;
         self.ack.on_ack_sent();
     }
 
@@ -475,10 +475,10 @@ impl Subflow {
     #[inline(always)]
     pub(super) fn sack_bytes(&self) -> u32 {
         let duplicate = self.receive.duplicate.is_some();
-        if !self.sack_permitted || (self.receive.recent.is_empty() && !duplicate) {
+        if !self.agreed.sack_permitted || (self.receive.recent.is_empty() && !duplicate) {
             return 0;
         }
-        let timestamps = if self.timestamps { 12 } else { 0 };
+        let timestamps = if self.agreed.timestamps { 12 } else { 0 };
         let taken = timestamps + (self.mss - self.send.mss) as usize + SACK_BASE;
         let room = MAX_OPTIONS_LEN.saturating_sub(taken) / SACK_BLOCK;
         match room.min(self.receive.recent.len() + usize::from(duplicate)) {

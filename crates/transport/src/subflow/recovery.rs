@@ -368,7 +368,7 @@ impl Subflow {
                 return Repair::None;
             }
             if self.send.next() > self.recovery.high_seq {
-                if flags.data_sacked || (flags.duplicate && !self.sack_permitted) {
+                if flags.data_sacked || (flags.duplicate && !self.agreed.sack_permitted) {
                     self.recovery.frto = false;
                 }
             } else if flags.una_advanced && !recovered {

@@ -104,7 +104,7 @@ impl Subflow {
         advancing: bool,
     ) -> bool {
         let calm = matches!(self.ca_state, CongestionState::Open | CongestionState::Cwr);
-        let sends = self.stack.tail_probes && self.sack_permitted;
+        let sends = self.stack.tail_probes && self.agreed.sack_permitted;
         if self.board.is_empty() || !sends || !calm {
             return false;
         }

@@ -212,7 +212,7 @@ fn a_duplicate_brings_nothing_at_all() {
     // RFC 5681 section 2: no data, no FIN, the same window, data outstanding (`FLAG_NOT_DUP`).
     let counted = |change: &dyn Fn(&mut Segment)| {
         let (mut subflow, _) = sent(&[0, 0, 0]);
-        subflow.sack_permitted = false;
+        subflow.agreed.sack_permitted = false;
         subflow.send.set_window(60_000);
         let mut segment = word(1, &[]);
         change(&mut segment);
@@ -225,7 +225,7 @@ fn a_duplicate_brings_nothing_at_all() {
     assert_eq!(counted(&|s| s.window = 60_001), 0);
     assert_eq!(counted(&|s| s.ack = SeqNumber(1001)), 0);
     let (mut rested, told) = sent(&[]);
-    rested.sack_permitted = false;
+    rested.agreed.sack_permitted = false;
     hear(&mut rested, 100, &word(1, &[]));
     assert!(heard(&told).is_empty() && rested.last_ack_at == at(100), "nothing is outstanding");
 }

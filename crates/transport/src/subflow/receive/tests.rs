@@ -216,8 +216,8 @@ fn blocks_take_room_from_data_as_far_as_options_go() {
     assert_eq!([taken(0, 0, &|_| {}), taken(1, 0, &|_| {}), taken(2, 0, &|_| {})], [0, 12, 20]);
     assert_eq!([taken(3, 0, &|_| {}), taken(9, 0, &|_| {})], [28, 28]);
     assert_eq!([taken(9, 8, &|_| {}), taken(9, 16, &|_| {}), taken(9, 17, &|_| {})], [20, 12, 0]);
-    assert_eq!(taken(9, 0, &|s| s.sack_permitted = false), 0);
-    assert_eq!(taken(9, 0, &|s| s.timestamps = false), 4 + 8 * 4);
+    assert_eq!(taken(9, 0, &|s| s.agreed.sack_permitted = false), 0);
+    assert_eq!(taken(9, 0, &|s| s.agreed.timestamps = false), 4 + 8 * 4);
     assert_eq!(taken(0, 0, &|s| s.receive.report_duplicate(0, 1)), 12);
     assert_eq!(taken(1, 0, &|s| s.receive.report_duplicate(0, 1)), 20);
 }

@@ -41,7 +41,7 @@ fn a_probe_comes_after_two_round_trips_and_no_later_than_the_timeout() {
     }
     subflow.ca_state = CongestionState::Cwr;
     assert!(subflow.schedule_probe(&exact(), at(300), true));
-    subflow.sack_permitted = false;
+    subflow.agreed.sack_permitted = false;
     assert!(!subflow.schedule_probe(&exact(), at(300), true));
 }
 
