@@ -189,3 +189,38 @@ def test_a_run_without_a_film_has_no_freezes_to_tell_of(tmp_path):
     result = CliRunner().invoke(app, ["why", str(out)])
     assert result.exit_code == 2
     assert "no progressive player" in result.stderr
+
+
+@pytest.mark.module
+def test_causes_of_a_study_are_kept_and_stand_on_the_page(tmp_path):
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    (folder / "study.toml").write_text(
+        'title = "t"\nsource = "s"\nquestion = "q"\n[[parts]]\nscenarios = ["slow", "fast"]\n'
+        '[parts.grid]\n"transport.congestion" = ["cubic"]\n"transport.scheduler" = ["min-rtt", "linux"]\n'
+    )
+    for name, rate in (("slow", 4), ("fast", 40)):
+        (folder / f"{name}.toml").write_text(
+            f'name = "{name}"\n[application]\nfilm = "papers-film"\nduration = "40 s"\n'
+            f'[[paths]]\nname = "a"\nrtt = "20 ms"\nrate = "{rate} Mbit/s"\n'
+        )
+    (folder / "claims.toml").write_text(
+        '[[claims]]\nid = "A"\nplace = "p"\nsays = "s"\nparts = [{ test = "between", metric = "buffer_underflows", '
+        'of = { row = "fast", scheduler = ["linux", "min-rtt"] }, within = [-inf, 1], why = "w" }]\n'
+    )
+    out, page = tmp_path / "out", tmp_path / "page.md"
+    given = ["study", "claims", str(folder), str(out), "--run", "--trials", "2", "--workers", "1"]
+    assert CliRunner().invoke(app, given).exit_code == 0
+    result = CliRunner().invoke(app, ["study", "why", str(out)])
+    assert result.exit_code == 0, result.stderr
+    kept = (out / "causes.jsonl").read_text()
+    assert len(kept.splitlines()) == 4
+    # What is known is not looked for again.
+    assert CliRunner().invoke(app, ["study", "why", str(out)]).stdout == result.stdout
+    assert (out / "causes.jsonl").read_text() == kept
+    told = CliRunner().invoke(app, ["study", "claims", str(folder), str(out), "--docs", str(page)])
+    assert told.exit_code == 0, told.stderr
+    rows = [line for line in page.read_text().splitlines() if line.startswith(("| slow", "| fast"))]
+    assert rows[1] == "| fast | cubic | 2 | 0 | 0 |"
+    assert rows[0].startswith("| slow | cubic | 2 | ")
+    assert "capacity" in rows[0]

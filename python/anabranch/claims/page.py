@@ -56,6 +56,8 @@ class Paper:
         The worlds that were run, with the fewest and the most runs of a cell.
     missing
         Those that were not.
+    causes
+        By row and control why pictures froze, of the runs in which that was looked for.
     """
 
     name: str
@@ -71,6 +73,7 @@ class Paper:
     spreads: Sequence[Spread]
     worlds: Mapping[World, tuple[int, int]]
     missing: Sequence[World]
+    causes: Mapping[tuple[str, str], Mapping[str, Any]]
 
 
 def evidence(one: Judged) -> str:
@@ -202,7 +205,32 @@ def _section(paper: Paper) -> list[str]:
     if paper.notes:
         lines += ["", "Assumptions:", ""]
         lines += [f"- {name}: {note}" for name, note in paper.notes.items()]
-    return lines + _worlds(paper)
+    return lines + _worlds(paper) + _causes(paper)
+
+
+def shares(parts: Mapping[str, float]) -> str:
+    """Return a sum and the shares of its causes that are above one in a hundred: `12.3: capacity 80 %`."""
+    total = sum(parts.values())
+    if total <= 0:
+        return "0"
+    ordered = sorted(parts.items(), key=lambda item: -item[1])
+    named = [f"{cause} {100 * part / total:.0f} %" for cause, part in ordered if part >= total / 100]
+    return f"{total:.3g}: {', '.join(named)}"
+
+
+def _causes(paper: Paper) -> list[str]:
+    """Return the table of what froze pictures."""
+    if not paper.causes:
+        return []
+    lines = [
+        "",
+        "Why pictures froze and were discarded (`anabranch study why`), means a run over all schedulers:",
+    ]
+    lines += ["", "| row | control | runs | frozen, s | discards |", "|---|---|---|---|---|"]
+    for (row, control), group in paper.causes.items():
+        cells = (row, control, str(group["runs"]), shares(group["frozen_s"]), shares(group["discards"]))
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
 
 
 def _by_means(spread: Spread) -> str:

@@ -196,6 +196,7 @@ def _judged(name: str, folder: Path, study: Study, stated: Sequence[Stated], pla
     """Return the claims of a study, judged on a folder of results."""
     from anabranch.claims import around, judge, page, stored
     from anabranch.results import cost, store
+    from anabranch.why import stored as causes
 
     made = store.made(place)
     runs = stored.read(place)
@@ -217,6 +218,7 @@ def _judged(name: str, folder: Path, study: Study, stated: Sequence[Stated], pla
         cpu_s=None if None in spent else sum(one for one in spent if one is not None),
         spreads=spreads,
         worlds={world: found.trials() for world, found in others.items()},
+        causes=causes.groups(place),
         missing=[world for world in around.worlds(study) if world not in others],
         changed=_changed(folder, study, place),
     )

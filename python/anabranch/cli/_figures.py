@@ -1,4 +1,4 @@
-"""`anabranch study figures`: a study's results as SVG and PNG, with the numbers beside them."""
+"""`anabranch study figures` and `study why`: a study's results as figures with their numbers, and causes."""
 
 from __future__ import annotations
 
@@ -51,6 +51,23 @@ def figures(results: Path, out: Path) -> None:
         chart.save(str(out / f"{name}.png"), scale_factor=_SCALE)
         _csv(out / f"{name}.csv", table)
     _console.note(f"{len(made)} figures, each as SVG, PNG and CSV, in {out}")
+
+
+def causes(results: Path, *, trials: int) -> None:
+    """Find and print the causes of freezes and discards."""
+    from anabranch.claims.page import shares
+    from anabranch.why import stored
+
+    with _console.progress("running again", unit="runs") as progress:
+        stored.make(results, trials=trials, progress=progress)
+    lines = [
+        (row, control, str(group["runs"]), *(shares(group[name]) for name in ("frozen_s", "discards")))
+        for (row, control), group in stored.groups(results).items()
+    ]
+    if not lines:
+        message = "no run has a progressive player, whose freezes could be told"
+        raise InputError([Fault(message=message, where=str(results))])
+    _console.table(("row", "control", "runs", "frozen, s a run", "discards a run"), lines, left=5)
 
 
 def _rows(results: Path) -> list[Row]:

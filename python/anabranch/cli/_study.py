@@ -132,6 +132,24 @@ def draw_figures(
     _figures.figures(results, out)
 
 
+@study.command("why")
+@guarded
+def tell_causes(
+    results: Annotated[Path, typer.Argument(metavar="RESULTS", help="A study's folder of results.")],
+    trials: Annotated[int, typer.Option(min=1, help="Runs of each cell, from run 0 on.")] = 1,
+) -> None:
+    """Say why pictures froze and were discarded, by row and congestion control.
+
+    Runs are opened again and their causes kept beside the results, where `study claims --docs` finds them.
+    For example:
+
+      anabranch study why results/PC16 --trials 2
+    """
+    from anabranch.cli import _figures
+
+    _figures.causes(results, trials=trials)
+
+
 @study.command("run")
 @guarded
 def run_study(

@@ -1,0 +1,105 @@
+"""Causes of a folder's runs, kept beside them: each run is opened again once."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
+
+from anabranch.why.attribute import why
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
+
+#: The file in a folder of results: a line a run.
+FILE = "causes.jsonl"
+#: What a group of runs has in common: its row and its congestion control.
+Group = tuple[str, str]
+
+
+def read(folder: Path) -> dict[str, dict[str, Any]]:
+    """Return what is known, by a run's identity; a line that was cut off counts as none."""
+    path = folder / FILE
+    found: dict[str, dict[str, Any]] = {}
+    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
+        try:
+            one = json.loads(line)
+            found[one["identity"]] = one
+        except (ValueError, LookupError, TypeError):
+            continue
+    return found
+
+
+def make(
+    folder: Path, *, trials: int, progress: Callable[[float, float], None] | None = None
+) -> dict[str, dict[str, Any]]:
+    """Find the causes of the first runs of each cell of the study as it stands, those that are not known.
+
+    Parameters
+    ----------
+    folder
+        The results.
+    trials
+        How many runs of each cell.
+    progress
+        Told the runs done, and how many there are.
+
+    Raises
+    ------
+    InputError
+        When a run does not come out as it did.
+    """
+    from anabranch.study.stored import open_run
+
+    known = read(folder)
+    wanted = [row for row in _rows(folder) if row["run"] < trials and row["identity"] not in known]
+    with (folder / FILE).open("a", encoding="utf-8") as out:
+        for count, row in enumerate(wanted, start=1):
+            # A run without a freeze or a discard has no causes to look for.
+            quiet = not row["buffer_underflows"] and not row["picture_discards"]
+            causes = {} if quiet else why(open_run(folder, row["identity"])).to_json()
+            kept = {name: causes.get(name, {}) for name in ("frozen_s", "discards")}
+            one = {"identity": row["identity"], **kept}
+            known[row["identity"]] = one
+            out.write(json.dumps(one) + "\n")
+            out.flush()
+            if progress is not None:
+                progress(count, len(wanted))
+    return known
+
+
+def groups(folder: Path) -> dict[Group, dict[str, Any]]:
+    """Return the means of each row and congestion control: `runs`, and by cause `frozen_s` and `discards`."""
+    known = read(folder)
+    sums: dict[Group, dict[str, Any]] = {}
+    for row in _rows(folder) if known else ():
+        one = known.get(row["identity"])
+        if one is not None:
+            place = row.get("row", row["scenario"]), row["congestion"]
+            group = sums.setdefault(
+                place, {"runs": 0, "frozen_s": defaultdict(float), "discards": defaultdict(float)}
+            )
+            group["runs"] += 1
+            for name in ("frozen_s", "discards"):
+                for cause, amount in one[name].items():
+                    group[name][cause] += amount
+    return {place: _means(group) for place, group in sums.items()}
+
+
+def _means(group: Mapping[str, Any]) -> dict[str, Any]:
+    """Return sums as means over the runs."""
+    means = {
+        name: {cause: amount / group["runs"] for cause, amount in group[name].items()}
+        for name in ("frozen_s", "discards")
+    }
+    return {"runs": group["runs"], **means}
+
+
+def _rows(folder: Path) -> Iterator[dict[str, Any]]:
+    """Yield the runs of the study as it stands that have a progressive player."""
+    from anabranch.results import load
+
+    for row in load(folder).iter_rows(named=True):
+        if row.get("varied") is None and row.get("picture_discards") is not None:
+            yield row
