@@ -19,6 +19,9 @@ HEAVY = (
     "calibrate",
     "study run",
     "study claims all",
+    "study figures results",  # needs a study's results, as the next two need films that were played
+    "study why results",
+    "why results",
     "sweep two-paths",
     "sweep bulk-two-paths --grid transport.congestion",
 )
