@@ -16,14 +16,15 @@ if TYPE_CHECKING:
 
 _BEGIN = """# Claims of the papers, judged
 
-This page is written by `anabranch study claims all --run --docs FILE`. Each claim is stated in the study's
-`claims.toml`, with the smallest effect that matters; [the guide](guide/studies.md#claims) tells how verdicts
-are made. *Reproduced* is said of this simulator under the studies' assumptions, *not reproduced* as well:
+This page is written by `anabranch study claims all RESULTS --run --around all --docs FILE`, and its causes
+are those of `anabranch study why`; either may stop early, and each paper says what was run. Each claim is
+stated in the study's `claims.toml`, with the smallest effect that matters; [the guide](guide/studies.md#claims)
+tells how verdicts are made. *Reproduced* is said of this simulator under the studies' assumptions, *not reproduced* as well:
 neither says that a paper measured wrongly. *Inferred* claims hold, but a setting of the study decides them:
 they do not count as reproduced.
 
 *By means* looks at the study and at worlds around it, in each of which one assumption has another value; the
-ranges and their reasons stand in `study.toml` and were fixed before anything was computed. A claim holds
+ranges and their reasons stand in `study.toml`, each fixed before it was computed. A claim holds
 *everywhere*, *here* (in some worlds) or *nowhere*, going by the means of a few runs: **this is no test**, and
 what hangs on a narrow difference may be on either side by chance. *Changed by* names the values with which it
 comes out otherwise than in the study as it stands.
@@ -175,10 +176,10 @@ def write(papers: Sequence[Paper]) -> str:
 def _section(paper: Paper) -> list[str]:
     """Return the lines about one paper."""
     seeds = ", ".join(map(str, paper.seeds)) or "none"
-    told = (
-        f"{paper.study.title}; {paper.study.source}. {paper.runs} runs; trials of a cell: {_trials(paper)}; "
-    )
-    told += f"seed: {seeds}; CPU hours: {_hours(paper)}; build: `{paper.code}`."
+    told = f"{paper.study.title}; {paper.study.source}. {paper.runs} runs; trials of a cell: {_trials(paper)}"
+    if paper.trials[0] < paper.study.trials:
+        told += f", where the study asks for {paper.study.trials}"
+    told += f"; seed: {seeds}; CPU hours: {_hours(paper)}; build: `{paper.code}`."
     lines = ["", f"## {paper.name}", "", told]
     if paper.changed:
         lines.append(f"\n{paper.changed} cells have other settings than the study as it stands.")
@@ -243,7 +244,9 @@ def _worlds(paper: Paper) -> list[str]:
     """Return the lines about the worlds around a study."""
     by_name: dict[str, list[str]] = {}
     for world, trials in paper.worlds.items():
-        by_name.setdefault(world.assumption, []).append(f"{world.said} ({_count(trials)} trials)")
+        by_name.setdefault(world.assumption, []).append(
+            f"{world.said} ({_count(trials)} {'trial' if trials == (1, 1) else 'trials'})"
+        )
     lines = ["", "Worlds around it:", ""] if paper.worlds or paper.missing else []
     lines += [f"- {name}: {'; '.join(worlds)}" for name, worlds in by_name.items()]
     if paper.missing:
