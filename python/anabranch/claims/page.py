@@ -18,10 +18,10 @@ _BEGIN = """# Claims of the papers, judged
 
 This page is written by `anabranch study claims all RESULTS --run --around all --docs FILE`, and its causes
 are those of `anabranch study why`; either may stop early, and each paper says what was run. Each claim is
-stated in the study's `claims.toml`, with the smallest effect that matters; [the guide](guide/studies.md#claims)
-tells how verdicts are made. *Reproduced* is said of this simulator under the studies' assumptions, *not reproduced* as well:
-neither says that a paper measured wrongly. *Inferred* claims hold, but a setting of the study decides them:
-they do not count as reproduced.
+stated in the study's `claims.toml`, with the smallest effect that matters;
+[the guide](guide/studies.md#claims) tells how verdicts are made. *Reproduced* is said of this simulator under
+the studies' assumptions, *not reproduced* as well: neither says that a paper measured wrongly. *Inferred*
+claims hold, but a setting of the study decides them: they do not count as reproduced.
 
 *By means* looks at the study and at worlds around it, in each of which one assumption has another value; the
 ranges and their reasons stand in `study.toml`, each fixed before it was computed. A claim holds
