@@ -20,7 +20,7 @@ ALLOWED = {
     "trace": {"units"},
     "drill": {"units", "plugin", "wire", "transport"},
     "host": {"units", "wire", "transport", "media", "trace"},
-    "plan": {"units", "plugin", "transport", "link", "media", "trace", "host"},
+    "plan": {"units", "plugin", "wire", "transport", "link", "media", "trace", "host"},
     "sim": {"units", "plugin", "wire", "transport", "link", "trace", "host", "plan"},
     "live": {"units", "plugin", "wire", "transport", "link", "trace", "host", "plan"},
     "python": {"sim", "live", "plan", "trace", "transport", "plugin", "units"},

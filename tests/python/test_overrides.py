@@ -88,7 +88,7 @@ VALUES = {
     "paths.wifi.links_up": ('["backbone"]', ["backbone"]),
     "paths.wifi.backup": ("true", True),
     "paths.wifi.price_per_gb": ("2.5", 2.5),
-    "paths.wifi.strips_mptcp": ("true", True),
+    "paths.wifi.strips_mptcp": ('["syn", "data"]', ["syn", "data"]),
     "paths.wifi.family": ("ipv6", "ipv6"),
     "paths.wifi.emulator_seed": ("224774", 224774),
     "links.backbone.name": ("backbone", "backbone"),

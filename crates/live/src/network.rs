@@ -4,7 +4,9 @@
 use std::collections::VecDeque;
 
 use anabranch_link::Fate;
-use anabranch_plan::{ChangePlan, Happening, InterfacePlan, Links, Plan, PlanError, Route, routes};
+use anabranch_plan::{
+    ChangePlan, Happening, InterfacePlan, Links, Plan, PlanError, Route, StripsPlan, routes,
+};
 use anabranch_trace::{EventRow, Rows};
 use anabranch_units::{ByteCount, Duration, Instant, Rate, Seed};
 use anabranch_wire::{emit_packet, parse_packet};
@@ -56,6 +58,8 @@ pub struct Network<'a> {
     next_event: usize,
     deliveries: VecDeque<Delivery>,
     changes: VecDeque<InterfaceChange>,
+    /// Segments that lost their MPTCP options, by path.
+    stripped: Vec<u64>,
     spare: Vec<Vec<u8>>,
 }
 
@@ -83,6 +87,7 @@ impl<'a> Network<'a> {
             next_event: 0,
             deliveries: VecDeque::new(),
             changes: VecDeque::new(),
+            stripped: vec![0; plan.paths.len()],
             spare: Vec::new(),
         })
     }
@@ -103,7 +108,14 @@ impl<'a> Network<'a> {
     /// Input: a host sends a packet on a path, to the client (`down`) or from it. What was due before has to be
     /// done: [`Self::handle_timeout`] at the same time goes first.
     pub fn handle_packet(&mut self, now: Instant, path: usize, down: bool, bytes: Vec<u8>) {
-        let bytes = if self.plan.paths[path].strips_mptcp { stripped(bytes) } else { bytes };
+        let bytes = match without_options(self.plan.paths[path].strips_mptcp, &bytes) {
+            Some(without) => {
+                self.stripped[path] += 1;
+                self.recycle(bytes);
+                without
+            }
+            None => bytes,
+        };
         self.forward(now, Packet { bytes, path: path as u16, hop: 0, down });
     }
 
@@ -142,6 +154,11 @@ impl<'a> Network<'a> {
     /// The rate that a path's slowest link towards the client has when the plan begins.
     pub fn rate(&self, path: usize) -> Option<Rate> {
         self.routes[path].slowest(self.plan)
+    }
+
+    /// How many segments lost their MPTCP options on each path.
+    pub fn stripped(&self) -> &[u64] {
+        &self.stripped
     }
 
     /// What happens next: on a medium, or by the plan.
@@ -211,17 +228,17 @@ impl<'a> Network<'a> {
     }
 }
 
-/// A packet without the MPTCP options of its segment; what carries none, or is no TCP, stays as it is.
-fn stripped(bytes: Vec<u8>) -> Vec<u8> {
-    let Ok(mut packet) = parse_packet(&bytes) else { return bytes };
-    if packet.segment.dss.is_none() && packet.segment.mptcp.is_empty() {
-        return bytes;
+/// A packet without the MPTCP options of its segment; `None` where it keeps what it has: it is not of these kinds,
+/// carries none, or is no TCP.
+fn without_options(strips: StripsPlan, bytes: &[u8]) -> Option<Vec<u8>> {
+    if strips == StripsPlan::NONE {
+        return None;
     }
-    packet.segment.dss = None;
-    packet.segment.mptcp.clear();
+    let mut packet = parse_packet(bytes).ok()?;
+    if !strips.strip(&mut packet.segment) {
+        return None;
+    }
     let mut without = Vec::with_capacity(bytes.len());
-    match emit_packet(packet.source, packet.destination, &packet.segment, &mut without) {
-        Ok(()) => without,
-        Err(_) => bytes,
-    }
+    emit_packet(packet.source, packet.destination, &packet.segment, &mut without).ok()?;
+    Some(without)
 }

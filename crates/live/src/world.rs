@@ -111,6 +111,8 @@ pub struct Outcome {
     pub congestion: Option<String>,
     /// Packets that came out of the network and that a kernel did not take.
     pub refused: u64,
+    /// Segments that a middlebox took MPTCP's options out of, by path.
+    pub stripped: Vec<u64>,
 }
 
 /// The world of one run.

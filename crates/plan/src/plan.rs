@@ -5,6 +5,7 @@ mod cross;
 mod events;
 mod links;
 mod models;
+mod strips;
 
 use std::collections::BTreeMap;
 
@@ -22,6 +23,7 @@ pub use links::{
     ReorderPlan,
 };
 pub use models::*;
+pub use strips::{SegmentKind, StripsPlan};
 
 pub use events::Happening;
 

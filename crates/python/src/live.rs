@@ -81,8 +81,8 @@ fn lateness<'py>(py: Python<'py>, lateness: &Lateness) -> PyResult<Bound<'py, Py
 }
 
 /// Runs a plan over real packets, between kernels (`client`, `server`: namespace, devices, MPTCP, congestion
-/// control) or our endpoint where they are None, and returns what `simulate` does, with `lateness`, `congestion`
-/// and `refused` in the summary.
+/// control) or our endpoint where they are None, and returns what `simulate` does, with `lateness`,
+/// `server_congestion`, `refused_packets` and `stripped_segments` (by path) in the summary.
 ///
 /// `ready` is called when the devices are open. Without `application` both are kernels and the run lasts until
 /// `progress`, which is called ten times a second, returns False. `interface` is called with a path and what is to become of the client kernel's
@@ -121,6 +121,7 @@ pub(crate) fn live<'py>(
     if let Some(raised) = follower.raised {
         return Err(raised);
     }
+    let names = plan.paths.iter().map(|path| &path.name);
     let outcome = outcome
         .map_err(|fault: LiveError| classes.error(py).unwrap_or_else(|| error::live(fault)))?;
     let told = trace::to_dict(py, outcome.trace)?;
@@ -129,5 +130,10 @@ pub(crate) fn live<'py>(
     summary.set_item("lateness", lateness(py, &outcome.lateness)?)?;
     summary.set_item("server_congestion", outcome.congestion)?;
     summary.set_item("refused_packets", outcome.refused)?;
+    let stripped = PyDict::new(py);
+    for (name, count) in names.zip(&outcome.stripped) {
+        stripped.set_item(name, count)?;
+    }
+    summary.set_item("stripped_segments", stripped)?;
     Ok(told)
 }

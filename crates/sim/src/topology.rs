@@ -1,7 +1,7 @@
 //! Links, paths, routes and addresses of one world.
 
 use anabranch_link::Label;
-use anabranch_plan::{ChangePlan, LinkPlan, Links, Plan, PlanError, Route, routes};
+use anabranch_plan::{ChangePlan, LinkPlan, Links, Plan, PlanError, Route, StripsPlan, routes};
 use anabranch_units::{ByteCount, Duration, Instant, Rate, Seed};
 use anabranch_wire::{Ecn, Segment};
 
@@ -148,7 +148,7 @@ impl Way {
 pub(crate) struct Path {
     pub(crate) name: String,
     pub(crate) backup: bool,
-    pub(crate) strips_mptcp: bool,
+    pub(crate) strips_mptcp: StripsPlan,
     /// The rate of its slowest link towards the client when the scenario begins.
     pub(crate) rate: Option<Rate>,
     pub(crate) interface: Interface,

@@ -33,7 +33,7 @@ _TABLES: dict[tuple[str, ...], type[models.Table]] = {
 }
 
 #: Pydantic's names of the members of a union, which are not keys of a scenario.
-_TAGS = ("<share>", "<model>", "<limit>", "<queue>", "<word>", "<sides>", "float", "bool")
+_TAGS = ("<share>", "<model>", "<limit>", "<queue>", "<word>", "<sides>", "<all>", "<kinds>", "float", "bool")
 
 
 @dataclass(frozen=True, kw_only=True)

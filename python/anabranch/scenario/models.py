@@ -100,6 +100,20 @@ class Link(Table):
     up: Direction = Field(default=Direction(), description="client to server, where it differs")
 
 
+SegmentKind = Literal["syn", "syn-ack", "third-ack", "data"]
+
+
+def _kind_of_strips(value: object) -> str:
+    """Tell a list of kinds of segments from a word for all or none."""
+    return "<kinds>" if isinstance(value, list) else "<all>"
+
+
+AnyStrips = Annotated[
+    Annotated[bool, Tag("<all>")] | Annotated[list[SegmentKind], Tag("<kinds>")],
+    Discriminator(_kind_of_strips),
+]
+
+
 class Path(Table):
     """A path: a pair of addresses and the links between; its own keys describe a link of its own."""
 
@@ -127,7 +141,7 @@ class Path(Table):
     price_per_gb: Annotated[float, Field(ge=0, allow_inf_nan=False, strict=False)] | None = Field(
         default=None, description="what a gigabyte of payload costs, in whatever currency"
     )
-    strips_mptcp: bool = Field(default=False, description="a middlebox takes MPTCP's options out")
+    strips_mptcp: AnyStrips = Field(default=False, description="a middlebox takes MPTCP's options out")
     emulator_seed: Annotated[int, Field(ge=0, lt=2**63)] | None = Field(
         default=None, description="losses and jitter as the laboratory's emulator draws them from this seed"
     )

@@ -75,6 +75,7 @@ impl World<'_> {
             trace: Trace { summary, tables: self.rows.into_tables() },
             lateness: self.lateness,
             congestion: self.congestion,
+            stripped: self.network.stripped().to_vec(),
             refused: self.client.refused() + self.server.refused(),
         }
     }

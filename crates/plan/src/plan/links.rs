@@ -9,7 +9,7 @@ use anabranch_plugin::PluginChoice;
 use anabranch_units::{Duration, Rate};
 use serde::Deserialize;
 
-use super::ModelPlan;
+use super::{ModelPlan, StripsPlan};
 use crate::fault::PlanError;
 
 /// A one-way link.
@@ -169,9 +169,9 @@ pub struct PathPlan {
     /// Its subflow is a backup.
     #[serde(default)]
     pub backup: bool,
-    /// A middlebox on it takes every MPTCP option out of every segment, both ways.
+    /// The segments that a middlebox on it takes every MPTCP option out of, both ways.
     #[serde(default)]
-    pub strips_mptcp: bool,
+    pub strips_mptcp: StripsPlan,
     /// What its addresses are of.
     #[serde(default)]
     pub family: Family,

@@ -197,11 +197,7 @@ impl World<'_> {
             let (source, destination) = (tuple.local.ip(), tuple.remote.ip());
             capture.packet(usize::from(path), self.now, source, destination, packet.segment());
         }
-        if self.topology.paths[usize::from(path)].strips_mptcp {
-            let segment = packet.segment_mut();
-            segment.dss = None;
-            segment.mptcp.clear();
-        }
+        self.topology.paths[usize::from(path)].strips_mptcp.strip(packet.segment_mut());
         packet.host = client;
         packet.route = u16::from(path);
         self.launch(packet)

@@ -1,0 +1,189 @@
+//! A middlebox that takes MPTCP's options out of segments, of some kinds or of all.
+
+use std::fmt;
+
+use anabranch_wire::{Flags, MptcpOption, Segment};
+use serde::de::{SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+
+/// A kind of segment, by what it does for MPTCP; every segment is of one kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SegmentKind {
+    /// A SYN, of a first subflow or of a join.
+    Syn,
+    /// A SYN/ACK.
+    SynAck,
+    /// The third packet of a handshake: neither SYN nor payload, with `MP_CAPABLE` or `MP_JOIN`
+    /// (RFC 8684 sections 3.1 and 3.2).
+    ThirdAck,
+    /// Every other: data, acknowledgements, resets.
+    Data,
+}
+
+impl SegmentKind {
+    /// The kind of a segment.
+    pub fn of(segment: &Segment) -> Self {
+        let opens = |it: &MptcpOption| matches!(it, MptcpOption::Capable(_) | MptcpOption::Join(_));
+        match segment.flags {
+            flags if flags.contains(Flags::SYN.with(Flags::ACK)) => Self::SynAck,
+            flags if flags.contains(Flags::SYN) => Self::Syn,
+            _ if segment.payload.is_empty() && segment.mptcp.iter().any(opens) => Self::ThirdAck,
+            _ => Self::Data,
+        }
+    }
+}
+
+/// The kinds of segments that a path takes every MPTCP option out of, both ways: in a plan `true`, `false` or a
+/// list of kinds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StripsPlan {
+    syn: bool,
+    syn_ack: bool,
+    third_ack: bool,
+    data: bool,
+}
+
+impl StripsPlan {
+    /// No kind.
+    pub const NONE: Self = Self { syn: false, syn_ack: false, third_ack: false, data: false };
+    /// Every kind.
+    pub const ALL: Self = Self { syn: true, syn_ack: true, third_ack: true, data: true };
+
+    /// These kinds and one more.
+    #[must_use]
+    pub const fn with(mut self, kind: SegmentKind) -> Self {
+        match kind {
+            SegmentKind::Syn => self.syn = true,
+            SegmentKind::SynAck => self.syn_ack = true,
+            SegmentKind::ThirdAck => self.third_ack = true,
+            SegmentKind::Data => self.data = true,
+        }
+        self
+    }
+
+    /// A kind is among them.
+    pub const fn has(self, kind: SegmentKind) -> bool {
+        match kind {
+            SegmentKind::Syn => self.syn,
+            SegmentKind::SynAck => self.syn_ack,
+            SegmentKind::ThirdAck => self.third_ack,
+            SegmentKind::Data => self.data,
+        }
+    }
+
+    /// Takes the options out of a segment, where it is of these kinds; true when it had any.
+    #[inline]
+    pub fn strip(self, segment: &mut Segment) -> bool {
+        if self == Self::NONE || !self.has(SegmentKind::of(segment)) {
+            return false;
+        }
+        let had = segment.dss.is_some() || !segment.mptcp.is_empty();
+        segment.dss = None;
+        segment.mptcp.clear();
+        had
+    }
+}
+
+impl<'de> Deserialize<'de> for StripsPlan {
+    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
+        input.deserialize_any(Kinds)
+    }
+}
+
+/// Reads all, none or a list of kinds.
+struct Kinds;
+
+impl<'de> Visitor<'de> for Kinds {
+    type Value = StripsPlan;
+
+    fn expecting(&self, text: &mut fmt::Formatter<'_>) -> fmt::Result {
+        text.write_str("true, false or a list of kinds of segments")
+    }
+
+    fn visit_bool<E>(self, all: bool) -> Result<StripsPlan, E> {
+        Ok(if all { StripsPlan::ALL } else { StripsPlan::NONE })
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<StripsPlan, A::Error> {
+        let mut kinds = StripsPlan::NONE;
+        while let Some(kind) = list.next_element()? {
+            kinds = kinds.with(kind);
+        }
+        Ok(kinds)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anabranch_wire::{CapableKeys, Dss, MpCapable, MpJoin};
+    use bytes::Bytes;
+
+    use super::*;
+
+    const KINDS: [SegmentKind; 4] =
+        [SegmentKind::Syn, SegmentKind::SynAck, SegmentKind::ThirdAck, SegmentKind::Data];
+
+    fn segment(flags: Flags, mptcp: Vec<MptcpOption>, payload: &'static [u8]) -> Segment {
+        let payload = Bytes::from_static(payload);
+        Segment { flags, mptcp, payload, ..Segment::default() }
+    }
+
+    fn capable(keys: CapableKeys) -> Vec<MptcpOption> {
+        vec![MptcpOption::Capable(MpCapable::with_keys(keys))]
+    }
+
+    /// One segment of each kind, in the order of [`KINDS`].
+    fn handshake() -> [Segment; 4] {
+        let both = CapableKeys::Both { initiator: 1, responder: 2 };
+        let dss = Some(Dss::default());
+        [
+            segment(Flags::SYN, capable(CapableKeys::None), b""),
+            segment(Flags::SYN.with(Flags::ACK), capable(CapableKeys::Responder(2)), b""),
+            segment(Flags::ACK, capable(both), b""),
+            Segment { dss, ..segment(Flags::ACK, Vec::new(), b"") },
+        ]
+    }
+
+    #[test]
+    fn a_kind_is_stripped_and_no_other() {
+        for (which, kind) in KINDS.into_iter().enumerate() {
+            let strips = StripsPlan::NONE.with(kind);
+            for (index, mut segment) in handshake().into_iter().enumerate() {
+                let before = segment.clone();
+                assert_eq!(SegmentKind::of(&segment), KINDS[index]);
+                assert_eq!(strips.strip(&mut segment), index == which);
+                let bare = Segment { dss: None, mptcp: Vec::new(), ..before.clone() };
+                assert_eq!(segment, if index == which { bare } else { before });
+                assert!(!strips.strip(&mut segment.clone()) || index != which, "nothing is left");
+            }
+        }
+    }
+
+    #[test]
+    fn what_follows_the_handshake_is_data_with_whatever_options() {
+        let first = CapableKeys::WithData { initiator: 1, responder: 2, length: 4, checksum: None };
+        let data = segment(Flags::ACK, capable(first), b"data");
+        assert_eq!(SegmentKind::of(&data), SegmentKind::Data);
+        let join = vec![MptcpOption::Join(MpJoin::Ack { hmac: [0; 20] })];
+        assert_eq!(SegmentKind::of(&segment(Flags::ACK, join, b"")), SegmentKind::ThirdAck);
+        let close = vec![MptcpOption::FastClose { key: 1 }];
+        assert_eq!(SegmentKind::of(&segment(Flags::RST, close, b"")), SegmentKind::Data);
+        assert!(!StripsPlan::ALL.strip(&mut segment(Flags::ACK, Vec::new(), b"plain")));
+    }
+
+    #[test]
+    fn a_plan_says_all_none_or_which() {
+        let read = |text: &str| serde_json::from_str::<StripsPlan>(text);
+        assert_eq!(read("true").ok(), Some(StripsPlan::ALL));
+        assert_eq!(read("false").ok(), Some(StripsPlan::NONE));
+        assert_eq!(read("[]").ok(), Some(StripsPlan::NONE));
+        let two = StripsPlan::NONE.with(SegmentKind::SynAck).with(SegmentKind::ThirdAck);
+        assert_eq!(read(r#"["syn-ack", "third-ack"]"#).ok(), Some(two));
+        let all = r#"["syn", "syn-ack", "third-ack", "data"]"#;
+        assert_eq!(read(all).ok(), Some(StripsPlan::ALL));
+        for wrong in [r#""syn""#, r#"["fin"]"#, "1", "null"] {
+            assert!(read(wrong).is_err(), "{wrong}");
+        }
+    }
+}
