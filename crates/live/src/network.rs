@@ -8,7 +8,7 @@ use anabranch_plan::{
     ChangePlan, Happening, InterfacePlan, Links, Plan, PlanError, Route, StripsPlan, routes,
 };
 use anabranch_trace::{EventRow, Rows};
-use anabranch_units::{ByteCount, Duration, Instant, Rate, Seed};
+use anabranch_units::{ByteCount, Duration, Instant, Seed};
 use anabranch_wire::{emit_packet, parse_packet};
 
 use crate::header;
@@ -151,9 +151,9 @@ impl<'a> Network<'a> {
         }
     }
 
-    /// The rate that a path's slowest link towards the client has when the plan begins.
-    pub fn rate(&self, path: usize) -> Option<Rate> {
-        self.routes[path].slowest(self.plan)
+    /// The ways of the paths, in their order.
+    pub fn routes(&self) -> &[Route] {
+        &self.routes
     }
 
     /// How many segments lost their MPTCP options on each path.

@@ -35,6 +35,11 @@ impl Side {
         Ok(Self::Kernel { devices, host: None })
     }
 
+    /// A kernel is here.
+    pub(crate) fn is_kernel(&self) -> bool {
+        matches!(self, Self::Kernel { .. })
+    }
+
     /// Reads what a kernel sends on a path, a turn of it; true when there may be more.
     pub(crate) fn read(
         &self,

@@ -9,7 +9,7 @@ use std::io::{self, Write};
 use anabranch_host::WrongBytes;
 use anabranch_host::rows::Numbers;
 use anabranch_plan::addresses::locate;
-use anabranch_plan::{Media, Plan, PlanError};
+use anabranch_plan::{Interfaces, Media, Plan, PlanError};
 use anabranch_plugin::Registry;
 use anabranch_trace::{Rows, Trace};
 use anabranch_units::{Duration, Instant};
@@ -28,6 +28,9 @@ use crate::tun::MOST;
 const LOOK: Duration = Duration::from_millis(100);
 /// How long a run goes on after its client is done, for the ends of connections to be said.
 const FAREWELL: Duration = Duration::from_millis(200);
+
+/// The client's number: there is one.
+const CLIENT: u32 = 0;
 
 /// The numbers of descriptors: devices of the client and the server by path, then sockets.
 const SERVER_DEVICES: u64 = 64;
@@ -125,6 +128,8 @@ struct World<'a> {
     begin: Instant,
     poller: Poller,
     network: Network<'a>,
+    /// Those of a client that is our endpoint; a kernel has its own.
+    interfaces: Interfaces,
     client: Side,
     server: Side,
     rows: Rows,
@@ -135,6 +140,8 @@ struct World<'a> {
     next_look: Instant,
     /// Connections that a client's endpoint has opened.
     ports: u16,
+    /// Packets that the downed interface of a client's endpoint did not let pass.
+    refused: u64,
     notes: Vec<String>,
     delivered: u64,
     congestion: Option<String>,
@@ -210,7 +217,7 @@ impl World<'_> {
             let now = self.clock.now();
             self.network.handle_timeout(now, &mut self.rows);
             while let Some(change) = self.network.poll_change() {
-                observer.interface(change).map_err(tried("changing an interface"))?;
+                self.change_interface(now, change, observer)?;
             }
             let mut idle = true;
             while let Some(delivery) = self.network.poll_delivery() {
@@ -236,12 +243,40 @@ impl World<'_> {
         }
     }
 
+    /// The client's interface on a path changes: a kernel's is changed, and an endpoint is told.
+    fn change_interface(
+        &mut self,
+        now: Instant,
+        change: InterfaceChange,
+        observer: &mut dyn Observer,
+    ) -> Result<(), LiveError> {
+        let Side::Endpoint(host) = &mut self.client else {
+            return observer.interface(change).map_err(tried("changing an interface"));
+        };
+        if let Some(news) = self.interfaces.change(change.path, change.what) {
+            let client = (CLIENT, &mut self.ports);
+            self.interfaces.tell(now, change.path, news, client, host);
+        }
+        Ok(())
+    }
+
+    /// Whether a packet passes the client's interface on a path; a kernel sees to that itself.
+    fn passes(&mut self, path: usize) -> bool {
+        let passes = self.client.is_kernel() || self.interfaces.is_up(path);
+        self.refused += u64::from(!passes);
+        passes
+    }
+
     /// A packet has crossed the network.
     fn deliver(&mut self, delivery: Delivery) -> Result<(), LiveError> {
         let Delivery { at, path, down, bytes } = delivery;
         let now = self.clock.now();
         self.lateness.note(now.since(at));
         self.delivered += 1;
+        if down && !self.passes(path) {
+            self.network.recycle(bytes);
+            return Ok(());
+        }
         if down {
             self.captured(path, now, &bytes)?;
         }
@@ -311,10 +346,14 @@ impl World<'_> {
                 let side = if down { &mut self.server } else { &mut self.client };
                 let Side::Endpoint(host) = side else { break };
                 if let Some(sent) = host.poll_transmit(now) {
-                    let mut bytes = self.network.buffer();
                     let (from, to) = (sent.local, sent.remote);
-                    emit_packet(from.ip(), to.ip(), &sent.segment, &mut bytes)?;
                     let (path, _) = locate(if down { to } else { from });
+                    if !down && !self.passes(path.into()) {
+                        // The host has no route: the packet never leaves it.
+                        continue;
+                    }
+                    let mut bytes = self.network.buffer();
+                    emit_packet(from.ip(), to.ip(), &sent.segment, &mut bytes)?;
                     self.launch(now, path.into(), down, bytes)?;
                 } else if host.needs_connection() {
                     self.connect(now)?;

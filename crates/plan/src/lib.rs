@@ -5,6 +5,7 @@ pub mod addresses;
 pub mod application;
 pub mod endpoints;
 mod fault;
+mod interfaces;
 mod links;
 mod media;
 mod plan;
@@ -16,6 +17,7 @@ pub use anabranch_link::model::{Form, MODELS, ModelFault, ModelKind, ModelParame
 pub use anabranch_link::queue;
 pub use anabranch_media::abr_names;
 pub use fault::{KeyPath, PlanError, PlanFault, Step};
+pub use interfaces::{EndpointNews, Interfaces};
 pub use links::{Links, link_row};
 pub use media::Media;
 pub use plan::*;

@@ -1,8 +1,10 @@
 //! Links, paths, routes and addresses of one world.
 
 use anabranch_link::Label;
-use anabranch_plan::{ChangePlan, LinkPlan, Links, Plan, PlanError, Route, StripsPlan, routes};
-use anabranch_units::{ByteCount, Duration, Instant, Rate, Seed};
+use anabranch_plan::{
+    ChangePlan, Interfaces, LinkPlan, Links, Plan, PlanError, Route, StripsPlan, routes,
+};
+use anabranch_units::{ByteCount, Duration, Instant, Seed};
 use anabranch_wire::{Ecn, Segment};
 
 /// A packet on its way; boxed, since it changes hands at every hop.
@@ -143,40 +145,11 @@ impl Way {
     }
 }
 
-/// A path: what clients know of a route, and their interface on it.
+/// A path: a route and what is on it.
 #[derive(Clone, Debug)]
 pub(crate) struct Path {
     pub(crate) name: String,
-    pub(crate) backup: bool,
     pub(crate) strips_mptcp: StripsPlan,
-    /// The rate of its slowest link towards the client when the scenario begins.
-    pub(crate) rate: Option<Rate>,
-    pub(crate) interface: Interface,
-}
-
-/// The network interface of every client on a path.
-#[derive(Clone, Debug)]
-pub(crate) struct Interface {
-    /// Whether packets pass.
-    pub(crate) up: bool,
-    /// Whether it is an end point of MPTCP.
-    pub(crate) endpoint: bool,
-    /// The end point's identifier.
-    pub(crate) address_id: u8,
-}
-
-impl Interface {
-    /// New connections use it.
-    pub(crate) fn usable(&self) -> bool {
-        self.up && self.endpoint
-    }
-}
-
-impl Path {
-    /// The candidate's identifier of this path's client address; not 0, the initial subflow's.
-    pub(crate) fn address_id(&self) -> u8 {
-        self.interface.address_id
-    }
 }
 
 /// The network between server and clients.
@@ -186,9 +159,9 @@ pub(crate) struct Topology {
     pub(crate) ways: Vec<Way>,
     pub(crate) names: Vec<String>,
     pub(crate) paths: Vec<Path>,
+    pub(crate) interfaces: Interfaces,
     /// The paths' routes in their order, then one for each group of cross traffic.
     pub(crate) routes: Vec<Route>,
-    last_address_id: u8,
 }
 
 impl Topology {
@@ -197,19 +170,14 @@ impl Topology {
         let links = Links::build(&plan.links, seed)?;
         let names = plan.links.iter().map(|link| link.name.clone()).collect();
         let (paths, crossing) = routes(plan)?;
-        let interface = |index| Interface { up: true, endpoint: true, address_id: index as u8 + 1 };
-        let known = plan.paths.iter().zip(&paths).enumerate().map(|(index, (path, route))| Path {
-            name: path.name.clone(),
-            backup: path.backup,
-            strips_mptcp: path.strips_mptcp,
-            rate: route.slowest(plan),
-            interface: interface(index),
-        });
-        let known: Vec<_> = known.collect();
-        let last_address_id = known.len() as u8;
+        let known = plan
+            .paths
+            .iter()
+            .map(|path| Path { name: path.name.clone(), strips_mptcp: path.strips_mptcp });
+        let (known, interfaces) = (known.collect(), Interfaces::new(plan, &paths));
         let routes = paths.into_iter().chain(crossing).collect();
         let ways = plan.links.iter().map(Way::new).collect();
-        Ok(Self { links, ways, names, paths: known, routes, last_address_id })
+        Ok(Self { links, ways, names, paths: known, interfaces, routes })
     }
 
     /// The link of that name.
@@ -235,17 +203,5 @@ impl Topology {
             .iter()
             .position(|path| path.name == name)
             .ok_or_else(|| PlanError::UnknownPath(name.to_owned()))
-    }
-
-    /// An identifier for an end point that is added again: the next one that none has
-    /// (`mptcp_pm_nl_append_new_local_addr`).
-    pub(crate) fn fresh_address_id(&mut self) -> u8 {
-        loop {
-            self.last_address_id = self.last_address_id.checked_add(1).unwrap_or(1);
-            let used = |path: &Path| path.interface.address_id == self.last_address_id;
-            if !self.paths.iter().any(used) {
-                return self.last_address_id;
-            }
-        }
     }
 }

@@ -2,18 +2,18 @@
 
 use anabranch_host::Host;
 use anabranch_host::rows::Numbers;
-use anabranch_plan::addresses::{DATA_PORT, HTTP_PORT, anywhere, client_address, server_address};
+use anabranch_plan::addresses::{anywhere, client_address, server_address};
 use anabranch_plan::endpoints::{config, notes, server};
-use anabranch_plan::{Media, Plan, PlanError, application};
+use anabranch_plan::{Interfaces, Media, Plan, PlanError, application};
 use anabranch_plugin::Registry;
 use anabranch_trace::Rows;
-use anabranch_transport::path_manager::Candidate;
 use anabranch_transport::{ConnectError, Endpoint};
 use anabranch_units::{Instant, Seed};
 use anabranch_wire::PcapngWriter;
 
 use super::{
-    CLIENT_SOCKETS, Ends, LiveError, Observer, SERVER_DEVICES, SERVER_SOCKETS, World, tables, tried,
+    CLIENT, CLIENT_SOCKETS, Ends, LiveError, Observer, SERVER_DEVICES, SERVER_SOCKETS, World,
+    tables, tried,
 };
 use crate::clock::Clock;
 use crate::kernel::{KernelEnd, KernelHost};
@@ -22,11 +22,6 @@ use crate::network::Network;
 use crate::poller::Poller;
 use crate::secret::secret_seed;
 use crate::side::Side;
-
-/// The port that the plan's application is served at.
-fn port(plan: &Plan) -> u16 {
-    if plan.application.kind.is_http() { HTTP_PORT } else { DATA_PORT }
-}
 
 /// The client's end, its devices open where a kernel is there.
 fn client_side(
@@ -47,7 +42,7 @@ fn client_side(
     {
         let application = application::client(plan, media, 0, begin)?;
         let family = plan.paths[0].family;
-        let remote = server_address(family, 0, port(plan));
+        let remote = server_address(family, 0, plan.application.kind.port());
         let route = (client_address(family, 0, 0, 0), remote);
         let over = KernelHost::client(end.clone(), application, route, CLIENT_SOCKETS);
         *host = Some(Box::new(over));
@@ -71,7 +66,7 @@ fn server_side(
     if let Side::Kernel { host, .. } = &mut side
         && ends.application
     {
-        let address = anywhere(plan.paths[0].family, port(plan));
+        let address = anywhere(plan.paths[0].family, plan.application.kind.port());
         let over = KernelHost::server(end.clone(), make, address, poller, SERVER_SOCKETS);
         *host = Some(Box::new(over.map_err(tried("the server's socket"))?));
     }
@@ -101,6 +96,7 @@ impl<'a> World<'a> {
         let clock = Clock::start();
         let begin = clock.now();
         let network = Network::new(plan, begin)?;
+        let interfaces = Interfaces::new(plan, network.routes());
         let secret = secret_seed().map_err(tried("random numbers"))?;
         let client = client_side(plan, &media, &ends, clients, begin, secret)?;
         let endpoint = server(plan, &endpoints, secret);
@@ -115,6 +111,7 @@ impl<'a> World<'a> {
             begin,
             poller,
             network,
+            interfaces,
             client,
             server,
             rows: Rows::default(),
@@ -124,6 +121,7 @@ impl<'a> World<'a> {
             next_sample: begin + tables::PERIOD,
             next_look: begin,
             ports: 0,
+            refused: 0,
             notes,
             delivered: 0,
             congestion: None,
@@ -133,18 +131,10 @@ impl<'a> World<'a> {
     /// Opens a connection of the client's endpoint.
     pub(super) fn connect(&mut self, now: Instant) -> Result<(), LiveError> {
         let mut config = config(self.plan, &self.registry)?;
-        let port = port(self.plan);
         let number = self.ports;
         self.ports += 1;
-        let paths = self.plan.paths.iter().enumerate();
-        let candidate = |(path, it): (usize, &anabranch_plan::PathPlan)| Candidate {
-            address_id: path as u8 + 1,
-            local: client_address(it.family, path, 0, number),
-            remote: server_address(it.family, path, port),
-            backup: it.backup,
-            rate: self.network.rate(path),
-        };
-        config.candidates = paths.map(candidate).collect();
+        let port = self.plan.application.kind.port();
+        config.candidates = self.interfaces.candidates(CLIENT, number, port);
         let Side::Endpoint(host) = &mut self.client else { return Ok(()) };
         match host.connect(now, config) {
             Ok(_) => Ok(()),

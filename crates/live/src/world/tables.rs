@@ -6,14 +6,11 @@ use anabranch_plan::addresses::locate;
 use anabranch_trace::{Summary, Trace};
 use anabranch_units::{Duration, Instant};
 
-use super::{Outcome, World};
+use super::{CLIENT, Outcome, World};
 use crate::side::Side;
 
 /// Time between samples.
 pub(super) const PERIOD: Duration = Duration::from_millis(100);
-
-/// The client's number: there is one.
-const CLIENT: u32 = 0;
 
 impl World<'_> {
     /// One row a subflow that our server has, and one of the client.
@@ -56,6 +53,7 @@ impl World<'_> {
         if let Some(session) = self.client.session() {
             let mut row = connection_row(session, now);
             row.reinjected_bytes = reinjected as i64;
+            row.refused_packets = self.refused as i64;
             self.rows.connections.push(row);
         }
         self.client.report(&mut self.rows);

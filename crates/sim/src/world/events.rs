@@ -1,11 +1,9 @@
 //! What a scenario changes while it runs: links, and the clients' network interfaces.
 
-use anabranch_plan::addresses::{client_address, server_address};
 use anabranch_plan::{ChangePlan, Happening, InterfacePlan};
 use anabranch_trace::EventRow;
-use anabranch_transport::ConnectionHandle;
-use anabranch_transport::path_manager::Candidate;
 
+use super::hosts::Station;
 use super::{RunError, World};
 
 impl World<'_> {
@@ -39,60 +37,17 @@ impl World<'_> {
         Ok(())
     }
 
-    /// Every client's interface on a path. That it goes down tells a host's MPTCP nothing; that its
-    /// end point is removed or added does.
+    /// Every client's interface on a path.
     fn change_interface(&mut self, path: usize, what: InterfacePlan) -> Result<(), RunError> {
-        let had = self.topology.paths[path].interface.endpoint;
-        let has = match what {
-            InterfacePlan::Down => had,
-            InterfacePlan::Removed => false,
-            InterfacePlan::Up => true,
-        };
-        let returns = has && !had;
-        if returns {
-            let id = self.topology.fresh_address_id();
-            self.topology.paths[path].interface.address_id = id;
-        }
-        let interface = &mut self.topology.paths[path].interface;
-        interface.up = what == InterfacePlan::Up;
-        interface.endpoint = has;
-        if had == has {
-            return Ok(());
-        }
-        for client in 0..self.plan.clients as usize {
-            let endpoint = self.stations[client].host.endpoint();
-            let all: Vec<_> = endpoint.connections().map(|(handle, _)| handle).collect();
-            for handle in all {
-                self.tell(path, client, handle, returns);
-            }
-            if !self.stations[client].host.needs_connection() {
-                self.drive(client)?;
+        let Some(news) = self.topology.interfaces.change(path, what) else { return Ok(()) };
+        for client in 0..self.plan.clients {
+            let Station { host, ports, .. } = &mut self.stations[client as usize];
+            let interfaces = &self.topology.interfaces;
+            interfaces.tell(self.now, path, news, (client, ports), host);
+            if !host.needs_connection() {
+                self.drive(client as usize)?;
             }
         }
         Ok(())
-    }
-
-    /// A connection of a client hears that an end point came or went.
-    fn tell(&mut self, path: usize, client: usize, handle: ConnectionHandle, returns: bool) {
-        let at = &mut self.stations[client];
-        let connection = at.host.endpoint().connection(handle);
-        let (false, Some(last)) = (connection.is_closed(), connection.last_tuple()) else { return };
-        let family = self.topology.routes[path].family;
-        let local = client_address(family, path, client as u32, at.ports);
-        let connection = at.host.endpoint_mut().connection_mut(handle);
-        if !returns {
-            connection.handle_address_removed(self.now, local.ip());
-            return;
-        }
-        // A port of its own, as the kernel would choose one.
-        at.ports += 1;
-        let candidate = Candidate {
-            address_id: self.topology.paths[path].address_id(),
-            local,
-            remote: server_address(family, path, last.remote.port()),
-            backup: self.topology.paths[path].backup,
-            rate: self.topology.paths[path].rate,
-        };
-        connection.handle_address_added(self.now, candidate);
     }
 }

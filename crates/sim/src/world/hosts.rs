@@ -1,16 +1,13 @@
 //! Hosts and how they are driven: each says what it has to say, and when it wants to be woken.
 
 use anabranch_host::Host;
-use anabranch_plan::addresses::{DATA_PORT, HTTP_PORT, client_address, server_address};
+use anabranch_plan::PlanError;
 use anabranch_plan::endpoints::config;
-use anabranch_plan::{ApplicationKind, PlanError};
-use anabranch_transport::path_manager::Candidate;
 use anabranch_transport::{ConnectError, Outgoing};
 
 use super::{RunError, World};
 use crate::checks::Violation;
 use crate::flight::Flights;
-use crate::topology::Topology;
 
 /// A host in its place.
 pub(super) struct Station {
@@ -136,25 +133,8 @@ impl World<'_> {
         let at = &mut self.stations[station];
         let number = at.ports;
         at.ports += 1;
-        let port = match self.plan.application.kind {
-            ApplicationKind::Progressive | ApplicationKind::Adaptive => HTTP_PORT,
-            ApplicationKind::Bulk | ApplicationKind::Paced => DATA_PORT,
-        };
-        // A host has no route over an interface that is down; without any it tries them all.
-        let Topology { paths, routes, .. } = &self.topology;
-        let none = !paths.iter().any(|path| path.interface.usable());
-        config.candidates = paths
-            .iter()
-            .enumerate()
-            .filter(|(_, path)| none || path.interface.usable())
-            .map(|(path, p)| Candidate {
-                address_id: p.address_id(),
-                local: client_address(routes[path].family, path, at.number, number),
-                remote: server_address(routes[path].family, path, port),
-                backup: p.backup,
-                rate: p.rate,
-            })
-            .collect();
+        let port = self.plan.application.kind.port();
+        config.candidates = self.topology.interfaces.candidates(at.number, number, port);
         let fault = |error| unconnected(error).at("transport");
         at.host.connect(self.now, config).map_err(fault)?;
         Ok(())

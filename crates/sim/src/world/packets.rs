@@ -101,7 +101,7 @@ impl World<'_> {
         if packet.followed.is_some() {
             let crosses = self.crosses(&packet);
             let path = usize::from(packet.route);
-            self.settle(&packet, crosses || self.topology.paths[path].interface.up);
+            self.settle(&packet, crosses || self.topology.interfaces.is_up(path));
             packet.followed = None;
         }
         let Load::Segment(segment) = &packet.load else {
@@ -142,7 +142,7 @@ impl World<'_> {
         }
         if !self.crosses(packet) {
             let path = usize::from(route);
-            if !self.topology.paths[path].interface.up {
+            if !self.topology.interfaces.is_up(path) {
                 self.stations[station].refused += 1;
                 return None;
             }
@@ -187,7 +187,7 @@ impl World<'_> {
     ) -> Result<(), RunError> {
         let down = packet.down;
         let (path, client) = locate(if down { tuple.remote } else { tuple.local });
-        if !down && !self.topology.paths[usize::from(path)].interface.up {
+        if !down && !self.topology.interfaces.is_up(usize::from(path)) {
             // The host has no route: the packet never leaves it.
             self.stations[client as usize].refused += 1;
             self.spare.push(packet);

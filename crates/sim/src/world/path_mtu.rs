@@ -92,8 +92,9 @@ impl World<'_> {
         } else {
             FourTuple { local: client, remote: server }
         };
-        let path = self.topology.paths.get(usize::from(route));
-        if !down && path.is_some_and(|path| !path.interface.up) {
+        let path = usize::from(route);
+        let known = path < self.topology.paths.len();
+        if !down && known && !self.topology.interfaces.is_up(path) {
             return Ok(());
         }
         let sender = self.station(host, down);
