@@ -463,6 +463,7 @@ def live(
     interface: Callable[[str, str], None],
     pcapng: str | None = None,
     plugins: Mapping[str, Mapping[str, Any]] | None = None,
+    announced: Sequence[int] = (),
 ) -> dict[str, Any]: ...
 def path_addresses(path: int, ipv6: bool) -> tuple[str, str]: ...
 def gateway(

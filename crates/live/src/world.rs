@@ -99,6 +99,9 @@ pub struct Ends {
     /// The plan's application runs between them. Otherwise they are kernels, and what others run on them is
     /// none of the world's business.
     pub application: bool,
+    /// The paths on which the server announces its address (`ADD_ADDR`) to a client that does not know it, from 1
+    /// on; kernels are told so by who has made their namespaces.
+    pub announced: Vec<usize>,
     /// Where packets are captured, as they pass the client.
     pub capture: Option<Box<dyn Write + Send>>,
 }
@@ -130,6 +133,7 @@ struct World<'a> {
     network: Network<'a>,
     /// Those of a client that is our endpoint; a kernel has its own.
     interfaces: Interfaces,
+    announced: Vec<usize>,
     client: Side,
     server: Side,
     rows: Rows,

@@ -84,11 +84,12 @@ fn lateness<'py>(py: Python<'py>, lateness: &Lateness) -> PyResult<Bound<'py, Py
 /// control) or our endpoint where they are None, and returns what `simulate` does, with `lateness`,
 /// `server_congestion`, `refused_packets` and `stripped_segments` (by path) in the summary.
 ///
-/// `ready` is called when the devices are open. Without `application` both are kernels and the run lasts until
+/// `announced` are the paths, by number, on which the server announces its address to a client that does not know
+/// it. `ready` is called when the devices are open. Without `application` both are kernels and the run lasts until
 /// `progress`, which is called ten times a second, returns False. `interface` is called with a path and what is to become of the client kernel's
 /// interface there.
 #[pyfunction]
-#[pyo3(signature = (plan_json, client, server, application, ready, progress, interface, pcapng=None, plugins=None))]
+#[pyo3(signature = (plan_json, client, server, application, ready, progress, interface, pcapng=None, plugins=None, announced=Vec::new()))]
 #[expect(clippy::too_many_arguments, reason = "each is a keyword in Python")]
 pub(crate) fn live<'py>(
     py: Python<'py>,
@@ -101,6 +102,7 @@ pub(crate) fn live<'py>(
     interface: Py<PyAny>,
     pcapng: Option<PathBuf>,
     plugins: Option<&Bound<'py, PyDict>>,
+    announced: Vec<usize>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let plan = Plan::from_json(plan_json).map_err(|fault| error::plan(&fault))?;
     let classes = classes(py, plugins, Seed { seed: plan.seed, run: plan.run })?;
@@ -111,6 +113,7 @@ pub(crate) fn live<'py>(
         client: client.map(kernel),
         server: server.map(kernel),
         application,
+        announced,
         capture: capture.transpose()?,
     };
     let plan_paths = plan.paths.iter().map(|path| path.name.clone()).collect();

@@ -94,6 +94,7 @@ def go(
                 bed.interface,
                 capture,
                 classes,
+                [number for number, lane in enumerate(bed.lanes) if lane.announced],
             )
     except rust.RaisedError as raised:
         raise PluginError(raised.args[2]) from None

@@ -11,9 +11,10 @@ from anabranch import _files
 from anabranch.errors import Fault, InputError, MissingError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from anabranch._run import Run
+    from anabranch.live.testbed import Bed
     from anabranch.media.films import Film
     from anabranch.scenario.load import Loaded
 
@@ -28,6 +29,7 @@ def run_live(
     *,
     server: Server = "gateway",
     client: Client = "kernel",
+    announced: Collection[str] = (),
     run: int = 0,
     pcapng: str | Path | None = None,
     progress: Callable[[float, float], None] | None = None,
@@ -41,6 +43,10 @@ def run_live(
         The scenario.
     server, client
         Whether our endpoint or a kernel is at that end; one of them at least is a kernel.
+    announced
+        Names of paths, not the first, that the client does not know of: the server announces its address
+        there (`ADD_ADDR`). A kernel joins it from the address that it has a route from, our endpoint from
+        each of its own.
     run
         The number of the run: another draw of the links' losses under the same seed.
     pcapng
@@ -60,17 +66,18 @@ def run_live(
     Raises
     ------
     InputError
-        When the scenario has something that real packets are not given.
+        When the scenario has something that real packets are not given, or no such paths to announce.
     MissingError
         When this host lacks something.
     """
     from anabranch._run import film_of, finished
-    from anabranch.live.testbed import needed
+    from anabranch.live.testbed import needed, open_bed
     from anabranch.scenario import plan as plans
 
     if server == "gateway" and client == "anabranch":
         hint = "the simulator runs our endpoint against itself"
         raise InputError([Fault(message="one end at least is a kernel", where="--client", hint=hint)])
+    _joinable(loaded, announced)
     needed()
     if server == "kernel":
         _known(loaded.scenario.transport.congestion.name)
@@ -85,8 +92,19 @@ def run_live(
 
     written = nullcontext() if pcapng is None else _files.whole(Path(pcapng), "the capture")
     with written as capture:
-        trace = _carried(loaded, plan, server, client, capture, heard)
+        bed = open_bed(plan, announced=announced)
+        trace = _carried(loaded, plan, server, client, bed, capture, heard)
     return finished(loaded, film, plan, trace, run=run)
+
+
+def _joinable(loaded: Loaded, announced: Collection[str]) -> None:
+    """Make sure that there are such paths behind the first."""
+    others = [path.name for path in loaded.scenario.paths[1:]]
+    hint = f"paths behind the first: {', '.join(others)}"
+    unknown = [name for name in announced if name not in others]
+    if unknown:
+        messages = [f"cannot announce `{name}`" for name in unknown]
+        raise InputError([Fault(message=each, where="announced", hint=hint) for each in messages])
 
 
 def _known(congestion: str) -> None:
@@ -102,16 +120,16 @@ def _carried(
     plan: dict[str, Any],
     server: Server,
     client: Client,
+    opening: AbstractContextManager[Bed],
     capture: Path | None,
     heard: Callable[[float, float], bool],
 ) -> dict[str, Any]:
     """Return the trace of a plan over real packets."""
     from anabranch.live import _world
-    from anabranch.live.testbed import open_bed
     from anabranch.live.watch import Look, tables, watching
 
     multipath = plan["transport"]["multipath"]
-    with open_bed(plan) as bed:
+    with opening as bed:
         asks, serves = None, None
         if client == "kernel":
             asks = _world.end(bed, "client", multipath=multipath)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from anabranch.errors import MissingError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
 #: What every namespace of ours is called: by process, by when the process began, by which end it is.
 _OURS = re.compile(r"anabranch-(\d+)-(\d+)-(client|server)")
@@ -37,8 +37,8 @@ _FIRST_TABLE = 101
 _PREFIX = {"ipv4": 16, "ipv6": 64}
 #: `TUNSETIFF` and `TUNSETPERSIST`, and the flags of a device that carries IP packets and nothing else.
 _TUNSETIFF, _TUNSETPERSIST, _IFF_TUN, _IFF_NO_PI = 0x400454CA, 0x400454CB, 0x0001, 0x1000
-#: `MPTCP_PM_ADDR_FLAG_SUBFLOW` and `MPTCP_PM_ADDR_FLAG_BACKUP`.
-_SUBFLOW, _BACKUP = 1 << 1, 1 << 2
+#: `MPTCP_PM_ADDR_FLAG_SIGNAL`, `MPTCP_PM_ADDR_FLAG_SUBFLOW` and `MPTCP_PM_ADDR_FLAG_BACKUP`.
+_SIGNAL, _SUBFLOW, _BACKUP = 1 << 0, 1 << 1, 1 << 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +57,8 @@ class Lane:
         The addresses of the two ends.
     backup
         Whether its subflow is a backup.
+    announced
+        Whether the client joins over it only when the server announces its address there (`ADD_ADDR`).
     """
 
     name: str
@@ -65,6 +67,7 @@ class Lane:
     client: str
     server: str
     backup: bool
+    announced: bool = False
 
 
 @dataclass(kw_only=True)
@@ -111,17 +114,17 @@ class Bed:
         route = self._sockets["client"]
         index = route.link_lookup(ifname=lane.device)[0]
         mptcp = self._sockets["mptcp"]
-        if what == "removed":
+        if what == "removed" and not lane.announced:
             mptcp.endpoint("del", **_address(lane), id=number + 1)
         route.link("set", index=index, state="up" if what == "up" else "down")
         if what == "up":
             _route(route, number, lane, index)
-            if not any(_id(entry) == number + 1 for entry in mptcp.endpoint("show")):
+            if not lane.announced and not any(_id(entry) == number + 1 for entry in mptcp.endpoint("show")):
                 _endpoint(mptcp, number, lane)
 
 
-def lanes(plan: Mapping[str, Any]) -> list[Lane]:
-    """Return the paths of a plan as two kernels see them."""
+def lanes(plan: Mapping[str, Any], announced: Collection[str] = ()) -> list[Lane]:
+    """Return the paths of a plan as two kernels see them; those of these names are announced."""
     from anabranch import plugins
 
     result = []
@@ -138,6 +141,7 @@ def lanes(plan: Mapping[str, Any]) -> list[Lane]:
                 client=client,
                 server=server,
                 backup=path["backup"],
+                announced=name in announced,
             )
         )
     return result
@@ -175,7 +179,9 @@ def needed() -> None:
 
 
 @contextmanager
-def open_bed(plan: Mapping[str, Any], *, congestion: str | None = None) -> Iterator[Bed]:
+def open_bed(
+    plan: Mapping[str, Any], *, congestion: str | None = None, announced: Collection[str] = ()
+) -> Iterator[Bed]:
     """Make the two namespaces of a plan, and take them away at the end.
 
     Parameters
@@ -184,6 +190,9 @@ def open_bed(plan: Mapping[str, Any], *, congestion: str | None = None) -> Itera
         The plan, for its paths and its transport's buffers.
     congestion
         The congestion control of both kernels, where they allow it to a namespace; None leaves theirs.
+    announced
+        Paths on which a kernel that is the server announces its address, and a kernel that is the client has
+        no end point of its own.
 
     Raises
     ------
@@ -195,7 +204,7 @@ def open_bed(plan: Mapping[str, Any], *, congestion: str | None = None) -> Itera
     from pyroute2 import netns
 
     stem = f"anabranch-{os.getpid()}-{_began(os.getpid())}"
-    bed = Bed(client=f"{stem}-client", server=f"{stem}-server", lanes=lanes(plan))
+    bed = Bed(client=f"{stem}-client", server=f"{stem}-server", lanes=lanes(plan, announced))
     with ExitStack() as stack:
         for end in ("client", "server"):
             name = getattr(bed, end)
@@ -218,6 +227,8 @@ def _furnish(stack: ExitStack, bed: Bed, end: str, plan: Mapping[str, Any], cong
             _set(f"ipv6/conf/{lane.device}/addr_gen_mode", 1)
             _set(f"ipv6/conf/{lane.device}/accept_dad", 0)
             _set(f"ipv6/conf/{lane.device}/router_solicitations", 0)
+            # Else an interface that goes down has no IPv6 address when it is back.
+            _set(f"ipv6/conf/{lane.device}/keep_addr_on_down", 1)
     route.link("set", index=1, state="up")
     for number, lane in enumerate(bed.lanes):
         index = route.link_lookup(ifname=lane.device)[0]
@@ -227,8 +238,10 @@ def _furnish(stack: ExitStack, bed: Bed, end: str, plan: Mapping[str, Any], cong
         route.addr("add", index=index, address=address, prefixlen=_PREFIX[lane.family])
         if end == "client":
             _rule(route, number, lane)
+        if lane.announced == (end == "server"):
             _endpoint(mptcp, number, lane)
-    mptcp.limits("set", subflows=min(len(bed.lanes) - 1, 8), rcv_add_addrs=0)
+    accepted = sum(lane.announced for lane in bed.lanes)
+    mptcp.limits("set", subflows=min(len(bed.lanes) - 1, 8), rcv_add_addrs=accepted)
     bed._sockets[end] = route
     if end == "client":
         bed._sockets["mptcp"] = mptcp
@@ -248,14 +261,16 @@ def _route(route: Any, number: int, lane: Lane, index: int) -> None:  # noqa: AN
 
 
 def _endpoint(mptcp: Any, number: int, lane: Lane) -> None:  # noqa: ANN401
-    """Tell the client's MPTCP that subflows may begin here."""
-    flags = _SUBFLOW | (_BACKUP if lane.backup else 0)
+    """Tell the client's MPTCP that subflows may begin here, or the server's to announce its address."""
+    flags = _SIGNAL if lane.announced else _SUBFLOW
+    flags |= _BACKUP if lane.backup else 0
     mptcp.endpoint("add", **_address(lane), id=number + 1, flags=flags)
 
 
 def _address(lane: Lane) -> dict[str, str]:
-    """Return the client's address on a path under the key of its family."""
-    return {"addr6" if lane.family == "ipv6" else "addr4": lane.client}
+    """Return the address of a path's end point, the client's or an announced one, by its family."""
+    address = lane.server if lane.announced else lane.client
+    return {"addr6" if lane.family == "ipv6" else "addr4": address}
 
 
 def _id(entry: Any) -> int | None:  # noqa: ANN401

@@ -2,12 +2,13 @@
 
 use anabranch_host::Host;
 use anabranch_host::rows::Numbers;
-use anabranch_plan::addresses::{anywhere, client_address, server_address};
+use anabranch_plan::addresses::{anywhere, client_address, locate, server_address};
 use anabranch_plan::endpoints::{config, notes, server};
 use anabranch_plan::{Interfaces, Media, Plan, PlanError, application};
 use anabranch_plugin::Registry;
 use anabranch_trace::Rows;
-use anabranch_transport::{ConnectError, Endpoint};
+use anabranch_transport::path_manager::Candidate;
+use anabranch_transport::{Announcement, ConnectError, Endpoint};
 use anabranch_units::{Instant, Seed};
 use anabranch_wire::PcapngWriter;
 
@@ -22,6 +23,12 @@ use crate::network::Network;
 use crate::poller::Poller;
 use crate::secret::secret_seed;
 use crate::side::Side;
+
+/// The server's address on a path, as it is announced.
+fn announcement(plan: &Plan, path: usize) -> Announcement {
+    let address = server_address(plan.paths[path].family, path, 0).ip();
+    Announcement { address_id: path as u8 + 1, address, port: None }
+}
 
 /// The client's end, its devices open where a kernel is there.
 fn client_side(
@@ -84,7 +91,8 @@ impl<'a> World<'a> {
         if plan.clients != 1 {
             return Err(invalid("one client runs over real packets"));
         }
-        let endpoints = config(plan, &registry)?;
+        let mut endpoints = config(plan, &registry)?;
+        endpoints.announce = ends.announced.iter().map(|path| announcement(plan, *path)).collect();
         let (media, notes) = (Media::new(plan)?, notes(plan, &endpoints, &registry)?);
         let poller = Poller::new().map_err(tried("waiting"))?;
         let open = |end: &Option<KernelEnd>, first_token| {
@@ -112,6 +120,7 @@ impl<'a> World<'a> {
             poller,
             network,
             interfaces,
+            announced: ends.announced,
             client,
             server,
             rows: Rows::default(),
@@ -135,6 +144,8 @@ impl<'a> World<'a> {
         self.ports += 1;
         let port = self.plan.application.kind.port();
         config.candidates = self.interfaces.candidates(CLIENT, number, port);
+        let known = |it: &Candidate| !self.announced.contains(&usize::from(locate(it.local).0));
+        config.candidates.retain(known);
         let Side::Endpoint(host) = &mut self.client else { return Ok(()) };
         match host.connect(now, config) {
             Ok(_) => Ok(()),
