@@ -45,7 +45,8 @@ impl Lateness {
     pub fn quantile(&self, share: f64) -> Duration {
         let wanted = (self.all as f64 * share).ceil() as u64;
         let mut seen = 0;
-        for (step, count) in self.counts.iter().enumerate() {
+        // What counts in the last step may be later than it.
+        for (step, count) in self.counts[..STEPS - 1].iter().enumerate() {
             seen += count;
             if seen >= wanted && seen > 0 {
                 return Duration::from_nanos(STEP.as_nanos() * (step as u64 + 1)).min(self.max);

@@ -1,0 +1,235 @@
+//! The network between client and server without a device: real packets through the links of a plan, in virtual
+//! time, against arithmetic.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use anabranch_live::{InterfaceChange, Network};
+use anabranch_plan::{InterfacePlan, Plan};
+use anabranch_trace::{Column, Rows, Table};
+use anabranch_units::{Duration, Instant, SeqNumber};
+use anabranch_wire::{
+    CapableKeys, Dss, Ecn, Flags, MpCapable, MptcpOption, Segment, emit_packet, parse_packet,
+};
+use bytes::Bytes;
+
+const SERVER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 1, 0, 1));
+const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 1, 1, 1));
+/// Bytes of an IPv4 and a TCP header without options.
+const HEADERS: usize = 40;
+/// Bytes of every packet of data: 1 ms of the links' 12 Mbit/s.
+const PACKET: usize = 1500;
+const MS: Duration = Duration::from_millis(1);
+/// The links' delay.
+const DELAY: Duration = Duration::from_millis(10);
+/// When the plan's time begins.
+const BEGIN: Instant = Instant::from_nanos(7_000_000_000);
+
+/// One path over links of 12 Mbit/s and 10 ms; `down`, `path` and `rest` are further keys of the link down, of the
+/// path and of the plan.
+fn plan(down: &str, path: &str, rest: &str) -> Plan {
+    let link = r#""rate_bps":12000000,"delay_ns":10000000"#;
+    let text = format!(
+        r#"{{"scenario":"t","seed":1,"run":0,"application":{{"kind":"bulk"}},
+        "transport":{{"scheduler":"linux","congestion":"cubic","path_manager":"full-mesh",
+          "receive_buffer_initial":131072,"receive_buffer_max":1048576,"send_buffer_max":4194304,"mss":1460}},
+        "links":[{{"name":"p.down",{link}{down}}},{{"name":"p.up",{link}}}],
+        "paths":[{{"name":"p","down":["p.down"],"up":["p.up"]{path}}}],
+        "time_limit_ns":100000000000{rest}}}"#
+    );
+    Plan::from_json(&text).unwrap_or_else(|error| panic!("{error}\n{text}"))
+}
+
+/// A packet of data that tells its number.
+fn data(number: u32, ecn: Ecn) -> Vec<u8> {
+    let payload = Bytes::from(vec![0; PACKET - HEADERS]);
+    let segment =
+        Segment { seq: SeqNumber(number), flags: Flags::ACK, ecn, payload, ..Segment::default() };
+    bytes_of(&segment)
+}
+
+fn bytes_of(segment: &Segment) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    emit_packet(SERVER, CLIENT, segment, &mut bytes).expect("a segment that can stand");
+    bytes
+}
+
+/// What came out of the path: when, since the beginning, and which.
+type Arrived = Vec<(Duration, Segment)>;
+
+/// Sends packets down at their times and waits until nothing happens any more.
+fn through(
+    network: &mut Network<'_>,
+    rows: &mut Rows,
+    packets: Vec<(Duration, Vec<u8>)>,
+) -> Arrived {
+    let mut packets = packets.into_iter().peekable();
+    loop {
+        let next = packets.peek().map(|(at, _)| BEGIN + *at);
+        let Some(now) = [network.poll_timeout(), next].into_iter().flatten().min() else { break };
+        network.handle_timeout(now, rows);
+        while let Some((_, bytes)) = packets.next_if(|(at, _)| BEGIN + *at <= now) {
+            network.handle_packet(now, 0, true, bytes);
+        }
+    }
+    let mut arrived = Vec::new();
+    while let Some(delivery) = network.poll_delivery() {
+        assert!((delivery.path, delivery.down) == (0, true));
+        // It checks every checksum.
+        let packet = parse_packet(&delivery.bytes).expect("a whole packet");
+        arrived.push((delivery.at.since(BEGIN), packet.segment));
+    }
+    arrived
+}
+
+fn numbers(arrived: &Arrived) -> Vec<u32> {
+    arrived.iter().map(|(_, segment)| segment.seq.0).collect()
+}
+
+fn named<'a>(tables: &'a [Table], name: &str) -> &'a Table {
+    tables.iter().find(|table| table.name == name).expect("a table")
+}
+
+/// A count of the link down.
+fn counted(network: &Network<'_>, column: &str) -> u64 {
+    let mut rows = Rows::default();
+    network.report(&mut rows);
+    named(&rows.into_tables(), "links").numbers(column)[0] as u64
+}
+
+fn burst(count: u32) -> Vec<(Duration, Vec<u8>)> {
+    (0..count).map(|number| (Duration::ZERO, data(number, Ecn::NotEct))).collect()
+}
+
+#[test]
+fn a_burst_fills_a_drop_tail_queue_exactly() {
+    let plan = plan(r#","queue":{"packets":10}"#, "", "");
+    let mut network = Network::new(&plan, BEGIN).expect("a plan that runs");
+    let arrived = through(&mut network, &mut Rows::default(), burst(30));
+    // The first is in service and counts; each leaves 1 ms after the one before.
+    assert_eq!(numbers(&arrived), (0..10).collect::<Vec<_>>());
+    for (place, (at, _)) in arrived.iter().enumerate() {
+        assert_eq!(*at, DELAY + MS * (place as u64 + 1));
+    }
+    assert_eq!(counted(&network, "dropped_queue"), 20);
+    assert_eq!(counted(&network, "bytes_delivered"), 10 * PACKET as u64);
+}
+
+#[test]
+fn losses_are_those_of_the_seed() {
+    let lost_of = |seed: u64| {
+        let mut plan = plan(r#","loss":{"bernoulli":0.1}"#, "", "");
+        plan.seed = seed;
+        let mut network = Network::new(&plan, BEGIN).expect("a plan that runs");
+        let packets = (0..2000).map(|number| (MS * u64::from(number), data(number, Ecn::NotEct)));
+        let arrived = through(&mut network, &mut Rows::default(), packets.collect());
+        assert_eq!(counted(&network, "dropped_loss"), 2000 - arrived.len() as u64);
+        numbers(&arrived)
+    };
+    let first = lost_of(1);
+    assert_eq!(first, lost_of(1));
+    assert_ne!(first, lost_of(2));
+    // Of 200 that are expected, six standard deviations of 13.4.
+    assert!((2000 - first.len()).abs_diff(200) < 81, "{}", first.len());
+}
+
+#[test]
+fn a_queue_marks_what_can_be_marked_and_drops_what_cannot() {
+    let down = r#","queue":{"packets":1000},
+        "discipline":{"name":"codel","values":{"target":5000000,"interval":20000000,"ecn":1}}"#;
+    let plan = plan(down, "", "");
+    let marks = |ecn: Ecn| {
+        let mut network = Network::new(&plan, BEGIN).expect("a plan that runs");
+        // Twice the rate.
+        let packets = (0..600).map(|number| (MS / 2 * u64::from(number), data(number, ecn)));
+        let arrived = through(&mut network, &mut Rows::default(), packets.collect());
+        let ce = arrived.iter().filter(|(_, segment)| segment.ecn == Ecn::Ce).count() as u64;
+        assert_eq!(counted(&network, "marked"), ce);
+        (ce, counted(&network, "dropped_aqm"))
+    };
+    let ((capable, dropped), (incapable, instead)) = (marks(Ecn::Ect0), marks(Ecn::NotEct));
+    assert!(capable > 3 && dropped == 0, "{capable} marks, {dropped} drops");
+    assert!(incapable == 0 && instead > 3, "{incapable} marks, {instead} drops");
+}
+
+#[test]
+fn links_change_when_the_plan_says_so() {
+    let events = r#","events":[{"at_ns":100000000,"link":"p.down","change":"down"},
+        {"at_ns":200000000,"link":"p.down","change":"up"},
+        {"at_ns":300000000,"link":"p.down","change":{"rate_bps":6000000}},
+        {"at_ns":400000000,"link":"p.down","change":{"delay_ns":30000000}}]"#;
+    let plan = plan("", "", events);
+    let mut network = Network::new(&plan, BEGIN).expect("a plan that runs");
+    let sent = [50, 150, 250, 350, 450];
+    let packets = sent.iter().zip(0..).map(|(at, number)| (MS * *at, data(number, Ecn::NotEct)));
+    let mut rows = Rows::default();
+    let arrived = through(&mut network, &mut rows, packets.collect());
+    let told: Vec<_> = arrived.iter().map(|(at, segment)| (segment.seq.0, *at)).collect();
+    // What is sent while the link is down is lost; half the rate takes twice as long.
+    let expected = [(0, 50 + 1 + 10), (2, 250 + 1 + 10), (3, 350 + 2 + 10), (4, 450 + 2 + 30)];
+    assert_eq!(told, expected.map(|(number, ms)| (number, MS * ms)));
+    assert_eq!(counted(&network, "dropped_down"), 1);
+    let tables = rows.into_tables();
+    assert_eq!(named(&tables, "events").numbers("t_s"), [0.1, 0.2, 0.3, 0.4]);
+}
+
+#[test]
+fn interfaces_change_when_the_plan_says_so() {
+    let events = r#","events":[{"at_ns":100000000,"path":"p","interface":"removed"},
+        {"at_ns":250000000,"path":"p","interface":"up"}]"#;
+    let plan = plan("", "", events);
+    let mut network = Network::new(&plan, BEGIN).expect("a plan that runs");
+    let mut rows = Rows::default();
+    let mut changes = Vec::new();
+    while let Some(now) = network.poll_timeout() {
+        assert_eq!(network.poll_change(), None, "nothing before its time");
+        network.handle_timeout(now, &mut rows);
+        let change = network.poll_change().expect("that is what was due");
+        changes.push((now.since(BEGIN), change));
+    }
+    let change = |ms, what| (MS * ms, InterfaceChange { path: 0, what });
+    let expected = [change(100, InterfacePlan::Removed), change(250, InterfacePlan::Up)];
+    assert_eq!(changes, expected);
+    let tables = rows.into_tables();
+    let Some(Column::Text(what)) = named(&tables, "events").column("what") else {
+        panic!("events say what");
+    };
+    assert_eq!(what.iter().collect::<Vec<_>>(), ["removed", "up"]);
+}
+
+#[test]
+fn a_middlebox_takes_options_out_of_the_segments_that_it_is_told_to() {
+    let plan = plan("", r#","strips_mptcp":["syn","data"]"#, "");
+    let mut network = Network::new(&plan, BEGIN).expect("a plan that runs");
+    let capable = |keys| vec![MptcpOption::Capable(MpCapable::with_keys(keys))];
+    let syn =
+        Segment { flags: Flags::SYN, mptcp: capable(CapableKeys::None), ..Segment::default() };
+    let both = CapableKeys::Both { initiator: 1, responder: 2 };
+    let third = Segment { flags: Flags::ACK, mptcp: capable(both), ..Segment::default() };
+    let dss = Some(Dss { data_ack: Some(anabranch_wire::DataAck::Short(9)), ..Dss::default() });
+    let acknowledgement = Segment { flags: Flags::ACK, dss, ..Segment::default() };
+    let plain = Segment { flags: Flags::ACK, ..Segment::default() };
+    let sent = [syn, third, acknowledgement, plain];
+    let packets = sent.iter().zip(0..).map(|(it, place)| (MS * place, bytes_of(it)));
+    let arrived = through(&mut network, &mut Rows::default(), packets.collect());
+    let arrived: Vec<_> = arrived.into_iter().map(|(_, segment)| segment).collect();
+    let bare = |segment: &Segment| Segment { dss: None, mptcp: Vec::new(), ..segment.clone() };
+    let [syn, third, acknowledgement, plain] = sent;
+    assert_eq!(arrived, [bare(&syn), third, bare(&acknowledgement), plain]);
+    assert_eq!(network.stripped(), [2]);
+}
+
+#[test]
+fn what_is_no_tcp_passes_as_it_is() {
+    let plan = plan("", r#","strips_mptcp":true"#, "");
+    let mut network = Network::new(&plan, BEGIN).expect("a plan that runs");
+    let mut rows = Rows::default();
+    for bytes in [vec![], vec![0x45], vec![0xff; 90]] {
+        network.handle_packet(BEGIN, 0, false, bytes.clone());
+        while let Some(at) = network.poll_timeout() {
+            network.handle_timeout(at, &mut rows);
+        }
+        let delivery = network.poll_delivery().expect("it passes");
+        assert_eq!((delivery.bytes, delivery.down), (bytes, false));
+    }
+    assert_eq!(network.stripped(), [0]);
+}
