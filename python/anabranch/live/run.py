@@ -44,9 +44,8 @@ def run_live(
     server, client
         Whether our endpoint or a kernel is at that end; one of them at least is a kernel.
     announced
-        Names of paths, not the first, that the client does not know of: the server announces its address
-        there (`ADD_ADDR`). A kernel joins it from the address that it has a route from, our endpoint from
-        each of its own.
+        Names of paths, not the first, on which the server announces its address (`ADD_ADDR`) to a client that
+        does not know it. A kernel joins it from where it has a route, our endpoint from all its addresses.
     run
         The number of the run: another draw of the links' losses under the same seed.
     pcapng

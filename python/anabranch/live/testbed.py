@@ -37,6 +37,8 @@ _FIRST_TABLE = 101
 _PREFIX = {"ipv4": 16, "ipv6": 64}
 #: `TUNSETIFF` and `TUNSETPERSIST`, and the flags of a device that carries IP packets and nothing else.
 _TUNSETIFF, _TUNSETPERSIST, _IFF_TUN, _IFF_NO_PI = 0x400454CA, 0x400454CB, 0x0001, 0x1000
+#: `IFA_F_NODAD`: an IPv6 address that can be used at once, also when its interface is back.
+_NO_DETECTION = 0x02
 #: `MPTCP_PM_ADDR_FLAG_SIGNAL`, `MPTCP_PM_ADDR_FLAG_SUBFLOW` and `MPTCP_PM_ADDR_FLAG_BACKUP`.
 _SIGNAL, _SUBFLOW, _BACKUP = 1 << 0, 1 << 1, 1 << 2
 
@@ -235,7 +237,8 @@ def _furnish(stack: ExitStack, bed: Bed, end: str, plan: Mapping[str, Any], cong
         mtu = plan["transport"]["mss"] + _HEADERS
         route.link("set", index=index, mtu=mtu, txqlen=10_000)
         address = lane.client if end == "client" else lane.server
-        route.addr("add", index=index, address=address, prefixlen=_PREFIX[lane.family])
+        flags = {"flags": _NO_DETECTION} if lane.family == "ipv6" else {}
+        route.addr("add", index=index, address=address, prefixlen=_PREFIX[lane.family], **flags)
         if end == "client":
             _rule(route, number, lane)
         if lane.announced == (end == "server"):
