@@ -40,6 +40,40 @@ pub fn emit_packet(
     segment: &Segment,
     out: &mut Vec<u8>,
 ) -> Result<(), EmitError> {
+    emit(source, destination, segment, false, out)
+}
+
+/// As [`emit_packet`], for a device that cuts bursts and finishes checksums: the TCP checksum is the sum of the
+/// pseudo-header alone (`CHECKSUM_PARTIAL`), and the packet may be as long as IP has room for.
+///
+/// # Errors
+///
+/// As of [`emit_packet`].
+pub fn emit_offloaded(
+    source: IpAddr,
+    destination: IpAddr,
+    segment: &Segment,
+    out: &mut Vec<u8>,
+) -> Result<(), EmitError> {
+    emit(source, destination, segment, true, out)
+}
+
+/// The sum of the pseudo-header (RFC 9293 section 3.1, RFC 8200 section 8.1), folded and not complemented.
+fn pseudo_header(source: &[u8], destination: &[u8], length: u16) -> u16 {
+    let words = source.chunks_exact(2).chain(destination.chunks_exact(2));
+    let sum: u32 = words.map(|word| u32::from(u16::from_be_bytes([word[0], word[1]]))).sum();
+    let sum = sum + u32::from(IpNumber::TCP.0) + u32::from(length);
+    let sum = (sum & 0xffff) + (sum >> 16);
+    ((sum & 0xffff) + (sum >> 16)) as u16
+}
+
+fn emit(
+    source: IpAddr,
+    destination: IpAddr,
+    segment: &Segment,
+    partial: bool,
+    out: &mut Vec<u8>,
+) -> Result<(), EmitError> {
     if segment.ack != SeqNumber(0) && !segment.flags.contains(Flags::ACK) {
         return Err(EmitError::AckWithoutFlag);
     }
@@ -64,8 +98,11 @@ pub fn emit_packet(
                 Ecn::Ect1 => IpEcn::Ect1,
                 Ecn::Ce => IpEcn::CongestionExperienced,
             };
-            tcp.checksum =
-                tcp.calc_checksum_ipv4_raw(source, destination, payload).map_err(too_long)?;
+            tcp.checksum = if partial {
+                pseudo_header(&source, &destination, payload_length)
+            } else {
+                tcp.calc_checksum_ipv4_raw(source, destination, payload).map_err(too_long)?
+            };
             ip.header_checksum = ip.calc_header_checksum();
             out.extend_from_slice(&ip.to_bytes());
         }
@@ -79,8 +116,11 @@ pub fn emit_packet(
                 source: source.octets(),
                 destination: destination.octets(),
             };
-            tcp.checksum =
-                tcp.calc_checksum_ipv6_raw(ip.source, ip.destination, payload).map_err(too_long)?;
+            tcp.checksum = if partial {
+                pseudo_header(&ip.source, &ip.destination, payload_length)
+            } else {
+                tcp.calc_checksum_ipv6_raw(ip.source, ip.destination, payload).map_err(too_long)?
+            };
             out.extend_from_slice(&ip.to_bytes());
         }
         _ => return Err(EmitError::MixedFamilies),
@@ -130,6 +170,37 @@ fn tcp_header(segment: &Segment) -> TcpHeader {
 /// When there is no whole packet with a whole TCP header in it, a checksum is wrong, or an
 /// option's length is impossible, so that nothing behind it can be found: [`ParseError`] names it.
 pub fn parse_packet(bytes: &[u8]) -> Result<Packet, ParseError> {
+    parse(bytes, true)
+}
+
+/// As [`parse_packet`], of a packet whose TCP checksum a kernel vouches for, and may not have computed.
+///
+/// # Errors
+///
+/// As of [`parse_packet`], a wrong TCP checksum excepted.
+pub fn parse_offloaded(bytes: &[u8]) -> Result<Packet, ParseError> {
+    parse(bytes, false)
+}
+
+/// The checksum of a segment is right.
+fn verify_tcp(ip: &IpSlice<'_>, tcp: &TcpSlice<'_>) -> Result<(), ParseError> {
+    let computed = match ip {
+        IpSlice::Ipv4(v4) => {
+            tcp.calc_checksum_ipv4(v4.header().source(), v4.header().destination())
+        }
+        IpSlice::Ipv6(v6) => {
+            tcp.calc_checksum_ipv6(v6.header().source(), v6.header().destination())
+        }
+    }
+    .map_err(|_| ParseError::Ip)?;
+    let found = tcp.checksum();
+    if same_checksum(found, computed) {
+        return Ok(());
+    }
+    Err(ParseError::TcpChecksum { found, computed })
+}
+
+fn parse(bytes: &[u8], verify: bool) -> Result<Packet, ParseError> {
     let ip = IpSlice::from_slice(bytes).map_err(|_| ParseError::Ip)?;
     if let Some(v4) = ip.ipv4() {
         let header = v4.header();
@@ -156,22 +227,12 @@ pub fn parse_packet(bytes: &[u8]) -> Result<Packet, ParseError> {
     }
 
     let tcp = TcpSlice::from_slice(ip.payload().payload).map_err(|_| ParseError::TcpHeader)?;
-    let computed = match &ip {
-        IpSlice::Ipv4(v4) => {
-            tcp.calc_checksum_ipv4(v4.header().source(), v4.header().destination())
-        }
-        IpSlice::Ipv6(v6) => {
-            tcp.calc_checksum_ipv6(v6.header().source(), v6.header().destination())
-        }
-    }
-    .map_err(|_| ParseError::Ip)?;
     let ecn = match &ip {
         IpSlice::Ipv4(v4) => Ecn::from_bits(v4.header().slice()[1]),
         IpSlice::Ipv6(v6) => Ecn::from_bits(v6.header().traffic_class()),
     };
-    let found = tcp.checksum();
-    if !same_checksum(found, computed) {
-        return Err(ParseError::TcpChecksum { found, computed });
+    if verify {
+        verify_tcp(&ip, &tcp)?;
     }
     Ok(Packet {
         source: ip.source_addr(),
