@@ -54,6 +54,8 @@ const ORIGINS: u64 = 1 << 40;
 pub struct Settings {
     /// The device, made before.
     pub device: String,
+    /// The device cuts bursts, merges segments and finishes checksums.
+    pub offload: bool,
     /// Where connections are accepted: addresses of the gateway's own.
     pub listen: Vec<SocketAddr>,
     /// The origin; one address is tried after the other.
@@ -129,6 +131,8 @@ struct Gateway<'a> {
     clock: Clock,
     poller: Poller,
     tun: Tun,
+    /// The most segments that it takes at once.
+    burst: u32,
     endpoint: Endpoint,
     /// Addresses that are ours.
     own: BTreeSet<IpAddr>,
@@ -169,7 +173,8 @@ fn tried(what: &'static str) -> impl Fn(io::Error) -> GatewayError {
 impl<'a> Gateway<'a> {
     fn open(settings: &'a Settings, watcher: &'a mut dyn Watcher) -> Result<Self, GatewayError> {
         let device = |error| GatewayError::Device { name: settings.device.clone(), error };
-        let tun = Tun::open(&settings.device, None).map_err(device)?;
+        let open = if settings.offload { Tun::open_offloading } else { Tun::open };
+        let tun = open(&settings.device, None).map_err(device)?;
         let mtu = tun.mtu().map_err(device)?;
         let poller = Poller::new().map_err(tried("waiting"))?;
         poller.add(&tun, DEVICE).map_err(tried("waiting"))?;
@@ -197,6 +202,7 @@ impl<'a> Gateway<'a> {
             watcher,
             clock,
             poller,
+            burst: if tun.offloads() { u32::from(u16::MAX / mtu.max(HEADERS)) } else { 1 },
             tun,
             endpoint,
             own,

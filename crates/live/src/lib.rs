@@ -10,6 +10,7 @@ mod kernel;
 mod lateness;
 pub mod namespace;
 mod network;
+mod offload;
 mod poller;
 mod secret;
 mod side;

@@ -1,6 +1,7 @@
 //! A TUN device: IP packets from a kernel and to it.
 
-use std::io;
+use std::io::{self, IoSlice};
+use std::num::NonZeroU16;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
@@ -9,15 +10,27 @@ use rustix::net::{AddressFamily, SocketType};
 use tun_rs::{DeviceBuilder, SyncDevice};
 
 use crate::namespace::within;
+use crate::offload::{HEADER, Offloaded};
 
-/// The largest packet of a device.
-pub(crate) const MOST: usize = 65_535;
+/// The most that a device hands over at once: the largest packet, and what stands before it.
+pub(crate) const MOST: usize = 65_535 + HEADER;
 
 /// A device that was made before, by name; whoever made it says who may open it, and nothing else is needed.
 pub struct Tun {
     device: SyncDevice,
     /// Packets that the kernel had no room for.
     refused: u64,
+    /// It cuts bursts, merges segments and finishes checksums.
+    offloads: bool,
+}
+
+/// A packet that a kernel sent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Arrived<'a> {
+    /// The packet.
+    pub(crate) bytes: &'a [u8],
+    /// What was told of it.
+    pub(crate) told: Offloaded,
 }
 
 impl Tun {
@@ -26,15 +39,27 @@ impl Tun {
     /// # Errors
     /// There is no such device, another program has it, or it may not be opened.
     pub fn open(name: &str, namespace: Option<&Path>) -> io::Result<Self> {
+        Self::open_as(name, namespace, false)
+    }
+
+    /// As [`Self::open`], as a device that cuts bursts, merges segments and finishes checksums (`IFF_VNET_HDR`).
+    ///
+    /// # Errors
+    /// As of [`Self::open`]; or the kernel's devices cannot.
+    pub fn open_offloading(name: &str, namespace: Option<&Path>) -> io::Result<Self> {
+        Self::open_as(name, namespace, true)
+    }
+
+    fn open_as(name: &str, namespace: Option<&Path>, offloads: bool) -> io::Result<Self> {
         let open = || {
             // Without a device of that name opening it would make one, where that is permitted.
             let socket = rustix::net::socket(AddressFamily::INET, SocketType::DGRAM, None)?;
             rustix::net::netdevice::name_to_index(&socket, name)?;
-            DeviceBuilder::new().name(name).inherit_enable_state().build_sync()
+            DeviceBuilder::new().name(name).offload(offloads).inherit_enable_state().build_sync()
         };
         let device = namespace.map_or_else(open, |namespace| within(namespace, open))?;
         device.set_nonblocking(true)?;
-        Ok(Self { device, refused: 0 })
+        Ok(Self { device, refused: 0, offloads })
     }
 
     /// The next packet that the kernel sends, its length in `buffer`; `None` when there is none now.
@@ -54,7 +79,47 @@ impl Tun {
     /// # Errors
     /// The device is gone.
     pub fn write(&mut self, packet: &[u8]) -> io::Result<()> {
-        match rustix::io::write(self.device.as_fd(), packet) {
+        let written = rustix::io::write(self.device.as_fd(), packet);
+        self.settle(written)
+    }
+
+    /// The next packet that the kernel sends, or several segments as one where the device offloads; `None` when
+    /// there is none now.
+    ///
+    /// # Errors
+    /// The device is gone.
+    pub(crate) fn receive<'a>(&self, buffer: &'a mut [u8]) -> io::Result<Option<Arrived<'a>>> {
+        let Some(length) = self.read(buffer)? else { return Ok(None) };
+        let whole = &buffer[..length];
+        let told = match whole.first_chunk::<HEADER>() {
+            Some(header) if self.offloads => Offloaded::parse(header),
+            _ => return Ok(Some(Arrived { bytes: whole, told: Offloaded::default() })),
+        };
+        Ok(Some(Arrived { bytes: &whole[HEADER..], told }))
+    }
+
+    /// Hands the kernel a packet, or a burst for a device that cuts it. One that it has no room for, or cannot
+    /// take just now, is lost and counted.
+    ///
+    /// # Errors
+    /// The device is gone.
+    pub(crate) fn send(
+        &mut self,
+        packet: &[u8],
+        segment_size: Option<NonZeroU16>,
+    ) -> io::Result<()> {
+        if !self.offloads {
+            return self.write(packet);
+        }
+        let header = segment_size.map_or([0; HEADER], |size| Offloaded::burst(packet, size));
+        let parts = [IoSlice::new(&header), IoSlice::new(packet)];
+        let written = rustix::io::writev(self.device.as_fd(), &parts);
+        self.settle(written)
+    }
+
+    /// What became of a packet that was handed to the kernel.
+    fn settle(&mut self, written: Result<usize, Errno>) -> io::Result<()> {
+        match written {
             Ok(_) => Ok(()),
             // The device is down, has no room, or the packet is none that it takes.
             Err(Errno::AGAIN | Errno::NOBUFS | Errno::IO | Errno::INVAL | Errno::INTR) => {
@@ -63,6 +128,11 @@ impl Tun {
             }
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// It cuts bursts.
+    pub(crate) fn offloads(&self) -> bool {
+        self.offloads
     }
 
     /// Its MTU, bytes.

@@ -19,6 +19,7 @@ use crate::foreign::Classes;
 #[derive(FromPyObject)]
 struct Given {
     tun: String,
+    offload: bool,
     listen: Vec<String>,
     origin: Vec<String>,
     announce: Vec<String>,
@@ -59,6 +60,7 @@ impl Given {
         let plugin = |text: &str| choice(text).map_err(|fault| error::plan(&fault));
         Ok(Settings {
             device: self.tun.clone(),
+            offload: self.offload,
             listen: addresses(&self.listen)?,
             origin: addresses(&self.origin)?,
             config: Config {

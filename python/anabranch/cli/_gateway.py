@@ -39,6 +39,9 @@ Announce = Annotated[
 ]
 ProxyProtocol = Annotated[str | None, _option("Tell the origin its client by the PROXY protocol.", "v2")]
 NoMptcp = Annotated[bool, typer.Option("--no-mptcp", help="Speak plain TCP only.")]
+NoOffload = Annotated[
+    bool, typer.Option("--no-offload", help="Take each packet from the device as it is on the wire.")
+]
 Metrics = Annotated[str, _option("Where Prometheus asks for the metrics; off is nowhere.", _PLACE)]
 Connections = Annotated[int, _option("Connections at most.", min=1)]
 PerSource = Annotated[int, _option("Connections at most of an IPv4 address or an IPv6 /64.", min=1)]
@@ -74,6 +77,7 @@ def gateway(
     announce: Announce = None,
     proxy_protocol: ProxyProtocol = None,
     no_mptcp: NoMptcp = False,
+    no_offload: NoOffload = False,
     metrics: Metrics = "127.0.0.1:9464",
     connections: Connections = 1024,
     per_source: PerSource = 64,
@@ -156,6 +160,7 @@ def _settings(given: SimpleNamespace) -> Settings:
         origin=found,
         announce=tuple(given.announce or ()),
         multipath=not given.no_mptcp,
+        offload=not given.no_offload,
         proxy_protocol=given.proxy_protocol == "v2",
         metrics=None if given.metrics == "off" else given.metrics,
         **{name: getattr(given, name) for name in ("tun", "scheduler", "congestion")},

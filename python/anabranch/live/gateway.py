@@ -40,6 +40,8 @@ class Settings:
     ----------
     tun
         The device.
+    offload
+        Whether it cuts bursts, merges segments and finishes checksums.
     listen
         Where connections are accepted, `ADDRESS:PORT` each: addresses of the gateway's own.
     origin
@@ -70,6 +72,7 @@ class Settings:
     tun: str
     listen: tuple[str, ...]
     origin: tuple[str, ...]
+    offload: bool = True
     announce: tuple[str, ...] = ()
     scheduler: str = "linux"
     congestion: str = "cubic"

@@ -1,15 +1,19 @@
 //! Packets of the device: in to the endpoint, and out of it.
 
 use std::net::{IpAddr, SocketAddr};
+use std::num::NonZeroU16;
 
 use anabranch_transport::{FourTuple, Outgoing};
 use anabranch_units::Instant;
-use anabranch_wire::{Flags, MpJoin, MptcpOption, Segment, emit_packet, parse_packet};
+use anabranch_wire::{
+    Flags, MpJoin, MptcpOption, Segment, emit_offloaded, emit_packet, parse_offloaded, parse_packet,
+};
 
 use super::admission::Refusal;
 use super::icmp::{self, Heard};
 use super::record::End;
 use super::{Gateway, GatewayError};
+use crate::tun::Arrived;
 
 /// Packets that are read of the device before others have their turn.
 const TURN: usize = 64;
@@ -49,14 +53,15 @@ impl Gateway<'_> {
     ) -> Result<(), GatewayError> {
         for _ in 0..TURN {
             let device = |error| GatewayError::Device { name: self.settings.device.clone(), error };
-            let Some(length) = self.tun.read(buffer).map_err(device)? else { break };
+            let Some(arrived) = self.tun.receive(buffer).map_err(device)? else { break };
             self.metrics.packets[0] += 1;
-            self.handle_packet(now, &buffer[..length])?;
+            self.handle_packet(now, arrived)?;
         }
         Ok(())
     }
 
-    fn handle_packet(&mut self, now: Instant, bytes: &[u8]) -> Result<(), GatewayError> {
+    fn handle_packet(&mut self, now: Instant, arrived: Arrived<'_>) -> Result<(), GatewayError> {
+        let Arrived { bytes, told } = arrived;
         match destination(bytes) {
             Some(to) if self.own.contains(&to) => {}
             // The host's own chatter on the device: multicast.
@@ -70,7 +75,8 @@ impl Gateway<'_> {
         if !is_tcp(bytes) {
             return self.handle_icmp(now, bytes);
         }
-        let Ok(packet) = parse_packet(bytes) else {
+        let parse = if told.vouched { parse_offloaded } else { parse_packet };
+        let Ok(packet) = parse(bytes) else {
             self.admission.refuse(Refusal::Malformed);
             return Ok(());
         };
@@ -83,7 +89,7 @@ impl Gateway<'_> {
             return Ok(());
         }
         let before = self.endpoint.len();
-        let reached = self.endpoint.handle_segment(now, tuple, segment);
+        let reached = self.endpoint.handle_merged(now, tuple, segment, told.segment_size);
         if let Some(handle) = reached
             && self.endpoint.len() > before
         {
@@ -102,7 +108,7 @@ impl Gateway<'_> {
 
     fn handle_icmp(&mut self, now: Instant, bytes: &[u8]) -> Result<(), GatewayError> {
         match icmp::hear(bytes) {
-            Some(Heard::Answer(answer)) => self.write_device(&answer)?,
+            Some(Heard::Answer(answer)) => self.write_device(&answer, None)?,
             Some(Heard::PathMtu { tuple, mtu, seq }) => {
                 self.endpoint.handle_path_mtu(now, tuple, mtu, seq);
             }
@@ -114,15 +120,19 @@ impl Gateway<'_> {
     /// Everybody says what there is to say.
     pub(super) fn transmit(&mut self, now: Instant) -> Result<(), GatewayError> {
         loop {
-            let Some(out) = self.endpoint.poll_transmit_into(now, &mut self.segment) else {
+            let Some(out) = self.endpoint.poll_burst_into(now, self.burst, &mut self.segment)
+            else {
                 return Ok(());
             };
-            let Outgoing { tuple, connection, .. } = out;
+            let Outgoing { tuple, connection, segment_size } = out;
+            let burst =
+                segment_size.filter(|size| self.segment.payload.len() > usize::from(size.get()));
+            let emit = if burst.is_some() { emit_offloaded } else { emit_packet };
             let mut packet = std::mem::take(&mut self.packet);
             packet.clear();
             let (from, to) = (tuple.local.ip(), tuple.remote.ip());
-            if emit_packet(from, to, &self.segment, &mut packet).is_ok() {
-                self.write_device(&packet)?;
+            if emit(from, to, &self.segment, &mut packet).is_ok() {
+                self.write_device(&packet, burst)?;
             } else if let Some(number) = connection.and_then(|handle| self.number_of(handle)) {
                 self.fail(number, End::Defect);
             }
@@ -130,10 +140,14 @@ impl Gateway<'_> {
         }
     }
 
-    fn write_device(&mut self, packet: &[u8]) -> Result<(), GatewayError> {
+    fn write_device(
+        &mut self,
+        packet: &[u8],
+        burst: Option<NonZeroU16>,
+    ) -> Result<(), GatewayError> {
         self.metrics.packets[1] += 1;
         let device = |error| GatewayError::Device { name: self.settings.device.clone(), error };
-        self.tun.write(packet).map_err(device)
+        self.tun.send(packet, burst).map_err(device)
     }
 }
 

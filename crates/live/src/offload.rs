@@ -1,0 +1,91 @@
+//! What stands before each packet of a device that cuts bursts, merges segments and finishes checksums
+//! (`struct virtio_net_hdr`, VIRTIO 1.2 section 5.1.6).
+
+use std::num::NonZeroU16;
+
+/// Bytes of the header.
+pub(crate) const HEADER: usize = 10;
+/// `VIRTIO_NET_HDR_F_NEEDS_CSUM`: the TCP checksum is the sum of the pseudo-header alone.
+const NEEDS_CHECKSUM: u8 = 1;
+/// `VIRTIO_NET_HDR_F_DATA_VALID`: the checksum was verified.
+const VERIFIED: u8 = 2;
+/// `VIRTIO_NET_HDR_GSO_TCPV4` and `_TCPV6`: a packet is several segments of TCP.
+const SEVERAL_V4: u8 = 1;
+const SEVERAL_V6: u8 = 4;
+/// Where the checksum stands in a TCP header.
+const CHECKSUM_AT: u16 = 16;
+/// Bytes of an IPv4 header without options, and of an IPv6 header.
+const IPV4: u16 = 20;
+const IPV6: u16 = 40;
+
+/// What a header says of the packet behind it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Offloaded {
+    /// Payload of each of the segments that were made one; `None` of a single one.
+    pub(crate) segment_size: Option<NonZeroU16>,
+    /// The kernel vouches for the TCP checksum.
+    pub(crate) vouched: bool,
+}
+
+impl Offloaded {
+    /// Reads a header.
+    pub(crate) fn parse(header: &[u8; HEADER]) -> Self {
+        let size = u16::from_ne_bytes([header[4], header[5]]);
+        Self {
+            segment_size: if header[1] == 0 { None } else { NonZeroU16::new(size) },
+            vouched: header[0] & (NEEDS_CHECKSUM | VERIFIED) != 0,
+        }
+    }
+
+    /// The header of a burst, its TCP checksum that of the pseudo-header: it is cut into segments of
+    /// `segment_size` bytes.
+    pub(crate) fn burst(packet: &[u8], segment_size: NonZeroU16) -> [u8; HEADER] {
+        let (ip, kind) = match packet.first().map(|first| first >> 4) {
+            Some(4) => (IPV4, SEVERAL_V4),
+            _ => (IPV6, SEVERAL_V6),
+        };
+        // The length of the TCP header, in words of four bytes.
+        let words = packet.get(usize::from(ip) + 12).map_or(0, |byte| byte >> 4);
+        let mut header = [0; HEADER];
+        header[0] = NEEDS_CHECKSUM;
+        header[1] = kind;
+        header[2..4].copy_from_slice(&(ip + u16::from(words) * 4).to_ne_bytes());
+        header[4..6].copy_from_slice(&segment_size.get().to_ne_bytes());
+        header[6..8].copy_from_slice(&ip.to_ne_bytes());
+        header[8..10].copy_from_slice(&CHECKSUM_AT.to_ne_bytes());
+        header
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anabranch_wire::{Segment, Timestamps, emit_offloaded};
+
+    use super::*;
+
+    #[test]
+    fn a_burst_says_how_it_is_cut_and_where_its_checksum_stands() {
+        for (ends, ip, kind) in [(["10.1.0.1", "10.1.1.1"], 20, 1), (["fd00::1", "fd00::2"], 40, 4)]
+        {
+            let timestamps = Some(Timestamps { value: 1, echo: 2 });
+            let segment =
+                Segment { timestamps, payload: vec![7; 3000].into(), ..Segment::default() };
+            let [from, to] = ends.map(|end| end.parse().unwrap());
+            let mut packet = Vec::new();
+            emit_offloaded(from, to, &segment, &mut packet).unwrap();
+            let size = NonZeroU16::new(1448).unwrap();
+            let header = Offloaded::burst(&packet, size);
+            let word = |at: usize| u16::from_ne_bytes([header[at], header[at + 1]]);
+            // A TCP header with timestamps and padding has 32 bytes.
+            assert_eq!([word(2), word(4), word(6), word(8)], [ip + 32, 1448, ip, 16]);
+            assert_eq!((header[0], header[1]), (1, kind));
+            let read = Offloaded::parse(&header);
+            assert_eq!(read, Offloaded { segment_size: Some(size), vouched: true });
+        }
+    }
+
+    #[test]
+    fn a_whole_packet_is_vouched_for_by_nobody() {
+        assert_eq!(Offloaded::parse(&[0; HEADER]), Offloaded::default());
+    }
+}
