@@ -207,14 +207,14 @@ fn a_middlebox_takes_options_out_of_the_segments_that_it_is_told_to() {
     let third = Segment { flags: Flags::ACK, mptcp: capable(both), ..Segment::default() };
     let dss = Some(Dss { data_ack: Some(anabranch_wire::DataAck::Short(9)), ..Dss::default() });
     let acknowledgement = Segment { flags: Flags::ACK, dss, ..Segment::default() };
-    let plain = Segment { flags: Flags::ACK, ..Segment::default() };
-    let sent = [syn, third, acknowledgement, plain];
+    let tcp = Segment { flags: Flags::ACK, ..Segment::default() };
+    let sent = [syn, third, acknowledgement, tcp];
     let packets = sent.iter().zip(0..).map(|(it, place)| (MS * place, bytes_of(it)));
     let arrived = through(&mut network, &mut Rows::default(), packets.collect());
     let arrived: Vec<_> = arrived.into_iter().map(|(_, segment)| segment).collect();
     let bare = |segment: &Segment| Segment { dss: None, mptcp: Vec::new(), ..segment.clone() };
-    let [syn, third, acknowledgement, plain] = sent;
-    assert_eq!(arrived, [bare(&syn), third, bare(&acknowledgement), plain]);
+    let [syn, third, acknowledgement, tcp] = sent;
+    assert_eq!(arrived, [bare(&syn), third, bare(&acknowledgement), tcp]);
     assert_eq!(network.stripped(), [2]);
 }
 
