@@ -165,6 +165,7 @@ def test_files_that_a_page_names_are_there(page):
 
 def test_the_tests_of_the_adversity_page_are_there():
     source = "".join(text(name) for name in matching(".rs", under="crates/"))
+    source += "".join(text(name).replace("def ", "fn ") for name in matching(".py", under="tests/live/"))
     tests = [
         name for name in names(text("docs/adversity.md")) if re.fullmatch(r"[a-z]+(?:_[a-z0-9]+){3,}", name)
     ]

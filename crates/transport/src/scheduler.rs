@@ -296,3 +296,48 @@ fn base(parameters: &mut Parameters<'_>, default: &str) -> Box<dyn PathScheduler
         Box::new(MinRtt)
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug)]
+    struct Broken;
+
+    impl PathScheduler for Broken {
+        fn name(&self) -> &'static str {
+            "broken"
+        }
+
+        fn schedule(&mut self, _request: &SendRequest, _subflows: &[SubflowView]) -> Decision {
+            Decision::WAIT
+        }
+
+        fn failed(&self) -> bool {
+            true
+        }
+    }
+
+    #[derive(Debug)]
+    struct Over<B>(B);
+
+    impl<B: PathScheduler> PathScheduler for Over<B> {
+        fn name(&self) -> &'static str {
+            "over"
+        }
+
+        fn schedule(&mut self, request: &SendRequest, subflows: &[SubflowView]) -> Decision {
+            self.0.schedule(request, subflows)
+        }
+
+        fn base(&self) -> Option<&dyn PathScheduler> {
+            Some(&self.0)
+        }
+    }
+
+    #[test]
+    fn who_builds_on_one_that_failed_has_failed() {
+        assert!(Over(Over(Broken)).failed());
+        assert!(!Over(MinRtt).failed());
+    }
+}
