@@ -3,6 +3,7 @@
 mod adaptive;
 mod cross;
 mod events;
+mod limits;
 mod links;
 mod models;
 mod strips;
@@ -18,6 +19,7 @@ use serde::Deserialize;
 pub use adaptive::{AdaptivePlan, LadderPlan, resolve_ladder};
 pub use cross::{CrossKind, CrossPlan};
 pub use events::{ChangePlan, EventPlan, InterfacePlan};
+pub use limits::LIMITS;
 pub use links::{
     DisciplinePlan, EmulatorPlan, Family, LinkPlan, LossAtPlan, LossPlan, PathPlan, QueuePlan,
     ReorderPlan,
@@ -355,10 +357,10 @@ impl Plan {
         if plan.paths.is_empty() {
             return Err(invalid("a plan needs a path").at("paths"));
         }
-        if plan.clients == 0 || plan.clients > 10_000 {
+        if plan.clients == 0 || plan.clients > limits::MOST_CLIENTS {
             return Err(invalid("clients must be 1 to 10000").at("clients"));
         }
-        if plan.paths.len() > 8 {
+        if plan.paths.len() > limits::MOST_PATHS {
             return Err(invalid("at most 8 paths").at("paths"));
         }
         if let Some(index) =

@@ -16,8 +16,8 @@ use std::sync::Arc;
 
 use anabranch_plan::addresses::{client_address, server_address};
 use anabranch_plan::{
-    Family, Form, HostPlan, KINDS, MODELS, ModelPlan, Plan, Usual, abr_names, plugin_faults, queue,
-    record, resolve_ladder,
+    Family, Form, HostPlan, KINDS, LIMITS, MODELS, ModelPlan, Plan, Usual, abr_names,
+    plugin_faults, queue, record, resolve_ladder,
 };
 use anabranch_plugin::PluginName;
 use anabranch_sim::{Observer, Silent, run_with};
@@ -177,6 +177,12 @@ fn path_addresses(path: usize, ipv6: bool) -> (String, String) {
 #[pyfunction]
 fn host_defaults() -> Vec<(&'static str, u64)> {
     HostPlan::default().named().to_vec()
+}
+
+/// What a scenario may have at most, or must have at least, by name.
+#[pyfunction]
+fn limits() -> Vec<(&'static str, u64)> {
+    LIMITS.to_vec()
 }
 
 /// A parameter of a model: its keys in a scenario and a plan, its form, the words that it may be, its default,
@@ -341,6 +347,7 @@ fn _anabranch(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(profile_parts, module)?)?;
     module.add_function(wrap_pyfunction!(abr_rules, module)?)?;
     module.add_function(wrap_pyfunction!(host_defaults, module)?)?;
+    module.add_function(wrap_pyfunction!(limits, module)?)?;
     module.add_function(wrap_pyfunction!(queue_disciplines, module)?)?;
     module.add_function(wrap_pyfunction!(link_models, module)?)?;
     module.add_function(wrap_pyfunction!(link_model_faults, module)?)?;

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from anabranch.errors import Fault, did_you_mean
 from anabranch.scenario import _link_faults, _plugins, _queue_faults, units
+from anabranch.scenario.limits import LEAST_IPV6_MTU, MOST_FLOWS
 from anabranch.scenario.models import ADAPTIVE_PLAYER, CROSS_KINDS, Player, cross_name
 
 if TYPE_CHECKING:
@@ -20,10 +21,8 @@ if TYPE_CHECKING:
     from anabranch.scenario._lines import KeyPath
 
 _CHANGES = ("state", "rate", "rtt", "delay", "loss", "mtu")
-#: The least MTU of IPv6, bytes (RFC 8200 section 5).
-_LEAST_IPV6_MTU = 1280
-#: The same less the headers of IPv4 and TCP, by which `mss` is told.
-_LEAST_IPV6_MSS = _LEAST_IPV6_MTU - 40
+#: The least MTU of IPv6 less the headers of IPv4 and TCP, by which `mss` is told, bytes.
+_LEAST_IPV6_MSS = LEAST_IPV6_MTU - 40
 _CROSS_EXAMPLES = {
     "rate": '"2 Mbit/s"',
     "gap": '"2 s"',
@@ -31,8 +30,6 @@ _CROSS_EXAMPLES = {
     "on": '"1 s"',
     "off": '"3 s"',
 }
-#: The most background flows: as many as there may be clients.
-_MOST_FLOWS = 10_000
 
 
 def check(source: Source, finder: Finder) -> list[Fault]:
@@ -158,16 +155,17 @@ def _families(source: Source) -> Iterator[Fault]:
     sizes += [(("events", index, "mtu"), event) for index, event in events if event.get("path") in names]
     for where, table in sizes:
         mtu = _bytes(table.get("mtu"))
-        if mtu is not None and mtu < _LEAST_IPV6_MTU:
-            message = f"IPv6 needs an MTU of {_LEAST_IPV6_MTU} bytes"
-            yield source.fault(where, message, hint=f'mtu = "{_LEAST_IPV6_MTU} B" at least')
+        if mtu is not None and mtu < LEAST_IPV6_MTU:
+            message = f"IPv6 needs an MTU of {LEAST_IPV6_MTU} bytes"
+            yield source.fault(where, message, hint=f'mtu = "{LEAST_IPV6_MTU} B" at least')
     mss = _bytes(_table(source.raw, "transport").get("mss"))
     if mss is None or mss >= _LEAST_IPV6_MSS:
         return
     for kind in ("paths", "cross_traffic"):
         for index, item in _tables(source, kind):
             if item.get("family") == "ipv6":
-                message = f"IPv6 needs an MTU of 1280 bytes, and `transport.mss` makes one of {mss + 40}"
+                needed = f"IPv6 needs an MTU of {LEAST_IPV6_MTU} bytes"
+                message = f"{needed}, and `transport.mss` makes one of {mss + 40}"
                 hint = f'transport.mss = "{_LEAST_IPV6_MSS} B" at least'
                 yield source.fault((kind, index, "family"), message, hint=hint)
 
@@ -199,8 +197,8 @@ def _cross_traffic(source: Source, finder: Finder) -> Iterator[Fault]:
         )
         count = item.get("count", 1)
         flows += count if isinstance(count, int) else 0
-        if flows > _MOST_FLOWS >= flows - count:
-            message = f"more than {_MOST_FLOWS:,} flows of cross traffic in all"
+        if flows > MOST_FLOWS >= flows - count:
+            message = f"more than {MOST_FLOWS:,} flows of cross traffic in all"
             yield source.fault((*here, "count"), message)
 
 

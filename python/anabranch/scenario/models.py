@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
-from anabranch.scenario import profiles, units
+from anabranch.scenario import limits, profiles, units
 from anabranch.scenario._base import (
     LimitedRate,
     Name,
@@ -48,7 +48,7 @@ Loss = Annotated[
     Discriminator(_kind_of_loss),
 ]
 LossAt = Literal["exit", "entry"]
-Mtu = Annotated[int, quantity(units.size_bytes), Field(ge=576, le=65_535)]
+Mtu = Annotated[int, quantity(units.size_bytes), Field(ge=limits.LEAST_MTU, le=65_535)]
 Family = Literal["ipv4", "ipv6"]
 
 
@@ -343,7 +343,7 @@ class CrossTraffic(Table):
         default=None, description="mean time from one transfer's start to the next"
     )
     congestion: NamedPlugin = Field(default=Plugin(name="cubic"), description="how much may be in flight")
-    count: Annotated[int, Field(ge=1, le=10_000)] = Field(default=1, description="how many flows")
+    count: Annotated[int, Field(ge=1, le=limits.MOST_FLOWS)] = Field(default=1, description="how many flows")
     start: Time = Field(default=0, description="when the first begins, from the start of the simulation")
     duration: PositiveTime | None = Field(default=None, description="how long each lasts from its own start")
     bytes: Size | None = Field(default=None, description="how much each carries")
@@ -436,11 +436,11 @@ class Scenario(Table):
 
     name: Name
     description: str = ""
-    clients: Annotated[int, Field(ge=1, le=10_000)] = 1
+    clients: Annotated[int, Field(ge=1, le=limits.MOST_CLIENTS)] = 1
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
     time_limit: PositiveTime | None = Field(default=None, description="stop the simulation at the latest")
     application: Application = Application()
-    paths: Annotated[tuple[Path, ...], Field(min_length=1, max_length=8, strict=False)]
+    paths: Annotated[tuple[Path, ...], Field(min_length=1, max_length=limits.MOST_PATHS, strict=False)]
     links: Annotated[tuple[Link, ...], Field(strict=False)] = ()
     transport: Transport = Transport()
     host: Host = Host()

@@ -6,12 +6,10 @@ use anabranch_transport::congestion;
 use anabranch_units::{Duration, Seed};
 use serde::Deserialize;
 
+use super::limits::MOST_FLOWS;
 use super::{Family, Plan};
 use crate::fault::PlanError;
 use crate::plugins::choice;
-
-/// The most flows of all groups together: as many as there may be clients.
-const MOST_FLOWS: u64 = 10_000;
 
 /// A group of background flows that differ only in their start.
 #[derive(Clone, Debug, Deserialize)]

@@ -9,6 +9,7 @@ use anabranch_plugin::PluginChoice;
 use anabranch_units::{Duration, Rate};
 use serde::Deserialize;
 
+use super::limits::{LEAST_IPV6_MTU, LEAST_MTU};
 use super::{ModelPlan, StripsPlan};
 use crate::fault::PlanError;
 
@@ -60,13 +61,6 @@ pub struct LinkPlan {
     #[serde(default)]
     pub model: Option<ModelPlan>,
 }
-
-/// The least MTU of a link: the size that every IPv4 host takes (RFC 1122 section 3.3.3), which leaves room for
-/// headers with all their options.
-const LEAST_MTU: u64 = 576;
-
-/// The least MTU of a link that IPv6 crosses (RFC 8200 section 5).
-const LEAST_IPV6_MTU: u64 = 1280;
 
 /// Whether a link that packets of a family cross can have an MTU.
 ///

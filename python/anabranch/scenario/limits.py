@@ -1,0 +1,27 @@
+"""What a scenario may have at most, or must have at least: numbers of the Rust module's."""
+
+from __future__ import annotations
+
+import sys
+
+from anabranch.errors import MissingError
+from anabranch.plugins import module
+
+
+def _found() -> dict[str, int]:
+    try:
+        return dict(module().limits())
+    except MissingError:  # without the module nothing runs, and whoever asks for it is told so
+        return {}
+
+
+_FOUND = _found()
+
+MOST_CLIENTS = _FOUND.get("most_clients", sys.maxsize)
+MOST_PATHS = _FOUND.get("most_paths", sys.maxsize)
+#: Background flows of all groups together.
+MOST_FLOWS = _FOUND.get("most_flows", sys.maxsize)
+#: Bytes.
+LEAST_MTU = _FOUND.get("least_mtu", 0)
+#: Bytes, of a link that IPv6 crosses.
+LEAST_IPV6_MTU = _FOUND.get("least_ipv6_mtu", 0)
