@@ -474,9 +474,10 @@ def gateway(
 ) -> None:
     """Run a gateway with the attributes of `settings`, until `watch` ends it.
 
-    `watch` is called ten times a second with the lines that the log has got since, one for each connection that is
-    over, and with what plug-ins raised, each of which has cost its own connection; it returns 0 to go on, 1 to let
-    nobody else in and finish, and 2 to stop at once. Its last call, after the end, returns to nobody.
+    `watch` is called ten times a second with the lines that the log has got since, one for each connection
+    that is over, and with what plug-ins raised, each of which has cost its own connection; it returns 0 to go
+    on, 1 to let nobody else in and finish, and 2 to stop at once. Its last call, after the end, returns to
+    nobody.
     """
 
 def record_link(

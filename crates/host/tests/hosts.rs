@@ -7,10 +7,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use anabranch_host::{
-    Application, Bulk, Host, HttpServer, Next, Paced, Reader, Serve, Session, WrongBytes,
+    Application, Bulk, Host, HttpServer, Next, Paced, Reader, Serve, Session, Stream, WrongBytes,
 };
 use anabranch_transport::path_manager::Candidate;
-use anabranch_transport::{Config, Connection, Endpoint, Event, FourTuple, Transmit};
+use anabranch_transport::{Config, Endpoint, Event, FourTuple, Transmit};
 use anabranch_units::{Duration, Instant, Rate, Seed};
 use bytes::Bytes;
 
@@ -96,21 +96,20 @@ fn reader() -> Box<dyn Application> {
     Box::new(Reader::new(Session::new(0, Instant::ZERO, None)))
 }
 
-/// When an application was driven, what news there was, and how much could be read.
-type Turn = (Instant, Vec<Event>, u64);
+/// When an application was driven, and what news there was.
+type Turn = (Instant, Vec<Event>);
 
-/// Notes when it is driven and what its connection then has to tell and to be read; reads or leaves it.
+/// Notes when it is driven and what its connection then has to tell, and reads.
 struct Watcher {
     turns: Rc<RefCell<Vec<Turn>>>,
     next: Next,
-    reads: bool,
 }
 
 impl Application for Watcher {
-    fn drive(&mut self, now: Instant, connection: &mut Connection) -> Result<Next, WrongBytes> {
+    fn drive(&mut self, now: Instant, connection: &mut dyn Stream) -> Result<Next, WrongBytes> {
         let events = std::iter::from_fn(|| connection.poll_event()).collect();
-        self.turns.borrow_mut().push((now, events, connection.readable()));
-        while self.reads && connection.read(now, usize::MAX).is_some() {}
+        self.turns.borrow_mut().push((now, events));
+        while connection.read(now, usize::MAX).is_some() {}
         Ok(self.next)
     }
 }
@@ -128,7 +127,7 @@ fn what_a_server_sends_is_read_to_the_end() {
 #[test]
 fn a_segment_is_answered_before_the_application_sees_what_it_brought() {
     let turns = Rc::default();
-    let watcher = Watcher { turns: Rc::clone(&turns), next: Next::AtNews, reads: true };
+    let watcher = Watcher { turns: Rc::clone(&turns), next: Next::AtNews };
     let mut pair = Pair::new(Box::new(watcher), Box::new(|_| Box::new(Bulk::new(Some(1)))));
     pair.poll(0);
     let (_, _, syn) = pair.wire.pop_front().expect("a SYN");
@@ -149,11 +148,11 @@ fn a_segment_is_answered_before_the_application_sees_what_it_brought() {
 fn who_waits_for_news_is_left_alone_without_any() {
     let turns = |next: Next| {
         let turns = Rc::default();
-        let watcher = Watcher { turns: Rc::clone(&turns), next, reads: true };
+        let watcher = Watcher { turns: Rc::clone(&turns), next };
         let serve: Box<Serve> = Box::new(|_| Box::new(Bulk::new(Some(300_000))));
         Pair::new(Box::new(watcher), serve).run(ms(5_000));
         let turns = turns.borrow();
-        let idle = turns.iter().filter(|(_, events, _)| events.is_empty()).count();
+        let idle = turns.iter().filter(|(_, events)| events.is_empty()).count();
         (turns.len(), idle)
     };
     let (some, idle) = turns(Next::AtNews);
@@ -185,7 +184,7 @@ fn a_sender_at_a_rate_wakes_by_itself() {
 struct Liar;
 
 impl Application for Liar {
-    fn drive(&mut self, now: Instant, connection: &mut Connection) -> Result<Next, WrongBytes> {
+    fn drive(&mut self, now: Instant, connection: &mut dyn Stream) -> Result<Next, WrongBytes> {
         while connection.poll_event().is_some() {}
         if connection.connected_at().is_some() {
             let _ = connection.write(now, Bytes::from_static(b"something else"));
@@ -208,7 +207,7 @@ fn bytes_that_nobody_should_have_sent_are_told() {
 struct Restless(u32, Session);
 
 impl Application for Restless {
-    fn drive(&mut self, now: Instant, connection: &mut Connection) -> Result<Next, WrongBytes> {
+    fn drive(&mut self, now: Instant, connection: &mut dyn Stream) -> Result<Next, WrongBytes> {
         while connection.poll_event().is_some() {}
         while connection.read(now, usize::MAX).is_some() {}
         if connection.connected_at().is_none() || self.0 == 0 {
@@ -273,7 +272,7 @@ impl Default for Asker {
 }
 
 impl Application for Asker {
-    fn drive(&mut self, now: Instant, connection: &mut Connection) -> Result<Next, WrongBytes> {
+    fn drive(&mut self, now: Instant, connection: &mut dyn Stream) -> Result<Next, WrongBytes> {
         while connection.poll_event().is_some() {}
         if connection.connected_at().is_some() && !std::mem::replace(&mut self.1, true) {
             let get = "GET /film.ts HTTP/1.1\r\nHost: server\r\n";

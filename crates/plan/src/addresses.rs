@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use crate::plan::Family;
+use crate::plan::{ApplicationKind, Family};
 
 /// The server's port for films.
 pub const HTTP_PORT: u16 = 80;
@@ -19,6 +19,11 @@ const CROSS_NETWORK: usize = 99;
 
 /// The unique local prefix of every IPv6 network (RFC 4193 section 3.1).
 const IPV6_PREFIX: u16 = 0xfd00;
+
+/// The port that a server has an application at.
+pub const fn served_at(kind: ApplicationKind) -> u16 {
+    if kind.is_http() { HTTP_PORT } else { DATA_PORT }
+}
 
 /// Every address of a server in a family, at a port.
 pub fn anywhere(family: Family, port: u16) -> SocketAddr {

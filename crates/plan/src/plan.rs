@@ -29,7 +29,6 @@ pub use strips::{SegmentKind, StripsPlan};
 
 pub use events::Happening;
 
-use crate::addresses::{DATA_PORT, HTTP_PORT};
 use crate::fault::PlanError;
 
 /// Everything one run needs.
@@ -117,11 +116,6 @@ impl ApplicationKind {
     /// The client asks for files.
     pub const fn is_http(self) -> bool {
         matches!(self, Self::Progressive | Self::Adaptive)
-    }
-
-    /// The port that a server has it at.
-    pub const fn port(self) -> u16 {
-        if self.is_http() { HTTP_PORT } else { DATA_PORT }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use anabranch_host::Host;
 use anabranch_host::rows::Numbers;
-use anabranch_plan::addresses::{anywhere, client_address, locate, server_address};
+use anabranch_plan::addresses::{anywhere, client_address, locate, served_at, server_address};
 use anabranch_plan::endpoints::{config, notes, server};
 use anabranch_plan::{Interfaces, Media, Plan, PlanError, application};
 use anabranch_plugin::Registry;
@@ -49,7 +49,7 @@ fn client_side(
     {
         let application = application::client(plan, media, 0, begin)?;
         let family = plan.paths[0].family;
-        let remote = server_address(family, 0, plan.application.kind.port());
+        let remote = server_address(family, 0, served_at(plan.application.kind));
         let route = (client_address(family, 0, 0, 0), remote);
         let over = KernelHost::client(end.clone(), application, route, CLIENT_SOCKETS);
         *host = Some(Box::new(over));
@@ -73,7 +73,7 @@ fn server_side(
     if let Side::Kernel { host, .. } = &mut side
         && ends.application
     {
-        let address = anywhere(plan.paths[0].family, plan.application.kind.port());
+        let address = anywhere(plan.paths[0].family, served_at(plan.application.kind));
         let over = KernelHost::server(end.clone(), make, address, poller, SERVER_SOCKETS);
         *host = Some(Box::new(over.map_err(tried("the server's socket"))?));
     }
@@ -142,7 +142,7 @@ impl<'a> World<'a> {
         let mut config = config(self.plan, &self.registry)?;
         let number = self.ports;
         self.ports += 1;
-        let port = self.plan.application.kind.port();
+        let port = served_at(self.plan.application.kind);
         config.candidates = self.interfaces.candidates(CLIENT, number, port);
         let known = |it: &Candidate| !self.announced.contains(&usize::from(locate(it.local).0));
         config.candidates.retain(known);

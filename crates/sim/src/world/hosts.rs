@@ -2,6 +2,7 @@
 
 use anabranch_host::Host;
 use anabranch_plan::PlanError;
+use anabranch_plan::addresses::served_at;
 use anabranch_plan::endpoints::config;
 use anabranch_transport::{ConnectError, Outgoing};
 
@@ -133,7 +134,7 @@ impl World<'_> {
         let at = &mut self.stations[station];
         let number = at.ports;
         at.ports += 1;
-        let port = self.plan.application.kind.port();
+        let port = served_at(self.plan.application.kind);
         config.candidates = self.topology.interfaces.candidates(at.number, number, port);
         let fault = |error| unconnected(error).at("transport");
         at.host.connect(self.now, config).map_err(fault)?;

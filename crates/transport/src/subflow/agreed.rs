@@ -37,9 +37,10 @@ impl Agreed {
     pub(super) fn learn(&mut self, syn: &Segment) {
         self.timestamps &= syn.timestamps.is_some();
         self.sack_permitted &= syn.sack_permitted;
-        match syn.window_scale {
-            Some(scale) => self.send_scale = scale.min(MOST_SCALE),
-            None => (self.scaling, self.receive_scale) = (false, 0),
+        if let Some(scale) = syn.window_scale {
+            self.send_scale = scale.min(MOST_SCALE);
+        } else {
+            (self.scaling, self.receive_scale) = (false, 0);
         }
     }
 
