@@ -370,7 +370,7 @@ def finished(
         qos=qos,
         clients=clients,
         # Nothing repeats what came over real packets.
-        identity="" if "world" in trace["summary"] else identity.of_run(cell_of(loaded, film), run),
+        identity="" if trace["summary"].get("world") == "live" else identity.of_run(cell_of(loaded, film), run),
         plugins=loaded.sources(),
         broken=tuple(_broken(value.expect, qoe, qos, metrics.duration_s(tables))),
     )
