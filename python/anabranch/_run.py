@@ -369,11 +369,17 @@ def finished(
         qoe=qoe,
         qos=qos,
         clients=clients,
-        # Nothing repeats what came over real packets.
-        identity="" if trace["summary"].get("world") == "live" else identity.of_run(cell_of(loaded, film), run),
+        identity=_identity(loaded, film, trace, run),
         plugins=loaded.sources(),
         broken=tuple(_broken(value.expect, qoe, qos, metrics.duration_s(tables))),
     )
+
+
+def _identity(loaded: Loaded, film: Film | None, trace: Mapping[str, Any], run: int) -> str:
+    """Return the hash of a run's inputs; empty of one over real packets, which nothing repeats."""
+    if trace["summary"].get("world") == "live":
+        return ""
+    return identity.of_run(cell_of(loaded, film), run)
 
 
 def cell_of(loaded: Loaded, film: Film | None) -> str:

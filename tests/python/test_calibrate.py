@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 import anabranch
+from anabranch._intervals import half_width
 from anabranch.calibrate import compare, measure, page, read, settings, simulate, statistics, words
 from anabranch.calibrate.compare import Target
 from anabranch.calibrate.model import Change, Leg, Measured, Setting, Trial
@@ -43,8 +44,8 @@ def call(*arguments):
 
 def test_the_interval_of_a_mean_is_students():
     # t(0.975, 2) = 4.3027: the sample 1, 2, 3 has a standard error of 1/sqrt(3).
-    assert statistics.half_width([1, 2, 3]) == pytest.approx(4.3027 / 3**0.5, rel=1e-4)
-    assert statistics.half_width([5.0]) is None
+    assert half_width([1, 2, 3]) == pytest.approx(4.3027 / 3**0.5, rel=1e-4)
+    assert half_width([5.0]) is None
 
 
 def test_the_interval_of_a_share_is_exact():

@@ -8,6 +8,7 @@ import statistics as plain
 import numpy as np
 import pytest
 
+from anabranch._intervals import half_width
 from anabranch.calibrate import compare, page, score, simulate, statistics, words
 from anabranch.calibrate.compare import Target
 from anabranch.calibrate.model import Leg, Measured, Setting, Trial
@@ -335,8 +336,8 @@ def test_a_figure_of_some_trials_is_theirs():
 
 def test_the_interval_of_two_values():
     # t(0.975, 1) = 12.7062; the standard error of 1 and 3 is 1.
-    assert statistics.half_width([1, 3]) == pytest.approx(12.7062, abs=1e-4)
-    assert statistics.half_width([2, 2, 2]) == 0
+    assert half_width([1, 3]) == pytest.approx(12.7062, abs=1e-4)
+    assert half_width([2, 2, 2]) == 0
 
 
 def test_the_interval_of_one_in_two():

@@ -183,6 +183,9 @@ def crowd(clients):
             "subflow": ("int", [subflow for _, _, subflow in moments]),
             "cwnd_segments": ("int", [10] * count),
             "srtt_ms": ("float", [50.0] * count),
+            "in_flight_segments": ("int", [8] * count),
+            "retransmissions": ("int", [0] * count),
+            "state": ("text", ["Open"] * count),
         },
     }
     return {

@@ -19,6 +19,7 @@ from dataclasses import asdict, dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Literal
 
+from anabranch._intervals import half_width
 from anabranch.calibrate import statistics
 
 if TYPE_CHECKING:
@@ -271,7 +272,7 @@ def judge(
         runs=len(simulator),
         kernel=mean,
         simulator=found,
-        half_width=statistics.half_width(kernel),
+        half_width=half_width(kernel),
         allowed=allowed,
         modes=modes,
         verdict=verdict,
@@ -297,7 +298,7 @@ def allowance(kernel: Sequence[float], target: Target, whole: float | None) -> A
         What the target's share is of; None for the trials' mean.
     """
     aim = target.amount(fmean(kernel) if whole is None else whole)
-    half = statistics.half_width(kernel)
+    half = half_width(kernel)
     if half is None or half <= aim:
         return Allowance(target=aim, allowed=aim, why="")
     if len(kernel) < TRIALS_FOR_INTERVAL and half > INTERVAL_MOST * aim:

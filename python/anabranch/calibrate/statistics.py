@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from functools import cache
-from math import sqrt
-from statistics import stdev
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -20,15 +18,6 @@ _MODE_LEAST = 3
 # every other time.
 _MODES_SIGNIFICANCE = 0.01
 _MODES_DRAWS = 4000
-
-
-def half_width(values: Sequence[float]) -> float | None:
-    """Return half the width of the 95 % t-interval of the mean; None for fewer than two values."""
-    from scipy.stats import t
-
-    if len(values) < 2:
-        return None
-    return float(t.ppf((1 + _CONFIDENCE) / 2, len(values) - 1) * stdev(values) / sqrt(len(values)))
 
 
 def share_interval(count: int, total: int) -> tuple[float, float]:

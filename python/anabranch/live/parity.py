@@ -6,6 +6,8 @@ import statistics
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from anabranch._intervals import half_width
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
@@ -38,9 +40,7 @@ class Figure:
 
     def half_width(self, world: str) -> float | None:
         """Return half the 95 % interval of the mean (Student's t); None of fewer than two trials."""
-        from anabranch.calibrate.statistics import half_width
-
-        return half_width(self.values[world]) if len(self.values[world]) > 1 else None
+        return half_width(self.values[world])
 
     def apart(self, world: str, other: str) -> float | None:
         """Return how far a world's mean is from another's, as a share of the other's."""
