@@ -10,6 +10,7 @@
 #   make fuzz      the parser and one endpoint under libFuzzer, SECONDS each
 #   make bench     what a packet costs, and a call of a plug-in in Python
 #   make bench-live our endpoint over real packets beside the simulator and the kernel, as root: TRIALS=5
+#   make bench-throughput  how fast the gateway is beside the kernel, as root
 #   make bench-figures  keep what three runs cost now: make test-all fails when one costs 1 % more
 #   make lint      format, lints and types
 #   make check     lint, and the repository's own rules
@@ -35,7 +36,7 @@ export PIP_QUIET := 1
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 unexport CONDA_PREFIX PYTHONHOME PYTHONPATH
 
-.PHONY: demo test test-all mutants fidelity build drill drill-quick drill-all fuzz bench bench-live bench-figures golden lint check clean tools rebuild
+.PHONY: demo test test-all mutants fidelity build drill drill-quick drill-all fuzz bench bench-live bench-throughput bench-figures golden lint check clean tools rebuild
 .DELETE_ON_ERROR:
 
 demo: build
@@ -102,6 +103,9 @@ TRIALS := 5
 
 bench-live: build
 	@$(BIN)/python benches/live.py --trials $(TRIALS)
+
+bench-throughput: build
+	@$(BIN)/python benches/throughput.py
 
 # The figures of the cost gate, benches/costs.toml.
 bench-figures: $(STAMPS)/venv
