@@ -47,7 +47,7 @@ def host():
     ]
     settings = {
         str(file): file.read_text(encoding="utf-8", errors="replace")
-        for folder in ("ipv4", "mptcp", "core")
+        for folder in ("ipv4", "ipv6", "mptcp", "core")
         for file in sorted(Path("/proc/sys/net", folder).rglob("*"))
         if file.is_file() and os.access(file, os.R_OK) and file.stat().st_mode & 0o444 and readable(file)
     }

@@ -46,6 +46,13 @@ impl KernelEnd {
     }
 }
 
+/// There is no way to the other address, or our own is gone.
+fn is_unreachable(error: &io::Error) -> bool {
+    use io::ErrorKind::{AddrNotAvailable, HostUnreachable, NetworkDown, NetworkUnreachable};
+    let kinds = [AddrNotAvailable, HostUnreachable, NetworkDown, NetworkUnreachable];
+    kinds.contains(&error.kind())
+}
+
 /// An application and its socket.
 struct Place {
     application: Box<dyn Application>,
@@ -175,10 +182,16 @@ impl KernelHost {
     fn open(&mut self, poller: &Poller, at: usize) -> io::Result<()> {
         let Some((local, remote)) = self.route else { return Ok(()) };
         let kind = self.end.kind();
-        let socket = self.end.within(|| Socket::connect(&kind, local, remote))?;
-        poller.add_edges(&socket, self.first_token + 1 + at as u64)?;
-        self.places[at].socket = Some(socket);
-        Ok(())
+        match self.end.within(|| Socket::connect(&kind, local, remote)) {
+            Ok(socket) => {
+                poller.add_edges(&socket, self.first_token + 1 + at as u64)?;
+                self.places[at].socket = Some(socket);
+                Ok(())
+            }
+            // Its interface is down: it is tried again when the application is looked at next.
+            Err(error) if is_unreachable(&error) => Ok(()),
+            Err(error) => Err(error),
+        }
     }
 
     /// The congestion control of its first connection, as the kernel has it.

@@ -40,7 +40,7 @@ impl Side {
         matches!(self, Self::Kernel { .. })
     }
 
-    /// Reads what a kernel sends on a path, a turn of it; true when there may be more.
+    /// Reads what a kernel sends on a path, a turn of it.
     pub(crate) fn read(
         &self,
         path: usize,

@@ -124,7 +124,7 @@ impl Socket {
         }
     }
 
-    /// There is news, or something to read, that the application has not had.
+    /// There is news that the application has not had.
     pub(crate) fn has_news(&self) -> bool {
         !self.events.is_empty()
     }

@@ -164,6 +164,9 @@ pub fn run(
 ) -> Result<Outcome, LiveError> {
     let mut world = World::build(plan, registry, ends, observer)?;
     world.run(observer)?;
+    if let Some(capture) = world.capture.take() {
+        capture.into_inner().flush().map_err(tried("writing the capture"))?;
+    }
     Ok(world.finish())
 }
 

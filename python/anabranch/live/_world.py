@@ -41,7 +41,11 @@ def _before_others() -> Iterator[None]:
     try:
         yield
     finally:
-        os.sched_setscheduler(0, policy, given)
+        try:
+            os.sched_setscheduler(0, policy, given)
+        except PermissionError:
+            # Only who is privileged may let what it starts inherit again.
+            os.sched_setscheduler(0, policy | os.SCHED_RESET_ON_FORK, given)
 
 
 def go(

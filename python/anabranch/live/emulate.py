@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anabranch import _files
+from anabranch.errors import MissingError
+from anabranch.live import rootless
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -112,7 +114,6 @@ def emulate(
 
 def _start(bed: Bed, end: str, command: Sequence[str]) -> subprocess.Popen[bytes]:
     """Start a program in a namespace, as the user who called sudo."""
-    from anabranch.errors import MissingError
     from anabranch.live.testbed import inside
 
     names = {
@@ -149,9 +150,14 @@ class _User:
 def _caller() -> Any:  # noqa: ANN401
     """Return the user who called sudo, where one did."""
     number = os.environ.get("SUDO_UID", "")
-    if os.geteuid() != 0 or not number.isdigit() or int(number) == 0:
+    # In a user namespace of its own the program is the caller already.
+    if os.geteuid() != 0 or not number.isdigit() or int(number) == 0 or rootless.entered():
         return _User(environment={})
-    found = pwd.getpwuid(int(number))
+    try:
+        found = pwd.getpwuid(int(number))
+    except KeyError:
+        message = f"there is no user {number}, who called sudo"
+        raise MissingError(message) from None
     return _User(
         found.pw_uid,
         found.pw_gid,

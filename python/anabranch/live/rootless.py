@@ -21,12 +21,17 @@ def possible() -> bool:
     return tried.returncode == 0
 
 
+def entered() -> bool:
+    """Tell whether the program is in namespaces of its own, which `enter` made."""
+    return bool(os.environ.get(_INSIDE))
+
+
 def enter() -> None:
     """Begin the program anew in namespaces of its own, where it is not root and the host allows it.
 
     It returns where nothing is to be done, or nothing can be.
     """
-    if os.geteuid() == 0 or os.environ.get(_INSIDE) or not possible():
+    if os.geteuid() == 0 or entered() or not possible():
         return
     # Namespaces are named below /run, which is the host's.
     script = 'mount -t tmpfs tmpfs /run && exec "$@"'

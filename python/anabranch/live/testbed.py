@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 import re
+import signal
 import socket
 import struct
 from contextlib import ExitStack, contextmanager
@@ -116,12 +117,13 @@ class Bed:
         route = self._sockets["client"]
         index = route.link_lookup(ifname=lane.device)[0]
         mptcp = self._sockets["mptcp"]
-        if what == "removed" and not lane.announced:
+        known = any(_id(entry) == number + 1 for entry in mptcp.endpoint("show"))
+        if what == "removed" and known:
             mptcp.endpoint("del", **_address(lane), id=number + 1)
         route.link("set", index=index, state="up" if what == "up" else "down")
         if what == "up":
             _route(route, number, lane, index)
-            if not lane.announced and not any(_id(entry) == number + 1 for entry in mptcp.endpoint("show")):
+            if not lane.announced and not known:
                 _endpoint(mptcp, number, lane)
 
 
@@ -130,6 +132,7 @@ def lanes(plan: Mapping[str, Any], announced: Collection[str] = ()) -> list[Lane
     from anabranch import plugins
 
     result = []
+    given = {path["name"] for path in plan["paths"]}
     for number, path in enumerate(plan["paths"]):
         family = path.get("family", "ipv4")
         client, server = plugins.module().path_addresses(number, family == "ipv6")
@@ -138,7 +141,9 @@ def lanes(plan: Mapping[str, Any], announced: Collection[str] = ()) -> list[Lane
         result.append(
             Lane(
                 name=name,
-                device=name if fits else f"path{number}",
+                device=name
+                if fits
+                else next(free for free in (f"path{n}" for n in range(number, 99)) if free not in given),
                 family=family,
                 client=client,
                 server=server,
@@ -154,10 +159,7 @@ def missing() -> str | None:
     if not Path("/dev/net/tun").exists():
         return "/dev/net/tun is not there: load the kernel module tun"
     if os.geteuid() != 0:
-        from anabranch.live import rootless
-
-        if not rootless.possible():
-            return "network namespaces take root here: run it with sudo"
+        return "network namespaces take root here: run it with sudo"
     try:
         import pyroute2  # noqa: F401
     except ImportError:
@@ -347,6 +349,21 @@ def _began(process: int) -> str | None:
     return stat.rpartition(")")[2].split()[19]
 
 
+def _end_all(name: str) -> None:
+    """End every program that is still in a namespace of ours: it would keep the namespace."""
+    try:
+        there = (_NAMED / name).stat().st_ino
+    except OSError:
+        return
+    for entry in Path("/proc").glob("[0-9]*/ns/net"):
+        try:
+            if entry.stat().st_ino == there:
+                os.kill(int(entry.parts[2]), signal.SIGKILL)
+        except (OSError, ProcessLookupError):
+            # It has ended by itself.
+            continue
+
+
 def _sweep() -> None:
     """Take away the namespaces of processes that were killed."""
     for place in _NAMED.glob("anabranch-*"):
@@ -356,9 +373,10 @@ def _sweep() -> None:
 
 
 def _remove(name: str) -> None:
-    """Take away a namespace, and with it its devices, addresses, routes and settings."""
+    """Take away a namespace, and with it its devices, addresses, routes, settings and programs."""
     from pyroute2 import netns
 
+    _end_all(name)
     try:
         netns.remove(name)
     except FileNotFoundError:

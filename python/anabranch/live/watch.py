@@ -13,6 +13,8 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from anabranch.errors import MissingError
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
@@ -53,7 +55,9 @@ def watching(bed: Bed) -> Iterator[list[Look]]:
     assert program.stdout is not None
     try:
         # It says when it looks.
-        program.stdout.readline()
+        if not program.stdout.readline():
+            message = "the kernel's sockets cannot be watched (pyroute2's DiagSocket)"
+            raise MissingError(message)
         yield looks
     finally:
         # It ends with its input, and tells then.

@@ -29,6 +29,8 @@ pub(super) struct Served {
     since: Instant,
     /// When something moved last.
     pub(super) active: Instant,
+    /// What its connection held when it was last looked at: less of it is bytes that the client took.
+    pub(super) held: u64,
     /// What came from the client, by the addresses that it came between.
     pub(super) received: Vec<(FourTuple, u64)>,
     /// The origin reads no more, but has said all: until then the client may take it.
@@ -58,6 +60,7 @@ impl Served {
             fell_back: false,
             since: now,
             active: now,
+            held: 0,
             received: Vec::new(),
             linger: None,
             end: None,
