@@ -1,8 +1,8 @@
 """How fast the gateway is, beside this host's kernel: `make bench-throughput`, as root.
 
 A client in one network namespace downloads from a server in another over two veth pairs: through the gateway
-with and without offloads, and from the kernel's own MPTCP and TCP. Ratios of one run count, and seconds do not:
-the programs that send and receive are the same in all, and take their share of the same cores.
+with and without offloads, and from the kernel's own MPTCP and TCP. Ratios of one run count, and seconds do
+not: the programs that send and receive are the same in all, and take their share of the same cores.
 """
 
 from __future__ import annotations

@@ -194,6 +194,14 @@ def resolve(origin: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(places))
 
 
+def _room_for_descriptors() -> None:
+    """Let as many connections be open as the host lets this user have."""
+    import resource
+
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
 def serve(
     settings: Settings, *, ready: Callable[[], None], log: Callable[[str], None], note: Callable[[str], None]
 ) -> None:
@@ -239,6 +247,7 @@ def serve(
     timed = deadline(serve.__code__, watch.__code__) if plugged else nullcontext()
     with _ending(wishes, note, settings.grace_s), timed:
         try:
+            _room_for_descriptors()
             module().gateway(settings, watch, finder.found)
         except OSError as error:
             raise _missing(settings, error) from None

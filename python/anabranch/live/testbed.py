@@ -14,6 +14,7 @@ import socket
 import struct
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -133,6 +134,7 @@ def lanes(plan: Mapping[str, Any], announced: Collection[str] = ()) -> list[Lane
 
     result = []
     given = {path["name"] for path in plan["paths"]}
+    free = (name for name in (f"path{number}" for number in count()) if name not in given)
     for number, path in enumerate(plan["paths"]):
         family = path.get("family", "ipv4")
         client, server = plugins.module().path_addresses(number, family == "ipv6")
@@ -141,9 +143,7 @@ def lanes(plan: Mapping[str, Any], announced: Collection[str] = ()) -> list[Lane
         result.append(
             Lane(
                 name=name,
-                device=name
-                if fits
-                else next(free for free in (f"path{n}" for n in range(number, 99)) if free not in given),
+                device=name if fits else next(free),
                 family=family,
                 client=client,
                 server=server,
@@ -352,14 +352,15 @@ def _began(process: int) -> str | None:
 def _end_all(name: str) -> None:
     """End every program that is still in a namespace of ours: it would keep the namespace."""
     try:
-        there = (_NAMED / name).stat().st_ino
+        there = (_NAMED / name).stat()
     except OSError:
         return
     for entry in Path("/proc").glob("[0-9]*/ns/net"):
         try:
-            if entry.stat().st_ino == there:
-                os.kill(int(entry.parts[2]), signal.SIGKILL)
-        except (OSError, ProcessLookupError):
+            found, process = entry.stat(), int(entry.parts[2])
+            if (found.st_dev, found.st_ino) == (there.st_dev, there.st_ino) and process != os.getpid():
+                os.kill(process, signal.SIGKILL)
+        except OSError:
             # It has ended by itself.
             continue
 
