@@ -32,7 +32,9 @@ def test_a_short_run_of_the_study_ends_well(name, tmp_path):
     """One cell of each scenario: what `--quick` runs, without most of the grid."""
     folder = studies.find(name)
     study = studies.read(folder)
-    first = {key: values[0] for part in study.parts for key, values in part.grid.items()}
+    # A path's keys are of the scenarios that have it.
+    grids = [grid for part in study.parts for grid in part.grid.items() if not grid[0].startswith("paths.")]
+    first = {key: values[0] for key, values in grids}
     axes = [studies.axis_of(key, [value]) for key, value in first.items()]
     what = studies.sweep(folder, study, quick=True, trials=1, axes=axes)
     assert {cell.scenario for cell in what.cells} == {one for part in study.parts for one in part.scenarios}
