@@ -1,10 +1,23 @@
 //! Rows of the trace, of what endpoints and sessions tell: written in one place for every world.
 
-use anabranch_trace::{ConnectionRow, SampleRow, SubflowRow};
-use anabranch_transport::{SubflowSample, SubflowSummary};
+use std::net::SocketAddr;
+
+use anabranch_trace::{ConnectionRow, Rows, SampleRow, SubflowRow};
+use anabranch_transport::{Connection, SubflowSample, SubflowSummary};
 use anabranch_units::{Duration, Instant};
 
 use crate::session::Session;
+
+/// A connection of a client, as its server has it. The paths of its subflows are told by the client's addresses.
+#[derive(Clone, Copy, Debug)]
+pub struct Served<'a> {
+    /// Whose it is.
+    pub client: u32,
+    /// The place of its handle.
+    pub handle: usize,
+    /// The connection.
+    pub connection: &'a Connection,
+}
 
 /// A client's subflows are numbered over all its connections, as they are first seen.
 #[derive(Debug, Default)]
@@ -16,8 +29,40 @@ pub struct Numbers {
 }
 
 impl Numbers {
+    /// How each subflow of a connection stands, `t_s` seconds after its client's start.
+    pub fn sample<'a>(
+        &mut self,
+        t_s: f64,
+        served: &Served<'_>,
+        path: impl Fn(SocketAddr) -> &'a str,
+        rows: &mut Rows,
+    ) {
+        let ends: Vec<_> = served.connection.summaries().map(|it| it.tuple.remote).collect();
+        for sample in served.connection.samples() {
+            let number = self.of(served, sample.ordinal);
+            let path = path(ends[sample.id.index()]);
+            rows.samples.push(sample_row(t_s, served.client, number, path, &sample));
+        }
+    }
+
+    /// The totals of each subflow that a connection has had.
+    pub fn report<'a>(
+        &mut self,
+        served: &Served<'_>,
+        path: impl Fn(SocketAddr) -> &'a str,
+        rows: &mut Rows,
+    ) {
+        for subflow in served.connection.summaries() {
+            let number = self.of(served, subflow.ordinal);
+            let path = path(subflow.tuple.remote);
+            rows.subflows.push(subflow_row(served.client, number, path, &subflow));
+        }
+    }
+
     /// The number of a connection's subflow; each client's begin at 0.
-    pub fn of(&mut self, client: u32, handle: usize, place: usize) -> i64 {
+    fn of(&mut self, served: &Served<'_>, ordinal: u32) -> i64 {
+        let &Served { client, handle, .. } = served;
+        let place = ordinal as usize;
         let (client, most) = (client as usize, |len: usize, at: usize| len.max(at + 1));
         self.next.resize(most(self.next.len(), client), 0);
         self.given.resize_with(most(self.given.len(), handle), Vec::new);
@@ -31,7 +76,7 @@ impl Numbers {
 }
 
 /// A subflow of a client at a moment, `t_s` seconds after the client's start.
-pub fn sample_row<'a>(
+fn sample_row<'a>(
     t_s: f64,
     client: u32,
     subflow: i64,
@@ -58,7 +103,7 @@ pub fn sample_row<'a>(
 }
 
 /// The totals of a client's subflow.
-pub fn subflow_row<'a>(
+fn subflow_row<'a>(
     client: u32,
     number: i64,
     path: &'a str,

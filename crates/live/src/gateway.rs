@@ -280,7 +280,7 @@ impl<'a> Gateway<'a> {
     /// Looks at what has grown old, and asks the watcher. True when the gateway is to end.
     fn look(&mut self, now: Instant) -> Result<bool, GatewayError> {
         self.next_look = now + LOOK;
-        self.count_memory();
+        self.count_memory(now);
         self.expire_half_open(now);
         self.expire(now);
         if let Some(responder) = &mut self.responder {
@@ -313,11 +313,18 @@ impl<'a> Gateway<'a> {
     }
 
     /// Counts what connections hold. Who could not be read of because of it is looked at again.
-    fn count_memory(&mut self) {
+    fn count_memory(&mut self, now: Instant) {
         let was_full = self.admission.is_full();
-        let within: u64 = self.endpoint.connections().map(|(_, it)| it.held()).sum();
-        let between: u64 = self.served.values().map(|served| served.relay.held()).sum();
-        self.admission.set_held(within + between);
+        let mut all: u64 = self.served.values().map(|served| served.relay.held()).sum();
+        let held: Vec<_> =
+            self.endpoint.connections().map(|(handle, it)| (handle, it.held())).collect();
+        for (handle, bytes) in held {
+            all += bytes;
+            if let Some(served) = self.served_by(handle) {
+                served.note_held(now, bytes);
+            }
+        }
+        self.admission.set_held(all);
         if was_full && !self.admission.is_full() {
             self.touched.extend(self.served.keys());
         }

@@ -1,5 +1,9 @@
-//! What the emulator reads of a packet's IP header, as a router does: nothing of it is trusted to be whole.
+//! What is read of a packet's IP header before it is parsed, as a router does: nothing of it is trusted to be whole.
 
+use std::net::IpAddr;
+
+/// The protocol's number of TCP.
+pub(crate) const TCP: u8 = 6;
 /// Bytes of an IPv4 header without options, and of an IPv6 header.
 const IPV4: usize = 20;
 const IPV6: usize = 40;
@@ -15,6 +19,19 @@ fn version(packet: &[u8]) -> Option<u8> {
         _ => return None,
     };
     (packet.len() >= least).then_some(version)
+}
+
+/// Who it is for.
+pub(crate) fn destination(packet: &[u8]) -> Option<IpAddr> {
+    match version(packet)? {
+        4 => <[u8; 4]>::try_from(&packet[16..20]).ok().map(IpAddr::from),
+        _ => <[u8; 16]>::try_from(&packet[24..40]).ok().map(IpAddr::from),
+    }
+}
+
+/// The number of the protocol that it carries.
+pub(crate) fn protocol(packet: &[u8]) -> Option<u8> {
+    Some(if version(packet)? == 4 { packet[9] } else { packet[6] })
 }
 
 /// Its ECN bits.
@@ -51,10 +68,10 @@ pub(crate) fn mark(packet: &mut [u8]) {
 
 /// What all packets of one flow have in common: addresses, protocol and ports, folded (FNV-1a).
 pub(crate) fn flow(packet: &[u8]) -> u64 {
-    let (addresses, protocol, ports) = match version(packet) {
-        Some(4) => (12..20, packet[9], usize::from(packet[0] & 15) * 4),
-        Some(_) => (8..40, packet[6], IPV6),
-        None => return 0,
+    let Some(protocol) = protocol(packet) else { return 0 };
+    let (addresses, ports) = match version(packet) {
+        Some(4) => (12..20, usize::from(packet[0] & 15) * 4),
+        _ => (8..40, IPV6),
     };
     // The first bytes of any transport's header that is looked at here.
     let ports = packet.get(ports..ports + 4).unwrap_or_default();
@@ -108,5 +125,22 @@ mod tests {
             mark(&mut copy);
             assert_eq!((copy.as_slice(), flow(bytes), is_ect(bytes)), (bytes, 0, false));
         }
+    }
+
+    #[test]
+    fn who_a_packet_is_for_is_read_of_whatever_comes() {
+        let mut v4 = vec![0x45; 20];
+        v4[16..].copy_from_slice(&[10, 9, 0, 1]);
+        assert_eq!(destination(&v4), Some([10, 9, 0, 1].into()));
+        let mut v6 = vec![0x60; 40];
+        v6[24..].copy_from_slice(&[1; 16]);
+        assert_eq!(destination(&v6), Some([1; 16].into()));
+        for cut in [&v4[..19], &v6[..39], &[], &[0; 60]] {
+            assert_eq!(destination(cut), None);
+        }
+        v4[9] = 6;
+        v6[6] = 6;
+        assert_eq!((protocol(&v4), protocol(&v6)), (Some(TCP), Some(TCP)));
+        assert_eq!((protocol(&[]), protocol(&[0x45; 20])), (None, Some(0x45)));
     }
 }

@@ -8,7 +8,8 @@ use std::path::PathBuf;
 use anabranch_host::{Application, Next, WrongBytes};
 use anabranch_plan::application::Make;
 use anabranch_trace::Rows;
-use anabranch_units::Instant;
+use anabranch_transport::earliest;
+use anabranch_units::{Duration, Instant};
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, sockopt};
 
@@ -18,6 +19,8 @@ use crate::socket::{Kind, Socket};
 
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 128;
+/// Time until somebody who could not be reached is called again.
+const AGAIN: Duration = Duration::from_millis(100);
 
 /// A kernel in a namespace.
 #[derive(Clone, Debug)]
@@ -57,6 +60,20 @@ fn is_unreachable(error: &io::Error) -> bool {
 struct Place {
     application: Box<dyn Application>,
     socket: Option<Socket>,
+    /// When it is connected, without a socket.
+    opens_at: Instant,
+}
+
+impl Place {
+    fn new(application: Box<dyn Application>, socket: Option<Socket>) -> Self {
+        Self { application, socket, opens_at: Instant::ZERO }
+    }
+
+    /// When it is to be driven though nothing happens.
+    fn wakes_at(&self) -> Option<Instant> {
+        let opens_at = self.socket.is_none().then_some(self.opens_at);
+        earliest(self.application.poll_timeout(), opens_at)
+    }
 }
 
 /// Applications over the sockets of a kernel.
@@ -79,7 +96,7 @@ impl KernelHost {
         route: (SocketAddr, SocketAddr),
         first_token: u64,
     ) -> Self {
-        let places = vec![Place { application, socket: None }];
+        let places = vec![Place::new(application, None)];
         Self { end, places, listener: None, route: Some(route), first_token, fault: None }
     }
 
@@ -131,7 +148,7 @@ impl KernelHost {
                     let socket = Socket::accepted(fd, now);
                     let place = self.places.len();
                     poller.add_edges(&socket, self.first_token + 1 + place as u64)?;
-                    self.places.push(Place { application: make(), socket: Some(socket) });
+                    self.places.push(Place::new(make(), Some(socket)));
                     self.drive(now, poller, place)?;
                 }
                 Err(Errno::AGAIN) => break,
@@ -146,9 +163,7 @@ impl KernelHost {
     /// Time has come: every application that it is time for is driven.
     pub(crate) fn handle_timeout(&mut self, now: Instant, poller: &Poller) -> io::Result<()> {
         for place in 0..self.places.len() {
-            let at = &self.places[place];
-            let due = at.application.poll_timeout().is_some_and(|at| at <= now);
-            if due || at.socket.is_none() {
+            if self.places[place].wakes_at().is_some_and(|at| at <= now) {
                 self.drive(now, poller, place)?;
             }
         }
@@ -157,7 +172,7 @@ impl KernelHost {
 
     /// When [`Self::handle_timeout`] is to be called.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
-        self.places.iter().filter_map(|place| place.application.poll_timeout()).min()
+        self.places.iter().filter_map(Place::wakes_at).min()
     }
 
     fn drive(&mut self, now: Instant, poller: &Poller, at: usize) -> io::Result<()> {
@@ -167,8 +182,7 @@ impl KernelHost {
                 return Ok(());
             }
             let Some(socket) = &mut place.socket else {
-                self.open(poller, at)?;
-                return Ok(());
+                return if now < place.opens_at { Ok(()) } else { self.open(now, poller, at) };
             };
             match place.application.drive(now, socket) {
                 Ok(Next::OnNewConnection) => place.socket = None,
@@ -179,7 +193,7 @@ impl KernelHost {
         }
     }
 
-    fn open(&mut self, poller: &Poller, at: usize) -> io::Result<()> {
+    fn open(&mut self, now: Instant, poller: &Poller, at: usize) -> io::Result<()> {
         let Some((local, remote)) = self.route else { return Ok(()) };
         let kind = self.end.kind();
         match self.end.within(|| Socket::connect(&kind, local, remote)) {
@@ -188,8 +202,11 @@ impl KernelHost {
                 self.places[at].socket = Some(socket);
                 Ok(())
             }
-            // Its interface is down: it is tried again when the application is looked at next.
-            Err(error) if is_unreachable(&error) => Ok(()),
+            // Its interface is down.
+            Err(error) if is_unreachable(&error) => {
+                self.places[at].opens_at = now + AGAIN;
+                Ok(())
+            }
             Err(error) => Err(error),
         }
     }

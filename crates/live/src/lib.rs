@@ -23,5 +23,5 @@ pub use kernel::KernelEnd;
 pub use lateness::Lateness;
 pub use network::{Delivery, InterfaceChange, Network};
 pub use poller::{Poller, Ready};
-pub use tun::Tun;
+pub use tun::{Arrived, Tun};
 pub use world::{Ends, LiveError, Observer, Outcome, run};

@@ -1,7 +1,6 @@
 //! The two ends of the network: a kernel behind its devices, or our endpoint.
 
 use std::io;
-use std::net::SocketAddr;
 
 use anabranch_host::{Host, Session, WrongBytes};
 use anabranch_trace::Rows;
@@ -12,9 +11,6 @@ use anabranch_wire::parse_packet;
 use crate::kernel::{KernelEnd, KernelHost};
 use crate::poller::{Poller, Ready};
 use crate::tun::Tun;
-
-/// Packets that are read of a device before others have their turn.
-const TURN: usize = 64;
 
 /// An end of the network.
 pub(crate) enum Side {
@@ -40,34 +36,24 @@ impl Side {
         matches!(self, Self::Kernel { .. })
     }
 
-    /// Reads what a kernel sends on a path, a turn of it.
-    pub(crate) fn read(
+    /// The next packet that a kernel sends on a path; `None` when there is none now.
+    pub(crate) fn read<'a>(
         &self,
         path: usize,
-        buffer: &mut [u8],
-        mut packet: impl FnMut(&[u8]),
-    ) -> io::Result<()> {
-        let Self::Kernel { devices, .. } = self else { return Ok(()) };
-        for _ in 0..TURN {
-            match devices[path].read(buffer)? {
-                Some(length) => packet(&buffer[..length]),
-                None => break,
-            }
-        }
-        Ok(())
+        buffer: &'a mut [u8],
+    ) -> io::Result<Option<&'a [u8]>> {
+        let Self::Kernel { devices, .. } = self else { return Ok(None) };
+        Ok(devices[path].read(buffer)?.map(|arrived| arrived.bytes))
     }
 
     /// A packet comes out of a path.
     pub(crate) fn deliver(&mut self, now: Instant, path: usize, bytes: &[u8]) -> io::Result<()> {
         match self {
-            Self::Kernel { devices, .. } => devices[path].write(bytes),
+            Self::Kernel { devices, .. } => devices[path].write(bytes, None),
             Self::Endpoint(host) => {
                 // What is no segment of TCP, or is spoilt, is dropped, as by any host.
                 let Ok(packet) = parse_packet(bytes) else { return Ok(()) };
-                let segment = &packet.segment;
-                let local = SocketAddr::new(packet.destination, segment.destination_port);
-                let remote = SocketAddr::new(packet.source, segment.source_port);
-                host.handle_segment(now, FourTuple { local, remote }, segment);
+                host.handle_segment(now, FourTuple::of_receiver(&packet), &packet.segment);
                 Ok(())
             }
         }

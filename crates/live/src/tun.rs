@@ -26,9 +26,9 @@ pub struct Tun {
 
 /// A packet that a kernel sent.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Arrived<'a> {
+pub struct Arrived<'a> {
     /// The packet.
-    pub(crate) bytes: &'a [u8],
+    pub bytes: &'a [u8],
     /// What was told of it.
     pub(crate) told: Offloaded,
 }
@@ -62,64 +62,37 @@ impl Tun {
         Ok(Self { device, refused: 0, offloads })
     }
 
-    /// The next packet that the kernel sends, its length in `buffer`; `None` when there is none now.
-    ///
-    /// # Errors
-    /// The device is gone.
-    pub fn read(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        match rustix::io::read(self.device.as_fd(), buffer) {
-            Ok(length) => Ok(Some(length)),
-            Err(Errno::AGAIN | Errno::INTR) => Ok(None),
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    /// Hands the kernel a packet. One that it has no room for, or cannot take just now, is lost and counted.
-    ///
-    /// # Errors
-    /// The device is gone.
-    pub fn write(&mut self, packet: &[u8]) -> io::Result<()> {
-        let written = rustix::io::write(self.device.as_fd(), packet);
-        self.settle(written)
-    }
-
     /// The next packet that the kernel sends, or several segments as one where the device offloads; `None` when
     /// there is none now.
     ///
     /// # Errors
     /// The device is gone.
-    pub(crate) fn receive<'a>(&self, buffer: &'a mut [u8]) -> io::Result<Option<Arrived<'a>>> {
-        let Some(length) = self.read(buffer)? else { return Ok(None) };
-        let whole = &buffer[..length];
-        let told = match whole.first_chunk::<HEADER>() {
-            Some(header) if self.offloads => Offloaded::parse(header),
-            _ => return Ok(Some(Arrived { bytes: whole, told: Offloaded::default() })),
+    pub fn read<'a>(&self, buffer: &'a mut [u8]) -> io::Result<Option<Arrived<'a>>> {
+        let length = match rustix::io::read(self.device.as_fd(), &mut *buffer) {
+            Ok(length) => length,
+            Err(Errno::AGAIN | Errno::INTR) => return Ok(None),
+            Err(error) => return Err(error.into()),
         };
-        Ok(Some(Arrived { bytes: &whole[HEADER..], told }))
+        let whole = &buffer[..length];
+        Ok(Some(match whole.split_first_chunk::<HEADER>() {
+            Some((header, bytes)) if self.offloads => {
+                Arrived { bytes, told: Offloaded::parse(header) }
+            }
+            _ => Arrived { bytes: whole, told: Offloaded::default() },
+        }))
     }
 
-    /// Hands the kernel a packet, or a burst for a device that cuts it. One that it has no room for, or cannot
-    /// take just now, is lost and counted.
+    /// Hands the kernel a packet, or a burst for a device that offloads, to be cut into segments of a size. What it
+    /// has no room for, or cannot take just now, is lost and counted.
     ///
     /// # Errors
     /// The device is gone.
-    pub(crate) fn send(
-        &mut self,
-        packet: &[u8],
-        segment_size: Option<NonZeroU16>,
-    ) -> io::Result<()> {
-        if !self.offloads {
-            return self.write(packet);
-        }
+    pub fn write(&mut self, packet: &[u8], segment_size: Option<NonZeroU16>) -> io::Result<()> {
         let header = segment_size.map_or([0; HEADER], |size| Offloaded::burst(packet, size));
         let parts = [IoSlice::new(&header), IoSlice::new(packet)];
-        let written = rustix::io::writev(self.device.as_fd(), &parts);
-        self.settle(written)
-    }
-
-    /// What became of a packet that was handed to the kernel.
-    fn settle(&mut self, written: Result<usize, Errno>) -> io::Result<()> {
-        match written {
+        // Without offloads nothing stands before a packet.
+        let parts = &parts[usize::from(!self.offloads)..];
+        match rustix::io::writev(self.device.as_fd(), parts) {
             Ok(_) => Ok(()),
             // The device is down, has no room, or the packet is none that it takes.
             Err(Errno::AGAIN | Errno::NOBUFS | Errno::IO | Errno::INVAL | Errno::INTR) => {
@@ -131,7 +104,7 @@ impl Tun {
     }
 
     /// It cuts bursts.
-    pub(crate) fn offloads(&self) -> bool {
+    pub fn offloads(&self) -> bool {
         self.offloads
     }
 

@@ -24,6 +24,8 @@ use crate::poller::{Poller, Ready};
 use crate::side::Side;
 use crate::tun::MOST;
 
+/// Packets that are read of a device before others have their turn.
+const TURN: usize = 64;
 /// Time between two looks at who follows the run.
 const LOOK: Duration = Duration::from_millis(100);
 /// How long a run goes on after its client is done, for the ends of connections to be said.
@@ -148,7 +150,6 @@ struct World<'a> {
     refused: u64,
     notes: Vec<String>,
     delivered: u64,
-    congestion: Option<String>,
 }
 
 /// Runs a plan over real packets until its application is done, its time is up or the observer stops it.
@@ -183,7 +184,10 @@ impl World<'_> {
         let mut buffer = vec![0; MOST];
         loop {
             let now = self.turn(observer)?;
-            if now >= end || self.registry.failed() {
+            if self.registry.failed() {
+                return Err(LiveError::Plugin);
+            }
+            if now >= end {
                 break;
             }
             if !over && self.client.session().is_some_and(|session| session.over) {
@@ -207,11 +211,7 @@ impl World<'_> {
                 self.handle_ready(ready, &mut buffer)?;
             }
         }
-        if self.registry.failed() {
-            return Err(LiveError::Plugin);
-        }
         let now = self.clock.now();
-        self.congestion = self.server.congestion().or(self.congestion.take());
         if let Some(session) = self.client.session_mut() {
             session.cut_off(now);
         }
@@ -296,27 +296,24 @@ impl World<'_> {
     /// Whoever is ready is read.
     fn handle_ready(&mut self, ready: Ready, buffer: &mut [u8]) -> Result<(), LiveError> {
         let now = self.clock.now();
-        let Self { client, server, network, poller, .. } = self;
-        let (side, path, down) = match ready.token {
+        let Self { client, server, poller, .. } = self;
+        let (path, down) = match ready.token {
             SERVER_SOCKETS.. => {
                 return server.handle_ready(now, poller, ready).map_err(tried("a server's socket"));
             }
             CLIENT_SOCKETS.. => {
                 return client.handle_ready(now, poller, ready).map_err(tried("a client's socket"));
             }
-            token if token >= SERVER_DEVICES => (server, token - SERVER_DEVICES, true),
-            token => (client, token, false),
+            token if token >= SERVER_DEVICES => (token - SERVER_DEVICES, true),
+            token => (token, false),
         };
-        let path = path as usize;
-        let mut sent = Vec::new();
-        let read = side.read(path, buffer, |packet| {
-            let mut bytes = network.buffer();
+        for _ in 0..TURN {
+            let side = if down { &self.server } else { &self.client };
+            let read = side.read(path as usize, buffer).map_err(tried("reading a device"))?;
+            let Some(packet) = read else { break };
+            let mut bytes = self.network.buffer();
             bytes.extend_from_slice(packet);
-            sent.push(bytes);
-        });
-        read.map_err(tried("reading a device"))?;
-        for bytes in sent {
-            self.launch(now, path, down, bytes)?;
+            self.launch(now, path as usize, down, bytes)?;
         }
         Ok(())
     }

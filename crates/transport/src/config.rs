@@ -4,6 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use anabranch_plugin::{PluginChoice, Registry};
 use anabranch_units::{Duration, Instant};
+use anabranch_wire::Packet;
 
 use crate::path_manager::Candidate;
 use crate::profile::Stack;
@@ -191,4 +192,15 @@ pub struct FourTuple {
     pub local: SocketAddr,
     /// The peer's.
     pub remote: SocketAddr,
+}
+
+impl FourTuple {
+    /// That of a packet, as the one who receives it sees it.
+    pub fn of_receiver(packet: &Packet) -> Self {
+        let Packet { source, destination, segment } = packet;
+        Self {
+            local: SocketAddr::new(*destination, segment.destination_port),
+            remote: SocketAddr::new(*source, segment.source_port),
+        }
+    }
 }

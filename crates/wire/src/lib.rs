@@ -1,5 +1,6 @@
 //! Bytes to segments and back: IPv4/IPv6, TCP, every MPTCP option of RFC 8684, pcapng.
 
+mod checksum;
 pub mod crypto;
 mod error;
 mod mapping;
@@ -9,6 +10,7 @@ mod packet;
 mod pcapng;
 mod segment;
 
+pub use checksum::checksum;
 pub use error::{EmitError, ParseError};
 pub use mapping::{dss_checksum, promote, verify_dss_checksum};
 pub use mptcp::{

@@ -2,39 +2,7 @@
 
 use anabranch_units::DataSeq;
 
-/// A 16-bit ones' complement sum over bytes that come in pieces (RFC 1071).
-///
-/// A piece may end on half a word, which the next one completes: a mapping is checksummed as one
-/// run of bytes, whatever segments it was cut into.
-struct OnesComplement {
-    sum: u64,
-    half: Option<u8>,
-}
-
-impl OnesComplement {
-    fn add(&mut self, mut bytes: &[u8]) {
-        if let (Some(high), [low, rest @ ..]) = (self.half, bytes) {
-            self.sum += u64::from(u16::from_be_bytes([high, *low]));
-            self.half = None;
-            bytes = rest;
-        }
-        let mut words = bytes.chunks_exact(2);
-        for word in &mut words {
-            self.sum += u64::from(u16::from_be_bytes([word[0], word[1]]));
-        }
-        if let [high] = words.remainder() {
-            self.half = Some(*high);
-        }
-    }
-
-    fn fold(self) -> u16 {
-        let mut sum = self.sum + self.half.map_or(0, |high| u64::from(high) << 8);
-        while sum > 0xffff {
-            sum = (sum & 0xffff) + (sum >> 16);
-        }
-        sum as u16
-    }
-}
+use crate::checksum::OnesComplement;
 
 /// The folded sum of a mapping's data and pseudo-header.
 fn mapping_sum<'a>(
@@ -49,7 +17,7 @@ fn mapping_sum<'a>(
     pseudo_header[12..14].copy_from_slice(&length.to_be_bytes());
 
     // The pseudo-header is whole words, so that it can go before the data and not behind.
-    let mut sum = OnesComplement { sum: 0, half: None };
+    let mut sum = OnesComplement::default();
     sum.add(&pseudo_header);
     for piece in payload {
         sum.add(piece);
@@ -84,7 +52,7 @@ pub fn verify_dss_checksum<'a>(
 ) -> bool {
     let mut sum = mapping_sum(dsn, ssn, length, payload);
     // Past any half word: the checksum is no part of the data that this would complete.
-    sum.sum += u64::from(checksum);
+    sum.add_word(checksum);
     sum.fold() == 0xffff
 }
 

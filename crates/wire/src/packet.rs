@@ -9,6 +9,7 @@ use etherparse::{
     IpEcn, IpNumber, IpSlice, Ipv4Header, Ipv6FlowLabel, Ipv6Header, TcpHeader, TcpSlice,
 };
 
+use crate::checksum::checksum;
 use crate::{Ecn, EmitError, Flags, ParseError, Segment, options};
 
 /// The hop limit of packets: Linux's default.
@@ -58,13 +59,10 @@ pub fn emit_offloaded(
     emit(source, destination, segment, true, out)
 }
 
-/// The sum of the pseudo-header (RFC 9293 section 3.1, RFC 8200 section 8.1), folded and not complemented.
+/// The sum of the pseudo-header (RFC 9293 section 3.1, RFC 8200 section 8.1), not complemented.
 fn pseudo_header(source: &[u8], destination: &[u8], length: u16) -> u16 {
-    let words = source.chunks_exact(2).chain(destination.chunks_exact(2));
-    let sum: u32 = words.map(|word| u32::from(u16::from_be_bytes([word[0], word[1]]))).sum();
-    let sum = sum + u32::from(IpNumber::TCP.0) + u32::from(length);
-    let sum = (sum & 0xffff) + (sum >> 16);
-    ((sum & 0xffff) + (sum >> 16)) as u16
+    let rest = [[0, IpNumber::TCP.0], length.to_be_bytes()];
+    !checksum([source, destination, rest.as_flattened()])
 }
 
 fn emit(

@@ -256,13 +256,6 @@ impl Gateway<'_> {
     /// Ends those that have waited too long.
     pub(super) fn expire(&mut self, now: Instant) {
         let idle = self.settings.idle;
-        for served in self.served.values_mut() {
-            let connection = served.handle.and_then(|handle| self.endpoint.get(handle));
-            let held = connection.map_or(0, anabranch_transport::Connection::held);
-            if std::mem::replace(&mut served.held, held) > held {
-                served.active = now;
-            }
-        }
         let due = self.served.iter().filter_map(|(number, served)| {
             if served.linger.is_some_and(|until| until <= now) {
                 Some((*number, End::OriginBroke))

@@ -5,10 +5,12 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use anabranch_transport::FourTuple;
 use anabranch_units::SeqNumber;
+use anabranch_wire::checksum;
+
+use crate::header::TCP;
 
 /// Protocol numbers.
 const ICMP: u8 = 1;
-const TCP: u8 = 6;
 const ICMPV6: u8 = 58;
 /// Bytes of an IPv6 header, and of an ICMP header.
 const IPV6: usize = 40;
@@ -31,14 +33,14 @@ pub(super) fn hear(packet: &[u8]) -> Option<Heard> {
         4 => {
             let (header, protocol) = ipv4(packet)?;
             let fragment = u16::from_be_bytes([packet[6], packet[7]]) & 0x3fff != 0;
-            if protocol != ICMP || fragment || sum(&[&packet[header..]]) != 0xffff {
+            if protocol != ICMP || fragment || checksum([&packet[header..]]) != 0 {
                 return None;
             }
             hear_v4(packet, header)
         }
         6 => {
             let body = packet.get(IPV6..)?;
-            let whole = sum(&[&pseudo_header(packet, body.len()), body]) == 0xffff;
+            let whole = checksum([&pseudo_header(packet, body.len())[..], body]) == 0;
             if packet[6] != ICMPV6 || !whole { None } else { hear_v6(packet, body) }
         }
         _ => None,
@@ -53,9 +55,9 @@ fn hear_v4(packet: &[u8], header: usize) -> Option<Heard> {
             answer[12..16].copy_from_slice(&packet[16..20]);
             answer[16..20].copy_from_slice(&packet[12..16]);
             answer[8] = HOPS;
-            set_sum(&mut answer, 10, |answer| sum(&[&answer[..header]]));
+            set_checksum(&mut answer, 10, |answer| checksum([&answer[..header]]));
             answer[header] = 0;
-            set_sum(&mut answer, header + 2, |answer| sum(&[&answer[header..]]));
+            set_checksum(&mut answer, header + 2, |answer| checksum([&answer[header..]]));
             Some(Heard::Answer(answer))
         }
         (3, 4) => {
@@ -81,8 +83,8 @@ fn hear_v6(packet: &[u8], body: &[u8]) -> Option<Heard> {
             answer[7] = HOPS;
             answer[IPV6] = 129;
             let length = body.len();
-            set_sum(&mut answer, IPV6 + 2, |answer| {
-                sum(&[&pseudo_header(answer, length), &answer[IPV6..]])
+            set_checksum(&mut answer, IPV6 + 2, |answer| {
+                checksum([&pseudo_header(answer, length)[..], &answer[IPV6..]])
             });
             Some(Heard::Answer(answer))
         }
@@ -122,22 +124,10 @@ fn pseudo_header(packet: &[u8], length: usize) -> Vec<u8> {
     header
 }
 
-/// The sum of 16-bit words in ones' complement (RFC 1071); all ones over what has a right checksum. All parts but
-/// the last have an even length.
-fn sum(parts: &[&[u8]]) -> u16 {
-    let words = parts.iter().flat_map(|part| part.chunks(2));
-    let word = |pair: &[u8]| u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0));
-    let sum = words.map(word).fold(0_u32, |sum, word| {
-        let sum = sum + word;
-        (sum & 0xffff) + (sum >> 16)
-    });
-    sum as u16
-}
-
 /// Writes the checksum at a place.
-fn set_sum(packet: &mut [u8], at: usize, sum: impl Fn(&[u8]) -> u16) {
+fn set_checksum(packet: &mut [u8], at: usize, checksum: impl Fn(&[u8]) -> u16) {
     packet[at..at + 2].fill(0);
-    let checksum = !sum(packet);
+    let checksum = checksum(packet);
     packet[at..at + 2].copy_from_slice(&checksum.to_be_bytes());
 }
 
@@ -149,8 +139,8 @@ mod tests {
         let mut packet = vec![0x45, 0, 0, (20 + body.len()) as u8, 1, 2, 0, 0, 9, ICMP, 0, 0];
         packet.extend([192, 0, 2, 1, 10, 0, 0, 1]);
         packet.extend(body);
-        set_sum(&mut packet, 10, |packet| sum(&[&packet[..20]]));
-        set_sum(&mut packet, 22, |packet| sum(&[&packet[20..]]));
+        set_checksum(&mut packet, 10, |packet| checksum([&packet[..20]]));
+        set_checksum(&mut packet, 22, |packet| checksum([&packet[20..]]));
         packet
     }
 
@@ -161,7 +151,9 @@ mod tests {
         }
         packet.extend(body);
         let length = body.len();
-        set_sum(&mut packet, 42, |packet| sum(&[&pseudo_header(packet, length), &packet[40..]]));
+        set_checksum(&mut packet, 42, |packet| {
+            checksum([&pseudo_header(packet, length)[..], &packet[40..]])
+        });
         packet
     }
 
@@ -172,13 +164,13 @@ mod tests {
         };
         assert_eq!(&answer[12..20], &[10, 0, 0, 1, 192, 0, 2, 1]);
         assert_eq!((answer[20], &answer[24..]), (0, &b"\x12\x34\0\x01odd"[..]));
-        assert_eq!((sum(&[&answer[..20]]), sum(&[&answer[20..]])), (0xffff, 0xffff));
+        assert_eq!((checksum([&answer[..20]]), checksum([&answer[20..]])), (0, 0));
         assert_eq!(hear(&answer), None, "an answer is not answered");
         let Some(Heard::Answer(answer)) = hear(&v6(b"\x80\0\0\0\x12\x34\0\x01odd")) else {
             panic!("no answer")
         };
         assert_eq!((answer[23], answer[39], answer[40]), (2, 1, 129));
-        assert_eq!(sum(&[&pseudo_header(&answer, 11), &answer[40..]]), 0xffff);
+        assert_eq!(checksum([&pseudo_header(&answer, 11)[..], &answer[40..]]), 0);
     }
 
     #[test]

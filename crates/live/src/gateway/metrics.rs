@@ -172,30 +172,13 @@ impl Page {
 
 #[cfg(test)]
 mod tests {
-    use anabranch_transport::FourTuple;
-    use anabranch_units::Duration;
-
     use super::super::admission::Limits;
+    use super::super::record::example;
     use super::*;
 
     #[test]
     fn what_is_over_and_what_is_open_are_counted_together() {
-        let tuple = FourTuple {
-            local: ([10, 9, 0, 1], 443).into(),
-            remote: ([192, 0, 2, 7], 40_000).into(),
-        };
-        let path = PathRecord { tuple, down: 7, up: 8, retransmitted: 2, retransmissions: 1 };
-        let record = Record {
-            client: tuple.remote,
-            local: tuple.local,
-            multipath: true,
-            fell_back: false,
-            lasted: Duration::from_secs(1),
-            up: 8,
-            down: 7,
-            end: End::Idle,
-            paths: vec![path],
-        };
+        let record = Record { end: End::Idle, ..example() };
         let mut metrics = Metrics { accepted: [2, 0], ..Metrics::default() };
         metrics.note_end(&record);
         let mut admission = Admission::new(Limits { connections: 1, per_source: 1, memory: 1 });
@@ -204,7 +187,7 @@ mod tests {
             open: [1, 0],
             half_open: 5,
             relayed: [100, 200],
-            paths: vec![path],
+            paths: record.paths.clone(),
             admission: &admission,
             refused_packets: 0,
             closing: false,

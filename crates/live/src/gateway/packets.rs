@@ -1,6 +1,5 @@
 //! Packets of the device: in to the endpoint, and out of it.
 
-use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU16;
 
 use anabranch_transport::{FourTuple, Outgoing};
@@ -13,29 +12,11 @@ use super::admission::Refusal;
 use super::icmp::{self, Heard};
 use super::record::End;
 use super::{Gateway, GatewayError};
+use crate::header;
 use crate::tun::Arrived;
 
 /// Packets that are read of the device before others have their turn.
 const TURN: usize = 64;
-/// Where the protocol stands in a header of IPv4, and of IPv6; its number for TCP.
-const PROTOCOL: [usize; 2] = [9, 6];
-const TCP: u8 = 6;
-
-/// A packet of TCP, by its header of IP.
-fn is_tcp(packet: &[u8]) -> bool {
-    let later = packet.first().is_some_and(|first| first >> 4 != 4);
-    packet.get(PROTOCOL[usize::from(later)]) == Some(&TCP)
-}
-
-/// The destination of a packet.
-fn destination(packet: &[u8]) -> Option<IpAddr> {
-    match packet.first()? >> 4 {
-        4 => <[u8; 4]>::try_from(packet.get(16..20)?).ok().map(IpAddr::from),
-        6 => <[u8; 16]>::try_from(packet.get(24..40)?).ok().map(IpAddr::from),
-        _ => None,
-    }
-}
-
 /// A SYN that opens a connection of its own.
 fn opens(segment: &Segment) -> bool {
     let joins = |option: &MptcpOption| matches!(option, MptcpOption::Join(MpJoin::Syn { .. }));
@@ -53,7 +34,7 @@ impl Gateway<'_> {
     ) -> Result<(), GatewayError> {
         for _ in 0..TURN {
             let device = |error| GatewayError::Device { name: self.settings.device.clone(), error };
-            let Some(arrived) = self.tun.receive(buffer).map_err(device)? else { break };
+            let Some(arrived) = self.tun.read(buffer).map_err(device)? else { break };
             self.metrics.packets[0] += 1;
             self.handle_packet(now, arrived)?;
         }
@@ -62,7 +43,7 @@ impl Gateway<'_> {
 
     fn handle_packet(&mut self, now: Instant, arrived: Arrived<'_>) -> Result<(), GatewayError> {
         let Arrived { bytes, told } = arrived;
-        match destination(bytes) {
+        match header::destination(bytes) {
             Some(to) if self.own.contains(&to) => {}
             // The host's own chatter on the device: multicast.
             Some(to) if to.is_multicast() => return Ok(()),
@@ -72,7 +53,7 @@ impl Gateway<'_> {
                 return Ok(());
             }
         }
-        if !is_tcp(bytes) {
+        if header::protocol(bytes) != Some(header::TCP) {
             return self.handle_icmp(now, bytes);
         }
         let parse = if told.vouched { parse_offloaded } else { parse_packet };
@@ -81,9 +62,8 @@ impl Gateway<'_> {
             return Ok(());
         };
         let segment = &packet.segment;
-        let local = SocketAddr::new(packet.destination, segment.destination_port);
-        let remote = SocketAddr::new(packet.source, segment.source_port);
-        let tuple = FourTuple { local, remote };
+        let tuple = FourTuple::of_receiver(&packet);
+        let FourTuple { local, remote } = tuple;
         let opening = opens(segment) && self.settings.listen.contains(&local);
         if opening && self.closing.is_none() && !self.admission.admits(remote.ip()) {
             return Ok(());
@@ -147,7 +127,7 @@ impl Gateway<'_> {
     ) -> Result<(), GatewayError> {
         self.metrics.packets[1] += 1;
         let device = |error| GatewayError::Device { name: self.settings.device.clone(), error };
-        self.tun.send(packet, burst).map_err(device)
+        self.tun.write(packet, burst).map_err(device)
     }
 }
 
@@ -156,22 +136,6 @@ mod tests {
     use anabranch_wire::{CapableKeys, MpCapable};
 
     use super::*;
-
-    #[test]
-    fn who_a_packet_is_for_is_read_of_whatever_comes() {
-        let mut v4 = vec![0x45; 20];
-        v4[16..].copy_from_slice(&[10, 9, 0, 1]);
-        assert_eq!(destination(&v4), Some([10, 9, 0, 1].into()));
-        let mut v6 = vec![0x60; 40];
-        v6[24..].copy_from_slice(&[1; 16]);
-        assert_eq!(destination(&v6), Some([1; 16].into()));
-        for cut in [&v4[..19], &v6[..39], &[], &[0; 60]] {
-            assert_eq!(destination(cut), None);
-        }
-        v4[9] = 6;
-        v6[6] = 6;
-        assert!(is_tcp(&v4) && is_tcp(&v6) && !is_tcp(&[]) && !is_tcp(&[0x45; 20]));
-    }
 
     #[test]
     fn a_join_opens_no_connection_of_its_own() {

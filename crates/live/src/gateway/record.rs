@@ -128,28 +128,32 @@ impl fmt::Display for Record {
     }
 }
 
+/// A connection that one subflow carried.
+#[cfg(test)]
+pub(super) fn example() -> Record {
+    let tuple =
+        FourTuple { local: ([10, 9, 0, 1], 443).into(), remote: ([192, 0, 2, 7], 40_000).into() };
+    let path = PathRecord { tuple, down: 7, up: 8, retransmitted: 2, retransmissions: 1 };
+    Record {
+        client: tuple.remote,
+        local: tuple.local,
+        multipath: true,
+        fell_back: false,
+        lasted: Duration::from_millis(1234),
+        up: 8,
+        down: 7,
+        end: End::Finished,
+        paths: vec![path],
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_line_has_all_that_a_connection_was() {
-        let tuple = FourTuple {
-            local: ([10, 9, 0, 1], 443).into(),
-            remote: ([192, 0, 2, 7], 40_000).into(),
-        };
-        let path = PathRecord { tuple, down: 7, up: 8, retransmitted: 2, retransmissions: 1 };
-        let record = Record {
-            client: tuple.remote,
-            local: tuple.local,
-            multipath: true,
-            fell_back: false,
-            lasted: Duration::from_millis(1234),
-            up: 8,
-            down: 7,
-            end: End::Finished,
-            paths: vec![path],
-        };
+        let record = example();
         assert_eq!(
             record.to_string(),
             "client=192.0.2.7:40000 local=10.9.0.1:443 protocol=mptcp seconds=1.234 up=8 down=7 \

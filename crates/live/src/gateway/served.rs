@@ -29,8 +29,8 @@ pub(super) struct Served {
     since: Instant,
     /// When something moved last.
     pub(super) active: Instant,
-    /// What its connection held when it was last looked at: less of it is bytes that the client took.
-    pub(super) held: u64,
+    /// What its connection held when it was last looked at.
+    held: u64,
     /// What came from the client, by the addresses that it came between.
     pub(super) received: Vec<(FourTuple, u64)>,
     /// The origin reads no more, but has said all: until then the client may take it.
@@ -65,6 +65,13 @@ impl Served {
             linger: None,
             end: None,
             paths: Vec::new(),
+        }
+    }
+
+    /// What its connection holds now: less than before is bytes that the client took.
+    pub(super) fn note_held(&mut self, now: Instant, bytes: u64) {
+        if std::mem::replace(&mut self.held, bytes) > bytes {
+            self.active = now;
         }
     }
 

@@ -133,7 +133,6 @@ impl<'a> World<'a> {
             refused: 0,
             notes,
             delivered: 0,
-            congestion: None,
         })
     }
 

@@ -1,6 +1,6 @@
 //! What a run writes down: samples as it goes, totals when it is over.
 
-use anabranch_host::rows::{connection_row, sample_row, subflow_row};
+use anabranch_host::rows::{Served, connection_row};
 use anabranch_host::{Host, report_ladder};
 use anabranch_plan::addresses::locate;
 use anabranch_trace::{Summary, Trace};
@@ -21,14 +21,9 @@ impl World<'_> {
         let t_s = self.seconds(now);
         if let Some(host) = serves(&self.server) {
             for (handle, connection) in host.endpoint().connections() {
-                let ends: Vec<_> = connection.summaries().map(|it| it.tuple.remote).collect();
-                for sample in connection.samples() {
-                    let path = usize::from(locate(ends[sample.id.index()]).0);
-                    let ordinal = sample.ordinal as usize;
-                    let number = self.numbers.of(CLIENT, handle.index(), ordinal);
-                    let name = &self.plan.paths[path].name;
-                    self.rows.samples.push(sample_row(t_s, CLIENT, number, name, &sample));
-                }
+                let served = Served { client: CLIENT, handle: handle.index(), connection };
+                let path = |end| &*self.plan.paths[usize::from(locate(end).0)].name;
+                self.numbers.sample(t_s, &served, path, &mut self.rows);
             }
         }
         self.client.sample(now, &mut self.rows);
@@ -41,13 +36,9 @@ impl World<'_> {
         if let Some(host) = serves(&self.server) {
             for (handle, connection) in host.endpoint().connections() {
                 reinjected += connection.reinjected_bytes();
-                for subflow in connection.summaries() {
-                    let path = usize::from(locate(subflow.tuple.remote).0);
-                    let ordinal = subflow.ordinal as usize;
-                    let number = self.numbers.of(CLIENT, handle.index(), ordinal);
-                    let name = &self.plan.paths[path].name;
-                    self.rows.subflows.push(subflow_row(CLIENT, number, name, &subflow));
-                }
+                let served = Served { client: CLIENT, handle: handle.index(), connection };
+                let path = |end| &*self.plan.paths[usize::from(locate(end).0)].name;
+                self.numbers.report(&served, path, &mut self.rows);
             }
         }
         if let Some(session) = self.client.session() {
@@ -72,7 +63,7 @@ impl World<'_> {
         Outcome {
             trace: Trace { summary, tables: self.rows.into_tables() },
             lateness: self.lateness,
-            congestion: self.congestion,
+            congestion: self.server.congestion(),
             stripped: self.network.stripped().to_vec(),
             refused: self.client.refused() + self.server.refused(),
         }

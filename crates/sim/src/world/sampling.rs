@@ -1,7 +1,7 @@
 //! What a run writes down: samples as it goes, totals when it is over.
 
 use anabranch_host::report_ladder;
-use anabranch_host::rows::{connection_row, sample_row, subflow_row};
+use anabranch_host::rows::{Served, connection_row};
 use anabranch_plan::addresses::locate;
 use anabranch_plan::{ApplicationKind, link_row};
 use anabranch_trace::{Summary, Trace};
@@ -23,13 +23,9 @@ impl World<'_> {
             let client = self.served[handle];
             let start = self.stations[client as usize].host.session().map(|session| session.start);
             let t = start.map_or(f64::NAN, |start| self.now.since(start).as_secs_f64());
-            let tuples: Vec<_> = connection.summaries().map(|s| s.tuple.remote).collect();
-            for sample in connection.samples() {
-                let (path, ..) = locate(tuples[sample.id.index()]);
-                let number = self.numbers.of(client, handle, sample.ordinal as usize);
-                let path = &self.topology.paths[usize::from(path)].name;
-                self.rows.samples.push(sample_row(t, client, number, path, &sample));
-            }
+            let served = Served { client, handle, connection };
+            let path = |end| &*self.topology.paths[usize::from(locate(end).0)].name;
+            self.numbers.sample(t, &served, path, &mut self.rows);
         }
         for Station { host, .. } in &self.stations[..clients] {
             if host.session().is_some_and(|session| session.start <= self.now) {
@@ -46,12 +42,9 @@ impl World<'_> {
             let handle = handle.index();
             let client = self.served[handle];
             reinjected[client as usize] += connection.reinjected_bytes();
-            for subflow in connection.summaries() {
-                let (path, ..) = locate(subflow.tuple.remote);
-                let number = self.numbers.of(client, handle, subflow.ordinal as usize);
-                let path = &self.topology.paths[usize::from(path)].name;
-                self.rows.subflows.push(subflow_row(client, number, path, &subflow));
-            }
+            let served = Served { client, handle, connection };
+            let path = |end| &*self.topology.paths[usize::from(locate(end).0)].name;
+            self.numbers.report(&served, path, &mut self.rows);
         }
         for (index, Station { host, refused, .. }) in self.stations[..clients].iter().enumerate() {
             let Some(session) = host.session() else { continue };
