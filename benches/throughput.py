@@ -16,7 +16,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "live" / "gateway"))
 
-import lab
+import uplinks
+
+from anabranch.live.testbed import missing
 
 #: What is sent at once, bytes.
 _PIECE = bytes(1 << 18)
@@ -65,21 +67,21 @@ def busy() -> float:
     return (sum(ticks[:8]) - ticks[3] - ticks[4]) / 100
 
 
-def through_gateway(bench: lab.Lab, size: int, *more: str, mptcp: bool) -> float:
+def through_gateway(bench: uplinks.Lab, size: int, *more: str, mptcp: bool) -> float:
     """Download through the gateway."""
-    with lab.Origin(bench.host, source(size)), bench.gateway("--per-source", "1000", *more):
+    with uplinks.Origin(bench.host, source(size)), bench.gateway("--per-source", "1000", *more):
         return download(bench.connect(mptcp=mptcp), size)
 
 
-def from_kernel(bench: lab.Lab, size: int, *, mptcp: bool) -> float:
+def from_kernel(bench: uplinks.Lab, size: int, *, mptcp: bool) -> float:
     """Download from the host's kernel, which does without a gateway."""
-    protocol = lab.MPTCP if mptcp else socket.IPPROTO_TCP
+    protocol = uplinks.MPTCP if mptcp else socket.IPPROTO_TCP
     with bench.host.socket(protocol=protocol) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(("10.77.1.1", lab.PORT))
+        listener.bind(("10.77.1.1", uplinks.PORT))
         listener.listen()
         connected = bench.client.socket(protocol=protocol)
-        connected.connect(("10.77.1.1", lab.PORT))
+        connected.connect(("10.77.1.1", uplinks.PORT))
         served, _ = listener.accept()
         serving = threading.Thread(target=source(size), args=(served,), daemon=True)
         serving.start()
@@ -94,11 +96,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--megabytes", type=int, default=400, help="what each way carries")
     size = parser.parse_args().megabytes * 1_000_000
-    lacks = lab.missing()
+    lacks = missing()
     if lacks is not None:
         sys.stderr.write(f"bench-throughput: skipped: {lacks}\n")
         return 4
-    bench = lab.Lab()
+    bench = uplinks.Lab()
     try:
         ways = [
             (f"{name}, {'MPTCP' if mptcp else 'TCP'}", run, more, mptcp)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
 from anabranch.live.testbed import missing
 
 
 def pytest_collection_modifyitems(config, items):
-    lacks = missing()
+    lacks = missing() or (None if shutil.which("ip") else "iproute2 is not installed")
     if lacks is None:
         return
     for item in items:

@@ -22,6 +22,11 @@ HEAVY = (
     "study figures results",  # needs a study's results, as the next two need films that were played
     "study why results",
     "why results",
+    "live",  # over real packets: tests/live runs these
+    "parity",
+    "emulate",
+    "shell",
+    "gateway",
     "sweep two-paths",
     "sweep bulk-two-paths --grid transport.congestion",
 )

@@ -1,17 +1,9 @@
-"""Tests of the gateway against this host's kernel; skipped, with the reason, where it has not what they need."""
+"""What the tests of the gateway against this host's kernel share."""
 
 from __future__ import annotations
 
 import pytest
-from lab import Lab, missing
-
-_LACKS = missing()
-
-
-def pytest_collection_modifyitems(items):
-    for item in items:
-        if _LACKS is not None and "live/gateway" in str(item.path):
-            item.add_marker(pytest.mark.skip(reason=f"real packets: {_LACKS}"))
+from uplinks import Lab
 
 
 @pytest.fixture

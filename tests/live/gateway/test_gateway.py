@@ -8,7 +8,7 @@ import threading
 import time
 
 import pytest
-from lab import (
+from uplinks import (
     HUNG_S,
     PORT,
     V4,

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from lab import V4, Origin, echo, exchange
+from uplinks import V4, Origin, echo, exchange
 
 _OF_THE_LINK = re.compile("fe80::|ff00::|addr_gen_mode|stable_secret|_thresh")
 

@@ -10,7 +10,20 @@ import threading
 from contextlib import ExitStack
 
 import pytest
-from lab import CLIENT_V4, PORT, V4, Origin, answers, checksum, digest, drained, echo, exchange, pattern, wait
+from uplinks import (
+    CLIENT_V4,
+    PORT,
+    V4,
+    Origin,
+    answers,
+    checksum,
+    digest,
+    drained,
+    echo,
+    exchange,
+    pattern,
+    wait,
+)
 
 MIB = 1 << 20
 

@@ -6,7 +6,7 @@ import socket
 import struct
 
 import pytest
-from lab import (
+from uplinks import (
     CLIENT_V4,
     HUNG_S,
     SECOND_V4,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 
 import pytest
-from lab import CLIENT_V4, Origin, digest, drained, echo, exchange, pattern, says, wait
+from uplinks import CLIENT_V4, Origin, digest, drained, echo, exchange, pattern, says, wait
 
 MIB = 1 << 20
 

@@ -7,7 +7,7 @@ import socket
 import time
 
 import pytest
-from lab import Origin, answers, digest, drained, echo, exchange, pattern, wait
+from uplinks import Origin, answers, digest, drained, echo, exchange, pattern, wait
 
 MIB = 1 << 20
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import ctypes
 import hashlib
 import os
 import random
 import re
-import shutil
 import signal
 import socket
 import struct
@@ -18,7 +16,8 @@ import time
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-CLONE_NEWNET = 0x40000000
+from anabranch.live.testbed import inside
+
 MPTCP = 262
 PORT = 443
 #: The gateway's addresses; those of the second path are announced.
@@ -31,31 +30,6 @@ ORIGIN_PORT = 8080
 METRICS_PORT = 9464
 #: The longest that anything in these tests may take before it counts as hung, s.
 HUNG_S = 60.0
-
-_libc = ctypes.CDLL(None, use_errno=True)
-
-
-def missing():
-    """Return what this host lacks for these tests, or None."""
-    if os.geteuid() != 0:
-        return "not root"
-    if not Path("/dev/net/tun").exists():
-        return "no /dev/net/tun"
-    if shutil.which("ip") is None:
-        return "no iproute2"
-    enabled = Path("/proc/sys/net/mptcp/enabled")
-    if not enabled.exists() or enabled.read_text(encoding="ascii").strip() != "1":
-        return "no MPTCP in this kernel"
-    try:
-        import anabranch._anabranch  # noqa: F401
-    except ImportError:
-        return "the module anabranch._anabranch is not built"
-    name = f"gw-{os.getpid()}-try"
-    made = subprocess.run(["ip", "netns", "add", name], capture_output=True, text=True, check=False)
-    if made.returncode:
-        return f"no network namespace may be made: {made.stderr.strip()}"
-    subprocess.run(["ip", "netns", "del", name], check=False)
-    return None
 
 
 class Namespace:
@@ -75,29 +49,9 @@ class Namespace:
             **more,
         ).stdout
 
-    def within(self, what):
-        """Return what a function gives inside, where a thread of its own calls it."""
-        given = []
-
-        def inside():
-            with Path(f"/run/netns/{self.name}").open("rb") as there:
-                if _libc.setns(there.fileno(), CLONE_NEWNET):
-                    given.append(OSError(ctypes.get_errno(), "setns"))
-                    return
-            try:
-                given.append(what())
-            except OSError as error:
-                given.append(error)
-
-        thread = threading.Thread(target=inside)
-        thread.start()
-        thread.join()
-        if isinstance(given[0], OSError):
-            raise given[0]
-        return given[0]
-
     def socket(self, family=socket.AF_INET, protocol=socket.IPPROTO_TCP, kind=socket.SOCK_STREAM):
-        return self.within(lambda: socket.socket(family, kind, protocol))
+        with inside(self.name):
+            return socket.socket(family, kind, protocol)
 
     def counters(self):
         """Return the kernel's counters of MPTCP."""
