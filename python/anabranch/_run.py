@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from anabranch import _files, metrics, plugins
-from anabranch.errors import DefectError, Fault, InputError, PluginError, ScenarioError
+from anabranch import _files, _rust, metrics, plugins
+from anabranch.errors import PluginError
 from anabranch.results import identity
 from anabranch.scenario.units import show_time
 
@@ -346,7 +346,7 @@ def run_loaded(
 
     written = nullcontext() if pcapng is None else _files.whole(Path(pcapng), "the capture")
     with written as capture:
-        trace = _simulate(loaded, plans.encode(plan), pcapng=capture, progress=heard)
+        trace = _simulate(loaded, plan, pcapng=capture, progress=heard)
     return finished(loaded, film, plan, trace, run=run)
 
 
@@ -390,33 +390,19 @@ def cell_of(loaded: Loaded, film: Film | None) -> str:
 
 
 def _simulate(
-    loaded: Loaded, plan: str, *, pcapng: Path | None, progress: Callable[[float, float], None]
+    loaded: Loaded,
+    plan: dict[str, Any],
+    *,
+    pcapng: Path | None,
+    progress: Callable[[float, float], None],
 ) -> dict[str, Any]:
-    """Return the trace of a plan, with the Rust module's errors as the program's own."""
-    from anabranch.plugins.load import FaultyPluginError, anew
-    from anabranch.scenario import _refused
+    """Return the trace of a plan."""
+    from anabranch.scenario import plan as plans
 
-    rust = plugins.module()
     capture = None if pcapng is None else str(pcapng)
-    try:
-        classes = anew(loaded.plugins)
-    except FaultyPluginError as error:
-        found = [Fault(message=each.message, where=each.where, line=each.line) for each in error.faults]
-        raise ScenarioError(found) from None
-    try:
-        trace: dict[str, Any] = rust.simulate(plan, capture, progress, classes)
-    except rust.RaisedError as raised:
-        raise PluginError(raised.args[2]) from None
-    except rust.AnswerError as wrong:
-        kind, name, method, message = wrong.args
-        raise InputError([loaded.plugins[kind][name].fault(method, message)]) from None
-    except rust.PlanError as error:
-        found = _refused.faults(error.faults, json.loads(plan), loaded.scenario, loaded.source)
-        raise ScenarioError(found) from None
-    except rust.SimulationError as error:
-        given = json.loads(plan)
-        replay = f"the scenario, seed {given['seed']}, run {given['run']}"
-        raise DefectError(str(error), replay=replay) from None
+    replay = f"the scenario, seed {plan['seed']}, run {plan['run']}"
+    with _rust.classes(loaded, plan, replay=replay) as classes:
+        trace: dict[str, Any] = plugins.module().simulate(plans.encode(plan), capture, progress, classes)
     return trace
 
 

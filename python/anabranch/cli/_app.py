@@ -10,6 +10,16 @@ import typer
 from anabranch.cli import _console, _gateway, _live, _many
 from anabranch.cli._console import guarded
 from anabranch.cli._media import media
+from anabranch.cli._options import (
+    Congestion,
+    Json,
+    JsonArray,
+    RunNumber,
+    Scenario,
+    Scheduler,
+    Seed,
+    Set,
+)
 from anabranch.cli._study import study
 from anabranch.cli._traces import trace
 
@@ -29,21 +39,6 @@ app = typer.Typer(
 app.add_typer(media, name="media")
 app.add_typer(study, name="study")
 app.add_typer(trace, name="trace")
-
-Scenario = Annotated[
-    str,
-    typer.Argument(help="A scenario file, the name of one (`anabranch list scenarios`), or - for stdin."),
-]
-Scheduler = Annotated[str | None, typer.Option(help="Path scheduler, instead of the scenario's.")]
-Congestion = Annotated[str | None, typer.Option(help="Congestion control, instead of the scenario's.")]
-Seed = Annotated[int | None, typer.Option(min=0, help="Seed of every draw, instead of the scenario's.")]
-RunNumber = Annotated[int, typer.Option("--run", min=0, max=2**63 - 1, help="Another draw of the same seed.")]
-Set = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Any key of the scenario, e.g. paths.wifi.rtt=80ms."),
-]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
-JsonArray = Annotated[bool, typer.Option("--json", help="Print one JSON array instead of a table.")]
 
 
 def _version(wanted: bool) -> None:
@@ -117,7 +112,7 @@ def check(
     from anabranch.cli import _commands
 
     given = _commands.Given(
-        scenario=scenario, scheduler=scheduler, congestion=congestion, seed=None, set=tuple(set_ or ())
+        scenario=scenario, scheduler=scheduler, congestion=congestion, set=tuple(set_ or ())
     )
     _commands.check(given, show_plan=plan)
 

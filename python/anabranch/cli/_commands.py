@@ -15,7 +15,7 @@ from anabranch.cli import _console, _outputs
 from anabranch.errors import Fault, InputError, did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from anabranch._run import Run
@@ -30,10 +30,10 @@ class Given:
     """A scenario and what the command line sets over it."""
 
     scenario: str
-    scheduler: str | None
-    congestion: str | None
-    seed: int | None
-    set: tuple[str, ...]
+    scheduler: str | None = None
+    congestion: str | None = None
+    seed: int | None = None
+    set: tuple[str, ...] = ()
 
     def overrides(self) -> list[Override | Fault]:
         """Return the overrides; the named options come last."""
@@ -61,9 +61,9 @@ class Given:
 class Files:
     """The files that a run is asked to write."""
 
-    report: Path | None
-    pcapng: Path | None
-    p1203: Path | None
+    report: Path | None = None
+    pcapng: Path | None = None
+    p1203: Path | None = None
 
     def named(self) -> list[_outputs.Named]:
         """Return those that are wanted, each with its option."""
@@ -78,38 +78,48 @@ class Files:
 
 def run(given: Given, *, run: int, as_json: bool, files: Files) -> None:
     """Run a scenario and write what came of it."""
-    from anabranch.cli import _show
+    loaded = opened(given, files)
+    tell(simulate(loaded, film=prepare_film(loaded), run=run, pcapng=files.pcapng), files, as_json=as_json)
 
-    report, pcapng, p1203 = files.report, files.pcapng, files.p1203
-    faults = files.faults()
+
+def opened(given: Given, files: Files, faults: Sequence[Fault] = ()) -> Loaded:
+    """Return the validated scenario; what is wrong with it, with the files and beside is told at once."""
+    found = [*faults, *files.faults()]
     try:
         loaded = given.load()
     except InputError as error:
-        raise InputError([*error.faults, *faults]) from None
-    faults += _outputs.over_inputs(files.named(), _outputs.inputs(loaded, given.scenario))
-    if p1203 is not None and loaded.scenario.application.kind != "adaptive":
+        raise InputError([*error.faults, *found]) from None
+    found += _outputs.over_inputs(files.named(), _outputs.inputs(loaded, given.scenario))
+    if files.p1203 is not None and loaded.scenario.application.kind != "adaptive":
         hint = 'P.1203 is about application.kind = "adaptive"'
-        faults.append(Fault(message="no adaptive playback in the scenario", where="--p1203", hint=hint))
-    if faults:
-        raise InputError(faults)
-    result = simulate(loaded, film=prepare_film(loaded), run=run, pcapng=pcapng)
-    if p1203 is not None:
+        found.append(Fault(message="no adaptive playback in the scenario", where="--p1203", hint=hint))
+    if found:
+        raise InputError(found)
+    return loaded
+
+
+def tell(result: Run, files: Files, *, as_json: bool) -> None:
+    """Print a run and write its files; exit with 1 when an expectation did not hold."""
+    from anabranch.cli import _show
+
+    if files.p1203 is not None:
         from anabranch.metrics import p1203 as standard
 
-        _files.write(p1203, json.dumps(standard.request(result.tables), indent=2) + "\n", "the P.1203 input")
+        text = json.dumps(standard.request(result.tables), indent=2) + "\n"
+        _files.write(files.p1203, text, "the P.1203 input")
     if as_json:
         _console.out(json.dumps(result.to_json(), indent=2, allow_nan=False))
     else:
         _show.run(result)
-    if pcapng is not None:
-        _console.note(f"packets: {pcapng}")
-    if p1203 is not None:
-        _console.note(f"P.1203 input: {p1203}")
-    if report is not None:
+    if files.pcapng is not None:
+        _console.note(f"packets: {files.pcapng}")
+    if files.p1203 is not None:
+        _console.note(f"P.1203 input: {files.p1203}")
+    if files.report is not None:
         from anabranch import report as reports
 
-        reports.write(report, result)
-        _console.note(f"report: {report}")
+        reports.write(files.report, result)
+        _console.note(f"report: {files.report}")
     if result.broken:
         for broken in result.broken:
             _console.note(f"failed: {broken}")

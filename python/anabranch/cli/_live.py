@@ -13,6 +13,7 @@ import typer
 
 from anabranch.cli import _console
 from anabranch.cli._console import guarded
+from anabranch.cli._options import Congestion, Json, Scenario, Scheduler, Set
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -22,14 +23,6 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 
-Scenario = Annotated[
-    str,
-    typer.Argument(help="A scenario file, the name of one (`anabranch list scenarios`), or - for stdin."),
-]
-Set = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Any key of the scenario, e.g. paths.wifi.rtt=80ms."),
-]
 Pcapng = Annotated[Path | None, typer.Option(help="Write every packet at the client to this file.")]
 
 
@@ -56,13 +49,11 @@ def live(
     scenario: Scenario,
     server: Annotated[str, typer.Option(help="Who serves: gateway (our endpoint) or kernel.")] = "gateway",
     client: Annotated[str, typer.Option(help="Who asks: kernel or anabranch (our endpoint).")] = "kernel",
-    scheduler: Annotated[str | None, typer.Option(help="Path scheduler, instead of the scenario's.")] = None,
-    congestion: Annotated[
-        str | None, typer.Option(help="Congestion control, instead of the scenario's.")
-    ] = None,
+    scheduler: Scheduler = None,
+    congestion: Congestion = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of the links' draws.")] = None,
     set_: Set = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
+    as_json: Json = False,
     report: Annotated[Path | None, typer.Option(help="Write an HTML report to this file.")] = None,
     pcapng: Pcapng = None,
 ) -> None:
@@ -74,29 +65,27 @@ def live(
       anabranch live bulk-two-paths --set application.bytes=5MB
       anabranch live two-paths --server kernel --set application.duration=20s --json
     """
-    from anabranch.cli import _commands, _outputs, _show
-    from anabranch.errors import Fault, InputError, did_you_mean
+    from anabranch.cli import _commands
+    from anabranch.errors import Fault, did_you_mean
     from anabranch.live import run_live
 
     given = _commands.Given(
         scenario=scenario, scheduler=scheduler, congestion=congestion, seed=seed, set=tuple(set_ or ())
     )
-    files = _commands.Files(report=report, pcapng=pcapng, p1203=None)
-    faults = files.faults()
-    for option, value, known in (
-        ("--server", server, ("gateway", "kernel")),
-        ("--client", client, ("kernel", "anabranch")),
-    ):
-        if value not in known:
-            message = f"unknown: {value}; it is {' or '.join(known)}"
-            faults.append(Fault(message=message, where=option, hint=did_you_mean(value, known)))
-    try:
-        loaded = given.load()
-    except InputError as error:
-        raise InputError([*error.faults, *faults]) from None
-    faults += _outputs.over_inputs(files.named(), _outputs.inputs(loaded, scenario))
-    if faults:
-        raise InputError(faults)
+    files = _commands.Files(report=report, pcapng=pcapng)
+    faults = [
+        Fault(
+            message=f"unknown: {value}; it is {' or '.join(known)}",
+            where=option,
+            hint=did_you_mean(value, known),
+        )
+        for option, value, known in (
+            ("--server", server, ("gateway", "kernel")),
+            ("--client", client, ("kernel", "anabranch")),
+        )
+        if value not in known
+    ]
+    loaded = _commands.opened(given, files, faults)
     film = _commands.prepare_film(loaded)
     with _console.progress("live") as progress:
         result = run_live(
@@ -107,21 +96,7 @@ def live(
             progress=progress,
             film=film,
         )
-    if as_json:
-        _console.out(json.dumps(result.to_json(), indent=2, allow_nan=False))
-    else:
-        _show.run(result)
-    if pcapng is not None:
-        _console.note(f"packets: {pcapng}")
-    if report is not None:
-        from anabranch import report as reports
-
-        reports.write(report, result)
-        _console.note(f"report: {report}")
-    if result.broken:
-        for broken in result.broken:
-            _console.note(f"failed: {broken}")
-        raise typer.Exit(_console.EXPECTATION_FAILED)
+    _commands.tell(result, files, as_json=as_json)
 
 
 def parity(
@@ -142,9 +117,7 @@ def parity(
     from anabranch.live import parity as run
     from anabranch.live.parity import WORLDS
 
-    given = _commands.Given(
-        scenario=scenario, scheduler=None, congestion=None, seed=None, set=tuple(set_ or ())
-    )
+    loaded = _commands.opened(_commands.Given(scenario=scenario, set=tuple(set_ or ())), _commands.Files())
     with _console.progress("parity", unit="runs") as progress:
         count = 0
 
@@ -153,7 +126,7 @@ def parity(
             progress(count, trials * len(WORLDS))
             count += 1
 
-        figures = run(given.load(), trials=trials, heard=heard)
+        figures = run(loaded, trials=trials, heard=heard)
     if as_json:
         told = {figure.name: {world: list(figure.values[world]) for world in WORLDS} for figure in figures}
         _console.out(json.dumps({"scenario": scenario, "trials": trials, "figures": told}, indent=2))
@@ -235,16 +208,11 @@ def _emulate(
 ) -> None:
     """Run a program behind the paths, and say what the network did."""
     from anabranch.cli import _commands
-    from anabranch.errors import InputError
     from anabranch.live import emulate as run
 
-    given = _commands.Given(
-        scenario=scenario, scheduler=None, congestion=None, seed=None, set=tuple(set_ or ())
-    )
-    files = _commands.Files(report=None, pcapng=pcapng, p1203=None)
-    if faults := files.faults():
-        raise InputError(faults)
-    done = run(given.load(), command, serve=serve or None, pcapng=pcapng)
+    given = _commands.Given(scenario=scenario, set=tuple(set_ or ()))
+    loaded = _commands.opened(given, _commands.Files(pcapng=pcapng))
+    done = run(loaded, command, serve=serve or None, pcapng=pcapng)
     if as_json:
         told = {"status": done.status, **done.summary, "links": done.links}
         _console.out(json.dumps(told, indent=2, allow_nan=False))

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from anabranch.cli._console import guarded
+from anabranch.cli._options import Scenario
 
 Workers = Annotated[int | None, typer.Option(min=1, help="Processes (default: one a core).")]
 Dask = Annotated[str | None, typer.Option(metavar="ADDRESS", help="Run on a Dask cluster instead.")]
@@ -25,6 +26,10 @@ KeepTrace = Annotated[
     bool, typer.Option("--keep-trace", help="Keep every run's trace whole, for `anabranch report`.")
 ]
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A folder of results.")]
+RunId = Annotated[
+    str | None,
+    typer.Option("--run", metavar="ID", help="A run, by the beginning of its identity (default: the first)."),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON array instead of a table.")]
 
 
@@ -35,10 +40,7 @@ def register(app: typer.Typer) -> None:
 
 
 def sweep(
-    scenario: Annotated[
-        str,
-        typer.Argument(help="A scenario file, the name of one (`anabranch list scenarios`), or - for stdin."),
-    ],
+    scenario: Scenario,
     grid: Annotated[
         list[str] | None,
         typer.Option(
@@ -121,12 +123,7 @@ def results(
 
 def report(
     folder: Folder,
-    run: Annotated[
-        str | None,
-        typer.Option(
-            "--run", metavar="ID", help="A run, by the beginning of its identity (default: the first)."
-        ),
-    ] = None,
+    run: RunId = None,
     out: Annotated[Path, typer.Option(metavar="FILE", help="Where to write it.")] = Path("report.html"),
 ) -> None:
     """Write the HTML report of a run that was made by `sweep` or `study run`.
@@ -145,12 +142,7 @@ def report(
 
 def why(
     folder: Folder,
-    run: Annotated[
-        str | None,
-        typer.Option(
-            "--run", metavar="ID", help="A run, by the beginning of its identity (default: the first)."
-        ),
-    ] = None,
+    run: RunId = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead.")] = False,
 ) -> None:
     """Say why the picture froze and pictures were discarded in a run of the progressive player.

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from anabranch import plugins
-from anabranch.errors import DefectError, Fault, InputError, MissingError, PluginError, ScenarioError
+from anabranch import _rust, plugins
+from anabranch.errors import MissingError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from anabranch.live.testbed import Bed
@@ -50,7 +49,7 @@ def _before_others() -> Iterator[None]:
 
 def go(
     loaded: Loaded,
-    plan: Mapping[str, Any],
+    plan: dict[str, Any],
     *,
     client: End | None,
     server: End | None,
@@ -71,46 +70,30 @@ def go(
     MissingError
         When devices cannot be opened.
     """
-    from anabranch.plugins.load import FaultyPluginError, anew
-    from anabranch.scenario import _refused
-
-    rust = plugins.module()
+    from anabranch.scenario import plan as plans
 
     def ready() -> None:
         bed.up()
         begun()
 
     try:
-        classes = anew(loaded.plugins)
-    except FaultyPluginError as error:
-        found = [Fault(message=each.message, where=each.where, line=each.line) for each in error.faults]
-        raise ScenarioError(found) from None
-    capture = None if pcapng is None else str(pcapng)
-    try:
-        with _before_others():
-            trace: dict[str, Any] = rust.live(
-                json.dumps(plan),
+        with (
+            _rust.classes(loaded, plan, replay="the scenario, over real packets") as classes,
+            _before_others(),
+        ):
+            trace: dict[str, Any] = plugins.module().live(
+                plans.encode(plan),
                 client,
                 server,
                 application,
                 ready,
                 progress,
                 bed.interface,
-                capture,
+                None if pcapng is None else str(pcapng),
                 classes,
                 [number for number, lane in enumerate(bed.lanes) if lane.announced],
             )
-    except rust.RaisedError as raised:
-        raise PluginError(raised.args[2]) from None
-    except rust.AnswerError as wrong:
-        kind, name, method, message = wrong.args
-        raise InputError([loaded.plugins[kind][name].fault(method, message)]) from None
-    except rust.PlanError as error:
-        found = _refused.faults(error.faults, dict(plan), loaded.scenario, loaded.source)
-        raise ScenarioError(found) from None
     except OSError as error:
         message = f"real packets: {error}"
         raise MissingError(message) from None
-    except rust.SimulationError as error:
-        raise DefectError(str(error), replay="the scenario, over real packets") from None
     return trace

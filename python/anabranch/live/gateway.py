@@ -154,10 +154,9 @@ def _plugin_faults(kind: Kind, given: str, finder: Finder) -> Iterator[Fault]:
 
 def split(place: str, option: str = "--listen") -> tuple[str, int] | Fault:
     """Return the IP address and port of `ADDRESS:PORT`, `[ADDRESS]:PORT` over IPv6."""
-    host, colon, port = place.rpartition(":")
-    bare = host.removeprefix("[").removesuffix("]")
+    host, bare, port = _parts(place)
     hint = "for example 10.9.0.1:443 or [fd09::1]:443"
-    if not colon or not port.isascii() or not port.isdigit() or not 0 < int(port) <= _MOST_PORT:
+    if port is None:
         return Fault(message=f"not an address with a port: {shown(place)}", where=option, hint=hint)
     try:
         address = ipaddress.ip_address(bare)
@@ -165,7 +164,14 @@ def split(place: str, option: str = "--listen") -> tuple[str, int] | Fault:
         return Fault(message=f"not an IP address: {shown(bare)}", where=option, hint=hint)
     if (address.version == 6) != host.startswith("["):
         return Fault(message=f"not an address with a port: {shown(place)}", where=option, hint=hint)
-    return bare, int(port)
+    return bare, port
+
+
+def _parts(place: str) -> tuple[str, str, int | None]:
+    """Return the host of `HOST:PORT`, the same without brackets, and the port; None where there is none."""
+    host, _, port = place.rpartition(":")
+    valid = port.isascii() and port.isdigit() and 0 < int(port) <= _MOST_PORT
+    return host, host.removeprefix("[").removesuffix("]"), int(port) if host and valid else None
 
 
 def resolve(origin: str) -> tuple[str, ...]:
@@ -176,15 +182,14 @@ def resolve(origin: str) -> tuple[str, ...]:
     InputError
         When it is none, or has no address.
     """
-    host, colon, port = origin.rpartition(":")
-    host = host.removeprefix("[").removesuffix("]")
-    if not host or not colon or not port.isascii() or not port.isdigit() or not 0 < int(port) <= _MOST_PORT:
+    _, host, port = _parts(origin)
+    if not host or port is None:
         fault = Fault(
             message=f"not a host with a port: {shown(origin)}", where="--origin", hint="127.0.0.1:8080"
         )
         raise InputError([fault])
     try:
-        found = socket.getaddrinfo(host, int(port), type=socket.SOCK_STREAM)
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
         said = getattr(error, "strerror", None) or str(error)
         fault = Fault(message=f"no address of {shown(host)}: {said}", where="--origin")

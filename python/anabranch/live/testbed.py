@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
 #: What every namespace of ours is called: by process, by when the process began, by which end it is.
-_OURS = re.compile(r"anabranch-(\d+)-(\d+)-(client|server)")
+_OURS = re.compile(r"anabranch-(\d+)-(\d+)-(client|server|trial)")
 #: Where namespaces are named.
 _NAMED = Path("/run/netns")
 #: A device may have a path's name when it looks like this.
@@ -166,6 +166,20 @@ def missing() -> str | None:
         return "pyroute2 is not installed: pip install 'anabranch[live]'"
     if not Path("/proc/sys/net/mptcp/enabled").exists():
         return "this kernel has no Multipath TCP (CONFIG_MPTCP)"
+    return _forbidden()
+
+
+def _forbidden() -> str | None:
+    """Return what this host does not let even root have, as in many containers; None when it lets it."""
+    from pyroute2 import netns
+
+    name = _name("trial")
+    try:
+        os.close(os.open("/dev/net/tun", os.O_RDWR | os.O_CLOEXEC))
+        netns.create(name)
+        netns.remove(name)
+    except OSError as error:
+        return f"namespaces and TUN devices may not be made here: {error.strerror or error}"
     return None
 
 
@@ -186,7 +200,7 @@ def needed() -> None:
 def open_bed(
     plan: Mapping[str, Any], *, congestion: str | None = None, announced: Collection[str] = ()
 ) -> Iterator[Bed]:
-    """Make the two namespaces of a plan, and take them away at the end.
+    """Make the two namespaces of a plan, and take them away at the end, on a host that has what is needed.
 
     Parameters
     ----------
@@ -203,12 +217,10 @@ def open_bed(
     MissingError
         When this host lacks something.
     """
-    needed()
     _sweep()
     from pyroute2 import netns
 
-    stem = f"anabranch-{os.getpid()}-{_began(os.getpid())}"
-    bed = Bed(client=f"{stem}-client", server=f"{stem}-server", lanes=lanes(plan, announced))
+    bed = Bed(client=_name("client"), server=_name("server"), lanes=lanes(plan, announced))
     with ExitStack() as stack:
         for end in ("client", "server"):
             name = getattr(bed, end)
@@ -337,6 +349,11 @@ def inside(name: str) -> Iterator[None]:
         yield
     finally:
         netns.popns()
+
+
+def _name(which: str) -> str:
+    """Return what a namespace of this process is called."""
+    return f"anabranch-{os.getpid()}-{_began(os.getpid())}-{which}"
 
 
 def _began(process: int) -> str | None:

@@ -216,7 +216,7 @@ def sweep(
     name = folder.name + ("-quick" if quick else "") + (f"-{vary}" if vary else "")
     name += _chosen(rows if only else ()) + ("-set" if sets else "")
     name += "".join(f"-assume-{key}-{assumed.short(one)}" for key, one in chosen.items())
-    notes = {key: f"{one.what}: {said(one.set)} ({one.why})" for key, one in study.assumptions.items()}
+    notes = _notes(study)
     for key, other in chosen.items():
         notes[key] = (
             f"{study.assumptions[key].what}: {said(other)} (instead of {said(given.assumptions[key].set)})"
@@ -234,6 +234,11 @@ def _with_values(study: Study, values: Mapping[str, dict[str, Any]]) -> Study:
         for name, one in study.assumptions.items()
     }
     return study.model_copy(update={"assumptions": changed})
+
+
+def _notes(study: Study) -> dict[str, str]:
+    """Return each assumption of a study in a sentence."""
+    return {key: f"{one.what}: {said(one.set)} ({one.why})" for key, one in study.assumptions.items()}
 
 
 def _check_varied(study: Study, vary: str | None) -> None:
@@ -275,7 +280,7 @@ def around(
         for point in _points(folder / f"{row}.toml", part, (), _fixed(study, row, varied, quick=False))
         if cells_of({key: value for key, value in point.labels if key != "varied"})
     )
-    notes = {key: f"{one.what}: {said(one.set)} ({one.why})" for key, one in study.assumptions.items()}
+    notes = _notes(study)
     return Sweep(
         name=f"{folder.name}-around-{name}", cells=cells(points), trials=trials, notes=notes, once=True
     )

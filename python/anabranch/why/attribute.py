@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from anabranch.metrics._rows import of_each, rows
 from anabranch.metrics._viewer import stall_times
-from anabranch.why.world import Paths
+from anabranch.why.world import SEGMENT, Paths
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -36,8 +36,6 @@ CAUSES: Mapping[str, str] = {
     "scheduler": "a path could have sent, and was given nothing while others were full",
     "unexplained": "none of these",
 }
-#: Bytes of payload of a segment.
-_SEGMENT = 1424
 #: Seconds between two samples.
 _STEP_S = 0.1
 #: The longest time between a freeze and a discarded picture that is put down to it, in seconds.
@@ -300,7 +298,7 @@ def _state(
 
 def _in_flight(flows: Sequence[Mapping[str, Any]]) -> float:
     """Return about how many bits are in flight: acknowledgements may lag behind reads by as much."""
-    return 8.0 * _SEGMENT * sum(int(row["in_flight_segments"]) for row in flows)
+    return 8.0 * SEGMENT * sum(int(row["in_flight_segments"]) for row in flows)
 
 
 def _is_full(row: Mapping[str, Any]) -> bool:

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-#: The share of a link's rate that is payload: 1,424 bytes of a packet of 1,500.
-_PAYLOAD = 1424 / 1500
+#: Bytes of payload of a full segment, with the usual options.
+SEGMENT = 1424
+#: The share of a link's rate that is payload, of packets of 1,500 bytes.
+_PAYLOAD = SEGMENT / 1500
 
 
 class Paths:

@@ -1,0 +1,64 @@
+"""Runs of the Rust module: the classes that a scenario plugs in, and its errors as the program's own."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from anabranch import plugins
+from anabranch.errors import DefectError, Fault, InputError, PluginError, ScenarioError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from anabranch.plugins import Kind
+    from anabranch.scenario.load import Loaded
+
+
+@contextmanager
+def classes(
+    loaded: Loaded, plan: Mapping[str, Any], *, replay: str
+) -> Iterator[Mapping[Kind, Mapping[str, Any]]]:
+    """Give a scenario's classes, imported anew, to a run of its plan.
+
+    Parameters
+    ----------
+    loaded
+        The scenario.
+    plan
+        Its plan.
+    replay
+        The inputs that repeat the run, in words.
+
+    Raises
+    ------
+    ScenarioError
+        When a class cannot be imported, or the module refuses the plan.
+    InputError
+        When a plug-in in Python returns something that is not a valid answer.
+    PluginError
+        When one raises.
+    DefectError
+        When a rule was broken.
+    """
+    from anabranch.plugins.load import FaultyPluginError, anew
+    from anabranch.scenario import _refused
+
+    rust = plugins.module()
+    try:
+        found = anew(loaded.plugins)
+    except FaultyPluginError as error:
+        faults = [Fault(message=each.message, where=each.where, line=each.line) for each in error.faults]
+        raise ScenarioError(faults) from None
+    try:
+        yield found
+    except rust.RaisedError as raised:
+        raise PluginError(raised.args[2]) from None
+    except rust.AnswerError as wrong:
+        kind, name, method, message = wrong.args
+        raise InputError([loaded.plugins[kind][name].fault(method, message)]) from None
+    except rust.PlanError as error:
+        refused = _refused.faults(error.faults, dict(plan), loaded.scenario, loaded.source)
+        raise ScenarioError(refused) from None
+    except rust.SimulationError as error:
+        raise DefectError(str(error), replay=replay) from None

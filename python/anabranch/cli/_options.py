@@ -1,0 +1,22 @@
+"""Arguments and options that several commands have."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+Scenario = Annotated[
+    str,
+    typer.Argument(help="A scenario file, the name of one (`anabranch list scenarios`), or - for stdin."),
+]
+Scheduler = Annotated[str | None, typer.Option(help="Path scheduler, instead of the scenario's.")]
+Congestion = Annotated[str | None, typer.Option(help="Congestion control, instead of the scenario's.")]
+Seed = Annotated[int | None, typer.Option(min=0, help="Seed of every draw, instead of the scenario's.")]
+RunNumber = Annotated[int, typer.Option("--run", min=0, max=2**63 - 1, help="Another draw of the same seed.")]
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Any key of the scenario, e.g. paths.wifi.rtt=80ms."),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
+JsonArray = Annotated[bool, typer.Option("--json", help="Print one JSON array instead of a table.")]
