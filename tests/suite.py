@@ -11,6 +11,7 @@ import re
 import resource
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,7 +21,9 @@ _CARGO = ("cargo", "test", "--workspace", "--exclude", "anabranch-python")
 _TESTS = (*_CARGO, "--tests")
 _DRILL = ("cargo", "run", "--quiet", "--package", "anabranch-drill", "--profile", "drill", "--")
 _DRILL_BUILD = ("cargo", "build", "--quiet", "--package", "anabranch-drill", "--profile", "drill")
-_PYTEST = (sys.executable, "-m", "pytest", "tests/python", "tests/house", "tests/live")
+_PYTEST = (sys.executable, "-m", "pytest", "tests/python", "tests/house")
+# Real packets take real time, and little of a processor.
+_LIVE = (sys.executable, "-m", "pytest", "tests/live")
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 # cargo: `test result: ok. 12 passed; 0 failed; 3 ignored; ...`, once a binary; pytest: `7 passed in 3s`.
@@ -42,11 +45,14 @@ class Step:
         The program and its arguments.
     builds
         Whether it builds, and its time is not the tests'.
+    beside
+        A program that runs at the same time and is shown when both have ended.
     """
 
     name: str
     command: tuple[str, ...]
     builds: bool = False
+    beside: tuple[str, ...] = ()
 
 
 SUITES = {
@@ -55,7 +61,7 @@ SUITES = {
         Step(name="cargo test", command=(*_TESTS, "--no-fail-fast")),
         Step(name="building the drill", command=_DRILL_BUILD, builds=True),
         Step(name="drill", command=(*_DRILL, "--cpu-seconds", "30")),
-        Step(name="pytest", command=(*_PYTEST, "-m", "not slow")),
+        Step(name="pytest", command=(*_PYTEST, "-m", "not slow"), beside=(*_LIVE, "-m", "not slow")),
     ),
     "all": (
         Step(name="make lint", command=("make", "--no-print-directory", "lint"), builds=True),
@@ -66,7 +72,7 @@ SUITES = {
         Step(name="building the drill", command=_DRILL_BUILD, builds=True),
         Step(name="drill", command=(*_DRILL, "--seeds", "0..500")),
         Step(name="cost gate", command=(sys.executable, "benches/cost.py"), builds=True),
-        Step(name="pytest", command=_PYTEST),
+        Step(name="pytest", command=_PYTEST, beside=_LIVE),
     ),
 }
 
@@ -94,17 +100,38 @@ def summary(name: str, found: dict[str, int], failed: list[str], cpu_s: float) -
 
 def _run(step: Step) -> tuple[bool, str]:
     """Run a step, showing its output as it comes; return whether it ended well, and that output."""
-    # The program sees a pipe, which has no colours of itself.
+    # The programs see no terminal, and pipes have no colours of themselves.
     colours = {"CARGO_TERM_COLOR": "always", "FORCE_COLOR": "1"} if sys.stdout.isatty() else {}
-    shown = b""
     environment = {**os.environ, **colours}
-    with subprocess.Popen(step.command, cwd=ROOT, stdout=subprocess.PIPE, env=environment) as program:
+    with tempfile.TemporaryFile() as kept:
+        beside = None
+        if step.beside:
+            beside = subprocess.Popen(step.beside, cwd=ROOT, stdout=kept, stderr=kept, env=environment)
+        well, shown = _shown(step.command, environment)
+        if beside is not None:
+            well = beside.wait() == 0 and well
+            kept.seek(0)
+            late = kept.read()
+            _show(late)
+            shown += late
+    return well, shown.decode(errors="replace")
+
+
+def _shown(command: tuple[str, ...], environment: dict[str, str]) -> tuple[bool, bytes]:
+    """Run a program, showing its output as it comes; return whether it ended well, and that output."""
+    shown = b""
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, env=environment) as program:
         assert program.stdout is not None
         while part := os.read(program.stdout.fileno(), 65536):
-            sys.stdout.buffer.write(part)
-            sys.stdout.flush()
+            _show(part)
             shown += part
-    return program.returncode == 0, shown.decode(errors="replace")
+    return program.returncode == 0, shown
+
+
+def _show(output: bytes) -> None:
+    """Pass on what a program has said."""
+    sys.stdout.buffer.write(output)
+    sys.stdout.flush()
 
 
 def _cpu_s() -> float:

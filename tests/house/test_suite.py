@@ -53,6 +53,16 @@ def test_a_step_that_fails_keeps_no_other_from_running(monkeypatch, capfd):
     out = capfd.readouterr().out
     assert "make test: 3 tests passed" in out
     assert out.endswith("make test: failed: first\n")
+    both = suite.Step(
+        name="both",
+        command=(*python, "print('1 passed in 1s')"),
+        beside=(*python, "print('4 passed in 1s'); raise SystemExit(1)"),
+    )
+    monkeypatch.setitem(suite.SUITES, "quick", (both, steps[1]))
+    assert suite.main("quick") == 1
+    out = capfd.readouterr().out
+    assert "make test: 7 tests passed" in out
+    assert out.endswith("make test: failed: both\n")
     monkeypatch.setitem(suite.SUITES, "quick", steps[1:])
     assert suite.main("quick") == 0
 
@@ -64,6 +74,9 @@ def test_every_test_there_is_runs_in_one_of_them():
     assert set(quick) <= set(everything)
     assert everything["cargo test"] == (*quick["cargo test"], "--", "--include-ignored")
     assert (*everything["pytest"], "-m", "not slow") == quick["pytest"]
+    few, all_of_them = (suite.SUITES[name][-1].beside for name in ("quick", "all"))
+    assert (*all_of_them, "-m", "not slow") == few
+    assert {*everything["pytest"], *all_of_them} >= {"tests/python", "tests/house", "tests/live"}
     assert everything["make lint"][-1] == "lint"
 
 

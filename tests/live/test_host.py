@@ -68,30 +68,29 @@ def names():
     return [file.name for file in place.iterdir()] if place.exists() else []
 
 
-def ours():
-    """Return the names of those that this program made."""
-    return sorted(name for name in names() if name.startswith("anabranch-"))
+def made(*processes):
+    """Return the names of those that these processes made, as others on this host may run the program too."""
+    return {name for name in names() for process in processes if name.startswith(f"anabranch-{process}-")}
 
 
 def test_the_host_is_the_same_before_during_and_after():
-    before, named = host(), ours()
-    seen = []
+    before, seen = host(), []
 
     def during(*_):
-        seen.append((host(), ours()))
+        seen.append((host(), made(os.getpid())))
 
     run_live(load(GIVEN), progress=during)
     assert seen
     assert all(told == before for told, _ in seen)
     # It took effect: the two namespaces were there meanwhile.
-    assert all(len(set(names) - set(named)) == 2 for _, names in seen)
+    assert all(len(spaces) == 2 for _, spaces in seen)
     assert host() == before
-    assert ours() == named
+    assert made(os.getpid()) == set()
 
 
 @pytest.mark.parametrize("moments", [3, pytest.param(20, marks=pytest.mark.slow)])
 def test_what_a_killed_run_leaves_is_taken_away_by_the_next(moments):
-    before, named = host(), ours()
+    before, processes = host(), []
     draws = random.Random(1)
     left = 0
     for _ in range(moments):
@@ -108,13 +107,13 @@ def test_what_a_killed_run_leaves_is_taken_away_by_the_next(moments):
         time.sleep(draws.uniform(0.3, 2.0))
         program.send_signal(signal.SIGKILL)
         program.wait()
-        left += len(set(ours()) - set(named)) > 0
+        processes.append(program.pid)
+        left += bool(made(program.pid))
     assert left > 0
     with open_bed(plans.build(load(GIVEN).scenario, None)):
-        mine = set(ours()) - set(named)
-        assert len(mine) == 2
-        assert all(f"-{os.getpid()}-" in name for name in mine)
-    assert ours() == named
+        assert len(made(os.getpid())) == 2
+        assert made(*processes) == set()
+    assert made(os.getpid()) == set()
     assert host() == before
 
 

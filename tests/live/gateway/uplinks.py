@@ -187,12 +187,11 @@ class Gateway:
     def metrics(self):
         """Return the metrics by name and labels."""
 
-        def ask():
-            with socket.create_connection(("127.0.0.1", METRICS_PORT), timeout=HUNG_S) as asked:
-                asked.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
-                return drained(asked)
-
-        head, _, body = self._space.within(ask).decode().partition("\r\n\r\n")
+        with self._space.socket() as asked:
+            asked.settimeout(HUNG_S)
+            asked.connect(("127.0.0.1", METRICS_PORT))
+            asked.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+            head, _, body = drained(asked).decode().partition("\r\n\r\n")
         assert head.startswith("HTTP/1.1 200 "), head
         rows = (line.rsplit(" ", 1) for line in body.splitlines() if not line.startswith("#"))
         return {name.removeprefix("anabranch_gateway_"): int(value) for name, value in rows}
