@@ -204,6 +204,12 @@ class AckSample:
     def delivered_segments(self) -> int:
         """Segments delivered since the subflow began."""
     @property
+    def delivered_ce_segments(self) -> int:
+        """Those of them whose acknowledgements told of a mark (ECN)."""
+    @property
+    def echo(self) -> bool:
+        """This one tells of a mark."""
+    @property
     def mss_bytes(self) -> int:
         """Payload of a full segment, bytes."""
     @property
@@ -245,6 +251,9 @@ class AckSample:
     @property
     def rate_lost_segments(self) -> int:
         """Segments marked lost over the sample's interval."""
+    @property
+    def rate_delivered_ce_segments(self) -> int:
+        """Segments delivered over the sample's interval whose acknowledgements told of a mark."""
     @property
     def snd_nxt(self) -> int:
         """Where the subflow's next new byte will stand."""

@@ -104,6 +104,7 @@ pub(crate) struct PythonController {
     undo_cwnd: Option<Py<PyAny>>,
     window: Py<Window>,
     owns_recovery: bool,
+    counts_marks: bool,
     wants_siblings: bool,
     send_buffer_factor: u32,
     /// The instance has `pacing_rate_mbps`, which is read after each call.
@@ -148,6 +149,7 @@ impl PythonController {
             undo_cwnd: method("undo_cwnd")?,
             window: Py::new(py, Window::new(1, 1)).ok()?,
             owns_recovery: flag("owns_recovery")?,
+            counts_marks: flag("counts_marks")?,
             wants_siblings: flag("wants_siblings")?,
             send_buffer_factor: plugged.heard(py, "send_buffer_factor", factor)?,
             paces: method("pacing_rate_mbps")?.is_some(),
@@ -344,6 +346,10 @@ impl CongestionController for PythonController {
 
     fn owns_recovery(&self) -> bool {
         self.owns_recovery
+    }
+
+    fn counts_marks(&self) -> bool {
+        self.counts_marks
     }
 
     fn send_buffer_factor(&self) -> u32 {

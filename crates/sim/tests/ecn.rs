@@ -102,7 +102,7 @@ fn it_takes_both_sides_and_by_default_neither_asks() {
 }
 
 #[test]
-fn bbr_answers_no_marks() {
+fn bbr_answers_no_marks_unless_it_is_asked_to() {
     // Linux's version 1, and version 3 but for routes that are declared low-latency.
     for congestion in ["bbr", "bbr3"] {
         let with = simulate(&plan(1, congestion, &ecn("request", "accept"), MARKS));
@@ -110,5 +110,32 @@ fn bbr_answers_no_marks() {
         assert!(total(&with, "links", "marked") > 0.0, "{congestion}");
         let share = goodput(&with) / goodput(&tail);
         assert!((0.99..1.01).contains(&share), "{congestion}: {share}");
+    }
+}
+
+#[test]
+fn bbr_flows_that_count_marks_share_a_short_queue() {
+    let early =
+        r#","discipline":{"name":"codel","values":{"target":5000000,"interval":5000000,"ecn":1}}"#;
+    let asks = ecn("request", "accept");
+    let told = |congestion: &str, clients: u32| {
+        let plan = plan(1, congestion, &asks, early);
+        let trace = simulate(&plan.replacen('{', &format!(r#"{{"clients":{clients},"#), 1));
+        let marked = total(&trace, "links", "marked");
+        assert!(marked > 0.0, "{congestion}");
+        // 40 ms of the RTT are the path.
+        (goodput(&trace), srtt(&trace) - 40.0, total(&trace, "subflows", "delivered_ce") / marked)
+    };
+    for clients in [2, 4] {
+        let deaf = told("bbr3", clients);
+        let counting = told("bbr3(ecn = true, ecn_max_rtt_ms = \\\"none\\\")", clients);
+        assert!(deaf.1 > 40.0, "each holds more than its share in flight: {deaf:?}");
+        assert!(counting.1 < deaf.1 / 2.0, "{counting:?}, {deaf:?}");
+        assert!(counting.0 > 0.95 * deaf.0, "{counting:?}, {deaf:?}");
+        // Each mark is told of by itself.
+        assert!((0.95..1.05).contains(&counting.2), "{counting:?}");
+        // 40 ms are more than marks count on unless that is asked for.
+        let far = told("bbr3(ecn = true)", clients);
+        assert!(far.1 > 40.0, "{far:?}, {deaf:?}");
     }
 }

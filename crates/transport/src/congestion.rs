@@ -99,6 +99,8 @@ pub struct RateSample {
     pub in_flight_at_send: u32,
     /// Segments marked lost between its transmission and its acknowledgement.
     pub lost: u32,
+    /// Segments delivered over `interval` by acknowledgements that told of a mark.
+    pub delivered_ce: u32,
 }
 
 /// One acknowledgement, as a controller sees it. Counts are in segments unless the name says bytes.
@@ -116,6 +118,10 @@ pub struct AckSample<'a> {
     pub newly_lost: u32,
     /// Segments delivered since the subflow began (`tp->delivered`).
     pub delivered: u64,
+    /// Those of them that were delivered by acknowledgements which told of a mark (`tp->delivered_ce`).
+    pub delivered_ce: u64,
+    /// This one tells of a mark (ECN-Echo, RFC 3168).
+    pub echo: bool,
     /// Payload of a full segment, bytes.
     pub mss: u32,
     /// When pacing lets the next segment out; in the past when it does not hold one back.
@@ -301,6 +307,12 @@ pub trait CongestionController: fmt::Debug + Send {
 
     /// The controller reads `AckSample::siblings`.
     fn wants_siblings(&self) -> bool {
+        false
+    }
+
+    /// Both ends are to tell of each mark by itself, for a controller that counts marks (DCTCP's echo, RFC
+    /// 8257 section 3.2): acknowledgements echo what the data they are of carried, and nothing else.
+    fn counts_marks(&self) -> bool {
         false
     }
 

@@ -378,7 +378,7 @@ impl Connection {
         }
         let context = self.context(now);
         let (host, subflow) = (&self.config.host, &mut self.subflows[index]);
-        if subflow.signal_due() {
+        if subflow.signal_due() || subflow.owes_first() {
             // Options that are waiting do not fit beside data.
             subflow.next_pure_ack(&context, segment);
         } else if most > 1

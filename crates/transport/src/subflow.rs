@@ -222,6 +222,7 @@ impl Subflow {
         config: &Config,
     ) -> Self {
         let mss = config.mss_at(tuple.local.ip());
+        let ecn = ecn::EcnState::new(config.ecn, active, controller.counts_marks());
         Self {
             id,
             ordinal: 0,
@@ -260,7 +261,7 @@ impl Subflow {
             pacer: pacing::Pacer::new(config.pacing, config.stack.timer_pacing),
             receive: receive::Receiver::new(config, mss),
             ack: delayed_ack::AckPolicy::new(mss),
-            ecn: ecn::EcnState::new(config.ecn, active),
+            ecn,
             stack: config.stack,
             totals: SubflowTotals::default(),
             last_ack_at: Instant::ZERO,

@@ -163,6 +163,8 @@ fn acknowledgement(now: Instant, acked: u32, rtt: Duration) -> AckSample<'static
         acked_bytes: u64::from(acked) * 1448,
         newly_lost: 0,
         delivered: 1000,
+        delivered_ce: 0,
+        echo: false,
         mss: 1448,
         next_departure: Instant::ZERO,
         prior_in_flight: 100,

@@ -44,6 +44,7 @@ ATTRIBUTES: dict[Kind, tuple[str, ...]] = {
         "send_buffer_factor",
         "marks_application_limited",
         "wants_siblings",
+        "counts_marks",
     ),
 }
 _OTHER: dict[Kind, Kind] = {"scheduler": "congestion", "congestion": "scheduler"}

@@ -107,6 +107,10 @@ view! {
         newly_lost_segments: u32 = 0,
         /// Segments delivered since the subflow began.
         delivered_segments: u64 = 0,
+        /// Those of them whose acknowledgements told of a mark (ECN).
+        delivered_ce_segments: u64 = 0,
+        /// This one tells of a mark.
+        echo: bool = false,
         /// Payload of a full segment, bytes.
         mss_bytes: u32 = 1424,
         /// When pacing lets the next segment out, ms.
@@ -135,6 +139,8 @@ view! {
         rate_in_flight_segments: u32 = 0,
         /// Segments marked lost over the sample's interval.
         rate_lost_segments: u32 = 0,
+        /// Segments delivered over the sample's interval whose acknowledgements told of a mark.
+        rate_delivered_ce_segments: u32 = 0,
         /// Where the subflow's next new byte will stand.
         snd_nxt: u64 = 0,
         /// Up to where everything is acknowledged on the subflow.
@@ -165,6 +171,8 @@ impl From<&congestion::AckSample<'_>> for AckSample {
             acked_bytes: ack.acked_bytes,
             newly_lost_segments: ack.newly_lost,
             delivered_segments: ack.delivered,
+            delivered_ce_segments: ack.delivered_ce,
+            echo: ack.echo,
             mss_bytes: ack.mss,
             next_departure_ms: at_ms(ack.next_departure),
             prior_in_flight_segments: ack.prior_in_flight,
@@ -179,6 +187,7 @@ impl From<&congestion::AckSample<'_>> for AckSample {
             rate_app_limited: ack.rate.app_limited,
             rate_in_flight_segments: ack.rate.in_flight_at_send,
             rate_lost_segments: ack.rate.lost,
+            rate_delivered_ce_segments: ack.rate.delivered_ce,
             snd_nxt: ack.snd_nxt,
             snd_una: ack.snd_una,
             cwnd_limited: ack.cwnd_limited,

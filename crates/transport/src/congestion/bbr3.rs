@@ -19,21 +19,24 @@
 //! remembers aggregation for 5 to 10 rounds and at most 100 ms of it; sizes bursts by the minimum RTT
 //! too; lets the window grow to twice the initial one whatever the model says; counts ACKs with losses
 //! where the draft counts lost ranges; judges a tail loss as a segment; after a timeout forgets the
-//! plateau and bounds by the window before it; and has ECN and PLB, which are not here.
+//! plateau and bounds by the window before it; has PLB, which is not here; and on routes of low latency answers
+//! marks (ECN), which the draft does not: parameter `ecn`, in `marks.rs`.
 
 mod bandwidth;
 mod control;
 mod cycle;
 mod loss;
+mod marks;
 mod probe_rtt;
 mod startup;
 
 use anabranch_plugin::Parameters;
-use anabranch_units::{Instant, RandomStream, Rate};
+use anabranch_units::{Duration, Instant, RandomStream, Rate};
 
 use bandwidth::{Bandwidth, CycleMax};
 use cycle::Probe;
 use loss::{Signals, Undo};
+use marks::Marks;
 use probe_rtt::MinRtt;
 use startup::FullPipe;
 
@@ -47,6 +50,8 @@ use super::{
 const MIN_PIPE: u32 = 4;
 /// The value of an unbounded volume ("infinity").
 const UNBOUNDED: u32 = u32::MAX;
+/// The longest minimum RTT on which marks count, ms (`bbr_ecn_max_rtt_us`).
+const ECN_MAX_RTT_MS: f64 = 5.0;
 /// The length of the filter of extra acknowledged data (`ExtraAckedFilterLen`), and its length in Startup.
 const EXTRA_ACKED_ROUNDS: u64 = 10;
 const EXTRA_ACKED_STARTUP_ROUNDS: u64 = 1;
@@ -147,6 +152,8 @@ pub struct Bbr3 {
     /// `BBR.bw`: the lesser of the maximum and the short-term bound.
     bw: Bandwidth,
     signals: Signals,
+    /// What marks tell, where they are to count.
+    marks: Option<Marks>,
     undo: Undo,
     probe: Probe,
     min_rtt: MinRtt,
@@ -160,13 +167,17 @@ pub struct Bbr3 {
 
 impl Bbr3 {
     pub(super) fn build(
-        _parameters: &mut Parameters<'_>,
+        parameters: &mut Parameters<'_>,
         random: RandomStream,
     ) -> Box<dyn CongestionController> {
-        Box::new(Self::new(random))
+        let counts = parameters.flag("ecn", false);
+        let max_rtt =
+            parameters.number_or("ecn_max_rtt_ms", ECN_MAX_RTT_MS, 0.1..=10_000.0, "none");
+        let max_rtt = max_rtt.map(|ms| Duration::from_secs_f64(ms / 1000.0));
+        Box::new(Self::new(random, counts.then(|| Marks::new(max_rtt))))
     }
 
-    fn new(random: RandomStream) -> Self {
+    fn new(random: RandomStream, marks: Option<Marks>) -> Self {
         Self {
             random,
             state: State::Startup,
@@ -184,6 +195,7 @@ impl Bbr3 {
             },
             bw: Bandwidth::ZERO,
             signals: Signals::default(),
+            marks,
             undo: Undo::default(),
             probe: Probe::default(),
             min_rtt: MinRtt::default(),
@@ -214,6 +226,10 @@ impl Bbr3 {
     /// `UpdateMaxBw`.
     fn update_max_bw(&mut self, news: &Feedback<'_>) {
         self.update_round(news.ack.rate.prior_delivered);
+        if self.rounds.started {
+            self.count_marks(news.ack);
+        }
+        self.note_echo(news.ack);
         let valid = news.bw > Bandwidth::ZERO;
         if valid && (news.bw >= self.max_bw.get() || !news.ack.rate.app_limited) {
             self.max_bw.take(news.bw);
@@ -256,12 +272,15 @@ impl CongestionController for Bbr3 {
         self.rounds.started = false;
         if delivers {
             self.update_model(&news);
+        } else {
+            self.note_echo(ack);
         }
         self.update_min_rtt(ack);
         self.check_probe_rtt(ack, window);
         if delivers {
             self.advance_latest_delivery(&news);
         }
+        self.note_cycle(&ack.rate);
         self.bw = self.max_bw.get().min(self.bounds.short_bw);
         self.set_pacing(ack.srtt);
         self.set_cwnd(ack, window);
@@ -278,7 +297,7 @@ impl CongestionController for Bbr3 {
                 self.save_cwnd(window.cwnd);
                 self.save_state();
             }
-            // Neither the draft nor Linux answers one (Linux only on routes declared low-latency).
+            // A single one is not answered; shares of them are where they count.
             CongestionKind::Ecn => {}
         }
     }
@@ -324,6 +343,10 @@ impl CongestionController for Bbr3 {
 
     fn owns_recovery(&self) -> bool {
         true
+    }
+
+    fn counts_marks(&self) -> bool {
+        self.marks.is_some()
     }
 
     fn send_buffer_factor(&self) -> u32 {

@@ -150,7 +150,8 @@ impl Subflow {
         }
         self.answer_probe(now, ack, &flags);
         if flags.echo {
-            self.totals.delivered_ce += self.rate.delivered - prior.delivered;
+            self.rate.delivered_ce += self.rate.delivered - prior.delivered;
+            self.totals.delivered_ce = self.rate.delivered_ce;
             self.forbid_undo();
         }
         let calm = flags.una_advanced && !flags.data_sacked && !flags.dsack && !flags.echo;
@@ -357,6 +358,8 @@ impl Subflow {
             acked_bytes: progress.acked_bytes,
             newly_lost,
             delivered: self.rate.delivered,
+            delivered_ce: self.rate.delivered_ce,
+            echo: flags.echo,
             mss: self.mss,
             next_departure: self.pacer.next_departure(),
             prior_in_flight: progress.prior_in_flight,

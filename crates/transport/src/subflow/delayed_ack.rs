@@ -59,6 +59,11 @@ impl AckPolicy {
         self.deadline
     }
 
+    /// An acknowledgement waits for its timer (`ICSK_ACK_TIMER`).
+    pub(crate) fn is_held_back(&self) -> bool {
+        self.deadline.is_some()
+    }
+
     /// An acknowledgement or a probe is to go out.
     pub(crate) fn is_due(&self) -> bool {
         self.now_due || self.probe
@@ -255,6 +260,10 @@ impl Subflow {
 
     /// Writes the pure acknowledgement (or window probe) that is due; false when none is.
     pub(crate) fn next_pure_ack(&mut self, context: &EmitContext, segment: &mut Segment) -> bool {
+        if let Some(up_to) = self.ecn.take_owed() {
+            self.acknowledge_first(context, segment, up_to);
+            return true;
+        }
         let probe = std::mem::take(&mut self.ack.probe);
         if !self.ack.now_due && !probe && !self.signal_due() {
             return false;
@@ -268,6 +277,17 @@ impl Subflow {
         }
         self.fill_options(segment, true);
         true
+    }
+
+    /// Writes the acknowledgement of what came before marks began or ended; the one that is due remains so.
+    fn acknowledge_first(&mut self, context: &EmitContext, segment: &mut Segment, up_to: u64) {
+        let quick = self.ack.quick;
+        self.acknowledging(context, segment);
+        self.acknowledge_before(up_to, segment);
+        self.fill_options(segment, true);
+        // "Special ACK sent by DCTCP to reflect ECN" (`tcp_event_ack_sent`).
+        self.ack.quick = quick;
+        self.ack.demand();
     }
 }
 

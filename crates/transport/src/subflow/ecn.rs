@@ -2,7 +2,12 @@
 //! handshake, new data goes out as ECN-capable, a mark on it is echoed until the sender says that it has
 //! reduced its window.
 //!
-//! Not here: accurate ECN (RFC 9768), and controllers that ask for ECN themselves (`tcp_ca_needs_ecn`).
+//! A controller may count marks (`CongestionController::counts_marks`): then an acknowledgement echoes the marks of
+//! the data that it is of, and of no other (RFC 8257 section 3.2; `dctcp_ece_ack_update`), and all that is sent is
+//! ECN-capable (`TCP_ECN_ECT_PERMANENT`). Nothing on the wire tells the peer of this: both ends have to be set so,
+//! as Linux has it by route (`features ecn_low`, google/bbr).
+//!
+//! Not here: accurate ECN (RFC 9768).
 
 use anabranch_units::Instant;
 use anabranch_wire::{Ecn, Flags, Segment};
@@ -35,6 +40,13 @@ pub(crate) struct EcnState {
     tells_reduction: bool,
     /// Data that is ECN-capable has come (`TCP_ECN_SEEN`).
     seen: bool,
+    /// The controller counts marks.
+    counted: bool,
+    /// The position after the data that came last (`prior_rcv_nxt`).
+    received: u64,
+    /// Marks have begun or ended while an acknowledgement was held back: it is to go out first, for what came
+    /// before, up to here.
+    owed: Option<u64>,
 }
 
 /// Whether a host accepts what a SYN asks of ECN. A SYN that is ECN-capable itself is not believed: the
@@ -44,9 +56,22 @@ pub(crate) fn accepts_ecn(mode: EcnMode, syn: &Segment) -> bool {
 }
 
 impl EcnState {
-    pub(crate) fn new(mode: EcnMode, active: bool) -> Self {
-        let asks = active && mode == EcnMode::Request;
-        Self { asks, agreed: false, echoes: false, tells_reduction: false, seen: false }
+    pub(crate) fn new(mode: EcnMode, active: bool, counted: bool) -> Self {
+        Self {
+            asks: active && mode == EcnMode::Request,
+            agreed: false,
+            echoes: false,
+            tells_reduction: false,
+            seen: false,
+            counted,
+            received: 0,
+            owed: None,
+        }
+    }
+
+    /// Where to acknowledge up to before anything else, with what was echoed before.
+    pub(super) fn take_owed(&mut self) -> Option<u64> {
+        self.owed.take()
     }
 
     /// The flags of the SYN or SYN/ACK that goes out for the `attempt`-th time, from 0.
@@ -86,6 +111,25 @@ impl Subflow {
         if self.ecn.echoes {
             segment.flags = segment.flags.with(Flags::ECE);
         }
+        if self.ecn.counted && self.ecn.agreed {
+            segment.ecn = Ecn::Ect0;
+        }
+    }
+
+    /// An acknowledgement is to go out before anything else.
+    #[inline(always)]
+    pub(crate) fn owes_first(&self) -> bool {
+        self.ecn.owed.is_some()
+    }
+
+    /// Makes an acknowledgement one of what came before marks began or ended.
+    pub(super) fn acknowledge_before(&self, up_to: u64, segment: &mut Segment) {
+        segment.ack = self.remote_iss.add(up_to as u32);
+        segment.flags = if self.ecn.echoes {
+            segment.flags.without(Flags::ECE)
+        } else {
+            segment.flags.with(Flags::ECE)
+        };
     }
 
     /// New data goes out as ECN-capable, and tells of a reduction (`tcp_ecn_send`). What is sent again does
@@ -126,6 +170,9 @@ impl Subflow {
     }
 
     fn take_mark(&mut self, ecn: Ecn) {
+        if self.ecn.counted && (self.ecn.seen || ecn.is_capable()) {
+            self.follow_mark(ecn == Ecn::Ce);
+        }
         match ecn {
             // Once data was ECN-capable, what is not has probably been sent again.
             Ecn::NotEct if self.ecn.seen => self.ack.quicken(QUICK_ACKS),
@@ -139,6 +186,15 @@ impl Subflow {
                 }
             }
         }
+    }
+
+    /// Data has come with a mark or without, and is to be acknowledged so (`dctcp_ece_ack_update`).
+    fn follow_mark(&mut self, marked: bool) {
+        if std::mem::replace(&mut self.ecn.echoes, marked) != marked {
+            self.ecn.owed = self.ack.is_held_back().then_some(self.ecn.received);
+            self.ack.demand();
+        }
+        self.ecn.received = self.receive.next();
     }
 
     /// An acknowledgement that leaves nothing lost echoes a mark: the window is reduced, once for all that is

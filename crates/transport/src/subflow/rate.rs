@@ -10,6 +10,8 @@ use crate::congestion::RateSample;
 pub(crate) struct Sampler {
     /// Segments delivered so far (`tp->delivered`).
     pub(crate) delivered: u64,
+    /// Segments delivered by acknowledgements that told of a mark (`tp->delivered_ce`).
+    pub(crate) delivered_ce: u64,
     /// Segments marked lost so far (`tp->lost`).
     pub(crate) lost: u64,
     delivered_at: Instant,
@@ -33,6 +35,7 @@ impl Sampler {
             first_sent: self.first_sent,
             delivered_at: self.delivered_at,
             delivered: self.delivered,
+            delivered_ce: self.delivered_ce,
             lost: self.lost,
             in_flight,
             app_limited: self.app_limited_until > 0,
@@ -83,6 +86,7 @@ impl Sampler {
             app_limited: stamp.app_limited,
             in_flight_at_send: stamp.in_flight,
             lost: (self.lost - stamp.lost) as u32,
+            delivered_ce: (self.delivered_ce - stamp.delivered_ce) as u32,
         };
         if min_rtt.is_some_and(|min| sample.interval < min) {
             sample.interval = Duration::ZERO;

@@ -23,6 +23,7 @@ pub(crate) struct TxStamp {
     pub(crate) first_sent: Instant,
     pub(crate) delivered_at: Instant,
     pub(crate) delivered: u64,
+    pub(crate) delivered_ce: u64,
     pub(crate) lost: u64,
     pub(crate) in_flight: u32,
     pub(crate) app_limited: bool,

@@ -84,6 +84,8 @@ fn ack(own: usize, siblings: &[SiblingView], acked: u32) -> AckSample<'_> {
         acked_bytes: u64::from(acked * MSS),
         newly_lost: 0,
         delivered: 1000,
+        delivered_ce: 0,
+        echo: false,
         mss: MSS,
         next_departure: Instant::ZERO,
         prior_in_flight: view.window.cwnd,

@@ -58,6 +58,8 @@ impl Flow {
             acked_bytes: u64::from(acked) * MSS,
             newly_lost: 0,
             delivered: self.una / MSS,
+            delivered_ce: 0,
+            echo: false,
             mss: MSS as u32,
             next_departure: Instant::ZERO,
             prior_in_flight: self.in_flight + acked,

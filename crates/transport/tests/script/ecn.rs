@@ -1,6 +1,7 @@
 //! Explicit congestion notification (RFC 3168 section 6.1; Linux's `tcp_ecn_*` in `tcp_input.c` and
 //! `tcp_output.c`).
 
+use anabranch_plugin::PluginChoice;
 use anabranch_transport::congestion::CongestionState;
 use anabranch_transport::{Config, EcnMode};
 use anabranch_wire::{Ecn, Flags};
@@ -196,6 +197,64 @@ fn a_mark_is_echoed_at_once_and_until_the_sender_has_reduced() {
     s.peer(600, ". 601:701 ect0");
     s.us(600, ". ack=701");
     assert_eq!(s.sample(0).totals.ce_received, 1);
+}
+
+/// As [`interactive`], with a controller that counts marks.
+fn counting() -> Script {
+    let congestion = PluginChoice::parse("bbr3(ecn = true)").expect("a choice");
+    let mut s = Script::server(Config { congestion, ..with(EcnMode::Accept) });
+    s.peer(0, "SEW");
+    s.us(0, "S.E ack=1");
+    s.peer(50, ".");
+    s.peer(100, ". 1:101");
+    s.us(100, ". 1:1 ack=101");
+    s.write(110, 1000);
+    s.us(110, ". 1:1001 ack=101 ect0");
+    s.peer(160, ". ack=1001");
+    s
+}
+
+#[test]
+fn who_counts_marks_is_told_of_each_by_itself() {
+    // RFC 8257 section 3.2, dctcp_ece_ack_update: what was held back goes first, with what was echoed before.
+    let mut s = counting();
+    s.peer(300, ". 101:201 ect0");
+    s.peer(310, ". 201:301 ce");
+    s.us(310, ". ack=201");
+    s.us(310, ".E ack=301");
+    // Marks that go on wait for their timer as any data does.
+    s.peer(320, ". 301:401 ce");
+    s.silence(330);
+    s.peer(330, ". 401:501 ect0");
+    s.us(330, ".E ack=401");
+    s.us(330, ". ack=501");
+    // Nothing was held back: there is nothing to say of before.
+    s.peer(400, ". 501:601 ce");
+    s.us(400, ".E ack=601");
+    s.peer(410, ". 601:701 ect0");
+    s.us(410, ". ack=701");
+    assert_eq!(s.sample(0).totals.ce_received, 3);
+}
+
+#[test]
+fn who_counts_marks_sends_everything_as_ecn_capable() {
+    // TCP_ECN_ECT_PERMANENT: acknowledgements, and what is sent again.
+    let mut s = counting();
+    s.peer(300, ". 101:1101 ect0");
+    s.peer(301, ". 1101:2101 ect0");
+    assert_eq!(s.us(301, ". ack=2101").ecn, Ecn::Ect0);
+    s.write(400, 1000);
+    s.us(400, ". 1001:2001 ect0");
+    assert_eq!(s.us_within(0, 401, 2000, ". 1001:2001").ecn, Ecn::Ect0);
+}
+
+#[test]
+fn who_counts_marks_is_not_held_to_what_was_not_agreed() {
+    let congestion = PluginChoice::parse("bbr3(ecn = true)").expect("a choice");
+    let mut s = Script::plain_with(Config { congestion, ..thousands() }, 50);
+    s.peer(300, ". 1:101 ce");
+    let said = s.us(300, ". ack=101");
+    assert_eq!((said.ecn, s.sample(0).totals.ce_received), (Ecn::NotEct, 0));
 }
 
 #[test]

@@ -61,6 +61,9 @@ impl Bbr3 {
     /// `StartProbeBW_DOWN`, with `PickProbeWait`.
     pub(super) fn start_down(&mut self, now: Instant) {
         self.signals.reset();
+        if let Some(marks) = &mut self.marks {
+            marks.reset();
+        }
         self.rounds.since_probe = self.random.below(2) as u32;
         self.probe.wait = PROBE_WAIT + Duration::from_secs_f64(self.random.uniform());
         self.probe.since = now;
@@ -69,10 +72,10 @@ impl Bbr3 {
         self.state = State::Down;
     }
 
-    /// `StartProbeBW_REFILL`.
-    pub(super) fn start_refill(&mut self) {
+    /// `StartProbeBW_REFILL`; growth begins after that many doublings.
+    pub(super) fn start_refill(&mut self, doublings: u32) {
         self.reset_short_term();
-        self.probe.growth = Growth::default();
+        self.probe.growth = Growth { rounds: doublings, ..Growth::default() };
         self.probe.precautionary = false;
         self.probe.stopping = false;
         self.start_round();
@@ -94,7 +97,10 @@ impl Bbr3 {
         }
         let state = self.state;
         match state {
-            State::Down | State::Cruise if self.is_time_to_probe(news) => self.start_refill(),
+            State::Down | State::Cruise if let Some(doublings) = self.reprobes() => {
+                self.start_refill(doublings);
+            }
+            State::Down | State::Cruise if self.is_time_to_probe(news) => self.start_refill(0),
             State::Down if self.is_time_to_cruise(news) => self.state = State::Cruise,
             State::Refill if self.rounds.started => {
                 self.probe.sampled = true;
@@ -118,10 +124,18 @@ impl Bbr3 {
                     self.max_bw.advance();
                 }
                 if self.probe.precautionary && !self.probe.too_high {
-                    self.start_refill();
+                    self.start_refill(0);
                     return true;
                 }
             }
+        }
+        let rate = &news.ack.rate;
+        if self.marks.as_ref().is_some_and(|marks| marks.too_many(rate)) {
+            if self.probe.sampled {
+                let flight = (!rate.app_limited).then(|| news.tx_in_flight());
+                self.handle_too_high(news.ack.now, flight, news.cwnd);
+            }
+            return false;
         }
         let bounded = self.bounds.long_inflight < UNBOUNDED;
         if bounded && !self.is_too_high(news.ack.rate.lost, news.tx_in_flight()) {

@@ -1,6 +1,8 @@
 //! What losses tell: a probe that went too high bounds the flight for long, a loss at another time
 //! bounds rate and flight until the next probe; and the way back when nothing was lost after all.
 
+use anabranch_units::Instant;
+
 use super::{Bandwidth, Bbr3, Feedback, MIN_PIPE, State, UNBOUNDED};
 use crate::congestion::{CongestionState, LostSegment, Window};
 
@@ -127,6 +129,9 @@ impl Bbr3 {
             self.save_state();
         }
         self.signals.loss_in_round = true;
+        if let Some(marks) = &mut self.marks {
+            marks.note_loss();
+        }
     }
 
     /// `HandleLostPacket`.
@@ -139,16 +144,22 @@ impl Bbr3 {
         if !self.probe.sampled || !self.is_too_high(lost, before + 1) {
             return;
         }
-        // `HandleInflightTooHigh`.
-        self.probe.too_high = true;
-        self.probe.sampled = false;
-        if !segment.app_limited {
-            let at_loss = inflight_at_loss(before, lost - 1);
-            self.bounds.long_inflight = at_loss.max(cut(self.target_inflight(cwnd)));
-        }
+        let at_loss = (!segment.app_limited).then(|| inflight_at_loss(before, lost - 1));
         if self.state == State::Up {
             self.undo.state = Some(State::Up);
-            self.start_down(segment.now);
+        }
+        self.handle_too_high(segment.now, at_loss, cwnd);
+    }
+
+    /// `HandleInflightTooHigh`, at that flight unless the application held the sender back.
+    pub(super) fn handle_too_high(&mut self, now: Instant, flight: Option<u32>, cwnd: u32) {
+        self.probe.too_high = true;
+        self.probe.sampled = false;
+        if let Some(flight) = flight {
+            self.bounds.long_inflight = flight.max(cut(self.target_inflight(cwnd)));
+        }
+        if self.state == State::Up {
+            self.start_down(now);
         }
     }
 
@@ -181,15 +192,30 @@ impl Bbr3 {
     pub(super) fn update_congestion_signals(&mut self, news: &Feedback<'_>) {
         self.update_max_bw(news);
         if self.signals.round_started {
-            if self.signals.loss_in_round && !self.state.probing() {
+            if !self.state.probing() {
                 self.adapt_short_term(news.cwnd);
             }
             self.signals.loss_in_round = false;
+            if let Some(marks) = &mut self.marks {
+                marks.in_round = false;
+            }
+        }
+    }
+
+    /// `AdaptLowerBoundsFromCongestion`; where marks count, the lower of what they and losses tell
+    /// (`bbr_adapt_lower_bounds`).
+    fn adapt_short_term(&mut self, cwnd: u32) {
+        let by_marks = self.bound_by_marks(cwnd);
+        if self.signals.loss_in_round {
+            self.bound_by_losses(cwnd);
+        }
+        if let Some(bound) = by_marks {
+            self.bounds.short_inflight = self.bounds.short_inflight.min(bound);
         }
     }
 
     /// `InitLowerBounds`, `LossLowerBounds`.
-    fn adapt_short_term(&mut self, cwnd: u32) {
+    fn bound_by_losses(&mut self, cwnd: u32) {
         let bounds = &mut self.bounds;
         if bounds.short_bw == Bandwidth::UNBOUNDED {
             bounds.short_bw = self.max_bw.get();
@@ -223,7 +249,7 @@ impl Bbr3 {
                 }
             }
             Some(State::Up) if !matches!(self.state, State::Up | State::ProbeRtt) => {
-                self.start_refill();
+                self.start_refill(0);
             }
             _ => {}
         }

@@ -51,6 +51,10 @@ impl Bbr3 {
             self.check_startup_loss(news);
             if self.pipe.reached {
                 self.state = State::Drain;
+                // `bbr_check_drain`.
+                if let Some(marks) = &mut self.marks {
+                    marks.reset();
+                }
                 self.drain_round = self.rounds.count;
             }
         }

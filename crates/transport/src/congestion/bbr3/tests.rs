@@ -3,6 +3,7 @@
 mod cycle;
 mod formulas;
 mod losses;
+mod marks;
 mod model;
 mod startup;
 
@@ -22,6 +23,7 @@ struct Bench {
     window: Window,
     now: Instant,
     delivered: u64,
+    delivered_ce: u64,
 }
 
 /// What an acknowledgement says.
@@ -41,6 +43,9 @@ struct Said {
     rtt: Duration,
     /// It may have been held back by the receiver.
     delayed: bool,
+    /// It tells of a mark, as those of so many of the segments delivered over that RTT did.
+    echo: bool,
+    marked: u32,
 }
 
 /// 100 segments a round trip, and a full round trip later.
@@ -56,6 +61,8 @@ const FULL: Said = Said {
     cwnd_limited: false,
     rtt: RTT,
     delayed: false,
+    echo: false,
+    marked: 0,
 };
 /// Within a round.
 const WITHIN: Said = Said { round: false, ..FULL };
@@ -70,6 +77,8 @@ fn acknowledgement(now: Instant, delivered: u64, before: u64, said: &Said) -> Ac
         acked_bytes: u64::from(said.acked * MSS),
         newly_lost: 0,
         delivered,
+        delivered_ce: 0,
+        echo: said.echo,
         mss: MSS,
         next_departure: now,
         prior_in_flight: said.prior_in_flight,
@@ -85,6 +94,7 @@ fn acknowledgement(now: Instant, delivered: u64, before: u64, said: &Said) -> Ac
             app_limited: said.app_limited,
             in_flight_at_send: said.in_flight_at_send,
             lost: said.lost,
+            delivered_ce: said.marked,
         },
         snd_nxt: 1 << 40,
         snd_una: 0,
@@ -100,10 +110,11 @@ fn acknowledgement(now: Instant, delivered: u64, before: u64, said: &Said) -> Ac
 impl Bench {
     fn new() -> Self {
         let mut bench = Self {
-            cc: Bbr3::new(Seed { seed: 1, run: 0 }.stream("test")),
+            cc: Bbr3::new(Seed { seed: 1, run: 0 }.stream("test"), None),
             window: Window { cwnd: 10, ssthresh: u32::MAX },
             now: Instant::ZERO + Duration::from_secs(100),
             delivered: 0,
+            delivered_ce: 0,
         };
         let start = TransmitStart {
             now: bench.now,
@@ -134,7 +145,11 @@ impl Bench {
         self.now += Duration::from_millis(1);
         let prior = self.delivered;
         self.delivered += u64::from(said.acked);
-        let ack = acknowledgement(self.now, self.delivered, prior, &said);
+        self.delivered_ce += if said.echo { u64::from(said.acked) } else { 0 };
+        let ack = AckSample {
+            delivered_ce: self.delivered_ce,
+            ..acknowledgement(self.now, self.delivered, prior, &said)
+        };
         self.cc.on_ack(&ack, &mut self.window);
     }
 

@@ -156,6 +156,8 @@ mod tests {
             acked_bytes: 1000,
             newly_lost: 0,
             delivered: 1,
+            delivered_ce: 0,
+            echo: false,
             mss: 1000,
             next_departure: now,
             prior_in_flight: 2,

@@ -129,7 +129,7 @@ fn after_a_probe_too_high_the_next_stops_where_that_one_lost_and_then_goes_on() 
     // A probe within what is bounded, its segments sent into 100.
     let calm = Said { in_flight_at_send: 99, prior_in_flight: 118, in_flight: 117, ..FULL };
     bench.hear(Said { round: true, ..calm });
-    bench.cc.start_refill();
+    bench.cc.start_refill(0);
     bench.hear(calm);
     assert_eq!(bench.cc.state, State::Up);
     bench.hear(Said { round: false, ..calm });
@@ -181,7 +181,7 @@ fn a_probe_raises_its_bound_only_where_the_bound_holds_it_back() {
     for _ in 0..5 {
         bench.cc.probe.growth.steepen(64);
     }
-    bench.cc.start_refill();
+    bench.cc.start_refill(0);
     bench.hear(Said { round: true, ..limited });
     bench.window.cwnd = 65;
     bench.hear(Said { acked: 65, ..limited });

@@ -21,7 +21,7 @@ fn windows_are_what_the_formulas_give() {
         let long = any(&mut random, 4.0, 1e5) as u32;
         let short = any(&mut random, 1.0, 1e5) as u32;
 
-        let mut cc = Bbr3::new(Seed { seed: 0, run: 0 }.stream("test"));
+        let mut cc = Bbr3::new(Seed { seed: 0, run: 0 }.stream("test"), None);
         cc.min_rtt.begin(Instant::ZERO, Some(Duration::from_micros(rtt_us as u64)));
         let segments = (rate / mss * 1000.0) as u32;
         cc.bw = Bandwidth::of(segments, Duration::from_secs(1000));
