@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -62,10 +65,12 @@ def test_all_that_is_wrong_is_told_of_at_once():
         metrics="nowhere",
         scheduler="blst",
         congestion="cubic(beta=7)",
+        tun="../x",
         receive_buffer=10,
     )
     faults = [(fault.where, fault.message) for fault in wrong.faults(Finder(Path.cwd()))]
     assert [where for where, _ in faults] == [
+        "--tun",
         *["--listen"] * 3,
         *["--announce"] * 3,
         "--metrics",
@@ -85,11 +90,11 @@ def test_what_root_does_before_is_printed():
     both = settings(listen=("10.9.0.1:443", "[fd09::1]:443"), announce=("10.9.0.2",))
     lines = printed(both, ("203.0.113.7:8443", "[2001:db8::7]:443")).splitlines()
     for line in (
-        "ip tuntap add dev anabranch0 mode tun user web",
+        "[ -e /sys/class/net/anabranch0 ] || ip tuntap add dev anabranch0 mode tun user web",
         "ip link set dev anabranch0 mtu 1400 up",
-        "ip route add 10.9.0.1/32 dev anabranch0",
-        "ip route add 10.9.0.2/32 dev anabranch0",
-        "ip -6 route add fd09::1/128 dev anabranch0",
+        "ip route replace 10.9.0.1/32 dev anabranch0",
+        "ip route replace 10.9.0.2/32 dev anabranch0",
+        "ip -6 route replace fd09::1/128 dev anabranch0",
         "sysctl -w net.ipv4.ip_forward=1",
         "sysctl -w net.ipv6.conf.all.forwarding=1",
         "    ip daddr 203.0.113.7 tcp dport 8443 dnat ip to 10.9.0.1:443",
@@ -121,6 +126,75 @@ def test_the_words_of_the_unit_ask_for_no_text():
         "x",
     ]
     assert host_setup.started_with(given)[1:] == ["-m", "anabranch", "gateway", "--listen", "10.9.0.1:443"]
+
+
+@pytest.mark.module
+def test_the_unit_names_plug_ins_by_their_whole_place(tmp_path, monkeypatch):
+    here = tmp_path / "a (b)"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    given = [
+        *("gateway", "--scheduler", "rtx-aware(mine.py:A)", "--congestion=sub/its.py:B"),
+        *("--scheduler", "cubic", "--congestion", "/etc/its.py:C"),
+    ]
+    # What a composition would read as its own signs is in quotes; a place alone is not read so.
+    assert host_setup.started_with(given)[3:] == [
+        *("gateway", "--scheduler", f'rtx-aware("{here}/mine.py:A")', "--congestion", f"{here}/sub/its.py:B"),
+        *("--scheduler", "cubic", "--congestion", "/etc/its.py:C"),
+    ]
+
+
+def unit(command, user="web"):
+    """Return the unit that is printed."""
+    text = host_setup.text(settings(), user=user, public=(), mtu=1400, command=command)
+    return text.partition("<<'UNIT'\n")[2].partition("UNIT\n")[0]
+
+
+def test_the_words_of_the_unit_are_as_systemd_reads_them():
+    words = ["/50%$/python", "--scheduler", "/a b/m.py:X", "%h", "${HOME}", 'a"b\\c', "two\nlines", ";", ""]
+    started = next(line for line in unit(words, user="50%").splitlines() if line.startswith("ExecStart="))
+    assert started == (
+        r'ExecStart=/50%%$/python --scheduler "/a b/m.py:X" %%h "$${HOME}" "a\"b\\c" "two\nlines" ";" ""'
+    )
+    assert "User=50%%" in unit(words, user="50%")
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd-analyze to verify units with")
+def test_systemd_takes_the_unit(tmp_path):
+    file = tmp_path / "anabranch-gateway.service"
+
+    def verified(text):
+        file.write_text(text, encoding="utf-8")
+        command = ["systemd-analyze", "verify", "--man=no", str(file)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        # Units of the host itself may have faults of their own.
+        return [line for line in done.stderr.splitlines() if file.name in line]
+
+    words = [
+        sys.executable,
+        "-m",
+        "anabranch",
+        "--scheduler",
+        "/a b/%z $x.py:X",
+        "%h",
+        'a"b\\c',
+        "two\nlines",
+    ]
+    assert verified(unit(words)) == []
+    # It would have said so.
+    assert verified(unit(words).replace("%%z", "%z")) != []
+    assert verified(unit(words).replace("PrivateTmp=yes", "PrivateTmp=perhaps")) != []
+
+
+def rules(*public, tun="anabranch0"):
+    """Return the rules that are printed."""
+    text = printed(settings(tun=tun), public)
+    return text.partition("<<'RULES'\n")[2].partition("RULES\n")[0]
+
+
+def test_another_gateway_s_rules_have_another_table():
+    assert "table inet anabranch_anabranch0 {" in rules("203.0.113.7:443")
+    assert "table inet anabranch_web_1 {" in rules("203.0.113.7:443", tun="web-1")
 
 
 def calls(function):

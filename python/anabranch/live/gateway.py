@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import ipaddress
+import re
 import signal
 import socket
 from contextlib import contextmanager, nullcontext
@@ -30,6 +31,8 @@ _MOST_PORT = 65_535
 #: The announced addresses whose identifiers one byte has room for; 0 is the initial one's.
 _MOST_ANNOUNCED = 255
 _LEAST_BUFFER = 64 << 10
+#: A device's name, as both the kernel and a shell take it.
+_DEVICE = re.compile(r"(?!\.{1,2}$)[\w.-]{1,15}", re.ASCII)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,6 +94,9 @@ class Settings:
 
     def faults(self, finder: Finder) -> Iterator[Fault]:
         """Yield everything that is wrong; what is plugged in is found by `finder`."""
+        if not _DEVICE.fullmatch(self.tun):
+            hint = "at most 15 letters, digits, dots, dashes and underscores"
+            yield Fault(message=f"not a device's name: {shown(self.tun)}", where="--tun", hint=hint)
         yield from self._listen_faults()
         seen = {address.partition("%")[0] for address in self.announce}
         if len(seen) < len(self.announce):

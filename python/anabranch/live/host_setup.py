@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 import shlex
 import sys
 from typing import TYPE_CHECKING
 
 from anabranch.errors import Fault, InputError
 from anabranch.live.gateway import split
+from anabranch.plugins import tables
 
 if TYPE_CHECKING:
     from anabranch.live.gateway import Settings
@@ -17,10 +19,15 @@ if TYPE_CHECKING:
 _BEYOND_GRACE_S = 5
 #: The version of IP with long addresses.
 _V6 = 6
+#: The options that ask for the text, and those that name a plug-in.
+_FOR_TEXT = frozenset({"--user", "--public", "--mtu"})
+_PLUGGED = frozenset({"--scheduler", "--congestion"})
+#: What systemd reads as it stands; anything else is put in quotes.
+_PLAIN = re.compile(r"[\w@%$+=:,./~^-]+", re.ASCII)
 
 
 def text(settings: Settings, *, user: str, public: tuple[str, ...], mtu: int, command: list[str]) -> str:
-    """Return the commands, each with its reason.
+    """Return the commands, each with its reason. Run twice they do no more than once.
 
     Parameters
     ----------
@@ -56,15 +63,15 @@ def _device(settings: Settings, user: str, mtu: int) -> list[str]:
     lines = [
         "",
         f"# A device that {user} may open without any capability.",
-        f"ip tuntap add dev {tun} mode tun user {shlex.quote(user)}",
+        f"[ -e /sys/class/net/{tun} ] || ip tuntap add dev {tun} mode tun user {shlex.quote(user)}",
         f"ip link set dev {tun} mtu {mtu} up",
         "",
         "# The gateway's addresses are behind it. They are not the host's: never `ip address add` them.",
     ]
     lines += [
-        f"ip -6 route add {address}/128 dev {tun}"
+        f"ip -6 route replace {address}/128 dev {tun}"
         if ipaddress.ip_address(address).version == _V6
-        else f"ip route add {address}/32 dev {tun}"
+        else f"ip route replace {address}/32 dev {tun}"
         for address in own
     ]
     versions = {ipaddress.ip_address(address).version for address in own}
@@ -95,11 +102,15 @@ def _translations(settings: Settings, public: tuple[str, ...]) -> list[str]:
         raise InputError(faults)
     if not rules:
         return []
+    # A table for each device: another gateway's rules stay when this one's are put in anew.
+    table = "anabranch_" + re.sub(r"[^A-Za-z0-9]", "_", settings.tun)
     return [
         "",
         "# Clients that come to the public address are the gateway's: every subflow is translated alike.",
         "nft -f - <<'RULES'",
-        "table inet anabranch {",
+        f"table inet {table}",
+        f"delete table inet {table}",
+        f"table inet {table} {{",
         "  chain prerouting {",
         "    type nat hook prerouting priority dstnat; policy accept;",
         *rules,
@@ -111,7 +122,9 @@ def _translations(settings: Settings, public: tuple[str, ...]) -> list[str]:
 
 def _unit(settings: Settings, user: str, command: list[str]) -> list[str]:
     """Return the systemd unit."""
-    words = " ".join(shlex.quote(word) for word in command)
+    program, *words = command
+    # The program's own place is not looked through for variables, unlike the words behind it.
+    started = [_quoted(program.replace("%", "%%")), *(_word(word) for word in words)]
     return [
         "",
         "# Started by systemd, with nothing but the device and sockets.",
@@ -122,8 +135,8 @@ def _unit(settings: Settings, user: str, command: list[str]) -> list[str]:
         "Wants=network-online.target",
         "",
         "[Service]",
-        f"User={user}",
-        f"ExecStart={words}",
+        f"User={user.replace('%', '%%')}",
+        f"ExecStart={' '.join(started)}",
         "KillSignal=SIGTERM",
         f"TimeoutStopSec={settings.grace_s + _BEYOND_GRACE_S:g}",
         "Restart=on-failure",
@@ -153,14 +166,35 @@ def _unit(settings: Settings, user: str, command: list[str]) -> list[str]:
     ]
 
 
+def _word(word: str) -> str:
+    """Return a word of a command as systemd reads it: `%` begins a specifier there, `$` a variable."""
+    return _quoted(word.replace("%", "%%").replace("$", "$$"))
+
+
+def _quoted(word: str) -> str:
+    """Return a word in the quotes that systemd needs around it, where it needs any."""
+    if _PLAIN.fullmatch(word):
+        return word
+    escaped = word.replace("\\", "\\\\").replace('"', '\\"')
+    # A line of a unit ends with the line; no other character has to be escaped within quotes.
+    return '"' + escaped.replace("\n", "\\n").replace("\r", "\\r") + '"'
+
+
 def started_with(arguments: list[str]) -> list[str]:
-    """Return the words of a command line without those that ask for this text."""
-    kept, skip = [], False
-    for word in arguments:
-        if skip:
-            skip = False
-        elif word in {"--user", "--public", "--mtu"}:
-            skip = True
-        elif word != "--setup-print" and not word.startswith(("--user=", "--public=", "--mtu=")):
+    """Return the words of a command line without those that ask for this text.
+
+    Places of plug-ins are made absolute: what systemd starts has another working directory.
+    """
+    kept: list[str] = []
+    words = iter(arguments)
+    for word in words:
+        option, equals, value = word.partition("=")
+        if option in _FOR_TEXT:
+            if not equals:
+                next(words, None)
+        elif option in _PLUGGED:
+            given = value if equals else next(words, "")
+            kept += [option, tables.absolute(given)]
+        elif word != "--setup-print":
             kept.append(word)
     return [sys.executable, "-m", "anabranch", *kept]

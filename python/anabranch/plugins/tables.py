@@ -6,6 +6,7 @@ import json
 import re
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from anabranch.errors import MissingError
@@ -144,6 +145,19 @@ def label(given: str | Mapping[str, Any]) -> str:
     inside += [within] if within else []
     inside += [f"{key}={_scalar(value)}" for key, value in sorted(own.items())]
     return f"{name}({', '.join(inside)})" if inside else name
+
+
+def absolute(given: str) -> str:
+    """Return a short form with its classes' places absolute, as counted from the working directory."""
+    whole = _PLACE.fullmatch(given)
+    for _, name, _ in module().plugin_parts(encode(given)):
+        place = _PLACE.fullmatch(name)
+        if place is not None:
+            full = str(Path.cwd() / name)
+            # Not where the name is the end of a longer one.
+            found = re.compile(rf'(?<![\w./-])"?{re.escape(name)}"?')
+            given = (full if whole else _quoted(full)).join(found.split(given))
+    return given
 
 
 def _parted(short: str) -> tuple[str, str]:
