@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -55,6 +56,51 @@ def test_an_origin_is_looked_up():
     for wrong in ("", "127.0.0.1", ":80", "127.0.0.1:x", "[::1]"):
         with pytest.raises(InputError):
             resolve(wrong)
+
+
+def faults(**more):
+    found = settings(**more).faults(Finder(Path.cwd()))
+    return [(fault.where, fault.message) for fault in found]
+
+
+@pytest.mark.module
+@pytest.mark.parametrize(
+    ("listen", "same"),
+    [
+        ("[fd09::1]:443", "[FD09:0:0::0001]:443"),
+        ("10.9.0.1:443", "[::ffff:10.9.0.1]:443"),
+        ("10.9.0.1:443", "[::ffff:a09:1]:0443"),
+    ],
+)
+def test_addresses_are_the_same_however_they_are_written(listen, same):
+    assert settings(listen=(same,)).listen == (listen,)
+    assert faults(listen=(listen, same)) == [("--listen", "an address is given twice")]
+    address, _, _ = same.removeprefix("[").partition("]")
+    own = listen.rpartition(":")[0].strip("[]")
+    expected = [("--announce", f"the gateway listens there: `{own}`")]
+    assert faults(listen=(listen,), announce=(address,)) == expected
+    given = ("fd09::2", "fd09:0::2")
+    assert faults(announce=given) == [("--announce", "an address is announced twice")]
+
+
+@pytest.mark.module
+def test_the_origin_is_not_the_gateway_itself():
+    given = {"listen": ("10.9.0.1:443", "[fd09::1]:443"), "announce": ("10.9.0.2",)}
+    for origin in ("[::ffff:10.9.0.1]:443", "[fd09:0::1]:443", "10.9.0.2:443", "10.9.0.1:80"):
+        found = faults(origin=("127.0.0.1:80", *resolve(origin)), **given)
+        assert [where for where, _ in found] == ["--origin"], origin
+        assert "the gateway itself" in found[0][1]
+    assert faults(origin=("10.9.0.3:443",), **given) == []
+
+
+@pytest.mark.module
+def test_an_address_with_a_scope_is_not_the_gateway_s():
+    for address in ("fe80::1%lo", "fd09::1%1"):
+        found = faults(listen=(f"[{address}]:443",), announce=(f"fd09::2%{address[-1]}",))
+        assert [where for where, _ in found] == ["--listen", "--announce"]
+        assert all("a scope" in message for _, message in found)
+    # An origin on the link has one, as a number.
+    assert resolve("[fe80::1%lo]:80") == (f"[fe80::1%{socket.if_nametoindex('lo')}]:80",)
 
 
 @pytest.mark.module

@@ -10,7 +10,7 @@ import socket
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from anabranch.errors import Fault, InputError, MissingError, did_you_mean, shown
 from anabranch.live.deadline import deadline
@@ -28,6 +28,8 @@ SERVE, FINISH, STOP = 0, 1, 2
 #: The signals that end a gateway: the first one gently, the second one at once.
 _ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _MOST_PORT = 65_535
+#: What a socket's address has over IPv4: address and port. Over IPv6 it has a flow and a scope too.
+_IN_IPV4 = 2
 #: The announced addresses whose identifiers one byte has room for; 0 is the initial one's.
 _MOST_ANNOUNCED = 255
 _LEAST_BUFFER = 64 << 10
@@ -37,7 +39,7 @@ _DEVICE = re.compile(r"(?!\.{1,2}$)[\w.-]{1,15}", re.ASCII)
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What a gateway is to do.
+    """What a gateway is to do; addresses are kept in one spelling, however they were given.
 
     Attributes
     ----------
@@ -92,14 +94,21 @@ class Settings:
     receive_buffer: int = 4 << 20
     send_buffer: int = 4 << 20
 
+    def __post_init__(self) -> None:
+        """Give every address that is one its one spelling."""
+        for name in ("listen", "origin"):
+            object.__setattr__(self, name, tuple(_spelt(place) for place in getattr(self, name)))
+        object.__setattr__(self, "announce", tuple(canonical(address) for address in self.announce))
+        if self.metrics is not None:
+            object.__setattr__(self, "metrics", _spelt(self.metrics))
+
     def faults(self, finder: Finder) -> Iterator[Fault]:
         """Yield everything that is wrong; what is plugged in is found by `finder`."""
         if not _DEVICE.fullmatch(self.tun):
             hint = "at most 15 letters, digits, dots, dashes and underscores"
             yield Fault(message=f"not a device's name: {shown(self.tun)}", where="--tun", hint=hint)
         yield from self._listen_faults()
-        seen = {address.partition("%")[0] for address in self.announce}
-        if len(seen) < len(self.announce):
+        if len(set(self.announce)) < len(self.announce):
             yield Fault(message="an address is announced twice", where="--announce")
         if len(self.announce) > _MOST_ANNOUNCED:
             yield Fault(message=f"more than {_MOST_ANNOUNCED} addresses are announced", where="--announce")
@@ -108,6 +117,11 @@ class Settings:
             message = _unfit(address) or ("the gateway listens there" if address in own else None)
             if message is not None:
                 yield Fault(message=f"{message}: {shown(address)}", where="--announce")
+        for place in self.origin:
+            address = _parts(place)[1]
+            if address in {*own, *self.announce} and _unfit(address) is None:
+                hint = "the server that is to get the bytes, at an address of its own or the host's"
+                yield Fault(message=f"the gateway itself: {shown(place)}", where="--origin", hint=hint)
         if self.metrics is not None and isinstance(found := split(self.metrics, "--metrics"), Fault):
             yield found
         yield from _plugin_faults("scheduler", self.scheduler, finder)
@@ -142,6 +156,8 @@ def _unfit(address: str) -> str | None:
         found = ipaddress.ip_address(address)
     except ValueError:
         return "not an IP address"
+    if "%" in address:
+        return "not an address without a scope"
     if found.is_unspecified:
         return "not one address"
     if found.is_multicast or found.is_loopback or found.is_link_local:
@@ -170,7 +186,31 @@ def split(place: str, option: str = "--listen") -> tuple[str, int] | Fault:
         return Fault(message=f"not an IP address: {shown(bare)}", where=option, hint=hint)
     if (address.version == 6) != host.startswith("["):
         return Fault(message=f"not an address with a port: {shown(place)}", where=option, hint=hint)
-    return bare, port
+    return canonical(bare), port
+
+
+def canonical(address: str) -> str:
+    """Return an IP address in the one spelling that it is compared in; what is none stays as it is.
+
+    It is that of RFC 5952; an IPv4 address written as one of IPv6 (`::ffff:10.9.0.1`) is one of IPv4, as no
+    packet has the former.
+    """
+    try:
+        found = ipaddress.ip_address(address)
+    except ValueError:
+        return address
+    return str(getattr(found, "ipv4_mapped", None) or found)
+
+
+def _spelt(place: str) -> str:
+    """Return `ADDRESS:PORT` with the address in its one spelling; what is no place stays as it is."""
+    found = split(place)
+    return place if isinstance(found, Fault) else _place(*found)
+
+
+def _place(address: str, port: int) -> str:
+    """Return an address and a port as one text."""
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 
 
 def _parts(place: str) -> tuple[str, str, int | None]:
@@ -200,9 +240,14 @@ def resolve(origin: str) -> tuple[str, ...]:
         said = getattr(error, "strerror", None) or str(error)
         fault = Fault(message=f"no address of {shown(host)}: {said}", where="--origin")
         raise InputError([fault]) from None
-    hosts = ((family, str(address[0])) for family, _, _, _, address in found)
-    places = (f"[{one}]:{port}" if family == socket.AF_INET6 else f"{one}:{port}" for family, one in hosts)
-    return tuple(dict.fromkeys(places))
+    return tuple(dict.fromkeys(_place(canonical(_scoped(address)), port) for *_, address in found))
+
+
+def _scoped(address: tuple[Any, ...]) -> str:
+    """Return the IP address of a socket's address, its scope as a number."""
+    bare = str(address[0]).partition("%")[0]
+    scope = address[3] if len(address) > _IN_IPV4 else 0
+    return f"{bare}%{scope}" if scope else bare
 
 
 def _room_for_descriptors() -> None:
