@@ -99,6 +99,25 @@ def test_the_program_s_exit_code_is_the_command_s():
     assert emulate(load(PLAIN), killed).status == 143
 
 
+@pytest.mark.parametrize("before_others", [True, False])
+def test_a_program_has_the_timers_that_it_has_elsewhere(capfd, monkeypatch, before_others):
+    def refuses(*_):
+        raise PermissionError
+
+    if not before_others:
+        # As where whoever runs it may not: the kernel itself gives a thread its timers back otherwise.
+        monkeypatch.setattr(os, "sched_setscheduler", refuses)
+    asked = ["cat", "/proc/self/timerslack_ns"]
+    subprocess.run(asked, check=True)
+    elsewhere = capfd.readouterr().out
+    assert int(elsewhere) > 1
+    assert emulate(load(PLAIN), asked).status == 0
+    assert capfd.readouterr().out == elsewhere
+    # Nor have programs that this one starts later.
+    subprocess.run(asked, check=True)
+    assert capfd.readouterr().out == elsewhere
+
+
 def test_a_program_runs_as_who_called_sudo(monkeypatch, capfd):
     nobody = subprocess.run(["id", "-u", "nobody"], capture_output=True, text=True, check=True).stdout.strip()
     monkeypatch.setenv("SUDO_UID", nobody)

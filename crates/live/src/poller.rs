@@ -8,7 +8,7 @@ use anabranch_units::{Duration, Instant};
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::io::Errno;
-use rustix::thread::set_current_timer_slack;
+use rustix::thread::{current_timer_slack, set_current_timer_slack};
 
 use crate::clock::Clock;
 
@@ -30,16 +30,39 @@ pub struct Ready {
 pub struct Poller {
     epoll: OwnedFd,
     events: Vec<epoll::Event>,
+    _precise: Precise,
+}
+
+/// The timers of a thread while they are precise; then they are what they were.
+struct Precise {
+    /// The thread's own slack, ns; none before others, whose timers have none.
+    before: Option<NonZero<u64>>,
+}
+
+impl Precise {
+    fn new() -> io::Result<Self> {
+        let before = NonZero::new(current_timer_slack()?);
+        set_current_timer_slack(NonZero::new(TIMER_SLACK))?;
+        Ok(Self { before })
+    }
+}
+
+impl Drop for Precise {
+    fn drop(&mut self) {
+        // It has no other fault than an unknown call, which has been made.
+        let _ = set_current_timer_slack(self.before);
+    }
 }
 
 impl Poller {
-    /// One that waits for nothing yet. The calling thread's timers are made precise.
+    /// One that waits for nothing yet. The calling thread's timers are precise until it is dropped, and so are
+    /// those of whoever the thread starts, for good.
     ///
     /// # Errors
     /// The kernel has no room.
     pub fn new() -> io::Result<Self> {
-        set_current_timer_slack(NonZero::new(TIMER_SLACK))?;
-        Ok(Self { epoll: epoll::create(CreateFlags::CLOEXEC)?, events: Vec::with_capacity(64) })
+        let epoll = epoll::create(CreateFlags::CLOEXEC)?;
+        Ok(Self { epoll, events: Vec::with_capacity(64), _precise: Precise::new()? })
     }
 
     /// Waits from now on for something to read, as long as there is anything.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import pwd
 import subprocess
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 #: How long a program that was told to end is waited for.
 _GRACE_S = 5.0
+#: `PR_SET_TIMERSLACK` and `PR_GET_TIMERSLACK`.
+_SET_SLACK, _GET_SLACK = 29, 30
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,11 +86,12 @@ def emulate(
     written = nullcontext() if pcapng is None else _files.whole(Path(pcapng), "the capture")
     with written as capture, open_bed(plan) as bed:
         programs: list[subprocess.Popen[bytes]] = []
+        slack = _Slack()
 
         def begun() -> None:
             if serve:
-                programs.append(_start(bed, "server", serve))
-            programs.append(_start(bed, "client", command))
+                programs.append(_start(bed, "server", serve, slack))
+            programs.append(_start(bed, "client", command, slack))
 
         try:
             trace = _world.go(
@@ -112,7 +116,19 @@ def emulate(
     )
 
 
-def _start(bed: Bed, end: str, command: Sequence[str]) -> subprocess.Popen[bytes]:
+class _Slack:
+    """How late the kernel may wake this thread to save power, for programs that it starts later."""
+
+    def __init__(self) -> None:
+        self._call = ctypes.CDLL(None).prctl
+        self._ns = self._call(_GET_SLACK)
+
+    def give(self) -> None:
+        """Let the calling thread have it."""
+        self._call(_SET_SLACK, ctypes.c_ulong(self._ns))
+
+
+def _start(bed: Bed, end: str, command: Sequence[str], slack: _Slack) -> subprocess.Popen[bytes]:
     """Start a program in a namespace, as the user who called sudo."""
     from anabranch.live.testbed import inside
 
@@ -131,6 +147,8 @@ def _start(bed: Bed, end: str, command: Sequence[str]) -> subprocess.Popen[bytes
                 user=user.number,
                 group=user.group,
                 extra_groups=user.groups,
+                # What carries packets has precise timers, which what it starts would inherit.
+                preexec_fn=slack.give,
             )
     except OSError as error:
         message = f"{error.filename or command[0]} cannot be run: {error.strerror}"
