@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import statistics
 import subprocess
 import sys
@@ -119,7 +120,18 @@ def test_a_program_has_the_timers_that_it_has_elsewhere(capfd, monkeypatch, befo
 
 
 def test_a_program_runs_as_who_called_sudo(monkeypatch, capfd):
-    nobody = subprocess.run(["id", "-u", "nobody"], capture_output=True, text=True, check=True).stdout.strip()
-    monkeypatch.setenv("SUDO_UID", nobody)
-    assert emulate(load(PLAIN), ["/usr/bin/id", "-u"]).status == 0
-    assert capfd.readouterr().out.strip() == nobody
+    found = pwd.getpwnam("nobody")
+    told = subprocess.run(["id", "-G", "nobody"], capture_output=True, text=True, check=True).stdout
+    own = {int(word) for word in told.split()}
+    # A user with more groups than one, whatever the host's has.
+    given, beside = os.getgrouplist, {4242, 4343}
+    monkeypatch.setattr(os, "getgrouplist", lambda *of: [*given(*of), *beside])
+    monkeypatch.setenv("SUDO_UID", str(found.pw_uid))
+    monkeypatch.setenv("SUDO_GID", "0")
+    assert emulate(load(PLAIN), ["cat", "/proc/self/status"]).status == 0
+    status = dict(line.split(":", 1) for line in capfd.readouterr().out.splitlines())
+    # Real, effective, saved and of file systems: nothing of root's is left.
+    assert status["Uid"].split() == [str(found.pw_uid)] * 4
+    assert status["Gid"].split() == [str(found.pw_gid)] * 4
+    assert {int(word) for word in status["Groups"].split()} == own | beside
+    assert all(int(status[name], 16) == 0 for name in ("CapPrm", "CapEff", "CapInh", "CapAmb"))
