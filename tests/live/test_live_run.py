@@ -113,11 +113,67 @@ def command(*words):
 
 
 def test_the_command_tells_all_faults_at_once():
-    done = command("live", "bulk-two-paths", "--server", "kernal", "--client", "me", "--set", "seed=x")
+    done = command(
+        "live",
+        "bulk-two-paths",
+        "--server",
+        "kernal",
+        "--client",
+        "me",
+        "--set",
+        "seed=x",
+        "--application",
+        "bulky",
+    )
     assert done.returncode == 2
     assert "did you mean `kernel`" in done.stderr
     assert "--client" in done.stderr
+    assert "did you mean `bulk`" in done.stderr
     assert "seed" in done.stderr
+
+
+#: A scenario whose own application would take an hour, and has keys of no other.
+HOUR = """
+name = "hour"
+[application]
+kind = "adaptive"
+ladder = "uq18-jp"
+abr = "vlc-rate"
+duration = "1 h"
+[[paths]]
+name = "wifi"
+rtt = "20 ms"
+rate = "10 Mbit/s"
+"""
+
+
+def asked(tmp_path, application, *settings):
+    """Return what a run with an application of the command's tells."""
+    file = tmp_path / "hour.toml"
+    file.write_text(HOUR, encoding="utf-8")
+    words = [word for setting in settings for word in ("--set", f"application.{setting}")]
+    done = command("live", str(file), "--application", application, *words, "--json")
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    return told, sum(subflow["bytes"] for subflow in told["qos"]["subflows"])
+
+
+def test_a_bulk_transfer_may_be_asked_for(tmp_path):
+    told, total = asked(tmp_path, "bulk", "bytes=200kB")
+    assert told["qoe"] is None
+    assert 200_000 <= total < 210_000
+
+
+def test_a_paced_transfer_may_be_asked_for(tmp_path):
+    told, total = asked(tmp_path, "paced", "rate=1Mbit/s", "duration=2s")
+    assert told["qoe"] is None
+    assert told["duration_s"] >= 1.8
+    assert total == pytest.approx(250_000, rel=0.1)
+
+
+def test_a_player_may_be_asked_for(tmp_path):
+    told, _ = asked(tmp_path, "player", "duration=2s")
+    assert told["qoe"]["frames"]["displayed"] > 10
 
 
 def test_the_command_prints_json():

@@ -34,6 +34,8 @@ class Given:
     congestion: str | None = None
     seed: int | None = None
     set: tuple[str, ...] = ()
+    #: What an option of the command's own sets; `set` goes over it.
+    first: tuple[Override, ...] = ()
 
     def overrides(self) -> list[Override | Fault]:
         """Return the overrides; the named options come last."""
@@ -44,11 +46,12 @@ class Given:
             ("transport.scheduler", self.scheduler, "--scheduler"),
             ("transport.congestion", self.congestion, "--congestion"),
         )
-        return [parse_assignment(text) for text in self.set] + [
+        last = [
             Override(key=key, value=value, origin=f"{option} {value}")
             for key, value, option in named
             if value is not None
         ]
+        return [*self.first, *map(parse_assignment, self.set), *last]
 
     def load(self) -> Loaded:
         """Return the validated scenario."""

@@ -16,12 +16,20 @@ from anabranch.cli._console import guarded
 from anabranch.cli._options import Congestion, Json, Scenario, Scheduler, Set
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from anabranch.live.emulate import Emulated
+    from anabranch.scenario._overrides import Override
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+#: What the client asks for instead of what the scenario says, in a scenario's own words.
+APPLICATIONS: dict[str, dict[str, str]] = {
+    "bulk": {"kind": "bulk", "duration": "10 s"},
+    "paced": {"kind": "paced", "rate": "5 Mbit/s", "duration": "10 s"},
+    "player": {"kind": "progressive", "film": "demo", "duration": "20 s"},
+}
 
 Pcapng = Annotated[Path | None, typer.Option(help="Write every packet at the client to this file.")]
 
@@ -49,6 +57,14 @@ def live(
     scenario: Scenario,
     server: Annotated[str, typer.Option(help="Who serves: gateway (our endpoint) or kernel.")] = "gateway",
     client: Annotated[str, typer.Option(help="Who asks: kernel or anabranch (our endpoint).")] = "kernel",
+    application: Annotated[
+        str | None,
+        typer.Option(
+            metavar="bulk|paced|player",
+            help="What is asked for, not the scenario's own: as much as comes in 10 s, 10 s of 5 Mbit/s, or "
+            "20 s of a film. --set application.KEY=VALUE goes over it.",
+        ),
+    ] = None,
     scheduler: Scheduler = None,
     congestion: Congestion = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of the links' draws.")] = None,
@@ -63,6 +79,7 @@ def live(
     the scenario has it; nothing of the host is changed. For example:
 
       anabranch live bulk-two-paths --set application.bytes=5MB
+      anabranch live wifi-lte --application bulk --set application.duration=20s
       anabranch live two-paths --server kernel --set application.duration=20s --json
     """
     from anabranch.cli import _commands
@@ -70,7 +87,12 @@ def live(
     from anabranch.live import run_live
 
     given = _commands.Given(
-        scenario=scenario, scheduler=scheduler, congestion=congestion, seed=seed, set=tuple(set_ or ())
+        scenario=scenario,
+        scheduler=scheduler,
+        congestion=congestion,
+        seed=seed,
+        set=tuple(set_ or ()),
+        first=tuple(_asked(application, set_ or ())),
     )
     files = _commands.Files(report=report, pcapng=pcapng)
     faults = [
@@ -82,8 +104,9 @@ def live(
         for option, value, known in (
             ("--server", server, ("gateway", "kernel")),
             ("--client", client, ("kernel", "anabranch")),
+            ("--application", application, tuple(APPLICATIONS)),
         )
-        if value not in known
+        if value is not None and value not in known
     ]
     loaded = _commands.opened(given, files, faults)
     film = _commands.prepare_film(loaded)
@@ -97,6 +120,18 @@ def live(
             film=film,
         )
     _commands.tell(result, files, as_json=as_json)
+
+
+def _asked(application: str | None, given: Sequence[str]) -> Iterator[Override]:
+    """Yield what an application sets; one whose bytes are `given` lasts as long as they take."""
+    from anabranch.scenario._overrides import Override
+
+    if application not in APPLICATIONS:
+        return
+    table = dict(APPLICATIONS[application])
+    if any(text.partition("=")[0].strip() == "application.bytes" for text in given):
+        del table["duration"]
+    yield Override(key="application", value=table, origin=f"--application {application}")
 
 
 def parity(
