@@ -6,8 +6,12 @@ import random
 import re
 import socket
 import struct
+import subprocess
+import sys
 import threading
-from contextlib import ExitStack
+import time
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 
 import pytest
 from uplinks import (
@@ -26,6 +30,7 @@ from uplinks import (
 )
 
 MIB = 1 << 20
+FLOODER = Path(__file__).with_name("flooder.py")
 
 pytestmark = pytest.mark.slow
 #: The time after which a connection attempt without an answer counts as refused, s.
@@ -147,6 +152,62 @@ def test_a_flood_of_syns_costs_little_and_keeps_nobody_out(lab):
         assert origin.heard == [digest(up)] * served
         # Those that a cookie let in are MPTCP all the same.
         assert {record["protocol"] for record in gateway.records(served)} == {"mptcp"}
+
+
+@contextmanager
+def poured(lab, packets):
+    """Send packets as fast as the machine does, round and round; the list has their number in the end."""
+    words = [sys.executable, str(FLOODER), V4, str(len(packets[0])), str(len(packets))]
+    sent = []
+    with subprocess.Popen(
+        ["ip", "netns", "exec", lab.client.name, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as program:
+        program.stdin.write(b"".join(packets))
+        program.stdin.flush()
+        assert program.stdout.readline() == b"pouring\n"
+        try:
+            yield sent
+        finally:
+            program.stdin.close()
+            sent.append(int(program.stdout.readline()))
+
+
+def test_a_client_is_served_under_as_many_syns_as_the_machine_gives(lab, capsys):
+    backlog, least, down = 256, 50_000, pattern(16 * MIB, 1)
+    packets = [syn(f"10.77.1.{3 + at % 250}", 1024 + at, OPTIONS) for at in range(20_000)]
+    arrived = 'packets_total{direction="from_client"}'
+    with Origin(lab.host, answers(down)), lab.gateway("--backlog", str(backlog)) as gateway:
+
+        def served():
+            """Return the seconds that a transfer took, whose bytes came whole."""
+            begin = time.monotonic()
+            with lab.connect() as client:
+                assert digest(exchange(client, b"asked")) == digest(down)
+            return time.monotonic() - begin
+
+        alone = [served() for _ in range(3)]
+        memory, before, begin = gateway.memory_kib(), gateway.metrics()[arrived], time.monotonic()
+        flooded, half_open, taken = [], [], 0
+        with poured(lab, packets) as sent:
+            # Until there has been a flood to speak of, however slow the machine.
+            while len(flooded) < 3 or taken < least:
+                flooded.append(served())
+                counted = gateway.metrics()
+                half_open.append(counted["half_open_connections"])
+                taken = counted[arrived] - before
+            lasted_s = time.monotonic() - begin
+        grown_kib = gateway.memory_kib() - memory
+        # The flood took effect: those who were served came in by cookies, and that with MPTCP.
+        assert half_open == [backlog] * len(flooded)
+        assert {record["protocol"] for record in gateway.records(3 + len(flooded))} == {"mptcp"}
+        assert grown_kib < 16 << 10
+    # For whoever reads: a busy machine has other figures, and nothing is judged by them.
+    with capsys.disabled():
+        print(
+            f"\n{sent[0] / lasted_s:,.0f} SYN/s sent, {taken / lasted_s:,.0f} packets/s taken; "
+            f"goodput {sum(alone) / len(alone) / (sum(flooded) / len(flooded)):.0%} of that without, "
+            f"memory {grown_kib:+,} KiB"
+        )
 
 
 @pytest.mark.parametrize("known", [True, False], ids=["known-token", "guessed-tokens"])
