@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -40,6 +41,14 @@ def test_subflows_are_told_whoever_serves(server):
     assert run.summary["world"] == run.to_json()["world"] == "live"
     assert run.digest == run.identity == ""
     assert any("lateness" in note for note in run.notes)
+
+
+def test_what_a_run_says_of_itself_is_documented():
+    page = Path(__file__).parents[2].joinpath("docs/reference/trace.md").read_text(encoding="utf-8")
+    told = page.partition("## What a run says of itself\n")[2].partition("\n## ")[0]
+    summary = run_live(load(GIVEN)).summary
+    names = [*summary, *summary["lateness"], *summary["ends"]]
+    assert [name for name in names if f"`{name}`" not in told] == []
 
 
 def test_a_kernel_that_serves_has_the_congestion_control_that_was_asked_for():
