@@ -4,7 +4,7 @@
 use std::alloc::System;
 use std::net::SocketAddr;
 
-use anabranch_transport::{Config, Endpoint, Event, FourTuple};
+use anabranch_transport::{Config, Endpoint, Event, FourTuple, ListenConfig};
 use anabranch_units::{Duration, Instant, Seed, SeqNumber};
 use anabranch_wire::{CapableKeys, Flags, MpCapable, MptcpOption, Segment, Timestamps};
 use cap::Cap;
@@ -16,6 +16,8 @@ static MEMORY: Cap<System> = Cap::new(System, usize::MAX);
 const MANY: u32 = 4000;
 /// What an idle connection may take, with its share of every table, bytes.
 const IDLE: usize = 3600;
+/// What a half-open connection may take, with its share of every table, bytes.
+const HALF_OPEN: usize = 3600;
 /// What a subflow in TIME-WAIT may take, with its share of every table, bytes: an eighth of that.
 const TIME_WAIT: usize = 450;
 
@@ -42,12 +44,17 @@ fn capable(keys: CapableKeys) -> MptcpOption {
     MptcpOption::Capable(MpCapable::with_keys(keys))
 }
 
-/// Opens a connection over MPTCP; our next sequence number.
-fn open(endpoint: &mut Endpoint, now: Instant, number: u32) -> u32 {
+/// Asks for a connection over MPTCP.
+fn ask(endpoint: &mut Endpoint, now: Instant, number: u32) {
     let mut syn = segment(number, Flags::SYN, 99, 0);
     (syn.mss, syn.window_scale) = (Some(1460), Some(7));
     syn.mptcp.push(capable(CapableKeys::None));
     endpoint.handle_segment(now, tuple(number), &syn);
+}
+
+/// Opens a connection over MPTCP; our next sequence number.
+fn open(endpoint: &mut Endpoint, now: Instant, number: u32) -> u32 {
+    ask(endpoint, now, number);
     let answer = endpoint.poll_transmit(now).expect("a SYN/ACK").segment;
     let [MptcpOption::Capable(MpCapable { keys: CapableKeys::Responder(ours), .. })] =
         answer.mptcp[..]
@@ -130,6 +137,33 @@ fn idle_connections_are_small_and_closed_ones_give_all_back() {
     println!("{idle} bytes an idle connection, {each} a TIME-WAIT");
 }
 
+/// Within the backlog a SYN makes a connection, beyond it a cookie, which is no memory at all.
+fn a_flood_takes_the_backlog_and_no_more() {
+    let mut endpoint = Endpoint::new("host", Seed { seed: 1, run: 0 });
+    let listen = ListenConfig { backlog: MANY, ..Config::default().into() };
+    endpoint.listen(SocketAddr::from(([0, 0, 0, 0], 80)), listen).expect("the first");
+    let now = Instant::ZERO;
+    let flood = |endpoint: &mut Endpoint, numbers: std::ops::Range<u32>| {
+        let start = MEMORY.allocated() as i64;
+        let mut answers = 0;
+        for number in numbers {
+            ask(endpoint, now, number);
+            while endpoint.poll_transmit(now).is_some() {
+                answers += 1;
+            }
+        }
+        assert_eq!(answers, MANY, "an answer to each");
+        (MEMORY.allocated() as i64 - start) as f64 / f64::from(MANY)
+    };
+    let half_open = flood(&mut endpoint, 0..MANY);
+    assert!(half_open <= HALF_OPEN as f64, "{half_open} bytes a half-open connection");
+    // What is made once for cookies is not counted for each.
+    let beyond = flood(&mut endpoint, MANY..2 * MANY);
+    assert!(beyond < 1.0, "{beyond} bytes a SYN beyond the backlog");
+    println!("{half_open:.0} bytes a half-open connection, {beyond:.2} a SYN beyond the backlog");
+}
+
 fn main() {
+    a_flood_takes_the_backlog_and_no_more();
     idle_connections_are_small_and_closed_ones_give_all_back();
 }
