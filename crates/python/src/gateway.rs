@@ -97,10 +97,13 @@ struct Watch {
     classes: Arc<Classes>,
     lines: Vec<String>,
     raised: Option<PyErr>,
+    /// It has been asked once, so that the gateway has served.
+    looked: bool,
 }
 
 impl Watcher for Watch {
     fn look(&mut self) -> Wish {
+        self.looked = true;
         let lines = std::mem::take(&mut self.lines);
         Python::attach(|py| {
             let failures = self.classes.failures().into_iter().map(|error| error.into_value(py));
@@ -131,7 +134,7 @@ impl Watcher for Watch {
 /// `watch` is called ten times a second with the lines that the log has got since, one a connection that is over,
 /// and with what plug-ins raised, each of which has cost its own connection; it returns 0 to go on, 1 to let nobody
 /// else in and finish, and 2 to stop. What it raises ends the gateway, and is raised here. Its last call, when the
-/// gateway has ended, returns to nobody. `plugins` holds the classes that the settings name, as for `simulate`.
+/// gateway has ended, returns to nobody; of one that has not begun there is none. `plugins` holds the classes that the settings name, as for `simulate`.
 #[pyfunction]
 #[pyo3(signature = (settings, watch, plugins=None))]
 pub(crate) fn gateway(
@@ -146,9 +149,9 @@ pub(crate) fn gateway(
     let classes = Arc::new(Classes::new(plugins.unwrap_or(&none), seed)?.apart());
     let settings = settings.extract::<Given>()?.settings(classes.registry())?;
     let (lines, raised) = (Vec::new(), None);
-    let mut watcher = Watch { called: watch, classes, lines, raised };
+    let mut watcher = Watch { called: watch, classes, lines, raised, looked: false };
     let outcome = py.detach(|| serve(&settings, &mut watcher));
-    if watcher.raised.is_none() {
+    if watcher.looked && watcher.raised.is_none() {
         watcher.look();
     }
     match (watcher.raised, outcome) {

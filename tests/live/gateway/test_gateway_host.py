@@ -11,20 +11,85 @@ from pathlib import Path
 import pytest
 from uplinks import V4, Origin, echo, exchange
 
+import anabranch
+
 _OF_THE_LINK = re.compile("fe80::|ff00::|addr_gen_mode|stable_secret|_thresh")
 
 
-def run(lab, *words):
-    command = ["ip", "netns", "exec", lab.host.name, sys.executable, "-m", "anabranch", "gateway", *words]
+#: Without any capability, as whom one is.
+BARE = ("setpriv", "--bounding-set=-all", "--inh-caps=-all", "--")
+#: The same as an unprivileged user.
+NOBODY = (*BARE[:-1], "--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs", "--")
+
+
+def run(lab, *words, under=()):
+    command = [
+        "ip",
+        "netns",
+        "exec",
+        lab.host.name,
+        *under,
+        sys.executable,
+        "-m",
+        "anabranch",
+        "gateway",
+        *words,
+    ]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
 
 
 def test_it_runs_without_any_capability(lab):
-    with Origin(lab.host, echo), lab.gateway(bare=True) as gateway:
+    with Origin(lab.host, echo), lab.gateway(under=BARE) as gateway:
         status = Path(f"/proc/{gateway.process.pid}/status").read_text(encoding="ascii")
         assert "CapEff:\t0000000000000000\n" in status
         with lab.connect() as client:
             assert exchange(client, b"served") == b"served"
+
+
+def opened_to_all(tmp_path):
+    """Return the words under which anybody may run Python, though root's own folder has it, and open TUN devices.
+
+    What they mount is seen by nobody else: `ip netns exec` gives a program a mount namespace of its own.
+    """
+    node, kept, base = tmp_path / "tun", tmp_path / "kept", Path(sys.base_prefix)
+    kept.mkdir()
+    # As udev makes it, which not every host has.
+    steps = [f"mknod -m 666 {node}.$$ c 10 200", f"mount --bind {node}.$$ /dev/net/tun"]
+    shut = next((folder for folder in reversed(base.parents) if not folder.stat().st_mode & 0o001), None)
+    if shut is not None:
+        if any(shut in Path(place).parents for place in (sys.prefix, anabranch.__file__)):
+            pytest.skip(f"nobody but root may look into {shut}")
+        steps += [f"mount --bind {base} {kept}", f"mount -t tmpfs -o mode=755 tmpfs {shut}"]
+        steps += [f"mkdir -p {base}", f"mount --bind {kept} {base}"]
+    return ("sh", "-c", " && ".join([*steps, 'exec "$@"']), "sh")
+
+
+def test_a_user_without_any_privilege_runs_it_on_the_device_that_root_made(lab, tmp_path):
+    under = (*opened_to_all(tmp_path), *NOBODY)
+    words = ("--listen", f"{V4}:443", "--origin", "127.0.0.1:8080")
+    # On root's device it is not.
+    refused = run(lab, *words, under=under)
+    assert refused.returncode == 4, refused.stderr
+    assert "ip tuntap add dev anabranch0 mode tun user" in refused.stderr
+    assert "serving" not in refused.stderr
+    lab.host.run("ip tuntap del dev anabranch0 mode tun")
+    lab.host.run("ip tuntap add dev anabranch0 mode tun user nobody")
+    lab.host.run("ip link set anabranch0 mtu 1500 up")
+    lab.host.run(f"ip route add {V4}/32 dev anabranch0")
+    with Origin(lab.host, echo), lab.gateway(listen=[f"{V4}:443"], under=under) as gateway:
+        status = Path(f"/proc/{gateway.process.pid}/status").read_text(encoding="ascii")
+        for line in (
+            "Uid:" + "\t65534" * 4,
+            "Gid:" + "\t65534" * 4,
+            "CapEff:\t" + "0" * 16,
+            "CapBnd:\t" + "0" * 16,
+        ):
+            assert f"{line}\n" in status
+        with lab.connect() as client:
+            assert exchange(client, b"served") == b"served"
+        assert gateway.records(1)[0]["protocol"] == "mptcp"
+    # The device stays for the next one.
+    assert "anabranch0" in lab.host.run("ip link")
 
 
 def test_it_leaves_the_host_as_it_was(lab):

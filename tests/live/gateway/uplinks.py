@@ -126,12 +126,12 @@ class Lab:
         return made
 
     @contextmanager
-    def gateway(self, *more, listen=None, origin=f"127.0.0.1:{ORIGIN_PORT}", bare=False):
-        """Run a gateway as the command does; `bare` is without any capability."""
+    def gateway(self, *more, listen=None, origin=f"127.0.0.1:{ORIGIN_PORT}", under=()):
+        """Run a gateway as the command does, under another program where one is given."""
         listen = listen or (f"{V4}:{PORT}", f"[{V6}]:{PORT}")
         places = [word for place in listen for word in ("--listen", place)]
         command = [sys.executable, "-m", "anabranch", "gateway", *places, "--origin", origin, *more]
-        running = Gateway(self.host, command, bare=bare)
+        running = Gateway(self.host, [*under, *command])
         try:
             running.wait_ready()
             yield running
@@ -142,11 +142,10 @@ class Lab:
 class Gateway:
     """A gateway that runs."""
 
-    def __init__(self, space, command, *, bare):
+    def __init__(self, space, command):
         self._space = space
-        less = ["setpriv", "--bounding-set=-all", "--inh-caps=-all", "--"] if bare else []
         self.process = subprocess.Popen(
-            ["ip", "netns", "exec", space.name, *less, *command],
+            ["ip", "netns", "exec", space.name, *command],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
