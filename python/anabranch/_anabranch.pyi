@@ -208,7 +208,7 @@ class AckSample:
         """Those of them whose acknowledgements told of a mark (ECN)."""
     @property
     def echo(self) -> bool:
-        """This one tells of a mark."""
+        """Whether it tells of a mark."""
     @property
     def mss_bytes(self) -> int:
         """Payload of a full segment, bytes."""

@@ -120,7 +120,7 @@ pub struct AckSample<'a> {
     pub delivered: u64,
     /// Those of them that were delivered by acknowledgements which told of a mark (`tp->delivered_ce`).
     pub delivered_ce: u64,
-    /// This one tells of a mark (ECN-Echo, RFC 3168).
+    /// Whether it tells of a mark (ECN-Echo, RFC 3168).
     pub echo: bool,
     /// Payload of a full segment, bytes.
     pub mss: u32,

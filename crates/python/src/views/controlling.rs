@@ -109,7 +109,7 @@ view! {
         delivered_segments: u64 = 0,
         /// Those of them whose acknowledgements told of a mark (ECN).
         delivered_ce_segments: u64 = 0,
-        /// This one tells of a mark.
+        /// Whether it tells of a mark.
         echo: bool = false,
         /// Payload of a full segment, bytes.
         mss_bytes: u32 = 1424,
