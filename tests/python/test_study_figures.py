@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import csv
 import statistics
+from itertools import pairwise
 
 import pytest
 from typer.testing import CliRunner
 
+import anabranch
 from anabranch.cli._app import app
 from anabranch.figures import colours
 from anabranch.study import study as studies
@@ -34,40 +36,38 @@ def read(file):
         return list(csv.DictReader(rows))
 
 
-@pytest.fixture
-def results(tmp_path):
+ONE = (
+    'name = "one"\n[application]\nfilm = "papers-film"\nduration = "20 s"\n'
+    '[[paths]]\nname = "a"\nrtt = "50 ms"\nrate = "5 Mbit/s"\nloss = "1 %"\n'
+    '[[paths]]\nname = "b"\nrtt = "80 ms"\nrate = "2 Mbit/s"\n'
+)
+
+
+def made(tmp_path, scenario, *options):
     folder = tmp_path / "studies" / "mine"
     folder.mkdir(parents=True)
     (folder / "study.toml").write_text(STUDY)
-    (folder / "one.toml").write_text(
-        'name = "one"\n[application]\nfilm = "papers-film"\nduration = "20 s"\n'
-        '[[paths]]\nname = "a"\nrtt = "50 ms"\nrate = "5 Mbit/s"\nloss = "1 %"\n'
-        '[[paths]]\nname = "b"\nrtt = "80 ms"\nrate = "2 Mbit/s"\n'
-    )
+    (folder / "one.toml").write_text(scenario)
     out = tmp_path / "out"
-    given = [
-        "study",
-        "run",
-        str(folder),
-        "--vary",
-        "rate",
-        "--trials",
-        "3",
-        "--workers",
-        "1",
-        "--out",
-        str(out),
-    ]
-    result = CliRunner().invoke(app, given)
-    assert result.exit_code == 0, result.stderr
+    call("study", "run", folder, "--workers", "1", "--out", out, *options)
     return out
+
+
+def call(*given):
+    result = CliRunner().invoke(app, [str(one) for one in given])
+    assert result.exit_code == 0, result.stderr
+    return result
+
+
+@pytest.fixture
+def results(tmp_path):
+    return made(tmp_path, ONE, "--vary", "rate", "--trials", "3")
 
 
 @pytest.mark.module
 def test_every_figure_has_its_numbers_beside_it(results, tmp_path):
     for place in ("first", "second"):
-        result = CliRunner().invoke(app, ["study", "figures", str(results), "--out", str(tmp_path / place)])
-        assert result.exit_code == 0, result.stderr
+        call("study", "figures", results, "--out", tmp_path / place)
     first = tmp_path / "first"
     names = {"picture-discards", "buffer-underflows", "retransmissions", "retransmissions-by-flow"}
     names |= {"discards-retransmissions", "throughput-delay"}
@@ -101,6 +101,59 @@ def test_every_figure_has_its_numbers_beside_it(results, tmp_path):
     svg = (first / "discards-retransmissions.svg").read_text().lower()
     assert colours.CONTROLS["cubic"].lower() in svg
     assert colours.CONTROLS["reno"].lower() in svg
+
+
+@pytest.mark.module
+def test_curves_of_the_first_trial_are_what_its_trace_has(tmp_path):
+    results = made(tmp_path, ONE, "--trials", "2")
+    call("study", "figures", results, "--out", tmp_path / "out2", "--first-trials")
+    sequences = read(tmp_path / "out2" / "sequence-numbers-one.csv")
+    windows = read(tmp_path / "out2" / "congestion-windows-one.csv")
+    assert {row["series"] for row in sequences} == {"cubic", "reno"}
+    for row in anabranch.load(results).filter(run=0).iter_rows(named=True):
+        run = anabranch.Run.open(results, row["identity"])
+        sampled = {sample["subflow"] for sample in run.rows("samples")}
+        assert len(sampled) >= 2
+        for flow in (flow for flow in run.rows("subflows") if flow["subflow"] in sampled):
+            # The last sample is at most a tenth of a second before the end, at 9 Mb/s together.
+            own = [
+                float(point["acked_mb"])
+                for point in sequences
+                if (point["series"], point["subflow"]) == (row["congestion"], str(flow["subflow"]))
+            ]
+            assert own == sorted(own)
+            assert own[-1] == pytest.approx(flow["bytes"] / 1e6, abs=0.12)
+        seen = {
+            (point["t_s"], point["subflow"]): float(point["cwnd_segments"])
+            for point in windows
+            if point["series"] == row["congestion"]
+        }
+        for sample in run.rows("samples")[40:400:40]:
+            place = str(round(sample["t_s"], 3)), str(sample["subflow"])
+            assert seen[place] == sample["cwnd_segments"]
+    assert not (tmp_path / "out2" / "resolution.svg").exists()
+
+
+@pytest.mark.module
+def test_the_band_of_a_cell_is_what_was_on_the_screen(tmp_path):
+    """A ladder's session on a path that is cut to less than its lowest rendition."""
+    scenario = (
+        'name = "one"\n[application]\nkind = "adaptive"\nladder = "uq18-jp"\nabr = "throughput"\n'
+        'duration = "100 s"\n[[paths]]\nname = "a"\nrtt = "50 ms"\nrate = "5 Mbit/s"\n'
+        '[[events]]\nat = "30 s"\npath = "a"\nrate = "0.1 Mbit/s"\n'
+    )
+    results = made(tmp_path, scenario, "--trials", "1")
+    call("study", "figures", results, "--out", tmp_path / "out2", "--first-trials")
+    bands = [row for row in read(tmp_path / "out2" / "resolution.csv") if row["series"] == "cubic"]
+    (row,) = anabranch.load(results).filter(congestion="cubic").iter_rows(named=True)
+    still = [float(band["to_s"]) - float(band["from_s"]) for band in bands if not band["lines"]]
+    assert sum(still) == pytest.approx(row["rebuffer_s"], abs=0.01)
+    assert sum(still) > 5
+    events = anabranch.Run.open(results, row["identity"]).rows("playback")
+    heights = [int(band["lines"]) for band in bands if band["lines"]]
+    changes = sum(one != other for one, other in pairwise(heights))
+    assert changes == sum(event["event"] == "switch" for event in events) > 1
+    assert "stands still" in (tmp_path / "out2" / "resolution.svg").read_text()
 
 
 def test_every_control_and_scheduler_of_the_studies_looks_like_itself():

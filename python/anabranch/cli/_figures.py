@@ -20,12 +20,24 @@ if TYPE_CHECKING:
 _SCALE = 2
 
 
-def figures(results: Path, out: Path) -> None:
-    """Write every figure that the results have the numbers for."""
+#: A figure, and the numbers that stand beside it.
+Made = tuple["alt.ConcatChart", "Sequence[Row]"]
+
+
+def figures(results: Path, out: Path, *, first: bool) -> None:
+    """Write every figure that the results have the numbers for.
+
+    Parameters
+    ----------
+    results, out
+        The results, and the folder for figures.
+    first
+        Also the first trial of each cell over time: it is run again unless its trace was kept.
+    """
     from anabranch.figures import study
 
     rows = _rows(results)
-    made: dict[str, tuple[alt.ConcatChart, Sequence[Row]]] = {}
+    made: dict[str, Made] = {}
     for metric in study.BARS:
         own = [row for row in rows if row.get(metric) is not None]
         if own:
@@ -42,6 +54,8 @@ def figures(results: Path, out: Path) -> None:
         cells = _cells([row for row in rows if None not in (row.get(across), row.get(up))], (across, up))
         if cells:
             made[name] = (study.cross(cells, across, up, turned=turned), cells)
+    if first:
+        made |= _first_trials(results, rows)
     if not made:
         message = "no figure has numbers in these results"
         raise InputError([Fault(message=message, where=str(results))])
@@ -51,6 +65,36 @@ def figures(results: Path, out: Path) -> None:
         chart.save(str(out / f"{name}.png"), scale_factor=_SCALE)
         _csv(out / f"{name}.csv", table)
     _console.note(f"{len(made)} figures, each as SVG, PNG and CSV, in {out}")
+
+
+def _first_trials(results: Path, rows: Sequence[Row]) -> dict[str, Made]:
+    """Return the figures of the first trial of each cell over time."""
+    from anabranch.figures import _data, first_trials
+    from anabranch.study.stored import open_run
+
+    first = [row for row in rows if row["run"] == 0]
+    drawn: dict[str, list[Row]] = defaultdict(list)
+    with _console.progress("opening first trials", unit="runs") as progress:
+        for count, row in enumerate(first, start=1):
+            tables = open_run(results, row["identity"]).tables
+            name = {"row": row["row"], "series": row["series"]}
+            found = {
+                f"sequence-numbers-{row['row']}": _data.sequences(tables, 0),
+                f"congestion-windows-{row['row']}": _data.windows(tables, 0),
+                "resolution": first_trials.on_screen(_data.renditions(tables, 0), _data.stalls(tables, 0)),
+            }
+            for figure, own in found.items():
+                drawn[figure] += [{**name, **one} for one in own]
+            progress(count, len(first))
+    made: dict[str, Made] = {}
+    for figure, own in sorted(drawn.items()):
+        curve = [one for one in first_trials.CURVES if figure.startswith(one[0])]
+        if own:
+            made[figure] = (
+                first_trials.curves(own, *curve[0][1:]) if curve else first_trials.bands(own),
+                own,
+            )
+    return made
 
 
 def causes(results: Path, *, trials: int) -> None:

@@ -120,16 +120,25 @@ def judge_claims(
 def draw_figures(
     results: Annotated[Path, typer.Argument(metavar="RESULTS", help="A study's folder of results.")],
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where figures go.")] = Path("figures"),
+    first_trials: Annotated[
+        bool,
+        typer.Option(
+            "--first-trials",
+            help="Also draw each cell's first trial over time; it is run again unless its trace was kept.",
+        ),
+    ] = False,
 ) -> None:
     """Draw a study's results: bars with single trials, flows, and what quality costs.
 
-    Each figure is written as SVG, PNG and the numbers as CSV. For example:
+    Each figure is written as SVG, PNG and the numbers as CSV. With --first-trials there are also sequence
+    numbers and congestion windows of each path, and the resolution on the screen. For example:
 
       anabranch study figures results/PC16 --out figures/PC16
+      anabranch study figures results/UQ18 --first-trials
     """
     from anabranch.cli import _figures
 
-    _figures.figures(results, out)
+    _figures.figures(results, out, first=first_trials)
 
 
 @study.command("why")

@@ -90,6 +90,16 @@ def windows(tables: Tables, client: int) -> list[Row]:
     return result
 
 
+def sequences(tables: Tables, client: int) -> list[Row]:
+    """Return each subflow's payload acknowledged so far: `t_s`, `subflow`, `path`, `acked_mb`."""
+    step = _step_s(tables, client, at_least=0.1)
+    return [
+        {"t_s": time, **whose, "acked_mb": round(values[-1] / 1e6, 4)}
+        for whose, points in _by_subflow(tables, client, "bytes_acked")
+        for time, values in _binned(points, step)
+    ]
+
+
 def throughputs(tables: Tables, client: int) -> list[Row]:
     """Return each subflow's acknowledged payload per second: `t_s`, `subflow`, `path`, `mbps`."""
     step = _step_s(tables, client, at_least=_THROUGHPUT_WINDOW_S / 2)
@@ -115,7 +125,7 @@ def buffers(tables: Tables, client: int) -> list[Row]:
 
 
 def renditions(tables: Tables, client: int) -> list[Row]:
-    """Return which rendition was on the screen: `from_s`, `to_s`, `mbps`, `name`.
+    """Return which rendition was on the screen: `from_s`, `to_s`, `mbps`, `name`, `height`.
 
     A chunk stands where its pictures were shown, cut where they stood still.
     """
@@ -136,7 +146,7 @@ def renditions(tables: Tables, client: int) -> list[Row]:
             if previous and previous["name"] == row["name"] and piece["from_s"] - previous["to_s"] < 1e-6:
                 previous["to_s"] = piece["to_s"]
             else:
-                result.append({**piece, "mbps": mbps, "name": row["name"]})
+                result.append({**piece, "mbps": mbps, "name": row["name"], "height": row["height"]})
         begun = ended
     return [{**row, "from_s": round(row["from_s"], 3), "to_s": round(row["to_s"], 3)} for row in result]
 

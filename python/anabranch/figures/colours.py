@@ -24,6 +24,10 @@ UNDERFLOW = "#F6C7B6"
 EVENT = "#444444"
 
 
+#: The colours of the lowest and the highest resolution, and of a picture that stands still.
+_LOW, _HIGH = (0xD6, 0xE6, 0xF2), (0x08, 0x30, 0x6B)
+STILL = "#D55E00"
+
 #: The colour of each congestion control.
 CONTROLS: Mapping[str, str] = {
     "cubic": _PALETTE[0],
@@ -60,3 +64,15 @@ OTHER_COLOUR, OTHER_MARK = "#666666", "circle"
 def of_paths(paths: Sequence[str]) -> dict[str, str]:
     """Return the colour of each path, by its place in the scenario."""
     return {path: _PALETTE[index % len(_PALETTE)] for index, path in enumerate(dict.fromkeys(paths))}
+
+
+def of_steps(names: Sequence[str]) -> dict[str, str]:
+    """Return the colour of each step of a scale, from the lowest, which is the lightest."""
+    last = max(len(names) - 1, 1)
+    return {
+        name: "#"
+        + "".join(
+            f"{round(low + (high - low) * step / last):02X}" for low, high in zip(_LOW, _HIGH, strict=True)
+        )
+        for step, name in enumerate(names)
+    }

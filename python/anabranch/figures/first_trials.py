@@ -1,0 +1,142 @@
+"""The first trial of each cell over time: sequence numbers, congestion windows, what was on the screen."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from anabranch.figures import colours, look
+from anabranch.figures.calibration import thinned
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import altair as alt
+
+    from anabranch.figures._data import Row
+
+#: What is drawn of each path: the figure's name, the column, and the axis' title.
+CURVES = (
+    ("sequence-numbers", "acked_mb", "sequence number, MB"),
+    ("congestion-windows", "cwnd_segments", "cwnd, segments"),
+)
+_WIDTH, _HEIGHT = 230, 140
+#: The width of a panel of bands, and the height of a band.
+_LONG, _BAND = 520, 18
+_STILL = "stands still"
+
+
+def curves(rows: Sequence[Row], column: str, title: str) -> alt.ConcatChart:
+    """Return a quantity of each path over time, a panel a cell, as PC16 draws sequence numbers.
+
+    Parameters
+    ----------
+    rows
+        Points: `series` (what the cell is called), `t_s`, `subflow`, `path` and the column. All of one row
+        of the study, so that panels have the same axes.
+    column, title
+        What is drawn, and the axis' title.
+    """
+    import altair as alt
+
+    paths = colours.of_paths([row["path"] for row in rows])
+    tallest = max((row[column] for row in rows), default=0.0) or 1.0
+    longest = max((row["t_s"] for row in rows), default=0.0) or 1.0
+    panels = []
+    for name in dict.fromkeys(row["series"] for row in rows):
+        points = _thinned([row for row in rows if row["series"] == name], column, _HEIGHT / tallest)
+        chart = (
+            alt.Chart(alt.InlineData(values=points))
+            .mark_line(strokeWidth=1.3)
+            .encode(
+                x=_seconds("t_s:Q", longest),
+                y=alt.Y(
+                    f"{column}:Q",
+                    title=title,
+                    scale=alt.Scale(domain=[0, tallest], nice=True),
+                    axis=alt.Axis(tickCount=5),
+                ),
+                color=alt.Color(
+                    "path:N",
+                    title="path",
+                    scale=alt.Scale(domain=list(paths), range=list(paths.values())),
+                ),
+                detail="subflow:N",
+            )
+        )
+        panels.append(chart.properties(title=name, width=_WIDTH, height=_HEIGHT))
+    page: alt.ConcatChart = alt.concat(*panels, columns=4)
+    return look.dressed(page, labels=9)
+
+
+def bands(rows: Sequence[Row]) -> alt.ConcatChart:
+    """Return the resolution on the screen over time: a band a cell, a panel a row of the study.
+
+    Parameters
+    ----------
+    rows
+        Times with one resolution: `row`, `series`, `from_s`, `to_s`, `shown` and `lines` (its height; None
+        while the picture stands still).
+    """
+    import altair as alt
+
+    order = sorted({(row["lines"], row["shown"]) for row in rows if row["lines"] is not None})
+    palette = colours.of_steps([name for _, name in order])
+    if any(row["lines"] is None for row in rows):
+        palette[_STILL] = colours.STILL
+    panels = []
+    for name in dict.fromkeys(row["row"] for row in rows):
+        own = [row for row in rows if row["row"] == name]
+        chart = (
+            alt.Chart(alt.InlineData(values=own))
+            .mark_bar(height={"band": 0.8})
+            .encode(
+                x=_seconds("from_s:Q", max(row["to_s"] for row in own)),
+                x2="to_s:Q",
+                y=alt.Y("series:N", sort=None, title=None, axis=alt.Axis(labelLimit=260)),
+                color=alt.Color(
+                    "shown:N",
+                    title="on the screen",
+                    scale=alt.Scale(domain=list(palette), range=list(palette.values())),
+                ),
+            )
+        )
+        panels.append(chart.properties(title=name, width=_LONG, height=alt.Step(_BAND)))
+    page: alt.ConcatChart = alt.concat(*panels, columns=2)
+    return look.dressed(page, labels=9)
+
+
+def on_screen(renditions: Sequence[Row], stalls: Sequence[Row]) -> list[Row]:
+    """Return what `bands` draws of a session: `from_s`, `to_s`, `shown` and `lines`.
+
+    Parameters
+    ----------
+    renditions, stalls
+        What was on the screen, and when nothing moved.
+    """
+    moving = [
+        {"from_s": row["from_s"], "to_s": row["to_s"], "shown": f"{row['height']}p", "lines": row["height"]}
+        for row in renditions
+        if row["height"]
+    ]
+    still = [{"from_s": row["from_s"], "to_s": row["to_s"], "shown": _STILL, "lines": None} for row in stalls]
+    return sorted(moving + still if moving else [], key=lambda row: (row["from_s"], row["to_s"]))
+
+
+def _seconds(field: str, until_s: float) -> alt.X:
+    """Return the time axis."""
+    import altair as alt
+
+    scale = alt.Scale(domain=[0, until_s], nice=False)
+    return alt.X(field, title="time, s", scale=scale, axis=alt.Axis(tickCount=6))
+
+
+def _thinned(rows: Sequence[Row], column: str, pixels: float) -> list[dict[str, Any]]:
+    """Return the points of a panel without those that nobody would miss."""
+    lines: dict[tuple[str, int], list[tuple[float, float]]] = {}
+    for row in rows:
+        lines.setdefault((row["path"], row["subflow"]), []).append((row["t_s"], row[column]))
+    return [
+        {"t_s": time, column: value, "path": path, "subflow": subflow}
+        for (path, subflow), points in lines.items()
+        for time, value in thinned(points, pixels)
+    ]
