@@ -135,6 +135,26 @@ def test_curves_of_the_first_trial_are_what_its_trace_has(tmp_path):
 
 
 @pytest.mark.module
+def test_the_budget_of_a_world_is_what_its_paths_carry(tmp_path):
+    """Without loss bulk data fills 7 Mb/s of links, whatever the film takes and the study sets of it."""
+    scenario = ONE.replace('loss = "1 %"\n', "")
+    results = made(tmp_path, scenario, "--trials", "1", "--set", "application.player.prefetch=64 KiB")
+    for _ in range(2):
+        call("study", "figures", results, "--out", tmp_path / "out2", "--budget", "2", "--workers", "1")
+    cells = read(tmp_path / "out2" / "budget.csv")
+    assert [cell["series"] for cell in cells] == ["cubic", "reno"]
+    assert [cell["runs"] for cell in cells] == ["2", "2"]
+    for cell in cells:
+        assert 0.85 * 7 < float(cell["goodput_mbps"]) < 7
+        # The film of 409 MB and 624 s.
+        assert float(cell["takes_film_mbps"]) == pytest.approx(409 * 8 / 624)
+        assert float(cell["goodput_mbps_ci95"]) < 0.5
+    runs = anabranch.load(tmp_path / "out-budget")
+    assert set(runs["duration_s"].round()) == {20.0}
+    assert ">film<" in (tmp_path / "out2" / "budget.svg").read_text()
+
+
+@pytest.mark.module
 def test_the_band_of_a_cell_is_what_was_on_the_screen(tmp_path):
     """A ladder's session on a path that is cut to less than its lowest rendition."""
     scenario = (

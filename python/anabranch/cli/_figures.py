@@ -18,13 +18,15 @@ if TYPE_CHECKING:
 
 #: Pixels of a PNG for one of a screen.
 _SCALE = 2
+#: What a cell carries of bulk data.
+_CARRIED = "goodput_mbps"
 
 
 #: A figure, and the numbers that stand beside it.
 Made = tuple["alt.ConcatChart", "Sequence[Row]"]
 
 
-def figures(results: Path, out: Path, *, first: bool) -> None:
+def figures(results: Path, out: Path, *, first: bool, budget: int | None, workers: int | None) -> None:
     """Write every figure that the results have the numbers for.
 
     Parameters
@@ -33,6 +35,10 @@ def figures(results: Path, out: Path, *, first: bool) -> None:
         The results, and the folder for figures.
     first
         Also the first trial of each cell over time: it is run again unless its trace was kept.
+    budget
+        Also what each cell carries of bulk data, by so many runs.
+    workers
+        Processes for these; None is one a core.
     """
     from anabranch.figures import study
 
@@ -56,6 +62,8 @@ def figures(results: Path, out: Path, *, first: bool) -> None:
             made[name] = (study.cross(cells, across, up, turned=turned), cells)
     if first:
         made |= _first_trials(results, rows)
+    if budget is not None:
+        made["budget"] = _budget(results, trials=budget, workers=workers)
     if not made:
         message = "no figure has numbers in these results"
         raise InputError([Fault(message=message, where=str(results))])
@@ -65,6 +73,26 @@ def figures(results: Path, out: Path, *, first: bool) -> None:
         chart.save(str(out / f"{name}.png"), scale_factor=_SCALE)
         _csv(out / f"{name}.csv", table)
     _console.note(f"{len(made)} figures, each as SVG, PNG and CSV, in {out}")
+
+
+def _budget(results: Path, *, trials: int, workers: int | None) -> Made:
+    """Run what is missing of the bulk runs; return their figure and its numbers."""
+    from anabranch.cli import _sweep
+    from anabranch.figures import study
+    from anabranch.study import budget
+
+    place = budget.place(results)
+    _sweep.make(
+        budget.sweep(results, trials=trials),
+        _sweep.How(workers=workers, dask=None, shard=None, out=place),
+    )
+    rows, taken = _rows(place), budget.taken(results)
+    cells = _cells(rows, (_CARRIED,))
+    table = [
+        {**cell, **{f"takes_{name}_mbps": rate for name, rate in taken[cell["row"]].items()}}
+        for cell in cells
+    ]
+    return study.bars(rows, cells, _CARRIED, marks=taken), table
 
 
 def _first_trials(results: Path, rows: Sequence[Row]) -> dict[str, Made]:
@@ -208,6 +236,7 @@ def _csv(file: Path, rows: Sequence[dict[str, Any]]) -> None:
     import csv
 
     with file.open("w", encoding="utf-8", newline="") as out:
-        writer = csv.DictWriter(out, fieldnames=list(rows[0]), lineterminator="\n")
+        names = list(dict.fromkeys(name for row in rows for name in row))
+        writer = csv.DictWriter(out, fieldnames=names, lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)

@@ -127,6 +127,16 @@ def draw_figures(
             help="Also draw each cell's first trial over time; it is run again unless its trace was kept.",
         ),
     ] = False,
+    budget: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="TRIALS",
+            help="Also draw what each cell carries of bulk data against the film's rate, by so many runs of "
+            "each, made in RESULTS-budget.",
+        ),
+    ] = None,
+    workers: Workers = None,
 ) -> None:
     """Draw a study's results: bars with single trials, flows, and what quality costs.
 
@@ -135,10 +145,11 @@ def draw_figures(
 
       anabranch study figures results/PC16 --out figures/PC16
       anabranch study figures results/UQ18 --first-trials
+      anabranch study figures results/PC16 --budget 5
     """
     from anabranch.cli import _figures
 
-    _figures.figures(results, out, first=first_trials)
+    _figures.figures(results, out, first=first_trials, budget=budget, workers=workers)
 
 
 @study.command("why")

@@ -39,7 +39,13 @@ _TITLES = {
 _WIDTH, _HEIGHT, _STEP = 190, 130, 15
 
 
-def bars(rows: Sequence[Row], cells: Sequence[Row], metric: str) -> alt.ConcatChart:
+def bars(
+    rows: Sequence[Row],
+    cells: Sequence[Row],
+    metric: str,
+    *,
+    marks: Mapping[str, Mapping[str, float]] | None = None,
+) -> alt.ConcatChart:
     """Return a metric as bars with 95 % intervals and a dot a trial, a panel a row of the study.
 
     Parameters
@@ -50,6 +56,8 @@ def bars(rows: Sequence[Row], cells: Sequence[Row], metric: str) -> alt.ConcatCh
         Their means as `NAME` and half the width of their intervals as `NAME_ci95`.
     metric
         The column.
+    marks
+        Values by name for each row of the study: a dashed line across, with its name.
     """
     import altair as alt
 
@@ -70,10 +78,26 @@ def bars(rows: Sequence[Row], cells: Sequence[Row], metric: str) -> alt.ConcatCh
             dots = base.mark_circle(size=9, color="#222222", opacity=0.55).encode(
                 x=series, y=alt.Y(f"{metric}:Q", title="")
             )
+            lines = _across((marks or {}).get(name, {}), len({row["series"] for row in own}))
             panels.append(
-                alt.layer(bar, interval, dots).properties(title=name, width=alt.Step(_STEP), height=_HEIGHT)
+                alt.layer(bar, interval, dots, *lines).properties(
+                    title=name, width=alt.Step(_STEP), height=_HEIGHT
+                )
             )
     return _page(panels)
+
+
+def _across(marks: Mapping[str, float], bars: int) -> list[alt.Chart]:
+    """Return dashed lines across a panel of so many bars, each with its name behind the last bar."""
+    import altair as alt
+
+    if not marks:
+        return []
+    data = alt.InlineData(values=[{"mark": name, "value": value} for name, value in marks.items()])
+    y = alt.Y("value:Q", title="")
+    line = alt.Chart(data).mark_rule(color=colours.EVENT, strokeDash=[4, 3], strokeWidth=1.2).encode(y=y)
+    text = alt.Chart(data).mark_text(align="left", dx=3, fontSize=9, color=colours.EVENT)
+    return [line, text.encode(y=y, x=alt.value(bars * _STEP), text="mark:N")]
 
 
 def flows(rows: Sequence[Row]) -> alt.ConcatChart:

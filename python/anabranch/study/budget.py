@@ -1,0 +1,106 @@
+"""The capacity budget of a study's worlds: what each cell carries of bulk data, and what its film takes."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from typing import TYPE_CHECKING, Any
+
+from anabranch.errors import Fault, InputError
+from anabranch.study.sweep import Cell, Sweep, ready, stored_cell
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+_ORIGIN = "the budget"
+
+
+def place(results: Path) -> Path:
+    """Return the folder for the bulk runs of a folder of results."""
+    return results.with_name(f"{results.name}-budget")
+
+
+def sweep(results: Path, *, trials: int) -> Sweep:
+    """Return the study as it stands with bulk data in the place of the film, for as long as a session lasted.
+
+    Parameters
+    ----------
+    results
+        The study's folder of results.
+    trials
+        Runs of each cell.
+
+    Raises
+    ------
+    InputError
+        When nothing in it streams a film.
+    """
+    cells = tuple(_bulk(cell, lasted) for cell, lasted in _streamed(results))
+    if not cells:
+        raise InputError(
+            [Fault(message="no run streams a film, whose rate could be met", where=str(results))]
+        )
+    return Sweep(name=place(results).name, cells=cells, trials=trials, once=True)
+
+
+def taken(results: Path) -> dict[str, dict[str, float]]:
+    """Return what films take in each row of a study: Mb/s by name.
+
+    A ladder takes what its lowest and its highest rendition do, sound included.
+    """
+    found: dict[str, dict[str, float]] = {}
+    for cell, _ in _streamed(results):
+        loaded, film = ready(cell.text())
+        rates: dict[str, float] = {}
+        if film is not None:
+            rates = {"film": film.size_bytes * 8e3 / film.duration_ns}
+            if loaded.scenario.application.kind == "adaptive" and film.plan is not None:
+                rates = _rungs(film.plan)
+        found.setdefault(str(dict(cell.labels).get("row", cell.scenario)), {}).update(rates)
+    return found
+
+
+def _streamed(results: Path) -> Iterator[tuple[Cell, float]]:
+    """Yield the cells of the study as it stands that stream, and how many seconds a session lasted."""
+    from anabranch.results import load, store
+
+    found = store.manifest(results)
+    lasted: dict[str, float] = {}
+    for row in load(results).iter_rows(named=True):
+        lasted[row["cell"]] = max(row["duration_s"], lasted.get(row["cell"], 0.0))
+    for one in found["cells"]:
+        if one["labels"].get("varied") is None and one["cell"] in lasted:
+            cell = stored_cell(found, one)
+            if ready(cell.text())[0].scenario.application.kind in ("progressive", "adaptive"):
+                yield cell, lasted[one["cell"]]
+
+
+def _bulk(cell: Cell, lasted_s: float) -> Cell:
+    """Return a cell with bulk data in the place of its film."""
+    raw: dict[str, Any] = json.loads(cell.raw)
+    # Bounds are about the film.
+    raw.pop("expect", None)
+    raw["application"] = {"kind": "bulk"}
+    others = tuple(one for one in cell.settings if one[0].partition(".")[0] not in ("application", "expect"))
+    length = ("application.duration", f"{max(math.ceil(lasted_s), 1)} s", _ORIGIN)
+    return dataclasses.replace(cell, raw=json.dumps(raw), settings=(*others, length))
+
+
+def _rungs(plan: dict[str, Any]) -> dict[str, float]:
+    """Return the mean rates of a ladder's lowest and highest rendition, Mb/s."""
+    from anabranch.media.ladders import resolve
+
+    ladder = plan.get("recorded") or resolve(plan)[0]
+    sound = [ladder["audio"]] if ladder["audio"] else []
+
+    def rate(rendition: dict[str, Any]) -> float:
+        heard = [rendition, *sound]
+        size = sum(chunk["bytes"] for track in heard for chunk in track["chunks"])
+        return float(size * 8e3 / sum(chunk["duration_ns"] for chunk in rendition["chunks"]))
+
+    return {
+        f"{one['height']}p" if one["height"] else name: rate(one)
+        for name, one in (("lowest", ladder["renditions"][0]), ("highest", ladder["renditions"][-1]))
+    }
