@@ -126,20 +126,21 @@ def _first_trials(results: Path, rows: Sequence[Row]) -> dict[str, Made]:
 
 
 def causes(results: Path, *, trials: int) -> None:
-    """Find and print the causes of freezes and discards."""
+    """Find and print the causes of freezes, discards and steps down."""
     from anabranch.claims.page import shares
     from anabranch.why import stored
 
     with _console.progress("running again", unit="runs") as progress:
         stored.make(results, trials=trials, progress=progress)
     lines = [
-        (row, control, str(group["runs"]), *(shares(group[name]) for name in ("frozen_s", "discards")))
+        (row, control, str(group["runs"]), *(shares(group[name]) for name in stored.KINDS))
         for (row, control), group in stored.groups(results).items()
     ]
     if not lines:
-        message = "no run has a progressive player, whose freezes could be told"
+        message = "no run has a player, of which it could be told"
         raise InputError([Fault(message=message, where=str(results))])
-    _console.table(("row", "control", "runs", "frozen, s a run", "discards a run"), lines, left=5)
+    heads = ("row", "control", "runs", "frozen, s a run", "discards a run", "steps down a run")
+    _console.table(heads, lines, left=6)
 
 
 def _rows(results: Path) -> list[Row]:

@@ -145,14 +145,16 @@ def why(
     run: RunId = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead.")] = False,
 ) -> None:
-    """Say why the picture froze and pictures were discarded in a run of the progressive player.
+    """Say why the picture froze, and pictures or resolution were lost in a run of a player.
 
     Every freeze is divided among causes, by what was missing to play on; a discarded picture has the causes
-    of the freeze that it is near. A path's rate is the scenario's; of a model of a link, the fastest it
-    carried. For example:
+    of the freeze that it is near. A step down of an adaptive player has those of what was missing to keep the
+    rendition. A path's rate is the scenario's; of a model of a link, the fastest it carried. For example:
 
       anabranch sweep two-paths --set application.duration=20s --trials 1
       anabranch why results/two-paths
+      anabranch sweep adaptive-two-paths --trials 1
+      anabranch why results/adaptive-two-paths
     """
     from anabranch.cli import _sweep
 

@@ -158,7 +158,7 @@ def tell_causes(
     results: Annotated[Path, typer.Argument(metavar="RESULTS", help="A study's folder of results.")],
     trials: Annotated[int, typer.Option(min=1, help="Runs of each cell, from run 0 on.")] = 1,
 ) -> None:
-    """Say why pictures froze and were discarded, by row and congestion control.
+    """Say why pictures froze, were discarded or lost in resolution, by row and congestion control.
 
     Runs are opened again and their causes kept beside the results, where `study claims --docs` finds them.
     For example:

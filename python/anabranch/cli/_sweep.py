@@ -174,7 +174,7 @@ def report(folder: Path, run: str | None, *, out: Path) -> None:
 
 
 def why(folder: Path, run: str | None, *, as_json: bool) -> None:
-    """Print the causes of the freezes and discards of a stored run."""
+    """Print the causes of the freezes, discards and steps down of a stored run."""
     from anabranch.study import stored
     from anabranch.why import CAUSES
     from anabranch.why import why as attribute
@@ -184,20 +184,23 @@ def why(folder: Path, run: str | None, *, as_json: bool) -> None:
         _console.note(f"run {row['identity']}, the first of {count}: --run ID names another")
     with _console.progress("running again") as progress:
         found = stored.open_run(folder, row["identity"], progress=progress)
-    if "frames" not in (found.qoe or {}):
-        message = "the run has no progressive player, whose freezes could be told"
+    if found.qoe is None:
+        message = "the run has no player, of which it could be told"
         raise InputError([Fault(message=message, where=str(folder))])
     causes = attribute(found)
     if as_json:
         _console.out(json.dumps(causes.to_json(), indent=2))
         return
+    is_adaptive = "frames" not in found.qoe
+    last, lost = ("steps down", causes.steps_down) if is_adaptive else ("discards", causes.discards)
     lines = [
-        (cause, f"{causes.frozen_s.get(cause, 0.0):.2f} s", f"{causes.discards.get(cause, 0.0):.1f}", text)
+        (cause, f"{causes.frozen_s.get(cause, 0.0):.2f} s", f"{lost.get(cause, 0.0):.1f}", text)
         for cause, text in CAUSES.items()
-        if cause in causes.frozen_s or cause in causes.discards
+        if cause in causes.frozen_s or cause in lost
     ]
-    _console.table(("cause", "frozen", "discards", ""), lines, left=1)
-    _console.note(f"{len(causes.freezes)} freezes; --json has each with its shares")
+    _console.table(("cause", "frozen", last, ""), lines, left=1)
+    steps = f", {len(causes.drops)} steps down" if is_adaptive else ""
+    _console.note(f"{len(causes.freezes)} freezes{steps}; --json has each with its shares")
 
 
 def results(

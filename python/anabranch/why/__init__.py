@@ -1,4 +1,4 @@
-"""Why a viewer's picture froze or was discarded: shares of causes, from a run's trace."""
+"""Why a picture froze, was discarded or lost in resolution: shares of causes, from a run's trace."""
 
 from anabranch.why.attribute import CAUSES, Why, why
 

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
 
 #: The file in a folder of results: a line a run.
 FILE = "causes.jsonl"
+#: What has causes: seconds, pictures, steps.
+KINDS = ("frozen_s", "discards", "steps_down")
+#: The columns of a run that tell whether it has any of these.
+_TOLD = ("buffer_underflows", "picture_discards", "resolution_changes")
 #: What a group of runs has in common: its row and its congestion control.
 Group = tuple[str, str]
 
@@ -56,10 +60,10 @@ def make(
     wanted = [row for row in _rows(folder) if row["run"] < trials and row["identity"] not in known]
     with (folder / FILE).open("a", encoding="utf-8") as out:
         for count, row in enumerate(wanted, start=1):
-            # A run without a freeze or a discard has no causes to look for.
-            quiet = not row["buffer_underflows"] and not row["picture_discards"]
+            # A run without a freeze, a discard or another rendition has no causes to look for.
+            quiet = not any(row.get(name) for name in _TOLD)
             causes = {} if quiet else why(open_run(folder, row["identity"])).to_json()
-            kept = {name: causes.get(name, {}) for name in ("frozen_s", "discards")}
+            kept = {name: causes.get(name, {}) for name in KINDS}
             one = {"identity": row["identity"], **kept}
             known[row["identity"]] = one
             out.write(json.dumps(one) + "\n")
@@ -70,36 +74,32 @@ def make(
 
 
 def groups(folder: Path) -> dict[Group, dict[str, Any]]:
-    """Return the means of each row and congestion control: `runs`, and by cause `frozen_s` and `discards`."""
+    """Return the means of each row and congestion control: `runs`, and those of `KINDS` by cause."""
     known = read(folder)
     sums: dict[Group, dict[str, Any]] = {}
     for row in _rows(folder) if known else ():
         one = known.get(row["identity"])
         if one is not None:
             place = row.get("row", row["scenario"]), row["congestion"]
-            group = sums.setdefault(
-                place, {"runs": 0, "frozen_s": defaultdict(float), "discards": defaultdict(float)}
-            )
+            group = sums.setdefault(place, {"runs": 0, **{name: defaultdict(float) for name in KINDS}})
             group["runs"] += 1
-            for name in ("frozen_s", "discards"):
-                for cause, amount in one[name].items():
+            for name in KINDS:
+                # A line of an earlier version has no steps.
+                for cause, amount in one.get(name, {}).items():
                     group[name][cause] += amount
     return {place: _means(group) for place, group in sums.items()}
 
 
 def _means(group: Mapping[str, Any]) -> dict[str, Any]:
     """Return sums as means over the runs."""
-    means = {
-        name: {cause: amount / group["runs"] for cause, amount in group[name].items()}
-        for name in ("frozen_s", "discards")
-    }
+    means = {name: {cause: amount / group["runs"] for cause, amount in group[name].items()} for name in KINDS}
     return {"runs": group["runs"], **means}
 
 
 def _rows(folder: Path) -> Iterator[dict[str, Any]]:
-    """Yield the runs of the study as it stands that have a progressive player."""
+    """Yield the runs of the study as it stands that have a player."""
     from anabranch.results import load
 
     for row in load(folder).iter_rows(named=True):
-        if row.get("varied") is None and row.get("picture_discards") is not None:
+        if row.get("varied") is None and row.get("buffer_underflows") is not None:
             yield row

@@ -1,0 +1,110 @@
+"""Loss of quality: why an adaptive player stepped down to a lower rendition.
+
+A player decides by how fast chunks came in, or by how much it still holds. Both fall from the moment at which
+there was last most in hand, at the rate of the rendition that it leaves. What was missing from then on to the
+request of the first lower chunk, while anything was asked for, is divided among the causes of freezes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from anabranch.metrics._adaptive import chunks
+from anabranch.metrics._rows import rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from anabranch.why.steps import Steps
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drop:
+    """A step down and its causes.
+
+    Attributes
+    ----------
+    client
+        Whose.
+    short_s, at_s
+        When less began to arrive than the higher rendition takes, and when a lower chunk was asked for.
+    higher, lower
+        The renditions, by name.
+    causes
+        The share of each cause, one in all.
+    behind
+        Of data that waited: the share that waited behind each path.
+    """
+
+    client: int
+    short_s: float
+    at_s: float
+    higher: str
+    lower: str
+    causes: Mapping[str, float]
+    behind: Mapping[str, float]
+
+
+class Ladder:
+    """What an adaptive player asked for; empty of another player.
+
+    Parameters
+    ----------
+    own
+        A client's tables.
+    """
+
+    def __init__(self, own: Mapping[str, Any]) -> None:
+        asked = list(rows(own.get("chunks", {})))
+        self._chunks = chunks(own)
+        sound = [row for row in asked if row["track"] == "audio" and row["done_s"] is not None]
+        self._rates = {
+            rendition: _bps([row for row in self._chunks if row["rendition"] == rendition]) + _bps(sound)
+            for rendition in {row["rendition"] for row in self._chunks}
+        }
+        # What was given up had no end: the next request is.
+        after = [row["t_s"] for row in asked[1:]]
+        self._wanted = [
+            (row["t_s"], end if row["done_s"] is None else row["done_s"])
+            for row, end in zip(asked, [*after, float("inf")], strict=False)
+        ]
+
+    def need_bps(self, at_s: float) -> float:
+        """Return what the rendition takes that was asked for last by a time; 0 without any."""
+        before = [row for row in self._chunks if row["t_s"] <= at_s] or self._chunks[:1]
+        return self._rates[before[-1]["rendition"]] if before else 0.0
+
+    def drops(self, client: int, steps: Steps) -> Iterator[Drop]:
+        """Yield the steps down with their causes.
+
+        Parameters
+        ----------
+        client
+            Whose they are.
+        steps
+            Its samples.
+        """
+        since = self._chunks[0]["t_s"] if self._chunks else 0.0
+        for one, other in pairwise(self._chunks):
+            if other["rendition"] < one["rendition"]:
+                need, at_s = self._rates[one["rendition"]], other["t_s"]
+                short = steps.fullest(since, at_s, need)
+                shares, behind = steps.causes(short, short, at_s, need, self._wanted)
+                yield Drop(
+                    client=client,
+                    short_s=short,
+                    at_s=at_s,
+                    higher=one["name"],
+                    lower=other["name"],
+                    causes=shares,
+                    behind=behind,
+                )
+            if other["rendition"] != one["rendition"]:
+                since = other["t_s"]
+
+
+def _bps(rows: list[dict[str, Any]]) -> float:
+    """Return the mean rate of chunks."""
+    return 8.0 * sum(row["bytes"] for row in rows) / sum(row["duration_s"] for row in rows) if rows else 0.0
