@@ -28,6 +28,7 @@ HEAVY = (
     "shell",
     "gateway",
     "sweep two-paths",
+    "sweep adaptive-two-paths",
     "sweep bulk-two-paths --grid transport.congestion",
 )
 

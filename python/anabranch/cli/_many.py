@@ -143,6 +143,19 @@ def report(
 def why(
     folder: Folder,
     run: RunId = None,
+    decision: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            metavar="N",
+            help="Instead: what the other path would have given for the scheduler's decision number N, of "
+            "those with a choice.",
+        ),
+    ] = None,
+    at: Annotated[
+        float | None,
+        typer.Option(min=0, metavar="SECONDS", help="The same for the first such decision from a time on."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead.")] = False,
 ) -> None:
     """Say why the picture froze, and pictures or resolution were lost in a run of a player.
@@ -155,10 +168,15 @@ def why(
       anabranch why results/two-paths
       anabranch sweep adaptive-two-paths --trials 1
       anabranch why results/adaptive-two-paths
+      anabranch sweep two-paths --set transport.scheduler=min-rtt --out results/near --trials 1
+      anabranch why results/near --at 10
     """
     from anabranch.cli import _sweep
 
-    _sweep.why(folder, run, as_json=as_json)
+    if decision is not None or at is not None:
+        _sweep.decision(folder, run, number=decision, at_s=at, as_json=as_json)
+    else:
+        _sweep.why(folder, run, as_json=as_json)
 
 
 def verify(

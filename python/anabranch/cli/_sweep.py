@@ -203,6 +203,34 @@ def why(folder: Path, run: str | None, *, as_json: bool) -> None:
     _console.note(f"{len(causes.freezes)} freezes{steps}; --json has each with its shares")
 
 
+def decision(folder: Path, run: str | None, *, number: int | None, at_s: float | None, as_json: bool) -> None:
+    """Print what another choice of path would have given, for one decision of a stored run."""
+    from anabranch.why import decision as decisions
+
+    if number is not None and at_s is not None:
+        raise InputError(
+            [Fault(message="--at beside --decision", where="--at", hint="leave one of them out")]
+        )
+
+    def wanted(one: decisions.Chosen) -> bool:
+        return one.number == number if at_s is None else one.at_s >= at_s
+
+    found = decisions.other(folder, run, wanted)
+    if as_json:
+        _console.out(json.dumps(found.to_json(), indent=2))
+        return
+    one = found.chosen
+    _console.note(
+        f"decision {one.number} at {one.at_s:.3f} s: byte {one.first_byte} of the data went on subflow "
+        f"{one.taken}, and could have gone on {one.other}"
+    )
+    lines = [
+        (name, _cell({name: was}, "", name), _cell({name: would}, "", name))
+        for name, (was, would) in {"acked_ms": found.acked_ms, **found.metrics}.items()
+    ]
+    _console.table(("", "as it was", "on the other"), lines, left=1)
+
+
 def results(
     folder: Path, *, by: Sequence[str] | None, metrics: Sequence[str], sql: str | None, as_json: bool
 ) -> None:

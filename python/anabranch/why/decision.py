@@ -1,0 +1,259 @@
+"""What the other path would have given: a stored run once more, with one decision of its scheduler changed.
+
+Luck is the same: every source of chance has a stream of its own. A decision that counts sends new data on one
+subflow while another one could have sent, too. Scheduling must be Python's for this: a class of the scenario,
+or `min-rtt`, whose rule is repeated here; the digest of the run proves that it is the same.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from anabranch.errors import Fault, InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from anabranch._run import Run
+    from anabranch.media.films import Film
+    from anabranch.scenario.load import Loaded
+
+#: The names of the scheduler in Rust whose rule `_MinRtt` is, and what that one is called in a plan.
+_SAME = ("min-rtt", "spd")
+_TWIN = "why.py:MinRtt"
+#: The metrics that are compared, of those that a run has.
+COMPARED = (
+    "picture_discards",
+    "buffer_underflows",
+    "rebuffer_s",
+    "startup_delay_s",
+    "resolution_mean",
+    "goodput_mbps",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chosen:
+    """A decision as it was made.
+
+    Attributes
+    ----------
+    number
+        Its number among those with a choice, from 0.
+    at_s
+        When, from the start of the simulation.
+    first_byte
+        Where its data begins in the data stream of its connection.
+    taken, other
+        The subflow that was taken, and the one that could have been: of several, that with the least RTT.
+    """
+
+    number: int
+    at_s: float
+    first_byte: int
+    taken: int
+    other: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Other:
+    """A decision, and what came of it and of its opposite.
+
+    Attributes
+    ----------
+    chosen
+        The decision.
+    acked_ms
+        How long its data took to be acknowledged at data level, as it was and on the other subflow; None
+        where it never was.
+    metrics
+        By name the value as it was, and with that decision changed.
+    """
+
+    chosen: Chosen
+    acked_ms: tuple[float | None, float | None]
+    metrics: Mapping[str, tuple[float | None, float | None]]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON can have it."""
+        both = {"acked_ms": self.acked_ms, **self.metrics}
+        return {
+            "decision": {**vars(self.chosen), "at_s": round(self.chosen.at_s, 6)},
+            **{name: {"was": was, "would_be": would} for name, (was, would) in both.items()},
+        }
+
+
+def other(folder: Path, run: str | None, wanted: Callable[[Chosen], bool]) -> Other:
+    """Return what the other path would have given for a decision of a stored run.
+
+    Parameters
+    ----------
+    folder, run
+        The results, and the beginning of the run's identity; None is the first run.
+    wanted
+        Tells the decision; the first that it holds for counts.
+
+    Raises
+    ------
+    InputError
+        When there is no such run or decision, or the run's scheduler is another one in Rust.
+    """
+    from anabranch.results import store
+    from anabranch.study import stored
+    from anabranch.study.sweep import ready, stored_cell
+
+    row, _ = stored.find(folder, run)
+    found = store.manifest(folder)
+    cell = next(cell for cell in found["cells"] if cell["cell"] == row["cell"])
+    loaded, film = ready(stored_cell(found, cell).text())
+    was, would = _Watch(wanted, change=False), _Watch(wanted, change=True)
+    before = _run(loaded, film, row["run"], was)
+    if before.digest != row["digest"]:
+        raise InputError(
+            [Fault(message=f"run {row['identity']} does not come out as it did", where=str(folder))]
+        )
+    if was.chosen is None:
+        message = f"no such decision: {was.count} of this run had a choice"
+        raise InputError([Fault(message=message, where=str(folder))])
+    after = _run(loaded, film, row["run"], would)
+    pairs = {name: (_metric(before, name), _metric(after, name)) for name in COMPARED}
+    metrics = {name: pair for name, pair in pairs.items() if pair != (None, None)}
+    return Other(chosen=was.chosen, acked_ms=(was.acked_ms, would.acked_ms), metrics=metrics)
+
+
+def _metric(run: Run, name: str) -> float | None:
+    """Return a metric of a run; None where it has none of that name."""
+    found = {**run.qos, **(run.qoe or {})}.get(name)
+    return None if found is None else float(found)
+
+
+def _run(loaded: Loaded, film: Film | None, number: int, watch: _Watch) -> Run:
+    """Run a scenario with its scheduler's decisions watched."""
+    from anabranch import _rust, plugins
+    from anabranch._run import finished
+    from anabranch.scenario import plan as plans
+
+    plan = plans.build(loaded.scenario, film, run=number)
+    scheduler = json.loads(plan["transport"]["scheduler"])
+    plan["transport"]["scheduler"] = json.dumps({"name": _TWIN} if scheduler["name"] in _SAME else scheduler)
+    with _rust.classes(loaded, plan, replay=f"run {number}") as classes:
+        own: dict[str, Any] = dict(classes.get("scheduler", {}))
+        if scheduler["name"] in _SAME:
+            own[_TWIN] = _Twin()
+        if not own:
+            message = f"the decisions of `{scheduler['name']}`, which is in Rust, cannot be changed"
+            hint = f"those of {', '.join(_SAME)} and of a scheduler in Python can"
+            raise InputError([Fault(message=message, where="transport.scheduler", hint=hint)])
+        watched = {name: _Watched(one, watch) for name, one in own.items()}
+        trace = plugins.module().simulate(
+            plans.encode(plan), None, lambda _done, _limit: None, {**classes, "scheduler": watched}
+        )
+    return finished(loaded, film, plan, trace, run=number)
+
+
+class _MinRtt:
+    """The rule of `min-rtt`."""
+
+    def schedule(self, request: Any, subflows: Sequence[Any]) -> Any:  # noqa: ANN401, ARG002 - the module's
+        """Return the subflow with the least smoothed RTT of those with window space."""
+        from anabranch.plugins import candidates
+
+        free = [subflow for subflow in candidates(subflows) if subflow.can_send]
+        return min(free, key=lambda subflow: subflow.srtt_ms, default=None)
+
+
+class _Twin:
+    """What makes `_MinRtt`."""
+
+    def build(self, parameters: Mapping[str, Any], seed: int) -> _MinRtt:  # noqa: ARG002 - as plug-ins have it
+        """Return one."""
+        return _MinRtt()
+
+
+class _Watch:
+    """What all schedulers of a run share: which decision is looked for, and what became of it.
+
+    Parameters
+    ----------
+    wanted
+        Tells the decision.
+    change
+        Whether to decide otherwise.
+    """
+
+    def __init__(self, wanted: Callable[[Chosen], bool], *, change: bool) -> None:
+        self._wanted = wanted
+        self.change = change
+        self.count = 0
+        self.chosen: Chosen | None = None
+        self.acked_ms: float | None = None
+
+    def is_it(self, request: Any, taken: int, other: int, first_byte: int) -> bool:  # noqa: ANN401
+        """Count a decision, and tell whether it is the one."""
+        if self.chosen is not None:
+            return False
+        at_s = request.now_ms / 1e3
+        one = Chosen(number=self.count, at_s=at_s, first_byte=first_byte, taken=taken, other=other)
+        self.count += 1
+        if self._wanted(one):
+            self.chosen = one
+        return self.chosen is not None
+
+
+class _Watched:
+    """A plug-in whose schedulers are watched."""
+
+    def __init__(self, plugged: Any, watch: _Watch) -> None:  # noqa: ANN401 - a class or the twin
+        self._plugged = plugged
+        self._watch = watch
+
+    def build(self, parameters: Mapping[str, Any], seed: int) -> _Scheduler:
+        """Return a watched scheduler."""
+        return _Scheduler(self._plugged.build(parameters, seed), self._watch)
+
+
+class _Scheduler:
+    """A scheduler one of whose decisions may be made otherwise."""
+
+    def __init__(self, base: Any, watch: _Watch) -> None:  # noqa: ANN401 - anybody's
+        self._base = base
+        self._watch = watch
+        self._mine = False
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever else it has
+        return getattr(self._base, name)
+
+    def schedule(self, request: Any, subflows: Sequence[Any]) -> Any:  # noqa: ANN401 - the module's
+        """Return the answer of the scheduler, or its opposite."""
+        from anabranch.plugins import Send, candidates
+
+        answer = self._base.schedule(request, subflows)
+        sent = answer if isinstance(answer, Send) else None
+        on = sent.on if sent is not None else answer
+        taken = getattr(on, "id", on)
+        # Two subflows at once, a penalty, a time to wait until: nothing that has an opposite.
+        if not isinstance(taken, int) or isinstance(taken, bool) or request.ask != "new-data":
+            return answer
+        free = [one for one in candidates(subflows) if one.can_send and one.id != taken]
+        first = sent.from_byte if sent is not None and sent.from_byte is not None else request.data_next
+        other = min(free, key=lambda one: one.srtt_ms, default=None)
+        if other is None or not self._watch.is_it(request, taken, other.id, first):
+            return answer
+        self._mine = True
+        if not self._watch.change:
+            return answer
+        burst = None if sent is None else sent.burst_bytes
+        return Send(other, burst_bytes=burst, from_byte=None if sent is None else sent.from_byte)
+
+    def on_data_ack(self, now_ms: float, data_una: int) -> None:
+        """Notice when the data of the decision was acknowledged."""
+        watch = self._watch
+        if self._mine and watch.chosen is not None and data_una > watch.chosen.first_byte:
+            watch.acked_ms = now_ms - 1e3 * watch.chosen.at_s
+            self._mine = False
+        heard = getattr(self._base, "on_data_ack", None)
+        if heard is not None:
+            heard(now_ms, data_una)
