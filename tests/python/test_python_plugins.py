@@ -629,3 +629,52 @@ def test_the_stub_has_what_the_classes_have():
             assert told == {name for name in dir(getattr(_anabranch, node.name)) if name[:1] != "_"}, (
                 node.name
             )
+
+
+AGREES = """
+    class Mine:
+        builds_on = "{base}"
+
+        def __init__(self):
+            self.proposals = []
+
+        def schedule(self, request, subflows, proposal):
+            return proposal
+"""
+
+
+@pytest.mark.parametrize("base", ["linux", "dft", "rtx-aware(blest)", "lpc"])
+def test_a_scheduler_that_agrees_with_one_of_the_table_decides_as_that_does(write, base):
+    write(AGREES.format(base=base))
+    assert anabranch.run(BULK, scheduler="mine.py:Mine").digest == anabranch.run(BULK, scheduler=base).digest
+
+
+def test_a_scheduler_may_decide_otherwise_than_the_one_it_builds_on(write):
+    write(
+        """
+        from anabranch.plugins import Send
+
+        class Mine:
+            builds_on = "linux"
+
+            def schedule(self, request, subflows, proposal):
+                if isinstance(proposal, Send) and proposal.on == (1,):
+                    return next((one for one in subflows if one.id == 0 and one.can_send), None)
+                return proposal
+        """
+    )
+
+    def carried(scheduler):
+        return [subflow["bytes"] > 0 for subflow in anabranch.run(BULK, scheduler=scheduler).qos["subflows"]]
+
+    assert carried("linux") == [True, True]
+    assert carried("mine.py:Mine") == [True, False]
+
+
+def test_what_a_scheduler_builds_on_has_to_be_there(write):
+    write(AGREES.format(base="linus"))
+    with pytest.raises(InputError, match=r"builds_on.*linus"):
+        anabranch.run(SMALL, scheduler="mine.py:Mine")
+    write(AGREES.format(base="linux").replace(", proposal", ""))
+    with pytest.raises(InputError, match=r"cannot be called with request, subflows, proposal"):
+        anabranch.run(SMALL, scheduler="mine.py:Mine")

@@ -1,5 +1,7 @@
 //! A path scheduler written in Python.
 
+use anabranch_plan::choice;
+use anabranch_plugin::Registry;
 use anabranch_transport::scheduler::{
     self, Decision, PathScheduler, SendRequest as Request, SubflowSet,
 };
@@ -111,10 +113,37 @@ pub(crate) fn candidates<'py>(subflows: &Bound<'py, PyAny>) -> PyResult<Bound<'p
     PyTuple::new(subflows.py(), given.iter().filter(chosen).collect::<Vec<_>>())
 }
 
+/// What a scheduler of the table has decided, as Python sees it.
+fn proposal(py: Python<'_>, decision: Decision) -> PyResult<Bound<'_, PyAny>> {
+    let on = |set: SubflowSet| -> PyResult<Py<PyAny>> {
+        Ok(PyTuple::new(py, set.iter().map(|id| id.0).collect::<Vec<_>>())?.into_any().unbind())
+    };
+    let number = |bytes: u64| Ok::<_, PyErr>(bytes.into_pyobject(py)?.into_any().unbind());
+    let until = |at: Instant| {
+        Ok::<_, PyErr>(crate::views::at_ms(at).into_pyobject(py)?.into_any().unbind())
+    };
+    match decision {
+        Decision::Wait { until: at } => {
+            Ok(Bound::new(py, Wait { until_ms: at.map(until).transpose()? })?.into_any())
+        }
+        Decision::Penalise(set) => Ok(Bound::new(py, Penalise { on: on(set)? })?.into_any()),
+        Decision::Send { on: set, from, burst } => {
+            let send = Send {
+                on: on(set)?,
+                burst_bytes: Some(number(burst)?),
+                from_byte: from.map(number).transpose()?,
+            };
+            Ok(Bound::new(py, send)?.into_any())
+        }
+    }
+}
+
 /// An instance of a scheduler's class, its methods looked up once.
 #[derive(Debug)]
 pub(crate) struct PythonScheduler {
     plugged: Plugged,
+    /// The scheduler of the table that it builds on: asked first, and told all that it is.
+    base: Option<Box<dyn PathScheduler>>,
     schedule: Py<PyAny>,
     on_sent: Option<Py<PyAny>>,
     on_data_ack: Option<Py<PyAny>>,
@@ -128,10 +157,15 @@ pub(crate) struct PythonScheduler {
 
 impl PythonScheduler {
     pub(crate) fn new(py: Python<'_>, plugged: Plugged) -> Option<Self> {
+        let base = plugged.heard(py, "builds_on", Self::base_of(py, &plugged))?;
         let idle = plugged.value(py, "wants_idle", "True or False");
-        let wants_idle = plugged.heard(py, "wants_idle", idle)?.unwrap_or(false);
+        let idle = plugged.heard(py, "wants_idle", idle)?;
+        let wants_idle =
+            idle.unwrap_or_else(|| base.as_ref().is_some_and(|base| base.wants_idle()));
         let reinjects = plugged.value(py, "reinjects", "True or False");
-        let reinjects = plugged.heard(py, "reinjects", reinjects)?.unwrap_or(false);
+        let reinjects = plugged.heard(py, "reinjects", reinjects)?;
+        let reinjects =
+            reinjects.unwrap_or_else(|| base.as_ref().is_some_and(|base| base.reinjects()));
         let method =
             |name: &str| plugged.heard(py, name, plugged.method(py, name).map_err(Failure::from));
         let schedule = method("schedule")?;
@@ -141,6 +175,7 @@ impl PythonScheduler {
         let schedule = plugged.heard(py, "schedule", schedule.ok_or_else(missing))?;
         Some(Self {
             plugged,
+            base,
             schedule,
             on_sent,
             on_data_ack,
@@ -150,6 +185,19 @@ impl PythonScheduler {
             views: Vec::new(),
             subflows: None,
         })
+    }
+
+    /// The scheduler of the table that an instance builds on.
+    fn base_of(
+        py: Python<'_>,
+        plugged: &Plugged,
+    ) -> Result<Option<Box<dyn PathScheduler>>, Failure> {
+        let Some(text) = plugged.value::<String>(py, "builds_on", "a scheduler's name")? else {
+            return Ok(None);
+        };
+        let bad = |error: &dyn std::fmt::Display| Failure::Answer(format!("is {text:?}: {error}"));
+        let choice = choice(&text).map_err(|error| bad(&error))?;
+        scheduler::build(&choice, &Registry::TABLES).map(Some).map_err(|error| bad(&error))
     }
 
     /// The subflows as Python sees them.
@@ -189,7 +237,18 @@ impl PythonScheduler {
         subflows: &[scheduler::SubflowView],
     ) -> Result<Decision, Failure> {
         let shown = self.shown(py, subflows)?;
-        let answer = self.schedule.bind(py).call1((SendRequest::from(request), shown))?;
+        let asked = SendRequest::from(request);
+        let schedule = self.schedule.clone_ref(py);
+        let Some(base) = self.base.as_deref_mut() else {
+            let answer = schedule.bind(py).call1((asked, shown))?;
+            return Answer { value: &answer, request, subflows }.decision();
+        };
+        let decision = scheduler::ask(base, request, subflows);
+        let proposed = proposal(py, decision)?;
+        let answer = schedule.bind(py).call1((asked, shown, &proposed))?;
+        if answer.is(&proposed) {
+            return Ok(decision);
+        }
         Answer { value: &answer, request, subflows }.decision()
     }
 
@@ -226,19 +285,34 @@ impl PathScheduler for PythonScheduler {
         })
     }
 
+    fn on_replaced(&mut self, id: SubflowId) {
+        if let Some(base) = &mut self.base {
+            base.on_replaced(id);
+        }
+    }
+
     fn on_sent(&mut self, id: SubflowId, from: u64, bytes: u64) {
+        if let Some(base) = &mut self.base {
+            base.on_sent(id, from, bytes);
+        }
         self.tell("on_sent", self.on_sent.as_ref(), |method| {
             method.call1((id.0, from, bytes)).map(drop)
         });
     }
 
     fn on_data_ack(&mut self, now: Instant, data_una: u64) {
+        if let Some(base) = &mut self.base {
+            base.on_data_ack(now, data_una);
+        }
         self.tell("on_data_ack", self.on_data_ack.as_ref(), |method| {
             method.call1((crate::views::at_ms(now), data_una)).map(drop)
         });
     }
 
     fn on_penalised(&mut self, id: SubflowId) {
+        if let Some(base) = &mut self.base {
+            base.on_penalised(id);
+        }
         self.tell("on_penalised", self.on_penalised.as_ref(), |method| {
             method.call1((id.0,)).map(drop)
         });

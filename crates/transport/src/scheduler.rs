@@ -115,7 +115,7 @@ pub trait PathScheduler: fmt::Debug + Send {
 }
 
 /// Asks a base what it wants to be asked: new data always, other questions if it reads them.
-fn ask(base: &mut dyn PathScheduler, request: &SendRequest, views: &[SubflowView]) -> Decision {
+pub fn ask(base: &mut dyn PathScheduler, request: &SendRequest, views: &[SubflowView]) -> Decision {
     let reads = match request.ask {
         Ask::NewData => true,
         Ask::Reinject(_) => base.reinjects(),

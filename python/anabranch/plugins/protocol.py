@@ -36,7 +36,7 @@ OPTIONAL: dict[Kind, dict[str, tuple[str, ...]]] = {
 }
 #: The optional attributes that are read.
 ATTRIBUTES: dict[Kind, tuple[str, ...]] = {
-    "scheduler": ("wants_idle", "reinjects"),
+    "scheduler": ("wants_idle", "reinjects", "builds_on"),
     "congestion": (
         "pacing_rate_mbps",
         "published_rate_mbps",
@@ -75,7 +75,7 @@ def _missing(plugin: type, kind: Kind) -> Iterator[PluginFault]:
 
 def _unfit(plugin: type, kind: Kind) -> Iterator[PluginFault]:
     """Return the methods that cannot be called as they will be."""
-    for name, arguments in {**NEEDED[kind], **OPTIONAL[kind]}.items():
+    for name, arguments in {**NEEDED[kind], **OPTIONAL[kind], **_built(plugin, kind)}.items():
         method = getattr(plugin, name, None)
         if not callable(method):
             continue
@@ -90,6 +90,12 @@ def _unfit(plugin: type, kind: Kind) -> Iterator[PluginFault]:
             yield PluginFault(path=(), message=message, where=_show(where), line=line, hint=hint)
         except ValueError:  # not written in Python: nothing tells what it takes
             continue
+
+
+def _built(plugin: type, kind: Kind) -> dict[str, tuple[str, ...]]:
+    """Return the methods that are called otherwise where a scheduler builds on one of the table."""
+    builds = kind == "scheduler" and isinstance(getattr(plugin, "builds_on", None), str)
+    return {"schedule": ("request", "subflows", "proposal")} if builds else {}
 
 
 def _unheard(plugin: type, kind: Kind) -> Iterator[PluginFault]:

@@ -1,8 +1,8 @@
-"""What the other path would have given: a stored run once more, with one decision of its scheduler changed.
+"""What the other path would have given: a stored run once more, one decision of its scheduler changed.
 
 Luck is the same: every source of chance has a stream of its own. A decision that counts sends new data on one
-subflow while another one could have sent, too. Scheduling must be Python's for this: a class of the scenario,
-or `min-rtt`, whose rule is repeated here; the digest of the run proves that it is the same.
+subflow while another one could have sent, too. A scheduler in Rust is asked through one in Python that builds
+on it; the digest of the unchanged run proves that nothing else is different.
 """
 
 from __future__ import annotations
@@ -21,9 +21,8 @@ if TYPE_CHECKING:
     from anabranch.media.films import Film
     from anabranch.scenario.load import Loaded
 
-#: The names of the scheduler in Rust whose rule `_MinRtt` is, and what that one is called in a plan.
-_SAME = ("min-rtt", "spd")
-_TWIN = "why.py:MinRtt"
+#: What a scheduler that agrees with one in Rust is called in a plan.
+_AGREEING = "why.py:Agreeing"
 #: The metrics that are compared, of those that a run has.
 COMPARED = (
     "picture_discards",
@@ -99,7 +98,7 @@ def other(folder: Path, run: str | None, wanted: Callable[[Chosen], bool]) -> Ot
     Raises
     ------
     InputError
-        When there is no such run or decision, or the run's scheduler is another one in Rust.
+        When there is no such run or decision.
     """
     from anabranch.results import store
     from anabranch.study import stored
@@ -137,16 +136,12 @@ def _run(loaded: Loaded, film: Film | None, number: int, watch: _Watch) -> Run:
     from anabranch.scenario import plan as plans
 
     plan = plans.build(loaded.scenario, film, run=number)
-    scheduler = json.loads(plan["transport"]["scheduler"])
-    plan["transport"]["scheduler"] = json.dumps({"name": _TWIN} if scheduler["name"] in _SAME else scheduler)
+    scheduler = plan["transport"]["scheduler"]
     with _rust.classes(loaded, plan, replay=f"run {number}") as classes:
         own: dict[str, Any] = dict(classes.get("scheduler", {}))
-        if scheduler["name"] in _SAME:
-            own[_TWIN] = _Twin()
         if not own:
-            message = f"the decisions of `{scheduler['name']}`, which is in Rust, cannot be changed"
-            hint = f"those of {', '.join(_SAME)} and of a scheduler in Python can"
-            raise InputError([Fault(message=message, where="transport.scheduler", hint=hint)])
+            own[_AGREEING] = _Agree(scheduler)
+            plan["transport"]["scheduler"] = json.dumps({"name": _AGREEING})
         watched = {name: _Watched(one, watch) for name, one in own.items()}
         trace = plugins.module().simulate(
             plans.encode(plan), None, lambda _done, _limit: None, {**classes, "scheduler": watched}
@@ -154,23 +149,38 @@ def _run(loaded: Loaded, film: Film | None, number: int, watch: _Watch) -> Run:
     return finished(loaded, film, plan, trace, run=number)
 
 
-class _MinRtt:
-    """The rule of `min-rtt`."""
+class _Agreeing:
+    """A scheduler that agrees with the one it builds on.
 
-    def schedule(self, request: Any, subflows: Sequence[Any]) -> Any:  # noqa: ANN401, ARG002 - the module's
-        """Return the subflow with the least smoothed RTT of those with window space."""
-        from anabranch.plugins import candidates
+    Parameters
+    ----------
+    builds_on
+        That one, as a plan has it.
+    """
 
-        free = [subflow for subflow in candidates(subflows) if subflow.can_send]
-        return min(free, key=lambda subflow: subflow.srtt_ms, default=None)
+    def __init__(self, builds_on: str) -> None:
+        self.builds_on = builds_on
+
+    def schedule(self, request: Any, subflows: Sequence[Any], proposal: Any) -> Any:  # noqa: ANN401, ARG002 - the module's
+        """Return what is proposed."""
+        return proposal
 
 
-class _Twin:
-    """What makes `_MinRtt`."""
+class _Agree:
+    """What makes `_Agreeing`.
 
-    def build(self, parameters: Mapping[str, Any], seed: int) -> _MinRtt:  # noqa: ARG002 - as plug-ins have it
+    Parameters
+    ----------
+    builds_on
+        The scheduler in Rust, as a plan has it.
+    """
+
+    def __init__(self, builds_on: str) -> None:
+        self._builds_on = builds_on
+
+    def build(self, parameters: Mapping[str, Any], seed: int) -> _Agreeing:  # noqa: ARG002 - as plug-ins have it
         """Return one."""
-        return _MinRtt()
+        return _Agreeing(self._builds_on)
 
 
 class _Watch:
@@ -206,7 +216,7 @@ class _Watch:
 class _Watched:
     """A plug-in whose schedulers are watched."""
 
-    def __init__(self, plugged: Any, watch: _Watch) -> None:  # noqa: ANN401 - a class or the twin
+    def __init__(self, plugged: Any, watch: _Watch) -> None:  # noqa: ANN401 - a class, or what stands for one
         self._plugged = plugged
         self._watch = watch
 
@@ -226,13 +236,15 @@ class _Scheduler:
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever else it has
         return getattr(self._base, name)
 
-    def schedule(self, request: Any, subflows: Sequence[Any]) -> Any:  # noqa: ANN401 - the module's
+    def schedule(self, request: Any, subflows: Sequence[Any], *proposal: Any) -> Any:  # noqa: ANN401 - the module's
         """Return the answer of the scheduler, or its opposite."""
         from anabranch.plugins import Send, candidates
 
-        answer = self._base.schedule(request, subflows)
+        answer = self._base.schedule(request, subflows, *proposal)
         sent = answer if isinstance(answer, Send) else None
         on = sent.on if sent is not None else answer
+        if isinstance(on, tuple | list) and len(on) == 1:
+            (on,) = on
         taken = getattr(on, "id", on)
         # Two subflows at once, a penalty, a time to wait until: nothing that has an opposite.
         if not isinstance(taken, int) or isinstance(taken, bool) or request.ask != "new-data":
