@@ -107,7 +107,13 @@ def _run(step: Step) -> tuple[bool, str]:
         beside = None
         if step.beside:
             beside = subprocess.Popen(step.beside, cwd=ROOT, stdout=kept, stderr=kept, env=environment)
-        well, shown = _shown(step.command, environment)
+        try:
+            well, shown = _shown(step.command, environment)
+        except BaseException:
+            if beside is not None:
+                beside.terminate()
+                beside.wait()
+            raise
         if beside is not None:
             well = beside.wait() == 0 and well
             kept.seek(0)

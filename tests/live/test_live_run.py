@@ -141,7 +141,7 @@ def test_the_command_tells_all_faults_at_once():
     assert "seed" in done.stderr
 
 
-#: A scenario whose own application would take an hour, and has keys of no other.
+#: A scenario whose own application would take an hour, and has keys of no other, and an expectation.
 HOUR = """
 name = "hour"
 [application]
@@ -149,6 +149,8 @@ kind = "adaptive"
 ladder = "uq18-jp"
 abr = "vlc-rate"
 duration = "1 h"
+[expect]
+finished = true
 [[paths]]
 name = "wifi"
 rtt = "20 ms"

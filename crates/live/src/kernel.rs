@@ -8,7 +8,6 @@ use std::path::PathBuf;
 use anabranch_host::{Application, Next, WrongBytes};
 use anabranch_plan::application::Make;
 use anabranch_trace::Rows;
-use anabranch_transport::earliest;
 use anabranch_units::{Duration, Instant};
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, sockopt};
@@ -69,10 +68,12 @@ impl Place {
         Self { application, socket, opens_at: Instant::ZERO }
     }
 
-    /// When it is to be driven though nothing happens.
+    /// When it is to be driven though nothing happens: without a socket not before one is opened.
     fn wakes_at(&self) -> Option<Instant> {
-        let opens_at = self.socket.is_none().then_some(self.opens_at);
-        earliest(self.application.poll_timeout(), opens_at)
+        match self.socket {
+            Some(_) => self.application.poll_timeout(),
+            None => Some(self.opens_at),
+        }
     }
 }
 

@@ -38,7 +38,7 @@ def figures(results: Path, out: Path, *, first: bool, budget: int | None, worker
     budget
         Also what each cell carries of bulk data, by so many runs.
     workers
-        Processes for these; None is one a core.
+        Processes for the runs of the budget; None is one a core.
     """
     from anabranch.figures import study
 

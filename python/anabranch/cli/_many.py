@@ -169,7 +169,7 @@ def why(
       anabranch sweep adaptive-two-paths --trials 1
       anabranch why results/adaptive-two-paths
       anabranch sweep two-paths --set transport.scheduler=min-rtt --out results/near --trials 1
-      anabranch why results/near --at 10
+      anabranch why results/near --at 1
     """
     from anabranch.cli import _sweep
 

@@ -103,7 +103,7 @@ def _translations(settings: Settings, public: tuple[str, ...]) -> list[str]:
     if not rules:
         return []
     # A table for each device: another gateway's rules stay when this one's are put in anew.
-    table = "anabranch_" + re.sub(r"[^A-Za-z0-9]", "_", settings.tun)
+    table = "anabranch_" + re.sub(r"[^A-Za-z0-9]", lambda found: f"_{ord(found[0]):x}_", settings.tun)
     return [
         "",
         "# Clients that come to the public address are the gateway's: every subflow is translated alike.",

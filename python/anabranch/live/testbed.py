@@ -215,7 +215,8 @@ def open_bed(
     Raises
     ------
     MissingError
-        When this host lacks something.
+        When a kernel's setting that is needed cannot be set; whether the host has all else is for the caller
+        to ask (`needed`).
     """
     _sweep()
     from pyroute2 import netns

@@ -19,6 +19,7 @@ _ORIGIN = "the budget"
 
 def place(results: Path) -> Path:
     """Return the folder for the bulk runs of a folder of results."""
+    results = results.resolve()
     return results.with_name(f"{results.name}-budget")
 
 
@@ -48,7 +49,8 @@ def sweep(results: Path, *, trials: int) -> Sweep:
 def taken(results: Path) -> dict[str, dict[str, float]]:
     """Return what films take in each row of a study: Mb/s by name.
 
-    A ladder takes what its lowest and its highest rendition do, sound included.
+    A ladder takes what its lowest and its highest rendition do, sound included. Where the cells of a row have
+    several films, the names of all but the first have their rates.
     """
     found: dict[str, dict[str, float]] = {}
     for cell, _ in _streamed(results):
@@ -58,7 +60,9 @@ def taken(results: Path) -> dict[str, dict[str, float]]:
             rates = {"film": film.size_bytes * 8e3 / film.duration_ns}
             if loaded.scenario.application.kind == "adaptive" and film.plan is not None:
                 rates = _rungs(film.plan)
-        found.setdefault(str(dict(cell.labels).get("row", cell.scenario)), {}).update(rates)
+        own = found.setdefault(str(dict(cell.labels).get("row", cell.scenario)), {})
+        for name, rate in rates.items():
+            own[name if own.get(name, rate) == rate else f"{name} of {rate:.2f}"] = rate
     return found
 
 

@@ -260,8 +260,8 @@ impl Subflow {
 
     /// Writes the pure acknowledgement (or window probe) that is due; false when none is.
     pub(crate) fn next_pure_ack(&mut self, context: &EmitContext, segment: &mut Segment) -> bool {
-        if let Some(up_to) = self.ecn.take_owed() {
-            self.acknowledge_first(context, segment, up_to);
+        if let Some(owed) = self.ecn.take_owed() {
+            self.acknowledge_first(context, segment, owed);
             return true;
         }
         let probe = std::mem::take(&mut self.ack.probe);
@@ -280,10 +280,15 @@ impl Subflow {
     }
 
     /// Writes the acknowledgement of what came before marks began or ended; the one that is due remains so.
-    fn acknowledge_first(&mut self, context: &EmitContext, segment: &mut Segment, up_to: u64) {
+    fn acknowledge_first(
+        &mut self,
+        context: &EmitContext,
+        segment: &mut Segment,
+        owed: (u64, bool),
+    ) {
         let quick = self.ack.quick;
         self.acknowledging(context, segment);
-        self.acknowledge_before(up_to, segment);
+        self.acknowledge_before(owed, segment);
         self.fill_options(segment, true);
         // "Special ACK sent by DCTCP to reflect ECN" (`tcp_event_ack_sent`).
         self.ack.quick = quick;

@@ -42,11 +42,13 @@ pub(crate) struct EcnState {
     seen: bool,
     /// The controller counts marks.
     counted: bool,
+    /// Then: the data that came last was marked (`ce_state`).
+    marked: bool,
     /// The position after the data that came last (`prior_rcv_nxt`).
     received: u64,
     /// Marks have begun or ended while an acknowledgement was held back: it is to go out first, for what came
-    /// before, up to here.
-    owed: Option<u64>,
+    /// before, up to here and as marked or not.
+    owed: Option<(u64, bool)>,
 }
 
 /// Whether a host accepts what a SYN asks of ECN. A SYN that is ECN-capable itself is not believed: the
@@ -64,13 +66,14 @@ impl EcnState {
             tells_reduction: false,
             seen: false,
             counted,
+            marked: false,
             received: 0,
             owed: None,
         }
     }
 
-    /// Where to acknowledge up to before anything else, with what was echoed before.
-    pub(super) fn take_owed(&mut self) -> Option<u64> {
+    /// Where to acknowledge up to before anything else, and whether with an echo.
+    pub(super) fn take_owed(&mut self) -> Option<(u64, bool)> {
         self.owed.take()
     }
 
@@ -123,13 +126,10 @@ impl Subflow {
     }
 
     /// Makes an acknowledgement one of what came before marks began or ended.
-    pub(super) fn acknowledge_before(&self, up_to: u64, segment: &mut Segment) {
+    pub(super) fn acknowledge_before(&self, (up_to, echoes): (u64, bool), segment: &mut Segment) {
         segment.ack = self.remote_iss.add(up_to as u32);
-        segment.flags = if self.ecn.echoes {
-            segment.flags.without(Flags::ECE)
-        } else {
-            segment.flags.with(Flags::ECE)
-        };
+        let flags = segment.flags.without(Flags::ECE);
+        segment.flags = if echoes { flags.with(Flags::ECE) } else { flags };
     }
 
     /// New data goes out as ECN-capable, and tells of a reduction (`tcp_ecn_send`). What is sent again does
@@ -152,7 +152,8 @@ impl Subflow {
             return false;
         }
         if segment.flags.contains(Flags::CWR) {
-            self.ecn.echoes = false;
+            // Who counts marks is told of each by itself, whatever was done about it.
+            self.ecn.echoes &= self.ecn.counted;
             if segment.sequence_len() > 0 {
                 // The sender's window may be very low.
                 self.ack.demand();
@@ -190,10 +191,16 @@ impl Subflow {
 
     /// Data has come with a mark or without, and is to be acknowledged so (`dctcp_ece_ack_update`).
     fn follow_mark(&mut self, marked: bool) {
-        if std::mem::replace(&mut self.ecn.echoes, marked) != marked {
-            self.ecn.owed = self.ack.is_held_back().then_some(self.ecn.received);
+        let before = std::mem::replace(&mut self.ecn.marked, marked);
+        if before != marked {
+            // Of several changes at once, as a gateway may read them, the first is told.
+            if self.ack.is_held_back() && self.ecn.owed.is_none() {
+                self.ecn.owed = Some((self.ecn.received, before));
+            }
             self.ack.demand();
         }
+        // Whatever CWR has said since.
+        self.ecn.echoes = marked;
         self.ecn.received = self.receive.next();
     }
 

@@ -237,6 +237,23 @@ fn who_counts_marks_is_told_of_each_by_itself() {
 }
 
 #[test]
+fn a_reduction_says_nothing_of_marks_that_are_counted() {
+    // The peer's window is cut once a round while marks last; ce_state is not DEMAND_CWR.
+    for (next, echo) in [("ce", ".E"), ("ect0", ".")] {
+        let mut s = counting();
+        s.peer(300, ". 101:201 ce");
+        s.us(300, ".E ack=201");
+        s.peer(310, ". 201:301 ce");
+        s.silence(319);
+        s.peer(320, &format!(".W 301:401 {next}"));
+        if next == "ect0" {
+            s.us(320, ".E ack=301");
+        }
+        s.us(320, &format!("{echo} ack=401"));
+    }
+}
+
+#[test]
 fn who_counts_marks_sends_everything_as_ecn_capable() {
     // TCP_ECN_ECT_PERMANENT: acknowledgements, and what is sent again.
     let mut s = counting();
