@@ -150,8 +150,9 @@ impl Subflow {
         }
         self.answer_probe(now, ack, &flags);
         if flags.echo {
-            self.rate.delivered_ce += self.rate.delivered - prior.delivered;
-            self.totals.delivered_ce = self.rate.delivered_ce;
+            let newly = self.rate.delivered - prior.delivered;
+            self.totals.delivered_ce += newly;
+            self.rate.delivered_ce = self.rate.delivered_ce.wrapping_add(newly as u32);
             self.forbid_undo();
         }
         let calm = flags.una_advanced && !flags.data_sacked && !flags.dsack && !flags.echo;
@@ -358,7 +359,7 @@ impl Subflow {
             acked_bytes: progress.acked_bytes,
             newly_lost,
             delivered: self.rate.delivered,
-            delivered_ce: self.rate.delivered_ce,
+            delivered_ce: self.totals.delivered_ce,
             echo: flags.echo,
             mss: self.mss,
             next_departure: self.pacer.next_departure(),

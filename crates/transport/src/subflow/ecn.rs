@@ -40,9 +40,14 @@ pub(crate) struct EcnState {
     tells_reduction: bool,
     /// Data that is ECN-capable has come (`TCP_ECN_SEEN`).
     seen: bool,
-    /// The controller counts marks.
-    counted: bool,
-    /// Then: the data that came last was marked (`ce_state`).
+    /// What there is to know where the controller counts marks.
+    counted: Option<Box<Counted>>,
+}
+
+/// What each mark is told by.
+#[derive(Debug, Default)]
+struct Counted {
+    /// The data that came last was marked (`ce_state`).
     marked: bool,
     /// The position after the data that came last (`prior_rcv_nxt`).
     received: u64,
@@ -65,16 +70,13 @@ impl EcnState {
             echoes: false,
             tells_reduction: false,
             seen: false,
-            counted,
-            marked: false,
-            received: 0,
-            owed: None,
+            counted: counted.then(Box::default),
         }
     }
 
     /// Where to acknowledge up to before anything else, and whether with an echo.
     pub(super) fn take_owed(&mut self) -> Option<(u64, bool)> {
-        self.owed.take()
+        self.counted.as_mut()?.owed.take()
     }
 
     /// The flags of the SYN or SYN/ACK that goes out for the `attempt`-th time, from 0.
@@ -114,7 +116,7 @@ impl Subflow {
         if self.ecn.echoes {
             segment.flags = segment.flags.with(Flags::ECE);
         }
-        if self.ecn.counted && self.ecn.agreed {
+        if self.ecn.counted.is_some() && self.ecn.agreed {
             segment.ecn = Ecn::Ect0;
         }
     }
@@ -122,7 +124,7 @@ impl Subflow {
     /// An acknowledgement is to go out before anything else.
     #[inline(always)]
     pub(crate) fn owes_first(&self) -> bool {
-        self.ecn.owed.is_some()
+        self.ecn.counted.as_ref().is_some_and(|counted| counted.owed.is_some())
     }
 
     /// Makes an acknowledgement one of what came before marks began or ended.
@@ -153,7 +155,7 @@ impl Subflow {
         }
         if segment.flags.contains(Flags::CWR) {
             // Who counts marks is told of each by itself, whatever was done about it.
-            self.ecn.echoes &= self.ecn.counted;
+            self.ecn.echoes &= self.ecn.counted.is_some();
             if segment.sequence_len() > 0 {
                 // The sender's window may be very low.
                 self.ack.demand();
@@ -171,7 +173,7 @@ impl Subflow {
     }
 
     fn take_mark(&mut self, ecn: Ecn) {
-        if self.ecn.counted && (self.ecn.seen || ecn.is_capable()) {
+        if self.ecn.seen || ecn.is_capable() {
             self.follow_mark(ecn == Ecn::Ce);
         }
         match ecn {
@@ -189,19 +191,20 @@ impl Subflow {
         }
     }
 
-    /// Data has come with a mark or without, and is to be acknowledged so (`dctcp_ece_ack_update`).
+    /// Where marks are counted: data has come with one or without, and is to be acknowledged so (`dctcp_ece_ack_update`).
     fn follow_mark(&mut self, marked: bool) {
-        let before = std::mem::replace(&mut self.ecn.marked, marked);
+        let Some(counted) = &mut self.ecn.counted else { return };
+        let before = std::mem::replace(&mut counted.marked, marked);
         if before != marked {
             // Of several changes at once, as a gateway may read them, the first is told.
-            if self.ack.is_held_back() && self.ecn.owed.is_none() {
-                self.ecn.owed = Some((self.ecn.received, before));
+            if self.ack.is_held_back() && counted.owed.is_none() {
+                counted.owed = Some((counted.received, before));
             }
             self.ack.demand();
         }
+        counted.received = self.receive.next();
         // Whatever CWR has said since.
         self.ecn.echoes = marked;
-        self.ecn.received = self.receive.next();
     }
 
     /// An acknowledgement that leaves nothing lost echoes a mark: the window is reduced, once for all that is

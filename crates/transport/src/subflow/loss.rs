@@ -150,7 +150,7 @@ impl Subflow {
             start: sent.start,
             end: sent.end(),
             in_flight_at_send: sent.stamp.in_flight,
-            lost_since_send: (self.rate.lost - sent.stamp.lost) as u32,
+            lost_since_send: (self.rate.lost as u32).wrapping_sub(sent.stamp.lost),
             app_limited: sent.stamp.app_limited,
             delivered: self.rate.delivered,
             selective_acks: self.agreed.sack_permitted,

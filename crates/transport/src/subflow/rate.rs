@@ -10,8 +10,6 @@ use crate::congestion::RateSample;
 pub(crate) struct Sampler {
     /// Segments delivered so far (`tp->delivered`).
     pub(crate) delivered: u64,
-    /// Segments delivered by acknowledgements that told of a mark (`tp->delivered_ce`).
-    pub(crate) delivered_ce: u64,
     /// Segments marked lost so far (`tp->lost`).
     pub(crate) lost: u64,
     delivered_at: Instant,
@@ -20,6 +18,8 @@ pub(crate) struct Sampler {
     app_limited_until: u64,
     best: Option<(Instant, u64, TxStamp)>,
     last_delivered: u32,
+    /// Segments delivered by acknowledgements that told of a mark (`tp->delivered_ce`); it wraps, as in stamps.
+    pub(crate) delivered_ce: u32,
     last_interval: Duration,
     last_rate: Rate,
 }
@@ -36,7 +36,7 @@ impl Sampler {
             delivered_at: self.delivered_at,
             delivered: self.delivered,
             delivered_ce: self.delivered_ce,
-            lost: self.lost,
+            lost: self.lost as u32,
             in_flight,
             app_limited: self.app_limited_until > 0,
         }
@@ -85,8 +85,8 @@ impl Sampler {
             interval: send_elapsed.max(ack_elapsed),
             app_limited: stamp.app_limited,
             in_flight_at_send: stamp.in_flight,
-            lost: (self.lost - stamp.lost) as u32,
-            delivered_ce: (self.delivered_ce - stamp.delivered_ce) as u32,
+            lost: (self.lost as u32).wrapping_sub(stamp.lost),
+            delivered_ce: self.delivered_ce.wrapping_sub(stamp.delivered_ce),
         };
         if min_rtt.is_some_and(|min| sample.interval < min) {
             sample.interval = Duration::ZERO;

@@ -23,8 +23,9 @@ pub(crate) struct TxStamp {
     pub(crate) first_sent: Instant,
     pub(crate) delivered_at: Instant,
     pub(crate) delivered: u64,
-    pub(crate) delivered_ce: u64,
-    pub(crate) lost: u64,
+    pub(crate) delivered_ce: u32,
+    /// It wraps: only differences count.
+    pub(crate) lost: u32,
     pub(crate) in_flight: u32,
     pub(crate) app_limited: bool,
 }
