@@ -240,7 +240,8 @@ def rules(*public, tun="anabranch0"):
 
 def test_another_gateway_s_rules_have_another_table():
     assert "table inet anabranch_anabranch0 {" in rules("203.0.113.7:443")
-    assert "table inet anabranch_web_1 {" in rules("203.0.113.7:443", tun="web-1")
+    assert "table inet anabranch_web_2d_1 {" in rules("203.0.113.7:443", tun="web-1")
+    assert "table inet anabranch_web_5f_1 {" in rules("203.0.113.7:443", tun="web_1")
 
 
 def calls(function):
