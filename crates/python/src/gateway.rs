@@ -134,7 +134,8 @@ impl Watcher for Watch {
 /// `watch` is called ten times a second with the lines that the log has got since, one a connection that is over,
 /// and with what plug-ins raised, each of which has cost its own connection; it returns 0 to go on, 1 to let nobody
 /// else in and finish, and 2 to stop. What it raises ends the gateway, and is raised here. Its last call, when the
-/// gateway has ended, returns to nobody; of one that has not begun there is none. `plugins` holds the classes that the settings name, as for `simulate`.
+/// gateway has ended, returns to nobody; of one that has not begun there is none. `plugins` holds the classes that the
+/// settings name, as for `simulate`.
 #[pyfunction]
 #[pyo3(signature = (settings, watch, plugins=None))]
 pub(crate) fn gateway(

@@ -6,12 +6,13 @@ use anabranch_transport::scheduler::{
     self, Decision, PathScheduler, SendRequest as Request, SubflowSet,
 };
 use anabranch_units::{Instant, SubflowId};
+use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyInt, PyList, PyTuple};
 
 use crate::plugged::{Failure, Plugged, shown};
-use crate::views::{SendRequest, SubflowView};
+use crate::views::{SendRequest, SubflowView, at_ms};
 
 const EXPECTED: &str =
     "expected None, a subflow or its id, a tuple of them, Send(...), Penalise(...) or Wait(...)";
@@ -115,25 +116,20 @@ pub(crate) fn candidates<'py>(subflows: &Bound<'py, PyAny>) -> PyResult<Bound<'p
 
 /// What a scheduler of the table has decided, as Python sees it.
 fn proposal(py: Python<'_>, decision: Decision) -> PyResult<Bound<'_, PyAny>> {
-    let on = |set: SubflowSet| -> PyResult<Py<PyAny>> {
-        Ok(PyTuple::new(py, set.iter().map(|id| id.0).collect::<Vec<_>>())?.into_any().unbind())
-    };
-    let number = |bytes: u64| Ok::<_, PyErr>(bytes.into_pyobject(py)?.into_any().unbind());
-    let until = |at: Instant| {
-        Ok::<_, PyErr>(crate::views::at_ms(at).into_pyobject(py)?.into_any().unbind())
+    let on = |set: SubflowSet| {
+        let ids: Vec<_> = set.iter().map(|id| id.0).collect();
+        PyTuple::new(py, ids)?.into_py_any(py)
     };
     match decision {
-        Decision::Wait { until: at } => {
-            Ok(Bound::new(py, Wait { until_ms: at.map(until).transpose()? })?.into_any())
+        Decision::Wait { until } => {
+            let until_ms = until.map(|at| at_ms(at).into_py_any(py)).transpose()?;
+            Wait { until_ms }.into_bound_py_any(py)
         }
-        Decision::Penalise(set) => Ok(Bound::new(py, Penalise { on: on(set)? })?.into_any()),
+        Decision::Penalise(set) => Penalise { on: on(set)? }.into_bound_py_any(py),
         Decision::Send { on: set, from, burst } => {
-            let send = Send {
-                on: on(set)?,
-                burst_bytes: Some(number(burst)?),
-                from_byte: from.map(number).transpose()?,
-            };
-            Ok(Bound::new(py, send)?.into_any())
+            let from_byte = from.map(|from| from.into_py_any(py)).transpose()?;
+            let burst_bytes = Some(burst.into_py_any(py)?);
+            Send { on: on(set)?, burst_bytes, from_byte }.into_bound_py_any(py)
         }
     }
 }
@@ -158,14 +154,12 @@ pub(crate) struct PythonScheduler {
 impl PythonScheduler {
     pub(crate) fn new(py: Python<'_>, plugged: Plugged) -> Option<Self> {
         let base = plugged.heard(py, "builds_on", Self::base_of(py, &plugged))?;
-        let idle = plugged.value(py, "wants_idle", "True or False");
-        let idle = plugged.heard(py, "wants_idle", idle)?;
-        let wants_idle =
-            idle.unwrap_or_else(|| base.as_ref().is_some_and(|base| base.wants_idle()));
-        let reinjects = plugged.value(py, "reinjects", "True or False");
-        let reinjects = plugged.heard(py, "reinjects", reinjects)?;
-        let reinjects =
-            reinjects.unwrap_or_else(|| base.as_ref().is_some_and(|base| base.reinjects()));
+        let flag = |name: &str, default: bool| {
+            let found = plugged.value(py, name, "True or False");
+            plugged.heard(py, name, found).map(|found| found.unwrap_or(default))
+        };
+        let wants_idle = flag("wants_idle", base.as_ref().is_some_and(|base| base.wants_idle()))?;
+        let reinjects = flag("reinjects", base.as_ref().is_some_and(|base| base.reinjects()))?;
         let method =
             |name: &str| plugged.heard(py, name, plugged.method(py, name).map_err(Failure::from));
         let schedule = method("schedule")?;
@@ -237,18 +231,19 @@ impl PythonScheduler {
         subflows: &[scheduler::SubflowView],
     ) -> Result<Decision, Failure> {
         let shown = self.shown(py, subflows)?;
-        let asked = SendRequest::from(request);
-        let schedule = self.schedule.clone_ref(py);
-        let Some(base) = self.base.as_deref_mut() else {
-            let answer = schedule.bind(py).call1((asked, shown))?;
-            return Answer { value: &answer, request, subflows }.decision();
+        let (asked, schedule) = (SendRequest::from(request), self.schedule.bind(py));
+        let answer = match self.base.as_deref_mut() {
+            None => schedule.call1((asked, shown))?,
+            Some(base) => {
+                let decision = scheduler::ask(base, request, subflows);
+                let proposed = proposal(py, decision)?;
+                let answer = schedule.call1((asked, shown, &proposed))?;
+                if answer.is(&proposed) {
+                    return Ok(decision);
+                }
+                answer
+            }
         };
-        let decision = scheduler::ask(base, request, subflows);
-        let proposed = proposal(py, decision)?;
-        let answer = schedule.bind(py).call1((asked, shown, &proposed))?;
-        if answer.is(&proposed) {
-            return Ok(decision);
-        }
         Answer { value: &answer, request, subflows }.decision()
     }
 
@@ -271,6 +266,14 @@ impl PathScheduler for PythonScheduler {
         "python"
     }
 
+    fn base(&self) -> Option<&dyn PathScheduler> {
+        self.base.as_deref()
+    }
+
+    fn base_mut(&mut self) -> Option<&mut dyn PathScheduler> {
+        self.base.as_deref_mut().map(|base| base as &mut dyn PathScheduler)
+    }
+
     fn failed(&self) -> bool {
         self.plugged.is_over()
     }
@@ -283,12 +286,6 @@ impl PathScheduler for PythonScheduler {
             let decision = self.ask(py, request, subflows);
             self.plugged.heard(py, "schedule", decision).unwrap_or(Decision::WAIT)
         })
-    }
-
-    fn on_replaced(&mut self, id: SubflowId) {
-        if let Some(base) = &mut self.base {
-            base.on_replaced(id);
-        }
     }
 
     fn on_sent(&mut self, id: SubflowId, from: u64, bytes: u64) {
@@ -305,7 +302,7 @@ impl PathScheduler for PythonScheduler {
             base.on_data_ack(now, data_una);
         }
         self.tell("on_data_ack", self.on_data_ack.as_ref(), |method| {
-            method.call1((crate::views::at_ms(now), data_una)).map(drop)
+            method.call1((at_ms(now), data_una)).map(drop)
         });
     }
 
@@ -380,7 +377,7 @@ impl Answer<'_, '_> {
         let Some(until) = &wait.until_ms else { return Ok(Decision::WAIT) };
         let now = self.request.now;
         // Beyond an hour nothing is as exact as a nanosecond in a float any more; a day is enough.
-        let latest = crate::views::at_ms(now) + 86_400_000.0;
+        let latest = at_ms(now) + 86_400_000.0;
         let until: Option<f64> = until.bind(self.value.py()).extract().ok();
         until
             .filter(|ms| !ms.is_nan())
@@ -388,7 +385,7 @@ impl Answer<'_, '_> {
             .filter(|until| *until > now)
             .map(|until| Decision::Wait { until: Some(until) })
             .ok_or_else(|| {
-                let now = crate::views::at_ms(now);
+                let now = at_ms(now);
                 self.bad(&format!("until_ms is a time in ms, later than now_ms, {now}"))
             })
     }

@@ -191,7 +191,8 @@ impl Subflow {
         }
     }
 
-    /// Where marks are counted: data has come with one or without, and is to be acknowledged so (`dctcp_ece_ack_update`).
+    /// Where marks are counted: data has come with one or without, and is to be acknowledged so
+    /// (`dctcp_ece_ack_update`).
     fn follow_mark(&mut self, marked: bool) {
         let Some(counted) = &mut self.ecn.counted else { return };
         let before = std::mem::replace(&mut counted.marked, marked);

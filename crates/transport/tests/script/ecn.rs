@@ -14,7 +14,12 @@ fn with(ecn: EcnMode) -> Config {
 
 /// A server that agreed on ECN with the peer, 50 ms after its SYN.
 fn agreed() -> Script {
-    let mut s = Script::server(with(EcnMode::Accept));
+    agreed_with(with(EcnMode::Accept))
+}
+
+/// As [`agreed`], configured so.
+fn agreed_with(config: Config) -> Script {
+    let mut s = Script::server(config);
     s.peer(0, "SEW");
     s.us(0, "S.E ack=1");
     s.peer(50, ".");
@@ -34,13 +39,23 @@ fn ten_sent(more: usize) -> Script {
 
 /// As [`agreed`]; a request was answered, so that acknowledgements wait for 40 ms.
 fn interactive() -> Script {
-    let mut s = agreed();
+    answered(agreed())
+}
+
+/// A request that is answered.
+fn answered(mut s: Script) -> Script {
     s.peer(100, ". 1:101");
     s.us(100, ". 1:1 ack=101");
     s.write(110, 1000);
-    s.us(110, ". 1:1001 ack=101");
+    s.us(110, ". 1:1001 ack=101 ect0");
     s.peer(160, ".");
     s
+}
+
+/// With a controller that counts marks.
+fn counts_marks() -> Config {
+    let congestion = PluginChoice::parse("bbr3(ecn = true)").expect("a choice");
+    Config { congestion, ..with(EcnMode::Accept) }
 }
 
 /// What we answer to a SYN.
@@ -201,17 +216,7 @@ fn a_mark_is_echoed_at_once_and_until_the_sender_has_reduced() {
 
 /// As [`interactive`], with a controller that counts marks.
 fn counting() -> Script {
-    let congestion = PluginChoice::parse("bbr3(ecn = true)").expect("a choice");
-    let mut s = Script::server(Config { congestion, ..with(EcnMode::Accept) });
-    s.peer(0, "SEW");
-    s.us(0, "S.E ack=1");
-    s.peer(50, ".");
-    s.peer(100, ". 1:101");
-    s.us(100, ". 1:1 ack=101");
-    s.write(110, 1000);
-    s.us(110, ". 1:1001 ack=101 ect0");
-    s.peer(160, ". ack=1001");
-    s
+    answered(agreed_with(counts_marks()))
 }
 
 #[test]
@@ -267,8 +272,7 @@ fn who_counts_marks_sends_everything_as_ecn_capable() {
 
 #[test]
 fn who_counts_marks_is_not_held_to_what_was_not_agreed() {
-    let congestion = PluginChoice::parse("bbr3(ecn = true)").expect("a choice");
-    let mut s = Script::plain_with(Config { congestion, ..thousands() }, 50);
+    let mut s = Script::plain_with(counts_marks(), 50);
     s.peer(300, ". 1:101 ce");
     let said = s.us(300, ". ack=101");
     assert_eq!((said.ecn, s.sample(0).totals.ce_received), (Ecn::NotEct, 0));
