@@ -101,27 +101,24 @@ def _first_trials(results: Path, rows: Sequence[Row]) -> dict[str, Made]:
     from anabranch.study.stored import open_run
 
     first = [row for row in rows if row["run"] == 0]
-    drawn: dict[str, list[Row]] = defaultdict(list)
+    drawn: dict[tuple[first_trials.Curve, str], list[Row]] = defaultdict(list)
+    screens: list[Row] = []
     with _console.progress("opening first trials", unit="runs") as progress:
         for count, row in enumerate(first, start=1):
             tables = open_run(results, row["identity"]).tables
             name = {"row": row["row"], "series": row["series"]}
-            found = {
-                f"sequence-numbers-{row['row']}": _data.sequences(tables, 0),
-                f"congestion-windows-{row['row']}": _data.windows(tables, 0),
-                "resolution": first_trials.on_screen(_data.renditions(tables, 0), _data.stalls(tables, 0)),
-            }
-            for figure, own in found.items():
-                drawn[figure] += [{**name, **one} for one in own]
+            for curve in first_trials.CURVES:
+                drawn[curve, row["row"]] += [{**name, **one} for one in curve.points(tables, 0)]
+            shown = first_trials.on_screen(_data.renditions(tables, 0), _data.stalls(tables, 0))
+            screens += [{**name, **one} for one in shown]
             progress(count, len(first))
-    made: dict[str, Made] = {}
-    for figure, own in sorted(drawn.items()):
-        curve = [one for one in first_trials.CURVES if figure.startswith(one[0])]
-        if own:
-            made[figure] = (
-                first_trials.curves(own, *curve[0][1:]) if curve else first_trials.bands(own),
-                own,
-            )
+    made: dict[str, Made] = {
+        f"{curve.name}-{row}": (first_trials.curves(own, curve.column, curve.title), own)
+        for (curve, row), own in drawn.items()
+        if own
+    }
+    if screens:
+        made["resolution"] = (first_trials.bands(screens), screens)
     return made
 
 

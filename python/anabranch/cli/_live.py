@@ -141,9 +141,7 @@ def parity(
     scenario: Scenario,
     trials: Annotated[int, typer.Option(min=1, max=1000, help="Runs in each of the three worlds.")] = 5,
     set_: Set = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object instead of a table.")
-    ] = False,
+    as_json: Json = False,
 ) -> None:
     """Run a scenario in the simulator, over real packets, and with this host's kernel serving, and compare.
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from anabranch.cli._console import guarded
-from anabranch.cli._options import Scenario
+from anabranch.cli._options import Json, JsonArray, Scenario
 
 Workers = Annotated[int | None, typer.Option(min=1, help="Processes (default: one a core).")]
 Dask = Annotated[str | None, typer.Option(metavar="ADDRESS", help="Run on a Dask cluster instead.")]
@@ -30,7 +30,6 @@ RunId = Annotated[
     str | None,
     typer.Option("--run", metavar="ID", help="A run, by the beginning of its identity (default: the first)."),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON array instead of a table.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -58,7 +57,7 @@ def sweep(
     out: Out = None,
     keep: Keep = None,
     keep_trace: KeepTrace = False,
-    as_json: Json = False,
+    as_json: JsonArray = False,
 ) -> None:
     """Run a scenario with every combination of some keys' values, many times each.
 
@@ -102,7 +101,7 @@ def results(
             metavar="VALUE", help="Differences to the cells with this value of a key of the grid, e.g. linux."
         ),
     ] = None,
-    as_json: Json = False,
+    as_json: JsonArray = False,
 ) -> None:
     """Print the means of a folder's cells, their differences, or the answer to a query.
 
@@ -156,7 +155,7 @@ def why(
         float | None,
         typer.Option(min=0, metavar="SECONDS", help="The same for the first such decision from a time on."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Say why the picture froze, and pictures or resolution were lost in a run of a player.
 

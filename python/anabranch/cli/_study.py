@@ -10,7 +10,8 @@ import typer
 
 from anabranch.cli import _console
 from anabranch.cli._console import guarded
-from anabranch.cli._many import Dask, Json, Keep, KeepTrace, Out, ShardOption, Workers
+from anabranch.cli._many import Dask, Keep, KeepTrace, Out, ShardOption, Workers
+from anabranch.cli._options import JsonArray
 from anabranch.errors import Fault, InputError
 
 study = typer.Typer(
@@ -30,7 +31,7 @@ Assume = Annotated[
 
 @study.command("list")
 @guarded
-def list_studies(as_json: Json = False) -> None:
+def list_studies(as_json: JsonArray = False) -> None:
     """List the studies: those of a folder `studies` here or above, and those of the program.
 
     For a study that cannot be read, the reason is printed; the others are listed all the same.
@@ -95,7 +96,7 @@ def judge_claims(
     ] = None,
     workers: Workers = None,
     dask: Dask = None,
-    as_json: Json = False,
+    as_json: JsonArray = False,
 ) -> None:
     """Judge the claims of a paper on the results of its study.
 
@@ -202,7 +203,7 @@ def run_study(
     out: Out = None,
     keep: Keep = None,
     keep_trace: KeepTrace = False,
-    as_json: Json = False,
+    as_json: JsonArray = False,
 ) -> None:
     """Run a study, and print the means of its cells and every assumption they rest on.
 

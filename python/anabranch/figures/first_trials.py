@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from anabranch.figures import colours, look
+from anabranch.figures import _data, colours, look
 from anabranch.figures.calibration import thinned
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     import altair as alt
 
     from anabranch.figures._data import Row
+    from anabranch.metrics._rows import Tables
 
-#: What is drawn of each path: the figure's name, the column, and the axis' title.
+
+class Curve(NamedTuple):
+    """What is drawn of each path: the figure's name, what gives its points, their column, the axis' title."""
+
+    name: str
+    points: Callable[[Tables, int], list[Row]]
+    column: str
+    title: str
+
+
 CURVES = (
-    ("sequence-numbers", "acked_mb", "sequence number, MB"),
-    ("congestion-windows", "cwnd_segments", "cwnd, segments"),
+    Curve("sequence-numbers", _data.sequences, "acked_mb", "sequence number, MB"),
+    Curve("congestion-windows", _data.windows, "cwnd_segments", "cwnd, segments"),
 )
 _WIDTH, _HEIGHT = 230, 140
 #: The width of a panel of bands, and the height of a band.

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from anabranch.media.films import Film
+    from anabranch.scenario.load import Loaded
+
 _ORIGIN = "the budget"
 
 
@@ -38,7 +41,7 @@ def sweep(results: Path, *, trials: int) -> Sweep:
     InputError
         When nothing in it streams a film.
     """
-    cells = tuple(_bulk(cell, lasted) for cell, lasted in _streamed(results))
+    cells = tuple(_bulk(cell, lasted) for cell, _, _, lasted in _streamed(results))
     if not cells:
         raise InputError(
             [Fault(message="no run streams a film, whose rate could be met", where=str(results))]
@@ -53,8 +56,7 @@ def taken(results: Path) -> dict[str, dict[str, float]]:
     several films, the names of all but the first have their rates.
     """
     found: dict[str, dict[str, float]] = {}
-    for cell, _ in _streamed(results):
-        loaded, film = ready(cell.text())
+    for cell, loaded, film, _ in _streamed(results):
         rates: dict[str, float] = {}
         if film is not None:
             rates = {"film": film.size_bytes * 8e3 / film.duration_ns}
@@ -66,8 +68,8 @@ def taken(results: Path) -> dict[str, dict[str, float]]:
     return found
 
 
-def _streamed(results: Path) -> Iterator[tuple[Cell, float]]:
-    """Yield the cells of the study as it stands that stream, and how many seconds a session lasted."""
+def _streamed(results: Path) -> Iterator[tuple[Cell, Loaded, Film | None, float]]:
+    """Yield the cells of the study as it stands that stream: scenario, film, seconds a session lasted."""
     from anabranch.results import load, store
 
     found = store.manifest(results)
@@ -77,8 +79,9 @@ def _streamed(results: Path) -> Iterator[tuple[Cell, float]]:
     for one in found["cells"]:
         if one["labels"].get("varied") is None and one["cell"] in lasted:
             cell = stored_cell(found, one)
-            if ready(cell.text())[0].scenario.application.kind in ("progressive", "adaptive"):
-                yield cell, lasted[one["cell"]]
+            loaded, film = ready(cell.text())
+            if loaded.scenario.application.kind in ("progressive", "adaptive"):
+                yield cell, loaded, film, lasted[one["cell"]]
 
 
 def _bulk(cell: Cell, lasted_s: float) -> Cell:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from anabranch._run import Run
+    from anabranch.media.films import Film
+    from anabranch.scenario.load import Loaded
 
 #: The kind of a trace's column for each kind of a file's column.
 _KINDS = {"Boolean": "bool", "Float64": "float", "Int64": "int", "String": "text"}
@@ -85,17 +87,35 @@ def _again(folder: Path, row: store.Row, progress: Callable[[float, float], None
     """Run a stored run once more; its digest is the proof that it is the same."""
     from anabranch._run import run_loaded
 
+    loaded, film = scenario_of(folder, row)
+    run = run_loaded(loaded, run=row["run"], film=film, progress=progress)
+    prove(folder, row, run)
+    return dataclasses.replace(run, identity=row["identity"])
+
+
+def scenario_of(folder: Path, row: store.Row) -> tuple[Loaded, Film | None]:
+    """Return the scenario of a stored run, and its film."""
     found = store.manifest(folder)
     cell = next(cell for cell in found["cells"] if cell["cell"] == row["cell"])
-    loaded, film = ready(stored_cell(found, cell).text())
-    run = run_loaded(loaded, run=row["run"], film=film, progress=progress)
-    if run.digest != row["digest"]:
-        message = f"run {row['identity']} does not come out as it did: {_apart(run.digest, row)}"
-        hint = "a film, a recording or a plug-in of its scenario has changed"
-        if found["code"] != identity.code():
-            hint = f"it was made by another build: {found['code']}, this is {identity.code()}"
-        raise InputError([Fault(message=message, where=str(folder), hint=hint)])
-    return dataclasses.replace(run, identity=row["identity"])
+    return ready(stored_cell(found, cell).text())
+
+
+def prove(folder: Path, row: store.Row, run: Run) -> None:
+    """Prove by its digest that a run is the same as a stored one.
+
+    Raises
+    ------
+    InputError
+        When it is not.
+    """
+    if run.digest == row["digest"]:
+        return
+    message = f"run {row['identity']} does not come out as it did: {_apart(run.digest, row)}"
+    hint = "a film, a recording or a plug-in of its scenario has changed"
+    made_by = store.manifest(folder)["code"]
+    if made_by != identity.code():
+        hint = f"it was made by another build: {made_by}, this is {identity.code()}"
+    raise InputError([Fault(message=message, where=str(folder), hint=hint)])
 
 
 def _apart(digest: str, row: store.Row) -> str:

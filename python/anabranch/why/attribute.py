@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from anabranch.metrics._rows import of_each, rows
 from anabranch.metrics._viewer import stall_times
-from anabranch.why.quality import Drop, Ladder
-from anabranch.why.steps import Steps, ordered
+from anabranch.why.quality import Asked, Drop
+from anabranch.why.steps import Shortage, Steps, ordered, rounded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -43,27 +43,21 @@ _NEAR_S = 10.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Freeze:
-    """A freeze and its causes.
+class Freeze(Shortage):
+    """A freeze: less was read than is played.
 
     Attributes
     ----------
-    client
-        Whose.
-    short_s, from_s, to_s
-        When less began to be read than is played, when the picture stood still, and when it went on.
-    causes
-        The share of each cause, one in all.
-    behind
-        Of data that waited: the share that waited behind each path.
+    from_s, to_s
+        When the picture stood still, and when it went on.
     """
 
-    client: int
-    short_s: float
     from_s: float
     to_s: float
-    causes: Mapping[str, float]
-    behind: Mapping[str, float]
+
+    def to_json(self, **own: object) -> dict[str, Any]:
+        """Return it as JSON can have it."""
+        return super().to_json(**{"from_s": round(self.from_s, 3), "to_s": round(self.to_s, 3), **own})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,32 +87,11 @@ class Why:
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON can have it."""
         return {
-            "frozen_s": _rounded(self.frozen_s),
-            "discards": _rounded(self.discards),
-            "steps_down": _rounded(self.steps_down),
-            "freezes": [
-                {
-                    "client": one.client,
-                    "short_s": round(one.short_s, 3),
-                    "from_s": round(one.from_s, 3),
-                    "to_s": round(one.to_s, 3),
-                    "causes": _rounded(one.causes),
-                    "behind": _rounded(one.behind),
-                }
-                for one in self.freezes
-            ],
-            "drops": [
-                {
-                    "client": one.client,
-                    "short_s": round(one.short_s, 3),
-                    "at_s": round(one.at_s, 3),
-                    "from": one.higher,
-                    "to": one.lower,
-                    "causes": _rounded(one.causes),
-                    "behind": _rounded(one.behind),
-                }
-                for one in self.drops
-            ],
+            "frozen_s": rounded(self.frozen_s),
+            "discards": rounded(self.discards),
+            "steps_down": rounded(self.steps_down),
+            "freezes": [one.to_json() for one in self.freezes],
+            "drops": [one.to_json() for one in self.drops],
         }
 
 
@@ -136,10 +109,10 @@ def why(run: Run) -> Why:
     for client, own in of_each(run.tables):
         if not own.get("player") or not (own.get("frames") or own.get("chunks")):
             continue
-        steps, ladder = Steps(own, run.plan), Ladder(own)
-        found = list(_freezes(client, own, steps, ladder))
+        steps, asked = Steps(own, run.plan), Asked(own)
+        found = list(_freezes(client, own, steps, asked))
         freezes += found
-        drops += ladder.drops(client, steps)
+        drops += asked.drops(client, steps)
         for cause, share in _discards(own, found).items():
             discards[cause] += share
     frozen: dict[str, float] = defaultdict(float)
@@ -181,13 +154,13 @@ def _apart(at_s: float, freeze: Freeze) -> float:
     return max(freeze.short_s - at_s, at_s - freeze.to_s, 0.0)
 
 
-def _freezes(client: int, own: Mapping[str, Any], steps: Steps, ladder: Ladder) -> Iterator[Freeze]:
+def _freezes(client: int, own: Mapping[str, Any], steps: Steps, asked: Asked) -> Iterator[Freeze]:
     """Yield a client's freezes with their causes."""
     duration = next(rows(own["connections"]))["duration_s"]
     events = sorted(rows(own.get("playback", {})), key=lambda row: row["t_s"])
     last = next((row["t_s"] for row in events if row["event"] == "start"), 0.0)
     for begin, end in stall_times(events, duration):
-        need = _film_bps(own) or ladder.need_bps(begin)
+        need = _film_bps(own) or asked.need_bps(begin)
         short = steps.fullest(last, begin, need)
         shares, behind = steps.causes(short, begin, end, need)
         yield Freeze(client=client, short_s=short, from_s=begin, to_s=end, causes=shares, behind=behind)
@@ -200,8 +173,3 @@ def _film_bps(own: Mapping[str, Any]) -> float:
     if not frames or not len(frames["size"]):
         return 0.0
     return float(8.0 * sum(frames["size"]) / max(*frames["pts_s"], _LEAST_S))
-
-
-def _rounded(parts: Mapping[str, float]) -> dict[str, float]:
-    """Return parts without the noise of fractions."""
-    return {name: round(part, 3) for name, part in parts.items()}

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from anabranch.media.films import Film
     from anabranch.scenario.load import Loaded
 
+    #: What makes a scheduler of its parameters and its seed.
+    Maker = Callable[[Mapping[str, Any], int], Any]
+
 #: What a scheduler that agrees with one in Rust is called in a plan.
 _AGREEING = "why.py:Agreeing"
 #: The metrics that are compared, of those that a run has.
@@ -100,20 +103,13 @@ def other(folder: Path, run: str | None, wanted: Callable[[Chosen], bool]) -> Ot
     InputError
         When there is no such run or decision.
     """
-    from anabranch.results import store
     from anabranch.study import stored
-    from anabranch.study.sweep import ready, stored_cell
 
     row, _ = stored.find(folder, run)
-    found = store.manifest(folder)
-    cell = next(cell for cell in found["cells"] if cell["cell"] == row["cell"])
-    loaded, film = ready(stored_cell(found, cell).text())
+    loaded, film = stored.scenario_of(folder, row)
     was, would = _Watch(wanted, change=False), _Watch(wanted, change=True)
     before = _run(loaded, film, row["run"], was)
-    if before.digest != row["digest"]:
-        raise InputError(
-            [Fault(message=f"run {row['identity']} does not come out as it did", where=str(folder))]
-        )
+    stored.prove(folder, row, before)
     if was.chosen is None:
         message = f"no such decision: {was.count} of this run had a choice"
         raise InputError([Fault(message=message, where=str(folder))])
@@ -138,11 +134,11 @@ def _run(loaded: Loaded, film: Film | None, number: int, watch: _Watch) -> Run:
     plan = plans.build(loaded.scenario, film, run=number)
     scheduler = plan["transport"]["scheduler"]
     with _rust.classes(loaded, plan, replay=f"run {number}") as classes:
-        own: dict[str, Any] = dict(classes.get("scheduler", {}))
-        if not own:
-            own[_AGREEING] = _Agree(scheduler)
+        makers: dict[str, Maker] = {name: one.build for name, one in classes.get("scheduler", {}).items()}
+        if not makers:
+            makers[_AGREEING] = lambda _parameters, _seed: _Agreeing(scheduler)
             plan["transport"]["scheduler"] = json.dumps({"name": _AGREEING})
-        watched = {name: _Watched(one, watch) for name, one in own.items()}
+        watched = {name: _Watched(make, watch) for name, make in makers.items()}
         trace = plugins.module().simulate(
             plans.encode(plan), None, lambda _done, _limit: None, {**classes, "scheduler": watched}
         )
@@ -164,23 +160,6 @@ class _Agreeing:
     def schedule(self, request: Any, subflows: Sequence[Any], proposal: Any) -> Any:  # noqa: ANN401, ARG002 - the module's
         """Return what is proposed."""
         return proposal
-
-
-class _Agree:
-    """What makes `_Agreeing`.
-
-    Parameters
-    ----------
-    builds_on
-        The scheduler in Rust, as a plan has it.
-    """
-
-    def __init__(self, builds_on: str) -> None:
-        self._builds_on = builds_on
-
-    def build(self, parameters: Mapping[str, Any], seed: int) -> _Agreeing:  # noqa: ARG002 - as plug-ins have it
-        """Return one."""
-        return _Agreeing(self._builds_on)
 
 
 class _Watch:
@@ -216,13 +195,13 @@ class _Watch:
 class _Watched:
     """A plug-in whose schedulers are watched."""
 
-    def __init__(self, plugged: Any, watch: _Watch) -> None:  # noqa: ANN401 - a class, or what stands for one
-        self._plugged = plugged
+    def __init__(self, make: Maker, watch: _Watch) -> None:
+        self._make = make
         self._watch = watch
 
     def build(self, parameters: Mapping[str, Any], seed: int) -> _Scheduler:
         """Return a watched scheduler."""
-        return _Scheduler(self._plugged.build(parameters, seed), self._watch)
+        return _Scheduler(self._make(parameters, seed), self._watch)
 
 
 class _Scheduler:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from anabranch.metrics._adaptive import chunks
 from anabranch.metrics._rows import rows
+from anabranch.why.steps import Shortage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -21,33 +22,27 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Drop:
-    """A step down and its causes.
+class Drop(Shortage):
+    """A step down: less came than the higher rendition takes.
 
     Attributes
     ----------
-    client
-        Whose.
-    short_s, at_s
-        When less began to arrive than the higher rendition takes, and when a lower chunk was asked for.
+    at_s
+        When a lower chunk was asked for.
     higher, lower
         The renditions, by name.
-    causes
-        The share of each cause, one in all.
-    behind
-        Of data that waited: the share that waited behind each path.
     """
 
-    client: int
-    short_s: float
     at_s: float
     higher: str
     lower: str
-    causes: Mapping[str, float]
-    behind: Mapping[str, float]
+
+    def to_json(self, **own: object) -> dict[str, Any]:
+        """Return it as JSON can have it."""
+        return super().to_json(**{"at_s": round(self.at_s, 3), "from": self.higher, "to": self.lower, **own})
 
 
-class Ladder:
+class Asked:
     """What an adaptive player asked for; empty of another player.
 
     Parameters

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,38 @@ if TYPE_CHECKING:
 
 #: Seconds between two samples.
 _STEP_S = 0.1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shortage:
+    """A time in which less came than was needed, and its causes.
+
+    Attributes
+    ----------
+    client
+        Whose.
+    short_s
+        When less began to come.
+    causes
+        The share of each cause, one in all.
+    behind
+        Of data that waited: the share that waited behind each path.
+    """
+
+    client: int
+    short_s: float
+    causes: Mapping[str, float]
+    behind: Mapping[str, float]
+
+    def to_json(self, **own: object) -> dict[str, Any]:
+        """Return it as JSON can have it, with what is its `own`."""
+        return {
+            "client": self.client,
+            "short_s": round(self.short_s, 3),
+            **own,
+            "causes": rounded(self.causes),
+            "behind": rounded(self.behind),
+        }
 
 
 class Steps:
@@ -192,6 +225,11 @@ def _behind(flows: Sequence[Mapping[str, Any]], down: set[str]) -> str:
 def _tick(at_s: float) -> int:
     """Return the number of the sample at a time."""
     return round(at_s / _STEP_S)
+
+
+def rounded(parts: Mapping[str, float]) -> dict[str, float]:
+    """Return parts without the noise of fractions."""
+    return {name: round(part, 3) for name, part in parts.items()}
 
 
 def ordered(parts: Mapping[str, float]) -> dict[str, float]:

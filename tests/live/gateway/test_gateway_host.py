@@ -46,6 +46,11 @@ def test_it_runs_without_any_capability(lab):
             assert exchange(client, b"served") == b"served"
 
 
+def shut_above(place):
+    """Return the outermost folder above a place that only its owner may look into; None where there is none."""
+    return next((folder for folder in reversed(place.parents) if not folder.stat().st_mode & 0o001), None)
+
+
 def opened_to_all(tmp_path):
     """Return the words under which anybody may run Python, though root's own folder has it, and open TUN devices.
 
@@ -55,12 +60,10 @@ def opened_to_all(tmp_path):
     kept.mkdir()
     # As udev makes it, which not every host has.
     steps = [f"mknod -m 666 {node}.$$ c 10 200", f"mount --bind {node}.$$ /dev/net/tun"]
-    shut = next((folder for folder in reversed(base.parents) if not folder.stat().st_mode & 0o001), None)
     for place in (sys.prefix, anabranch.__file__):
-        closed = next((folder for folder in Path(place).parents if not folder.stat().st_mode & 0o001), None)
-        if closed is not None:
+        if (closed := shut_above(Path(place))) is not None:
             pytest.skip(f"nobody but root may look into {closed}")
-    if shut is not None:
+    if (shut := shut_above(base)) is not None:
         steps += [f"mount --bind {base} {kept}", f"mount -t tmpfs -o mode=755 tmpfs {shut}"]
         steps += [f"mkdir -p {base}", f"mount --bind {kept} {base}"]
     return ("sh", "-c", " && ".join([*steps, 'exec "$@"']), "sh")
