@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from anabranch import Run
     from capture import Packet
 
-#: What each cell carries, of which every byte is compared by its position.
-BYTES = 400_000
+#: What each cell carries, of which every byte is compared by its position: 0.2 s of both paths, so that a host that
+#: joins late, because it is busy, still sends a part over the second.
+BYTES = 1_000_000
 
 #: Why cells of plain TCP mean nothing where MPTCP's options are what is tried.
 _OPTIONS = "plain TCP has no MPTCP options"
@@ -236,13 +237,13 @@ IMPAIRMENTS = {
         announced=True, took_effect=_announced, both=None, nothing_to_tcp=_SUBFLOWS
     ),
     "address removed": Impairment(
-        application={"bytes": "1500 kB"},
+        application={"bytes": "3 MB"},
         events=({"at": "300 ms", "path": "lte", "state": "removed"},),
         took_effect=lambda seen: seen.counted("RmAddr", "RmAddrTx") > 0,
         nothing_to_tcp=_SUBFLOWS,
     ),
     "address removed and back": Impairment(
-        application={"bytes": "5 MB"},
+        application={"bytes": "8 MB"},
         events=(
             {"at": "300 ms", "path": "lte", "state": "removed"},
             {"at": "900 ms", "path": "lte", "state": "up"},

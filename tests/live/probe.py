@@ -1,7 +1,8 @@
 """Datagrams through an emulated network: `probe.py receive PORT FILE` and `probe.py send ADDRESS PORT COUNT SIZE GAP REST`.
 
 Each carries its number and when it was sent, by the clock that both ends have; the receiver writes a line a datagram:
-number, microseconds on the way, when it came in microseconds.
+number, microseconds on the way, when it came in microseconds. It came when the kernel took it from the emulated path:
+how late the receiver itself wakes is not the path's.
 """
 
 from __future__ import annotations
@@ -13,6 +14,10 @@ import time
 from pathlib import Path
 
 _HEAD = struct.Struct("!QQ")
+#: The kernel's note of when a datagram came: seconds and nanoseconds since 1970 (`struct timespec`), and the socket
+#: option and kind of message that have it (`SO_TIMESTAMPNS` of asm-generic/socket.h, which Python does not name).
+_CAME = struct.Struct("@qq")
+_SO_TIMESTAMPNS = 35
 #: Bytes of the headers of UDP and IPv4.
 _HEADERS = 28
 
@@ -23,10 +28,12 @@ def receive(port: int, file: str) -> None:
         Path(file).open("w", encoding="ascii") as out,
     ):
         sink.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
+        sink.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
         sink.bind(("", port))
         while True:
-            datagram = sink.recv(2048)
-            now = time.monotonic_ns()
+            datagram, ((_, _, stamp),), _, _ = sink.recvmsg(2048, socket.CMSG_SPACE(_CAME.size))
+            seconds, nanoseconds = _CAME.unpack(stamp)
+            now = seconds * 1_000_000_000 + nanoseconds
             number, sent = _HEAD.unpack_from(datagram)
             out.write(f"{number} {(now - sent) / 1e3} {now / 1e3}\n")
             out.flush()
@@ -42,7 +49,7 @@ def send(address: str, port: int, count: int, size: int, gap_s: float, rest_s: f
         for number in range(count):
             if gap_s:
                 time.sleep(max(0.0, begin + number * gap_s - time.monotonic()))
-            source.send(_HEAD.pack(number, time.monotonic_ns()) + filling)
+            source.send(_HEAD.pack(number, time.time_ns()) + filling)
     time.sleep(rest_s)
 
 
