@@ -202,7 +202,8 @@ impl<'a> Gateway<'a> {
             watcher,
             clock,
             poller,
-            burst: if tun.offloads() { u32::from(u16::MAX / mtu.max(HEADERS)) } else { 1 },
+            // As many as one packet has room for.
+            burst: if tun.offloads() { u32::MAX } else { 1 },
             tun,
             endpoint,
             own,

@@ -37,20 +37,22 @@ impl Offloaded {
         }
     }
 
-    /// The header of a burst, its TCP checksum that of the pseudo-header: it is cut into segments of
-    /// `segment_size` bytes.
-    pub(crate) fn burst(packet: &[u8], segment_size: NonZeroU16) -> [u8; HEADER] {
-        let (ip, kind) = match packet.first().map(|first| first >> 4) {
+    /// What stands before a TCP packet whose checksum is that of the pseudo-header, given what it begins with; it is
+    /// cut into segments of `segment_size` bytes where there is one.
+    pub(crate) fn unfinished(headers: &[u8], segment_size: Option<NonZeroU16>) -> [u8; HEADER] {
+        let (ip, kind) = match headers.first().map(|first| first >> 4) {
             Some(4) => (IPV4, SEVERAL_V4),
             _ => (IPV6, SEVERAL_V6),
         };
-        // The length of the TCP header, in words of four bytes.
-        let words = packet.get(usize::from(ip) + 12).map_or(0, |byte| byte >> 4);
         let mut header = [0; HEADER];
         header[0] = NEEDS_CHECKSUM;
-        header[1] = kind;
-        header[2..4].copy_from_slice(&(ip + u16::from(words) * 4).to_ne_bytes());
-        header[4..6].copy_from_slice(&segment_size.get().to_ne_bytes());
+        if let Some(size) = segment_size {
+            // The length of the TCP header, in words of four bytes.
+            let words = headers.get(usize::from(ip) + 12).map_or(0, |byte| byte >> 4);
+            header[1] = kind;
+            header[2..4].copy_from_slice(&(ip + u16::from(words) * 4).to_ne_bytes());
+            header[4..6].copy_from_slice(&size.get().to_ne_bytes());
+        }
         header[6..8].copy_from_slice(&ip.to_ne_bytes());
         header[8..10].copy_from_slice(&CHECKSUM_AT.to_ne_bytes());
         header
@@ -59,7 +61,7 @@ impl Offloaded {
 
 #[cfg(test)]
 mod tests {
-    use anabranch_wire::{Segment, Timestamps, emit_offloaded};
+    use anabranch_wire::{Segment, Timestamps, emit_offloaded_headers};
 
     use super::*;
 
@@ -72,15 +74,18 @@ mod tests {
                 Segment { timestamps, payload: vec![7; 3000].into(), ..Segment::default() };
             let [from, to] = ends.map(|end| end.parse().unwrap());
             let mut packet = Vec::new();
-            emit_offloaded(from, to, &segment, &mut packet).unwrap();
+            emit_offloaded_headers(from, to, &segment, &mut packet).unwrap();
             let size = NonZeroU16::new(1448).unwrap();
-            let header = Offloaded::burst(&packet, size);
+            let header = Offloaded::unfinished(&packet, Some(size));
             let word = |at: usize| u16::from_ne_bytes([header[at], header[at + 1]]);
             // A TCP header with timestamps and padding has 32 bytes.
             assert_eq!([word(2), word(4), word(6), word(8)], [ip + 32, 1448, ip, 16]);
             assert_eq!((header[0], header[1]), (1, kind));
             let read = Offloaded::parse(&header);
             assert_eq!(read, Offloaded { segment_size: Some(size), vouched: true });
+            // A single segment has a checksum to be finished, and is not cut.
+            let single = Offloaded::unfinished(&packet, None);
+            assert_eq!((&single[..6], &single[6..]), (&[1, 0, 0, 0, 0, 0][..], &header[6..]));
         }
     }
 

@@ -49,7 +49,7 @@ impl Side {
     /// A packet comes out of a path.
     pub(crate) fn deliver(&mut self, now: Instant, path: usize, bytes: &[u8]) -> io::Result<()> {
         match self {
-            Self::Kernel { devices, .. } => devices[path].write(bytes, None),
+            Self::Kernel { devices, .. } => devices[path].write(bytes),
             Self::Endpoint(host) => {
                 // What is no segment of TCP, or is spoilt, is dropped, as by any host.
                 let Ok(packet) = parse_packet(bytes) else { return Ok(()) };

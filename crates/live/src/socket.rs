@@ -8,7 +8,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use anabranch_host::Stream;
 use anabranch_transport::{Event, WriteError};
 use anabranch_units::Instant;
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
+use rustix::buffer::spare_capacity;
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, Shutdown, SocketFlags, SocketType, ipproto, sockopt,
@@ -54,7 +55,8 @@ pub(crate) struct Socket {
     blocked: bool,
     /// The peer has finished, or the connection broke.
     ended: bool,
-    buffer: BytesMut,
+    /// What is read into, while there is something to read.
+    buffer: Vec<u8>,
 }
 
 impl Socket {
@@ -97,7 +99,7 @@ impl Socket {
             writable: false,
             blocked: false,
             ended: false,
-            buffer: BytesMut::new(),
+            buffer: Vec::new(),
         }
     }
 
@@ -160,16 +162,28 @@ impl Stream for Socket {
         if !self.readable || self.ended || limit == 0 {
             return None;
         }
-        self.buffer.resize(limit.min(PIECE), 0);
-        match rustix::net::recv(&self.fd, &mut self.buffer[..], RecvFlags::empty()) {
-            Ok((0, _)) => {
+        let limit = limit.min(PIECE);
+        if self.buffer.capacity() != limit {
+            self.buffer = Vec::with_capacity(limit);
+        }
+        match rustix::net::recv(&self.fd, spare_capacity(&mut self.buffer), RecvFlags::empty()) {
+            Ok((_, 0)) => {
                 self.ended = true;
                 self.events.push_back(Event::PeerFinished);
                 None
             }
-            Ok((length, _)) => Some(Bytes::copy_from_slice(&self.buffer[..length])),
+            // What fills half of the memory goes on in it; less is copied, so that what waits takes what it says.
+            Ok((_, length)) if length >= limit / 2 => {
+                Some(Bytes::from(std::mem::take(&mut self.buffer)))
+            }
+            Ok((_, _)) => {
+                let piece = Bytes::copy_from_slice(&self.buffer);
+                self.buffer.clear();
+                Some(piece)
+            }
             Err(Errno::AGAIN | Errno::INTR) => {
                 self.readable = false;
+                self.buffer = Vec::new();
                 None
             }
             Err(_) => {

@@ -82,16 +82,32 @@ impl Tun {
         }))
     }
 
-    /// Hands the kernel a packet, or a burst for a device that offloads, to be cut into segments of a size. What it
-    /// has no room for, or cannot take just now, is lost and counted.
+    /// Hands the kernel a packet. What it has no room for, or cannot take just now, is lost and counted.
     ///
     /// # Errors
     /// The device is gone.
-    pub fn write(&mut self, packet: &[u8], segment_size: Option<NonZeroU16>) -> io::Result<()> {
-        let header = segment_size.map_or([0; HEADER], |size| Offloaded::burst(packet, size));
-        let parts = [IoSlice::new(&header), IoSlice::new(packet)];
+    pub fn write(&mut self, packet: &[u8]) -> io::Result<()> {
+        let parts = [IoSlice::new(&[0; HEADER]), IoSlice::new(packet)];
         // Without offloads nothing stands before a packet.
-        let parts = &parts[usize::from(!self.offloads)..];
+        self.write_parts(&parts[usize::from(!self.offloads)..])
+    }
+
+    /// As [`Self::write`], to a device that offloads: a TCP packet whose checksum it finishes, and which it cuts into
+    /// segments of a size where one is given.
+    ///
+    /// # Errors
+    /// The device is gone.
+    pub fn write_unfinished(
+        &mut self,
+        headers: &[u8],
+        payload: &[u8],
+        segment_size: Option<NonZeroU16>,
+    ) -> io::Result<()> {
+        let header = Offloaded::unfinished(headers, segment_size);
+        self.write_parts(&[IoSlice::new(&header), IoSlice::new(headers), IoSlice::new(payload)])
+    }
+
+    fn write_parts(&mut self, parts: &[IoSlice<'_>]) -> io::Result<()> {
         match rustix::io::writev(self.device.as_fd(), parts) {
             Ok(_) => Ok(()),
             // The device is down, has no room, or the packet is none that it takes.

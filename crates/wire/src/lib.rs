@@ -18,6 +18,6 @@ pub use mptcp::{
     MptcpOption, RemoveAddr,
 };
 pub use options::{MAX_OPTIONS_LEN, sack_room};
-pub use packet::{Packet, emit_offloaded, emit_packet, parse_offloaded, parse_packet};
+pub use packet::{Packet, emit_offloaded_headers, emit_packet, parse_offloaded, parse_packet};
 pub use pcapng::{CaptureError, PcapngWriter};
 pub use segment::{Ecn, Flags, SackBlock, SackBlocks, Segment, Timestamps};

@@ -41,22 +41,25 @@ pub fn emit_packet(
     segment: &Segment,
     out: &mut Vec<u8>,
 ) -> Result<(), EmitError> {
-    emit(source, destination, segment, false, out)
+    emit_headers(source, destination, segment, false, out)?;
+    out.extend_from_slice(&segment.payload);
+    Ok(())
 }
 
-/// As [`emit_packet`], for a device that cuts bursts and finishes checksums: the TCP checksum is the sum of the
-/// pseudo-header alone (`CHECKSUM_PARTIAL`), and the packet may be as long as IP has room for.
+/// Appends the IP and TCP headers of [`emit_packet`], for a device that cuts bursts and finishes checksums: the TCP
+/// checksum is the sum of the pseudo-header alone (`CHECKSUM_PARTIAL`), and the packet may be as long as IP has
+/// room for. The payload follows from where it is.
 ///
 /// # Errors
 ///
 /// As of [`emit_packet`].
-pub fn emit_offloaded(
+pub fn emit_offloaded_headers(
     source: IpAddr,
     destination: IpAddr,
     segment: &Segment,
     out: &mut Vec<u8>,
 ) -> Result<(), EmitError> {
-    emit(source, destination, segment, true, out)
+    emit_headers(source, destination, segment, true, out)
 }
 
 /// The sum of the pseudo-header (RFC 9293 section 3.1, RFC 8200 section 8.1), not complemented.
@@ -65,7 +68,7 @@ fn pseudo_header(source: &[u8], destination: &[u8], length: u16) -> u16 {
     !checksum([source, destination, rest.as_flattened()])
 }
 
-fn emit(
+fn emit_headers(
     source: IpAddr,
     destination: IpAddr,
     segment: &Segment,
@@ -124,7 +127,6 @@ fn emit(
         _ => return Err(EmitError::MixedFamilies),
     }
     out.extend_from_slice(&tcp.to_bytes());
-    out.extend_from_slice(payload);
     Ok(())
 }
 

@@ -1,11 +1,13 @@
 //! Packets of the device: in to the endpoint, and out of it.
 
+use std::io;
 use std::num::NonZeroU16;
 
 use anabranch_transport::{FourTuple, Outgoing};
 use anabranch_units::Instant;
 use anabranch_wire::{
-    Flags, MpJoin, MptcpOption, Segment, emit_offloaded, emit_packet, parse_offloaded, parse_packet,
+    Flags, MpJoin, MptcpOption, Segment, emit_offloaded_headers, emit_packet, parse_offloaded,
+    parse_packet,
 };
 
 use super::admission::Refusal;
@@ -88,7 +90,10 @@ impl Gateway<'_> {
 
     fn handle_icmp(&mut self, now: Instant, bytes: &[u8]) -> Result<(), GatewayError> {
         match icmp::hear(bytes) {
-            Some(Heard::Answer(answer)) => self.write_device(&answer, None)?,
+            Some(Heard::Answer(answer)) => {
+                let written = self.tun.write(&answer);
+                self.note_written(written)?;
+            }
             Some(Heard::PathMtu { tuple, mtu, seq }) => {
                 self.endpoint.handle_path_mtu(now, tuple, mtu, seq);
             }
@@ -105,29 +110,38 @@ impl Gateway<'_> {
                 return Ok(());
             };
             let Outgoing { tuple, connection, segment_size } = out;
-            let burst =
-                segment_size.filter(|size| self.segment.payload.len() > usize::from(size.get()));
-            let emit = if burst.is_some() { emit_offloaded } else { emit_packet };
-            let mut packet = std::mem::take(&mut self.packet);
-            packet.clear();
             let (from, to) = (tuple.local.ip(), tuple.remote.ip());
-            if emit(from, to, &self.segment, &mut packet).is_ok() {
-                self.write_device(&packet, burst)?;
+            let (segment, packet) = (&self.segment, &mut self.packet);
+            packet.clear();
+            let emitted = if self.tun.offloads() {
+                emit_offloaded_headers(from, to, segment, packet)
+            } else {
+                emit_packet(from, to, segment, packet)
+            };
+            if emitted.is_ok() {
+                self.write_segment(segment_size)?;
             } else if let Some(number) = connection.and_then(|handle| self.number_of(handle)) {
                 self.fail(number, End::Defect);
             }
-            self.packet = packet;
         }
     }
 
-    fn write_device(
-        &mut self,
-        packet: &[u8],
-        burst: Option<NonZeroU16>,
-    ) -> Result<(), GatewayError> {
+    /// Writes the segment that was emitted: on a device that offloads its payload was not copied, and is cut into
+    /// segments of a size where it has more.
+    fn write_segment(&mut self, segment_size: Option<NonZeroU16>) -> Result<(), GatewayError> {
+        let payload = &self.segment.payload;
+        let several = segment_size.filter(|size| payload.len() > usize::from(size.get()));
+        let written = if self.tun.offloads() {
+            self.tun.write_unfinished(&self.packet, payload, several)
+        } else {
+            self.tun.write(&self.packet)
+        };
+        self.note_written(written)
+    }
+
+    fn note_written(&mut self, written: io::Result<()>) -> Result<(), GatewayError> {
         self.metrics.packets[1] += 1;
-        let device = |error| GatewayError::Device { name: self.settings.device.clone(), error };
-        self.tun.write(packet, burst).map_err(device)
+        written.map_err(|error| GatewayError::Device { name: self.settings.device.clone(), error })
     }
 }
 
