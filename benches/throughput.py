@@ -1,18 +1,26 @@
 """How fast the gateway is, beside this host's kernel: `make bench-throughput`, as root.
 
-A client in one network namespace downloads from a server in another over two veth pairs: through the gateway
-with and without offloads, and from the kernel's own MPTCP and TCP. Ratios of one run count, and seconds do
-not: the programs that send and receive are the same in all, and take their share of the same cores.
+Clients in one network namespace download from a server in another over a veth pair, on one connection and
+on many: from the kernel's own MPTCP and TCP, and through the gateway. First with offloads: bursts that
+devices cut, segments that they merge. Then without any, neither of the device nor of the pair; beside it
+stands what a TUN device alone allows, with packets as long, every second one answered, and no endpoint
+behind. Ratios of one run count, and seconds do not: the programs that send and receive are the same in all,
+and take their share of the same cores.
 """
 
 from __future__ import annotations
 
 import argparse
+import ctypes
+import fcntl
 import socket
+import struct
+import subprocess
 import sys
 import threading
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "live" / "gateway"))
 
@@ -20,8 +28,17 @@ import uplinks
 
 from anabranch.live.testbed import missing
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ROOT = Path(__file__).resolve().parents[1]
 #: What is sent at once, bytes.
 _PIECE = bytes(1 << 18)
+#: What sets a feature of a device (linux/ethtool.h): receive and transmit checksums, TSO, GSO, GRO.
+_SIOCETHTOOL = 0x8946
+_FEATURES = (0x15, 0x17, 0x1F, 0x24, 0x2C)
+#: A packet of the device's MTU, bytes, and what of it is a download's own.
+_PACKET, _PAYLOAD = 1500, 1424
 
 
 def say(line: str) -> None:
@@ -67,58 +84,133 @@ def busy() -> float:
     return (sum(ticks[:8]) - ticks[3] - ticks[4]) / 100
 
 
-def through_gateway(bench: uplinks.Lab, size: int, *more: str, mptcp: bool) -> float:
+def all_of(make: Callable[[], socket.socket], size: int, count: int) -> float:
+    """Download `size` bytes over `count` connections at once; return how long all took, in seconds."""
+    connected = [make() for _ in range(count)]
+    failed: list[Exception] = []
+
+    def one(own: socket.socket) -> None:
+        try:
+            download(own, size // count)
+        except OSError as error:
+            failed.append(error)
+
+    began = time.perf_counter()
+    readers = [threading.Thread(target=one, args=(own,)) for own in connected]
+    for reader in readers:
+        reader.start()
+    for reader in readers:
+        reader.join()
+    if failed:
+        raise failed[0]
+    return time.perf_counter() - began
+
+
+def through_gateway(bench: uplinks.Lab, size: int, count: int, *more: str, mptcp: bool) -> float:
     """Download through the gateway."""
-    with uplinks.Origin(bench.host, source(size)), bench.gateway("--per-source", "1000", *more):
-        return download(bench.connect(mptcp=mptcp), size)
+    with (
+        uplinks.Origin(bench.host, source(size // count)),
+        bench.gateway("--per-source", "1000", *more),
+    ):
+        return all_of(lambda: bench.connect(mptcp=mptcp), size, count)
 
 
-def from_kernel(bench: uplinks.Lab, size: int, *, mptcp: bool) -> float:
+def from_kernel(bench: uplinks.Lab, size: int, count: int, *, mptcp: bool) -> float:
     """Download from the host's kernel, which does without a gateway."""
     protocol = uplinks.MPTCP if mptcp else socket.IPPROTO_TCP
     with bench.host.socket(protocol=protocol) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(("10.77.1.1", uplinks.PORT))
-        listener.listen()
-        connected = bench.client.socket(protocol=protocol)
-        connected.connect(("10.77.1.1", uplinks.PORT))
-        served, _ = listener.accept()
-        serving = threading.Thread(target=source(size), args=(served,), daemon=True)
+        listener.listen(count)
+        talk = source(size // count)
+
+        def serve() -> None:
+            for _ in range(count):
+                served, _ = listener.accept()
+                threading.Thread(target=talk, args=(served,), daemon=True).start()
+
+        serving = threading.Thread(target=serve, daemon=True)
         serving.start()
-        took = download(connected, size)
+
+        def connect() -> socket.socket:
+            connected = bench.client.socket(protocol=protocol)
+            connected.connect(("10.77.1.1", uplinks.PORT))
+            return connected
+
+        took = all_of(connect, size, count)
         serving.join()
-        served.close()
         return took
 
 
+def bare_tun(bench: uplinks.Lab, size: int, _count: int, *, example: Path) -> float:
+    """Write as many packets to the device, and read the answers; return how long as many as came took."""
+    packets = size // _PAYLOAD
+    ends = (bench.client.name, uplinks.V4, uplinks.CLIENT_V4[0])
+    told = bench.host.run(f"{example} anabranch0 {' '.join(ends)} {packets} {_PACKET}")
+    took, came = told.split()
+    return float(took) * packets / int(came)
+
+
+def without_offloads(bench: uplinks.Lab) -> None:
+    """Let the pair of devices that is used cut, merge and leave out nothing."""
+    for space in (bench.host, bench.client):
+        with space.socket(kind=socket.SOCK_DGRAM, protocol=0) as asked:
+            for feature in _FEATURES:
+                value = ctypes.create_string_buffer(struct.pack("=II", feature, 0))
+                # struct ifreq: a name, and a pointer in a union of 24 bytes.
+                request = struct.pack("16sP16x", b"up1", ctypes.addressof(value))
+                fcntl.ioctl(asked, _SIOCETHTOOL, request)
+
+
+def ways(*, offloads: bool) -> list[tuple[str, Callable[..., float]]]:
+    """Return what is run, by name: each is given the lab, the bytes and the number of connections."""
+    found: list[tuple[str, Callable[..., float]]] = []
+    for multipath in (True, False):
+        name = "MPTCP" if multipath else "TCP"
+        more = () if offloads else ("--no-offload",)
+        found += [
+            (f"kernel, {name}", lambda *of, m=multipath: from_kernel(*of, mptcp=m)),
+            (f"gateway, {name}", lambda *of, m=multipath, o=more: through_gateway(*of, *o, mptcp=m)),
+        ]
+    return found
+
+
+def measure(bench: uplinks.Lab, size: int, count: int, name: str, run: Callable[..., float]) -> None:
+    """Run one way, and print Gb/s and how many cores were busy."""
+    before, began = busy(), time.perf_counter()
+    took = run(bench, size, count)
+    cores = (busy() - before) / (time.perf_counter() - began)
+    say(f"{name:34} {count:11} {size * 8 / took / 1e9:6.2f}  {cores:10.2f}")
+
+
 def main() -> int:
-    """Run every way, and print Gb/s and how many cores were busy."""
+    """Run every way."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--megabytes", type=int, default=400, help="what each way carries")
-    size = parser.parse_args().megabytes * 1_000_000
+    parser.add_argument("--megabytes", type=int, default=800, help="what each way carries with offloads")
+    parser.add_argument("--connections", type=int, default=100, help="how many are many")
+    given = parser.parse_args()
+    size = given.megabytes * 1_000_000
     lacks = missing()
     if lacks is not None:
         sys.stderr.write(f"bench-throughput: skipped: {lacks}\n")
         return 4
-    bench = uplinks.Lab()
-    try:
-        ways = [
-            (f"{name}, {'MPTCP' if mptcp else 'TCP'}", run, more, mptcp)
-            for name, run, more in (
-                ("kernel", from_kernel, ()),
-                ("gateway", through_gateway, ()),
-                ("gateway without offloads", through_gateway, ("--no-offload",)),
-            )
-            for mptcp in (True, False)
-        ]
-        say(f"{'':34} {'Gb/s':>6}  cores busy")
-        for name, run, more, mptcp in ways:
-            before, began = busy(), time.perf_counter()
-            took = run(bench, size, *more, mptcp=mptcp)
-            cores = (busy() - before) / (time.perf_counter() - began)
-            say(f"{name:34} {size * 8 / took / 1e9:6.2f}  {cores:10.2f}")
-    finally:
-        bench.close()
+    build = ("cargo", "build", "--quiet", "--release", "--package", "anabranch-live", "--example", "bare_tun")
+    subprocess.run(build, cwd=ROOT, check=True)
+    example = ROOT / "target" / "release" / "examples" / "bare_tun"
+    say(f"{'':34} {'connections':>11} {'Gb/s':>6}  cores busy")
+    for offloads in (True, False):
+        say("with offloads" if offloads else "without offloads")
+        bench = uplinks.Lab()
+        try:
+            if not offloads:
+                without_offloads(bench)
+            for count in (1, given.connections):
+                for name, run in ways(offloads=offloads):
+                    measure(bench, size if offloads else size // 4, count, f"  {name}", run)
+            if not offloads:
+                measure(bench, size // 4, 1, "  bare TUN", lambda *of: bare_tun(*of, example=example))
+        finally:
+            bench.close()
     return 0
 
 

@@ -1,0 +1,116 @@
+//! What a TUN device alone allows: packets written to it and answers read from it, with no endpoint behind.
+//!
+//! `bare_tun DEVICE CLIENT FROM TO PACKETS SIZE`: writes PACKETS datagrams of SIZE bytes, headers included, from the
+//! address FROM of the device to a socket at TO in the network namespace CLIENT, which answers every second one by a
+//! datagram as long as an acknowledgement; those are read. As many are on the way at once as TCP would have. Prints
+//! the seconds from the first to the last that came.
+
+use std::io;
+use std::net::{Ipv4Addr, UdpSocket};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use anabranch_live::namespace::within;
+use anabranch_live::{Clock, Tun};
+use anabranch_units::{Duration, Instant};
+
+/// Ports of both ends.
+const PORT: u16 = 5000;
+/// Bytes of an IPv4 and of a UDP header.
+const IP: usize = 20;
+const UDP: usize = 8;
+/// The length of an answer with its headers: a data acknowledgement and timestamps.
+const ANSWER: usize = 64;
+/// Datagrams on the way at most: fewer than a device's queue has room for.
+const ON_THE_WAY: u64 = 256;
+/// How long the client waits for another datagram.
+const PATIENCE: std::time::Duration = std::time::Duration::from_millis(500);
+/// How long an answer is waited for before it counts as lost.
+const LOST: Duration = Duration::from_millis(5);
+
+/// The Internet checksum (RFC 1071).
+fn checksum(bytes: &[u8]) -> u16 {
+    let words = bytes.chunks_exact(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]])));
+    let sum: u32 = words.sum();
+    let sum = (sum & 0xffff) + (sum >> 16);
+    !((sum & 0xffff) + (sum >> 16)) as u16
+}
+
+/// A datagram of `size` bytes; its UDP checksum is left out, as IPv4 permits.
+fn datagram(from: Ipv4Addr, to: Ipv4Addr, size: usize) -> Vec<u8> {
+    let mut packet = vec![0; size];
+    packet[0] = 0x45;
+    packet[2..4].copy_from_slice(&(size as u16).to_be_bytes());
+    packet[8..10].copy_from_slice(&[64, 17]);
+    packet[12..16].copy_from_slice(&from.octets());
+    packet[16..20].copy_from_slice(&to.octets());
+    let sum = checksum(&packet[..IP]);
+    packet[10..12].copy_from_slice(&sum.to_be_bytes());
+    let words = [PORT, PORT, (size - IP) as u16, 0];
+    for (word, into) in words.into_iter().zip(packet[IP..IP + UDP].chunks_exact_mut(2)) {
+        into.copy_from_slice(&word.to_be_bytes());
+    }
+    packet
+}
+
+/// Receives, and answers every second datagram, until none comes any more; returns how many came.
+fn answer(socket: &UdpSocket, came: &AtomicU64) -> io::Result<()> {
+    socket.set_read_timeout(Some(PATIENCE))?;
+    let mut buffer = vec![0; 65_536];
+    while let Ok((_, from)) = socket.recv_from(&mut buffer) {
+        if came.fetch_add(1, Ordering::Relaxed) % 2 == 1 {
+            socket.send_to(&buffer[..ANSWER - IP - UDP], from)?;
+        }
+    }
+    Ok(())
+}
+
+#[expect(clippy::disallowed_methods, reason = "the client is a program of its own")]
+fn run(words: &[String]) -> Result<(), Box<dyn std::error::Error>> {
+    let [device, client, from, to, packets, size] = words else {
+        return Err("usage: bare_tun DEVICE CLIENT FROM TO PACKETS SIZE".into());
+    };
+    let (from, to): (Ipv4Addr, Ipv4Addr) = (from.parse()?, to.parse()?);
+    let (packets, size): (u64, usize) = (packets.parse()?, size.parse()?);
+    let packet = datagram(from, to, size.max(IP + UDP));
+    let mut tun = Tun::open(device, None)?;
+    let namespace = PathBuf::from("/run/netns").join(client);
+    let socket = within(&namespace, || UdpSocket::bind((to, PORT)))?;
+    let came = Arc::new(AtomicU64::new(0));
+    let counted = Arc::clone(&came);
+    let answering = std::thread::spawn(move || answer(&socket, &counted));
+
+    let mut buffer = vec![0; 65_536];
+    let (mut sent, mut answers) = (0, 0);
+    let clock = Clock::start();
+    while sent < packets {
+        // An answer stands for two datagrams.
+        let until = clock.now() + LOST;
+        while sent - answers * 2 >= ON_THE_WAY {
+            answers += u64::from(tun.read(&mut buffer)?.is_some());
+            if clock.now() > until {
+                answers = sent / 2;
+            }
+        }
+        tun.write(&packet)?;
+        sent += 1;
+    }
+    let took = clock.now().since(Instant::ZERO);
+    answering.join().map_err(|_| "the client failed")??;
+    let came = came.load(Ordering::Relaxed);
+    println!("{:.6} {came}", took.as_secs_f64());
+    Ok(())
+}
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    match run(&words) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("bare_tun: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
