@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from anabranch._run import Run, run
+    from anabranch.comparison import compare
     from anabranch.errors import (
         AnabranchError,
         DefectError,
@@ -33,6 +34,7 @@ __all__ = [
     "Run",
     "ScenarioError",
     "__version__",
+    "compare",
     "load",
     "open_run",
     "query",
@@ -42,6 +44,7 @@ __all__ = [
 _HOMES = {
     "Run": "anabranch._run",
     "run": "anabranch._run",
+    "compare": "anabranch.comparison",
     "load": "anabranch.results",
     "query": "anabranch.results",
     "open_run": "anabranch.study.stored",

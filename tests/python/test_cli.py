@@ -253,37 +253,8 @@ def test_doctor():
     }
 
 
-def test_demo(scenario, tmp_path):
-    setting = ("--set", "application.kind=progressive", "--set", "application.film=papers-film")
-    result = call("demo", "--scenario", scenario, *setting)
-    assert result.exit_code == 0
-    for text in ("What the viewer saw", "MPTCP over wifi + lte", "TCP over wifi", "TCP over lte"):
-        assert text in result.stdout
-    assert result.stdout.splitlines()[-1] == f"report: {tmp_path / 'report.html'}"
-    assert "Against a single path" in (tmp_path / "report.html").read_text(encoding="utf-8")
-
-
-def test_demo_runs_each_path_alone_over_tcp(scenario, simulator, monkeypatch):
-    plans, simulate = [], simulator.simulate
-
-    def spy(plan, *rest):
-        plans.append(json.loads(plan))
-        return simulate(plan, *rest)
-
-    monkeypatch.setattr(simulator, "simulate", spy)
-    event = "events=[{ at = '1 s', path = 'lte', state = 'down' }]"
-    assert call("demo", "--scenario", scenario, "--set", event).exit_code == 0
-    assert [[path["name"] for path in plan["paths"]] for plan in plans] == [
-        ["wifi", "lte"],
-        ["wifi"],
-        ["lte"],
-    ]
-    assert [plan["transport"]["multipath"] for plan in plans] == [True, False, False]
-    assert [len(plan["events"]) for plan in plans] == [2, 0, 2]
-
-
 def test_help_has_examples():
-    for command in ("run", "check", "init", "list", "demo"):
+    for command in ("run", "check", "init", "list", "demo", "compare"):
         result = call(command, "--help")
         assert result.exit_code == 0
         assert f"anabranch {command}" in result.stdout

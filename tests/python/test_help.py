@@ -16,6 +16,7 @@ from anabranch.cli import _app, _console
 HEAVY = (
     "run",
     "demo",
+    "compare",
     "calibrate",
     "study run",
     "study claims all",

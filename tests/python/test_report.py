@@ -8,9 +8,12 @@ from html.parser import HTMLParser
 import pytest
 
 import anabranch
-from anabranch import report
+from anabranch import comparison, report
+from anabranch.comparison import measures, verdict
+from anabranch.comparison.used import Used
 from anabranch.figures import _data, colours
 from anabranch.figures.session import session, svg
+from anabranch.results.paired import Effect
 
 PATHS = [
     {"name": "wifi", "rtt": "50 ms", "rate": "5 Mbit/s", "loss": "1 %"},
@@ -54,8 +57,7 @@ def tags_of(text):
 @pytest.mark.parametrize("scenario", [FILM, BULK, {**BULK, "clients": 3}, CROSSED],
                          ids=["film", "bulk", "clients", "cross traffic"])  # fmt: skip
 def test_nothing_is_loaded_from_outside(scenario):
-    run = anabranch.run(scenario)
-    text = report.build(run, comparisons=[report.Comparison(label="TCP over wifi", run=run)])
+    text = report.build(anabranch.run(scenario))
     found = tags_of(text)
     assert [load for load in found.loads if not load.startswith("#")] == []
     assert not {"script", "link", "iframe", "img", "object", "embed"} & set(found.tags)
@@ -63,6 +65,30 @@ def test_nothing_is_loaded_from_outside(scenario):
     assert not re.search(r"url\((?!['\"]?#)", text)
     urls = set(re.findall(r"https?://[^\"'\s<)]+", text))
     assert urls <= {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"}
+
+
+def compared_with(name):
+    """Return a comparison of a path with this name and another."""
+    effect = Effect(value=5.0, low=4.9, high=5.1, pairs=3, detectable=None)
+    used = [
+        Used(
+            paths=names,
+            runs=3,
+            exact=False,
+            means={"goodput_mbps": effect},
+            shares=dict.fromkeys(names, 0.5),
+            cost=None,
+            unfinished=0,
+            values={"goodput_mbps": {0: 4.9, 1: 5.0, 2: 5.1}},
+        )
+        for names in ((name,), ("lte",), (name, "lte"))
+    ]
+    return comparison.Comparison(
+        scenario=name,
+        used=tuple(used),
+        measures=measures.TRANSFER,
+        added=tuple(verdict.added(used, measures.TRANSFER)),
+    )
 
 
 def test_cross_traffic_is_named_where_there_is_any():
@@ -85,7 +111,9 @@ def test_names_are_escaped_everywhere():
         "events": [{"at": "5 s", "path": nasty, "state": "down"}],
     }
     run = anabranch.run(scenario)
-    text = report.build(run, comparisons=[report.Comparison(label=nasty, run=run)])
+    compared = compared_with(nasty)
+    assert nasty in compared.sentences[0]
+    text = report.build(run, comparison=compared)
     assert "<img" not in text
     assert "img" not in tags_of(text).tags
     assert "&lt;img src=x" in text

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
-from anabranch.cli import _commands, _console, _outputs, _show
+from anabranch.cli import _commands, _compare, _console, _outputs, _show, _sweep
 from anabranch.errors import InputError
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from anabranch.scenario.load import Loaded
+#: Runs of each set of paths: enough for an interval, in a few seconds.
+_TRIALS = 5
 
 
 def demo(given: _commands.Given, *, report: Path) -> None:
-    """Run a scenario, then each of its paths alone under TCP, and write the report of all."""
+    """Run a scenario, compare its paths, and write the report of both."""
+    from anabranch import comparison
     from anabranch import report as reports
+    from anabranch.comparison.make import sweep_of
 
     fault = _outputs.unwritable(report, "--report")
     if fault is not None:
@@ -26,35 +26,18 @@ def demo(given: _commands.Given, *, report: Path) -> None:
     if faults:
         raise InputError(faults)
     film = _commands.prepare_film(loaded)
-    result = _commands.simulate(loaded, film=film, what=f"streaming over {_names(loaded)}")
-    comparisons = []
-    for path in loaded.scenario.paths:
-        alone = _alone(loaded, path.name)
-        label = f"TCP over {path.name}"
-        run = _commands.simulate(alone, film=film, what=f"streaming over {path.name} alone")
-        comparisons.append(reports.Comparison(label=label, run=run))
+    names = " + ".join(path.name for path in loaded.scenario.paths)
+    result = _commands.simulate(loaded, film=film, what=f"streaming over {names}")
+    found = None
+    if len(loaded.scenario.paths) > 1:
+        with TemporaryDirectory() as folder:
+            how = _sweep.How(workers=None, dask=None, shard=None, out=Path(folder))
+            _sweep.make(sweep_of(given.scenario, given.overrides(), trials=_TRIALS), how, told=False)
+            found = comparison.read(Path(folder))
     _show.run(result)
-    _console.out()
-    _console.heading("Against a single path")
-    own = f"MPTCP over {_names(loaded)}"
-    _show.comparison([(own, result), *((item.label, item.run) for item in comparisons)])
-    reports.write(report, result, comparisons=comparisons)
+    if found is not None:
+        _console.out()
+        _compare.tell(found)
+    reports.write(report, result, comparison=found)
     _console.out()
     _console.out(f"report: {report.resolve()}")
-
-
-def _names(loaded: Loaded) -> str:
-    """Return the paths' names in one phrase."""
-    return " + ".join(path.name for path in loaded.scenario.paths)
-
-
-def _alone(loaded: Loaded, name: str) -> Loaded:
-    """Return a scenario with one of its paths, over plain TCP; events elsewhere are left out."""
-    value = loaded.scenario
-    kept: dict[str, Any] = {
-        "paths": tuple(path for path in value.paths if path.name == name),
-        "events": tuple(event for event in value.events if event.path in (None, name)),
-        "transport": value.transport.model_copy(update={"multipath": False}),
-        "expect": {},
-    }
-    return replace(loaded, scenario=value.model_copy(update=kept))

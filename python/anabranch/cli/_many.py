@@ -1,4 +1,4 @@
-"""The commands for many runs, and their options: `sweep`, `results`, `report`, `why`, `verify`."""
+"""The commands for many runs, and their options: `compare`, `sweep`, `results`, `report`, `why`, `verify`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from anabranch.cli._console import guarded
-from anabranch.cli._options import Json, JsonArray, Scenario
+from anabranch.cli._options import Congestion, Json, JsonArray, Scenario, Scheduler, Seed, Set
 
 Workers = Annotated[int | None, typer.Option(min=1, help="Processes (default: one a core).")]
 Dask = Annotated[str | None, typer.Option(metavar="ADDRESS", help="Run on a Dask cluster instead.")]
@@ -34,8 +34,42 @@ RunId = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    for command in (sweep, results, report, why, verify):
+    for command in (compare, sweep, results, report, why, verify):
         app.command(command.__name__)(guarded(command))
+
+
+def compare(
+    scenario: Scenario,
+    scheduler: Scheduler = None,
+    congestion: Congestion = None,
+    seed: Seed = None,
+    set_: Set = None,
+    trials: Annotated[
+        int, typer.Option(min=1, max=1_000_000, help="Runs of each set of paths, on the same luck in each.")
+    ] = 10,
+    workers: Workers = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Folder of results (default: results/NAME-paths).")
+    ] = None,
+    report: Annotated[Path | None, typer.Option(help="Write an HTML report to this file.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Say whether another path helps: each path alone, every pair, and all together.
+
+    Each set of paths is run as often, with the same luck, so that differences are taken run by run. A single
+    path is used over plain TCP. Finished runs are kept; repeat the command to go on. For example:
+
+      anabranch compare two-paths
+      anabranch compare adaptive-two-paths --trials 20 --report report.html
+      anabranch compare two-paths --set paths.lte.price_per_gb=3 --set paths.wifi.loss='2 %' --json
+    """
+    from anabranch.cli import _commands, _compare, _sweep
+
+    given = _commands.Given(
+        scenario=scenario, scheduler=scheduler, congestion=congestion, seed=seed, set=tuple(set_ or ())
+    )
+    how = _sweep.How(workers=workers, dask=None, shard=None, out=out)
+    _compare.compare(given, trials=trials, how=how, report=report, as_json=as_json)
 
 
 def sweep(

@@ -8,7 +8,7 @@ from anabranch.cli import _console
 from anabranch.scenario.units import show_time
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from anabranch._run import Run
 
@@ -147,28 +147,6 @@ def cross_traffic(result: Run) -> None:
         for row in groups
     ]
     _console.table([*headers, *(["datagrams lost"] if lost else [])], rows, left=2)
-
-
-def comparison(runs: Sequence[tuple[str, Run]]) -> None:
-    """Write runs side by side, the first being the one of interest."""
-    headers = ("", "startup s", "underflows", "stalled s", "discarded", "flushed", "shown", "goodput Mb/s")
-    rows = []
-    for label, result in runs:
-        qoe: dict[str, Any] = dict(result.qoe or {})
-        frames = qoe.get("frames", {})
-        rows.append(
-            (
-                label,
-                number(qoe.get("startup_delay_s"), "{:.2f}"),
-                number(qoe.get("buffer_underflows"), "{:,.4g}"),
-                number(qoe.get("rebuffer_s"), "{:.1f}"),
-                number(qoe.get("picture_discards"), "{:,.4g}"),
-                number(frames.get("flushed"), "{:,.4g}"),
-                number(frames.get("displayed"), "{:,.0f}"),
-                number(result.qos["goodput_mbps"], "{:.2f}"),
-            )
-        )
-    _console.table(headers, rows)
 
 
 def number(value: float | None, form: str, *, scale: float | None = None) -> str:

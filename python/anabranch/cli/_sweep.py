@@ -97,8 +97,16 @@ def run(what: Sweep, how: How, *, as_json: bool) -> None:
         results(how.folder(what), by=None, metrics=(), sql=None, as_json=as_json)
 
 
-def make(what: Sweep, how: How) -> bool:
-    """Run whatever of a sweep is missing in its folder; tell whether nothing is left to run."""
+def make(what: Sweep, how: How, *, told: bool = True) -> bool:
+    """Run whatever of a sweep is missing in its folder; tell whether nothing is left to run.
+
+    Parameters
+    ----------
+    what, how
+        The sweep, and how it is run.
+    told
+        Say at the end where the results are.
+    """
     from anabranch.cli._commands import making_film
     from anabranch.results import cost
     from anabranch.study import runner
@@ -123,7 +131,8 @@ def make(what: Sweep, how: How) -> bool:
         except KeyboardInterrupt:
             _console.note(f"interrupted; finished runs are in {folder}: repeat the command to go on")
             raise
-    _told(done, folder)
+    if told:
+        _told(done, folder)
     return done.complete
 
 

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from anabranch.report._build import Comparison, build, write
+from anabranch.report._build import build, write
 
-__all__ = ["Comparison", "build", "write"]
+__all__ = ["build", "write"]

@@ -13,23 +13,16 @@ from anabranch.scenario.link_models import MODELS
 from anabranch.scenario.units import show_rate, show_time
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
     from pathlib import Path
 
     from anabranch._run import Run
+    from anabranch.comparison import Comparison
 
 #: The client whose session is drawn: those of all would make the file large.
 _CLIENT = 0
 
 _FATES_OF_PACKETS = ("delivered", "dropped_queue", "dropped_loss")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Comparison:
-    """Another run to set beside the report's own, under a label such as "TCP over wifi"."""
-
-    label: str
-    run: Run
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +35,7 @@ class Tile:
     bad: bool = False
 
 
-def write(path: Path, run: Run, *, comparisons: Sequence[Comparison] = ()) -> None:
+def write(path: Path, run: Run, *, comparison: Comparison | None = None) -> None:
     """Write the report of a run.
 
     Parameters
@@ -51,18 +44,18 @@ def write(path: Path, run: Run, *, comparisons: Sequence[Comparison] = ()) -> No
         The file.
     run
         The run.
-    comparisons
-        Other runs, in the order of the table.
+    comparison
+        What came of the same scenario with fewer of its paths.
 
     Raises
     ------
     MissingError
         When it cannot be written.
     """
-    _files.write(path, build(run, comparisons=comparisons), "the report")
+    _files.write(path, build(run, comparison=comparison), "the report")
 
 
-def build(run: Run, *, comparisons: Sequence[Comparison] = ()) -> str:
+def build(run: Run, *, comparison: Comparison | None = None) -> str:
     """Return the report of a run as HTML text that loads nothing from outside."""
     import jinja2
     from markupsafe import Markup
@@ -79,13 +72,12 @@ def build(run: Run, *, comparisons: Sequence[Comparison] = ()) -> str:
     # vega escapes the texts that it draws; the rest of the SVG is its own.
     figure = Markup(_fluid(svg(session(run.tables, client=_CLIENT))))
     colour = colours.of_paths([subflow["path"] for subflow in run.qos["subflows"]])
-    everyone = [Comparison(label=_label(run), run=run), *comparisons]
     return environment.get_template("report.html.j2").render(
         run=run,
         title=run.scenario,
         film=_film(run),
         tiles=_tiles(run),
-        comparisons=[_compared(item) for item in everyone] if comparisons else [],
+        comparison=comparison,
         whose=run.whose_subflows,
         subflows=[{**subflow, "colour": colour[subflow["path"]]} for subflow in run.qos["subflows"]],
         links=_links(run),
@@ -101,13 +93,6 @@ def build(run: Run, *, comparisons: Sequence[Comparison] = ()) -> str:
 def _fluid(text: str) -> str:
     """Return an SVG that takes the width it is given; its view box keeps the shape."""
     return re.sub(r'(<svg\b[^>]*?) width="[^"]*" height="[^"]*"', r'\1 role="img"', text, count=1)
-
-
-def _label(run: Run) -> str:
-    """Return what a run is called in the comparison."""
-    names = " + ".join(path["name"] for path in run.plan["paths"])
-    kind = "MPTCP" if run.plan["transport"]["multipath"] else "TCP"
-    return f"{kind} over {names}"
 
 
 def _film(run: Run) -> str:
@@ -201,22 +186,6 @@ def _adaptive_tiles(qoe: Mapping[str, Any]) -> list[Tile]:
         Tile(value=f"{qoe['resolution_changes']:g}", unit="", label="changes of rendition"),
         Tile(value=f"{100 * qoe['top_share']:.0f}", unit="%", label="of the time at the top"),
     ]
-
-
-def _compared(item: Comparison) -> dict[str, Any]:
-    """Return a line of the comparison."""
-    qoe, qos = item.run.qoe or {}, item.run.qos
-    frames = qoe.get("frames", {"displayed": None, "total": None, "flushed": None})
-    return {
-        "label": item.label,
-        "startup_s": qoe.get("startup_delay_s"),
-        "underflows": qoe.get("buffer_underflows"),
-        "rebuffer_s": qoe.get("rebuffer_s"),
-        "discarded": qoe.get("picture_discards"),
-        "flushed": frames["flushed"],
-        "displayed": frames["displayed"],
-        "goodput_mbps": qos["goodput_mbps"],
-    }
 
 
 def _cross_traffic(run: Run) -> list[dict[str, Any]]:

@@ -76,6 +76,12 @@ impl World<'_> {
         (0..clients).filter(waits).all(|client| alive[client] == Some(false))
     }
 
+    /// A client has something to do at a time to come: a player that has received all of its film has minutes to show.
+    pub(super) fn waits_for_a_time(&mut self) -> bool {
+        let clients = self.plan.clients as usize;
+        self.stations[..clients].iter_mut().any(|station| station.host.poll_timeout().is_some())
+    }
+
     pub(super) fn wake_station(&mut self, station: usize) -> Result<(), RunError> {
         let Station { host, serves, route, .. } = &mut self.stations[station];
         if route.is_none() {

@@ -1,0 +1,62 @@
+"""`anabranch compare`: whether another path helps."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from anabranch.cli import _commands, _console, _outputs, _sweep
+from anabranch.errors import InputError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from anabranch.comparison import Comparison
+
+
+def compare(
+    given: _commands.Given, *, trials: int, how: _sweep.How, report: Path | None, as_json: bool
+) -> None:
+    """Run a scenario over sets of its paths, and say what each path adds."""
+    from anabranch import comparison
+    from anabranch.comparison.make import sweep_of
+
+    fault = None if report is None else _outputs.unwritable(report, "--report")
+    faults = [] if fault is None else [fault]
+    try:
+        what = sweep_of(given.scenario, given.overrides(), trials=trials)
+        loaded = given.load()
+    except InputError as error:
+        raise InputError([*error.faults, *faults]) from None
+    if report is not None:
+        faults += _outputs.over_inputs([(report, "--report")], _outputs.inputs(loaded, given.scenario))
+    if faults:
+        raise InputError(faults)
+    if not _sweep.make(what, how):
+        return
+    found = comparison.read(how.folder(what))
+    if as_json:
+        _console.out(json.dumps(found.to_json(), indent=2))
+    else:
+        tell(found)
+    if report is not None:
+        from anabranch import report as reports
+
+        film = _commands.prepare_film(loaded)
+        result = _commands.simulate(loaded, film=film, what="running with all paths once more")
+        reports.write(report, result, comparison=found)
+        _console.note(f"report: {report}")
+
+
+def tell(found: Comparison) -> None:
+    """Write a comparison's table and its verdicts."""
+    head, lines = found.table()
+    _console.heading(f"{found.scenario}: which paths")
+    _console.table(head, lines)
+    _console.out()
+    for sentence in found.sentences:
+        _console.out(f"  {sentence}")
+    for used in found.used:
+        if used.unfinished:
+            names = " and ".join(used.paths)
+            _console.note(f"over {names} {used.unfinished} of {used.runs} runs did not finish in time")

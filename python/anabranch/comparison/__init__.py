@@ -1,0 +1,11 @@
+"""Whether another path helps: each path alone, every pair, all together, on the same luck.
+
+>>> import anabranch
+>>> found = anabranch.compare("two-paths", trials=5)  # doctest: +SKIP
+>>> print(found.sentences[0])  # doctest: +SKIP
+"""
+
+from anabranch.comparison.make import compare
+from anabranch.comparison.read import Comparison, read
+
+__all__ = ["Comparison", "compare", "read"]

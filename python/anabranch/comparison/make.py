@@ -1,0 +1,100 @@
+"""Running a scenario over sets of its paths."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from anabranch.comparison import paths
+from anabranch.comparison.read import Comparison, read
+from anabranch.study.sweep import Sweep
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from anabranch.errors import Fault
+    from anabranch.scenario._overrides import Override
+
+#: Runs of each set unless told otherwise.
+TRIALS = 10
+
+
+def compare(
+    scenario: str | Path | Mapping[str, Any],
+    *,
+    trials: int = TRIALS,
+    overrides: Sequence[Override | Fault] = (),
+    out: str | Path | None = None,
+    workers: int | None = None,
+    progress: Callable[[float, float], None] | None = None,
+) -> Comparison:
+    """Run a scenario with each of its paths alone, every pair, and all together.
+
+    Parameters
+    ----------
+    scenario
+        Path of a TOML file, name of a shipped scenario, or the tables themselves.
+    trials
+        Runs of each set of paths: run 0, 1, ... with the same luck in each; a set that draws nothing is run
+        once.
+    overrides
+        Keys to set in place of the scenario's.
+    out
+        A folder that keeps the results; a repeat goes on there. None keeps nothing.
+    workers
+        Processes; None is one a core.
+    progress
+        Told the runs done, and how many there are.
+
+    Raises
+    ------
+    ScenarioError
+        With every fault of the scenario.
+    InputError
+        When it has one path only, or the folder holds something else.
+
+    Examples
+    --------
+    >>> import anabranch
+    >>> anabranch.compare("wifi-lte", trials=5).sentences  # doctest: +SKIP
+    """
+    from anabranch.study import runner
+
+    what = sweep_of(scenario, overrides, trials=trials)
+    with TemporaryDirectory() as fallback:
+        folder = Path(out or fallback)
+        runner.run(what, folder, workers=workers or os.cpu_count() or 1, progress=progress)
+        return read(folder)
+
+
+def sweep_of(
+    scenario: str | Path | Mapping[str, Any],
+    overrides: Sequence[Override | Fault] = (),
+    *,
+    trials: int = TRIALS,
+) -> Sweep:
+    """Return the runs of a comparison, to be made by `anabranch.study.runner`.
+
+    Raises
+    ------
+    ScenarioError
+        With every fault of the scenario.
+    InputError
+        When it has one path only.
+    """
+    from anabranch.scenario import _overrides, shipped
+    from anabranch.scenario.load import load, tables
+
+    loaded = load(scenario, overrides)
+    if isinstance(scenario, str | Path):
+        path = shipped.resolve(scenario)
+        raw, folder = tables(path), path.resolve().parent
+    else:
+        raw, folder = dict(scenario), Path.cwd()
+    # All of them fitted, or the scenario would not have been loaded.
+    given = [one for one in overrides if isinstance(one, _overrides.Override)]
+    raw = _overrides.apply(raw, given).raw
+    name = f"{loaded.scenario.name}-paths"
+    return Sweep(name=name, cells=paths.cells(raw, folder), trials=trials, once=True)

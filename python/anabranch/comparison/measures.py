@@ -1,0 +1,121 @@
+"""What sets of paths are compared by: the measures of the application in hand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from anabranch.results.paired import Effect
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measure:
+    """One column of the results.
+
+    Attributes
+    ----------
+    column
+        Its name there.
+    name
+        What people call it.
+    unit
+        Its unit, as it is shown.
+    scale
+        From the results' unit to that one.
+    better
+        1 where more is better, -1 where less is, 0 where a verdict does not hang on it.
+    matters
+        The smallest difference that matters, in the shown unit.
+    relative
+        The same as a share of the value without the path; the larger of both counts.
+    """
+
+    column: str
+    name: str
+    unit: str = ""
+    scale: float = 1.0
+    better: int = 0
+    matters: float = 0.0
+    relative: float = 0.0
+
+    @property
+    def heading(self) -> str:
+        """Name and unit, over a column."""
+        return f"{self.name}, {self.unit}" if self.unit else self.name
+
+    def number(self, value: float, *, signed: bool = False) -> str:
+        """Return a value of the results as it is shown."""
+        shown = value * self.scale
+        digits = 0 if abs(shown) >= 100 else 1 if abs(shown) >= 10 else 2
+        text = f"{shown:+,.{digits}f}" if signed else f"{shown:,.{digits}f}"
+        return text.rstrip("0").rstrip(".") if "." in text else text
+
+    def with_interval(self, effect: Effect, *, signed: bool = False) -> str:
+        """Return a mean or a difference as it is shown, with the larger side of its interval."""
+        if effect.value is None:
+            return "-"
+        text = self.number(effect.value, signed=signed)
+        if effect.low is None or effect.high is None:
+            return text
+        width = self.number(max(effect.value - effect.low, effect.high - effect.value))
+        return text if width == "0" else f"{text} ± {width}"
+
+    def judged(self, effect: Effect, before: float) -> int:
+        """Tell whether a difference is for the better (1), for the worse (-1), or neither (0).
+
+        Parameters
+        ----------
+        effect
+            The difference: with the path less without it.
+        before
+            The mean without it.
+        """
+        if effect.value is None or effect.low is None or effect.high is None:
+            return 0
+        least = max(self.matters / self.scale, self.relative * abs(before))
+        is_seen = effect.low > 0 or effect.high < 0
+        if not self.better or not is_seen or abs(effect.value) < least:
+            return 0
+        return self.better if effect.value > 0 else -self.better
+
+
+_STARTUP = Measure(column="startup_delay_s", name="start", unit="s")
+_FROZEN = Measure(column="rebuffer_s", name="frozen", unit="s", better=-1, matters=0.1)
+_FREEZES = Measure(column="buffer_underflows", name="freezes")
+_GOODPUT = Measure(column="goodput_mbps", name="goodput", unit="Mb/s")
+
+#: An adaptive player's.
+ADAPTIVE = (
+    Measure(column="top_share", name="time at the top", unit="%", scale=100, better=1, matters=1),
+    Measure(column="bitrate_mean_mbps", name="rate of the pictures", unit="Mb/s", better=1, relative=0.01),
+    _FROZEN,
+    Measure(column="resolution_mean", name="resolution", unit="p"),
+    Measure(column="resolution_changes", name="switches"),
+    _FREEZES,
+    _STARTUP,
+)
+#: Those of a player of one film.
+PROGRESSIVE = (
+    _FROZEN,
+    Measure(column="picture_discards", name="discarded pictures", better=-1, matters=1),
+    _FREEZES,
+    _STARTUP,
+    _GOODPUT,
+)
+#: Those of a transfer.
+TRANSFER = (
+    Measure(column="goodput_mbps", name="goodput", unit="Mb/s", better=1, relative=0.01),
+    Measure(column="max_read_gap_s", name="longest wait for a byte", unit="s", better=-1, matters=0.1),
+    Measure(column="duration_s", name="duration", unit="s"),
+)
+
+
+def of(columns: Iterable[str]) -> tuple[Measure, ...]:
+    """Return the measures of the application whose results have these columns."""
+    known = set(columns)
+    if "top_share" in known:
+        return ADAPTIVE
+    return PROGRESSIVE if "picture_discards" in known else TRANSFER

@@ -1,0 +1,156 @@
+"""From the results of a comparison to its table and its verdicts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from anabranch.comparison import measures, paths, verdict
+from anabranch.comparison.used import Used, Values
+from anabranch.results import paired, store
+from anabranch.results import read as results
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import polars
+
+    from anabranch.comparison.measures import Measure
+    from anabranch.results.paired import Effect
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """Sets of a scenario's paths, side by side.
+
+    Attributes
+    ----------
+    scenario
+        The scenario's name.
+    used
+        What came of each set, in the order of the table; the last is that of all paths.
+    measures
+        What they are compared by.
+    added
+        For each path, what adding it to all others changed.
+    """
+
+    scenario: str
+    used: tuple[Used, ...]
+    measures: tuple[Measure, ...]
+    added: tuple[verdict.Added, ...]
+
+    @property
+    def sentences(self) -> list[str]:
+        """The verdicts, a sentence for each path."""
+        return [one.sentence for one in self.added]
+
+    def table(self) -> tuple[list[str], list[list[str]]]:
+        """Return headings and lines as people read them."""
+        shown = [one for one in self.measures if any(one.column in used.means for used in self.used)]
+        has_cost = any(used.cost is not None for used in self.used)
+        head = ["paths", *(one.heading for one in shown), "bytes on each", *(["cost"] if has_cost else [])]
+        lines = []
+        for used in self.used:
+            shares = ", ".join(f"{name} {100 * share:.0f} %" for name, share in used.shares.items())
+            cells = [_cell(one, used.means.get(one.column)) for one in shown]
+            cost = [] if not has_cost else ["-" if used.cost is None else f"{used.cost:.2f}"]
+            lines.append([paths.label(used.paths), *cells, shares if len(used.paths) > 1 else "", *cost])
+        return head, lines
+
+    def to_json(self) -> dict[str, Any]:
+        """Return all of it as JSON can say it; numbers are in the results' units."""
+        return {
+            "scenario": self.scenario,
+            "sets": [
+                {
+                    "paths": list(used.paths),
+                    "runs": used.runs,
+                    "unfinished": used.unfinished,
+                    "bytes_share": dict(used.shares),
+                    "cost": used.cost,
+                    "means": {name: _interval(effect) for name, effect in used.means.items()},
+                }
+                for used in self.used
+            ],
+            "added": [
+                {
+                    "path": one.path,
+                    "to": list(one.to),
+                    "verdict": one.verdict,
+                    "sentence": one.sentence,
+                    "differences": {name: _interval(effect) for name, effect in one.effects.items()},
+                }
+                for one in self.added
+            ],
+        }
+
+
+def read(folder: Path) -> Comparison:
+    """Return what a folder of results says, made by `anabranch compare`.
+
+    Raises
+    ------
+    InputError
+        When the folder holds no such results.
+    """
+    made = store.made(folder)
+    frame = results.load(folder)
+    chosen = measures.of(frame.columns)
+    used = []
+    for (label,), rows in frame.group_by(paths.COLUMN, maintain_order=True):
+        names = tuple(str(label).split(paths.AND))
+        values: dict[str, Values] = {}
+        for one in chosen:
+            kept = rows.select("run", one.column).drop_nulls() if one.column in rows.columns else None
+            if kept is not None and kept.height:
+                values[one.column] = {run: float(value) for run, value in kept.iter_rows()}
+        used.append(
+            Used(
+                paths=names,
+                runs=rows.height,
+                exact=rows["cell"][0] in made.exact,
+                means={name: _mean(own) for name, own in values.items()},
+                shares=_shares(rows.to_dicts(), names),
+                cost=_cost(rows),
+                unfinished=int((rows["unfinished_sessions"] > 0).sum()),
+                values=values,
+            )
+        )
+    return Comparison(
+        scenario=frame["scenario"][0],
+        used=tuple(used),
+        measures=chosen,
+        added=tuple(verdict.added(used, chosen)),
+    )
+
+
+def _mean(values: Values) -> Effect:
+    """Return a mean with its interval."""
+    import numpy as np
+
+    return paired.difference(np.array(list(values.values()), dtype=float), None)
+
+
+def _cost(rows: polars.DataFrame) -> float | None:
+    """Return the mean cost; None where no path has a price."""
+    costs = rows["cost"].to_list() if "cost" in rows.columns else []
+    known = [cost for cost in costs if cost is not None]
+    return sum(known) / len(known) if known else None
+
+
+def _shares(rows: list[dict[str, Any]], names: tuple[str, ...]) -> dict[str, float]:
+    """Return the share of all payload that each path carried."""
+    carried = {name: sum(row.get(f"bytes_{name}") or 0 for row in rows) for name in names}
+    whole = sum(carried.values())
+    return {name: count / whole if whole else 0.0 for name, count in carried.items()}
+
+
+def _cell(measure: Measure, mean: Effect | None) -> str:
+    """Return a mean and half the width of its interval."""
+    return "-" if mean is None else measure.with_interval(mean)
+
+
+def _interval(effect: Effect) -> dict[str, float | int | None]:
+    """Return a mean or a difference with its interval."""
+    return {"value": effect.value, "low": effect.low, "high": effect.high, "runs": effect.pairs}

@@ -1,0 +1,48 @@
+"""What came of one set of paths."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from anabranch.results.paired import Effect
+
+#: A measure's values by the number of the run.
+Values = dict[int, float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Used:
+    """What came of a set of paths.
+
+    Attributes
+    ----------
+    paths
+        Their names.
+    runs
+        How many runs there are.
+    exact
+        It draws nothing: one run is all of them.
+    means
+        Mean of each measure, in the results' units, by its column, with its 95 % interval.
+    shares
+        The share of the payload that each path carried.
+    cost
+        What it cost in the mean, in the currency of `price_per_gb`; None where no path has a price.
+    unfinished
+        Runs in which the end of the simulation cut a session off.
+    values
+        Each measure by the number of the run, by its column.
+    """
+
+    paths: tuple[str, ...]
+    runs: int
+    exact: bool
+    means: Mapping[str, Effect]
+    shares: Mapping[str, float]
+    cost: float | None
+    unfinished: int
+    values: Mapping[str, Values] = field(repr=False)

@@ -1,0 +1,222 @@
+"""Which paths: what is left of a scenario, what is judged, and what is said of it."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from typer.testing import CliRunner
+
+import anabranch
+from anabranch import comparison
+from anabranch.cli._app import app
+from anabranch.comparison import measures, paths, verdict
+from anabranch.errors import InputError
+from anabranch.results.paired import Effect
+
+BULK = {
+    "name": "small",
+    "application": {"kind": "bulk", "bytes": "300 kB"},
+    "paths": [
+        {"name": "wifi", "rtt": "50 ms", "rate": "5 Mbit/s", "loss": "1 %"},
+        {"name": "lte", "rtt": "60 ms", "rate": "5 Mbit/s", "price_per_gb": 1000.0},
+    ],
+}
+FILE = """\
+name = "small"
+[application]
+kind = "bulk"
+bytes = "300 kB"
+[[paths]]
+name = "wifi"
+rtt = "50 ms"
+rate = "5 Mbit/s"
+[[paths]]
+name = "lte"
+rtt = "60 ms"
+rate = "5 Mbit/s"
+"""
+
+
+def call(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def effect(value, low, high):
+    return Effect(value=value, low=low, high=high, pairs=10, detectable=None)
+
+
+# -- what is run -------------------------------------------------------------------------------------
+
+
+def test_sets_are_each_alone_every_pair_all_but_one_and_all():
+    assert paths.sets("ab") == [("a",), ("b",), ("a", "b")]
+    assert len(paths.sets("abc")) == 3 + 3 + 1
+    sets = paths.sets("abcde")
+    assert len(sets) == 5 + 10 + 5 + 1
+    assert sets[-1] == tuple("abcde")
+    with pytest.raises(InputError, match="one path"):
+        paths.sets("a")
+
+
+def test_what_concerns_other_paths_is_left_out():
+    raw = {
+        **BULK,
+        "links": [{"name": "cell", "rate": "9 Mbit/s"}, {"name": "cable", "rate": "9 Mbit/s"}],
+        "paths": [{**BULK["paths"][0], "links": ["cable"]}, {**BULK["paths"][1], "links": ["cell"]}],
+        "events": [
+            {"at": "1 s", "path": "wifi", "state": "down"},
+            {"at": "2 s", "path": "lte", "state": "down"},
+            {"at": "3 s", "link": "cell", "rate": "1 Mbit/s"},
+        ],
+        "handoffs": [{"path": "wifi", "kind": "ping-pong", "to": "lte", "at": "4 s"}],
+        "cross_traffic": [{"path": "lte"}, {"links": ["cable"]}],
+        "expect": {"goodput_mbps": {"min": 8}},
+    }
+    before = json.dumps(raw)
+    left = paths.only(raw, ["wifi"])
+    assert [path["name"] for path in left["paths"]] == ["wifi"]
+    assert [link["name"] for link in left["links"]] == ["cable"]
+    assert [event["at"] for event in left["events"]] == ["1 s"]
+    assert left["handoffs"] == []
+    assert left["cross_traffic"] == [{"links": ["cable"]}]
+    assert "expect" not in left
+    assert left["transport"]["multipath"] is False
+    both = paths.only(raw, ["wifi", "lte"])
+    assert {name: both[name] for name in both} == {key: raw[key] for key in raw if key != "expect"}
+    assert json.dumps(raw) == before, "the scenario itself is as it was"
+
+
+# -- what is judged ----------------------------------------------------------------------------------
+
+
+def test_a_difference_counts_when_it_is_seen_and_matters():
+    (frozen,) = (one for one in measures.PROGRESSIVE if one.column == "rebuffer_s")
+    assert frozen.judged(effect(-2.0, -3.0, -1.0), 5.0) == 1
+    assert frozen.judged(effect(2.0, 1.0, 3.0), 5.0) == -1
+    assert frozen.judged(effect(-2.0, -5.0, 1.0), 5.0) == 0, "the interval holds zero"
+    assert frozen.judged(effect(-0.05, -0.06, -0.04), 5.0) == 0, "nobody sees a twentieth of a second"
+    assert frozen.judged(effect(-2.0, None, None), 5.0) == 0, "one run tells nothing"
+    goodput = measures.TRANSFER[0]
+    assert goodput.judged(effect(0.2, 0.1, 0.3), 5.0) == 1
+    assert goodput.judged(effect(0.2, 0.1, 0.3), 50.0) == 0, "less than a hundredth"
+
+
+def test_numbers_are_short_and_not_scientific():
+    one = measures.TRANSFER[0]
+    values = (1234.5, 135.4, 12.34, 1.234, 0.0, 2.0)
+    assert [one.number(value) for value in values] == ["1,234", "135", "12.3", "1.23", "0", "2"]
+    assert one.number(-0.5, signed=True) == "-0.5"
+    assert one.with_interval(effect(5.0, 4.8, 5.1)) == "5 ± 0.2"
+    assert one.with_interval(effect(5.0, 4.999, 5.001)) == "5"
+
+
+# -- what is said ------------------------------------------------------------------------------------
+
+
+@pytest.mark.module
+def test_a_second_path_that_helps():
+    found = comparison.compare(BULK, trials=4, workers=1)
+    assert [used.paths for used in found.used] == [("wifi",), ("lte",), ("wifi", "lte")]
+    wifi, lte, both = found.used
+    assert (wifi.cost, both.runs) == (None, 4)
+    # 300 kB at 1,000 a gigabyte, less what was not acknowledged when the client had all.
+    assert 0.25 < lte.cost <= 0.3
+    assert sum(both.shares.values()) == pytest.approx(1)
+    assert both.cost == pytest.approx(0.3 * both.shares["lte"], rel=0.2)
+    to_wifi = next(one for one in found.added if one.path == "lte")
+    assert to_wifi.verdict in {verdict.HELPS, verdict.BOTH}
+    change = to_wifi.effects["goodput_mbps"]
+    assert change.value == pytest.approx(both.means["goodput_mbps"].value - wifi.means["goodput_mbps"].value)
+    assert to_wifi.sentence.startswith("adding lte to wifi helps")
+    assert "at a cost of" in to_wifi.sentence
+
+
+@pytest.mark.module
+def test_a_second_path_that_does_not():
+    slow = {"name": "lte", "rtt": "900 ms", "rate": "64 kbit/s"}
+    found = anabranch.compare({**BULK, "paths": [{**BULK["paths"][0], "loss": "0 %"}, slow]}, trials=1)
+    to_wifi = next(one for one in found.added if one.path == "lte")
+    assert to_wifi.verdict in {verdict.NOTHING, verdict.HURTS}
+
+
+@pytest.mark.module
+def test_a_world_that_draws_nothing_has_a_verdict_after_one_run():
+    still = {
+        **BULK,
+        "host": {"clock_phase": "0 s"},
+        "paths": [{key: path[key] for key in ("name", "rtt", "rate")} for path in BULK["paths"]],
+    }
+    found = comparison.compare(still, trials=5, workers=1)
+    assert [used.runs for used in found.used] == [1, 1, 1]
+    assert {one.verdict for one in found.added} == {verdict.HELPS}
+
+
+@pytest.mark.module
+def test_the_command_keeps_its_runs_and_goes_on(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "small.toml").write_text(FILE, encoding="utf-8")
+    first = call("compare", "small.toml", "--trials", 2, "--workers", 1)
+    assert first.exit_code == 0, first.output
+    assert "6 runs, 0 were there already; results in results/small-paths" in first.stderr
+    assert re.search(r"wifi \+ lte +\d", first.stdout)
+    more = ("--trials", 3, "--workers", 1, "--report", "r.html", "--json")
+    again = call("compare", "small.toml", *more)
+    assert "3 runs, 6 were there already" in again.stderr
+    told = json.loads(again.stdout)
+    assert [one["paths"] for one in told["sets"]] == [["wifi"], ["lte"], ["wifi", "lte"]]
+    page = (tmp_path / "r.html").read_text(encoding="utf-8")
+    for one in told["added"]:
+        assert one["sentence"].partition(":")[2] in page
+
+
+@pytest.mark.module
+def test_settings_hold_in_every_set(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "small.toml").write_text(FILE, encoding="utf-8")
+    settings = ("--set", "paths.lte.rate=100kbit/s", "--set", "application.bytes=50kB")
+    done = call("compare", "small.toml", *settings, "--trials", 1, "--workers", 1, "--json")
+    assert done.exit_code == 0, done.output
+    sets = {"+".join(one["paths"]): one["means"] for one in json.loads(done.stdout)["sets"]}
+    assert sets["lte"]["goodput_mbps"]["value"] < 0.1 < 1 < sets["wifi"]["goodput_mbps"]["value"]
+
+
+def test_all_faults_are_told_at_once(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "small.toml").write_text(FILE, encoding="utf-8")
+    settings = ("--set", "paths.lte.rat=1", "--set", "transport.scheduler=linus")
+    done = call("compare", "small.toml", *settings, "--report", "nowhere/r.html")
+    assert done.exit_code == 2
+    for text in ("rat", "linus", "--report"):
+        assert text in done.stderr
+    alone = call("compare", "single-path")
+    assert alone.exit_code == 2
+    assert "one path" in alone.stderr
+
+
+@pytest.mark.module
+def test_demo(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "small.toml").write_text(FILE, encoding="utf-8")
+    done = call("demo", "--scenario", "small.toml")
+    assert done.exit_code == 0, done.output
+    for text in ("What each subflow did", "small: which paths", "adding lte to wifi helps"):
+        assert text in done.stdout
+    assert done.stdout.splitlines()[-1] == f"report: {tmp_path / 'report.html'}"
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "Adding lte to wifi helps:" in page
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["report.html", "small.toml"]
+
+
+@pytest.mark.module
+def test_a_player_that_has_all_of_its_film_plays_on():
+    # 365 s of film are left when the last chunk is in: nothing happens on the network until the end.
+    from anabranch.scenario import shipped
+    from anabranch.scenario.load import tables
+
+    raw = paths.only(tables(shipped.resolve("adaptive-two-paths")), ["lte"])
+    run = anabranch.run(raw)
+    assert run.qoe["finished"]
+    last = max(row["done_s"] for row in run.rows("requests"))
+    assert run.duration_s - last > 300
