@@ -275,15 +275,10 @@ def run(
     >>> result = anabranch.run("bulk-two-paths", set={"application.bytes": "1 MB"})  # doctest: +SKIP
     >>> result.qos["goodput_mbps"]  # doctest: +SKIP
     """
-    from anabranch.scenario._overrides import Override
+    from anabranch.scenario._overrides import by_name
     from anabranch.scenario.load import load
 
-    given = {"seed": seed, "transport.scheduler": scheduler, "transport.congestion": congestion}
-    overrides = [
-        Override(key=key, value=dict(value) if isinstance(value, dict) else value, origin=f"{key}={value!r}")
-        for key, value in {**given, **(set or {})}.items()
-        if value is not None
-    ]
+    overrides = by_name(seed=seed, scheduler=scheduler, congestion=congestion, set=set)
     try:
         return run_loaded(load(scenario, overrides), run=run, pcapng=pcapng, progress=progress)
     except PluginError as raised:

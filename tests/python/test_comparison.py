@@ -136,7 +136,8 @@ def test_a_second_path_that_helps():
 @pytest.mark.module
 def test_a_second_path_that_does_not():
     slow = {"name": "lte", "rtt": "900 ms", "rate": "64 kbit/s"}
-    found = anabranch.compare({**BULK, "paths": [{**BULK["paths"][0], "loss": "0 %"}, slow]}, trials=1)
+    setting = {"paths.wifi.loss": "0 %"}
+    found = anabranch.compare({**BULK, "paths": [BULK["paths"][0], slow]}, set=setting, trials=1)
     to_wifi = next(one for one in found.added if one.path == "lte")
     assert to_wifi.verdict in {verdict.NOTHING, verdict.HURTS}
 

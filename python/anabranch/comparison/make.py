@@ -25,7 +25,10 @@ def compare(
     scenario: str | Path | Mapping[str, Any],
     *,
     trials: int = TRIALS,
-    overrides: Sequence[Override | Fault] = (),
+    seed: int | None = None,
+    scheduler: str | Mapping[str, Any] | None = None,
+    congestion: str | Mapping[str, Any] | None = None,
+    set: Mapping[str, Any] | None = None,  # noqa: A002 - the name that the command line has
     out: str | Path | None = None,
     workers: int | None = None,
     progress: Callable[[float, float], None] | None = None,
@@ -39,8 +42,8 @@ def compare(
     trials
         Runs of each set of paths: run 0, 1, ... with the same luck in each; a set that draws nothing is run
         once.
-    overrides
-        Keys to set in place of the scenario's.
+    seed, scheduler, congestion, set
+        As of `anabranch.run`, for every set of paths.
     out
         A folder that keeps the results; a repeat goes on there. None keeps nothing.
     workers
@@ -60,8 +63,10 @@ def compare(
     >>> import anabranch
     >>> anabranch.compare("wifi-lte", trials=5).sentences  # doctest: +SKIP
     """
+    from anabranch.scenario._overrides import by_name
     from anabranch.study import runner
 
+    overrides = by_name(seed=seed, scheduler=scheduler, congestion=congestion, set=set)
     what = sweep_of(scenario, overrides, trials=trials)
     with TemporaryDirectory() as fallback:
         folder = Path(out or fallback)

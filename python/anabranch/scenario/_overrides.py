@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from anabranch.errors import Fault, did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from anabranch.scenario._lines import KeyPath
 
@@ -85,6 +85,22 @@ def parse_value(text: str) -> Any:  # noqa: ANN401 - whatever TOML can say
     if isinstance(value, float) and not math.isfinite(value):
         return text.strip()
     return value if isinstance(value, bool | int | float | str | list | dict) else text.strip()
+
+
+def by_name(
+    *,
+    seed: int | None,
+    scheduler: str | Mapping[str, Any] | None,
+    congestion: str | Mapping[str, Any] | None,
+    set: Mapping[str, Any] | None,  # noqa: A002 - the name that the command line has
+) -> list[Override]:
+    """Return the overrides that a call in Python gives; what is None is the scenario's own."""
+    given = {"seed": seed, "transport.scheduler": scheduler, "transport.congestion": congestion}
+    return [
+        Override(key=key, value=dict(value) if isinstance(value, dict) else value, origin=f"{key}={value!r}")
+        for key, value in {**given, **(set or {})}.items()
+        if value is not None
+    ]
 
 
 def apply(raw: dict[str, Any], overrides: Sequence[Override]) -> Overridden:
