@@ -12,7 +12,7 @@ from anabranch import comparison, report
 from anabranch.comparison import measures, verdict
 from anabranch.comparison.used import Used
 from anabranch.figures import _data, colours
-from anabranch.figures.session import session, svg
+from anabranch.figures.session import Backdrop, _label_lines, session, svg
 from anabranch.results.paired import Effect
 
 PATHS = [
@@ -167,6 +167,34 @@ def test_lines_have_at_most_a_point_a_pixel():
 def test_throughput_is_acknowledged_bytes_per_second():
     rows = _data.throughputs(anabranch.run(BULK).tables, 0)
     assert {row["mbps"] for row in rows} == {4.8}
+
+
+def test_lines_end_when_nothing_more_is_carried():
+    times = [step / 10 for step in range(1000)]
+    acked = [min(1000.0 * step, 200_000.0) for step in range(1000)]
+    samples = {
+        "client": [0] * 1000, "t_s": times, "subflow": [0] * 1000, "path": ["wifi"] * 1000,
+        "cwnd_segments": [10.0] * 1000, "bytes_acked": acked,
+    }  # fmt: skip
+    tables = {"samples": samples, "connections": {"client": [0], "duration_s": [100.0]}}
+    for rows in (_data.windows(tables, 0), _data.throughputs(tables, 0)):
+        assert 21 <= max(row["t_s"] for row in rows) <= 23
+    assert _data.throughputs(tables, 0)[-1]["mbps"] == 0
+
+
+def test_labels_of_changes_cover_none():
+    def lines(*changes):
+        rows = [{"t_s": at, "label": label} for at, label in changes]
+        return _label_lines(Backdrop(until_s=600.0, stalls=[], changes=rows))
+
+    assert lines((100, "wifi down"), (300, "wifi up")) == [0, 0]
+    assert lines((200, "wifi rate 300 kbit/s"), (220, "wifi rate 3 Mbit/s"), (230, "lte down")) == [0, 1, 2]
+    assert lines((200, "wifi rate 300 kbit/s"), (260, "wifi rate 3 Mbit/s"), (300, "lte down")) == [0, 1, 0]
+
+
+def test_rates_of_changes_are_told_as_people_write_them():
+    told = {"t_s": [1.0], "link": ["wifi"], "what": ["rate 300000 bit/s"]}
+    assert [row["label"] for row in _data.changes({"events": told})] == ["wifi rate 300 kbit/s"]
 
 
 def test_colours_follow_the_paths_order():

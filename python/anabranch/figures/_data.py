@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from anabranch.metrics._adaptive import chunks
@@ -17,8 +18,6 @@ Row = dict[str, Any]
 _POINTS = 1000
 #: The shortest window over which throughput is taken, seconds.
 _THROUGHPUT_WINDOW_S = 1.0
-
-
 #: The time within which changes of a link count as one, seconds.
 _APART_S = 1.0
 
@@ -168,9 +167,13 @@ def _screen(tables: Tables, client: int) -> list[tuple[float, float, float]]:
 def _plain(what: str) -> str:
     """Return a change in a person's words; the trace may hold it as JSON."""
     import json
+    import re
 
     from anabranch.scenario.units import show_rate, show_time
 
+    rate = re.fullmatch(r"rate (\d+) bit/s", what)
+    if rate is not None:
+        return f"rate {show_rate(int(rate[1]))}"
     try:
         change = json.loads(what)
     except ValueError:
@@ -200,12 +203,21 @@ def _step_s(tables: Tables, client: int, *, at_least: float) -> float:
 
 
 def _by_subflow(tables: Tables, client: int, column: str) -> list[tuple[Row, list[tuple[float, float]]]]:
-    """Return each subflow's `subflow` and `path` and its (time, value) points."""
+    """Return each subflow's `subflow` and `path` and its (time, value) points, while it carries anything."""
     series: dict[tuple[int, str], list[tuple[float, float]]] = {}
+    ends: dict[tuple[int, str], tuple[float, float]] = {}
     for row in rows(tables.get("samples", {}), client=client):
+        whose = (row["subflow"], row["path"])
         if row[column] is not None:
-            series.setdefault((row["subflow"], row["path"]), []).append((row["t_s"], row[column]))
-    return [({"subflow": number, "path": path}, points) for (number, path), points in sorted(series.items())]
+            series.setdefault(whose, []).append((row["t_s"], row[column]))
+        if row["bytes_acked"] is not None and row["bytes_acked"] > ends.get(whose, (-1.0, 0.0))[0]:
+            ends[whose] = (row["bytes_acked"], row["t_s"])
+    # So long that the fall to nothing is seen.
+    until = {whose: end + 2 * _THROUGHPUT_WINDOW_S for whose, (_, end) in ends.items()}
+    return [
+        ({"subflow": whose[0], "path": whose[1]}, [at for at in points if at[0] <= until.get(whose, inf)])
+        for whose, points in sorted(series.items())
+    ]
 
 
 def _binned(points: list[tuple[float, float]], step: float) -> list[tuple[float, list[float]]]:

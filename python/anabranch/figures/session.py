@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from anabranch.metrics._rows import Tables
 
 _WIDTH = 960
+#: The room that a letter of a label takes, pixels.
+_LETTER = 6
 _FATES = ("displayed", "discarded", "flushed")
 _WORDS = {"displayed": "shown", "discarded": "discarded", "flushed": "flushed"}
 
@@ -101,12 +103,7 @@ def frame_timeline(rows: Sequence[Row], backdrop: Backdrop) -> alt.LayerChart:
             stroke=alt.Stroke("fate:N", scale=scale, legend=None),
         )
     )
-    labels = (
-        alt.Chart(_values(backdrop.changes))
-        .mark_text(align="left", dx=3, dy=-5, fontSize=10, color=colours.EVENT, baseline="bottom")
-        .encode(x=_time(backdrop, "t_s:Q"), y=alt.value(0), text="label:N")
-    )
-    return _panel("Pictures, when they were due", 84, [*_behind(backdrop), bars, labels])
+    return _labelled("Pictures, when they were due", 84, bars, backdrop)
 
 
 def rendition_timeline(rows: Sequence[Row], backdrop: Backdrop) -> alt.LayerChart:
@@ -124,13 +121,38 @@ def rendition_timeline(rows: Sequence[Row], backdrop: Backdrop) -> alt.LayerChar
             y=alt.Y("name:N", sort=order[::-1], title=None),
         )
     )
-    labels = (
-        alt.Chart(_values(backdrop.changes))
-        .mark_text(align="left", dx=3, dy=-5, fontSize=10, color=colours.EVENT, baseline="bottom")
-        .encode(x=_time(backdrop, "t_s:Q"), y=alt.value(0), text="label:N")
-    )
     height = max(24 * len(order), 60)
-    return _panel("Rendition on the screen", height, [*_behind(backdrop), bars, labels])
+    return _labelled("Rendition on the screen", height, bars, backdrop)
+
+
+def _labelled(title: str, height: int, bars: alt.Chart, backdrop: Backdrop) -> alt.LayerChart:
+    """Return the topmost panel, with the changes of the world in words above it."""
+    import altair as alt
+
+    lines = _label_lines(backdrop)
+    labels = [
+        alt.Chart(_values([row for row, own in zip(backdrop.changes, lines, strict=True) if own == line]))
+        .mark_text(align="left", dx=3, dy=-5 - 12 * line, fontSize=10, color=colours.EVENT, baseline="bottom")
+        .encode(x=_time(backdrop, "t_s:Q"), y=alt.value(0), text="label:N")
+        for line in sorted(set(lines))
+    ]
+    panel = _panel(title, height, [*_behind(backdrop), bars, *labels])
+    higher: alt.LayerChart = panel.properties(
+        title=alt.TitleParams(text=title, offset=8 + 12 * max(lines, default=0))
+    )
+    return higher
+
+
+def _label_lines(backdrop: Backdrop) -> list[int]:
+    """Return the line above the panel that each change's label stands in, so that none covers another."""
+    ends: list[float] = []
+    lines = []
+    for row in backdrop.changes:
+        free = (line for line, end in enumerate(ends) if end <= row["t_s"])
+        line = next(free, len(ends))
+        ends[line : line + 1] = [row["t_s"] + len(row["label"]) * _LETTER * backdrop.until_s / _WIDTH]
+        lines.append(line)
+    return lines
 
 
 def congestion_windows(rows: Sequence[Row], backdrop: Backdrop, colour: dict[str, str]) -> alt.LayerChart:
