@@ -82,7 +82,7 @@ class Measure:
         return self.better if effect.value > 0 else -self.better
 
 
-_STARTUP = Measure(column="startup_delay_s", name="start", unit="s")
+_STARTUP = Measure(column="startup_delay_s", name="start", unit="s", better=-1, matters=0.5)
 _FROZEN = Measure(column="rebuffer_s", name="frozen", unit="s", better=-1, matters=0.1)
 _FREEZES = Measure(column="buffer_underflows", name="freezes")
 _GOODPUT = Measure(column="goodput_mbps", name="goodput", unit="Mb/s")
