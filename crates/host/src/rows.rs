@@ -60,7 +60,7 @@ impl Numbers {
     }
 
     /// The number of a connection's subflow; each client's begin at 0.
-    fn of(&mut self, served: &Served<'_>, ordinal: u32) -> i64 {
+    pub fn of(&mut self, served: &Served<'_>, ordinal: u32) -> i64 {
         let &Served { client, handle, .. } = served;
         let place = ordinal as usize;
         let (client, most) = (client as usize, |len: usize, at: usize| len.max(at + 1));

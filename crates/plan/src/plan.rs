@@ -67,8 +67,19 @@ pub struct Plan {
     /// Changes of links and interfaces, by time.
     #[serde(default)]
     pub events: Vec<EventPlan>,
+    /// What else is written into the trace; the run is the same.
+    #[serde(default)]
+    pub record: Vec<RecordPlan>,
     /// When the run ends at the latest.
     pub time_limit_ns: u64,
+}
+
+/// What is written into the trace on request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RecordPlan {
+    /// Each data segment's departure and arrival, and what clients hold of what has come.
+    Receiver,
 }
 
 const fn one() -> u32 {

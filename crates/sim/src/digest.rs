@@ -18,6 +18,8 @@ impl Tells {
         match table.name {
             "cross_traffic" | "cross_samples" => self.cross_traffic,
             "chunks" | "renditions" => self.adaptive_playback,
+            // A run is the same whether it is recorded or not.
+            "departures" | "arrivals" | "receivers" => false,
             _ => true,
         }
     }

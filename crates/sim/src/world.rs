@@ -6,6 +6,7 @@ mod events;
 mod hosts;
 mod packets;
 mod path_mtu;
+mod record;
 mod sampling;
 mod setup;
 
@@ -110,6 +111,7 @@ pub(crate) struct World<'a> {
     rows: Rows,
     notes: Vec<String>,
     capture: Option<Capture>,
+    record: Option<Box<record::Record>>,
     /// The packet that the next segment is written into.
     blank: Box<Packet>,
     /// Boxes of packets that have arrived, for those to come.

@@ -166,6 +166,33 @@ rows!(
     }
 );
 
+rows!(
+    /// A segment with data that the server sent; written on request.
+    DepartureRow<'a>, DepartureRows, "departures" {
+        t_s: Float(f64), client: Int(i64), connection: Int(i64), subflow: Int(i64),
+        path: Text(&'a str), position: Int(i64), data_position: Int(i64), bytes: Int(i64),
+        cwnd_segments: Int(i64), in_flight_segments: Int(i64), nearest: Int(i64),
+        nearest_cwnd_segments: Int(i64),
+    }
+);
+
+rows!(
+    /// A segment with data that came to a client; written on request.
+    ArrivalRow, ArrivalRows, "arrivals" {
+        t_s: Float(f64), client: Int(i64), connection: Int(i64), subflow: Int(i64),
+        position: Int(i64), bytes: Int(i64),
+    }
+);
+
+rows!(
+    /// What a client holds of a connection, every 100 ms; written on request.
+    ReceiverRow, ReceiverRows, "receivers" {
+        t_s: Float(f64), client: Int(i64), connection: Int(i64), in_order_bytes: Int(i64),
+        unread_bytes: Int(i64), ahead_bytes: Int(i64), subflow_bytes: Int(i64),
+        window_bytes: Int(i64), limit_bytes: Int(i64),
+    }
+);
+
 /// All rows of a run while it goes on.
 #[derive(Debug, Default)]
 #[expect(missing_docs, reason = "each is the table of its name")]
@@ -184,6 +211,9 @@ pub struct Rows {
     pub events: EventRows,
     pub cross_traffic: CrossRows,
     pub cross_samples: CrossSampleRows,
+    pub departures: DepartureRows,
+    pub arrivals: ArrivalRows,
+    pub receivers: ReceiverRows,
 }
 
 impl Rows {
@@ -204,6 +234,9 @@ impl Rows {
             self.events.into_table(),
             self.cross_traffic.into_table(),
             self.cross_samples.into_table(),
+            self.departures.into_table(),
+            self.arrivals.into_table(),
+            self.receivers.into_table(),
         ]
     }
 }

@@ -45,6 +45,7 @@ pub(crate) use connect::{Offer, REASON_MPTCP, capable, join, understood};
 pub use events::{Counters, Event, SubflowSample, SubflowSummary, WindowInUse};
 pub(crate) use ownership::{Moved, Owner};
 pub use send::WriteError;
+pub use window::ReceiverSample;
 
 /// Keys drawn until one has a token that no other connection has; then the connection is plain TCP.
 const KEY_TRIES: u32 = 8;

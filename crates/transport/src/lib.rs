@@ -17,7 +17,8 @@ mod subflow;
 
 pub use config::{Announcement, Config, EcnMode, FourTuple, HostModel};
 pub use connection::{
-    Connection, Event, Origin, SubflowSample, SubflowSummary, Transmit, WindowInUse, WriteError,
+    Connection, Event, Origin, ReceiverSample, SubflowSample, SubflowSummary, Transmit,
+    WindowInUse, WriteError,
 };
 pub use endpoint::{ConnectError, ConnectionHandle, Endpoint, ListenConfig, ListenError, Outgoing};
 pub use profile::Stack;

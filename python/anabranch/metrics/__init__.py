@@ -51,6 +51,19 @@ METRICS: Mapping[str, str] = {
     "queue_drops": "packets that found a queue full",
     "cross_traffic_mbps": "in-order bytes that background flows read, from the first start to the last end",
     "duration_s": "how long the session lasted",
+    "receiver.subflow_wait_ms": "mean time a byte that came waited for a loss on its own subflow",
+    "receiver.stream_wait_ms": "mean time it then waited for what another subflow had yet to bring",
+    "receiver.reordered_share": "share of the bytes that waited for another subflow",
+    "receiver.held_s": "time in which something had come and could not be read",
+    "receiver.held_for_repair_s": "the same, for a segment that was retransmitted",
+    "receiver.path_changes_per_s": "how often a second new data went on another subflow than that before it",
+    "receiver.off_nearest_share": "share of new data sent on another subflow than the one with the least RTT",
+    "receiver.off_nearest_low_share": "of that, the share sent while the nearest's window was below half",
+    "receiver.underflows_reordered": "underflows while 0.1 s of film waited for what was still under way",
+    "receiver.underflows_repaired": "the same, for a segment that was retransmitted",
+    "receiver.buffer_waiting_share_max": "largest share of the receive buffer taken by data that waited",
+    "receiver.buffer_waiting_bytes_max": "the most bytes that waited",
+    "receiver.window_limited_s": "time in which the sender had sent all that the receiver let it",
 }
 
 #: The numbers of each subflow and what they mean; an expectation names `subflows.PATH.NAME`.
@@ -68,6 +81,10 @@ SUBFLOW_METRICS: Mapping[str, str] = {
     "window_back_s": "mean time from the start of a repair until the window is what it was, or the end",
     "retransmissions_before_change": "retransmissions up to the first change of the world",
     "retransmissions_after_change": "those from then on",
+    "awaited_share": "of the time that data waited in the connection, the share for what this one brought",
+    "out_of_order_bytes_mean": "mean bytes that waited for a loss on it, over the session",
+    "latency_ms_median": "median time from sending to arrival, of data that was sent once",
+    "latency_repaired_ms_median": "the same of data that was retransmitted once",
 }
 
 
@@ -118,7 +135,8 @@ def qos(tables: Tables, each: Clients | None = None) -> dict[str, Any]:
     links = tables.get("links", {})
     result["queue_drops"] = sum(links.get("dropped_queue", ()))
     order = ("goodput_mbps", "rtt_diff_ms", "reinjected_bytes", "max_read_gap_s", "queue_drops", "subflows")
-    return {key: result[key] for key in order} | crossing(tables)
+    inside = {"receiver": result["receiver"]} if "receiver" in result else {}
+    return {key: result[key] for key in order} | inside | crossing(tables)
 
 
 def by_client(tables: Tables) -> list[dict[str, Any]]:
@@ -156,6 +174,8 @@ def lookup(
         return found[0] if found else None
     if name.startswith("frames."):
         return qoe["frames"].get(name.removeprefix("frames.")) if qoe else None
+    if name.startswith("receiver."):
+        return qos.get("receiver", {}).get(name.removeprefix("receiver."))
     return qos[name] if name in qos else (qoe or {}).get(name)
 
 

@@ -7,6 +7,7 @@ from itertools import pairwise
 from statistics import fmean, median, pstdev
 from typing import Any, NamedTuple
 
+from anabranch.metrics._receiver import receiver
 from anabranch.metrics._rows import Tables, rounded, rows
 
 #: Seconds between two samples.
@@ -26,6 +27,9 @@ def network(own: Tables) -> dict[str, Any]:
     subflows = [
         _subflow(row, samples.get(row["subflow"], []), duration, change) for row in rows(own["subflows"])
     ]
+    inside = receiver(own)
+    for row, subflow in zip(rows(own["subflows"]), subflows, strict=True):
+        subflow |= {} if inside is None else inside[1].get(row["subflow"], {"awaited_share": 0.0})
     means = [subflow["srtt_ms_mean"] for subflow in subflows if subflow["srtt_ms_mean"] is not None]
     return {
         "goodput_mbps": rounded(_mbps(connection["bytes_read"], duration)),
@@ -34,6 +38,7 @@ def network(own: Tables) -> dict[str, Any]:
         # Who never got a byte waited for one all the time.
         "max_read_gap_s": rounded(connection["max_read_gap_s"] if connection["bytes_read"] else duration),
         "subflows": subflows,
+        **({} if inside is None else {"receiver": inside[0]}),
     }
 
 

@@ -447,6 +447,9 @@ class Scenario(Table):
     cross_traffic: Annotated[tuple[CrossTraffic, ...], Field(strict=False)] = ()
     events: Annotated[tuple[Event, ...], Field(strict=False)] = ()
     handoffs: Annotated[tuple[Handoff, ...], Field(strict=False)] = ()
+    record: Annotated[tuple[Literal["receiver"], ...], Field(strict=False)] = Field(
+        default=(), description="what else is written into the trace"
+    )
     expect: dict[str, Annotated[Bounds, BeforeValidator(_bounds)]] = Field(default={})
 
     @model_validator(mode="before")

@@ -77,6 +77,8 @@ def build(scenario: Scenario, film: Film | None, *, run: int = 0) -> dict[str, A
         "cross_traffic": crossing,
         "events": [event for event in _events(scenario) if event.get("link") in {None, *used}],
     }
+    if scenario.record:
+        plan["record"] = list(dict.fromkeys(scenario.record))
     plan["time_limit_ns"] = scenario.time_limit or time_limit_ns(plan, film)
     return plan
 

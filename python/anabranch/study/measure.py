@@ -24,6 +24,9 @@ TRACE = (
     "events",
     "cross_traffic",
     "cross_samples",
+    "departures",
+    "arrivals",
+    "receivers",
 )
 #: The table that is kept with a whole trace: a row of JSON with the inputs of the run and its summary.
 RUN = "run"

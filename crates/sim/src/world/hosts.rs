@@ -157,6 +157,15 @@ impl World<'_> {
             let connection = at.host.endpoint().connection(handle);
             let flights = &mut at.flights[handle.index()];
             followed = flights.depart(self.now, connection, self.blank.segment())?;
+            if let Some(record) = self.record.as_mut().filter(|_| route.is_none()) {
+                record.depart(
+                    self.now,
+                    handle.index(),
+                    connection,
+                    sent.tuple,
+                    self.blank.segment(),
+                );
+            }
         }
         let mut packet = self.written();
         packet.down = serves;

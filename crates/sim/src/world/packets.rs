@@ -149,6 +149,9 @@ impl World<'_> {
             if let Some(capture) = &mut self.capture {
                 capture.packet(path, self.now, server.ip(), client.ip(), segment);
             }
+            if let Some(record) = &mut self.record {
+                record.arrive(self.now, client, server.port(), segment);
+            }
         }
         Some(FourTuple { local: client, remote: server })
     }

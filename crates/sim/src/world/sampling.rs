@@ -32,6 +32,9 @@ impl World<'_> {
                 host.sample(self.now, &mut self.rows);
             }
         }
+        if self.record.is_some() {
+            self.sample_receivers();
+        }
     }
 
     /// Totals of clients, subflows and links.
@@ -45,6 +48,9 @@ impl World<'_> {
             let served = Served { client, handle, connection };
             let path = |end| &*self.topology.paths[usize::from(locate(end).0)].name;
             self.numbers.report(&served, path, &mut self.rows);
+        }
+        if let Some(record) = self.record.take() {
+            self.report_segments(&record);
         }
         for (index, Station { host, refused, .. }) in self.stations[..clients].iter().enumerate() {
             let Some(session) = host.session() else { continue };

@@ -12,7 +12,7 @@ use anabranch_transport::Endpoint;
 use anabranch_units::{Duration, Instant, Schedule, Seed};
 
 use super::hosts::Station;
-use super::{Node, RunError, World, path_mtu, sampling};
+use super::{Node, RunError, World, path_mtu, record, sampling};
 use crate::capture::Capture;
 use crate::topology::Topology;
 
@@ -67,6 +67,7 @@ impl<'a> World<'a> {
             digest: 0,
             rows: Rows::default(),
             notes,
+            record: record::Record::of(plan),
             capture: capture.map(|output| Capture::new(output, &names, begin)).transpose()?,
             blank: Box::default(),
             spare: Vec::new(),

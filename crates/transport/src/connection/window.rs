@@ -89,7 +89,39 @@ impl ReceiveBudget {
     }
 }
 
+/// What a receiver holds, and what it lets its peer send.
+#[derive(Clone, Copy, Debug)]
+pub struct ReceiverSample {
+    /// Bytes that came in order.
+    pub in_order: u64,
+    /// Of these, bytes that were not read.
+    pub unread: u64,
+    /// Bytes beyond a gap of the data stream.
+    pub ahead: u64,
+    /// Bytes beyond a gap of their own subflow, or without their mapping, all subflows together.
+    pub in_subflows: u64,
+    /// How far beyond what is in order the peer may send, as it was told; 0 of plain TCP, where only the
+    /// subflow tells it.
+    pub window: u64,
+    /// The window that the whole buffer would make.
+    pub limit: u64,
+}
+
 impl Connection {
+    /// What it holds of what it receives at this moment.
+    pub fn receiver(&self) -> ReceiverSample {
+        let waits = |it: &Subflow| it.receive.out_of_order_bytes() + it.receive.held_bytes();
+        let (in_order, unread) = (self.input.acknowledged(), self.input.unread());
+        ReceiverSample {
+            in_order,
+            unread,
+            ahead: self.input.held() - unread,
+            in_subflows: self.subflows.iter().map(waits).sum(),
+            window: self.budget.promised.saturating_sub(in_order),
+            limit: self.budget.limit(),
+        }
+    }
+
     /// Bytes of data that it holds: written and not acknowledged, received and not read, out of order too.
     pub fn held(&self) -> u64 {
         let waits = |it: &Subflow| it.receive.out_of_order_bytes() + it.receive.held_bytes();

@@ -1,0 +1,134 @@
+//! What is recorded on request: a run stays the same, and every segment is accounted for.
+
+mod common;
+
+use anabranch_sim::Trace;
+
+use common::{numbers, simulate, total};
+
+fn plan(kind: &str, multipath: bool, record: &str) -> String {
+    let link = |name: &str, delay: u64, loss: &str| {
+        format!(
+            r#"{{"name":"{name}","rate_bps":8000000,"queue":{{"packets":40}},"delay_ns":{delay}000000{loss}}}"#
+        )
+    };
+    let lossy = r#","loss":{"bernoulli":0.01}"#;
+    let links = [
+        link("a.down", 10, lossy),
+        link("a.up", 10, ""),
+        link("b.down", 60, lossy),
+        link("b.up", 60, ""),
+    ];
+    format!(
+        r#"{{"scenario":"record","seed":3,"run":0,{kind},
+        "transport":{{"multipath":{multipath},"scheduler":"min-rtt","congestion":"reno",
+          "path_manager":"full-mesh","receive_buffer_initial":131072,
+          "receive_buffer_max":6291456,"send_buffer_max":4194304,"mss":1460}},
+        "links":[{}],
+        "paths":[{{"name":"a","down":["a.down"],"up":["a.up"]}},
+                 {{"name":"b","down":["b.down"],"up":["b.up"]}}],
+        {record}"time_limit_ns":600000000000}}"#,
+        links.join(",")
+    )
+}
+
+const BULK: &str = r#""application":{"kind":"bulk","bytes":4000000}"#;
+const FILM: &str = r#""application":{"kind":"progressive"},
+    "film":{"synthetic":{"name":"papers-film","rate_bps":2000000,"duration_ns":20000000000}}"#;
+const ASKED: &str = r#""record":["receiver"],"#;
+
+fn rows(trace: &Trace, table: &str, columns: [&str; 3]) -> Vec<[u64; 3]> {
+    let [one, other, third] = columns.map(|column| numbers(trace, table, column));
+    (0..one.len()).map(|at| [one[at] as u64, other[at] as u64, third[at] as u64]).collect()
+}
+
+#[test]
+fn a_run_is_the_same_whether_it_is_recorded_or_not() {
+    for kind in [BULK, FILM] {
+        let (without, with) = (simulate(&plan(kind, true, "")), simulate(&plan(kind, true, ASKED)));
+        assert_eq!(without.summary, with.summary);
+        for (one, other) in without.tables.iter().zip(&with.tables) {
+            let recorded = ["departures", "arrivals", "receivers"].contains(&one.name);
+            assert_eq!(one.is_empty() && !other.is_empty(), recorded, "{}", one.name);
+            // Missing numbers are NaN, which equals nothing.
+            assert!(recorded || format!("{one:?}") == format!("{other:?}"), "{}", one.name);
+        }
+    }
+}
+
+#[test]
+fn every_segment_leaves_and_comes_and_together_they_are_the_data() {
+    for (kind, multipath) in [(BULK, true), (BULK, false), (FILM, true)] {
+        let trace = simulate(&plan(kind, multipath, ASKED));
+        let sent = rows(&trace, "departures", ["subflow", "position", "bytes"]);
+        let came = rows(&trace, "arrivals", ["subflow", "position", "bytes"]);
+        // The last acknowledgements may be under way when the run ends, what was sent is not.
+        assert_eq!(sent.len() as u64, total(&trace, "subflows", "data_segments") as u64);
+        assert!(came.iter().all(|segment| sent.contains(segment)), "what came was sent");
+        assert!(came.len() < sent.len(), "some was lost");
+        // What is sent for the first time on a subflow begins where the last one ended.
+        for subflow in [0, 1] {
+            let mut end = 0;
+            for [_, position, bytes] in sent.iter().filter(|segment| segment[0] == subflow) {
+                assert!(*position <= end, "a hole before {position}");
+                end = end.max(position + bytes);
+            }
+            assert_eq!(end > 0, multipath || subflow == 0);
+        }
+        // In the data stream of each connection every byte came, whatever path brought it.
+        let mapped = rows(&trace, "departures", ["subflow", "position", "data_position"]);
+        let of = numbers(&trace, "arrivals", "connection");
+        let mut pieces: Vec<(u64, u64, u64)> = came
+            .iter()
+            .zip(of)
+            .map(|([subflow, position, bytes], connection)| {
+                let found = mapped.iter().find(|sent| sent[..2] == [*subflow, *position]);
+                let start = found.expect("it was sent")[2];
+                (connection as u64, start, start + bytes)
+            })
+            .collect();
+        pieces.sort_unstable();
+        let mut ends = [0; 4];
+        for (connection, from, to) in pieces {
+            let end = &mut ends[connection as usize];
+            assert!(from <= *end, "byte {end} of {connection} did not come");
+            *end = to.max(*end);
+        }
+        let (came_in_order, read): (u64, _) =
+            (ends.iter().sum(), total(&trace, "connections", "bytes_read") as u64);
+        // A player gives its first connection up with data in it.
+        assert!(if kind == FILM { came_in_order >= read } else { came_in_order == read });
+        if multipath {
+            let nearest = rows(&trace, "departures", ["nearest", "subflow", "bytes"]);
+            let near = nearest.iter().filter(|[number, ..]| *number == 0).count();
+            assert!(near * 10 > nearest.len() * 9, "the first path is the nearer one");
+        }
+    }
+}
+
+#[test]
+fn what_receivers_hold_is_what_has_come() {
+    let trace = simulate(&plan(BULK, true, ASKED));
+    let column = |name| numbers(&trace, "receivers", name);
+    let arrived: Vec<(f64, f64)> = numbers(&trace, "arrivals", "t_s")
+        .into_iter()
+        .zip(numbers(&trace, "arrivals", "bytes"))
+        .collect();
+    let (times, in_order) = (column("t_s"), column("in_order_bytes"));
+    let (ahead, below, limit) =
+        (column("ahead_bytes"), column("subflow_bytes"), column("limit_bytes"));
+    assert!(times.len() > 20);
+    assert!(ahead.iter().any(|bytes| *bytes > 0.0) && below.iter().any(|bytes| *bytes > 0.0));
+    for at in 0..times.len() {
+        let came: f64 =
+            arrived.iter().filter(|(t, _)| *t < times[at]).map(|(_, bytes)| bytes).sum();
+        let held = in_order[at] + ahead[at] + below[at];
+        // What came twice is held once.
+        assert!(
+            held <= came + 1460.0 && came - held < 60_000.0,
+            "{held} of {came} at {}",
+            times[at]
+        );
+        assert!(ahead[at] + below[at] <= limit[at]);
+    }
+}

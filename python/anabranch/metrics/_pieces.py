@@ -1,0 +1,98 @@
+"""Stretches of bytes: who covers them, and from when on everything before them is there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Times = NDArray[np.float64]
+    Places = NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pieces:
+    """Bytes cut wherever one of many stretches begins or ends, in their order.
+
+    Attributes
+    ----------
+    start, size
+        Of each piece, bytes.
+    first, source
+        The earliest time of those stretches that cover it, infinite without one, and which that is, -1
+        without one.
+    last
+        The latest time of those stretches.
+    count
+        How many they are.
+    """
+
+    start: Places
+    size: Places
+    first: Times
+    source: Places
+    last: Times
+    count: Places
+
+    @property
+    def ready(self) -> Times:
+        """From when on a piece and all before it are there; infinite after one that never is."""
+        if self.start.size and self.start[0] > 0:
+            return np.full(self.start.size, np.inf)
+        return np.maximum.accumulate(self.first)
+
+    @property
+    def awaited(self) -> Places:
+        """For each piece the one that it becomes ready with: itself, or the one before it that came last."""
+        places = np.arange(self.start.size)
+        before = np.concatenate(([-np.inf], np.maximum.accumulate(self.first)[:-1]))
+        result: Places = np.maximum.accumulate(np.where(self.first > before, places, 0))
+        return result
+
+    def at(self, position: Places) -> Places:
+        """Return the piece that each of some positions lies in."""
+        result: Places = np.searchsorted(self.start, position, side="right") - 1
+        return result
+
+
+def cut(start: Places, size: Places, times: Times) -> Pieces:
+    """Return the pieces of stretches of bytes, each with a time.
+
+    Parameters
+    ----------
+    start, size
+        The stretches.
+    times
+        When each was sent, or came.
+    """
+    bounds = np.unique(np.concatenate((start, start + size)))
+    begin, end = np.searchsorted(bounds, start), np.searchsorted(bounds, start + size)
+    spans = end - begin
+    whose = np.repeat(np.arange(start.size), spans)
+    # The pieces of each stretch one after another.
+    piece = np.arange(whose.size) + np.repeat(begin - np.concatenate(([0], np.cumsum(spans)[:-1])), spans)
+    order = np.lexsort((times[whose], piece))
+    piece, whose = piece[order], whose[order]
+    found, heads, counts = np.unique(piece, return_index=True, return_counts=True)
+    pieces = max(bounds.size - 1, 0)
+    first, last = np.full(pieces, np.inf), np.full(pieces, -np.inf)
+    source, count = np.full(pieces, -1), np.zeros(pieces, dtype=np.int64)
+    source[found], count[found] = whose[heads], counts
+    first[found], last[found] = times[whose[heads]], times[whose[heads + counts - 1]]
+    return Pieces(start=bounds[:-1], size=np.diff(bounds), first=first, source=source, last=last, count=count)
+
+
+def union_s(begin: Times, end: Times) -> float:
+    """Return how long at least one of some intervals lasts."""
+    keep = end > begin
+    order = np.argsort(begin[keep])
+    begin, end = begin[keep][order], np.maximum.accumulate(end[keep][order])
+    if not begin.size:
+        return 0.0
+    # What begins before all before it have ended adds only what is beyond their end.
+    before = np.concatenate(([-np.inf], end[:-1]))
+    return float(np.sum(np.maximum(end - np.maximum(begin, before), 0.0)))

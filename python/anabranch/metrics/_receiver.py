@@ -1,0 +1,270 @@
+"""What a client's receiver held back, from the segments that a run recorded on request (`record`).
+
+A segment may wait twice: in its subflow for one that was lost there, and in the connection for what another
+subflow has yet to bring. Its bytes can be read once both are over. All means go by bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from anabranch.metrics._rows import Tables, rounded, rows
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Numbers = NDArray[np.float64]
+    Whole = NDArray[np.int64]
+    Flags = NDArray[np.bool_]
+
+#: A window this much below another one is far lower.
+_FAR_LOWER = 0.5
+#: The film whose lack can be seen: three pictures of thirty a second.
+_SEEN_S = 0.1
+#: Seconds between two samples.
+_SAMPLE_S = 0.1
+#: Segments of payload: a sender that has fewer left of the window that it was told is at its edge.
+_EDGE = 2 * 1460
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Stream:
+    """The data of a connection that came, in pieces by their place in it.
+
+    Attributes
+    ----------
+    size
+        Bytes.
+    subflow
+        Which brought it.
+    sent_s, came_s, up_s, ready_s
+        When it was first sent, came, had all before it on its subflow, and could be read.
+    behind
+        The subflow that brought what it became readable with.
+    repaired
+        What it became readable with had been retransmitted.
+    copies
+        How often it was sent, on any subflow.
+    retransmitted
+        How often of these it had been sent on the same subflow before.
+    """
+
+    size: Whole
+    subflow: Whole
+    sent_s: Numbers
+    came_s: Numbers
+    up_s: Numbers
+    ready_s: Numbers
+    behind: Whole
+    repaired: Flags
+    copies: Whole
+    retransmitted: Whole
+
+
+def receiver(own: Tables) -> tuple[dict[str, Any], dict[int, dict[str, Any]]] | None:
+    """Return what the receiver of a client held back, and by subflow; None where that was not recorded."""
+    import numpy as np
+
+    if not own.get("departures") or not own.get("arrivals") or not len(own["arrivals"]["t_s"]):
+        return None
+    sent, came = _columns(own["departures"]), _columns(own["arrivals"])
+    again = _again(sent)
+    streams = [
+        _stream(_where(sent, sent["connection"] == one), _where(came, came["connection"] == one), again_of)
+        for one in np.unique(came["connection"]).tolist()
+        for again_of in [again[sent["connection"] == one]]
+    ]
+    whole = _joined(streams)
+    duration = next(rows(own["connections"]))["duration_s"]
+    reads = np.isfinite(whole.ready_s)
+    size = whole.size[reads]
+    in_subflow, in_stream = (whole.up_s - whole.came_s)[reads], (whole.ready_s - whole.up_s)[reads]
+    late = whole.ready_s > whole.came_s
+    bytes_read = max(float(size.sum()), 1.0)
+    found = {
+        "subflow_wait_ms": 1e3 * float((size * in_subflow).sum()) / bytes_read,
+        "stream_wait_ms": 1e3 * float((size * in_stream).sum()) / bytes_read,
+        "reordered_share": float(size[in_stream > 0].sum()) / bytes_read,
+        "held_s": _union(whole, late, duration),
+        "held_for_repair_s": _union(whole, late & whole.repaired, duration),
+        **_changes(sent, ~again, duration),
+        **_underflows(own, whole),
+        **_buffer(own, sent),
+    }
+    by_subflow = {
+        one: _of_subflow(whole, one, duration) for one in np.unique(sent["subflow"]).astype(int).tolist()
+    }
+    return {name: rounded(value) for name, value in found.items()}, by_subflow
+
+
+def _columns(table: Any) -> dict[str, Any]:  # noqa: ANN401 - a table of the trace, or lists
+    """Return a table's numeric columns as arrays."""
+    import numpy as np
+
+    return {name: np.asarray(list(table[name])) for name in table if name != "path"}
+
+
+def _where(columns: dict[str, Any], keep: Flags) -> dict[str, Any]:
+    """Return some rows of columns."""
+    return {name: values[keep] for name, values in columns.items()}
+
+
+def _again(sent: dict[str, Any]) -> Flags:
+    """Tell of each segment whether its subflow had sent it before."""
+    import numpy as np
+
+    again = np.zeros(sent["t_s"].size, dtype=bool)
+    for one in np.unique(sent["subflow"]):
+        own = sent["subflow"] == one
+        ends = np.maximum.accumulate((sent["position"] + sent["bytes"])[own])
+        again[own] = sent["position"][own] < np.concatenate(([0], ends[:-1]))
+    return again
+
+
+def _stream(sent: dict[str, Any], came: dict[str, Any], again: Flags) -> _Stream:
+    """Return the data of one connection."""
+    import numpy as np
+
+    from anabranch.metrics._pieces import cut
+
+    starts, sizes, came_s, up_s, whose = [], [], [], [], []
+    for one in np.unique(came["subflow"]).tolist():
+        left, here = _where(sent, sent["subflow"] == one), _where(came, came["subflow"] == one)
+        pieces = cut(here["position"], here["bytes"], here["t_s"])
+        known, place = np.unique(left["position"], return_index=True)
+        at = np.searchsorted(known, pieces.start, side="right") - 1
+        there = pieces.count > 0
+        data = left["data_position"][place[at]] + pieces.start - known[at]
+        starts.append(data[there])
+        sizes.append(pieces.size[there])
+        came_s.append(pieces.first[there])
+        up_s.append(pieces.ready[there])
+        whose.append(np.full(int(there.sum()), one))
+    came_all, whose_all = np.concatenate(came_s), np.concatenate(whose)
+    stream = cut(np.concatenate(starts), np.concatenate(sizes), np.concatenate(up_s))
+    there = stream.count > 0
+    leaves = cut(sent["data_position"], sent["bytes"], sent["t_s"])
+    repeats = cut(sent["data_position"][again], sent["bytes"][again], sent["t_s"][again])
+    repeated = np.zeros(stream.start.size, dtype=np.int64)
+    if repeats.start.size:
+        at = repeats.at(stream.start)
+        inside = (at >= 0) & (stream.start < repeats.start[-1] + repeats.size[-1])
+        repeated[inside] = repeats.count[at[inside]]
+    at = leaves.at(stream.start)
+    awaited = stream.awaited
+    return _Stream(
+        size=stream.size[there],
+        subflow=whose_all[stream.source[there]],
+        sent_s=leaves.first[at][there],
+        came_s=came_all[stream.source[there]],
+        up_s=stream.first[there],
+        ready_s=stream.ready[there],
+        behind=whose_all[stream.source[awaited]][there],
+        repaired=(repeated[awaited] > 0)[there],
+        copies=leaves.count[at][there],
+        retransmitted=repeated[there],
+    )
+
+
+def _joined(streams: list[_Stream]) -> _Stream:
+    """Return the data of several connections as that of one."""
+    import numpy as np
+
+    names = _Stream.__dataclass_fields__
+    return _Stream(**{name: np.concatenate([getattr(one, name) for one in streams]) for name in names})
+
+
+def _union(whole: _Stream, which: Flags, duration_s: float) -> float:
+    """Return for how long some of the data waited to be readable."""
+    import numpy as np
+
+    from anabranch.metrics._pieces import union_s
+
+    return union_s(whole.came_s[which], np.minimum(whole.ready_s[which], duration_s))
+
+
+def _changes(sent: dict[str, Any], new: Flags, duration_s: float) -> dict[str, float | None]:
+    """Return how often new data changes its path, and what is sent on others than the nearest."""
+    import numpy as np
+
+    subflow, size = sent["subflow"][new], sent["bytes"][new]
+    others = subflow != sent["nearest"][new]
+    low = sent["nearest_cwnd_segments"][new] < _FAR_LOWER * sent["cwnd_segments"][new]
+    changes = int(np.count_nonzero(np.diff(subflow)))
+    off = float(size[others].sum())
+    return {
+        "path_changes_per_s": changes / duration_s if duration_s > 0 else 0.0,
+        "off_nearest_share": off / max(float(size.sum()), 1.0),
+        # Of nothing there is no share.
+        "off_nearest_low_share": float(size[others & low].sum()) / off if off else None,
+    }
+
+
+def _underflows(own: Tables, whole: _Stream) -> dict[str, float]:
+    """Return how many underflows came while enough had arrived that could not be read, by what it awaited."""
+    import numpy as np
+
+    frames = own.get("frames")
+    if not frames or not len(frames["size"]):
+        return {}
+    rate = sum(frames["size"]) / max(max(frames["pts_s"]), 1.0)
+    counts = {False: 0, True: 0}
+    for row in rows(own.get("playback", {})):
+        if row["event"] != "underflow":
+            continue
+        held = (whole.came_s <= row["t_s"]) & (whole.ready_s > row["t_s"])
+        if whole.size[held].sum() >= _SEEN_S * rate:
+            # What the first of it awaits is what the player awaits.
+            counts[bool(whole.repaired[int(np.argmax(held))])] += 1
+    return {"underflows_reordered": counts[False], "underflows_repaired": counts[True]}
+
+
+def _buffer(own: Tables, sent: dict[str, Any]) -> dict[str, float | None]:
+    """Return how full of waiting data the receive buffer was, and how long its window held the sender up."""
+    import numpy as np
+
+    if not own.get("receivers") or not len(own["receivers"]["t_s"]):
+        return {}
+    seen = _columns(own["receivers"])
+    # Of a connection over which nothing was sent there is nothing to tell.
+    seen = _where(seen, np.isin(seen["connection"], np.unique(sent["connection"])))
+    waits = seen["ahead_bytes"] + seen["subflow_bytes"]
+    share = waits / np.maximum(seen["limit_bytes"], 1)
+    at_edge = np.zeros(seen["t_s"].size, dtype=bool)
+    for one in np.unique(seen["connection"]).tolist():
+        here, left = seen["connection"] == one, _where(sent, sent["connection"] == one)
+        ends = np.maximum.accumulate(left["data_position"] + left["bytes"])
+        last = np.searchsorted(left["t_s"], seen["t_s"][here], side="right") - 1
+        ahead = np.where(last >= 0, ends[np.maximum(last, 0)], 0) - seen["in_order_bytes"][here]
+        at_edge[here] = (seen["window_bytes"][here] > 0) & (ahead > seen["window_bytes"][here] - _EDGE)
+    return {
+        "buffer_waiting_share_max": float(share.max(initial=0.0)),
+        "buffer_waiting_bytes_max": float(waits.max(initial=0)),
+        "window_limited_s": _SAMPLE_S * float(np.unique(seen["t_s"][at_edge]).size),
+    }
+
+
+def _of_subflow(whole: _Stream, number: int, duration_s: float) -> dict[str, Any]:
+    """Return what concerns one subflow."""
+    import numpy as np
+
+    reads = np.isfinite(whole.ready_s)
+    wait = np.where(reads, whole.ready_s - whole.up_s, 0.0) * whole.size
+    own = (whole.subflow == number) & reads
+    latency = 1e3 * (whole.came_s - whole.sent_s)
+    once = latency[own & (whole.copies == 1)]
+    twice = latency[own & (whole.copies == 2) & (whole.retransmitted == 1)]
+    below = (np.where(np.isfinite(whole.up_s), whole.up_s, duration_s) - whole.came_s)[
+        whole.subflow == number
+    ]
+    held = float((whole.size[whole.subflow == number] * below).sum()) / max(duration_s, _SAMPLE_S)
+    return {
+        "awaited_share": rounded(float(wait[whole.behind == number].sum() / wait.sum()))
+        if wait.any()
+        else None,
+        "out_of_order_bytes_mean": rounded(held, 3),
+        "latency_ms_median": rounded(float(np.median(once)), 3) if once.size else None,
+        "latency_repaired_ms_median": rounded(float(np.median(twice)), 3) if twice.size else None,
+    }

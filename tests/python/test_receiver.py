@@ -1,0 +1,172 @@
+"""What a receiver held back: worked out by hand, and over recorded runs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import anabranch
+from anabranch.metrics._pieces import cut, union_s
+from anabranch.metrics._receiver import receiver
+
+
+def columns(names, *given):
+    return {name: [row[place] for row in given] for place, name in enumerate(names.split())}
+
+
+def test_stretches_are_cut_where_any_begins_or_ends():
+    # 0 to 10, again 5 to 15, and 20 to 30: nothing covers 15 to 20.
+    pieces = cut(np.array([0, 5, 20]), np.array([10, 10, 10]), np.array([2.0, 1.0, 0.5]))
+    assert pieces.start.tolist() == [0, 5, 10, 15, 20]
+    assert pieces.size.tolist() == [5, 5, 5, 5, 10]
+    assert pieces.first.tolist() == [2, 1, 1, np.inf, 0.5]
+    assert pieces.last.tolist() == [2, 2, 1, -np.inf, 0.5]
+    assert pieces.source.tolist() == [0, 1, 1, -1, 2]
+    assert pieces.count.tolist() == [1, 2, 1, 0, 1]
+    # All wait for the first piece, and what is behind the hole for ever.
+    assert pieces.ready.tolist() == [2, 2, 2, np.inf, np.inf]
+    assert pieces.awaited.tolist() == [0, 0, 0, 3, 3]
+    assert pieces.at(np.array([0, 7, 29])).tolist() == [0, 1, 4]
+    assert np.isinf(cut(np.array([1]), np.array([1]), np.array([0.0])).ready).all(), "byte 0 never came"
+
+
+def test_intervals_that_overlap_count_once():
+    assert union_s(np.array([3.0, 0.0, 1.0]), np.array([4.0, 2.0, 1.5])) == 3
+    assert union_s(np.array([1.0]), np.array([1.0])) == 0
+
+
+LEFT = "t_s client connection subflow path position data_position bytes cwnd_segments in_flight_segments nearest nearest_cwnd_segments"
+CAME = "t_s client connection subflow position bytes"
+HELD = "t_s client connection in_order_bytes unread_bytes ahead_bytes subflow_bytes window_bytes limit_bytes"
+
+#: Two subflows. On 0 the second segment is lost and comes at 0.9; on 1 the only one takes half a second.
+TABLES = {
+    "connections": {"client": [0], "duration_s": [2.0], "bytes_read": [4000], "max_read_gap_s": [0.1], "reinjected_bytes": [0]},
+    "departures": columns(
+        LEFT,
+        (0.0, 0, 0, 0, "a", 0, 0, 1000, 10, 1, 0, 10),
+        (0.1, 0, 0, 1, "b", 0, 1000, 1000, 30, 1, 0, 10),
+        (0.1, 0, 0, 0, "a", 1000, 2000, 1000, 10, 2, 0, 10),
+        (0.2, 0, 0, 0, "a", 2000, 3000, 1000, 10, 3, 0, 10),
+        (0.8, 0, 0, 0, "a", 1000, 2000, 1000, 5, 1, 0, 5),
+    ),
+    "arrivals": columns(
+        CAME,
+        (0.1, 0, 0, 0, 0, 1000),
+        (0.3, 0, 0, 0, 2000, 1000),
+        (0.6, 0, 0, 1, 0, 1000),
+        (0.9, 0, 0, 0, 1000, 1000),
+    ),
+    "receivers": columns(
+        HELD,
+        (0.1, 0, 0, 1000, 0, 0, 0, 9000, 4000),
+        (0.4, 0, 0, 1000, 0, 0, 1000, 3100, 4000),
+        (0.7, 0, 0, 2000, 0, 0, 1000, 5000, 4000),
+    ),
+}  # fmt: skip
+
+
+def test_waits_go_by_what_was_awaited():
+    whole, by_subflow = receiver(TABLES)
+    # Byte 3000 on: came at 0.3, waited on its subflow until 0.9. All before 3000 was read as it came.
+    assert whole["subflow_wait_ms"] == pytest.approx(600 / 4)
+    assert whole["stream_wait_ms"] == 0
+    assert (whole["held_s"], whole["held_for_repair_s"]) == (0.6, 0.6)
+    assert whole["reordered_share"] == 0
+    # a, b, a, a: two changes in two seconds; b is used while a, nearer, has a window a third of b's.
+    assert whole["path_changes_per_s"] == 1
+    assert (whole["off_nearest_share"], whole["off_nearest_low_share"]) == (0.25, 1)
+    assert (whole["buffer_waiting_share_max"], whole["buffer_waiting_bytes_max"]) == (0.25, 1000)
+    # At 0.4 s 3,000 bytes beyond what is in order are sent, of 3,100: within two segments of the edge.
+    assert whole["window_limited_s"] == pytest.approx(0.1)
+    assert by_subflow[0]["latency_ms_median"] == pytest.approx(100)
+    assert by_subflow[0]["latency_repaired_ms_median"] == pytest.approx(800)
+    assert by_subflow[1]["latency_ms_median"] == pytest.approx(500)
+    assert by_subflow[1]["latency_repaired_ms_median"] is None
+    assert by_subflow[0]["out_of_order_bytes_mean"] == pytest.approx(1000 * 0.6 / 2)
+
+
+def without_loss(**more):
+    """Return the same, but that nothing was lost: subflow 0 brings bytes 2000 to 4000 at 0.2 and 0.3 s."""
+    left = {name: values[:4] for name, values in TABLES["departures"].items()}
+    came = columns(
+        CAME,
+        (0.1, 0, 0, 0, 0, 1000),
+        (0.2, 0, 0, 0, 1000, 1000),
+        (0.3, 0, 0, 0, 2000, 1000),
+        (0.6, 0, 0, 1, 0, 1000),
+    )
+    return {**TABLES, "departures": left, "arrivals": came, **more}
+
+
+def test_what_another_subflow_has_yet_to_bring_is_waited_for():
+    whole, by_subflow = receiver(without_loss())
+    assert whole["subflow_wait_ms"] == 0
+    assert whole["stream_wait_ms"] == pytest.approx((400 + 300) / 4)
+    assert whole["reordered_share"] == 0.5
+    assert (whole["held_s"], whole["held_for_repair_s"]) == (pytest.approx(0.4), 0)
+    assert (by_subflow[0]["awaited_share"], by_subflow[1]["awaited_share"]) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("tables", "at_s", "found"),
+    [
+        (without_loss(), 0.5, (1, 0)),
+        (without_loss(), 0.15, (0, 0)),  # nothing waits
+        (without_loss(), 0.25, (0, 0)),  # 1,000 bytes are less than a tenth of a second of film
+        (TABLES, 0.5, (0, 0)),  # as here
+    ],
+)
+def test_an_underflow_is_put_down_to_what_the_player_awaited(tables, at_s, found):
+    # 16,000 bytes a second: a tenth of it is 1,600.
+    film = {"frames": {"size": [8000, 8000], "pts_s": [0.0, 1.0]}}
+    film["playback"] = {"event": ["start", "underflow"], "t_s": [0.05, at_s]}
+    whole, _ = receiver({**tables, **film})
+    assert (whole["underflows_reordered"], whole["underflows_repaired"]) == found
+
+
+def test_an_underflow_before_a_repair_is_put_down_to_it():
+    film = {"frames": {"size": [4000, 4000], "pts_s": [0.0, 1.0]}}
+    film["playback"] = {"event": ["underflow"], "t_s": [0.7]}
+    whole, _ = receiver({**TABLES, **film})
+    assert (whole["underflows_reordered"], whole["underflows_repaired"]) == (0, 1)
+
+
+def test_without_a_record_there_is_nothing_to_tell():
+    assert receiver({"connections": TABLES["connections"]}) is None
+
+
+def bulk(**more):
+    return {
+        "name": "bulk",
+        "record": ["receiver"],
+        "application": {"kind": "bulk", "bytes": "3 MB"},
+        "transport": {"scheduler": "min-rtt", "congestion": "reno"},
+        "paths": [{"name": "near", "rtt": "40 ms", "rate": "5 Mbit/s", **more}],
+    }
+
+
+@pytest.mark.module
+def test_on_one_path_a_repair_takes_a_round_trip_more():
+    world = bulk(loss="0.5 %", queue="20 packets")
+    run = anabranch.run(world)
+    inside, (flow,) = run.qos["receiver"], run.qos["subflows"]
+    assert inside["stream_wait_ms"] == 0
+    assert inside["held_for_repair_s"] == inside["held_s"] > 0
+    # One way and back and one way again: a round trip of 40 ms and more after the first.
+    assert flow["latency_repaired_ms_median"] > flow["latency_ms_median"] + 40
+    assert anabranch.run({**world, "record": []}).digest == run.digest
+
+
+@pytest.mark.module
+def test_a_far_path_is_what_is_waited_for():
+    world = bulk()
+    world["paths"].append({"name": "far", "rtt": "400 ms", "rate": "5 Mbit/s"})
+    # Less than either path carries, in turns: nothing queues, and nothing is lost.
+    world["application"] = {"kind": "paced", "rate": "2 Mbit/s", "duration": "10 s"}
+    world["transport"]["scheduler"] = "round-robin"
+    run = anabranch.run(world)
+    near, far = run.qos["subflows"]
+    assert far["awaited_share"] > 0.9 > near["awaited_share"]
+    assert run.qos["receiver"]["stream_wait_ms"] > 10
+    assert far["latency_ms_median"] > 200
