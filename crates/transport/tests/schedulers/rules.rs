@@ -2,7 +2,7 @@
 
 use anabranch_transport::congestion::CongestionState;
 use anabranch_transport::scheduler::{self, Decision, SendRequest, SubflowView};
-use anabranch_units::{Rate, SubflowId};
+use anabranch_units::{Duration, Instant, Rate, SubflowId};
 
 use super::{build, choice, chosen, request, view};
 
@@ -175,6 +175,44 @@ fn rtx_aware_waits_for_a_regular_subflow_before_it_takes_a_backup() {
             "{name}: CWR retransmits nothing"
         );
     }
+}
+
+#[test]
+fn rtx_aware_is_told_from_which_state_on_a_subflow_is_left_out() {
+    use CongestionState::{Cwr, Disorder, Loss, Open, Recovery};
+    let named = [
+        ("recovery", vec![Recovery, Loss]),
+        ("loss", vec![Loss]),
+        ("cwr", vec![Cwr, Recovery, Loss]),
+        ("disorder", vec![Disorder, Cwr, Recovery, Loss]),
+    ];
+    for (word, left_out) in named {
+        for state in [Open, Disorder, Cwr, Recovery, Loss] {
+            // The base is `linux`, which itself sends in every state.
+            let near = SubflowView { state, ..view(0, 50, 10, 2) };
+            let far = SubflowView { queued_memory: 50_000, ..view(1, 90, 10, 2) };
+            let name = format!("rtx-aware(linux, states={word})");
+            let taken = Some(u8::from(left_out.contains(&state)));
+            assert_eq!(choice(&name, &[near, far]), taken, "{name}, {state:?}");
+        }
+    }
+}
+
+#[test]
+fn rtx_aware_leaves_a_subflow_out_for_so_many_rtts_after_it_retransmitted() {
+    let at = |ms: u64| SendRequest { now: Instant::ZERO + Duration::from_millis(ms), ..request() };
+    let mut scheduler = build("spdx(hold=2)");
+    let busy = SubflowView { state: CongestionState::Recovery, ..view(0, 50, 10, 2) };
+    let (calm, far) = (view(0, 50, 10, 2), view(1, 90, 10, 0));
+    let full = view(1, 90, 10, 10);
+    assert_eq!(chosen(&scheduler.schedule(&at(1000), &[calm, far])), Some(0));
+    assert_eq!(chosen(&scheduler.schedule(&at(1010), &[busy, far])), Some(1));
+    // Two RTTs of 50 ms from when it was last seen.
+    assert_eq!(chosen(&scheduler.schedule(&at(1109), &[calm, far])), Some(1));
+    let until = Some(Instant::ZERO + Duration::from_millis(1110));
+    assert_eq!(scheduler.schedule(&at(1109), &[calm, full]), Decision::Wait { until });
+    assert_eq!(scheduler.schedule(&at(1109), &[calm]), Decision::Wait { until });
+    assert_eq!(chosen(&scheduler.schedule(&at(1110), &[calm, far])), Some(0));
 }
 
 #[test]
