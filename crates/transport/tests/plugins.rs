@@ -84,6 +84,19 @@ fn the_short_form_says_what_a_table_says() {
 }
 
 #[test]
+fn a_parameter_without_effect_is_refused() {
+    let faults = |short: &str| {
+        let choice = PluginChoice::parse(short).expect("a choice");
+        let built = congestion::build(&choice, &Registry::TABLES, random());
+        built.err().map_or(0, |error| error.faults.len())
+    };
+    assert_eq!(faults("bbr3(ecn=true, ecn_max_rtt_ms=20)"), 0);
+    // Without ECN no mark counts, on whatever route.
+    assert_eq!(faults("bbr3(ecn_max_rtt_ms=20)"), 1);
+    assert_eq!(faults("bbr3(ecn=false, ecn_max_rtt_ms=20)"), 1);
+}
+
+#[test]
 fn a_composition_has_sixteen_levels() {
     let nested = |levels: usize| {
         format!("{}min-rtt{}", "rtx-aware(".repeat(levels - 1), ")".repeat(levels - 1))

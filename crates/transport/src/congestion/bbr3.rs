@@ -171,10 +171,13 @@ impl Bbr3 {
         random: RandomStream,
     ) -> Box<dyn CongestionController> {
         let counts = parameters.flag("ecn", false);
-        let max_rtt =
-            parameters.number_or("ecn_max_rtt_ms", ECN_MAX_RTT_MS, 0.1..=10_000.0, "none");
-        let max_rtt = max_rtt.map(|ms| Duration::from_secs_f64(ms / 1000.0));
-        Box::new(Self::new(random, counts.then(|| Marks::new(max_rtt))))
+        // What has no effect is not asked for, and so refused.
+        let marks = counts.then(|| {
+            let max_rtt =
+                parameters.number_or("ecn_max_rtt_ms", ECN_MAX_RTT_MS, 0.1..=10_000.0, "none");
+            Marks::new(max_rtt.map(|ms| Duration::from_secs_f64(ms / 1000.0)))
+        });
+        Box::new(Self::new(random, marks))
     }
 
     fn new(random: RandomStream, marks: Option<Marks>) -> Self {
