@@ -25,6 +25,8 @@ _SUMS = (
     "retransmissions_after_change",
     "recovery_s",
     "loss_s",
+    "awaited_share",
+    "out_of_order_bytes_mean",
 )
 
 
