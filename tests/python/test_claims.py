@@ -231,6 +231,51 @@ def test_the_command_runs_what_is_missing_and_judges(tmp_path):
 
 
 @pytest.mark.module
+def test_chosen_claims_are_judged_apart_and_change_their_rows_alone(tmp_path):
+    page = tmp_path / "claims.md"
+    extra = ["--docs", str(page)]
+    assert small(tmp_path, trials=8, extra=extra).exit_code == 0
+    before = page.read_text()
+    # B's expression is turned round: it holds now. It needs half of the cells.
+    file = tmp_path / "studies" / "mine" / "claims.toml"
+    file.write_text(file.read_text().replace('test = "less"', 'test = "more"'))
+    given = [
+        "study",
+        "claims",
+        str(file.parent),
+        str(tmp_path / "apart"),
+        "--run",
+        "--trials",
+        "7",
+        "--workers",
+        "1",
+    ]
+    result = CliRunner().invoke(app, [*given, "--only", "B", *extra])
+    assert result.exit_code == 0, result.stderr
+    assert "14 runs, 0 were there already" in result.stderr
+    after = page.read_text()
+    own = [line for line in after.splitlines() if line not in before.splitlines()]
+    assert own[0] == "| mine | 2 | 0 | 0 | 1 | 0 | 32 | 8 | 0.00 |"
+    assert own[1].startswith(
+        "Judged later, by themselves: B. 14 runs; trials of a cell: 7; seed: 1; CPU hours: "
+    )
+    assert own[2].startswith("| B (p) | slower | **reproduced** |  |  | two, reno against one, reno")
+    assert len(own) == 3
+    # Once more it says the same, once.
+    assert CliRunner().invoke(app, [*given, "--only", "B", *extra]).exit_code == 0
+    assert page.read_text() == after
+
+
+def test_claims_that_cannot_be_chosen_are_told(tmp_path):
+    result = CliRunner().invoke(app, ["study", "claims", "PC16", "--only", "PC16.31"])
+    assert result.exit_code == 2
+    assert "no such claim: `PC16.31`" in result.stderr
+    page = str(tmp_path / "none.md")
+    result = CliRunner().invoke(app, ["study", "claims", "PC16", "--only", "PC16.13", "--docs", page])
+    assert "no page whose claims could be judged anew" in result.stderr
+
+
+@pytest.mark.module
 def test_results_of_other_settings_are_told(tmp_path):
     assert small(tmp_path).exit_code == 0
     file = tmp_path / "studies" / "mine" / "study.toml"

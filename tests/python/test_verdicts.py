@@ -11,7 +11,7 @@ METRIC = measure.parse("buffer_underflows")
 
 
 def cell(name):
-    return cells.Cell(labels=(("row", name),), said=(("row", name),), paths=())
+    return cells.Cell(labels=(("row", name),), said=(("row", name),), shown=(("row", name),), paths=())
 
 
 def stated(test="less", *, by=1.0, within=None, number=1, copies=1, needed=None, inferred=None):

@@ -30,12 +30,15 @@ class Cell:
     said
         The same with short names, `congestion`; without the keys that have a single value in the cell's
         part, which a claim need not say.
+    shown
+        The same with the keys that have another value in another part of the row.
     paths
         The scenario's paths.
     """
 
     labels: tuple[tuple[str, Any], ...]
     said: tuple[tuple[str, Any], ...]
+    shown: tuple[tuple[str, Any], ...]
     paths: tuple[str, ...]
 
     @property
@@ -43,13 +46,17 @@ class Cell:
         """The cell in a few words: `eq50, cubic`."""
         return ", ".join(
             str(value) if isinstance(value, str) else f"{key} {str(value).lower()}"
-            for key, value in self.said
+            for key, value in self.shown
         )
 
 
 def of_study(folder: Path, study: Study) -> list[Cell]:
     """Return the cells of a study's grid, assumptions as they stand."""
     result: dict[Cell, None] = {}
+    known: dict[tuple[str, str], set[Any]] = {}
+    for part in study.parts:
+        for row, (key, values) in product(part.scenarios, part.grid.items()):
+            known.setdefault((row, key), set()).update(studies.axis_of(key, values).labels)
     for part in study.parts:
         axes = {key: studies.axis_of(key, values).labels for key, values in part.grid.items()}
         alone = {key for key, values in axes.items() if len(values) == 1}
@@ -58,7 +65,9 @@ def of_study(folder: Path, study: Study) -> list[Cell]:
             for values in product(*axes.values()):
                 labels = (("row", row), *zip(axes, values, strict=True))
                 said = tuple((short(key), value) for key, value in labels if key not in alone)
-                result[Cell(labels=labels, said=said, paths=paths)] = None
+                several = {key for key, _ in labels if key not in alone or len(known[row, key]) > 1}
+                shown = tuple((short(key), value) for key, value in labels if key in several)
+                result[Cell(labels=labels, said=said, shown=shown, paths=paths)] = None
     return list(result)
 
 

@@ -14,14 +14,17 @@ if TYPE_CHECKING:
     from anabranch.claims.around import Spread, Where, World
     from anabranch.study.study import Study
 
-_BEGIN = """# Claims of the papers, judged
+#: How a cell of a table has its sign.
+CELL = "\\|"
+BEGIN = """# Claims of the papers, judged
 
 This page is written by `anabranch study claims all RESULTS --run --around all --docs FILE`, and its causes
 are those of `anabranch study why`; either may stop early, and each paper says what was run. Each claim is
 stated in the study's `claims.toml`, with the smallest effect that matters;
 [the guide](guide/studies.md#claims) tells how verdicts are made. *Reproduced* is said of this simulator under
 the studies' assumptions, *not reproduced* as well: neither says that a paper measured wrongly. *Inferred*
-claims hold, but a setting of the study decides them: they do not count as reproduced.
+claims hold, but a setting of the study decides them: they do not count as reproduced. Claims that were judged
+later, by `--only`, are named in their paper's section with what was run for them; of them no worlds around.
 
 *By means* looks at the study and at worlds around it, in each of which one assumption has another value; the
 ranges and their reasons stand in `study.toml`, each fixed before it was computed. A claim holds
@@ -153,13 +156,11 @@ def plain(one: Judged, spread: Spread) -> dict[str, Any]:
 def write(papers: Sequence[Paper]) -> str:
     """Return the page of some papers."""
     head = f"| paper | {' | '.join(VERDICTS)} | runs | trials | CPU hours |"
-    lines = [_BEGIN, head, "|---" * (len(VERDICTS) + 4) + "|"]
+    lines = [BEGIN, head, "|---" * (len(VERDICTS) + 4) + "|"]
     for paper in papers:
         counts = counted(paper.judged)
         cells = [str(counts[verdict]) for verdict in VERDICTS]
-        lines.append(
-            f"| {' | '.join([paper.name, *cells, str(paper.runs), _trials(paper), _hours(paper)])} |"
-        )
+        lines.append(f"| {' | '.join([paper.name, *cells, str(paper.runs), trials(paper), hours(paper)])} |")
     places: tuple[Where, ...] = ("everywhere", "here", "nowhere")
     lines += ["", f"| by means | {' | '.join(places)} | worlds | not run |", "|---" * 6 + "|"]
     for paper in papers:
@@ -176,10 +177,10 @@ def write(papers: Sequence[Paper]) -> str:
 def _section(paper: Paper) -> list[str]:
     """Return the lines about one paper."""
     seeds = ", ".join(map(str, paper.seeds)) or "none"
-    told = f"{paper.study.title}; {paper.study.source}. {paper.runs} runs; trials of a cell: {_trials(paper)}"
+    told = f"{paper.study.title}; {paper.study.source}. {paper.runs} runs; trials of a cell: {trials(paper)}"
     if paper.trials[0] < paper.study.trials:
         told += f", where the study asks for {paper.study.trials}"
-    told += f"; seed: {seeds}; CPU hours: {_hours(paper)}; build: `{paper.code}`."
+    told += f"; seed: {seeds}; CPU hours: {hours(paper)}; build: `{paper.code}`."
     lines = ["", f"## {paper.name}", "", told]
     if paper.changed:
         lines.append(f"\n{paper.changed} cells have other settings than the study as it stands.")
@@ -190,23 +191,26 @@ def _section(paper: Paper) -> list[str]:
         "| claim | says | verdict | by means | changed by | rests on |",
         "|---|---|---|---|---|---|",
     ]
-    for one, spread in zip(paper.judged, paper.spreads, strict=True):
-        claim = one.stated.claim
-        verdict = f"**{one.verdict}**" if one.verdict in VERDICTS[:2] else one.verdict
-        cells = (
-            f"{claim.id} ({claim.place})",
-            claim.says,
-            verdict,
-            _by_means(spread),
-            "; ".join(world.said for world in spread.flips),
-            evidence(one),
-        )
-        escaped = (cell.replace("|", "\\|") for cell in cells)
-        lines.append(f"| {' | '.join(escaped)} |")
+    lines += [row(one, spread) for one, spread in zip(paper.judged, paper.spreads, strict=True)]
     if paper.notes:
         lines += ["", "Assumptions:", ""]
         lines += [f"- {name}: {note}" for name, note in paper.notes.items()]
     return lines + _worlds(paper) + _causes(paper)
+
+
+def row(one: Judged, spread: Spread | None) -> str:
+    """Return a claim's row of its paper's table; None is a claim around which no world was looked at."""
+    claim = one.stated.claim
+    verdict = f"**{one.verdict}**" if one.verdict in VERDICTS[:2] else one.verdict
+    cells = (
+        f"{claim.id} ({claim.place})",
+        claim.says,
+        verdict,
+        "" if spread is None else _by_means(spread),
+        "" if spread is None else "; ".join(world.said for world in spread.flips),
+        evidence(one),
+    )
+    return f"| {' | '.join(cell.replace('|', CELL) for cell in cells)} |"
 
 
 def shares(parts: Mapping[str, float]) -> str:
@@ -254,7 +258,7 @@ def _worlds(paper: Paper) -> list[str]:
     return lines
 
 
-def _trials(paper: Paper) -> str:
+def trials(paper: Paper) -> str:
     """Return the number of trials."""
     return _count(paper.trials)
 
@@ -265,6 +269,6 @@ def _count(trials: tuple[int, int]) -> str:
     return str(least) if least == most else f"{least} to {most}"
 
 
-def _hours(paper: Paper) -> str:
+def hours(paper: Paper) -> str:
     """Return the processor time."""
     return "unknown" if paper.cpu_s is None else f"{paper.cpu_s / 3600:.2f}"

@@ -56,10 +56,11 @@ def claims(
     around: Around,
     how: How,
     docs: Path | None,
+    only: Sequence[str] = (),
     as_json: bool,
 ) -> None:
     """Judge the claims of one study or of all that state some."""
-    from anabranch.claims import page, statement
+    from anabranch.claims import amend, page, statement
     from anabranch.claims.around import worlds
     from anabranch.cli import _outputs
     from anabranch.study import study as studies
@@ -80,6 +81,9 @@ def claims(
             if value is not None
         ]
     unwritable = None if docs is None else _outputs.unwritable(docs, "--docs")
+    if only and docs is not None and not docs.exists():
+        message = f"no page whose claims could be judged anew: `{docs}`"
+        faults.append(Fault(message=message, where="--docs", hint="without --only the page is written"))
     if faults or unwritable is not None:
         raise InputError([*faults, *([unwritable] if unwritable is not None else [])])
     if name == ALL:
@@ -88,7 +92,9 @@ def claims(
         folder = studies.find(name)
         folders = {folder.name: folder}
     found = {key: studies.read(folder) for key, folder in folders.items()}
-    stated = _stated(folders, found)
+    stated = _chosen(_stated(folders, found), only)
+    folders = {key: folders[key] for key in stated}
+    found = {key: found[key] for key in stated}
     if not any(around.of(study) for study in found.values()) and around.names:
         message = f"no such assumption with other values: `{around.names[0]}`"
         known = {one.assumption for study in found.values() for one in worlds(study)}
@@ -96,10 +102,14 @@ def claims(
             [Fault(message=message, where="--around", hint=did_you_mean(around.names[0], known))]
         )
     base = results or _RESULTS
-    places = {key: base if results is not None and name != ALL else base / key for key in folders}
+    places = {
+        key: base if results is not None and name != ALL else base / _place(key, stated[key], only=bool(only))
+        for key in folders
+    }
     if runs:
         for key, study in found.items():
-            _run(folders[key], study, places[key], trials=trials, how=how)
+            wanted = stated[key] if only else None
+            _run(folders[key], study, places[key], trials=trials, how=how, stated=wanted)
             for assumption in around.of(study):
                 _run_around(folders[key], study, stated[key], assumption, places[key], around, how)
     papers = []
@@ -111,7 +121,11 @@ def claims(
     if not papers:
         raise InputError([Fault(message=f"no results of any study in `{base}`", hint="add --run")])
     if docs is not None:
-        docs.write_text(page.write(papers), encoding="utf-8")
+        if only:
+            text = amend.recounted(amend.amend(docs.read_text(encoding="utf-8"), papers))
+        else:
+            text = page.write(papers)
+        docs.write_text(text, encoding="utf-8")
     _show(papers, as_json=as_json)
     if docs is not None:
         _console.note(f"page: {docs}")
@@ -133,14 +147,54 @@ def _stated(folders: dict[str, Path], found: dict[str, Study]) -> dict[str, list
     return result
 
 
-def _run(folder: Path, study: Study, place: Path, *, trials: int | None, how: How) -> None:
-    """Run whatever is missing of a study."""
+def _chosen(stated: dict[str, list[Stated]], only: Sequence[str]) -> dict[str, list[Stated]]:
+    """Return the claims that are to be judged, of the studies that have any of them."""
+    if not only:
+        return stated
+    known = {one.claim.id: None for claims in stated.values() for one in claims}
+    faults = [
+        Fault(message=f"no such claim: `{one}`", where=f"--only {one}", hint=did_you_mean(one, known))
+        for one in only
+        if one not in known
+    ]
+    if faults:
+        raise InputError(faults)
+    kept = {key: [one for one in claims if one.claim.id in only] for key, claims in stated.items()}
+    return {key: claims for key, claims in kept.items() if claims}
+
+
+def _place(study: str, stated: Sequence[Stated], *, only: bool) -> str:
+    """Return what the folder of a study's results is called: of chosen claims it has their numbers."""
+    if not only:
+        return study
+    return f"{study}-only-{'+'.join(one.claim.id.rpartition('.')[2] for one in stated)}"
+
+
+def _labels(stated: Sequence[Stated]) -> set[str]:
+    """Return the labels of the cells that claims need, as text."""
+    return {json.dumps(dict(cell.labels), sort_keys=True) for one in stated for cell in one.cells()}
+
+
+def _run(
+    folder: Path,
+    study: Study,
+    place: Path,
+    *,
+    trials: int | None,
+    how: How,
+    stated: Sequence[Stated] | None = None,
+) -> None:
+    """Run whatever is missing of a study, or of the cells that some claims need."""
     from dataclasses import replace
 
     from anabranch.cli import _sweep
     from anabranch.study import study as studies
 
     what = studies.sweep(folder, study, trials=trials)
+    if stated is not None:
+        wanted = _labels(stated)
+        cells = (one for one in what.cells if json.dumps(dict(one.labels), sort_keys=True) in wanted)
+        what = replace(what, cells=tuple(cells))
     _sweep.make(what, replace(how, out=place))
 
 
@@ -159,7 +213,7 @@ def _run_around(
     from anabranch.cli import _sweep
     from anabranch.study import study as studies
 
-    wanted = {json.dumps(dict(cell.labels), sort_keys=True) for one in stated for cell in one.cells()}
+    wanted = _labels(stated)
     what = studies.around(
         folder,
         study,

@@ -91,6 +91,14 @@ def judge_claims(
     around_trials: Annotated[
         int | None, typer.Option(min=1, max=1_000_000, help="Runs of each cell there (default: 3).")
     ] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="CLAIM",
+            help="Judge, and with --run run, only what this claim needs; repeatable. Results are apart, and "
+            "of the page that --docs names only these claims change.",
+        ),
+    ] = None,
     docs: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the page of verdicts, in Markdown.")
     ] = None,
@@ -108,12 +116,23 @@ def judge_claims(
       anabranch study claims LEO24 --run --trials 3
       anabranch study claims LEO24
       anabranch study claims all --run --docs docs/claims.md
+      anabranch study claims PC16 --only PC16.13 --only PC16.20 --run --docs docs/claims.md
     """
     from anabranch.cli import _claims, _sweep
 
     how = _sweep.How(workers=workers, dask=dask, shard=None, out=None)
     near = _claims.Around(names=around or (), trials=around_trials)
-    _claims.claims(name, results, runs=runs, trials=trials, around=near, how=how, docs=docs, as_json=as_json)
+    _claims.claims(
+        name,
+        results,
+        runs=runs,
+        trials=trials,
+        around=near,
+        how=how,
+        docs=docs,
+        only=only or (),
+        as_json=as_json,
+    )
 
 
 @study.command("figures")

@@ -1,0 +1,102 @@
+"""A page of verdicts on which some claims are judged anew: their rows, the counts, and what was run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from anabranch.claims import page
+from anabranch.claims.judge import VERDICTS
+from anabranch.errors import Fault, InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from anabranch.claims.page import Paper
+
+_LATER = "Judged later, by themselves: "
+
+
+def amend(text: str, papers: Sequence[Paper]) -> str:
+    """Return a page with the claims of some papers judged anew, and all others as they were.
+
+    Parameters
+    ----------
+    text
+        The page.
+    papers
+        The claims that were judged, and what they were judged on.
+
+    Raises
+    ------
+    InputError
+        When the page has no row of a claim.
+    """
+    _, table, rest = text.partition("\n| paper |")
+    lines = [*page.BEGIN.splitlines(), *(table + rest).splitlines()]
+    for paper in papers:
+        begin = lines.index(f"## {paper.name}") if f"## {paper.name}" in lines else len(lines)
+        end = next((at for at in range(begin + 1, len(lines)) if lines[at].startswith("## ")), len(lines))
+        lines[begin:end] = _section(lines[begin:end], paper)
+    return "\n".join(lines) + "\n"
+
+
+def _section(lines: list[str], paper: Paper) -> list[str]:
+    """Return the lines about a paper with some of its rows replaced."""
+    faults = []
+    for one, spread in zip(paper.judged, paper.spreads, strict=True):
+        name = one.stated.claim.id
+        places = [at for at, line in enumerate(lines) if line.startswith(f"| {name} (")]
+        if len(places) == 1:
+            lines[places[0]] = page.row(one, spread if paper.worlds else None)
+        else:
+            faults.append(Fault(message=f"the page has no row of {name}", where="--docs"))
+    if faults:
+        raise InputError(faults)
+    names = [one.stated.claim.id for one in paper.judged]
+    kept: list[str] = []
+    for line in lines:
+        if line.startswith(_LATER) and _names(line) <= set(names):
+            kept.pop()  # the empty line before it
+        else:
+            kept.append(line)
+    # Behind the sentence of what the others were judged on, and those of claims judged later before.
+    at = max(place for place, line in enumerate(kept[:8]) if line.startswith(_LATER) or "; build: " in line)
+    seeds = ", ".join(map(str, paper.seeds)) or "none"
+    told = f"{_LATER}{', '.join(names)}. {paper.runs} runs; trials of a cell: {page.trials(paper)}; "
+    told += f"seed: {seeds}; CPU hours: {page.hours(paper)}; build: `{paper.code}`. "
+    told += "Their p-values are adjusted among them alone."
+    return [*kept[: at + 1], "", told, *kept[at + 1 :]]
+
+
+def _names(line: str) -> set[str]:
+    """Return the claims that a sentence of what was judged later names."""
+    return set(line.removeprefix(_LATER).partition(". ")[0].split(", "))
+
+
+def recounted(text: str) -> str:
+    """Return a page whose first table counts the verdicts that the others have."""
+    lines = text.splitlines()
+    counts: dict[str, dict[str, int]] = {}
+    paper, inside = "", False
+    for line in lines:
+        if line.startswith("## "):
+            paper = line.removeprefix("## ")
+            counts[paper] = dict.fromkeys(VERDICTS, 0)
+        inside = line.startswith("| claim |") or (inside and line.startswith("|"))
+        verdict = _cells(line)[2].strip("*") if inside and line.startswith("| ") else ""
+        if verdict in VERDICTS:
+            counts[paper][verdict] += 1
+    done: set[str] = set()
+    for at, line in enumerate(lines):
+        cells = _cells(line) if line.startswith("| ") else []
+        if cells and cells[0] in counts and cells[0] not in done:
+            done.add(cells[0])
+            numbers = [str(counts[cells[0]][verdict]) for verdict in VERDICTS]
+            lines[at] = f"| {' | '.join([cells[0], *numbers, *cells[1 + len(VERDICTS) :]])} |"
+    return "\n".join(lines) + "\n"
+
+
+def _cells(line: str) -> list[str]:
+    """Return the cells of a table's row."""
+    # A sign within a cell has a backslash before it.
+    return line.removeprefix("| ").removesuffix(" |").split(" | ")
