@@ -186,8 +186,53 @@ def test_every_control_and_scheduler_of_the_studies_looks_like_itself():
             assert labels["transport.scheduler"] in colours.SCHEDULERS
             assert labels.get("transport.congestion", "cubic") in colours.CONTROLS
     assert len(set(colours.CONTROLS.values())) == len(colours.CONTROLS)
-    for together in (("spd", "lpc", "let", "spdx", "lpcx", "letx"), ("dft", "gr-sty")):
-        assert len({colours.SCHEDULERS[one] for one in together}) == len(together)
+    # No two have the same mark, those without one of their own included.
+    assert len(set(colours.SCHEDULERS.values())) == len(colours.SCHEDULERS)
+    together = [*[*colours.SCHEDULERS][:-2], "mine.py:Mine", "rtx-aware(spd, hold=2)"]
+    marks = colours.of_schedulers(together)
+    assert list(marks) == together
+    assert len(set(marks.values())) == len(together)
+    assert marks["spd"] == colours.SCHEDULERS["spd"]
+
+
+def test_a_control_with_parameters_has_its_familys_colour():
+    names = ["compound(gamma=auto)", "cubic", "compound", "mine.py:Mine"]
+    found = colours.of_controls(names)
+    assert list(found) == names
+    assert found["compound"] == colours.CONTROLS["compound"]
+    assert found["mine.py:Mine"] == colours.OTHER_COLOUR
+    # Beside the plain one it is a lighter shade; alone it is the colour itself.
+    assert len(set(found.values())) == len(names)
+    assert all(one > other for one, other in zip(_rgb(found[names[0]]), _rgb(found["compound"]), strict=True))
+    assert colours.of_controls(names[:1])[names[0]] == colours.CONTROLS["compound"]
+
+
+def _rgb(colour):
+    return [int(colour[at : at + 2], 16) for at in (1, 3, 5)]
+
+
+def test_no_interval_reaches_below_nothing():
+    from anabranch.figures import study
+
+    row = {"row": "r", "series": "s", "control": "c", "scheduler": "d"}
+    ends = study._whiskers({**row, "a": 1.0, "a_ci95": 3.0, "b": 9.0, "b_ci95": 2.0}, "a", "b")
+    assert (ends["left"], ends["right"], ends["low"], ends["high"]) == (0, 4, 7, 11)
+
+
+def test_an_axis_that_is_turned_round_says_so():
+    from anabranch.figures import study
+
+    row = {
+        "row": "r",
+        "series": "s",
+        "control": "cubic",
+        "scheduler": "dft",
+        "srtt_ms": 9.0,
+        "goodput_mbps": 5.0,
+    }
+    turned = study.cross([row], "srtt_ms", "goodput_mbps", turned=True).to_json()
+    assert "better is up and right" in turned
+    assert "better is up and right" not in study.cross([row], "srtt_ms", "goodput_mbps").to_json()
 
 
 def test_a_folder_without_results_is_told(tmp_path):

@@ -517,3 +517,22 @@ def test_bad_usage_is_2(scenario, tmp_path, arguments, message):
     result = call("sweep", scenario, "--trials", 1, "--workers", 1, "--out", tmp_path / "out", *arguments)
     assert result.exit_code == 2
     assert message in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("mean", "half", "shown"),
+    [
+        (135.0, 118.3, "135 ± 120"),
+        (1234567.0, 45678.0, "1235000 ± 46000"),
+        (0.000123456, 0.0000012, "0.0001235 ± 0.0000012"),
+        (0.0, 0.0, "0 ± 0"),
+        (9.99996, 9.96, "10 ± 10"),
+        (7, None, "7"),
+        (-2.5, None, "-2.5"),
+        (None, 1.0, "-"),
+    ],
+)
+def test_numbers_in_tables_are_plain(mean, half, shown):
+    from anabranch.cli._sweep import _cell
+
+    assert _cell({"m": mean, "m_ci95": half}, "m_ci95", "m") == shown

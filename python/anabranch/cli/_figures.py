@@ -134,7 +134,7 @@ def causes(results: Path, *, trials: int) -> None:
         for (row, control), group in stored.groups(results).items()
     ]
     if not lines:
-        message = "no run has a player, of which it could be told"
+        message = "no run plays a film: there are no freezes, discards or steps down to explain"
         raise InputError([Fault(message=message, where=str(results))])
     heads = ("row", "control", "runs", "frozen, s a run", "discards a run", "steps down a run")
     _console.table(heads, lines, left=6)

@@ -16,6 +16,15 @@ ShardOption = Annotated[
     str | None, typer.Option("--shard", metavar="N/M", help="Only part N of M, to spread runs over machines.")
 ]
 Out = Annotated[Path | None, typer.Option(metavar="DIR", help="Folder of results (default: results/NAME).")]
+#: The same of a study.
+StudyOut = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR",
+        help="Folder of results (default: results/NAME, with what is chosen behind it: NAME-quick, and "
+        "NAME-queue with --vary queue, and so on).",
+    ),
+]
 Trials = Annotated[
     int, typer.Option(min=1, max=1_000_000, help="Runs of each cell, on the same luck in each.")
 ]

@@ -10,7 +10,7 @@ import typer
 
 from anabranch.cli import _console
 from anabranch.cli._console import guarded
-from anabranch.cli._many import Dask, Keep, KeepTrace, Out, ShardOption, Workers
+from anabranch.cli._many import Dask, Keep, KeepTrace, ShardOption, StudyOut, Workers
 from anabranch.cli._options import JsonArray
 from anabranch.errors import Fault, InputError
 
@@ -197,7 +197,10 @@ def run_study(
     trials: Annotated[
         int | None, typer.Option(min=1, max=1_000_000, help="Runs of each cell (default: the study's).")
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="A smoke test: few trials, short sessions.")] = False,
+    quick: Annotated[
+        bool,
+        typer.Option("--quick", help="A smoke test: few trials, short sessions; into results/NAME-quick."),
+    ] = False,
     vary: Annotated[
         str | None, typer.Option(metavar="ASSUMPTION", help="Run an assumption's other values too.")
     ] = None,
@@ -219,7 +222,7 @@ def run_study(
     workers: Workers = None,
     dask: Dask = None,
     shard: ShardOption = None,
-    out: Out = None,
+    out: StudyOut = None,
     keep: Keep = None,
     keep_trace: KeepTrace = False,
     as_json: JsonArray = False,

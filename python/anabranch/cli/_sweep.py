@@ -194,7 +194,7 @@ def why(folder: Path, run: str | None, *, as_json: bool) -> None:
     with _console.progress("running again") as progress:
         found = stored.open_run(folder, row["identity"], progress=progress)
     if found.qoe is None:
-        message = "the run has no player, of which it could be told"
+        message = "the run plays no film: there are no freezes, discards or steps down to explain"
         raise InputError([Fault(message=message, where=str(folder))])
     causes = attribute(found)
     if as_json:
@@ -202,10 +202,12 @@ def why(folder: Path, run: str | None, *, as_json: bool) -> None:
         return
     is_adaptive = "frames" not in found.qoe
     last, lost = ("steps down", causes.steps_down) if is_adaptive else ("discards", causes.discards)
+    found_causes = [cause for cause in CAUSES if cause in causes.frozen_s or cause in lost]
+    # The worst first: by seconds, then by what was lost.
+    found_causes.sort(key=lambda cause: (-causes.frozen_s.get(cause, 0.0), -lost.get(cause, 0.0)))
     lines = [
-        (cause, f"{causes.frozen_s.get(cause, 0.0):.2f} s", f"{lost.get(cause, 0.0):.1f}", text)
-        for cause, text in CAUSES.items()
-        if cause in causes.frozen_s or cause in lost
+        (cause, f"{causes.frozen_s.get(cause, 0.0):.2f} s", f"{lost.get(cause, 0.0):.1f}", CAUSES[cause])
+        for cause in found_causes
     ]
     _console.table(("cause", "frozen", last, ""), lines, left=1)
     steps = f", {len(causes.drops)} steps down" if is_adaptive else ""
@@ -344,8 +346,17 @@ def _cell(row: Mapping[str, Any], interval: str, name: str) -> str:
     value, width = row.get(name), row.get(interval)
     if value is None:
         return "-"
-    text = f"{value:.4g}" if isinstance(value, float) else str(value)
-    return text if width is None else f"{text} ± {width:.2g}"
+    text = _shown(value, 4)
+    return text if width is None else f"{text} ± {_shown(width, 2)}"
+
+
+def _shown(value: object, digits: int) -> str:
+    """Return a number with so many significant digits, and never with a power of ten: 120, not 1.2e+02."""
+    if not isinstance(value, float) or not math.isfinite(value) or value == 0:
+        return str(value) if not isinstance(value, float) else f"{value:g}"
+    behind = digits - 1 - math.floor(math.log10(abs(value)))
+    text = f"{round(value, behind):.{max(behind, 0)}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def verify(folder: Path, identities: Sequence[str], *, sample: int | None) -> None:

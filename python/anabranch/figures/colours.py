@@ -41,24 +41,72 @@ CONTROLS: Mapping[str, str] = {
     "wvegas": "#F0E442",
     "ccpd": "#AA4499",
 }
-#: The mark of each scheduler.
+#: The colour of what has none of its own.
+OTHER_COLOUR = "#666666"
+
+#: How much of a colour is left in the next of its family.
+_LIGHTER = 0.55
+#: A star of five points, a plus turned into an x, and others that no chart has by name: paths from -1 to 1.
+_STAR = "M0,-1.2L.28,-.38L1.14,-.38L.44,.14L.7,.98L0,.46L-.7,.98L-.44,.14L-1.14,-.38L-.28,-.38Z"
+_X = "M-1,-.6L-.6,-1L0,-.4L.6,-1L1,-.6L.4,0L1,.6L.6,1L0,.4L-.6,1L-1,.6L-.4,0Z"
+_HOURGLASS = "M-1,-1L1,-1L.24,0L1,1L-1,1L-.24,0Z"
+_BOW = "M-1,-1L0,-.24L1,-1L1,1L0,.24L-1,1Z"
+_BAR = "M-.3,-1.2L.3,-1.2L.3,1.2L-.3,1.2Z"
+_HEXAGON = "M-1.1,0L-.56,-.96L.56,-.96L1.1,0L.56,.96L-.56,.96Z"
+#: The mark of each scheduler: `spd`, `lpc`, `let` and what they become with `rtx-aware` are drawn together.
 SCHEDULERS: Mapping[str, str] = {
-    "dft": "circle",
-    "linux": "circle",
-    "linux-6.1": "circle",
-    "min-rtt": "circle",
     "spd": "circle",
     "lpc": "square",
     "let": "triangle-up",
     "spdx": "cross",
     "lpcx": "diamond",
     "letx": "triangle-down",
-    "gr-sty": "square",
+    "linux": _HEXAGON,
+    "linux-6.1": _HOURGLASS,
+    "min-rtt": "triangle-right",
+    "dft": "triangle-left",
+    "gr-sty": _STAR,
     "redundant": "stroke",
-    "round-robin": "triangle-right",
+    "round-robin": _X,
+    "blest": _BOW,
+    "ecf": _BAR,
 }
-#: The colour and the mark of what has none of its own.
-OTHER_COLOUR, OTHER_MARK = "#666666", "circle"
+#: The marks of what has none of its own, in the order in which they are taken.
+_MARKS = tuple(dict.fromkeys(SCHEDULERS.values()))
+
+
+def of_controls(names: Sequence[str]) -> dict[str, str]:
+    """Return the colour of each of some congestion controls.
+
+    One with parameters, `compound(gamma=auto)`, has its family's colour; where several of a family are there,
+    each after the first is lighter than the one before.
+    """
+    found: dict[str, str] = {}
+    seen: dict[str, int] = {}
+    # Those without parameters first: they have the colour by which their family is known.
+    for name in sorted(dict.fromkeys(names), key=lambda name: "(" in name):
+        family = name.partition("(")[0]
+        found[name] = _lighter(CONTROLS.get(family, OTHER_COLOUR), _LIGHTER ** seen.get(family, 0))
+        seen[family] = seen.get(family, 0) + 1
+    return {name: found[name] for name in dict.fromkeys(names)}
+
+
+def _lighter(colour: str, share: float) -> str:
+    """Return a colour of which a share is left, the rest being white."""
+    parts = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
+    return "#" + "".join(f"{round(255 - share * (255 - part)):02X}" for part in parts)
+
+
+def of_schedulers(names: Sequence[str]) -> dict[str, str]:
+    """Return the mark of each of some schedulers, no two the same while there are marks left.
+
+    What has a mark of its own keeps it; every other one takes the first that is free.
+    """
+    found = {name: SCHEDULERS[name] for name in names if name in SCHEDULERS}
+    free = [mark for mark in _MARKS if mark not in found.values()]
+    for place, name in enumerate(name for name in dict.fromkeys(names) if name not in found):
+        found[name] = free[place] if place < len(free) else _MARKS[place % len(_MARKS)]
+    return {name: found[name] for name in dict.fromkeys(names)}
 
 
 def of_paths(paths: Sequence[str]) -> dict[str, str]:

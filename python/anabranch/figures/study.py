@@ -30,6 +30,8 @@ CROSSES = (
     ("throughput-delay", "srtt_ms", "goodput_mbps", True),
     ("stall-quality", "stalled_share", "resolution_mean", True),
 )
+#: What is said below an axis that is turned round.
+_TURNED = "\N{LEFTWARDS ARROW} more \N{MIDDLE DOT} less \N{RIGHTWARDS ARROW} (better is up and right)"
 _TITLES = {
     **BARS,
     "srtt_ms": "mean smoothed RTT, ms",
@@ -142,13 +144,13 @@ def cross(rows: Sequence[Row], across: str, up: str, *, turned: bool = False) ->
     import altair as alt
 
     panels = []
-    marks = list(dict.fromkeys(row["scheduler"] for row in rows))
+    marks = colours.of_schedulers([row["scheduler"] for row in rows])
     for name in dict.fromkeys(row["row"] for row in rows):
         own = [_whiskers(row, across, up) for row in rows if row["row"] == name]
         base = alt.Chart(alt.InlineData(values=own))
         x = alt.X(
             "across:Q",
-            title=_TITLES[across],
+            title=[_TITLES[across], _TURNED] if turned else _TITLES[across],
             scale=alt.Scale(reverse=turned, zero=False),
             axis=alt.Axis(tickCount=4),
         )
@@ -158,9 +160,7 @@ def cross(rows: Sequence[Row], across: str, up: str, *, turned: bool = False) ->
         shape = alt.Shape(
             "scheduler:N",
             title="scheduler",
-            scale=alt.Scale(
-                domain=marks, range=[colours.SCHEDULERS.get(one, colours.OTHER_MARK) for one in marks]
-            ),
+            scale=alt.Scale(domain=list(marks), range=list(marks.values())),
         )
         point = base.mark_point(filled=True, size=45, opacity=0.9).encode(
             x=x, y=y, color=_colour(rows), shape=shape
@@ -170,10 +170,13 @@ def cross(rows: Sequence[Row], across: str, up: str, *, turned: bool = False) ->
 
 
 def _whiskers(row: Row, across: str, up: str) -> Row:
-    """Return a cell's means and the ends of their intervals."""
+    """Return a cell's means and the ends of their intervals.
+
+    No metric that is drawn can be negative: an interval that reaches below zero, being symmetric, ends there.
+    """
     x, y = row[across], row[up]
     wide, high = row.get(f"{across}_ci95") or 0.0, row.get(f"{up}_ci95") or 0.0
-    ends = {"left": x - wide, "right": x + wide, "low": y - high, "high": y + high}
+    ends = {"left": max(x - wide, 0.0), "right": x + wide, "low": max(y - high, 0.0), "high": y + high}
     return {**_kept([row], ("series", "control", "scheduler"))[0], "across": x, "up": y, **ends}
 
 
@@ -181,9 +184,9 @@ def _colour(rows: Sequence[Row]) -> alt.Color:
     """Return the colours of the congestion controls."""
     import altair as alt
 
-    names = list(dict.fromkeys(row["control"] for row in rows))
-    found = [colours.CONTROLS.get(name, colours.OTHER_COLOUR) for name in names]
-    return alt.Color("control:N", title="control", scale=alt.Scale(domain=names, range=found))
+    found = colours.of_controls([row["control"] for row in rows])
+    scale = alt.Scale(domain=list(found), range=list(found.values()))
+    return alt.Color("control:N", title="control", scale=scale)
 
 
 def _kept(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[Row]:
