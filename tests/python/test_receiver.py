@@ -125,6 +125,30 @@ def test_an_underflow_is_put_down_to_what_the_player_awaited(tables, at_s, found
     assert (whole["underflows_reordered"], whole["underflows_repaired"]) == found
 
 
+def test_a_connection_that_was_given_up_holds_nothing_any_more():
+    """Its second segment never came, and everything after 0.4 s came over another connection."""
+    first = {name: values[:4] for name, values in TABLES["departures"].items()}
+    later = (1.0, 0, 1, 2, "a", 0, 0, 1000, 10, 1, 2, 10)
+    departures = {name: [*values, one] for (name, values), one in zip(first.items(), later, strict=True)}
+    arrivals = columns(
+        CAME,
+        (0.1, 0, 0, 0, 0, 1000),
+        (0.3, 0, 0, 0, 2000, 1000),
+        (0.4, 0, 0, 1, 0, 1000),
+        (1.1, 0, 1, 2, 0, 1000),
+    )
+    film = {
+        "frames": {"size": [4000, 4000], "pts_s": [0.0, 1.0]},
+        "playback": {"event": ["underflow"], "t_s": [1.5]},
+    }
+    seen = {**TABLES, "departures": departures, "arrivals": arrivals, **film}
+    whole, by_subflow = receiver(seen)
+    assert whole["held_s"] == pytest.approx(0.1), "from 0.3 to 0.4 s"
+    assert (whole["underflows_reordered"], whole["underflows_repaired"]) == (0, 0)
+    assert by_subflow[0]["out_of_order_bytes_mean"] == pytest.approx(1000 * 0.1 / 2)
+    assert whole["window_limited_s"] == pytest.approx(0.1), "the sample at 0.4 s, and none after it"
+
+
 def test_an_underflow_before_a_repair_is_put_down_to_it():
     film = {"frames": {"size": [4000, 4000], "pts_s": [0.0, 1.0]}}
     film["playback"] = {"event": ["underflow"], "t_s": [0.7]}

@@ -41,6 +41,8 @@ class _Stream:
         Which brought it.
     sent_s, came_s, up_s, ready_s
         When it was first sent, came, had all before it on its subflow, and could be read.
+    until_s
+        The same, or when its connection was given up.
     behind
         The subflow that brought what it became readable with.
     repaired
@@ -57,6 +59,7 @@ class _Stream:
     came_s: Numbers
     up_s: Numbers
     ready_s: Numbers
+    until_s: Numbers
     behind: Whole
     repaired: Flags
     copies: Whole
@@ -71,17 +74,20 @@ def receiver(own: Tables) -> tuple[dict[str, Any], dict[int, dict[str, Any]]] | 
         return None
     sent, came = _columns(own["departures"]), _columns(own["arrivals"])
     again = _again(sent)
-    streams = [
-        _stream(_where(sent, sent["connection"] == one), _where(came, came["connection"] == one), again_of)
-        for one in np.unique(came["connection"]).tolist()
-        for again_of in [again[sent["connection"] == one]]
-    ]
-    whole = _joined(streams)
+    ends = _ends(came)
+    whole = _joined(
+        [
+            _stream(_where(sent, left), _where(came, came["connection"] == one), again[left], end_s)
+            for one, end_s in ends.items()
+            for left in [sent["connection"] == one]
+        ]
+    )
     duration = next(rows(own["connections"]))["duration_s"]
     reads = np.isfinite(whole.ready_s)
     size = whole.size[reads]
-    in_subflow, in_stream = (whole.up_s - whole.came_s)[reads], (whole.ready_s - whole.up_s)[reads]
-    late = whole.ready_s > whole.came_s
+    in_subflow = whole.up_s[reads] - whole.came_s[reads]
+    in_stream = whole.ready_s[reads] - whole.up_s[reads]
+    late = whole.until_s > whole.came_s
     bytes_read = max(float(size.sum()), 1.0)
     found = {
         "subflow_wait_ms": 1e3 * float((size * in_subflow).sum()) / bytes_read,
@@ -91,12 +97,28 @@ def receiver(own: Tables) -> tuple[dict[str, Any], dict[int, dict[str, Any]]] | 
         "held_for_repair_s": _union(whole, late & whole.repaired, duration),
         **_changes(sent, ~again, duration),
         **_underflows(own, whole),
-        **_buffer(own, sent),
+        **_buffer(own, sent, ends),
     }
     by_subflow = {
         one: _of_subflow(whole, one, duration) for one in np.unique(sent["subflow"]).astype(int).tolist()
     }
     return {name: rounded(value) for name, value in found.items()}, by_subflow
+
+
+def _ends(came: dict[str, Any]) -> dict[int, float]:
+    """Return by connection when it was given up.
+
+    A player leaves a connection with data in it when it goes to another place of the film. One over which
+    something came after all others is not given up; any other is, with the last that came over it.
+    """
+    import numpy as np
+
+    last = {
+        one: float(came["t_s"][came["connection"] == one].max())
+        for one in np.unique(came["connection"]).tolist()
+    }
+    latest = max(last.values())
+    return {one: np.inf if at == latest else at for one, at in last.items()}
 
 
 def _columns(table: Any) -> dict[str, Any]:  # noqa: ANN401 - a table of the trace, or lists
@@ -123,8 +145,8 @@ def _again(sent: dict[str, Any]) -> Flags:
     return again
 
 
-def _stream(sent: dict[str, Any], came: dict[str, Any], again: Flags) -> _Stream:
-    """Return the data of one connection."""
+def _stream(sent: dict[str, Any], came: dict[str, Any], again: Flags, end_s: float) -> _Stream:
+    """Return the data of one connection, which was given up at a time."""
     import numpy as np
 
     from anabranch.metrics._pieces import cut
@@ -161,6 +183,7 @@ def _stream(sent: dict[str, Any], came: dict[str, Any], again: Flags) -> _Stream
         came_s=came_all[stream.source[there]],
         up_s=stream.first[there],
         ready_s=stream.ready[there],
+        until_s=np.minimum(stream.ready[there], end_s),
         behind=whose_all[stream.source[awaited]][there],
         repaired=(repeated[awaited] > 0)[there],
         copies=leaves.count[at][there],
@@ -182,7 +205,7 @@ def _union(whole: _Stream, which: Flags, duration_s: float) -> float:
 
     from anabranch.metrics._pieces import union_s
 
-    return union_s(whole.came_s[which], np.minimum(whole.ready_s[which], duration_s))
+    return union_s(whole.came_s[which], np.minimum(whole.until_s[which], duration_s))
 
 
 def _changes(sent: dict[str, Any], new: Flags, duration_s: float) -> dict[str, float | None]:
@@ -214,30 +237,31 @@ def _underflows(own: Tables, whole: _Stream) -> dict[str, float]:
     for row in rows(own.get("playback", {})):
         if row["event"] != "underflow":
             continue
-        held = (whole.came_s <= row["t_s"]) & (whole.ready_s > row["t_s"])
+        held = (whole.came_s <= row["t_s"]) & (whole.until_s > row["t_s"])
         if whole.size[held].sum() >= _SEEN_S * rate:
             # What the first of it awaits is what the player awaits.
             counts[bool(whole.repaired[int(np.argmax(held))])] += 1
     return {"underflows_reordered": counts[False], "underflows_repaired": counts[True]}
 
 
-def _buffer(own: Tables, sent: dict[str, Any]) -> dict[str, float | None]:
+def _buffer(own: Tables, sent: dict[str, Any], ends: dict[int, float]) -> dict[str, float | None]:
     """Return how full of waiting data the receive buffer was, and how long its window held the sender up."""
     import numpy as np
 
     if not own.get("receivers") or not len(own["receivers"]["t_s"]):
         return {}
     seen = _columns(own["receivers"])
-    # Of a connection over which nothing was sent there is nothing to tell.
-    seen = _where(seen, np.isin(seen["connection"], np.unique(sent["connection"])))
+    # Of a connection over which nothing came, or that was given up, there is nothing to tell.
+    until = np.array([ends.get(one, -np.inf) for one in seen["connection"].tolist()])
+    seen = _where(seen, seen["t_s"] <= until)
     waits = seen["ahead_bytes"] + seen["subflow_bytes"]
     share = waits / np.maximum(seen["limit_bytes"], 1)
     at_edge = np.zeros(seen["t_s"].size, dtype=bool)
     for one in np.unique(seen["connection"]).tolist():
         here, left = seen["connection"] == one, _where(sent, sent["connection"] == one)
-        ends = np.maximum.accumulate(left["data_position"] + left["bytes"])
+        reach = np.maximum.accumulate(left["data_position"] + left["bytes"])
         last = np.searchsorted(left["t_s"], seen["t_s"][here], side="right") - 1
-        ahead = np.where(last >= 0, ends[np.maximum(last, 0)], 0) - seen["in_order_bytes"][here]
+        ahead = np.where(last >= 0, reach[np.maximum(last, 0)], 0) - seen["in_order_bytes"][here]
         at_edge[here] = (seen["window_bytes"][here] > 0) & (ahead > seen["window_bytes"][here] - _EDGE)
     return {
         "buffer_waiting_share_max": float(share.max(initial=0.0)),
@@ -251,14 +275,14 @@ def _of_subflow(whole: _Stream, number: int, duration_s: float) -> dict[str, Any
     import numpy as np
 
     reads = np.isfinite(whole.ready_s)
-    wait = np.where(reads, whole.ready_s - whole.up_s, 0.0) * whole.size
+    wait = np.zeros(whole.size.size)
+    wait[reads] = (whole.ready_s[reads] - whole.up_s[reads]) * whole.size[reads]
     own = (whole.subflow == number) & reads
     latency = 1e3 * (whole.came_s - whole.sent_s)
     once = latency[own & (whole.copies == 1)]
     twice = latency[own & (whole.copies == 2) & (whole.retransmitted == 1)]
-    below = (np.where(np.isfinite(whole.up_s), whole.up_s, duration_s) - whole.came_s)[
-        whole.subflow == number
-    ]
+    until = np.minimum(np.minimum(whole.up_s, whole.until_s), duration_s)
+    below = np.maximum(until - whole.came_s, 0.0)[whole.subflow == number]
     held = float((whole.size[whole.subflow == number] * below).sum()) / max(duration_s, _SAMPLE_S)
     return {
         "awaited_share": rounded(float(wait[whole.behind == number].sum() / wait.sum()))
