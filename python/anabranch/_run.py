@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from anabranch.scenario.load import Loaded
     from anabranch.scenario.models import Bounds
 
+    #: Classes in Python by kind and name, as the module takes them.
+    Classes = Mapping[plugins.Kind, Mapping[str, Any]]
+
 
 @dataclass(frozen=True, kw_only=True)
 class Broken:
@@ -341,7 +344,7 @@ def run_loaded(
 
     written = nullcontext() if pcapng is None else _files.whole(Path(pcapng), "the capture")
     with written as capture:
-        trace = _simulate(loaded, plan, pcapng=capture, progress=heard)
+        trace = simulated(loaded, plan, pcapng=capture, progress=heard)
     return finished(loaded, film, plan, trace, run=run)
 
 
@@ -384,20 +387,34 @@ def cell_of(loaded: Loaded, film: Film | None) -> str:
     return identity.of_cell(plans.build(loaded.scenario, film), loaded.sources())
 
 
-def _simulate(
+def simulated(
     loaded: Loaded,
     plan: dict[str, Any],
     *,
-    pcapng: Path | None,
-    progress: Callable[[float, float], None],
+    pcapng: Path | None = None,
+    progress: Callable[[float, float], None] = lambda _done_s, _limit_s: None,
+    watched: Callable[[Classes], Classes] = lambda classes: classes,
 ) -> dict[str, Any]:
-    """Return the trace of a plan."""
+    """Return the trace of a plan.
+
+    Parameters
+    ----------
+    loaded, plan
+        The scenario, and its plan.
+    pcapng
+        A file for every packet.
+    progress
+        Told the seconds done, and the most there can be.
+    watched
+        Given the plug-ins in Python, returns those that are used instead; may change the plan.
+    """
     from anabranch.scenario import plan as plans
 
     capture = None if pcapng is None else str(pcapng)
     replay = f"the scenario, seed {plan['seed']}, run {plan['run']}"
     with _rust.classes(loaded, plan, replay=replay) as classes:
-        trace: dict[str, Any] = plugins.module().simulate(plans.encode(plan), capture, progress, classes)
+        used = watched(classes)
+        trace: dict[str, Any] = plugins.module().simulate(plans.encode(plan), capture, progress, used)
     return trace
 
 

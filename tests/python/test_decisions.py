@@ -71,6 +71,32 @@ def test_the_far_path_would_have_taken_longer_by_its_delay(tmp_path, scheduler):
     assert told(out, "--decision", chosen["number"] + 1)["decision"]["at_s"] >= chosen["at_s"]
 
 
+def full(tmp_path, scheduler):
+    """As much data as there is room for: under schedulers that queue, windows are always full."""
+    scenario = tmp_path / "full.toml"
+    scenario.write_text(
+        'name = "full"\n[application]\nkind = "bulk"\nduration = "10 s"\n'
+        f'[transport]\nscheduler = "{scheduler}"\n'
+        '[[paths]]\nname = "near"\nrtt = "40 ms"\nrate = "5 Mbit/s"\n'
+        '[[paths]]\nname = "far"\nrtt = "120 ms"\nrate = "5 Mbit/s"\n'
+    )
+    out = tmp_path / f"full-{scheduler}"
+    assert call("sweep", scenario, "--trials", "1", "--workers", "1", "--out", out).exit_code == 0
+    return out
+
+
+def test_a_scheduler_that_queues_has_a_choice_where_another_subflow_has_room_to_queue(tmp_path):
+    out = full(tmp_path, "linux")
+    found = told(out, "--at", "5")
+    assert found["decision"]["queues"]
+    assert found["decision"]["at_s"] < 6
+    # Either way the data waits in a queue and then crosses its path.
+    assert None not in found["acked_ms"].values()
+    assert min(found["acked_ms"].values()) > 40
+    # One that sends only what a window has room for never queues.
+    assert not told(full(tmp_path, "min-rtt"), "--at", "1")["decision"]["queues"]
+
+
 def test_of_two_equal_paths_neither_would_have_been_better(tmp_path):
     found = told(made(tmp_path, "min-rtt", far="40 ms"), "--decision", "20")
     assert abs(found["acked_ms"]["was"] - found["acked_ms"]["would_be"]) < 40

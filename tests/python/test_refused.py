@@ -69,7 +69,7 @@ def refused(loaded, change):
     plan = plans.build(loaded.scenario, None)
     change(plan)
     with pytest.raises(anabranch.ScenarioError) as raised:
-        _run._simulate(loaded, plan, pcapng=None, progress=lambda *_: None)
+        _run.simulated(loaded, plan)
     return raised.value.faults
 
 

@@ -234,6 +234,7 @@ def decision(folder: Path, run: str | None, *, number: int | None, at_s: float |
     _console.note(
         f"decision {one.number} at {one.at_s:.3f} s: byte {one.first_byte} of the data went on subflow "
         f"{one.taken}, and could have gone on {one.other}"
+        + (", waiting in either for room in its window" if one.queues else "")
     )
     lines = [
         (name, _cell({name: was}, "", name), _cell({name: would}, "", name))

@@ -1,8 +1,9 @@
 """What the other path would have given: a stored run once more, one decision of its scheduler changed.
 
-Luck is the same: every source of chance has a stream of its own. A decision that counts sends new data on one
-subflow while another one could have sent, too. A scheduler in Rust is asked through one in Python that builds
-on it; the digest of the unchanged run proves that nothing else is different.
+Luck is the same: every source of chance has a stream of its own. A decision that counts gives new data to one
+subflow while another one could have had it by the same right: window space for it now, or, where the one that
+was taken had none either, room in the send buffer, in which the data then waits. A scheduler in Rust is asked
+through one in Python that builds on it; the digest of the unchanged run proves that nothing else differs.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from anabranch._run import Run
+    from anabranch._run import Classes, Run
     from anabranch.media.films import Film
     from anabranch.scenario.load import Loaded
 
@@ -51,6 +52,8 @@ class Chosen:
         Where its data begins in the data stream of its connection.
     taken, other
         The subflow that was taken, and the one that could have been: of several, that with the least RTT.
+    queues
+        Neither had window space: the data waits in the subflow that it is given to.
     """
 
     number: int
@@ -58,6 +61,7 @@ class Chosen:
     first_byte: int
     taken: int
     other: int
+    queues: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,22 +131,20 @@ def _metric(run: Run, name: str) -> float | None:
 
 def _run(loaded: Loaded, film: Film | None, number: int, watch: _Watch) -> Run:
     """Run a scenario with its scheduler's decisions watched."""
-    from anabranch import _rust, plugins
-    from anabranch._run import finished
+    from anabranch._run import finished, simulated
     from anabranch.scenario import plan as plans
 
     plan = plans.build(loaded.scenario, film, run=number)
-    scheduler = plan["transport"]["scheduler"]
-    with _rust.classes(loaded, plan, replay=f"run {number}") as classes:
+
+    def watched(classes: Classes) -> Classes:
         makers: dict[str, Maker] = {name: one.build for name, one in classes.get("scheduler", {}).items()}
         if not makers:
+            scheduler = plan["transport"]["scheduler"]
             makers[_AGREEING] = lambda _parameters, _seed: _Agreeing(scheduler)
             plan["transport"]["scheduler"] = json.dumps({"name": _AGREEING})
-        watched = {name: _Watched(make, watch) for name, make in makers.items()}
-        trace = plugins.module().simulate(
-            plans.encode(plan), None, lambda _done, _limit: None, {**classes, "scheduler": watched}
-        )
-    return finished(loaded, film, plan, trace, run=number)
+        return {**classes, "scheduler": {name: _Watched(make, watch) for name, make in makers.items()}}
+
+    return finished(loaded, film, plan, simulated(loaded, plan, watched=watched), run=number)
 
 
 class _Agreeing:
@@ -180,16 +182,18 @@ class _Watch:
         self.chosen: Chosen | None = None
         self.acked_ms: float | None = None
 
-    def is_it(self, request: Any, taken: int, other: int, first_byte: int) -> bool:  # noqa: ANN401
+    @property
+    def is_over(self) -> bool:
+        """The decision was found."""
+        return self.chosen is not None
+
+    def is_it(self, **about: Any) -> bool:  # noqa: ANN401 - of a decision but its number
         """Count a decision, and tell whether it is the one."""
-        if self.chosen is not None:
-            return False
-        at_s = request.now_ms / 1e3
-        one = Chosen(number=self.count, at_s=at_s, first_byte=first_byte, taken=taken, other=other)
+        one = Chosen(number=self.count, **about)
         self.count += 1
         if self._wanted(one):
             self.chosen = one
-        return self.chosen is not None
+        return self.is_over
 
 
 class _Watched:
@@ -228,10 +232,18 @@ class _Scheduler:
         # Two subflows at once, a penalty, a time to wait until: nothing that has an opposite.
         if not isinstance(taken, int) or isinstance(taken, bool) or request.ask != "new-data":
             return answer
-        free = [one for one in candidates(subflows) if one.can_send and one.id != taken]
+        if self._watch.is_over:
+            return answer
+        others = [one for one in candidates(subflows) if one.id != taken]
+        queues = not any(one.can_send for one in subflows if one.id == taken)
+        free = [one for one in others if (one.can_queue if queues else one.can_send)]
         first = sent.from_byte if sent is not None and sent.from_byte is not None else request.data_next
         other = min(free, key=lambda one: one.srtt_ms, default=None)
-        if other is None or not self._watch.is_it(request, taken, other.id, first):
+        if other is None:
+            return answer
+        at_s = request.now_ms / 1e3
+        found = {"at_s": at_s, "first_byte": first, "taken": taken, "other": other.id, "queues": queues}
+        if not self._watch.is_it(**found):
             return answer
         self._mine = True
         if not self._watch.change:
