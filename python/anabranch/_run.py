@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from anabranch import _files, _rust, metrics, plugins
+from anabranch import _files, _rust, _unfinished, metrics, plugins
 from anabranch.errors import PluginError
 from anabranch.results import identity
 from anabranch.scenario.units import show_time
@@ -148,6 +148,7 @@ class Run:
                 else "The session"
             )
             notes.append(f"{who} had not finished when the simulation ended: {read:,} B were read.")
+            notes += _unfinished.silent(self.tables, clients=self.plan["clients"])
         elif self.cut_short is not None:
             notes.append(
                 f"The session ended after {show_time(self.cut_short)}, as application.duration has it: "

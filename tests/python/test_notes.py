@@ -57,3 +57,38 @@ def test_the_command_line_says_it_too():
     rows = json.loads(call(app, ["list", "congestion", "--json"]).stdout)
     told = {row["name"] for row in rows if "reconstruction" in row["description"]}
     assert told == {"ccp", "ccpd"}
+
+
+def film(*events):
+    path = {"name": "a", "rtt": "50 ms", "rate": "8 Mbit/s"}
+    playing = {"film": "papers-film"}
+    return {
+        "name": "cut",
+        "time_limit": "80 s",
+        "application": playing,
+        "paths": [path],
+        "events": list(events),
+    }
+
+
+def test_a_session_that_ended_in_silence_says_so_wherever_it_is_shown():
+    """Nothing tells the player, so that it counts no underflow and no stall."""
+    result = anabranch.run(film({"at": "25 s", "path": "a", "state": "down"}))
+    assert result.qoe["buffer_underflows"] == result.qoe["rebuffer_s"] == 0
+    unfinished, silent = result.notes
+    assert "had not finished" in unfinished
+    # What had come by then lasts for longer than the cut: 8 Mb/s against the film's 5.24.
+    last = max(row["shown_s"] or 0 for row in result.rows("frames"))
+    assert 30 < last < 45
+    assert f"the picture stood still from {last:,.1f} s on: these {80 - last:,.1f} s" in silent
+    assert "No byte came after 25." in silent
+    assert "a, cut at 25.0 s, did not come back" in silent
+    assert silent in report.build(result)
+
+
+def test_a_path_that_came_back_is_not_blamed():
+    down, up = ({"at": at, "path": "a", "state": state} for at, state in (("25 s", "down"), ("27 s", "up")))
+    result = anabranch.run(film(down, up))
+    # The limit cuts it off in the middle, while bytes come.
+    (unfinished,) = result.notes
+    assert "had not finished" in unfinished

@@ -61,6 +61,9 @@ def means(folder: Path, by: Sequence[str], metrics: Sequence[str] = ()) -> list[
     if faults:
         raise InputError(faults)
     chosen = metrics or [name for name in SHOWN if name in numbers]
+    if not metrics and unfinished(folder)[0]:
+        # The numbers of a session that never ended look as clean as any.
+        chosen = [*chosen, "unfinished_sessions"]
     columns = [_quoted(name) for name in by]
     for name in chosen:
         value = f"{_quoted(name)}::DOUBLE"

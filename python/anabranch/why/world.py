@@ -5,6 +5,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import TYPE_CHECKING, Any
 
+from anabranch._unfinished import DOWN, UP
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -45,8 +47,8 @@ class Paths:
         self._states: dict[str, list[tuple[float, bool]]] = {}
         for row in sorted(changes, key=lambda row: row["t_s"]):
             what = row["what"]
-            if what in _DOWN or what in _UP:
-                self._states.setdefault(row["link"], []).append((row["t_s"], what in _DOWN))
+            if what in DOWN or what in UP:
+                self._states.setdefault(row["link"], []).append((row["t_s"], what in DOWN))
 
     @property
     def names(self) -> list[str]:
@@ -66,11 +68,6 @@ class Paths:
         rates = [_at(self._rates[link], at_s, otherwise=None) for link in self._ways[path]]
         known = [rate * _PAYLOAD for rate in rates if rate is not None]
         return min(known) if known else self._seen.get(path, 0.0)
-
-
-#: What the trace says of a link or an interface that carries nothing from then on, or does so again.
-_DOWN = ("down", "link-down", "silent", "removed")
-_UP = ("up", "link-up", "restored", "added")
 
 
 def _at(steps: Sequence[tuple[float, Any]], at_s: float, *, otherwise: Any) -> Any:  # noqa: ANN401

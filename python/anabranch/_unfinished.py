@@ -1,0 +1,63 @@
+"""Sessions that never ended: since when nothing came, and what no metric of theirs counts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from anabranch.metrics._rows import of_each, rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from anabranch.metrics._rows import Tables
+
+#: What the trace says of a link or an interface that carries nothing from then on, or does so again.
+DOWN = ("down", "link-down", "silent", "removed")
+UP = ("up", "link-up", "restored", "added")
+#: The shortest silence at the end of a session that is told, in seconds.
+_LEAST_S = 1.0
+
+
+def silent(tables: Tables, *, clients: int) -> Iterator[str]:
+    """Yield a sentence for each session that ended in silence: nothing tells a player that nothing will come.
+
+    Parameters
+    ----------
+    tables
+        The trace.
+    clients
+        How many clients there are: one has no number.
+    """
+    cut = _cut(tables)
+    why = f" ({cut} did not come back)" if cut else ""
+    for client, own in of_each(tables):
+        connection = next(rows(own["connections"]))
+        last = _last_byte_s(own)
+        if connection["finished"] or connection["duration_s"] - last < _LEAST_S:
+            continue
+        who = f"client {client}: " if clients > 1 else ""
+        text = f"{who}no byte came after {last:,.1f} s{why}"
+        shown = [row["shown_s"] for row in rows(own.get("frames", {})) if row["shown_s"] is not None]
+        if shown:
+            waited = connection["duration_s"] - max(shown)
+            text += f", and the picture stood still from {max(shown):,.1f} s on: these {waited:,.1f} s "
+            text += "are in no underflow and no stall, but in the play time"
+        yield f"{text[0].upper()}{text[1:]}."
+
+
+def _last_byte_s(own: Mapping[str, Any]) -> float:
+    """Return when a client read for the last time, to a tenth of a second."""
+    last, before = 0.0, 0
+    for row in rows(own.get("player", {})):
+        if row["bytes_read"] > before:
+            last, before = row["t_s"], row["bytes_read"]
+    return last
+
+
+def _cut(tables: Tables) -> str:
+    """Return what was cut and stayed so: `a, cut at 25.0 s`; empty where nothing was."""
+    state: dict[str, tuple[float, bool]] = {}
+    for row in sorted(rows(tables.get("events", {})), key=lambda row: row["t_s"]):
+        if row["what"] in (*DOWN, *UP):
+            state[row["link"].removesuffix(".down").removesuffix(".up")] = (row["t_s"], row["what"] in DOWN)
+    return ", ".join(f"{name}, cut at {at:,.1f} s," for name, (at, is_down) in state.items() if is_down)
