@@ -6,6 +6,8 @@ import pytest
 from typer.testing import CliRunner
 
 from anabranch._run import run_loaded
+from anabranch.claims import around
+from anabranch.claims.cells import of_study as cells_of_study
 from anabranch.cli._app import app
 from anabranch.errors import InputError
 from anabranch.results import load
@@ -76,6 +78,11 @@ HEAD = 'title = "t"\nsource = "s"\nquestion = "q"\n'
         (HEAD, "parts"),
         (HEAD + '[[parts]]\nscenarios = ["two"]', "no such scenario: `two`"),
         (HEAD + '[[parts]]\nscenarios = ["one"]\n[assumptions.q]\nwhat = "w"', "assumptions.q.why"),
+        (
+            HEAD + '[[parts]]\nscenarios = ["one"]\n[parts.grid]\n"transport.scheduler" = ["spdx"]\n'
+            '[assumptions.q]\nwhat = "w"\nwhy = "y"\nsweep = [{ "transport.scheduler" = { spxd = "spd" } }]',
+            "did you mean `spdx`?",
+        ),
         (HEAD + 'trails = 3\n[[parts]]\nscenarios = ["one"]', "did you mean `trials`?"),
     ],
 )
@@ -107,6 +114,32 @@ def test_an_assumption_is_chosen_by_a_text_of_its_value():
         studies.sweep(folder, study, assume=one).name for one in ([], chosen, chosen[:1], ["kernel=linux"])
     }
     assert len(names) == 3
+
+
+@pytest.mark.module
+def test_another_value_may_be_about_some_values_of_an_axis(tmp_path):
+    text = (
+        HEAD + '[[parts]]\nscenarios = ["one"]\n[parts.grid]\n"transport.scheduler" = ["spd", "spdx"]\n'
+        '[assumptions.film]\nwhat = "w"\nwhy = "y"\nset = { "application.film" = "demo" }\n'
+        '[assumptions.rtx]\nwhat = "w"\nwhy = "y"\n'
+        'sweep = [{ "transport.scheduler" = { spdx = "spdx(hold=4)" } }]'
+    )
+    folder = broken(tmp_path, text)
+    study = studies.read(folder)
+    cells = studies.sweep(folder, study, vary="rtx").cells
+    set_ = [{key: value for key, value, _ in cell.settings}["transport.scheduler"] for cell in cells]
+    labels = [dict(cell.labels) for cell in cells]
+    assert set_ == ["spd", "spdx", "spdx(hold=4)"]
+    # In the results it is still the axis' value, so that a claim finds it; the others are the study's own.
+    assert [one["transport.scheduler"] for one in labels] == ["spd", "spdx", "spdx"]
+    assert [one.get("varied") for one in labels] == [
+        None,
+        None,
+        "transport.scheduler = spdx(hold=4) for spdx",
+    ]
+    (world,) = around.worlds(study)
+    concerned = [cell.name for cell in cells_of_study(folder, study) if world.concerns(cell)]
+    assert concerned == ["one, spdx"]
 
 
 @pytest.mark.parametrize(

@@ -33,15 +33,20 @@ class World:
         The assumption, and the settings that are changed, as results label them.
     rows
         The rows that it concerns; of others the study's own runs count.
+    about
+        The same of values of an axis: key and value, `transport.scheduler` and "spdx"; empty is all.
     """
 
     assumption: str
     said: str
     rows: frozenset[str]
+    about: frozenset[tuple[str, str]] = frozenset()
 
     def concerns(self, cell: Cell) -> bool:
         """Tell whether a cell is another one in this world."""
-        return dict(cell.labels).get("row") in self.rows
+        labels = dict(cell.labels)
+        keys = {key for key, _ in self.about}
+        return labels.get("row") in self.rows and all((key, labels.get(key)) in self.about for key in keys)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,11 +82,19 @@ class Spread:
 
 def worlds(study: Study) -> list[World]:
     """Return the worlds around a study."""
+    from anabranch.study import study as studies
     from anabranch.study.assume import said
 
     every = {row for part in study.parts for row in part.scenarios}
     return [
-        World(assumption=name, said=said(other), rows=frozenset(one.scenarios or every))
+        World(
+            assumption=name,
+            said=said(other),
+            rows=frozenset(one.scenarios or every),
+            about=frozenset(
+                (key, value) for key, values in studies.about(study, other).items() for value in values
+            ),
+        )
         for name, one in study.assumptions.items()
         for other in one.sweep
     ]

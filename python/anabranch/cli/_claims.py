@@ -62,30 +62,9 @@ def claims(
     """Judge the claims of one study or of all that state some."""
     from anabranch.claims import amend, page, statement
     from anabranch.claims.around import worlds
-    from anabranch.cli import _outputs
     from anabranch.study import study as studies
 
-    faults = []
-    if not runs:
-        given = {
-            "--trials": trials,
-            "--around": around.names or None,
-            "--around-trials": around.trials,
-            "--workers": how.workers,
-            "--dask": how.dask,
-            "--shard": how.shard,
-        }
-        faults = [
-            Fault(message=f"nothing is run: `{option}`", where=option, hint="add --run")
-            for option, value in given.items()
-            if value is not None
-        ]
-    unwritable = None if docs is None else _outputs.unwritable(docs, "--docs")
-    if only and docs is not None and not docs.exists():
-        message = f"no page whose claims could be judged anew: `{docs}`"
-        faults.append(Fault(message=message, where="--docs", hint="without --only the page is written"))
-    if faults or unwritable is not None:
-        raise InputError([*faults, *([unwritable] if unwritable is not None else [])])
+    _refuse(runs=runs, trials=trials, around=around, how=how, docs=docs, only=only)
     if name == ALL:
         folders = {key: one for key, one in studies.folders().items() if (one / statement.FILE).exists()}
     else:
@@ -145,6 +124,35 @@ def _stated(folders: dict[str, Path], found: dict[str, Study]) -> dict[str, list
     if faults:
         raise InputError(faults)
     return result
+
+
+def _refuse(
+    *, runs: bool, trials: int | None, around: Around, how: How, docs: Path | None, only: Sequence[str]
+) -> None:
+    """Refuse options that have no effect, and a page that cannot be written or is not there."""
+    from anabranch.cli import _outputs
+
+    faults = []
+    if not runs:
+        given = {
+            "--trials": trials,
+            "--around": around.names or None,
+            "--around-trials": around.trials,
+            "--workers": how.workers,
+            "--dask": how.dask,
+            "--shard": how.shard,
+        }
+        faults = [
+            Fault(message=f"nothing is run: `{option}`", where=option, hint="add --run")
+            for option, value in given.items()
+            if value is not None
+        ]
+    unwritable = None if docs is None else _outputs.unwritable(docs, "--docs")
+    if only and docs is not None and not docs.exists():
+        message = f"no page whose claims could be judged anew: `{docs}`"
+        faults.append(Fault(message=message, where="--docs", hint="without --only the page is written"))
+    if faults or unwritable is not None:
+        raise InputError([*faults, *([unwritable] if unwritable is not None else [])])
 
 
 def _chosen(stated: dict[str, list[Stated]], only: Sequence[str]) -> dict[str, list[Stated]]:

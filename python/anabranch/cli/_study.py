@@ -21,6 +21,9 @@ study = typer.Typer(
 )
 
 
+Quick = Annotated[
+    bool, typer.Option("--quick", help="A smoke test: few trials, short sessions; into results/NAME-quick.")
+]
 Assume = Annotated[
     list[str] | None,
     typer.Option(
@@ -197,10 +200,7 @@ def run_study(
     trials: Annotated[
         int | None, typer.Option(min=1, max=1_000_000, help="Runs of each cell (default: the study's).")
     ] = None,
-    quick: Annotated[
-        bool,
-        typer.Option("--quick", help="A smoke test: few trials, short sessions; into results/NAME-quick."),
-    ] = False,
+    quick: Quick = False,
     vary: Annotated[
         str | None, typer.Option(metavar="ASSUMPTION", help="Run an assumption's other values too.")
     ] = None,

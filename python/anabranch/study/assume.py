@@ -65,4 +65,15 @@ def short(settings: Mapping[str, Any]) -> str:
 
 def said(settings: Mapping[str, Any]) -> str:
     """Return settings in a line."""
-    return ", ".join(f"{key} = {value}" for key, value in settings.items()) or "nothing is set"
+    return ", ".join(f"{key} = {_plain(value)}" for key, value in settings.items()) or "nothing is set"
+
+
+def _plain(value: object) -> str:
+    """Return a value in words: of a table what stands for each value of an axis, `spdx(hold=1) for spdx`."""
+    if (
+        isinstance(value, dict)
+        and all(isinstance(one, str) for one in value.values())
+        and "name" not in value
+    ):
+        return ", ".join(f"{other} for {one}" for one, other in value.items())
+    return str(value)

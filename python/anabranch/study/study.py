@@ -50,7 +50,8 @@ class Assumption(_Table):
         Why this value.
     set
         Keys of the scenarios and their values; `paths.*.queue` is that of every path. Of a key that is an
-        axis of the grid the value is a pattern, `penalising({})`, for each value of the axis.
+        axis of the grid the value is a pattern, `penalising({})`, for each value of the axis, or a table
+        with what stands for some of them, `{ spdx = "spdx(hold=1)" }`; the others stay.
     sweep
         Other values, for the sensitivity sweep: each replaces some of `set`.
     range
@@ -145,9 +146,31 @@ def read(folder: Path) -> Study:
         for name, key in dict.fromkeys(used)
         if name not in names
     ]
+    faults += _unknown_values(study, where)
     if faults:
         raise InputError(faults)
     return study
+
+
+def _unknown_values(study: Study, where: str) -> list[Fault]:
+    """Return the faults of values that assumptions replace and no axis has."""
+    faults = []
+    for name, one in study.assumptions.items():
+        for key, value in (item for settings in (one.set, *one.sweep) for item in settings.items()):
+            grids = [part.grid[key] for part in study.parts if key in part.grid]
+            if grids and _is_by_value(value):
+                known = {text: None for values in grids for text in axis_of(key, values).texts}
+                faults += [
+                    Fault(
+                        message=f"no such value of `{key}`: `{text}`",
+                        where=where,
+                        key=f"assumptions.{name}",
+                        hint=did_you_mean(text, known),
+                    )
+                    for text in value
+                    if text not in known
+                ]
+    return faults
 
 
 def _keys(path: KeyPath) -> list[str]:
@@ -358,6 +381,14 @@ class _Fixed:
 
     settings: dict[str, Any]
     labels: tuple[tuple[str, str], ...]
+    #: By key the values of an axis that another value of an assumption is about; all of other axes.
+    about: dict[str, frozenset[str]]
+
+
+def about(study: Study, settings: Mapping[str, Any]) -> dict[str, frozenset[str]]:
+    """Return by key the values of an axis that an assumption's other value replaces; other cells stay."""
+    axes = {key for part in study.parts for key in part.grid}
+    return {key: frozenset(value) for key, value in settings.items() if key in axes and _is_by_value(value)}
 
 
 def _fixed(study: Study, scenario: str, varied: _Varied, *, quick: bool) -> _Fixed:
@@ -373,17 +404,24 @@ def _fixed(study: Study, scenario: str, varied: _Varied, *, quick: bool) -> _Fix
     labels = [("row", scenario)]
     if varied is not None:
         labels.append(("varied", said(varied[1])))
-    return _Fixed(settings=settings, labels=tuple(labels))
+    changed = {} if varied is None else about(study, varied[1])
+    return _Fixed(settings=settings, labels=tuple(labels), about=changed)
 
 
 def _points(path: Path, part: Part, axes: Sequence[grid.Axis], fixed: _Fixed) -> Iterator[Point]:
     """Yield the cells of one scenario."""
     given = {axis.key: axis for axis in axes}
     used = [given.pop(key, axis_of(key, values)) for key, values in part.grid.items()]
-    patterns = {key: value for key, value in fixed.settings.items() if _is_pattern(value)}
+    patterns = {
+        key: value
+        for key, value in fixed.settings.items()
+        if _is_pattern(value) or (key in part.grid and _is_by_value(value))
+    }
     plain = {key: value for key, value in fixed.settings.items() if key not in patterns}
     settings = tuple((key, value, _FILE) for key, value in _spread(plain, paths_of(path)))
     for point in grid.points([*used, *given.values()]):
+        if any(axis.texts[at] not in fixed.about.get(axis.key, {axis.texts[at]}) for axis, at in point):
+            continue
         yield Point(
             path=path,
             settings=(*settings, *(_set(axis, at, patterns.get(axis.key)) for axis, at in point)),
@@ -396,9 +434,17 @@ def _is_pattern(value: object) -> bool:
     return isinstance(value, str) and "{}" in value
 
 
-def _set(axis: grid.Axis, at: int, pattern: str | None) -> tuple[str, Any, str]:
+def _is_by_value(value: object) -> bool:
+    """Tell whether a value has another one for some of an axis' values: `{ spdx = "spdx(hold=1)" }`."""
+    return isinstance(value, dict) and "name" not in value
+
+
+def _set(axis: grid.Axis, at: int, pattern: str | dict[str, Any] | None) -> tuple[str, Any, str]:
     """Return what an axis sets at one of its values."""
-    value = axis.values[at] if pattern is None else pattern.replace("{}", axis.texts[at])
+    if isinstance(pattern, dict):
+        value = pattern.get(axis.texts[at], axis.values[at])
+    else:
+        value = axis.values[at] if pattern is None else pattern.replace("{}", axis.texts[at])
     return axis.key, value, axis.origin
 
 
