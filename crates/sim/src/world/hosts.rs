@@ -157,15 +157,9 @@ impl World<'_> {
             let connection = at.host.endpoint().connection(handle);
             let flights = &mut at.flights[handle.index()];
             followed = flights.depart(self.now, connection, self.blank.segment())?;
-            if let Some(record) = self.record.as_mut().filter(|_| route.is_none()) {
-                record.depart(
-                    self.now,
-                    handle.index(),
-                    connection,
-                    sent.tuple,
-                    self.blank.segment(),
-                );
-            }
+        }
+        if self.record.is_some() {
+            self.record_departure(station, &sent);
         }
         let mut packet = self.written();
         packet.down = serves;

@@ -149,8 +149,8 @@ impl World<'_> {
             if let Some(capture) = &mut self.capture {
                 capture.packet(path, self.now, server.ip(), client.ip(), segment);
             }
-            if let Some(record) = &mut self.record {
-                record.arrive(self.now, client, server.port(), segment);
+            if self.record.is_some() {
+                self.record_arrival(client, server.port(), segment);
             }
         }
         Some(FourTuple { local: client, remote: server })

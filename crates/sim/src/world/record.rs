@@ -8,7 +8,7 @@ use anabranch_host::rows::Served;
 use anabranch_plan::addresses::locate;
 use anabranch_plan::{Plan, RecordPlan};
 use anabranch_trace::{ArrivalRow, DepartureRow, ReceiverRow};
-use anabranch_transport::{Connection, FourTuple};
+use anabranch_transport::{Connection, FourTuple, Outgoing};
 use anabranch_units::Instant;
 use anabranch_wire::{Dss, Mapping, MappingDsn, Segment};
 
@@ -87,8 +87,7 @@ impl Record {
     }
 
     /// The server sends a segment.
-    #[cold]
-    pub(super) fn depart(
+    fn depart(
         &mut self,
         now: Instant,
         handle: usize,
@@ -133,14 +132,7 @@ impl Record {
     }
 
     /// A segment comes to a client.
-    #[cold]
-    pub(super) fn arrive(
-        &mut self,
-        now: Instant,
-        client: SocketAddr,
-        port: u16,
-        segment: &Segment,
-    ) {
+    fn arrive(&mut self, now: Instant, client: SocketAddr, port: u16, segment: &Segment) {
         if segment.payload.is_empty() {
             return;
         }
@@ -165,6 +157,28 @@ fn low_dsn(segment: &Segment, position: u64) -> Option<u32> {
 }
 
 impl World<'_> {
+    /// A host sends the segment just written.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn record_departure(&mut self, station: usize, sent: &Outgoing) {
+        let Station { host, serves, route, .. } = &self.stations[station];
+        if let (Some(record), Some(handle), true, None) =
+            (&mut self.record, sent.connection, *serves, route)
+        {
+            let connection = host.endpoint().connection(handle);
+            record.depart(self.now, handle.index(), connection, sent.tuple, self.blank.segment());
+        }
+    }
+
+    /// A segment comes to a client.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn record_arrival(&mut self, client: SocketAddr, port: u16, segment: &Segment) {
+        if let Some(record) = &mut self.record {
+            record.arrive(self.now, client, port, segment);
+        }
+    }
+
     /// What each client holds of each of its connections.
     #[cold]
     pub(super) fn sample_receivers(&mut self) {
