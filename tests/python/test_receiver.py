@@ -183,6 +183,26 @@ def test_on_one_path_a_repair_takes_a_round_trip_more():
 
 
 @pytest.mark.module
+def test_what_was_held_back_is_printed_with_the_paths_that_it_waited_for(tmp_path):
+    from typer.testing import CliRunner
+
+    from anabranch.cli._app import app
+
+    file = tmp_path / "two.toml"
+    file.write_text(
+        'name = "two"\nrecord = ["receiver"]\n[application]\nkind = "paced"\nrate = "2 Mbit/s"\n'
+        'duration = "5 s"\n[transport]\nscheduler = "round-robin"\n'
+        '[[paths]]\nname = "near"\nrtt = "40 ms"\nrate = "5 Mbit/s"\n'
+        '[[paths]]\nname = "far"\nrtt = "400 ms"\nrate = "5 Mbit/s"\n'
+    )
+    told = " ".join(CliRunner().invoke(app, ["run", str(file)]).stdout.split())
+    assert "What had come and could not be read yet" in told
+    assert "for far 100 %" in told
+    without = CliRunner().invoke(app, ["run", str(file), "--set", "record=[]"]).stdout
+    assert "could not be read" not in without
+
+
+@pytest.mark.module
 def test_a_far_path_is_what_is_waited_for():
     world = bulk()
     world["paths"].append({"name": "far", "rtt": "400 ms", "rate": "5 Mbit/s"})

@@ -29,6 +29,9 @@ def run(result: Run) -> None:
     _console.out()
     subflows(result)
     _console.out()
+    if "receiver" in result.qos:
+        receiver(result)
+        _console.out()
     if "cross_traffic" in result.qos:
         cross_traffic(result)
         _console.out()
@@ -125,6 +128,30 @@ def subflows(result: Run) -> None:
         for row in result.qos["subflows"]
     ]
     _console.table(headers, rows)
+
+
+def receiver(result: Run) -> None:
+    """Write what the receiver held back, where that was recorded."""
+    found = result.qos["receiver"]
+    _console.heading("What had come and could not be read yet")
+    awaited: dict[str, float] = {}
+    for row in result.qos["subflows"]:
+        awaited[row["path"]] = awaited.get(row["path"], 0.0) + (row.get("awaited_share") or 0.0)
+    paths = [f"{name} {100 * share:.0f} %" for name, share in awaited.items() if share > 0]
+    behind = f", for {', '.join(paths)}" if paths else ""
+    rows = [
+        ("a byte waits for a loss on its subflow", number(found["subflow_wait_ms"], "{:,.1f} ms")),
+        ("and then for another subflow", number(found["stream_wait_ms"], "{:,.1f} ms") + behind),
+        ("bytes that wait for another subflow", number(found["reordered_share"], "{:.1f} %", scale=100)),
+        ("time in which something waits", number(found["held_s"], "{:,.1f} s")),
+        ("of it for a retransmission", number(found["held_for_repair_s"], "{:,.1f} s")),
+        ("sender at the edge of the window", number(found.get("window_limited_s"), "{:,.1f} s")),
+        (
+            "most of the buffer that waits",
+            number(found.get("buffer_waiting_share_max"), "{:.0f} %", scale=100),
+        ),
+    ]
+    _console.table(("", ""), rows)
 
 
 def cross_traffic(result: Run) -> None:

@@ -93,6 +93,9 @@ def run_live(
     with written as capture:
         bed = open_bed(plan, announced=announced)
         trace = _carried(loaded, plan, server, client, bed, capture, heard)
+    if plan.get("record"):
+        note = "Nothing was recorded: when segments left and came is known of a simulated run alone."
+        trace["summary"]["notes"] = [*trace["summary"].get("notes", ()), note]
     return finished(loaded, film, plan, trace, run=run)
 
 
