@@ -77,6 +77,8 @@ def test_waits_go_by_what_was_awaited():
     assert whole["path_changes_per_s"] == 1
     assert (whole["off_nearest_share"], whole["off_nearest_low_share"]) == (0.25, 1)
     assert (whole["buffer_waiting_share_max"], whole["buffer_waiting_bytes_max"]) == (0.25, 1000)
+    # At 0.4 and 0.7 s something waits and nothing is unread.
+    assert whole["reader_blocked_s"] == pytest.approx(0.2)
     # At 0.4 s 3,000 bytes beyond what is in order are sent, of 3,100: within two segments of the edge.
     assert whole["window_limited_s"] == pytest.approx(0.1)
     assert by_subflow[0]["latency_ms_median"] == pytest.approx(100)

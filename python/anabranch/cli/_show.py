@@ -145,6 +145,7 @@ def receiver(result: Run) -> None:
         ("bytes that wait for another subflow", number(found["reordered_share"], "{:.1f} %", scale=100)),
         ("time in which something waits", number(found["held_s"], "{:,.1f} s")),
         ("of it for a retransmission", number(found["held_for_repair_s"], "{:,.1f} s")),
+        ("and the reader had nothing else", number(found.get("reader_blocked_s"), "{:,.1f} s")),
         ("sender at the edge of the window", number(found.get("window_limited_s"), "{:,.1f} s")),
         (
             "most of the buffer that waits",

@@ -93,10 +93,15 @@ def run_live(
     with written as capture:
         bed = open_bed(plan, announced=announced)
         trace = _carried(loaded, plan, server, client, bed, capture, heard)
+    return finished(loaded, film, plan, _noted(plan, trace), run=run)
+
+
+def _noted(plan: dict[str, Any], trace: dict[str, Any]) -> dict[str, Any]:
+    """Return a trace that notes that what its plan asks to record was not."""
     if plan.get("record"):
         note = "Nothing was recorded: when segments left and came is known of a simulated run alone."
         trace["summary"]["notes"] = [*trace["summary"].get("notes", ()), note]
-    return finished(loaded, film, plan, trace, run=run)
+    return trace
 
 
 def _joinable(loaded: Loaded, announced: Collection[str]) -> None:

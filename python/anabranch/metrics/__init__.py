@@ -56,6 +56,7 @@ METRICS: Mapping[str, str] = {
     "receiver.reordered_share": "share of the bytes that waited for another subflow",
     "receiver.held_s": "time in which something had come and could not be read",
     "receiver.held_for_repair_s": "the same, for a segment that was retransmitted",
+    "receiver.reader_blocked_s": "time in which something waited and the reader had read all there was",
     "receiver.path_changes_per_s": "how often a second new data went on another subflow than that before it",
     "receiver.off_nearest_share": "share of new data sent on another subflow than the one with the least RTT",
     "receiver.off_nearest_low_share": "of that, the share sent while the nearest's window was below half",

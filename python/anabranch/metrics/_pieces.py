@@ -69,7 +69,7 @@ def cut(start: Places, size: Places, times: Times) -> Pieces:
     times
         When each was sent, or came.
     """
-    bounds = np.unique(np.concatenate((start, start + size)))
+    bounds = distinct(np.concatenate((start, start + size)))
     begin, end = np.searchsorted(bounds, start), np.searchsorted(bounds, start + size)
     spans = end - begin
     whose = np.repeat(np.arange(start.size), spans)
@@ -84,6 +84,15 @@ def cut(start: Places, size: Places, times: Times) -> Pieces:
     source[found], count[found] = whose[heads], counts
     first[found], last[found] = times[whose[heads]], times[whose[heads + counts - 1]]
     return Pieces(start=bounds[:-1], size=np.diff(bounds), first=first, source=source, last=last, count=count)
+
+
+def distinct(values: Places) -> Places:
+    """Return each value once, in rising order: by sorting, faster here than the hashes of `numpy.unique`."""
+    ordered: Places = np.sort(values)
+    first = np.ones(ordered.size, dtype=bool)
+    first[1:] = ordered[1:] != ordered[:-1]
+    result: Places = ordered[first]
+    return result
 
 
 def union_s(begin: Times, end: Times) -> float:

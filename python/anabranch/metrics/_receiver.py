@@ -70,6 +70,8 @@ def receiver(own: Tables) -> tuple[dict[str, Any], dict[int, dict[str, Any]]] | 
     """Return what the receiver of a client held back, and by subflow; None where that was not recorded."""
     import numpy as np
 
+    from anabranch.metrics._pieces import distinct
+
     if not own.get("departures") or not own.get("arrivals") or not len(own["arrivals"]["t_s"]):
         return None
     sent, came = _columns(own["departures"]), _columns(own["arrivals"])
@@ -99,9 +101,7 @@ def receiver(own: Tables) -> tuple[dict[str, Any], dict[int, dict[str, Any]]] | 
         **_underflows(own, whole),
         **_buffer(own, sent, ends),
     }
-    by_subflow = {
-        one: _of_subflow(whole, one, duration) for one in np.unique(sent["subflow"]).astype(int).tolist()
-    }
+    by_subflow = {one: _of_subflow(whole, one, duration) for one in distinct(sent["subflow"]).tolist()}
     return {name: rounded(value) for name, value in found.items()}, by_subflow
 
 
@@ -113,9 +113,11 @@ def _ends(came: dict[str, Any]) -> dict[int, float]:
     """
     import numpy as np
 
+    from anabranch.metrics._pieces import distinct
+
     last = {
         one: float(came["t_s"][came["connection"] == one].max())
-        for one in np.unique(came["connection"]).tolist()
+        for one in distinct(came["connection"]).tolist()
     }
     latest = max(last.values())
     return {one: np.inf if at == latest else at for one, at in last.items()}
@@ -125,7 +127,13 @@ def _columns(table: Any) -> dict[str, Any]:  # noqa: ANN401 - a table of the tra
     """Return a table's numeric columns as arrays."""
     import numpy as np
 
-    return {name: np.asarray(list(table[name])) for name in table if name != "path"}
+    names = [name for name in table if name != "path"]
+    if hasattr(table, "__arrow_c_stream__"):  # the simulator's: half a million numbers at once
+        import polars
+
+        frame = polars.DataFrame(table)
+        return {name: frame[name].to_numpy() for name in names}
+    return {name: np.asarray(list(table[name])) for name in names}
 
 
 def _where(columns: dict[str, Any], keep: Flags) -> dict[str, Any]:
@@ -137,8 +145,10 @@ def _again(sent: dict[str, Any]) -> Flags:
     """Tell of each segment whether its subflow had sent it before."""
     import numpy as np
 
+    from anabranch.metrics._pieces import distinct
+
     again = np.zeros(sent["t_s"].size, dtype=bool)
-    for one in np.unique(sent["subflow"]):
+    for one in distinct(sent["subflow"]).tolist():
         own = sent["subflow"] == one
         ends = np.maximum.accumulate((sent["position"] + sent["bytes"])[own])
         again[own] = sent["position"][own] < np.concatenate(([0], ends[:-1]))
@@ -149,10 +159,10 @@ def _stream(sent: dict[str, Any], came: dict[str, Any], again: Flags, end_s: flo
     """Return the data of one connection, which was given up at a time."""
     import numpy as np
 
-    from anabranch.metrics._pieces import cut
+    from anabranch.metrics._pieces import cut, distinct
 
     starts, sizes, came_s, up_s, whose = [], [], [], [], []
-    for one in np.unique(came["subflow"]).tolist():
+    for one in distinct(came["subflow"]).tolist():
         left, here = _where(sent, sent["subflow"] == one), _where(came, came["subflow"] == one)
         pieces = cut(here["position"], here["bytes"], here["t_s"])
         known, place = np.unique(left["position"], return_index=True)
@@ -248,6 +258,8 @@ def _buffer(own: Tables, sent: dict[str, Any], ends: dict[int, float]) -> dict[s
     """Return how full of waiting data the receive buffer was, and how long its window held the sender up."""
     import numpy as np
 
+    from anabranch.metrics._pieces import distinct
+
     if not own.get("receivers") or not len(own["receivers"]["t_s"]):
         return {}
     seen = _columns(own["receivers"])
@@ -257,13 +269,15 @@ def _buffer(own: Tables, sent: dict[str, Any], ends: dict[int, float]) -> dict[s
     waits = seen["ahead_bytes"] + seen["subflow_bytes"]
     share = waits / np.maximum(seen["limit_bytes"], 1)
     at_edge = np.zeros(seen["t_s"].size, dtype=bool)
-    for one in np.unique(seen["connection"]).tolist():
+    for one in distinct(seen["connection"]).tolist():
         here, left = seen["connection"] == one, _where(sent, sent["connection"] == one)
         reach = np.maximum.accumulate(left["data_position"] + left["bytes"])
         last = np.searchsorted(left["t_s"], seen["t_s"][here], side="right") - 1
         ahead = np.where(last >= 0, reach[np.maximum(last, 0)], 0) - seen["in_order_bytes"][here]
         at_edge[here] = (seen["window_bytes"][here] > 0) & (ahead > seen["window_bytes"][here] - _EDGE)
+    blocked = (waits > 0) & (seen["unread_bytes"] == 0)
     return {
+        "reader_blocked_s": _SAMPLE_S * float(np.unique(seen["t_s"][blocked]).size),
         "buffer_waiting_share_max": float(share.max(initial=0.0)),
         "buffer_waiting_bytes_max": float(waits.max(initial=0)),
         "window_limited_s": _SAMPLE_S * float(np.unique(seen["t_s"][at_edge]).size),
