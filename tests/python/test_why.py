@@ -246,7 +246,7 @@ def test_a_run_without_a_film_has_no_freezes_to_tell_of(tmp_path):
     assert CliRunner().invoke(app, [*given, "--out", str(out)]).exit_code == 0
     result = CliRunner().invoke(app, ["why", str(out)])
     assert result.exit_code == 2
-    assert "no player" in result.stderr
+    assert "plays no film" in result.stderr
 
 
 @pytest.mark.module

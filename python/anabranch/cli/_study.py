@@ -119,7 +119,7 @@ def judge_claims(
       anabranch study claims LEO24 --run --trials 3
       anabranch study claims LEO24
       anabranch study claims all --run --docs docs/claims.md
-      anabranch study claims PC16 --only PC16.13 --only PC16.20 --run --docs docs/claims.md
+      anabranch study claims LEO24 --only LEO24.7 --run --trials 1
     """
     from anabranch.cli import _claims, _sweep
 
