@@ -79,6 +79,6 @@ def test_a_parameter_that_is_no_scalar_is_a_fault():
 
 
 def test_parameters_are_listed_with_default_and_range():
-    (base,) = plugins.parameters("scheduler", "rtx-aware")
-    assert (base.key, base.default) == ("base", '"min-rtt"')
+    found = [(one.key, one.default) for one in plugins.parameters("scheduler", "rtx-aware")]
+    assert found == [("base", '"min-rtt"'), ("states", '"recovery"'), ("hold", "0")]
     assert plugins.parameters("scheduler", "nonsense") == []
