@@ -38,6 +38,7 @@ VALUES = {
     "clients": ("7", 7),
     "seed": ("42", 42),
     "time_limit": ("90s", 90 * 10**9),
+    "record": ('["receiver"]', ("receiver",)),
     "application.kind": ("paced", "paced"),
     "application.film": ("papers-film", "papers-film"),
     "application.rate": ("3Mbit/s", 3_000_000),
