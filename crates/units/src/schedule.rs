@@ -1,15 +1,21 @@
-//! Who wakes next: a winner tree over the nodes' wake-up times, ties broken by node number.
+//! Who wakes next of some nodes, ties broken by node number: a few are looked through when that is asked, over
+//! more there is a winner tree.
 //!
 //! Setting a time replays the matches from that leaf to the root and stops where nothing changes.
 
 use crate::Instant;
 
-/// The tree. Nodes are numbered from 0; without any, nobody wakes.
+/// So many nodes are looked through sooner than a tree is kept up to date: times are set more often than the
+/// first is asked for.
+const FEW: usize = 8;
+
+/// The nodes. They are numbered from 0; without any, nobody wakes.
 #[derive(Debug, Default)]
 pub struct Schedule {
     /// When each node wakes; as many as the tree has leaves.
     at: Vec<Instant>,
-    /// The winner of each match; the root stands at 1. The second half are the leaves: the nodes.
+    /// The winner of each match; the root stands at 1. The second half are the leaves: the nodes. Empty while
+    /// they are few.
     winner: Vec<u32>,
     nodes: usize,
 }
@@ -19,8 +25,10 @@ impl Schedule {
     pub fn add(&mut self) -> usize {
         let node = self.nodes;
         self.nodes += 1;
-        if self.nodes > self.at.len() {
-            let leaves = self.nodes.next_power_of_two().max(2);
+        if self.nodes <= FEW {
+            self.at.push(Instant::FAR_FUTURE);
+        } else if self.nodes > self.at.len() {
+            let leaves = self.nodes.next_power_of_two();
             self.at.resize(leaves, Instant::FAR_FUTURE);
             self.winner = vec![0; leaves];
             self.winner.extend(0..leaves as u32);
@@ -35,18 +43,33 @@ impl Schedule {
     ///
     /// # Panics
     /// There is no node.
+    #[inline]
     pub fn first(&self) -> (Instant, usize) {
-        let node = self.winner[1] as usize;
-        (self.at[node], node)
+        if let Some(champion) = self.winner.get(1) {
+            let node = *champion as usize;
+            return (self.at[node], node);
+        }
+        let (mut first, mut node) = (self.at[0], 0);
+        for (other, at) in self.at.iter().enumerate() {
+            if *at < first {
+                (first, node) = (*at, other);
+            }
+        }
+        (first, node)
     }
 
     /// Sets when a node wakes; `None` puts it to sleep.
     #[inline(always)]
     pub fn set(&mut self, node: usize, at: Option<Instant>) {
         let at = at.unwrap_or(Instant::FAR_FUTURE);
-        if std::mem::replace(&mut self.at[node], at) == at {
+        if std::mem::replace(&mut self.at[node], at) == at || self.winner.is_empty() {
             return;
         }
+        self.replay(node, at);
+    }
+
+    /// Plays the matches on a node's way to the root anew.
+    fn replay(&mut self, node: usize, at: Instant) {
         let mut place = self.at.len() + node;
         let (mut champion, mut champion_at) = (node as u32, at);
         while place > 1 {
@@ -111,24 +134,31 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_earliest_node_is_always_next(sets in proptest::collection::vec((0usize..20, 0u64..50), 1..200)) {
+        fn the_earliest_node_is_always_next(
+            nodes in 10usize..40,
+            sets in proptest::collection::vec((0usize..40, 0u64..50), 1..200),
+        ) {
             let mut schedule = Schedule::default();
-            for _ in 0..20 {
-                schedule.add();
-            }
-            let mut times = [Instant::FAR_FUTURE; 20];
+            let mut times = Vec::new();
             for (node, at) in sets {
+                // Nodes come while others are set, few and then many.
+                if times.len() < nodes {
+                    prop_assert_eq!(schedule.add(), times.len());
+                    times.push(Instant::FAR_FUTURE);
+                }
+                let node = node % times.len();
                 let at = (at > 0).then(|| Instant::from_nanos(at));
                 schedule.set(node, at);
                 times[node] = at.unwrap_or(Instant::FAR_FUTURE);
-                let expected = (0..20).min_by_key(|n| (times[*n], *n)).unwrap();
+                let expected = (0..times.len()).min_by_key(|n| (times[*n], *n)).unwrap();
                 prop_assert_eq!(schedule.first(), (times[expected], expected));
             }
-            // Without the second half the first of the others is next.
+            // Without those behind the tenth the first of the others is next.
             schedule.truncate(10);
-            let expected = (0..10).min_by_key(|n| (times[*n], *n)).unwrap();
+            let left = times.len().min(10);
+            let expected = (0..left).min_by_key(|n| (times[*n], *n)).unwrap();
             prop_assert_eq!(schedule.first(), (times[expected], expected));
-            prop_assert_eq!(schedule.len(), 10);
+            prop_assert_eq!(schedule.len(), left);
         }
     }
 }
