@@ -387,13 +387,15 @@ pub fn earliest(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
 /// What the connection asks of a subflow beyond data.
 impl Subflow {
     /// Something may be ready to go out: a cheap look before the real one.
+    #[inline(always)]
     pub(crate) fn may_transmit(&self) -> bool {
-        self.reset.is_some()
-            || self.handshake.due
-            || self.ack.is_due()
-            || self.signal_due()
-            || self.send.is_urged()
-            || (self.send.has_work() && self.board.in_flight() < self.window.cwnd)
+        // Most often nothing is due, which one look at all of them tells soonest.
+        let due = self.reset.is_some()
+            | self.handshake.due
+            | self.ack.is_due()
+            | self.signal_due()
+            | self.send.is_urged();
+        due || (self.send.has_work() && self.board.in_flight() < self.window.cwnd)
     }
 
     /// An acknowledgement is to go out at once.

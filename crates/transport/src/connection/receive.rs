@@ -56,6 +56,12 @@ impl ReceiveStream {
         self.fin_taken
     }
 
+    /// The application has read since this was last asked.
+    #[inline(always)]
+    pub(super) fn was_read(&mut self) -> bool {
+        std::mem::take(&mut self.read_lately)
+    }
+
     /// Takes bytes at a DSN, given that of position 0; true when something became readable. Of what is out
     /// of order nothing is kept beyond `edge`: the end of the window that the peer was told, whence it
     /// comes again (`mptcp_data_queue_ofo`), or the end of the data, where it is cut.
@@ -203,10 +209,8 @@ impl Connection {
     }
 
     /// After the application has read: may the window be opened at once (`mptcp_cleanup_rbuf`)?
+    #[inline(never)]
     pub(super) fn after_reads(&mut self, now: Instant) {
-        if !std::mem::take(&mut self.input.read_lately) {
-            return;
-        }
         self.note_reads_end(now);
         let space = self.space();
         let emptied = self.memory_used() == 0;

@@ -66,7 +66,7 @@ impl AckPolicy {
 
     /// An acknowledgement or a probe is to go out.
     pub(crate) fn is_due(&self) -> bool {
-        self.now_due || self.probe
+        self.now_due | self.probe
     }
 
     /// An acknowledgement must go out now.

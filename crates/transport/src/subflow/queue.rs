@@ -468,7 +468,7 @@ impl Sender {
 
     /// Something is to go out whatever the congestion window says.
     pub(crate) fn is_urged(&self) -> bool {
-        self.force_retransmit || self.probe || self.fill_window
+        self.force_retransmit | self.probe | self.fill_window
     }
 
     /// Something waits for room in the congestion window.
