@@ -346,14 +346,15 @@ impl Subflow {
     fn our_position(&self, ack: SeqNumber) -> u64 {
         let reference = self.send.una();
         let offset = ack.offset(self.wire_seq(reference));
-        reference.saturating_add_signed(i64::from(offset))
+        // No stream is half as long as the type: that much room for the sign.
+        (reference as i64 + i64::from(offset)).max(0) as u64
     }
 
     /// The peer's position of a sequence number, near what we expect; `None` before the SYN.
     fn peer_position(&self, seq: SeqNumber) -> Option<u64> {
         let reference = self.receive.next();
         let offset = seq.offset(self.remote_iss.add(reference as u32));
-        reference.checked_add_signed(i64::from(offset))
+        u64::try_from(reference as i64 + i64::from(offset)).ok()
     }
 
     /// Makes a segment blank but for our ports. It is written in place, here and by all who add to
@@ -407,7 +408,7 @@ impl Subflow {
 
     /// What a segment acknowledges is no less than the last one did.
     pub(crate) fn is_latest(&self, segment: &Segment) -> bool {
-        self.our_position(segment.ack) >= self.send.una()
+        segment.ack.offset(self.wire_seq(self.send.una())) >= 0
     }
 
     /// The window field of a segment in bytes.
