@@ -229,10 +229,20 @@ impl Connection {
     }
 
     /// Options of an established subflow that are not DSS signals.
+    #[inline(always)]
     pub(super) fn handle_options(&mut self, now: Instant, index: usize, segment: &Segment) {
-        if self.mode != Mode::Multipath {
-            return;
+        let subflow = &self.subflows[index];
+        let awaits = !subflow.fully_established
+            || subflow.has_wish()
+            || (self.client && index == 0 && !self.confirmed);
+        if self.mode == Mode::Multipath && (awaits || !segment.mptcp.is_empty()) {
+            self.take_options(now, index, segment);
         }
+    }
+
+    // Apart: most segments have none, and nothing is awaited.
+    #[inline(never)]
+    fn take_options(&mut self, now: Instant, index: usize, segment: &Segment) {
         if let Some(MpCapable { keys: CapableKeys::WithData { length, checksum, .. }, .. }) =
             understood(segment).filter(|_| index == 0 && !self.client)
         {
