@@ -102,6 +102,7 @@ const fn padded(len: usize) -> usize {
 }
 
 /// Bytes of every option but SACK.
+#[inline(always)]
 fn len_without_sack(segment: &Segment) -> usize {
     let mut len = 0;
     if segment.mss.is_some() {
@@ -119,13 +120,20 @@ fn len_without_sack(segment: &Segment) -> usize {
     if let Some(dss) = &segment.dss {
         len += padded(dss_len(dss));
     }
-    for option in &segment.mptcp {
-        len += padded(mptcp_len(option));
+    if !segment.mptcp.is_empty() {
+        len += mptcp_lens(&segment.mptcp);
     }
     len
 }
 
+/// Bytes of the MPTCP options other than the DSS, which few segments have.
+#[cold]
+fn mptcp_lens(options: &[MptcpOption]) -> usize {
+    options.iter().map(|option| padded(mptcp_len(option))).sum()
+}
+
 /// Bytes of options on the wire.
+#[inline(always)]
 pub(crate) fn encoded_len(segment: &Segment) -> usize {
     let blocks = segment.sack.as_slice().len();
     let sack = if blocks == 0 { 0 } else { SACK_BASE_LEN + SACK_BLOCK_LEN * blocks };

@@ -196,6 +196,7 @@ impl Segment {
     }
 
     /// Bytes of TCP options on the wire, padded to 32 bits as Linux lays them out.
+    #[inline]
     pub fn options_len(&self) -> usize {
         crate::options::encoded_len(self)
     }
