@@ -294,9 +294,12 @@ impl Receiver {
     /// room beside `waiting` bytes that lay out of order before and, if this one came `in_order`, itself:
     /// it is charged already (`tcp_queue_rcv`, `tcp_space`).
     fn grow(&mut self, load: Load, in_order: bool, waiting: u64) -> bool {
+        if self.shared || load.bytes < 128 {
+            return false;
+        }
         let in_hand = if in_order { self.buffer.window_of(load) } else { 0 };
         let limit = self.buffer.window().saturating_sub(waiting + in_hand);
-        if self.shared || load.bytes < 128 || limit <= self.slow_start {
+        if limit <= self.slow_start {
             return false;
         }
         let most = 2 * load.counts_as(self.advertised_mss);
