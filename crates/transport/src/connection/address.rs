@@ -111,10 +111,15 @@ impl Addresses {
 impl Connection {
     /// Once the connection is confirmed: announces addresses and asks the path manager (client
     /// side) which subflows to open (`mptcp_pm_create_subflow_or_signal_addr`).
+    #[inline(always)]
     pub(super) fn manage_paths(&mut self, now: Instant) {
-        if self.addresses.settled() || !self.confirmed || self.mode != Mode::Multipath {
-            return;
+        if !self.addresses.settled() && self.confirmed && self.mode == Mode::Multipath {
+            self.settle_paths(now);
         }
+    }
+
+    #[cold]
+    fn settle_paths(&mut self, now: Instant) {
         if std::mem::take(&mut self.addresses.demote_initial)
             && let Some(address) = self.addresses.initial
         {

@@ -35,6 +35,12 @@ impl Retransmission {
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.deadline
     }
+
+    /// All is acknowledged: nothing is waited for.
+    #[inline(always)]
+    pub(super) fn rest(&mut self) {
+        self.deadline = None;
+    }
 }
 
 impl Connection {

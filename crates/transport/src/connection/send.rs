@@ -221,13 +221,19 @@ impl Connection {
     }
 
     /// Hands data to subflows as long as the scheduler wants it.
+    #[inline(always)]
     pub(super) fn push(&mut self, now: Instant) {
         self.scheduler_wake = None;
-        if self.out.una == self.out.end && !self.closing.requested() {
+        if self.out.una < self.out.end || self.closing.requested() {
+            self.push_data(now);
+        } else {
             // A side that has written nothing, or whose all is acknowledged.
-            self.arm_retransmission(now);
-            return;
+            self.retransmission.rest();
         }
+    }
+
+    #[inline(never)]
+    fn push_data(&mut self, now: Instant) {
         match self.mode {
             Mode::Plain => self.push_plain(),
             Mode::Multipath => self.push_scheduled(now),
