@@ -316,6 +316,18 @@ impl<P> Link<P> for FixedLink<P> {
         self.arrival(now)
     }
 
+    #[inline]
+    fn quiet_until(&self, now: Instant) -> Option<Instant> {
+        // Who has not left the queue yet has not arrived either.
+        if !self.sealed.is_empty() || self.next_departure <= now {
+            return None;
+        }
+        match self.inside.front() {
+            Some(oldest) => Some(oldest.arrives).filter(|at| *at > now && !oldest.lost),
+            None => Some(Instant::FAR_FUTURE),
+        }
+    }
+
     fn poll_timeout(&self) -> Option<Instant> {
         let delivery = self.inside.front().map(|oldest| oldest.arrives);
         match delivery.filter(|&at| at < Instant::FAR_FUTURE && !self.cut) {

@@ -86,6 +86,13 @@ pub trait Link<P> {
     /// The next packet whose fate is sealed at `now`; poll until `None`.
     fn poll_fate(&mut self, now: Instant) -> Option<Fate<P>>;
 
+    /// As [`Self::poll_timeout`], where it is known without asking that `poll_fate` would say `None`;
+    /// `FAR_FUTURE` of a link that will have nothing to tell. `None` says nothing: poll it.
+    #[inline]
+    fn quiet_until(&self, _now: Instant) -> Option<Instant> {
+        None
+    }
+
     /// When to poll next: the next delivery (or, in the rare case that it turns out lost, when it
     /// would have been). Dropped packets ask for no wake-up of their own while a delivery is to
     /// come, since that one reports them; when none is to come (the link is idle, stalled or went

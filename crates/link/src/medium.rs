@@ -25,6 +25,11 @@ pub trait Medium<P> {
     /// The next packet whose fate is sealed at `now`, and its lane; poll until `None`.
     fn poll_fate(&mut self, now: Instant) -> Option<(usize, Fate<P>)>;
 
+    /// As [`Link::quiet_until`].
+    fn quiet_until(&self, _now: Instant) -> Option<Instant> {
+        None
+    }
+
     /// When to poll next.
     fn poll_timeout(&self) -> Option<Instant>;
 
@@ -64,6 +69,10 @@ impl<P, L: Link<P>> Medium<P> for Single<L> {
 
     fn poll_fate(&mut self, now: Instant) -> Option<(usize, Fate<P>)> {
         self.0.poll_fate(now).map(|fate| (0, fate))
+    }
+
+    fn quiet_until(&self, now: Instant) -> Option<Instant> {
+        self.0.quiet_until(now)
     }
 
     fn poll_timeout(&self) -> Option<Instant> {

@@ -179,6 +179,12 @@ impl<P> Links<P> {
         Some((self.numbers[medium][lane], fate))
     }
 
+    /// As [`Medium::quiet_until`].
+    #[inline]
+    pub fn quiet_until(&self, now: Instant, medium: usize) -> Option<Instant> {
+        self.media[medium].quiet_until(now)
+    }
+
     /// When to poll a medium next.
     #[inline]
     pub fn poll_timeout(&self, medium: usize) -> Option<Instant> {

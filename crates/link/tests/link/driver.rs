@@ -41,7 +41,16 @@ pub(crate) fn tell(fate: Fate<u32>) -> Told {
 
 /// Every fate sealed at `now`.
 pub(crate) fn poll(link: &mut dyn Link<u32>, now: Instant) -> Vec<Told> {
-    std::iter::from_fn(|| link.poll_fate(now)).map(tell).collect()
+    let next = || {
+        let quiet = link.quiet_until(now);
+        let fate = link.poll_fate(now);
+        if let Some(until) = quiet {
+            assert!(fate.is_none(), "a quiet link has nothing to tell");
+            assert_eq!(link.poll_timeout().unwrap_or(Instant::FAR_FUTURE), until);
+        }
+        fate
+    };
+    std::iter::from_fn(next).map(tell).collect()
 }
 
 /// Wakes the link whenever it asks for it, up to `until`, and checks that it asked for a reason.

@@ -45,6 +45,20 @@ fn a_delivery_is_the_only_wake_up() {
 }
 
 #[test]
+fn a_link_is_quiet_until_its_head_arrives() {
+    let mut link = link(QueueLimit::Packets(2));
+    assert_eq!(link.quiet_until(ms(0)), Some(Instant::FAR_FUTURE));
+    for packet in 0..3 {
+        link.enqueue(ms(0), packet, SIZE);
+    }
+    assert_eq!(link.quiet_until(ms(0)), None, "the third was refused");
+    assert_eq!(poll(&mut link, ms(0)), [(2, ms(0), Some(QueueFull))]);
+    assert_eq!((link.quiet_until(ms(0)), link.quiet_until(ms(21))), (Some(ms(21)), None));
+    assert_eq!(poll(&mut link, ms(21)), [(0, ms(21), None)]);
+    assert_eq!((link.quiet_until(ms(21)), link.quiet_until(ms(22))), (Some(ms(22)), None));
+}
+
+#[test]
 fn the_packet_in_service_counts_against_the_limit() {
     let mut link = link(QueueLimit::Packets(3));
     for packet in 0..5 {

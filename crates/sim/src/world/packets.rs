@@ -51,6 +51,10 @@ impl World<'_> {
                     self.live(&packet);
                 }
             }
+            if let Some(until) = self.topology.links.quiet_until(self.now, medium) {
+                self.schedule.set(medium, Some(until));
+                return Ok(());
+            }
         }
         self.schedule.set(medium, self.topology.links.poll_timeout(medium));
         Ok(())
