@@ -24,20 +24,26 @@ pub(super) struct Pieces {
     used: u64,
     /// Positions behind the pieces, ascending.
     ends: VecDeque<u64>,
-    /// The piece that was asked for last: the next question is most often of it.
-    last: usize,
+    /// The positions of the piece that was asked for last: the next question is most often of it.
+    last: (u64, u64),
 }
 
 impl Pieces {
     /// Pieces of `largest` bytes at most.
     pub(super) fn new(largest: u64) -> Self {
-        Self { page: largest + HEADER, header: HEADER, used: 0, ends: VecDeque::new(), last: 0 }
+        Self {
+            page: largest + HEADER,
+            header: HEADER,
+            used: 0,
+            ends: VecDeque::new(),
+            last: (0, 0),
+        }
     }
 
     /// Pieces of `largest` bytes at most, each in a socket buffer of its own: what is written joins the
     /// last one while that waits, and else begins another (`tcp_sendmsg`).
     pub(super) fn buffers(largest: u64) -> Self {
-        Self { page: largest, header: 0, used: 0, ends: VecDeque::new(), last: 0 }
+        Self { page: largest, header: 0, used: 0, ends: VecDeque::new(), last: (0, 0) }
     }
 
     /// Files bytes written at `at`, all if the piece takes them; returns how many. `waits` tells that the last
@@ -53,27 +59,30 @@ impl Pieces {
         let taken = bytes.min(self.page - self.used);
         self.used += taken;
         match self.ends.back_mut().filter(|_| joins) {
-            Some(end) => *end += taken,
+            Some(end) => {
+                *end += taken;
+                self.last = (0, 0);
+            }
             None => self.ends.push_back(at + taken),
         }
         taken
     }
 
     /// Behind the piece that `position` lies in; of what was never filed there is no end.
-    #[inline]
+    #[inline(always)]
     pub(super) fn end(&mut self, position: u64) -> u64 {
-        let follows =
-            self.last == 0 || self.ends.get(self.last - 1).is_some_and(|end| *end <= position);
-        match self.ends.get(self.last) {
-            Some(end) if follows && position < *end => *end,
-            _ => self.find(position),
-        }
+        let (start, end) = self.last;
+        if start <= position && position < end { end } else { self.find(position) }
     }
 
     /// As [`Self::end`], among all.
+    #[inline(never)]
     fn find(&mut self, position: u64) -> u64 {
-        self.last = self.ends.partition_point(|end| *end <= position);
-        self.ends.get(self.last).copied().unwrap_or(u64::MAX)
+        let index = self.ends.partition_point(|end| *end <= position);
+        let Some(&end) = self.ends.get(index) else { return u64::MAX };
+        let start = index.checked_sub(1).map_or(position, |before| self.ends[before]);
+        self.last = (start, end);
+        end
     }
 
     /// Everything before `una` is acknowledged.
@@ -81,7 +90,9 @@ impl Pieces {
     pub(super) fn acknowledge(&mut self, una: u64) {
         while self.ends.front().is_some_and(|end| *end <= una) {
             self.ends.pop_front();
-            self.last = self.last.saturating_sub(1);
+        }
+        if self.last.1 <= una {
+            self.last = (0, 0);
         }
     }
 }

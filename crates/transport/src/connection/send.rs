@@ -27,7 +27,7 @@ pub(super) struct SendStream {
     /// The pieces that MPTCP keeps it in.
     pub(super) pieces: Pieces,
     /// Where the last piece was cut: the next one most often follows.
-    last: usize,
+    last: u32,
     /// First position not acknowledged (`snd_una`).
     pub(super) una: u64,
     /// Behind the highest position ever scheduled (`snd_nxt`).
@@ -93,7 +93,7 @@ impl SendStream {
     #[inline(always)]
     fn slice(&mut self, position: u64, limit: u64) -> Option<Bytes> {
         let index = self.chunk_at(position)?;
-        self.last = index;
+        self.last = index as u32;
         let (start, bytes) = self.chunks.get(index)?;
         let offset = (position - start) as usize;
         let stop = bytes.len().min(offset.saturating_add(limit as usize));
@@ -107,7 +107,8 @@ impl SendStream {
                 position.checked_sub(*start).is_some_and(|offset| offset < bytes.len() as u64)
             })
         };
-        [self.last, self.last + 1]
+        let last = self.last as usize;
+        [last, last + 1]
             .into_iter()
             .find(holds)
             .or_else(|| self.chunks.partition_point(|(start, _)| *start <= position).checked_sub(1))
