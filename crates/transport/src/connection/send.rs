@@ -92,26 +92,24 @@ impl SendStream {
     /// Up to `limit` bytes from `position`, as far as they lie in one piece.
     #[inline(always)]
     fn slice(&mut self, position: u64, limit: u64) -> Option<Bytes> {
-        let index = self.chunk_at(position)?;
-        self.last = index as u32;
-        let (start, bytes) = self.chunks.get(index)?;
-        let offset = (position - start) as usize;
+        let (bytes, offset) = match self.chunks.get(self.last as usize) {
+            Some((start, bytes)) if (*start..*start + bytes.len() as u64).contains(&position) => {
+                (bytes, (position - start) as usize)
+            }
+            _ => self.find(position)?,
+        };
         let stop = bytes.len().min(offset.saturating_add(limit as usize));
         (offset < stop).then(|| bytes.slice(offset..stop))
     }
 
-    /// The chunk with `position` in it, or the last one before it.
-    fn chunk_at(&self, position: u64) -> Option<usize> {
-        let holds = |index: &usize| {
-            self.chunks.get(*index).is_some_and(|(start, bytes)| {
-                position.checked_sub(*start).is_some_and(|offset| offset < bytes.len() as u64)
-            })
-        };
-        let last = self.last as usize;
-        [last, last + 1]
-            .into_iter()
-            .find(holds)
-            .or_else(|| self.chunks.partition_point(|(start, _)| *start <= position).checked_sub(1))
+    /// The chunk with `position` in it, or the last one before it, and how far behind its start that is.
+    #[inline(never)]
+    fn find(&mut self, position: u64) -> Option<(&Bytes, usize)> {
+        let behind = self.chunks.partition_point(|(start, _)| *start <= position);
+        let index = behind.checked_sub(1)?;
+        self.last = index as u32;
+        let (start, bytes) = &self.chunks[index];
+        Some((bytes, (position - start) as usize))
     }
 
     /// Frees what is acknowledged; true when something was.
