@@ -239,11 +239,12 @@ impl Connection {
             self.handle_reset(now, index, segment);
             return;
         }
-        self.subflows[index].touched = true;
-        let joins = index > 0 && self.subflows[index].state == State::SynReceived;
-        match self.subflows[index].state {
+        let subflow = &mut self.subflows[index];
+        subflow.touched = true;
+        let joins = index > 0 && subflow.state == State::SynReceived;
+        match subflow.state {
             State::Closed => {
-                self.subflows[index].answer_late(segment);
+                subflow.answer_late(segment);
                 return;
             }
             State::SynSent => {
@@ -253,16 +254,16 @@ impl Connection {
             }
             State::SynReceived => {
                 if segment.flags.contains(Flags::SYN) {
-                    self.subflows[index].handshake.due = true;
+                    subflow.handshake.due = true;
                     return;
                 }
-                let accepted = self.subflows[index].accepts(now, segment);
+                let accepted = subflow.accepts(now, segment);
                 if !accepted || !self.handle_third(now, index, segment) {
                     return;
                 }
             }
             State::Established => {
-                if !self.subflows[index].accepts(now, segment) {
+                if !subflow.accepts(now, segment) {
                     return;
                 }
             }
@@ -295,9 +296,11 @@ impl Connection {
             return;
         }
         if segment.flags.contains(Flags::ACK) {
-            self.subflows[index].send.deferred = false;
+            let subflow = &mut self.subflows[index];
+            subflow.send.deferred = false;
             self.siblings.clear();
-            if self.subflows[index].controller.wants_siblings() {
+            // Only what acknowledges something is told to a controller.
+            if !subflow.board.is_empty() && subflow.controller.wants_siblings() {
                 self.siblings.extend(self.subflows.iter().map(Subflow::sibling_view));
             }
             let (host, siblings) = (&self.config.host, self.siblings.as_mut_slice());
