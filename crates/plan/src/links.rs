@@ -140,7 +140,7 @@ impl<P> Links<P> {
 
     /// A packet enters a link; returns the link's medium, and whether to ask it anew when to poll,
     /// though it waits for a delivery already.
-    #[inline]
+    #[inline(always)]
     pub fn enter(
         &mut self,
         now: Instant,

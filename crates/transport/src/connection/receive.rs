@@ -318,6 +318,7 @@ impl Connection {
     }
 
     /// A subflow has handed data up, or its peer has closed it.
+    #[inline(always)]
     pub(super) fn after_delivery(&mut self, index: usize, readable: bool) {
         if self.mode != Mode::Multipath && self.subflows[index].peer_closed {
             let end = self.input.next;

@@ -323,6 +323,7 @@ impl Receiver {
     /// `tcp_select_window`: the window to advertise now, never shrinking. With MPTCP the edge
     /// `promised` on any subflow holds for all, and no other: what this subflow alone had offered
     /// would move with the data that comes on the others (`mptcp_set_rwin`; RFC 8684 section 3.3.1).
+    #[inline(always)]
     fn select_window(
         &mut self,
         context: &EmitContext,

@@ -71,6 +71,7 @@ impl Timer {
 
 impl Subflow {
     /// What remains until the head of the queue times out (`tcp_rto_delta_us`).
+    #[inline(always)]
     fn timeout_left(&self, now: Instant) -> Duration {
         let head = self.board.front().map_or(now, |sent| sent.sent_at);
         (head + self.rtt.rto()).since(now)

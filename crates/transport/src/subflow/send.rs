@@ -222,6 +222,7 @@ impl Subflow {
 
     /// Segments that one socket buffer takes on its way out: a millisecond's worth, and as many as
     /// the controller wants at least (`tcp_tso_segs`, `tcp_tso_autosize`).
+    #[inline(always)]
     fn burst_segments(&self) -> u32 {
         let millisecond = self.pacer.rate().bytes_per_second() >> 10;
         (millisecond.min(65_536) as u32 / self.mss).max(self.controller.least_burst())
@@ -340,6 +341,7 @@ impl Subflow {
         true
     }
 
+    #[inline(always)]
     fn count_sent(&mut self, bytes: u64, first: bool, now: Instant, continues: bool) {
         self.totals.bytes_sent += bytes;
         self.totals.data_segments += u64::from(bytes > 0);
