@@ -156,6 +156,7 @@ impl ReceiveStream {
         }
     }
 
+    #[inline(always)]
     fn append(&mut self, piece: Bytes) {
         self.next += piece.len() as u64;
         self.unread += piece.len() as u64;

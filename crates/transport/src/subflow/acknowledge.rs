@@ -398,6 +398,7 @@ impl Subflow {
 
     /// As [`Self::expand_buffer`], after an acknowledgement (`tcp_data_snd_check`): where it lets data out,
     /// sending that data does the check, except in stacks that grow a buffer while the window is full.
+    #[inline(always)]
     pub(crate) fn expand_buffer_after_ack(&mut self, now: Instant) -> bool {
         (self.stack.grows_while_full || !self.lets_out(now)) && self.expand_buffer()
     }

@@ -266,6 +266,7 @@ impl Subflow {
     }
 
     /// `tcp_process_tlp_ack` (RFC 8985 section 7.4).
+    #[inline]
     pub(crate) fn answer_probe(&mut self, now: Instant, ack: u64, flags: &AckFlags) {
         let Some(high) = self.recovery.probe_high.filter(|high| ack >= *high) else {
             return;

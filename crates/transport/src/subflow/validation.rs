@@ -42,6 +42,7 @@ impl Subflow {
     }
 
     /// `tcp_cwnd_validate`.
+    #[inline(always)]
     pub(crate) fn validate_window(&mut self, now: Instant, limited: bool) {
         let packets_out = self.board.packets_out();
         let send = &mut self.send;
