@@ -128,14 +128,13 @@ impl Scoreboard {
 
     /// Removes the oldest segment with its share of the counts.
     pub(crate) fn drop_front(&mut self) {
-        let Some(sent) = self.entries.front() else {
+        let Some(sent) = self.entries.pop_front() else {
             return;
         };
         self.base += 1;
         self.sacked_out -= u32::from(sent.sacked);
         self.lost_out -= u32::from(sent.lost);
         self.retrans_out -= u32::from(sent.retransmitted);
-        self.entries.pop_front();
         while self.order.front().is_some_and(|place| place.0 < self.base) {
             self.order.pop_front();
         }
