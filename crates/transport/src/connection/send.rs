@@ -197,6 +197,7 @@ impl Connection {
         ready
     }
 
+    #[inline(always)]
     fn is_writable(&self) -> bool {
         let room = self.writable();
         room > 0 && room >= self.send_memory() / 2

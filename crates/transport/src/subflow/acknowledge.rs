@@ -390,6 +390,7 @@ impl Subflow {
     /// An application that waits for room gets a larger buffer unless the window is full (`tcp_new_space`,
     /// `tcp_should_expand_sndbuf`); true when it grew. It is checked behind every socket buffer of new data
     /// (`tcp_event_new_data_sent`).
+    #[inline(always)]
     pub(crate) fn expand_buffer(&mut self) -> bool {
         self.wants_space()
             && (self.stack.grows_while_full || self.board.in_flight() < self.window.cwnd)

@@ -46,6 +46,7 @@ impl Subflow {
     }
 
     /// Puts the posted options on an acknowledgement.
+    #[inline]
     fn attach_signals(&mut self, segment: &mut Segment) {
         let posted = self.outbox.options.len();
         let Some(&first) = self.outbox.options.first() else { return };

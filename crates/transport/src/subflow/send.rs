@@ -229,6 +229,7 @@ impl Subflow {
     }
 
     /// `tcp_tso_should_defer`: the next socket buffer waits for more room in the window.
+    #[inline(always)]
     fn defers(&self, host: &HostModel, now: Instant) -> bool {
         if self.ca_state >= CongestionState::Recovery || !self.has_just_sent(host, now) {
             return false;
