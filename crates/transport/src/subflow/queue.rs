@@ -385,6 +385,7 @@ impl Sender {
     }
 
     /// Cuts the next segment of at most `limit` bytes off the queue.
+    #[inline(always)]
     pub(super) fn cut(&mut self, limit: usize) -> Option<(Bytes, BurstMapping)> {
         let front = self.queue.front_mut()?;
         let mapping = front.mapping;

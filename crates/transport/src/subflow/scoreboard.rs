@@ -108,6 +108,7 @@ impl Scoreboard {
     }
 
     /// Adds a segment just sent for the first time.
+    #[inline(always)]
     pub(crate) fn push(&mut self, mut sent: Sent) {
         debug_assert_eq!(sent.transmission, 1, "a new segment was sent once");
         self.transmissions += 1;
