@@ -413,6 +413,7 @@ impl Connection {
     }
 
     /// Queues up to `burst` bytes from `from` on a subflow; returns how many.
+    #[inline(always)]
     pub(super) fn hand_over(&mut self, id: SubflowId, from: u64, burst: u64) -> u64 {
         let end = self.out.end.min(self.out.window_end);
         let Some(subflow) = self.subflows.get_mut(id.index()).filter(|s| s.usable()) else {
