@@ -142,6 +142,9 @@ pub struct Stack {
     /// The connection's send buffer is no larger than that of one subflow may be
     /// (`mptcp_update_sndbuf`); without it the subflows' together (`mptcp_sync_sndbuf`).
     pub bounds_send_buffer: bool,
+    /// Acknowledgements of what lies behind a gap wait for one another up to a millisecond (`tcp_comp_sack_nr`, since
+    /// 4.18); without it each goes at once.
+    pub compresses_sacks: bool,
     /// How long after an address has come up joins are tried over it (`address_worker`).
     pub join_delay: Duration,
 }
@@ -171,6 +174,7 @@ pub const LINUX_6_18: Stack = Stack {
     whole_segments: false,
     counts_from_subflow_window: true,
     bounds_send_buffer: false,
+    compresses_sacks: true,
     join_delay: Duration::ZERO,
 };
 
@@ -199,6 +203,7 @@ pub const MPTCP_0_94: Stack = Stack {
     whole_segments: true,
     counts_from_subflow_window: false,
     bounds_send_buffer: true,
+    compresses_sacks: false,
     join_delay: Duration::from_millis(500),
 };
 

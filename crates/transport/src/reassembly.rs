@@ -56,11 +56,6 @@ impl OutOfOrder {
         self.0.as_ref()?.end()
     }
 
-    /// The run that begins here.
-    pub(crate) fn run(&self, start: u64) -> Option<(u64, u64)> {
-        self.0.as_ref()?.run(start)
-    }
-
     /// Keeps the bytes that are not here yet.
     pub(crate) fn insert(&mut self, start: u64, payload: Bytes) -> Inserted {
         let inserted = self.0.get_or_insert_default().insert(start, payload);
@@ -133,7 +128,8 @@ impl Held {
     }
 
     /// The run that starts at `start`.
-    pub(crate) fn run(&self, start: u64) -> Option<(u64, u64)> {
+    #[cfg(test)]
+    fn run(&self, start: u64) -> Option<(u64, u64)> {
         let earlier = || self.runs.ending_from(start + 1);
         self.last.filter(|last| last.0 == start).or_else(earlier).filter(|run| run.0 == start)
     }

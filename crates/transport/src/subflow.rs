@@ -25,6 +25,7 @@ mod queue;
 mod rate;
 mod receive;
 mod recovery;
+mod reports;
 mod rto;
 pub(crate) mod rtt;
 pub(crate) mod scoreboard;
@@ -320,13 +321,16 @@ impl Subflow {
         }
         let first = self.timer.at().unwrap_or(never).min(self.ack.deadline().unwrap_or(never));
         // Most often neither the pacer nor the handshake waits.
-        let rarely = self.pacer.wake().is_some() | self.handshake.waits();
+        let rarely = self.pacer.wake().is_some()
+            | self.handshake.waits()
+            | self.receive.reports.deadline().is_some();
         if rarely { first.min(self.rare_wake()) } else { first }
     }
 
     #[cold]
     fn rare_wake(&self) -> Instant {
-        self.pacer.wake().unwrap_or(Instant::FAR_FUTURE).min(self.handshake.wake())
+        let reports = earliest(self.pacer.wake(), self.receive.reports.deadline());
+        reports.unwrap_or(Instant::FAR_FUTURE).min(self.handshake.wake())
     }
 
     /// Recomputes the payload of a full segment from the options every data segment carries. Rates
@@ -397,6 +401,7 @@ impl Subflow {
             | self.handshake.due
             | self.ack.is_due()
             | self.signal_due()
+            | self.receive.reports.owes()
             | self.send.is_urged();
         due || (self.send.has_work() && self.board.in_flight() < self.window.cwnd)
     }

@@ -56,6 +56,7 @@ impl Connection {
                 continue;
             }
             self.subflows[index].fire_delayed_ack(now);
+            self.subflows[index].fire_reports(now);
             let fired = self.subflows[index].totals.timeouts > timeouts;
             if fired && self.tracks && self.scheduler.reinjects() {
                 self.carried.reinject(self.subflows[index].id);

@@ -95,19 +95,20 @@ impl AckPolicy {
         match arrival {
             Arrival::InOrder => {}
             Arrival::FilledGap => self.now_due = true,
-            Arrival::OutOfOrder | Arrival::Duplicate => {
+            Arrival::Duplicate => {
                 self.now_due = true;
-                self.quick = self.quick.max(2);
+                return;
             }
-        }
-        if arrival == Arrival::OutOfOrder || arrival == Arrival::Duplicate {
-            return;
+            Arrival::OutOfOrder => self.scheduled = true,
         }
         // `tcp_measure_rcv_mss`: a full segment says so only where it is pushed, and only once.
         if length < self.received_mss {
             self.pushed = (self.pushed + 1).min(2);
         } else if push {
             self.pushed = self.pushed.max(1);
+        }
+        if arrival == Arrival::OutOfOrder {
+            return;
         }
         self.adapt(now, rto);
         if window_grew {
@@ -185,7 +186,7 @@ impl Subflow {
     }
 
     /// Decides between acknowledging now and later.
-    pub(crate) fn check_ack(&mut self, space: Space) {
+    pub(crate) fn check_ack(&mut self, now: Instant, space: Space) {
         let unacked = self.receive.next() - self.receive.advertised_at();
         let mss = u64::from(self.ack.received_mss);
         // A connection takes its subflows' data at once, so that nothing is ever left to read there
@@ -201,7 +202,18 @@ impl Subflow {
         };
         if (unacked > mss && window_holds) || self.ack.quick_mode() {
             self.ack.now_due = true;
+        } else if !self.ack.now_due && self.receive.out_of_order() {
+            self.acknowledge_gap(now);
         }
+    }
+
+    /// What came was known already: the next ones are acknowledged at once, as many as half of the window holds
+    /// (`tcp_enter_quickack_mode`, `tcp_incr_quickack`).
+    #[cold]
+    pub(super) fn quicken_for_duplicate(&mut self) {
+        let halves = self.receive.window() / (2 * u64::from(self.ack.received_mss));
+        let most = u64::from(QUICK_MAX);
+        self.ack.quicken(if halves == 0 { 2 } else { halves.min(most) as u32 });
     }
 
     /// The application read, everything if `emptied`: acknowledge if more than a segment is owed, if
@@ -231,7 +243,8 @@ impl Subflow {
 
     /// Arms the delayed acknowledgement where one is owed; called when input is finished.
     pub(crate) fn schedule_delayed_ack(&mut self, host: &HostModel, now: Instant) {
-        if !self.ack.scheduled || self.ack.now_due || self.ack.deadline.is_some() {
+        let waits = self.ack.deadline.or(self.receive.reports.deadline()).is_some();
+        if !self.ack.scheduled || self.ack.now_due || waits {
             return;
         }
         let mut delay = self.ack.delay;
@@ -249,6 +262,9 @@ impl Subflow {
             return;
         }
         self.ack.deadline = None;
+        if self.receive.reports.deadline().is_some() {
+            return self.ack.demand();
+        }
         if self.ack.interactive {
             self.ack.interactive = false;
             self.ack.delay = DELAY_MIN;
@@ -262,6 +278,13 @@ impl Subflow {
     pub(crate) fn next_pure_ack(&mut self, context: &EmitContext, segment: &mut Segment) -> bool {
         if let Some(owed) = self.ecn.take_owed() {
             self.acknowledge_first(context, segment, owed);
+            return true;
+        }
+        if self.receive.reports.owes() {
+            let due = self.ack.now_due;
+            self.acknowledging(context, segment);
+            self.fill_options(segment, true);
+            (self.ack.now_due, self.ack.scheduled) = (due, true);
             return true;
         }
         let probe = std::mem::take(&mut self.ack.probe);
@@ -297,191 +320,4 @@ impl Subflow {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::fixture::{at, exact, subflow};
-    use super::*;
-
-    const RTO: Duration = Duration::from_millis(300);
-
-    fn ms(ms: u64) -> Duration {
-        Duration::from_millis(ms)
-    }
-
-    /// A policy that the first segment, of 1000 bytes at 1 s, has woken.
-    fn begun() -> AckPolicy {
-        let mut policy = AckPolicy::new(1012);
-        assert_eq!(policy.received_mss(), 536, "a guess (`TCP_MSS_DEFAULT`)");
-        policy.on_data(at(1000), 1000, false, Arrival::InOrder, false, RTO);
-        policy
-    }
-
-    #[test]
-    fn the_first_data_is_acknowledged_sixteen_times_at_once() {
-        // tcp_event_data_recv: no ATO yet: `TCP_MAX_QUICKACKS`, `TCP_ATO_MIN`.
-        let mut policy = begun();
-        assert_eq!((policy.quick, policy.delay, policy.received_mss()), (16, ms(40), 1000));
-        assert!(policy.scheduled);
-        for left in (0..16).rev() {
-            assert!(policy.quick_mode());
-            policy.on_ack_sent();
-            assert_eq!((policy.quick, policy.scheduled, policy.is_due()), (left, false, false));
-        }
-        assert!(!policy.quick_mode());
-        policy.on_ack_sent();
-        assert_eq!(policy.quick, 0);
-    }
-
-    #[test]
-    fn the_delay_follows_the_gaps_between_segments() {
-        // tcp_event_data_recv: `m <= TCP_ATO_MIN / 2`: ato / 2 + 20; `m < ato`: ato / 2 + m, no more than
-        // the RTO; `m > rto`: quick acknowledgements; else nothing.
-        let after = |delay: u64, gap: u64| {
-            let mut policy = AckPolicy { delay: ms(delay), quick: 0, ..begun() };
-            policy.on_data(at(1000 + gap), 1000, false, Arrival::InOrder, false, RTO);
-            (policy.delay.as_millis(), policy.quick)
-        };
-        assert_eq!(after(40, 5), (40, 0));
-        assert_eq!(after(160, 5), (100, 0), "it falls by half of what is above 40 ms");
-        assert_eq!(after(100, 20), (70, 0));
-        assert_eq!(after(100, 21), (71, 0));
-        assert_eq!(after(40, 30), (50, 0));
-        assert_eq!(after(100, 99), (149, 0));
-        assert_eq!(after(100, 100), (100, 0), "as long as the delay itself: it is left");
-        assert_eq!(after(500, 299), (300, 0), "549, but the RTO");
-        assert_eq!(after(100, 300), (100, 0));
-        assert_eq!(after(100, 301), (100, 16), "the peer restarts");
-        // The gap is between data, whatever else happened.
-        let mut policy = AckPolicy { delay: ms(100), ..begun() };
-        policy.on_data(at(1010), 1000, false, Arrival::InOrder, false, RTO);
-        policy.on_data(at(1035), 1000, false, Arrival::InOrder, false, RTO);
-        assert_eq!(policy.delay, ms(60), "100 -> 70 -> 35 + 25");
-    }
-
-    #[test]
-    fn what_comes_out_of_order_or_twice_is_acknowledged_at_once_and_measures_nothing() {
-        for arrival in [Arrival::OutOfOrder, Arrival::Duplicate] {
-            let mut policy = AckPolicy { quick: 0, pushed: 0, ..begun() };
-            policy.scheduled = false;
-            policy.on_data(at(1005), 10, false, arrival, true, RTO);
-            assert!(policy.is_due() && policy.quick == 2, "tcp_enter_quickack_mode(sk, 2)");
-            assert!(!policy.scheduled && policy.pushed == 0);
-            assert_eq!(policy.last_received, at(1000));
-        }
-        let mut policy = AckPolicy { quick: 7, ..begun() };
-        policy.on_data(at(1005), 1200, false, Arrival::Duplicate, false, RTO);
-        assert_eq!((policy.quick, policy.received_mss()), (7, 1000));
-        let mut policy = begun();
-        policy.on_data(at(1005), 1000, false, Arrival::FilledGap, false, RTO);
-        assert!(policy.is_due());
-        let mut policy = AckPolicy { quick: 0, ..begun() };
-        policy.on_data(at(1005), 1000, false, Arrival::InOrder, true, RTO);
-        assert!(!policy.is_due() && policy.quick == 1, "tcp_grow_window");
-        policy.quick = 16;
-        policy.on_own_window_grown();
-        assert_eq!(policy.quick, 17);
-        policy.on_data(at(1006), 1100, false, Arrival::OutOfOrder, false, RTO);
-        assert_eq!(policy.received_mss(), 1100, "it counts for the size of segments");
-    }
-
-    #[test]
-    fn an_answer_within_the_delay_makes_the_flow_interactive() {
-        // inet_csk_enter_pingpong_mode: data sent less than an ATO after data came.
-        for (gap, interactive) in [(39, true), (40, false)] {
-            let mut policy = begun();
-            policy.on_data_sent(at(1000 + gap));
-            assert_eq!((policy.interactive, policy.quick_mode()), (interactive, !interactive));
-        }
-        let mut silent = AckPolicy::new(1012);
-        silent.on_data_sent(at(0));
-        assert!(!silent.interactive, "nothing has come");
-    }
-
-    #[test]
-    fn small_segments_end_what_comes() {
-        // tcp_measure_rcv_mss, tcp_cleanup_rbuf: ICSK_ACK_PUSHED2, or PUSHED and not interactive.
-        let mut policy = begun();
-        assert!(!policy.came_to_an_end());
-        policy.on_data(at(1001), 999, false, Arrival::InOrder, false, RTO);
-        assert!(policy.came_to_an_end());
-        policy.interactive = true;
-        assert!(!policy.came_to_an_end());
-        policy.on_data(at(1002), 999, false, Arrival::InOrder, false, RTO);
-        assert!(policy.came_to_an_end());
-        policy.on_data(at(1003), 999, false, Arrival::InOrder, false, RTO);
-        assert!(policy.came_to_an_end());
-        policy.on_ack_sent();
-        assert!(!policy.came_to_an_end());
-    }
-
-    #[test]
-    fn a_full_segment_that_is_pushed_may_end_what_comes_and_two_are_no_more_than_one() {
-        // tcp_measure_rcv_mss: PSH on a segment of `rcv_mss` sets ICSK_ACK_PUSHED; ICSK_ACK_PUSHED2 is
-        // set by a smaller one alone, where PUSHED is set.
-        let mut policy = begun();
-        policy.on_data(at(1001), 1000, true, Arrival::InOrder, false, RTO);
-        assert!(policy.came_to_an_end());
-        policy.interactive = true;
-        policy.on_data(at(1002), 1000, true, Arrival::InOrder, false, RTO);
-        assert!(!policy.came_to_an_end());
-        policy.on_data(at(1003), 999, true, Arrival::InOrder, false, RTO);
-        assert!(policy.came_to_an_end());
-    }
-
-    #[test]
-    fn the_timer_waits_for_the_delay_within_its_bounds() {
-        // tcp_send_delayed_ack: above 40 ms no more than half a second, or 200 ms if interactive, or an
-        // RTT; `TCP_DELACK_MAX` at last.
-        let waits = |delay: u64, interactive: bool, srtt: u64| {
-            let (mut subflow, _) = subflow();
-            subflow.rtt.sample(&exact(), ms(100), 0, 1);
-            subflow.rtt = super::super::rtt::RttEstimator::default();
-            subflow.rtt.sample(&exact(), ms(srtt), 0, 1);
-            subflow.ack = AckPolicy { delay: ms(delay), interactive, ..begun() };
-            subflow.schedule_delayed_ack(&exact(), at(1000));
-            subflow.ack.deadline().expect("a timer").since(at(1000)).as_millis()
-        };
-        assert_eq!(waits(40, false, 10), 40);
-        assert_eq!(waits(100, false, 400), 100);
-        assert_eq!(waits(100, false, 60), 60);
-        assert_eq!(waits(100, false, 10), 40, "no less than the least");
-        assert_eq!(waits(190, false, 400), 190);
-        assert_eq!(waits(450, false, 400), 200);
-        assert_eq!(waits(450, true, 400), 200);
-    }
-
-    #[test]
-    fn one_timer_is_armed_where_an_acknowledgement_is_owed() {
-        let (mut subflow, _) = subflow();
-        subflow.schedule_delayed_ack(&exact(), at(1000));
-        assert_eq!(subflow.ack.deadline(), None, "nothing is owed");
-        subflow.ack = begun();
-        subflow.ack.now_due = true;
-        subflow.schedule_delayed_ack(&exact(), at(1000));
-        assert_eq!(subflow.ack.deadline(), None, "it goes at once");
-        subflow.ack.now_due = false;
-        subflow.schedule_delayed_ack(&exact(), at(1000));
-        subflow.schedule_delayed_ack(&exact(), at(1010));
-        assert_eq!(subflow.ack.deadline(), Some(at(1040)), "the first stands");
-        subflow.fire_delayed_ack(at(1039));
-        assert!(!subflow.ack.is_due() && subflow.ack.deadline().is_some());
-        // tcp_delack_timer_handler: "Delayed ACK missed: inflate ATO", up to the RTO.
-        subflow.fire_delayed_ack(at(1040));
-        assert!(subflow.ack.is_due() && subflow.ack.deadline().is_none());
-        assert_eq!(subflow.ack.delay, ms(80));
-        subflow.ack.delay = ms(200);
-        subflow.ack.deadline = Some(at(1100));
-        subflow.fire_delayed_ack(at(1100));
-        assert_eq!(subflow.ack.delay, ms(300));
-        // Interactive no more, and the least delay again.
-        subflow.ack.interactive = true;
-        subflow.ack.deadline = Some(at(1200));
-        subflow.fire_delayed_ack(at(1200));
-        assert_eq!((subflow.ack.interactive, subflow.ack.delay), (false, ms(40)));
-        // Leaving quick mode deflates it (tcp_dec_quickack_mode).
-        subflow.ack = AckPolicy { delay: ms(80), quick: 2, ..begun() };
-        subflow.ack.on_ack_sent();
-        assert_eq!(subflow.ack.delay, ms(80));
-        subflow.ack.on_ack_sent();
-        assert_eq!(subflow.ack.delay, ms(40));
-    }
-}
+mod tests;

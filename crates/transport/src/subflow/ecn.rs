@@ -125,6 +125,7 @@ impl Subflow {
     #[inline(always)]
     pub(crate) fn owes_first(&self) -> bool {
         self.ecn.counted.as_ref().is_some_and(|counted| counted.owed.is_some())
+            || self.receive.reports.owes()
     }
 
     /// Makes an acknowledgement one of what came before marks began or ended.

@@ -78,6 +78,7 @@ impl Subflow {
             let length = segment.payload.len() as u32;
             let end = position + u64::from(segment.sequence_len());
             self.receive.report_duplicate(position, end);
+            self.quicken_for_duplicate();
             self.ack.on_data(now, length, false, Arrival::Duplicate, false, self.rtt.rto());
         }
         self.ack_now();

@@ -12,7 +12,7 @@
 use anabranch_wire::{MAX_OPTIONS_LEN, MptcpOption, Segment, sack_room};
 
 use super::Subflow;
-use super::receive::{SACK_BASE, SACK_BLOCK};
+use super::reports::{SACK_BASE, SACK_BLOCK};
 
 impl Subflow {
     /// Fills up the options of a segment that has its timestamps, its DSS and its payload; `pure` is an

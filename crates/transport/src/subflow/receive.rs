@@ -2,24 +2,17 @@
 //! (`tcp_data_queue`, `__tcp_select_window`, `tcp_grow_window`).
 
 use anabranch_units::{Duration, Instant, SeqNumber};
-use anabranch_wire::{Dss, Flags, MAX_OPTIONS_LEN, SackBlock, SackBlocks, Segment, Timestamps};
+use anabranch_wire::{Dss, Flags, SackBlock, SackBlocks, Segment, Timestamps};
 use bytes::Bytes;
 
 use super::deliver::{Delivery, Failure, Terms};
+use super::reports::{BLOCKS, Reports};
 use super::rtt::timestamp_clock;
 use super::{EmitContext, Space, Subflow};
 use crate::config::Config;
 use crate::profile::ReceiveSizing;
 use crate::reassembly::{Inserted, OutOfOrder};
 use crate::receive_buffer::{Load, ReceiveBuffer, first_window};
-
-/// Bytes of a SACK option, padded, without and for each block (RFC 2018 section 3).
-pub(super) const SACK_BASE: usize = 4;
-pub(super) const SACK_BLOCK: usize = 8;
-
-/// Runs whose order of arrival is remembered, for SACK blocks: more than any option holds, so that
-/// older ones are told of again when those before them have gone.
-const MOST_RECENT: usize = 64;
 
 /// State of the receiving half.
 #[derive(Debug)]
@@ -37,8 +30,8 @@ pub(crate) struct Receiver {
     pub(crate) buffer: ReceiveBuffer,
     advertised_mss: u64,
     runs: OutOfOrder,
-    /// Starts of the runs, most recently changed first: the order of SACK blocks (RFC 2018 section 4).
-    recent: Vec<u64>,
+    /// What is told of them.
+    pub(super) reports: Reports,
     pub(super) duplicate: Option<(u64, u64)>,
     /// The way up of what is in order.
     pub(super) delivery: Delivery,
@@ -74,7 +67,7 @@ impl Receiver {
             buffer: ReceiveBuffer::new(config, mss),
             advertised_mss: u64::from(mss) - 12,
             runs: OutOfOrder::default(),
-            recent: Vec::new(),
+            reports: Reports::default(),
             duplicate: None,
             delivery: Delivery::default(),
             fin_at: None,
@@ -107,6 +100,11 @@ impl Receiver {
         (self.rtt8 > 0).then(|| Duration::from_micros(self.rtt8 / 8))
     }
 
+    #[cfg(test)]
+    pub(super) fn set_rtt(&mut self, rtt: Duration) {
+        self.rtt8 = rtt.as_micros() * 8;
+    }
+
     /// A segment echoes a timestamp; a `full` one gives a sample.
     fn measure_rtt(&mut self, now: Instant, echo: u32, full: bool) {
         let elapsed = timestamp_clock(now).wrapping_sub(echo);
@@ -137,7 +135,7 @@ impl Receiver {
     /// Lets go of everything that waits out of order: nobody will fill the gaps.
     pub(crate) fn discard(&mut self) {
         self.runs = OutOfOrder::default();
-        self.recent.clear();
+        self.reports.clear();
         self.delivery.discard();
     }
 
@@ -212,8 +210,7 @@ impl Receiver {
         if start == self.next {
             let filled = !self.runs.is_empty();
             self.deliver(payload, multipath, up);
-            if filled {
-                self.absorb_runs(multipath, up);
+            if filled && self.absorb_runs(multipath, up) {
                 return Arrival::FilledGap;
             }
             return Arrival::InOrder;
@@ -223,7 +220,8 @@ impl Receiver {
         Arrival::OutOfOrder
     }
 
-    fn absorb_runs(&mut self, multipath: bool, up: &mut impl FnMut(u64, Bytes)) {
+    /// Hands up what follows without a gap; true when nothing is left behind one.
+    fn absorb_runs(&mut self, multipath: bool, up: &mut impl FnMut(u64, Bytes)) -> bool {
         while let Some((start, piece)) = self.runs.take(self.next) {
             let skip = (self.next - start) as usize;
             if skip == 0 {
@@ -232,8 +230,13 @@ impl Receiver {
                 self.deliver(piece.slice(skip..), multipath, up);
             }
         }
-        let next = self.next;
-        self.recent.retain(|start| *start > next);
+        let all = self.runs.is_empty();
+        if all {
+            self.reports.clear();
+        } else {
+            self.reports.advance(self.next);
+        }
+        all
     }
 
     /// A FIN that is to come at `at`, perhaps ahead of its turn: nothing lies behind it (`tcp_fin`
@@ -245,7 +248,7 @@ impl Receiver {
         }
         self.fin_at = Some(at);
         self.runs.truncate(at);
-        self.recent.retain(|start| *start < at);
+        self.reports.truncate(at);
     }
 
     /// The payload at `start` as far as it lies before the peer's FIN.
@@ -263,18 +266,17 @@ impl Receiver {
     fn insert_run(&mut self, start: u64, payload: Bytes) {
         let end = start + payload.len() as u64;
         match self.runs.insert(start, payload) {
-            Inserted::Duplicate => self.duplicate = Some((start, end)),
-            Inserted::Kept(run, end) => {
-                self.recent.retain(|start| !(run..=end).contains(start));
-                self.recent.truncate(MOST_RECENT - 1);
-                self.recent.insert(0, run);
+            Inserted::Duplicate => {
+                self.duplicate = Some((start, end));
+                self.reports.note(start, end);
             }
+            Inserted::Kept(..) => self.reports.note(start, end),
             // What was reported may be among what was let go (`tcp_prune_ofo_queue`).
-            Inserted::Pruned => self.recent.clear(),
+            Inserted::Pruned => self.reports.forget(),
         }
     }
 
-    /// SACK blocks, a duplicate report first, then the most recent runs.
+    /// SACK blocks, a duplicate report first, then what came last.
     pub(super) fn sack_blocks(
         &mut self,
         wire: impl Fn(u64) -> SeqNumber,
@@ -282,8 +284,9 @@ impl Receiver {
     ) -> SackBlocks {
         let mut blocks = SackBlocks::EMPTY;
         let duplicate = self.duplicate.take();
-        let runs = self.recent.iter().filter_map(|start| self.runs.run(*start));
-        for (left, right) in duplicate.into_iter().chain(runs).take(room.min(4)) {
+        let told = self.reports.take_blocks();
+        let all = duplicate.into_iter().chain(told.as_slice().iter().copied());
+        for (left, right) in all.take(room.min(BLOCKS)) {
             blocks.push(SackBlock { left: wire(left), right: wire(right) });
         }
         blocks
@@ -423,6 +426,8 @@ impl Subflow {
             }
             let news = start + payload.len() as u64 > self.receive.next();
             let waiting = self.receive.out_of_order_bytes();
+            // A report that has not gone with the last acknowledgement never goes (`tcp_data_queue`).
+            self.receive.duplicate = None;
             let arrival = self.receive.accept(start, payload, self.multipath, up);
             // `tcp_measure_rcv_mss`: `skb_shinfo(skb)->gso_size ? : skb->len`.
             if arrival != Arrival::Duplicate && load.segment > self.ack.received_mss() {
@@ -432,14 +437,17 @@ impl Subflow {
             let grew = arrival != Arrival::Duplicate
                 && (space.opens || self.receive.grow(load, in_order, waiting));
             let push = segment.flags.contains(Flags::PSH) && self.stack.pushes_buffers;
+            if arrival == Arrival::Duplicate {
+                self.quicken_for_duplicate();
+            }
             self.ack.on_data(now, load.segment, push, arrival, grew, self.rtt.rto());
-            if grew && in_order && !space.opens {
+            if grew && (in_order || self.stack.compresses_sacks) && !space.opens {
                 self.ack.on_own_window_grown();
             }
             if news {
                 self.note_mark(segment.ecn);
             }
-            self.check_ack(space);
+            self.check_ack(now, space);
         }
         if self.receive.fin_at == Some(self.receive.next) && !self.peer_closed {
             self.receive.next += 1;
@@ -473,22 +481,7 @@ impl Subflow {
         let window = self.receive.select_window(context, mss, self.agreed.receive_scale, promised);
         segment.window = (window >> self.agreed.receive_scale).min(65_535) as u16;
         self.ack.on_ack_sent();
-    }
-
-    /// Bytes of SACK option that a data segment sent now will carry (`tcp_established_options`).
-    #[inline(always)]
-    pub(super) fn sack_bytes(&self) -> u32 {
-        let duplicate = self.receive.duplicate.is_some();
-        if !self.agreed.sack_permitted || (self.receive.recent.is_empty() && !duplicate) {
-            return 0;
-        }
-        let timestamps = if self.agreed.timestamps { 12 } else { 0 };
-        let taken = timestamps + (self.mss - self.send.mss) as usize + SACK_BASE;
-        let room = MAX_OPTIONS_LEN.saturating_sub(taken) / SACK_BLOCK;
-        match room.min(self.receive.recent.len() + usize::from(duplicate)) {
-            0 => 0,
-            blocks => (SACK_BASE + SACK_BLOCK * blocks) as u32,
-        }
+        self.receive.reports.on_ack_sent();
     }
 }
 

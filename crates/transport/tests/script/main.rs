@@ -7,6 +7,7 @@ mod address;
 mod checksum;
 mod close;
 mod dss;
+mod duplicates;
 mod ecn;
 mod fallback;
 mod family;
