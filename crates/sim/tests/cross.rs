@@ -242,9 +242,9 @@ fn a_flow_whose_links_fail_for_good_is_told_as_broken() {
     assert_eq!(words(&trace, "cross_traffic", "fate"), ["broken", "broken"]);
     let end = flows.numbers("end_s");
     assert!((934.0..1055.0).contains(&end[0]), "{end:?}");
-    // Ten repetitions of the SYN, the last after 67 s, and a wait of 64 s (`tcp_syn_retries`). Timers count from
-    // the tick of 4 ms that the flow begins in.
-    assert!((150.996..151.1).contains(&end[1]), "{end:?}");
+    // Ten repetitions of the SYN, the last after 67 s, and a wait of 64 s (`tcp_syn_retries`). On the timer wheel six
+    // of these waits may be 32 ms too long, three 256 ms and two 2.048 s (`calc_wheel_index`), and none is too short.
+    assert!((151.0..156.1).contains(&end[1]), "{end:?}");
     assert!(flows.numbers("connect_s")[1].is_nan());
 }
 

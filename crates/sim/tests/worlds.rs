@@ -369,10 +369,10 @@ fn a_path_that_is_down_from_the_start_ends_the_session() {
     );
     let trace = simulate(&plan(&[way(50, 5_000_000, 0.0)], "linux", "cubic", 1, &rest));
     assert!(!finished(&trace));
-    // Ten repetitions, the last after 67 s, and a wait of 64 s (`tcp_syn_retries`). Timers count from the tick
-    // of 4 ms that the session begins in.
+    // Ten repetitions, the last after 67 s, and a wait of 64 s (`tcp_syn_retries`). On the timer wheel six of these
+    // waits may be 32 ms too long, three 256 ms and two 2.048 s (`calc_wheel_index`), and none is too short.
     let given_up = trace.summary.duration_s;
-    assert!((130.996..131.1).contains(&given_up), "the SYN is given up: {given_up}");
+    assert!((131.0..136.1).contains(&given_up), "the SYN is given up: {given_up}");
 }
 
 #[test]

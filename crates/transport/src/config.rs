@@ -15,10 +15,18 @@ pub(crate) const MSS_MIN: u16 = 48;
 /// What an IPv6 header is longer than one of IPv4, bytes (RFC 8200 section 3, RFC 791 section 3.1).
 const IPV6_EXCESS: u16 = 20;
 
+/// Ticks that a timer may be set for to be in the first level of the wheel (`LVL_START(1)`).
+const WHEEL_LEVEL: u64 = 63;
+/// Each level tells apart times of 2^3 of those of the level before (`LVL_CLK_SHIFT`).
+const WHEEL_SHIFT: u32 = 3;
+/// What the last level shifts by (`LVL_DEPTH` 9).
+const WHEEL_DEEPEST: u32 = 24;
+
 /// What a real host adds to the protocol: clocks that tick and memory that is accounted for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostModel {
-    /// Timers fire on multiples of it (a jiffy: 4 ms where HZ is 250); zero is exact time.
+    /// Timers fire on multiples of it (a jiffy: 4 ms where HZ is 250), long ones on multiples of several
+    /// ([`Self::expiry`]); zero is exact time.
     pub timer_tick: Duration,
     /// Memory a send buffer grows by for each segment of the window (`tcp_sndbuf_expand`'s
     /// `per_mss`), bytes: 1460 of payload, headers and `skb_shared_info` in a buffer of 2 KiB, and
@@ -62,11 +70,28 @@ impl HostModel {
         if tick == 0 { span } else { Duration::from_nanos(span.as_nanos().div_ceil(tick) * tick) }
     }
 
-    /// When a timer set at `now` for `span` fires.
+    /// When a timer set at `now` for `span` fires: never early, on the next multiple of what its level of the timer
+    /// wheel tells apart. That is a tick below 63 of them, and eight times as much for each eight times as long
+    /// (`calc_wheel_index`).
     pub fn expiry(&self, now: Instant, span: Duration) -> Instant {
-        let at = self.coarse(now) + self.ticks(span);
-        // A timer never fires in the tick it was set in.
-        if at > now { at } else { now + self.timer_tick }
+        self.timer(now, span).1
+    }
+
+    /// For when a timer set at `now` for `span` is set (`expires`), and when it fires.
+    #[inline(always)]
+    pub(crate) fn timer(&self, now: Instant, span: Duration) -> (Instant, Instant) {
+        let tick = self.timer_tick.as_nanos();
+        if tick == 0 {
+            return (now + span, now + span);
+        }
+        let ticks = span.as_nanos().div_ceil(tick);
+        let mut shift = 0;
+        while shift < WHEEL_DEEPEST && ticks >= WHEEL_LEVEL << shift {
+            shift += WHEEL_SHIFT;
+        }
+        let at = now.as_nanos() / tick + ticks;
+        let fires = ((at >> shift) + 1) << shift;
+        (Instant::from_nanos(at * tick), Instant::from_nanos(fires * tick))
     }
 }
 

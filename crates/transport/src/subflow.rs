@@ -439,10 +439,10 @@ impl Subflow {
         self.send.initial_window()
     }
 
-    /// When the retransmission timer fires.
+    /// When the retransmission timer would fire if the host's timers were exact.
     #[inline]
-    pub(crate) fn timer_at(&self) -> Option<Instant> {
-        self.timer.at()
+    pub(crate) fn timer_due(&self) -> Option<Instant> {
+        self.timer.due()
     }
 
     /// Our timestamp now.

@@ -134,9 +134,10 @@ fn after_a_minute_without_a_subflow_the_connection_is_over() {
     pair.filter = Box::new(|_, _, _, _| false);
     let now = pair.now;
     pair.client().handle_address_removed(now, address(2, 1, 0).ip());
+    // A timer of a minute fires up to 2.048 s later, on a multiple of 512 ticks (`calc_wheel_index`).
     pair.run_until(at(60_900));
     assert!(!pair.client().is_closed());
-    pair.run_until(at(61_100));
+    pair.run_until(at(63_100));
     assert!(pair.client().is_closed());
     let closed = pair.client_events.iter().filter(|(_, e)| *e == Event::Closed).count();
     assert_eq!(closed, 1);

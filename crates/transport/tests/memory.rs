@@ -105,7 +105,8 @@ fn idle_connections_are_small_and_closed_ones_give_all_back() {
     }
     drop((next, handles));
     while endpoint.poll_transmit(now).is_some() {}
-    now += Duration::from_secs(61);
+    // A timer of a minute fires up to 2.048 s later (`calc_wheel_index`).
+    now += Duration::from_secs(63);
     while endpoint.handle_timeout(now).is_some() {}
     while endpoint.poll_transmit(now).is_some() {}
     while endpoint.poll_event().is_some() {}

@@ -19,15 +19,19 @@ use crate::topology::Topology;
 /// What the clock of TCP timestamps counts (RFC 7323 section 5.4).
 const TIMESTAMP_TICK: Duration = Duration::from_millis(1);
 
-/// Where in a tick of the hosts' clocks the world begins: nothing that happens in it knows of them.
+/// Ticks of the hosts' clocks that the timer wheel's fourth level tells apart: no timer of up to two minutes sees
+/// more of them.
+const WHEEL_TICKS: u64 = 512;
+
+/// Where in the ticks of the hosts' clocks the world begins: nothing that happens in it knows of them.
 ///
-/// Timers fire on ticks (jiffies) and timestamps count milliseconds, so that a run depends on it; a measured
-/// kernel's runs begin anywhere, too.
+/// Timers fire on ticks (jiffies), long ones on multiples of them, and timestamps count milliseconds, so that a run
+/// depends on it; a measured kernel's runs begin anywhere, too.
 fn begin(plan: &Plan, seed: Seed) -> Instant {
     if let Some(phase) = plan.host.clock_phase_ns {
         return Instant::from_nanos(phase);
     }
-    let phases = plan.host.timer_tick_ns.max(TIMESTAMP_TICK.as_nanos());
+    let phases = (plan.host.timer_tick_ns * WHEEL_TICKS).max(TIMESTAMP_TICK.as_nanos());
     Instant::from_nanos(seed.stream("hosts.clock").below(phases))
 }
 

@@ -51,7 +51,7 @@ impl Connection {
         for subflow in &self.subflows {
             if subflow.stale_count == 0
                 && subflow.usable()
-                && let Some(at) = subflow.timer_at()
+                && let Some(at) = subflow.timer_due()
             {
                 last = last.max(at);
             }

@@ -47,6 +47,8 @@ pub(crate) enum Pending {
 #[derive(Debug, Default)]
 pub(crate) struct Timer {
     armed: Option<(Pending, Instant)>,
+    /// When it would fire if the host's timers were exact (`icsk_timeout`).
+    due: Instant,
     /// Window probes since the peer was last heard (`icsk_probes_out`).
     probes: u32,
 }
@@ -56,12 +58,18 @@ impl Timer {
         self.armed.map(|(_, at)| at)
     }
 
+    /// When it would fire if the host's timers were exact.
+    pub(crate) fn due(&self) -> Option<Instant> {
+        self.armed.map(|_| self.due)
+    }
+
     pub(crate) fn pending(&self) -> Option<Pending> {
         self.armed.map(|(pending, _)| pending)
     }
 
     pub(crate) fn arm(&mut self, host: &HostModel, now: Instant, pending: Pending, span: Duration) {
-        self.armed = Some((pending, host.expiry(now, span)));
+        let (due, fires) = host.timer(now, span);
+        (self.armed, self.due) = (Some((pending, fires)), due);
     }
 
     pub(crate) fn clear(&mut self) {
