@@ -14,6 +14,9 @@ use crate::congestion::INITIAL_WINDOW;
 /// (`MPTCP_MAX_GSO_SIZE`).
 pub(super) const BURST_BYTES: u64 = 65_536 - 321;
 
+/// Windows up to this are not halved for a burst (`TCP_MSS_DEFAULT`), bytes.
+const TINY_WINDOW: u64 = 536;
+
 /// Data handed to a subflow and not sent yet: one mapping's worth, or the rest of it.
 #[derive(Clone, Debug)]
 pub(crate) struct Chunk {
@@ -51,6 +54,8 @@ pub(crate) struct Sender {
     buffers_in_flight: u64,
     /// Room for more segments in the buffer sent last.
     buffer_room: u32,
+    /// The segment that was cut last ends its mapping, and so its buffer (`mptcp_skb_can_collapse_to`).
+    mapping_ended: bool,
     /// Socket buffers begun while nothing was in flight.
     begun_at_rest: u32,
     pub(super) multipath_mappings: bool,
@@ -109,6 +114,7 @@ impl Sender {
             buffers_queued: 0,
             buffers_in_flight: 0,
             buffer_room: 0,
+            mapping_ended: false,
             begun_at_rest: 0,
             multipath_mappings: false,
             whole_mappings: config.stack.whole_mappings,
@@ -176,7 +182,8 @@ impl Sender {
             self.buffers_in_flight += 1;
             self.buffer_room = most;
         }
-        self.buffer_room = if bytes < u64::from(self.mss) { 0 } else { self.buffer_room - 1 };
+        let ends = bytes < u64::from(self.mss) || self.mapping_ended;
+        self.buffer_room = if ends { 0 } else { self.buffer_room - 1 };
         opens
     }
 
@@ -253,6 +260,11 @@ impl Sender {
         }
     }
 
+    /// What of it is not used.
+    pub(super) fn window_left(&self) -> u64 {
+        (self.una + self.window).saturating_sub(self.next)
+    }
+
     /// The peer's window as it is believed, bytes.
     pub(crate) fn window(&self) -> u64 {
         self.window
@@ -324,10 +336,17 @@ impl Sender {
         }
     }
 
-    /// The longest mapping: as many full segments as one large buffer takes (`tcp_xmit_size_goal`).
+    /// The longest mapping: as many full segments as one large buffer takes, or half of the largest window that the
+    /// peer has told (`tcp_xmit_size_goal`, `tcp_bound_to_half_wnd`).
     fn size_goal(&self) -> u64 {
         let mss = u64::from(self.mss);
-        (BURST_BYTES / mss).max(1) * mss
+        let half = match self.window_max {
+            0 => BURST_BYTES,
+            _ if self.whole_mappings => BURST_BYTES,
+            tiny if tiny <= TINY_WINDOW => tiny,
+            window => window / 2,
+        };
+        (BURST_BYTES.min(half) / mss).max(1) * mss
     }
 
     /// Bytes by which data at `data` may extend the last mapping: adjacent, and nothing of it sent.
@@ -389,6 +408,7 @@ impl Sender {
     pub(super) fn cut(&mut self, limit: usize) -> Option<(Bytes, BurstMapping)> {
         let front = self.queue.front_mut()?;
         let mapping = front.mapping;
+        self.mapping_ended = false;
         if front.payload.len() > limit {
             let payload = front.payload.split_to(limit);
             front.data += limit as u64;
@@ -439,6 +459,7 @@ impl Sender {
     fn leave_buffer(&mut self, mapping: &BurstMapping) {
         if self.queue.front().is_none_or(|next| next.mapping.position != mapping.position) {
             self.buffers_queued -= 1;
+            self.mapping_ended = self.multipath_mappings && !self.whole_mappings;
         }
     }
 

@@ -234,17 +234,18 @@ impl Subflow {
         if self.ca_state >= CongestionState::Recovery || !self.has_just_sent(host, now) {
             return false;
         }
-        let mss = u64::from(self.send.mss);
+        // Counted without MPTCP's options (`mss_cache`).
+        let mss = u64::from(self.mss);
         let buffer = self.send.next_buffer();
         let free = u64::from(self.window.cwnd.saturating_sub(self.board.in_flight())) * mss;
-        let limit = free.min(self.send.window_end.saturating_sub(self.send.next));
+        let limit = free.min(self.send.window_left());
         let several = buffer > mss && free > 0;
         let whole = limit >= buffer && self.send.queued > buffer;
         if !several || whole || limit >= u64::from(self.burst_segments()) * mss {
             return false;
         }
         let window = u64::from(self.window.cwnd) * mss;
-        if limit >= window.min(self.send.window_max) / TSO_WINDOW_DIVISOR {
+        if limit >= window.min(self.send.window()) / TSO_WINDOW_DIVISOR {
             return false;
         }
         let Some(head) = self.board.front() else {

@@ -87,6 +87,34 @@ fn buffers_in_flight_take_as_many_full_segments_as_leave_together() {
 }
 
 #[test]
+fn a_mapping_has_no_more_than_half_of_the_largest_window() {
+    // tcp_bound_to_half_wnd, tcp_xmit_size_goal: whole segments, one at least.
+    let first = |window: u64| {
+        let mut sender = sender(true);
+        sender.window_max = window;
+        sender.enqueue(bytes(40_000), 0);
+        cut(&mut sender, 1000).expect("data").1.2
+    };
+    assert_eq!([0, 100_000, 20_000, 19_999].map(first), [40_000, 40_000, 10_000, 9000]);
+    assert_eq!([2000, 1000, 536].map(first), [1000; 3]);
+}
+
+#[test]
+fn a_socket_buffer_ends_with_its_mapping() {
+    // mptcp_sendmsg_frag: what cannot collapse into the last one has `eor` set on that and begins another.
+    let mut sender = sender(true);
+    sender.enqueue(bytes(2000), 0);
+    sender.enqueue(bytes(2000), 10_000);
+    let opens: Vec<bool> = (0..4)
+        .map(|n| {
+            let (length, _) = cut(&mut sender, 1000).expect("data");
+            sender.count_new(length as u64, n > 0, 4)
+        })
+        .collect();
+    assert_eq!(opens, [true, false, true, false]);
+}
+
+#[test]
 fn a_small_segment_waits_while_another_is_unacknowledged() {
     // tcp_nagle_test, tcp_minshall_check: `snd_sml` after snd_una and less than a segment left.
     let waits = |change: &dyn Fn(&mut Sender)| {

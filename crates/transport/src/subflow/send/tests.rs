@@ -120,3 +120,26 @@ fn a_burst_waits_for_the_acknowledgement_of_the_next_millisecond() {
     assert!(!waits(98_400, 2, 99_500), "the last one left 1.1 ms ago");
     assert!(!waits(99_000, 54, 99_500), "a third of the window is free");
 }
+
+#[test]
+fn a_burst_waits_for_room_in_the_window_as_it_is_now() {
+    // tcp_tso_should_defer: `send_win = tcp_wnd_end(tp) - TCP_SKB_CB(skb)->seq`, a third of `snd_wnd`; what the peer
+    // once offered is no room. 100 of 160 segments are out.
+    let waits = |segments: u64| {
+        let us = |us: u64| Instant::ZERO + Duration::from_micros(us);
+        let mut subflow = flying(0);
+        subflow.window = Window { cwnd: 160, ssthresh: 1000 };
+        for n in 0..100 {
+            send(&mut subflow, us(if n == 0 { 0 } else { 99_000 }), 1000);
+        }
+        subflow.refresh_pacing();
+        write(&mut subflow, 20);
+        subflow.send.hear_window(7, 1, 1000 * segments);
+        let sent = send_all(&mut subflow, us(99_500));
+        assert!(sent == 0 || sent == 3, "{sent}");
+        sent == 0
+    };
+    assert!(waits(102), "two segments");
+    assert!(!waits(103), "a burst of three");
+    assert!(waits(5), "less is told than was");
+}
