@@ -145,6 +145,10 @@ pub struct Stack {
     /// Acknowledgements of what lies behind a gap wait for one another up to a millisecond (`tcp_comp_sack_nr`, since
     /// 4.18); without it each goes at once.
     pub compresses_sacks: bool,
+    /// The connection's timer starts with the time that the scheduling has found which an acknowledgement brings about
+    /// (`ack_update_msk`), and pushes what waits when it fires (`__mptcp_retrans`); without it with that of the
+    /// scheduling before, and hands over what is new.
+    pub timer_after_push: bool,
     /// How long after an address has come up joins are tried over it (`address_worker`).
     pub join_delay: Duration,
 }
@@ -175,6 +179,7 @@ pub const LINUX_6_18: Stack = Stack {
     counts_from_subflow_window: true,
     bounds_send_buffer: false,
     compresses_sacks: true,
+    timer_after_push: true,
     join_delay: Duration::ZERO,
 };
 
@@ -204,6 +209,7 @@ pub const MPTCP_0_94: Stack = Stack {
     counts_from_subflow_window: false,
     bounds_send_buffer: true,
     compresses_sacks: false,
+    timer_after_push: false,
     join_delay: Duration::from_millis(500),
 };
 

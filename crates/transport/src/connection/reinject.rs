@@ -5,6 +5,7 @@ use anabranch_units::{Duration, Instant};
 use bytes::Bytes;
 
 use super::{Connection, Event, Mode};
+use crate::subflow::Subflow;
 use crate::subflow::rtt::{RTO_MAX, RTO_MIN};
 
 /// How often 200 ms are doubled until they are longer than `RTO_MAX`.
@@ -82,6 +83,11 @@ impl Connection {
     /// Data was acknowledged: the timer starts anew.
     pub(super) fn on_data_progress(&mut self, now: Instant) {
         self.retransmission.deadline = None;
+        // New data is scheduled before that (`__mptcp_check_push`).
+        let schedules = self.out.cursor < self.out.end && self.out.next < self.out.window_end;
+        if schedules && self.config.stack.timer_after_push {
+            self.set_retransmission_interval(now);
+        }
         self.retransmission.repetitions = 0;
         self.retransmission.not_before = Instant::ZERO;
         self.arm_retransmission(now);
@@ -126,8 +132,32 @@ impl Connection {
                 self.retransmission.not_before = now + wait.min(RTO_MAX);
             }
         }
+        if self.config.stack.timer_after_push {
+            self.arm_retransmission(now);
+            self.push_what_waits();
+        }
         self.push(now);
         self.arm_retransmission(now);
+    }
+
+    /// The connection's window is closed, and the subflow that would be given data gets none: what it holds back for a
+    /// burst goes all the same (`mptcp_push_release`).
+    pub(super) fn push_what_waits(&mut self) {
+        let closed = self.out.cursor < self.out.end && self.out.cursor >= self.out.window_end;
+        if !closed || self.mode != Mode::Multipath {
+            return;
+        }
+        // `mptcp_subflow_get_send`: the one that is through with what it has first, if that leaves room.
+        let rate = |subflow: &Subflow| u128::from(subflow.pacing_rate().bytes_per_second());
+        let shortest = (self.subflows.iter_mut())
+            .filter(|subflow| subflow.usable() && !subflow.stale && !subflow.is_backup())
+            .filter(|subflow| rate(subflow) > 0)
+            .min_by_key(|subflow| (u128::from(subflow.send.memory()) << 32) / rate(subflow));
+        if let Some(subflow) = shortest
+            && subflow.send.memory() < subflow.send.buffer_limit()
+        {
+            subflow.send.deferred = false;
+        }
     }
 
     /// Everything sent is acknowledged, the window is closed, and the news of its opening may be
@@ -188,3 +218,6 @@ impl Connection {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -184,6 +184,9 @@ impl Connection {
         self.out.chunks.push_back((self.out.end, bytes));
         self.out.end += taken as u64;
         self.push(now);
+        if self.config.stack.timer_after_push {
+            self.push_what_waits();
+        }
         Ok(taken)
     }
 

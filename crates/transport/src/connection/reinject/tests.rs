@@ -1,0 +1,93 @@
+//! When the connection's timer starts, and what goes when it fires.
+
+use anabranch_units::Seed;
+
+use super::*;
+use crate::path_manager::Candidate;
+use crate::profile::{LINUX_6_18, MPTCP_0_94, Stack};
+use crate::{Config, Endpoint, FourTuple, HostModel};
+
+fn at(ms: u64) -> Instant {
+    Instant::ZERO + Duration::from_millis(ms)
+}
+
+/// A server's connection over one subflow that has a megabyte to send, some of it handed over.
+fn busy(stack: Stack, act: impl FnOnce(&mut Connection)) {
+    let (here, there) = (([10, 0, 0, 1], 1024).into(), ([10, 0, 0, 2], 80).into());
+    let first = Candidate { address_id: 0, local: here, remote: there, backup: false, rate: None };
+    let host = HostModel { timer_tick: Duration::ZERO, ..HostModel::default() };
+    let config = Config { stack, host, ..Config::default() };
+    let mut client = Endpoint::new("client", Seed { seed: 1, run: 0 });
+    let mut server = Endpoint::new("server", Seed { seed: 1, run: 0 });
+    server.listen(there, config.clone()).expect("nobody listens");
+    client.connect(at(0), Config { candidates: vec![first], ..config }).expect("free addresses");
+    let mut carry = |from: &mut Endpoint, to: &mut Endpoint, ms: u64| {
+        while let Some(told) = from.poll_transmit(at(ms)) {
+            let tuple = FourTuple { local: told.remote, remote: told.local };
+            to.handle_segment(at(ms), tuple, &told.segment);
+        }
+    };
+    carry(&mut client, &mut server, 0);
+    carry(&mut server, &mut client, 50);
+    carry(&mut client, &mut server, 100);
+    let handle = server.connections().next().expect("one").0;
+    let connection = server.connection_mut(handle);
+    for _ in 0..20 {
+        let _ = connection.write(at(100), vec![7; 50_000].into());
+    }
+    while connection.poll_transmit(at(100)).is_some() {}
+    assert!(connection.out.cursor < connection.out.end && connection.mode == Mode::Multipath);
+    act(connection);
+}
+
+#[test]
+fn the_timer_starts_with_what_the_scheduling_finds_that_an_acknowledgement_brings() {
+    // ack_update_msk: __mptcp_check_push, where mptcp_subflow_get_send sets `timer_ival`, then __mptcp_data_acked.
+    let deadline = |stack: Stack, room: bool| {
+        let mut found = Duration::ZERO;
+        busy(stack, |connection| {
+            // As long as the scheduling before found it, and what the subflow's timer has left since.
+            connection.retransmission.interval = Some(Duration::from_millis(777));
+            let due = connection.subflows[0].timer_due().expect("data is out");
+            let now = due - Duration::from_millis(33);
+            if !room {
+                connection.out.window_end = connection.out.next;
+            }
+            connection.on_data_progress(now);
+            found = connection.retransmission.deadline().expect("data is out").since(now);
+        });
+        found.as_millis()
+    };
+    assert_eq!(deadline(LINUX_6_18, true), 33);
+    assert_eq!(deadline(LINUX_6_18, false), 777, "nothing can be scheduled");
+    assert_eq!(deadline(MPTCP_0_94, true), 777);
+}
+
+#[test]
+fn what_waits_for_its_burst_goes_where_the_connections_window_is_closed() {
+    // __mptcp_retrans: mptcp_check_and_set_pending; __mptcp_push_pending: mptcp_push_release, tcp_push.
+    let goes = |change: &dyn Fn(&mut Connection)| {
+        let mut goes = false;
+        busy(LINUX_6_18, |connection| {
+            connection.out.window_end = connection.out.cursor;
+            connection.subflows[0].send.deferred = true;
+            change(connection);
+            connection.push_what_waits();
+            goes = !connection.subflows[0].send.deferred;
+        });
+        goes
+    };
+    let with_room = |connection: &mut Connection| {
+        connection.subflows[0].send.grow_buffer(1000, 2);
+    };
+    assert!(goes(&with_room));
+    assert!(!goes(&|_| {}), "its buffer is full (`sk_stream_memory_free`)");
+    assert!(!goes(&|connection| {
+        with_room(connection);
+        connection.out.window_end += 1;
+    }));
+    assert!(!goes(&|connection| {
+        with_room(connection);
+        connection.out.end = connection.out.cursor;
+    }));
+}
