@@ -238,7 +238,7 @@ fn a_connection_outlives_a_minute_without_any_path() {
     assert!(finished(&away(20)));
     let late = away(70);
     assert!(!finished(&late), "the client gave up after a minute");
-    assert!((60.0..61.0).contains(&late.summary.duration_s), "{}", late.summary.duration_s);
+    assert!((60.0..62.1).contains(&late.summary.duration_s), "{}", late.summary.duration_s);
 }
 
 #[test]

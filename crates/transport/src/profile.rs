@@ -145,6 +145,10 @@ pub struct Stack {
     /// Acknowledgements of what lies behind a gap wait for one another up to a millisecond (`tcp_comp_sack_nr`, since
     /// 4.18); without it each goes at once.
     pub compresses_sacks: bool,
+    /// A second segment is acknowledged at once where the window does not shrink for it, or nothing lies there to be
+    /// read; else the read brings it (`__tcp_ack_snd_check`, `subflow_data_ready`). Without it the window before the
+    /// segment counts.
+    pub acknowledges_by_read: bool,
     /// The connection's timer starts with the time that the scheduling has found which an acknowledgement brings about
     /// (`ack_update_msk`), and pushes what waits when it fires (`__mptcp_retrans`); without it with that of the
     /// scheduling before, and hands over what is new.
@@ -179,6 +183,7 @@ pub const LINUX_6_18: Stack = Stack {
     counts_from_subflow_window: true,
     bounds_send_buffer: false,
     compresses_sacks: true,
+    acknowledges_by_read: true,
     timer_after_push: true,
     join_delay: Duration::ZERO,
 };
@@ -209,6 +214,7 @@ pub const MPTCP_0_94: Stack = Stack {
     counts_from_subflow_window: false,
     bounds_send_buffer: true,
     compresses_sacks: false,
+    acknowledges_by_read: false,
     timer_after_push: false,
     join_delay: Duration::from_millis(500),
 };

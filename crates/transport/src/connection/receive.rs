@@ -295,14 +295,36 @@ impl Connection {
             readable |= input.accept(base, dsn, payload, edge);
         });
         self.note_payload(index, known_mss);
+        self.follow_and_acknowledge(now, index, segment, delivered);
         if delivered {
             if self.config.checksum
                 && let Some(dsn) = self.subflows[index].receive.take_data_fin()
             {
                 self.set_peer_end(dsn);
             }
-            self.follow_buffer(index);
             self.after_delivery(index, readable);
+        }
+    }
+
+    /// A segment's data is filed, `delivered` says that some of it is in order on its subflow: the buffer follows, and
+    /// acknowledgements may be due (`mptcp_data_ready`, `tcp_ack_snd_check`).
+    #[inline(always)]
+    fn follow_and_acknowledge(
+        &mut self,
+        now: Instant,
+        index: usize,
+        segment: &Segment,
+        delivered: bool,
+    ) {
+        if delivered {
+            self.follow_buffer(index);
+        }
+        if self.config.stack.acknowledges_by_read && !segment.payload.is_empty() {
+            // Of a subflow that has nothing new for the connection nobody asks what there is to read.
+            let silent = self.mode == Mode::Multipath && !delivered;
+            let unread = silent || self.input.unread() > 0;
+            let space = self.space();
+            self.subflows[index].check_ack_filed(now, space, unread);
         }
     }
 

@@ -189,21 +189,43 @@ impl Subflow {
     pub(crate) fn check_ack(&mut self, now: Instant, space: Space) {
         let unacked = self.receive.next() - self.receive.advertised_at();
         let mss = u64::from(self.ack.received_mss);
+        let holds = unacked > mss && self.window_holds(space, mss);
+        self.acknowledge_or_wait(now, holds);
+    }
+
+    /// As [`Self::check_ack`], once what came is filed: `unread` says that the application has something to read, and
+    /// `space` knows of it.
+    #[inline(always)]
+    pub(crate) fn check_ack_filed(&mut self, now: Instant, space: Space, unread: bool) {
+        let unacked = self.receive.next() - self.receive.advertised_at();
+        let mss = u64::from(self.ack.received_mss);
+        let holds = unacked > mss
+            && (!unread
+                || self.receive.offer(space, mss, self.agreed.receive_scale)
+                    >= self.receive.window());
+        self.acknowledge_or_wait(now, holds);
+    }
+
+    #[inline(always)]
+    fn acknowledge_or_wait(&mut self, now: Instant, second: bool) {
+        if second || self.ack.quick_mode() {
+            self.ack.now_due = true;
+        } else if !self.ack.now_due && self.receive.out_of_order() {
+            self.acknowledge_gap(now);
+        }
+    }
+
+    fn window_holds(&self, space: Space, mss: u64) -> bool {
         // A connection takes its subflows' data at once, so that nothing is ever left to read there
         // (`rcv_nxt - copied_seq < sk_rcvlowat`); plain TCP asks whether the window can advance.
         let by_window = self.stack.acknowledges_by_window && self.multipath;
-        let window_holds = if by_window {
+        if by_window {
             self.receive.offer(space, mss, self.agreed.receive_scale) >= self.receive.window()
         } else {
             self.multipath
                 || self.receive.could_offer(space)
                     >= (self.receive.advertised_at() + self.receive.window())
                         .saturating_sub(self.receive.next())
-        };
-        if (unacked > mss && window_holds) || self.ack.quick_mode() {
-            self.ack.now_due = true;
-        } else if !self.ack.now_due && self.receive.out_of_order() {
-            self.acknowledge_gap(now);
         }
     }
 

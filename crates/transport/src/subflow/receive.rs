@@ -447,7 +447,9 @@ impl Subflow {
             if news {
                 self.note_mark(segment.ecn);
             }
-            self.check_ack(now, space);
+            if !self.stack.acknowledges_by_read {
+                self.check_ack(now, space);
+            }
         }
         if self.receive.fin_at == Some(self.receive.next) && !self.peer_closed {
             self.receive.next += 1;

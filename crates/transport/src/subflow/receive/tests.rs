@@ -198,6 +198,24 @@ fn an_acknowledgement_is_due_when_more_than_a_segment_is_owed_and_the_window_hol
 }
 
 #[test]
+fn a_second_segment_waits_for_the_read_where_the_window_would_shrink() {
+    // __tcp_ack_snd_check: `rcv_nxt - rcv_wup > rcv_mss`, and nothing to be read (`sk_rcvlowat`; of MPTCP
+    // subflow_data_ready) or `__tcp_select_window(sk) >= rcv_wnd`. 64,768 bytes were offered.
+    let due = |unacked: u64, free: u64, unread: bool| {
+        let (mut subflow, _) = subflow();
+        subflow.receive.next += unacked;
+        let space = Space { free, allowed: free, ..Space::default() };
+        subflow.check_ack_filed(at(1000), space, unread);
+        subflow.ack.is_due()
+    };
+    assert!(!due(536, 70_000, true));
+    assert!(due(537, 70_000, true), "the window opens no further than it did");
+    assert!(!due(537, 64_768 - 128, true), "a unit of the window field less");
+    assert!(due(537, 64_768 - 128, false));
+    assert!(!due(536, 0, false));
+}
+
+#[test]
 fn blocks_take_room_from_data_as_far_as_options_go() {
     // 40 bytes of options: 12 of timestamps, 4 and 8 a block; with a DSS of 20 beside data none fits.
     let taken = |runs: u64, dss: u32, change: &dyn Fn(&mut Subflow)| {
