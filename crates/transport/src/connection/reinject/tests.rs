@@ -16,12 +16,12 @@ fn busy(stack: Stack, act: impl FnOnce(&mut Connection)) {
     let (here, there) = (([10, 0, 0, 1], 1024).into(), ([10, 0, 0, 2], 80).into());
     let first = Candidate { address_id: 0, local: here, remote: there, backup: false, rate: None };
     let host = HostModel { timer_tick: Duration::ZERO, ..HostModel::default() };
-    let config = Config { stack, host, ..Config::default() };
+    let config = Config { host, stack, ..Config::default() };
     let mut client = Endpoint::new("client", Seed { seed: 1, run: 0 });
     let mut server = Endpoint::new("server", Seed { seed: 1, run: 0 });
     server.listen(there, config.clone()).expect("nobody listens");
     client.connect(at(0), Config { candidates: vec![first], ..config }).expect("free addresses");
-    let mut carry = |from: &mut Endpoint, to: &mut Endpoint, ms: u64| {
+    let carry = |from: &mut Endpoint, to: &mut Endpoint, ms: u64| {
         while let Some(told) = from.poll_transmit(at(ms)) {
             let tuple = FourTuple { local: told.remote, remote: told.local };
             to.handle_segment(at(ms), tuple, &told.segment);
