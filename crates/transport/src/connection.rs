@@ -428,7 +428,11 @@ impl Connection {
 
     /// Receive space, free and in all.
     fn space(&self) -> Space {
-        let (allowed, used) = (self.budget.limit(), self.budget.window_used(self.memory_used()));
+        let allowed = self.budget.limit();
+        let used = match self.budget.window_of_bytes(|| self.bytes_waiting()) {
+            Some(used) => used,
+            None => self.budget.window_of_memory(self.memory_used()),
+        };
         let open = self.budget.open();
         Space { free: allowed.saturating_sub(used), allowed, open, opens: false }
     }
@@ -436,6 +440,14 @@ impl Connection {
     /// MPTCP's buffer is charged with what subflows hand up; what waits in a subflow is charged to the
     /// subflow's (`__mptcp_rmem`, `mptcp_space`).
     fn memory_used(&self) -> u64 {
+        match (self.mode, self.subflows.first()) {
+            (Mode::Plain, Some(only)) => self.input.memory() + only.receive.out_of_order_memory(),
+            _ => self.input.memory(),
+        }
+    }
+
+    /// The bytes of that.
+    fn bytes_waiting(&self) -> u64 {
         match (self.mode, self.subflows.first()) {
             (Mode::Plain, Some(only)) => self.input.held() + only.receive.out_of_order_bytes(),
             _ => self.input.held(),

@@ -33,6 +33,12 @@ pub(crate) fn push_joined(waiting: &mut VecDeque<Bytes>, piece: Bytes) {
     }
 }
 
+/// What `part` of `whole` bytes has of the `memory` that they are charged.
+#[inline(always)]
+pub(crate) fn share(memory: u64, part: u64, whole: u64) -> u64 {
+    if part == whole { memory } else { memory * part / whole.max(1) }
+}
+
 /// What came ahead of its turn, if anything did: memory is taken while there is something.
 #[derive(Debug, Default)]
 pub(crate) struct OutOfOrder(Option<Box<Held>>);
@@ -56,16 +62,22 @@ impl OutOfOrder {
         self.0.as_ref()?.end()
     }
 
-    /// Keeps the bytes that are not here yet.
-    pub(crate) fn insert(&mut self, start: u64, payload: Bytes) -> Inserted {
-        let inserted = self.0.get_or_insert_default().insert(start, payload);
+    /// Memory that they are charged.
+    #[inline(always)]
+    pub(crate) fn memory(&self) -> u64 {
+        self.0.as_ref().map_or(0, |held| held.memory)
+    }
+
+    /// Keeps the bytes that are not here yet, and charges them with their share of `memory`.
+    pub(crate) fn insert(&mut self, start: u64, payload: Bytes, memory: u64) -> Inserted {
+        let inserted = self.0.get_or_insert_default().insert(start, payload, memory);
         self.tidy();
         inserted
     }
 
-    /// The first piece, if it begins at `next` or before, and where it begins.
+    /// The first piece, if it begins at `next` or before, where it begins, and what it was charged.
     #[inline(always)]
-    pub(crate) fn take(&mut self, next: u64) -> Option<(u64, Bytes)> {
+    pub(crate) fn take(&mut self, next: u64) -> Option<(u64, Bytes, u64)> {
         let taken = self.0.as_mut()?.take(next);
         self.tidy();
         taken
@@ -99,6 +111,8 @@ struct Held {
     /// Those that came before others, under their start.
     filed: BTreeMap<u64, Bytes>,
     bytes: u64,
+    /// What they are charged.
+    memory: u64,
 }
 
 /// What `insert` found.
@@ -135,11 +149,13 @@ impl Held {
     }
 
     /// Files `payload` at `start`, keeping what is new of it and joining neighbours.
-    pub(crate) fn insert(&mut self, start: u64, payload: Bytes) -> Inserted {
+    pub(crate) fn insert(&mut self, start: u64, payload: Bytes, memory: u64) -> Inserted {
         let end = start + payload.len() as u64;
         // Most often data goes on where the last run ends, or begins a new one behind it.
         let run = match &mut self.last {
-            Some(last) if start < last.1 => return self.insert_before_end(start, end, &payload),
+            Some(last) if start < last.1 => {
+                return self.insert_before_end(start, end, &payload, memory);
+            }
             Some(last) if start == last.1 => {
                 last.1 = end;
                 last.0
@@ -152,17 +168,26 @@ impl Held {
             }
         };
         self.bytes += payload.len() as u64;
+        self.memory += memory;
         self.pieces.push_back((start, payload));
         if self.costs_too_much() { self.prune() } else { Inserted::Kept(run, end) }
     }
 
     /// Files data that begins before the end of the last run.
-    fn insert_before_end(&mut self, start: u64, end: u64, payload: &Bytes) -> Inserted {
+    fn insert_before_end(
+        &mut self,
+        start: u64,
+        end: u64,
+        payload: &Bytes,
+        memory: u64,
+    ) -> Inserted {
         let Some(last) = self.last.filter(|last| start < last.0 || last.1 < end) else {
             return Inserted::Duplicate;
         };
         self.runs.insert(last.0, last.1);
+        let before = self.bytes;
         let joined = self.join(start, end, payload);
+        self.memory += share(memory, self.bytes - before, end - start);
         self.last = self.runs.pop_last();
         match joined {
             Some(_) if self.costs_too_much() => self.prune(),
@@ -206,14 +231,16 @@ impl Held {
 
     /// Takes the next piece at or before `next`, with its start.
     #[inline(always)]
-    pub(crate) fn take(&mut self, next: u64) -> Option<(u64, Bytes)> {
+    pub(crate) fn take(&mut self, next: u64) -> Option<(u64, Bytes, u64)> {
         let (start, _) = self.runs.first().or(self.last)?;
         if start <= next { self.take_first() } else { None }
     }
 
     #[inline(never)]
-    fn take_first(&mut self) -> Option<(u64, Bytes)> {
+    fn take_first(&mut self) -> Option<(u64, Bytes, u64)> {
         let (start, piece) = first_piece(&mut self.pieces, &mut self.filed)?;
+        let memory = share(self.memory, piece.len() as u64, self.bytes);
+        self.memory -= memory;
         self.bytes -= piece.len() as u64;
         let end = start + piece.len() as u64;
         if let Some((_, run_end)) = self.runs.first() {
@@ -221,7 +248,7 @@ impl Held {
         } else {
             self.last = self.last.map(|last| (end, last.1)).filter(|last| last.0 < last.1);
         }
-        Some((start, piece))
+        Some((start, piece, memory))
     }
 
     /// Lets go of everything from `end` on.
@@ -237,11 +264,13 @@ impl Held {
         let filed = self.filed.last_key_value().map(|(start, _)| *start);
         let last = if behind > filed { self.pieces.pop_back() } else { self.filed.pop_last() };
         let (Some((start, piece)), Some((run_start, _))) = (last, self.last) else { return };
+        let before = self.bytes;
         self.bytes -= piece.len() as u64;
         let cut = start.max(end);
         if cut > start {
             self.file(start, piece.slice(..(cut - start) as usize));
         }
+        self.memory = share(self.memory, self.bytes, before);
         self.last = if cut > run_start { Some((run_start, cut)) } else { self.runs.pop_last() };
     }
 
@@ -327,7 +356,8 @@ mod tests {
             let mut pruned = 0;
             for i in 0..window / 2 {
                 let at = if backwards { window - 2 * i - 1 } else { 2 * i + 1 };
-                pruned += u64::from(held.insert(at, Bytes::from_static(b"x")) == Inserted::Pruned);
+                pruned +=
+                    u64::from(held.insert(at, Bytes::from_static(b"x"), 0) == Inserted::Pruned);
                 assert!(memory(&held) <= GRANTED + 2 * held.bytes(), "{}", memory(&held));
             }
             // 2 MiB hold 3640 pieces of 577 bytes; what is nearest is kept.
@@ -344,13 +374,13 @@ mod tests {
         let mut held = Held::default();
         for i in 0..100_000u64 {
             let byte = Bytes::copy_from_slice(&[(i % 251) as u8]);
-            assert_ne!(held.insert(10 + i, byte), Inserted::Duplicate);
+            assert_ne!(held.insert(10 + i, byte, 3), Inserted::Duplicate);
             assert!(memory(&held) <= GRANTED + 2 * held.bytes());
         }
         assert_eq!((held.bytes(), held.run(10)), (100_000, Some((10, 100_010))));
         let mut next = 10;
-        while let Some((start, piece)) = held.take(next) {
-            assert_eq!(start, next);
+        while let Some((start, piece, memory)) = held.take(next) {
+            assert_eq!((start, memory), (next, 3 * piece.len() as u64));
             for byte in piece {
                 assert_eq!(u64::from(byte), (next - 10) % 251);
                 next += 1;
@@ -366,7 +396,7 @@ mod tests {
         let segment = Bytes::from_static(&[0; 1448]);
         for i in 0..100_000 {
             let at = 1 + 2 * 1448 * i;
-            assert_eq!(held.insert(at, segment.clone()), Inserted::Kept(at, at + 1448));
+            assert_eq!(held.insert(at, segment.clone(), 0), Inserted::Kept(at, at + 1448));
         }
         assert_eq!(held.count(), 100_000);
     }
@@ -376,7 +406,7 @@ mod tests {
         let mut held = Held::default();
         let bytes = Bytes::from_static(&FILM);
         for (from, to) in [(10, 20), (30, 40), (35, 60), (70, 80), (5, 8)] {
-            held.insert(from, bytes.slice(from as usize..to as usize));
+            held.insert(from, bytes.slice(from as usize..to as usize), 10 * (to - from));
         }
         held.truncate(90);
         assert_eq!((held.bytes(), held.end()), (53, Some(80)));
@@ -385,8 +415,10 @@ mod tests {
         assert_eq!(held.run(30), Some((30, 45)));
         held.truncate(30);
         assert_eq!((held.bytes(), held.end(), held.run(30)), (13, Some(20), None));
-        assert_eq!(held.insert(18, bytes.slice(18..25)), Inserted::Kept(10, 25));
-        assert_eq!(held.take(5), Some((5, bytes.slice(5..8))));
+        assert_eq!(held.memory, 130, "ten a byte");
+        assert_eq!(held.insert(18, bytes.slice(18..25), 70), Inserted::Kept(10, 25));
+        assert_eq!(held.memory, 180, "of what is new");
+        assert_eq!(held.take(5), Some((5, bytes.slice(5..8), 30)));
         assert_eq!(held.take(8), None);
         held.truncate(0);
         assert!(held.is_empty() && held.bytes() == 0 && held.take(600).is_none());
@@ -411,7 +443,7 @@ mod tests {
             let mut covered = [false; 600];
             for (start, len) in cuts {
                 let fresh = (start..start + len).any(|i| !covered[i]);
-                let inserted = held.insert(start as u64, Bytes::from_static(&FILM[start..start + len]));
+                let inserted = held.insert(start as u64, Bytes::from_static(&FILM[start..start + len]), len as u64);
                 prop_assert_eq!(inserted == Inserted::Duplicate, !fresh);
                 covered[start..start + len].fill(true);
                 // The run is as long as the bytes around it say, and is found by its start.
@@ -429,7 +461,7 @@ mod tests {
             }
             let mut next = 0u64;
             while !held.is_empty() {
-                if let Some((start, piece)) = held.take(next) {
+                if let Some((start, piece, _)) = held.take(next) {
                     prop_assert_eq!(start, next);
                     prop_assert_eq!(&piece[..], &FILM[start as usize..start as usize + piece.len()]);
                     next += piece.len() as u64;
@@ -438,7 +470,7 @@ mod tests {
                     next += 1;
                 }
             }
-            prop_assert_eq!(held.bytes(), 0);
+            prop_assert_eq!((held.bytes(), held.memory), (0, 0));
         }
     }
 }

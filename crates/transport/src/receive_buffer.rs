@@ -124,28 +124,36 @@ impl ReceiveBuffer {
         self.space
     }
 
-    /// The window that the memory of a segment with this payload would make, bytes: its packet lies
-    /// behind some room and before its bookkeeping in a buffer of a power of two (`truesize`).
-    pub(crate) fn window_of_segment(&self, payload: u64) -> u64 {
-        let buffer = (payload + AROUND_PAYLOAD).next_power_of_two() + DESCRIPTOR;
-        buffer.min(self.memory_per_segment) * self.ratio / 256
-    }
-
-    /// As [`Self::window_of_segment`], of what arrived: each segment's packet has a buffer of its own, also where
-    /// they came as one (GRO adds their `truesize` up).
+    /// The window that the memory of what arrived would make, bytes.
     #[inline(always)]
     pub(crate) fn window_of(&self, load: Load) -> u64 {
-        if load.segment < load.bytes {
-            return self.window_of_several(load);
-        }
-        self.window_of_segment(load.bytes.into())
+        self.window_of_memory(self.memory_of(load))
     }
 
-    #[cold]
-    fn window_of_several(&self, load: Load) -> u64 {
+    /// The memory of what arrived: the packet of each segment has a buffer of its own, which no other packet is put
+    /// into (`skb_head_is_locked`), also where they came as one.
+    #[inline(always)]
+    pub(crate) fn memory_of(&self, load: Load) -> u64 {
+        if load.segment == load.bytes {
+            return self.memory_of_segment(load.bytes.into());
+        }
         let (full, rest) = (load.bytes / load.segment, load.bytes % load.segment);
-        let rest = if rest > 0 { self.window_of_segment(rest.into()) } else { 0 };
-        u64::from(full) * self.window_of_segment(load.segment.into()) + rest
+        let rest = if rest > 0 { self.memory_of_segment(rest.into()) } else { 0 };
+        u64::from(full) * self.memory_of_segment(load.segment.into()) + rest
+    }
+
+    /// The memory of a segment with this payload: its packet lies behind some room and before its bookkeeping in a
+    /// buffer of a power of two (`truesize`).
+    #[inline(always)]
+    fn memory_of_segment(&self, payload: u64) -> u64 {
+        let buffer = (payload + AROUND_PAYLOAD).next_power_of_two() + DESCRIPTOR;
+        buffer.min(self.memory_per_segment)
+    }
+
+    /// The window that this memory would make, bytes.
+    #[inline(always)]
+    pub(crate) fn window_of_memory(&self, memory: u64) -> u64 {
+        memory * self.ratio / 256
     }
 
     /// Full segments have `payload` bytes (`tcp_measure_rcv_mss`).
@@ -235,6 +243,10 @@ mod tests {
     use super::*;
     use crate::config::HostModel;
 
+    fn alone(bytes: u32) -> Load {
+        Load { bytes, segment: bytes }
+    }
+
     /// 128 KiB of memory, at most 1 MiB; full segments of 1000 bytes.
     fn buffer() -> ReceiveBuffer {
         let config = Config {
@@ -252,15 +264,25 @@ mod tests {
         assert_eq!((buffer.window(), buffer.space()), (65_536, 10_000));
         // 1000 bytes take 2000: 128 of 256; 1500 of 2000: 192.
         buffer.on_segment_size(1000);
-        assert_eq!((buffer.window(), buffer.window_of_segment(1000)), (65_536, 1000));
+        assert_eq!((buffer.window(), buffer.window_of(alone(1000))), (65_536, 1000));
         buffer.on_segment_size(1500);
-        assert_eq!((buffer.window(), buffer.window_of_segment(1500)), (98_304, 1500));
+        assert_eq!((buffer.window(), buffer.window_of(alone(1500))), (98_304, 1500));
         // 192 of 256 of its memory: 100 bytes and 456 around them lie in 1024, with 256 to describe it.
-        assert_eq!(buffer.window_of_segment(100), 960);
+        assert_eq!(buffer.window_of(alone(100)), 960);
         buffer.on_segment_size(1);
         assert_eq!(buffer.window(), 512, "one in 256 at least");
         buffer.on_segment_size(4000);
         assert_eq!(buffer.window(), 130_560, "255 in 256 at most");
+    }
+
+    #[test]
+    fn each_segment_takes_a_buffer_of_its_own() {
+        // `truesize`: 1000 bytes 2000 here, 500 bytes and 456 around them 1024 and 256.
+        let buffer = buffer();
+        assert_eq!(buffer.memory_of(alone(1000)), 2000);
+        assert_eq!(buffer.memory_of(alone(500)), 1280);
+        assert_eq!(buffer.memory_of(Load { bytes: 2500, segment: 1000 }), 5280);
+        assert_eq!(buffer.window_of_memory(5280), 2640);
     }
 
     #[test]

@@ -75,8 +75,8 @@ impl Connection {
                 initial.send_final_mapping(una, checksum);
                 self.input.forget_end();
                 let (input, mut readable) = (&mut self.input, false);
-                initial.receive.release(&mut |position, payload| {
-                    readable |= input.accept(0, position, payload, u64::MAX);
+                initial.receive.release(&mut |position, payload, memory| {
+                    readable |= input.accept(0, position, (payload, memory), u64::MAX);
                 });
                 if readable {
                     self.events.push_back(Event::Readable);

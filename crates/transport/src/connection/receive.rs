@@ -11,7 +11,7 @@ use anabranch_wire::{
 use bytes::Bytes;
 
 use super::{Connection, Event, Mode};
-use crate::reassembly::{OutOfOrder, push_joined};
+use crate::reassembly::{OutOfOrder, push_joined, share};
 use crate::receive_buffer::Load;
 use crate::subflow::Space;
 use crate::subflow::deliver::{Failure, Terms};
@@ -32,6 +32,8 @@ pub(super) struct ReceiveStream {
     ahead: OutOfOrder,
     readable: VecDeque<Bytes>,
     unread: u64,
+    /// Memory of what is unread, bytes.
+    unread_memory: u32,
     /// The application has read since the window was last considered.
     read_lately: bool,
 }
@@ -52,6 +54,11 @@ impl ReceiveStream {
         self.unread + self.ahead.bytes()
     }
 
+    /// The memory that it takes (`sk_rmem_alloc`).
+    pub(super) fn memory(&self) -> u64 {
+        u64::from(self.unread_memory) + self.ahead.memory()
+    }
+
     pub(super) fn fin_taken(&self) -> bool {
         self.fin_taken
     }
@@ -66,15 +73,22 @@ impl ReceiveStream {
     /// of order nothing is kept beyond `edge`: the end of the window that the peer was told, whence it
     /// comes again (`mptcp_data_queue_ofo`), or the end of the data, where it is cut.
     #[inline(always)]
-    pub(super) fn accept(&mut self, base: u64, dsn: u64, payload: Bytes, edge: u64) -> bool {
+    pub(super) fn accept(
+        &mut self,
+        base: u64,
+        dsn: u64,
+        (payload, memory): (Bytes, u64),
+        edge: u64,
+    ) -> bool {
         // DSNs wrap; positions do not. Data may lie before position 0: a probe of our window does.
         let offset = dsn.wrapping_sub(base.wrapping_add(self.next)) as i64;
         if offset > 0 {
             let position = self.next + offset as u64;
             if position.saturating_add(payload.len() as u64) <= edge {
-                self.ahead.insert(position, payload);
-            } else if let Some(payload) = self.cut_at_end(position, &payload, edge) {
-                self.ahead.insert(position, payload);
+                self.ahead.insert(position, payload, memory);
+            } else if let Some(cut) = self.cut_at_end(position, &payload, edge) {
+                let memory = share(memory, cut.len() as u64, payload.len() as u64);
+                self.ahead.insert(position, cut, memory);
             }
             return false;
         }
@@ -82,15 +96,18 @@ impl ReceiveStream {
         if known >= payload.len() as u64 {
             return false;
         }
+        let length = payload.len() as u64;
+        let memory = share(memory, length - known, length);
         let payload = if known > 0 { payload.slice(known as usize..) } else { payload };
         if !self.ahead.is_empty()
-            && let Some((start, piece)) = self.ahead.take(self.next + payload.len() as u64 - 1)
+            && let Some((start, piece, charged)) =
+                self.ahead.take(self.next + payload.len() as u64 - 1)
         {
             // Some of it came before: what came first counts.
-            self.ahead.insert(start, piece);
-            return self.fill(payload);
+            self.ahead.insert(start, piece, charged);
+            return self.fill(payload, memory);
         }
-        if !self.append_within(payload) {
+        if !self.append_within(payload, memory) {
             return false;
         }
         self.absorb();
@@ -99,21 +116,22 @@ impl ReceiveStream {
 
     /// Appends what out-of-order data leaves of a piece at `next`, and all that follows.
     #[cold]
-    fn fill(&mut self, piece: Bytes) -> bool {
+    fn fill(&mut self, piece: Bytes, memory: u64) -> bool {
         let before = self.next;
-        self.ahead.insert(self.next, piece);
+        self.ahead.insert(self.next, piece, memory);
         self.absorb();
         self.next > before
     }
 
     #[inline(always)]
     fn absorb(&mut self) {
-        while let Some((start, piece)) = self.ahead.take(self.next) {
+        while let Some((start, piece, memory)) = self.ahead.take(self.next) {
             let skip = (self.next - start) as usize;
             if skip == 0 {
-                self.append_within(piece);
+                self.append_within(piece, memory);
             } else if skip < piece.len() {
-                self.append_within(piece.slice(skip..));
+                let left = share(memory, (piece.len() - skip) as u64, piece.len() as u64);
+                self.append_within(piece.slice(skip..), left);
             }
         }
     }
@@ -121,14 +139,19 @@ impl ReceiveStream {
     /// Appends what lies before the end of the data; false when nothing does. The window bounds only what
     /// is out of order (`__mptcp_move_skb`).
     #[inline(always)]
-    fn append_within(&mut self, piece: Bytes) -> bool {
+    fn append_within(&mut self, piece: Bytes, memory: u64) -> bool {
         let edge = self.end();
         if self.next + piece.len() as u64 <= edge {
-            self.append(piece);
+            self.append(piece, memory);
             return true;
         }
         let cut = self.cut_at_end(self.next, &piece, edge);
-        cut.map(|piece| self.append(piece)).is_some()
+        let whole = piece.len() as u64;
+        cut.map(|piece| {
+            let memory = share(memory, piece.len() as u64, whole);
+            self.append(piece, memory);
+        })
+        .is_some()
     }
 
     /// What of a piece lies before the end of the data, if it is that which ends at `edge`.
@@ -157,9 +180,10 @@ impl ReceiveStream {
     }
 
     #[inline(always)]
-    fn append(&mut self, piece: Bytes) {
+    fn append(&mut self, piece: Bytes, memory: u64) {
         self.next += piece.len() as u64;
         self.unread += piece.len() as u64;
+        self.unread_memory = self.unread_memory.saturating_add(memory as u32);
         if self.readable.len() < MANY {
             self.readable.push_back(piece);
         } else {
@@ -203,7 +227,10 @@ impl Connection {
         if piece.is_empty() {
             return None;
         }
-        self.input.unread -= piece.len() as u64;
+        let left = self.input.unread - piece.len() as u64;
+        let memory = u64::from(self.input.unread_memory);
+        self.input.unread_memory = share(memory, left, self.input.unread) as u32;
+        self.input.unread = left;
         self.input.read_lately = true;
         self.note_read(now, piece.len() as u64);
         Some(piece)
@@ -214,7 +241,7 @@ impl Connection {
     pub(super) fn after_reads(&mut self, now: Instant) {
         self.note_reads_end(now);
         let space = self.space();
-        let emptied = self.memory_used() == 0;
+        let emptied = self.bytes_waiting() == 0;
         for subflow in &mut self.subflows {
             subflow.after_read(space, emptied);
         }
@@ -290,9 +317,9 @@ impl Connection {
         let (mut delivered, mut readable) = (false, false);
         let (subflow, input) = (&mut self.subflows[index], &mut self.input);
         let known_mss = subflow.received_mss();
-        subflow.handle_payload(now, segment, load, terms, space, &mut |dsn, payload| {
+        subflow.handle_payload(now, segment, load, terms, space, &mut |dsn, payload, memory| {
             delivered = true;
-            readable |= input.accept(base, dsn, payload, edge);
+            readable |= input.accept(base, dsn, (payload, memory), edge);
         });
         self.note_payload(index, known_mss);
         self.follow_and_acknowledge(now, index, segment, delivered);
@@ -502,13 +529,30 @@ mod tests {
         let mut stream = ReceiveStream::default();
         let bytes = Bytes::from_static(&[1, 2, 3, 4]);
         // Position -1, as a probe of a window that was closed from the start has it.
-        assert!(!stream.accept(base, base.wrapping_sub(1), bytes.slice(..1), 100));
+        assert!(!stream.accept(base, base.wrapping_sub(1), (bytes.slice(..1), 8), 100));
         assert_eq!((stream.next, stream.unread), (0, 0));
-        assert!(stream.accept(base, base.wrapping_sub(1), bytes.clone(), 100));
+        assert!(stream.accept(base, base.wrapping_sub(1), (bytes.clone(), 8), 100));
         assert_eq!(stream.readable.pop_front(), Some(bytes.slice(1..)));
-        assert!(!stream.accept(base, base.wrapping_add(4), bytes.clone(), 100));
-        assert!(stream.accept(base, base.wrapping_add(2), bytes, 100));
+        assert!(!stream.accept(base, base.wrapping_add(4), (bytes.clone(), 8), 100));
+        assert!(stream.accept(base, base.wrapping_add(2), (bytes, 8), 100));
         assert_eq!((stream.next, stream.unread), (8, 8));
+    }
+
+    #[test]
+    fn what_waits_keeps_the_memory_that_it_came_in() {
+        // mptcp_set_owner_r: whether it can be read or lies behind a gap; what is known already takes none.
+        let mut stream = ReceiveStream::default();
+        let bytes = Bytes::from_static(&[0; 1000]);
+        stream.accept(0, 1000, (bytes.clone(), 2304), 10_000);
+        assert_eq!(stream.memory(), 2304);
+        stream.accept(0, 1000, (bytes.clone(), 2304), 10_000);
+        assert_eq!(stream.memory(), 2304, "a repetition");
+        stream.accept(0, 1500, (bytes.clone(), 2000), 10_000);
+        assert_eq!(stream.memory(), 3304, "half of it is new");
+        stream.accept(0, 0, (bytes.clone(), 2304), 10_000);
+        assert_eq!((stream.memory(), stream.unread, stream.held()), (5608, 2500, 2500));
+        stream.accept(0, 2400, (bytes, 2000), 10_000);
+        assert_eq!(stream.memory(), 5608 + 1800);
     }
 
     #[test]
@@ -516,7 +560,7 @@ mod tests {
         let mut stream = ReceiveStream::default();
         let film: Vec<u8> = (0..100_000u32).map(|i| (i % 251) as u8).collect();
         for (at, byte) in (0..).zip(&film) {
-            assert!(stream.accept(0, at, Bytes::copy_from_slice(&[*byte]), 100_000));
+            assert!(stream.accept(0, at, (Bytes::copy_from_slice(&[*byte]), 8), 100_000));
         }
         assert!(stream.readable.len() < 500, "{} pieces", stream.readable.len());
         assert_eq!(stream.unread, 100_000);
@@ -528,13 +572,13 @@ mod tests {
     fn nothing_is_kept_beyond_the_window() {
         let mut stream = ReceiveStream::default();
         let bytes = Bytes::from_static(&[1, 2, 3, 4]);
-        stream.accept(0, 7, bytes.clone(), 10);
+        stream.accept(0, 7, (bytes.clone(), 8), 10);
         assert_eq!(stream.held(), 0);
-        stream.accept(0, 6, bytes.clone(), 10);
+        stream.accept(0, 6, (bytes.clone(), 8), 10);
         assert_eq!(stream.held(), 4);
         // What is next is taken all the same: __mptcp_move_skb looks at `rcv_wnd_sent` only out of order.
         let mut stream = ReceiveStream::default();
-        assert!(stream.accept(0, 0, bytes, 2));
+        assert!(stream.accept(0, 0, (bytes, 8), 2));
         assert_eq!(stream.next, 4);
     }
 }

@@ -53,10 +53,15 @@ impl ReceiveBudget {
         self.opened.map_or(u64::MAX, |(open, _)| open)
     }
 
-    /// The window that `bytes` which wait take up: themselves, or half of their memory.
-    pub(super) fn window_used(&self, bytes: u64) -> u64 {
+    /// Where half of the buffer is window, what `bytes` that wait take up of it: half of their memory.
+    pub(super) fn window_of_bytes(&self, bytes: impl FnOnce() -> u64) -> Option<u64> {
         let (memory, payload) = self.segment;
-        if self.opened.is_some() { bytes * memory / (2 * payload) } else { bytes }
+        self.opened.map(|_| bytes() * memory / (2 * payload))
+    }
+
+    /// What data that waits in so much memory takes up of the window (`__mptcp_space`, `tcp_space`).
+    pub(super) fn window_of_memory(&self, memory: u64) -> u64 {
+        self.buffer.window_of_memory(memory)
     }
 
     /// A payload has come while `used` of the window was taken: it opens it by two segments, or twice those

@@ -10,7 +10,7 @@ use bytes::Bytes;
 
 use super::Subflow;
 use super::mapping::{Declared, Mappings, Refusal, Seal, position_of};
-use crate::reassembly::push_joined;
+use crate::reassembly::{push_joined, share};
 
 /// What is wrong with what a subflow has brought. From then on it holds back all that comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +43,8 @@ pub(super) struct Delivery {
     /// In order and not handed up: a mapping that is not complete, or what follows a failure.
     held: VecDeque<Bytes>,
     held_bytes: u64,
+    /// What they are charged.
+    held_memory: u32,
     checksums: bool,
     whole: bool,
     failure: Option<Failure>,
@@ -62,7 +64,7 @@ impl Delivery {
     /// Lets go of what waits; what failed stays known, for the reset to tell.
     pub(super) fn discard(&mut self) {
         self.held.clear();
-        self.held_bytes = 0;
+        (self.held_bytes, self.held_memory) = (0, 0);
         self.mappings.clear();
     }
 
@@ -71,38 +73,42 @@ impl Delivery {
     }
 
     /// Hands bytes at position `at`, the next ones in order, up with their DSN (all 64 bits; on plain
-    /// TCP the stream position), cut where mappings meet.
+    /// TCP the stream position) and their share of `memory`, cut where mappings meet.
     #[inline(always)]
     pub(super) fn deliver(
         &mut self,
         mut at: u64,
         mut payload: Bytes,
+        mut memory: u64,
         multipath: bool,
-        up: &mut impl FnMut(u64, Bytes),
+        up: &mut impl FnMut(u64, Bytes, u64),
     ) {
         while !payload.is_empty() {
             let (dsn, room) = if !multipath {
                 (at - 1, u64::MAX)
             } else if self.checksums || self.whole || self.failure.is_some() {
-                return self.hold(at, payload, up);
+                return self.hold(at, payload, memory, up);
             } else if let Some(found) = self.mappings.at(at) {
                 (found.dsn(at), found.end - at)
             } else {
                 self.fail(Failure::Unmapped);
-                return self.hold(at, payload, up);
+                return self.hold(at, payload, memory, up);
             };
             if room >= payload.len() as u64 {
-                return up(dsn, payload);
+                return up(dsn, payload, memory);
             }
             at += room;
-            up(dsn, payload.split_to(room as usize));
+            let part = share(memory, room, payload.len() as u64);
+            memory -= part;
+            up(dsn, payload.split_to(room as usize), part);
         }
     }
 
     #[inline(never)]
-    fn hold(&mut self, at: u64, payload: Bytes, up: &mut impl FnMut(u64, Bytes)) {
+    fn hold(&mut self, at: u64, payload: Bytes, memory: u64, up: &mut impl FnMut(u64, Bytes, u64)) {
         let next = at + payload.len() as u64;
         self.held_bytes += payload.len() as u64;
+        self.held_memory = self.held_memory.saturating_add(memory as u32);
         push_joined(&mut self.held, payload);
         if self.failure.is_none() {
             self.verify(next, up);
@@ -110,7 +116,7 @@ impl Delivery {
     }
 
     /// Hands up every mapping that is complete and right; `next` is behind the last byte held.
-    fn verify(&mut self, next: u64, up: &mut impl FnMut(u64, Bytes)) {
+    fn verify(&mut self, next: u64, up: &mut impl FnMut(u64, Bytes, u64)) {
         while self.failure.is_none() && self.held_bytes > 0 {
             let from = next - self.held_bytes;
             let Some(found) = self.mappings.at(from) else {
@@ -134,16 +140,24 @@ impl Delivery {
                 }
             }
             let mut at = dsn;
-            for piece in self.held.drain(..pieces) {
-                let length = piece.len() as u64;
-                up(at, piece);
-                at = at.wrapping_add(length);
+            for _ in 0..pieces {
+                at = self.hand_up(at, up);
             }
-            self.held_bytes -= length;
             if seal.is_some_and(|seal| seal.data_fin) {
                 self.data_fin = Some(at);
             }
         }
+    }
+
+    /// Hands the first piece up as what lies at `at`; where the next one does.
+    fn hand_up(&mut self, at: u64, up: &mut impl FnMut(u64, Bytes, u64)) -> u64 {
+        let Some(piece) = self.held.pop_front() else { return at };
+        let length = piece.len() as u64;
+        let memory = share(self.held_memory.into(), length, self.held_bytes);
+        self.held_memory -= memory as u32;
+        self.held_bytes -= length;
+        up(at, piece, memory);
+        at.wrapping_add(length)
     }
 
     /// The first pieces that make `length` bytes; the last one is cut there.
@@ -163,12 +177,10 @@ impl Delivery {
     }
 
     /// Hands everything held up as plain TCP has it; `next` is behind the last byte held.
-    pub(super) fn release(&mut self, next: u64, up: &mut impl FnMut(u64, Bytes)) {
+    pub(super) fn release(&mut self, next: u64, up: &mut impl FnMut(u64, Bytes, u64)) {
         let mut at = next - self.held_bytes - 1;
-        for piece in std::mem::take(&mut self.held) {
-            let length = piece.len() as u64;
-            up(at, piece);
-            at += length;
+        while !self.held.is_empty() {
+            at = self.hand_up(at, up);
         }
         *self = Self::default();
     }
@@ -305,8 +317,16 @@ mod tests {
 
     fn deliver(delivery: &mut Delivery, at: u64, bytes: &[u8]) -> Handed {
         let mut handed = Vec::new();
-        let mut up = |dsn, bytes: Bytes| handed.push((dsn, bytes.to_vec()));
-        delivery.deliver(at, Bytes::copy_from_slice(bytes), true, &mut up);
+        let mut charged = 0;
+        let mut up = |dsn, bytes: Bytes, memory: u64| {
+            charged += memory;
+            handed.push((dsn, bytes.to_vec()));
+        };
+        let memory = 7 * bytes.len() as u64;
+        let before = u64::from(delivery.held_memory) + memory;
+        delivery.deliver(at, Bytes::copy_from_slice(bytes), memory, true, &mut up);
+        assert_eq!(charged + u64::from(delivery.held_memory), before);
+        assert_eq!(u64::from(delivery.held_memory), 7 * delivery.held_bytes);
         handed
     }
 
@@ -328,7 +348,7 @@ mod tests {
         assert_eq!(deliver(&mut delivery, wrap + 4, &[7]), []);
         assert_eq!(delivery.held_bytes(), 2);
         let mut handed = Vec::new();
-        delivery.release(wrap + 5, &mut |at, bytes: Bytes| handed.push((at, bytes.to_vec())));
+        delivery.release(wrap + 5, &mut |at, bytes: Bytes, _| handed.push((at, bytes.to_vec())));
         assert_eq!(handed, [(wrap + 2, vec![6, 7])]);
     }
 

@@ -229,7 +229,7 @@ mod tests {
                 Load::of(&early, None),
                 super::super::deliver::Terms { near: 0, checksum: false, whole: false },
                 super::super::Space::default(),
-                &mut |_, _| {},
+                &mut |_, _, _| {},
             );
             subflow.peer_closed = closed;
             subflow.ack.on_ack_sent();

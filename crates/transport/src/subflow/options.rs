@@ -217,7 +217,7 @@ mod tests {
 
     /// Runs out of order, latest first, and a duplicate, as segments bring them.
     fn receive(subflow: &mut Subflow, situation: &Situation) {
-        let mut up = |_, _| {};
+        let mut up = |_, _, _| {};
         let terms = Terms { near: 0, checksum: false, whole: false };
         for run in 0..situation.runs {
             let seq = SeqNumber(1 + 100 + 200 * run);

@@ -11,7 +11,7 @@ use super::rtt::timestamp_clock;
 use super::{EmitContext, Space, Subflow};
 use crate::config::Config;
 use crate::profile::ReceiveSizing;
-use crate::reassembly::{Inserted, OutOfOrder};
+use crate::reassembly::{Inserted, OutOfOrder, share};
 use crate::receive_buffer::{Load, ReceiveBuffer, first_window};
 
 /// State of the receiving half.
@@ -149,6 +149,11 @@ impl Receiver {
         self.runs.bytes()
     }
 
+    /// The memory that they take (`sk_rmem_alloc`).
+    pub(crate) fn out_of_order_memory(&self) -> u64 {
+        self.runs.memory()
+    }
+
     /// The SYN took position 0.
     pub(crate) fn after_syn(&mut self) {
         self.next = 1;
@@ -177,16 +182,22 @@ impl Receiver {
     }
 
     /// From here on it is plain TCP: what was held goes up, with stream positions.
-    pub(crate) fn release(&mut self, up: &mut impl FnMut(u64, Bytes)) {
+    pub(crate) fn release(&mut self, up: &mut impl FnMut(u64, Bytes, u64)) {
         self.delivery.release(self.next, up);
     }
 
     /// Hands bytes at `next` up.
     #[inline(always)]
-    fn deliver(&mut self, payload: Bytes, multipath: bool, up: &mut impl FnMut(u64, Bytes)) {
+    fn deliver(
+        &mut self,
+        payload: Bytes,
+        memory: u64,
+        multipath: bool,
+        up: &mut impl FnMut(u64, Bytes, u64),
+    ) {
         let at = self.next;
         self.next += payload.len() as u64;
-        self.delivery.deliver(at, payload, multipath, up);
+        self.delivery.deliver(at, payload, memory, multipath, up);
     }
 
     /// Takes the payload of a segment at `start`; true when it advanced `next`.
@@ -194,8 +205,9 @@ impl Receiver {
         &mut self,
         mut start: u64,
         mut payload: Bytes,
+        mut memory: u64,
         multipath: bool,
-        up: &mut impl FnMut(u64, Bytes),
+        up: &mut impl FnMut(u64, Bytes, u64),
     ) -> Arrival {
         let end = start + payload.len() as u64;
         if end <= self.next {
@@ -204,30 +216,32 @@ impl Receiver {
         }
         if start < self.next {
             self.duplicate = Some((start, self.next));
+            memory = share(memory, end - self.next, end - start);
             payload = payload.slice((self.next - start) as usize..);
             start = self.next;
         }
         if start == self.next {
             let filled = !self.runs.is_empty();
-            self.deliver(payload, multipath, up);
+            self.deliver(payload, memory, multipath, up);
             if filled && self.absorb_runs(multipath, up) {
                 return Arrival::FilledGap;
             }
             return Arrival::InOrder;
         }
-        self.insert_run(start, payload);
+        self.insert_run(start, payload, memory);
         self.buffer.make_room(self.span());
         Arrival::OutOfOrder
     }
 
     /// Hands up what follows without a gap; true when nothing is left behind one.
-    fn absorb_runs(&mut self, multipath: bool, up: &mut impl FnMut(u64, Bytes)) -> bool {
-        while let Some((start, piece)) = self.runs.take(self.next) {
+    fn absorb_runs(&mut self, multipath: bool, up: &mut impl FnMut(u64, Bytes, u64)) -> bool {
+        while let Some((start, piece, memory)) = self.runs.take(self.next) {
             let skip = (self.next - start) as usize;
             if skip == 0 {
-                self.deliver(piece, multipath, up);
+                self.deliver(piece, memory, multipath, up);
             } else if skip < piece.len() {
-                self.deliver(piece.slice(skip..), multipath, up);
+                let left = share(memory, (piece.len() - skip) as u64, piece.len() as u64);
+                self.deliver(piece.slice(skip..), left, multipath, up);
             }
         }
         let all = self.runs.is_empty();
@@ -263,9 +277,9 @@ impl Receiver {
     }
 
     /// Files a segment among the out-of-order runs.
-    fn insert_run(&mut self, start: u64, payload: Bytes) {
+    fn insert_run(&mut self, start: u64, payload: Bytes, memory: u64) {
         let end = start + payload.len() as u64;
-        match self.runs.insert(start, payload) {
+        match self.runs.insert(start, payload, memory) {
             Inserted::Duplicate => {
                 self.duplicate = Some((start, end));
                 self.reports.note(start, end);
@@ -396,7 +410,7 @@ impl Subflow {
         load: Load,
         terms: Terms,
         space: Space,
-        up: &mut impl FnMut(u64, Bytes),
+        up: &mut impl FnMut(u64, Bytes, u64),
     ) {
         let Some(start) = self.peer_position(segment.seq) else {
             return;
@@ -425,10 +439,12 @@ impl Subflow {
                 self.receive.measure_rtt(now, self.echoed(timestamps), full);
             }
             let news = start + payload.len() as u64 > self.receive.next();
-            let waiting = self.receive.out_of_order_bytes();
+            let waiting = self.receive.buffer.window_of_memory(self.receive.out_of_order_memory());
+            let memory = self.receive.buffer.memory_of(load);
+            let memory = share(memory, payload.len() as u64, load.bytes.into());
             // A report that has not gone with the last acknowledgement never goes (`tcp_data_queue`).
             self.receive.duplicate = None;
-            let arrival = self.receive.accept(start, payload, self.multipath, up);
+            let arrival = self.receive.accept(start, payload, memory, self.multipath, up);
             // `tcp_measure_rcv_mss`: `skb_shinfo(skb)->gso_size ? : skb->len`.
             if arrival != Arrival::Duplicate && load.segment > self.ack.received_mss() {
                 self.receive.buffer.on_segment_size(u64::from(load.segment));

@@ -23,7 +23,7 @@ fn runs(receiver: &Receiver) -> Vec<u64> {
 }
 
 fn take(receiver: &mut Receiver, start: u64, length: usize) -> Arrival {
-    receiver.accept(start, bytes(length), false, &mut |_, _| {})
+    receiver.accept(start, bytes(length), 2 * length as u64, false, &mut |_, _, _| {})
 }
 
 #[test]
@@ -241,12 +241,16 @@ fn what_waits_is_delivered_as_far_as_it_is_new() {
     // RFC 9293 section 3.10.7.4: "segments with higher beginning sequence numbers may be held"; of what
     // overlaps only the new part counts.
     let mut receiver = receiver();
-    let mut handed = 0;
-    let mut up = |_: u64, piece: Bytes| handed += piece.len();
-    receiver.accept(101, bytes(100), false, &mut up);
-    assert_eq!(receiver.accept(1, bytes(150), false, &mut up), Arrival::FilledGap);
+    let (mut handed, mut charged) = (0, 0);
+    let mut up = |_: u64, piece: Bytes, memory: u64| {
+        handed += piece.len();
+        charged += memory;
+    };
+    receiver.accept(101, bytes(100), 300, false, &mut up);
+    assert_eq!(receiver.accept(1, bytes(150), 600, false, &mut up), Arrival::FilledGap);
     assert_eq!((receiver.next(), receiver.span()), (201, 0));
-    assert_eq!(handed, 200);
+    // All of the first that came in order, half of the others.
+    assert_eq!((handed, charged), (200, 600 + 150));
 }
 
 #[test]
