@@ -8,6 +8,7 @@ use anabranch_wire::Segment;
 
 use crate::config::Config;
 use crate::profile::ReceiveSizing;
+use crate::reassembly::share;
 
 /// Share of its buffer that Linux takes for window before it has seen segments, in 256ths
 /// (`TCP_DEFAULT_SCALING_RATIO`).
@@ -140,6 +141,12 @@ impl ReceiveBuffer {
         let (full, rest) = (load.bytes / load.segment, load.bytes % load.segment);
         let rest = if rest > 0 { self.memory_of_segment(rest.into()) } else { 0 };
         u64::from(full) * self.memory_of_segment(load.segment.into()) + rest
+    }
+
+    /// As [`Self::memory_of`], of the first `length` bytes.
+    #[inline(always)]
+    pub(crate) fn memory_of_part(&self, load: Load, length: usize) -> u64 {
+        share(self.memory_of(load), length as u64, load.bytes.into())
     }
 
     /// The memory of a segment with this payload: its packet lies behind some room and before its bookkeeping in a

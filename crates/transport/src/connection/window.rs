@@ -3,6 +3,7 @@
 //! the subflows open it together too (`tcp_grow_window` of the connection's socket).
 
 use anabranch_units::Instant;
+use anabranch_wire::Segment;
 
 use super::{Connection, Mode};
 use crate::config::Config;
@@ -204,6 +205,28 @@ impl Connection {
     pub(super) fn follow_buffer(&mut self, index: usize) {
         if self.mode == Mode::Multipath {
             self.budget.buffer.follow(&self.subflows[index].receive.buffer);
+        }
+    }
+
+    /// A segment's data is filed, `delivered` says that some of it is in order on its subflow: the buffer follows, and
+    /// acknowledgements may be due (`mptcp_data_ready`, `tcp_ack_snd_check`).
+    #[inline(always)]
+    pub(super) fn follow_and_acknowledge(
+        &mut self,
+        now: Instant,
+        index: usize,
+        segment: &Segment,
+        delivered: bool,
+    ) {
+        if delivered {
+            self.follow_buffer(index);
+        }
+        if self.config.stack.acknowledges_by_read && !segment.payload.is_empty() {
+            // Of a subflow that has nothing new for the connection nobody asks what there is to read.
+            let silent = self.mode == Mode::Multipath && !delivered;
+            let unread = silent || self.input.unread() > 0;
+            let space = self.space();
+            self.subflows[index].check_ack_filed(now, space, unread);
         }
     }
 

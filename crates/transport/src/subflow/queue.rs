@@ -260,11 +260,6 @@ impl Sender {
         }
     }
 
-    /// What of it is not used.
-    pub(super) fn window_left(&self) -> u64 {
-        (self.una + self.window).saturating_sub(self.next)
-    }
-
     /// The peer's window as it is believed, bytes.
     pub(crate) fn window(&self) -> u64 {
         self.window

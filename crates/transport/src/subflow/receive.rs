@@ -440,8 +440,7 @@ impl Subflow {
             }
             let news = start + payload.len() as u64 > self.receive.next();
             let waiting = self.receive.buffer.window_of_memory(self.receive.out_of_order_memory());
-            let memory = self.receive.buffer.memory_of(load);
-            let memory = share(memory, payload.len() as u64, load.bytes.into());
+            let memory = self.receive.buffer.memory_of_part(load, payload.len());
             // A report that has not gone with the last acknowledgement never goes (`tcp_data_queue`).
             self.receive.duplicate = None;
             let arrival = self.receive.accept(start, payload, memory, self.multipath, up);

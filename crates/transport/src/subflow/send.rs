@@ -238,7 +238,8 @@ impl Subflow {
         let mss = u64::from(self.mss);
         let buffer = self.send.next_buffer();
         let free = u64::from(self.window.cwnd.saturating_sub(self.board.in_flight())) * mss;
-        let limit = free.min(self.send.window_left());
+        let edge = self.send.una + self.send.window();
+        let limit = free.min(edge.saturating_sub(self.send.next));
         let several = buffer > mss && free > 0;
         let whole = limit >= buffer && self.send.queued > buffer;
         if !several || whole || limit >= u64::from(self.burst_segments()) * mss {

@@ -1,0 +1,62 @@
+//! What is kept, charged and joined.
+
+use super::*;
+
+#[test]
+fn old_bytes_are_cut_off_also_before_the_first() {
+    let base = u64::MAX - 1;
+    let mut stream = ReceiveStream::default();
+    let bytes = Bytes::from_static(&[1, 2, 3, 4]);
+    // Position -1, as a probe of a window that was closed from the start has it.
+    assert!(!stream.accept(base, base.wrapping_sub(1), (bytes.slice(..1), 8), 100));
+    assert_eq!((stream.next, stream.unread), (0, 0));
+    assert!(stream.accept(base, base.wrapping_sub(1), (bytes.clone(), 8), 100));
+    assert_eq!(stream.readable.pop_front(), Some(bytes.slice(1..)));
+    assert!(!stream.accept(base, base.wrapping_add(4), (bytes.clone(), 8), 100));
+    assert!(stream.accept(base, base.wrapping_add(2), (bytes, 8), 100));
+    assert_eq!((stream.next, stream.unread), (8, 8));
+}
+
+#[test]
+fn what_waits_keeps_the_memory_that_it_came_in() {
+    // mptcp_set_owner_r: whether it can be read or lies behind a gap; what is known already takes none.
+    let mut stream = ReceiveStream::default();
+    let bytes = Bytes::from_static(&[0; 1000]);
+    stream.accept(0, 1000, (bytes.clone(), 2304), 10_000);
+    assert_eq!(stream.memory(), 2304);
+    stream.accept(0, 1000, (bytes.clone(), 2304), 10_000);
+    assert_eq!(stream.memory(), 2304, "a repetition");
+    stream.accept(0, 1500, (bytes.clone(), 2000), 10_000);
+    assert_eq!(stream.memory(), 3304, "half of it is new");
+    stream.accept(0, 0, (bytes.clone(), 2304), 10_000);
+    assert_eq!((stream.memory(), stream.unread, stream.held()), (5608, 2500, 2500));
+    stream.accept(0, 2400, (bytes, 2000), 10_000);
+    assert_eq!(stream.memory(), 5608 + 1800);
+}
+
+#[test]
+fn bytes_that_come_one_by_one_and_are_not_read_cost_little_more_than_bytes() {
+    let mut stream = ReceiveStream::default();
+    let film: Vec<u8> = (0..100_000u32).map(|i| (i % 251) as u8).collect();
+    for (at, byte) in (0..).zip(&film) {
+        assert!(stream.accept(0, at, (Bytes::copy_from_slice(&[*byte]), 8), 100_000));
+    }
+    assert!(stream.readable.len() < 500, "{} pieces", stream.readable.len());
+    assert_eq!(stream.unread, 100_000);
+    let pieces = std::mem::take(&mut stream.readable);
+    assert!(pieces.into_iter().flatten().eq(film));
+}
+
+#[test]
+fn nothing_is_kept_beyond_the_window() {
+    let mut stream = ReceiveStream::default();
+    let bytes = Bytes::from_static(&[1, 2, 3, 4]);
+    stream.accept(0, 7, (bytes.clone(), 8), 10);
+    assert_eq!(stream.held(), 0);
+    stream.accept(0, 6, (bytes.clone(), 8), 10);
+    assert_eq!(stream.held(), 4);
+    // What is next is taken all the same: __mptcp_move_skb looks at `rcv_wnd_sent` only out of order.
+    let mut stream = ReceiveStream::default();
+    assert!(stream.accept(0, 0, (bytes, 8), 2));
+    assert_eq!(stream.next, 4);
+}
