@@ -94,7 +94,7 @@ def test_a_scheduler_that_queues_has_a_choice_where_another_subflow_has_room_to_
     assert None not in found["acked_ms"].values()
     assert min(found["acked_ms"].values()) > 40
     # One that sends only what a window has room for never queues.
-    assert not told(full(tmp_path, "min-rtt"), "--at", "1")["decision"]["queues"]
+    assert not told(full(tmp_path, "min-rtt"), "--decision", "0")["decision"]["queues"]
 
 
 def test_of_two_equal_paths_neither_would_have_been_better(tmp_path):
