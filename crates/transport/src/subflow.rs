@@ -13,6 +13,7 @@ mod ecn;
 mod ending;
 pub(crate) mod final_mapping;
 mod handshake;
+mod header;
 mod incoming;
 mod loss;
 mod loss_interval;
