@@ -227,12 +227,12 @@ impl<'a> Gateway<'a> {
         loop {
             let now = self.clock.now();
             while self.endpoint.handle_timeout(now).is_some() {}
-            self.settle(now)?;
+            let more = self.settle(now)?;
             if now >= self.next_look && self.look(now)? {
                 return Ok(());
             }
-            let until = self.endpoint.poll_timeout().unwrap_or(Instant::FAR_FUTURE);
-            let until = until.min(self.next_look);
+            let due = self.endpoint.poll_timeout().unwrap_or(Instant::FAR_FUTURE);
+            let until = if more { now } else { due.min(self.next_look) };
             let ready = self.poller.wait(&self.clock, Some(until)).map_err(tried("waiting"))?;
             for ready in ready {
                 self.handle_ready(ready, &mut buffer)?;
@@ -240,17 +240,18 @@ impl<'a> Gateway<'a> {
         }
     }
 
-    /// Does what there is to do until there is no more.
-    fn settle(&mut self, now: Instant) -> Result<(), GatewayError> {
+    /// Does what there is to do until there is no more, or a turn of packets was written: then it is true, and what
+    /// has come is heard first.
+    fn settle(&mut self, now: Instant) -> Result<bool, GatewayError> {
         loop {
             self.hear(now);
             while let Some(number) = self.touched.pop_first() {
                 self.drive(now, number);
             }
-            self.transmit(now)?;
+            let more = self.transmit(now)?;
             let ended = self.end_failed(now);
-            if !self.hear(now) && self.touched.is_empty() && !ended {
-                return Ok(());
+            if more || !self.hear(now) && self.touched.is_empty() && !ended {
+                return Ok(more);
             }
         }
     }

@@ -54,6 +54,29 @@ def test_bytes_arrive_as_they_were_sent(lab, mptcp, v6):
     assert lab.client.counters()["MPTcpExtMPCapableFallbackSYNACK"] == 0
 
 
+def test_what_many_clients_acknowledge_is_heard_while_much_is_sent(lab):
+    # The device's queue has room for 500 packets: what comes behind them, while nobody reads, is lost.
+    down, clients = pattern(2 * MIB, 1), 60
+    with Origin(lab.host, says(down)), lab.gateway("--no-offload", "--per-source", "1000") as gateway:
+        connected = [lab.connect() for _ in range(clients)]
+        heard = []
+        readers = [
+            threading.Thread(target=lambda own=own: heard.append(len(drained(own)))) for own in connected
+        ]
+        for reader in readers:
+            reader.start()
+        for reader, own in zip(readers, connected, strict=True):
+            reader.join()
+            own.close()
+        assert heard == [len(down)] * clients
+        gateway.records(clients)
+    of_device = "/sys/class/net/anabranch0/statistics"
+    sent, dropped = (int(lab.host.run(f"cat {of_device}/{name}")) for name in ("tx_packets", "tx_dropped"))
+    # Some of each client's packets, and so many that they would fill the queue again and again.
+    assert sent > 10_000
+    assert dropped < sent / 100
+
+
 @pytest.mark.parametrize("mptcp", [True, False], ids=["mptcp", "tcp"])
 def test_either_side_may_finish_first(lab, mptcp):
     up, down = pattern(MIB, 1), pattern(2 * MIB, 2)

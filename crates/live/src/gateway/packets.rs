@@ -17,7 +17,8 @@ use super::{Gateway, GatewayError};
 use crate::header;
 use crate::tun::Arrived;
 
-/// Packets that are read of the device before others have their turn.
+/// Packets that are read of the device, or written to it, before others have their turn. What clients acknowledge
+/// meanwhile waits in the device's queue, which has room for 500 and drops the rest.
 const TURN: usize = 64;
 /// A SYN that opens a connection of its own.
 fn opens(segment: &Segment) -> bool {
@@ -102,12 +103,12 @@ impl Gateway<'_> {
         Ok(())
     }
 
-    /// Everybody says what there is to say.
-    pub(super) fn transmit(&mut self, now: Instant) -> Result<(), GatewayError> {
-        loop {
+    /// Everybody says what there is to say, a turn of it; true when there may be more.
+    pub(super) fn transmit(&mut self, now: Instant) -> Result<bool, GatewayError> {
+        for _ in 0..TURN {
             let Some(out) = self.endpoint.poll_burst_into(now, self.burst, &mut self.segment)
             else {
-                return Ok(());
+                return Ok(false);
             };
             let Outgoing { tuple, connection, segment_size } = out;
             let (from, to) = (tuple.local.ip(), tuple.remote.ip());
@@ -124,6 +125,7 @@ impl Gateway<'_> {
                 self.fail(number, End::Defect);
             }
         }
+        Ok(true)
     }
 
     /// Writes the segment that was emitted: on a device that offloads its payload was not copied, and is cut into
