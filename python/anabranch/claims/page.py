@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from anabranch.claims.around import Spread, Where, World
     from anabranch.study.study import Study
 
-#: How a cell of a table has its sign.
-CELL = "\\|"
 BEGIN = """# Claims of the papers, judged
 
 This page is written by `anabranch study claims all RESULTS --run --around all --docs FILE`, and its causes
@@ -210,7 +208,8 @@ def row(one: Judged, spread: Spread | None) -> str:
         "" if spread is None else "; ".join(world.said for world in spread.flips),
         evidence(one),
     )
-    return f"| {' | '.join(cell.replace('|', CELL) for cell in cells)} |"
+    escaped = (cell.replace("|", "\\|") for cell in cells)
+    return f"| {' | '.join(escaped)} |"
 
 
 def shares(parts: Mapping[str, float]) -> str:

@@ -8,10 +8,8 @@ from statistics import fmean, median, pstdev
 from typing import Any, NamedTuple
 
 from anabranch.metrics._receiver import receiver
-from anabranch.metrics._rows import Tables, rounded, rows
+from anabranch.metrics._rows import SAMPLE_S, Tables, rounded, rows
 
-#: Seconds between two samples.
-_SAMPLE_S = 0.1
 #: Milliseconds between the samples that means are over: every second one, as the papers took them.
 _MEAN_STEP_MS = 200
 #: The states in which a subflow repairs a loss.
@@ -74,9 +72,9 @@ def _subflow(
         "cwnd_segments_mean": rounded(fmean(windows), 3) if windows else None,
         "cwnd_segments_median": rounded(median(windows), 3) if windows else None,
         "cwnd_segments_std": rounded(pstdev(windows), 3) if windows else None,
-        "recovery_s": rounded(_SAMPLE_S * states["Recovery"]),
-        "loss_s": rounded(_SAMPLE_S * states["Loss"]),
-        "idle_s": rounded(_SAMPLE_S * sum(not one.in_flight for one in samples)),
+        "recovery_s": rounded(SAMPLE_S * states["Recovery"]),
+        "loss_s": rounded(SAMPLE_S * states["Loss"]),
+        "idle_s": rounded(SAMPLE_S * sum(not one.in_flight for one in samples)),
         "window_back_s": rounded(_window_back(samples)),
     }
     if change_s is None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from anabranch.metrics._rows import Tables, rounded, rows
+from anabranch.metrics._rows import SAMPLE_S, Tables, rounded, rows
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 _FAR_LOWER = 0.5
 #: The film whose lack can be seen: three pictures of thirty a second.
 _SEEN_S = 0.1
-#: Seconds between two samples.
-_SAMPLE_S = 0.1
 #: Segments of payload: a sender that has fewer left of the window that it was told is at its edge.
 _EDGE = 2 * 1460
 
@@ -277,10 +275,10 @@ def _buffer(own: Tables, sent: dict[str, Any], ends: dict[int, float]) -> dict[s
         at_edge[here] = (seen["window_bytes"][here] > 0) & (ahead > seen["window_bytes"][here] - _EDGE)
     blocked = (waits > 0) & (seen["unread_bytes"] == 0)
     return {
-        "reader_blocked_s": _SAMPLE_S * float(np.unique(seen["t_s"][blocked]).size),
+        "reader_blocked_s": SAMPLE_S * float(np.unique(seen["t_s"][blocked]).size),
         "buffer_waiting_share_max": float(share.max(initial=0.0)),
         "buffer_waiting_bytes_max": float(waits.max(initial=0)),
-        "window_limited_s": _SAMPLE_S * float(np.unique(seen["t_s"][at_edge]).size),
+        "window_limited_s": SAMPLE_S * float(np.unique(seen["t_s"][at_edge]).size),
     }
 
 
@@ -297,7 +295,7 @@ def _of_subflow(whole: _Stream, number: int, duration_s: float) -> dict[str, Any
     twice = latency[own & (whole.copies == 2) & (whole.retransmitted == 1)]
     until = np.minimum(np.minimum(whole.up_s, whole.until_s), duration_s)
     below = np.maximum(until - whole.came_s, 0.0)[whole.subflow == number]
-    held = float((whole.size[whole.subflow == number] * below).sum()) / max(duration_s, _SAMPLE_S)
+    held = float((whole.size[whole.subflow == number] * below).sum()) / max(duration_s, SAMPLE_S)
     return {
         "awaited_share": rounded(float(wait[whole.behind == number].sum() / wait.sum()))
         if wait.any()

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+#: Seconds between two samples.
+SAMPLE_S = 0.1
+
 Table = Mapping[str, Sequence[Any]]
 Tables = Mapping[str, Table]
 

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    import polars
+
 #: The metrics that are shown of each cell, if the runs have them.
 SHOWN = (
     "picture_discards",
@@ -61,7 +63,7 @@ def means(folder: Path, by: Sequence[str], metrics: Sequence[str] = ()) -> list[
     if faults:
         raise InputError(faults)
     chosen = metrics or [name for name in SHOWN if name in numbers]
-    if not metrics and unfinished(folder)[0]:
+    if not metrics and _cut_off(frame):
         # The numbers of a session that never ended look as clean as any.
         chosen = [*chosen, "unfinished_sessions"]
     columns = [_quoted(name) for name in by]
@@ -76,9 +78,14 @@ def means(folder: Path, by: Sequence[str], metrics: Sequence[str] = ()) -> list[
 def unfinished(folder: Path) -> tuple[int, int]:
     """Return how many runs the end of the simulation cut off, and how many runs there are."""
     frame = load(folder)
+    return _cut_off(frame), frame.height
+
+
+def _cut_off(frame: polars.DataFrame) -> int:
+    """Return how many runs the end of the simulation cut off."""
     if "unfinished_sessions" not in frame.columns:
-        return 0, frame.height
-    return frame.filter(frame["unfinished_sessions"] > 0).height, frame.height
+        return 0
+    return int((frame["unfinished_sessions"] > 0).sum())
 
 
 def _row(row: Sequence[Any], by: Sequence[str], metrics: Sequence[str]) -> dict[str, Any]:

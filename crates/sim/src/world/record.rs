@@ -40,7 +40,7 @@ impl Count {
 }
 
 /// A subflow whose segments are recorded.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 struct Flow {
     whose: Whose,
     sent: Count,
@@ -100,14 +100,12 @@ impl Record {
             return;
         }
         let whose = (handle, window.ordinal);
-        let flow = self.flows.entry((tuple.remote, tuple.local.port())).or_insert_with(|| {
-            let first = Count::from(segment.seq.0);
-            Flow { whose, sent: first, came: first }
-        });
+        let first = Count::from(segment.seq.0);
+        let new = Flow { whose, sent: first, came: first };
+        let flow = self.flows.entry((tuple.remote, tuple.local.port())).or_insert(new);
         if flow.whose != whose {
             // Ports that an earlier subflow had.
-            let first = Count::from(segment.seq.0);
-            *flow = Flow { whose, sent: first, came: first };
+            *flow = new;
         }
         let position = flow.sent.position(segment.seq.0);
         let data_position = match low_dsn(segment, position) {
