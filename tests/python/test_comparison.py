@@ -134,6 +134,15 @@ def test_a_second_path_that_helps():
 
 
 @pytest.mark.module
+def test_paths_may_have_any_names():
+    named = [{**path, "name": f"{path['name']} + more"} for path in BULK["paths"]]
+    found = comparison.compare({**BULK, "paths": named}, trials=1, workers=1)
+    assert [used.paths for used in found.used[:2]] == [("wifi + more",), ("lte + more",)]
+    assert found.used[2].paths == ("wifi + more", "lte + more")
+    assert [one.to for one in found.added] == [("lte + more",), ("wifi + more",)]
+
+
+@pytest.mark.module
 def test_a_second_path_that_does_not():
     slow = {"name": "lte", "rtt": "900 ms", "rate": "64 kbit/s"}
     setting = {"paths.wifi.loss": "0 %"}

@@ -24,8 +24,8 @@ def compare(
     fault = None if report is None else _outputs.unwritable(report, "--report")
     faults = [] if fault is None else [fault]
     try:
-        what = sweep_of(given.scenario, given.overrides(), trials=trials)
         loaded = given.load()
+        what = sweep_of(loaded, given.scenario, given.overrides(), trials=trials)
     except InputError as error:
         raise InputError([*error.faults, *faults]) from None
     if report is not None:

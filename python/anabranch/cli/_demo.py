@@ -32,7 +32,8 @@ def demo(given: _commands.Given, *, report: Path) -> None:
     if len(loaded.scenario.paths) > 1:
         with TemporaryDirectory() as folder:
             how = _sweep.How(workers=None, dask=None, shard=None, out=Path(folder))
-            _sweep.make(sweep_of(given.scenario, given.overrides(), trials=_TRIALS), how, told=False)
+            what = sweep_of(loaded, given.scenario, given.overrides(), trials=_TRIALS)
+            _sweep.make(what, how, told=False)
             found = comparison.read(Path(folder))
     _show.run(result)
     if found is not None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from anabranch.errors import Fault
     from anabranch.scenario._overrides import Override
+    from anabranch.scenario.load import Loaded
 
 #: Runs of each set unless told otherwise.
 TRIALS = 10
@@ -64,10 +65,11 @@ def compare(
     >>> anabranch.compare("wifi-lte", trials=5).sentences  # doctest: +SKIP
     """
     from anabranch.scenario._overrides import by_name
+    from anabranch.scenario.load import load
     from anabranch.study import runner
 
     overrides = by_name(seed=seed, scheduler=scheduler, congestion=congestion, set=set)
-    what = sweep_of(scenario, overrides, trials=trials)
+    what = sweep_of(load(scenario, overrides), scenario, overrides, trials=trials)
     with TemporaryDirectory() as fallback:
         folder = Path(out or fallback)
         runner.run(what, folder, workers=workers or os.cpu_count() or 1, progress=progress)
@@ -75,30 +77,36 @@ def compare(
 
 
 def sweep_of(
+    loaded: Loaded,
     scenario: str | Path | Mapping[str, Any],
-    overrides: Sequence[Override | Fault] = (),
+    overrides: Sequence[Override | Fault],
     *,
-    trials: int = TRIALS,
+    trials: int,
 ) -> Sweep:
     """Return the runs of a comparison, to be made by `anabranch.study.runner`.
 
+    Parameters
+    ----------
+    loaded
+        The scenario, validated.
+    scenario, overrides
+        What it was loaded from, without a fault.
+    trials
+        Runs of each set of paths.
+
     Raises
     ------
-    ScenarioError
-        With every fault of the scenario.
     InputError
         When it has one path only.
     """
     from anabranch.scenario import _overrides, shipped
-    from anabranch.scenario.load import load, tables
+    from anabranch.scenario.load import tables
 
-    loaded = load(scenario, overrides)
     if isinstance(scenario, str | Path):
         path = shipped.resolve(scenario)
         raw, folder = tables(path), path.resolve().parent
     else:
         raw, folder = dict(scenario), Path.cwd()
-    # All of them fitted, or the scenario would not have been loaded.
     given = [one for one in overrides if isinstance(one, _overrides.Override)]
     raw = _overrides.apply(raw, given).raw
     name = f"{loaded.scenario.name}-paths"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-#: The column that says which paths a run had, and what stands between their names there.
-COLUMN, AND = "paths", " + "
+#: The column that says which paths a run had.
+COLUMN = "paths"
 
 #: A path's lists of shared links.
 _LINKS = ("links", "links_down", "links_up")
@@ -82,8 +83,6 @@ def cells(raw: Mapping[str, Any], folder: Path) -> tuple[Cell, ...]:
     folder
         Where films, ladders and plug-ins in Python are found that it names.
     """
-    import json
-
     return tuple(
         Cell(
             # Scenarios are kept by name.
@@ -99,4 +98,4 @@ def cells(raw: Mapping[str, Any], folder: Path) -> tuple[Cell, ...]:
 
 def label(names: Sequence[str]) -> str:
     """Return what a set of paths is called."""
-    return AND.join(names)
+    return " + ".join(names)

@@ -95,11 +95,12 @@ def read(folder: Path) -> Comparison:
         When the folder holds no such results.
     """
     made = store.made(folder)
+    scenarios = store.manifest(folder)["scenarios"]
     frame = results.load(folder)
     chosen = measures.of(frame.columns)
     used = []
     for (label,), rows in frame.group_by(paths.COLUMN, maintain_order=True):
-        names = tuple(str(label).split(paths.AND))
+        names = tuple(path["name"] for path in scenarios[label]["paths"])
         values: dict[str, Values] = {}
         for one in chosen:
             kept = rows.select("run", one.column).drop_nulls() if one.column in rows.columns else None

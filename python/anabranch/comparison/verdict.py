@@ -105,7 +105,8 @@ def _sentence(path: str, base: Used, whole: Used, verdict: str, words: Sequence[
     to = " and ".join(base.paths)
     runs = min(whole.runs, base.runs)
     # One run of a world that draws nothing is all of them.
-    sure = " that matters" if whole.exact and base.exact else f" that {runs} runs can tell"
+    seen = f" that {runs} run{'s' if runs > 1 else ''} can tell"
+    sure = " that matters" if whole.exact and base.exact else seen
     what = verdict + (sure if verdict == NOTHING else "")
     carried = f"{100 * whole.shares[path]:.0f} % of the bytes go over {path}"
     cost = "" if whole.cost is None else f", at a cost of {whole.cost:.2f} instead of {base.cost or 0:.2f}"
