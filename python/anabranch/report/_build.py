@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from anabranch import _files
-from anabranch.figures import colours
 from anabranch.scenario.link_models import MODELS
 from anabranch.scenario.units import show_rate, show_time
 
@@ -56,43 +54,63 @@ def write(path: Path, run: Run, *, comparison: Comparison | None = None) -> None
 
 
 def build(run: Run, *, comparison: Comparison | None = None) -> str:
-    """Return the report of a run as HTML text that loads nothing from outside."""
-    import jinja2
-    from markupsafe import Markup
+    """Return the report of a run as HTML text that loads nothing from outside.
 
-    from anabranch.figures.session import session, svg
+    Parameters
+    ----------
+    run, comparison
+        As of `write`.
+    """
+    from anabranch.report import _draw, _page, _panels, _verdict
+    from anabranch.why import CAUSES
 
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("anabranch", "report"),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )
-    # vega escapes the texts that it draws; the rest of the SVG is its own.
-    figure = Markup(_fluid(svg(session(run.tables, client=_CLIENT))))
-    colour = colours.of_paths([subflow["path"] for subflow in run.qos["subflows"]])
-    return environment.get_template("report.html.j2").render(
+    made = _panels.of_run(run, client=_CLIENT)
+    own, tone = _verdict.of_run(run, made.frozen_s)
+    compared, whole = _verdict.of_comparison(comparison) if comparison else ([], tone)
+    subflows, opening = _subflows(run)
+    return _page.rendered(
+        "report.html.j2",
         run=run,
         title=run.scenario,
         film=_film(run),
+        verdicts=[*compared, *own],
+        tone=whole,
         tiles=_tiles(run),
         comparison=comparison,
-        whose=run.whose_subflows,
-        subflows=[{**subflow, "colour": colour[subflow["path"]]} for subflow in run.qos["subflows"]],
+        whose=run.whose_subflows if not opening else "",
+        subflows=subflows,
+        opening=opening,
         links=_links(run),
         cross_traffic=_cross_traffic(run),
-        figure=figure,
+        figure=_draw.figure(made),
+        freezes=made.freezes,
+        causes=[(cause, CAUSES[cause]) for cause in made.frozen_s],
+        changes=made.changes,
+        lost=any(panel.title.startswith("Pictures") for panel in made.panels),
         clients=run.plan["clients"],
-        fates=colours.FATES,
-        underflow=colours.UNDERFLOW,
+        bars=_panels.CLIENTS,
         plan=json.dumps(_short_plan(run.plan), indent=2),
     )
 
 
-def _fluid(text: str) -> str:
-    """Return an SVG that takes the width it is given; its view box keeps the shape."""
-    return re.sub(r'(<svg\b[^>]*?) width="[^"]*" height="[^"]*"', r'\1 role="img"', text, count=1)
+def _subflows(run: Run) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
+    """Return the subflows with their colours, and those of the player's opening connections as one."""
+    from anabranch.report import _panels
+
+    colour = _panels.colour_of(run)
+    rows = [{**row, "colour": colour.get(row["path"], "var(--soft)")} for row in run.qos["subflows"]]
+    # Of several clients the rows are means by path, with the opening in them.
+    folded = _panels.opening(run, _CLIENT) if run.plan["clients"] == 1 else set()
+    numbers = list(run.tables["subflows"]["subflow"])
+    if not folded or len(numbers) != len(rows):
+        return rows, None
+    gone = [row for row, number in zip(rows, numbers, strict=True) if number in folded]
+    kept = [row for row, number in zip(rows, numbers, strict=True) if number not in folded]
+    return kept, {
+        "subflows": len(gone),
+        "bytes": sum(row["bytes"] for row in gone),
+        "retransmissions": sum(row["retransmissions"] for row in gone),
+    }
 
 
 def _film(run: Run) -> str:

@@ -132,6 +132,26 @@ def why(run: Run) -> Why:
     )
 
 
+def freezes(run: Run, *, clients: int) -> list[Freeze]:
+    """Return the freezes of the first clients with their causes: what `why` has of them, for less.
+
+    Parameters
+    ----------
+    run
+        The run, with its trace.
+    clients
+        How many clients, from client 0 on.
+    """
+    found: list[Freeze] = []
+    for client, own in of_each(run.tables):
+        if client >= clients:
+            break
+        # Without a freeze there is nothing to divide, and going through the samples is what costs.
+        if own.get("player") and "underflow" in set(own["playback"]["event"]):
+            found += _freezes(client, own, Steps(own, run.plan), Asked(own))
+    return found
+
+
 def _discards(own: Mapping[str, Any], freezes: Sequence[Freeze]) -> dict[str, float]:
     """Return a client's discarded pictures by cause: those of the freeze that they are next to."""
     found: dict[str, float] = defaultdict(float)

@@ -1,0 +1,86 @@
+"""What each path could carry over time, as far as the plan tells it."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import TYPE_CHECKING, Any
+
+from anabranch.metrics._rows import rows
+from anabranch.why.world import Paths
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from anabranch._run import Run
+
+#: When a rate begins, in seconds, and the rate in Mb/s.
+Step = tuple[float, float]
+_Rates = list[tuple[float, float | None]]
+
+#: The parameters of a recording of rates whose course is known; one with more begins elsewhere.
+_STEPS = {"begin_ns", "rates_bps", "delays_ns", "losses", "repeat_ns"}
+#: The most steps that are drawn of a path: a recording of more is a blur.
+_MOST = 2000
+
+
+def of_paths(run: Run) -> dict[str, list[Step]]:
+    """Return the rate of each path's slowest link toward the client, step by step, in Mb/s on the wire.
+
+    A path that is cut carries nothing. One of which no link has a rate, or one follows a model whose rate is
+    drawn as it goes, is left out.
+    """
+    until = run.duration_s
+    down = Paths(run.plan, {}, list(rows(run.tables.get("events", {}))))
+    changed = [row["t_s"] for row in rows(run.tables.get("events", {}))]
+    links = {link["name"]: _of_link(link, run.plan, until) for link in run.plan["links"]}
+    found = {}
+    for path in run.plan["paths"]:
+        own = [links[name] for name in path["down"]]
+        known = [steps for steps in own if steps is not None and any(rate is not None for _, rate in steps)]
+        if not known or None in own:
+            continue
+        moments = sorted({0.0, *changed, *(begun for steps in known for begun, _ in steps)})
+        steps: list[Step] = []
+        for now in (moment for moment in moments if 0 <= moment < until):
+            rates = [rate for rate in (_at(one, now) for one in known) if rate is not None]
+            if not rates:
+                # Without a limit for a while: nothing can be drawn that is true.
+                break
+            mbps = 0.0 if down.is_down(path["name"], now) else min(rates) / 1e6
+            if not steps or steps[-1][1] != mbps:
+                steps.append((now, mbps))
+        else:
+            if len(steps) <= _MOST:
+                found[path["name"]] = steps
+    return found
+
+
+def _of_link(link: Mapping[str, Any], plan: Mapping[str, Any], until_s: float) -> _Rates | None:
+    """Return a link's rates in bits a second by when they begin; None of a link that draws its own."""
+    steps: _Rates = [(0.0, link["rate_bps"])]
+    for event in plan["events"]:
+        change = event.get("change")
+        if isinstance(change, dict) and "rate_bps" in change and event.get("link") == link["name"]:
+            steps.append((event["at_ns"] / 1e9, change["rate_bps"]))
+    steps.sort(key=lambda step: step[0])
+    model = link.get("model")
+    if not model:
+        return steps
+    recorded = model.get("steps")
+    if recorded is None or set(recorded) - _STEPS or len(steps) > 1:
+        return None
+    cap, result = link["rate_bps"], []
+    length = (recorded.get("repeat_ns") or 0) / 1e9
+    for turn in range(int(until_s / length) + 1 if length else 1):
+        for begin, rate in zip(recorded["begin_ns"], recorded["rates_bps"], strict=True):
+            limit = rate if cap is None else cap if rate is None else min(cap, rate)
+            result.append((turn * length + begin / 1e9, limit))
+        if len(result) > 10 * _MOST:
+            return None
+    return result
+
+
+def _at(steps: _Rates, at_s: float) -> float | None:
+    """Return the last rate that began by a time."""
+    place = bisect_right([begun for begun, _ in steps], at_s)
+    return steps[place - 1][1] if place else None

@@ -1,0 +1,376 @@
+"""From a run to the panels of its figure: what each shows, in the trace's own units."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from anabranch.figures import _data
+from anabranch.metrics._rows import of_each
+from anabranch.report import _capacity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from anabranch._run import Run
+
+#: The most clients that have a bar of time.
+CLIENTS = 12
+#: A capacity this many times above all that was carried is named, not drawn: it would flatten the rest.
+_FLATTENS = 3.0
+#: The most points of all curves of a panel.
+_POINTS = 5000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curve:
+    """A curve: `points` are time in seconds and value; `colour` is a class of the style sheet."""
+
+    name: str
+    points: Sequence[tuple[float, float]]
+    colour: str
+    kind: str = "line"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Band:
+    """Something that lasts: from when until when, in seconds, its class, and what a pointer is told."""
+
+    from_s: float
+    to_s: float
+    kind: str
+    says: str = ""
+    number: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """A row of bands."""
+
+    name: str
+    bands: Sequence[Band]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Panel:
+    """A panel: curves over a scale, or rows of bands.
+
+    Attributes
+    ----------
+    title, unit
+        What it shows, and in what.
+    curves, rows
+        What is in it.
+    legend
+        Pairs of a class and what it means, where it is not curves' names.
+    note
+        What could not be drawn.
+    labelled
+        The changes of the world stand in words above it.
+    """
+
+    title: str
+    unit: str = ""
+    curves: Sequence[Curve] = ()
+    rows: Sequence[Row] = ()
+    legend: Sequence[tuple[str, str]] = ()
+    note: str = ""
+    labelled: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Freeze:
+    """A freeze of the picture, with the causes in words."""
+
+    number: int
+    client: int
+    from_s: float
+    to_s: float
+    causes: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figure:
+    """What is drawn of a run: panels on one axis of time, of one client but for the bars of time."""
+
+    until_s: float
+    panels: Sequence[Panel]
+    stalls: Sequence[Band]
+    changes: Sequence[Mapping[str, Any]]
+    freezes: Sequence[Freeze] = field(default=())
+    #: How many seconds each cause took, of the clients with a bar.
+    frozen_s: Mapping[str, float] = field(default_factory=dict)
+
+
+def of_run(run: Run, *, client: int = 0) -> Figure:
+    """Return the figure of a run: the session of one client, and a bar of time for each."""
+    tables = run.tables
+    found = _freezes(run)
+    stalls = [
+        Band(from_s=one.from_s, to_s=one.to_s, kind="frozen", says=one.causes)
+        for one in found
+        if one.client == client
+    ]
+    panels = []
+    until = _data.duration_s(tables, client)
+    if run.qoe is not None:
+        bars = list(_time(run, found))
+        until = max(until, *(band.to_s for row in bars for band in row.bands), 0.0)
+        states = [(kind, kind) for kind in ("starting", "playing", "frozen")]
+        panels.append(Panel(title="Time", rows=bars, legend=states, labelled=True))
+    panels += _viewer(run, client)
+    path_class = {
+        path: f"p{place % 8}" for place, path in enumerate(path["name"] for path in run.plan["paths"])
+    }
+    panels += [_throughput(run, client, path_class), _windows(run, client, path_class)]
+    if not panels[0].labelled:
+        panels[0] = _with_labels(panels[0])
+    frozen: dict[str, float] = {}
+    for one in found:
+        for cause, share in one.shares.items():
+            frozen[cause] = frozen.get(cause, 0.0) + share * (one.to_s - one.from_s)
+    return Figure(
+        until_s=max(until, 0.1),
+        panels=panels,
+        stalls=stalls,
+        changes=[row for row in _data.changes(tables) if row["t_s"] <= until],
+        freezes=found,
+        frozen_s=dict(sorted(frozen.items(), key=lambda item: -item[1])),
+    )
+
+
+def _with_labels(panel: Panel) -> Panel:
+    """Return a panel with the changes of the world above it."""
+    from dataclasses import replace
+
+    return replace(panel, labelled=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Caused(Freeze):
+    """A freeze with the shares of its causes."""
+
+    shares: Mapping[str, float]
+
+
+def _freezes(run: Run) -> list[_Caused]:
+    """Return the freezes of the clients that have a bar, numbered in order."""
+    if not run.qoe or not run.qoe["buffer_underflows"]:
+        return []
+    from anabranch.why.attribute import freezes
+
+    return [
+        _Caused(
+            number=number,
+            client=one.client,
+            from_s=one.from_s,
+            to_s=one.to_s,
+            causes=said(one.causes),
+            shares=one.causes,
+        )
+        for number, one in enumerate(freezes(run, clients=CLIENTS), start=1)
+    ]
+
+
+def said(shares: Mapping[str, float]) -> str:
+    """Return the largest causes with their shares, in words."""
+    large = [(cause, share) for cause, share in shares.items() if share >= 0.1][:3]
+    if len(large) == 1 and large[0][1] > 0.95:
+        return large[0][0]
+    return ", ".join(f"{cause} {100 * share:.0f} %" for cause, share in large) or "unexplained"
+
+
+def _time(run: Run, freezes: Sequence[Freeze]) -> Iterator[Row]:
+    """Yield a bar of time for each client: starting, playing, frozen."""
+    for client, own in of_each({name: run.tables[name] for name in ("connections", "playback")}):
+        if client >= CLIENTS:
+            break
+        end = _data.duration_s(own, client)
+        events = [
+            (time, what)
+            for time, what in zip(own["playback"]["t_s"], own["playback"]["event"], strict=True)
+            if what in ("start", "end")
+        ]
+        started = min((time for time, what in events if what == "start"), default=end)
+        ended = min((time for time, what in events if what == "end"), default=end)
+        stalls = [one for one in freezes if one.client == client]
+        # Marks that stand closer than this would cover each other.
+        apart, last = max(end, 0.1) / 40, -1e9
+        bands = [Band(from_s=0.0, to_s=started, kind="starting", says="starting")]
+        at = started
+        for one in stalls:
+            if one.from_s > at:
+                bands.append(Band(from_s=at, to_s=one.from_s, kind="playing", says="playing"))
+            number = one.number if one.from_s - last >= apart else None
+            last = one.from_s if number else last
+            bands.append(
+                Band(
+                    from_s=one.from_s,
+                    to_s=one.to_s,
+                    kind="frozen",
+                    says=f"frozen {one.to_s - one.from_s:.1f} s: {one.causes}",
+                    number=number,
+                )
+            )
+            at = one.to_s
+        if ended > at:
+            bands.append(Band(from_s=at, to_s=ended, kind="playing", says="playing"))
+        name = f"client {client}" if run.plan["clients"] > 1 else ""
+        yield Row(name=name, bands=bands)
+
+
+def _viewer(run: Run, client: int) -> Iterator[Panel]:
+    """Yield what was on the screen, and what the player held."""
+    tables = run.tables
+    ladder = _data.renditions(tables, client)
+    if ladder:
+        order = sorted({row["name"]: row["mbps"] for row in ladder}.items(), key=lambda item: -item[1])
+        rows = [
+            Row(name=name, bands=[_band(row, "rendition", name) for row in ladder if row["name"] == name])
+            for name, _ in order
+        ]
+        yield Panel(title="Rendition on the screen", rows=rows)
+    elif run.qoe is not None and "frames" in run.qoe:
+        yield from _pictures(run, client)
+    buffers = [(row["t_s"], row["buffer_s"]) for row in _data.buffers(tables, client)]
+    if buffers:
+        curve = Curve(name="film held", points=buffers, colour="buffer", kind="area")
+        yield Panel(title="Player buffer", unit="s", curves=[curve])
+
+
+def _pictures(run: Run, client: int) -> Iterator[Panel]:
+    """Yield when pictures that were not shown were due; nothing where all were."""
+    words = {"displayed": "shown", "discarded": "discarded", "flushed": "flushed"}
+    fates = _data.fates(run.tables, client)
+    lost = {row["fate"] for row in fates} - {"displayed"}
+    if not lost:
+        return
+    hair = _data.duration_s(run.tables, client) / 1500
+    rows = []
+    for fate, word in words.items():
+        if fate != "displayed" and fate not in lost:
+            continue
+        bands: list[Band] = []
+        for row in fates:
+            if row["fate"] != fate:
+                continue
+            # What is closer than a pixel is one.
+            if bands and row["from_s"] - bands[-1].to_s < hair:
+                bands[-1] = Band(from_s=bands[-1].from_s, to_s=row["to_s"], kind=word, says=word)
+            else:
+                bands.append(_band(row, word, word))
+        rows.append(Row(name=word, bands=bands))
+    yield Panel(title="Pictures, when they were due", rows=rows)
+
+
+def _band(row: Mapping[str, Any], kind: str, says: str) -> Band:
+    """Return a row of a figure's data as a band."""
+    return Band(from_s=row["from_s"], to_s=row["to_s"], kind=kind, says=says)
+
+
+def _curves(
+    rows: Sequence[Mapping[str, Any]], column: str, classes: Mapping[str, str], opening: set[int]
+) -> list[Curve]:
+    """Return a curve a subflow, of those that are not of the player's opening connections."""
+    lines: dict[tuple[int, str], list[tuple[float, float]]] = {}
+    for row in rows:
+        if row["subflow"] not in opening:
+            lines.setdefault((row["subflow"], row["path"]), []).append((row["t_s"], row[column]))
+    # Beyond so many points together, every second, third, ... is kept of each.
+    step = -(-sum(len(line) for line in lines.values()) // _POINTS) or 1
+    return [
+        Curve(name=path, points=[*line[::step], *(line[-1:] if step > 1 else ())], colour=classes[path])
+        for (_, path), line in lines.items()
+    ]
+
+
+def _windows(run: Run, client: int, classes: Mapping[str, str]) -> Panel:
+    """Return the congestion windows."""
+    rows = _data.windows(run.tables, client)
+    curves = _curves(rows, "cwnd_segments", classes, opening(run, client))
+    return Panel(title="Congestion window of each subflow", unit="segments", curves=curves)
+
+
+def _throughput(run: Run, client: int, classes: Mapping[str, str]) -> Panel:
+    """Return each path's throughput, with what it could carry and what the film takes."""
+    rows = _data.throughputs(run.tables, client)
+    carried = _curves(rows, "mbps", classes, opening(run, client))
+    sums: dict[float, float] = {}
+    for row in rows:
+        sums[row["t_s"]] = sums.get(row["t_s"], 0.0) + row["mbps"]
+    curves = []
+    if len({curve.name for curve in carried}) > 1:
+        curves.append(Curve(name="together", points=sorted(sums.items()), colour="whole"))
+    until = max(sums, default=0.0)
+    film = _film(run, client, until)
+    highest = max([*sums.values(), *(value for _, value in film)], default=0.0)
+    beyond = []
+    for path, steps in _capacity.of_paths(run).items():
+        before = [step for step in steps if step[0] < until]
+        if not before:
+            continue
+        if max(mbps for _, mbps in before) > _FLATTENS * max(highest, 0.1):
+            beyond.append(f"{path} {max(mbps for _, mbps in before):,.4g} Mb/s")
+            continue
+        points = _stepped(before, until)
+        curves.append(Curve(name=f"{path} could", points=points, colour=classes[path], kind="capacity"))
+    if film:
+        name = "film's rate" if run.plan["ladder"] is None else "rendition's rate"
+        curves.append(Curve(name=name, points=film, colour="film", kind="film"))
+    note = f"above the panel: what could be carried by {', '.join(beyond)}" if beyond else ""
+    return Panel(title="Throughput of each subflow", unit="Mb/s", curves=[*carried, *curves], note=note)
+
+
+def _stepped(steps: Sequence[tuple[float, float]], until_s: float) -> list[tuple[float, float]]:
+    """Return the corners of values that hold until the next."""
+    points: list[tuple[float, float]] = []
+    for time, value in steps:
+        if points:
+            points.append((round(time, 3), points[-1][1]))
+        points.append((round(time, 3), value))
+    return [*points, (until_s, points[-1][1])] if points else []
+
+
+def _film(run: Run, client: int, until_s: float) -> list[tuple[float, float]]:
+    """Return the film's mean rate over a time, in Mb/s, or that of the rendition on the screen."""
+    film = run.plan["film"]
+    ladder = _data.renditions(run.tables, client)
+    if ladder:
+        steps = [(row["from_s"], row["mbps"]) for row in sorted(ladder, key=lambda row: row["from_s"])]
+        return _stepped([step for step in steps if step[0] < until_s], until_s)
+    if run.qoe is None or not film or "recorded" not in film or not until_s:
+        return []
+    recorded = film["recorded"]
+    mbps = round(8e3 * recorded["size_bytes"] / recorded["duration_ns"], 3)
+    return [(0.0, mbps), (until_s, mbps)]
+
+
+def opening(run: Run, client: int) -> set[int]:
+    """Return the subflows of the connections that a player opened before the one it plays from.
+
+    VLC looks at the head and the end of an MP4 over two connections of their own. Their subflows are those
+    of which nothing is heard once the film is asked for.
+    """
+    requests = [
+        time
+        for time, whose in zip(run.tables["requests"]["t_s"], run.tables["requests"]["client"], strict=True)
+        if whose == client
+    ]
+    if run.qoe is None or "frames" not in run.qoe or len(requests) < 2:
+        return set()
+    samples = run.tables["samples"]
+    heard = {
+        subflow
+        for subflow, whose, time in zip(samples["subflow"], samples["client"], samples["t_s"], strict=True)
+        if whose == client and time > requests[-1]
+    }
+    table = run.tables["subflows"]
+    carried = zip(table["subflow"], table["client"], table["established"], strict=True)
+    own = {subflow for subflow, whose, stood in carried if whose == client and stood}
+    return own - heard if heard else set()
+
+
+def colour_of(run: Run) -> dict[str, str]:
+    """Return the colour of each path in the figure, as a value of CSS."""
+    paths = [path["name"] for path in run.plan["paths"]]
+    return {path: f"var(--p{place % 8})" for place, path in enumerate(dict.fromkeys(paths))}
