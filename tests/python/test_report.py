@@ -6,6 +6,8 @@ import re
 from base64 import b64encode
 from hashlib import sha256
 from html.parser import HTMLParser
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from markupsafe import escape
@@ -16,7 +18,9 @@ from anabranch.comparison import measures, verdict
 from anabranch.comparison.used import Used
 from anabranch.figures import _data, colours
 from anabranch.figures.session import Backdrop, _label_lines, session, svg
+from anabranch.report import _capacity, _draw, _panels
 from anabranch.results.paired import Effect
+from anabranch.why import CAUSES, why
 
 PATHS = [
     {"name": "wifi", "rtt": "50 ms", "rate": "5 Mbit/s", "loss": "1 %"},
@@ -294,3 +298,73 @@ def test_what_is_of_several_connections_or_clients_says_so(simulator, monkeypatc
     said = "What each subflow did, of all connections that the player opened"
     assert said in told(both)
     assert said in report.build(both)
+
+
+@pytest.mark.module
+def test_what_a_path_could_carry_is_nothing_while_it_is_cut():
+    run = anabranch.run({**FILM, "application": {"kind": "bulk", "duration": "12 s"}})
+    # Of lte, which has no limit, there is nothing to draw.
+    assert _capacity.of_paths(run) == {"wifi": [(0.0, 5.0), (5.0, 0.0)]}
+
+
+def test_the_course_of_a_recording_is_drawn_within_its_cap_and_again_and_again():
+    link = {
+        "name": "a.down", "rate_bps": 4_000_000,
+        "model": {"steps": {
+            "begin_ns": [0, 1_000_000_000], "rates_bps": [5_000_000, 1_000_000], "delays_ns": [], "losses": [],
+            "repeat_ns": 2_000_000_000,
+        }},
+    }  # fmt: skip
+    plan = {"links": [link], "events": [], "paths": [{"name": "a", "down": ["a.down"], "up": []}]}
+    run = SimpleNamespace(plan=plan, tables={}, duration_s=3.5)
+    assert _capacity.of_paths(run) == {"a": [(0.0, 4.0), (1.0, 1.0), (2.0, 4.0), (3.0, 1.0)]}
+    link["model"] = {"lte": {"direction": "down"}}
+    assert _capacity.of_paths(run) == {}
+
+
+def test_subflows_of_connections_before_the_film_are_folded():
+    tables = {
+        "requests": {"client": [0, 0, 0], "t_s": [0.0, 0.2, 0.4]},
+        "samples": {"client": [0] * 4, "subflow": [0, 2, 2, 3], "t_s": [0.1, 0.5, 9.0, 0.6]},
+        "subflows": {"client": [0] * 5, "subflow": [0, 1, 2, 3, 4], "established": [True] * 4 + [False]},
+    }
+    run = SimpleNamespace(tables=tables, qoe={"frames": {}})
+    # One that was refused is the film's own, and tells something.
+    assert _panels.opening(run, 0) == {0, 1}
+    tables["requests"] = {"client": [0], "t_s": [0.0]}
+    assert _panels.opening(run, 0) == set()
+
+
+@pytest.mark.module
+def test_freezes_have_the_causes_that_why_finds_and_the_verdict_tells_the_worst():
+    slow = {"paths.lte.rate": "1 Mbit/s", "application.film": "papers-film", "application.duration": "30 s"}
+    run = anabranch.run("two-paths", set=slow)
+    found = why(run)
+    made = _panels.of_run(run)
+    assert len(found.freezes) == run.qoe["buffer_underflows"] > 1
+    assert [(one.from_s, one.to_s) for one in made.freezes] == [
+        (one.from_s, one.to_s) for one in found.freezes
+    ]
+    assert made.frozen_s == pytest.approx(found.frozen_s)
+    text = report.build(run)
+    cause = max(found.frozen_s, key=found.frozen_s.get)
+    head = text[: text.index("What the viewer saw")]
+    assert f"Froze {len(found.freezes)} times" in head
+    assert escape(CAUSES[cause]) in head
+
+
+def test_shares_of_causes_are_said_from_the_largest():
+    assert _panels.said({"capacity": 1.0}) == "capacity"
+    assert (
+        _panels.said({"capacity": 0.6, "timeout": 0.35, "scheduler": 0.05}) == "capacity 60 %, timeout 35 %"
+    )
+    assert _panels.said({}) == "unexplained"
+
+
+def test_ticks_are_ones_that_people_count_in():
+    assert [_draw.nice(least) for least in (0.03, 0.7, 1, 1.1, 7.8, 60)] == [0.05, 1, 1, 2, 10, 100]
+
+
+def test_a_browser_is_there_where_every_test_runs():
+    # Elsewhere the tests of test_report_in_browser.py are skipped.
+    assert "install chromium" in (Path(__file__).parents[2] / ".ci/run").read_text(encoding="utf-8")

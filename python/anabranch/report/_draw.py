@@ -28,9 +28,7 @@ _LABELS = 12
 def figure(made: Figure) -> Markup:
     """Return a figure as HTML."""
     panels = "".join(_panel(panel, made) for panel in made.panels)
-    return Markup('<div class="plots" data-until="{}">{}</div>').format(
-        _number(made.until_s), Markup(panels)
-    )
+    return Markup('<div class="plots" data-until="{}">{}</div>').format(_number(made.until_s), Markup(panels))
 
 
 def _panel(panel: Panel, made: Figure) -> str:
@@ -116,7 +114,7 @@ def _rows(rows: Sequence[Row], made: Figure) -> str:
     return (
         f'<div class="y names">{words}</div><div class="plot rows" style="--rows:{len(rows)}">'
         f'<svg viewBox="0 0 {until} {len(rows)}" preserveAspectRatio="none" aria-hidden="true">'
-        f"{_behind(made, len(rows))}{marks}</svg>{numbers}{_across(made.until_s)}</div>"
+        f"{_behind(made, len(rows), stalls=not numbers)}{marks}</svg>{numbers}{_across(made.until_s)}</div>"
     )
 
 
@@ -126,15 +124,15 @@ def _box(band: Band, place: int) -> str:
     return f"M{_number(band.from_s)} {place + 0.12:g}h{_number(wide)}v.76h-{_number(wide)}z"
 
 
-def _behind(made: Figure, top: float) -> str:
-    """Return the shades of freezes and the rules of changes."""
+def _behind(made: Figure, top: float, *, stalls: bool = True) -> str:
+    """Return the rules of changes, and unless a panel has its own the shades of freezes."""
     height = _number(top)
     shades = "".join(
         f"M{_number(one.from_s)} 0h{wide}v{height}h-{wide}z"
         for one, wide in ((one, _number(one.to_s - one.from_s)) for one in made.stalls)
     )
     rules = "".join(f"M{_number(at)} 0v{height}" for at in dict.fromkeys(row["t_s"] for row in made.changes))
-    return (f'<path class="stall" d="{shades}"/>' if shades else "") + (
+    return (f'<path class="stall" d="{shades}"/>' if shades and stalls else "") + (
         f'<path class="change" d="{rules}"/>' if rules else ""
     )
 

@@ -116,7 +116,8 @@ def of_run(run: Run, *, client: int = 0) -> Figure:
     if run.qoe is not None:
         bars = list(_time(run, found))
         until = max(until, *(band.to_s for row in bars for band in row.bands), 0.0)
-        states = [(kind, kind) for kind in ("starting", "playing", "frozen")]
+        kinds = {band.kind for row in bars for band in row.bands}
+        states = [(kind, kind) for kind in ("starting", "playing", "frozen") if kind in kinds]
         panels.append(Panel(title="Time", rows=bars, legend=states, labelled=True))
     panels += _viewer(run, client)
     path_class = {
