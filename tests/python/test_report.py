@@ -9,6 +9,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from types import SimpleNamespace
 
+import polars
 import pytest
 from markupsafe import escape
 
@@ -18,7 +19,7 @@ from anabranch.comparison import measures, verdict
 from anabranch.comparison.used import Used
 from anabranch.figures import _data, colours
 from anabranch.figures.session import Backdrop, _label_lines, session, svg
-from anabranch.report import _capacity, _draw, _panels
+from anabranch.report import _capacity, _draw, _folder, _panels
 from anabranch.results.paired import Effect
 from anabranch.why import CAUSES, why
 
@@ -368,3 +369,61 @@ def test_ticks_are_ones_that_people_count_in():
 def test_a_browser_is_there_where_every_test_runs():
     # Elsewhere the tests of test_report_in_browser.py are skipped.
     assert "install chromium" in (Path(__file__).parents[2] / ".ci/run").read_text(encoding="utf-8")
+
+
+def folder_of(rows, keys):
+    """Return results of a transfer: for each row its labels and the goodput of every run."""
+    made = SimpleNamespace(labels=tuple(keys), exact=(), notes={})
+    frame = polars.DataFrame(
+        [
+            {"cell": f"c{place}", "run": run, "scenario": "s", **dict(zip(keys, labels, strict=True)),
+             "goodput_mbps": value, "max_read_gap_s": 0.5, "duration_s": 9.0}
+            for place, (labels, values) in enumerate(rows)
+            for run, value in enumerate(values)
+        ]
+    )  # fmt: skip
+    return made, frame
+
+
+@pytest.fixture
+def results(monkeypatch):
+    def given(rows, keys):
+        made, frame = folder_of(rows, keys)
+        monkeypatch.setattr(_folder.store, "made", lambda _: made)
+        monkeypatch.setattr(_folder.store, "manifest", lambda _: {"name": "<script>x</script>"})
+        monkeypatch.setattr(_folder, "load", lambda _: frame)
+
+    return given
+
+
+def test_a_sweep_says_which_cell_is_best_at_each_setting(results):
+    keys = ["transport.scheduler", "paths.lte.rate"]
+    results(
+        [
+            (("linux", "1Mbit/s"), [5.0, 6.0, 7.0]),
+            (("min-rtt", "1Mbit/s"), [4.0, 5.0, 6.0]),
+            (("redundant", "1Mbit/s"), [5.01, 5.98, 7.0]),
+            (("linux", "3Mbit/s"), [8.0, 9.0, 7.0]),
+            (("min-rtt", "3Mbit/s"), [8.0, 9.0, 7.0]),
+        ],
+        keys,
+    )
+    # One resample of three in 27 is the least value thrice, more than the 2.5 % below an interval.
+    best = "best by goodput is linux: 6 ± 1 Mb/s, and redundant cannot be told from it"
+    assert report.verdicts(Path("x")) == [
+        f"With lte rate 1Mbit/s: {best}; min-rtt has 5 ± 1 Mb/s (-1)",
+        "With lte rate 3Mbit/s: no cell can be told from another: goodput, longest wait for a byte",
+    ]
+    text = report.build_folder(Path("x"))
+    found = tags_of(text)
+    assert found.loads == ["data:,"]
+    assert found.tags.count("script") == 1
+    assert "min-rtt has 5" in text[: text.index("<h2>")]
+
+
+def test_labels_of_a_sweep_are_escaped(results):
+    nasty = "</td><script>alert(1)</script>"
+    results([((nasty,), [5.0, 6.0]), (("linux",), [4.0, 5.0])], ["transport.scheduler"])
+    text = report.build_folder(Path("x"))
+    assert tags_of(text).tags.count("script") == 1
+    assert escape(nasty) in text[: text.index("<h2>")]

@@ -1,0 +1,206 @@
+"""The page of a sweep, a study or a comparison: which cell is best, and by how much, on top."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from anabranch.comparison import measures
+from anabranch.results import load, paired, store
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from anabranch.comparison.measures import Measure
+    from anabranch.results.paired import Effect
+
+#: Keys whose values a person chooses; a verdict is given for each setting of all others.
+_CHOSEN = ("transport.", "application.abr", "application.player", "application.adaptive.", "gateway.")
+#: The most settings that have a sentence.
+_SENTENCES = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """A cell of the results: its labels, and each measure by run."""
+
+    setting: str
+    name: str
+    runs: int
+    exact: bool
+    values: Mapping[str, Mapping[int, float]]
+    means: Mapping[str, Effect]
+
+
+def build(folder: Path) -> str:
+    """Return the page of a folder of results as HTML text that loads nothing from outside.
+
+    Raises
+    ------
+    InputError
+        When the folder holds no results.
+    """
+    from anabranch.report import _page
+
+    made = store.made(folder)
+    found, shown = cells(folder)
+    shown = tuple(one for one in shown if any(one.column in cell.means for cell in found))
+    settings = any(cell.setting for cell in found)
+    return _page.rendered(
+        "folder.html.j2",
+        title=str(store.manifest(folder)["name"]),
+        runs=sum(cell.runs for cell in found),
+        cells=len(found),
+        verdicts=[f"{sentence}." for sentence in verdicts(folder)],
+        heads=[*(["setting"] if settings else []), "cell", "runs", *(one.heading for one in shown)],
+        words=2 if settings else 1,
+        lines=[
+            [
+                *([cell.setting] if settings else []),
+                cell.name,
+                cell.runs,
+                *(_shown(cell, one) for one in shown),
+            ]
+            for cell in found
+        ],
+        figures=[(one.heading, list(_forest(found, one))) for one in shown if one.better],
+        notes=made.notes,
+    )
+
+
+def verdicts(folder: Path) -> list[str]:
+    """Return what a folder of results says, a sentence a setting: its best cell, and how far the others are.
+
+    Of a comparison these are the sentences about its paths. Cells are compared run by run, by the first
+    measure of the application in hand in which any of them differ for sure.
+
+    Raises
+    ------
+    InputError
+        When the folder holds no results.
+    """
+    from anabranch import comparison
+    from anabranch.comparison import paths
+
+    if store.made(folder).labels == (paths.COLUMN,):
+        return comparison.read(folder).sentences
+    found, shown = cells(folder)
+    settings = list(dict.fromkeys(cell.setting for cell in found))
+    sentences = []
+    for setting in settings[:_SENTENCES]:
+        own = [cell for cell in found if cell.setting == setting]
+        where = f"With {setting}: " if setting else ""
+        if len(own) > 1:
+            text = _best(own, [one for one in shown if one.better])
+            sentences.append(where + text if where else text[0].upper() + text[1:])
+    if len(settings) > _SENTENCES:
+        sentences.append(f"{len(settings) - _SENTENCES} more settings are in the table")
+    return sentences
+
+
+def cells(folder: Path) -> tuple[list[Cell], tuple[Measure, ...]]:
+    """Return the cells of a folder as the study stands, in order, and what they are measured by."""
+    import numpy as np
+
+    made, frame = store.made(folder), load(folder)
+    shown = measures.of(frame.columns)
+    labels = [name for name in made.labels if name in frame.columns and frame[name].n_unique() > 1]
+    chosen = [name for name in labels if name.startswith(_CHOSEN)] or [
+        name for name in labels if name not in ("row", "varied")
+    ]
+    rows: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for row in frame.iter_rows(named=True):
+        if row.get("varied") is None:
+            setting = ", ".join(_said(name, row[name]) for name in labels if name not in chosen)
+            name = ", ".join(_said(name, row[name]) for name in chosen) or row["scenario"]
+            rows.setdefault((setting, name), []).append(row)
+    result = []
+    settings = list(dict.fromkeys(setting for setting, _ in rows))
+    for (setting, name), own in sorted(rows.items(), key=lambda item: settings.index(item[0][0])):
+        values: dict[str, dict[int, float]] = {}
+        for one in shown:
+            known = {row["run"]: float(row[one.column]) for row in own if row.get(one.column) is not None}
+            if known:
+                values[one.column] = known
+        result.append(
+            Cell(
+                setting=setting,
+                name=name,
+                runs=len(own),
+                exact=own[0]["cell"] in made.exact,
+                values=values,
+                means={
+                    column: paired.difference(np.array(list(known.values()), dtype=float), None)
+                    for column, known in values.items()
+                },
+            )
+        )
+    return result, shown
+
+
+def _said(name: str, value: object) -> str:
+    """Return a label as a person reads it: of a number with what it is of."""
+    if isinstance(value, str) and (name == "row" or name.startswith("transport.")):
+        return value
+    short = name.removeprefix("paths.").replace(".", " ")
+    return f"{short} {str(value).lower() if isinstance(value, bool) else value}"
+
+
+def _best(own: Sequence[Cell], wanted: Sequence[Measure]) -> str:
+    """Return a sentence: the best of some cells, those that cannot be told from it, and the worst."""
+    for one in wanted:
+        known = [cell for cell in own if one.column in cell.values]
+        if len(known) < 2:
+            continue
+        ranked = sorted(known, key=lambda cell: -one.better * (cell.means[one.column].value or 0.0))
+        best, worst = ranked[0], ranked[-1]
+        base = best.means[one.column].value or 0.0
+        effects = {cell.name: _against(cell, best, one) for cell in ranked[1:]}
+        if one.judged(effects[worst.name], base) >= 0:
+            continue
+        alike = [cell.name for cell in ranked[1:] if one.judged(effects[cell.name], base) == 0]
+        text = f"best by {one.name} is {best.name}: {_shown(best, one)}{_unit(one)}"
+        last = f"{worst.name} has {_shown(worst, one)}{_unit(one)}"
+        far = f"({one.with_interval(effects[worst.name], signed=True)})"
+        same = f", and {' and '.join(alike)} cannot be told from it" if alike else ""
+        return f"{text}{same}; {last} {far}"
+    names = ", ".join(one.name for one in wanted if any(one.column in cell.values for cell in own))
+    return f"no cell can be told from another: {names}"
+
+
+def _against(cell: Cell, best: Cell, one: Measure) -> Effect:
+    """Return the difference of a cell to another, run by run."""
+    exact = (cell.exact, best.exact)
+    return paired.difference(*paired.matched(cell.values[one.column], best.values[one.column], exact=exact))
+
+
+def _shown(cell: Cell, one: Measure) -> str:
+    """Return a mean with its interval."""
+    return one.with_interval(cell.means[one.column]) if one.column in cell.means else "-"
+
+
+def _unit(one: Measure) -> str:
+    """Return a measure's unit behind a number."""
+    return f" {one.unit}" if one.unit else ""
+
+
+def _forest(found: Sequence[Cell], one: Measure) -> Iterator[dict[str, Any]]:
+    """Yield a row a cell: its mean and the ends of its interval, as shares of the largest."""
+    known = [(cell, cell.means[one.column]) for cell in found if one.column in cell.means]
+    ends = [effect.high if effect.high is not None else effect.value or 0.0 for _, effect in known]
+    top = max(ends, default=0.0) or 1.0
+    before = None
+    for cell, effect in known:
+        value = effect.value or 0.0
+        low = value if effect.low is None else max(effect.low, 0.0)
+        high = value if effect.high is None else effect.high
+        yield {
+            "setting": cell.setting if cell.setting != before else "",
+            "name": cell.name,
+            "text": _shown(cell, one) + _unit(one),
+            "at": f"{100 * value / top:.2f}",
+            "low": f"{100 * low / top:.2f}",
+            "wide": f"{100 * (high - low) / top:.2f}",
+        }
+        before = cell.setting
