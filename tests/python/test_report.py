@@ -19,7 +19,7 @@ from anabranch.comparison import measures, verdict
 from anabranch.comparison.used import Used
 from anabranch.figures import _data, colours
 from anabranch.figures.session import Backdrop, _label_lines, session, svg
-from anabranch.report import _capacity, _draw, _folder, _panels
+from anabranch.report import _capacity, _draw, _folder, _panels, _verdict
 from anabranch.results.paired import Effect
 from anabranch.why import CAUSES, why
 
@@ -427,3 +427,8 @@ def test_labels_of_a_sweep_are_escaped(results):
     text = report.build_folder(Path("x"))
     assert tags_of(text).tags.count("script") == 1
     assert escape(nasty) in text[: text.index("<h2>")]
+
+
+def test_a_run_below_a_comparison_is_one_line():
+    said = _verdict.beside(["Played without a freeze: started after 2 s.", "5 Mb/s of goodput."])
+    assert said == "This run: played without a freeze, started after 2 s. 5 Mb/s of goodput."

@@ -47,6 +47,12 @@ def of_comparison(comparison: Comparison) -> tuple[list[str], str]:
     return [f"{sentence}." for sentence in comparison.sentences], tone
 
 
+def beside(sentences: Sequence[str]) -> str:
+    """Return the sentences about a run as one line below those about a comparison."""
+    first, *rest = sentences
+    return " ".join((f"This run: {first[0].lower()}{first[1:].replace(': ', ', ', 1)}", *rest))
+
+
 def _frozen(qoe: Mapping[str, Any], frozen_s: Mapping[str, float]) -> str:
     """Return how often and how long the picture froze, and what for most of the time."""
     times = qoe["buffer_underflows"]
