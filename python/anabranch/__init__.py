@@ -21,6 +21,10 @@ if TYPE_CHECKING:
         MissingError,
         ScenarioError,
     )
+    from anabranch.experiments.make import study, sweep
+    from anabranch.experiments.make import study as run_study
+    from anabranch.experiments.read import Results
+    from anabranch.report import write as write_report
     from anabranch.results import load, query
     from anabranch.study.stored import open_run
 
@@ -31,6 +35,7 @@ __all__ = [
     "InputError",
     "MediaError",
     "MissingError",
+    "Results",
     "Run",
     "ScenarioError",
     "__version__",
@@ -39,6 +44,10 @@ __all__ = [
     "open_run",
     "query",
     "run",
+    "run_study",
+    "study",
+    "sweep",
+    "write_report",
 ]
 
 _HOMES = {
@@ -48,6 +57,10 @@ _HOMES = {
     "load": "anabranch.results",
     "query": "anabranch.results",
     "open_run": "anabranch.study.stored",
+    "Results": "anabranch.experiments.read",
+    "run_study": "anabranch.experiments.make",
+    "sweep": "anabranch.experiments.make",
+    "write_report": "anabranch.report",
     **dict.fromkeys(
         (
             "AnabranchError",
@@ -62,6 +75,9 @@ _HOMES = {
     ),
 }
 
+#: The names in their homes, where those are others.
+_NAMES = {"run_study": "study", "write_report": "write"}
+
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever the name stands for
     """Import a public name when it is first asked for: the command line must start fast."""
@@ -69,10 +85,12 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever the name stands fo
         from importlib.metadata import version
 
         return version("anabranch")
-    if name in _HOMES:
-        from importlib import import_module
+    from importlib import import_module
 
-        return getattr(import_module(_HOMES[name]), name)
+    if name == "study":  # a room that is called: its name is taken as soon as anything imports it
+        return import_module("anabranch.study")
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), _NAMES.get(name, name))
     message = f"module {__name__!r} has no attribute {name!r}"
     raise AttributeError(message)
 

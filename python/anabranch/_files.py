@@ -56,8 +56,19 @@ def write(file: Path, text: str, what: str) -> None:
     MissingError
         When it cannot be written.
     """
+    write_bytes(file, text.encode(), what)
+
+
+def write_bytes(file: Path, data: bytes, what: str) -> None:
+    """Write bytes.
+
+    Raises
+    ------
+    MissingError
+        When it cannot be written.
+    """
     try:
-        file.write_text(text, encoding="utf-8")
+        file.write_bytes(data)
     except OSError as error:
         raise unwritable(what, file, error) from None
 

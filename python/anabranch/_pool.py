@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 import time
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from multiprocessing import get_context
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,9 +52,18 @@ def _begin(parent: int) -> None:
 
 @contextmanager
 def undisturbed() -> Iterator[None]:
-    """Put off interrupts: one in the middle of a pool's work leaves its processes waiting for ever."""
+    """Put off interrupts: one in the middle of a pool's work leaves its processes waiting for ever.
+
+    Processes that begin meanwhile do not run the caller's script, of which they need nothing: it would sweep
+    again in each of them, or may be no file at all.
+    """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _INTERRUPTS)
+    main = vars(sys.modules["__main__"])
+    names = [name for name in ("__spec__", "__file__") if name in main]
+    script: dict[str, Any] = {name: main.pop(name) for name in names}
+    main["__spec__"] = None
     try:
         yield
     finally:
+        main.update({"__spec__": None, **script})
         signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -2,50 +2,29 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from anabranch import _files, _rust, _unfinished, metrics, plugins
-from anabranch.errors import PluginError
+from anabranch import _expected as expected
+from anabranch import _files, _progress, _rust, _unfinished, metrics, plugins
+from anabranch.errors import Fault, InputError, PluginError, did_you_mean
 from anabranch.results import identity
 from anabranch.scenario.units import show_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    import polars
+
+    from anabranch.figures.picture import Picture
     from anabranch.media.films import Film
     from anabranch.metrics._rows import Tables
     from anabranch.scenario.load import Loaded
-    from anabranch.scenario.models import Bounds
 
     #: Classes in Python by kind and name, as the module takes them.
     Classes = Mapping[plugins.Kind, Mapping[str, Any]]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Broken:
-    """An expectation of a scenario (`[expect]`) that did not hold.
-
-    Attributes
-    ----------
-    metric
-        The metric's name, as the scenario has it.
-    expected
-        The bound that did not hold: `>= 5`.
-    found
-        The value instead; None when the run does not have this metric.
-    """
-
-    metric: str
-    expected: str
-    found: Any
-
-    def __str__(self) -> str:
-        """Return the expectation and what was found instead."""
-        return f"expected {self.metric} {self.expected}, found {self.found}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +74,7 @@ class Run:
     clients: metrics.Clients = field(default=(), repr=False)
     identity: str = ""
     plugins: Mapping[str, str] = field(default_factory=dict)
-    broken: tuple[Broken, ...] = ()
+    broken: tuple[expected.Broken, ...] = ()
 
     @classmethod
     def open(cls, folder: str | Path, run: str | None = None) -> Run:
@@ -223,6 +202,80 @@ class Run:
 
         return list(rows(self.tables[table], client=client))
 
+    def frame(self, name: str) -> polars.DataFrame:
+        """Return a table of the trace as a polars frame.
+
+        Parameters
+        ----------
+        name
+            The table's name: `samples`, `subflows`, `frames` and so on (docs/reference/trace.md).
+
+        Returns
+        -------
+        polars.DataFrame
+            The suffix of a column's name is its unit; null where a number is missing.
+
+        Raises
+        ------
+        InputError
+            When the trace has no such table; the nearest name is told.
+        """
+        import polars
+
+        if name not in self.tables:
+            hint = did_you_mean(name, self.tables)
+            fault = Fault(
+                message=f"no such table: `{name}`", where=f"the trace of {self.scenario}", hint=hint
+            )
+            raise InputError([fault])
+        return polars.DataFrame(self.tables[name])
+
+    def plot(self, *, client: int = 0) -> Picture:
+        """Return the session as a figure over seconds: pictures, windows in segments, throughput in Mb/s.
+
+        Parameters
+        ----------
+        client
+            Whose session, from 0.
+
+        Returns
+        -------
+        Picture
+            Shows itself in a notebook; `.save("figure.svg")` writes it.
+
+        Raises
+        ------
+        InputError
+            When there is no such client.
+        """
+        from anabranch.figures.picture import Picture
+        from anabranch.figures.session import session
+
+        if client not in range(self.plan["clients"]):
+            message = f"no such client: {client}, of {self.plan['clients']} from 0"
+            raise InputError([Fault(message=message, where=f"client={client}")])
+        return Picture(chart=session(self.tables, client=client))
+
+    def report(self, path: str | Path) -> Path:
+        """Write the report, one HTML file that loads nothing, and return its path.
+
+        Raises
+        ------
+        MissingError
+            When it cannot be written.
+        """
+        # By the package's door: the report stands above this room.
+        import anabranch
+
+        anabranch.write_report(Path(path), self)
+        return Path(path)
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: what the viewer saw, and what each path carried."""
+        from anabranch.figures import glance
+
+        return glance.run(self.scenario, self.to_json(), self.tables)
+
 
 def run(
     scenario: str | Path | Mapping[str, Any],
@@ -233,7 +286,7 @@ def run(
     congestion: str | Mapping[str, Any] | None = None,
     set: Mapping[str, Any] | None = None,  # noqa: A002 - the name that the command line has
     pcapng: str | Path | None = None,
-    progress: Callable[[float, float], None] | None = None,
+    progress: _progress.Asked = False,
 ) -> Run:
     """Simulate a scenario.
 
@@ -253,7 +306,8 @@ def run(
     pcapng
         File to write a capture to, every packet as it passes the client; one interface a path.
     progress
-        Function that is called with the seconds of the session done so far and the seconds expected.
+        Function that is called with the seconds of the session done so far and the seconds expected. True
+        shows a bar, False nothing; None shows a bar in a notebook or a terminal.
 
     Returns
     -------
@@ -284,7 +338,9 @@ def run(
 
     overrides = by_name(seed=seed, scheduler=scheduler, congestion=congestion, set=set)
     try:
-        return run_loaded(load(scenario, overrides), run=run, pcapng=pcapng, progress=progress)
+        loaded = load(scenario, overrides)
+        with _progress.shown(progress, f"running {loaded.scenario.name}", unit="s") as told:
+            return run_loaded(loaded, run=run, pcapng=pcapng, progress=told)
     except PluginError as raised:
         own = raised.error or raised
     raise own
@@ -370,7 +426,7 @@ def finished(
         clients=clients,
         identity=_identity(loaded, film, trace, run),
         plugins=loaded.sources(),
-        broken=tuple(_broken(value.expect, qoe, qos, metrics.duration_s(tables))),
+        broken=tuple(expected.broken(value.expect, qoe, qos, metrics.duration_s(tables))),
     )
 
 
@@ -417,29 +473,3 @@ def simulated(
         used = watched(classes)
         trace: dict[str, Any] = plugins.module().simulate(plans.encode(plan), capture, progress, used)
     return trace
-
-
-def _broken(
-    expect: Mapping[str, Bounds],
-    qoe: Mapping[str, Any] | None,
-    qos: Mapping[str, Any],
-    duration: float | None,
-) -> list[Broken]:
-    """Return the expectations that do not hold; one about a metric that the run lacks does not hold."""
-    result = []
-    for name, bounds in expect.items():
-        found = metrics.lookup(name, qoe=qoe, qos=qos, duration=duration)
-        checks = (
-            (bounds.min, ">=", found is not None and bounds.min is not None and found >= bounds.min),
-            (bounds.max, "<=", found is not None and bounds.max is not None and found <= bounds.max),
-            (bounds.equals, "=", found == bounds.equals),
-        )
-        for bound, sign, holds in checks:
-            if bound is not None and not holds:
-                result.append(Broken(metric=name, expected=f"{sign} {_plain(bound)}", found=found))
-    return result
-
-
-def _plain(bound: float | bool) -> str:  # noqa: FBT001 - a value to show
-    """Return a bound as the scenario has it."""
-    return json.dumps(bound) if isinstance(bound, bool) else f"{bound:g}"

@@ -22,6 +22,7 @@ HEAVY = (
     "study claims all",
     "study figures results",  # needs a study's results, as the next two need films that were played
     "study why results",
+    "study report results",
     "why results",
     "live",  # over real packets: tests/live runs these
     "parity",

@@ -13,10 +13,8 @@ from anabranch.errors import Fault, InputError, did_you_mean
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from anabranch.claims.around import World
     from anabranch.claims.page import Paper
     from anabranch.claims.statement import Stated
-    from anabranch.claims.stored import Runs
     from anabranch.cli._sweep import How
     from anabranch.study.study import Study
 
@@ -60,7 +58,7 @@ def claims(
     as_json: bool,
 ) -> None:
     """Judge the claims of one study or of all that state some."""
-    from anabranch.claims import amend, page, statement
+    from anabranch.claims import amend, gather, page, statement
     from anabranch.claims.around import worlds
     from anabranch.study import study as studies
 
@@ -96,7 +94,8 @@ def claims(
         if name == ALL and not (places[key] / "manifest.json").exists():
             _console.note(f"{key}: no results in {places[key]}: `anabranch study run {key}` makes them")
         else:
-            papers.append(_judged(key, folders[key], found[key], claimed, places[key]))
+            with _console.progress(f"judging {key}", unit="claims"):
+                papers.append(gather.paper(key, folders[key], found[key], claimed, places[key]))
     if not papers:
         raise InputError([Fault(message=f"no results of any study in `{base}`", hint="add --run")])
     if docs is not None:
@@ -218,6 +217,7 @@ def _run_around(
     """Run whatever is missing of the cells that claims need, at the other values of an assumption."""
     from dataclasses import replace
 
+    from anabranch.claims import gather
     from anabranch.cli import _sweep
     from anabranch.study import study as studies
 
@@ -230,76 +230,7 @@ def _run_around(
         trials=around.trials or _AROUND_TRIALS,
     )
     if what.cells:
-        _sweep.make(what, replace(how, out=_place_around(place, assumption)))
-
-
-def _place_around(place: Path, assumption: str) -> Path:
-    """Return where the results at an assumption's other values are, beside those of the study."""
-    return place.with_name(f"{place.name}-around-{assumption}")
-
-
-def _read_around(study: Study, place: Path) -> dict[World, Runs]:
-    """Return the runs of the worlds around a study that were run."""
-    from anabranch.claims import stored
-    from anabranch.claims.around import worlds
-
-    result: dict[World, Runs] = {}
-    every = worlds(study)
-    for assumption in dict.fromkeys(world.assumption for world in every):
-        folder = _place_around(place, assumption)
-        if (folder / "manifest.json").exists():
-            own = {world.said: world for world in every if world.assumption == assumption}
-            found = stored.read_around(folder, own)
-            result |= {own[said]: runs for said, runs in found.items()}
-    return result
-
-
-def _judged(name: str, folder: Path, study: Study, stated: Sequence[Stated], place: Path) -> Paper:
-    """Return the claims of a study, judged on a folder of results."""
-    from anabranch.claims import around, judge, page, stored
-    from anabranch.results import cost, store
-    from anabranch.why import stored as causes
-
-    made = store.made(place)
-    runs = stored.read(place)
-    with _console.progress(f"judging {name}", unit="claims"):
-        judged = judge.judge(stated, runs)
-        others = _read_around(study, place)
-        spreads = [around.spread(one, runs, others) for one in stated]
-    spent = [cost.read(place)]
-    spent += [cost.read(_place_around(place, one)) for one in {world.assumption for world in others}]
-    return page.Paper(
-        name=name,
-        study=study,
-        judged=judged,
-        runs=runs.count(),
-        trials=runs.trials(),
-        seeds=runs.seeds(),
-        code=made.code,
-        notes=made.notes,
-        cpu_s=None if None in spent else sum(one for one in spent if one is not None),
-        spreads=spreads,
-        worlds={world: found.trials() for world, found in others.items()},
-        causes=causes.groups(place),
-        missing=[world for world in around.worlds(study) if world not in others],
-        changed=_changed(folder, study, place),
-    )
-
-
-def _changed(folder: Path, study: Study, place: Path) -> int:
-    """Return how many cells of the results have other settings than the study as it stands."""
-    from anabranch.results import store
-    from anabranch.study import study as studies
-
-    def key(labels: dict[str, object], settings: dict[str, object]) -> str:
-        return json.dumps([labels, settings], sort_keys=True, default=str)
-
-    own = studies.sweep(folder, study).cells
-    known = {key(dict(one.labels), {name: value for name, value, _ in one.settings}) for one in own}
-    stored = store.manifest(place)["cells"]
-    return sum(
-        key(one["labels"], one["settings"]) not in known for one in stored if "varied" not in one["labels"]
-    )
+        _sweep.make(what, replace(how, out=gather.place_around(place, assumption)))
 
 
 def _show(papers: Sequence[Paper], *, as_json: bool) -> None:

@@ -9,7 +9,6 @@ import re
 import shlex
 import shutil
 import sys
-import time
 import traceback
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -33,8 +32,6 @@ DEFECT = 70
 INTERRUPTED = 130
 UNREAD = 141
 
-#: The interval of progress messages, in seconds, where stderr is not a terminal.
-_SILENT_S = 5.0
 _EXAMPLE = re.compile(r"^  anabranch ", re.MULTILINE)
 #: The variable that makes a defect of the program show its traceback.
 _TRACEBACK = "ANABRANCH_TRACEBACK"
@@ -339,38 +336,12 @@ def progress(what: str, *, unit: str = "s") -> Iterator[Bar]:
     Bar
         To be told how much is done, and how much there is to do.
     """
+    from anabranch import _progress
+
     if not is_terminal(sys.stderr):
-        yield Bar(_lines(what, unit))
+        yield Bar(_progress.lines(what, unit, note))
         return
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.completed:,.0f} of {task.total:,.0f} " + unit),
-        TimeElapsedColumn(),
-        TextColumn("done,"),
-        TimeRemainingColumn(),
-        TextColumn("to go"),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(what, total=1.0, visible=False)
-
-        def update(done: float, total: float) -> None:
-            bar.update(task, completed=min(done, total), total=max(total, 1.0), visible=True)
-
-        yield Bar(update, bar.stop, bar.start)
-
-
-def _lines(what: str, unit: str) -> Callable[[float, float], None]:
-    """Return what tells of progress in lines, of short work not at all."""
-    told = time.monotonic()
-
-    def update(done: float, total: float) -> None:
-        nonlocal told
-        if time.monotonic() - told >= _SILENT_S:
-            told = time.monotonic()
-            note(f"{what}: {min(done, total):,.0f} of {max(total, 1.0):,.0f} {unit}")
-
-    return update
+    with _progress.bar(Console(stderr=True), what, unit) as (drawn, update):
+        yield Bar(update, drawn.stop, drawn.start)

@@ -144,23 +144,37 @@ def results(
             metavar="VALUE", help="Differences to the cells with this value of a key of the grid, e.g. linux."
         ),
     ] = None,
+    figure: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Draw the metrics: FILE.svg, with FILE.png and the numbers in FILE.csv beside.",
+        ),
+    ] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write one HTML page: verdicts, means, figures, assumptions."),
+    ] = None,
     as_json: JsonArray = False,
 ) -> None:
-    """Print the means of a folder's cells, their differences, or the answer to a query.
+    """Print the means of a folder's cells, their differences, or the answer to a query; draw and report them.
 
     For example:
 
       anabranch sweep bulk-two-paths --grid transport.scheduler=min-rtt,linux --trials 2
       anabranch results results/bulk-two-paths --by transport.scheduler
+      anabranch results results/bulk-two-paths --metric goodput_mbps --figure goodput.svg --report report.html
       anabranch results results/bulk-two-paths --versus linux
       anabranch results results/bulk-two-paths --sql 'SELECT run, goodput_mbps FROM runs ORDER BY 2'
     """
-    from anabranch.cli import _sweep
+    from anabranch.cli import _figures, _sweep
 
+    _figures.check_files(figure, report)
     if versus is not None:
         _sweep.versus(folder, versus, by=by, metrics=metric or (), sql=sql, as_json=as_json)
     else:
         _sweep.results(folder, by=by, metrics=metric or (), sql=sql, as_json=as_json)
+    _figures.write(folder, figure, report, metrics=metric or ())
 
 
 def report(

@@ -175,6 +175,24 @@ def draw_figures(
     _figures.figures(results, out, first=first_trials, budget=budget, workers=workers)
 
 
+@study.command("report")
+@guarded
+def write_report(
+    results: Annotated[Path, typer.Argument(metavar="RESULTS", help="A study's folder of results.")],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="Where to write it.")] = Path("report.html"),
+) -> None:
+    """Write one page about a study: verdicts on its claims, means, figures, and every assumption.
+
+    For example:
+
+      anabranch study report results/SD18 --out SD18.html
+    """
+    from anabranch.cli import _figures
+
+    _figures.check_files(None, out)
+    _figures.write(results, None, out)
+
+
 @study.command("why")
 @guarded
 def tell_causes(
@@ -239,11 +257,12 @@ def run_study(
     from anabranch.cli import _sweep
     from anabranch.scenario._overrides import parse_assignment
     from anabranch.study import grid as grids
+    from anabranch.study import measure
     from anabranch.study import study as studies
 
     axes = [grids.parse(text) for text in grid or ()]
     given = [parse_assignment(text) for text in set_ or ()]
-    faults = [one for one in (*axes, *given) if isinstance(one, Fault)] + _sweep.unknown_tables(keep or ())
+    faults = [one for one in (*axes, *given) if isinstance(one, Fault)] + measure.unknown_tables(keep or ())
     found = [one for one in axes if not isinstance(one, Fault)]
     faults += grids.duplicates(found)
     if faults:
@@ -256,7 +275,7 @@ def run_study(
         quick=quick,
         vary=vary,
         axes=found,
-        keep=_sweep.kept(keep or (), whole=keep_trace),
+        keep=measure.kept(keep or (), whole=keep_trace),
         only=only or (),
         sets=[one for one in given if not isinstance(one, Fault)],
         assume=assume or (),

@@ -64,13 +64,14 @@ def sweep(
     from anabranch.scenario import shipped
     from anabranch.scenario._overrides import parse_assignment
     from anabranch.study import grid as grids
+    from anabranch.study import measure
     from anabranch.study.sweep import Point, Sweep, cells
 
     axes = [grids.parse(text) for text in grid]
     fixed = [parse_assignment(text) for text in sets]
     faults = [one for one in (*axes, *fixed) if isinstance(one, Fault)]
     found = [one for one in axes if not isinstance(one, Fault)]
-    faults += [*grids.duplicates(found), *unknown_tables(keep)]
+    faults += [*grids.duplicates(found), *measure.unknown_tables(keep)]
     if faults:
         raise InputError(faults)
     path = shipped.resolve(scenario)
@@ -85,7 +86,7 @@ def sweep(
     )
     name = shipped.display(path) if path == shipped.STDIN else path.stem
     run(
-        Sweep(name=name, cells=cells(points), trials=trials, keep=kept(keep, whole=keep_trace)),
+        Sweep(name=name, cells=cells(points), trials=trials, keep=measure.kept(keep, whole=keep_trace)),
         how,
         as_json=as_json,
     )
@@ -141,27 +142,6 @@ def _told(done: Done, folder: Path) -> None:
     left = done.total - done.before - done.now
     text = f"{done.now} runs, {done.before} were there already; results in {folder}"
     _console.note(text if left == 0 else f"{text}; {left} of {done.total} are left to other shards")
-
-
-def unknown_tables(keep: Sequence[str]) -> list[Fault]:
-    """Return the faults of tables that no trace has."""
-    from anabranch.errors import did_you_mean
-    from anabranch.study.measure import TRACE
-
-    # A row a subflow is in the results already.
-    known = [table for table in TRACE if table != "subflows"]
-    return [
-        Fault(message=f"no such table: `{table}`", where=f"--keep {table}", hint=did_you_mean(table, known))
-        for table in keep
-        if table not in known
-    ]
-
-
-def kept(keep: Sequence[str], *, whole: bool) -> tuple[str, ...]:
-    """Return the tables to keep of every run: those that are named, or all there is."""
-    from anabranch.study.measure import RUN, TRACE
-
-    return (RUN, *TRACE) if whole else tuple(keep)
 
 
 def report(folder: Path, run: str | None, *, out: Path) -> None:
@@ -347,17 +327,10 @@ def _cell(row: Mapping[str, Any], interval: str, name: str) -> str:
     value, width = row.get(name), row.get(interval)
     if value is None:
         return "-"
-    text = _shown(value, 4)
-    return text if width is None else f"{text} ± {_shown(width, 2)}"
+    from anabranch.experiments.table import shown
 
-
-def _shown(value: object, digits: int) -> str:
-    """Return a number with so many significant digits, and never with a power of ten: 120, not 1.2e+02."""
-    if not isinstance(value, float) or not math.isfinite(value) or value == 0:
-        return str(value) if not isinstance(value, float) else f"{value:g}"
-    behind = digits - 1 - math.floor(math.log10(abs(value)))
-    text = f"{round(value, behind):.{max(behind, 0)}f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text
+    text = shown(value, 4)
+    return text if width is None else f"{text} ± {shown(width, 2)}"
 
 
 def verify(folder: Path, identities: Sequence[str], *, sample: int | None) -> None:

@@ -7,13 +7,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from anabranch import _progress
 from anabranch.comparison import paths
 from anabranch.comparison.read import Comparison, read
 from anabranch.study.sweep import Sweep
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
+    from anabranch._progress import Asked
     from anabranch.errors import Fault
     from anabranch.scenario._overrides import Override
     from anabranch.scenario.load import Loaded
@@ -32,7 +34,7 @@ def compare(
     set: Mapping[str, Any] | None = None,  # noqa: A002 - the name that the command line has
     out: str | Path | None = None,
     workers: int | None = None,
-    progress: Callable[[float, float], None] | None = None,
+    progress: Asked = None,
 ) -> Comparison:
     """Run a scenario with each of its paths alone, every pair, and all together.
 
@@ -50,7 +52,8 @@ def compare(
     workers
         Processes; None is one a core.
     progress
-        Told the runs done, and how many there are.
+        Told the runs done, and how many there are. True shows a bar, False none; None shows one in a
+        notebook or a terminal.
 
     Raises
     ------
@@ -72,7 +75,8 @@ def compare(
     what = sweep_of(load(scenario, overrides), scenario, overrides, trials=trials)
     with TemporaryDirectory() as fallback:
         folder = Path(out or fallback)
-        runner.run(what, folder, workers=workers or os.cpu_count() or 1, progress=progress)
+        with _progress.shown(progress, f"running {what.name}", unit="runs") as told:
+            runner.run(what, folder, workers=workers or os.cpu_count() or 1, progress=told)
         return read(folder)
 
 

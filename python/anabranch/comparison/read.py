@@ -85,6 +85,20 @@ class Comparison:
             ],
         }
 
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the table, what each path carried, and the verdicts."""
+        from anabranch import _html
+        from anabranch.figures import glance
+
+        head, lines = self.table()
+        shares = self.used[-1].shares
+        return _html.block(
+            _html.heading(self.scenario, "which paths"),
+            _html.table(head, lines),
+            glance.shares(shares),
+            *map(_html.paragraph, self.sentences),
+        )
+
 
 def read(folder: Path) -> Comparison:
     """Return what a folder of results says, made by `anabranch compare`.

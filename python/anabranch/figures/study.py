@@ -61,6 +61,28 @@ def bars(
     marks
         Values by name for each row of the study: a dashed line across, with its name.
     """
+    return _page(_panels(rows, cells, metric, marks or {}))
+
+
+def stacked(parts: Sequence[tuple[Sequence[Row], Sequence[Row], str]]) -> alt.VConcatChart:
+    """Return several metrics as bars, one below the other.
+
+    Parameters
+    ----------
+    parts
+        For each the runs, the cells and the column, as `bars` takes them.
+    """
+    import altair as alt
+
+    lines = [alt.concat(*_panels(rows, cells, metric, {}), columns=4) for rows, cells, metric in parts]
+    page: alt.VConcatChart = alt.vconcat(*lines).resolve_scale(x="independent", y="independent")
+    return look.dressed(page, labels=9)
+
+
+def _panels(
+    rows: Sequence[Row], cells: Sequence[Row], metric: str, marks: Mapping[str, Mapping[str, float]]
+) -> list[alt.LayerChart | alt.FacetChart]:
+    """Return a metric as bars, a panel a row of the study."""
     import altair as alt
 
     panels = []
@@ -80,13 +102,13 @@ def bars(
             dots = base.mark_circle(size=9, color="#222222", opacity=0.55).encode(
                 x=series, y=alt.Y(f"{metric}:Q", title="")
             )
-            lines = _across((marks or {}).get(name, {}), len({row["series"] for row in own}))
+            lines = _across(marks.get(name, {}), len({row["series"] for row in own}))
             panels.append(
                 alt.layer(bar, interval, dots, *lines).properties(
                     title=name, width=alt.Step(_STEP), height=_HEIGHT
                 )
             )
-    return _page(panels)
+    return panels
 
 
 def _across(marks: Mapping[str, float], bars: int) -> list[alt.Chart]:

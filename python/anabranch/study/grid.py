@@ -57,10 +57,41 @@ def parse(text: str) -> Axis | Fault:
             where=origin,
             hint="for example `--grid transport.scheduler=min-rtt,linux`",
         )
+    twice = _twice(key.strip(), texts, origin)
+    return axis(key.strip(), texts, origin=origin) if twice is None else twice
+
+
+def given(key: str, values: Sequence[Any]) -> Axis | Fault:
+    """Return the axis of values that a call in Python gives.
+
+    A text is read as on the command line, so that both make the same runs; numbers may be NumPy's.
+    """
+    origin = f"grid[{key!r}]"
+    if isinstance(values, str) or not len(values):
+        hint = f"for example {{{key!r}: ['min-rtt', 'linux']}}"
+        return Fault(message=f"expected a list of values: {values!r}", where=origin, hint=hint)
+    plain = [value.item() if hasattr(value, "item") else value for value in values]
+    texts = tuple(map(_text, plain))
+    twice = _twice(key, texts, origin)
+    if twice is not None:
+        return twice
+    read = (parse_value(value) if isinstance(value, str) else value for value in plain)
+    return Axis(key=key, values=tuple(read), texts=texts, origin=origin)
+
+
+def _text(value: object) -> str:
+    """Return a value as one writes it on a command line."""
+    if isinstance(value, dict):
+        from anabranch.plugins import label
+
+        return label(value)
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _twice(key: str, texts: Sequence[str], origin: str) -> Fault | None:
+    """Return the fault of a value that is there more than once."""
     twice = sorted({value for value in texts if texts.count(value) > 1})
-    if twice:
-        return Fault(message=f"given twice: `{twice[0]}`", where=origin, key=key.strip())
-    return axis(key.strip(), texts, origin=origin)
+    return Fault(message=f"given twice: `{twice[0]}`", where=origin, key=key) if twice else None
 
 
 def axis(key: str, texts: Sequence[str], *, origin: str) -> Axis:

@@ -6,6 +6,7 @@ import dataclasses
 import json
 from typing import TYPE_CHECKING, Any
 
+from anabranch.errors import Fault, did_you_mean
 from anabranch.study.sweep import ready
 
 #: The tables of a trace.
@@ -150,3 +151,19 @@ def _bytes_per_path(subflows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
     for subflow in subflows:
         result[subflow["path"]] = result.get(subflow["path"], 0) + round(subflow["bytes"])
     return result
+
+
+def unknown_tables(keep: Sequence[str]) -> list[Fault]:
+    """Return the faults of tables that no trace has."""
+    # A row a subflow is in the results already.
+    known = [table for table in TRACE if table != "subflows"]
+    return [
+        Fault(message=f"no such table: `{table}`", where=f"--keep {table}", hint=did_you_mean(table, known))
+        for table in keep
+        if table not in known
+    ]
+
+
+def kept(keep: Sequence[str], *, whole: bool) -> tuple[str, ...]:
+    """Return the tables to keep of every run: those that are named, or all there is."""
+    return (RUN, *TRACE) if whole else tuple(keep)

@@ -126,7 +126,8 @@ def _apart(digest: str, row: store.Row) -> str:
 def _read(kept: Path, row: store.Row) -> Run:
     """Return a run from the tables that were kept of it; its metrics are functions of them."""
     from anabranch import metrics
-    from anabranch._run import Broken, Run
+    from anabranch._expected import Broken
+    from anabranch._run import Run
 
     # Another build may have had other tables.
     files = {path.stem: path for path in sorted(kept.glob("*.parquet")) if path.stem != RUN}

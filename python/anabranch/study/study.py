@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 #: The studies of the installed program (in a checkout, a link to its `studies` folder).
 _PACKAGED = Path(__file__).resolve().parent.parent / "_studies"
 
-_FILE = "study.toml"
+#: The file that makes a folder a study.
+FILE = "study.toml"
 
 
 class _Table(BaseModel):
@@ -99,7 +100,7 @@ def folders() -> dict[str, Path]:
     here = Path.cwd()
     found: dict[str, Path] = {}
     for folder in [*(parent / "studies" for parent in (here, *here.parents)), _PACKAGED]:
-        for file in sorted(folder.glob(f"*/{_FILE}")):
+        for file in sorted(folder.glob(f"*/{FILE}")):
             found.setdefault(file.parent.name, file.parent)
     return dict(sorted(found.items()))
 
@@ -115,7 +116,7 @@ def find(name: str) -> Path:
     known = folders()
     if name in known:
         return known[name]
-    if _files.is_file(Path(name) / _FILE):
+    if _files.is_file(Path(name) / FILE):
         return Path(name)
     hint = did_you_mean(name, known, otherwise="`anabranch study list` shows all")
     raise InputError([Fault(message=f"no such study: `{name}`", hint=hint)])
@@ -129,7 +130,7 @@ def read(folder: Path) -> Study:
     InputError
         With every fault of its file.
     """
-    path = folder / _FILE
+    path = folder / FILE
     where = shipped.display(path)
     raw, lines = load.read(path, where, what="study")
     try:
@@ -418,7 +419,7 @@ def _points(path: Path, part: Part, axes: Sequence[grid.Axis], fixed: _Fixed) ->
         if _is_pattern(value) or (key in part.grid and _is_by_value(value))
     }
     plain = {key: value for key, value in fixed.settings.items() if key not in patterns}
-    settings = tuple((key, value, _FILE) for key, value in _spread(plain, paths_of(path)))
+    settings = tuple((key, value, FILE) for key, value in _spread(plain, paths_of(path)))
     for point in grid.points([*used, *given.values()]):
         if any(axis.texts[at] not in fixed.about.get(axis.key, {axis.texts[at]}) for axis, at in point):
             continue
@@ -453,7 +454,7 @@ def axis_of(key: str, values: Sequence[Any]) -> grid.Axis:
     from anabranch.plugins import label
 
     texts = tuple(label(value) if isinstance(value, dict) else str(value) for value in values)
-    return grid.Axis(key=key, values=tuple(values), texts=texts, origin=_FILE)
+    return grid.Axis(key=key, values=tuple(values), texts=texts, origin=FILE)
 
 
 def paths_of(path: Path) -> list[str]:

@@ -153,11 +153,22 @@ class Job:
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """A cell that is wanted: what is set over a scenario's file, and what results call it."""
+    """A cell that is wanted: what is set over a scenario, and what results call it.
+
+    Attributes
+    ----------
+    path
+        The scenario's file; of one that is in no file, a name in the folder where its films are found.
+    settings, labels
+        As of a cell.
+    tables
+        The scenario's tables, where they are in no file.
+    """
 
     path: Path
     settings: tuple[tuple[str, Any, str], ...]
     labels: tuple[tuple[str, Label], ...]
+    tables: Mapping[str, Any] | None = None
 
 
 def cells(points: Iterable[Point]) -> tuple[Cell, ...]:
@@ -176,11 +187,11 @@ def cells(points: Iterable[Point]) -> tuple[Cell, ...]:
     for point in points:
         overrides = [Override(key=key, value=value, origin=origin) for key, value, origin in point.settings]
         try:
-            load(point.path, overrides)
+            load(point.path if point.tables is None else point.tables, overrides)
         except ScenarioError as error:
             faults.update(dict.fromkeys(error.faults))
             continue
-        raw = json.dumps(tables(point.path), default=str)
+        raw = json.dumps(tables(point.path) if point.tables is None else point.tables, default=str)
         folder = str(point.path.resolve().parent)
         result.append(
             Cell(

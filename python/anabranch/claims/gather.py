@@ -1,0 +1,111 @@
+"""A study's claims, judged on a folder of results: everything that a page about it says."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from anabranch.claims import around, judge, page, statement, stored
+from anabranch.results import cost, store
+from anabranch.study import study as studies
+from anabranch.why import stored as causes
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from anabranch.claims.around import World
+    from anabranch.claims.page import Paper
+    from anabranch.claims.statement import Stated
+    from anabranch.claims.stored import Runs
+    from anabranch.study.study import Study
+
+
+def study_of(results: Path) -> Path | None:
+    """Return the folder of the study that results are of; None where they are of none that is here.
+
+    The folder that it was run from counts, else the study whose name that of the results begins with.
+    """
+    found = store.manifest(results)
+    for folder in dict.fromkeys(found["folders"].values()):
+        if (Path(folder) / studies.FILE).exists():
+            return Path(folder)
+    if any("row" not in cell["labels"] for cell in found["cells"]):
+        return None
+    known = studies.folders()
+    names = [name for name in known if found["name"] == name or found["name"].startswith(f"{name}-")]
+    return known[max(names, key=len)] if names else None
+
+
+def judged(results: Path) -> Paper | None:
+    """Return the claims of the study that results are of; None where that states none.
+
+    Raises
+    ------
+    InputError
+        When the study or its claims are faulty, or the folder holds no results.
+    """
+    folder = study_of(results)
+    if folder is None or not (folder / statement.FILE).exists():
+        return None
+    study = studies.read(folder)
+    return paper(folder.name, folder, study, statement.read(folder, study), results)
+
+
+def place_around(place: Path, assumption: str) -> Path:
+    """Return where the results at an assumption's other values are, beside those of the study."""
+    return place.with_name(f"{place.name}-around-{assumption}")
+
+
+def _read_around(study: Study, place: Path) -> dict[World, Runs]:
+    """Return the runs of the worlds around a study that were run."""
+    result: dict[World, Runs] = {}
+    every = around.worlds(study)
+    for assumption in dict.fromkeys(world.assumption for world in every):
+        folder = place_around(place, assumption)
+        if (folder / "manifest.json").exists():
+            own = {world.said: world for world in every if world.assumption == assumption}
+            found = stored.read_around(folder, own)
+            result |= {own[said]: runs for said, runs in found.items()}
+    return result
+
+
+def paper(name: str, folder: Path, study: Study, stated: Sequence[Stated], place: Path) -> Paper:
+    """Return the claims of a study, judged on a folder of results."""
+    made = store.made(place)
+    runs = stored.read(place)
+    verdicts = judge.judge(stated, runs)
+    others = _read_around(study, place)
+    spreads = [around.spread(one, runs, others) for one in stated]
+    spent = [cost.read(place)]
+    spent += [cost.read(place_around(place, one)) for one in {world.assumption for world in others}]
+    return page.Paper(
+        name=name,
+        study=study,
+        judged=verdicts,
+        runs=runs.count(),
+        trials=runs.trials(),
+        seeds=runs.seeds(),
+        code=made.code,
+        notes=made.notes,
+        cpu_s=None if None in spent else sum(one for one in spent if one is not None),
+        spreads=spreads,
+        worlds={world: found.trials() for world, found in others.items()},
+        causes=causes.groups(place),
+        missing=[world for world in around.worlds(study) if world not in others],
+        changed=_changed(folder, study, place),
+    )
+
+
+def _changed(folder: Path, study: Study, place: Path) -> int:
+    """Return how many cells of the results have other settings than the study as it stands."""
+
+    def key(labels: dict[str, object], settings: dict[str, object]) -> str:
+        return json.dumps([labels, settings], sort_keys=True, default=str)
+
+    own = studies.sweep(folder, study).cells
+    known = {key(dict(one.labels), {name: value for name, value, _ in one.settings}) for one in own}
+    stored = store.manifest(place)["cells"]
+    return sum(
+        key(one["labels"], one["settings"]) not in known for one in stored if "varied" not in one["labels"]
+    )

@@ -1,0 +1,7 @@
+"""Sweeps and studies from Python: run them, read what came of them, draw it, and write it on a page.
+
+>>> import anabranch
+>>> grid = {"transport.scheduler": ["min-rtt", "linux"]}
+>>> found = anabranch.sweep("bulk-two-paths", grid=grid)  # doctest: +SKIP
+>>> found.versus("linux")  # doctest: +SKIP
+"""

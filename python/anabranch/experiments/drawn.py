@@ -1,0 +1,224 @@
+"""The figures of a folder of results: each with the numbers that it is drawn of."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from anabranch.errors import Fault, InputError, did_you_mean
+from anabranch.figures.picture import Picture
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from anabranch.figures.study import Row
+
+#: What a cell carries of bulk data.
+CARRIED = "goodput_mbps"
+
+
+def every(results: Path) -> dict[str, Picture]:
+    """Return every figure of means that the results have the numbers for, by name.
+
+    Raises
+    ------
+    InputError
+        When the folder holds no results.
+    """
+    from anabranch.figures import study
+
+    rows = runs(results)
+    made = {metric.replace("_", "-"): bars(rows, metric) for metric in study.BARS if _has(rows, metric)}
+    flows = [
+        {**row, "path": path, "retransmissions": count}
+        for row in rows
+        for path, count in row["paths"].items()
+    ]
+    if flows:
+        numbers = _plain(flows, ("path", "retransmissions"))
+        made["retransmissions-by-flow"] = Picture(chart=study.flows(flows), data=numbers)
+    for name, across, up, turned in study.CROSSES:
+        own = cells([row for row in rows if None not in (row.get(across), row.get(up))], (across, up))
+        if own:
+            made[name] = Picture(chart=study.cross(own, across, up, turned=turned), data=own)
+    return made
+
+
+def bars(
+    rows: Sequence[Row], metric: str, *, marks: Mapping[str, Mapping[str, float]] | None = None
+) -> Picture:
+    """Return a metric as bars, of runs that have it; `marks` are those of `figures.study.bars`."""
+    from anabranch.figures import study
+
+    own = [row for row in rows if row.get(metric) is not None]
+    chart = study.bars(own, cells(own, (metric,)), metric, marks=marks)
+    return Picture(chart=chart, data=_plain(own, (metric,)))
+
+
+def of_metrics(results: Path, metrics: Sequence[str] = ()) -> Picture:
+    """Return metrics as bars with 95 % intervals and a dot a trial, one below the other.
+
+    Parameters
+    ----------
+    results
+        The results.
+    metrics
+        Columns of `runs`; if empty, the first that matters of those that the runs have.
+
+    Raises
+    ------
+    InputError
+        When a column does not exist, is not numeric, or no run has it.
+    """
+    from anabranch.figures import study
+    from anabranch.results.summary import SHOWN
+
+    rows = runs(results)
+    known = [name for name in dict.fromkeys(name for row in rows for name in row) if _has(rows, name)]
+    faults = [
+        Fault(
+            message=f"no such column of numbers: `{name}`", where="--metric", hint=did_you_mean(name, known)
+        )
+        for name in metrics
+        if name not in known
+    ]
+    if faults:
+        raise InputError(faults)
+    chosen = list(metrics) or [name for name in SHOWN if name in known][:1]
+    if not chosen:
+        raise InputError([Fault(message="no figure has numbers in these results", where=str(results))])
+    if len(chosen) == 1:
+        return bars(rows, chosen[0])
+    parts = []
+    for name in chosen:
+        own = [row for row in rows if row.get(name) is not None]
+        parts.append((own, cells(own, (name,)), name))
+    return Picture(chart=study.stacked(parts), data=_plain(rows, chosen))
+
+
+def _has(rows: Sequence[Row], name: str) -> bool:
+    """Tell whether a column is one of numbers, and some run has one."""
+    values = [row[name] for row in rows if row.get(name) is not None]
+    return bool(values) and all(isinstance(value, int | float) for value in values)
+
+
+def first_trials(results: Path, progress: Callable[[float, float], None]) -> dict[str, Picture]:
+    """Return figures over time of each cell's first trial, which is run again unless its trace was kept.
+
+    Parameters
+    ----------
+    results
+        The results.
+    progress
+        Told the trials done, and how many there are.
+    """
+    from anabranch.figures import _data
+    from anabranch.figures import first_trials as trials
+    from anabranch.study.stored import open_run
+
+    first = [row for row in runs(results) if row["run"] == 0]
+    drawn: dict[tuple[trials.Curve, str], list[Row]] = defaultdict(list)
+    screens: list[Row] = []
+    for count, row in enumerate(first, start=1):
+        tables = open_run(results, row["identity"]).tables
+        name = {"row": row["row"], "series": row["series"]}
+        for curve in trials.CURVES:
+            drawn[curve, row["row"]] += [{**name, **one} for one in curve.points(tables, 0)]
+        shown = trials.on_screen(_data.renditions(tables, 0), _data.stalls(tables, 0))
+        screens += [{**name, **one} for one in shown]
+        progress(count, len(first))
+    made: dict[str, Picture] = {
+        f"{curve.name}-{row}": Picture(chart=trials.curves(own, curve.column, curve.title), data=own)
+        for (curve, row), own in drawn.items()
+        if own
+    }
+    if screens:
+        made["resolution"] = Picture(chart=trials.bands(screens), data=screens)
+    return made
+
+
+def runs(results: Path) -> list[Row]:
+    """Return the runs of a folder as it stands, no assumption varied, with what figures need of each."""
+    from anabranch.results import load, store
+
+    labels = [name for name in store.made(results).labels if name not in ("row", "varied")]
+    paths: dict[tuple[str, int], dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    delays: dict[tuple[str, int], list[tuple[float, float]]] = defaultdict(list)
+    for flow in load(results, "subflows").iter_rows(named=True):
+        key = (flow["cell"], flow["run"])
+        paths[key][flow["path"]] += flow["retransmissions"]
+        if flow["srtt_ms_mean"] is not None:
+            delays[key].append((flow["bytes"], flow["srtt_ms_mean"]))
+    frame = load(results)
+    several = [name for name in labels if frame[name].n_unique() > 1]
+    rows = []
+    for row in frame.iter_rows(named=True):
+        key = (row["cell"], row["run"])
+        if row.get("varied") is None:
+            rows.append(
+                {
+                    **row,
+                    "row": row.get("row", row["scenario"]),
+                    "series": " ".join(_said(name, row[name]) for name in several if row[name] is not None)
+                    or row["congestion"],
+                    "control": row["congestion"],
+                    "scheduler": row["scheduler"],
+                    "paths": dict(paths[key]),
+                    "srtt_ms": _weighted(delays[key]),
+                    "stalled_share": _stalled(row),
+                }
+            )
+    return rows
+
+
+def _said(name: str, value: object) -> str:
+    """Return a value of an axis in short: of a flag with its name."""
+    short = name.rpartition(".")[2]
+    return f"{short} {str(value).lower()}" if isinstance(value, bool) else str(value)
+
+
+def _weighted(delays: Sequence[tuple[float, float]]) -> float | None:
+    """Return the mean RTT of what was sent: each path's by its bytes."""
+    total = sum(count for count, _ in delays)
+    return sum(count * delay for count, delay in delays) / total if total else None
+
+
+def _stalled(row: Row) -> float | None:
+    """Return the share of an adaptive session in which nothing moved, in per cent."""
+    stalled, whole = row.get("rebuffer_total_s"), row.get("total_s")
+    return None if stalled is None or not whole else 100 * stalled / whole
+
+
+def cells(rows: Sequence[Row], metrics: Sequence[str]) -> list[Row]:
+    """Return the cells: means with half the width of their 95 % intervals by Student's t."""
+    import numpy as np
+    from scipy.stats import t
+
+    groups: dict[tuple[str, ...], list[Row]] = defaultdict(list)
+    for row in rows:
+        groups[row["row"], row["series"], row["control"], row["scheduler"]].append(row)
+    result = []
+    for (name, series, control, scheduler), own in groups.items():
+        cell: Row = {
+            "row": name,
+            "series": series,
+            "control": control,
+            "scheduler": scheduler,
+            "runs": len(own),
+        }
+        for metric in metrics:
+            values = np.array([row[metric] for row in own], dtype=float)
+            cell[metric] = float(values.mean())
+            spread = float(values.std(ddof=1)) if values.size > 1 else None
+            wide = (
+                None if spread is None else float(t.ppf(0.975, values.size - 1)) * spread / values.size**0.5
+            )
+            cell[f"{metric}_ci95"] = wide
+        result.append(cell)
+    return result
+
+
+def _plain(rows: Sequence[Row], names: Sequence[str]) -> list[Row]:
+    """Return what stands beside a figure."""
+    return [{name: row.get(name) for name in ("row", "series", "run", *names)} for row in rows]

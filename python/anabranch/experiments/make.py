@@ -1,0 +1,234 @@
+"""Running sweeps and studies from Python: the same runs, in the same folders, as from the command line."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from contextlib import nullcontext
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import TYPE_CHECKING, Any
+
+from anabranch import _progress
+from anabranch.errors import Fault, InputError
+from anabranch.experiments.read import Results
+from anabranch.study import grid as grids
+from anabranch.study import measure
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from anabranch._progress import Asked
+    from anabranch.scenario._overrides import Override
+    from anabranch.study.grid import Axis
+    from anabranch.study.sweep import Sweep
+
+#: Runs of each cell of a sweep unless told otherwise, as on the command line.
+TRIALS = 30
+
+
+def sweep(
+    scenario: str | Path | Mapping[str, Any],
+    *,
+    grid: Mapping[str, Sequence[Any]] | None = None,
+    trials: int = TRIALS,
+    seed: int | None = None,
+    scheduler: str | Mapping[str, Any] | None = None,
+    congestion: str | Mapping[str, Any] | None = None,
+    set: Mapping[str, Any] | None = None,  # noqa: A002 - the name that the command line has
+    keep: Sequence[str] = (),
+    keep_trace: bool = False,
+    out: str | Path | None = None,
+    workers: int | None = None,
+    dask: str | None = None,
+    progress: Asked = None,
+) -> Results:
+    """Run a scenario with every combination of some keys' values, many times each.
+
+    The runs are those of `anabranch sweep`, byte for byte: what one has begun in a folder the other finishes.
+
+    Parameters
+    ----------
+    scenario
+        Path of a TOML file, name of a shipped scenario, or the scenario's tables as a dict.
+    grid
+        Keys by their dotted path, each with its values: `{"paths.wifi.rtt": ["50 ms", "100 ms"]}`.
+    trials
+        Runs of each cell, from 1: run 0, 1, ... with the same luck in every cell.
+    seed, scheduler, congestion, set
+        As of `anabranch.run`, for every cell.
+    keep
+        Tables of every run's trace to keep: `["samples"]`.
+    keep_trace
+        Keep every run's trace whole.
+    out
+        A folder that keeps the results; after an interrupt a repeat goes on there, and with more trials it
+        runs only those that are missing. None keeps them as long as what is returned.
+    workers
+        Processes on this machine; None is one a core.
+    dask
+        Address of a Dask scheduler that runs them instead.
+    progress
+        Told the runs done, and how many there are. True shows a bar, False none; None shows one in a
+        notebook or a terminal.
+
+    Raises
+    ------
+    ScenarioError
+        With every fault of the scenario and its cells.
+    InputError
+        When a key or table is not there or given twice, or the folder holds something else.
+    MissingError
+        When the disk is full, a worker is gone, or the cluster cannot be reached.
+
+    Examples
+    --------
+    >>> import anabranch
+    >>> found = anabranch.sweep("bulk-two-paths", grid={"clients": [1, 10]}, trials=5)  # doctest: +SKIP
+    >>> found.means()  # doctest: +SKIP
+    """
+    from anabranch.scenario._overrides import by_name
+
+    axes = _axes(grid or {}, keep, trials)
+    fixed = by_name(seed=seed, scheduler=scheduler, congestion=congestion, set=set)
+    kept = measure.kept(keep, whole=keep_trace)
+    what = _sweep_of(scenario, axes, fixed, trials=trials, keep=kept)
+    return _made(what, out, workers=workers, dask=dask, progress=progress)
+
+
+def study(
+    name: str | Path,
+    *,
+    trials: int | None = None,
+    quick: bool = False,
+    vary: str | None = None,
+    grid: Mapping[str, Sequence[Any]] | None = None,
+    only: Sequence[str] = (),
+    set: Mapping[str, Any] | None = None,  # noqa: A002 - the name that the command line has
+    assume: Sequence[str] = (),
+    keep: Sequence[str] = (),
+    keep_trace: bool = False,
+    out: str | Path | None = None,
+    workers: int | None = None,
+    dask: str | None = None,
+    progress: Asked = None,
+) -> Results:
+    """Run a paper's experiments, byte for byte as `anabranch study run` does.
+
+    Parameters
+    ----------
+    name
+        A study's name (`anabranch study list`), or its folder.
+    trials
+        Runs of each cell, from 1; None is the study's own number. A cell that draws nothing is run once.
+    quick
+        A smoke test: few trials, short sessions.
+    vary
+        An assumption whose other values are run too.
+    grid
+        Keys by their dotted path, each with its values, instead of the study's own.
+    only
+        The rows to run, `*` and `?` allowed; empty is all.
+    set
+        Keys to set in every row, instead of what assumptions set; `paths.*` is every path.
+    assume
+        Other values of assumptions: `["kernel=linux-6.18"]`.
+    keep, keep_trace, out, workers, dask, progress
+        As of `anabranch.sweep`.
+
+    Raises
+    ------
+    InputError
+        When there is no such study, row, assumption or value, or the folder holds something else.
+    MissingError
+        When the disk is full, a worker is gone, or the cluster cannot be reached.
+
+    Examples
+    --------
+    >>> anabranch.study("SD18", quick=True).claims()  # doctest: +SKIP
+    """
+    from anabranch.scenario._overrides import by_name
+    from anabranch.study import study as studies
+
+    axes = _axes(grid or {}, keep, trials)
+    folder = studies.find(str(name))
+    what = studies.sweep(
+        folder,
+        studies.read(folder),
+        trials=trials,
+        quick=quick,
+        vary=vary,
+        axes=axes,
+        keep=measure.kept(keep, whole=keep_trace),
+        only=only,
+        sets=by_name(seed=None, scheduler=None, congestion=None, set=set),
+        assume=assume,
+    )
+    return _made(what, out, workers=workers, dask=dask, progress=progress)
+
+
+def _sweep_of(
+    scenario: str | Path | Mapping[str, Any],
+    axes: Sequence[Axis],
+    fixed: Sequence[Override],
+    *,
+    trials: int,
+    keep: tuple[str, ...],
+) -> Sweep:
+    """Return the sweep that the command line would make of the same."""
+    from anabranch.scenario import shipped
+    from anabranch.study import sweep as sweeps
+
+    tables = None if isinstance(scenario, str | Path) else dict(scenario)
+    if isinstance(scenario, str | Path):
+        path = shipped.resolve(scenario)
+        name = shipped.display(path) if path == shipped.STDIN else path.stem
+    else:
+        name = str(scenario.get("name", "scenario"))
+        path = Path.cwd() / name.replace("/", "-")
+    settings = tuple((one.key, one.value, one.origin) for one in fixed)
+    points = (
+        sweeps.Point(
+            path=path,
+            tables=tables,
+            settings=(*settings, *((axis.key, axis.values[place], axis.origin) for axis, place in point)),
+            labels=tuple((axis.key, axis.labels[place]) for axis, place in point),
+        )
+        for point in grids.points(axes)
+    )
+    return sweeps.Sweep(name=name, cells=sweeps.cells(points), trials=trials, keep=keep)
+
+
+def _axes(grid: Mapping[str, Sequence[Any]], keep: Sequence[str], trials: int | None) -> list[Axis]:
+    """Return the axes of a grid; the faults of all arguments are told together."""
+    found = [grids.given(key, values) for key, values in grid.items()]
+    faults = [one for one in found if isinstance(one, Fault)] + measure.unknown_tables(keep)
+    if trials is not None and trials < 1:
+        faults.append(Fault(message=f"expected 1 or more: {trials}", where=f"trials={trials}"))
+    if faults:
+        raise InputError(faults)
+    return [one for one in found if not isinstance(one, Fault)]
+
+
+def _made(
+    what: Sweep, out: str | Path | None, *, workers: int | None, dask: str | None, progress: Asked
+) -> Results:
+    """Run whatever is missing, and return what came of it."""
+    from anabranch.results import cost
+    from anabranch.study import runner
+    from anabranch.study.sweep import make_films
+
+    space = None if out is not None else Path(mkdtemp(prefix="anabranch-"))
+    folder = Path(out or "") if space is None else space / "results"
+    try:
+        with _progress.shown(progress, "making the film", unit="s") as told:
+            make_films(what, told)
+        # What a cluster spends is not seen here.
+        spent = cost.counting(folder) if dask is None else nullcontext()
+        with _progress.shown(progress, f"running {what.name}", unit="runs") as told, spent:
+            runner.run(what, folder, workers=workers or os.cpu_count() or 1, dask=dask, progress=told)
+    except BaseException:
+        if space is not None:
+            shutil.rmtree(space, ignore_errors=True)
+        raise
+    return Results(folder, goes=space)

@@ -1,0 +1,124 @@
+"""One page about a folder of results: verdicts, means, figures and assumptions; it loads nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from anabranch import _files
+from anabranch.experiments import drawn
+from anabranch.experiments.table import table
+from anabranch.results import load, store, summary
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from anabranch.claims.page import Paper
+    from anabranch.figures.picture import Picture
+
+#: Figures by their names, as people read them.
+_TITLES = {
+    "retransmissions-by-flow": "Retransmissions by path",
+    "discards-retransmissions": "Discarded pictures against retransmissions",
+    "throughput-delay": "Throughput against delay",
+    "stall-quality": "Stalls against quality",
+}
+
+
+def write(path: Path, results: Path) -> Path:
+    """Write the page of a folder of results, and return the file.
+
+    Raises
+    ------
+    InputError
+        When it is no folder of results, or its study is faulty.
+    MissingError
+        When the file cannot be written.
+    """
+    _files.write(path, build(results), "the report")
+    return path
+
+
+def build(results: Path) -> str:
+    """Return the page as HTML text."""
+    import jinja2
+    from markupsafe import Markup
+
+    from anabranch.claims import gather
+
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("anabranch", "experiments"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    made, paper = store.made(results), gather.judged(results)
+    head, lines, left = table(results, list(made.labels))
+    short, whole = summary.unfinished(results)
+    return environment.get_template("page.html.j2").render(
+        name=store.manifest(results)["name"],
+        folder=str(results),
+        about=None if paper is None else paper.study,
+        runs=whole,
+        short=short,
+        exact=len(made.exact),
+        open=len(store.journals(results)),
+        verdicts=_verdicts(paper),
+        counts=_counts(paper),
+        changed=0 if paper is None else paper.changed,
+        sentences=_sentences(results, made.labels),
+        head=head,
+        lines=lines,
+        left=left,
+        # vega escapes the texts that it draws; the rest of the SVG is its own.
+        figures=[
+            (_TITLES.get(name, name.replace("-", " ").capitalize()), Markup(one.inline()))
+            for name, one in figures(results).items()
+        ],
+        notes=made.notes,
+        code=made.code,
+        seeds=sorted(set(load(results)["seed"].to_list())),
+    )
+
+
+def figures(results: Path) -> dict[str, Picture]:
+    """Return the figures of a page: those of a study, and goodput where nothing is played."""
+    found = drawn.every(results)
+    if not {"picture-discards", "resolution-mean"} & found.keys():
+        rows = drawn.runs(results)
+        if any(row.get(drawn.CARRIED) is not None for row in rows):
+            found = {"goodput": drawn.bars(rows, drawn.CARRIED), **found}
+    return found
+
+
+def _sentences(results: Path, labels: tuple[str, ...]) -> list[str]:
+    """Return what a comparison of paths says; nothing of other results."""
+    from anabranch import comparison
+    from anabranch.comparison import paths
+
+    return comparison.read(results).sentences if labels == (paths.COLUMN,) else []
+
+
+def _verdicts(paper: Paper | None) -> list[dict[str, Any]]:
+    """Return the verdicts on claims, a dict a row."""
+    from anabranch.claims.page import evidence
+
+    return [
+        {
+            "claim": one.stated.claim.id,
+            "place": one.stated.claim.place,
+            "says": one.stated.claim.says,
+            "verdict": one.verdict,
+            "where": spread.where,
+            "evidence": evidence(one),
+        }
+        for one, spread in ([] if paper is None else zip(paper.judged, paper.spreads, strict=True))
+    ]
+
+
+def _counts(paper: Paper | None) -> str:
+    """Return how many claims have which verdict, in words."""
+    from anabranch.claims.judge import VERDICTS, counted
+
+    counts = {} if paper is None else counted(paper.judged)
+    return ", ".join(f"{counts[verdict]} {verdict}" for verdict in VERDICTS if counts.get(verdict))

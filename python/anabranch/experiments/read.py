@@ -1,0 +1,275 @@
+"""What came of a sweep or a study: a folder of results, as tables, figures and a page."""
+
+from __future__ import annotations
+
+import shutil
+import weakref
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from anabranch.errors import Fault, InputError
+from anabranch.results import load, query, store, summary, versus
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import polars
+
+    from anabranch._run import Run
+    from anabranch.figures.picture import Picture
+
+#: The most cells that a notebook shows; `means` has all.
+_SHOWN = 24
+
+
+class Results:
+    """A folder of results, as `anabranch.sweep` and `anabranch.study` return it.
+
+    Parameters
+    ----------
+    folder
+        What a sweep or a study wrote, from Python or from the command line.
+    goes
+        A folder that goes with this object: of results that nobody wants kept.
+
+    Attributes
+    ----------
+    folder
+        The same.
+
+    Raises
+    ------
+    InputError
+        When it is no folder of results.
+
+    Examples
+    --------
+    >>> import anabranch
+    >>> anabranch.Results("results/SD18").means()  # doctest: +SKIP
+    """
+
+    def __init__(self, folder: str | Path, *, goes: Path | None = None) -> None:
+        self.folder = Path(folder)
+        self._made = store.made(self.folder)
+        if goes is not None:
+            weakref.finalize(self, shutil.rmtree, goes, ignore_errors=True)
+
+    def __repr__(self) -> str:
+        """Return the folder and how many runs are in it."""
+        return f"Results({str(self.folder)!r}: {self.name}, {len(self)} runs)"
+
+    def __len__(self) -> int:
+        """Return how many runs are there."""
+        return self.frame().height
+
+    @property
+    def name(self) -> str:
+        """What was run."""
+        return str(store.manifest(self.folder)["name"])
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The columns that distinguish cells: the grid's keys, and those that a study has."""
+        return self._made.labels
+
+    @property
+    def notes(self) -> dict[str, str]:
+        """Every assumption of a study by its name, in a sentence."""
+        return dict(self._made.notes)
+
+    def frame(self, table: str = "runs") -> polars.DataFrame:
+        """Return a table, as `anabranch.load` does.
+
+        Parameters
+        ----------
+        table
+            `runs` (a row a run), `subflows` (a row a subflow), or a table of the trace that was kept. The
+            suffix of a column's name is its unit.
+
+        Raises
+        ------
+        InputError
+            When there is no such table; the nearest name is told.
+        """
+        return load(self.folder, table)
+
+    def query(self, sql: str) -> polars.DataFrame:
+        """Return the answer to an SQL query over the tables, as `anabranch.query` does.
+
+        Raises
+        ------
+        InputError
+            When the query would change something, or DuckDB refuses it.
+        """
+        return query(self.folder, sql)
+
+    def means(self, *, by: Sequence[str] | None = None, metrics: Sequence[str] = ()) -> polars.DataFrame:
+        """Return a row a cell: its labels, how many runs, and the mean of each metric.
+
+        Parameters
+        ----------
+        by
+            The columns that make a cell; None is the grid's keys.
+        metrics
+            Columns to take the mean of; if empty, a selection of those that the runs have.
+
+        Returns
+        -------
+        polars.DataFrame
+            `NAME` is the mean, in the unit that its name ends in; `NAME_ci95` half the width of its 95 %
+            interval by Student's t, null where fewer than two runs have the metric.
+
+        Raises
+        ------
+        InputError
+            When a column does not exist or is not numeric.
+        """
+        import polars
+
+        labels = list(self.labels) if by is None else list(by)
+        rows = summary.means(self.folder, labels, list(metrics))
+        return polars.from_dicts(rows, infer_schema_length=None)
+
+    def versus(self, value: str, *, metrics: Sequence[str] = ()) -> polars.DataFrame:
+        """Return how each cell differs from the one with some value of a key of the grid.
+
+        Parameters
+        ----------
+        value
+            A value, `linux`, or key and value, `transport.scheduler=linux`.
+        metrics
+            Columns to take differences of; if empty, a selection of those that the runs have.
+
+        Returns
+        -------
+        polars.DataFrame
+            A row a cell: `NAME` is the mean of the differences, cell less counterpart, over runs of the same
+            luck; `NAME_low` and `NAME_high` the ends of its 95 % interval (BCa bootstrap), `NAME_pairs` how
+            many pairs, `NAME_detectable` the smallest difference that so many show with a chance of 80 %.
+
+        Raises
+        ------
+        InputError
+            When nothing in the grid has this value, or a column does not exist or is not numeric.
+        """
+        import polars
+
+        rows = versus.differences(self.folder, value, list(metrics))
+        return polars.from_dicts(rows, infer_schema_length=None)
+
+    def open(self, run: str | None = None) -> Run:
+        """Return a run with its trace: read where it was kept, else repeated and proved by its digest.
+
+        Parameters
+        ----------
+        run
+            The beginning of its `identity`; None is the first run.
+
+        Raises
+        ------
+        InputError
+            When there is no such run, or it does not come out as it did.
+        """
+        from anabranch.study.stored import open_run
+
+        return open_run(self.folder, run)
+
+    def plot(self, *metrics: str) -> Picture:
+        """Return metrics as bars with 95 % intervals and a dot a trial.
+
+        Parameters
+        ----------
+        metrics
+            Columns of `runs`, one figure below the other; none is the first that matters.
+
+        Returns
+        -------
+        Picture
+            Shows itself in a notebook; `.save("figure.svg")` writes it, `.data` has its numbers.
+
+        Raises
+        ------
+        InputError
+            When a column does not exist or has no numbers; the nearest name is told.
+        """
+        from anabranch.experiments import drawn
+
+        return drawn.of_metrics(self.folder, metrics)
+
+    def figures(self) -> dict[str, Picture]:
+        """Return every figure that the results have the numbers for, by name: those of `study figures`."""
+        from anabranch.experiments import drawn
+
+        return drawn.every(self.folder)
+
+    def report(self, path: str | Path) -> Path:
+        """Write one page, which loads nothing: verdicts, means with intervals, figures, assumptions.
+
+        Parameters
+        ----------
+        path
+            The file.
+
+        Returns
+        -------
+        Path
+            The file.
+
+        Raises
+        ------
+        MissingError
+            When it cannot be written.
+        """
+        from anabranch.experiments import page
+
+        return page.write(Path(path), self.folder)
+
+    def claims(self) -> polars.DataFrame:
+        """Return the verdicts on the claims of a study's paper.
+
+        Returns
+        -------
+        polars.DataFrame
+            `claim`, `place` in the paper, what it `says`, the `verdict`, and what that `rests_on`.
+
+        Raises
+        ------
+        InputError
+            When the results are of no study that states claims.
+        """
+        import polars
+
+        from anabranch.claims import gather, page
+
+        paper = gather.judged(self.folder)
+        if paper is None:
+            message = "the results are of no study that states claims"
+            raise InputError([Fault(message=message, where=str(self.folder))])
+        rows = [
+            {
+                "claim": one.stated.claim.id,
+                "place": one.stated.claim.place,
+                "says": one.stated.claim.says,
+                "verdict": one.verdict,
+                "rests_on": page.evidence(one),
+            }
+            for one in paper.judged
+        ]
+        return polars.from_dicts(rows)
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the means of the cells with their intervals."""
+        from anabranch import _html
+        from anabranch.experiments.table import table
+
+        head, lines, left = table(self.folder, list(self.labels))
+        parts = [_html.heading(self.name, f"{len(self)} runs")]
+        parts.append(_html.table(head, lines[:_SHOWN], left=left))
+        if len(lines) > _SHOWN:
+            parts.append(_html.paragraph(f"and {len(lines) - _SHOWN} more cells: .means() has all"))
+        short, whole = summary.unfinished(self.folder)
+        if short:
+            parts.append(
+                _html.paragraph(f"{short} of {whole} runs had not finished when the simulation ended")
+            )
+        return _html.block(*parts)

@@ -1,0 +1,92 @@
+"""A run at a glance: a few numbers, a bar of time and a bar of bytes, as small HTML."""
+
+from __future__ import annotations
+
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any
+
+from anabranch import _html
+from anabranch.figures import _data, colours
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from anabranch.metrics._rows import Tables
+
+#: What is told of a viewer, if the run has it, and its words.
+_VIEWER = {
+    "startup_delay_s": "starts after, s",
+    "startup_s": "starts after, s",
+    "rebuffer_s": "frozen, s",
+    "rebuffer_total_s": "frozen, s",
+    "buffer_underflows": "buffer underflows",
+    "picture_discards": "discarded pictures",
+    "resolution_mean": "resolution, lines",
+}
+#: What is told of a path's subflow.
+_SUBFLOW = {"path": "path", "bytes": "bytes", "throughput_mbps": "Mb/s", "retransmissions": "retransmissions"}
+
+
+def run(name: str, said: Mapping[str, Any], tables: Tables) -> str:
+    """Return what a notebook shows of a run.
+
+    Parameters
+    ----------
+    name
+        The scenario's.
+    said
+        What `Run.to_json` returns.
+    tables
+        The trace.
+    """
+    qoe, qos = said["qoe"] or {}, said["qos"]
+    told = {words: qoe[key] for key, words in _VIEWER.items() if qoe.get(key) is not None}
+    told |= {"goodput, Mb/s": qos["goodput_mbps"]} if qos.get("goodput_mbps") is not None else {}
+    flows = [[_number(one[key]) for key in _SUBFLOW] for one in qos["subflows"]]
+    carried: dict[str, float] = {}
+    for one in qos["subflows"]:
+        carried[one["path"]] = carried.get(one["path"], 0.0) + one["bytes"]
+    about = f"{said['scheduler']}, {said['congestion']}, seed {said['seed']}, run {said['run']}"
+    total = sum(carried.values()) or 1.0
+    return _html.block(
+        _html.heading(name, f"{about}, {said['duration_s']:.1f} s"),
+        *([_time(tables)] if said["qoe"] else []),
+        _html.table(("", ""), [(words, _number(value)) for words, value in told.items()]),
+        shares({path: count / total for path, count in carried.items()}),
+        _html.table(tuple(_SUBFLOW.values()), flows),
+        *map(_html.paragraph, said["notes"]),
+    )
+
+
+def shares(carried: Mapping[str, float]) -> str:
+    """Return the share of the bytes that each path carried as a bar, with a line of words below."""
+    paths = colours.of_paths(list(carried))
+    ends = list(accumulate(carried.values()))
+    parts = [
+        (f"{path}: {100 * share:.0f} % of the bytes", end - share, end, paths[path])
+        for (path, share), end in zip(carried.items(), ends, strict=True)
+    ]
+    told = ", ".join(name for name, *_ in parts)
+    return _html.strip(parts, 1.0, told) + _html.paragraph(told)
+
+
+def _time(tables: Tables) -> str:
+    """Return the first client's session as a bar: playing, with what stood still in it."""
+    whole = _data.duration_s(tables, 0)
+    frozen = [(row["from_s"], row["to_s"]) for row in _data.stalls(tables, 0)]
+    label = f"{whole:.1f} s, still for {sum(end - begin for begin, end in frozen):.1f} s"
+    return _html.strip(_parts(whole, frozen), whole, label)
+
+
+def _parts(whole: float, frozen: list[tuple[float, float]]) -> Iterator[tuple[str, float, float, str]]:
+    """Yield the parts of a bar of time."""
+    yield "playing", 0.0, whole, colours.RENDITION
+    for begin, end in frozen:
+        yield f"still from {begin:.1f} to {end:.1f} s", begin, end, colours.STILL
+
+
+def _number(value: object) -> str:
+    """Return a value as people read it."""
+    if isinstance(value, float):
+        return f"{value:,.2f}".rstrip("0").rstrip(".")
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)

@@ -1,0 +1,142 @@
+"""A figure that shows itself in a notebook, and is written as SVG, PNG or with its numbers."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from anabranch import _files
+from anabranch.errors import Fault, InputError
+from anabranch.figures.session import svg
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import altair as alt
+
+#: Pixels of a PNG for one of a screen.
+_SCALE = 2
+#: The forms of file that a figure is written in.
+FORMS = (".svg", ".png", ".csv")
+#: What vega writes for programs that edit figures, or says without need; nearly half of a file.
+_IDLE = re.compile(
+    r'<path class="(?:back|fore)ground"[^>]*\bd="(?:M0,0h0v0h0Z)?"[^>]*/>'
+    r'| (?:class|role|aria-roledescription|aria-hidden|pointer-events)="[^"]*"| opacity="1"'
+)
+_ID = re.compile(r'(\bid="|url\(#|href="#)([\w-]+)')
+
+
+@dataclass(frozen=True, kw_only=True)
+class Picture:
+    """A figure and the numbers it is drawn of.
+
+    Attributes
+    ----------
+    chart
+        The figure as an altair chart, to be changed as one likes.
+    data
+        The numbers, a dict a row; the suffix of a column's name is its unit. Empty for a figure of a run,
+        whose numbers `Run.frame` has.
+    """
+
+    chart: alt.VConcatChart | alt.ConcatChart = field(repr=False)
+    data: Sequence[Mapping[str, Any]] = field(default=(), repr=False)
+
+    @property
+    def svg(self) -> str:
+        """The figure as SVG text that loads nothing."""
+        return svg(self.chart)
+
+    def save(self, path: str | Path) -> Path:
+        """Write the figure, or its numbers, in the form that the file's name ends in.
+
+        Parameters
+        ----------
+        path
+            A file that ends in `.svg`, `.png` (two pixels for each of a screen) or `.csv` (the numbers).
+
+        Returns
+        -------
+        Path
+            The file.
+
+        Raises
+        ------
+        InputError
+            When the name ends otherwise, or there are no numbers.
+        MissingError
+            When the file cannot be written.
+        """
+        path = Path(path)
+        fault = unfit(path, "path")
+        if fault is None and path.suffix == ".csv" and not self.data:
+            fault = Fault(message="the figure of a run has no table of its own", hint="`Run.frame` has them")
+        if fault is not None:
+            raise InputError([fault])
+        if path.suffix == ".csv":
+            _files.write(path, _csv(self.data), "the numbers")
+        elif path.suffix == ".svg":
+            _files.write(path, self.svg, "the figure")
+        else:
+            import vl_convert
+
+            made = vl_convert.vegalite_to_png(self.chart.to_dict(), scale=_SCALE, allowed_base_urls=[])
+            _files.write_bytes(path, made, "the figure")
+        return path
+
+    def save_all(self, path: str | Path) -> list[Path]:
+        """Write the figure as SVG and PNG, with its numbers as CSV beside, and return the files.
+
+        Parameters
+        ----------
+        path
+            One of the files; the others have its name with another ending.
+
+        Raises
+        ------
+        InputError, MissingError
+            As of `save`.
+        """
+        fault = unfit(Path(path), "path")
+        if fault is not None:
+            raise InputError([fault])
+        forms = FORMS if self.data else FORMS[:2]
+        return [self.save(Path(path).with_suffix(form)) for form in forms]
+
+    def inline(self) -> str:
+        """Return the figure as SVG that stands beside others in one page, as wide as there is room."""
+        text = _IDLE.sub("", self.svg)
+        # Names inside must be of this figure alone: a page has one space of them.
+        own = hashlib.sha256(text.encode()).hexdigest()[:8]
+        text = _ID.sub(rf"\g<1>f{own}-\g<2>", text)
+        return re.sub(
+            r"<svg\b", '<svg role="img" style="max-width:max(100%,36rem);height:auto"', text, count=1
+        )
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows."""
+        return f'<div style="background:white;max-width:100%;overflow-x:auto">{self.inline()}</div>'
+
+
+def unfit(path: Path, where: str) -> Fault | None:
+    """Return the fault of a file's name that ends in no form of a figure; None where it does."""
+    if path.suffix in FORMS:
+        return None
+    message = f"no form of a figure: `{path.suffix or path.name}`"
+    return Fault(message=message, where=where, hint=f"the name ends in {', '.join(FORMS)}")
+
+
+def _csv(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return rows as CSV."""
+    import csv
+    import io
+
+    out = io.StringIO()
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    writer = csv.DictWriter(out, fieldnames=names, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return out.getvalue()
