@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from anabranch import _progress
+from anabranch import _files, _progress
 from anabranch.comparison import paths
 from anabranch.comparison.read import Comparison, read
 from anabranch.study.sweep import Sweep
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from anabranch.scenario._overrides import Override
     from anabranch.scenario.load import Loaded
 
+#: The keys that name a file.
+_FILES = ("trace", "file", "film", "ladder")
 #: Runs of each set unless told otherwise.
 TRIALS = 10
 
@@ -111,7 +114,21 @@ def sweep_of(
         raw, folder = tables(path), path.resolve().parent
     else:
         raw, folder = dict(scenario), Path.cwd()
-    given = [one for one in overrides if isinstance(one, _overrides.Override)]
+    given = [_here(one) for one in overrides if isinstance(one, _overrides.Override)]
     raw = _overrides.apply(raw, given).raw
     name = f"{loaded.scenario.name}-paths"
     return Sweep(name=name, cells=paths.cells(raw, folder), trials=trials, once=True)
+
+
+def _here(one: Override) -> Override:
+    """Return an override by its file's full name, where it names one in the working folder.
+
+    What is set becomes the scenario's own in every set of paths, and files count from the scenario's folder.
+    """
+    from anabranch.media import films, ladders
+
+    last = one.key.rpartition(".")[2]
+    is_name = isinstance(one.value, str) and one.value not in films.NAMED and one.value not in ladders.NAMED
+    if last not in _FILES or not is_name or not _files.is_file(Path.cwd() / one.value):
+        return one
+    return dataclasses.replace(one, value=str(Path.cwd() / one.value))

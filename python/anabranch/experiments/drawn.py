@@ -18,8 +18,15 @@ if TYPE_CHECKING:
 CARRIED = "goodput_mbps"
 
 
-def every(results: Path) -> dict[str, Picture]:
+def every(results: Path, *, dots: bool = True) -> dict[str, Picture]:
     """Return every figure of means that the results have the numbers for, by name.
+
+    Parameters
+    ----------
+    results
+        The results.
+    dots
+        Whether bars have a dot for each trial.
 
     Raises
     ------
@@ -29,7 +36,8 @@ def every(results: Path) -> dict[str, Picture]:
     from anabranch.figures import study
 
     rows = runs(results)
-    made = {metric.replace("_", "-"): bars(rows, metric) for metric in study.BARS if _has(rows, metric)}
+    shown = [metric for metric in study.BARS if _has(rows, metric)]
+    made = {metric.replace("_", "-"): bars(rows, metric, dots=dots) for metric in shown}
     flows = [
         {**row, "path": path, "retransmissions": count}
         for row in rows
@@ -46,13 +54,17 @@ def every(results: Path) -> dict[str, Picture]:
 
 
 def bars(
-    rows: Sequence[Row], metric: str, *, marks: Mapping[str, Mapping[str, float]] | None = None
+    rows: Sequence[Row],
+    metric: str,
+    *,
+    marks: Mapping[str, Mapping[str, float]] | None = None,
+    dots: bool = True,
 ) -> Picture:
-    """Return a metric as bars, of runs that have it; `marks` are those of `figures.study.bars`."""
+    """Return a metric as bars, of runs that have it; `marks` and `dots` are those of `figures.study.bars`."""
     from anabranch.figures import study
 
     own = [row for row in rows if row.get(metric) is not None]
-    chart = study.bars(own, cells(own, (metric,)), metric, marks=marks)
+    chart = study.bars(own, cells(own, (metric,)), metric, marks=marks, dots=dots)
     return Picture(chart=chart, data=_plain(own, (metric,)))
 
 

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from anabranch.claims.page import Paper
     from anabranch.figures.picture import Picture
 
+#: The most runs of which each is drawn: the page of a whole study would be several megabytes.
+_DRAWN = 600
 #: Figures by their names, as people read them.
 _TITLES = {
     "retransmissions-by-flow": "Retransmissions by path",
@@ -70,10 +72,11 @@ def build(results: Path) -> str:
         head=head,
         lines=lines,
         left=left,
+        dots=whole <= _DRAWN,
         # vega escapes the texts that it draws; the rest of the SVG is its own.
         figures=[
             (_TITLES.get(name, name.replace("-", " ").capitalize()), Markup(one.inline()))
-            for name, one in figures(results).items()
+            for name, one in figures(results, dots=whole <= _DRAWN).items()
         ],
         notes=made.notes,
         code=made.code,
@@ -81,13 +84,13 @@ def build(results: Path) -> str:
     )
 
 
-def figures(results: Path) -> dict[str, Picture]:
+def figures(results: Path, *, dots: bool) -> dict[str, Picture]:
     """Return the figures of a page: those of a study, and goodput where nothing is played."""
-    found = drawn.every(results)
+    found = drawn.every(results, dots=dots)
     if not {"picture-discards", "resolution-mean"} & found.keys():
         rows = drawn.runs(results)
         if any(row.get(drawn.CARRIED) is not None for row in rows):
-            found = {"goodput": drawn.bars(rows, drawn.CARRIED), **found}
+            found = {"goodput": drawn.bars(rows, drawn.CARRIED, dots=dots), **found}
     return found
 
 

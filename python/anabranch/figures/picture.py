@@ -24,7 +24,8 @@ FORMS = (".svg", ".png", ".csv")
 #: What vega writes for programs that edit figures, or says without need; nearly half of a file.
 _IDLE = re.compile(
     r'<path class="(?:back|fore)ground"[^>]*\bd="(?:M0,0h0v0h0Z)?"[^>]*/>'
-    r'| (?:class|role|aria-roledescription|aria-hidden|pointer-events)="[^"]*"| opacity="1"'
+    r'| (?:class|role|aria-roledescription|aria-hidden|pointer-events|font-family)="[^"]*"'
+    r'| (?:opacity|stroke-width)="1"'
 )
 _ID = re.compile(r'(\bid="|url\(#|href="#)([\w-]+)')
 

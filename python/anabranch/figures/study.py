@@ -47,6 +47,7 @@ def bars(
     metric: str,
     *,
     marks: Mapping[str, Mapping[str, float]] | None = None,
+    dots: bool = True,
 ) -> alt.ConcatChart:
     """Return a metric as bars with 95 % intervals and a dot a trial, a panel a row of the study.
 
@@ -60,8 +61,10 @@ def bars(
         The column.
     marks
         Values by name for each row of the study: a dashed line across, with its name.
+    dots
+        Whether each trial is drawn: thousands make a large file.
     """
-    return _page(_panels(rows, cells, metric, marks or {}))
+    return _page(_panels(rows, cells, metric, marks or {}, dots=dots))
 
 
 def stacked(parts: Sequence[tuple[Sequence[Row], Sequence[Row], str]]) -> alt.VConcatChart:
@@ -80,7 +83,12 @@ def stacked(parts: Sequence[tuple[Sequence[Row], Sequence[Row], str]]) -> alt.VC
 
 
 def _panels(
-    rows: Sequence[Row], cells: Sequence[Row], metric: str, marks: Mapping[str, Mapping[str, float]]
+    rows: Sequence[Row],
+    cells: Sequence[Row],
+    metric: str,
+    marks: Mapping[str, Mapping[str, float]],
+    *,
+    dots: bool = True,
 ) -> list[alt.LayerChart | alt.FacetChart]:
     """Return a metric as bars, a panel a row of the study."""
     import altair as alt
@@ -99,12 +107,12 @@ def _panels(
                 .mark_rule(color="#222222", strokeWidth=1.5)
                 .encode(x=series, y=alt.Y("low:Q", title=""), y2="high:Q")
             )
-            dots = base.mark_circle(size=9, color="#222222", opacity=0.55).encode(
+            trials = base.mark_circle(size=9, color="#222222", opacity=0.55).encode(
                 x=series, y=alt.Y(f"{metric}:Q", title="")
             )
             lines = _across(marks.get(name, {}), len({row["series"] for row in own}))
             panels.append(
-                alt.layer(bar, interval, dots, *lines).properties(
+                alt.layer(bar, interval, *([trials] if dots else []), *lines).properties(
                     title=name, width=alt.Step(_STEP), height=_HEIGHT
                 )
             )
