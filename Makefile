@@ -13,6 +13,7 @@
 #   make bench-throughput  how fast the gateway is beside the kernel, as root
 #   make bench-figures  keep what three runs cost now: make test-all fails when one costs 1 % more
 #   make lint      format, lints and types
+#   make docs      the documentation as a site in build/docs; a broken link fails it
 #   make check     lint, and the repository's own rules
 #   make clean     remove what was built
 
@@ -36,7 +37,7 @@ export PIP_QUIET := 1
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 unexport CONDA_PREFIX PYTHONHOME PYTHONPATH
 
-.PHONY: demo test test-all mutants fidelity build drill drill-quick drill-all fuzz bench bench-live bench-throughput bench-figures golden lint check clean tools rebuild
+.PHONY: docs demo test test-all mutants fidelity build drill drill-quick drill-all fuzz bench bench-live bench-throughput bench-figures golden lint check clean tools rebuild
 .DELETE_ON_ERROR:
 
 demo: build
@@ -127,6 +128,12 @@ lint: $(STAMPS)/packages
 
 check: lint build
 	@$(BIN)/python -m pytest tests/house
+
+# The page of commands is written first, from the command line itself.
+docs: build
+	@$(BIN)/python docs/generate.py
+	@$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going -c docs . build/docs
+	@echo "build/docs/docs/index.html"
 
 clean:
 	cargo clean
