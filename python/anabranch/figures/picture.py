@@ -27,6 +27,8 @@ _IDLE = re.compile(
     r'| (?:class|role|aria-roledescription|aria-hidden|pointer-events|font-family)="[^"]*"'
     r'| (?:opacity|stroke-width)="1"'
 )
+_PLACES = re.compile(r'(?<= )(?:transform|d|x2|y2|width|height)="[^"]*"')
+_FINE = re.compile(r"(\d+\.\d)\d+")
 _ID = re.compile(r'(\bid="|url\(#|href="#)([\w-]+)')
 
 
@@ -108,14 +110,15 @@ class Picture:
         return [self.save(Path(path).with_suffix(form)) for form in forms]
 
     def inline(self) -> str:
-        """Return the figure as SVG that stands beside others in one page, as wide as there is room."""
+        """Return the figure as SVG that stands beside others in one page, without what only editors need."""
         text = _IDLE.sub("", self.svg)
+        # A tenth of a pixel is finer than any screen.
+        text = _PLACES.sub(lambda found: _FINE.sub(r"\1", found[0]), text)
         # Names inside must be of this figure alone: a page has one space of them.
         own = hashlib.sha256(text.encode()).hexdigest()[:8]
         text = _ID.sub(rf"\g<1>f{own}-\g<2>", text)
-        return re.sub(
-            r"<svg\b", '<svg role="img" style="max-width:max(100%,36rem);height:auto"', text, count=1
-        )
+        fits = 'role="img" font-family="Liberation Sans, Arial, sans-serif"'
+        return re.sub(r"<svg\b", f"<svg {fits}", text, count=1)
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows."""
