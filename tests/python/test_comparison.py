@@ -233,10 +233,13 @@ def test_a_player_that_has_all_of_its_film_plays_on():
 
 
 @pytest.mark.module
-def test_a_recording_that_is_set_is_found_where_one_is(tmp_path, monkeypatch):
+def test_files_that_are_set_are_found_where_one_is(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "drive.csv").write_text("t_s,rate_mbps\n0,2\n1,4\n")
+    (tmp_path / "mine.py").write_text(
+        "class Last:\n    def schedule(self, send, subflows):\n        return subflows[-1]\n"
+    )
     size = {"application.bytes": "100 kB", "paths.lte.trace": "drive.csv"}
-    found = anabranch.compare("bulk-two-paths", set=size, trials=1, workers=1)
-    run = anabranch.run("bulk-two-paths", set=size)
+    found = anabranch.compare("bulk-two-paths", scheduler="mine.py:Last", set=size, trials=1, workers=1)
+    run = anabranch.run("bulk-two-paths", scheduler="mine.py:Last", set=size)
     assert found.used[-1].means["goodput_mbps"].value == run.qos["goodput_mbps"]

@@ -195,6 +195,7 @@ def test_means_and_differences_are_those_of_the_tables(found):
         found.means(metrics=["goodput_mpbs"])
     with pytest.raises(InputError, match="did you mean `linux`"):
         found.versus("linus")
+    assert swept(trials=1).means()["goodput_mbps_ci95"].dtype == polars.Float64
     assert found.query("SELECT count(*) AS n FROM runs")["n"].item() == 6
     assert found.open().identity == frame["identity"][0]
     with pytest.raises(InputError, match="no folder of results"):

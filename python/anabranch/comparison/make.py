@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 #: The keys that name a file.
 _FILES = ("trace", "file", "film", "ladder")
+_PLACE = re.compile(r"(?<![\w./-])[\w./-]+\.py(?=:)")
 #: Runs of each set unless told otherwise.
 TRIALS = 10
 
@@ -127,8 +129,14 @@ def _here(one: Override) -> Override:
     """
     from anabranch.media import films, ladders
 
-    last = one.key.rpartition(".")[2]
-    is_name = isinstance(one.value, str) and one.value not in films.NAMED and one.value not in ladders.NAMED
-    if last not in _FILES or not is_name or not _files.is_file(Path.cwd() / one.value):
+    if not isinstance(one.value, str) or one.value in films.NAMED or one.value in ladders.NAMED:
         return one
-    return dataclasses.replace(one, value=str(Path.cwd() / one.value))
+    here = Path.cwd()
+    value = one.value
+    if one.key.rpartition(".")[2] in _FILES and _files.is_file(here / value):
+        value = str(here / value)
+    # A class by its place, also one that another scheduler builds on: `rtx-aware(mine.py:Mine)`.
+    value = _PLACE.sub(
+        lambda found: str(here / found[0]) if _files.is_file(here / found[0]) else found[0], value
+    )
+    return dataclasses.replace(one, value=value)

@@ -128,7 +128,8 @@ class Results:
 
         labels = list(self.labels) if by is None else list(by)
         rows = summary.means(self.folder, labels, list(metrics))
-        return polars.from_dicts(rows, infer_schema_length=None)
+        # A column without any number is one of numbers all the same.
+        return polars.from_dicts(rows, infer_schema_length=None).cast({polars.Null: polars.Float64})
 
     def versus(self, value: str, *, metrics: Sequence[str] = ()) -> polars.DataFrame:
         """Return how each cell differs from the one with some value of a key of the grid.
@@ -155,7 +156,7 @@ class Results:
         import polars
 
         rows = versus.differences(self.folder, value, list(metrics))
-        return polars.from_dicts(rows, infer_schema_length=None)
+        return polars.from_dicts(rows, infer_schema_length=None).cast({polars.Null: polars.Float64})
 
     def open(self, run: str | None = None) -> Run:
         """Return a run with its trace: read where it was kept, else repeated and proved by its digest.
