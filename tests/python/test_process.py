@@ -257,10 +257,11 @@ def test_making_a_film_is_told_without_a_terminal(call, tmp_path):
 
 
 def test_long_work_is_told_in_lines_without_a_terminal(monkeypatch, capsys):
+    from anabranch import _progress
     from anabranch.cli import _console
 
     now = [100.0]
-    monkeypatch.setattr(_console.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(_progress.time, "monotonic", lambda: now[0])
     with _console.progress("making the film") as told:
         for second in range(12):
             now[0] = 100.0 + second
