@@ -6,6 +6,7 @@
 
 mod admission;
 mod connections;
+mod flood;
 mod icmp;
 mod metrics;
 mod packets;
@@ -15,7 +16,7 @@ mod relay;
 mod responder;
 mod served;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
@@ -32,6 +33,7 @@ use crate::secret::secret_seed;
 use crate::tun::{MOST, Tun};
 
 use admission::{Admission, Refusal};
+use flood::Flood;
 use metrics::{Metrics, Moment};
 use responder::Responder;
 use served::Served;
@@ -137,6 +139,7 @@ struct Gateway<'a> {
     /// Addresses that are ours.
     own: BTreeSet<IpAddr>,
     admission: Admission,
+    flood: Flood,
     metrics: Metrics,
     responder: Option<Responder>,
     /// Those that are served, by the number of their descriptor.
@@ -145,8 +148,6 @@ struct Gateway<'a> {
     made: u64,
     /// The number of a connection, by the place of its handle.
     places: Vec<Option<(ConnectionHandle, u64)>>,
-    /// Handshakes that were not complete when they were seen, and until when they have to be.
-    opening: VecDeque<(Instant, ConnectionHandle)>,
     /// Those for which there may be something to do.
     touched: BTreeSet<u64>,
     next_look: Instant,
@@ -188,6 +189,7 @@ impl<'a> Gateway<'a> {
             let listen = ListenConfig {
                 config: config.clone(),
                 backlog: settings.backlog,
+                half_open: settings.half_open,
                 cookies: true,
                 connections: u32::MAX,
             };
@@ -208,12 +210,12 @@ impl<'a> Gateway<'a> {
             endpoint,
             own,
             admission: Admission::new(settings.limits),
+            flood: Flood::new(clock.now()),
             metrics: Metrics::default(),
             responder,
             served: BTreeMap::new(),
             made: 0,
             places: Vec::new(),
-            opening: VecDeque::new(),
             touched: BTreeSet::new(),
             next_look: clock.now(),
             closing: None,
@@ -283,7 +285,7 @@ impl<'a> Gateway<'a> {
     fn look(&mut self, now: Instant) -> Result<bool, GatewayError> {
         self.next_look = now + LOOK;
         self.count_memory(now);
-        self.expire_half_open(now);
+        self.admission.set_refused(Refusal::HalfOpen, self.endpoint.half_open_expired());
         self.expire(now);
         if let Some(responder) = &mut self.responder {
             responder.handle_timeout(now);
@@ -332,21 +334,6 @@ impl<'a> Gateway<'a> {
         }
     }
 
-    /// Takes those out whose handshake takes too long.
-    fn expire_half_open(&mut self, now: Instant) {
-        while let Some((until, handle)) = self.opening.front().copied() {
-            if until > now {
-                break;
-            }
-            self.opening.pop_front();
-            let open = |it: &anabranch_transport::Connection| it.connected_at().is_some();
-            if self.endpoint.get(handle).is_some_and(|it| !open(it)) {
-                self.endpoint.remove(handle);
-                self.admission.refuse(Refusal::HalfOpen);
-            }
-        }
-    }
-
     /// The metrics as they stand.
     fn page(&self) -> String {
         let multipath = self.served.values().filter(|served| served.multipath).count() as u64;
@@ -361,10 +348,9 @@ impl<'a> Gateway<'a> {
             let known = connection.into_iter().flat_map(anabranch_transport::Connection::summaries);
             known.map(|it: SubflowSummary| PathRecord::new(&it, &served.received))
         });
-        let half_open = self.endpoint.connections().filter(|(_, it)| it.connected_at().is_none());
         self.metrics.page(&Moment {
             open: [multipath, self.served.len() as u64 - multipath],
-            half_open: half_open.count() as u64,
+            half_open: self.endpoint.half_open() as u64,
             relayed,
             paths: summaries.collect(),
             admission: &self.admission,

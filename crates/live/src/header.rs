@@ -7,6 +7,9 @@ pub(crate) const TCP: u8 = 6;
 /// Bytes of an IPv4 header without options, and of an IPv6 header.
 const IPV4: usize = 20;
 const IPV6: usize = 40;
+/// Flags of a TCP header.
+const SYN: u8 = 1 << 1;
+const ACK: u8 = 1 << 4;
 /// The two bits of explicit congestion notification (RFC 3168 section 5).
 const ECN: u8 = 0b11;
 
@@ -32,6 +35,22 @@ pub(crate) fn destination(packet: &[u8]) -> Option<IpAddr> {
 /// The number of the protocol that it carries.
 pub(crate) fn protocol(packet: &[u8]) -> Option<u8> {
     Some(if version(packet)? == 4 { packet[9] } else { packet[6] })
+}
+
+/// Who sent it, if it is a SYN of TCP that acknowledges nothing.
+pub(crate) fn source_of_syn(packet: &[u8]) -> Option<IpAddr> {
+    if protocol(packet)? != TCP {
+        return None;
+    }
+    let (source, segment) = match version(packet)? {
+        4 => {
+            let source = <[u8; 4]>::try_from(&packet[12..16]).ok().map(IpAddr::from);
+            (source, usize::from(packet[0] & 15) * 4)
+        }
+        _ => (<[u8; 16]>::try_from(&packet[8..24]).ok().map(IpAddr::from), IPV6),
+    };
+    let flags = packet.get(segment + 13)?;
+    source.filter(|_| flags & (SYN | ACK) == SYN)
 }
 
 /// Its ECN bits.

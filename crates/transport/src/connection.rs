@@ -41,7 +41,7 @@ use crate::secrets::Secrets;
 use crate::subflow::{EmitContext, Space, State, Subflow, Written};
 use crate::{path_manager, scheduler};
 
-pub(crate) use connect::{Offer, REASON_MPTCP, capable, join, understood};
+pub(crate) use connect::{Offer, REASON_MPTCP, capable_answer, join, understood};
 pub use events::{Counters, Event, SubflowSample, SubflowSummary, WindowInUse};
 pub(crate) use ownership::{Moved, Owner};
 pub use send::WriteError;
@@ -74,6 +74,36 @@ pub struct Origin<'a> {
     pub secrets: Arc<Secrets>,
     /// Whether another connection of the host has a token.
     pub taken: &'a dyn Fn(u32) -> bool,
+}
+
+/// A connection's key, and how many were drawn until it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct KeyDrawn {
+    pub(crate) key: Key,
+    pub(crate) draws: u32,
+}
+
+impl KeyDrawn {
+    fn next(random: &mut RandomStream) -> u64 {
+        random.next_u64() | 1
+    }
+
+    /// One whose token no other connection has, or the last that was tried.
+    pub(crate) fn first(random: &mut RandomStream, taken: &dyn Fn(u32) -> bool) -> Self {
+        let mut drawn = Self { key: Key::new(Self::next(random)), draws: 1 };
+        while taken(drawn.key.token) && drawn.draws < KEY_TRIES {
+            drawn = Self { key: Key::new(Self::next(random)), draws: drawn.draws + 1 };
+        }
+        drawn
+    }
+
+    /// The same from the same stream, once the number of draws is known.
+    pub(crate) fn again(random: &mut RandomStream, draws: u32) -> Self {
+        for _ in 1..draws {
+            Self::next(random);
+        }
+        Self { key: Key::new(Self::next(random)), draws }
+    }
 }
 
 /// Which protocol the two sides have settled on.
@@ -140,12 +170,7 @@ impl Connection {
         local: IpAddr,
     ) -> Result<Self, PluginError> {
         let Origin { mut random, secrets, taken, .. } = origin;
-        let mut key = key.unwrap_or_else(|| Key::new(random.next_u64() | 1));
-        let mut tries = 1;
-        while taken(key.token) && tries < KEY_TRIES {
-            key = Key::new(random.next_u64() | 1);
-            tries += 1;
-        }
+        let key = key.unwrap_or_else(|| KeyDrawn::first(&mut random, taken).key);
         // Nobody could tell its joins from the other's (RFC 8684 section 3.1).
         if config.multipath && taken(key.token) {
             Arc::make_mut(&mut config).multipath = false;

@@ -15,6 +15,7 @@ mod output;
 mod places;
 mod ready;
 mod refusals;
+mod requests;
 mod table;
 mod time_wait;
 mod timed;
@@ -40,6 +41,7 @@ use lookup::Lookup;
 use places::{Place, Places};
 use ready::Ready;
 use refusals::Refusals;
+use requests::Requests;
 use table::Table;
 use time_wait::TimeWait;
 
@@ -71,6 +73,9 @@ pub struct Endpoint {
     places: Places,
     by_token: Lookup<u32, u32>,
     time_wait: TimeWait,
+    requests: Requests,
+    /// Of them, those that were given up.
+    expired: u64,
     /// Connections that may have something to send, or whose timers or addresses may have changed.
     ready: Ready,
     /// Connections that may have news.
@@ -99,6 +104,8 @@ impl Endpoint {
             places: Places::new(secrets.tables),
             by_token: Lookup::new(secrets.tables),
             time_wait: TimeWait::default(),
+            requests: Requests::new(secrets.tables),
+            expired: 0,
             ready: Ready::default(),
             news: VecDeque::new(),
             spent: None,
@@ -122,9 +129,14 @@ impl Endpoint {
         self.listeners.add(address, listen.into())
     }
 
-    /// Accepts no more connections at an address; those there are stay. How it listened there.
+    /// Accepts no more connections at an address; those there are stay, and SYNs whose third packet has not come
+    /// are forgotten (`inet_csk_listen_stop`). How it listened there.
     pub fn stop_listening(&mut self, address: SocketAddr) -> Option<ListenConfig> {
-        self.listeners.remove(address)
+        let (number, listener) = self.listeners.remove(address)?;
+        for request in self.requests.of_listener(number) {
+            self.requests.remove(request);
+        }
+        Some(listener)
     }
 
     /// Opens a connection over the first of `config.candidates`.
@@ -141,12 +153,14 @@ impl Endpoint {
         }
         if let Some(first) = config.candidates.first() {
             let tuple = FourTuple { local: first.local, remote: first.remote };
-            if self.places.peek(&tuple).is_some() {
+            if self.places.peek(&tuple).is_some() || self.requests.find(&tuple).is_some() {
                 return Err(ConnectError::AddressInUse);
             }
         }
-        let connection = Connection::connect(config, self.origin(now, &self.is_taken()))?;
-        let handle = self.adopt(connection, None);
+        let number = self.table.made();
+        let connection = Connection::connect(config, self.origin(now, number, &self.is_taken()))?;
+        let handle = self.adopt(number, connection, None);
+        self.table.number();
         self.register(now, handle.slot);
         Ok(handle)
     }
@@ -156,18 +170,23 @@ impl Endpoint {
         |token| self.by_token.contains(&token)
     }
 
-    /// What the next connection begins with.
-    fn origin<'a>(&self, now: Instant, taken: &'a dyn Fn(u32) -> bool) -> Origin<'a> {
-        Origin { now, random: self.stream(), secrets: Arc::clone(&self.secrets), taken }
+    /// What the connection of a number begins with.
+    fn origin<'a>(&self, now: Instant, number: u64, taken: &'a dyn Fn(u32) -> bool) -> Origin<'a> {
+        Origin { now, random: self.stream(number), secrets: Arc::clone(&self.secrets), taken }
     }
 
-    fn stream(&self) -> RandomStream {
-        self.seed.stream(&format!("endpoint.{}.{}", self.name, self.table.made()))
+    fn stream(&self, number: u64) -> RandomStream {
+        self.seed.stream(&format!("endpoint.{}.{number}", self.name))
     }
 
-    fn adopt(&mut self, connection: Connection, listener: Option<u32>) -> ConnectionHandle {
+    fn adopt(
+        &mut self,
+        number: u64,
+        connection: Connection,
+        listener: Option<u32>,
+    ) -> ConnectionHandle {
         let token = connection.token();
-        let handle = self.table.insert(connection, listener);
+        let handle = self.table.insert(number, connection, listener);
         // A connection whose token another one has is one without MPTCP.
         if !self.by_token.contains(&token) {
             self.by_token.insert(token, handle.slot);
@@ -190,6 +209,16 @@ impl Endpoint {
     /// Connections that were not freed.
     pub fn len(&self) -> usize {
         self.table.entries.len()
+    }
+
+    /// SYNs that were answered and whose third packet has not come.
+    pub fn half_open(&self) -> usize {
+        self.requests.len()
+    }
+
+    /// Of those there have been, how many were given up because no third packet came in time.
+    pub fn half_open_expired(&self) -> u64 {
+        self.expired
     }
 
     /// Whether there is no connection.

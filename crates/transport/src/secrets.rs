@@ -3,7 +3,7 @@
 //! of these, nor choose addresses that collide.
 
 use std::hash::{BuildHasher, Hash, Hasher};
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
 use anabranch_units::{Instant, RandomStream, SeqNumber};
 use siphasher::sip::SipHasher13;
@@ -80,6 +80,25 @@ impl From<&FourTuple> for Packed {
         };
         let ports = u64::from(tuple.local.port()) << 16 | u64::from(tuple.remote.port());
         Self([own[0], own[1], peer[0], peer[1], u64::from(zone) << 32 | ports])
+    }
+}
+
+impl From<&Packed> for FourTuple {
+    fn from(packed: &Packed) -> Self {
+        let [own_high, own, peer_high, peer, rest] = packed.0;
+        let zone = (rest >> 32) as u32;
+        let address = |high: u64, low: u64, port: u64| {
+            let ip = Ipv6Addr::from_bits(u128::from(high) << 64 | u128::from(low));
+            match ip.to_ipv4_mapped() {
+                Some(ip) => SocketAddr::from((ip, port as u16)),
+                None => SocketAddr::V6(SocketAddrV6::new(ip, port as u16, 0, 0)),
+            }
+        };
+        let mut local = address(own_high, own, rest >> 16);
+        if let SocketAddr::V6(local) = &mut local {
+            local.set_scope_id(zone);
+        }
+        Self { local, remote: address(peer_high, peer, rest) }
     }
 }
 

@@ -47,7 +47,7 @@ use crate::profile::Stack;
 pub(crate) use burst::Written;
 pub(crate) use ecn::accepts_ecn;
 pub(crate) use ending::{Remains, Reset};
-pub(crate) use handshake::JoinAnswer;
+pub(crate) use handshake::{Answered, SYN_ACK_RETRIES, SynAnswer};
 pub(crate) use receive::initial_window;
 pub(crate) use rtt::timestamp_clock;
 

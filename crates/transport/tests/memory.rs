@@ -16,8 +16,8 @@ static MEMORY: Cap<System> = Cap::new(System, usize::MAX);
 const MANY: u32 = 4000;
 /// What an idle connection may take, with its share of every table, bytes.
 const IDLE: usize = 3600;
-/// What a half-open connection may take, with its share of every table, bytes.
-const HALF_OPEN: usize = 3600;
+/// What a SYN that was answered may take, with its share of every table, bytes.
+const HALF_OPEN: usize = 112;
 /// What a subflow in TIME-WAIT may take, with its share of every table, bytes: an eighth of that.
 const TIME_WAIT: usize = 450;
 
@@ -138,7 +138,7 @@ fn idle_connections_are_small_and_closed_ones_give_all_back() {
     println!("{idle} bytes an idle connection, {each} a TIME-WAIT");
 }
 
-/// Within the backlog a SYN makes a connection, beyond it a cookie, which is no memory at all.
+/// Within the backlog a record is kept of a SYN, beyond it a cookie answers, which is no memory at all.
 fn a_flood_takes_the_backlog_and_no_more() {
     let mut endpoint = Endpoint::new("host", Seed { seed: 1, run: 0 });
     let listen = ListenConfig { backlog: MANY, ..Config::default().into() };

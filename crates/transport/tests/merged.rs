@@ -133,7 +133,7 @@ impl Receiver {
         syn.seq = SeqNumber(FIRST).sub(1);
         (syn.mss, syn.window_scale, syn.sack_permitted) = (Some(1460), Some(7), true);
         syn.mptcp.extend(offers.then(|| capable(CapableKeys::None)));
-        self.handle = self.endpoint.handle_segment(self.now, tuple(), &syn);
+        self.endpoint.handle_segment(self.now, tuple(), &syn);
         let answer = self.endpoint.poll_transmit(self.now).expect("a SYN/ACK").segment;
         self.ours = answer.seq.add(1);
         self.echo = answer.timestamps.expect("offered").value;
@@ -147,7 +147,7 @@ impl Receiver {
             };
             third.mptcp.push(capable(CapableKeys::Both { initiator: KEY, responder: ours }));
         }
-        self.endpoint.handle_segment(self.now, tuple(), &third);
+        self.handle = self.endpoint.handle_segment(self.now, tuple(), &third);
         assert_eq!(self.connection().is_multipath(), offers);
     }
 

@@ -1,6 +1,7 @@
-"""Sends packets of one size to an address, round and round until the input ends, and says how many those were.
+"""Sends packets of one size to an address, round and round until the input ends, and says how many a second.
 
-flooder.py ADDRESS SIZE COUNT: the packets, IP headers and all, come by the input first.
+flooder.py ADDRESS SIZE COUNT RATE: the packets, IP headers and all, come by the input first; RATE 0 is as fast as the
+machine does.
 """
 
 from __future__ import annotations
@@ -8,24 +9,29 @@ from __future__ import annotations
 import select
 import socket
 import sys
+import time
 
-#: Packets between two looks at the input.
-_BURST = 1000
+#: Packets between two looks at the input and the clock: a hundredth of the device's queue of 500 would be lost in more.
+_BURST = 100
 
 
-def main(address: str, size: int, count: int) -> None:
+def main(address: str, size: int, count: int, rate: int) -> None:
     data = sys.stdin.buffer.read(size * count)
     packets = [data[at : at + size] for at in range(0, len(data), size)]
     raw = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW)
     sys.stdout.write("pouring\n")
     sys.stdout.flush()
-    sent = 0
-    while not select.select([sys.stdin], [], [], 0)[0]:
+    sent, began = 0, time.monotonic()
+    ended = select.poll()
+    ended.register(sys.stdin, select.POLLIN | select.POLLHUP)
+    while not ended.poll(0):
         for number in range(sent, sent + _BURST):
             raw.sendto(packets[number % count], (address, 0))
         sent += _BURST
-    sys.stdout.write(f"{sent}\n")
+        if rate:
+            time.sleep(max(0.0, began + sent / rate - time.monotonic()))
+    sys.stdout.write(f"{sent} {sent / (time.monotonic() - began):.0f}\n")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
+    main(sys.argv[1], *(int(word) for word in sys.argv[2:]))

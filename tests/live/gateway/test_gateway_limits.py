@@ -6,21 +6,18 @@ import random
 import re
 import socket
 import struct
-import subprocess
-import sys
 import threading
 import time
-from contextlib import ExitStack, contextmanager
-from pathlib import Path
+from contextlib import ExitStack
 
 import pytest
+from floods import OPTIONS, poured, syn
 from uplinks import (
     CLIENT_V4,
     PORT,
     V4,
     Origin,
     answers,
-    checksum,
     digest,
     drained,
     echo,
@@ -30,27 +27,10 @@ from uplinks import (
 )
 
 MIB = 1 << 20
-FLOODER = Path(__file__).with_name("flooder.py")
 
 pytestmark = pytest.mark.slow
 #: The time after which a connection attempt without an answer counts as refused, s.
 UNANSWERED_S = 3.0
-
-
-def syn(source, port, options=b""):
-    """Return a SYN from an address to the gateway, IP header and all."""
-    ends = socket.inet_aton(source) + socket.inet_aton(V4)
-    length = 20 + len(options)
-    offset = length // 4 << 12
-    head = struct.pack("!HHIIHHHH", port, PORT, random.getrandbits(32), 0, offset | 2, 64_000, 0, 0)
-    tcp = head + options
-    total = checksum(ends + struct.pack("!HH", 6, length) + tcp)
-    tcp = tcp[:16] + struct.pack("!H", total) + tcp[18:]
-    return struct.pack("!BBHHHBBH", 0x45, 0, 20 + length, 1, 0x4000, 64, 6, 0) + ends + tcp
-
-
-#: MSS, SACK permitted and timestamps, window scale, MP_CAPABLE (version 1, HMAC-SHA256).
-OPTIONS = bytes.fromhex("020405b4 0402 080a 00000001 00000000 01 030307 1e04 0181".replace(" ", ""))
 
 
 def join(token):
@@ -154,27 +134,8 @@ def test_a_flood_of_syns_costs_little_and_keeps_nobody_out(lab):
         assert {record["protocol"] for record in gateway.records(served)} == {"mptcp"}
 
 
-@contextmanager
-def poured(lab, packets):
-    """Send packets as fast as the machine does, round and round; the list has their number in the end."""
-    words = [sys.executable, str(FLOODER), V4, str(len(packets[0])), str(len(packets))]
-    sent = []
-    with subprocess.Popen(
-        ["ip", "netns", "exec", lab.client.name, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as program:
-        program.stdin.write(b"".join(packets))
-        program.stdin.flush()
-        assert program.stdout.readline() == b"pouring\n"
-        try:
-            yield sent
-        finally:
-            program.stdin.close()
-            sent.append(int(program.stdout.readline()))
-
-
 def test_a_client_is_served_under_as_many_syns_as_the_machine_gives(lab, capsys):
     backlog, least, down = 256, 50_000, pattern(16 * MIB, 1)
-    packets = [syn(f"10.77.1.{3 + at % 250}", 1024 + at, OPTIONS) for at in range(20_000)]
     arrived = 'packets_total{direction="from_client"}'
     with Origin(lab.host, answers(down)), lab.gateway("--backlog", str(backlog)) as gateway:
 
@@ -188,7 +149,7 @@ def test_a_client_is_served_under_as_many_syns_as_the_machine_gives(lab, capsys)
         alone = [served() for _ in range(3)]
         memory, before, begin = gateway.memory_kib(), gateway.metrics()[arrived], time.monotonic()
         flooded, half_open, taken = [], [], 0
-        with poured(lab, packets) as sent:
+        with poured(lab) as sent:
             # Until there has been a flood to speak of, however slow the machine.
             while len(flooded) < 3 or taken < least:
                 flooded.append(served())
@@ -204,10 +165,25 @@ def test_a_client_is_served_under_as_many_syns_as_the_machine_gives(lab, capsys)
     # For whoever reads: a busy machine has other figures, and nothing is judged by them.
     with capsys.disabled():
         print(
-            f"\n{sent[0] / lasted_s:,.0f} SYN/s sent, {taken / lasted_s:,.0f} packets/s taken; "
+            f"\n{sent[0]:,} SYN/s sent, {taken / lasted_s:,.0f} packets/s taken; "
             f"goodput {sum(alone) / len(alone) / (sum(flooded) / len(flooded)):.0%} of that without, "
             f"memory {grown_kib:+,} KiB"
         )
+
+
+def test_a_source_that_floods_is_kept_out_and_another_is_served(lab):
+    with Origin(lab.host, echo), lab.gateway("--backlog", "16") as gateway, poured(lab, sources=1, rate=2000):
+        shed = 'refused_total{reason="flood"}'
+        wait(lambda: gateway.metrics()[shed] > 0, "the source has had its share")
+        before, began = gateway.metrics(), time.monotonic()
+        with lab.connect() as client:
+            assert exchange(client, b"served") == b"served"
+        time.sleep(2)
+        after, lasted_s = gateway.metrics(), time.monotonic() - began
+        sent = 'packets_total{direction="to_client"}'
+        # Of 2,000 SYNs a second 32 are answered, and the connection has its own packets.
+        assert after[sent] - before[sent] <= 32 * (lasted_s + 1) + 40
+        assert after[shed] - before[shed] > 500
 
 
 @pytest.mark.parametrize("known", [True, False], ids=["known-token", "guessed-tokens"])

@@ -17,6 +17,8 @@ pub(super) enum Refusal {
     Memory,
     /// Its handshake was not complete in time.
     HalfOpen,
+    /// The backlog is full, and its source sends more SYNs than its share.
+    Flood,
     /// A packet to an address that is not ours.
     Address,
     /// A packet that is no whole segment of TCP.
@@ -25,11 +27,12 @@ pub(super) enum Refusal {
 
 impl Refusal {
     /// Every reason.
-    pub(super) const ALL: [Self; 6] = [
+    pub(super) const ALL: [Self; 7] = [
         Self::Connections,
         Self::Source,
         Self::Memory,
         Self::HalfOpen,
+        Self::Flood,
         Self::Address,
         Self::Malformed,
     ];
@@ -41,6 +44,7 @@ impl Refusal {
             Self::Source => "source",
             Self::Memory => "memory",
             Self::HalfOpen => "half-open",
+            Self::Flood => "flood",
             Self::Address => "address",
             Self::Malformed => "malformed",
         }
@@ -60,7 +64,7 @@ pub struct Limits {
 }
 
 /// What a source is counted under.
-fn source(ip: IpAddr) -> IpAddr {
+pub(super) fn source(ip: IpAddr) -> IpAddr {
     match ip {
         IpAddr::V4(_) => ip,
         IpAddr::V6(ip) => match ip.to_ipv4_mapped() {
@@ -77,14 +81,20 @@ pub(super) struct Admission {
     limits: Limits,
     open: u32,
     by_source: BTreeMap<IpAddr, u32>,
-    refused: BTreeMap<Refusal, u64>,
+    refused: [u64; Refusal::ALL.len()],
     /// Bytes held when they were last counted.
     held: u64,
 }
 
 impl Admission {
     pub(super) fn new(limits: Limits) -> Self {
-        Self { limits, open: 0, by_source: BTreeMap::new(), refused: BTreeMap::new(), held: 0 }
+        Self {
+            limits,
+            open: 0,
+            by_source: BTreeMap::new(),
+            refused: [0; Refusal::ALL.len()],
+            held: 0,
+        }
     }
 
     /// Whether one more from this address has room; a refusal is counted.
@@ -122,12 +132,17 @@ impl Admission {
 
     /// Counts a refusal.
     pub(super) fn refuse(&mut self, refusal: Refusal) {
-        *self.refused.entry(refusal).or_default() += 1;
+        self.refused[refusal as usize] += 1;
+    }
+
+    /// So often somebody was refused for a reason, as another counts it.
+    pub(super) fn set_refused(&mut self, refusal: Refusal, times: u64) {
+        self.refused[refusal as usize] = times;
     }
 
     /// How often somebody was refused for a reason.
     pub(super) fn refused(&self, refusal: Refusal) -> u64 {
-        self.refused.get(&refusal).copied().unwrap_or(0)
+        self.refused[refusal as usize]
     }
 
     /// Connections hold so many bytes now.

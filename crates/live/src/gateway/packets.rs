@@ -10,7 +10,7 @@ use anabranch_wire::{
     parse_packet,
 };
 
-use super::admission::Refusal;
+use super::admission::{Refusal, source};
 use super::icmp::{self, Heard};
 use super::record::End;
 use super::{Gateway, GatewayError};
@@ -20,6 +20,9 @@ use crate::tun::Arrived;
 /// Packets that are read of the device, or written to it, before others have their turn. What clients acknowledge
 /// meanwhile waits in the device's queue, which has room for 500 and drops the rest.
 const TURN: usize = 64;
+/// Packets that are dropped unheard in the meantime, so that a flood does not fill that queue.
+const SHED: usize = 1024;
+
 /// A SYN that opens a connection of its own.
 fn opens(segment: &Segment) -> bool {
     let joins = |option: &MptcpOption| matches!(option, MptcpOption::Join(MpJoin::Syn { .. }));
@@ -35,13 +38,29 @@ impl Gateway<'_> {
         now: Instant,
         buffer: &mut [u8],
     ) -> Result<(), GatewayError> {
-        for _ in 0..TURN {
+        let (mut heard, mut shed) = (0, 0);
+        while heard < TURN && shed < SHED {
             let device = |error| GatewayError::Device { name: self.settings.device.clone(), error };
             let Some(arrived) = self.tun.read(buffer).map_err(device)? else { break };
             self.metrics.packets[0] += 1;
-            self.handle_packet(now, arrived)?;
+            if self.sheds(now, arrived.bytes) {
+                self.admission.refuse(Refusal::Flood);
+                shed += 1;
+            } else {
+                self.handle_packet(now, arrived)?;
+                heard += 1;
+            }
         }
         Ok(())
+    }
+
+    /// A SYN that is not even looked at: the backlog is full, and its source sends too many.
+    fn sheds(&mut self, now: Instant, packet: &[u8]) -> bool {
+        if self.endpoint.half_open() < self.settings.backlog as usize {
+            return false;
+        }
+        let from = header::source_of_syn(packet).map(source);
+        from.is_some_and(|from| self.flood.takes_too_much(now, from))
     }
 
     fn handle_packet(&mut self, now: Instant, arrived: Arrived<'_>) -> Result<(), GatewayError> {
@@ -71,13 +90,7 @@ impl Gateway<'_> {
         if opening && self.closing.is_none() && !self.admission.admits(remote.ip()) {
             return Ok(());
         }
-        let before = self.endpoint.len();
         let reached = self.endpoint.handle_merged(now, tuple, segment, told.segment_size);
-        if let Some(handle) = reached
-            && self.endpoint.len() > before
-        {
-            self.opening.push_back((now + self.settings.half_open, handle));
-        }
         // A connection that has just come about is to be counted with what came with it.
         self.hear(now);
         if let Some(handle) = reached

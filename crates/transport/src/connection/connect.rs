@@ -11,7 +11,7 @@ use anabranch_wire::{CapableKeys, Flags, MpCapable, MpJoin, MpTcpRst, MptcpOptio
 use super::{Connection, Event, Mode, Origin, announced};
 use crate::config::{Config, FourTuple};
 use crate::path_manager::Candidate;
-use crate::subflow::{Reset, State};
+use crate::subflow::{Answered, Reset, State};
 
 /// Reason code: MPTCP-specific error (RFC 8684 section 3.6).
 pub(crate) const REASON_MPTCP: u8 = 1;
@@ -24,6 +24,15 @@ pub(crate) fn capable(config: &Config, keys: CapableKeys) -> MptcpOption {
         checksum_required: config.checksum,
         deny_join_initial_address: config.deny_join_initial_address,
         ..MpCapable::with_keys(keys)
+    })
+}
+
+/// The `MP_CAPABLE` that answers one, with our key: either side may ask for checksums.
+pub(crate) fn capable_answer(config: &Config, key: u64, checksum_asked: bool) -> MptcpOption {
+    MptcpOption::Capable(MpCapable {
+        checksum_required: config.checksum || checksum_asked,
+        deny_join_initial_address: config.deny_join_initial_address,
+        ..MpCapable::with_keys(CapableKeys::Responder(key))
     })
 }
 
@@ -63,8 +72,8 @@ pub(crate) struct Offer<'a> {
     pub(crate) iss: Option<SeqNumber>,
     /// Our key, where it was told already.
     pub(crate) key: Option<Key>,
-    /// It was answered already, by a cookie.
-    pub(crate) told: bool,
+    /// It was answered already.
+    pub(crate) told: Option<Answered>,
 }
 
 impl Connection {
@@ -102,7 +111,7 @@ impl Connection {
         Self::accept_offer(
             config.settled(),
             origin,
-            &Offer { tuple, syn, iss: None, key: None, told: false },
+            &Offer { tuple, syn, iss: None, key: None, told: None },
         )
     }
 
@@ -130,8 +139,8 @@ impl Connection {
         }
         let config = Arc::clone(&connection.config);
         connection.subflows[0].answer_syn(syn, &config, option);
-        if offer.told {
-            connection.subflows[0].has_answered();
+        if let Some(answered) = offer.told {
+            connection.subflows[0].has_answered(answered);
         }
         Ok(connection)
     }

@@ -18,7 +18,7 @@ use super::ownership::Moved;
 use super::rare::Nothing;
 use super::{Connection, Mode};
 use crate::config::FourTuple;
-use crate::subflow::{JoinAnswer, State};
+use crate::subflow::{State, SynAnswer};
 
 /// Joins that wait for their third packets, at most: of more the oldest goes, if there is one, of the
 /// host that the new one comes from.
@@ -172,7 +172,7 @@ impl Connection {
         joined < MOST_JOINED
     }
 
-    fn join_answer(&self, at: usize) -> JoinAnswer<'_> {
+    fn join_answer(&self, at: usize) -> SynAnswer<'_> {
         let entry = &self.half_open.entries[at];
         let remote = self.remote_key.map_or(0, |key| key.value);
         let (own_nonce, nonce) = entry.nonces;
@@ -185,7 +185,7 @@ impl Connection {
         });
         let timestamp_offset = self.secrets.stamp_offset(&entry.tuple);
         let mss = self.config.mss_at(entry.tuple.local.ip());
-        JoinAnswer { syn: &entry.syn, iss: entry.iss, option, timestamp_offset, mss }
+        SynAnswer { syn: &entry.syn, iss: entry.iss, option: Some(option), timestamp_offset, mss }
     }
 
     /// A join between these addresses waits for its third packet.

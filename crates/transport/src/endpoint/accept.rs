@@ -1,57 +1,168 @@
-//! Accepting connections: what a listener makes of a SYN, and of a third packet with a cookie.
+//! Accepting connections: what a listener makes of a SYN, and of a third packet, whose SYN a record or a cookie
+//! remembers.
 
 use std::num::NonZeroU16;
 use std::sync::Arc;
 
-use anabranch_units::Instant;
+use anabranch_units::{Instant, SeqNumber};
 use anabranch_wire::{Flags, Segment};
 
 use super::cookie::{Cookies, Redeemed};
 use super::listen::Admission;
+use super::requests::Request;
 use super::table::Entry;
 use super::{ConnectionHandle, Endpoint};
 use crate::config::FourTuple;
-use crate::connection::{Connection, Offer};
+use crate::connection::{Connection, KeyDrawn, Offer, Origin, REASON_MPTCP};
+use crate::subflow::Answered;
+
+/// The third packet of a handshake.
+struct Third<'a> {
+    segment: &'a Segment,
+    segment_size: Option<NonZeroU16>,
+}
 
 impl Endpoint {
-    /// What a listener makes of a SYN.
+    /// What a listener makes of a SYN; `iss` is where our sequence numbers are to begin, if that is settled.
     pub(super) fn admit(
         &mut self,
         now: Instant,
         number: u32,
-        offer: &Offer<'_>,
-    ) -> Option<ConnectionHandle> {
-        let listener = self.listeners.get(number)?;
+        tuple: FourTuple,
+        syn: &Segment,
+        iss: Option<SeqNumber>,
+    ) {
+        let Some(listener) = self.listeners.get(number) else { return };
         match listener.admit(now) {
-            Admission::Accept => {
-                let handle = self.accept(now, number, offer)?;
-                self.after_input(now, handle.slot)
-            }
+            Admission::Accept => self.request(now, number, tuple, syn, iss),
             Admission::Cookie => {
                 let config = &listener.listen.config;
-                let cookies = Cookies { secrets: &self.secrets, config, tuple: offer.tuple };
+                let cookies = Cookies { secrets: &self.secrets, config, tuple };
                 let taken = |token: u32| self.by_token.contains(&token);
-                let answer = cookies.answer(now, offer.syn, taken);
-                self.reply(offer.tuple, answer);
-                None
+                let answer = cookies.answer(now, syn, taken);
+                self.reply(tuple, answer);
             }
-            Admission::Drop => None,
+            Admission::Drop => {}
         }
     }
 
-    fn accept(&mut self, now: Instant, number: u32, offer: &Offer<'_>) -> Option<ConnectionHandle> {
-        let config = Arc::clone(&self.listeners.get(number)?.config);
+    /// Keeps a SYN and answers it.
+    fn request(
+        &mut self,
+        now: Instant,
+        listener: u32,
+        tuple: FourTuple,
+        syn: &Segment,
+        iss: Option<SeqNumber>,
+    ) {
+        let number = self.table.number();
+        let drawn = KeyDrawn::first(&mut self.stream(number), &self.is_taken());
+        let iss = iss.unwrap_or_else(|| self.secrets.sequence(now, &tuple));
+        let Some(known) = self.listeners.get(listener) else { return };
+        known.half_open += 1;
+        known.connections += 1;
+        let drawn_as = (number, drawn.draws);
+        let config = Arc::clone(&known.config);
+        let request = Request::new(now, &tuple, syn, &config, listener, drawn_as, iss);
+        let at = self.requests.insert(request);
+        self.answer(now, at, Some(drawn.key.value));
+    }
+
+    /// Answers a SYN that is kept, with the key that was drawn for it.
+    fn answer(&mut self, now: Instant, at: u32, key: Option<u64>) {
+        let Some(request) = self.requests.get(at) else { return };
+        let Some(listener) = self.listeners.get(request.listener) else { return };
+        let (config, patience) = (Arc::clone(&listener.config), listener.listen.half_open);
+        let key = key.unwrap_or_else(|| {
+            request.key(&mut self.stream(request.number(self.table.made()))).value
+        });
+        if let Some((tuple, answer)) =
+            self.requests.answer(now, at, &config, patience, &self.secrets, key)
+        {
+            self.reply(tuple, answer);
+        }
+    }
+
+    /// The SYN/ACK of one whose third packet has not come is due again, or it was waited for long enough.
+    pub(super) fn repeat_answer(&mut self, now: Instant, at: u32) {
+        let listener = self.requests.get(at).map(|request| request.listener);
+        let listener = listener.and_then(|number| self.listeners.get(number));
+        let patience = listener.map(|listener| listener.listen.half_open);
+        if patience.is_some_and(|patience| !self.requests.is_over(now, at, patience)) {
+            return self.answer(now, at, None);
+        }
+        self.forget_request(at);
+        self.expired += 1;
+    }
+
+    fn forget_request(&mut self, at: u32) {
+        let Some(request) = self.requests.remove(at) else { return };
+        if let Some(listener) = self.listeners.get(request.listener) {
+            listener.half_open -= 1;
+            listener.connections -= 1;
+        }
+    }
+
+    /// A segment between addresses whose SYN was answered.
+    pub(super) fn handle_requested(
+        &mut self,
+        now: Instant,
+        at: u32,
+        segment: &Segment,
+        segment_size: Option<NonZeroU16>,
+    ) -> Option<ConnectionHandle> {
+        let request = self.requests.get(at)?;
+        if segment.flags.contains(Flags::RST) {
+            if request.is_reset_by(segment) {
+                self.forget_request(at);
+            }
+            return None;
+        }
+        if segment.flags.contains(Flags::SYN) {
+            self.answer(now, at, None);
+            return None;
+        }
+        if !request.is_answered_by(segment) {
+            return None;
+        }
+        let (tuple, listener) = (request.tuple(), request.listener);
+        let number = request.number(self.table.made());
+        let mut random = self.stream(number);
+        let key = request.key(&mut random);
+        if request.is_multipath() && self.by_token.contains(&key.token) {
+            // Another connection has got the token since; the peer was told of this key and no other.
+            self.forget_request(at);
+            self.refuse(tuple, segment, REASON_MPTCP);
+            return None;
+        }
+        let (iss, told) = (Some(request.iss()), Some(request.answered()));
+        let offer = Offer { tuple, syn: &request.syn(), iss, key: Some(key), told };
+        let config = Arc::clone(&self.listeners.get(listener)?.config);
         let connection = {
             let taken = self.is_taken();
-            Connection::accept_offer(config, self.origin(now, &taken), offer).ok()?
+            let secrets = Arc::clone(&self.secrets);
+            let origin = Origin { now, random, secrets, taken: &taken };
+            Connection::accept_offer(config, origin, &offer).ok()?
         };
-        let handle = self.adopt(connection, Some(number));
-        if let Some(listener) = self.listeners.get(number) {
-            listener.half_open += 1;
+        // What was not believed leaves the request as it was.
+        let connection = Third { segment, segment_size }.completes(now, connection)?;
+        self.forget_request(at);
+        self.accept(now, number, listener, connection)
+    }
+
+    /// A connection has come about.
+    fn accept(
+        &mut self,
+        now: Instant,
+        number: u64,
+        listener: u32,
+        connection: Connection,
+    ) -> Option<ConnectionHandle> {
+        let handle = self.adopt(number, connection, Some(listener));
+        if let Some(listener) = self.listeners.get(listener) {
             listener.connections += 1;
         }
-        self.register(now, handle.slot);
-        Some(handle)
+        self.after_input(now, handle.slot)
     }
 
     /// A segment that belongs to nobody, unless it is a third packet with a cookie.
@@ -65,41 +176,41 @@ impl Endpoint {
         if !segment.flags.contains(Flags::ACK) || segment.flags.contains(Flags::RST) {
             return None;
         }
-        let number = self.listeners.at(tuple.local)?;
-        let listener = self.listeners.get(number)?;
-        if !listener.believes_cookies(now) {
+        let listener = self.listeners.at(tuple.local)?;
+        let known = self.listeners.get(listener)?;
+        if !known.believes_cookies(now) {
             return None;
         }
-        let cookies = Cookies { secrets: &self.secrets, config: &listener.listen.config, tuple };
+        let config = Arc::clone(&known.config);
+        let cookies = Cookies { secrets: &self.secrets, config: &known.listen.config, tuple };
         let Redeemed { syn, iss, key } = cookies.redeem(now, segment)?;
         if key.is_some_and(|key| self.by_token.contains(&key.token)) {
             return None;
         }
-        let offer = Offer { tuple, syn: &syn, iss: Some(iss), key, told: true };
-        let ConnectionHandle { slot, .. } = self.accept(now, number, &offer)?;
-        self.table.slot(slot)?.connection.handle_merged_on(now, 0, segment, segment_size);
-        self.after_input(now, slot)
-    }
-
-    /// Whether a connection that was accepted has come about, or will never: it leaves the backlog.
-    pub(super) fn check_opening(&mut self, slot: u32) {
-        let Some(entry) = self.table.slot(slot).filter(|entry| entry.half_open) else { return };
-        let stands = entry.connection.connected_at().is_some();
-        if stands || entry.connection.is_closed() {
-            entry.half_open = false;
-            entry.stillborn = !stands;
-            let listener = entry.listener.and_then(|number| self.listeners.get(number));
-            if let Some(listener) = listener {
-                listener.half_open -= 1;
-            }
-        }
+        let told = Some(Answered::Once);
+        let offer = Offer { tuple, syn: &syn, iss: Some(iss), key, told };
+        let number = self.table.number();
+        let connection = {
+            let taken = self.is_taken();
+            let origin = self.origin(now, number, &taken);
+            Connection::accept_offer(config, origin, &offer).ok()?
+        };
+        let connection = Third { segment, segment_size }.completes(now, connection)?;
+        self.accept(now, number, listener, connection)
     }
 
     /// A connection has left the table.
     pub(super) fn leave(&mut self, entry: &Entry) {
         if let Some(listener) = entry.listener.and_then(|number| self.listeners.get(number)) {
             listener.connections -= 1;
-            listener.half_open -= u32::from(entry.half_open);
         }
+    }
+}
+
+impl Third<'_> {
+    /// The connection once it has heard of this; `None` where it did not come about.
+    fn completes(self, now: Instant, mut connection: Connection) -> Option<Connection> {
+        connection.handle_merged_on(now, 0, self.segment, self.segment_size);
+        connection.connected_at().is_some().then_some(connection)
     }
 }

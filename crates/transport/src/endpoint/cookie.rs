@@ -11,7 +11,7 @@ use anabranch_wire::crypto::{self, Key};
 use anabranch_wire::{CapableKeys, Flags, MpCapable, MptcpOption, Segment, Timestamps};
 
 use crate::config::{Config, FourTuple, window_scale};
-use crate::connection::{capable, understood};
+use crate::connection::{capable_answer, understood};
 use crate::secrets::{Packed, Secrets};
 use crate::subflow::{accepts_ecn, initial_window, timestamp_clock};
 
@@ -103,11 +103,9 @@ impl Cookies<'_> {
         let options = scale | if sack { SACK } else { 0 } | if ecn { ECN } else { 0 };
         let offer = understood(syn).filter(|_| self.config.multipath);
         let key = self.key(syn.seq, minute);
-        let told = offer.filter(|_| !taken(key.token)).map(|offer| {
-            let mut config = self.config.clone();
-            config.checksum |= offer.checksum_required;
-            capable(&config, CapableKeys::Responder(key.value))
-        });
+        let told = offer
+            .filter(|_| !taken(key.token))
+            .map(|offer| capable_answer(self.config, key.value, offer.checksum_required));
         let echo = if ecn { Flags::ECE } else { Flags::default() };
         Segment {
             source_port: syn.destination_port,

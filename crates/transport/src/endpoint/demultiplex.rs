@@ -9,7 +9,7 @@ use super::places::Place;
 use super::time_wait::Verdict;
 use super::{ConnectionHandle, Endpoint};
 use crate::config::FourTuple;
-use crate::connection::{Connection, Offer, REASON_MPTCP, Transmit, join};
+use crate::connection::{Connection, REASON_MPTCP, Transmit, join};
 
 impl Endpoint {
     /// Input: a segment between two addresses, as one packet brought it. Returns the connection it reached.
@@ -112,11 +112,10 @@ impl Endpoint {
         Some(handle)
     }
 
-    /// A connection has other addresses than before, or may have come about.
+    /// A connection has other addresses than before.
     #[cold]
     pub(super) fn note_change(&mut self, now: Instant, slot: u32) {
         self.register(now, slot);
-        self.check_opening(slot);
     }
 
     /// A segment between two addresses that no subflow has, or has any more.
@@ -132,6 +131,9 @@ impl Endpoint {
         let opens = segment.flags.contains(Flags::SYN) && !segment.flags.contains(Flags::ACK);
         if let Some(Place::TimeWait { number }) = place {
             return self.handle_late(now, tuple, segment, number);
+        }
+        if let Some(number) = self.requests.find(&tuple) {
+            return self.handle_requested(now, number, segment, segment_size);
         }
         if opens {
             return self.handle_syn(now, tuple, segment, None);
@@ -206,11 +208,12 @@ impl Endpoint {
             self.refuse(tuple, segment, REASON_MPTCP);
             return None;
         };
-        self.admit(now, number, &Offer { tuple, syn: segment, iss, key: None, told: false })
+        self.admit(now, number, tuple, segment, iss);
+        None
     }
 
     /// Answers with a RST what belongs to nobody (RFC 9293 section 3.10.7.1).
-    fn refuse(&mut self, tuple: FourTuple, segment: &Segment, reason: u8) {
+    pub(super) fn refuse(&mut self, tuple: FourTuple, segment: &Segment, reason: u8) {
         if !segment.flags.contains(Flags::RST) {
             self.reply(tuple, Connection::refusal(segment, reason));
         }

@@ -1,7 +1,7 @@
 //! Where an endpoint accepts connections, and how many at one time.
 //!
-//! A SYN within the backlog makes a connection, which answers and repeats its SYN/ACK. Beyond the backlog a
-//! SYN is answered by a cookie, which costs no memory, or not at all.
+//! Of a SYN within the backlog a record is kept, from which its SYN/ACK is repeated. Beyond the backlog a
+//! SYN is answered by a cookie, which costs no memory, or not at all. A connection comes about with the third packet.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -14,6 +14,8 @@ use crate::config::Config;
 
 /// Connections whose handshake is not complete, unless told otherwise (`SOMAXCONN`).
 const BACKLOG: u32 = 4096;
+/// Longer than SYN/ACKs are repeated (1 + 2 + 4 + 8 + 16 + 32 s).
+const HALF_OPEN: Duration = Duration::from_secs(127);
 /// How long cookies are accepted after the last was sent (`TCP_SYNCOOKIE_VALID`).
 const COOKIES_VALID: Duration = Duration::from_secs(120);
 
@@ -22,8 +24,10 @@ const COOKIES_VALID: Duration = Duration::from_secs(120);
 pub struct ListenConfig {
     /// What each is accepted with.
     pub config: Config,
-    /// Connections at most whose third packet has not come.
+    /// SYNs at most that were answered and whose third packet has not come.
     pub backlog: u32,
+    /// How long a third packet is waited for at most; of itself the SYN/ACK comes five times more, in 63 s.
+    pub half_open: Duration,
     /// When the backlog is full, SYNs are answered by cookies (RFC 4987 section 3.6; `tcp_syncookies`);
     /// otherwise by nothing.
     pub cookies: bool,
@@ -33,7 +37,13 @@ pub struct ListenConfig {
 
 impl From<Config> for ListenConfig {
     fn from(config: Config) -> Self {
-        Self { config, backlog: BACKLOG, cookies: true, connections: u32::MAX }
+        Self {
+            config,
+            backlog: BACKLOG,
+            half_open: HALF_OPEN,
+            cookies: true,
+            connections: u32::MAX,
+        }
     }
 }
 
@@ -52,9 +62,9 @@ pub(super) struct Listener {
     pub(super) listen: ListenConfig,
     /// As its connections share it.
     pub(super) config: Arc<Config>,
-    /// Connections whose third packet has not come.
+    /// SYNs that were answered and whose third packet has not come.
     pub(super) half_open: u32,
-    /// Connections that were not freed.
+    /// Those, and connections that were not freed.
     pub(super) connections: u32,
     /// When the last cookie was sent.
     cookie_at: Option<Instant>,
@@ -116,9 +126,10 @@ impl Listeners {
         Ok(())
     }
 
-    pub(super) fn remove(&mut self, address: SocketAddr) -> Option<ListenConfig> {
+    /// The number that it had, and how it listened.
+    pub(super) fn remove(&mut self, address: SocketAddr) -> Option<(u32, ListenConfig)> {
         let number = self.by_address.remove(&address)?;
-        self.by_number.remove(&number).map(|listener| listener.listen)
+        self.by_number.remove(&number).map(|listener| (number, listener.listen))
     }
 
     /// Who listens at an address: by its own name, else at every address.

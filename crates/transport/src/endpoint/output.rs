@@ -161,7 +161,8 @@ impl Endpoint {
         if self.ready.front().is_some() {
             self.set_wakes();
         }
-        earliest(self.table.entries.first().map(|(at, _)| at), self.time_wait.deadline())
+        let others = earliest(self.time_wait.deadline(), self.requests.deadline());
+        earliest(self.table.entries.first().map(|(at, _)| at), others)
     }
 
     /// Sets the timers of connections that have not been asked for their segments yet.
@@ -184,6 +185,9 @@ impl Endpoint {
         while let Some((number, tuple)) = self.time_wait.expire(now) {
             self.places.remove(&tuple, |place| place == Place::TimeWait { number });
         }
+        while let Some(number) = self.requests.due(now) {
+            self.repeat_answer(now, number);
+        }
         let (_, slot) = self.table.entries.first().filter(|(at, _)| *at <= now)?;
         let slot = slot as u32;
         let entry = self.table.slot(slot)?;
@@ -203,10 +207,8 @@ impl Endpoint {
         while let Some(&slot) = self.news.front() {
             let told = self.table.slot(slot).filter(|entry| entry.news).and_then(|entry| {
                 let handle = ConnectionHandle { slot, generation: entry.generation };
-                while let Some(event) = entry.connection.poll_event() {
-                    if !entry.stillborn {
-                        return Some((handle, event));
-                    }
+                if let Some(event) = entry.connection.poll_event() {
+                    return Some((handle, event));
                 }
                 entry.news = false;
                 entry.connection.is_drained().then_some((handle, Event::Drained))
@@ -216,12 +218,6 @@ impl Endpoint {
                 self.news.pop_front();
             }
             let Some((handle, _)) = told else { continue };
-            let silent = self.table.get(handle).is_some_and(|entry| entry.stillborn);
-            if last && silent {
-                // Of a connection that never came about nothing is told.
-                self.remove(handle);
-                continue;
-            }
             if last {
                 self.spent = Some(handle);
             }

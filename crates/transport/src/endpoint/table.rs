@@ -26,10 +26,6 @@ pub(super) struct Entry {
     pub(super) generation: u64,
     /// The listener that accepted it, by number.
     pub(super) listener: Option<u32>,
-    /// Its third packet has not come.
-    pub(super) half_open: bool,
-    /// It ended before its third packet came.
-    pub(super) stillborn: bool,
     /// It waits to be asked for segments.
     pub(super) ready: bool,
     /// It waits to be asked for news.
@@ -40,7 +36,7 @@ impl Entry {
     /// The endpoint has to look at more of it than its segments and timers.
     #[inline(always)]
     pub(super) fn has_changed(&self) -> bool {
-        self.half_open | self.connection.has_moved()
+        self.connection.has_moved()
     }
 }
 
@@ -58,24 +54,21 @@ impl Table {
         self.made
     }
 
+    /// The number of one more.
+    pub(super) fn number(&mut self) -> u64 {
+        self.made += 1;
+        self.made - 1
+    }
+
+    /// Adds the connection of a number.
     pub(super) fn insert(
         &mut self,
+        generation: u64,
         connection: Connection,
         listener: Option<u32>,
     ) -> ConnectionHandle {
-        let generation = self.made;
-        self.made += 1;
         let connection = Box::new(connection);
-        let half_open = listener.is_some();
-        let entry = Entry {
-            connection,
-            generation,
-            listener,
-            half_open,
-            stillborn: false,
-            ready: false,
-            news: false,
-        };
+        let entry = Entry { connection, generation, listener, ready: false, news: false };
         ConnectionHandle { slot: self.entries.insert(entry) as u32, generation }
     }
 

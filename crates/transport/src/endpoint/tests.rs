@@ -80,16 +80,32 @@ fn four_tuples_that_collide_are_told_apart() {
     host.listen(SocketAddr::from(([0, 0, 0, 0], 80)), plain).expect("the first");
     let tuples = colliding(&host, 100);
     let (known, strange) = tuples.split_at(50);
+    let mut answers = Vec::new();
+    for tuple in known {
+        assert_eq!(host.handle_segment(NOW, *tuple, &segment(tuple, Flags::SYN)), None);
+        answers.push(host.poll_transmit(NOW).expect("a SYN/ACK").segment);
+    }
+    for (tuple, answer) in known.iter().zip(&answers) {
+        // The SYN again draws its own answer.
+        host.handle_segment(NOW, *tuple, &segment(tuple, Flags::SYN));
+        let again = host.poll_transmit(NOW).expect("a SYN/ACK").segment;
+        assert_eq!((again.seq, again.destination_port), (answer.seq, tuple.remote.port()));
+    }
+    let third = |answer: &Segment, tuple: &FourTuple| Segment {
+        seq: SeqNumber(8),
+        ack: answer.seq.add(1),
+        ..segment(tuple, Flags::ACK)
+    };
     let handles: Vec<_> = known
         .iter()
-        .map(|tuple| {
-            host.handle_segment(NOW, *tuple, &segment(tuple, Flags::SYN)).expect("its own")
+        .zip(&answers)
+        .map(|(tuple, answer)| {
+            host.handle_segment(NOW, *tuple, &third(answer, tuple)).expect("its own")
         })
         .collect();
-    while host.poll_transmit(NOW).is_some() {}
+    assert_eq!((host.half_open(), host.len()), (0, 50));
     for (tuple, handle) in known.iter().zip(&handles) {
-        // The SYN again: it reaches the connection it opened.
-        let again = host.handle_segment(NOW, *tuple, &segment(tuple, Flags::SYN));
+        let again = host.handle_segment(NOW, *tuple, &segment(tuple, Flags::ACK));
         assert_eq!(again, Some(*handle));
     }
     for tuple in strange {

@@ -16,7 +16,7 @@ const SYN_RETRIES: u32 = 6;
 /// SYN retransmissions a second apart that come before those (`tcp_syn_linear_timeouts`); a SYN/ACK has none.
 const SYN_LINEAR: u32 = 4;
 /// SYN/ACK retransmissions before giving up (`tcp_synack_retries`).
-const SYN_ACK_RETRIES: u32 = 5;
+pub(crate) const SYN_ACK_RETRIES: u32 = 5;
 /// SYNs with `MP_CAPABLE` before the option is dropped (Linux's blackhole detection).
 const CAPABLE_SYNS: u32 = 3;
 
@@ -57,21 +57,35 @@ impl Handshake {
     }
 }
 
-/// The SYN/ACK of a join, which has no subflow yet.
-pub(crate) struct JoinAnswer<'a> {
+/// A SYN/ACK where there is no subflow yet.
+pub(crate) struct SynAnswer<'a> {
     /// The SYN that it answers.
     pub(crate) syn: &'a Segment,
     /// Our initial sequence number.
     pub(crate) iss: SeqNumber,
-    /// The `MP_JOIN`.
-    pub(crate) option: MptcpOption,
+    /// The `MP_CAPABLE` or `MP_JOIN`.
+    pub(crate) option: Option<MptcpOption>,
     /// What is added to our timestamps.
     pub(crate) timestamp_offset: u32,
     /// The maximum segment size that is announced.
     pub(crate) mss: u16,
 }
 
-impl JoinAnswer<'_> {
+/// SYN/ACKs that went out before there was a subflow.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Answered {
+    /// Nobody knows when: the echoed timestamp tells the RTT, if anything does.
+    Once,
+    /// The last of so many at this moment.
+    At { sent_at: Instant, times: u32 },
+}
+
+impl SynAnswer<'_> {
+    /// When the SYN/ACK is to come again that goes out now, after `before` of them.
+    pub(crate) fn due_again(host: &HostModel, now: Instant, before: u32) -> Instant {
+        host.expiry(now, RTO_INITIAL * (1 << before.min(6)))
+    }
+
     /// The segment.
     pub(crate) fn segment(&self, now: Instant, config: &Config) -> Segment {
         let window = super::receive::initial_window(config, self.mss);
@@ -87,7 +101,7 @@ impl JoinAnswer<'_> {
             flags: Flags::SYN.with(Flags::ACK).with(echo),
             window: window.min(65_535) as u16,
             mss: Some(self.mss),
-            mptcp: vec![self.option],
+            mptcp: self.option.into_iter().collect(),
             ..Segment::default()
         };
         let value = timestamp_clock(now).wrapping_add(self.timestamp_offset);
@@ -105,18 +119,27 @@ impl Subflow {
     }
 
     /// Takes up a join whose SYN/ACK, with `option`, went out before there was a subflow.
-    pub(crate) fn resume_join(&mut self, syn: &Segment, config: &Config, option: MptcpOption) {
-        self.answer_syn(syn, config, Some(option));
+    pub(crate) fn resume_join(
+        &mut self,
+        syn: &Segment,
+        config: &Config,
+        option: Option<MptcpOption>,
+    ) {
+        self.answer_syn(syn, config, option);
         self.handshake.due = false;
         self.handshake.attempts = 1;
         self.send.after_syn();
     }
 
-    /// The SYN/ACK went out before there was a subflow, nobody knows when: the echoed timestamp tells the
-    /// RTT, if anything does.
-    pub(crate) fn has_answered(&mut self) {
+    /// The SYN/ACK went out before there was a subflow.
+    pub(crate) fn has_answered(&mut self, answered: Answered) {
         self.handshake.due = false;
-        self.handshake.attempts = 2;
+        match answered {
+            Answered::Once => self.handshake.attempts = 2,
+            Answered::At { sent_at, times } => {
+                (self.handshake.sent_at, self.handshake.attempts) = (sent_at, times);
+            }
+        }
         self.send.after_syn();
     }
 

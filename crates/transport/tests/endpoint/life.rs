@@ -158,8 +158,11 @@ fn a_thousand_connections_have_a_thousand_tokens() {
 #[test]
 fn an_old_timer_of_a_freed_connection_wakes_nobody() {
     let mut host = Host::new(plain());
-    host.answer(&syn(1, 0));
-    let half = host.endpoint.connections().next().expect("half open").0;
+    let anabranch_transport::FourTuple { local, remote } = tuple(1);
+    let first = Candidate { address_id: 0, local, remote, backup: false, rate: None };
+    let config = Config { candidates: vec![first], ..plain() };
+    let half = host.endpoint.connect(at(0), config).expect("addresses of its own");
+    assert_eq!(host.said().len(), 1, "its SYN");
     assert_eq!(host.endpoint.poll_timeout(), Some(at(1000)));
     assert!(host.endpoint.remove(half).is_some());
     assert_eq!(host.endpoint.poll_timeout(), None);

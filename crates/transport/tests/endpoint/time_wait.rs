@@ -33,7 +33,7 @@ fn a_syn_with_a_newer_timestamp_opens_whatever_its_sequence_number() {
         assert_eq!(answer.ack, SeqNumber(seq + 1));
         // `isn = tw_snd_nxt + 65535 + 2`.
         assert_eq!(answer.seq, SeqNumber(peer.ack.wrapping_add(65_537)));
-        assert_eq!(host.endpoint.len(), 1);
+        assert_eq!(host.endpoint.half_open(), 1);
     }
 }
 

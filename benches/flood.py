@@ -1,0 +1,110 @@
+"""What a flood of SYNs leaves of the gateway's goodput: `make bench-flood`, as root.
+
+A client downloads through the gateway, again and again, in three ways in turn: alone; while as many SYNs a
+second as are asked for are sent to an address that nobody has, so that the machine has the same work with
+sending and forwarding them; and while they are sent to the gateway, whose backlog they fill. The share of the
+second way is what the machine pays for the flood, the ratio of the third to the second what the gateway does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "live" / "gateway"))
+
+import uplinks
+from floods import poured
+from throughput import download, say, source
+
+from anabranch.live.testbed import missing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+#: An address that the host forwards to a device where packets end.
+NOBODY = "10.77.9.99"
+BACKLOG = 256
+
+
+def counted(running: uplinks.Gateway) -> dict[str, int]:
+    """Return how many SYNs the gateway took and shed, and other packets."""
+    metrics = running.metrics()
+    return {
+        "taken": metrics['packets_total{direction="from_client"}'],
+        "shed": metrics['refused_total{reason="flood"}'],
+        "answered": metrics['packets_total{direction="to_client"}'],
+    }
+
+
+@contextmanager
+def nowhere(bench: uplinks.Lab) -> Iterator[None]:
+    """Let the host forward what is for nobody to a device that drops it."""
+    bench.host.run("ip link add nowhere type dummy")
+    bench.host.run("ip link set nowhere up")
+    bench.host.run(f"ip route add {NOBODY}/32 dev nowhere")
+    yield
+    bench.host.run("ip link del nowhere")
+
+
+def transfer(bench: uplinks.Lab, size: int) -> float:
+    """Download so many bytes; return Gb/s, connecting included."""
+    began = time.perf_counter()
+    download(bench.connect(), size)
+    return size * 8 / (time.perf_counter() - began) / 1e9
+
+
+def main() -> int:
+    """Measure in turns."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--megabytes", type=int, default=800, help="what each download carries")
+    parser.add_argument("--rate", type=int, default=50_000, help="SYNs a second")
+    parser.add_argument("--sources", type=int, default=250, help="addresses that they come from")
+    parser.add_argument("--rounds", type=int, default=5)
+    given = parser.parse_args()
+    lacks = missing()
+    if lacks is not None:
+        sys.stderr.write(f"bench-flood: skipped: {lacks}\n")
+        return 4
+    size = given.megabytes * 1_000_000
+    ways: dict[str, list[float]] = {"alone": [], "flood to nobody": [], "flood to the gateway": []}
+    bench = uplinks.Lab()
+    try:
+        with (
+            uplinks.Origin(bench.host, source(size)),
+            bench.gateway("--backlog", str(BACKLOG)) as running,
+            nowhere(bench),
+        ):
+            transfer(bench, size // 4)
+            for turn in range(given.rounds):
+                ways["alone"].append(transfer(bench, size))
+                for name, address in (("flood to nobody", NOBODY), ("flood to the gateway", uplinks.V4)):
+                    with poured(bench, address, given.sources, given.rate) as sent:
+                        time.sleep(0.5)
+                        before, began = counted(running), time.perf_counter()
+                        ways[name].append(transfer(bench, size))
+                        lasted = time.perf_counter() - began
+                        after = counted(running)
+                        half_open = running.metrics()["half_open_connections"]
+                    rates = {key: (after[key] - before[key]) / lasted for key in after}
+                    told = ", ".join(f"{rate:,.0f} {key}" for key, rate in rates.items())
+                    say(
+                        f"round {turn + 1}: {name}: {sent[0]:,.0f} SYN/s sent; packets/s: {told}; "
+                        f"{half_open} half open; {ways[name][-1]:.2f} Gb/s"
+                    )
+    finally:
+        bench.close()
+    middle = {name: statistics.median(rates) for name, rates in ways.items()}
+    for name, rate in middle.items():
+        say(f"{name:24} {rate:6.2f} Gb/s  {rate / middle['alone']:6.1%} of alone")
+    say(f"the gateway under the flood: {middle['flood to the gateway'] / middle['flood to nobody']:.1%}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
