@@ -21,6 +21,11 @@ pub trait Stream {
     /// There is no room, and [`Event::Writable`] follows; or nothing can be sent any more.
     fn write(&mut self, now: Instant, bytes: Bytes) -> Result<usize, WriteError>;
 
+    /// How many bytes had best be written at once; `None` where any number does.
+    fn preferred_write(&self) -> Option<usize> {
+        None
+    }
+
     /// Whether there is room as poll(2) tells a writer; where there is not, [`Event::Writable`] follows when
     /// there is.
     fn poll_writable(&mut self) -> bool;
@@ -44,6 +49,10 @@ impl Stream for Connection {
 
     fn write(&mut self, now: Instant, bytes: Bytes) -> Result<usize, WriteError> {
         self.write(now, bytes)
+    }
+
+    fn preferred_write(&self) -> Option<usize> {
+        Some(self.preferred_write())
     }
 
     fn poll_writable(&mut self) -> bool {

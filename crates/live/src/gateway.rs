@@ -29,6 +29,7 @@ use thiserror::Error;
 
 use crate::clock::Clock;
 use crate::poller::{Poller, Ready};
+use crate::pool::Pool;
 use crate::secret::secret_seed;
 use crate::tun::{MOST, Tun};
 
@@ -138,6 +139,8 @@ struct Gateway<'a> {
     endpoint: Endpoint,
     /// Addresses that are ours.
     own: BTreeSet<IpAddr>,
+    /// What origins are read into.
+    pool: Pool,
     admission: Admission,
     flood: Flood,
     metrics: Metrics,
@@ -209,6 +212,7 @@ impl<'a> Gateway<'a> {
             tun,
             endpoint,
             own,
+            pool: Pool::default(),
             admission: Admission::new(settings.limits),
             flood: Flood::new(clock.now()),
             metrics: Metrics::default(),
@@ -285,6 +289,7 @@ impl<'a> Gateway<'a> {
     fn look(&mut self, now: Instant) -> Result<bool, GatewayError> {
         self.next_look = now + LOOK;
         self.count_memory(now);
+        self.pool.tidy();
         self.admission.set_refused(Refusal::HalfOpen, self.endpoint.half_open_expired());
         self.expire(now);
         if let Some(responder) = &mut self.responder {
@@ -319,7 +324,7 @@ impl<'a> Gateway<'a> {
     /// Counts what connections hold. Who could not be read of because of it is looked at again.
     fn count_memory(&mut self, now: Instant) {
         let was_full = self.admission.is_full();
-        let mut all: u64 = self.served.values().map(|served| served.relay.held()).sum();
+        let mut all: u64 = self.served.values().map(Served::held_beside).sum();
         let held: Vec<_> =
             self.endpoint.connections().map(|(handle, it)| (handle, it.held())).collect();
         for (handle, bytes) in held {

@@ -12,6 +12,7 @@ pub mod namespace;
 mod network;
 mod offload;
 mod poller;
+mod pool;
 mod secret;
 mod side;
 mod socket;

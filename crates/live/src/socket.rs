@@ -1,7 +1,7 @@
 //! A kernel's stream socket, of MPTCP or plain TCP, as an application sees its connection.
 
 use std::collections::VecDeque;
-use std::io;
+use std::io::{self, IoSliceMut};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -9,14 +9,13 @@ use anabranch_host::Stream;
 use anabranch_transport::{Event, WriteError};
 use anabranch_units::Instant;
 use bytes::Bytes;
-use rustix::buffer::spare_capacity;
 use rustix::io::Errno;
-use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, Shutdown, SocketFlags, SocketType, ipproto, sockopt,
-};
+use rustix::net::{AddressFamily, SendFlags, Shutdown, SocketFlags, SocketType, ipproto, sockopt};
 
-/// The most that one read takes: what a program that copies files has for a buffer.
-const PIECE: usize = 65_536;
+use crate::pool::{PIECE, Pool};
+
+/// Pieces at most that one call reads: each call that empties the buffer of a socket has its peer told.
+const PIECES: usize = 4;
 
 /// A socket of a kernel.
 #[derive(Clone, Debug)]
@@ -55,14 +54,18 @@ pub(crate) struct Socket {
     blocked: bool,
     /// The peer has finished, or the connection broke.
     ended: bool,
-    /// What is read into, while there is something to read.
-    buffer: Vec<u8>,
+    /// What is read into comes from here.
+    pool: Pool,
+    /// Pieces that were read and not asked for.
+    read: VecDeque<Bytes>,
+    /// The longest piece that was asked for, bytes.
+    longest: usize,
 }
 
 impl Socket {
     /// A socket that was accepted, at `now`.
     pub(crate) fn accepted(fd: OwnedFd, now: Instant) -> Self {
-        let mut socket = Self::new(fd);
+        let mut socket = Self::new(fd, Pool::default());
         socket.connected(now);
         socket
     }
@@ -71,26 +74,26 @@ impl Socket {
     pub(crate) fn connect(kind: &Kind, local: SocketAddr, remote: SocketAddr) -> io::Result<Self> {
         let fd = kind.open(remote)?;
         rustix::net::bind(&fd, &SocketAddr::new(local.ip(), 0))?;
-        Self::begin(fd, remote)
+        Self::begin(fd, remote, Pool::default())
     }
 
-    /// A socket that connects from wherever the kernel chooses. What is written goes out at once, and a peer
-    /// that is gone is found out.
-    pub(crate) fn call(kind: &Kind, remote: SocketAddr) -> io::Result<Self> {
+    /// A socket that connects from wherever the kernel chooses, and reads into memory of a pool. What is written
+    /// goes out at once, and a peer that is gone is found out.
+    pub(crate) fn call(kind: &Kind, remote: SocketAddr, pool: Pool) -> io::Result<Self> {
         let fd = kind.open(remote)?;
         sockopt::set_tcp_nodelay(&fd, true)?;
         sockopt::set_socket_keepalive(&fd, true)?;
-        Self::begin(fd, remote)
+        Self::begin(fd, remote, pool)
     }
 
-    fn begin(fd: OwnedFd, remote: SocketAddr) -> io::Result<Self> {
+    fn begin(fd: OwnedFd, remote: SocketAddr, pool: Pool) -> io::Result<Self> {
         match rustix::net::connect(&fd, &remote) {
-            Ok(()) | Err(Errno::INPROGRESS) => Ok(Self::new(fd)),
+            Ok(()) | Err(Errno::INPROGRESS) => Ok(Self::new(fd, pool)),
             Err(error) => Err(error.into()),
         }
     }
 
-    fn new(fd: OwnedFd) -> Self {
+    fn new(fd: OwnedFd, pool: Pool) -> Self {
         Self {
             fd,
             connected_at: None,
@@ -99,7 +102,9 @@ impl Socket {
             writable: false,
             blocked: false,
             ended: false,
-            buffer: Vec::new(),
+            pool,
+            read: VecDeque::new(),
+            longest: 0,
         }
     }
 
@@ -149,6 +154,51 @@ impl Socket {
     }
 }
 
+impl Socket {
+    /// Reads what there is in one call, into several pieces: the first one of `limit` bytes at most, and the others as
+    /// long as any that was asked for.
+    fn fill(&mut self, limit: usize) {
+        if !self.readable || self.ended || limit == 0 {
+            return;
+        }
+        let limit = limit.min(PIECE);
+        self.longest = self.longest.max(limit);
+        let mut pieces: [Vec<u8>; PIECES] = std::array::from_fn(|_| self.pool.take());
+        let lengths: [usize; PIECES] =
+            std::array::from_fn(|at| if at == 0 { limit } else { self.longest });
+        let mut at = lengths.iter();
+        let mut rooms = pieces.each_mut().map(|piece| {
+            let length = at.next().copied().unwrap_or_default();
+            IoSliceMut::new(&mut piece[..length])
+        });
+        let got = rustix::io::readv(&self.fd, &mut rooms);
+        let mut left = *got.as_ref().unwrap_or(&0);
+        for (piece, length) in pieces.into_iter().zip(lengths) {
+            let filled = left.min(length);
+            left -= filled;
+            if filled > 0 {
+                self.read.push_back(self.pool.keep(piece, filled));
+            } else {
+                self.pool.give(piece);
+            }
+        }
+        match got {
+            Ok(0) => {
+                self.ended = true;
+                self.events.push_back(Event::PeerFinished);
+            }
+            Ok(_) => {}
+            Err(Errno::AGAIN | Errno::INTR) => self.readable = false,
+            Err(_) => self.broke(),
+        }
+    }
+
+    /// Bytes that were read and not asked for.
+    pub(crate) fn held(&self) -> u64 {
+        self.read.iter().map(|piece| piece.len() as u64).sum()
+    }
+}
+
 impl Stream for Socket {
     fn connected_at(&self) -> Option<Instant> {
         self.connected_at
@@ -159,38 +209,15 @@ impl Stream for Socket {
     }
 
     fn read(&mut self, _now: Instant, limit: usize) -> Option<Bytes> {
-        if !self.readable || self.ended || limit == 0 {
-            return None;
+        if self.read.is_empty() {
+            self.fill(limit);
         }
-        let limit = limit.min(PIECE);
-        if self.buffer.capacity() != limit {
-            self.buffer = Vec::with_capacity(limit);
+        let mut piece = self.read.pop_front()?;
+        if piece.len() > limit {
+            let rest = piece.split_off(limit);
+            self.read.push_front(rest);
         }
-        match rustix::net::recv(&self.fd, spare_capacity(&mut self.buffer), RecvFlags::empty()) {
-            Ok((_, 0)) => {
-                self.ended = true;
-                self.events.push_back(Event::PeerFinished);
-                None
-            }
-            // What fills half of the memory goes on in it; less is copied, so that what waits takes what it says.
-            Ok((_, length)) if length >= limit / 2 => {
-                Some(Bytes::from(std::mem::take(&mut self.buffer)))
-            }
-            Ok((_, _)) => {
-                let piece = Bytes::copy_from_slice(&self.buffer);
-                self.buffer.clear();
-                Some(piece)
-            }
-            Err(Errno::AGAIN | Errno::INTR) => {
-                self.readable = false;
-                self.buffer = Vec::new();
-                None
-            }
-            Err(_) => {
-                self.broke();
-                None
-            }
-        }
+        Some(piece)
     }
 
     fn write(&mut self, _now: Instant, bytes: Bytes) -> Result<usize, WriteError> {

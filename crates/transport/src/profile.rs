@@ -153,6 +153,9 @@ pub struct Stack {
     /// (`ack_update_msk`), and pushes what waits when it fires (`__mptcp_retrans`); without it with that of the
     /// scheduling before, and hands over what is new.
     pub timer_after_push: bool,
+    /// A socket buffer takes more than a millisecond's worth where the round trip is short, a whole one below half a
+    /// millisecond (`tcp_tso_autosize`, `tcp_tso_rtt_log`, since 5.18).
+    pub bursts_by_rtt: bool,
     /// How long after an address has come up joins are tried over it (`address_worker`).
     pub join_delay: Duration,
 }
@@ -185,6 +188,7 @@ pub const LINUX_6_18: Stack = Stack {
     compresses_sacks: true,
     acknowledges_by_read: true,
     timer_after_push: true,
+    bursts_by_rtt: true,
     join_delay: Duration::ZERO,
 };
 
@@ -216,6 +220,7 @@ pub const MPTCP_0_94: Stack = Stack {
     compresses_sacks: false,
     acknowledges_by_read: false,
     timer_after_push: false,
+    bursts_by_rtt: false,
     join_delay: Duration::from_millis(500),
 };
 

@@ -90,7 +90,7 @@ impl Gateway<'_> {
         served.origin = None;
         while let Some(address) = self.settings.origin.get(served.tried) {
             served.tried += 1;
-            if let Ok(socket) = Socket::call(&TO_ORIGIN, *address)
+            if let Ok(socket) = Socket::call(&TO_ORIGIN, *address, self.pool.clone())
                 && self.poller.add_edges(&socket, number).is_ok()
             {
                 served.origin = Some(socket);

@@ -42,7 +42,8 @@ impl Lane {
                 if !to.poll_writable() {
                     break;
                 }
-                match from.read(now, PIECE) {
+                let most = to.preferred_write().map_or(PIECE, |most| most.min(PIECE));
+                match from.read(now, most) {
                     Some(piece) => self.pending = piece,
                     None if self.finished && !self.told => {
                         self.told = true;

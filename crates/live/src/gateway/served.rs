@@ -68,6 +68,11 @@ impl Served {
         }
     }
 
+    /// Bytes that it holds beside its connection.
+    pub(super) fn held_beside(&self) -> u64 {
+        self.relay.held() + self.origin.as_ref().map_or(0, Socket::held)
+    }
+
     /// What its connection holds now: less than before is bytes that the client took.
     pub(super) fn note_held(&mut self, now: Instant, bytes: u64) {
         if std::mem::replace(&mut self.held, bytes) > bytes {

@@ -190,6 +190,15 @@ impl Connection {
         Ok(taken)
     }
 
+    /// How many bytes a writer had best write at once, so that they leave as whole segments and a whole burst of the
+    /// subflow that was opened first: pieces of this length are sent as they lie, without a copy. At least one
+    /// segment's, at most 64 KiB.
+    pub fn preferred_write(&self) -> usize {
+        let Some(subflow) = self.subflows.first() else { return 1 << 16 };
+        let waits = subflow.send.queued_bytes() + (self.out.end - self.out.next);
+        subflow.send.whole_burst(waits)
+    }
+
     /// Whether a third of the send buffer is free, as poll(2) tells a writer; where it is not,
     /// `Event::Writable` follows when it is (`sk_stream_is_writeable`).
     pub fn poll_writable(&mut self) -> bool {

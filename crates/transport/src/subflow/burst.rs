@@ -11,6 +11,9 @@ use super::scoreboard::BurstMapping;
 use super::{EmitContext, Subflow};
 use crate::config::HostModel;
 
+/// A burst of so many bytes ends where its memory does; a shorter one goes on in the next piece, by a copy.
+const WORTH_LEAVING: usize = 49_152;
+
 /// What was written: one segment, or several as one, each with `segment_size` bytes of payload, the last one at most.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Written {
@@ -25,6 +28,18 @@ struct Payload {
 }
 
 impl Payload {
+    /// It is long enough, and what comes next, from `piece` on, lies elsewhere.
+    fn had_better_leave(&self, piece: Option<&Bytes>) -> bool {
+        self.end >= WORTH_LEAVING
+            && self.copied.is_empty()
+            && piece.is_some_and(|piece| !self.is_followed_by(piece))
+    }
+
+    fn is_followed_by(&self, piece: &Bytes) -> bool {
+        let rest = self.memory.get(self.end..);
+        rest.is_some_and(|rest| !rest.is_empty() && std::ptr::eq(rest.as_ptr(), piece.as_ptr()))
+    }
+
     fn push(&mut self, piece: &Bytes) {
         let follows = self.memory.get(self.end..).is_some_and(|rest| {
             rest.len() >= piece.len() && std::ptr::eq(rest.as_ptr(), piece.as_ptr())
@@ -103,6 +118,7 @@ impl Subflow {
             && self.send.queued_bytes() > 0
             && self.send.buffer_has_room()
             && self.send.goes_on_under(mapping)
+            && !payload.had_better_leave(self.send.next_memory())
         {
             let in_flight = self.board.in_flight();
             if !self.may_send_new(host, now, in_flight, true, false) {

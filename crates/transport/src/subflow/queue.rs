@@ -344,6 +344,12 @@ impl Sender {
         (BURST_BYTES.min(half) / mss).max(1) * mss
     }
 
+    /// Bytes that make a whole burst behind others that wait, whose segments are whole but for the last one.
+    pub(crate) fn whole_burst(&self, waits: u64) -> usize {
+        let mss = u64::from(self.mss);
+        (BURST_BYTES / mss * mss - waits % mss) as usize
+    }
+
     /// Bytes by which data at `data` may extend the last mapping: adjacent, and nothing of it sent.
     fn room_in_last(&self, data: u64) -> u64 {
         let Some(last) = self.queue.back() else { return 0 };
@@ -443,6 +449,11 @@ impl Sender {
     /// The memory that the next segment begins in, and the mapping it has.
     pub(super) fn front(&self) -> Option<(Bytes, BurstMapping)> {
         self.queue.front().map(|chunk| (chunk.payload.clone(), chunk.mapping))
+    }
+
+    /// The memory that the next segment begins in.
+    pub(super) fn next_memory(&self) -> Option<&Bytes> {
+        self.queue.front().map(|chunk| &chunk.payload)
     }
 
     /// The next segment has this mapping; on plain TCP none has any.

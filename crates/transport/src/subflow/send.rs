@@ -5,6 +5,7 @@ use anabranch_units::{DataSeq, Duration, Instant};
 use anabranch_wire::{CapableKeys, Flags, Mapping, MappingDsn, MptcpOption, Segment, dss_checksum};
 use bytes::Bytes;
 
+use super::queue::BURST_BYTES;
 use super::rtt::timestamp_clock;
 use super::scoreboard::{BurstMapping, Sent};
 use super::{EmitContext, State, Subflow};
@@ -12,6 +13,11 @@ use crate::config::HostModel;
 use crate::congestion::{CongestionState, TransmitStart};
 use crate::profile::Deferral;
 
+/// Round trips, in microseconds, that halve what one socket buffer takes beyond a millisecond's worth: two to this
+/// power (`tcp_tso_rtt_log`).
+const NEAR_SHIFT: u32 = 9;
+/// From here on nothing is left of that.
+const NEAR: Duration = Duration::from_micros(16 << NEAR_SHIFT);
 /// The share of a window that is worth sending at once (`tcp_tso_win_divisor`).
 const TSO_WINDOW_DIVISOR: u64 = 3;
 /// The longest wait for an acknowledgement that lets a whole socket buffer out.
@@ -220,12 +226,19 @@ impl Subflow {
         admits
     }
 
-    /// Segments that one socket buffer takes on its way out: a millisecond's worth, and as many as
-    /// the controller wants at least (`tcp_tso_segs`, `tcp_tso_autosize`).
+    /// Segments that one socket buffer takes on its way out: a millisecond's worth, more over a short way, and as
+    /// many as the controller wants at least (`tcp_tso_segs`, `tcp_tso_autosize`).
     #[inline(always)]
     fn burst_segments(&self) -> u32 {
         let millisecond = self.pacer.rate().bytes_per_second() >> 10;
-        (millisecond.min(65_536) as u32 / self.mss).max(self.controller.least_burst())
+        let near = match self.rtt.min_rtt() {
+            Some(rtt) if rtt < NEAR && self.stack.bursts_by_rtt => {
+                BURST_BYTES >> (rtt.as_nanos() / 1000 >> NEAR_SHIFT)
+            }
+            _ => 0,
+        };
+        let bytes = (millisecond + near).min(65_536);
+        (bytes as u32 / self.mss).max(self.controller.least_burst())
     }
 
     /// `tcp_tso_should_defer`: the next socket buffer waits for more room in the window.
