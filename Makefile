@@ -12,6 +12,7 @@
 #   make bench-live our endpoint over real packets beside the simulator and the kernel, as root: TRIALS=5
 #   make bench-throughput  how fast the gateway is beside the kernel, as root
 #   make bench-flood what a flood of SYNs leaves of the gateway's goodput, as root
+#   make soak      clients that come and go, as root: MINUTES=10
 #   make bench-figures  keep what three runs cost now: make test-all fails when one costs 1 % more
 #   make lint      format, lints and types
 #   make docs      the documentation as a site in build/docs; a broken link fails it
@@ -38,7 +39,7 @@ export PIP_QUIET := 1
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 unexport CONDA_PREFIX PYTHONHOME PYTHONPATH
 
-.PHONY: docs demo test test-all mutants fidelity build drill drill-quick drill-all fuzz bench bench-live bench-throughput bench-figures golden lint check clean tools rebuild bench-flood
+.PHONY: docs demo test test-all mutants fidelity build drill drill-quick drill-all fuzz bench bench-live bench-throughput bench-figures golden lint check clean tools rebuild bench-flood soak
 .DELETE_ON_ERROR:
 
 demo: build
@@ -111,6 +112,11 @@ bench-throughput: build
 
 bench-flood: build
 	@$(BIN)/python benches/flood.py
+
+MINUTES := 10
+
+soak: build
+	@$(BIN)/python benches/soak.py --minutes $(MINUTES)
 
 # The figures of the cost gate, benches/costs.toml.
 bench-figures: $(STAMPS)/venv

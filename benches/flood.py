@@ -44,10 +44,13 @@ def counted(running: uplinks.Gateway) -> dict[str, int]:
 
 @contextmanager
 def nowhere(bench: uplinks.Lab) -> Iterator[None]:
-    """Let the host forward what is for nobody to a device that drops it."""
-    bench.host.run("ip link add nowhere type dummy")
-    bench.host.run("ip link set nowhere up")
+    """Let the host forward what is for nobody to a device at whose other end nobody listens."""
+    bench.host.run("ip link add nowhere type veth peer name beyond")
+    for device in ("nowhere", "beyond"):
+        bench.host.run(f"ip link set {device} up")
     bench.host.run(f"ip route add {NOBODY}/32 dev nowhere")
+    # Not the address of the other end, which drops what is another's.
+    bench.host.run(f"ip neigh add {NOBODY} lladdr 02:00:00:00:00:99 dev nowhere")
     yield
     bench.host.run("ip link del nowhere")
 

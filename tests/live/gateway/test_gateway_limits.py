@@ -181,8 +181,8 @@ def test_a_source_that_floods_is_kept_out_and_another_is_served(lab):
         time.sleep(2)
         after, lasted_s = gateway.metrics(), time.monotonic() - began
         sent = 'packets_total{direction="to_client"}'
-        # Of 2,000 SYNs a second 32 are answered, and the connection has its own packets.
-        assert after[sent] - before[sent] <= 32 * (lasted_s + 1) + 40
+        # Of 2,000 SYNs a second 8 are answered, and the connection has its own packets; 16 records repeat theirs.
+        assert after[sent] - before[sent] <= 8 * (lasted_s + 1) + 40 + 16 * 2
         assert after[shed] - before[shed] > 500
 
 
