@@ -98,7 +98,7 @@ def main() -> int:
     before = statistics.median(memory[quarter : 2 * quarter] or memory)
     after = statistics.median(memory[-quarter:])
     say(
-        f"{given.minutes:g} min: {clients.served} connections, {joined} joined, {len(clients.faults)} faults; "
+        f"{given.minutes:g} min: {clients.served} connections, {joined} joins, {len(clients.faults)} faults; "
         f"KiB {before:,.0f} in the second quarter, {after:,.0f} in the last, {max(memory):,} at most; "
         f"descriptors {opened} before, {left} after"
     )

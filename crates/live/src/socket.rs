@@ -60,6 +60,8 @@ pub(crate) struct Socket {
     read: VecDeque<Bytes>,
     /// The longest piece that was asked for, bytes.
     longest: usize,
+    /// Nothing more is read of the kernel for now.
+    rests: bool,
 }
 
 impl Socket {
@@ -105,6 +107,7 @@ impl Socket {
             pool,
             read: VecDeque::new(),
             longest: 0,
+            rests: false,
         }
     }
 
@@ -158,7 +161,7 @@ impl Socket {
     /// Reads what there is in one call, into several pieces: the first one of `limit` bytes at most, and the others as
     /// long as any that was asked for.
     fn fill(&mut self, limit: usize) {
-        if !self.readable || self.ended || limit == 0 {
+        if !self.readable || self.ended || self.rests || limit == 0 {
             return;
         }
         let limit = limit.min(PIECE);
@@ -191,6 +194,11 @@ impl Socket {
             Err(Errno::AGAIN | Errno::INTR) => self.readable = false,
             Err(_) => self.broke(),
         }
+    }
+
+    /// Whether more is read of the kernel; what was read before is given all the same.
+    pub(crate) fn rest(&mut self, rests: bool) {
+        self.rests = rests;
     }
 
     /// Bytes that were read and not asked for.

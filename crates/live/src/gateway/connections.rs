@@ -144,7 +144,9 @@ impl Gateway<'_> {
             }
             let Some(handle) = served.handle else { return self.flush(now, number) };
             let Some(client) = self.endpoint.get_mut(handle) else { return };
-            match served.relay.pump(now, client, origin, !full) {
+            origin.rest(full);
+            let more = !full || origin.held() > 0;
+            match served.relay.pump(now, client, origin, more) {
                 Ok(true) => served.active = now,
                 Ok(false) => {}
                 // The end of the client's side is news of its own.

@@ -11,17 +11,17 @@ use anabranch_units::{Duration, Instant};
 
 /// SYNs of one source that are answered a second. A browser opens six connections to a host; who is dropped asks again
 /// after a second.
-const SHARE: u16 = 32;
+const SHARE: u8 = 8;
 /// How long counts are kept.
 const PERIOD: Duration = Duration::from_secs(1);
-/// Counters of a row, and rows: 32 KiB.
-const BITS: u32 = 12;
-const ROWS: usize = 4;
+/// Counters of a row, and rows: 128 KiB. Half a million sources have no more than their shares together.
+const BITS: u32 = 16;
+const ROWS: usize = 2;
 
 /// The counters.
 #[derive(Debug)]
 pub(super) struct Flood {
-    rows: [Box<[u16]>; ROWS],
+    rows: [Box<[u8]>; ROWS],
     keyed: RandomState,
     since: Instant,
 }
@@ -44,7 +44,7 @@ impl Flood {
             }
         }
         let hash = self.keyed.hash_one(source);
-        let mut least = u16::MAX;
+        let mut least = u8::MAX;
         for (number, row) in self.rows.iter_mut().enumerate() {
             let place = hash >> (number as u32 * BITS) & ((1 << BITS) - 1);
             let counter = &mut row[place as usize];
@@ -78,7 +78,7 @@ mod tests {
         for number in 0..50_000 {
             flood.takes_too_much(Instant::ZERO, source(number % 250));
         }
-        // 250 of 4,096 counters a row are used up: all four of another with a chance of 1 in 70,000.
+        // 250 of 65,536 counters a row are used up: both of another with a chance of 1 in 69,000.
         let kept_out = (1000..2000).filter(|it| flood.takes_too_much(Instant::ZERO, source(*it)));
         assert!(kept_out.count() <= 1);
     }

@@ -233,7 +233,7 @@ impl Subflow {
         let millisecond = self.pacer.rate().bytes_per_second() >> 10;
         let near = match self.rtt.min_rtt() {
             Some(rtt) if rtt < NEAR && self.stack.bursts_by_rtt => {
-                BURST_BYTES >> (rtt.as_nanos() / 1000 >> NEAR_SHIFT)
+                BURST_BYTES >> ((rtt.as_nanos() / 1000) >> NEAR_SHIFT)
             }
             _ => 0,
         };
