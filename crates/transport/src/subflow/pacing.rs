@@ -73,8 +73,13 @@ impl Pacer {
 
     /// True when a segment must wait; the wake-up is armed.
     pub(crate) fn blocked(&mut self, now: Instant) -> bool {
-        self.waiting = self.enforced && now < self.next;
+        self.waiting = self.holds_back(now);
         self.waiting
+    }
+
+    /// A segment must wait; no wake-up is armed.
+    pub(crate) fn holds_back(&self, now: Instant) -> bool {
+        self.enforced && now < self.next
     }
 
     /// A segment was sent; `continues` says that it shares a socket buffer with the one before. A

@@ -23,6 +23,15 @@ const TSO_WINDOW_DIVISOR: u64 = 3;
 /// The longest wait for an acknowledgement that lets a whole socket buffer out.
 const LATELY: Duration = Duration::from_millis(1);
 
+/// What a socket buffer waits for that `tcp_tso_should_defer` holds back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Deferred {
+    /// More room in the congestion window, which counts as filled then (`is_cwnd_limited`).
+    ForCongestionWindow,
+    /// More of the peer's window, or more data.
+    ForOther,
+}
+
 impl Subflow {
     /// Writes the next data segment to send, retransmissions first; false when there is none.
     #[inline(always)]
@@ -170,11 +179,20 @@ impl Subflow {
     /// New data has left; `more` of the same socket buffer follows.
     #[inline(always)]
     fn after_new(&mut self, host: &HostModel, now: Instant, more: bool) {
-        let full = self.board.in_flight() >= self.window.cwnd || self.defers(host, now);
+        let full = self.board.in_flight() >= self.window.cwnd
+            || (!more && self.next_waits_for_cwnd(host, now));
         self.validate_window(now, full);
         if !more {
             self.send.grew |= self.expand_buffer();
         }
+    }
+
+    /// The next socket buffer is held back for want of congestion window, and neither pacing nor the peer's
+    /// window has stopped the loop before that is asked (`tcp_write_xmit`).
+    fn next_waits_for_cwnd(&self, host: &HostModel, now: Instant) -> bool {
+        !self.pacer.holds_back(now)
+            && !self.send.shut_out()
+            && self.defers(host, now) == Some(Deferred::ForCongestionWindow)
     }
 
     /// There is something, and no window, rate or rule holds it back; `together` says that a segment has
@@ -205,9 +223,12 @@ impl Subflow {
         if held || !opens {
             return !held;
         }
-        if !self.send.deferred && self.defers(host, now) {
+        if !self.send.deferred
+            && let Some(deferred) = self.defers(host, now)
+        {
             self.send.deferred = true;
-            if self.stack.deferral == Deferral::NextMillisecond {
+            let full = deferred == Deferred::ForCongestionWindow;
+            if full && self.stack.deferral == Deferral::NextMillisecond {
                 self.validate_window(now, true);
             }
         }
@@ -241,36 +262,38 @@ impl Subflow {
         (bytes as u32 / self.mss).max(self.controller.least_burst())
     }
 
-    /// `tcp_tso_should_defer`: the next socket buffer waits for more room in the window.
+    /// `tcp_tso_should_defer`: what the next socket buffer waits for, if it waits for more room in the windows.
     #[inline(always)]
-    fn defers(&self, host: &HostModel, now: Instant) -> bool {
+    fn defers(&self, host: &HostModel, now: Instant) -> Option<Deferred> {
         if self.ca_state >= CongestionState::Recovery || !self.has_just_sent(host, now) {
-            return false;
+            return None;
         }
         // Counted without MPTCP's options (`mss_cache`).
         let mss = u64::from(self.mss);
         let buffer = self.send.next_buffer();
         let free = u64::from(self.window.cwnd.saturating_sub(self.board.in_flight())) * mss;
         let edge = self.send.una + self.send.window();
-        let limit = free.min(edge.saturating_sub(self.send.next));
+        let offered = edge.saturating_sub(self.send.next);
+        let limit = free.min(offered);
         let several = buffer > mss && free > 0;
         let whole = limit >= buffer && self.send.queued > buffer;
         if !several || whole || limit >= u64::from(self.burst_segments()) * mss {
-            return false;
+            return None;
         }
         let window = u64::from(self.window.cwnd) * mss;
         if limit >= window.min(self.send.window()) / TSO_WINDOW_DIVISOR {
-            return false;
+            return None;
         }
-        let Some(head) = self.board.front() else {
-            return false;
-        };
         // The acknowledgement of the head may come too late.
+        let head = self.board.front()?;
         let srtt = self.rtt.srtt().unwrap_or_default();
-        match self.stack.deferral {
+        let soon = match self.stack.deferral {
             Deferral::HalfRoundTrip => now.since(head.sent_at) >= srtt / 2,
             Deferral::NextMillisecond => now + (srtt / 2).min(LATELY) >= head.sent_at + srtt,
-        }
+        };
+        let for_cwnd = free < offered && free <= buffer;
+        let why = if for_cwnd { Deferred::ForCongestionWindow } else { Deferred::ForOther };
+        soon.then_some(why)
     }
 
     /// So little time has passed since the last segment left that more may come. A whole millisecond is past
