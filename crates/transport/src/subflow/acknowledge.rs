@@ -252,7 +252,6 @@ impl Subflow {
         let (mut bytes, mut buffers) = (0, 0);
         while let Some(sent) = self.board.front_acked(ack) {
             bytes += sent.payload.len() as u64;
-            buffers += u64::from(sent.opens_buffer);
             if sent.ever_retransmitted() {
                 flags.retransmission_acked = true;
             } else if !sent.sacked {
@@ -274,6 +273,8 @@ impl Subflow {
                 }
             }
             self.board.drop_front();
+            // A socket buffer is freed with the last of its segments.
+            buffers += u64::from(self.board.front().is_none_or(|next| next.opens_buffer));
         }
         if let Some(front) = self.board.front().filter(|front| front.start < ack) {
             bytes += ack - front.start;

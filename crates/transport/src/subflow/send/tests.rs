@@ -143,3 +143,47 @@ fn a_burst_waits_for_room_in_the_window_as_it_is_now() {
     assert!(!waits(103), "a burst of three");
     assert!(waits(5), "less is told than was");
 }
+
+#[test]
+fn a_window_is_full_where_a_burst_waits_for_it_and_not_for_the_peers() {
+    // tcp_tso_should_defer: `if (cong_win < send_win) { if (cong_win <= skb->len) *is_cwnd_limited = true; }`: with
+    // room for two segments in either window a burst of three waits.
+    let full = |cwnd: u32, peer: u64| {
+        let us = |us: u64| Instant::ZERO + Duration::from_micros(us);
+        let mut subflow = flying(0);
+        subflow.window = Window { cwnd, ssthresh: 1000 };
+        for n in 0..158 {
+            send(&mut subflow, us(if n == 0 { 0 } else { 99_000 }), 1000);
+        }
+        subflow.send.cwnd_limited = false;
+        subflow.refresh_pacing();
+        write(&mut subflow, 20);
+        subflow.send.hear_window(7, 1, 1000 * peer);
+        assert_eq!(send_all(&mut subflow, us(99_500)), 0);
+        assert!(subflow.send.deferred);
+        subflow.send.cwnd_limited
+    };
+    assert!(full(160, 400), "want of congestion window");
+    assert!(!full(170, 160), "want of the peer's window");
+}
+
+#[test]
+fn a_socket_buffer_takes_memory_until_its_last_segment_is_acknowledged() {
+    // tcp_clean_rtx_queue: tcp_trim_head gives back payload, sk_wmem_free_skb what describes it.
+    let mut subflow = flying(0);
+    subflow.window = Window { cwnd: 20, ssthresh: 1000 };
+    write(&mut subflow, 4);
+    assert_eq!(send_all(&mut subflow, at(50)), 4);
+    let memory = |acked: u64| 4000 - acked + 832 * (4000 - acked).div_ceil(2000);
+    assert_eq!(subflow.send.memory(), memory(0), "two buffers of two segments");
+    for acked in [1000, 2000, 3000, 4000] {
+        let ack = Segment {
+            flags: Flags::ACK,
+            ack: subflow.wire_seq(1 + acked),
+            window: 65_535,
+            ..Segment::default()
+        };
+        subflow.handle_ack(&exact(), at(150), &ack, &mut []);
+        assert_eq!(subflow.send.memory(), memory(acked), "{acked}");
+    }
+}
