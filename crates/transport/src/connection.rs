@@ -8,6 +8,7 @@ mod announced;
 mod carried;
 mod close;
 mod connect;
+mod delegation;
 mod events;
 mod fallback;
 mod half_open;
@@ -33,6 +34,7 @@ use anabranch_units::{Bookmark, Instant, RandomStream};
 use anabranch_wire::crypto::Key;
 use anabranch_wire::{DataAck, Flags, Segment};
 
+use self::delegation::Delegation;
 use crate::config::{Config, FourTuple};
 use crate::congestion::SiblingView;
 use crate::path_manager::PathManager;
@@ -155,6 +157,7 @@ pub struct Connection {
     views: Vec<SubflowView>,
     siblings: Vec<SiblingView>,
     scheduler_wake: Option<Instant>,
+    delegation: Delegation,
     next_transmit: usize,
     connected_at: Option<Instant>,
 }
@@ -209,6 +212,7 @@ impl Connection {
             views: Vec::new(),
             siblings: Vec::new(),
             scheduler_wake: None,
+            delegation: Delegation::default(),
             next_transmit: 0,
             connected_at: None,
             config,
@@ -299,7 +303,7 @@ impl Connection {
             // (`mptcp_finish_join`, `mptcp_sync_sndbuf`).
             self.notify_writable();
         } else {
-            self.push(now);
+            self.push_behind_ack(now, index);
         }
         if self.subflows[index].expand_buffer_after_ack(now) {
             self.subflows[index].touched = true;
@@ -365,6 +369,9 @@ impl Connection {
         if self.input.was_read() {
             self.after_reads(now);
         }
+        if self.delegation.is_due() {
+            self.push_delegated(now);
+        }
         let count = self.subflows.len();
         let mut index = self.next_transmit;
         for _ in 0..count {
@@ -377,6 +384,9 @@ impl Connection {
             index = if index + 1 == count { 0 } else { index + 1 };
         }
         self.next_transmit = 0;
+        if std::mem::take(&mut self.retransmission.schedules_behind) {
+            self.set_retransmission_interval(now);
+        }
         if self.half_open.rests() {
             return None;
         }

@@ -156,6 +156,9 @@ pub struct Stack {
     /// A socket buffer takes more than a millisecond's worth where the round trip is short, a whole one below half a
     /// millisecond (`tcp_tso_autosize`, `tcp_tso_rtt_log`, since 5.18).
     pub bursts_by_rtt: bool,
+    /// A subflow on which no acknowledgement has come is given data behind what the application writes that the
+    /// acknowledgement woke (`mptcp_subflow_delegate`); without it at once.
+    pub delegates_sending: bool,
     /// How long after an address has come up joins are tried over it (`address_worker`).
     pub join_delay: Duration,
 }
@@ -189,6 +192,7 @@ pub const LINUX_6_18: Stack = Stack {
     acknowledges_by_read: true,
     timer_after_push: true,
     bursts_by_rtt: true,
+    delegates_sending: true,
     join_delay: Duration::ZERO,
 };
 
@@ -221,6 +225,7 @@ pub const MPTCP_0_94: Stack = Stack {
     acknowledges_by_read: false,
     timer_after_push: false,
     bursts_by_rtt: false,
+    delegates_sending: false,
     join_delay: Duration::from_millis(500),
 };
 

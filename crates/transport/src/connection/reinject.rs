@@ -24,6 +24,9 @@ pub(super) struct Retransmission {
     deadline: Option<Instant>,
     /// How long it runs, as the last scheduling found it (`timer_ival`).
     interval: Option<Duration>,
+    /// Whether what is sent again is to leave before that is found anew: its own timer counts
+    /// (`mptcp_check_and_set_pending` behind `tcp_push` in `__mptcp_retrans`).
+    pub(super) schedules_behind: bool,
     /// How often the piece was sent again since the last progress.
     repetitions: u32,
     /// Before then it is not sent again.
@@ -127,6 +130,8 @@ impl Connection {
             let id = self.subflows[index].id;
             self.retransmission.bytes += self.hand_over(id, from, length);
             self.retransmission.repetitions += 1;
+            self.retransmission.schedules_behind =
+                self.config.stack.timer_after_push && self.out.cursor < self.out.end;
             if let Some(beyond) = self.retransmission.repetitions.checked_sub(REPETITIONS) {
                 let wait = RTO_MIN * (1 << beyond.min(RTO_DOUBLINGS));
                 self.retransmission.not_before = now + wait.min(RTO_MAX);

@@ -275,7 +275,7 @@ impl Connection {
     /// Puts the next question: what is to be reinjected, then new data, then what else a scheduler that
     /// `reads` it may do; false when there is none.
     #[inline(always)]
-    fn put_question(&mut self, reads: bool) -> bool {
+    pub(super) fn put_question(&mut self, reads: bool) -> bool {
         let out = &self.out;
         let reach = out.end.min(out.window_end);
         let admits = out.cursor < reach && (reach == out.end || self.fits_window());
@@ -326,9 +326,15 @@ impl Connection {
         if self.views.is_empty() {
             return;
         }
-        self.set_retransmission_interval(now);
+        // What is acknowledged asks for data only where the window has room (`ack_update_msk`).
+        if !self.delegation.answers() || self.out.next < self.out.window_end {
+            self.set_retransmission_interval(now);
+        }
         let mut penalised = false;
         self.request.now = now;
+        if self.delegation.is_due() && !self.carry_out_delegated() {
+            return;
+        }
         while self.put_question(reads) {
             match self.scheduler.schedule(&self.request, &self.views) {
                 Decision::Wait { until } => {
@@ -343,6 +349,9 @@ impl Connection {
                     self.penalise(subflows);
                 }
                 Decision::Send { on, from, burst } => {
+                    if from.is_none() && self.delegates(on, burst) {
+                        return;
+                    }
                     if !self.send_on(on, from, burst) {
                         return;
                     }
@@ -353,7 +362,7 @@ impl Connection {
 
     /// Carries a decision out; false when nothing could be handed over.
     #[inline(always)]
-    fn send_on(&mut self, on: SubflowSet, from: Option<u64>, mut burst: u64) -> bool {
+    pub(super) fn send_on(&mut self, on: SubflowSet, from: Option<u64>, mut burst: u64) -> bool {
         let mut asked = self.out.cursor;
         if let Ask::Reinject(piece) = self.request.ask {
             asked = piece.from;

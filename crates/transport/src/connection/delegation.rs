@@ -1,0 +1,81 @@
+//! Data for a subflow other than the one that an acknowledgement has come on: the kernel leaves it to that subflow's
+//! own turn (`mptcp_subflow_delegate`, `MPTCP_DELEGATE_SEND`). An application that the same acknowledgement has woken
+//! comes before: a processor that is to run somebody else hands the turn to a thread (`need_resched` in
+//! `handle_softirqs`). What it writes then goes by the decision that is there (`mptcp_sched_get_send` asks nobody while a
+//! subflow is `scheduled`), and a segment that would have been a short one is filled.
+
+use anabranch_units::{Instant, SubflowId};
+
+use super::{Connection, Event};
+use crate::scheduler::{Ask, SubflowSet};
+
+/// What was decided and is left to another turn.
+#[derive(Debug, Default)]
+pub(super) struct Delegation {
+    /// The subflow whose acknowledgement is being answered.
+    answered: Option<SubflowId>,
+    /// The subflow that is to be given data, and how many bytes.
+    decided: Option<(SubflowId, u64)>,
+}
+
+impl Delegation {
+    /// Something was decided and not carried out.
+    #[inline(always)]
+    pub(super) fn is_due(&self) -> bool {
+        self.decided.is_some()
+    }
+
+    /// An acknowledgement is being answered.
+    #[inline(always)]
+    pub(super) fn answers(&self) -> bool {
+        self.answered.is_some()
+    }
+}
+
+impl Connection {
+    /// Hands data over because of an acknowledgement on a subflow.
+    #[inline(always)]
+    pub(super) fn push_behind_ack(&mut self, now: Instant, index: usize) {
+        if self.config.stack.delegates_sending {
+            self.delegation.answered = Some(self.subflows[index].id);
+        }
+        self.push(now);
+        self.delegation.answered = None;
+    }
+
+    /// The application has had its turn: what was left to it goes without what it might have written.
+    #[cold]
+    pub(super) fn push_delegated(&mut self, now: Instant) {
+        if !self.wakes_application() {
+            self.push(now);
+        }
+    }
+
+    /// Leaves new data for `on` to the turn behind the application's; false when there is no reason to. What goes on
+    /// several subflows at once goes at once.
+    #[inline(always)]
+    pub(super) fn delegates(&mut self, on: SubflowSet, burst: u64) -> bool {
+        let elsewhere = self.delegation.answered.is_some_and(|id| !on.contains(id));
+        if !elsewhere || self.request.ask != Ask::NewData || !self.wakes_application() {
+            return false;
+        }
+        let mut ids = on.iter();
+        let (Some(only), None) = (ids.next(), ids.next()) else { return false };
+        self.delegation.decided = Some((only, burst));
+        true
+    }
+
+    /// What was decided before goes first; false when nothing of it could be handed over.
+    pub(super) fn carry_out_delegated(&mut self) -> bool {
+        let Some((id, burst)) = self.delegation.decided.take() else { return true };
+        !self.put_question(false) || self.send_on(SubflowSet::one(id), None, burst)
+    }
+
+    /// The application was told that there is room, and has not heard it yet.
+    fn wakes_application(&self) -> bool {
+        self.events.contains(&Event::Writable)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,122 @@
+//! Who comes first where an acknowledgement brings data for another subflow and wakes the application.
+
+use anabranch_units::Seed;
+
+use super::*;
+use crate::path_manager::Candidate;
+use crate::profile::{LINUX_6_18, MPTCP_0_94, Stack};
+use crate::scheduler::{Decision, PathScheduler, SendRequest, SubflowView};
+use crate::subflow::State;
+use crate::{Config, Endpoint, FourTuple};
+
+/// Wants everything on the second subflow, 1000 bytes at a time.
+#[derive(Debug)]
+struct Second;
+
+impl PathScheduler for Second {
+    fn name(&self) -> &'static str {
+        "second"
+    }
+
+    fn schedule(&mut self, _: &SendRequest, subflows: &[SubflowView]) -> Decision {
+        subflows.get(1).map_or(Decision::WAIT, |second| Decision::next_on(second.id, 1000))
+    }
+}
+
+fn at(ms: u64) -> Instant {
+    Instant::ZERO + anabranch_units::Duration::from_millis(ms)
+}
+
+/// A server's connection over two subflows, on which 500 bytes wait and whose application waits for room.
+fn waiting(stack: Stack, act: impl FnOnce(&mut Connection)) {
+    let there = ([10, 0, 0, 2], 80).into();
+    let candidate = |id: u8| Candidate {
+        address_id: id,
+        local: ([10, 0, id, 1], 1024 + u16::from(id)).into(),
+        remote: there,
+        backup: false,
+        rate: None,
+    };
+    let config = Config { stack, ..Config::default() };
+    let mut client = Endpoint::new("client", Seed { seed: 1, run: 0 });
+    let mut server = Endpoint::new("server", Seed { seed: 1, run: 0 });
+    server.listen(there, config.clone()).expect("nobody listens");
+    let candidates = vec![candidate(0), candidate(1)];
+    let ours = client.connect(at(0), Config { candidates, ..config }).expect("free addresses");
+    let carry = |from: &mut Endpoint, to: &mut Endpoint, ms: u64| {
+        while let Some(told) = from.poll_transmit(at(ms)) {
+            let tuple = FourTuple { local: told.remote, remote: told.local };
+            to.handle_segment(at(ms), tuple, &told.segment);
+        }
+    };
+    let mut now = 0;
+    for _ in 0..4 {
+        carry(&mut client, &mut server, now);
+        carry(&mut server, &mut client, now + 20);
+        now += 40;
+        // What opens the connection at both ends, so that the other subflow may join.
+        let _ = client.connection_mut(ours).write(at(now), vec![7; 10].into());
+    }
+    let handle = server.connections().next().expect("one").0;
+    let connection = server.connection_mut(handle);
+    let open = connection.subflows.iter().filter(|s| s.state == State::Established);
+    assert_eq!(open.count(), 2, "both subflows are open");
+    connection.scheduler = Box::new(Second);
+    connection.events.clear();
+    while connection.poll_transmit(at(now)).is_some() {}
+    // Written while the peer's window was closed, which an acknowledgement has opened since.
+    let open_to = std::mem::replace(&mut connection.out.window_end, connection.out.cursor);
+    connection.write(at(now), vec![7; 500].into()).expect("room");
+    connection.out.window_end = open_to;
+    act(connection);
+}
+
+/// Bytes that wait on the second subflow.
+fn queued(connection: &Connection) -> u64 {
+    connection.subflows[1].send.queued_bytes()
+}
+
+#[test]
+fn what_the_woken_application_writes_fills_the_segment() {
+    waiting(LINUX_6_18, |connection| {
+        connection.events.push_back(Event::Writable);
+        connection.push_behind_ack(at(200), 0);
+        assert_eq!(queued(connection), 0, "the application comes first");
+        while connection.poll_event().is_some() {}
+        connection.write(at(200), vec![7; 500].into()).expect("room");
+        assert_eq!(queued(connection), 1000);
+        let segment = connection.poll_transmit(at(200)).expect("a segment").segment;
+        assert_eq!(segment.payload.len(), 1000);
+    });
+}
+
+#[test]
+fn nothing_waits_for_an_application_that_sleeps_or_on_the_subflow_itself() {
+    let goes = |stack: Stack, wakes: bool, index: usize| {
+        let mut bytes = 0;
+        waiting(stack, |connection| {
+            if wakes {
+                connection.events.push_back(Event::Writable);
+            }
+            connection.push_behind_ack(at(200), index);
+            bytes = queued(connection);
+        });
+        bytes == 500
+    };
+    assert!(goes(LINUX_6_18, false, 0), "nobody was woken");
+    assert!(goes(LINUX_6_18, true, 1), "the acknowledgement came on it");
+    assert!(!goes(LINUX_6_18, true, 0));
+    assert!(goes(MPTCP_0_94, true, 0), "the older stack delegates nothing");
+}
+
+#[test]
+fn it_goes_without_the_application_when_that_writes_nothing() {
+    waiting(LINUX_6_18, |connection| {
+        connection.events.push_back(Event::Writable);
+        connection.push_behind_ack(at(200), 0);
+        assert!(connection.poll_transmit(at(200)).is_none());
+        while connection.poll_event().is_some() {}
+        let segment = connection.poll_transmit(at(200)).expect("a segment").segment;
+        assert_eq!(segment.payload.len(), 500);
+    });
+}
