@@ -116,7 +116,9 @@ def _compared(
     measured: Sequence[Measured], given: argparse.Namespace, *, same_losses: bool
 ) -> list[list[compare.Comparison]]:
     """Return the figures of every setting, run as often as asked with loss and without."""
-    todo = simulate.tasks(measured, {}, runs=given.runs, plain=given.runs, same_losses=same_losses)
+    runs = {"runs": given.runs, "plain": given.runs}
+    # Client, server and links are one guest of one processor.
+    todo = simulate.tasks(measured, {}, same_losses=same_losses, one_processor=True, **runs)
     compared = []
     with _console.progress("simulating", unit="runs") as bar:
         for place, figures in simulate.each(todo, workers=given.workers, progress=bar):

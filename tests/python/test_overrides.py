@@ -149,6 +149,7 @@ VALUES = {
     "links.backbone.up.trace": (RECORDED, Recording(file=RECORDED)),
     "host.timer_tick": ("1ms", 10**6),
     "host.clock_phase": ("1ms", 10**6),
+    "host.one_processor": ("true", True),
     "host.send_fragment": ("16KiB", 2**14),
     "host.send_memory_per_segment": ("4352B", 4352),
     "host.send_memory_per_buffer": ("1280B", 1280),

@@ -250,6 +250,8 @@ pub struct HostPlan {
     pub send_memory_per_buffer: u64,
     /// Memory of a received full segment.
     pub receive_memory_per_segment: u64,
+    /// Programs and packets share one processor.
+    pub one_processor: bool,
     /// Where in a tick of the hosts' clocks the world begins; drawn where there is none.
     pub clock_phase_ns: Option<u64>,
 }
@@ -263,6 +265,7 @@ impl Default for HostPlan {
             send_memory_per_segment: host.send_memory_per_segment,
             send_memory_per_buffer: host.send_memory_per_buffer,
             receive_memory_per_segment: host.receive_memory_per_segment,
+            one_processor: host.one_processor,
             clock_phase_ns: None,
         }
     }
@@ -288,6 +291,7 @@ impl HostPlan {
             send_memory_per_segment: self.send_memory_per_segment,
             send_memory_per_buffer: self.send_memory_per_buffer,
             receive_memory_per_segment: self.receive_memory_per_segment.max(1),
+            one_processor: self.one_processor,
         }
     }
 }

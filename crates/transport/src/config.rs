@@ -42,6 +42,10 @@ pub struct HostModel {
     /// Memory that a socket buffer on the send queue takes besides its payload, bytes: its head and
     /// its `sk_buff` (`tcp_stream_alloc_skb`).
     pub send_memory_per_buffer: u64,
+    /// Programs and packets share one processor: an application that an acknowledgement wakes writes before another
+    /// subflow than the acknowledged one is given data (`mptcp_subflow_delegate`). Where there are several the two
+    /// happen at once.
+    pub one_processor: bool,
 }
 
 impl Default for HostModel {
@@ -52,6 +56,7 @@ impl Default for HostModel {
             receive_memory_per_segment: 2048 + 256,
             send_fragment: 32_768 - 40,
             send_memory_per_buffer: 576 + 256,
+            one_processor: false,
         }
     }
 }

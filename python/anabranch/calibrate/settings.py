@@ -20,7 +20,9 @@ def path_name(number: int) -> str:
     return f"path{number}"
 
 
-def scenario(setting: Setting, *, cut_at_s: float | None = None, seed: int | None = None) -> dict[str, Any]:
+def scenario(
+    setting: Setting, *, cut_at_s: float | None = None, seed: int | None = None, one_processor: bool = False
+) -> dict[str, Any]:
     """Return a setting as a scenario's tables.
 
     Parameters
@@ -32,6 +34,8 @@ def scenario(setting: Setting, *, cut_at_s: float | None = None, seed: int | Non
     seed
         From which the laboratory's emulator drew the losses, to be the simulator's, too; None is losses of
         its own.
+    one_processor
+        Whether the laboratory's hosts share one processor.
     """
     kernel = KERNELS[setting.kernel]
     most = setting.receive_buffer_bytes
@@ -53,6 +57,8 @@ def scenario(setting: Setting, *, cut_at_s: float | None = None, seed: int | Non
             _path(number, leg, kernel.jitter, seed) for number, leg in enumerate(setting.legs, start=1)
         ],
     }
+    if one_processor:
+        result["host"] = {"one_processor": True}
     events = [_event(change) for change in setting.changes]
     if cut_at_s is not None:
         state = STATES[setting.how]

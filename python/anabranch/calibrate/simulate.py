@@ -44,6 +44,8 @@ class Task:
         When path 1 is lost, by turns.
     seeds
         Of the emulator's losses, by turns; none for losses of the simulator's own.
+    one_processor
+        Whether the laboratory's hosts share one processor.
     """
 
     place: int
@@ -52,6 +54,7 @@ class Task:
     runs: tuple[int, ...]
     cuts: tuple[float, ...]
     seeds: tuple[int, ...] = ()
+    one_processor: bool = False
 
 
 def tasks(
@@ -61,6 +64,7 @@ def tasks(
     runs: int,
     plain: int = RUNS_WITHOUT_LOSS,
     same_losses: bool = False,
+    one_processor: bool = False,
 ) -> list[Task]:
     """Return what is to be done.
 
@@ -77,6 +81,8 @@ def tasks(
     same_losses
         Whether the runs lose the packets that the kernel's trials lost, trial by trial, each as often as the
         others.
+    one_processor
+        Whether the laboratory's hosts share one processor.
 
     Raises
     ------
@@ -98,8 +104,8 @@ def tasks(
         for first in range(0, count, _CHUNK):
             chunk = tuple(range(first, min(first + _CHUNK, count)))
             film = films.get(setting.film)
-            task = Task(place=place, setting=setting, film=film, runs=chunk, cuts=cuts, seeds=seeds)
-            result.append(task)
+            shared = {"place": place, "setting": setting, "film": film, "cuts": cuts, "seeds": seeds}
+            result.append(Task(runs=chunk, one_processor=one_processor, **shared))
     return result
 
 
@@ -150,7 +156,8 @@ def trace(task: Task, run: int) -> tuple[Figures, Tables]:
 
     cut = task.cuts[run % len(task.cuts)] if task.cuts else None
     seed = task.seeds[run % len(task.seeds)] if task.seeds else None
-    loaded = load(settings.scenario(task.setting, cut_at_s=cut, seed=seed))
+    alone = task.one_processor
+    loaded = load(settings.scenario(task.setting, cut_at_s=cut, seed=seed, one_processor=alone))
     result = run_loaded(loaded, run=run, film=task.film)
     return measure.figures(task.setting, result.tables, cut_at_s=cut), result.tables
 

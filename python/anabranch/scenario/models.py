@@ -299,6 +299,9 @@ class Host(Table):
     clock_phase: Time | None = Field(
         default=None, description="where in a tick of the clock a run begins; drawn where it is not given"
     )
+    one_processor: bool | None = Field(
+        default=None, description="an application that is woken writes before another subflow is given data"
+    )
     send_fragment: Memory | None = Field(
         default=None, description="pieces that written data is kept in and handed to subflows by"
     )

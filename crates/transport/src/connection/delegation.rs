@@ -1,8 +1,9 @@
 //! Data for a subflow other than the one that an acknowledgement has come on: the kernel leaves it to that subflow's
-//! own turn (`mptcp_subflow_delegate`, `MPTCP_DELEGATE_SEND`). An application that the same acknowledgement has woken
-//! comes before: a processor that is to run somebody else hands the turn to a thread (`need_resched` in
-//! `handle_softirqs`). What it writes then goes by the decision that is there (`mptcp_sched_get_send` asks nobody while a
-//! subflow is `scheduled`), and a segment that would have been a short one is filled.
+//! own turn (`mptcp_subflow_delegate`, `MPTCP_DELEGATE_SEND`). Where there is one processor, an application that the
+//! same acknowledgement has woken comes before: what is left of the packets' work goes to a thread as soon as somebody
+//! else is to run (`need_resched` in `handle_softirqs`). What the application writes then goes by the decision that is
+//! there (`mptcp_sched_get_send` asks nobody while a subflow is `scheduled`), and fills a segment that would have been
+//! a short one.
 
 use anabranch_units::{Instant, SubflowId};
 
@@ -36,7 +37,7 @@ impl Connection {
     /// Hands data over because of an acknowledgement on a subflow.
     #[inline(always)]
     pub(super) fn push_behind_ack(&mut self, now: Instant, index: usize) {
-        if self.config.stack.delegates_sending {
+        if self.config.host.one_processor && self.config.stack.delegates_sending {
             self.delegation.answered = Some(self.subflows[index].id);
         }
         self.push(now);

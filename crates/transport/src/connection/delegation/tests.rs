@@ -7,7 +7,7 @@ use crate::path_manager::Candidate;
 use crate::profile::{LINUX_6_18, MPTCP_0_94, Stack};
 use crate::scheduler::{Decision, PathScheduler, SendRequest, SubflowView};
 use crate::subflow::State;
-use crate::{Config, Endpoint, FourTuple};
+use crate::{Config, Endpoint, FourTuple, HostModel};
 
 /// Wants everything on the second subflow, 1000 bytes at a time.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ fn at(ms: u64) -> Instant {
 }
 
 /// A server's connection over two subflows, on which 500 bytes wait and whose application waits for room.
-fn waiting(stack: Stack, act: impl FnOnce(&mut Connection)) {
+fn waiting(stack: Stack, one_processor: bool, act: impl FnOnce(&mut Connection)) {
     let there = ([10, 0, 0, 2], 80).into();
     let candidate = |id: u8| Candidate {
         address_id: id,
@@ -37,7 +37,8 @@ fn waiting(stack: Stack, act: impl FnOnce(&mut Connection)) {
         backup: false,
         rate: None,
     };
-    let config = Config { stack, ..Config::default() };
+    let host = HostModel { one_processor, ..HostModel::default() };
+    let config = Config { host, stack, ..Config::default() };
     let mut client = Endpoint::new("client", Seed { seed: 1, run: 0 });
     let mut server = Endpoint::new("server", Seed { seed: 1, run: 0 });
     server.listen(there, config.clone()).expect("nobody listens");
@@ -78,7 +79,7 @@ fn queued(connection: &Connection) -> u64 {
 
 #[test]
 fn what_the_woken_application_writes_fills_the_segment() {
-    waiting(LINUX_6_18, |connection| {
+    waiting(LINUX_6_18, true, |connection| {
         connection.events.push_back(Event::Writable);
         connection.push_behind_ack(at(200), 0);
         assert_eq!(queued(connection), 0, "the application comes first");
@@ -92,9 +93,9 @@ fn what_the_woken_application_writes_fills_the_segment() {
 
 #[test]
 fn nothing_waits_for_an_application_that_sleeps_or_on_the_subflow_itself() {
-    let goes = |stack: Stack, wakes: bool, index: usize| {
+    let goes = |stack: Stack, one_processor: bool, wakes: bool, index: usize| {
         let mut bytes = 0;
-        waiting(stack, |connection| {
+        waiting(stack, one_processor, |connection| {
             if wakes {
                 connection.events.push_back(Event::Writable);
             }
@@ -103,15 +104,16 @@ fn nothing_waits_for_an_application_that_sleeps_or_on_the_subflow_itself() {
         });
         bytes == 500
     };
-    assert!(goes(LINUX_6_18, false, 0), "nobody was woken");
-    assert!(goes(LINUX_6_18, true, 1), "the acknowledgement came on it");
-    assert!(!goes(LINUX_6_18, true, 0));
-    assert!(goes(MPTCP_0_94, true, 0), "the older stack delegates nothing");
+    assert!(goes(LINUX_6_18, true, false, 0), "nobody was woken");
+    assert!(goes(LINUX_6_18, true, true, 1), "the acknowledgement came on it");
+    assert!(!goes(LINUX_6_18, true, true, 0));
+    assert!(goes(LINUX_6_18, false, true, 0), "another processor does it meanwhile");
+    assert!(goes(MPTCP_0_94, true, true, 0), "the older stack delegates nothing");
 }
 
 #[test]
 fn it_goes_without_the_application_when_that_writes_nothing() {
-    waiting(LINUX_6_18, |connection| {
+    waiting(LINUX_6_18, true, |connection| {
         connection.events.push_back(Event::Writable);
         connection.push_behind_ack(at(200), 0);
         assert!(connection.poll_transmit(at(200)).is_none());
