@@ -359,3 +359,86 @@ def test_a_figure_shows_rate_delay_and_losses(tmp_path):
     drawn = json.dumps(link(trace_of(tmp_path, OWN), title="a trace").to_dict())
     for part in ("a trace", "Mb/s", "ms one way", '"loss": 0.5', '"rate": 2.5'):
         assert part in drawn
+
+
+class TestRandomStarts:
+    """Each run begins at a place of its own in a recording."""
+
+    def test_what_came_before_the_place_follows_behind_it(self, tmp_path):
+        # OWN holds 5 Mb/s for 1 s, nothing for 2.5 s, 2.5 Mb/s for 2.5 s; a third of 6 s lies in the silence.
+        moved = trace_of(tmp_path, OWN).begun_at(1 / 3)
+        assert [(s.at_ns, s.rate_bps, s.delay_ns, s.loss) for s in moved.steps] == [
+            (0, 0, 10_000_000, 0.5),
+            (1_500_000_000, 2_500_000, 0, 0.0),
+            (4_000_000_000, 5_000_000, 10_000_000, 0.0),
+            (5_000_000_000, 0, 10_000_000, 0.5),
+        ]
+        assert moved.length_ns == 6 * 10**9
+
+    def test_the_first_place_is_the_recording_itself(self, tmp_path):
+        trace = trace_of(tmp_path, OWN)
+        assert trace.begun_at(0.0) == trace
+
+    @pytest.mark.parametrize("text", [OWN, "3\n3\n5\n10\n", "0\n5\n10\n"])
+    @pytest.mark.parametrize("share", [0.0, 0.1, 0.35, 0.5, 0.99])
+    def test_nothing_is_lost_or_won(self, tmp_path, text, share):
+        trace = trace_of(tmp_path, text)
+        moved = trace.begun_at(share)
+        assert moved.mean_bps() == pytest.approx(trace.mean_bps())
+        assert moved.length_ns == trace.length_ns
+
+    def test_opportunities_begin_at_the_last_one_before_the_place(self, tmp_path):
+        # 40 % of 10 ms is at 4 ms, in the silence behind the two opportunities of 3 ms: these are the last now.
+        moved = trace_of(tmp_path, "3\n3\n5\n10\n").begun_at(0.4)
+        assert moved.opportunities_ms == (2, 7, 10, 10)
+
+    def test_opportunities_before_the_first_one_begin_at_the_beginning(self, tmp_path):
+        moved = trace_of(tmp_path, "3\n3\n5\n10\n").begun_at(0.2)
+        assert moved.opportunities_ms == (3, 3, 5, 10)
+
+    def scenario(self, tmp_path, **trace):
+        (tmp_path / "a.csv").write_text(OWN, encoding="utf-8")
+        raw = {
+            "name": "recorded",
+            "application": {"kind": "bulk", "bytes": "1 MB"},
+            "paths": [
+                {"name": name, "rtt": "20 ms", "trace": {"file": "a.csv", **trace}} for name in ("one", "two")
+            ],
+        }
+        return loading.load(raw, folder=tmp_path).scenario
+
+    def starts(self, scenario, run):
+        plan = plans.build(scenario, None, run=run)
+        return {link["name"]: json.dumps(link["model"]["steps"]) for link in plan["links"]}
+
+    def test_runs_and_paths_differ_and_directions_agree(self, tmp_path):
+        scenario = self.scenario(tmp_path, start="random")
+        first, second = (self.starts(scenario, run) for run in (0, 1))
+        assert first["one.down"] == first["one.up"]
+        assert len({first["one.down"], first["two.down"], second["one.down"], second["two.down"]}) == 4
+        assert self.starts(scenario, 0) == first
+
+    def test_without_the_key_plans_stay_as_they_were(self, tmp_path):
+        scenario = self.scenario(tmp_path)
+        assert self.starts(scenario, 0) == self.starts(scenario, 1)
+        assert json.loads(self.starts(scenario, 0)["one.down"])["begin_ns"] == [0, 10**9, 3_500_000_000]
+
+    def test_a_recording_that_does_not_repeat_cannot(self, tmp_path):
+        with pytest.raises(ScenarioError, match="a random start in a recording that does not repeat"):
+            self.scenario(tmp_path, start="random", repeat=False)
+
+    def test_comparisons_begin_at_random_places_unless_told_otherwise(self, tmp_path):
+        from anabranch.comparison.make import tables_of
+
+        (tmp_path / "a.csv").write_text(OWN, encoding="utf-8")
+        raw = {
+            "paths": [
+                {"name": "one", "trace": "a.csv", "up": {"trace": {"file": "a.csv"}}},
+                {"name": "two", "trace": {"file": "a.csv", "start": "beginning"}},
+                {"name": "three", "trace": {"file": "a.csv", "repeat": False}},
+            ]
+        }
+        one, two, three = tables_of(raw, [])[0]["paths"]
+        assert one["trace"] == one["up"]["trace"] == {"file": "a.csv", "start": "random"}
+        assert two == raw["paths"][1]
+        assert three == raw["paths"][2]

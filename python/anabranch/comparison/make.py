@@ -108,7 +108,25 @@ def sweep_of(
     InputError
         When it has one path only.
     """
-    from anabranch.scenario import _overrides, shipped
+    raw, folder = tables_of(scenario, overrides)
+    name = f"{loaded.scenario.name}-paths"
+    return Sweep(name=name, cells=paths.cells(raw, folder), trials=trials, once=True)
+
+
+def tables_of(
+    scenario: str | Path | Mapping[str, Any], overrides: Sequence[Override | Fault]
+) -> tuple[dict[str, Any], Path]:
+    """Return the tables of a valid scenario, and the folder that its files are found from.
+
+    Recordings begin at random places, trial by trial, unless they say where: trials that all see the same
+    minute would say little of a path.
+
+    Parameters
+    ----------
+    scenario, overrides
+        What it was loaded from, without a fault.
+    """
+    from anabranch.scenario import _follow, _overrides, shipped
     from anabranch.scenario.load import tables
 
     if isinstance(scenario, str | Path):
@@ -117,9 +135,7 @@ def sweep_of(
     else:
         raw, folder = dict(scenario), Path.cwd()
     given = [_here(one) for one in overrides if isinstance(one, _overrides.Override)]
-    raw = _overrides.apply(raw, given).raw
-    name = f"{loaded.scenario.name}-paths"
-    return Sweep(name=name, cells=paths.cells(raw, folder), trials=trials, once=True)
+    return _follow.random_starts(_overrides.apply(raw, given).raw), folder
 
 
 def _here(one: Override) -> Override:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 import json
 from functools import lru_cache
 from pathlib import Path
@@ -15,7 +16,7 @@ from anabranch.plugins import module
 from anabranch.scenario.link_models import MODELS, Recording
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from anabranch.scenario._faults import Source
     from anabranch.scenario._lines import KeyPath
@@ -80,14 +81,53 @@ def _read(file: str, shown: str, changed_ns: int) -> traces.Trace:
     return traces.read(Path(file), where=shown)
 
 
-def model(table: ScenarioPath | Link, way: str) -> dict[str, Any] | None:
-    """Return what one direction of a path or link follows, as the plan has it."""
+def model(table: ScenarioPath | Link, way: str, *, seed: int, run: int) -> dict[str, Any] | None:
+    """Return what one direction of a path or link follows, as the plan has it.
+
+    Parameters
+    ----------
+    table
+        The path or link.
+    way
+        `down` or `up`.
+    seed, run
+        What a random start in a recording is drawn from.
+    """
     own = table.down if way == "down" else table.up
     recording = own.trace or table.trace
     if recording is not None:
-        return _trace(recording).plan(repeat=recording.repeat)
+        trace = _trace(recording)
+        if recording.start == "random":
+            trace = trace.begun_at(place(table.name, seed=seed, run=run))
+        return trace.plan(repeat=recording.repeat)
     given = table.model
     return None if given is None else {given.name: given.plan(way, table.name)}
+
+
+def place(name: str, *, seed: int, run: int) -> float:
+    """Return where in its recordings a path or link begins: a share of their length, from 0 to less than 1.
+
+    Both directions have the same, so that what was recorded together stays together. Paths draw apart from
+    each other: one more moves no other's place.
+    """
+    text = f"{seed} {run} traces.{name}"
+    # 53 bits: a larger whole number would be rounded, in the end to 1.
+    return (int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 11) / 2**53
+
+
+def random_starts(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the tables of a scenario whose recordings begin at random places, where they say nothing else.
+
+    Those that say where they start, or that do not repeat, stay as they are.
+    """
+    found = copy.deepcopy(dict(raw))
+    for _, table in places(found):
+        given = table.get("trace")
+        if isinstance(given, str):
+            table["trace"] = {"file": given, "start": "random"}
+        elif isinstance(given, dict) and given.get("repeat", True):
+            table["trace"] = {"start": "random", **given}
+    return found
 
 
 def _trace(recording: Recording) -> traces.Trace:

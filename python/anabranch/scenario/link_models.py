@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Union
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, Union
 
-from pydantic import BeforeValidator, Field, create_model
+from pydantic import BeforeValidator, Field, create_model, model_validator
 from pydantic_core import PydanticCustomError
 
 from anabranch.errors import MissingError, did_you_mean, shown
@@ -141,6 +141,17 @@ class Recording(Table):
 
     file: str = Field(description="its path, relative to the scenario file")
     repeat: bool = Field(default=True, description="begin again at its end; false: its last step holds")
+    start: Literal["beginning", "random"] = Field(
+        default="beginning", description="where a run begins in it: at a place drawn for each run, if random"
+    )
+
+    @model_validator(mode="after")
+    def _repeats(self) -> Self:
+        """Refuse a place that might lie at the very end, with nothing behind it."""
+        if self.start == "random" and not self.repeat:
+            message = "a random start in a recording that does not repeat"
+            raise _fault(message, 'leave `repeat = false` out, or `start = "random"`')
+        return self
 
 
 #: The models by name, and names that stand for a model with a parameter.

@@ -53,13 +53,14 @@ def build(scenario: Scenario, film: Film | None, *, run: int = 0) -> dict[str, A
         What `_anabranch.simulate` takes, once encoded as JSON.
     """
     scenario = handoffs.with_events(scenario, run=run)
+    draw = (scenario.seed, run)
     own = _own_links(scenario)
     paths = [_path(path, has_own=path.name in own) for path in scenario.paths]
     crossing = [_crossing(index, flows, paths) for index, flows in enumerate(scenario.cross_traffic)]
     used = {name for path in paths for way in _WAYS for name in path[way]}
     used |= {name for flows in crossing for way in ("data", "acks") for name in flows[way]}
-    links = [link for path in scenario.paths if path.name in own for link in _links_of(path)]
-    links += [one_way for link in scenario.links for one_way in _links_of(link)]
+    links = [link for path in scenario.paths if path.name in own for link in _links_of(path, draw)]
+    links += [one_way for link in scenario.links for one_way in _links_of(link, draw)]
     links += [link for index, flows in enumerate(scenario.cross_traffic) for link in _delays(index, flows)]
     application = _application(scenario, film)
     plan: dict[str, Any] = {
@@ -225,12 +226,20 @@ def _delays(index: int, flows: CrossTraffic) -> list[dict[str, Any]]:
     ]
 
 
-def _links_of(table: Path | Link) -> list[dict[str, Any]]:
-    """Return the one-way links, down then up, that a path's own keys or a link describe."""
-    return [_one_way(table, way) for way in _WAYS]
+def _links_of(table: Path | Link, draw: tuple[int, int]) -> list[dict[str, Any]]:
+    """Return the one-way links, down then up, that a path's own keys or a link describe.
+
+    Parameters
+    ----------
+    table
+        The path or link.
+    draw
+        Seed and number of the run, for what the plan itself draws.
+    """
+    return [_one_way(table, way, draw) for way in _WAYS]
 
 
-def _one_way(table: Path | Link, way: str) -> dict[str, Any]:
+def _one_way(table: Path | Link, way: str, draw: tuple[int, int]) -> dict[str, Any]:
     """Return one direction: its own keys over those given once."""
     own: Direction = table.down if way == "down" else table.up
     given = own.model_fields_set
@@ -244,7 +253,7 @@ def _one_way(table: Path | Link, way: str) -> dict[str, Any]:
     }
     queue = None if plain and "rate" not in given else table.queue
     loss = table.loss if way == "down" else None
-    model = _follow.model(table, way)
+    model = _follow.model(table, way, seed=draw[0], run=draw[1])
     return {
         "name": f"{table.name}.{way}",
         "rate_bps": own.rate if "rate" in given else table.rate,

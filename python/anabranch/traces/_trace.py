@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from anabranch.errors import Fault, InputError
@@ -75,6 +75,33 @@ class Trace:
     steps: tuple[Step, ...] = ()
     opportunities_ms: tuple[int, ...] = ()
     has_delays: bool = False
+
+    def begun_at(self, share: float) -> Trace:
+        """Return the trace from another place on, with what came before that behind it.
+
+        Parameters
+        ----------
+        share
+            The place, as a share of the length, from 0 to less than 1. Opportunities begin at the last one
+            before it, so that a silence is met whole and as often as its length says.
+        """
+        at_ns = int(share * self.length_ns)
+        if self.opportunities_ms:
+            length = self.opportunities_ms[-1]
+            at = max((ms for ms in self.opportunities_ms if ms * _MS <= at_ns), default=length)
+            times = sorted(ms - at + (length if ms <= at else 0) for ms in self.opportunities_ms)
+            return replace(self, opportunities_ms=tuple(times))
+        cut = [
+            (begin, end, step)
+            for step, end in self.spans()
+            for begin, end in ((step.at_ns, min(end, at_ns)), (max(step.at_ns, at_ns), end))
+            if begin < end
+        ]
+        moved = [
+            replace(step, at_ns=begin - at_ns + (0 if begin >= at_ns else self.length_ns))
+            for begin, _, step in cut
+        ]
+        return replace(self, steps=tuple(sorted(moved, key=lambda step: step.at_ns)))
 
     def plan(self, *, repeat: bool) -> dict[str, Any]:
         """Return the trace as a link's model in the plan; opportunities always repeat."""
