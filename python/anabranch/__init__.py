@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from anabranch._run import Run, run
+    from anabranch.advice import advise
     from anabranch.comparison import compare
     from anabranch.errors import (
         AnabranchError,
@@ -39,6 +40,7 @@ __all__ = [
     "Run",
     "ScenarioError",
     "__version__",
+    "advise",
     "compare",
     "load",
     "open_run",
@@ -53,6 +55,7 @@ __all__ = [
 _HOMES = {
     "Run": "anabranch._run",
     "run": "anabranch._run",
+    "advise": "anabranch.advice",
     "compare": "anabranch.comparison",
     "load": "anabranch.results",
     "query": "anabranch.results",

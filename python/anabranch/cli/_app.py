@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from anabranch.cli import _console, _gateway, _live, _many
+from anabranch.cli import _advise, _console, _gateway, _live, _many
 from anabranch.cli._console import guarded
 from anabranch.cli._media import media
 from anabranch.cli._options import (
@@ -243,5 +243,6 @@ def calibrate(
 
 
 _many.register(app)
+_advise.register(app)
 _live.register(app)
 _gateway.register(app)

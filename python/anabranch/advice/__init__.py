@@ -1,0 +1,11 @@
+"""Which paths, which scheduler and which congestion control a scenario does best with.
+
+>>> import anabranch
+>>> found = anabranch.advise("two-paths", controllers=["cubic", "bbr"])  # doctest: +SKIP
+>>> print(found.toml)  # doctest: +SKIP
+"""
+
+from anabranch.advice.make import advise
+from anabranch.advice.read import Advice
+
+__all__ = ["Advice", "advise"]

@@ -1,0 +1,158 @@
+"""What is ranked: every congestion control with every scheduler over every set of paths."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from anabranch.comparison import paths
+from anabranch.errors import Fault, InputError, ScenarioError, did_you_mean
+from anabranch.study.sweep import Cell
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+#: The congestion controls that are tried unless others are named: mainline Linux's three, and a coupled one.
+CONTROLLERS = ("cubic", "bbr", "reno", "balia")
+#: The schedulers: mainline Linux's, the papers' default, two that leave slow paths out, and all data on each.
+SCHEDULERS = ("linux", "min-rtt", "blest", "ecf", "redundant")
+
+#: What mainline Linux has of them, with the name that it goes by there.
+KERNEL_CONTROLLERS = {"cubic": "cubic", "bbr": "bbr", "reno": "reno"}
+KERNEL_SCHEDULERS = {"linux": "default"}
+
+_SCHEDULER, _CONGESTION = "transport.scheduler", "transport.congestion"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidate:
+    """One thing that could be advised.
+
+    Attributes
+    ----------
+    paths
+        The paths that are used; a single one is used over plain TCP.
+    scheduler
+        The path scheduler; None over a single path, where there is nothing to choose.
+    congestion
+        The congestion control of every subflow.
+    """
+
+    paths: tuple[str, ...]
+    scheduler: str | None
+    congestion: str
+
+    @property
+    def name(self) -> str:
+        """What it is called: `wifi + lte, blest, cubic`."""
+        return ", ".join(
+            (paths.label(self.paths), *([self.scheduler] if self.scheduler else []), self.congestion)
+        )
+
+    @property
+    def in_kernel(self) -> bool:
+        """Mainline Linux can do it."""
+        known = self.scheduler is None or self.scheduler in KERNEL_SCHEDULERS
+        return known and self.congestion in KERNEL_CONTROLLERS
+
+    def settings(self) -> tuple[tuple[str, Any, str], ...]:
+        """Return what is set over the scenario's tables."""
+        chosen = [(_CONGESTION, self.congestion, "--controllers")]
+        if self.scheduler is not None:
+            chosen.append((_SCHEDULER, self.scheduler, "--schedulers"))
+        return tuple(chosen)
+
+
+def candidates(
+    sets: Sequence[tuple[str, ...]], controllers: Sequence[str], schedulers: Sequence[str]
+) -> list[Candidate]:
+    """Return every combination, small sets of paths first; schedulers only where there are several paths."""
+    return [
+        Candidate(paths=names, scheduler=scheduler, congestion=controller)
+        for names in sets
+        for scheduler in (schedulers if len(names) > 1 else [None])
+        for controller in controllers
+    ]
+
+
+def sets(names: Sequence[str], only: Sequence[str]) -> list[tuple[str, ...]]:
+    """Return the sets of paths that are ranked, small ones first.
+
+    Parameters
+    ----------
+    names
+        The scenario's paths.
+    only
+        Those to choose from; empty is all.
+
+    Raises
+    ------
+    InputError
+        When one is not among the scenario's.
+    """
+    faults = [
+        Fault(message=f"no such path: `{name}`", where=f"--paths {name}", hint=did_you_mean(name, names))
+        for name in only
+        if name not in names
+    ]
+    if faults:
+        raise InputError(faults)
+    chosen = [name for name in names if not only or name in only]
+    return paths.sets(chosen) if len(chosen) > 1 else [tuple(chosen)]
+
+
+def validated(
+    raw: Mapping[str, Any], folder: Path, controllers: Sequence[str], schedulers: Sequence[str]
+) -> None:
+    """Check that the scenario takes every scheduler and congestion control.
+
+    Raises
+    ------
+    ScenarioError
+        With the faults of all of them.
+    """
+    from anabranch.scenario._overrides import Override
+    from anabranch.scenario.load import load
+
+    faults: dict[Fault, None] = {}
+    asked = [(_CONGESTION, one, "--controllers") for one in controllers]
+    asked += [(_SCHEDULER, one, "--schedulers") for one in schedulers]
+    for key, value, option in asked:
+        try:
+            load(raw, [Override(key=key, value=value, origin=f"{option} {value}")], folder=folder)
+        except ScenarioError as error:
+            faults.update(dict.fromkeys(error.faults))
+    if faults:
+        raise ScenarioError(faults)
+
+
+def cells(found: Sequence[Candidate], raw: Mapping[str, Any], folder: Path) -> tuple[Cell, ...]:
+    """Return a cell for each candidate.
+
+    Parameters
+    ----------
+    found
+        The candidates.
+    raw
+        The tables of a valid scenario.
+    folder
+        Where films, ladders and plug-ins in Python are found that it names.
+    """
+    left = {names: json.dumps(paths.only(raw, names), default=str) for names in {one.paths for one in found}}
+    return tuple(
+        Cell(
+            # Scenarios are kept by name.
+            scenario=paths.label(one.paths),
+            raw=left[one.paths],
+            folder=str(folder.resolve()),
+            settings=one.settings(),
+            labels=(
+                (paths.COLUMN, paths.label(one.paths)),
+                (_SCHEDULER, one.scheduler or "-"),
+                (_CONGESTION, one.congestion),
+            ),
+        )
+        for one in found
+    )

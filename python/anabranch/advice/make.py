@@ -1,0 +1,370 @@
+"""Running an advice: round by round, into a folder that a repeat goes on in."""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from anabranch.advice import candidates as choosing
+from anabranch.advice import halving, score
+from anabranch.advice.read import Advice, Evidence, judged
+from anabranch.errors import Fault, InputError
+from anabranch.study.sweep import Job, Sweep
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from anabranch.advice.candidates import Candidate
+    from anabranch.results.store import Row, Store
+    from anabranch.scenario._overrides import Override
+    from anabranch.scenario.load import Loaded
+
+#: Trials of each candidate that an exhaustive comparison would take; the most that one gets here.
+TRIALS = 30
+#: The share of an exhaustive comparison's runs that are spent unless told otherwise.
+SHARE = 0.2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What is to be advised on.
+
+    Attributes
+    ----------
+    candidates
+        What is ranked.
+    sweep
+        Their cells, with the most trials that one may get.
+    budget
+        The most runs.
+    score
+        How a run becomes a number.
+    """
+
+    candidates: tuple[Candidate, ...]
+    sweep: Sweep
+    budget: int
+    score: score.Score
+
+    @property
+    def exhaustive(self) -> int:
+        """The runs of every candidate with every trial."""
+        return len(self.candidates) * self.sweep.trials
+
+
+def advise(
+    scenario: str | Path | Mapping[str, Any],
+    *,
+    controllers: Sequence[str] = choosing.CONTROLLERS,
+    schedulers: Sequence[str] = choosing.SCHEDULERS,
+    paths: Sequence[str] = (),
+    trials: int = TRIALS,
+    budget: int | None = None,
+    seed: int | None = None,
+    set: Mapping[str, Any] | None = None,  # noqa: A002 - the name that the command line has
+    out: str | Path | None = None,
+    workers: int | None = None,
+    progress: Callable[[float, float], None] | None = None,
+) -> Advice:
+    """Say which paths, which scheduler and which congestion control a scenario does best with.
+
+    Parameters
+    ----------
+    scenario
+        Path of a TOML file, name of a shipped scenario, or the tables themselves.
+    controllers, schedulers
+        Congestion controls and path schedulers to choose from, by name, short form or place.
+    paths
+        The scenario's paths to choose from; empty is all.
+    trials
+        The most trials of a candidate, from 2; an exhaustive comparison would give each so many.
+    budget
+        The most runs, at least one a candidate; None is a fifth of the exhaustive comparison's.
+    seed, set
+        As of `anabranch.run`, for every candidate.
+    out
+        A folder that keeps the results; a repeat goes on there. None keeps nothing.
+    workers
+        Processes; None is one a core.
+    progress
+        Told the runs done, and how many there are at most.
+
+    Raises
+    ------
+    ScenarioError
+        With every fault of the scenario, and of each scheduler and congestion control that it does not take.
+    InputError
+        When there is no such path, the budget is too small, or the folder holds something else.
+
+    Examples
+    --------
+    >>> import anabranch
+    >>> found = anabranch.advise("two-paths", controllers=["cubic"], trials=10)  # doctest: +SKIP
+    >>> print(found.sentences[0])  # doctest: +SKIP
+    """
+    from anabranch.scenario._overrides import by_name
+    from anabranch.scenario.load import load
+
+    overrides = by_name(seed=seed, set=set)
+    what = asked(
+        load(scenario, overrides),
+        scenario,
+        overrides,
+        controllers=controllers,
+        schedulers=schedulers,
+        paths=paths,
+        trials=trials,
+        budget=budget,
+    )
+    with TemporaryDirectory() as fallback:
+        return run(what, Path(out or fallback), workers=workers or os.cpu_count() or 1, progress=progress)
+
+
+def asked(
+    loaded: Loaded,
+    scenario: str | Path | Mapping[str, Any],
+    overrides: Sequence[Override | Fault],
+    *,
+    controllers: Sequence[str],
+    schedulers: Sequence[str],
+    paths: Sequence[str],
+    trials: int,
+    budget: int | None,
+) -> Asked:
+    """Return what is to be run.
+
+    Parameters
+    ----------
+    loaded
+        The scenario, validated.
+    scenario, overrides
+        What it was loaded from, without a fault.
+    controllers, schedulers, paths, trials, budget
+        As of `advise`.
+
+    Raises
+    ------
+    ScenarioError, InputError
+        As `advise` does.
+    """
+    from anabranch._run import film_of
+    from anabranch.comparison.make import tables_of
+
+    raw, folder = tables_of(scenario, overrides)
+    sets = choosing.sets([path.name for path in loaded.scenario.paths], paths)
+    choosing.validated(raw, folder, controllers, schedulers)
+    found = choosing.candidates(sets, tuple(dict.fromkeys(controllers)), tuple(dict.fromkeys(schedulers)))
+    exhaustive = len(found) * trials
+    runs = max(len(found), int(SHARE * exhaustive)) if budget is None else budget
+    faults = []
+    if trials < 2:
+        faults.append(
+            Fault(message="a single trial has no interval", where=f"--trials {trials}", hint="2 or more")
+        )
+    if runs < len(found):
+        message = f"{runs} runs for {len(found)} candidates"
+        hint = f"at least {len(found)}, or fewer candidates (--controllers, --schedulers, --paths)"
+        faults.append(Fault(message=message, where=f"--budget {runs}", hint=hint))
+    if faults:
+        raise InputError(faults)
+    return Asked(
+        candidates=tuple(found),
+        sweep=Sweep(
+            name=f"{loaded.scenario.name}-advice",
+            cells=choosing.cells(found, raw, folder),
+            trials=trials,
+            once=True,
+        ),
+        budget=runs,
+        score=score.of(loaded.scenario.application.kind, film_of(loaded)),
+    )
+
+
+def run(
+    what: Asked,
+    folder: Path,
+    *,
+    workers: int,
+    progress: Callable[[float, float], None] | None = None,
+    expected: Callable[[float], None] | None = None,
+) -> Advice:
+    """Run whatever of an advice is not done, and return it.
+
+    Parameters
+    ----------
+    what
+        What is to be advised on.
+    folder
+        Where its results go.
+    workers
+        Processes on this machine.
+    progress
+        Told the runs done, and how many there are at most.
+    expected
+        Told once, after a first run, how many seconds all that is left will take about.
+
+    Raises
+    ------
+    InputError
+        When the folder holds something else.
+    MissingError
+        When the disk is full, or a worker is gone.
+    """
+    from anabranch.results import identity
+    from anabranch.results.store import Store, stored
+    from anabranch.study import execute, sweep
+
+    planned = sweep.planned(what.sweep)
+    store = Store(folder, sweep.manifest(what.sweep, planned))
+    jobs = {
+        (place, run): Job(
+            cell=cell,
+            name=cell.name,
+            run=run,
+            keep=(),
+            identity=identity.of_run(planned[place].hash, run),
+            alike=planned[place].alike,
+        )
+        for place, cell in enumerate(what.sweep.cells)
+        for run in range(what.sweep.trials)
+    }
+    there = {(row["cell"], row["identity"]): row for row in stored(folder, "runs")}
+    known = {
+        key: there[job.name, job.identity] for key, job in jobs.items() if (job.name, job.identity) in there
+    }
+    evidence = Evidence(score=what.score, exact=tuple(one.exact for one in planned))
+    queue = _Queue(_steps(what, evidence), jobs, known, evidence)
+
+    def heard(job: Job, rows: Mapping[str, list[Row]]) -> None:
+        queue.done(job, rows["runs"][0])
+        if progress is not None:
+            progress(evidence.runs, what.budget)
+
+    with store.writing() as journal:
+        if expected is not None:
+            _timed(queue, journal, heard, expected, what.budget, workers)
+        with closing(execute.execute(queue, workers=workers)) as outcomes:
+            for job, (rows, traces) in outcomes:
+                journal.add(rows, traces)
+                heard(job, rows)
+    _settle(store)
+    return judged(what.sweep, what.candidates, evidence, budget=what.budget)
+
+
+def _settle(store: Store) -> None:
+    """Make tables of what there is; another run of the same folder goes on from them."""
+    store.finish()
+
+
+def _timed(
+    queue: _Queue,
+    journal: Any,  # noqa: ANN401 - the store's own
+    heard: Callable[[Job, Mapping[str, list[Row]]], None],
+    expected: Callable[[float], None],
+    budget: int,
+    workers: int,
+) -> None:
+    """Make a first run here, and tell from it how long the others will take."""
+    from anabranch.results import identity
+    from anabranch.study import execute
+    from anabranch.study.sweep import ready
+
+    # The candidate in the middle: neither a single path nor the last scheduler.
+    job = queue.take_middle()
+    if job is None:
+        return
+    ready(job.cell.text())
+    began = time.monotonic()
+    rows, traces = execute.work(job, identity.code())
+    took = time.monotonic() - began
+    journal.add(rows, traces)
+    heard(job, rows)
+    expected(took * max(0, budget - queue.evidence.runs) / workers)
+
+
+def _steps(what: Asked, evidence: Evidence) -> Iterator[list[tuple[int, int]]]:
+    """Yield the runs of the rounds, then those of the questions behind the choice."""
+    count, trials = len(what.candidates), what.sweep.trials
+    plan = halving.rounds(count, what.budget, trials)
+    yield from halving.asked(plan, evidence.scores, evidence.exact)
+    places = evidence.questions(what.candidates)
+    left = what.budget - evidence.runs
+    until = halving.told(places, evidence.scores, evidence.exact, left, trials)
+    yield [(place, run) for run in range(until) for place in places if run == 0 or not evidence.exact[place]]
+
+
+class _Queue:
+    """The runs of one step after the other: none of a step before all of the one before are done.
+
+    As an iterator it stops where nothing is to be done for now, and goes on when it is asked again.
+
+    Parameters
+    ----------
+    steps
+        The runs of each step; asked for the next when all of one are done.
+    jobs
+        What each run is.
+    known
+        The rows of runs that are there already.
+    evidence
+        Told of every run that was asked for.
+    """
+
+    def __init__(
+        self,
+        steps: Iterator[list[tuple[int, int]]],
+        jobs: Mapping[tuple[int, int], Job],
+        known: Mapping[tuple[int, int], Row],
+        evidence: Evidence,
+    ) -> None:
+        self.evidence = evidence
+        self._steps, self._jobs, self._known = steps, jobs, known
+        self._keys = {(job.name, job.identity): key for key, job in jobs.items()}
+        self._waiting: list[tuple[int, int]] = []
+        self._under_way: set[tuple[int, int]] = set()
+
+    def __iter__(self) -> _Queue:
+        return self
+
+    def __next__(self) -> Job:
+        self._fill()
+        if not self._waiting:
+            raise StopIteration
+        key = self._waiting.pop(0)
+        self._under_way.add(key)
+        return self._jobs[key]
+
+    def take_middle(self) -> Job | None:
+        """Return the run in the middle of a step; None when there is nothing to run."""
+        self._fill()
+        if not self._waiting:
+            return None
+        key = self._waiting.pop(len(self._waiting) // 2)
+        self._under_way.add(key)
+        return self._jobs[key]
+
+    def done(self, job: Job, row: Row) -> None:
+        """Take a run's row."""
+        key = self._keys[job.name, job.identity]
+        self._under_way.discard(key)
+        self.evidence.add(*key, row)
+
+    def _fill(self) -> None:
+        """Go to the next step, and the next, while nothing waits and nothing is under way."""
+        while not self._waiting and not self._under_way:
+            try:
+                step = next(self._steps)
+            except StopIteration:
+                return
+            for key in step:
+                if self.evidence.has(*key):
+                    continue
+                if key in self._known:
+                    self.evidence.add(*key, self._known[key])
+                else:
+                    self._waiting.append(key)

@@ -1,0 +1,373 @@
+"""From the runs of an advice to its choice, its ranking, and what is said of each path."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from anabranch.advice import carry, halving
+from anabranch.advice.score import worst
+from anabranch.comparison import measures, paths
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from anabranch.advice.candidates import Candidate
+    from anabranch.advice.score import Score
+    from anabranch.comparison.measures import Measure
+    from anabranch.results.paired import Effect
+    from anabranch.results.store import Row
+    from anabranch.study.sweep import Sweep
+
+#: What is said of a path.
+USE, LEAVE, UNDECIDED = "use", "do not add", "undecided"
+
+
+@dataclass(kw_only=True)
+class Evidence:
+    """What has been seen so far, of runs that were asked for.
+
+    Attributes
+    ----------
+    score
+        How a run becomes a number.
+    exact
+        Which candidates draw nothing: one run of them is all.
+    scores, rows
+        What came of each candidate, by the number of the trial.
+    """
+
+    score: Score
+    exact: tuple[bool, ...]
+    scores: dict[int, halving.Scores] = field(default_factory=dict)
+    rows: dict[int, dict[int, Row]] = field(default_factory=dict)
+
+    @property
+    def runs(self) -> int:
+        """How many runs there are."""
+        return sum(len(one) for one in self.rows.values())
+
+    def has(self, place: int, run: int) -> bool:
+        """Tell whether a run is there."""
+        return run in self.rows.get(place, {})
+
+    def add(self, place: int, run: int, row: Row) -> None:
+        """Take a run."""
+        self.rows.setdefault(place, {})[run] = row
+        self.scores.setdefault(place, {})[run] = self.score.of(row)
+
+    def less(self, place: int, other: int) -> Effect:
+        """Return what one candidate scores more than another, over pairs of trials with the same luck."""
+        from dataclasses import replace
+
+        from anabranch.results import paired
+
+        exact = (self.exact[place], self.exact[other])
+        found = paired.difference(*paired.matched(self.scores[place], self.scores[other], exact=exact))
+        # Where nothing is drawn, one pair says all.
+        return replace(found, low=found.value, high=found.value) if all(exact) else found
+
+    def champion(self, candidates: Sequence[Candidate], names: set[str] | frozenset[str]) -> int | None:
+        """Return the best candidate over exactly these paths."""
+        places = range(len(candidates))
+        return halving.champion(
+            places, self.scores, self.exact, lambda one: set(candidates[one].paths) == names
+        )
+
+    def questions(self, candidates: Sequence[Candidate]) -> list[int]:
+        """Return the candidates that matter behind the rounds.
+
+        These are the best one and its last rival, the best with one path more or less, and the best that a
+        mainline kernel can carry out.
+        """
+        places = range(len(candidates))
+        best = halving.champion(places, self.scores, self.exact, lambda _: True)
+        if best is None:
+            return []
+        rival = halving.champion(places, self.scores, self.exact, lambda one: one != best)
+        kernel = halving.champion(places, self.scores, self.exact, lambda one: candidates[one].in_kernel)
+        near = [self.champion(candidates, one) for one in _neighbours(candidates, candidates[best])]
+        return list(dict.fromkeys(one for one in (best, rival, kernel, *near) if one is not None))
+
+    def choose(self, candidates: Sequence[Candidate], places: Sequence[int]) -> int:
+        """Return what is advised: the best mean, or what is simpler and no worse by anything that matters.
+
+        Simpler is to use fewer paths, then to need nothing but a mainline kernel. No worse is it when the
+        95 % interval of the paired difference ends below what matters.
+        """
+        best = halving.better(places, self.scores, self.exact)[0]
+        matters = self.score.matters(halving.mean(self.scores[best], 10**9))
+
+        def as_good(one: int) -> bool:
+            effect = self.less(best, one)
+            return one == best or (effect.high is not None and effect.high <= matters)
+
+        ranks = {place: rank for rank, place in enumerate(halving.better(places, self.scores, self.exact))}
+        return min(
+            filter(as_good, places),
+            key=lambda one: (len(candidates[one].paths), not candidates[one].in_kernel, ranks[one]),
+        )
+
+
+def _neighbours(candidates: Sequence[Candidate], chosen: Candidate) -> list[frozenset[str]]:
+    """Return the sets of paths that have one more or one less than a candidate's."""
+    own = frozenset(chosen.paths)
+    known = dict.fromkeys(frozenset(one.paths) for one in candidates)
+    return [names for names in known if len(names ^ own) == 1]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ranked:
+    """One candidate and what came of it.
+
+    Attributes
+    ----------
+    candidate
+        What was run.
+    trials
+        How often; the best have the most.
+    score
+        Its mean score with its 95 % interval.
+    worst
+        The mean score of its worst tenth of trials, at least of one.
+    risk
+        The share of trials in which the picture froze or the session did not end; None of a transfer.
+    means
+        Mean of each measure that matters, by its column.
+    """
+
+    candidate: Candidate
+    trials: int
+    score: Effect
+    worst: float
+    risk: float | None
+    means: Mapping[str, float]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON can say it."""
+        one = self.candidate
+        return {
+            "paths": list(one.paths),
+            "scheduler": one.scheduler,
+            "congestion": one.congestion,
+            "in_mainline_kernel": one.in_kernel,
+            "trials": self.trials,
+            "score": {"mean": self.score.value, "low": self.score.low, "high": self.score.high},
+            "worst_tenth": self.worst,
+            "risk": self.risk,
+            "means": dict(self.means),
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class OfPath:
+    """What is said of one path.
+
+    Attributes
+    ----------
+    path
+        The path.
+    verdict
+        `USE`, `LEAVE` (do not add it) or `UNDECIDED`.
+    effect
+        What the best candidate with the path scores more than the best without it; None if it was not
+        compared.
+    sentence
+        The same in words.
+    """
+
+    path: str
+    verdict: str
+    effect: Effect | None
+    sentence: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Advice:
+    """What a scenario does best with.
+
+    Attributes
+    ----------
+    scenario
+        The scenario's name.
+    choice
+        What is advised.
+    kernel
+        The best that a mainline kernel can carry out; None if no candidate can be.
+    behind
+        What the choice scores more than that; None where it is the choice itself.
+    ranked
+        All candidates: the choice, then those that stayed longest, by their means.
+    of_paths
+        What is said of each path.
+    measures
+        What the means are of.
+    score
+        How a run becomes a number.
+    runs, exhaustive
+        The runs that it took, and those of every candidate with every trial.
+    toml
+        The scenario that carries the advice out, for `anabranch run`.
+    settings
+        The commands for the hosts' own kernels that carry out `kernel`, with comments.
+    gateway
+        The command that carries out a choice that no mainline kernel can; empty otherwise.
+    """
+
+    scenario: str
+    choice: Ranked
+    kernel: Ranked | None
+    behind: Effect | None
+    ranked: tuple[Ranked, ...]
+    of_paths: tuple[OfPath, ...]
+    measures: tuple[Measure, ...]
+    score: Score
+    runs: int
+    exhaustive: int
+    toml: str
+    settings: str
+    gateway: str
+
+    @property
+    def sentences(self) -> list[str]:
+        """The advice, then a sentence for each path."""
+        one = self.choice
+        risk = "" if one.risk is None else f"; {100 * one.risk:.0f} % of its trials froze or did not end"
+        value = shown(one.score, self.score.unit)
+        first = f"use {one.candidate.name}: {value} over {one.trials} trials{risk}"
+        return [first, *(path.sentence for path in self.of_paths)]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return all of it as JSON can say it."""
+        return {
+            "scenario": self.scenario,
+            "score": {"unit": self.score.unit, "meaning": self.score.meaning},
+            "runs": self.runs,
+            "exhaustive_runs": self.exhaustive,
+            "choice": self.choice.to_json(),
+            "kernel": None if self.kernel is None else self.kernel.to_json(),
+            "behind_choice": None if self.behind is None else _effect(self.behind),
+            "paths": [
+                {
+                    "path": one.path,
+                    "verdict": one.verdict,
+                    "sentence": one.sentence,
+                    "difference": None if one.effect is None else _effect(one.effect),
+                }
+                for one in self.of_paths
+            ],
+            "ranked": [one.to_json() for one in self.ranked],
+            "toml": self.toml,
+            "settings": self.settings,
+            "gateway": self.gateway,
+        }
+
+
+def shown(effect: Effect, unit: str, *, signed: bool = False) -> str:
+    """Return a score or a difference of scores as people read it."""
+    text = measures.Measure(column="", name="score").with_interval(effect, signed=signed)
+    return f"{text} {unit}"
+
+
+def _effect(effect: Effect) -> dict[str, float | int | None]:
+    """Return a difference with its interval."""
+    return {"value": effect.value, "low": effect.low, "high": effect.high, "trials": effect.pairs}
+
+
+def judged(sweep: Sweep, candidates: Sequence[Candidate], evidence: Evidence, *, budget: int) -> Advice:
+    """Return the advice that the runs give.
+
+    Parameters
+    ----------
+    sweep
+        The cells of the candidates.
+    candidates
+        What was ranked.
+    evidence
+        The runs.
+    budget
+        The most runs.
+    """
+    places = evidence.questions(candidates)
+    chosen = evidence.choose(candidates, places)
+    kernel = halving.champion(places, evidence.scores, evidence.exact, lambda one: candidates[one].in_kernel)
+    kernel = chosen if candidates[chosen].in_kernel else kernel
+    columns = next(iter(evidence.rows[chosen].values()))
+    judging = tuple(one for one in measures.of(columns) if one.better)
+    ranked = {place: _ranked(candidates[place], evidence, place, judging) for place in evidence.rows}
+    others = sorted(
+        (place for place in ranked if place != chosen),
+        key=lambda place: (-ranked[place].trials, -(ranked[place].score.value or 0.0)),
+    )
+    own = candidates[chosen]
+    return Advice(
+        scenario=next(iter(evidence.rows[chosen].values()))["scenario"],
+        choice=ranked[chosen],
+        kernel=None if kernel is None else ranked[kernel],
+        behind=None if kernel in (None, chosen) else evidence.less(chosen, kernel),
+        ranked=tuple(ranked[place] for place in (chosen, *others)),
+        of_paths=tuple(_of_path(name, candidates, evidence, chosen) for name in _names(candidates)),
+        measures=judging,
+        score=evidence.score,
+        runs=evidence.runs,
+        exhaustive=len(candidates) * sweep.trials,
+        toml=carry.toml(sweep.cells[chosen]),
+        settings="" if kernel is None else carry.kernel(candidates[kernel], sweep.cells[kernel]),
+        gateway="" if own.in_kernel else carry.gateway(own),
+    )
+
+
+def _names(candidates: Sequence[Candidate]) -> list[str]:
+    """Return all paths, in the scenario's order."""
+    return list(dict.fromkeys(name for one in candidates for name in one.paths))
+
+
+def _ranked(candidate: Candidate, evidence: Evidence, place: int, judging: Sequence[Measure]) -> Ranked:
+    """Return a candidate and what came of it."""
+    import numpy as np
+
+    from anabranch.results import paired
+
+    rows = [evidence.rows[place][run] for run in sorted(evidence.rows[place])]
+    values = [evidence.score.of(row) for row in rows]
+    means = {}
+    for one in judging:
+        found = [float(row[one.column]) for row in rows if row.get(one.column) is not None]
+        if found:
+            means[one.column] = sum(found) / len(found)
+    wrong = sum(evidence.score.went_wrong(row) for row in rows)
+    return Ranked(
+        candidate=candidate,
+        trials=len(rows),
+        score=paired.difference(np.array(values)),
+        worst=worst(values),
+        risk=None if evidence.score.kind == "transfer" else wrong / len(rows),
+        means=means,
+    )
+
+
+def _of_path(name: str, candidates: Sequence[Candidate], evidence: Evidence, chosen: int) -> OfPath:
+    """Return what is said of a path: the best with it beside the best without it, else as advised."""
+    own = frozenset(candidates[chosen].paths)
+    is_used = name in own
+    other = evidence.champion(candidates, own ^ {name})
+    beside = paths.label([one for one in candidates[chosen].paths if one != name])
+    if other is None:
+        alone = is_used and len(own) == 1
+        verdict = USE if alone else UNDECIDED
+        text = f"use {name}" if alone else f"{name}: no set of paths tells whether it helps"
+        return OfPath(path=name, verdict=verdict, effect=None, sentence=text)
+    effect = evidence.less(chosen, other) if is_used else evidence.less(other, chosen)
+    matters = evidence.score.matters(halving.mean(evidence.scores[chosen], 10**9))
+    change = shown(effect, evidence.score.unit, signed=True)
+    trials = f"{effect.pairs} trial{'s' if effect.pairs > 1 else ''}"
+    if effect.low is not None and effect.low > 0:
+        verdict, text = USE, f"use {name} beside {beside}: {change} over {trials}"
+    elif effect.high is not None and effect.high < 0:
+        verdict, text = LEAVE, f"do not add {name} to {beside}: it hurts, {change} over {trials}"
+    elif effect.high is not None and effect.high <= matters:
+        verdict, text = LEAVE, f"do not add {name} to {beside}: nothing is gained, {change} over {trials}"
+    else:
+        verdict = UNDECIDED
+        text = f"{name} beside {beside} is undecided: {change} over {trials}; more --budget may tell"
+    return OfPath(path=name, verdict=verdict, effect=effect, sentence=text)

@@ -1,0 +1,231 @@
+"""`anabranch advise`: which paths, which scheduler and which congestion control."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from anabranch.cli import _console
+from anabranch.cli._console import guarded
+from anabranch.cli._options import Json, Scenario, Seed, Set
+
+if TYPE_CHECKING:
+    from anabranch.advice import Advice
+    from anabranch.advice.make import Asked
+    from anabranch.cli._commands import Given
+
+#: How many candidates a table has; `--json` has all.
+_SHOWN = 10
+
+Names = Annotated[str | None, typer.Option(metavar="A,B,C", help="Congestion controls to choose from.")]
+Schedulers = Annotated[str | None, typer.Option(metavar="A,B,C", help="Path schedulers to choose from.")]
+Paths = Annotated[str | None, typer.Option(metavar="A,B,C", help="Paths to choose from (default: all).")]
+Trials = Annotated[
+    int, typer.Option(min=2, max=1_000_000, help="Most runs of a candidate, on the same luck in each.")
+]
+Budget = Annotated[
+    int | None,
+    typer.Option(
+        min=1, metavar="RUNS", help="Most runs of all (default: a fifth of every candidate's every trial)."
+    ),
+]
+Workers = Annotated[int | None, typer.Option(min=1, help="Processes (default: one a core).")]
+Out = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="Folder of results (default: results/NAME-advice).")
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class How:
+    """What is chosen from, and how runs are made: the options of the command."""
+
+    controllers: str | None
+    schedulers: str | None
+    paths: str | None
+    trials: int
+    budget: int | None
+    workers: int | None
+    out: Path | None
+    as_json: bool
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("advise")(guarded(advise))
+
+
+def advise(
+    scenario: Scenario,
+    controllers: Names = None,
+    schedulers: Schedulers = None,
+    paths: Paths = None,
+    trials: Trials = 30,
+    budget: Budget = None,
+    seed: Seed = None,
+    set_: Set = None,
+    workers: Workers = None,
+    out: Out = None,
+    as_json: Json = False,
+) -> None:
+    """Say which paths, which scheduler and which congestion control to use, and print what carries it out.
+
+    Candidates are run on the same luck, the better half of them more often, until two are left: a fifth of
+    the runs of trying everything. Printed are the ranking, a sentence for each path, the scenario, and the
+    settings of the hosts' kernels. Finished runs are kept; repeat the command to go on. For example:
+
+      anabranch advise two-paths
+      anabranch advise wifi-lte --controllers cubic,bbr --schedulers linux,blest,'rtx-aware(min-rtt)'
+      anabranch advise two-paths --set paths.lte.rtt=400ms --budget 100 --json
+    """
+    from anabranch.cli import _commands
+
+    given = _commands.Given(
+        scenario=scenario, scheduler=None, congestion=None, seed=seed, set=tuple(set_ or ())
+    )
+    _advise(
+        given,
+        How(
+            controllers=controllers,
+            schedulers=schedulers,
+            paths=paths,
+            trials=trials,
+            budget=budget,
+            workers=workers,
+            out=out,
+            as_json=as_json,
+        ),
+    )
+
+
+def _advise(given: Given, how: How) -> None:
+    """Run an advice and print it."""
+    from anabranch.advice import candidates, make
+    from anabranch.cli import _commands
+
+    loaded = given.load()
+    _commands.prepare_film(loaded)
+    what = make.asked(
+        loaded,
+        given.scenario,
+        given.overrides(),
+        controllers=_names(how.controllers) or candidates.CONTROLLERS,
+        schedulers=_names(how.schedulers) or candidates.SCHEDULERS,
+        paths=_names(how.paths),
+        trials=how.trials,
+        budget=how.budget,
+    )
+    folder = how.out or Path("results") / what.sweep.name
+    workers = how.workers or os.cpu_count() or 1
+    _console.note(_announced(what))
+    try:
+        with _console.progress(f"running {what.sweep.name}", unit="runs") as progress:
+
+            def expected(seconds: float) -> None:
+                with progress.paused():
+                    _console.note(f"this takes about {_duration(seconds)} with {workers} processes")
+
+            found = make.run(what, folder, workers=workers, progress=progress, expected=expected)
+    except KeyboardInterrupt:
+        _console.note(f"interrupted; finished runs are in {folder}: repeat the command to go on")
+        raise
+    _console.note(f"{found.runs} runs instead of {found.exhaustive}; results in {folder}")
+    if how.as_json:
+        _console.out(json.dumps(found.to_json(), indent=2))
+    else:
+        tell(found)
+
+
+def _names(text: str | None) -> tuple[str, ...]:
+    """Return names between commas; those in brackets are of one name."""
+    found, depth = [""], 0
+    for letter in text or "":
+        depth += (letter in "([{") - (letter in ")]}")
+        if letter == "," and depth == 0:
+            found.append("")
+        else:
+            found[-1] += letter
+    return tuple(name.strip() for name in found if name.strip())
+
+
+def _announced(what: Asked) -> str:
+    """Return what will be done."""
+    count = len(what.candidates)
+    names = {one.paths for one in what.candidates}
+    sets = f"{len(names)} set{'s' if len(names) > 1 else ''} of paths"
+    return (
+        f"{count} candidates over {sets}: at most {what.budget:,} runs, instead of {what.exhaustive:,} for "
+        f"{what.sweep.trials} trials of each"
+    )
+
+
+def _duration(seconds: float) -> str:
+    """Return a duration in round numbers."""
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    return f"{round(seconds / 60)} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def tell(found: Advice) -> None:
+    """Write an advice: ranking, sentences, scenario, settings."""
+    from anabranch.advice import carry
+    from anabranch.advice.read import shown
+    from anabranch.comparison.paths import label
+
+    unit = found.score.unit
+    has_risk = found.choice.risk is not None
+    head = ["paths", "scheduler", "congestion", f"score, {unit}", f"worst tenth, {unit}"]
+    head += [*(["risk"] if has_risk else []), "trials", *(one.heading for one in found.measures)]
+    lines = []
+    for one in found.ranked[:_SHOWN]:
+        way = one.candidate
+        means = [
+            measure.number(one.means[measure.column]) if measure.column in one.means else "-"
+            for measure in found.measures
+        ]
+        risk = [f"{100 * (one.risk or 0):.0f} %"] if has_risk else []
+        value = shown(one.score, unit).removesuffix(f" {unit}")
+        worst = f"{one.worst:,.2f}"
+        lines.append(
+            [
+                label(way.paths),
+                way.scheduler or "-",
+                way.congestion,
+                value,
+                worst,
+                *risk,
+                str(one.trials),
+                *means,
+            ]
+        )
+    _console.heading(f"{found.scenario}: what to use")
+    _console.table(head, lines, left=3)
+    hidden = len(found.ranked) - len(lines)
+    if hidden > 0:
+        _console.note(f"{hidden} more candidates went out early; --json has them")
+    _console.out()
+    for sentence in found.sentences:
+        _console.out(f"  {sentence}")
+    _console.out(f"  score: {found.score.meaning}; ± is the 95 % interval")
+    if has_risk:
+        _console.out("  risk: share of trials in which the picture froze or the session did not end")
+    _console.out()
+    _console.heading("scenario, for `anabranch run`")
+    _console.out(found.toml)
+    choice = found.choice.candidate
+    if found.gateway:
+        _console.heading(f"no mainline kernel has {carry.lacking(choice)}: the gateway does")
+        _console.out(found.gateway)
+        _console.out()
+    if found.kernel is None:
+        _console.out("no candidate can be carried out by a mainline kernel alone")
+        return
+    name = found.kernel.candidate.name
+    cost = "" if found.behind is None else f", {shown(found.behind, unit)} behind the choice"
+    which = "the choice" if found.behind is None else f"the best that it can do: {name}{cost}"
+    _console.heading(f"with the kernel's own Multipath TCP, {which}")
+    _console.out(found.settings)
