@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def toml(cell: Cell) -> str:
-    """Return a candidate's scenario as a file for `anabranch run`; files that it names have their full paths."""
+    """Return a candidate's scenario as a file for `anabranch run`; files that it names have full paths."""
     import tomli_w
 
     raw = json.loads(cell.raw)

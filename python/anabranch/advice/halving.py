@@ -1,10 +1,10 @@
 """Spending runs where they decide: sequential halving on common random numbers.
 
-All candidates get a few trials, the better half of them some more, and so on until two are left. That is
+All candidates get a few trials, the better half of them some more, and so on until two are left. It is
 sequential halving (Z. Karnin, T. Koren, O. Somekh, "Almost Optimal Exploration in Multi-Armed Bandits", ICML
-2013; T. Lattimore, C. Szepesvari, "Bandit Algorithms", 2020, algorithm 21), with two changes. Trials are kept
-from round to round. And trial 3 has the same random draws for every candidate, so that candidates are compared
-on the same trials, whose common luck cancels out.
+2013; T. Lattimore, C. Szepesvari, "Bandit Algorithms", 2020, algorithm 21), with two changes. Trials are
+kept from round to round. And trial 3 has the same random draws for every candidate, so that candidates are
+compared on the same trials, whose common luck cancels out.
 
 A share of the runs is kept for what follows: what each path that is advised or left out does, and the best
 that a mainline kernel can carry out.
@@ -151,18 +151,18 @@ def count(scores: Scores) -> int:
     return found
 
 
-def mean(scores: Scores, trials: int, *, exact: bool = False) -> float:
-    """Return the mean of the first trials; nothing is less than all."""
+def mean(scores: Scores, trials: int | None = None, *, exact: bool = False) -> float:
+    """Return the mean of the first trials, or of all; without any it is less than everything."""
     if exact:
         return scores.get(0, -math.inf)
-    values = [scores[run] for run in range(trials) if run in scores]
+    values = [score for run, score in scores.items() if trials is None or run < trials]
     return sum(values) / len(values) if values else -math.inf
 
 
 def champion(
     places: Sequence[int], scores: Mapping[int, Scores], exact: Sequence[bool], suits: Callable[[int], bool]
 ) -> int | None:
-    """Return the best of the candidates that suit: of those that stayed longest, the one with the best mean."""
+    """Return the best of the candidates that suit: of those that stayed longest, by the mean."""
     found = [place for place in places if suits(place) and scores.get(place)]
     if not found:
         return None

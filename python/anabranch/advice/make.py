@@ -110,7 +110,7 @@ def advise(
     from anabranch.scenario._overrides import by_name
     from anabranch.scenario.load import load
 
-    overrides = by_name(seed=seed, set=set)
+    overrides = by_name(seed=seed, scheduler=None, congestion=None, set=set)
     what = asked(
         load(scenario, overrides),
         scenario,
@@ -238,7 +238,7 @@ def run(
         key: there[job.name, job.identity] for key, job in jobs.items() if (job.name, job.identity) in there
     }
     evidence = Evidence(score=what.score, exact=tuple(one.exact for one in planned))
-    queue = _Queue(_steps(what, evidence), jobs, known, evidence)
+    queue = _Queue(steps(what, evidence), jobs, known, evidence)
 
     def heard(job: Job, rows: Mapping[str, list[Row]]) -> None:
         queue.done(job, rows["runs"][0])
@@ -253,7 +253,7 @@ def run(
                 journal.add(rows, traces)
                 heard(job, rows)
     _settle(store)
-    return judged(what.sweep, what.candidates, evidence, budget=what.budget)
+    return judged(what.sweep, what.candidates, evidence)
 
 
 def _settle(store: Store) -> None:
@@ -287,7 +287,7 @@ def _timed(
     expected(took * max(0, budget - queue.evidence.runs) / workers)
 
 
-def _steps(what: Asked, evidence: Evidence) -> Iterator[list[tuple[int, int]]]:
+def steps(what: Asked, evidence: Evidence) -> Iterator[list[tuple[int, int]]]:
     """Yield the runs of the rounds, then those of the questions behind the choice."""
     count, trials = len(what.candidates), what.sweep.trials
     plan = halving.rounds(count, what.budget, trials)

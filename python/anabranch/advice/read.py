@@ -96,7 +96,7 @@ class Evidence:
         95 % interval of the paired difference ends below what matters.
         """
         best = halving.better(places, self.scores, self.exact)[0]
-        matters = self.score.matters(halving.mean(self.scores[best], 10**9))
+        matters = self.score.matters(halving.mean(self.scores[best]))
 
         def as_good(one: int) -> bool:
             effect = self.less(best, one)
@@ -274,7 +274,7 @@ def _effect(effect: Effect) -> dict[str, float | int | None]:
     return {"value": effect.value, "low": effect.low, "high": effect.high, "trials": effect.pairs}
 
 
-def judged(sweep: Sweep, candidates: Sequence[Candidate], evidence: Evidence, *, budget: int) -> Advice:
+def judged(sweep: Sweep, candidates: Sequence[Candidate], evidence: Evidence) -> Advice:
     """Return the advice that the runs give.
 
     Parameters
@@ -285,8 +285,6 @@ def judged(sweep: Sweep, candidates: Sequence[Candidate], evidence: Evidence, *,
         What was ranked.
     evidence
         The runs.
-    budget
-        The most runs.
     """
     places = evidence.questions(candidates)
     chosen = evidence.choose(candidates, places)
@@ -358,7 +356,7 @@ def _of_path(name: str, candidates: Sequence[Candidate], evidence: Evidence, cho
         text = f"use {name}" if alone else f"{name}: no set of paths tells whether it helps"
         return OfPath(path=name, verdict=verdict, effect=None, sentence=text)
     effect = evidence.less(chosen, other) if is_used else evidence.less(other, chosen)
-    matters = evidence.score.matters(halving.mean(evidence.scores[chosen], 10**9))
+    matters = evidence.score.matters(halving.mean(evidence.scores[chosen]))
     change = shown(effect, evidence.score.unit, signed=True)
     trials = f"{effect.pairs} trial{'s' if effect.pairs > 1 else ''}"
     if effect.low is not None and effect.low > 0:

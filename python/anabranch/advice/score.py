@@ -42,8 +42,8 @@ class Score:
     def meaning(self) -> str:
         """What the number is, in words."""
         return {
-            "progressive": "minus the seconds of waiting for the start, of standing still and of lost pictures",
-            "adaptive": "the pictures' mean rate, less the top rate for the share of the film that was waited",
+            "progressive": "minus the seconds of waiting for the start, of freezes and of lost pictures",
+            "adaptive": "the pictures' mean rate, less the top rate for the share of waiting",
             "transfer": "goodput",
         }[self.kind]
 

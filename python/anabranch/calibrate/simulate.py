@@ -104,8 +104,16 @@ def tasks(
         for first in range(0, count, _CHUNK):
             chunk = tuple(range(first, min(first + _CHUNK, count)))
             film = films.get(setting.film)
-            shared = {"place": place, "setting": setting, "film": film, "cuts": cuts, "seeds": seeds}
-            result.append(Task(runs=chunk, one_processor=one_processor, **shared))
+            task = Task(
+                place=place,
+                setting=setting,
+                film=film,
+                runs=chunk,
+                cuts=cuts,
+                seeds=seeds,
+                one_processor=one_processor,
+            )
+            result.append(task)
     return result
 
 

@@ -1,0 +1,150 @@
+"""How good `anabranch advise` chooses: twenty drawn worlds, each also tried exhaustively.
+
+    python benches/advice.py [--worlds 20] [--journal FILE]
+
+The seed was fixed before the first run. For each world every candidate gets every trial; the advice is then
+given a fifth of these runs, the same ones, so that nothing but the choice differs. A line a world: what was
+chosen, what was the best, and by how much it was missed. With a journal, worlds that are in it are not run
+again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from anabranch.advice import halving, make, read
+from anabranch.results import identity, paired
+from anabranch.scenario.load import load
+from anabranch.study import execute, sweep
+
+SEED = 20
+WORLDS = 20
+TRIALS = 20
+CONTROLLERS, SCHEDULERS = ("cubic", "bbr"), ("linux", "blest")
+_RECORDING = Path(__file__).parent.parent / "scenarios" / "traces" / "lte-driving.csv"
+
+
+def world(number: int) -> dict[str, Any]:
+    """Return one world: WiFi and LTE, in every fifth a third path, in every fourth one that hurts."""
+    draw = random.Random(f"{SEED} {number}")
+    wifi = {
+        "name": "wifi",
+        "rate": f"{draw.uniform(3, 20):.1f} Mbit/s",
+        "rtt": f"{draw.uniform(10, 60):.0f} ms",
+        "loss": f"{draw.choice((0, 0.1, 0.5, 1)):g} %",
+        "jitter": f"{draw.uniform(0, 3):.1f} ms",
+    }
+    lte: dict[str, Any] = {
+        "name": "lte",
+        "rate": f"{draw.uniform(3, 15):.1f} Mbit/s",
+        "rtt": f"{draw.uniform(40, 120):.0f} ms",
+        "queue": f"{draw.choice((100, 300))} packets",
+    }
+    if number % 4 == 3:
+        # A path of a tenth of the rate, ten times as long, that loses.
+        lte |= {"rate": "600 kbit/s", "rtt": f"{draw.uniform(400, 900):.0f} ms", "loss": "2 %"}
+    if number == 10:
+        lte = {"name": "lte", "trace": str(_RECORDING)}
+    paths = [wifi, lte]
+    if number % 5 == 4:
+        rate, rtt = draw.uniform(2, 10), draw.uniform(30, 300)
+        paths.append({"name": "third", "rate": f"{rate:.1f} Mbit/s", "rtt": f"{rtt:.0f} ms", "loss": "0.5 %"})
+    buffer = draw.choice(("256 KiB", "1 MiB", "6 MiB"))
+    return {
+        "name": f"world-{number}",
+        "seed": SEED,
+        "application": {"kind": "bulk", "bytes": "500 kB"},
+        "transport": {"receive_buffer": buffer},
+        "paths": paths,
+    }
+
+
+def judge(number: int) -> dict[str, Any]:
+    """Return how the advice for one world compares with the exhaustive best."""
+    tables = world(number)
+    what = make.asked(
+        load(tables),
+        tables,
+        (),
+        controllers=CONTROLLERS,
+        schedulers=SCHEDULERS,
+        paths=(),
+        trials=TRIALS,
+        budget=None,
+    )
+    planned = sweep.planned(what.sweep)
+    exact = tuple(one.exact for one in planned)
+    whole = read.Evidence(score=what.score, exact=exact)
+    code = identity.code()
+    for place, cell in enumerate(what.sweep.cells):
+        for run in range(TRIALS if not exact[place] else 1):
+            job = sweep.Job(cell=cell, name=cell.name, run=run, keep=(), identity="", alike="")
+            whole.add(place, run, execute.work(job, code)[0]["runs"][0])
+    seen = read.Evidence(score=what.score, exact=exact)
+    for step in make.steps(what, seen):
+        for place, run in step:
+            if not seen.has(place, run):
+                seen.add(place, run, whole.rows[place][run])
+    chosen = seen.choose(what.candidates, seen.questions(what.candidates))
+    best = halving.better(range(len(exact)), whole.scores, exact)[0]
+    found = paired.difference(*_values(whole, best, chosen))
+    alone, _ = _values(whole, best, best)
+    interval = paired.interval(alone)
+    mean = halving.mean(whole.scores[chosen], TRIALS)
+    least = interval[0] if interval[0] is not None else float(alone.mean())
+    return {
+        "world": number,
+        "chosen": what.candidates[chosen].name,
+        "best": what.candidates[best].name,
+        "chosen_mbps": round(mean, 3),
+        "best_mbps": round(float(alone.mean()), 3),
+        "best_low": round(float(least), 3),
+        "inside": chosen == best or mean >= least,
+        "missed_mbps": round(found.value or 0.0, 4),
+        "missed_low": found.low,
+        "inside_paired": chosen == best or (found.low is not None and found.low <= 0),
+        "runs": seen.runs,
+        "exhaustive": whole.runs,
+    }
+
+
+def _values(whole: read.Evidence, place: int, other: int) -> tuple[Any, Any]:
+    """Return the scores of two candidates over all trials, pair by pair."""
+    exact = (whole.exact[place], whole.exact[other])
+    return paired.matched(whole.scores[place], whole.scores[other], exact=exact)
+
+
+def main() -> None:
+    """Judge the worlds, and print a line each and the sum."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--worlds", type=int, default=WORLDS)
+    parser.add_argument("--only", type=int, nargs="*", help="these worlds instead")
+    parser.add_argument("--journal", type=Path)
+    given = parser.parse_args()
+    with TemporaryDirectory() as folder:
+        journal = given.journal or Path(folder) / "journal.jsonl"
+        lines = journal.read_text(encoding="utf-8").splitlines() if journal.exists() else []
+        found = {one["world"]: one for one in map(json.loads, lines)}
+        for number in given.only or range(given.worlds):
+            if number not in found:
+                found[number] = judge(number)
+                with journal.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(found[number]) + "\n")
+            sys.stdout.write(json.dumps(found[number]) + "\n")
+            sys.stdout.flush()
+    inside, pairs = (sum(one[key] for one in found.values()) for key in ("inside", "inside_paired"))
+    runs, exhaustive = (sum(one[key] for one in found.values()) for key in ("runs", "exhaustive"))
+    sys.stdout.write(
+        f"{inside} of {len(found)} within the interval of the best, {pairs} of the paired difference\n"
+        f"{runs} of {exhaustive} runs\n"
+    )
+
+
+if __name__ == "__main__":
+    main()
