@@ -104,7 +104,8 @@ mod tests {
         assert_ne!(other.as_ptr(), at, "somebody holds of it");
         assert!(rest.iter().all(|byte| *byte == 7));
         drop(rest);
-        assert_eq!(pool.take().as_ptr(), at);
+        let again = pool.take();
+        assert_eq!(again.as_ptr(), at);
     }
 
     #[test]
@@ -114,7 +115,8 @@ mod tests {
         let at = piece.as_ptr();
         let little = pool.keep(piece, PIECE / 2 - 1);
         assert_eq!(little.len(), PIECE / 2 - 1);
-        assert_eq!(pool.take().as_ptr(), at, "it is back at once");
+        let again = pool.take();
+        assert_eq!(again.as_ptr(), at, "it is back at once");
     }
 
     #[test]

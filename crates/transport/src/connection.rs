@@ -369,9 +369,7 @@ impl Connection {
         if self.input.was_read() {
             self.after_reads(now);
         }
-        if self.delegation.is_due() {
-            self.push_delegated(now);
-        }
+        self.push_delegated(now);
         let count = self.subflows.len();
         let mut index = self.next_transmit;
         for _ in 0..count {
@@ -391,11 +389,6 @@ impl Connection {
             return None;
         }
         self.next_half_open(segment)
-    }
-
-    #[cold]
-    fn next_half_open(&mut self, segment: &mut Segment) -> Option<(&FourTuple, Written)> {
-        self.half_open.poll(segment).map(|tuple| (tuple, Written::default()))
     }
 
     // Apart, so that the look that finds nothing stays a short one.

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from anabranch.advice.candidates import Candidate
+    from anabranch.media.films import Film
     from anabranch.results.store import Row, Store
     from anabranch.scenario._overrides import Override
     from anabranch.scenario.load import Loaded
@@ -135,6 +136,7 @@ def asked(
     paths: Sequence[str],
     trials: int,
     budget: int | None,
+    film: Callable[[Loaded], Film | None] | None = None,
 ) -> Asked:
     """Return what is to be run.
 
@@ -146,6 +148,8 @@ def asked(
         What it was loaded from, without a fault.
     controllers, schedulers, paths, trials, budget
         As of `advise`.
+    film
+        What makes or finds the scenario's film once nothing is wrong; None does so without a word.
 
     Raises
     ------
@@ -181,7 +185,7 @@ def asked(
             once=True,
         ),
         budget=runs,
-        score=score.of(loaded.scenario.application.kind, film_of(loaded)),
+        score=score.of(loaded.scenario.application.kind, (film or film_of)(loaded)),
     )
 
 

@@ -234,7 +234,8 @@ class Advice:
         one = self.choice
         risk = "" if one.risk is None else f"; {100 * one.risk:.0f} % of its trials froze or did not end"
         value = shown(one.score, self.score.unit)
-        first = f"use {one.candidate.name}: {value} over {one.trials} trials{risk}"
+        trials = f"{one.trials} trial{'s' if one.trials > 1 else ''}"
+        first = f"use {one.candidate.name}: {value} over {trials}{risk}"
         return [first, *(path.sentence for path in self.of_paths)]
 
     def to_json(self) -> dict[str, Any]:

@@ -80,7 +80,7 @@ def advise(
 
       anabranch advise two-paths
       anabranch advise wifi-lte --controllers cubic,bbr --schedulers linux,blest,'rtx-aware(min-rtt)'
-      anabranch advise two-paths --set paths.lte.rtt=400ms --budget 100 --json
+      anabranch advise two-paths --set paths.lte.rtt=400ms --out results/far --json
     """
     from anabranch.cli import _commands
 
@@ -108,7 +108,6 @@ def _advise(given: Given, how: How) -> None:
     from anabranch.cli import _commands
 
     loaded = given.load()
-    _commands.prepare_film(loaded)
     what = make.asked(
         loaded,
         given.scenario,
@@ -118,6 +117,7 @@ def _advise(given: Given, how: How) -> None:
         paths=_names(how.paths),
         trials=how.trials,
         budget=how.budget,
+        film=_commands.prepare_film,
     )
     folder = how.out or Path("results") / what.sweep.name
     workers = how.workers or os.cpu_count() or 1

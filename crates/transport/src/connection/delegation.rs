@@ -45,9 +45,9 @@ impl Connection {
     }
 
     /// The application has had its turn: what was left to it goes without what it might have written.
-    #[cold]
+    #[inline(always)]
     pub(super) fn push_delegated(&mut self, now: Instant) {
-        if !self.wakes_application() {
+        if self.delegation.is_due() && !self.wakes_application() {
             self.push(now);
         }
     }

@@ -18,7 +18,7 @@ use super::ownership::Moved;
 use super::rare::Nothing;
 use super::{Connection, Mode};
 use crate::config::FourTuple;
-use crate::subflow::{State, SynAnswer};
+use crate::subflow::{State, SynAnswer, Written};
 
 /// Joins that wait for their third packets, at most: of more the oldest goes, if there is one, of the
 /// host that the new one comes from.
@@ -118,6 +118,14 @@ impl HalfOpenJoins {
 }
 
 impl Connection {
+    #[cold]
+    pub(super) fn next_half_open(
+        &mut self,
+        segment: &mut Segment,
+    ) -> Option<(&FourTuple, Written)> {
+        self.half_open.poll(segment).map(|tuple| (tuple, Written::default()))
+    }
+
     /// A SYN with `MP_JOIN` for this connection: answers it.
     ///
     /// # Errors

@@ -6,7 +6,7 @@ use std::num::NonZeroU16;
 use anabranch_wire::{Flags, Segment};
 use bytes::{Bytes, BytesMut};
 
-use super::queue::BURST_BYTES;
+use super::queue::{BURST_BYTES, Sender};
 use super::scoreboard::BurstMapping;
 use super::{EmitContext, Subflow};
 use crate::config::HostModel;
@@ -56,6 +56,14 @@ impl Payload {
 
     fn bytes(self) -> Bytes {
         if self.copied.is_empty() { self.memory.slice(..self.end) } else { self.copied.freeze() }
+    }
+}
+
+impl Sender {
+    /// Bytes that make a whole burst behind others that wait, whose segments are whole but for the last one.
+    pub(crate) fn whole_burst(&self, waits: u64) -> usize {
+        let mss = u64::from(self.mss());
+        (BURST_BYTES / mss * mss - waits % mss) as usize
     }
 }
 

@@ -344,12 +344,6 @@ impl Sender {
         (BURST_BYTES.min(half) / mss).max(1) * mss
     }
 
-    /// Bytes that make a whole burst behind others that wait, whose segments are whole but for the last one.
-    pub(crate) fn whole_burst(&self, waits: u64) -> usize {
-        let mss = u64::from(self.mss);
-        (BURST_BYTES / mss * mss - waits % mss) as usize
-    }
-
     /// Bytes by which data at `data` may extend the last mapping: adjacent, and nothing of it sent.
     fn room_in_last(&self, data: u64) -> u64 {
         let Some(last) = self.queue.back() else { return 0 };
@@ -494,18 +488,9 @@ impl Sender {
         })
     }
 
-    /// Something is to go out whatever the congestion window says.
-    pub(crate) fn is_urged(&self) -> bool {
-        self.force_retransmit | self.probe | self.fill_window
-    }
-
     /// Something waits for room in the congestion window.
     pub(crate) fn has_work(&self) -> bool {
         (self.queued > 0 && !self.must_wait_for_more()) || self.retransmit || self.fin_due()
-    }
-
-    pub(crate) fn fin_sent(&self) -> bool {
-        self.fin_sent
     }
 }
 

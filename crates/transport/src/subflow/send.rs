@@ -5,7 +5,7 @@ use anabranch_units::{DataSeq, Duration, Instant};
 use anabranch_wire::{CapableKeys, Flags, Mapping, MappingDsn, MptcpOption, Segment, dss_checksum};
 use bytes::Bytes;
 
-use super::queue::BURST_BYTES;
+use super::queue::{BURST_BYTES, Sender};
 use super::rtt::timestamp_clock;
 use super::scoreboard::{BurstMapping, Sent};
 use super::{EmitContext, State, Subflow};
@@ -30,6 +30,17 @@ enum Deferred {
     ForCongestionWindow,
     /// More of the peer's window, or more data.
     ForOther,
+}
+
+impl Sender {
+    pub(crate) fn fin_sent(&self) -> bool {
+        self.fin_sent
+    }
+
+    /// Something is to go out whatever the congestion window says.
+    pub(crate) fn is_urged(&self) -> bool {
+        self.force_retransmit | self.probe | self.fill_window
+    }
 }
 
 impl Subflow {
