@@ -273,21 +273,24 @@ def _timed(
     budget: int,
     workers: int,
 ) -> None:
-    """Make a first run here, and tell from it how long the others will take."""
+    """Make two runs here, and tell from the second how long the others will take."""
     from anabranch.results import identity
     from anabranch.study import execute
     from anabranch.study.sweep import ready
 
-    # The candidate in the middle: neither a single path nor the last scheduler.
-    job = queue.take_middle()
-    if job is None:
-        return
-    ready(job.cell.text())
-    began = time.monotonic()
-    rows, traces = execute.work(job, identity.code())
-    took = time.monotonic() - began
-    journal.add(rows, traces)
-    heard(job, rows)
+    took = 0.0
+    # The first one loads what runs need.
+    for _ in range(2):
+        # The candidate in the middle: neither a single path nor the last scheduler.
+        job = queue.take_middle()
+        if job is None:
+            return
+        ready(job.cell.text())
+        began = time.monotonic()
+        rows, traces = execute.work(job, identity.code())
+        took = time.monotonic() - began
+        journal.add(rows, traces)
+        heard(job, rows)
     expected(took * max(0, budget - queue.evidence.runs) / workers)
 
 

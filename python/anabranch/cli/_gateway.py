@@ -13,7 +13,6 @@ import typer
 from anabranch.cli import _console
 from anabranch.cli._console import guarded
 from anabranch.errors import Fault, InputError
-from anabranch.scenario import units
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -140,6 +139,7 @@ def _settings(given: SimpleNamespace) -> Settings:
     """Return the settings, all that is wrong with them told at once."""
     from anabranch.live.gateway import Settings, resolve
     from anabranch.plugins.load import Finder
+    from anabranch.scenario import units
 
     faults: list[Fault] = []
     if given.proxy_protocol not in {None, "v2"}:
@@ -176,6 +176,8 @@ def _settings(given: SimpleNamespace) -> Settings:
 
 def _read(read: Callable[[object], int], given: SimpleNamespace, name: str, faults: list[Fault]) -> int:
     """Return a quantity, or 0 with what is wrong with it among the faults."""
+    from anabranch.scenario import units
+
     try:
         return read(getattr(given, name))
     except units.UnitError as error:

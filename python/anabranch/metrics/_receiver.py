@@ -66,12 +66,13 @@ class _Stream:
 
 def receiver(own: Tables) -> tuple[dict[str, Any], dict[int, dict[str, Any]]] | None:
     """Return what the receiver of a client held back, and by subflow; None where that was not recorded."""
+    if not own.get("departures") or not own.get("arrivals") or not len(own["arrivals"]["t_s"]):
+        return None
+    # Behind the answer of most runs: it takes longer to import than a short run lasts.
     import numpy as np
 
     from anabranch.metrics._pieces import distinct
 
-    if not own.get("departures") or not own.get("arrivals") or not len(own["arrivals"]["t_s"]):
-        return None
     sent, came = _columns(own["departures"]), _columns(own["arrivals"])
     again = _again(sent)
     ends = _ends(came)
