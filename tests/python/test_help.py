@@ -17,6 +17,7 @@ HEAVY = (
     "run",
     "demo",
     "compare",
+    "advise",
     "calibrate",
     "study run",
     "study claims all",

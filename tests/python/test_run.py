@@ -122,7 +122,7 @@ def test_progress_is_told():
 def test_the_public_names():
     assert sorted(anabranch.__all__) == [
         "AnabranchError", "DefectError", "Fault", "InputError", "MediaError", "MissingError", "Results", "Run",
-        "ScenarioError", "__version__", "compare", "load", "open_run", "query", "run", "run_study", "study", "sweep",
+        "ScenarioError", "__version__", "advise", "compare", "load", "open_run", "query", "run", "run_study", "study", "sweep",
         "write_report",
     ]  # fmt: skip
     for name in set(anabranch.__all__) - {"__version__"}:
@@ -155,6 +155,44 @@ def test_importing_does_no_work():
     assert not (heavy - {"typer", "rich"}) & set(names.split())
 
 
+#: What short commands do without: each takes longer to import than they may last.
+HEAVY_ROOMS = {
+    "altair",
+    "av",
+    "distributed",
+    "duckdb",
+    "jinja2",
+    "numpy",
+    "polars",
+    "rich",
+    "scipy",
+    "vl_convert",
+}
+
+
+@pytest.mark.module
+@pytest.mark.parametrize(
+    ("words", "heavy"),
+    [
+        ("--help", {*HEAVY_ROOMS, "pydantic", "decimal", "anabranch.scenario"}),
+        # pydantic: typer itself reads options with it.
+        ("list schedulers", {*HEAVY_ROOMS, "anabranch.scenario.models"}),
+        ("run bulk-two-paths --set application.bytes=100kB", HEAVY_ROOMS),
+    ],
+)
+def test_short_commands_import_little(words, heavy):
+    code = (
+        "import sys; from anabranch.cli._app import app\n"
+        "try: app(sys.argv[1:], prog_name='anabranch')\n"
+        "finally: print(*sys.modules, file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words.split()], capture_output=True, text=True, check=True
+    )
+    assert not heavy & set(done.stderr.split())
+    assert "anabranch.cli._app" in done.stderr.split()
+
+
 def test_each_room_imports_only_what_is_below_it():
     """Scenario, media and metrics know nothing of the rooms that show things."""
     import ast
@@ -162,6 +200,7 @@ def test_each_room_imports_only_what_is_below_it():
 
     root = Path(anabranch.__file__).parent
     above = {
+        "advice",
         "cli",
         "report",
         "figures",
@@ -175,6 +214,7 @@ def test_each_room_imports_only_what_is_below_it():
     }
     # A run and a comparison show themselves in a notebook.
     allowed = {"cli": above, "study": {"study", "_run"}, "comparison": {"comparison", "study", "figures"},
+               "advice": {"advice", "comparison", "study", "_run"},
                "report": {"report", "comparison", "figures", "_run"}, "claims": {"claims", "study", "why"},
                "experiments": {"experiments", "study", "figures", "claims", "comparison", "_run"},
                "why": {"why", "study", "_run"},

@@ -291,16 +291,16 @@ def judged(sweep: Sweep, candidates: Sequence[Candidate], evidence: Evidence) ->
     chosen = evidence.choose(candidates, places)
     kernel = halving.champion(places, evidence.scores, evidence.exact, lambda one: candidates[one].in_kernel)
     kernel = chosen if candidates[chosen].in_kernel else kernel
-    columns = next(iter(evidence.rows[chosen].values()))
+    columns = evidence.rows[chosen][0]
     judging = tuple(one for one in measures.of(columns) if one.better)
-    ranked = {place: _ranked(candidates[place], evidence, place, judging) for place in evidence.rows}
+    ranked = {place: _ranked(candidates[place], evidence, place, judging) for place in sorted(evidence.rows)}
     others = sorted(
         (place for place in ranked if place != chosen),
         key=lambda place: (-ranked[place].trials, -(ranked[place].score.value or 0.0)),
     )
     own = candidates[chosen]
     return Advice(
-        scenario=next(iter(evidence.rows[chosen].values()))["scenario"],
+        scenario=columns["scenario"],
         choice=ranked[chosen],
         kernel=None if kernel is None else ranked[kernel],
         behind=None if kernel in (None, chosen) else evidence.less(chosen, kernel),
