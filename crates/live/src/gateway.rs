@@ -33,7 +33,7 @@ use crate::pool::Pool;
 use crate::secret::secret_seed;
 use crate::tun::{MOST, Tun};
 
-use admission::{Admission, Refusal};
+use admission::Admission;
 use flood::Flood;
 use metrics::{Metrics, Moment};
 use responder::Responder;
@@ -290,7 +290,6 @@ impl<'a> Gateway<'a> {
         self.next_look = now + LOOK;
         self.count_memory(now);
         self.pool.tidy();
-        self.admission.set_refused(Refusal::HalfOpen, self.endpoint.half_open_expired());
         self.expire(now);
         if let Some(responder) = &mut self.responder {
             responder.handle_timeout(now);
@@ -356,6 +355,7 @@ impl<'a> Gateway<'a> {
         self.metrics.page(&Moment {
             open: [multipath, self.served.len() as u64 - multipath],
             half_open: self.endpoint.half_open() as u64,
+            half_open_expired: self.endpoint.half_open_expired(),
             relayed,
             paths: summaries.collect(),
             admission: &self.admission,

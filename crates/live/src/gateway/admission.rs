@@ -135,11 +135,6 @@ impl Admission {
         self.refused[refusal as usize] += 1;
     }
 
-    /// So often somebody was refused for a reason, as another counts it.
-    pub(super) fn set_refused(&mut self, refusal: Refusal, times: u64) {
-        self.refused[refusal as usize] = times;
-    }
-
     /// How often somebody was refused for a reason.
     pub(super) fn refused(&self, refusal: Refusal) -> u64 {
         self.refused[refusal as usize]

@@ -48,6 +48,8 @@ pub(super) struct Moment<'a> {
     pub(super) open: [u64; 2],
     /// Handshakes that are not complete.
     pub(super) half_open: u64,
+    /// Handshakes that were not completed in time, since the start.
+    pub(super) half_open_expired: u64,
     /// Bytes that open connections have moved: of clients, of the origin.
     pub(super) relayed: [u64; 2],
     /// What subflows of open connections have carried.
@@ -85,7 +87,13 @@ impl Metrics {
         let ended = End::ALL.map(|end| (end.name(), self.ended.get(&end).copied().unwrap_or(0)));
         page.rows("connections_ended_total", "reason", ended);
         page.counter("refused_total", "Connections and packets that were refused, by reason.");
-        let refused = Refusal::ALL.map(|it| (it.name(), moment.admission.refused(it)));
+        let refused = Refusal::ALL.map(|it| {
+            let times = match it {
+                Refusal::HalfOpen => moment.half_open_expired,
+                _ => moment.admission.refused(it),
+            };
+            (it.name(), times)
+        });
         page.rows("refused_total", "reason", refused);
         page.gauge("half_open_connections", "Handshakes that are not complete.");
         page.row("half_open_connections", moment.half_open);
@@ -186,6 +194,7 @@ mod tests {
         let page = metrics.page(&Moment {
             open: [1, 0],
             half_open: 5,
+            half_open_expired: 6,
             relayed: [100, 200],
             paths: record.paths.clone(),
             admission: &admission,
@@ -199,6 +208,7 @@ mod tests {
             "anabranch_gateway_connections_ended_total{reason=\"idle\"} 1",
             "anabranch_gateway_connections_ended_total{reason=\"finished\"} 0",
             "anabranch_gateway_refused_total{reason=\"source\"} 1",
+            "anabranch_gateway_refused_total{reason=\"half-open\"} 6",
             "anabranch_gateway_half_open_connections 5",
             "anabranch_gateway_relayed_bytes_total{direction=\"from_client\"} 108",
             "anabranch_gateway_relayed_bytes_total{direction=\"to_client\"} 207",

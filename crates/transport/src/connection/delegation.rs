@@ -15,8 +15,10 @@ use crate::scheduler::{Ask, SubflowSet};
 pub(super) struct Delegation {
     /// The subflow whose acknowledgement is being answered.
     answered: Option<SubflowId>,
-    /// The subflow that is to be given data, and how many bytes.
-    decided: Option<(SubflowId, u64)>,
+    /// The subflow that is to be given data.
+    decided: Option<SubflowId>,
+    /// How many bytes it is to be given.
+    burst: u64,
 }
 
 impl Delegation {
@@ -62,14 +64,14 @@ impl Connection {
         }
         let mut ids = on.iter();
         let (Some(only), None) = (ids.next(), ids.next()) else { return false };
-        self.delegation.decided = Some((only, burst));
+        (self.delegation.decided, self.delegation.burst) = (Some(only), burst);
         true
     }
 
     /// What was decided before goes first; false when nothing of it could be handed over.
     pub(super) fn carry_out_delegated(&mut self) -> bool {
-        let Some((id, burst)) = self.delegation.decided.take() else { return true };
-        !self.put_question(false) || self.send_on(SubflowSet::one(id), None, burst)
+        let Some(id) = self.delegation.decided.take() else { return true };
+        !self.put_question(false) || self.send_on(SubflowSet::one(id), None, self.delegation.burst)
     }
 
     /// The application was told that there is room, and has not heard it yet.

@@ -235,7 +235,7 @@ impl Connection {
     /// Hands data to subflows as long as the scheduler wants it.
     #[inline(always)]
     pub(super) fn push(&mut self, now: Instant) {
-        self.scheduler_wake = None;
+        self.scheduler_wake = Instant::FAR_FUTURE;
         if self.out.una < self.out.end || self.closing.requested() {
             self.push_data(now);
         } else {
@@ -338,8 +338,9 @@ impl Connection {
         while self.put_question(reads) {
             match self.scheduler.schedule(&self.request, &self.views) {
                 Decision::Wait { until } => {
-                    let wake = until.filter(|at| *at > now);
-                    self.scheduler_wake = wake.map(|at| at.max(now + SHORTEST_WAIT));
+                    if let Some(at) = until.filter(|at| *at > now) {
+                        self.scheduler_wake = at.max(now + SHORTEST_WAIT);
+                    }
                     return;
                 }
                 Decision::Penalise(subflows) => {

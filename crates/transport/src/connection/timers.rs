@@ -22,7 +22,7 @@ impl Connection {
             | self.closing.deserted_until().is_some()
             | self.addresses.waits()
             | self.fallback.deadline().is_some()
-            | self.scheduler_wake.is_some();
+            | (self.scheduler_wake != never);
         if rarely {
             first = first.min(self.rare_timeout());
         }
@@ -36,8 +36,7 @@ impl Connection {
     fn rare_timeout(&self) -> Instant {
         let closing = earliest(self.closing.deadline(), self.closing.deserted_until());
         let addresses = earliest(self.addresses.deadline(), self.fallback.deadline());
-        let first = earliest(earliest(closing, addresses), self.scheduler_wake);
-        first.unwrap_or(Instant::FAR_FUTURE)
+        earliest(closing, addresses).unwrap_or(Instant::FAR_FUTURE).min(self.scheduler_wake)
     }
 
     /// Time has come: fires every timer that is due.
@@ -82,7 +81,7 @@ impl Connection {
         if self.addresses.deadline().is_some_and(|at| now >= at) {
             self.on_address_timeout(now);
         }
-        if again || self.scheduler_wake.is_some_and(|at| now >= at) {
+        if again || now >= self.scheduler_wake {
             self.push(now);
         }
     }

@@ -21,7 +21,7 @@ pub(crate) const SYN_ACK_RETRIES: u32 = 5;
 const CAPABLE_SYNS: u32 = 3;
 
 /// The handshake's options and timer.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Handshake {
     /// MPTCP option of our SYN or SYN/ACK.
     pub(crate) first: Option<MptcpOption>,
@@ -33,27 +33,42 @@ pub(crate) struct Handshake {
     pub(crate) due: bool,
     sent_at: Instant,
     attempts: u32,
-    deadline: Option<Instant>,
-    /// When the third packet is repeated.
-    third_deadline: Option<Instant>,
+    /// When the segment is repeated; `FAR_FUTURE` for never.
+    deadline: Instant,
+    /// When the third packet is repeated; `FAR_FUTURE` for never.
+    third_deadline: Instant,
+}
+
+impl Default for Handshake {
+    fn default() -> Self {
+        Self {
+            first: None,
+            third: None,
+            third_sent: false,
+            due: false,
+            sent_at: Instant::ZERO,
+            attempts: 0,
+            deadline: Instant::FAR_FUTURE,
+            third_deadline: Instant::FAR_FUTURE,
+        }
+    }
 }
 
 impl Handshake {
     /// Something of it is to come again unless it is answered.
     #[inline]
     pub(crate) fn waits(&self) -> bool {
-        self.deadline.is_some() | self.third_deadline.is_some()
+        self.wake() != Instant::FAR_FUTURE
     }
 
     pub(crate) fn wake(&self) -> Instant {
-        let never = Instant::FAR_FUTURE;
-        self.deadline.unwrap_or(never).min(self.third_deadline.unwrap_or(never))
+        self.deadline.min(self.third_deadline)
     }
 
     /// The third packet's option arrived: stop repeating it.
     pub(crate) fn confirm_third(&mut self) {
         self.third = None;
-        self.third_deadline = None;
+        self.third_deadline = Instant::FAR_FUTURE;
     }
 }
 
@@ -171,7 +186,7 @@ impl Subflow {
         self.send.after_syn();
         let linear = if answering { 0 } else { SYN_LINEAR };
         let wait = RTO_INITIAL * (1 << attempt.saturating_sub(linear).min(6));
-        self.handshake.deadline = Some(host.expiry(now, wait));
+        self.handshake.deadline = host.expiry(now, wait);
         self.handshake.sent_at = now;
         self.handshake.attempts += 1;
         true
@@ -179,8 +194,8 @@ impl Subflow {
 
     /// Fires handshake timers; false when the attempt is given up.
     pub(crate) fn fire_handshake(&mut self, host: &HostModel, now: Instant) -> bool {
-        if self.handshake.deadline.is_some_and(|at| now >= at) {
-            self.handshake.deadline = None;
+        if now >= self.handshake.deadline {
+            self.handshake.deadline = Instant::FAR_FUTURE;
             let retries = match self.state {
                 State::SynReceived => SYN_ACK_RETRIES,
                 _ => SYN_RETRIES + SYN_LINEAR,
@@ -196,9 +211,9 @@ impl Subflow {
             }
             self.handshake.due = true;
         }
-        if self.handshake.third_deadline.is_some_and(|at| now >= at) {
+        if now >= self.handshake.third_deadline {
             // Linux repeats the third packet of a join every two RTTs until it is answered.
-            self.handshake.third_deadline = None;
+            self.handshake.third_deadline = Instant::FAR_FUTURE;
             if self.handshake.third.is_some() {
                 self.ack.demand();
                 self.arm_third(host, now);
@@ -209,7 +224,7 @@ impl Subflow {
 
     fn arm_third(&mut self, host: &HostModel, now: Instant) {
         let wait = self.rtt.srtt().map_or(Duration::from_secs(1), |srtt| srtt * 2);
-        self.handshake.third_deadline = Some(host.expiry(now, wait));
+        self.handshake.third_deadline = host.expiry(now, wait);
     }
 
     /// Takes the peer's TCP options from its SYN.
@@ -278,7 +293,7 @@ impl Subflow {
     fn open(&mut self, host: &HostModel, now: Instant, segment: &Segment) {
         self.state = State::Established;
         self.send.set_una(1);
-        self.handshake.deadline = None;
+        self.handshake.deadline = Instant::FAR_FUTURE;
         self.handshake.due = false;
         self.last_ack_at = now;
         if let Some(rtt) = self.handshake_rtt(now, segment) {

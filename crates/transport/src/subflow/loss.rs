@@ -203,12 +203,14 @@ impl Subflow {
             }
         }
         self.board.restore(skipped);
-        self.send.reorder_wait = (!wait.is_zero()).then_some(wait + self.stack.timeout_min);
+        let armed = !wait.is_zero();
+        self.send.reorder_wait = if armed { wait + self.stack.timeout_min } else { Duration::ZERO };
     }
 
     /// Arms the reordering timer if the last search for losses left segments undecided.
     pub(crate) fn arm_reordering_timer(&mut self, host: &HostModel, now: Instant) {
-        if let Some(wait) = self.send.reorder_wait.take() {
+        let wait = std::mem::take(&mut self.send.reorder_wait);
+        if !wait.is_zero() {
             self.timer.arm(host, now, Pending::Reordering, wait.min(self.rtt.rto()));
         }
     }

@@ -71,7 +71,8 @@ pub(crate) struct Sender {
     pub(super) fill_window: bool,
     /// Retransmit lost segments as the window allows.
     pub(crate) retransmit: bool,
-    pub(crate) reorder_wait: Option<Duration>,
+    /// The time that the reordering timer is to have; zero where it is not to be armed.
+    pub(crate) reorder_wait: Duration,
     pub(crate) newly_lost: u32,
     pub(super) cwnd_limited: bool,
     pub(super) max_packets_out: u32,
@@ -123,7 +124,7 @@ impl Sender {
             probe: false,
             fill_window: false,
             retransmit: false,
-            reorder_wait: None,
+            reorder_wait: Duration::ZERO,
             newly_lost: 0,
             cwnd_limited: false,
             max_packets_out: 0,
