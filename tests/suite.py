@@ -21,7 +21,7 @@ _CARGO = ("cargo", "test", "--workspace", "--exclude", "anabranch-python")
 _TESTS = (*_CARGO, "--tests")
 _DRILL = ("cargo", "run", "--quiet", "--package", "anabranch-drill", "--profile", "drill", "--")
 _DRILL_BUILD = ("cargo", "build", "--quiet", "--package", "anabranch-drill", "--profile", "drill")
-_PYTEST = (sys.executable, "-m", "pytest", "tests/python", "tests/house")
+_PYTEST = (sys.executable, "-m", "pytest", "-n", "auto", "--dist", "loadgroup", "tests/python", "tests/house")
 # Real packets take real time, and little of a processor.
 _LIVE = (sys.executable, "-m", "pytest", "tests/live")
 
