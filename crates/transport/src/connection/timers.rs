@@ -16,13 +16,14 @@ impl Connection {
     #[inline(always)]
     pub(crate) fn wake(&self) -> Instant {
         let never = Instant::FAR_FUTURE;
+        let asked = self.scheduler_wake != never;
         let mut first = self.retransmission.deadline().unwrap_or(never);
         // While data flows none of these waits: one look at all.
         let rarely = self.closing.deadline().is_some()
             | self.closing.deserted_until().is_some()
             | self.addresses.waits()
             | self.fallback.deadline().is_some()
-            | (self.scheduler_wake != never);
+            | asked;
         if rarely {
             first = first.min(self.rare_timeout());
         }
