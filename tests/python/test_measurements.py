@@ -458,7 +458,7 @@ def test_rows_of_another_length_are_told_and_the_others_read(tmp_path):
         (b"a,c\n1,2\n", "t.csv", [(1, "b", "missing column: `b`", "")]),
         (b"\xff\n", "t.csv", [(None, "", "not UTF-8 text", "")]),
         (b"a,b\n1,2\n", "t.csv.gz", [(None, "", "not a whole gzip file", "")]),
-        (gzip.compress(b"a,b\n1,2\n")[:-4], "t.csv.gz", [(None, "", "not a whole gzip file", "")]),
+        (gzip.compress(b"a,b\n1,2\n", mtime=0)[:-4], "t.csv.gz", [(None, "", "not a whole gzip file", "")]),
         (b'a,b\n"1"2,3\n', "t.csv", [(2, "", "not a CSV table: ',' expected after '\"'", "")]),
     ],
 )  # fmt: skip
