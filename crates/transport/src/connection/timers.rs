@@ -16,14 +16,12 @@ impl Connection {
     #[inline(always)]
     pub(crate) fn wake(&self) -> Instant {
         let never = Instant::FAR_FUTURE;
-        let asked = self.scheduler_wake != never;
-        let mut first = self.retransmission.deadline().unwrap_or(never);
+        let mut first = self.scheduler_wake.min(self.retransmission.deadline().unwrap_or(never));
         // While data flows none of these waits: one look at all.
         let rarely = self.closing.deadline().is_some()
             | self.closing.deserted_until().is_some()
             | self.addresses.waits()
-            | self.fallback.deadline().is_some()
-            | asked;
+            | self.fallback.deadline().is_some();
         if rarely {
             first = first.min(self.rare_timeout());
         }
@@ -37,7 +35,7 @@ impl Connection {
     fn rare_timeout(&self) -> Instant {
         let closing = earliest(self.closing.deadline(), self.closing.deserted_until());
         let addresses = earliest(self.addresses.deadline(), self.fallback.deadline());
-        earliest(closing, addresses).unwrap_or(Instant::FAR_FUTURE).min(self.scheduler_wake)
+        earliest(closing, addresses).unwrap_or(Instant::FAR_FUTURE)
     }
 
     /// Time has come: fires every timer that is due.
