@@ -145,7 +145,8 @@ class Gateway:
     def __init__(self, space, command):
         self._space = space
         self.process = subprocess.Popen(
-            ["ip", "netns", "exec", space.name, *command],
+            # What the tests were started to ignore, as in the background, a gateway would rightly ignore too.
+            ["ip", "netns", "exec", space.name, "env", "--default-signal=HUP,INT,TERM", *command],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
