@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 import json
+import os
 import pathlib
 import sys
 import types
@@ -242,7 +243,10 @@ def simulator(request, monkeypatch, tmp_path_factory):
     from anabranch import plugins
     from anabranch.results import identity
 
-    monkeypatch.setenv("ANABRANCH_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
+    # Shared by all workers of pytest-xdist, whose folders stand in one: a film is made once.
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    monkeypatch.setenv("ANABRANCH_CACHE", str(shared / "cache"))
     plugins.catalogue.cache_clear()
     identity.code.cache_clear()
     if request.node.get_closest_marker("module"):

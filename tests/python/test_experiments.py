@@ -172,6 +172,7 @@ def test_frames_of_a_run_are_its_tables():
 
 
 @pytest.mark.module
+@pytest.mark.slow
 def test_every_table_of_a_real_trace_is_a_frame():
     run = anabranch.run("two-paths", set={"application.duration": "3 s", "record": ["receiver"]})
     assert set(run.tables) <= set(TRACE)
