@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 #: The columns of a path: those that it needs, and those that it may have.
 LEG = ("rtt#_ms", "bw#_mbps", "loss#")
 LEG_MORE = ("loss_up#", "queue#_packets")
+#: How late the emulator delivered a path's packets on average, in microseconds.
+LATENESS = "emu#_late_mean_us"
 #: The columns with the figures of a subflow.
 SUBFLOW = ("sf#_bytes_acked", "sf#_retrans_segs", "sf#_cwnd_mean", "sf#_cwnd_median", "sf#_srtt_mean_ms")
 #: The columns with a run's setting and figures.
@@ -33,7 +35,7 @@ VLC_MORE = ("dur", "read_bytes")
 # Further columns that the laboratory writes and that are not compared: counters of the emulator and its host,
 # and figures that repeat others. A minimum RTT is the path's on either side.
 _EMULATOR = (
-    "emu#_in_p", "emu#_out_p", "emu#_qdrop", "emu#_rndloss", "emu#_up_rndloss", "emu#_late_mean_us",
+    "emu#_in_p", "emu#_out_p", "emu#_qdrop", "emu#_rndloss", "emu#_up_rndloss", LATENESS,
     "emu#_late_p99_us", "emu#_late_max_us", "emu_late_max_us", "emu_cpu_frac", "host_cpu_busy", "host_steal",
     "wall_s",
 )  # fmt: skip

@@ -68,6 +68,7 @@ class Reader:
         figures = _figures(row, names)
         scheduler = self._scheduler(row)
         subflows = _subflows(row, len(legs or ()))
+        lateness = _lateness(row, len(legs or ()))
         trial = row.number("trial", least=1)
         changes, buffer = _changes(row, len(legs or ())), row.number_or("tcp_rmem_max", 0.0)
         if legs is None or proto is None or congestion is None or duration is None or pace is None:
@@ -75,7 +76,7 @@ class Reader:
         if figures is None or subflows is None or trial is None or changes is None or buffer is None:
             return
         sound, seed = self._seed(row)
-        if scheduler is None or not sound:
+        if scheduler is None or lateness is None or not sound:
             return
         figures |= subflows
         if pace and len(legs) > 1:
@@ -96,7 +97,8 @@ class Reader:
             folder=self._folder,
         )
         name = row.text("run")
-        self._keep(row, setting, Trial(run=name, number=int(trial), figures=figures, seed=seed))
+        kept = Trial(run=name, number=int(trial), figures=figures, seed=seed, lateness_us=lateness)
+        self._keep(row, setting, kept)
 
     def handoff(self, row: Row) -> None:
         """Read a hand-over; without a column `case`, a row's name tells it: `handoff_P4_...`."""
@@ -273,6 +275,18 @@ def _subflows(row: Row, legs: int, *, any_of_them: bool = False) -> dict[str, fl
         sound = sound and found is not None
         result |= found or {}
     return result if sound else None
+
+
+def _lateness(row: Row, legs: int) -> tuple[float, ...] | None:
+    """Return the emulator's mean lateness on every path, empty where the row does not tell it of each.
+
+    None is returned when one of them is no number.
+    """
+    names = [_columns.numbered((_columns.LATENESS,), number)[0] for number in range(1, legs + 1)]
+    if not all(row.has(name) for name in names):
+        return ()
+    found = _figures(row, names)
+    return None if found is None else tuple(found.values())
 
 
 def _changes(row: Row, legs: int) -> tuple[Change, ...] | None:

@@ -31,7 +31,7 @@ class Kernel:
     receive_buffer, receive_buffer_initial
         The client's largest receive buffer (`tcp_rmem`) and its first one; None is the scenario's default.
     jitter
-        How late the emulator delivers at most.
+        How late the emulator delivers at most, where a table does not tell its own lateness.
     congestion
         Parameters of the congestion controls that run otherwise than by default.
     seeded

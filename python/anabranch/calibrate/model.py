@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from statistics import fmean
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
@@ -156,6 +157,9 @@ class Trial:
     seed
         From which the emulator drew the losses; None where the table does not tell, or it drew otherwise
         than a path's `emulator_seed`.
+    lateness_us
+        How late the emulator delivered on average, in microseconds, path by path; empty where the table does
+        not tell.
     """
 
     run: str
@@ -163,6 +167,7 @@ class Trial:
     figures: Mapping[str, float]
     cut_at_s: float | None = None
     seed: int | None = None
+    lateness_us: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,6 +195,13 @@ class Measured:
         """The seeds of the trials' losses; none unless every trial tells it."""
         told = tuple(trial.seed for trial in self.trials if trial.seed is not None)
         return told if len(told) == len(self.trials) else ()
+
+    @property
+    def lateness_us(self) -> tuple[float, ...]:
+        """The emulator's mean lateness over all trials, path by path; none unless every trial tells it."""
+        if not all(trial.lateness_us for trial in self.trials):
+            return ()
+        return tuple(fmean(path) for path in zip(*(trial.lateness_us for trial in self.trials), strict=True))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 from anabranch.calibrate.kernels import KERNELS
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from anabranch.calibrate.model import Change, Leg, Setting
 
 # tcp_wmem max of every laboratory so far.
@@ -21,7 +23,12 @@ def path_name(number: int) -> str:
 
 
 def scenario(
-    setting: Setting, *, cut_at_s: float | None = None, seed: int | None = None, one_processor: bool = False
+    setting: Setting,
+    *,
+    lateness_us: Sequence[float] = (),
+    cut_at_s: float | None = None,
+    seed: int | None = None,
+    one_processor: bool = False,
 ) -> dict[str, Any]:
     """Return a setting as a scenario's tables.
 
@@ -29,6 +36,9 @@ def scenario(
     ----------
     setting
         What was measured.
+    lateness_us
+        How late the emulator delivered on average, in microseconds, path by path; empty is what is usual in
+        that laboratory.
     cut_at_s
         When path 1 is lost; None is never.
     seed
@@ -41,6 +51,8 @@ def scenario(
     most = setting.receive_buffer_bytes
     first = kernel.receive_buffer_initial
     own = kernel.congestion.get(setting.congestion)
+    # Drawn evenly, a packet is up to twice the mean late.
+    jitters = [f"{2 * mean:.3f} us" for mean in lateness_us] or [kernel.jitter] * len(setting.legs)
     result: dict[str, Any] = {
         "name": setting.name,
         "application": _application(setting),
@@ -54,7 +66,8 @@ def scenario(
             "send_buffer": _SEND_BUFFER,
         },
         "paths": [
-            _path(number, leg, kernel.jitter, seed) for number, leg in enumerate(setting.legs, start=1)
+            _path(number, leg, jitter, seed)
+            for number, (leg, jitter) in enumerate(zip(setting.legs, jitters, strict=True), start=1)
         ],
     }
     if one_processor:

@@ -44,6 +44,8 @@ class Task:
         When path 1 is lost, by turns.
     seeds
         Of the emulator's losses, by turns; none for losses of the simulator's own.
+    lateness_us
+        The emulator's mean lateness, path by path; none is what is usual in that laboratory.
     one_processor
         Whether the laboratory's hosts share one processor.
     """
@@ -54,6 +56,7 @@ class Task:
     runs: tuple[int, ...]
     cuts: tuple[float, ...]
     seeds: tuple[int, ...] = ()
+    lateness_us: tuple[float, ...] = ()
     one_processor: bool = False
 
 
@@ -111,6 +114,7 @@ def tasks(
                 runs=chunk,
                 cuts=cuts,
                 seeds=seeds,
+                lateness_us=one.lateness_us,
                 one_processor=one_processor,
             )
             result.append(task)
@@ -164,9 +168,14 @@ def trace(task: Task, run: int) -> tuple[Figures, Tables]:
 
     cut = task.cuts[run % len(task.cuts)] if task.cuts else None
     seed = task.seeds[run % len(task.seeds)] if task.seeds else None
-    alone = task.one_processor
-    loaded = load(settings.scenario(task.setting, cut_at_s=cut, seed=seed, one_processor=alone))
-    result = run_loaded(loaded, run=run, film=task.film)
+    tables = settings.scenario(
+        task.setting,
+        lateness_us=task.lateness_us,
+        cut_at_s=cut,
+        seed=seed,
+        one_processor=task.one_processor,
+    )
+    result = run_loaded(load(tables), run=run, film=task.film)
     return measure.figures(task.setting, result.tables, cut_at_s=cut), result.tables
 
 
