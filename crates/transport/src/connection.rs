@@ -418,6 +418,7 @@ impl Connection {
         }
         let context = self.context(now);
         let (host, subflow) = (&self.config.host, &mut self.subflows[index]);
+        let mut due = true;
         if subflow.signal_due() || subflow.owes_first() {
             // Options that are waiting do not fit beside data.
             subflow.next_pure_ack(&context, segment);
@@ -425,19 +426,19 @@ impl Connection {
             && let Some(burst) = subflow.next_burst(host, &context, most, segment)
         {
             written = burst;
-            if std::mem::take(&mut subflow.send.grew) {
-                self.notify_writable();
-            }
         } else if most <= 1 && subflow.next_data_segment(host, &context, segment) {
             subflow.fill_options(segment, false);
-            if std::mem::take(&mut subflow.send.grew) {
-                self.notify_writable();
-            }
-        } else if !subflow.next_pure_ack(&context, segment) {
-            return None;
+        } else {
+            subflow.expand_buffer_behind_data();
+            due = subflow.next_pure_ack(&context, segment);
         }
-        self.note_promise(index);
-        Some(written)
+        if std::mem::take(&mut subflow.send.grew) {
+            self.notify_writable();
+        }
+        if due {
+            self.note_promise(index);
+        }
+        due.then_some(written)
     }
 
     /// What a subflow needs to know to emit a segment.

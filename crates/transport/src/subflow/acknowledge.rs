@@ -399,10 +399,19 @@ impl Subflow {
     }
 
     /// As [`Self::expand_buffer`], after an acknowledgement (`tcp_data_snd_check`): where it lets data out,
-    /// sending that data does the check, except in stacks that grow a buffer while the window is full.
+    /// what is left of the window behind that data decides, except in stacks that grow a buffer while the
+    /// window is full.
     #[inline(always)]
     pub(crate) fn expand_buffer_after_ack(&mut self, now: Instant) -> bool {
-        (self.stack.grows_while_full || !self.lets_out(now)) && self.expand_buffer()
+        self.send.space_unchecked = !self.stack.grows_while_full && self.lets_out(now);
+        !self.send.space_unchecked && self.expand_buffer()
+    }
+
+    /// The check that an acknowledgement left until nothing more goes out.
+    pub(crate) fn expand_buffer_behind_data(&mut self) {
+        if std::mem::take(&mut self.send.space_unchecked) {
+            self.send.grew |= self.expand_buffer();
+        }
     }
 
     /// An acknowledgement lets data out: what was lost, or what waits and is not paced.

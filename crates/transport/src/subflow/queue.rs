@@ -10,8 +10,7 @@ use super::scoreboard::BurstMapping;
 use crate::config::Config;
 use crate::congestion::INITIAL_WINDOW;
 
-/// Payload of the largest burst under one mapping: 64 KiB less room for headers
-/// (`MPTCP_MAX_GSO_SIZE`).
+/// Payload of the largest burst under one mapping: 64 KiB less room for headers (`MPTCP_MAX_GSO_SIZE`).
 pub(super) const BURST_BYTES: u64 = 65_536 - 321;
 
 /// Windows up to this are not halved for a burst (`TCP_MSS_DEFAULT`), bytes.
@@ -88,6 +87,8 @@ pub(crate) struct Sender {
     pub(crate) deferred: bool,
     /// The buffer has grown, and nobody was told.
     pub(crate) grew: bool,
+    /// Whether the buffer grows is open until what an acknowledgement lets out has gone.
+    pub(crate) space_unchecked: bool,
     /// Behind the last small segment sent (`snd_sml`).
     pub(super) small_end: u64,
     pub(super) nodelay: bool,
@@ -136,6 +137,7 @@ impl Sender {
             fin_sent: false,
             blocked_on_buffer: false,
             deferred: false,
+            space_unchecked: false,
             grew: false,
             small_end: 0,
             nodelay: config.nodelay,
@@ -282,8 +284,7 @@ impl Sender {
         self.queued > 0 && self.next + self.queued.min(u64::from(self.mss)) > self.window_end
     }
 
-    /// The peer's window as the end of the handshake has it: it may be less than the SYN's
-    /// (`tcp_rcv_state_process`, `TCP_SYN_RECV`).
+    /// The peer's window as the end of the handshake has it, perhaps less than the SYN's (`TCP_SYN_RECV`).
     pub(crate) fn set_window(&mut self, window: u64) {
         self.window_end = self.una + window;
         self.window = window;

@@ -46,6 +46,32 @@ fn a_send_buffer_grows_where_a_burst_leaves_room_in_the_window() {
 }
 
 #[test]
+fn a_send_buffer_grows_behind_an_acknowledgement_whose_room_nothing_fills() {
+    // tcp_data_snd_check: `tcp_check_space` follows the push, also one that tcp_tso_should_defer holds back.
+    let grows = |room: u32| {
+        let mut subflow = flying(0);
+        subflow.send.blocked_on_buffer = true;
+        subflow.window = Window { cwnd: 160, ssthresh: 1000 };
+        for n in 0..160 - room {
+            send(&mut subflow, at(if n == 0 { 0 } else { 99 }), 1000);
+        }
+        subflow.refresh_pacing();
+        write(&mut subflow, 20);
+        assert!(!subflow.expand_buffer_after_ack(at(99)), "data may go first");
+        assert_eq!(send_all(&mut subflow, at(99)), 0);
+        subflow.expand_buffer_behind_data();
+        let grew = std::mem::take(&mut subflow.send.grew);
+        assert_eq!(grew, subflow.send.buffer_limit() == 2 * 160 * 2304);
+        subflow.window.cwnd += 1;
+        subflow.expand_buffer_behind_data();
+        assert!(!subflow.send.grew, "once for each acknowledgement");
+        grew
+    };
+    assert!(grows(2), "two segments of room wait for a third");
+    assert!(!grows(0), "full");
+}
+
+#[test]
 fn a_buffer_stays_as_it_is_for_who_does_not_wait_for_it() {
     let mut subflow = flying(2);
     subflow.window = Window { cwnd: 100, ssthresh: 1000 };
