@@ -214,6 +214,29 @@ def test_random_loss_is_run_often_and_the_rest_is_not():
     assert [run for task in tasks if task.place == 1 for run in task.runs] == list(range(30))
 
 
+def test_links_are_as_late_as_the_trials_tell():
+    told = [Trial(run=str(n), number=n, figures={}, lateness_us=(10.0 * n, 5.0)) for n in (1, 2)]
+    one = Measured(setting=setting(), trials=tuple(told))
+    assert one.lateness_us == (15.0, 5.0)
+    (task, *_) = simulate.tasks([one], {}, runs=1)
+    assert task.lateness_us == (15.0, 5.0)
+    # Drawn evenly up to twice the mean.
+    paths = settings.scenario(setting(), lateness_us=task.lateness_us)["paths"]
+    assert [path["jitter"] for path in paths] == ["30.000 us", "10.000 us"]
+    silent = Measured(setting=setting(), trials=(*told, Trial(run="c", number=3, figures={})))
+    assert silent.lateness_us == ()
+    usual = settings.scenario(setting(), lateness_us=silent.lateness_us)["paths"]
+    assert [path["jitter"] for path in usual] == ["0.24 ms", "0.24 ms"]
+
+
+def test_a_row_tells_how_late_its_links_were():
+    measured = {one.setting.name: one for one in read.read(read.SHIPPED / "odd", name="odd").measured}
+    late = measured["odd/bulk/HB/reno"].lateness_us
+    assert len(late) == 2
+    assert all(10 < mean < 40 for mean in late)
+    assert len(measured["odd/bulk/HJ/reno"].lateness_us) == 1
+
+
 def test_the_same_losses_are_those_of_the_trials_by_turns():
     trials = tuple(Trial(run=str(seed), number=n, figures={}, seed=seed) for n, seed in enumerate((7, 90), 1))
     one = Measured(setting=setting(), trials=trials)
