@@ -323,6 +323,23 @@ def test_the_course_of_a_recording_is_drawn_within_its_cap_and_again_and_again()
     assert _capacity.of_paths(run) == {}
 
 
+def test_opportunities_are_drawn_as_what_each_second_offers():
+    # Packets of 1,500 bytes: two in the first second, none in the second, one in the third, and so again.
+    recorded = {"opportunities_ns": [400_000_000, 1_000_000_000, 3_000_000_000], "opportunity_bytes": 1500}
+    link = {"name": "a.down", "rate_bps": None, "model": {"opportunities": recorded}}
+    plan = {"links": [link], "events": [], "paths": [{"name": "a", "down": ["a.down"], "up": []}]}
+    run = SimpleNamespace(plan=plan, tables={}, duration_s=4.5)
+    steps = [(0.0, 0.024), (1.0, 0.0), (2.0, 0.012), (3.0, 0.024), (4.0, 0.0)]
+    assert _capacity.of_paths(run) == {"a": steps}
+    link["rate_bps"] = 20_000
+    assert _capacity.of_paths(run)["a"][0] == (0.0, 0.02), "a rate beside a recording is its cap"
+    link["rate_bps"], run.duration_s = None, 6000.0
+    # 2,000 windows of three seconds, each with three packets: one step.
+    assert _capacity.of_paths(run) == {"a": [(0.0, 0.012)]}
+    recorded["begin_at_ns"] = 1
+    assert _capacity.of_paths(run) == {}, "one that begins elsewhere has another course"
+
+
 def test_subflows_of_connections_before_the_film_are_folded():
     tables = {
         "requests": {"client": [0, 0, 0], "t_s": [0.0, 0.2, 0.4]},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from anabranch.metrics._rows import rows
@@ -19,15 +20,18 @@ _Rates = list[tuple[float, float | None]]
 
 #: The parameters of a recording of rates whose course is known; one with more begins elsewhere.
 _STEPS = {"begin_ns", "rates_bps", "delays_ns", "losses", "repeat_ns"}
+#: The parameters of a recording of opportunities whose course is known.
+_OPPORTUNITIES = {"opportunities_ns", "opportunity_bytes"}
 #: The most steps that are drawn of a path: a recording of more is a blur.
 _MOST = 2000
+_SECOND_NS = 10**9
 
 
 def of_paths(run: Run) -> dict[str, list[Step]]:
     """Return the rate of each path's slowest link toward the client, step by step, in Mb/s on the wire.
 
-    A path that is cut carries nothing. One of which no link has a rate, or one follows a model whose rate is
-    drawn as it goes, is left out.
+    A path that is cut carries nothing. Of recorded delivery opportunities the rate is that of each second.
+    A path of which no link has a rate, or one follows a model whose rate is drawn as it goes, is left out.
     """
     until = run.duration_s
     down = Paths(run.plan, {}, list(rows(run.tables.get("events", {}))))
@@ -66,8 +70,12 @@ def _of_link(link: Mapping[str, Any], plan: Mapping[str, Any], until_s: float) -
     model = link.get("model")
     if not model:
         return steps
+    if len(steps) > 1:
+        return None
+    if "opportunities" in model:
+        return _of_opportunities(model["opportunities"], link["rate_bps"], until_s)
     recorded = model.get("steps")
-    if recorded is None or set(recorded) - _STEPS or len(steps) > 1:
+    if recorded is None or set(recorded) - _STEPS:
         return None
     cap, result = link["rate_bps"], []
     length = (recorded.get("repeat_ns") or 0) / 1e9
@@ -77,6 +85,31 @@ def _of_link(link: Mapping[str, Any], plan: Mapping[str, Any], until_s: float) -
             result.append((turn * length + begin / 1e9, limit))
         if len(result) > 10 * _MOST:
             return None
+    return result
+
+
+def _of_opportunities(recorded: Mapping[str, Any], cap: int | None, until_s: float) -> _Rates | None:
+    """Return what opportunities offer second by second, in longer windows where a run has too many seconds.
+
+    A window has those behind its begin up to its end, since a recording repeats from its last opportunity.
+    """
+    if set(recorded) - _OPPORTUNITIES:
+        return None
+    times: list[int] = recorded["opportunities_ns"]
+    bits: int = 8 * recorded["opportunity_bytes"]
+
+    def offered(until_ns: int) -> int:
+        turns, rest = divmod(until_ns, times[-1])
+        return turns * len(times) + bisect_right(times, rest)
+
+    seconds = ceil(until_s / _MOST) or 1
+    result: _Rates = []
+    before = 0
+    for begin in range(0, ceil(until_s), seconds):
+        by_now = offered((begin + seconds) * _SECOND_NS)
+        rate = (by_now - before) * bits / seconds
+        result.append((float(begin), rate if cap is None else min(cap, rate)))
+        before = by_now
     return result
 
 
