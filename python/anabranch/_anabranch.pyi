@@ -474,6 +474,7 @@ def live(
     pcapng: str | None = None,
     plugins: Mapping[str, Mapping[str, Any]] | None = None,
     announced: Sequence[int] = (),
+    origin: tuple[str | None, str] | None = None,
 ) -> dict[str, Any]: ...
 def path_addresses(path: int, ipv6: bool) -> tuple[str, str]: ...
 def gateway(

@@ -14,7 +14,7 @@ use crate::application::{Application, Next, WrongBytes};
 use crate::session::Session;
 
 /// What a server runs on a connection that it has accepted.
-pub type Serve = dyn FnMut(&Connection) -> Box<dyn Application>;
+pub type Serve = dyn FnMut(ConnectionHandle, &Connection) -> Box<dyn Application>;
 
 /// An application and the connection it has.
 struct Place {
@@ -263,6 +263,15 @@ impl Host {
         }
     }
 
+    /// Input: something outside the host happened that an application waits for, such as a socket of its own: it is
+    /// driven when the host is polled, unless it waits for news of its connection alone ([`Next::AtNews`]).
+    pub fn wake(&mut self, handle: ConnectionHandle) {
+        let at = if self.serve.is_some() { handle.index() } else { 0 };
+        if self.places.get(at).is_some_and(|place| place.connection == Some(handle)) {
+            self.touch_place(at);
+        }
+    }
+
     /// What a client has measured; `None` for a server.
     #[inline]
     pub fn session(&self) -> Option<&Session> {
@@ -348,12 +357,12 @@ impl Host {
         };
         let at = handle.index();
         while self.places.len() <= at {
-            self.places.push(Place::new(serve(connection)));
+            self.places.push(Place::new(serve(handle, connection)));
         }
         let Place { touched, node, connection: had, .. } = self.places[at];
         if had.is_some() {
             // Of the connection that had the place before.
-            self.places[at] = Place { touched, node, ..Place::new(serve(connection)) };
+            self.places[at] = Place { touched, node, ..Place::new(serve(handle, connection)) };
         }
         self.places[at].connection = Some(handle);
     }

@@ -32,7 +32,7 @@
 //! let (local, remote) = ("10.1.1.1:40000".parse()?, "10.1.0.1:80".parse()?);
 //! let mut endpoint = Endpoint::new("server", seed);
 //! endpoint.listen(remote, Config::default())?;
-//! let server = Host::server(endpoint, Box::new(|_| Box::new(Bulk::new(Some(1_000_000)))));
+//! let server = Host::server(endpoint, Box::new(|_, _| Box::new(Bulk::new(Some(1_000_000)))));
 //! let reader = Reader::new(Session::new(0, Instant::ZERO, None));
 //! let client = Host::client(Endpoint::new("client", seed), Box::new(reader));
 //! let first = Candidate { address_id: 1, local, remote, backup: false, rate: None };

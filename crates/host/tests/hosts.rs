@@ -116,7 +116,7 @@ impl Application for Watcher {
 
 #[test]
 fn what_a_server_sends_is_read_to_the_end() {
-    let mut pair = Pair::new(reader(), Box::new(|_| Box::new(Bulk::new(Some(1_000_000)))));
+    let mut pair = Pair::new(reader(), Box::new(|_, _| Box::new(Bulk::new(Some(1_000_000)))));
     assert!(pair.hosts[0].needs_connection());
     pair.run(ms(60_000));
     let session = pair.session();
@@ -128,7 +128,7 @@ fn what_a_server_sends_is_read_to_the_end() {
 fn a_segment_is_answered_before_the_application_sees_what_it_brought() {
     let turns = Rc::default();
     let watcher = Watcher { turns: Rc::clone(&turns), next: Next::AtNews };
-    let mut pair = Pair::new(Box::new(watcher), Box::new(|_| Box::new(Bulk::new(Some(1)))));
+    let mut pair = Pair::new(Box::new(watcher), Box::new(|_, _| Box::new(Bulk::new(Some(1)))));
     pair.poll(0);
     let (_, _, syn) = pair.wire.pop_front().expect("a SYN");
     let tuple = FourTuple { local: syn.remote, remote: syn.local };
@@ -149,7 +149,7 @@ fn who_waits_for_news_is_left_alone_without_any() {
     let turns = |next: Next| {
         let turns = Rc::default();
         let watcher = Watcher { turns: Rc::clone(&turns), next };
-        let serve: Box<Serve> = Box::new(|_| Box::new(Bulk::new(Some(300_000))));
+        let serve: Box<Serve> = Box::new(|_, _| Box::new(Bulk::new(Some(300_000))));
         Pair::new(Box::new(watcher), serve).run(ms(5_000));
         let turns = turns.borrow();
         let idle = turns.iter().filter(|(_, events)| events.is_empty()).count();
@@ -165,7 +165,7 @@ fn who_waits_for_news_is_left_alone_without_any() {
 #[test]
 fn a_sender_at_a_rate_wakes_by_itself() {
     let rate = Rate::from_bps(800_000);
-    let serve: Box<Serve> = Box::new(move |_| Box::new(Paced::new(rate, None)));
+    let serve: Box<Serve> = Box::new(move |_, _| Box::new(Paced::new(rate, None)));
     let mut pair = Pair::new(reader(), serve);
     pair.run(ms(10_030));
     let read = pair.session().bytes_read;
@@ -196,7 +196,7 @@ impl Application for Liar {
 
 #[test]
 fn bytes_that_nobody_should_have_sent_are_told() {
-    let mut pair = Pair::new(reader(), Box::new(|_| Box::new(Liar)));
+    let mut pair = Pair::new(reader(), Box::new(|_, _| Box::new(Liar)));
     assert_eq!(pair.hosts[0].fault(), None);
     pair.run(ms(1_000));
     assert_eq!(pair.hosts[0].fault(), Some(WrongBytes { client: 0, position: 0 }));
@@ -227,7 +227,7 @@ fn a_client_may_go_through_connections_and_a_server_forgets_them() {
     let restless = Restless(3, Session::new(0, Instant::ZERO, None));
     let served = Rc::new(RefCell::new(0));
     let count = Rc::clone(&served);
-    let serve: Box<Serve> = Box::new(move |connection| {
+    let serve: Box<Serve> = Box::new(move |_, connection| {
         assert_eq!(connection.last_tuple().map(|tuple| tuple.local), Some(server_address()));
         *count.borrow_mut() += 1;
         Box::new(Bulk::new(None))
@@ -254,7 +254,7 @@ fn a_client_may_go_through_connections_and_a_server_forgets_them() {
 #[test]
 fn files_are_served_whole_and_in_part() {
     let files = Arc::new(BTreeMap::from([("film.ts".to_owned(), 5_000)]));
-    let serve: Box<Serve> = Box::new(move |_| Box::new(HttpServer::new(Arc::clone(&files))));
+    let serve: Box<Serve> = Box::new(move |_, _| Box::new(HttpServer::new(Arc::clone(&files))));
     let mut pair = Pair::new(Box::new(Asker::default()), serve);
     pair.run(ms(2_000));
     let session = pair.hosts[0].session().map(|session| session.bytes_read);

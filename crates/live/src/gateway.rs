@@ -12,7 +12,6 @@ mod metrics;
 mod packets;
 mod proxy_protocol;
 mod record;
-mod relay;
 mod responder;
 mod served;
 

@@ -20,6 +20,7 @@ use crate::clock::Clock;
 use crate::kernel::KernelEnd;
 use crate::lateness::Lateness;
 use crate::network::{Delivery, InterfaceChange, Network};
+use crate::origin::{Origin, Origins};
 use crate::poller::{Poller, Ready};
 use crate::side::Side;
 use crate::tun::MOST;
@@ -104,6 +105,9 @@ pub struct Ends {
     /// The paths on which the server announces its address (`ADD_ADDR`) to a client that does not know it, from 1
     /// on; kernels are told so by who has made their namespaces.
     pub announced: Vec<usize>,
+    /// What our endpoint passes on of what the programs on the client's kernel ask for, where there is no
+    /// application of the plan's.
+    pub origin: Option<Origin>,
     /// Where packets are captured, as they pass the client.
     pub capture: Option<Box<dyn Write + Send>>,
 }
@@ -138,6 +142,7 @@ struct World<'a> {
     announced: Vec<usize>,
     client: Side,
     server: Side,
+    origins: Option<Origins>,
     rows: Rows,
     numbers: Numbers,
     lateness: Lateness,
@@ -238,6 +243,9 @@ impl World<'_> {
                 }
             }
             self.pump(now)?;
+            if let Some(origins) = &self.origins {
+                origins.watch(&self.poller, SERVER_SOCKETS).map_err(tried("a socket"))?;
+            }
             if self.plan.application.kind.is_http() {
                 self.client.tell(&mut self.rows);
             }
@@ -296,9 +304,15 @@ impl World<'_> {
     /// Whoever is ready is read.
     fn handle_ready(&mut self, ready: Ready, buffer: &mut [u8]) -> Result<(), LiveError> {
         let now = self.clock.now();
-        let Self { client, server, poller, .. } = self;
+        let Self { client, server, origins, poller, .. } = self;
         let (path, down) = match ready.token {
-            SERVER_SOCKETS.. => {
+            token @ SERVER_SOCKETS.. => {
+                if let (Some(origins), Side::Endpoint(host)) = (&*origins, &mut *server) {
+                    if let Some(handle) = origins.handle_ready(now, token - SERVER_SOCKETS, ready) {
+                        host.wake(handle);
+                    }
+                    return Ok(());
+                }
                 return server.handle_ready(now, poller, ready).map_err(tried("a server's socket"));
             }
             CLIENT_SOCKETS.. => {

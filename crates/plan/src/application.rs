@@ -58,7 +58,7 @@ pub fn client(
 /// What the server of a flow of cross traffic runs.
 pub fn serve_across(group: &CrossPlan) -> Box<Serve> {
     let &CrossPlan { kind, bytes, rate_bps, .. } = group;
-    Box::new(move |_| match kind {
+    Box::new(move |_, _| match kind {
         CrossKind::Paced => Box::new(Paced::new(rate(rate_bps), bytes)),
         _ => Box::new(Bulk::new(bytes)),
     })

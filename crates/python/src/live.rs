@@ -2,11 +2,15 @@
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use anabranch_live::{Ends, InterfaceChange, KernelEnd, Lateness, LiveError, Observer, run};
+use anabranch_live::{
+    Ends, InterfaceChange, KernelEnd, Lateness, LiveError, Observer, Origin, run,
+};
 use anabranch_plan::Plan;
 use anabranch_units::{Duration, Seed};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -18,6 +22,13 @@ type End = (Option<PathBuf>, Vec<String>, bool, Option<String>);
 
 fn kernel((namespace, devices, multipath, congestion): End) -> KernelEnd {
     KernelEnd { namespace, devices, multipath, congestion }
+}
+
+/// An origin: the file of its namespace, and its address with a port.
+fn found((namespace, address): (Option<PathBuf>, String)) -> PyResult<Origin> {
+    let refused = |_| PyValueError::new_err(format!("not an address with a port: {address}"));
+    let address = address.parse::<SocketAddr>().map_err(refused)?;
+    Ok(Origin { namespace, address })
 }
 
 /// Calls Python's functions; an exception stops the run.
@@ -85,11 +96,12 @@ fn lateness<'py>(py: Python<'py>, lateness: &Lateness) -> PyResult<Bound<'py, Py
 /// `server_congestion`, `refused_packets` and `stripped_segments` (by path) in the summary.
 ///
 /// `announced` are the paths, by number, on which the server announces its address to a client that does not know
-/// it. `ready` is called when the devices are open. Without `application` both are kernels and the run lasts until
-/// `progress`, which is called ten times a second, returns False. `interface` is called with a path and what is to become of the client kernel's
+/// it. `ready` is called when the devices are open. Without `application` the run lasts until `progress`, which is
+/// called ten times a second, returns False: then both are kernels, or our endpoint passes on what the client's programs
+/// ask for to `origin`, an address in a namespace, and the row of `connections` has NaN for what only they know. `interface` is called with a path and what is to become of the client kernel's
 /// interface there.
 #[pyfunction]
-#[pyo3(signature = (plan_json, client, server, application, ready, progress, interface, pcapng=None, plugins=None, announced=Vec::new()))]
+#[pyo3(signature = (plan_json, client, server, application, ready, progress, interface, pcapng=None, plugins=None, announced=Vec::new(), origin=None))]
 #[expect(clippy::too_many_arguments, reason = "each is a keyword in Python")]
 pub(crate) fn live<'py>(
     py: Python<'py>,
@@ -103,6 +115,7 @@ pub(crate) fn live<'py>(
     pcapng: Option<PathBuf>,
     plugins: Option<&Bound<'py, PyDict>>,
     announced: Vec<usize>,
+    origin: Option<(Option<PathBuf>, String)>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let plan = Plan::from_json(plan_json).map_err(|fault| error::plan(&fault))?;
     let classes = classes(py, plugins, Seed { seed: plan.seed, run: plan.run })?;
@@ -114,6 +127,7 @@ pub(crate) fn live<'py>(
         server: server.map(kernel),
         application,
         announced,
+        origin: origin.map(found).transpose()?,
         capture: capture.transpose()?,
     };
     let plan_paths = plan.paths.iter().map(|path| path.name.clone()).collect();

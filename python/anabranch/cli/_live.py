@@ -60,9 +60,10 @@ def live(
     application: Annotated[
         str | None,
         typer.Option(
-            metavar="bulk|paced|player",
+            metavar="bulk|paced|player|vlc|hlsjs",
             help="What is asked for, not the scenario's own: as much as comes in 10 s, 10 s of 5 Mbit/s, or "
-            "20 s of a film. --set application.KEY=VALUE goes over it.",
+            "20 s of a film; --set application.KEY=VALUE goes over it. vlc and hlsjs: VLC, or hls.js in "
+            "Chromium, plays the scenario's own film or ladder, which an nginx serves.",
         ),
     ] = None,
     scheduler: Scheduler = None,
@@ -81,10 +82,12 @@ def live(
       anabranch live bulk-two-paths --set application.bytes=5MB
       anabranch live wifi-lte --application bulk --set application.duration=20s
       anabranch live two-paths --server kernel --set application.duration=20s --json
+      anabranch live two-paths --application vlc --report vlc.html
     """
     from anabranch.cli import _commands
     from anabranch.errors import Fault, did_you_mean
     from anabranch.live import run_live
+    from anabranch.live.viewers import VIEWERS
 
     given = _commands.Given(
         scenario=scenario,
@@ -104,7 +107,7 @@ def live(
         for option, value, known in (
             ("--server", server, ("gateway", "kernel")),
             ("--client", client, ("kernel", "anabranch")),
-            ("--application", application, tuple(APPLICATIONS)),
+            ("--application", application, (*APPLICATIONS, *VIEWERS)),
         )
         if value is not None and value not in known
     ]
@@ -118,6 +121,7 @@ def live(
             pcapng=pcapng,
             progress=progress,
             film=film,
+            viewer=application if application in VIEWERS else None,
         )
     _commands.tell(result, files, as_json=as_json)
 

@@ -58,8 +58,12 @@ def go(
     bed: Bed,
     begun: Callable[[], None] = lambda: None,
     pcapng: Path | None = None,
+    origin: tuple[str, str] | None = None,
 ) -> dict[str, Any]:
     """Run a plan over real packets and return its trace; `begun` is called once the network carries them.
+
+    Without an application of the plan, our endpoint passes on what programs ask for to `origin`: a namespace,
+    and an address with a port in it.
 
     Raises
     ------
@@ -92,6 +96,7 @@ def go(
                 None if pcapng is None else str(pcapng),
                 classes,
                 [number for number, lane in enumerate(bed.lanes) if lane.announced],
+                origin,
             )
     except OSError as error:
         message = f"real packets: {error}"

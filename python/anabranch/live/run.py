@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import time
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from anabranch import _files
 from anabranch.errors import Fault, InputError, MissingError
+from anabranch.live import viewers
+from anabranch.live.viewers import origin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from anabranch._run import Run
     from anabranch.live.testbed import Bed
+    from anabranch.live.viewers.session import Session
     from anabranch.media.films import Film
     from anabranch.scenario.load import Loaded
 
@@ -34,6 +38,7 @@ def run_live(
     pcapng: str | Path | None = None,
     progress: Callable[[float, float], None] | None = None,
     film: Film | None = None,
+    viewer: str | None = None,
 ) -> Run:
     """Run a scenario that has been validated over real packets, which takes as long as it says.
 
@@ -54,6 +59,9 @@ def run_live(
         Function that is called with the seconds done so far and the seconds expected.
     film
         The film, where it has been opened before.
+    viewer
+        A program that plays instead of our own player: `vlc` a film, `hlsjs` in Chromium a ladder. An nginx
+        serves it, behind our endpoint or over the kernel's sockets.
 
     Returns
     -------
@@ -65,9 +73,10 @@ def run_live(
     Raises
     ------
     InputError
-        When the scenario has something that real packets are not given, or no such paths to announce.
+        When the scenario has something that real packets are not given, or no such paths to announce, or
+        something that the viewer does not play.
     MissingError
-        When this host lacks something.
+        When this host lacks something, or a viewer did not speak MPTCP.
     """
     from anabranch._run import film_of, finished
     from anabranch.live.testbed import needed, open_bed
@@ -80,6 +89,8 @@ def run_live(
     needed()
     if server == "kernel":
         _known(loaded.scenario.transport.congestion.name)
+    if viewer is not None:
+        viewers.check(viewer, loaded)
     film = film_of(loaded) if film is None else film
     plan = plans.build(loaded.scenario, film, run=run)
     expected_s = plans.expected_duration_s(plan, film)
@@ -89,10 +100,13 @@ def run_live(
             progress(done_s, max(expected_s, done_s))
         return True
 
+    played = None if viewer is None or film is None else viewers.played(viewer, loaded, film)
+    congestion = loaded.scenario.transport.congestion.name if server == "kernel" else None
     written = nullcontext() if pcapng is None else _files.whole(Path(pcapng), "the capture")
     with written as capture:
-        bed = open_bed(plan, announced=announced)
-        trace = _carried(loaded, plan, server, client, bed, capture, heard)
+        bed = open_bed(plan, announced=announced, congestion=congestion)
+        carry = _Carry(loaded=loaded, plan=plan, server=server, client=client, played=played)
+        trace = carry.out(bed, capture, heard)
     return finished(loaded, film, plan, _noted(plan, trace), run=run)
 
 
@@ -122,57 +136,114 @@ def _known(congestion: str) -> None:
         raise MissingError(message, hint="choose one with --congestion")
 
 
-def _carried(
-    loaded: Loaded,
-    plan: dict[str, Any],
-    server: Server,
-    client: Client,
-    opening: AbstractContextManager[Bed],
-    capture: Path | None,
-    heard: Callable[[float, float], bool],
-) -> dict[str, Any]:
-    """Return the trace of a plan over real packets."""
-    from anabranch.live import _world
-    from anabranch.live.watch import Look, tables, watching
+@dataclass(frozen=True, kw_only=True)
+class _Carry:
+    """A plan that real packets are to carry out.
 
-    multipath = plan["transport"]["multipath"]
-    with opening as bed:
-        asks, serves = None, None
-        if client == "kernel":
-            asks = _world.end(bed, "client", multipath=multipath)
-        if server == "kernel":
-            congestion = loaded.scenario.transport.congestion.name
-            serves = _world.end(bed, "server", multipath=multipath, congestion=congestion)
-        begin_s = 0.0
+    Attributes
+    ----------
+    loaded, plan
+        The scenario, and its plan.
+    server, client
+        Who is at each end.
+    played
+        What a program plays; None where the plan's own application runs.
+    """
 
-        def begun() -> None:
-            nonlocal begin_s
-            begin_s = time.monotonic()
+    loaded: Loaded
+    plan: dict[str, Any]
+    server: Server
+    client: Client
+    played: viewers.Played | None
 
-        watched: AbstractContextManager[list[Look]] = nullcontext([])
-        if serves is not None:
-            watched = watching(bed)
-        with watched as looks:
-            trace = _world.go(
-                loaded,
-                plan,
-                client=asks,
-                server=serves,
-                application=True,
-                progress=heard,
-                bed=bed,
-                begun=begun,
-                pcapng=capture,
-            )
-        if serves is not None:
-            trace["tables"] = {**trace["tables"], **tables(looks, bed, begin_s)}
-        ends = {"client": asks, "server": serves}
-        kernels = {which: bed.counters(which) for which, end in ends.items() if end is not None}
-    summary = trace["summary"]
-    summary["kernels"] = kernels
-    summary["ends"] = {"server": server, "client": client}
-    summary["notes"] = [*summary["notes"], *_notes(summary, server)]
-    return trace
+    def out(
+        self,
+        opening: AbstractContextManager[Bed],
+        capture: Path | None,
+        heard: Callable[[float, float], bool],
+    ) -> dict[str, Any]:
+        """Return the trace."""
+        from anabranch.live import _world
+        from anabranch.live.watch import Look, tables, watching
+
+        multipath = self.plan["transport"]["multipath"]
+        with ExitStack() as stack:
+            bed = stack.enter_context(opening)
+            asks, serves = None, None
+            if self.client == "kernel":
+                asks = _world.end(bed, "client", multipath=multipath)
+            if self.server == "kernel":
+                congestion = self.loaded.scenario.transport.congestion.name
+                serves = _world.end(bed, "server", multipath=multipath, congestion=congestion)
+            session = self._session(stack, bed)
+            begin_s = 0.0
+
+            def begun() -> None:
+                nonlocal begin_s
+                begin_s = time.monotonic()
+                if session is not None:
+                    session.go()
+
+            watched: AbstractContextManager[list[Look]] = nullcontext([])
+            if serves is not None:
+                watched = watching(bed)
+            with watched as looks:
+                trace = _world.go(
+                    self.loaded,
+                    self._plan(),
+                    client=asks,
+                    server=serves,
+                    application=session is None,
+                    progress=heard if session is None else session.during(heard),
+                    bed=bed,
+                    begun=begun,
+                    pcapng=capture,
+                    origin=self._origin(bed),
+                )
+            if serves is not None:
+                trace["tables"] = {**trace["tables"], **tables(looks, bed, begin_s)}
+            if session is not None:
+                session.finish()
+                self._see(session, trace, bed, begin_s)
+            ends = {"client": asks, "server": serves}
+            kernels = {which: bed.counters(which) for which, end in ends.items() if end is not None}
+        summary = trace["summary"]
+        summary["kernels"] = kernels
+        summary["ends"] = {"server": self.server, "client": self.client}
+        summary["notes"] = [*summary["notes"], *_notes(summary, self.server)]
+        return trace
+
+    def _session(self, stack: ExitStack, bed: Bed) -> Session | None:
+        """Return the program that plays, ready to, until the stack is left."""
+        if self.played is None:
+            return None
+        return stack.enter_context(
+            viewers.playing(bed, self.plan, self.played, kernel=self.server == "kernel")
+        )
+
+    def _plan(self) -> dict[str, Any]:
+        """Return the plan as the world takes it: a program that plays ends by itself."""
+        if self.played is None:
+            return self.plan
+        return {**self.plan, "application": {**self.plan["application"], "duration_ns": None}}
+
+    def _origin(self, bed: Bed) -> tuple[str, str] | None:
+        """Return where our endpoint finds what it is asked for; None where nothing is passed on."""
+        if self.played is None or self.server == "kernel":
+            return None
+        address, port = origin.BEHIND
+        return bed.place("server"), f"{address}:{port}"
+
+    def _see(self, session: Session, trace: dict[str, Any], bed: Bed, begin_s: float) -> None:
+        """Put what a program has told into the trace, once it is sure how it was reached."""
+        assert self.played is not None
+        summary = trace["summary"]
+        if self.server == "kernel":
+            summary["server_congestion"] = bed.setting("server", "ipv4/tcp_congestion_control")
+        seen = viewers.seen(session, self.played, begin_s, trace)
+        trace["tables"] = {**trace["tables"], **seen}
+        proof = viewers.proved(self.played, self.plan, bed.counters("client"), trace["tables"])
+        summary["notes"] = [*summary["notes"], *viewers.notes(session, self.played), *proof]
 
 
 def _notes(summary: dict[str, Any], server: Server) -> list[str]:

@@ -158,19 +158,31 @@ def open_film(
     if named is not None and (named.synthetic or described):
         plan = {"synthetic": dict(named.synthetic)} if named.synthetic else None
         return Film(name=film, size_bytes=named.size_bytes, duration_ns=named.duration_ns, plan=plan)
-    made = make(film, progress)
-    if made is not None:
-        path = made
-    else:
-        found = locate(film, folders)
-        if found is None:
-            raise MediaError([Fault(message=f"no such film: `{film}`", hint=_hint(film, folders))])
-        path = found
-    found_film = probe(path)
-    plan = found_film.plan()
+    found = probe(file_of(film, folders, progress=progress))
+    plan = found.plan()
     if named is not None:
         plan["recorded"]["name"] = film  # not the cache's name for it: a run's digest must not depend on that
-    return Film(name=film, size_bytes=found_film.size_bytes, duration_ns=found_film.duration_ns, plan=plan)
+    return Film(name=film, size_bytes=found.size_bytes, duration_ns=found.duration_ns, plan=plan)
+
+
+def file_of(
+    film: str, folders: Sequence[Path], *, progress: Callable[[float, float], None] | None = None
+) -> Path:
+    """Return the file of a film, made first if it has to be.
+
+    Raises
+    ------
+    MediaError
+        When it is missing, or a synthetic film, which has none.
+    """
+    named = NAMED.get(film)
+    if named is not None and named.synthetic:
+        hint = "application.film = demo, or a video file (`anabranch media film` makes one)"
+        raise MediaError([Fault(message=f"`{film}` is synthetic: it has no file to play", hint=hint)])
+    path = make(film, progress) or locate(film, folders)
+    if path is None:
+        raise MediaError([Fault(message=f"no such film: `{film}`", hint=_hint(film, folders))])
+    return path
 
 
 def make(film: str | None, progress: Callable[[float, float], None] | None = None) -> Path | None:

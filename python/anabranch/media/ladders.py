@@ -71,6 +71,25 @@ def open_ladder(ladder: str | None, folders: Sequence[Path]) -> Film | None:
     )
 
 
+def file_of(ladder: str, folders: Sequence[Path]) -> Path:
+    """Return the master playlist of a ladder.
+
+    Raises
+    ------
+    MediaError
+        When it is missing, or a synthetic ladder, which has none.
+    """
+    from anabranch.media.playlists import master_of
+
+    if ladder in NAMED:
+        hint = "application.ladder = the folder of one (`anabranch media ladder` makes it)"
+        raise MediaError([Fault(message=f"`{ladder}` is synthetic: it has no files to play", hint=hint)])
+    path = locate(ladder, folders)
+    if path is None:
+        raise MediaError([Fault(message=f"no such ladder: `{ladder}`", hint=_hint(ladder))])
+    return master_of(path)
+
+
 def resolve(plan: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
     """Return a plan's ladder with everything resolved, and the text of its playlists by path.
 

@@ -69,7 +69,7 @@ def read(path: Path) -> dict[str, Any]:
     MediaError
         With every fault of every playlist.
     """
-    master = _open(_master(path))
+    master = _open(master_of(path))
     base = master.file.parent
     variants = _variants(master)
     renditions, faults = [], []
@@ -114,8 +114,14 @@ def rates(file: Path) -> tuple[int, int]:
     return _peak_bps(chunks), bits * _SECOND // max(sum(chunk["duration_ns"] for chunk in chunks), 1)
 
 
-def _master(path: Path) -> Path:
-    """Return the master playlist that a path means."""
+def master_of(path: Path) -> Path:
+    """Return the master playlist that a path means.
+
+    Raises
+    ------
+    MediaError
+        When a folder has none, or several.
+    """
     if not _files.is_folder(path):
         return path
     found = [

@@ -5,11 +5,11 @@ use anabranch_transport::{Connection, ConnectionHandle, Event};
 use anabranch_units::{Duration, Instant};
 use bytes::Bytes;
 
+use crate::relay::Relay;
 use crate::socket::{Kind, Socket};
 
 use super::proxy_protocol;
 use super::record::End;
-use super::relay::Relay;
 use super::served::Served;
 use super::{Gateway, ORIGINS};
 

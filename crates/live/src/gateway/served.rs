@@ -5,10 +5,10 @@ use std::net::SocketAddr;
 use anabranch_transport::{Connection, ConnectionHandle, FourTuple};
 use anabranch_units::Instant;
 
+use crate::relay::Relay;
 use crate::socket::Socket;
 
 use super::record::{End, PathRecord, Record};
-use super::relay::Relay;
 
 /// Pairs of addresses whose bytes are counted; what further ones bring counts as the last one's.
 const MOST_PATHS: usize = 32;

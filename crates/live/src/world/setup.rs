@@ -20,6 +20,7 @@ use crate::clock::Clock;
 use crate::kernel::{KernelEnd, KernelHost};
 use crate::lateness::Lateness;
 use crate::network::Network;
+use crate::origin::Origins;
 use crate::poller::Poller;
 use crate::secret::secret_seed;
 use crate::side::Side;
@@ -64,10 +65,16 @@ fn server_side(
     ends: &Ends,
     (opened, poller): (Option<Side>, &Poller),
     endpoint: Endpoint,
+    origins: Option<&Origins>,
 ) -> Result<Side, LiveError> {
     let make = application::serve(&plan.application, media);
     let (Some(end), Some(mut side)) = (&ends.server, opened) else {
-        let host = Host::server(endpoint, Box::new(move |_| make()));
+        let host = match origins.cloned() {
+            Some(origins) => {
+                Host::server(endpoint, Box::new(move |handle, _| origins.serve(handle)))
+            }
+            None => Host::server(endpoint, Box::new(move |_, _| make())),
+        };
         return Ok(Side::Endpoint(Box::new(host)));
     };
     if let Side::Kernel { host, .. } = &mut side
@@ -108,7 +115,9 @@ impl<'a> World<'a> {
         let secret = secret_seed().map_err(tried("random numbers"))?;
         let client = client_side(plan, &media, &ends, clients, begin, secret)?;
         let endpoint = server(plan, &endpoints, secret);
-        let server = server_side(plan, &media, &ends, (servers, &poller), endpoint)?;
+        let origins = ends.origin.clone().map(Origins::new);
+        let origins_of = origins.as_ref();
+        let server = server_side(plan, &media, &ends, (servers, &poller), endpoint, origins_of)?;
         let names: Vec<String> = plan.paths.iter().map(|path| path.name.clone()).collect();
         let capture = ends.capture.map(|output| PcapngWriter::new(output, &names)).transpose()?;
         Ok(Self {
@@ -123,6 +132,7 @@ impl<'a> World<'a> {
             announced: ends.announced,
             client,
             server,
+            origins,
             rows: Rows::default(),
             numbers: Numbers::default(),
             lateness: Lateness::default(),

@@ -3,7 +3,7 @@
 use anabranch_host::rows::{Served, connection_row};
 use anabranch_host::{Host, report_ladder};
 use anabranch_plan::addresses::locate;
-use anabranch_trace::{Summary, Trace};
+use anabranch_trace::{ConnectionRow, Summary, Trace};
 use anabranch_units::{Duration, Instant};
 
 use super::{CLIENT, Outcome, World};
@@ -32,10 +32,11 @@ impl World<'_> {
     /// Closes the books.
     pub(super) fn finish(mut self) -> Outcome {
         let now = self.clock.now();
-        let mut reinjected = 0;
+        let (mut reinjected, mut fallback) = (0, false);
         if let Some(host) = serves(&self.server) {
             for (handle, connection) in host.endpoint().connections() {
                 reinjected += connection.reinjected_bytes();
+                fallback |= self.plan.transport.multipath && !connection.is_multipath();
                 let served = Served { client: CLIENT, handle: handle.index(), connection };
                 let path = |end| &*self.plan.paths[usize::from(locate(end).0)].name;
                 self.numbers.report(&served, path, &mut self.rows);
@@ -46,6 +47,18 @@ impl World<'_> {
             row.reinjected_bytes = reinjected as i64;
             row.refused_packets = self.refused as i64;
             self.rows.connections.push(row);
+        } else if let Some(origins) = &self.origins {
+            self.rows.connections.push(ConnectionRow {
+                client: i64::from(CLIENT),
+                connect_s: f64::NAN,
+                duration_s: self.seconds(now),
+                bytes_read: origins.relayed() as i64,
+                reinjected_bytes: reinjected as i64,
+                max_read_gap_s: f64::NAN,
+                refused_packets: self.refused as i64,
+                fallback,
+                finished: false,
+            });
         }
         self.client.report(&mut self.rows);
         if let Some(ladder) = &self.media.ladder {

@@ -91,7 +91,7 @@ impl<'a> World<'a> {
             world.stations.push(Station::new(host, node, id, false));
         }
         let serve = application::serve(&plan.application, &world.media);
-        let host = Host::server(server(plan, &config, seed), Box::new(move |_| serve()));
+        let host = Host::server(server(plan, &config, seed), Box::new(move |_, _| serve()));
         let server = world.stations.len();
         world.stations.push(Station::new(host, usize::MAX, 0, true));
         let sampler = world.add_node(Node::Sampler);

@@ -10,7 +10,7 @@ const PIECE: usize = 65_536;
 
 /// A stream to which nothing can be written any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Broken;
+pub(crate) struct Broken;
 
 /// One direction.
 #[derive(Debug, Default)]
@@ -78,7 +78,7 @@ impl Lane {
 
 /// Both directions of one connection.
 #[derive(Debug, Default)]
-pub(super) struct Relay {
+pub(crate) struct Relay {
     /// From the client to the origin.
     up: Lane,
     /// From the origin to the client.
@@ -89,19 +89,19 @@ pub(super) struct Relay {
 
 impl Relay {
     /// A relay that tells the origin `header` first.
-    pub(super) fn new(header: Bytes) -> Self {
+    pub(crate) fn new(header: Bytes) -> Self {
         let mut relay = Self { header: header.len() as u64, ..Self::default() };
         relay.up.pending = header;
         relay
     }
 
     /// The client's stream has news.
-    pub(super) fn note_client(&mut self, event: Event) {
+    pub(crate) fn note_client(&mut self, event: Event) {
         self.up.finished |= event == Event::PeerFinished;
     }
 
     /// The origin's stream has news. True when it has broken.
-    pub(super) fn note_origin(&mut self, event: Event) -> bool {
+    pub(crate) fn note_origin(&mut self, event: Event) -> bool {
         self.down.finished |= event == Event::PeerFinished;
         event == Event::Closed
     }
@@ -110,7 +110,7 @@ impl Relay {
     ///
     /// # Errors
     /// The origin takes nothing more, or the client does not.
-    pub(super) fn pump(
+    pub(crate) fn pump(
         &mut self,
         now: Instant,
         client: &mut dyn Stream,
@@ -125,7 +125,7 @@ impl Relay {
     ///
     /// # Errors
     /// The origin takes nothing more.
-    pub(super) fn flush(&mut self, now: Instant, origin: &mut dyn Stream) -> Result<bool, Broken> {
+    pub(crate) fn flush(&mut self, now: Instant, origin: &mut dyn Stream) -> Result<bool, Broken> {
         let done = self.up.flush(now, origin)?;
         if done && !std::mem::replace(&mut self.up.told, true) {
             origin.shutdown(now);
@@ -134,22 +134,22 @@ impl Relay {
     }
 
     /// The origin has said all, and the client was given all of it.
-    pub(super) fn has_answered(&self) -> bool {
+    pub(crate) fn has_answered(&self) -> bool {
         self.down.told
     }
 
     /// Both sides have finished and were told so of each other.
-    pub(super) fn is_complete(&self) -> bool {
+    pub(crate) fn is_complete(&self) -> bool {
         self.up.finished && self.down.told
     }
 
     /// Bytes of the client that the origin was given, and of the origin that the client was.
-    pub(super) fn moved(&self) -> [u64; 2] {
+    pub(crate) fn moved(&self) -> [u64; 2] {
         [self.up.moved.saturating_sub(self.header), self.down.moved]
     }
 
     /// Bytes that it holds itself.
-    pub(super) fn held(&self) -> u64 {
+    pub(crate) fn held(&self) -> u64 {
         (self.up.pending.len() + self.down.pending.len()) as u64
     }
 }

@@ -1,0 +1,137 @@
+"""Programs of others in the namespaces of a testbed."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import pwd
+import subprocess
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from anabranch.errors import MissingError
+from anabranch.live import rootless
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from anabranch.live.testbed import Bed
+
+#: How long a program that was told to end is waited for.
+_GRACE_S = 5.0
+#: `PR_SET_TIMERSLACK` and `PR_GET_TIMERSLACK`.
+_SET_SLACK, _GET_SLACK = 29, 30
+
+
+class Slack:
+    """How late the kernel may wake this thread to save power, for programs that it starts later."""
+
+    def __init__(self) -> None:
+        self._call = ctypes.CDLL(None).prctl
+        self._ns = self._call(_GET_SLACK)
+
+    def give(self) -> None:
+        """Let the calling thread have it."""
+        self._call(_SET_SLACK, ctypes.c_ulong(self._ns))
+
+
+@dataclass(frozen=True)
+class User:
+    """Whom a program runs as; None is whoever runs this one."""
+
+    number: int | None = None
+    group: int | None = None
+    groups: list[int] | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+def caller() -> User:
+    """Return the user who called sudo, where one did.
+
+    Raises
+    ------
+    MissingError
+        When there is no such user any more.
+    """
+    number = os.environ.get("SUDO_UID", "")
+    # In a user namespace of its own the program is the caller already.
+    if os.geteuid() != 0 or not number.isdigit() or int(number) == 0 or rootless.entered():
+        return User()
+    try:
+        found = pwd.getpwuid(int(number))
+    except KeyError:
+        message = f"there is no user {number}, who called sudo"
+        raise MissingError(message) from None
+    return User(
+        found.pw_uid,
+        found.pw_gid,
+        os.getgrouplist(found.pw_name, found.pw_gid),
+        {"HOME": found.pw_dir, "USER": found.pw_name, "LOGNAME": found.pw_name},
+    )
+
+
+def start(
+    bed: Bed,
+    end: str,
+    command: Sequence[str],
+    slack: Slack,
+    *,
+    user: User | None = None,
+    **given: Any,  # noqa: ANN401
+) -> subprocess.Popen[bytes]:
+    """Start a program in a namespace, its environment having every path's addresses.
+
+    Parameters
+    ----------
+    bed, end
+        The testbed, and which end of it.
+    command
+        The program and its arguments.
+    slack
+        How late its timers may be.
+    user
+        Whom it runs as; None is the user who called sudo.
+    given
+        What else `subprocess.Popen` is given.
+
+    Raises
+    ------
+    MissingError
+        When it cannot be run.
+    """
+    from anabranch.live.testbed import inside
+
+    names = {
+        f"ANABRANCH_{which.upper()}_{lane.device.upper().replace('-', '_')}": getattr(lane, which)
+        for lane in bed.lanes
+        for which in ("client", "server")
+    }
+    names["ANABRANCH_SERVER"], names["ANABRANCH_CLIENT"] = bed.lanes[0].server, bed.lanes[0].client
+    user = caller() if user is None else user
+    try:
+        with inside(getattr(bed, end)):
+            return subprocess.Popen(
+                list(command),
+                env={**os.environ, **names, **user.environment},
+                user=user.number,
+                group=user.group,
+                extra_groups=user.groups,
+                # What carries packets has precise timers, which what it starts would inherit.
+                preexec_fn=slack.give,
+                **given,
+            )
+    except OSError as error:
+        message = f"{error.filename or command[0]} cannot be run: {error.strerror}"
+        raise MissingError(message) from None
+
+
+def stop(program: subprocess.Popen[bytes]) -> None:
+    """End a program that has not ended by itself."""
+    if program.poll() is not None:
+        return
+    program.terminate()
+    try:
+        program.wait(_GRACE_S)
+    except subprocess.TimeoutExpired:
+        program.kill()
+        program.wait()

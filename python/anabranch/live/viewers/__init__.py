@@ -1,0 +1,220 @@
+"""Programs of others that play over real packets, and what they tell in the trace's words."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from anabranch.errors import Fault, InputError, MissingError, did_you_mean
+from anabranch.live import rootless
+from anabranch.live.viewers import hlsjs, origin, session, vlc
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from anabranch.live.testbed import Bed
+    from anabranch.live.viewers.session import Session
+    from anabranch.media.films import Film
+    from anabranch.metrics._rows import Table, Tables
+    from anabranch.scenario.load import Loaded
+
+#: The port that they ask, as our own player does.
+_PORT = 80
+#: How long a session lasts at most beyond the film, seconds: what stalls takes longer.
+_LIMIT_S = 3600.0
+#: Whom they run as where nobody called sudo: neither VLC nor a browser is for root.
+_NOBODY = 65_534
+
+
+@dataclass(frozen=True, kw_only=True)
+class Viewer:
+    """A program that plays.
+
+    Attributes
+    ----------
+    title
+        What people call it.
+    kind
+        The `application.kind` that it plays.
+    lacks
+        Returns what this host lacks for it, in a sentence; None when it has all.
+    """
+
+    title: str
+    kind: str
+    lacks: Callable[[], str | None]
+
+
+#: The programs, by name.
+VIEWERS: Mapping[str, Viewer] = {
+    "vlc": Viewer(title="VLC", kind="progressive", lacks=vlc.lacks),
+    "hlsjs": Viewer(title="hls.js", kind="adaptive", lacks=hlsjs.lacks),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Played:
+    """What a program is to play.
+
+    Attributes
+    ----------
+    viewer
+        The program's name.
+    file
+        The file or folder that is served.
+    name
+        Under which name it is served.
+    asked
+        What is asked for first: the name, or a playlist below it.
+    film
+        Its description.
+    """
+
+    viewer: str
+    file: Path
+    name: str
+    asked: str
+    film: Film
+
+    @property
+    def title(self) -> str:
+        """What people call the program."""
+        return VIEWERS[self.viewer].title
+
+
+def check(name: str, loaded: Loaded) -> None:
+    """Make sure that this host has a program and that it plays what a scenario streams.
+
+    Raises
+    ------
+    InputError
+        When there is no such program, or it plays something else.
+    MissingError
+        When this host lacks something of it.
+    """
+    viewer = VIEWERS.get(name)
+    if viewer is None:
+        fault = Fault(message=f"no such viewer: {name}", where="viewer", hint=did_you_mean(name, VIEWERS))
+        raise InputError([fault])
+    kind = loaded.scenario.application.kind
+    if kind != viewer.kind:
+        message = f'{viewer.title} plays application.kind = "{viewer.kind}", and the scenario has "{kind}"'
+        raise InputError([Fault(message=message, where=f"--application {name}")])
+    lacks = viewer.lacks() or origin.lacks()
+    if lacks is None and loaded.scenario.transport.multipath:
+        lacks = origin.lacks_mptcp()
+    if lacks is not None:
+        raise MissingError(lacks, hint="anabranch doctor says what this host has")
+
+
+def played(name: str, loaded: Loaded, film: Film) -> Played:
+    """Return what a program is to play of a scenario.
+
+    Raises
+    ------
+    MediaError
+        When it has no file.
+    """
+    from anabranch.media import films, ladders
+
+    if VIEWERS[name].kind == "adaptive":
+        master = ladders.file_of(film.name, loaded.folders)
+        asked = f"ladder/{master.name}"
+        return Played(viewer=name, file=master.parent, name="ladder", asked=asked, film=film)
+    file = films.file_of(film.name, loaded.folders)
+    served = f"film{file.suffix.lower()}"
+    return Played(viewer=name, file=file, name=served, asked=served, film=film)
+
+
+@contextmanager
+def playing(bed: Bed, plan: Mapping[str, Any], what: Played, *, kernel: bool) -> Iterator[Session]:
+    """Serve what is to be played, and start the program that plays it once it is told to.
+
+    Parameters
+    ----------
+    bed
+        The testbed.
+    plan
+        The plan.
+    what
+        What is played.
+    kernel
+        Whether a kernel serves it; otherwise it is served to our endpoint, at `origin.BEHIND`.
+
+    Raises
+    ------
+    MissingError
+        When something does not come up.
+    """
+    multipath = plan["transport"]["multipath"]
+    host = bed.lanes[0].server
+    url = f"http://{f'[{host}]' if ':' in host else host}/{what.asked}"
+    limit_s = min(plan["time_limit_ns"] / 1e9, what.film.duration_ns / 1e9 + _LIMIT_S)
+    drops = os.geteuid() == 0 and not os.environ.get("SUDO_UID") and not rootless.entered()
+    user = str(_NOBODY) if drops else ""
+    with tempfile.TemporaryDirectory(prefix="anabranch-viewer-") as folder:
+        # Whoever plays reads its page here.
+        Path(folder).chmod(0o755)
+        if what.viewer == "vlc":
+            command = vlc.command(url, plan, limit_s, user)
+        else:
+            command = hlsjs.command(url, plan, limit_s, Path(folder), user)
+        if multipath:
+            command = [*origin.wrapped(), *command]
+        port = _PORT if kernel else None
+        with (
+            origin.serving(bed, {what.name: what.file}, port=port, multipath=multipath),
+            session.opened(bed, what.title, command) as opened,
+        ):
+            yield opened
+
+
+def seen(opened: Session, what: Played, begin_s: float, trace: Mapping[str, Any]) -> dict[str, Table]:
+    """Return the tables that a program's own words fill, to go over a trace's.
+
+    Raises
+    ------
+    MissingError
+        When it played nothing.
+    """
+    from anabranch.metrics._rows import rows
+
+    if not any(told["what"] == "counters" for told in opened.told):
+        message = f"{what.title} played nothing: {opened.last_words() or 'it says nothing'}"
+        raise MissingError(message)
+    sent = {"reinjected_bytes": 0, "refused_packets": 0, "fallback": False, **trace["summary"]}
+    sent.update(next(rows(trace["tables"]["connections"]), {}))
+    if what.viewer == "vlc":
+        return vlc.read(opened.told, what.film, begin_s, sent)
+    return hlsjs.read(opened.told, begin_s, sent)
+
+
+def notes(opened: Session, what: Played) -> list[str]:
+    """Return what a program has to say of itself."""
+    return vlc.notes(opened.told) if what.viewer == "vlc" else hlsjs.notes(opened.told)
+
+
+def proved(what: Played, plan: Mapping[str, Any], counters: Mapping[str, int], tables: Tables) -> list[str]:
+    """Make sure that a program spoke MPTCP, by what the client's kernel counted; return what has to be said.
+
+    Raises
+    ------
+    MissingError
+        When it spoke plain TCP where the scenario has MPTCP.
+    """
+    if not plan["transport"]["multipath"]:
+        return []
+    connections, joined = (counters.get(name, 0) for name in ("MPCapableSYNACKRX", "MPJoinSynAckRx"))
+    if not connections and not any(path.get("strips_mptcp") for path in plan["paths"]):
+        message = f"{what.title} spoke plain TCP: the client's kernel counted no MPTCP connection of it"
+        raise MissingError(message, hint="mptcpize has to be able to preload its library into it")
+    carried: dict[str, int] = {}
+    for path, count in zip(tables["subflows"]["path"], tables["subflows"]["bytes"], strict=True):
+        carried[path] = carried.get(path, 0) + count
+    share = ", ".join(f"{count:,} B over {path}" for path, count in carried.items())
+    counted = f"its kernel counted {connections} connections and {joined} joined subflows"
+    return [f"{what.title} spoke MPTCP: {counted}; {share or 'no bytes'} were acknowledged."]

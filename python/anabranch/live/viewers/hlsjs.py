@@ -1,0 +1,216 @@
+"""hls.js in Chromium over real packets: how it is started, and what it tells in the trace's words."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from anabranch import _cache
+from anabranch.live.viewers import tables
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from anabranch.live.viewers.session import Told
+    from anabranch.metrics._rows import Table
+
+#: What browsers of the family are called.
+_BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
+#: Where npm puts it, below the folder that it is given.
+_LIBRARY = Path("node_modules", "hls.js", "dist", "hls.min.js")
+#: The page that plays, and its script.
+_PAGE, _SCRIPT = "hlsjs.html", "hlsjs.js"
+#: The line that installs hls.js.
+INSTALL = "npm install --prefix {folder} hls.js@1"
+
+
+def browser() -> str | None:
+    """Return the browser's program; None where there is none."""
+    return next(filter(None, map(shutil.which, _BROWSERS)), None)
+
+
+def library() -> Path:
+    """Return where hls.js is, or would be: in the cache's folder `viewers`."""
+    return _cache.place() / "viewers" / _LIBRARY
+
+
+def lacks() -> str | None:
+    """Return what this host lacks for it, in a sentence; None when it has all."""
+    if browser() is None:
+        return "Chromium is not installed: apt install chromium"
+    if not library().is_file():
+        return f"hls.js is not installed: {INSTALL.format(folder=_cache.place() / 'viewers')}"
+    return None
+
+
+def page(folder: Path) -> Path:
+    """Put the page that plays into a folder, and return it: it is read from there, and not over the paths."""
+    here = Path(__file__).parent
+    shutil.copyfile(here / _PAGE, folder / _PAGE)
+    shutil.copyfile(here / _SCRIPT, folder / "page.js")
+    shutil.copyfile(library(), folder / "hls.js")
+    return folder / _PAGE
+
+
+def command(url: str, plan: Mapping[str, Any], limit_s: float, folder: Path, user: str) -> list[str]:
+    """Return the program and its arguments.
+
+    Parameters
+    ----------
+    url
+        The master playlist.
+    plan
+        The plan, for the length of the session.
+    limit_s
+        When it ends at the latest.
+    folder
+        Where its page is put.
+    user
+        The number of whom the browser is to run as; empty for whoever starts it.
+    """
+    duration_ns = plan["application"]["duration_ns"]
+    seconds = limit_s if duration_ns is None else min(limit_s, duration_ns / 1e9)
+    program = [sys.executable, "-m", "anabranch.live.viewers.hlsjs_program", browser() or _BROWSERS[0]]
+    return [*program, str(page(folder)), url, f"{seconds:g}", user]
+
+
+def read(told: Told, begin_s: float, sent: Mapping[str, Any]) -> dict[str, Table]:
+    """Return the tables of what hls.js has told.
+
+    Parameters
+    ----------
+    told
+        Its lines.
+    begin_s
+        When the run began, by the clock of its lines.
+    sent
+        The row of `connections` as far as the sender knows it.
+    """
+    lines = [{**line, "t_s": line["t"] - begin_s} for line in told]
+    over = next((line["t_s"] for line in lines if line["what"] in ("ended", "stop")), None)
+    until_s = sent["duration_s"] if over is None else over
+    loads = [line for line in lines if line["what"] in ("playlist", "chunk", "abandoned")]
+    requests = [
+        {
+            "id": number,
+            "t_s": line["asked"] - begin_s,
+            "resource": line["url"],
+            "first_byte_s": _since(line["first"], begin_s),
+            "done_s": None if line["what"] == "abandoned" else _since(line["done"], begin_s),
+            "bytes": line["bytes"],
+        }
+        for number, line in enumerate(loads)
+    ]
+    arrived = _Arrived(requests)
+    silences = tables.gaps(arrived.busy)
+    connection = {
+        **sent,
+        "duration_s": until_s,
+        "bytes_read": arrived.bytes_at(until_s),
+        "max_read_gap_s": max((gap["gap_s"] for gap in silences), default=0.0),
+        "finished": over is not None,
+    }
+    return {
+        "connections": tables.table("connections", [connection]),
+        "playback": tables.table("playback", _playback(lines)),
+        "requests": tables.table("requests", requests),
+        "chunks": tables.table("chunks", _chunks(lines, begin_s)),
+        "player": tables.table("player", _player(lines, arrived, until_s)),
+        "gaps": tables.table("gaps", silences),
+    }
+
+
+def _since(time: float | None, begin_s: float) -> float | None:
+    """Return a time from the beginning of the run; None where there was none."""
+    return None if time is None else time - begin_s
+
+
+def _playback(lines: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return what the player did, by the events of its video element."""
+    found: list[dict[str, Any]] = []
+    plays, began = False, False
+    for line in lines:
+        at = {"t_s": line["t_s"], "pts_s": line.get("position_s", 0.0)}
+        if line["what"] == "playing" and not plays:
+            found.append({**at, "event": "resume" if began else "start"})
+            plays = began = True
+        elif line["what"] == "waiting" and plays:
+            found.append({**at, "event": "underflow"})
+            plays = False
+        elif line["what"] == "ended":
+            found.append({**at, "event": "end"})
+    return found
+
+
+def _chunks(lines: Sequence[Mapping[str, Any]], begin_s: float) -> list[dict[str, Any]]:
+    """Return the chunks in the order in which they came."""
+    before: dict[tuple[str, int], float] = {}
+    found = []
+    for line in lines:
+        if line["what"] == "asked":
+            before[line["track"], line["index"]] = line["buffer_s"]
+        elif line["what"] in ("chunk", "abandoned"):
+            whole = line["what"] == "chunk" and line["done"] is not None
+            taken = line["done"] - line["asked"] if whole else 0.0
+            found.append(
+                {
+                    # A chunk of pictures and sound together is `main`.
+                    "track": "audio" if line["track"] == "audio" else "video",
+                    "index": line["index"],
+                    "rendition": line["level"],
+                    "duration_s": line["duration_s"],
+                    "bytes": line["bytes"],
+                    "t_s": line["asked"] - begin_s,
+                    "first_byte_s": _since(line["first"], begin_s),
+                    "done_s": line["done"] - begin_s if whole else None,
+                    "throughput_mbps": line["bytes"] * 8e-6 / taken if taken > 0 else None,
+                    "buffer_before_s": before.get((line["track"], line["index"])),
+                    "buffer_after_s": line["buffer_s"],
+                    "abandoned": line["what"] == "abandoned",
+                }
+            )
+    return found
+
+
+class _Arrived:
+    """What came in: of each resource its first byte and its last are known, and nothing between."""
+
+    def __init__(self, requests: Sequence[Mapping[str, Any]]) -> None:
+        whole = [row for row in requests if row["done_s"] is not None and row["first_byte_s"] is not None]
+        self._whole = sorted((row["first_byte_s"], row["done_s"], row["bytes"]) for row in whole)
+        self.busy = [(first, done) for first, done, _ in self._whole]
+
+    def bytes_at(self, t_s: float) -> int:
+        """Return the bytes that had come by a time, those of a resource as if they came evenly."""
+        found = 0.0
+        for first, done, size in self._whole:
+            if t_s >= done:
+                found += size
+            elif t_s > first:
+                found += size * (t_s - first) / (done - first)
+        return int(found)
+
+
+def _player(lines: Sequence[Mapping[str, Any]], arrived: _Arrived, until_s: float) -> list[dict[str, Any]]:
+    """Return how full its buffer was, and what it had read."""
+    counted = [line for line in lines if line["what"] == "counters"]
+    held = tables.Steps([(line["t_s"], line["buffer_s"]) for line in counted], 0.0)
+    return [
+        {"t_s": t_s, "bytes_read": arrived.bytes_at(t_s), "buffer_s": held.at(t_s), "buffer_bytes": 0}
+        for t_s in tables.grid(until_s)
+    ]
+
+
+def notes(told: Told) -> list[str]:
+    """Return what has to be said of it beside its tables."""
+    counted = [line for line in told if line["what"] == "counters"]
+    ready = next((line for line in told if line["what"] == "ready"), None)
+    found = []
+    if ready is not None and counted:
+        dropped = f"{counted[-1]['dropped']} of {counted[-1]['pictures']} pictures"
+        found.append(f"hls.js {ready['library']} played in {ready['version']}, which dropped {dropped}.")
+    faults = [line["details"] for line in told if line["what"] == "fault"]
+    found += [f"hls.js: {faults.count(name)} times {name}." for name in dict.fromkeys(faults)]
+    return found

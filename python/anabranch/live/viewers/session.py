@@ -1,0 +1,114 @@
+"""One program that plays, from its start in the client's namespace to what it has told."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import tempfile
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from anabranch.errors import MissingError
+from anabranch.live import programs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from anabranch.live.testbed import Bed
+
+#: What a program tells: a mapping with `t`, seconds of the clock that is never set, and `what`.
+Told = list[dict[str, Any]]
+
+
+class Session:
+    """A program that plays.
+
+    Attributes
+    ----------
+    told
+        What it has told so far.
+    """
+
+    def __init__(self, process: subprocess.Popen[bytes], said: Any) -> None:  # noqa: ANN401 - a file
+        self.told: Told = []
+        self._process, self._said = process, said
+        self._ready = threading.Event()
+        self._listener = threading.Thread(target=self._listen, daemon=True)
+        self._listener.start()
+
+    def _listen(self) -> None:
+        """Take what it tells, line by line."""
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            try:
+                told = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(told, dict) and "what" in told and "t" in told:
+                self.told.append(told)
+                if told["what"] == "ready":
+                    self._ready.set()
+        self._ready.set()
+
+    def wait(self, name: str, patience_s: float) -> None:
+        """Wait until it is ready to play.
+
+        Raises
+        ------
+        MissingError
+            When it has ended instead, or takes too long.
+        """
+        self._ready.wait(patience_s)
+        if not any(told["what"] == "ready" for told in self.told):
+            programs.stop(self._process)
+            message = f"{name} does not come up: {self.last_words() or 'it says nothing'}"
+            raise MissingError(message)
+
+    def go(self) -> None:
+        """Let it play."""
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(b"go\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            return
+
+    def is_over(self) -> bool:
+        """Return whether it has ended."""
+        return self._process.poll() is not None
+
+    def during(self, heard: Callable[[float, float], bool]) -> Callable[[float, float], bool]:
+        """Return a follower of a run that ends it with the program."""
+        return lambda done_s, total_s: heard(done_s, total_s) and not self.is_over()
+
+    def finish(self) -> None:
+        """End it, and take the last that it tells."""
+        programs.stop(self._process)
+        self._listener.join()
+
+    def last_words(self) -> str:
+        """Return the last line of what it said beside."""
+        self._said.seek(0)
+        lines = self._said.read().decode(errors="replace").strip().splitlines()
+        return lines[-1].strip() if lines else ""
+
+
+@contextmanager
+def opened(bed: Bed, name: str, command: Sequence[str], *, patience_s: float = 30.0) -> Iterator[Session]:
+    """Start a program in the client's namespace and wait until it is ready; it ends with the block.
+
+    Raises
+    ------
+    MissingError
+        When it does not come up.
+    """
+    with tempfile.TemporaryFile() as said:
+        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": said}
+        process = programs.start(bed, "client", command, programs.Slack(), **pipes)
+        session = Session(process, said)
+        try:
+            session.wait(name, patience_s)
+            yield session
+        finally:
+            session.finish()

@@ -1,0 +1,198 @@
+"""VLC as a viewer of real packets: how it is started, and what its counters say in the trace's words.
+
+VLC tells no picture by itself. What it counts late (`lost_pictures`) is `discarded`; what it puts on the
+screen while it plays is `displayed`. While it buffers it shows one picture again and again
+(`VOUT_REDISPLAY_DELAY`), of which one counts. What neither counts is `unplayed`, a picture that a flush threw
+away among them: those VLC does not tell.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from anabranch.live.viewers import tables
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from anabranch.live.viewers.session import Told
+    from anabranch.media.films import Film
+    from anabranch.metrics._rows import Table
+
+#: VLC's own word for a whole buffer, percent.
+_FULL = 100.0
+
+
+def lacks() -> str | None:
+    """Return what this host lacks for it, in a sentence; None when it has all."""
+    try:
+        import vlc
+    except (ImportError, OSError, AttributeError):
+        return "VLC is not installed: apt install libvlc5 vlc-plugin-base; pip install 'anabranch[live]'"
+    return None if vlc.Instance(["--quiet"]) else "libvlc has no plug-ins: apt install vlc-plugin-base"
+
+
+def command(url: str, plan: Mapping[str, Any], limit_s: float, user: str) -> list[str]:
+    """Return the program and its arguments.
+
+    Parameters
+    ----------
+    url
+        What it plays.
+    plan
+        The plan, for the network cache and the length of the session.
+    limit_s
+        When it ends at the latest.
+    user
+        The number of whom it is to become; empty where it is somebody already.
+    """
+    application = plan["application"]
+    duration_ns = application["duration_ns"]
+    seconds = limit_s if duration_ns is None else min(limit_s, duration_ns / 1e9)
+    cache_ms = application["player"].get("network_cache_ns", 10**9) // 10**6
+    program = [sys.executable, "-m", "anabranch.live.viewers.vlc_program", url, f"{seconds:g}", user]
+    return [*program, f"--network-caching={cache_ms}"]
+
+
+def read(told: Told, film: Film, begin_s: float, sent: Mapping[str, Any]) -> dict[str, Table]:
+    """Return the tables of what VLC has told.
+
+    Parameters
+    ----------
+    told
+        Its lines.
+    film
+        The film that it played.
+    begin_s
+        When the run began, by the clock of its lines.
+    sent
+        The row of `connections` as far as the sender knows it.
+    """
+    lines = [{**line, "t_s": line["t"] - begin_s} for line in told]
+    counted = [line for line in lines if line["what"] == "counters"]
+    playback = _playback(lines)
+    over = next((line["t_s"] for line in lines if line["what"] in ("end", "stop", "error")), None)
+    until_s = sent["duration_s"] if over is None else over
+    counts = [0, *(line["read"] for line in counted)]
+    read_at = [line["t_s"] for line, before in zip(counted, counts, strict=False) if line["read"] > before]
+    silences = tables.gaps([(t_s, t_s) for t_s in read_at])
+    whole = any(line["what"] in ("end", "stop") for line in lines)
+    connection = {
+        **sent,
+        "duration_s": until_s,
+        "bytes_read": counts[-1],
+        "max_read_gap_s": max((gap["gap_s"] for gap in silences), default=0.0),
+        "finished": whole and any(line["what"] == "play" for line in lines),
+    }
+    return {
+        "connections": tables.table("connections", [connection]),
+        "playback": tables.table("playback", playback),
+        "frames": tables.table("frames", _frames(counted, playback, film)),
+        "player": tables.table("player", _player(counted, film, until_s)),
+        "gaps": tables.table("gaps", silences),
+    }
+
+
+def _playback(lines: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return what the player did: VLC's buffer is whole, or not any more."""
+    found: list[dict[str, Any]] = []
+    plays, began = False, False
+    for line in lines:
+        at = {"t_s": line["t_s"], "pts_s": max(line.get("time_ms", 0), 0) / 1e3}
+        if line["what"] == "buffering" and line["percent"] >= _FULL and not plays:
+            found += [{**at, "event": "full"}, {**at, "event": "resume" if began else "start"}]
+            plays = began = True
+        elif line["what"] == "buffering" and line["percent"] < _FULL and plays:
+            found.append({**at, "event": "underflow"})
+            plays = False
+        elif line["what"] == "end":
+            found.append({**at, "event": "end"})
+    return found
+
+
+def _frames(
+    counted: Sequence[Mapping[str, Any]], playback: Sequence[Mapping[str, Any]], film: Film
+) -> list[dict[str, Any]]:
+    """Return what became of each picture, as far as VLC counts them, in the order in which it did."""
+    pictures = _pictures(film)
+    found: list[dict[str, Any]] = []
+    displayed = lost = 0
+    still = False
+    for line in counted:
+        shown, late = line["displayed"] - displayed, line["lost"] - lost
+        displayed, lost = line["displayed"], line["lost"]
+        if _plays(playback, line["t_s"]):
+            still = False
+        elif shown:
+            # While it buffers one picture is shown again and again.
+            still, shown = True, int(not still)
+        found += [{"fate": "displayed", "due_s": line["t_s"], "shown_s": line["t_s"]}] * shown
+        found += [{"fate": "discarded", "why": "late", "due_s": line["t_s"]}] * late
+    # While it plays one is shown again where the next ones are late.
+    found = found[: len(pictures)]
+    found += [{"fate": "unplayed"}] * (len(pictures) - len(found))
+    return [
+        {**row, "index": index, "pts_s": pts_s, "kind": kind, "size": size}
+        for index, (row, (pts_s, kind, size)) in enumerate(zip(found, pictures, strict=True))
+    ]
+
+
+def _pictures(film: Film) -> list[tuple[float, str, int]]:
+    """Return the film's pictures in the order in which they are shown: when, what kind, how many bytes."""
+    packets = film.plan["recorded"]["packets"] if film.plan else {}
+    columns = (packets[name] for name in ("stream", "pts_ns", "kind", "size"))
+    every = zip(*columns, strict=True)
+    return sorted((pts / 1e9, kind, size) for stream, pts, kind, size in every if stream == "video")
+
+
+def _plays(playback: Sequence[Mapping[str, Any]], t_s: float) -> bool:
+    """Return whether the film moved at a time."""
+    before = [row["event"] for row in playback if row["t_s"] <= t_s]
+    return bool(before) and before[-1] in ("start", "resume", "end")
+
+
+def _player(counted: Sequence[Mapping[str, Any]], film: Film, until_s: float) -> list[dict[str, Any]]:
+    """Return how full its buffer was: what was read, and not shown yet."""
+    known = _Position(film)
+    nothing = {"read": 0, "demuxed": 0}
+    counters = tables.Steps([(line["t_s"], line) for line in counted], nothing)
+    rows = []
+    for t_s in tables.grid(until_s):
+        line = counters.at(t_s)
+        shown_s = max(line.get("time_ms", 0), 0) / 1e3
+        rows.append(
+            {
+                "t_s": t_s,
+                "bytes_read": line["read"],
+                "buffer_s": max(known.seconds(line["read"]) - shown_s, 0.0),
+                "buffer_bytes": max(line["read"] - line["demuxed"], 0),
+            }
+        )
+    return rows
+
+
+class _Position:
+    """How much film so many bytes of its file hold."""
+
+    def __init__(self, film: Film) -> None:
+        packets = film.plan["recorded"]["packets"] if film.plan else {}
+        columns = (packets[name] for name in ("stream", "position", "size", "pts_ns"))
+        ends: list[tuple[int, float]] = []
+        latest = 0.0
+        for stream, position, size, pts_ns in zip(*columns, strict=True):
+            if stream == "video" and position is not None:
+                latest = max(latest, pts_ns / 1e9)
+                ends.append((position + size, latest))
+        self._steps = tables.Steps(sorted(ends), 0.0)
+
+    def seconds(self, count: int) -> float:
+        """Return the film within the first bytes of the file, in seconds."""
+        found: float = self._steps.at(count)
+        return found
+
+
+def notes(told: Told) -> list[str]:
+    """Return what has to be said of it beside its tables."""
+    ready = next((line for line in told if line["what"] == "ready"), None)
+    return [] if ready is None else [f"VLC {ready['version']} played, as user {ready['user']}."]

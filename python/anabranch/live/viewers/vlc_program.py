@@ -1,0 +1,106 @@
+"""VLC without a window, which plays one address and tells what it does, a line of JSON each.
+
+It is a program of its own: `python -m anabranch.live.viewers.vlc_program URL SECONDS USER [OPTION...]`.
+It says `ready`, begins when it is given a line, and ends with the film, after so many seconds, or with its
+input.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import sys
+import threading
+import time
+from typing import Any
+
+#: Time between two looks at VLC's counters.
+_PERIOD_S = 0.02
+#: The longest time without a look that is told, though nothing changed.
+_SILENCE_S = 0.1
+#: What is told of libvlc's counters, by our names.
+_COUNTERS = {
+    "read": "read_bytes",
+    "demuxed": "demux_read_bytes",
+    "decoded": "decoded_video",
+    "displayed": "displayed_pictures",
+    "lost": "lost_pictures",
+}
+#: No picture and no sound leave it, and no setting of the user's changes what it does.
+_OPTIONS = (
+    "--vout=vdummy", "--aout=adummy", "--no-osd", "--no-spu", "--no-video-title-show", "--avcodec-hw=none",
+    "--ignore-config", "--quiet",
+)  # fmt: skip
+
+
+def main(url: str, seconds: str, user: str, *options: str) -> None:
+    """Play a film, as a user of this number where one is given."""
+    import vlc
+
+    if user:
+        os.setgroups([])
+        os.setgid(int(user))
+        os.setuid(int(user))
+    instance = vlc.Instance([*_OPTIONS, *options])
+    player = instance.media_player_new()
+    media = instance.media_new(url)
+    player.set_media(media)
+    over = threading.Event()
+    _listen(vlc, player, over)
+    _tell("ready", version=vlc.libvlc_get_version().decode(), user=os.geteuid())
+    if not sys.stdin.readline():
+        return
+    player.play()
+    _tell("play")
+    _follow(media, player, vlc.MediaStats(), time.monotonic() + float(seconds), over)
+    player.stop()
+
+
+def _listen(vlc: Any, player: Any, over: threading.Event) -> None:  # noqa: ANN401
+    """Tell VLC's own events as they come."""
+    manager = player.event_manager()
+
+    def buffering(event: Any) -> None:  # noqa: ANN401
+        _tell("buffering", percent=event.u.new_cache, time_ms=player.get_time())
+
+    def ended(name: str) -> None:
+        _tell(name)
+        over.set()
+
+    manager.event_attach(vlc.EventType.MediaPlayerBuffering, buffering)
+    manager.event_attach(vlc.EventType.MediaPlayerEndReached, lambda _: ended("end"))
+    manager.event_attach(vlc.EventType.MediaPlayerEncounteredError, lambda _: ended("error"))
+
+
+def _follow(media: Any, player: Any, stats: Any, until: float, over: threading.Event) -> None:  # noqa: ANN401
+    """Tell VLC's counters whenever they change, until it is over."""
+    last: tuple[int, ...] = ()
+    told = 0.0
+    while not over.wait(_PERIOD_S):
+        now = time.monotonic()
+        # Whoever started it is gone, or wants it to end.
+        if now >= until or select.select([sys.stdin], [], [], 0)[0]:
+            break
+        if not media.get_stats(stats):
+            continue
+        values = tuple(getattr(stats, name) for name in _COUNTERS.values())
+        if values != last or now - told >= _SILENCE_S:
+            last, told = values, now
+            _tell("counters", **dict(zip(_COUNTERS, values, strict=True)), time_ms=player.get_time())
+    if media.get_stats(stats):
+        _tell("counters", **{name: getattr(stats, its) for name, its in _COUNTERS.items()})
+    if not over.is_set():
+        _tell("stop")
+
+
+def _tell(what: str, **more: Any) -> None:  # noqa: ANN401
+    """Write a line; VLC's threads write too, so that it goes out in one piece."""
+    line = json.dumps({"t": time.monotonic(), "what": what, **more}) + "\n"
+    os.write(sys.stdout.fileno(), line.encode())
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
+    # VLC's own threads may still be about: nothing waits for them.
+    os._exit(0)
