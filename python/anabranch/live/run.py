@@ -14,6 +14,7 @@ from anabranch.live import viewers
 from anabranch.live.viewers import origin
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Callable, Collection
 
     from anabranch._run import Run
@@ -101,10 +102,9 @@ def run_live(
         return True
 
     played = None if viewer is None or film is None else viewers.played(viewer, loaded, film)
-    congestion = loaded.scenario.transport.congestion.name if server == "kernel" else None
     written = nullcontext() if pcapng is None else _files.whole(Path(pcapng), "the capture")
     with written as capture:
-        bed = open_bed(plan, announced=announced, congestion=congestion)
+        bed = open_bed(plan, announced=announced)
         carry = _Carry(loaded=loaded, plan=plan, server=server, client=client, played=played)
         trace = carry.out(bed, capture, heard)
     return finished(loaded, film, plan, _noted(plan, trace), run=run)
@@ -175,7 +175,10 @@ class _Carry:
             if self.server == "kernel":
                 congestion = self.loaded.scenario.transport.congestion.name
                 serves = _world.end(bed, "server", multipath=multipath, congestion=congestion)
-            session = self._session(stack, bed)
+            listens = self._listens(stack, bed)
+            session = None
+            if self.played is not None:
+                session = stack.enter_context(viewers.playing(bed, self.plan, self.played, listens))
             begin_s = 0.0
 
             def begun() -> None:
@@ -204,7 +207,7 @@ class _Carry:
                 trace["tables"] = {**trace["tables"], **tables(looks, bed, begin_s)}
             if session is not None:
                 session.finish()
-                self._see(session, trace, bed, begin_s)
+                self._see(session, trace, bed, begin_s, listens)
             ends = {"client": asks, "server": serves}
             kernels = {which: bed.counters(which) for which, end in ends.items() if end is not None}
         summary = trace["summary"]
@@ -213,13 +216,14 @@ class _Carry:
         summary["notes"] = [*summary["notes"], *_notes(summary, self.server)]
         return trace
 
-    def _session(self, stack: ExitStack, bed: Bed) -> Session | None:
-        """Return the program that plays, ready to, until the stack is left."""
-        if self.played is None:
+    def _listens(self, stack: ExitStack, bed: Bed) -> socket.socket | None:
+        """Return the kernel's socket at which what is played is served; None where our endpoint does it."""
+        if self.played is None or self.server != "kernel":
             return None
-        return stack.enter_context(
-            viewers.playing(bed, self.plan, self.played, kernel=self.server == "kernel")
-        )
+        congestion = self.loaded.scenario.transport.congestion.name
+        multipath = self.plan["transport"]["multipath"]
+        made = origin.listener(bed, viewers.PORT, multipath=multipath, congestion=congestion)
+        return stack.enter_context(made)
 
     def _plan(self) -> dict[str, Any]:
         """Return the plan as the world takes it: a program that plays ends by itself."""
@@ -234,12 +238,19 @@ class _Carry:
         address, port = origin.BEHIND
         return bed.place("server"), f"{address}:{port}"
 
-    def _see(self, session: Session, trace: dict[str, Any], bed: Bed, begin_s: float) -> None:
+    def _see(
+        self,
+        session: Session,
+        trace: dict[str, Any],
+        bed: Bed,
+        begin_s: float,
+        listens: socket.socket | None,
+    ) -> None:
         """Put what a program has told into the trace, once it is sure how it was reached."""
         assert self.played is not None
         summary = trace["summary"]
-        if self.server == "kernel":
-            summary["server_congestion"] = bed.setting("server", "ipv4/tcp_congestion_control")
+        if listens is not None:
+            summary["server_congestion"] = origin.congestion_of(listens)
         seen = viewers.seen(session, self.played, begin_s, trace)
         trace["tables"] = {**trace["tables"], **seen}
         proof = viewers.proved(self.played, self.plan, bed.counters("client"), trace["tables"])

@@ -102,11 +102,6 @@ class Bed:
         names, values = (line.split()[1:] for line in lines if line.startswith("MPTcpExt:"))
         return {name: int(value) for name, value in zip(names, values, strict=True)}
 
-    def setting(self, end: str, name: str) -> str:
-        """Return a setting of an end's kernel, a file under /proc/sys/net."""
-        with inside(getattr(self, end)):
-            return Path("/proc/sys/net", name).read_text(encoding="ascii").strip()
-
     def up(self) -> None:
         """Bring all devices up, which somebody has open now, and the client's routes with them."""
         for end in ("server", "client"):

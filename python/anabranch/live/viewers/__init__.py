@@ -14,6 +14,7 @@ from anabranch.live import rootless
 from anabranch.live.viewers import hlsjs, origin, session, vlc
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Callable, Iterator, Mapping
 
     from anabranch.live.testbed import Bed
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from anabranch.scenario.load import Loaded
 
 #: The port that they ask, as our own player does.
-_PORT = 80
+PORT = 80
 #: How long a session lasts at most beyond the film, seconds: what stalls takes longer.
 _LIMIT_S = 3600.0
 #: Whom they run as where nobody called sudo: neither VLC nor a browser is for root.
@@ -131,7 +132,9 @@ def played(name: str, loaded: Loaded, film: Film) -> Played:
 
 
 @contextmanager
-def playing(bed: Bed, plan: Mapping[str, Any], what: Played, *, kernel: bool) -> Iterator[Session]:
+def playing(
+    bed: Bed, plan: Mapping[str, Any], what: Played, at: socket.socket | None = None
+) -> Iterator[Session]:
     """Serve what is to be played, and start the program that plays it once it is told to.
 
     Parameters
@@ -142,8 +145,8 @@ def playing(bed: Bed, plan: Mapping[str, Any], what: Played, *, kernel: bool) ->
         The plan.
     what
         What is played.
-    kernel
-        Whether a kernel serves it; otherwise it is served to our endpoint, at `origin.BEHIND`.
+    at
+        A socket of the kernel that serves it; None is for our endpoint, at `origin.BEHIND`.
 
     Raises
     ------
@@ -165,9 +168,8 @@ def playing(bed: Bed, plan: Mapping[str, Any], what: Played, *, kernel: bool) ->
             command = hlsjs.command(url, plan, limit_s, Path(folder), user)
         if multipath:
             command = [*origin.wrapped(), *command]
-        port = _PORT if kernel else None
         with (
-            origin.serving(bed, {what.name: what.file}, port=port, multipath=multipath),
+            origin.serving(bed, {what.name: what.file}, at),
             session.opened(bed, what.title, command) as opened,
         ):
             yield opened

@@ -20,14 +20,18 @@ if TYPE_CHECKING:
 
     from anabranch.live.testbed import Bed
 
-#: Where it listens beside whatever a kernel that serves has: behind our endpoint nobody else reaches it.
+#: Where it listens behind our endpoint: nobody else reaches it.
 BEHIND = ("127.0.0.1", 8080)
+#: MPTCP among the protocols of `socket(2)`; Python 3.11 has no name for it.
+_IPPROTO_MPTCP = 262
+#: Connections that wait to be accepted.
+_BACKLOG = 128
 #: How long it may take to come up.
 _PATIENCE_S = 10.0
 
 _CONFIGURATION = """\
 daemon off;
-master_process off;
+worker_processes 1;
 pid {folder}/nginx.pid;
 error_log stderr warn;
 events {{ worker_connections 1024; }}
@@ -69,8 +73,43 @@ def lacks_mptcp() -> str | None:
     return None if shutil.which("mptcpize") else "mptcpize is not installed: apt install mptcpize"
 
 
+def listener(bed: Bed, port: int, *, multipath: bool, congestion: str) -> socket.socket:
+    """Return a socket of the server's kernel that listens on every path.
+
+    It is made here and not by nginx, whose configuration knows neither MPTCP nor a congestion control.
+
+    Parameters
+    ----------
+    bed
+        The testbed.
+    port
+        Its port.
+    multipath
+        Whether it speaks MPTCP.
+    congestion
+        The congestion control of its connections, one that this kernel has.
+    """
+    from anabranch.live.testbed import inside
+
+    is_ipv6 = bed.lanes[0].family == "ipv6"
+    family = socket.AF_INET6 if is_ipv6 else socket.AF_INET
+    protocol = _IPPROTO_MPTCP if multipath else socket.IPPROTO_TCP
+    with inside(bed.server):
+        made = socket.socket(family, socket.SOCK_STREAM, protocol)
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, congestion.encode())
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind(("::" if is_ipv6 else "0.0.0.0", port))
+        made.listen(_BACKLOG)
+    return made
+
+
+def congestion_of(made: socket.socket) -> str:
+    """Return the congestion control that a socket really has."""
+    return made.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).rstrip(b"\0").decode("ascii")
+
+
 @contextmanager
-def serving(bed: Bed, files: Mapping[str, Path], *, port: int | None, multipath: bool) -> Iterator[None]:
+def serving(bed: Bed, files: Mapping[str, Path], at: socket.socket | None = None) -> Iterator[None]:
     """Serve files while the block lasts.
 
     Parameters
@@ -79,10 +118,8 @@ def serving(bed: Bed, files: Mapping[str, Path], *, port: int | None, multipath:
         The testbed.
     files
         Files and folders by the name under which they are asked for.
-    port
-        The port at which a kernel serves them to everybody; None is for our endpoint alone, at `BEHIND`.
-    multipath
-        Whether that kernel's sockets are of MPTCP.
+    at
+        A socket that listens; None is for our endpoint alone, at `BEHIND`.
 
     Raises
     ------
@@ -97,26 +134,35 @@ def serving(bed: Bed, files: Mapping[str, Path], *, port: int | None, multipath:
         folder.joinpath("served").mkdir()
         for served, file in files.items():
             folder.joinpath("served", served).symlink_to(file.resolve())
-        address, own = ("127.0.0.1", port) if port is not None else BEHIND
-        listen = f"listen {port}; listen [::]:{port};" if port is not None else f"listen {address}:{own};"
-        text = _CONFIGURATION.format(folder=folder, listen=listen)
-        # It gives its files away as whoever runs this, who was given them.
-        if os.geteuid() == 0:
-            text = "user root;\n" + text
+        address = BEHIND if at is None else ("127.0.0.1", at.getsockname()[1])
         configuration = folder / "nginx.conf"
-        configuration.write_text(text, encoding="utf-8")
-        command = [found, "-c", str(configuration), "-p", str(folder), "-e", "stderr"]
-        if port is not None and multipath:
-            command = [*wrapped(), *command]
+        configuration.write_text(_text(folder, at), encoding="utf-8")
+        # Descriptors that it inherits, as from an nginx that is replaced.
+        inherited = {} if at is None else {"NGINX": f"{at.fileno()};"}
         with folder.joinpath("stderr").open("w+b") as said:
             process = programs.start(
-                bed, "server", command, programs.Slack(), user=programs.User(), stderr=said
+                bed,
+                "server",
+                [found, "-c", str(configuration), "-p", str(folder), "-e", "stderr"],
+                programs.Slack(),
+                user=programs.User(environment=inherited),
+                stderr=said,
+                pass_fds=() if at is None else (at.fileno(),),
             )
             try:
-                _wait(bed, process, (address, own), said.name)
+                _wait(bed, process, address, said.name)
                 yield
             finally:
                 programs.stop(process)
+
+
+def _text(folder: Path, at: socket.socket | None) -> str:
+    """Return nginx's configuration."""
+    host, port = BEHIND if at is None else at.getsockname()[:2]
+    place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    text = _CONFIGURATION.format(folder=folder, listen=f"listen {place};")
+    # It gives its files away as whoever runs this, who was given them.
+    return f"user root;\n{text}" if os.geteuid() == 0 else text
 
 
 def wrapped() -> list[str]:
