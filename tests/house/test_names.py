@@ -105,7 +105,7 @@ def missing(name: str) -> list[str]:
     """Return what of a name in backticks is not in the repository."""
     if name.startswith(("make ", "anabranch ")):
         program, command = name.split()[:2]
-        pattern = rf"^{command}:" if program == "make" else rf'command\("{command}"|^def {command}\('
+        pattern = rf"^{command}:" if program == "make" else rf'"{command}": "'
         sources = ["Makefile"] if program == "make" else ["python/anabranch/cli/_app.py"]
         return [] if any(re.search(pattern, text(file), re.MULTILINE) for file in sources) else [name]
     if _PLACE.fullmatch(name):

@@ -11,6 +11,8 @@ import typer
 from typer.testing import CliRunner
 
 from anabranch.cli import _app, _console
+from anabranch.scenario import shipped
+from anabranch.study import study
 
 #: Examples that take too long, or make too much, for a test that runs them; they are only read.
 HEAVY = (
@@ -62,6 +64,20 @@ def test_every_command_has_examples_of_itself():
         assert any(line.startswith(f"anabranch {words}") for line in examples(words)), words
 
 
+def test_the_list_of_commands_says_what_each_command_says_of_itself():
+    """The table is what the list is written from, without the commands."""
+    told = {name: line for names in _app.COMMANDS.values() for name, line in names.items()}
+    group = typer.main.get_command(_app.app)
+    whole = 10**6  # characters, more than any sentence has
+    assert {name: command.get_short_help_str(whole) for name, command in group.commands.items()} == told
+
+
+def test_a_misspelt_command_is_told_with_the_nearest():
+    result = CliRunner().invoke(_app.app, ["rnu"])
+    assert result.exit_code == 2
+    assert "No such command 'rnu'" in result.stderr
+
+
 def test_examples_are_whole_lines_however_narrow_the_terminal():
     for words in commands():
         narrow = re.findall(r"^ +(anabranch .*)$", shown(words, "40"), re.MULTILINE)
@@ -76,9 +92,6 @@ def test_every_example_is_understood(line):
     name = next(name for name in known if words[: len(name.split())] == name.split())
     with known[name].make_context(name, words[len(name.split()) :]) as context:
         given = context.params
-    from anabranch.scenario import shipped
-    from anabranch.study import study
-
     if "scenario" in given:
         assert given["scenario"] in (*shipped.names(), "scenario.toml", "my.toml")
     if name == "study run":

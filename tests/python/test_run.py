@@ -174,10 +174,10 @@ HEAVY_ROOMS = {
 @pytest.mark.parametrize(
     ("words", "heavy"),
     [
-        ("--help", {*HEAVY_ROOMS, "pydantic", "decimal", "anabranch.scenario"}),
+        ("--help", {*HEAVY_ROOMS, "pydantic", "decimal", "anabranch.scenario", "anabranch.cli._one"}),
         # pydantic: typer itself reads options with it.
-        ("list schedulers", {*HEAVY_ROOMS, "anabranch.scenario.models"}),
-        ("run bulk-two-paths --set application.bytes=100kB", HEAVY_ROOMS),
+        ("list schedulers", {*HEAVY_ROOMS, "anabranch.scenario.models", "anabranch.cli._many"}),
+        ("run bulk-two-paths --set application.bytes=100kB", {*HEAVY_ROOMS, "anabranch.cli._many"}),
     ],
 )
 def test_short_commands_import_little(words, heavy):

@@ -1,31 +1,120 @@
-"""The commands and their options."""
+"""The commands by name. One that is called is imported; for their list none is."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
+from collections import UserDict
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
-from anabranch.cli import _advise, _console, _gateway, _live, _many
-from anabranch.cli._console import guarded
-from anabranch.cli._media import media
-from anabranch.cli._options import (
-    Congestion,
-    Json,
-    JsonArray,
-    RunNumber,
-    Scenario,
-    Scheduler,
-    Seed,
-    Set,
-)
-from anabranch.cli._study import study
-from anabranch.cli._traces import trace
+from anabranch.cli import _console
+
+#: By the module that has them, every command with the first sentence of its help.
+COMMANDS: dict[str, dict[str, str]] = {
+    "_one": {
+        "run": "Simulate a scenario, and print what the viewer saw and what the network did.",
+        "check": "Check a scenario, and report everything that is wrong with it at once.",
+        "init": "Write a commented scenario to start from.",
+        "list": "List the names that a scenario may use: plug-ins, profiles, films and others.",
+        "doctor": "Check this host: what is installed, and what each part is needed for.",
+        "demo": "Make a film, stream it over two paths, compare with either path alone, and write a report.",
+        "calibrate": "Repeat in the simulator what was measured on a Linux kernel, and compare figure by "
+        "figure.",
+    },
+    "_many": {
+        "compare": "Say whether another path helps: each path alone, every pair, and all together.",
+        "sweep": "Run a scenario with every combination of some keys' values, many times each.",
+        "results": "Print the means of a folder's cells, their differences, or the answer to a query; draw "
+        "and report them.",
+        "report": "Write the HTML report of a run that was made by `sweep` or `study run`.",
+        "why": "Say why the picture froze, and pictures or resolution were lost in a run of a player.",
+        "verify": "Repeat stored runs, and compare every byte with what was kept.",
+    },
+    "_advise": {
+        "advise": "Say which paths, which scheduler and which congestion control to use, and print what "
+        "carries it out.",
+    },
+    "_live": {
+        "live": "Run a scenario over real packets, in real time: our endpoint against this host's kernel.",
+        "parity": "Run a scenario in the simulator, over real packets, and with this host's kernel serving, "
+        "and compare.",
+        "emulate": "Run a program behind the paths of a scenario: this host's kernel at both ends, the links "
+        "emulated.",
+        "shell": "Open a shell behind the paths of a scenario; they end with it.",
+    },
+    "_gateway": {
+        "gateway": "Serve clients over Multipath TCP and TCP, and pass their bytes to an origin over plain "
+        "TCP.",
+    },
+    "_media": {"media": "Inspect a film, make one, or cut one into a ladder."},
+    "_study": {"study": "Repeat the papers' experiments, with every assumption named."},
+    "_traces": {"trace": "Inspect, convert or make recordings of links."},
+}
+
+
+class Commands(UserDict[str, Any]):
+    """The commands by name, each of which is made when it is first asked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.data = {name: module for module, names in COMMANDS.items() for name in names}
+
+    def __getitem__(self, name: str) -> Any:  # noqa: ANN401 - the library has its own copy of click's classes
+        """Return a command."""
+        found = self.data[name]
+        if isinstance(found, str):
+            found = self.data[name] = _made(found, name)
+        return found
+
+
+def _made(module: str, name: str) -> Any:  # noqa: ANN401 - as above
+    """Return a command of a module."""
+    alone = typer.Typer(add_completion=False, rich_markup_mode=None)
+    import_module(f"anabranch.cli.{module}").register(alone)
+    # Each that is made takes milliseconds.
+    alone.registered_commands = [one for one in alone.registered_commands if one.name == name]
+    found = typer.main.get_command(alone)
+    return getattr(found, "commands", {name: found})[name]
+
+
+class Root(TyperGroup):
+    """The commands, whose options are answered in the program's own words."""
+
+    def __init__(self, **given: Any) -> None:  # noqa: ANN401 - as the library has it
+        super().__init__(**given)
+        self.commands = Commands()
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ANN401, ARG002 - as the library has it
+        """Return the names, in the order of the table."""
+        return list(self.commands)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - as the library has it
+        """Write the list of commands, from the table."""
+        own = self.commands
+        told = {name: line for names in COMMANDS.values() for name, line in names.items()}
+        self.commands = {name: TyperCommand(name, help=line) for name, line in told.items()}
+        super().format_commands(ctx, formatter)
+        self.commands = own
+
+    def invoke(self, ctx: Any) -> Any:  # noqa: ANN401 - as the library has it
+        """Run a command; the library reports an invalid value in the same words as pydantic."""
+        try:
+            return super().invoke(ctx)
+        except Exception as error:
+            found = getattr(error.__cause__, "errors", None)
+            if callable(found) and hasattr(error, "message"):
+                from anabranch.scenario import _words
+
+                first = found(include_url=False)[0]
+                error.message = _words.message(first["type"], first["input"], first.get("ctx", {}))
+            raise
+
 
 app = typer.Typer(
     name="anabranch",
-    cls=_console.Root,
+    cls=Root,
     help="Design, run and measure video streaming over Multipath TCP.",
     no_args_is_help=True,
     add_completion=False,
@@ -36,9 +125,6 @@ app = typer.Typer(
         "Start with:\n\n  anabranch demo\n  anabranch init\n  anabranch run scenario.toml"
     ),
 )
-app.add_typer(media, name="media")
-app.add_typer(study, name="study")
-app.add_typer(trace, name="trace")
 
 
 def _version(wanted: bool) -> None:
@@ -57,192 +143,3 @@ def _root(
     ] = False,
 ) -> None:
     """Design, run and measure video streaming over Multipath TCP."""
-
-
-@app.command("run")
-@guarded
-def run_command(
-    scenario: Scenario,
-    scheduler: Scheduler = None,
-    congestion: Congestion = None,
-    seed: Seed = None,
-    run: RunNumber = 0,
-    set_: Set = None,
-    as_json: Json = False,
-    report: Annotated[Path | None, typer.Option(help="Write an HTML report to this file.")] = None,
-    pcapng: Annotated[Path | None, typer.Option(help="Write every packet to this file.")] = None,
-    p1203: Annotated[
-        Path | None, typer.Option(help="Write the input of ITU-T P.1203 to this file (adaptive playback).")
-    ] = None,
-) -> None:
-    """Simulate a scenario, and print what the viewer saw and what the network did.
-
-    For example:
-
-      anabranch run two-paths
-      anabranch run two-paths --scheduler round-robin --set paths.wifi.rtt=80ms --report report.html
-      anabranch run two-paths --set application.kind=bulk --set application.duration=60s --json
-    """
-    from anabranch.cli import _commands
-
-    given = _commands.Given(
-        scenario=scenario, scheduler=scheduler, congestion=congestion, seed=seed, set=tuple(set_ or ())
-    )
-    files = _commands.Files(report=report, pcapng=pcapng, p1203=p1203)
-    _commands.run(given, run=run, as_json=as_json, files=files)
-
-
-@app.command()
-@guarded
-def check(
-    scenario: Scenario,
-    scheduler: Scheduler = None,
-    congestion: Congestion = None,
-    set_: Set = None,
-    plan: Annotated[
-        bool, typer.Option("--plan", help="Print the plan: what the simulator would be given.")
-    ] = False,
-) -> None:
-    """Check a scenario, and report everything that is wrong with it at once.
-
-    For example:
-
-      anabranch check two-paths --set paths.wifi.rtt=80ms
-    """
-    from anabranch.cli import _commands
-
-    given = _commands.Given(
-        scenario=scenario, scheduler=scheduler, congestion=congestion, set=tuple(set_ or ())
-    )
-    _commands.check(given, show_plan=plan)
-
-
-@app.command()
-@guarded
-def init(
-    file: Annotated[Path, typer.Argument(help="Where to write it; - is stdout.")] = Path("scenario.toml"),
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the file if it is there.")] = False,
-) -> None:
-    """Write a commented scenario to start from.
-
-    For example:
-
-      anabranch init my.toml
-      anabranch run my.toml
-    """
-    from anabranch.cli import _commands
-
-    _commands.init(file, force=force)
-
-
-@app.command("list")
-@guarded
-def list_command(
-    what: Annotated[
-        str,
-        typer.Argument(
-            help="schedulers, congestion, path-managers, abr, queues, profiles, scenarios, films or ladders."
-        ),
-    ],
-    as_json: JsonArray = False,
-) -> None:
-    """List the names that a scenario may use: plug-ins, profiles, films and others.
-
-    For example:
-
-      anabranch list schedulers
-    """
-    from anabranch.cli import _commands
-
-    _commands.list_names(what, as_json=as_json)
-
-
-@app.command()
-@guarded
-def doctor(as_json: JsonArray = False) -> None:
-    """Check this host: what is installed, and what each part is needed for.
-
-    For example:
-
-      anabranch doctor
-    """
-    from anabranch.cli import _doctor
-
-    _doctor.doctor(as_json=as_json)
-
-
-@app.command()
-@guarded
-def demo(
-    report: Annotated[Path, typer.Option(help="Where to write the report.")] = Path("report.html"),
-    scenario: Annotated[str, typer.Option(help="The scenario to show.")] = "two-paths",
-    scheduler: Scheduler = None,
-    congestion: Congestion = None,
-    seed: Seed = None,
-    set_: Set = None,
-) -> None:
-    """Make a film, stream it over two paths, compare with either path alone, and write a report.
-
-    For example:
-
-      anabranch demo --scheduler min-rtt
-    """
-    from anabranch.cli import _commands, _demo
-
-    given = _commands.Given(
-        scenario=scenario, scheduler=scheduler, congestion=congestion, seed=seed, set=tuple(set_ or ())
-    )
-    _demo.demo(given, report=report)
-
-
-@app.command()
-@guarded
-def calibrate(
-    against: Annotated[
-        Path | None, typer.Option(help="Folder of measurements (default: those of the program).")
-    ] = None,
-    kernel: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Kernel of the folder (default: what kernel.toml says)."),
-    ] = None,
-    only: Annotated[
-        list[str] | None,
-        typer.Option(metavar="PATTERN", help="Only settings with this in their name; repeatable."),
-    ] = None,
-    runs: Annotated[int, typer.Option(min=1, help="Runs of a setting with random loss.")] = 100,
-    same_losses: Annotated[
-        bool,
-        typer.Option("--same-losses", help="Only lossy settings, with the losses of the kernel's trials."),
-    ] = False,
-    workers: Annotated[int | None, typer.Option(min=1, help="Processes (default: one a core).")] = None,
-    docs: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the page and its figures.")] = None,
-    as_json: Json = False,
-) -> None:
-    """Repeat in the simulator what was measured on a Linux kernel, and compare figure by figure.
-
-    Exits with 1 when a figure misses its target, and with 2 when some part of the folder was not understood:
-    that part is named and left out, and the rest is judged. For example:
-
-      anabranch calibrate
-      anabranch calibrate --only P1/cubic --only handoff --runs 20
-      anabranch calibrate --only bulk/P1 --json
-      anabranch calibrate --same-losses
-    """
-    from anabranch.cli import _calibrate
-
-    asked = _calibrate.Asked(
-        against=against,
-        only=tuple(only or ()),
-        runs=runs,
-        workers=workers,
-        docs=docs,
-        kernel=kernel,
-        same_losses=same_losses,
-    )
-    _calibrate.calibrate(asked, as_json=as_json)
-
-
-_many.register(app)
-_advise.register(app)
-_live.register(app)
-_gateway.register(app)

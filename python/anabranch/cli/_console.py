@@ -12,10 +12,9 @@ import sys
 import traceback
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec, TextIO, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, TextIO, TypeVar
 
 import typer
-from typer.core import TyperGroup
 
 from anabranch.errors import DefectError, Fault, InputError, MissingError, PluginError
 
@@ -121,23 +120,6 @@ def guarded(command: Callable[P, R]) -> Callable[P, R]:
     if wrapper.__doc__ is not None:
         wrapper.__doc__ = pastable(inspect.cleandoc(wrapper.__doc__))
     return wrapper
-
-
-class Root(TyperGroup):
-    """The commands, whose options are answered in the program's own words."""
-
-    def invoke(self, ctx: Any) -> Any:  # noqa: ANN401 - as the library has it
-        """Run a command; the library reports an invalid value in the same words as pydantic."""
-        try:
-            return super().invoke(ctx)
-        except Exception as error:
-            found = getattr(error.__cause__, "errors", None)
-            if callable(found) and hasattr(error, "message"):
-                from anabranch.scenario import _words
-
-                first = found(include_url=False)[0]
-                error.message = _words.message(first["type"], first["input"], first.get("ctx", {}))
-            raise
 
 
 def pastable(text: str) -> str:

@@ -21,6 +21,12 @@ media = typer.Typer(
     help="Inspect a film, make one, or cut one into a ladder.", no_args_is_help=True, rich_markup_mode=None
 )
 
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.add_typer(media, name="media")
+
+
 #: The bounds of films that are made: what FFmpeg and a person's patience allow.
 _LEAST_RATE = 10_000
 _LEAST_CHUNK_NS, _MOST_CHUNK_NS = 10**8, 3600 * 10**9

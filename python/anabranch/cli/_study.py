@@ -21,6 +21,11 @@ study = typer.Typer(
 )
 
 
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.add_typer(study, name="study")
+
+
 Quick = Annotated[
     bool, typer.Option("--quick", help="A smoke test: few trials, short sessions; into results/NAME-quick.")
 ]

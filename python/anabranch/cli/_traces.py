@@ -23,6 +23,12 @@ trace = typer.Typer(
     rich_markup_mode=None,
 )
 
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.add_typer(trace, name="trace")
+
+
 _SUFFIXES = {".csv": "anabranch", ".json": "sabre"}
 _To = Annotated[
     str | None,

@@ -1,0 +1,195 @@
+"""The commands for one run, for names and for the host, and their options: `run`, `check`, `list` ..."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from anabranch.cli._console import guarded
+from anabranch.cli._options import (
+    Congestion,
+    Json,
+    JsonArray,
+    RunNumber,
+    Scenario,
+    Scheduler,
+    Seed,
+    Set,
+)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    for command in (run, check, init, list_, doctor, demo, calibrate):
+        app.command(command.__name__.rstrip("_"))(guarded(command))
+
+
+def run(
+    scenario: Scenario,
+    scheduler: Scheduler = None,
+    congestion: Congestion = None,
+    seed: Seed = None,
+    run: RunNumber = 0,
+    set_: Set = None,
+    as_json: Json = False,
+    report: Annotated[Path | None, typer.Option(help="Write an HTML report to this file.")] = None,
+    pcapng: Annotated[Path | None, typer.Option(help="Write every packet to this file.")] = None,
+    p1203: Annotated[
+        Path | None, typer.Option(help="Write the input of ITU-T P.1203 to this file (adaptive playback).")
+    ] = None,
+) -> None:
+    """Simulate a scenario, and print what the viewer saw and what the network did.
+
+    For example:
+
+      anabranch run two-paths
+      anabranch run two-paths --scheduler round-robin --set paths.wifi.rtt=80ms --report report.html
+      anabranch run two-paths --set application.kind=bulk --set application.duration=60s --json
+    """
+    from anabranch.cli import _commands
+
+    given = _commands.Given(
+        scenario=scenario, scheduler=scheduler, congestion=congestion, seed=seed, set=tuple(set_ or ())
+    )
+    files = _commands.Files(report=report, pcapng=pcapng, p1203=p1203)
+    _commands.run(given, run=run, as_json=as_json, files=files)
+
+
+def check(
+    scenario: Scenario,
+    scheduler: Scheduler = None,
+    congestion: Congestion = None,
+    set_: Set = None,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Print the plan: what the simulator would be given.")
+    ] = False,
+) -> None:
+    """Check a scenario, and report everything that is wrong with it at once.
+
+    For example:
+
+      anabranch check two-paths --set paths.wifi.rtt=80ms
+    """
+    from anabranch.cli import _commands
+
+    given = _commands.Given(
+        scenario=scenario, scheduler=scheduler, congestion=congestion, set=tuple(set_ or ())
+    )
+    _commands.check(given, show_plan=plan)
+
+
+def init(
+    file: Annotated[Path, typer.Argument(help="Where to write it; - is stdout.")] = Path("scenario.toml"),
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the file if it is there.")] = False,
+) -> None:
+    """Write a commented scenario to start from.
+
+    For example:
+
+      anabranch init my.toml
+      anabranch run my.toml
+    """
+    from anabranch.cli import _commands
+
+    _commands.init(file, force=force)
+
+
+def list_(
+    what: Annotated[
+        str,
+        typer.Argument(
+            help="schedulers, congestion, path-managers, abr, queues, profiles, scenarios, films or ladders."
+        ),
+    ],
+    as_json: JsonArray = False,
+) -> None:
+    """List the names that a scenario may use: plug-ins, profiles, films and others.
+
+    For example:
+
+      anabranch list schedulers
+    """
+    from anabranch.cli import _commands
+
+    _commands.list_names(what, as_json=as_json)
+
+
+def doctor(as_json: JsonArray = False) -> None:
+    """Check this host: what is installed, and what each part is needed for.
+
+    For example:
+
+      anabranch doctor
+    """
+    from anabranch.cli import _doctor
+
+    _doctor.doctor(as_json=as_json)
+
+
+def demo(
+    report: Annotated[Path, typer.Option(help="Where to write the report.")] = Path("report.html"),
+    scenario: Annotated[str, typer.Option(help="The scenario to show.")] = "two-paths",
+    scheduler: Scheduler = None,
+    congestion: Congestion = None,
+    seed: Seed = None,
+    set_: Set = None,
+) -> None:
+    """Make a film, stream it over two paths, compare with either path alone, and write a report.
+
+    For example:
+
+      anabranch demo --scheduler min-rtt
+    """
+    from anabranch.cli import _commands, _demo
+
+    given = _commands.Given(
+        scenario=scenario, scheduler=scheduler, congestion=congestion, seed=seed, set=tuple(set_ or ())
+    )
+    _demo.demo(given, report=report)
+
+
+def calibrate(
+    against: Annotated[
+        Path | None, typer.Option(help="Folder of measurements (default: those of the program).")
+    ] = None,
+    kernel: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Kernel of the folder (default: what kernel.toml says)."),
+    ] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PATTERN", help="Only settings with this in their name; repeatable."),
+    ] = None,
+    runs: Annotated[int, typer.Option(min=1, help="Runs of a setting with random loss.")] = 100,
+    same_losses: Annotated[
+        bool,
+        typer.Option("--same-losses", help="Only lossy settings, with the losses of the kernel's trials."),
+    ] = False,
+    workers: Annotated[int | None, typer.Option(min=1, help="Processes (default: one a core).")] = None,
+    docs: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the page and its figures.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Repeat in the simulator what was measured on a Linux kernel, and compare figure by figure.
+
+    Exits with 1 when a figure misses its target, and with 2 when some part of the folder was not understood:
+    that part is named and left out, and the rest is judged. For example:
+
+      anabranch calibrate
+      anabranch calibrate --only P1/cubic --only handoff --runs 20
+      anabranch calibrate --only bulk/P1 --json
+      anabranch calibrate --same-losses
+    """
+    from anabranch.cli import _calibrate
+
+    asked = _calibrate.Asked(
+        against=against,
+        only=tuple(only or ()),
+        runs=runs,
+        workers=workers,
+        docs=docs,
+        kernel=kernel,
+        same_losses=same_losses,
+    )
+    _calibrate.calibrate(asked, as_json=as_json)
