@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import html
 import json
+import re
 import runpy
 import tomllib
 from pathlib import Path
@@ -11,6 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 import anabranch
+import anabranch.report
 from anabranch.advice import candidates, carry, halving, make, score
 from anabranch.advice.read import LEAVE, USE, Evidence
 from anabranch.cli import _advise
@@ -313,6 +316,74 @@ def test_the_command(tmp_path, monkeypatch):
     assert found["choice"]["congestion"] == "cubic"
     assert found["runs"] == 2
     assert (tmp_path / "results" / f"{found['scenario']}-advice").is_dir()
+
+
+def test_a_report_that_cannot_be_written_is_told_before_any_run(tmp_path):
+    few = ("--trials", 5, "--out", tmp_path / "out", "--report", tmp_path / "none" / "report.html")
+    done = call("advise", "single-path", "--set", "application.kind=what", *few)
+    assert done.exit_code == 2
+    assert "no such folder" in done.stderr
+    assert "application.kind" in done.stderr, "and the scenario's fault with it"
+    assert not (tmp_path / "out").exists()
+
+
+# -- the report --------------------------------------------------------------------------------------
+
+NASTY = "</script><b>w&"
+
+
+@pytest.fixture(scope="module")
+def advised():
+    # Before the tests' own fixtures, which would skip.
+    pytest.importorskip("anabranch._anabranch")
+    lossy = {**WIFI, "name": NASTY, "loss": "1 %"}
+    return anabranch.advise({**tables(lossy, LIKE), "name": f"{NASTY}film"}, **FEW)
+
+
+def test_the_page_says_what_to_use_on_top_and_loads_nothing(advised, tmp_path):
+    path = advised.report(tmp_path / "advice.html")
+    page = path.read_text(encoding="utf-8")
+    assert len(page.encode()) < 300_000
+    assert re.findall(r"(?:src|href)=(?!.data:)|url\(|@import", page) == []
+    top, _, rest = page.partition("</header>")
+    said = [html.unescape(re.sub(r"<.*?>", "", one)) for one in re.findall(r"<p>(.*?)</p>", top)]
+    assert [one.lower() for one in said] == [f"{one}.".lower() for one in advised.sentences]
+    assert f"{advised.runs} runs, instead of {advised.exhaustive}" in rest
+    steps = [html.unescape(one) for one in re.findall(r"<pre>(.*?)</pre>", rest, re.DOTALL)]
+    assert [one.strip() for one in steps] == [text.strip() for _, text in advised.steps()]
+    assert tomllib.loads(steps[0])["name"] == f"{NASTY}film"
+
+
+def test_names_stay_text_in_the_page_and_in_a_notebook(advised, tmp_path):
+    shown = advised.report(tmp_path / "advice.html").read_text(encoding="utf-8"), advised._repr_html_()
+    for text in shown:
+        assert NASTY not in text
+        assert "&lt;/script&gt;&lt;b&gt;w&amp;" in text
+        assert html.escape(advised.sentences[0].partition(":")[0][4:]) in text
+
+
+def test_the_picture_has_each_candidates_interval_and_the_table_all(advised):
+    from anabranch.report import _advice
+
+    drawn = _advice._ranking(advised.ranked, "Mb/s")
+    first, *_ = rows = drawn["rows"]
+    assert [row["name"] for row in rows] == [one.candidate.name for one in advised.ranked]
+    # Two places and their values give the scale; all others lie on it.
+    low, high = float(first["low"]), float(first["high"])
+    own = advised.choice.score
+    assert low < float(first["mean"]) < high
+    a_mbps = (own.high - own.low) / (high - low)
+    for row, one in zip(rows, advised.ranked, strict=True):
+        ends = {"mean": one.score.value, "low": one.score.low, "high": one.score.high, "worst": one.worst}
+        for name, value in ends.items():
+            expected = low + ((one.score.value if value is None else value) - own.low) / a_mbps
+            assert float(row[name]) == pytest.approx(expected, abs=0.5)
+            assert 0 < float(row[name]) < 100
+    heads, lines = advised.table()
+    page = anabranch.report.build_advice(advised)
+    assert page.count('<div class="one') == len(advised.ranked) + 1
+    assert len(lines) == len(advised.ranked)
+    assert all(page.count(f'data-label="{head}"') >= len(lines) for head in heads)
 
 
 def test_names_between_commas():

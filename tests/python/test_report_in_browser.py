@@ -46,24 +46,42 @@ REPORTS = {
 }
 
 
-@pytest.fixture(scope="module", params=REPORTS)
-def address(request, tmp_path_factory):
+def written(path, name):
+    """Write the report of a run, or that of an advice, and return its address."""
     # Before the tests' own fixtures, which would skip.
     pytest.importorskip("anabranch._anabranch")
-    path = tmp_path_factory.mktemp("report") / "report.html"
-    run = anabranch.run(REPORTS[request.param])
+    if name == "advice":
+        few = {"controllers": ["cubic", "balia"], "schedulers": ["linux", "ecf"], "trials": 3, "workers": 1}
+        film = {**REPORTS["names"], "application": {"film": "papers-film", "duration": "3 s"}, "events": []}
+        advice = anabranch.advise(film, **few)
+        # Or there is no column of risk.
+        assert advice.choice.risk is not None
+        return advice.report(path).as_uri()
+    run = anabranch.run(REPORTS[name])
     report.write(path, run)
     # Or the table of freezes is looked at nowhere.
     assert run.qoe is None or run.qoe["buffer_underflows"] > 0
     return path.as_uri()
 
 
-def test_it_fits_every_width_in_light_and_dark(address, tmp_path):
+@pytest.fixture(scope="module", params=REPORTS)
+def address(request, tmp_path_factory):
+    """Return the address of a run's report."""
+    return written(tmp_path_factory.mktemp("report") / "report.html", request.param)
+
+
+@pytest.fixture(scope="module", params=[*REPORTS, "advice"])
+def any_address(request, tmp_path_factory):
+    """Return the address of any report."""
+    return written(tmp_path_factory.mktemp("report") / "report.html", request.param)
+
+
+def test_it_fits_every_width_in_light_and_dark(any_address, tmp_path):
     async def look(page):
         found = []
         for width in WIDTHS:
             for dark in (False, True):
-                await page.open(address, width=width, dark=dark)
+                await page.open(any_address, width=width, dark=dark)
                 wide = await page.value("document.documentElement.scrollWidth")
                 found.append((width, wide <= width))
                 # What a card hides beyond its edge, a reader has to look for.
@@ -77,10 +95,10 @@ def test_it_fits_every_width_in_light_and_dark(address, tmp_path):
     fits, errors, requests = browser.in_page(tmp_path / "browser", look)
     assert [width for width, is_whole in fits if not is_whole] == []
     assert errors == []
-    assert set(requests) <= {address, "data:,"}
+    assert set(requests) <= {any_address, "data:,"}
 
 
-def test_letters_are_as_large_on_a_phone_as_on_a_desk(address, tmp_path):
+def test_letters_are_as_large_on_a_phone_as_on_a_desk(any_address, tmp_path):
     smallest = """Math.min(...[...document.querySelectorAll('main *')].filter(e => e.checkVisibility() &&
         [...e.childNodes].some(n => n.nodeType === 3 && n.textContent.trim()))
         .map(e => parseFloat(getComputedStyle(e).fontSize)))"""
@@ -88,7 +106,7 @@ def test_letters_are_as_large_on_a_phone_as_on_a_desk(address, tmp_path):
     async def look(page):
         sizes = []
         for width in WIDTHS:
-            await page.open(address, width=width)
+            await page.open(any_address, width=width)
             sizes.append(await page.value(smallest))
             assert await page.value("document.querySelectorAll('svg text').length") == 0
         return sizes
@@ -170,9 +188,9 @@ PAPERS = {"A4": (8.27, 11.69), "A5": (5.83, 8.27)}
 
 
 @pytest.mark.parametrize("paper", PAPERS)
-def test_paper_cuts_nothing_in_two(address, tmp_path, paper):
+def test_paper_cuts_nothing_in_two(any_address, tmp_path, paper):
     async def look(page):
-        await page.open(address, width=1280)
+        await page.open(any_address, width=1280)
         await page.call("Emulation.setEmulatedMedia", media="print")
         count = await page.value(ANCHORS)
         await page.call("Emulation.setEmulatedMedia", media="")
@@ -180,7 +198,7 @@ def test_paper_cuts_nothing_in_two(address, tmp_path, paper):
 
     count, printed, errors, requests = browser.in_page(tmp_path / "browser", look)
     assert errors == []
-    assert set(requests) <= {address, "data:,"}
+    assert set(requests) <= {any_address, "data:,"}
     place = dict(re.findall(rb"/((?:top|end)-\d+) \[(\d+) 0 R", printed))
     assert len(place) == 2 * count > 10
     cut = [number for number in range(count) if place[b"top-%d" % number] != place[b"end-%d" % number]]

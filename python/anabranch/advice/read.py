@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anabranch.advice import carry, halving
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from anabranch.results.store import Row
     from anabranch.study.sweep import Sweep
 
+#: How many candidates a table shows where there is little room.
+SHOWN = 10
 #: What is said of a path.
 USE, LEAVE, UNDECIDED = "use", "do not add", "undecided"
 
@@ -237,6 +240,62 @@ class Advice:
         trials = f"{one.trials} trial{'s' if one.trials > 1 else ''}"
         first = f"use {one.candidate.name}: {value} over {trials}{risk}"
         return [first, *(path.sentence for path in self.of_paths)]
+
+    def table(self) -> tuple[list[str], list[list[str]]]:
+        """Return headings and a line a candidate, as people read them."""
+        unit, has_risk = self.score.unit, self.choice.risk is not None
+        head = ["paths", "scheduler", "congestion", f"score, {unit}", f"worst tenth, {unit}"]
+        head += [*(["risk"] if has_risk else []), "trials", *(one.heading for one in self.measures)]
+        lines = []
+        for one in self.ranked:
+            way = one.candidate
+            means = [
+                measure.number(one.means[measure.column]) if measure.column in one.means else "-"
+                for measure in self.measures
+            ]
+            value = shown(one.score, unit).removesuffix(f" {unit}")
+            risk = [f"{100 * (one.risk or 0):.0f} %"] if has_risk else []
+            words = [paths.label(way.paths), way.scheduler or "-", way.congestion]
+            lines.append([*words, value, f"{one.worst:,.2f}", *risk, str(one.trials), *means])
+        return head, lines
+
+    def steps(self) -> list[tuple[str, str]]:
+        """Return what carries it out: each with a heading, a scenario, commands, or settings."""
+        own = self.choice.candidate
+        found = [("scenario, for `anabranch run`", self.toml)]
+        if self.gateway:
+            found.append((f"no mainline kernel has {carry.lacking(own)}: the gateway does", self.gateway))
+        if self.kernel is not None:
+            name = self.kernel.candidate.name
+            cost = "" if self.behind is None else f", {shown(self.behind, self.score.unit)} behind the choice"
+            which = "the choice" if self.behind is None else f"the best that it can do: {name}{cost}"
+            found.append((f"with the kernel's own Multipath TCP, {which}", self.settings))
+        return found
+
+    def report(self, path: str | Path) -> Path:
+        """Write the report, one HTML file that loads nothing, and return its path.
+
+        Raises
+        ------
+        MissingError
+            When it cannot be written.
+        """
+        # By the package's door: the report stands above this room.
+        import anabranch.report
+
+        anabranch.report.write_advice(Path(path), self)
+        return Path(path)
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the advice in sentences, and the best of the ranking."""
+        from anabranch import _html
+
+        head, lines = self.table()
+        parts = [_html.heading(self.scenario, "what to use"), *map(_html.paragraph, self.sentences)]
+        parts.append(_html.table(head, lines[:SHOWN], left=3))
+        if len(lines) > SHOWN:
+            parts.append(_html.paragraph(f"and {len(lines) - SHOWN} more candidates: .table() has all"))
+        return _html.block(*parts)
 
     def to_json(self) -> dict[str, Any]:
         """Return all of it as JSON can say it."""

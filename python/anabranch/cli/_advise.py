@@ -13,14 +13,12 @@ import typer
 from anabranch.cli import _console
 from anabranch.cli._console import guarded
 from anabranch.cli._options import Json, Scenario, Seed, Set
+from anabranch.errors import InputError
 
 if TYPE_CHECKING:
     from anabranch.advice import Advice
     from anabranch.advice.make import Asked
     from anabranch.cli._commands import Given
-
-#: How many candidates a table has; `--json` has all.
-_SHOWN = 10
 
 Names = Annotated[str | None, typer.Option(metavar="A,B,C", help="Congestion controls to choose from.")]
 Schedulers = Annotated[str | None, typer.Option(metavar="A,B,C", help="Path schedulers to choose from.")]
@@ -51,6 +49,7 @@ class How:
     budget: int | None
     workers: int | None
     out: Path | None
+    report: Path | None
     as_json: bool
 
 
@@ -70,6 +69,7 @@ def advise(
     set_: Set = None,
     workers: Workers = None,
     out: Out = None,
+    report: Annotated[Path | None, typer.Option(help="Write an HTML report to this file.")] = None,
     as_json: Json = False,
 ) -> None:
     """Say which paths, which scheduler and which congestion control to use, and print what carries it out.
@@ -80,7 +80,7 @@ def advise(
 
       anabranch advise two-paths
       anabranch advise wifi-lte --controllers cubic,bbr --schedulers linux,blest,'rtx-aware(min-rtt)'
-      anabranch advise two-paths --set paths.lte.rtt=400ms --out results/far --json
+      anabranch advise two-paths --set paths.lte.rtt=400ms --out results/far --report advice.html
     """
     from anabranch.cli import _commands
 
@@ -97,28 +97,17 @@ def advise(
             budget=budget,
             workers=workers,
             out=out,
+            report=report,
             as_json=as_json,
         ),
     )
 
 
 def _advise(given: Given, how: How) -> None:
-    """Run an advice and print it."""
-    from anabranch.advice import candidates, make
-    from anabranch.cli import _commands
+    """Run an advice, print it, and write its report."""
+    from anabranch.advice import make
 
-    loaded = given.load()
-    what = make.asked(
-        loaded,
-        given.scenario,
-        given.overrides(),
-        controllers=_names(how.controllers) or candidates.CONTROLLERS,
-        schedulers=_names(how.schedulers) or candidates.SCHEDULERS,
-        paths=_names(how.paths),
-        trials=how.trials,
-        budget=how.budget,
-        film=_commands.prepare_film,
-    )
+    what = _asked(given, how)
     folder = how.out or Path("results") / what.sweep.name
     workers = how.workers or os.cpu_count() or 1
     _console.note(_announced(what))
@@ -138,6 +127,40 @@ def _advise(given: Given, how: How) -> None:
         _console.out(json.dumps(found.to_json(), indent=2))
     else:
         tell(found)
+    if how.report is not None:
+        found.report(how.report)
+        _console.note(f"report: {how.report}")
+
+
+def _asked(given: Given, how: How) -> Asked:
+    """Return what is to be advised on; what is wrong with it and with the report's file is told at once."""
+    from anabranch.advice import candidates, make
+    from anabranch.cli import _commands, _outputs
+
+    fault = None if how.report is None else _outputs.unwritable(how.report, "--report")
+    faults = [] if fault is None else [fault]
+    try:
+        loaded = given.load()
+        if how.report is not None:
+            faults += _outputs.over_inputs(
+                [(how.report, "--report")], _outputs.inputs(loaded, given.scenario)
+            )
+        what = make.asked(
+            loaded,
+            given.scenario,
+            given.overrides(),
+            controllers=_names(how.controllers) or candidates.CONTROLLERS,
+            schedulers=_names(how.schedulers) or candidates.SCHEDULERS,
+            paths=_names(how.paths),
+            trials=how.trials,
+            budget=how.budget,
+            film=_commands.prepare_film,
+        )
+    except InputError as error:
+        raise InputError([*error.faults, *faults]) from None
+    if faults:
+        raise InputError(faults)
+    return what
 
 
 def _names(text: str | None) -> tuple[str, ...]:
@@ -172,60 +195,24 @@ def _duration(seconds: float) -> str:
 
 def tell(found: Advice) -> None:
     """Write an advice: ranking, sentences, scenario, settings."""
-    from anabranch.advice import carry
-    from anabranch.advice.read import shown
-    from anabranch.comparison.paths import label
+    from anabranch.advice.read import SHOWN
 
-    unit = found.score.unit
-    has_risk = found.choice.risk is not None
-    head = ["paths", "scheduler", "congestion", f"score, {unit}", f"worst tenth, {unit}"]
-    head += [*(["risk"] if has_risk else []), "trials", *(one.heading for one in found.measures)]
-    lines = []
-    for one in found.ranked[:_SHOWN]:
-        way = one.candidate
-        means = [
-            measure.number(one.means[measure.column]) if measure.column in one.means else "-"
-            for measure in found.measures
-        ]
-        risk = [f"{100 * (one.risk or 0):.0f} %"] if has_risk else []
-        value = shown(one.score, unit).removesuffix(f" {unit}")
-        worst = f"{one.worst:,.2f}"
-        lines.append(
-            [
-                label(way.paths),
-                way.scheduler or "-",
-                way.congestion,
-                value,
-                worst,
-                *risk,
-                str(one.trials),
-                *means,
-            ]
-        )
+    head, lines = found.table()
     _console.heading(f"{found.scenario}: what to use")
-    _console.table(head, lines, left=3)
-    hidden = len(found.ranked) - len(lines)
+    _console.table(head, lines[:SHOWN], left=3)
+    hidden = len(lines) - SHOWN
     if hidden > 0:
         _console.note(f"{hidden} more candidates went out early; --json has them")
     _console.out()
     for sentence in found.sentences:
         _console.out(f"  {sentence}")
     _console.out(f"  score: {found.score.meaning}; ± is the 95 % interval")
-    if has_risk:
+    if found.choice.risk is not None:
         _console.out("  risk: share of trials in which the picture froze or the session did not end")
-    _console.out()
-    _console.heading("scenario, for `anabranch run`")
-    _console.out(found.toml)
-    choice = found.choice.candidate
-    if found.gateway:
-        _console.heading(f"no mainline kernel has {carry.lacking(choice)}: the gateway does")
-        _console.out(found.gateway)
+    for heading, text in found.steps():
         _console.out()
+        _console.heading(heading)
+        _console.out(text.rstrip("\n"))
     if found.kernel is None:
+        _console.out()
         _console.out("no candidate can be carried out by a mainline kernel alone")
-        return
-    name = found.kernel.candidate.name
-    cost = "" if found.behind is None else f", {shown(found.behind, unit)} behind the choice"
-    which = "the choice" if found.behind is None else f"the best that it can do: {name}{cost}"
-    _console.heading(f"with the kernel's own Multipath TCP, {which}")
-    _console.out(found.settings)

@@ -64,7 +64,7 @@ def _curves(curves: Sequence[Curve], made: Figure) -> str:
     until = _number(made.until_s)
     ticks = [place * step for place in range(int(top / step + 1e-9) + 1)]
     lines = "".join(f'<path class="grid" d="M0 {_number(at)}H{until}"/>' for at in ticks)
-    words = "".join(f'<span style="bottom:{100 * at / top:.2f}%">{_tick(at, step)}</span>' for at in ticks)
+    words = "".join(f'<span style="bottom:{100 * at / top:.2f}%">{tick(at, step)}</span>' for at in ticks)
     marks = "".join(_curve(curve) for curve in curves)
     return (
         f'<div class="y">{words}</div><div class="plot">'
@@ -142,7 +142,7 @@ def _across(until_s: float) -> str:
     step = nice(until_s / _ACROSS)
     ticks = [place * step for place in range(int(until_s / step + 1e-9) + 1)]
     words = "".join(
-        f'<i style="left:{100 * at / until_s:.2f}%"><span>{_tick(at, step)} s</span></i>' for at in ticks
+        f'<i style="left:{100 * at / until_s:.2f}%"><span>{tick(at, step)} s</span></i>' for at in ticks
     )
     return f'<div class="x" aria-hidden="true">{words}</div>'
 
@@ -179,7 +179,7 @@ def nice(least: float) -> float:
     return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= least * (1 - 1e-9))
 
 
-def _tick(at: float, step: float) -> str:
+def tick(at: float, step: float) -> str:
     """Return a tick's number, with as many decimals as the step has."""
     decimals = max(0, -floor(log10(step) + 1e-9)) if step < 1 else 0
     return f"{at:,.{decimals}f}"

@@ -1,0 +1,95 @@
+"""The page of an advice: what to use, the ranking as a picture and a table, and what carries it out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from anabranch.report import _draw, _page, _verdict
+from anabranch.report._build import Tile
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from anabranch.advice import Advice
+    from anabranch.advice.read import Ranked
+
+#: The most candidates that are drawn; the table has all.
+_DRAWN = 20
+#: The ticks of the scale, about.
+_TICKS = 5
+
+
+def build(advice: Advice) -> str:
+    """Return the page of an advice as HTML text that loads nothing from outside."""
+    heads, lines = advice.table()
+    spent = Counter(one.trials for one in advice.ranked)
+    return _page.rendered(
+        "advice.html.j2",
+        title=advice.scenario,
+        advice=advice,
+        verdicts=[f"{sentence}." for sentence in advice.sentences],
+        tone=_verdict.OPEN if advice.choice.risk else _verdict.GOOD,
+        tiles=_tiles(advice),
+        heads=heads,
+        lines=lines,
+        ranking=_ranking(advice.ranked[:_DRAWN], advice.score.unit),
+        spent=[
+            [f"{trials:,}", f"{count:,}", f"{trials * count:,}"]
+            for trials, count in sorted(spent.items(), reverse=True)
+        ],
+    )
+
+
+def _tiles(advice: Advice) -> list[Tile]:
+    """Return the headline numbers."""
+    one, unit = advice.choice, advice.score.unit
+    found = [
+        Tile(value=f"{one.score.value or 0.0:,.2f}", unit=unit, label="score of what is advised"),
+        Tile(value=f"{one.worst:,.2f}", unit=unit, label="in the worst tenth of its trials"),
+    ]
+    if one.risk is not None:
+        share = f"{100 * one.risk:.0f}"
+        found.append(
+            Tile(value=share, unit="%", label="of its trials froze or did not end", bad=one.risk > 0)
+        )
+    return [
+        *found,
+        Tile(value=f"{one.trials:,}", unit="", label=f"trial{'s' if one.trials > 1 else ''} of it"),
+        Tile(value=f"{advice.runs:,}", unit="", label=f"runs in all, instead of {advice.exhaustive:,}"),
+    ]
+
+
+def _ranking(ranked: Sequence[Ranked], unit: str) -> dict[str, Any]:
+    """Return the picture of the ranking, every place a share of its width."""
+    from anabranch.advice.read import shown
+
+    known = [(one.worst, one.score.value, one.score.low, one.score.high) for one in ranked]
+    ends = [end for one in known for end in one if end is not None]
+    low, high = min(ends, default=0.0), max(ends, default=0.0)
+    room = 0.03 * (high - low) or 1.0
+    low, high = low - room, high + room
+
+    def place(value: float) -> str:
+        return f"{100 * (value - low) / (high - low):.2f}"
+
+    rows = []
+    for one in ranked:
+        mean = one.score.value or 0.0
+        rows.append(
+            {
+                "name": one.candidate.name,
+                "text": shown(one.score, unit),
+                "trials": one.trials,
+                "bad": bool(one.risk),
+                "risk": "" if one.risk is None else f"{100 * one.risk:.0f} %",
+                "mean": place(mean),
+                "low": place(mean if one.score.low is None else one.score.low),
+                "high": place(mean if one.score.high is None else one.score.high),
+                "worst": place(one.worst),
+            }
+        )
+    step = _draw.nice((high - low) / _TICKS)
+    first = int(low // step) + 1
+    ticks = [number * step for number in range(first, int(high // step) + 1)]
+    return {"rows": rows, "ticks": [(place(at), f"{_draw.tick(at, step)} {unit}") for at in ticks]}
