@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import html
 import io
 import re
 import subprocess
@@ -16,7 +17,7 @@ import pytest
 from typer.testing import CliRunner
 
 import anabranch
-from anabranch import _html, _progress
+from anabranch import _html, _progress, report
 from anabranch.cli._app import app
 from anabranch.errors import InputError, ScenarioError
 from anabranch.figures import picture
@@ -274,8 +275,14 @@ def test_figures_in_one_page_have_names_of_their_own(found):
 
 
 def outside(page):
-    """Return what a page would load."""
-    return re.findall(r"""(?:src|href)=["'](?!#)[^"']+|@import|url\((?!#)""", page)
+    """Return what a page would load; an empty icon of its own loads nothing."""
+    return re.findall(r"""(?:src|href)=["'](?!#|data:,")[^"']+|@import|url\((?!#)""", page)
+
+
+def on_top(page):
+    """Return the sentences above everything else, as they are read."""
+    said = re.findall(r"<p>(.*?)</p>", page.partition("</header>")[0])
+    return [html.unescape(re.sub(r"<.*?>", "", one)) for one in said]
 
 
 @pytest.mark.module
@@ -314,8 +321,23 @@ def test_faults_of_all_files_are_told_before_any_work(found, tmp_path):
 def test_a_comparison_has_its_verdicts_on_its_page(tmp_path):
     compared = anabranch.compare(BULK, trials=2, workers=1, out=tmp_path / "out")
     page = anabranch.Results(tmp_path / "out").report(tmp_path / "r.html").read_text()
-    for sentence in compared.sentences:
-        assert sentence.replace("&", "&amp;") in page
+    assert [one.lower() for one in on_top(page)] == [f"{one}.".lower() for one in compared.sentences]
+
+
+@pytest.mark.module
+def test_a_sweep_has_its_best_cell_on_top_and_names_stay_text(tmp_path):
+    nasty = "</td><script>alert(1)</script>"
+    grid = {"paths.0.rate": ["5 Mbit/s", "1 Mbit/s"], "description": [nasty, "plain"]}
+    found = anabranch.sweep(BULK, grid=grid, trials=3, workers=1, out=tmp_path / "out")
+    page = found.report(tmp_path / "r.html").read_text()
+    assert page.count("<script>") == 1, "the page's own"
+    assert html.escape(nasty) in page
+    assert "small&lt;b&gt;" in page.partition("</header>")[0]
+    said = on_top(page)
+    assert said == [f"{one}." for one in report.verdicts(found.folder)]
+    assert any("best by goodput is" in one.lower() for one in said)
+    # Of each measure a bar a cell.
+    assert page.count('class="bar"') == 4 * len(report.measured(found.folder)) > 0
 
 
 @pytest.mark.slow
@@ -329,10 +351,10 @@ def test_a_study_has_its_claims_on_one_page(tmp_path):
     claims = found.claims()
     assert claims.height == 20
     for row in claims.iter_rows(named=True):
-        assert f'<td class="word">{row["claim"]}<br>' in page
+        assert f"<td>{row['claim']}<br>" in page
     for verdict, count in claims["verdict"].value_counts().iter_rows():
         assert f"{count} {verdict}" in page
-    assert all(f"<b>{name}</b>" in page for name in found.notes)
+    assert all(f"<dt>{name}</dt>" in page for name in found.notes)
     assert "other settings than the study as it stands" in page
     assert outside(page) == []
     assert len(page) < 300_000

@@ -76,12 +76,14 @@ def any_address(request, tmp_path_factory):
     return written(tmp_path_factory.mktemp("report") / "report.html", request.param)
 
 
-def test_it_fits_every_width_in_light_and_dark(any_address, tmp_path):
+def check_fit(address, tmp_path):
+    """Open a page at every width, in light and dark."""
+
     async def look(page):
         found = []
         for width in WIDTHS:
             for dark in (False, True):
-                await page.open(any_address, width=width, dark=dark)
+                await page.open(address, width=width, dark=dark)
                 wide = await page.value("document.documentElement.scrollWidth")
                 found.append((width, wide <= width))
                 # What a card hides beyond its edge, a reader has to look for.
@@ -95,7 +97,18 @@ def test_it_fits_every_width_in_light_and_dark(any_address, tmp_path):
     fits, errors, requests = browser.in_page(tmp_path / "browser", look)
     assert [width for width, is_whole in fits if not is_whole] == []
     assert errors == []
-    assert set(requests) <= {any_address, "data:,"}
+    assert set(requests) <= {address, "data:,"}
+
+
+def test_it_fits_every_width_in_light_and_dark(any_address, tmp_path):
+    check_fit(any_address, tmp_path)
+
+
+def test_the_page_of_a_folder_fits_every_width_in_light_and_dark(tmp_path):
+    film = {**REPORTS["names"], "application": {"film": "papers-film", "duration": "5 s"}, "events": []}
+    grid = {"paths.0.rate": ["5 Mbit/s", "1 Mbit/s"], "transport.scheduler": ["linux", "min-rtt"]}
+    found = anabranch.sweep(film, grid=grid, trials=2, workers=1, out=tmp_path / "out")
+    check_fit(found.report(tmp_path / "report.html").as_uri(), tmp_path)
 
 
 def test_letters_are_as_large_on_a_phone_as_on_a_desk(any_address, tmp_path):

@@ -42,46 +42,56 @@ def write(path: Path, results: Path) -> Path:
 
 def build(results: Path) -> str:
     """Return the page as HTML text."""
-    import jinja2
     from markupsafe import Markup
 
+    from anabranch import report
     from anabranch.claims import gather
 
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("anabranch", "experiments"),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )
     made, paper = store.made(results), gather.judged(results)
-    head, lines, left = table(results, list(made.labels))
+    heads, lines, words = table(results, list(made.labels))
     short, whole = summary.unfinished(results)
-    return environment.get_template("page.html.j2").render(
-        name=store.manifest(results)["name"],
+    counts = _counts(paper)
+    said = [*([f"Claims: {counts}"] if counts else []), *report.verdicts(results)]
+    dots = whole <= _DRAWN
+    return report.page(
+        "folder.html.j2",
+        title=str(store.manifest(results)["name"]) if paper is None else paper.study.title,
+        source="" if paper is None else paper.study.source,
         folder=str(results),
-        about=None if paper is None else paper.study,
+        seeds=sorted(set(load(results)["seed"].to_list())),
         runs=whole,
-        short=short,
-        exact=len(made.exact),
-        open=len(store.journals(results)),
-        verdicts=_verdicts(paper),
-        counts=_counts(paper),
-        changed=0 if paper is None else paper.changed,
-        sentences=_sentences(results, made.labels),
-        head=head,
-        lines=lines,
-        left=left,
-        dots=whole <= _DRAWN,
+        warnings=_warnings(results, paper, short, whole),
+        verdicts=[f"{sentence}." for sentence in said],
+        claims=_claims(paper),
+        measured=report.measured(results),
+        dots=dots,
         # vega escapes the texts that it draws; the rest of the SVG is its own.
         figures=[
             (_TITLES.get(name, name.replace("-", " ").capitalize()), Markup(one.inline()))
-            for name, one in figures(results, dots=whole <= _DRAWN).items()
+            for name, one in figures(results, dots=dots).items()
         ],
+        heads=heads,
+        lines=lines,
+        words=words,
+        exact=len(made.exact),
         notes=made.notes,
         code=made.code,
-        seeds=sorted(set(load(results)["seed"].to_list())),
     )
+
+
+def _warnings(results: Path, paper: Paper | None, short: int, whole: int) -> list[str]:
+    """Return what is not as it should be with the runs."""
+    found = []
+    if count := len(store.journals(results)):
+        found.append(f"Not finished: {count} journals are open in this folder.")
+    if short:
+        found.append(f"The simulation ended before the sessions of {short} of {whole} runs had finished.")
+    if paper is not None and paper.changed:
+        found.append(
+            f"{paper.changed} cells have other settings than the study as it stands: "
+            "they are no verdict on the paper."
+        )
+    return found
 
 
 def figures(results: Path, *, dots: bool) -> dict[str, Picture]:
@@ -94,15 +104,7 @@ def figures(results: Path, *, dots: bool) -> dict[str, Picture]:
     return found
 
 
-def _sentences(results: Path, labels: tuple[str, ...]) -> list[str]:
-    """Return what a comparison of paths says; nothing of other results."""
-    from anabranch import comparison
-    from anabranch.comparison import paths
-
-    return comparison.read(results).sentences if labels == (paths.COLUMN,) else []
-
-
-def _verdicts(paper: Paper | None) -> list[dict[str, Any]]:
+def _claims(paper: Paper | None) -> list[dict[str, Any]]:
     """Return the verdicts on claims, a dict a row."""
     from anabranch.claims.page import evidence
 

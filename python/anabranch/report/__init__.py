@@ -1,19 +1,17 @@
 """Reports: one self-contained HTML file about a run, a comparison, an advice, a sweep or a study.
 
 `write` and `build` are of a run, with the comparison of its paths on top where there is one; `write_advice`
-and `build_advice` are of an advice. `write_folder` and `build_folder` are of a folder of results, of a sweep,
-a study or a comparison; `verdicts` are the sentences on top of these, for who writes another page. A page
-whose template extends `base.html.j2` of this room has the same look, dark and on paper; `page` renders those
-of this room:
+and `build_advice` are of an advice. `verdicts` and `measured` are what a folder of results says, of a sweep,
+a study or a comparison, for its page, which `Results.report` writes. A page whose template extends
+`base.html.j2` of this room has the same look, dark and on paper; `page` renders those of this room.
 
->>> from pathlib import Path
->>> from anabranch import report
->>> report.write_folder(Path("sweep.html"), Path("results/two-paths"))  # doctest: +SKIP
+>>> import anabranch
+>>> anabranch.Results("results/two-paths").report("sweep.html")  # doctest: +SKIP
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from anabranch.report._build import build, write
 from anabranch.report._page import rendered as page
@@ -23,16 +21,7 @@ if TYPE_CHECKING:
 
     from anabranch.advice import Advice
 
-__all__ = [
-    "build",
-    "build_advice",
-    "build_folder",
-    "page",
-    "verdicts",
-    "write",
-    "write_advice",
-    "write_folder",
-]
+__all__ = ["build", "build_advice", "measured", "page", "verdicts", "write", "write_advice"]
 
 
 def build_advice(advice: Advice) -> str:
@@ -55,8 +44,8 @@ def write_advice(path: Path, advice: Advice) -> None:
     _files.write(path, build_advice(advice), "the report")
 
 
-def build_folder(folder: Path) -> str:
-    """Return the page of a folder of results as HTML text that loads nothing from outside.
+def measured(folder: Path) -> list[tuple[str, list[dict[str, Any]]]]:
+    """Return a folder's measures as a page draws them: each with a row a cell, as shares of the largest.
 
     Raises
     ------
@@ -65,22 +54,7 @@ def build_folder(folder: Path) -> str:
     """
     from anabranch.report import _folder
 
-    return _folder.build(folder)
-
-
-def write_folder(path: Path, folder: Path) -> None:
-    """Write the page of a folder of results.
-
-    Raises
-    ------
-    InputError
-        When the folder holds no results.
-    MissingError
-        When the file cannot be written.
-    """
-    from anabranch import _files
-
-    _files.write(path, build_folder(folder), "the report")
+    return _folder.measured(folder)
 
 
 def verdicts(folder: Path) -> list[str]:

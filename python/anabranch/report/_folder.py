@@ -1,4 +1,4 @@
-"""The page of a sweep, a study or a comparison: which cell is best, and by how much, on top."""
+"""What the results of a sweep, a study or a comparison say: which cell is best, and by how much."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 _CHOSEN = ("transport.", "application.abr", "application.player", "application.adaptive.", "gateway.")
 #: The most settings that have a sentence.
 _SENTENCES = 8
+#: The most cells of which each measure is drawn: more are no picture at a glance.
+_DRAWN = 40
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,40 +35,21 @@ class Cell:
     means: Mapping[str, Effect]
 
 
-def build(folder: Path) -> str:
-    """Return the page of a folder of results as HTML text that loads nothing from outside.
+def measured(folder: Path) -> list[tuple[str, list[dict[str, Any]]]]:
+    """Return each measure that a verdict may hang on, with a row a cell; of many cells none.
+
+    A measure that is nothing in every cell is left out.
 
     Raises
     ------
     InputError
         When the folder holds no results.
     """
-    from anabranch.report import _page
-
-    made = store.made(folder)
     found, shown = cells(folder)
-    shown = tuple(one for one in shown if any(one.column in cell.means for cell in found))
-    settings = any(cell.setting for cell in found)
-    return _page.rendered(
-        "folder.html.j2",
-        title=str(store.manifest(folder)["name"]),
-        runs=sum(cell.runs for cell in found),
-        cells=len(found),
-        verdicts=[f"{sentence}." for sentence in verdicts(folder)],
-        heads=[*(["setting"] if settings else []), "cell", "runs", *(one.heading for one in shown)],
-        words=2 if settings else 1,
-        lines=[
-            [
-                *([cell.setting] if settings else []),
-                cell.name,
-                cell.runs,
-                *(_shown(cell, one) for one in shown),
-            ]
-            for cell in found
-        ],
-        figures=[(one.heading, list(_forest(found, one))) for one in shown if one.better],
-        notes=made.notes,
-    )
+    if len(found) > _DRAWN:
+        return []
+    seen = {column for cell in found for column, effect in cell.means.items() if effect.value}
+    return [(one.heading, list(_forest(found, one))) for one in shown if one.better and one.column in seen]
 
 
 def verdicts(folder: Path) -> list[str]:
