@@ -33,7 +33,9 @@ def code() -> str:
     for path in [*files, Path(str(plugins.module().__file__))]:
         inside = path.is_relative_to(root)
         digest.update((path.relative_to(root).as_posix() if inside else path.name).encode())
-        digest.update(hashlib.sha256(path.read_bytes()).digest())
+        # Not read whole: the module has many megabytes.
+        with path.open("rb") as file:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
     return f"{anabranch.__version__}+{digest.hexdigest()[:12]}"
 
 
