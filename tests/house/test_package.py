@@ -14,7 +14,8 @@ import pytest
 
 from repository import ROOT
 
-pytestmark = pytest.mark.slow
+# What is built is kept in one folder: two workers would write over each other.
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("package")]
 
 #: Quick to build, and the same simulation: a digest hangs on no optimisation.
 _PROFILE = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import shutil
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import typer
@@ -29,6 +29,8 @@ class Finding:
         What it makes possible.
     needed
         Whether the program is of no use without it.
+    install
+        The commands that install it where it is missing, and that nobody has to think about.
     """
 
     name: str
@@ -36,11 +38,15 @@ class Finding:
     detail: str
     unlocks: str
     needed: bool = False
+    install: tuple[str, ...] = field(default=())
 
 
-def doctor(*, as_json: bool) -> None:
-    """Write every finding; exit with 4 when something needed is missing."""
-    findings = [_python(), _module(), *_codecs(), _tshark(), _mptcp(), _tun(), _root(), _live()]
+def doctor(*, as_json: bool, fix: bool = False, agreed: bool = False) -> None:
+    """Write every finding; exit with 4 when something needed is missing.
+
+    With `fix` what is missing is installed then, each command once somebody agrees to it, or `agreed` before.
+    """
+    findings = [_python(), _module(), *_codecs(), _tshark(), _mptcp(), _tun(), _root(), _live(), *_viewers()]
     if as_json:
         import json
 
@@ -51,6 +57,10 @@ def doctor(*, as_json: bool) -> None:
             for finding in findings
         ]
         _console.table(("", "piece", "found", "unlocks"), rows, left=4)
+    if fix:
+        from anabranch.cli import _install
+
+        _install.run([finding for finding in findings if not finding.found], agreed=agreed)
     missing = [finding for finding in findings if finding.needed and not finding.found]
     for finding in missing:
         _console.note(f"missing: {finding.name}: {finding.detail}")
@@ -112,6 +122,7 @@ def _tshark() -> Finding:
         found=path is not None,
         detail=path or "not installed",
         unlocks="judging captures (--pcapng) by Wireshark's dissectors",
+        install=("apt-get install tshark",),
     )
 
 
@@ -145,3 +156,37 @@ def _root() -> Finding:
     root = os.geteuid() == 0
     detail = "yes" if root else "no; simulated runs need none"
     return Finding(name="root", found=root, detail=detail, unlocks="network namespaces, the real world")
+
+
+def _viewers() -> list[Finding]:
+    """Look for the programs that play over real packets, and for what serves them."""
+    from anabranch.live.viewers import VIEWERS, origin
+
+    found = [
+        Finding(
+            name="nginx",
+            found=origin.program() is not None,
+            detail=origin.program() or "not installed",
+            unlocks="live --application vlc|hlsjs",
+            install=("apt-get install nginx-light",),
+        ),
+        Finding(
+            name="mptcpize",
+            found=origin.lacks_mptcp() is None,
+            detail=shutil.which("mptcpize") or "not installed",
+            unlocks="MPTCP of programs of others",
+            install=("apt-get install mptcpize",),
+        ),
+    ]
+    for name, viewer in VIEWERS.items():
+        lacks = viewer.lacks()
+        found.append(
+            Finding(
+                name=viewer.title,
+                found=lacks is None,
+                detail=lacks or "all is there",
+                unlocks=f"live --application {name}",
+                install=tuple(viewer.install()),
+            )
+        )
+    return found

@@ -116,16 +116,23 @@ def list_(
     _commands.list_names(what, as_json=as_json)
 
 
-def doctor(as_json: JsonArray = False) -> None:
+def doctor(
+    as_json: JsonArray = False,
+    fix: Annotated[
+        bool, typer.Option("--fix", help="Install what is missing; asks before each command.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="With --fix: ask nobody.")] = False,
+) -> None:
     """Check this host: what is installed, and what each part is needed for.
 
     For example:
 
       anabranch doctor
+      anabranch doctor --fix
     """
     from anabranch.cli import _doctor
 
-    _doctor.doctor(as_json=as_json)
+    _doctor.doctor(as_json=as_json, fix=fix, agreed=yes)
 
 
 def demo(

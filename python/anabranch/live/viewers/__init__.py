@@ -15,7 +15,7 @@ from anabranch.live.viewers import hlsjs, origin, session, vlc
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from anabranch.live.testbed import Bed
     from anabranch.live.viewers.session import Session
@@ -43,17 +43,20 @@ class Viewer:
         The `application.kind` that it plays.
     lacks
         Returns what this host lacks for it, in a sentence; None when it has all.
+    install
+        Returns the commands that install it.
     """
 
     title: str
     kind: str
     lacks: Callable[[], str | None]
+    install: Callable[[], Sequence[str]]
 
 
 #: The programs, by name.
 VIEWERS: Mapping[str, Viewer] = {
-    "vlc": Viewer(title="VLC", kind="progressive", lacks=vlc.lacks),
-    "hlsjs": Viewer(title="hls.js", kind="adaptive", lacks=hlsjs.lacks),
+    "vlc": Viewer(title="VLC", kind="progressive", lacks=vlc.lacks, install=vlc.install),
+    "hlsjs": Viewer(title="hls.js", kind="adaptive", lacks=hlsjs.lacks, install=hlsjs.install),
 }
 
 

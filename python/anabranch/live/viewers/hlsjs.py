@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import sys
 from pathlib import Path
@@ -22,8 +23,8 @@ _BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 _LIBRARY = Path("node_modules", "hls.js", "dist", "hls.min.js")
 #: The page that plays, and its script.
 _PAGE, _SCRIPT = "hlsjs.html", "hlsjs.js"
-#: The line that installs hls.js.
-INSTALL = "npm install --prefix {folder} hls.js@1"
+#: The package of npm, and its major version.
+_PACKAGE = "hls.js@1"
 
 
 def browser() -> str | None:
@@ -41,8 +42,20 @@ def lacks() -> str | None:
     if browser() is None:
         return "Chromium is not installed: apt install chromium"
     if not library().is_file():
-        return f"hls.js is not installed: {INSTALL.format(folder=_cache.place() / 'viewers')}"
+        return f"hls.js is not installed: {_install_library()}"
     return None
+
+
+def install() -> list[str]:
+    """Return the commands that install what is missing of it."""
+    first = [] if browser() else ["apt-get install chromium"]
+    first += [] if shutil.which("npm") else ["apt-get install npm"]
+    return [*first, _install_library()]
+
+
+def _install_library() -> str:
+    """Return the command that installs hls.js where it is looked for."""
+    return shlex.join(["npm", "install", "--prefix", str(_cache.place() / "viewers"), _PACKAGE])
 
 
 def page(folder: Path) -> Path:

@@ -6,7 +6,7 @@ import json
 import subprocess
 import tempfile
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from anabranch.errors import MissingError
@@ -86,6 +86,11 @@ class Session:
         """End it, and take the last that it tells."""
         programs.stop(self._process)
         self._listener.join()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                # What was never taken in is of no use any more.
+                with suppress(BrokenPipeError):
+                    pipe.close()
 
     def last_words(self) -> str:
         """Return the last line of what it said beside."""

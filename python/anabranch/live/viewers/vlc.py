@@ -8,6 +8,7 @@ away among them: those VLC does not tell.
 
 from __future__ import annotations
 
+import shlex
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,14 @@ def lacks() -> str | None:
     except (ImportError, OSError, AttributeError):
         return "VLC is not installed: apt install libvlc5 vlc-plugin-base; pip install 'anabranch[live]'"
     return None if vlc.Instance(["--quiet"]) else "libvlc has no plug-ins: apt install vlc-plugin-base"
+
+
+def install() -> list[str]:
+    """Return the commands that install it."""
+    return [
+        "apt-get install libvlc5 vlc-plugin-base",
+        shlex.join([sys.executable, "-m", "pip", "install", "python-vlc>=3.0"]),
+    ]
 
 
 def command(url: str, plan: Mapping[str, Any], limit_s: float, user: str) -> list[str]:

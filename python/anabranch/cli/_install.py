@@ -1,0 +1,83 @@
+"""`anabranch doctor --fix`: what installs the pieces that are missing, run once somebody has agreed."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import typer
+
+from anabranch.cli import _console
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from anabranch.cli._doctor import Finding
+
+#: The program that installs packages of the system; others than Debian have others.
+_SYSTEM = "apt-get"
+
+
+def run(missing: Sequence[Finding], *, agreed: bool) -> None:
+    """Install what is missing, as far as a command does it.
+
+    Parameters
+    ----------
+    missing
+        What is missing.
+    agreed
+        Whether nobody is asked.
+
+    Raises
+    ------
+    typer.Exit
+        When a command fails, with the exit code of something missing.
+    """
+    for finding in missing:
+        if not finding.install:
+            _console.note(f"{finding.name}: {finding.detail}; no command brings it")
+    commands = _commands(missing)
+    if not commands:
+        _console.note("nothing to install")
+        return
+    for command in commands:
+        text = shlex.join(command)
+        if shutil.which(command[0]) is None:
+            _console.note(f"{command[0]} is not on this host, which would: {text}")
+            continue
+        if not agreed and not _asked(text):
+            continue
+        _console.note(f"running: {text}")
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, check=False)
+        if done.returncode:
+            _console.note(f"failed with exit code {done.returncode}: {text}")
+            raise typer.Exit(_console.MISSING)
+
+
+def _asked(text: str) -> bool:
+    """Ask whether a command may run; without a terminal nobody can answer, and it is told alone."""
+    if not sys.stdin.isatty():
+        _console.note(f"not run, as nobody can be asked (--yes agrees): {text}")
+        return False
+    return typer.confirm(f"run {text} ?", default=False, err=True)
+
+
+def _commands(missing: Sequence[Finding]) -> list[list[str]]:
+    """Return the commands, each once; those of the system's packages as one, by root."""
+    packages: dict[str, None] = {}
+    others: dict[str, None] = {}
+    for finding in missing:
+        for text in finding.install:
+            program, _, rest = text.partition(" install ")
+            if program == _SYSTEM:
+                packages.update(dict.fromkeys(rest.split()))
+            else:
+                others[text] = None
+    first = [_SYSTEM, "install", "--yes", "--no-install-recommends", *packages] if packages else []
+    if first and os.geteuid() != 0:
+        first = ["sudo", *first]
+    return [*([first] if first else []), *map(shlex.split, others)]

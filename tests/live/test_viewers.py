@@ -1,0 +1,187 @@
+"""VLC and hls.js over real packets: that they play, that MPTCP carried it, and what becomes of a run that goes wrong."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from anabranch.errors import InputError, MediaError, MissingError
+from anabranch.live import run_live
+from anabranch.live.viewers import VIEWERS, origin
+from anabranch.scenario.load import load
+
+PATHS = [
+    {"name": "wifi", "rtt": "20 ms", "rate": "6 Mbit/s", "queue": "100 packets"},
+    {"name": "lte", "rtt": "40 ms", "rate": "6 Mbit/s", "queue": "100 packets"},
+]
+FILM = {"name": "watched", "application": {"film": "demo", "duration": "6 s"}, "paths": PATHS}
+
+
+def needs(name):
+    lacks = VIEWERS[name].lacks() or origin.lacks() or origin.lacks_mptcp()
+    if lacks is not None:
+        pytest.skip(lacks)
+
+
+def left_behind():
+    """Return what a run has left: namespaces of this process, and programs with folders of ours."""
+    spaces = list(Path("/run/netns").glob(f"anabranch-{os.getpid()}-*"))
+    return [*spaces, *programs("anabranch-origin-"), *programs("anabranch-viewer-")]
+
+
+def programs(word):
+    """Return the processes whose command has a word in it."""
+    found = []
+    for place in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if word.encode() in place.read_bytes():
+                found.append(int(place.parts[2]))
+        except OSError:
+            continue
+    return found
+
+
+def with_children(processes):
+    """Return processes with what they have started, as nginx has its workers."""
+    children = [Path(f"/proc/{process}/task/{process}/children").read_text() for process in processes]
+    return [*processes, *(int(child) for text in children for child in text.split())]
+
+
+def carried(run):
+    """Return the bytes that were acknowledged on each path."""
+    paths = {}
+    for row in run.rows("subflows"):
+        paths[row["path"]] = paths.get(row["path"], 0) + row["bytes"]
+    return paths
+
+
+def test_vlc_plays_a_film_over_both_paths():
+    needs("vlc")
+    run = run_live(load(FILM), viewer="vlc")
+    assert run.qoe["startup_delay_s"] < 4
+    # Three seconds of pictures at least, though a busy machine may begin late.
+    assert run.qoe["frames"]["displayed"] > 90
+    assert run.qoe["buffer_underflows"] == 0
+    read = run.rows("connections")[0]["bytes_read"]
+    assert 2_000_000 < read <= sum(carried(run).values())
+    assert set(carried(run)) == {"wifi", "lte"}
+    assert min(carried(run).values()) > 100_000
+    assert run.summary["kernels"]["client"]["MPJoinSynAckRx"] >= 1
+    notes = " ".join(run.notes)
+    assert "VLC spoke MPTCP" in notes
+    assert os.geteuid() != 0 or "SUDO_UID" in os.environ or "as user 65534" in notes
+    buffers = [row["buffer_s"] for row in run.rows("player")]
+    assert max(buffers) > 1
+    assert left_behind() == []
+
+
+@pytest.mark.slow
+def test_paths_too_slow_for_the_film_let_vlc_run_dry():
+    needs("vlc")
+    slow = [{**path, "rate": "2 Mbit/s"} for path in PATHS]
+    run = run_live(
+        load({**FILM, "paths": slow, "application": {"film": "demo", "duration": "25 s"}}), viewer="vlc"
+    )
+    assert run.qoe["buffer_underflows"] >= 1
+    assert run.qoe["rebuffer_s"] > 1
+    # 4 Mb/s for a film of 5.24.
+    assert 3.2 < run.qos["goodput_mbps"] < 4
+    assert run.qoe["play_time_s"] < 22
+
+
+@pytest.mark.slow
+def test_a_kernel_serves_vlc_with_the_congestion_control_that_was_asked_for():
+    needs("vlc")
+    run = run_live(load({**FILM, "transport": {"congestion": "reno"}}), viewer="vlc", server="kernel")
+    assert run.summary["server_congestion"] == "reno"
+    assert run.qoe["frames"]["displayed"] > 90
+    assert min(carried(run).values()) > 100_000
+    assert left_behind() == []
+
+
+@pytest.mark.slow
+def test_a_program_that_speaks_plain_tcp_fails_the_run(tmp_path, monkeypatch):
+    needs("vlc")
+    # Preloads nothing.
+    (tmp_path / "mptcpize").write_text('#!/bin/sh\nshift\nexec "$@"\n', encoding="ascii")
+    (tmp_path / "mptcpize").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    with pytest.raises(MissingError, match="VLC spoke plain TCP"):
+        run_live(load({**FILM, "application": {"film": "demo", "duration": "3 s"}}), viewer="vlc")
+    assert left_behind() == []
+
+
+@pytest.mark.slow
+def test_an_origin_that_is_killed_ends_the_film_where_it_was():
+    needs("vlc")
+    killed = []
+
+    def kill():
+        until = time.monotonic() + 20
+        while time.monotonic() < until and not killed:
+            time.sleep(0.2)
+            if runs.is_set():
+                time.sleep(2)
+                killed.extend(with_children(programs("anabranch-origin-")))
+                for process in killed:
+                    os.kill(process, signal.SIGKILL)
+
+    runs = threading.Event()
+    killer = threading.Thread(target=kill)
+    killer.start()
+    given = {**FILM, "application": {"film": "demo", "duration": "40 s"}}
+    run = run_live(load(given), viewer="vlc", progress=lambda done_s, _: runs.set() if done_s > 0.1 else None)
+    killer.join()
+    assert killed
+    # Two seconds at 12 Mb/s are some three million bytes of a film of 39.
+    assert run.rows("connections")[0]["bytes_read"] < 10_000_000
+    assert run.qoe["frames"]["displayed"] < 1_000
+    assert left_behind() == []
+
+
+@pytest.fixture(scope="module")
+def ladder(tmp_path_factory):
+    from anabranch.media.make import make_film
+    from anabranch.media.make_ladder import Rung, make_ladder
+
+    folder = tmp_path_factory.mktemp("ladder")
+    film = make_film(duration_s=8, rate_bps=1_500_000, size=(320, 180)).path
+    rungs = (Rung(height=90, rate_bps=200_000), Rung(height=180, rate_bps=1_000_000))
+    return make_ladder(film, folder / "made", rungs=rungs, chunk_s=2.0).master.parent
+
+
+def test_hlsjs_plays_a_ladder_over_both_paths(ladder):
+    needs("hlsjs")
+    given = {
+        "name": "watched",
+        "application": {"kind": "adaptive", "ladder": str(ladder), "abr": "hlsjs"},
+        "paths": [{**path, "rate": "2 Mbit/s"} for path in PATHS],
+    }
+    run = run_live(load(given), viewer="hlsjs")
+    assert run.qoe["finished"]
+    assert run.qoe["startup_delay_s"] < 4
+    assert 7 < run.qoe["play_time_s"] < 12
+    chunks = [row for row in run.rows("chunks") if row["done_s"] is not None]
+    assert sorted(row["index"] for row in chunks if row["track"] == "video") == [0, 1, 2, 3]
+    assert all(row["t_s"] <= row["first_byte_s"] <= row["done_s"] for row in chunks)
+    asked = {row["resource"].rpartition("/")[2] for row in run.rows("requests")}
+    assert {"master.m3u8"} < asked
+    assert sum(carried(run).values()) > sum(row["bytes"] for row in chunks)
+    assert set(carried(run)) == {"wifi", "lte"}
+    assert "hls.js spoke MPTCP" in " ".join(run.notes)
+    assert left_behind() == []
+
+
+def test_what_a_program_does_not_play_is_refused():
+    with pytest.raises(InputError, match="no such viewer: vcl"):
+        run_live(load(FILM), viewer="vcl")
+    with pytest.raises(InputError, match=r'hls\.js plays application\.kind = "adaptive"'):
+        run_live(load(FILM), viewer="hlsjs")
+    needs("vlc")
+    with pytest.raises(MediaError, match="`papers-film` is synthetic"):
+        run_live(load({**FILM, "application": {"film": "papers-film"}}), viewer="vlc")
