@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import importlib
 import json
@@ -11,6 +12,15 @@ import sys
 import types
 
 import pytest
+import typer.testing
+
+# Both read the Rust module's tables once, while they are imported: here, where it is still the real one,
+# whichever test is the first.
+import anabranch.scenario.limits
+import anabranch.scenario.link_models  # noqa: F401
+
+# A runner would make all commands and their options anew for every call.
+typer.testing._get_command = functools.cache(typer.testing._get_command)
 
 SCHEDULERS = {
     "min-rtt": "Smallest srtt among the subflows with window space.",
