@@ -103,6 +103,8 @@ def _run(step: Step) -> tuple[bool, str]:
     # The programs see no terminal, and pipes have no colours of themselves.
     colours = {"CARGO_TERM_COLOR": "always", "FORCE_COLOR": "1"} if sys.stdout.isatty() else {}
     environment = {**os.environ, **colours}
+    # The tests start a hundred programs in Python, each of which would compile its sources again.
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     with tempfile.TemporaryFile() as kept:
         beside = None
         if step.beside:

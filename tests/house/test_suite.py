@@ -67,6 +67,16 @@ def test_a_step_that_fails_keeps_no_other_from_running(monkeypatch, capfd):
     assert suite.main("quick") == 0
 
 
+def test_programs_in_python_are_compiled_once(monkeypatch, capfd):
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    told = suite.Step(
+        name="told", command=(sys.executable, "-c", "import sys; print(sys.flags.dont_write_bytecode)")
+    )
+    monkeypatch.setitem(suite.SUITES, "quick", (told,))
+    assert suite.main("quick") == 0
+    assert capfd.readouterr().out.startswith("0\n")
+
+
 def test_every_test_there_is_runs_in_one_of_them():
     quick, everything = (
         {step.name: step.command for step in suite.SUITES[name]} for name in ("quick", "all")

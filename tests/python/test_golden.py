@@ -14,7 +14,8 @@ sys.path.insert(0, str(GOLDEN))
 
 import curves  # noqa: E402 - it stands beside the curves
 
-pytestmark = pytest.mark.module
+# In one process: a curve is run once.
+pytestmark = [pytest.mark.module, pytest.mark.xdist_group("golden")]
 SHOWN = [(plugin, setting) for plugin in curves.plugins() for setting in curves.SETTINGS]
 
 
