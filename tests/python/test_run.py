@@ -178,16 +178,21 @@ HEAVY_ROOMS = {
         # pydantic: typer itself reads options with it.
         ("list schedulers", {*HEAVY_ROOMS, "anabranch.scenario.models", "anabranch.cli._many"}),
         ("run bulk-two-paths --set application.bytes=100kB", {*HEAVY_ROOMS, "anabranch.cli._many"}),
+        # An interval needs a function, not all distributions.
+        (
+            "sweep bulk-two-paths --set application.bytes=100kB --trials 2 --workers 1 --out out",
+            {"altair", "av", "distributed", "jinja2", "scipy.stats", "vl_convert"},
+        ),
     ],
 )
-def test_short_commands_import_little(words, heavy):
+def test_short_commands_import_little(words, heavy, tmp_path):
     code = (
         "import sys; from anabranch.cli._app import app\n"
         "try: app(sys.argv[1:], prog_name='anabranch')\n"
         "finally: print(*sys.modules, file=sys.stderr)"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code, *words.split()], capture_output=True, text=True, check=True
+        [sys.executable, "-c", code, *words.split()], capture_output=True, text=True, check=True, cwd=tmp_path
     )
     assert not heavy & set(done.stderr.split())
     assert "anabranch.cli._app" in done.stderr.split()

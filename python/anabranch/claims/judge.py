@@ -13,6 +13,7 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol
 
+from anabranch import _intervals
 from anabranch.claims import _logic, measure
 from anabranch.claims._logic import Chance
 from anabranch.claims.cells import Cell
@@ -257,8 +258,6 @@ def _margins(one: Comparison, metric: measure.Metric, test: str, series: _Series
 
 def _one_sided(margin: Values, *, exact: bool) -> Chance:
     """Return the chances for and against a mean margin that is not negative."""
-    from scipy.stats import t
-
     count, mean = margin.size, float(margin.mean())
     if exact:
         return Chance(false_if_holds=0.0 if mean >= 0 else 1.0, false_if_fails=1.0 if mean >= 0 else 0.0)
@@ -268,7 +267,9 @@ def _one_sided(margin: Values, *, exact: bool) -> Chance:
             false_if_holds=missed if mean >= 0 else 1.0, false_if_fails=1.0 if mean >= 0 else missed
         )
     score = mean / (float(margin.std(ddof=1)) / count**0.5)
-    return Chance(false_if_holds=float(t.sf(score, count - 1)), false_if_fails=float(t.cdf(score, count - 1)))
+    return Chance(
+        false_if_holds=_intervals.below(-score, count - 1), false_if_fails=_intervals.below(score, count - 1)
+    )
 
 
 def _sides(one: Comparison) -> str:

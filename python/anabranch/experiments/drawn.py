@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
+from anabranch import _intervals
 from anabranch.errors import Fault, InputError, did_you_mean
 from anabranch.figures.picture import Picture
 
@@ -205,7 +206,6 @@ def _stalled(row: Row) -> float | None:
 def cells(rows: Sequence[Row], metrics: Sequence[str]) -> list[Row]:
     """Return the cells: means with half the width of their 95 % intervals by Student's t."""
     import numpy as np
-    from scipy.stats import t
 
     groups: dict[tuple[str, ...], list[Row]] = defaultdict(list)
     for row in rows:
@@ -224,7 +224,9 @@ def cells(rows: Sequence[Row], metrics: Sequence[str]) -> list[Row]:
             cell[metric] = float(values.mean())
             spread = float(values.std(ddof=1)) if values.size > 1 else None
             wide = (
-                None if spread is None else float(t.ppf(0.975, values.size - 1)) * spread / values.size**0.5
+                None
+                if spread is None
+                else _intervals.quantile(0.975, values.size - 1) * spread / values.size**0.5
             )
             cell[f"{metric}_ci95"] = wide
         result.append(cell)

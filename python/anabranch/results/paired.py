@@ -9,6 +9,8 @@ import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from anabranch import _intervals
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -109,13 +111,12 @@ def interval(values: Values) -> tuple[float | None, float | None]:
 def detectable(values: Values) -> float | None:
     """Return the smallest mean that so many values with their spread would tell from zero."""
     import numpy as np
-    from scipy.stats import t
 
     count = values.size
     if count < 2:
         return None
     error = float(np.std(values, ddof=1)) / float(np.sqrt(count))
-    return error * float(t.ppf((1 + LEVEL) / 2, count - 1) + t.ppf(_POWER, count - 1))
+    return error * (_intervals.quantile((1 + LEVEL) / 2, count - 1) + _intervals.quantile(_POWER, count - 1))
 
 
 def same(values: Values) -> bool:

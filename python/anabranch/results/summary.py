@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from anabranch import _intervals
 from anabranch.errors import Fault, InputError, did_you_mean
 from anabranch.results.read import load, query
 from anabranch.results.store import HEAD
@@ -90,14 +91,16 @@ def _cut_off(frame: polars.DataFrame) -> int:
 
 def _row(row: Sequence[Any], by: Sequence[str], metrics: Sequence[str]) -> dict[str, Any]:
     """Return one cell."""
-    from scipy.stats import t
-
     runs, *rest = row
     result: dict[str, Any] = {**dict(zip(by, rest, strict=False)), "runs": runs}
     for place, name in enumerate(metrics):
         mean, spread, count = rest[len(by) + 3 * place : len(by) + 3 * place + 3]
         result[name] = mean
-        wide = None if spread is None or count < 2 else float(t.ppf(0.975, count - 1)) * spread / count**0.5
+        wide = (
+            None
+            if spread is None or count < 2
+            else _intervals.quantile(0.975, count - 1) * spread / count**0.5
+        )
         result[name + INTERVAL] = wide
     return result
 
