@@ -146,7 +146,7 @@ def test_paths_may_have_any_names():
 def test_a_second_path_that_does_not():
     slow = {"name": "lte", "rtt": "900 ms", "rate": "64 kbit/s"}
     setting = {"paths.wifi.loss": "0 %"}
-    found = anabranch.compare({**BULK, "paths": [BULK["paths"][0], slow]}, set=setting, trials=1)
+    found = anabranch.compare({**BULK, "paths": [BULK["paths"][0], slow]}, set=setting, trials=1, workers=1)
     to_wifi = next(one for one in found.added if one.path == "lte")
     assert to_wifi.verdict in {verdict.NOTHING, verdict.HURTS}
 

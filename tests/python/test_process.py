@@ -60,6 +60,25 @@ def call(start):
     return run
 
 
+@pytest.fixture
+def within(tmp_path, monkeypatch):
+    """Return what runs a command in this process, in the folder of `start`: where it is the command that matters."""
+    from typer.testing import CliRunner
+
+    from anabranch.cli._app import app
+
+    (tmp_path / "small.toml").write_text(SCENARIO, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ANABRANCH_CACHE", str(tmp_path / "cache"))
+
+    def run(*arguments, given=None, env=None):
+        done = CliRunner().invoke(app, arguments, input=given, env=env)
+        assert "Traceback" not in done.stderr
+        return done.exit_code, done.stdout, done.stderr
+
+    return run
+
+
 # -- what it writes to -------------------------------------------------------------------------------
 
 
@@ -145,11 +164,11 @@ def test_a_table_wider_than_the_terminal_is_taken_apart_and_no_number_is_cut():
 
 
 @pytest.mark.module
-def test_a_scenario_comes_from_stdin(call, tmp_path):
+def test_a_scenario_comes_from_stdin(call, within, tmp_path):
     given = SCENARIO.encode()
     code, out, _ = call("run", "-", "--json", given=given)
     assert (code, json.loads(out)["scenario"]) == (0, "small")
-    code, again, _ = call("run", "small.toml", "--json")
+    code, again, _ = within("run", "small.toml", "--json")
     assert json.loads(again)["digest"] == json.loads(out)["digest"]
     assert call("check", "-", given=given)[1].startswith("ok: stdin: bulk over wifi")
     code, out, _ = call("sweep", "-", "--trials", "2", "--workers", "2", "--json", given=given)
@@ -164,18 +183,18 @@ def test_an_empty_or_closed_stdin_is_told(call):
     assert "missing key: `name`" in call("check", "-", given=b"")[2]
 
 
-def test_a_file_called_like_stdin_is_a_file(call, tmp_path):
+def test_a_file_called_like_stdin_is_a_file(within, tmp_path):
     (tmp_path / "-").write_text(SCENARIO, encoding="utf-8")
-    code, out, _ = call("check", "./-")
+    code, out, _ = within("check", "./-")
     assert (code, out.split(":")[0]) == (0, "ok")
 
 
 @pytest.mark.parametrize("begin", [b"\xef\xbb\xbf", b""])
 @pytest.mark.parametrize("end", [b"\r\n", b"\n"])
-def test_files_of_windows_editors_are_read(call, tmp_path, begin, end):
+def test_files_of_windows_editors_are_read(within, tmp_path, begin, end):
     text = SCENARIO.replace("20 ms", "20 mz").encode().replace(b"\n", end)
     (tmp_path / "small.toml").write_bytes(begin + text)
-    code, _, err = call("check", "small.toml")
+    code, _, err = within("check", "small.toml")
     assert code == 2
     assert "unknown unit `mz` for a time: `20 mz` (small.toml, line 7)" in err
 
@@ -191,9 +210,9 @@ def test_files_of_windows_editors_are_read(call, tmp_path, begin, end):
     ],
     ids=["empty", "binary", "huge number", "deep", "date"],
 )
-def test_files_that_are_no_scenario_are_told(call, tmp_path, content, message):
+def test_files_that_are_no_scenario_are_told(within, tmp_path, content, message):
     (tmp_path / "empty.toml").write_bytes(content)
-    code, _, err = call("check", "empty.toml")
+    code, _, err = within("check", "empty.toml")
     assert code == 2
     assert message in err
 
@@ -212,12 +231,12 @@ MAKE = ("media", "make", "--duration", "1s", "--rate", "600kbit/s", "--size", "1
 
 
 @pytest.mark.parametrize("place", ["/dev/null/cache", "/proc/cache", "small.toml"])
-def test_a_cache_that_cannot_be_written_is_told_where_it_is_needed(call, film, place):
-    code, _, err = call(*MAKE, env={"ANABRANCH_CACHE": place})
+def test_a_cache_that_cannot_be_written_is_told_where_it_is_needed(within, film, place):
+    code, _, err = within(*MAKE, env={"ANABRANCH_CACHE": place})
     assert code == 4
     assert "cannot make the cache folder" in err
     assert "ANABRANCH_CACHE=DIR" in err
-    assert call("media", "probe", str(film), env={"ANABRANCH_CACHE": place})[0] == 0
+    assert within("media", "probe", str(film), env={"ANABRANCH_CACHE": place})[0] == 0
 
 
 @pytest.mark.parametrize("file", [(), ("here.mp4",)], ids=["cache", "file"])
@@ -235,24 +254,24 @@ def test_a_disk_that_is_full_meanwhile_is_told_and_leaves_nothing(tmp_path, file
     assert list(tmp_path.rglob("*.mp4")) == []
 
 
-def test_nothing_appears_in_the_working_folder(call, tmp_path):
+def test_nothing_appears_in_the_working_folder(within, tmp_path):
     home = tmp_path / "home"
     home.mkdir()
     unnamed = {"ANABRANCH_CACHE": None, "XDG_CACHE_HOME": None, "HOME": str(home)}
-    code, out, _ = call(*MAKE, env=unnamed)
+    code, out, _ = within(*MAKE, env=unnamed)
     assert code == 0
     assert out.startswith(str(home / ".cache" / "anabranch"))
     relative = {**unnamed, "XDG_CACHE_HOME": "here"}  # the specification has such a path ignored
-    assert call(*MAKE, env=relative)[1] == out
-    assert call(*MAKE, env={**unnamed, "HOME": "/dev/null"})[0] == 4
+    assert within(*MAKE, env=relative)[1] == out
+    assert within(*MAKE, env={**unnamed, "HOME": "/dev/null"})[0] == 4
     assert sorted(path.name for path in tmp_path.iterdir()) == ["home", "small.toml"]
 
 
-def test_making_a_film_is_told_without_a_terminal(call, tmp_path):
+def test_making_a_film_is_told_without_a_terminal(call, within, tmp_path):
     code, out, err = call(*MAKE)
     assert code == 0
     assert f"making a film of 1 s, once; it is kept in {tmp_path / 'cache'}" in err
-    code, again, err = call(*MAKE)
+    code, again, err = within(*MAKE)
     assert (again, "making" in err, "made earlier" in err) == (out, False, True)
 
 

@@ -81,13 +81,8 @@ class Picture:
             raise InputError([fault])
         if path.suffix == ".csv":
             _files.write(path, _csv(self.data), "the numbers")
-        elif path.suffix == ".svg":
-            _files.write(path, self.svg, "the figure")
         else:
-            import vl_convert
-
-            made = vl_convert.vegalite_to_png(self.chart.to_dict(), scale=_SCALE, allowed_base_urls=[])
-            _files.write_bytes(path, made, "the figure")
+            _write(path, self.svg)
         return path
 
     def save_all(self, path: str | Path) -> list[Path]:
@@ -106,8 +101,11 @@ class Picture:
         fault = unfit(Path(path), "path")
         if fault is not None:
             raise InputError([fault])
-        forms = FORMS if self.data else FORMS[:2]
-        return [self.save(Path(path).with_suffix(form)) for form in forms]
+        files = [Path(path).with_suffix(form) for form in FORMS]
+        drawn = self.svg
+        for file in files[:2]:
+            _write(file, drawn)
+        return [*files[:2], self.save(files[2])] if self.data else files[:2]
 
     def inline(self) -> str:
         """Return the figure as SVG that stands beside others in one page, without what only editors need."""
@@ -131,6 +129,16 @@ def unfit(path: Path, where: str) -> Fault | None:
         return None
     message = f"no form of a figure: `{path.suffix or path.name}`"
     return Fault(message=message, where=where, hint=f"the name ends in {', '.join(FORMS)}")
+
+
+def _write(path: Path, drawn: str) -> None:
+    """Write a figure that is drawn, as SVG or as a picture of it."""
+    if path.suffix == ".svg":
+        _files.write(path, drawn, "the figure")
+    else:
+        import vl_convert
+
+        _files.write_bytes(path, vl_convert.svg_to_png(drawn, scale=_SCALE), "the figure")
 
 
 def _csv(rows: Sequence[Mapping[str, Any]]) -> str:
