@@ -21,7 +21,8 @@ _CARGO = ("cargo", "test", "--workspace", "--exclude", "anabranch-python")
 _TESTS = (*_CARGO, "--tests")
 _DRILL = ("cargo", "run", "--quiet", "--package", "anabranch-drill", "--profile", "drill", "--")
 _DRILL_BUILD = ("cargo", "build", "--quiet", "--package", "anabranch-drill", "--profile", "drill")
-_PYTEST = (sys.executable, "-m", "pytest", "-n", "auto", "--dist", "loadgroup", "tests/python", "tests/house")
+# A file's tests run in one process and in their order: what one has made or read serves the others.
+_PYTEST = (sys.executable, "-m", "pytest", "-n", "auto", "--dist", "loadfile", "tests/python", "tests/house")
 # Real packets take real time, and little of a processor.
 _LIVE = (sys.executable, "-m", "pytest", "tests/live")
 

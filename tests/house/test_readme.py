@@ -76,7 +76,6 @@ EACH = [pytest.param(one, marks=pytest.mark.slow) if long(one) else one for one 
 
 
 # One after the other: a command reads what those before it wrote.
-@pytest.mark.xdist_group("readme")
 @pytest.mark.parametrize("command", EACH)
 def test_the_command_ends_well(command, elsewhere):
     if command.startswith("make ") and not (Path(sys.prefix) / "stamps" / "module").exists():

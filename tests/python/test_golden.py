@@ -14,8 +14,7 @@ sys.path.insert(0, str(GOLDEN))
 
 import curves  # noqa: E402 - it stands beside the curves
 
-# In one process: a curve is run once.
-pytestmark = [pytest.mark.module, pytest.mark.xdist_group("golden")]
+pytestmark = pytest.mark.module
 SHOWN = [(plugin, setting) for plugin in curves.plugins() for setting in curves.SETTINGS]
 
 
