@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 import shlex
@@ -38,6 +39,7 @@ HEAVY = (
 )
 
 
+@functools.cache
 def commands():
     """Return every command with its words."""
     group = typer.main.get_command(_app.app)
@@ -52,6 +54,7 @@ def shown(words, columns="80"):
     return CliRunner().invoke(_app.app, [*words.split(), "--help"], env={"COLUMNS": columns}).stdout
 
 
+@functools.cache
 def examples(words):
     return re.findall(r"^ +(anabranch .*)$", shown(words), re.MULTILINE)
 
