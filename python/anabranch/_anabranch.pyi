@@ -475,6 +475,7 @@ def live(
     plugins: Mapping[str, Mapping[str, Any]] | None = None,
     announced: Sequence[int] = (),
     origin: tuple[str | None, str] | None = None,
+    watch: Callable[[dict[str, Any]], None] | None = None,
 ) -> dict[str, Any]: ...
 def path_addresses(path: int, ipv6: bool) -> tuple[str, str]: ...
 def gateway(

@@ -11,7 +11,7 @@ use anabranch_trace::Rows;
 use anabranch_units::Instant;
 use thiserror::Error;
 
-use crate::session::Session;
+use crate::session::{Session, Viewing};
 use crate::stream::Stream;
 
 pub use bulk::Bulk;
@@ -64,6 +64,11 @@ pub trait Application {
 
     /// The same, to close its books.
     fn session_mut(&mut self) -> Option<&mut Session> {
+        None
+    }
+
+    /// What its viewer has, if it plays a film.
+    fn viewing(&self, _now: Instant) -> Option<Viewing> {
         None
     }
 

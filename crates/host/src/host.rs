@@ -11,7 +11,7 @@ use anabranch_units::{Instant, Schedule, SeqNumber};
 use anabranch_wire::Segment;
 
 use crate::application::{Application, Next, WrongBytes};
-use crate::session::Session;
+use crate::session::{Session, Viewing};
 
 /// What a server runs on a connection that it has accepted.
 pub type Serve = dyn FnMut(ConnectionHandle, &Connection) -> Box<dyn Application>;
@@ -281,6 +281,11 @@ impl Host {
     /// The same, to close its books.
     pub fn session_mut(&mut self) -> Option<&mut Session> {
         self.places.first_mut()?.application.session_mut()
+    }
+
+    /// What a client's viewer has.
+    pub fn viewing(&self, now: Instant) -> Option<Viewing> {
+        self.places.first()?.application.viewing(now)
     }
 
     /// What was read that nobody sent; the host's application is not driven any more.

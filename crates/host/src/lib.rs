@@ -89,5 +89,5 @@ pub use application::{
     Application, Bulk, Files, HttpServer, Next, Paced, Player, Reader, WrongBytes, report_ladder,
 };
 pub use host::{Host, Serve};
-pub use session::Session;
+pub use session::{Session, Viewing};
 pub use stream::Stream;

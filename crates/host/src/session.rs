@@ -9,6 +9,19 @@ use anabranch_units::{Duration, Instant};
 /// come on a slow path.
 const GAP: Duration = Duration::from_millis(100);
 
+/// What somebody who watches a film has at a moment.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Viewing {
+    /// Film that is received and not shown.
+    pub buffer: Duration,
+    /// The film time on the screen, seconds.
+    pub position_s: f64,
+    /// Pictures discarded so far; a player of chunks has none.
+    pub discards: Option<u64>,
+    /// How many times playing has stopped for want of data.
+    pub underflows: u64,
+}
+
 /// One client's time: from its start until it has what it asked for, its connection broke, or it is cut off.
 #[derive(Clone, Debug)]
 pub struct Session {

@@ -28,4 +28,4 @@ pub use network::{Delivery, InterfaceChange, Network};
 pub use origin::Origin;
 pub use poller::{Poller, Ready};
 pub use tun::{Arrived, Tun};
-pub use world::{Ends, LiveError, Observer, Outcome, run};
+pub use world::{Ends, LiveError, Moment, Observer, Outcome, PathMoment, SubflowMoment, run};

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use anabranch_link::Fate;
+use anabranch_link::{Fate, Queued};
 use anabranch_plan::{
     ChangePlan, Happening, InterfacePlan, Links, Plan, PlanError, Route, StripsPlan, routes,
 };
@@ -154,6 +154,15 @@ impl<'a> Network<'a> {
     /// The ways of the paths, in their order.
     pub fn routes(&self) -> &[Route] {
         &self.routes
+    }
+
+    /// What waits in the queues of a path towards the client.
+    pub fn queued(&self, now: Instant, path: usize) -> Queued {
+        let links = self.routes[path].links(true).iter();
+        links.map(|link| self.links.queued(now, *link)).fold(Queued::default(), |sum, of| Queued {
+            packets: sum.packets + of.packets,
+            bytes: ByteCount(sum.bytes.0 + of.bytes.0),
+        })
     }
 
     /// How many segments lost their MPTCP options on each path.

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use anabranch_host::{Host, Session, WrongBytes};
+use anabranch_host::{Host, Session, Viewing, WrongBytes};
 use anabranch_trace::Rows;
 use anabranch_transport::FourTuple;
 use anabranch_units::Instant;
@@ -101,6 +101,14 @@ impl Side {
         match self {
             Self::Endpoint(host) => host.session_mut(),
             Self::Kernel { host, .. } => host.as_mut()?.application_mut()?.session_mut(),
+        }
+    }
+
+    /// What a client's viewer has.
+    pub(crate) fn viewing(&self, now: Instant) -> Option<Viewing> {
+        match self {
+            Self::Endpoint(host) => host.viewing(now),
+            Self::Kernel { host, .. } => host.as_ref()?.application()?.viewing(now),
         }
     }
 

@@ -1,6 +1,7 @@
 //! The real world and its event loop: packets through the network of a plan, between a kernel and our endpoint,
 //! or between two kernels.
 
+mod moment;
 mod setup;
 mod tables;
 
@@ -24,6 +25,8 @@ use crate::origin::{Origin, Origins};
 use crate::poller::{Poller, Ready};
 use crate::side::Side;
 use crate::tun::MOST;
+
+pub use moment::{Moment, PathMoment, SubflowMoment};
 
 /// Packets that are read of a device before others have their turn.
 const TURN: usize = 64;
@@ -51,6 +54,14 @@ pub trait Observer {
 
     /// `done_s` of at most `total_s` seconds have passed; `false` stops the run, which has a trace.
     fn progress(&mut self, done_s: f64, total_s: f64) -> bool;
+
+    /// Whether it wants to be told how the run stands, before each [`Self::progress`] and at the end.
+    fn watches(&self) -> bool {
+        false
+    }
+
+    /// How the run stands.
+    fn watch(&mut self, _moment: &Moment) {}
 
     /// The plan changes the interface of a kernel that is the client.
     ///
@@ -155,6 +166,8 @@ struct World<'a> {
     refused: u64,
     notes: Vec<String>,
     delivered: u64,
+    /// Bytes that came out of each path towards the client.
+    carried: Vec<u64>,
 }
 
 /// Runs a plan over real packets until its application is done, its time is up or the observer stops it.
@@ -200,6 +213,7 @@ impl World<'_> {
             }
             if now >= self.next_look {
                 self.next_look = now + LOOK;
+                self.show(now, observer);
                 if !observer.progress(self.seconds(now), self.seconds(end)) {
                     break;
                 }
@@ -220,6 +234,7 @@ impl World<'_> {
         if let Some(session) = self.client.session_mut() {
             session.cut_off(now);
         }
+        self.show(now, observer);
         Ok(())
     }
 
@@ -288,6 +303,9 @@ impl World<'_> {
         let now = self.clock.now();
         self.lateness.note(now.since(at));
         self.delivered += 1;
+        if down {
+            self.carried[path] += bytes.len() as u64;
+        }
         if down && !self.passes(path) {
             self.network.recycle(bytes);
             return Ok(());

@@ -233,3 +233,22 @@ fn what_is_no_tcp_passes_as_it_is() {
     }
     assert_eq!(network.stripped(), [0]);
 }
+
+#[test]
+fn what_waits_in_a_path_is_told() {
+    let plan = plan("", "", "");
+    let mut network = Network::new(&plan, BEGIN).expect("a plan that can run");
+    let mut rows = Rows::default();
+    for number in 0..5 {
+        network.handle_packet(BEGIN, 0, true, data(number, Ecn::default()));
+    }
+    // A packet takes 1 ms: at 2.5 ms two have left the queue, and the third is on its way out.
+    for (after, packets) in [(Duration::ZERO, 5), (MS * 5 / 2, 3), (MS * 5, 0)] {
+        network.handle_timeout(BEGIN + after, &mut rows);
+        let queued = network.queued(BEGIN + after, 0);
+        assert_eq!((queued.packets, queued.bytes.0), (packets, packets * PACKET as u64));
+    }
+    // Acknowledgements wait elsewhere.
+    network.handle_packet(BEGIN + MS * 6, 0, false, data(9, Ecn::default()));
+    assert_eq!(network.queued(BEGIN + MS * 6, 0).packets, 0);
+}

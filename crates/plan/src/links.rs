@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use anabranch_link::{
-    Change, ConfigError, Fate, FixedLink, Label, LinkConfig, LinkStats, Medium, Single,
+    Change, ConfigError, Fate, FixedLink, Label, LinkConfig, LinkStats, Medium, Queued, Single,
     VaryingLink, WifiMedium, WifiModel,
 };
 use anabranch_trace::LinkRow;
@@ -189,6 +189,12 @@ impl<P> Links<P> {
     #[inline]
     pub fn poll_timeout(&self, medium: usize) -> Option<Instant> {
         self.media[medium].poll_timeout()
+    }
+
+    /// What waits in a link's queue.
+    pub fn queued(&self, now: Instant, link: usize) -> Queued {
+        let Place { medium, lane, .. } = self.places[link];
+        self.media[medium].queued(now, lane)
     }
 
     /// Every link's name, totals and packets inside.

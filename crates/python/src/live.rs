@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use anabranch_live::{
-    Ends, InterfaceChange, KernelEnd, Lateness, LiveError, Observer, Origin, run,
+    Ends, InterfaceChange, KernelEnd, Lateness, LiveError, Moment, Observer, Origin, PathMoment, run,
 };
 use anabranch_plan::Plan;
 use anabranch_units::{Duration, Seed};
@@ -37,6 +37,7 @@ struct Follower {
     ready: Py<PyAny>,
     progress: Py<PyAny>,
     interface: Py<PyAny>,
+    watch: Option<Py<PyAny>>,
     raised: Option<PyErr>,
 }
 
@@ -47,6 +48,9 @@ impl Observer for Follower {
     }
 
     fn progress(&mut self, done_s: f64, total_s: f64) -> bool {
+        if self.raised.is_some() {
+            return false;
+        }
         Python::attach(|py| {
             let answer = self.progress.call1(py, (done_s, total_s));
             let goes_on = answer.and_then(|answer| {
@@ -61,6 +65,18 @@ impl Observer for Follower {
                 |goes_on| goes_on != Some(false),
             )
         })
+    }
+
+    fn watches(&self) -> bool {
+        self.watch.is_some() && self.raised.is_none()
+    }
+
+    fn watch(&mut self, moment: &Moment) {
+        let Some(function) = &self.watch else { return };
+        let called = Python::attach(|py| function.call1(py, (told_moment(py, moment)?,)).map(drop));
+        if let Err(raised) = called {
+            self.raised = Some(raised);
+        }
     }
 
     fn interface(&mut self, change: InterfaceChange) -> io::Result<()> {
@@ -78,6 +94,40 @@ impl Follower {
         self.raised = Some(raised);
         told
     }
+}
+
+/// How a run stands.
+fn told_moment<'py>(py: Python<'py>, moment: &Moment) -> PyResult<Bound<'py, PyDict>> {
+    let told = PyDict::new(py);
+    told.set_item("t_s", moment.t_s)?;
+    told.set_item("bytes_read", moment.bytes_read)?;
+    let paths: PyResult<Vec<_>> = moment.paths.iter().map(|path| told_path(py, path)).collect();
+    told.set_item("paths", paths?)?;
+    let player = moment.viewing.map(|viewing| {
+        let player = PyDict::new(py);
+        player.set_item("buffer_s", viewing.buffer.as_secs_f64())?;
+        player.set_item("position_s", viewing.position_s)?;
+        player.set_item("discards", viewing.discards)?;
+        player.set_item("underflows", viewing.underflows)?;
+        PyResult::Ok(player)
+    });
+    told.set_item("player", player.transpose()?)?;
+    Ok(told)
+}
+
+/// How a path stands.
+fn told_path<'py>(py: Python<'py>, path: &PathMoment) -> PyResult<Bound<'py, PyDict>> {
+    let told = PyDict::new(py);
+    told.set_item("bytes", path.bytes)?;
+    told.set_item("queue_packets", path.queued.packets)?;
+    told.set_item("queue_bytes", path.queued.bytes.0)?;
+    let subflow = path.subflow;
+    told.set_item("bytes_acked", subflow.map(|it| it.bytes_acked))?;
+    told.set_item("cwnd_segments", subflow.and_then(|it| it.cwnd_segments))?;
+    told.set_item("in_flight_segments", subflow.and_then(|it| it.in_flight_segments))?;
+    let srtt = subflow.and_then(|it| it.srtt);
+    told.set_item("srtt_ms", srtt.map(|srtt| srtt.as_secs_f64() * 1e3))?;
+    Ok(told)
 }
 
 /// How late packets were, in milliseconds.
@@ -98,10 +148,12 @@ fn lateness<'py>(py: Python<'py>, lateness: &Lateness) -> PyResult<Bound<'py, Py
 /// `announced` are the paths, by number, on which the server announces its address to a client that does not know
 /// it. `ready` is called when the devices are open. Without `application` the run lasts until `progress`, which is
 /// called ten times a second, returns False: then both are kernels, or our endpoint passes on what the client's programs
-/// ask for to `origin`, an address in a namespace, and the row of `connections` has NaN for what only they know. `interface` is called with a path and what is to become of the client kernel's
-/// interface there.
+/// ask for to `origin`, an address in a namespace, and the row of `connections` has NaN for what only they know.
+/// `interface` is called with a path and what is to become of the client kernel's interface there. `watch` is called
+/// before each `progress`, and at the end, with how the run stands: `t_s`, `bytes_read`, `paths` (a dictionary each, in
+/// the plan's order) and `player`.
 #[pyfunction]
-#[pyo3(signature = (plan_json, client, server, application, ready, progress, interface, pcapng=None, plugins=None, announced=Vec::new(), origin=None))]
+#[pyo3(signature = (plan_json, client, server, application, ready, progress, interface, pcapng=None, plugins=None, announced=Vec::new(), origin=None, watch=None))]
 #[expect(clippy::too_many_arguments, reason = "each is a keyword in Python")]
 pub(crate) fn live<'py>(
     py: Python<'py>,
@@ -116,6 +168,7 @@ pub(crate) fn live<'py>(
     plugins: Option<&Bound<'py, PyDict>>,
     announced: Vec<usize>,
     origin: Option<(Option<PathBuf>, String)>,
+    watch: Option<Py<PyAny>>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let plan = Plan::from_json(plan_json).map_err(|fault| error::plan(&fault))?;
     let classes = classes(py, plugins, Seed { seed: plan.seed, run: plan.run })?;
@@ -131,7 +184,7 @@ pub(crate) fn live<'py>(
         capture: capture.transpose()?,
     };
     let plan_paths = plan.paths.iter().map(|path| path.name.clone()).collect();
-    let mut follower = Follower { plan_paths, ready, progress, interface, raised: None };
+    let mut follower = Follower { plan_paths, ready, progress, interface, watch, raised: None };
     let go = || run(&plan, classes.registry(), ends, &mut follower);
     // As in `simulate`: a plug-in's call must not wait for the interpreter.
     let outcome = if classes.is_empty() { py.detach(go) } else { go() };

@@ -6,6 +6,7 @@ import functools
 import json
 import os
 import shlex
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ParamSpec, TypeVar
 
@@ -18,7 +19,9 @@ from anabranch.cli._options import Congestion, Json, Scenario, Scheduler, Set
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from anabranch.errors import Fault
     from anabranch.live.emulate import Emulated
+    from anabranch.live.page import Page
     from anabranch.scenario._overrides import Override
 
 P = ParamSpec("P")
@@ -73,6 +76,15 @@ def live(
     as_json: Json = False,
     report: Annotated[Path | None, typer.Option(help="Write an HTML report to this file.")] = None,
     pcapng: Pcapng = None,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Serve a page on loopback that shows the run while it runs.")
+    ] = False,
+    watch_at: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS:PORT", help="--watch at an address of loopback and a port; else a free one."
+        ),
+    ] = None,
 ) -> None:
     """Run a scenario over real packets, in real time: our endpoint against this host's kernel.
 
@@ -83,10 +95,10 @@ def live(
       anabranch live wifi-lte --application bulk --set application.duration=20s
       anabranch live two-paths --server kernel --set application.duration=20s --json
       anabranch live two-paths --application vlc --report vlc.html
+      anabranch live wifi-lte --application player --watch
     """
     from anabranch.cli import _commands
-    from anabranch.errors import Fault, did_you_mean
-    from anabranch.live import run_live
+    from anabranch.live import page, run_live
     from anabranch.live.viewers import VIEWERS
 
     given = _commands.Given(
@@ -98,32 +110,60 @@ def live(
         first=tuple(_asked(application, set_ or ())),
     )
     files = _commands.Files(report=report, pcapng=pcapng)
-    faults = [
-        Fault(
-            message=f"unknown: {value}; it is {' or '.join(known)}",
-            where=option,
-            hint=did_you_mean(value, known),
+    place = page.place(watch_at) if watch_at is not None else page.ANYWHERE if watch else None
+    loaded = _commands.opened(given, files, list(_unknown(server, client, application, place)))
+    with _watched(place) as shown:
+        film = _commands.prepare_film(loaded)
+        with _console.progress("live") as progress:
+            result = run_live(
+                loaded,
+                server=server,  # type: ignore[arg-type] # checked above
+                client=client,  # type: ignore[arg-type] # checked above
+                pcapng=pcapng,
+                progress=progress,
+                film=film,
+                viewer=application if application in VIEWERS else None,
+                watch=shown,
+            )
+        _commands.tell(result, files, as_json=as_json)
+
+
+def _unknown(
+    server: str, client: str, application: str | None, place: tuple[str, int] | Fault | None
+) -> Iterator[Fault]:
+    """Yield what is wrong with the options of `live`."""
+    from anabranch.errors import Fault, did_you_mean
+    from anabranch.live.viewers import VIEWERS
+
+    for option, value, known in (
+        ("--server", server, ("gateway", "kernel")),
+        ("--client", client, ("kernel", "anabranch")),
+        ("--application", application, (*APPLICATIONS, *VIEWERS)),
+    ):
+        if value is not None and value not in known:
+            message = f"unknown: {value}; it is {' or '.join(known)}"
+            yield Fault(message=message, where=option, hint=did_you_mean(value, known))
+    if isinstance(place, Fault):
+        yield place
+
+
+@contextmanager
+def _watched(place: tuple[str, int] | Fault | None) -> Iterator[Page | None]:
+    """Serve a page inside the block, and say where, if one is asked for."""
+    from anabranch.errors import MissingError
+    from anabranch.live import page, rootless
+
+    if not isinstance(place, tuple):
+        yield None
+        return
+    if rootless.entered():
+        message = (
+            "--watch takes root: without it the program has a network of its own, which no browser reaches"
         )
-        for option, value, known in (
-            ("--server", server, ("gateway", "kernel")),
-            ("--client", client, ("kernel", "anabranch")),
-            ("--application", application, (*APPLICATIONS, *VIEWERS)),
-        )
-        if value is not None and value not in known
-    ]
-    loaded = _commands.opened(given, files, faults)
-    film = _commands.prepare_film(loaded)
-    with _console.progress("live") as progress:
-        result = run_live(
-            loaded,
-            server=server,  # type: ignore[arg-type] # checked above
-            client=client,  # type: ignore[arg-type] # checked above
-            pcapng=pcapng,
-            progress=progress,
-            film=film,
-            viewer=application if application in VIEWERS else None,
-        )
-    _commands.tell(result, files, as_json=as_json)
+        raise MissingError(message)
+    with page.served(place) as shown:
+        _console.note(f"watch it at {shown.url}")
+        yield shown
 
 
 def _asked(application: str | None, given: Sequence[str]) -> Iterator[Override]:

@@ -59,11 +59,12 @@ def go(
     begun: Callable[[], None] = lambda: None,
     pcapng: Path | None = None,
     origin: tuple[str, str] | None = None,
+    watch: Callable[[dict[str, Any]], None] | None = None,
 ) -> dict[str, Any]:
     """Run a plan over real packets and return its trace; `begun` is called once the network carries them.
 
     Without an application of the plan, our endpoint passes on what programs ask for to `origin`: a namespace,
-    and an address with a port in it.
+    and an address with a port in it. `watch` is called with how the run stands, as `live` of the Rust module says.
 
     Raises
     ------
@@ -97,6 +98,7 @@ def go(
                 classes,
                 [number for number, lane in enumerate(bed.lanes) if lane.announced],
                 origin,
+                watch,
             )
     except OSError as error:
         message = f"real packets: {error}"

@@ -18,10 +18,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from anabranch._run import Run
+    from anabranch.live.page import Page
     from anabranch.live.testbed import Bed
     from anabranch.live.viewers.session import Session
     from anabranch.media.films import Film
     from anabranch.scenario.load import Loaded
+
+if TYPE_CHECKING:
+    #: What is told how a run stands.
+    Watch = Callable[[dict[str, Any]], None]
 
 #: Who serves: our endpoint, or the kernel.
 Server = Literal["gateway", "kernel"]
@@ -40,6 +45,7 @@ def run_live(
     progress: Callable[[float, float], None] | None = None,
     film: Film | None = None,
     viewer: str | None = None,
+    watch: Page | None = None,
 ) -> Run:
     """Run a scenario that has been validated over real packets, which takes as long as it says.
 
@@ -63,6 +69,8 @@ def run_live(
     viewer
         A program that plays instead of our own player: `vlc` a film, `hlsjs` in Chromium a ladder. An nginx
         serves it, behind our endpoint or over the kernel's sockets.
+    watch
+        A page that shows the run while it runs, of [`page.served`][anabranch.live.page.served].
 
     Returns
     -------
@@ -80,16 +88,10 @@ def run_live(
         When this host lacks something, or a viewer did not speak MPTCP.
     """
     from anabranch._run import film_of, finished
-    from anabranch.live.testbed import needed, open_bed
+    from anabranch.live.testbed import open_bed
     from anabranch.scenario import plan as plans
 
-    if server == "gateway" and client == "anabranch":
-        hint = "the simulator runs our endpoint against itself"
-        raise InputError([Fault(message="one end at least is a kernel", where="--client", hint=hint)])
-    _joinable(loaded, announced)
-    needed()
-    if server == "kernel":
-        _known(loaded.scenario.transport.congestion.name)
+    _possible(loaded, server, client, announced)
     if viewer is not None:
         viewers.check(viewer, loaded)
     film = film_of(loaded) if film is None else film
@@ -103,11 +105,30 @@ def run_live(
 
     played = None if viewer is None or film is None else viewers.played(viewer, loaded, film)
     written = nullcontext() if pcapng is None else _files.whole(Path(pcapng), "the capture")
-    with written as capture:
+    shown = _shown(watch, loaded, server=server, client=client, expected_s=expected_s)
+    with written as capture, shown as show:
         bed = open_bed(plan, announced=announced)
         carry = _Carry(loaded=loaded, plan=plan, server=server, client=client, played=played)
-        trace = carry.out(bed, capture, heard)
+        trace = carry.out(bed, capture, heard, show)
     return finished(loaded, film, plan, _noted(plan, trace), run=run)
+
+
+def _possible(loaded: Loaded, server: Server, client: Client, announced: Collection[str]) -> None:
+    """Make sure that there are such ends and paths, and that this host has what they need."""
+    from anabranch.live.testbed import needed
+
+    if server == "gateway" and client == "anabranch":
+        hint = "the simulator runs our endpoint against itself"
+        raise InputError([Fault(message="one end at least is a kernel", where="--client", hint=hint)])
+    _joinable(loaded, announced)
+    needed()
+    if server == "kernel":
+        _known(loaded.scenario.transport.congestion.name)
+
+
+def _shown(watch: Page | None, loaded: Loaded, **more: Any) -> AbstractContextManager[Watch | None]:  # noqa: ANN401
+    """Return what is to be called with how a run stands, if it is watched."""
+    return nullcontext() if watch is None else watch.following(loaded, **more)
 
 
 def _noted(plan: dict[str, Any], trace: dict[str, Any]) -> dict[str, Any]:
@@ -161,6 +182,7 @@ class _Carry:
         opening: AbstractContextManager[Bed],
         capture: Path | None,
         heard: Callable[[float, float], bool],
+        show: Watch | None,
     ) -> dict[str, Any]:
         """Return the trace."""
         from anabranch.live import _world
@@ -202,6 +224,7 @@ class _Carry:
                     begun=begun,
                     pcapng=capture,
                     origin=self._origin(bed),
+                    watch=show,
                 )
             if serves is not None:
                 trace["tables"] = {**trace["tables"], **tables(looks, bed, begin_s)}

@@ -15,7 +15,7 @@ use bytes::Bytes;
 
 use super::{Application, Next, WrongBytes};
 use crate::pattern;
-use crate::session::Session;
+use crate::session::{Session, Viewing};
 use crate::stream::Stream;
 
 use playing::Playing;
@@ -45,6 +45,8 @@ pub struct Player {
     outgoing: Bytes,
     /// The player's number of the connection that it asked over last.
     connection: Option<u32>,
+    /// Underflows that were told.
+    underflows: u64,
 }
 
 impl Player {
@@ -73,6 +75,7 @@ impl Player {
             exchanges: Vec::new(),
             outgoing: Bytes::new(),
             connection: None,
+            underflows: 0,
         }
     }
 
@@ -189,8 +192,12 @@ impl Application for Player {
         Some(&mut self.session)
     }
 
+    fn viewing(&self, now: Instant) -> Option<Viewing> {
+        Some(self.playing.viewing(now, self.underflows))
+    }
+
     fn tell(&mut self, rows: &mut Rows) {
-        self.playing.tell(self.session.id, self.session.start, rows);
+        self.underflows += self.playing.tell(self.session.id, self.session.start, rows);
     }
 
     fn sample(&self, now: Instant, rows: &mut Rows) {

@@ -143,6 +143,7 @@ impl<'a> World<'a> {
             refused: 0,
             notes,
             delivered: 0,
+            carried: vec![0; plan.paths.len()],
         })
     }
 

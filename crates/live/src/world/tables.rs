@@ -84,7 +84,7 @@ impl World<'_> {
 }
 
 /// Our server, where the kernel is not it.
-fn serves(side: &Side) -> Option<&Host> {
+pub(super) fn serves(side: &Side) -> Option<&Host> {
     match side {
         Side::Endpoint(host) => Some(host),
         Side::Kernel { .. } => None,

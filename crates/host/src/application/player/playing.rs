@@ -1,10 +1,16 @@
 //! The player of a session, whichever it is, and what it leaves in the trace.
 
 use anabranch_media::{
-    AdaptivePlayer, Buffer, Ladder, MediaTime, PacketKind, ProgressivePlayer, Request, Track,
+    AdaptivePlayer, Buffer, Fate, FrameRecord, Ladder, MediaTime, PacketKind, PlaybackEventKind,
+    ProgressivePlayer, Request, Track,
 };
 use anabranch_trace::{ChunkRow, FrameRow, PlaybackRow, RenditionRow, Rows};
 use anabranch_units::{Duration, Instant};
+
+use crate::session::Viewing;
+
+/// The word of either player for a stop for want of data.
+const UNDERFLOW: &str = PlaybackEventKind::Underflow.name();
 
 /// A player over HTTP.
 pub(super) enum Playing {
@@ -57,10 +63,26 @@ impl Playing {
         either!(self, buffer(now))
     }
 
-    /// Writes down what happened since the last time.
-    pub(super) fn tell(&mut self, client: u32, start: Instant, rows: &mut Rows) {
+    /// What the viewer has, after so many underflows.
+    pub(super) fn viewing(&self, now: Instant, underflows: u64) -> Viewing {
+        let buffer = self.buffer(now).media;
+        let (position_s, discards) = match self {
+            Self::Progressive(player) => {
+                let is_discarded = |frame: &&FrameRecord| matches!(frame.fate, Fate::Discarded(_));
+                let count = player.frames().iter().filter(is_discarded).count();
+                (player.position(now).as_secs_f64(), Some(count as u64))
+            }
+            Self::Adaptive(player) => (player.position(now).as_secs_f64(), None),
+        };
+        Viewing { buffer, position_s, discards, underflows }
+    }
+
+    /// Writes down what happened since the last time, and returns how many underflows there were.
+    pub(super) fn tell(&mut self, client: u32, start: Instant, rows: &mut Rows) -> u64 {
         let client = i64::from(client);
+        let mut underflows = 0;
         let mut push = |at: Instant, event, pts: MediaTime, delay_ms| {
+            underflows += u64::from(event == UNDERFLOW);
             let t_s = at.since(start).as_secs_f64();
             let pts_s = pts.as_secs_f64();
             rows.playback.push(PlaybackRow { client, t_s, event, pts_s, delay_ms });
@@ -78,6 +100,7 @@ impl Playing {
                 }
             }
         }
+        underflows
     }
 
     /// Writes down its pictures or chunks, when the run is over.

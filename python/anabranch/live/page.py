@@ -1,0 +1,150 @@
+"""A page that shows a run over real packets while it runs, served on loopback.
+
+It is served by a process of its own (`_page_server.py`): the thread that carries packets waits for nobody,
+and what that process does not take in time is left out.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import socket
+import subprocess
+import sys
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+from anabranch.errors import Fault, MissingError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from anabranch.scenario.load import Loaded
+
+#: Where pages are unless somebody says where: at a free port.
+ANYWHERE = ("127.0.0.1", 0)
+#: How long the page's process may take to hear what it must not miss, and to end, in seconds.
+_PATIENCE_S = 3.0
+
+
+class Page:
+    """A page that is served.
+
+    Attributes
+    ----------
+    url
+        Where a browser of this host finds it.
+    """
+
+    def __init__(self, url: str, told: socket.socket) -> None:
+        self.url = url
+        self._told = told
+
+    def begin(self, run: Mapping[str, Any]) -> None:
+        """Say that a run begins: `scenario`, `paths`, `server`, `client`, `application`, `expected_s`."""
+        self._tell({"run": run}, patience_s=_PATIENCE_S)
+
+    def show(self, moment: Mapping[str, Any]) -> None:
+        """Say how the run stands, as the Rust world tells it."""
+        self._tell({"moment": moment})
+
+    def over(self, how: str) -> None:
+        """Say that the run is over: `done` or `failed`."""
+        self._tell({"over": how}, patience_s=_PATIENCE_S)
+
+    def _tell(self, message: Mapping[str, Any], *, patience_s: float = 0.0) -> None:
+        """Send a message; nobody may be there any more, and who is slow misses it."""
+        with suppress(OSError):
+            self._told.settimeout(patience_s)
+            self._told.send(json.dumps(message).encode())
+
+    @contextmanager
+    def following(self, loaded: Loaded, **more: Any) -> Iterator[Callable[[Mapping[str, Any]], None]]:  # noqa: ANN401
+        """Show the run of a scenario inside the block; give what is to be called with how it stands.
+
+        Parameters
+        ----------
+        loaded
+            The scenario.
+        more
+            What else is said of the run: `server`, `client`, `expected_s`.
+        """
+        scenario = loaded.scenario
+        paths = [path.name for path in scenario.paths]
+        what = {"scenario": scenario.name, "paths": paths, "application": scenario.application.kind}
+        self.begin({**what, **more})
+        try:
+            yield self.show
+        except BaseException:
+            self.over("failed")
+            raise
+        self.over("done")
+
+
+def place(text: str, option: str = "--watch-at") -> tuple[str, int] | Fault:
+    """Return the address and port of `ADDRESS:PORT`, which have to be on loopback."""
+    from anabranch.live.gateway import split
+
+    found = split(text, option)
+    if isinstance(found, Fault) or ipaddress.ip_address(found[0]).is_loopback:
+        return found
+    hint = (
+        "127.0.0.1 or [::1]; from another machine, ssh -L 8000:127.0.0.1:8000 with the same port at both ends"
+    )
+    return Fault(message=f"not an address on loopback: {found[0]}", where=option, hint=hint)
+
+
+def listening(where: tuple[str, int] = ANYWHERE) -> socket.socket:
+    """Return a socket that listens at an address on loopback.
+
+    Raises
+    ------
+    MissingError
+        When the address cannot be had.
+    """
+    family = socket.AF_INET6 if ":" in where[0] else socket.AF_INET
+    try:
+        return socket.create_server(where, family=family, backlog=16)
+    except OSError as error:
+        message = f"the page cannot be served at {where[0]} port {where[1]}: {error.strerror or error}"
+        raise MissingError(message, hint="choose another with --watch-at ADDRESS:PORT") from None
+
+
+@contextmanager
+def served(where: tuple[str, int] = ANYWHERE) -> Iterator[Page]:
+    """Serve a page inside the block; after a run it shows how that ended.
+
+    Parameters
+    ----------
+    where
+        An address on loopback, and a port; 0 is a free one.
+
+    Raises
+    ------
+    MissingError
+        When the address cannot be had.
+    """
+    with listening(where) as listener:
+        address, port = listener.getsockname()[:2]
+        told, heard = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with told:
+            with heard:
+                numbers = (listener.fileno(), heard.fileno())
+                # In a session of its own: Ctrl-C is for the run, whose end it then shows.
+                process = subprocess.Popen(
+                    [sys.executable, "-m", "anabranch.live._page_server", *map(str, numbers)],
+                    pass_fds=numbers,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    start_new_session=True,
+                )
+            host = f"[{address}]" if ":" in address else address
+            try:
+                yield Page(f"http://{host}:{port}/", told)
+            finally:
+                told.close()
+                try:
+                    process.wait(_PATIENCE_S)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    process.wait()
