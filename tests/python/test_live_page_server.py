@@ -132,6 +132,7 @@ def test_what_there_is_not_is_said(still):
     assert ask(still, "/favicon.ico")[0] == 404
     assert ask(still, "/../state")[0] == 404
     assert ask(still, "/state?since=soon")[0] == 400
+    assert ask(still, "http://[/state")[0] == 400
 
 
 def test_the_page_is_whole_and_nothing_else_may_run(still):

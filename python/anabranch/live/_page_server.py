@@ -196,7 +196,11 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Answer."""
-        address = urlsplit(self.path)
+        try:
+            address = urlsplit(self.path)
+        except ValueError:
+            self._refuse(HTTPStatus.BAD_REQUEST, "that is no address\n")
+            return
         since = parse_qs(address.query).get("since", [None])[-1]
         if since is not None and not re.fullmatch(r"-?\d{1,15}", since):
             self._refuse(HTTPStatus.BAD_REQUEST, "since: the number of a moment\n")
