@@ -6,7 +6,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use anabranch_live::{
-    Ends, InterfaceChange, KernelEnd, Lateness, LiveError, Moment, Observer, Origin, PathMoment, run,
+    Ends, InterfaceChange, KernelEnd, Lateness, LiveError, Moment, Observer, Origin, PathMoment,
+    run,
 };
 use anabranch_plan::Plan;
 use anabranch_units::{Duration, Seed};

@@ -64,7 +64,8 @@ def go(
     """Run a plan over real packets and return its trace; `begun` is called once the network carries them.
 
     Without an application of the plan, our endpoint passes on what programs ask for to `origin`: a namespace,
-    and an address with a port in it. `watch` is called with how the run stands, as `live` of the Rust module says.
+    and an address with a port in it. `watch` is called with how the run stands, as `live` of the Rust module
+    says.
 
     Raises
     ------
