@@ -60,7 +60,8 @@ def doctor(*, as_json: bool, fix: bool = False, agreed: bool = False) -> None:
     if fix:
         from anabranch.cli import _install
 
-        _install.run([finding for finding in findings if not finding.found], agreed=agreed)
+        lacking = [finding for finding in findings if not finding.found]
+        _install.run([(one.name, one.detail, one.install) for one in lacking], agreed=agreed)
     missing = [finding for finding in findings if finding.needed and not finding.found]
     for finding in missing:
         _console.note(f"missing: {finding.name}: {finding.detail}")

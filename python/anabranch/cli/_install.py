@@ -16,13 +16,13 @@ from anabranch.cli import _console
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from anabranch.cli._doctor import Finding
-
+#: What is missing: its name, why, and the commands that install it.
+Piece = tuple[str, str, tuple[str, ...]]
 #: The program that installs packages of the system; others than Debian have others.
 _SYSTEM = "apt-get"
 
 
-def run(missing: Sequence[Finding], *, agreed: bool) -> None:
+def run(missing: Sequence[Piece], *, agreed: bool) -> None:
     """Install what is missing, as far as a command does it.
 
     Parameters
@@ -37,9 +37,9 @@ def run(missing: Sequence[Finding], *, agreed: bool) -> None:
     typer.Exit
         When a command fails, with the exit code of something missing.
     """
-    for finding in missing:
-        if not finding.install:
-            _console.note(f"{finding.name}: {finding.detail}; no command brings it")
+    for name, detail, install in missing:
+        if not install:
+            _console.note(f"{name}: {detail}; no command brings it")
     commands = _commands(missing)
     if not commands:
         _console.note("nothing to install")
@@ -66,12 +66,12 @@ def _asked(text: str) -> bool:
     return typer.confirm(f"run {text} ?", default=False, err=True)
 
 
-def _commands(missing: Sequence[Finding]) -> list[list[str]]:
+def _commands(missing: Sequence[Piece]) -> list[list[str]]:
     """Return the commands, each once; those of the system's packages as one, by root."""
     packages: dict[str, None] = {}
     others: dict[str, None] = {}
-    for finding in missing:
-        for text in finding.install:
+    for _, _, install in missing:
+        for text in install:
             program, _, rest = text.partition(" install ")
             if program == _SYSTEM:
                 packages.update(dict.fromkeys(rest.split()))

@@ -91,30 +91,24 @@ def run_live(
     from anabranch.live.testbed import open_bed
     from anabranch.scenario import plan as plans
 
-    _possible(loaded, server, client, announced)
-    if viewer is not None:
-        viewers.check(viewer, loaded)
+    _possible(loaded, server, client, announced, viewer)
     film = film_of(loaded) if film is None else film
     plan = plans.build(loaded.scenario, film, run=run)
     expected_s = plans.expected_duration_s(plan, film)
-
-    def heard(done_s: float, _limit_s: float) -> bool:
-        if progress is not None:
-            progress(done_s, max(expected_s, done_s))
-        return True
-
     played = None if viewer is None or film is None else viewers.played(viewer, loaded, film)
     written = nullcontext() if pcapng is None else _files.whole(Path(pcapng), "the capture")
     shown = _shown(watch, loaded, server=server, client=client, expected_s=expected_s)
     with written as capture, shown as show:
         bed = open_bed(plan, announced=announced)
         carry = _Carry(loaded=loaded, plan=plan, server=server, client=client, played=played)
-        trace = carry.out(bed, capture, heard, show)
+        trace = carry.out(bed, capture, _follower(progress, expected_s), show)
     return finished(loaded, film, plan, _noted(plan, trace), run=run)
 
 
-def _possible(loaded: Loaded, server: Server, client: Client, announced: Collection[str]) -> None:
-    """Make sure that there are such ends and paths, and that this host has what they need."""
+def _possible(
+    loaded: Loaded, server: Server, client: Client, announced: Collection[str], viewer: str | None
+) -> None:
+    """Make sure that there are such ends and paths, and that this host has what they and a viewer need."""
     from anabranch.live.testbed import needed
 
     if server == "gateway" and client == "anabranch":
@@ -124,6 +118,21 @@ def _possible(loaded: Loaded, server: Server, client: Client, announced: Collect
     needed()
     if server == "kernel":
         _known(loaded.scenario.transport.congestion.name)
+    if viewer is not None:
+        viewers.check(viewer, loaded)
+
+
+def _follower(
+    progress: Callable[[float, float], None] | None, expected_s: float
+) -> Callable[[float, float], bool]:
+    """Return what the run is to tell how far it is, and that never ends it."""
+
+    def heard(done_s: float, _limit_s: float) -> bool:
+        if progress is not None:
+            progress(done_s, max(expected_s, done_s))
+        return True
+
+    return heard
 
 
 def _shown(watch: Page | None, loaded: Loaded, **more: Any) -> AbstractContextManager[Watch | None]:  # noqa: ANN401
