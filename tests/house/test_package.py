@@ -14,8 +14,7 @@ import pytest
 
 from repository import ROOT
 
-# What is built is kept in one folder: two workers would write over each other.
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("package")]
+pytestmark = pytest.mark.slow
 
 #: Quick to build, and the same simulation: a digest hangs on no optimisation.
 _PROFILE = {
