@@ -38,6 +38,7 @@ def matching(*suffixes: str, under: str = "") -> list[str]:
     return [name for name in files() if name.endswith(suffixes) and name.startswith(under)]
 
 
+@functools.cache
 def text(name: str) -> str:
     """Return a file's text; a file that is no text is empty."""
     try:
@@ -88,9 +89,11 @@ def _python_functions(source: str) -> list[Function]:
 _OPAQUE = re.compile(
     r'//[^\n]*|/\*.*?\*/|b?r(#*)".*?"\1|b?"(?:[^"\\]|\\.)*"|b?\'(?:[^\'\\\n]|\\[^\n]{1,8}?)\'', re.DOTALL
 )
+_BRACE = re.compile(r"[{}]")
 _FN = re.compile(r"\bfn\s+([A-Za-z_]\w*)")
 
 
+@functools.cache
 def bare(source: str) -> str:
     """Return a Rust source with comments, strings and characters blanked, lines kept."""
     return _OPAQUE.sub(lambda found: re.sub(r"[^\n]", " ", found.group()), source)
@@ -104,10 +107,12 @@ def rust_functions(source: str) -> list[Function]:
         opened = _body(code, found.end())
         if opened is None:
             continue
-        depth, end = 1, opened + 1
-        while end < len(code) and depth:
-            depth += {"{": 1, "}": -1}.get(code[end], 0)
-            end += 1
+        depth, end = 1, len(code)
+        for brace in _BRACE.finditer(code, opened + 1):
+            depth += 1 if brace.group() == "{" else -1
+            if depth == 0:
+                end = brace.end()
+                break
         first = code.count("\n", 0, found.start()) + 1
         lines = code.count("\n", found.start(), end) + 1
         result.append(Function(name=found.group(1), line=first, lines=lines))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gzip
 import json
 import pickle
@@ -19,6 +20,15 @@ from anabranch.cli import _calibrate
 from anabranch.cli._app import app
 from anabranch.errors import DefectError, Fault, InputError, MissingError
 from anabranch.figures import calibration
+
+SHIPPED = functools.cache(read.shipped)
+
+
+@pytest.fixture(autouse=True)
+def read_once(monkeypatch):
+    """Read what came with the program once for all tests."""
+    monkeypatch.setattr(read, "shipped", SHIPPED)
+
 
 P1 = (Leg(rtt_ms=50, rate_mbps=5, loss=0.005), Leg(rtt_ms=100, rate_mbps=5, loss=0))
 

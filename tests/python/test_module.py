@@ -235,6 +235,7 @@ def test_tshark_reads_the_capture(tmp_path):
     assert len(set(tshark("-T", "fields", "-e", "frame.interface_id"))) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.tshark
 def test_tshark_reads_a_withdrawn_address_and_its_return(tmp_path):
     if shutil.which("tshark") is None:
