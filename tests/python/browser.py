@@ -11,21 +11,15 @@ import base64
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
 from contextlib import asynccontextmanager
 
-#: What browsers of the family are called.
-NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
+from anabranch.live.viewers.hlsjs import browser as found
+
 #: How long a call may take, in seconds: only what hangs takes longer.
 _PATIENCE_S = 120.0
-
-
-def found():
-    """Return the browser's program; None where there is none."""
-    return next(filter(None, map(shutil.which, NAMES)), None)
 
 
 class Page:

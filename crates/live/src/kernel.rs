@@ -12,7 +12,7 @@ use anabranch_units::{Duration, Instant};
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, sockopt};
 
-use crate::namespace::within;
+use crate::namespace::within_any;
 use crate::poller::Poller;
 use crate::socket::{Kind, Socket};
 
@@ -37,10 +37,7 @@ pub struct KernelEnd {
 impl KernelEnd {
     /// Does something where it is.
     pub(crate) fn within<T>(&self, what: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
-        match &self.namespace {
-            Some(namespace) => within(namespace, what),
-            None => what(),
-        }
+        within_any(self.namespace.as_deref(), what)
     }
 
     fn kind(&self) -> Kind {

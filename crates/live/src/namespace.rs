@@ -10,6 +10,17 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 /// The namespace of the calling thread.
 const OWN: &str = "/proc/thread-self/ns/net";
 
+/// As [`within`]; in the thread's own namespace where none is named.
+pub(crate) fn within_any<T>(
+    namespace: Option<&Path>,
+    what: impl FnOnce() -> io::Result<T>,
+) -> io::Result<T> {
+    match namespace {
+        Some(namespace) => within(namespace, what),
+        None => what(),
+    }
+}
+
 /// Does something inside a network namespace, named by a file such as `/run/netns/client`; the thread is back
 /// where it was afterwards.
 ///

@@ -1,7 +1,7 @@
 //! The origin behind the endpoint of a run: what programs of others ask of the endpoint is passed on to a server in the
 //! endpoint's namespace, over a socket for each connection.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -12,14 +12,11 @@ use anabranch_transport::{ConnectionHandle, Event};
 use anabranch_units::Instant;
 use bytes::Bytes;
 
-use crate::namespace::within;
+use crate::namespace::within_any;
 use crate::poller::{Poller, Ready};
 use crate::pool::Pool;
 use crate::relay::Relay;
 use crate::socket::{Kind, Socket};
-
-/// Plain TCP to the origin, by its kernel's own congestion control.
-const TO_ORIGIN: Kind = Kind { multipath: false, congestion: None };
 
 /// Where an origin is.
 #[derive(Clone, Debug)]
@@ -45,7 +42,7 @@ pub(crate) struct Origins {
     origin: Rc<Origin>,
     calls: Rc<RefCell<Vec<Call>>>,
     /// Calls that nobody waits for yet, from this one on.
-    new: Rc<RefCell<usize>>,
+    new: Rc<Cell<usize>>,
     pool: Pool,
 }
 
@@ -99,11 +96,8 @@ impl Origins {
     /// Calls the origin for a connection; without a socket the connection is told that it is over.
     fn call(&self, handle: ConnectionHandle) -> usize {
         let Origin { namespace, address } = &*self.origin;
-        let open = || Socket::call(&TO_ORIGIN, *address, self.pool.clone());
-        let socket = match namespace {
-            Some(namespace) => within(namespace, open),
-            None => open(),
-        };
+        let open = || Socket::call(&Kind::TO_ORIGIN, *address, self.pool.clone());
+        let socket = within_any(namespace.as_deref(), open);
         let mut calls = self.calls.borrow_mut();
         calls.push(Call { handle, socket: socket.ok(), relayed: 0 });
         calls.len() - 1

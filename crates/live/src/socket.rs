@@ -27,6 +27,9 @@ pub(crate) struct Kind {
 }
 
 impl Kind {
+    /// Plain TCP, by the namespace's own congestion control, as an origin is called.
+    pub(crate) const TO_ORIGIN: Self = Self { multipath: false, congestion: None };
+
     /// A socket that does not block.
     pub(crate) fn open(&self, address: SocketAddr) -> io::Result<OwnedFd> {
         let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };

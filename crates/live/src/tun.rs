@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketType};
 use tun_rs::{DeviceBuilder, SyncDevice};
 
-use crate::namespace::within;
+use crate::namespace::within_any;
 use crate::offload::{HEADER, Offloaded};
 
 /// The most that a device hands over at once: the largest packet, and what stands before it.
@@ -57,7 +57,7 @@ impl Tun {
             rustix::net::netdevice::name_to_index(&socket, name)?;
             DeviceBuilder::new().name(name).offload(offloads).inherit_enable_state().build_sync()
         };
-        let device = namespace.map_or_else(open, |namespace| within(namespace, open))?;
+        let device = within_any(namespace, open)?;
         device.set_nonblocking(true)?;
         Ok(Self { device, refused: 0, offloads })
     }

@@ -286,7 +286,7 @@ class _Carry:
         seen = viewers.seen(session, self.played, begin_s, trace)
         trace["tables"] = {**trace["tables"], **seen}
         proof = viewers.proved(self.played, self.plan, bed.counters("client"), trace["tables"])
-        summary["notes"] = [*summary["notes"], *viewers.notes(session, self.played), *proof]
+        summary["notes"] = [*summary["notes"], *self.played.viewer.notes(session.told), *proof]
 
 
 def _notes(summary: dict[str, Any], server: Server) -> list[str]:

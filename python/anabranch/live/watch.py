@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from anabranch.errors import MissingError
+from anabranch.live import _tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -114,7 +115,7 @@ def tables(looks: Sequence[Look], bed: Bed, begin_s: float) -> dict[str, Any]:
         samples.append(_sample(at - begin_s, number, path, info))
         last[number] = (path, info)
     totals = [_totals(number, path, info) for number, (path, info) in sorted(last.items())]
-    return {"samples": _table(_SAMPLES, samples), "subflows": _table(_SUBFLOWS, totals)}
+    return {"samples": _tables.made(_SAMPLES, samples), "subflows": _tables.made(_SUBFLOWS, totals)}
 
 
 def _sample(t_s: float, number: int, path: str, info: Mapping[str, int]) -> dict[str, Any]:
@@ -173,15 +174,6 @@ _SUBFLOWS = {
     "timeouts": "float", "undos": "float", "penalties": "float", "delivered_ce": "int",
     "ecn_reductions": "float",
 }  # fmt: skip
-
-
-def _table(columns: Mapping[str, str], rows: Sequence[Mapping[str, Any]]) -> Any:  # noqa: ANN401
-    """Return rows as a table of the trace."""
-    from anabranch import plugins
-
-    rust = plugins.module()
-    made = [(name, rust.Column(kind, [row[name] for row in rows])) for name, kind in columns.items()]
-    return rust.Table(made)
 
 
 if __name__ == "__main__":

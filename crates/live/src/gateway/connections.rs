@@ -13,8 +13,6 @@ use super::record::End;
 use super::served::Served;
 use super::{Gateway, ORIGINS};
 
-/// Plain TCP to the origin, by the host's own congestion control.
-const TO_ORIGIN: Kind = Kind { multipath: false, congestion: None };
 /// How long a client may take what an origin has said that reads no more.
 const LINGER: Duration = Duration::from_secs(5);
 
@@ -90,7 +88,7 @@ impl Gateway<'_> {
         served.origin = None;
         while let Some(address) = self.settings.origin.get(served.tried) {
             served.tried += 1;
-            if let Ok(socket) = Socket::call(&TO_ORIGIN, *address, self.pool.clone())
+            if let Ok(socket) = Socket::call(&Kind::TO_ORIGIN, *address, self.pool.clone())
                 && self.poller.add_edges(&socket, number).is_ok()
             {
                 served.origin = Some(socket);

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anabranch.errors import Fault, InputError, MissingError, did_you_mean
-from anabranch.live import rootless
+from anabranch.live import programs, rootless
 from anabranch.live.viewers import hlsjs, origin, session, vlc
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from anabranch.live.testbed import Bed
-    from anabranch.live.viewers.session import Session
+    from anabranch.live.viewers.session import Order, Session, Told
     from anabranch.media.films import Film
     from anabranch.metrics._rows import Table, Tables
     from anabranch.scenario.load import Loaded
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 PORT = 80
 #: How long a session lasts at most beyond the film, seconds: what stalls takes longer.
 _LIMIT_S = 3600.0
-#: Whom they run as where nobody called sudo: neither VLC nor a browser is for root.
+#: Whom they run as where nobody called sudo.
 _NOBODY = 65_534
 
 
@@ -45,18 +45,44 @@ class Viewer:
         Returns what this host lacks for it, in a sentence; None when it has all.
     install
         Returns the commands that install it.
+    command
+        Returns the program and its arguments for an order.
+    read
+        Returns the tables of what it has told, given the film, when the run began, and the row of
+        `connections` as far as the sender knows it.
+    notes
+        Returns what has to be said of it beside its tables.
     """
 
     title: str
     kind: str
     lacks: Callable[[], str | None]
     install: Callable[[], Sequence[str]]
+    command: Callable[[Order], list[str]]
+    read: Callable[[Told, Film, float, Mapping[str, Any]], dict[str, Table]]
+    notes: Callable[[Told], list[str]]
 
 
 #: The programs, by name.
 VIEWERS: Mapping[str, Viewer] = {
-    "vlc": Viewer(title="VLC", kind="progressive", lacks=vlc.lacks, install=vlc.install),
-    "hlsjs": Viewer(title="hls.js", kind="adaptive", lacks=hlsjs.lacks, install=hlsjs.install),
+    "vlc": Viewer(
+        title="VLC",
+        kind="progressive",
+        lacks=vlc.lacks,
+        install=vlc.install,
+        command=vlc.command,
+        read=vlc.read,
+        notes=vlc.notes,
+    ),
+    "hlsjs": Viewer(
+        title="hls.js",
+        kind="adaptive",
+        lacks=hlsjs.lacks,
+        install=hlsjs.install,
+        command=hlsjs.command,
+        read=hlsjs.read,
+        notes=hlsjs.notes,
+    ),
 }
 
 
@@ -67,7 +93,7 @@ class Played:
     Attributes
     ----------
     viewer
-        The program's name.
+        The program.
     file
         The file or folder that is served.
     name
@@ -78,7 +104,7 @@ class Played:
         Its description.
     """
 
-    viewer: str
+    viewer: Viewer
     file: Path
     name: str
     asked: str
@@ -87,7 +113,7 @@ class Played:
     @property
     def title(self) -> str:
         """What people call the program."""
-        return VIEWERS[self.viewer].title
+        return self.viewer.title
 
 
 def check(name: str, loaded: Loaded) -> None:
@@ -125,13 +151,14 @@ def played(name: str, loaded: Loaded, film: Film) -> Played:
     """
     from anabranch.media import films, ladders
 
-    if VIEWERS[name].kind == "adaptive":
+    viewer = VIEWERS[name]
+    if viewer.kind == "adaptive":
         master = ladders.file_of(film.name, loaded.folders)
         asked = f"ladder/{master.name}"
-        return Played(viewer=name, file=master.parent, name="ladder", asked=asked, film=film)
+        return Played(viewer=viewer, file=master.parent, name="ladder", asked=asked, film=film)
     file = films.file_of(film.name, loaded.folders)
     served = f"film{file.suffix.lower()}"
-    return Played(viewer=name, file=file, name=served, asked=served, film=film)
+    return Played(viewer=viewer, file=file, name=served, asked=served, film=film)
 
 
 @contextmanager
@@ -159,16 +186,19 @@ def playing(
     multipath = plan["transport"]["multipath"]
     host = bed.lanes[0].server
     url = f"http://{f'[{host}]' if ':' in host else host}/{what.asked}"
-    limit_s = min(plan["time_limit_ns"] / 1e9, what.film.duration_ns / 1e9 + _LIMIT_S)
-    drops = os.geteuid() == 0 and not os.environ.get("SUDO_UID") and not rootless.entered()
-    user = str(_NOBODY) if drops else ""
+    # Neither VLC nor a browser is for root; whoever called sudo, or has a user namespace, is somebody else.
+    drops = os.geteuid() == 0 and programs.caller().number is None and not rootless.entered()
     with tempfile.TemporaryDirectory(prefix="anabranch-viewer-") as folder:
         # Whoever plays reads its page here.
         Path(folder).chmod(0o755)
-        if what.viewer == "vlc":
-            command = vlc.command(url, plan, limit_s, user)
-        else:
-            command = hlsjs.command(url, plan, limit_s, Path(folder), user)
+        order = session.Order(
+            url=url,
+            seconds=_seconds(plan, what.film),
+            cache_ms=plan["application"]["player"].get("network_cache_ns", 10**9) // 10**6,
+            user=str(_NOBODY) if drops else "",
+            folder=Path(folder),
+        )
+        command = what.viewer.command(order)
         if multipath:
             command = [*origin.wrapped(), *command]
         with (
@@ -176,6 +206,13 @@ def playing(
             session.opened(bed, what.title, command) as opened,
         ):
             yield opened
+
+
+def _seconds(plan: Mapping[str, Any], film: Film) -> float:
+    """Return how long a program may play: the session's length, or as long as the film could take."""
+    limit_ns = min(plan["time_limit_ns"], film.duration_ns + int(_LIMIT_S * 1e9))
+    duration_ns = plan["application"]["duration_ns"]
+    return float(limit_ns if duration_ns is None else min(limit_ns, duration_ns)) / 1e9
 
 
 def seen(opened: Session, what: Played, begin_s: float, trace: Mapping[str, Any]) -> dict[str, Table]:
@@ -193,14 +230,7 @@ def seen(opened: Session, what: Played, begin_s: float, trace: Mapping[str, Any]
         raise MissingError(message)
     sent = {"reinjected_bytes": 0, "refused_packets": 0, "fallback": False, **trace["summary"]}
     sent.update(next(rows(trace["tables"]["connections"]), {}))
-    if what.viewer == "vlc":
-        return vlc.read(opened.told, what.film, begin_s, sent)
-    return hlsjs.read(opened.told, begin_s, sent)
-
-
-def notes(opened: Session, what: Played) -> list[str]:
-    """Return what a program has to say of itself."""
-    return vlc.notes(opened.told) if what.viewer == "vlc" else hlsjs.notes(opened.told)
+    return what.viewer.read(opened.told, what.film, begin_s, sent)
 
 
 def proved(what: Played, plan: Mapping[str, Any], counters: Mapping[str, int], tables: Tables) -> list[str]:

@@ -14,7 +14,8 @@ from anabranch.live.viewers import tables
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from anabranch.live.viewers.session import Told
+    from anabranch.live.viewers.session import Order, Told
+    from anabranch.media.films import Film
     from anabranch.metrics._rows import Table
 
 #: What browsers of the family are called.
@@ -67,29 +68,13 @@ def page(folder: Path) -> Path:
     return folder / _PAGE
 
 
-def command(url: str, plan: Mapping[str, Any], limit_s: float, folder: Path, user: str) -> list[str]:
-    """Return the program and its arguments.
-
-    Parameters
-    ----------
-    url
-        The master playlist.
-    plan
-        The plan, for the length of the session.
-    limit_s
-        When it ends at the latest.
-    folder
-        Where its page is put.
-    user
-        The number of whom the browser is to run as; empty for whoever starts it.
-    """
-    duration_ns = plan["application"]["duration_ns"]
-    seconds = limit_s if duration_ns is None else min(limit_s, duration_ns / 1e9)
+def command(order: Order) -> list[str]:
+    """Return the program and its arguments; its page is put into its folder."""
     program = [sys.executable, "-m", "anabranch.live.viewers.hlsjs_program", browser() or _BROWSERS[0]]
-    return [*program, str(page(folder)), url, f"{seconds:g}", user]
+    return [*program, str(page(order.folder)), order.url, f"{order.seconds:g}", order.user]
 
 
-def read(told: Told, begin_s: float, sent: Mapping[str, Any]) -> dict[str, Table]:
+def read(told: Told, _film: Film, begin_s: float, sent: Mapping[str, Any]) -> dict[str, Table]:
     """Return the tables of what hls.js has told.
 
     Parameters
@@ -118,15 +103,14 @@ def read(told: Told, begin_s: float, sent: Mapping[str, Any]) -> dict[str, Table
     ]
     arrived = _Arrived(requests)
     silences = tables.gaps(arrived.busy)
-    connection = {
-        **sent,
-        "duration_s": until_s,
-        "bytes_read": arrived.bytes_at(until_s),
-        "max_read_gap_s": max((gap["gap_s"] for gap in silences), default=0.0),
-        "finished": over is not None,
-    }
     return {
-        "connections": tables.table("connections", [connection]),
+        "connections": tables.connection(
+            sent,
+            silences,
+            duration_s=until_s,
+            bytes_read=arrived.bytes_at(until_s),
+            finished=over is not None,
+        ),
         "playback": tables.table("playback", _playback(lines)),
         "requests": tables.table("requests", requests),
         "chunks": tables.table("chunks", _chunks(lines, begin_s)),

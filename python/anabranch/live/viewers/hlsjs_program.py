@@ -17,6 +17,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from anabranch.live.viewers.lines import tell
+
 #: Nothing but what the page asks for leaves the browser, and what plays needs nobody's click.
 _OPTIONS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-extensions",
@@ -129,10 +131,10 @@ def main(program: str, page: str, url: str, seconds: str, user: str) -> None:
         try:
             version = browser.call("Browser.getVersion")["product"]
             browser.open(page)
-            _tell("ready", version=version, library=browser.value("Hls.version"), user=user or os.geteuid())
+            tell("ready", version=version, library=browser.value("Hls.version"), user=user or os.geteuid())
             if sys.stdin.readline():
                 browser.value(f"play({json.dumps(url)})")
-                _tell("play")
+                tell("play")
                 _follow(browser, time.monotonic() + float(seconds))
         finally:
             browser.process.kill()
@@ -154,16 +156,10 @@ def _follow(browser: Browser, until: float) -> None:
                 if name in ("asked_ms", "first_ms", "done_ms")
             }
             at = told.pop("epoch_ms") / 1e3 + offset_s
-            _tell(**{**told, **times, "t": at})
+            tell(**{**told, **times, "t": at})
             if told["what"] == "ended" or (told["what"] == "fault" and told["fatal"]):
                 return
-    _tell("stop")
-
-
-def _tell(what: str, **more: Any) -> None:  # noqa: ANN401
-    """Write a line."""
-    line = json.dumps({"t": time.monotonic(), "what": what, **more}) + "\n"
-    os.write(sys.stdout.fileno(), line.encode())
+    tell("stop")
 
 
 if __name__ == "__main__":

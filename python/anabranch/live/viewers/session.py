@@ -7,6 +7,7 @@ import subprocess
 import tempfile
 import threading
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from anabranch.errors import MissingError
@@ -14,8 +15,35 @@ from anabranch.live import programs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
 
     from anabranch.live.testbed import Bed
+
+
+@dataclass(frozen=True, kw_only=True)
+class Order:
+    """What a program is to do.
+
+    Attributes
+    ----------
+    url
+        What it plays.
+    seconds
+        When it ends at the latest.
+    cache_ms
+        The network cache of the scenario's player, milliseconds.
+    user
+        The number of whom it is to become; empty where it is somebody already.
+    folder
+        A folder of its own.
+    """
+
+    url: str
+    seconds: float
+    cache_ms: int
+    user: str
+    folder: Path
+
 
 #: What a program tells: a mapping with `t`, seconds of the clock that is never set, and `what`.
 Told = list[dict[str, Any]]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import TYPE_CHECKING, Any
 
+from anabranch.live import _tables
 from anabranch.metrics._rows import SAMPLE_S
 
 if TYPE_CHECKING:
@@ -46,21 +47,21 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
 
 def table(name: str, rows: Sequence[Mapping[str, Any]]) -> Any:  # noqa: ANN401
     """Return rows as the trace's table of that name; what a row leaves out is no text, or None."""
-    return made(COLUMNS[name], [{"client": 0, **row} for row in rows])
+    return _tables.made(COLUMNS[name], [{"client": 0, **row} for row in rows])
 
 
-def made(columns: Mapping[str, str], rows: Sequence[Mapping[str, Any]]) -> Any:  # noqa: ANN401
-    """Return rows as a table with these columns, each of a kind."""
-    from anabranch import plugins
-
-    rust = plugins.module()
-    nothing = {"text": ""}
-    return rust.Table(
-        [
-            (name, rust.Column(kind, [row.get(name, nothing.get(kind)) for row in rows]))
-            for name, kind in columns.items()
-        ]
-    )
+def connection(
+    sent: Mapping[str, Any],
+    silences: Sequence[Mapping[str, float]],
+    *,
+    duration_s: float,
+    bytes_read: int,
+    finished: bool,
+) -> Any:  # noqa: ANN401
+    """Return the table `connections`: the row as far as the sender knows it, and what the program adds."""
+    longest_s = max((gap["gap_s"] for gap in silences), default=0.0)
+    row = {**sent, "duration_s": duration_s, "bytes_read": bytes_read, "max_read_gap_s": longest_s}
+    return table("connections", [{**row, "finished": finished}])
 
 
 def gaps(busy: Sequence[tuple[float, float]]) -> list[dict[str, float]]:

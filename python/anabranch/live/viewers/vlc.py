@@ -17,7 +17,7 @@ from anabranch.live.viewers import tables
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from anabranch.live.viewers.session import Told
+    from anabranch.live.viewers.session import Order, Told
     from anabranch.media.films import Film
     from anabranch.metrics._rows import Table
 
@@ -42,26 +42,10 @@ def install() -> list[str]:
     ]
 
 
-def command(url: str, plan: Mapping[str, Any], limit_s: float, user: str) -> list[str]:
-    """Return the program and its arguments.
-
-    Parameters
-    ----------
-    url
-        What it plays.
-    plan
-        The plan, for the network cache and the length of the session.
-    limit_s
-        When it ends at the latest.
-    user
-        The number of whom it is to become; empty where it is somebody already.
-    """
-    application = plan["application"]
-    duration_ns = application["duration_ns"]
-    seconds = limit_s if duration_ns is None else min(limit_s, duration_ns / 1e9)
-    cache_ms = application["player"].get("network_cache_ns", 10**9) // 10**6
-    program = [sys.executable, "-m", "anabranch.live.viewers.vlc_program", url, f"{seconds:g}", user]
-    return [*program, f"--network-caching={cache_ms}"]
+def command(order: Order) -> list[str]:
+    """Return the program and its arguments."""
+    program = [sys.executable, "-m", "anabranch.live.viewers.vlc_program"]
+    return [*program, order.url, f"{order.seconds:g}", order.user, f"--network-caching={order.cache_ms}"]
 
 
 def read(told: Told, film: Film, begin_s: float, sent: Mapping[str, Any]) -> dict[str, Table]:
@@ -87,15 +71,14 @@ def read(told: Told, film: Film, begin_s: float, sent: Mapping[str, Any]) -> dic
     read_at = [line["t_s"] for line, before in zip(counted, counts, strict=False) if line["read"] > before]
     silences = tables.gaps([(t_s, t_s) for t_s in read_at])
     whole = any(line["what"] in ("end", "stop") for line in lines)
-    connection = {
-        **sent,
-        "duration_s": until_s,
-        "bytes_read": counts[-1],
-        "max_read_gap_s": max((gap["gap_s"] for gap in silences), default=0.0),
-        "finished": whole and any(line["what"] == "play" for line in lines),
-    }
     return {
-        "connections": tables.table("connections", [connection]),
+        "connections": tables.connection(
+            sent,
+            silences,
+            duration_s=until_s,
+            bytes_read=counts[-1],
+            finished=whole and any(line["what"] == "play" for line in lines),
+        ),
         "playback": tables.table("playback", playback),
         "frames": tables.table("frames", _frames(counted, playback, film)),
         "player": tables.table("player", _player(counted, film, until_s)),

@@ -7,13 +7,14 @@ input.
 
 from __future__ import annotations
 
-import json
 import os
 import select
 import sys
 import threading
 import time
 from typing import Any
+
+from anabranch.live.viewers.lines import tell
 
 #: Time between two looks at VLC's counters.
 _PERIOD_S = 0.02
@@ -48,11 +49,11 @@ def main(url: str, seconds: str, user: str, *options: str) -> None:
     player.set_media(media)
     over = threading.Event()
     _listen(vlc, player, over)
-    _tell("ready", version=vlc.libvlc_get_version().decode(), user=os.geteuid())
+    tell("ready", version=vlc.libvlc_get_version().decode(), user=os.geteuid())
     if not sys.stdin.readline():
         return
     player.play()
-    _tell("play")
+    tell("play")
     _follow(media, player, vlc.MediaStats(), time.monotonic() + float(seconds), over)
     player.stop()
 
@@ -62,10 +63,10 @@ def _listen(vlc: Any, player: Any, over: threading.Event) -> None:  # noqa: ANN4
     manager = player.event_manager()
 
     def buffering(event: Any) -> None:  # noqa: ANN401
-        _tell("buffering", percent=event.u.new_cache, time_ms=player.get_time())
+        tell("buffering", percent=event.u.new_cache, time_ms=player.get_time())
 
     def ended(name: str) -> None:
-        _tell(name)
+        tell(name)
         over.set()
 
     manager.event_attach(vlc.EventType.MediaPlayerBuffering, buffering)
@@ -87,17 +88,11 @@ def _follow(media: Any, player: Any, stats: Any, until: float, over: threading.E
         values = tuple(getattr(stats, name) for name in _COUNTERS.values())
         if values != last or now - told >= _SILENCE_S:
             last, told = values, now
-            _tell("counters", **dict(zip(_COUNTERS, values, strict=True)), time_ms=player.get_time())
+            tell("counters", **dict(zip(_COUNTERS, values, strict=True)), time_ms=player.get_time())
     if media.get_stats(stats):
-        _tell("counters", **{name: getattr(stats, its) for name, its in _COUNTERS.items()})
+        tell("counters", **{name: getattr(stats, its) for name, its in _COUNTERS.items()})
     if not over.is_set():
-        _tell("stop")
-
-
-def _tell(what: str, **more: Any) -> None:  # noqa: ANN401
-    """Write a line; VLC's threads write too, so that it goes out in one piece."""
-    line = json.dumps({"t": time.monotonic(), "what": what, **more}) + "\n"
-    os.write(sys.stdout.fileno(), line.encode())
+        tell("stop")
 
 
 if __name__ == "__main__":
