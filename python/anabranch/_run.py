@@ -361,7 +361,7 @@ def film_of(loaded: Loaded, *, progress: Callable[[float, float], None] | None =
 
     application = loaded.scenario.application
     if application.kind == "adaptive":
-        return open_ladder(application.ladder, loaded.folders)
+        return open_ladder(application.ladder, loaded.folders, progress=progress)
     described = application.kind != "progressive"
     return open_film(application.film, loaded.folders, described=described, progress=progress)
 

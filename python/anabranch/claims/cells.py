@@ -7,7 +7,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from anabranch.errors import did_you_mean
-from anabranch.study import study as studies
+from anabranch.study import values as meant
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -56,12 +56,12 @@ def of_study(folder: Path, study: Study) -> list[Cell]:
     known: dict[tuple[str, str], set[Any]] = {}
     for part in study.parts:
         for row, (key, values) in product(part.scenarios, part.grid.items()):
-            known.setdefault((row, key), set()).update(studies.axis_of(key, values).labels)
+            known.setdefault((row, key), set()).update(meant.axis_of(key, values).labels)
     for part in study.parts:
-        axes = {key: studies.axis_of(key, values).labels for key, values in part.grid.items()}
+        axes = {key: meant.axis_of(key, values).labels for key, values in part.grid.items()}
         alone = {key for key, values in axes.items() if len(values) == 1}
         for row in part.scenarios:
-            paths = tuple(studies.paths_of(folder / f"{row}.toml"))
+            paths = tuple(meant.paths_of(folder / f"{row}.toml"))
             for values in product(*axes.values()):
                 labels = (("row", row), *zip(axes, values, strict=True))
                 said = tuple((short(key), value) for key, value in labels if key not in alone)

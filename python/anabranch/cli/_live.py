@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 import shlex
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from anabranch.cli import _console
 from anabranch.cli._console import guarded
-from anabranch.cli._options import Congestion, Json, Scenario, Scheduler, Set
+from anabranch.cli._options import Congestion, Json, Scenario, Scheduler, Set, rooted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from anabranch.errors import Fault
     from anabranch.live.emulate import Emulated
     from anabranch.live.page import Page
     from anabranch.scenario._overrides import Override
-
-P = ParamSpec("P")
-R = TypeVar("R")
 
 #: What the client asks for instead of what the scenario says, in a scenario's own words.
 APPLICATIONS: dict[str, dict[str, str]] = {
@@ -40,20 +36,7 @@ Pcapng = Annotated[Path | None, typer.Option(help="Write every packet at the cli
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     for command in (live, parity, emulate, shell):
-        app.command(command.__name__)(guarded(_rooted(command)))
-
-
-def _rooted(command: Callable[P, R]) -> Callable[P, R]:
-    """Let a command have namespaces of its own where it is not root."""
-
-    @functools.wraps(command)
-    def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
-        from anabranch.live import rootless
-
-        rootless.enter()
-        return command(*args, **kwargs)
-
-    return wrapper
+        app.command(command.__name__)(guarded(rooted(command)))
 
 
 def live(

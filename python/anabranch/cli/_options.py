@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import functools
+from typing import TYPE_CHECKING, Annotated, ParamSpec, TypeVar
 
 import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 Scenario = Annotated[
     str,
@@ -20,3 +27,16 @@ Set = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
 JsonArray = Annotated[bool, typer.Option("--json", help="Print one JSON array instead of a table.")]
+
+
+def rooted(command: Callable[P, R]) -> Callable[P, R]:
+    """Let a command have namespaces of its own where it is not root."""
+
+    @functools.wraps(command)
+    def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
+        from anabranch.live import rootless
+
+        rootless.enter()
+        return command(*args, **kwargs)
+
+    return wrapper

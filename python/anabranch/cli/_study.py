@@ -11,7 +11,7 @@ import typer
 from anabranch.cli import _console
 from anabranch.cli._console import guarded
 from anabranch.cli._many import Dask, Keep, KeepTrace, ShardOption, StudyOut, Workers
-from anabranch.cli._options import JsonArray
+from anabranch.cli._options import JsonArray, rooted
 from anabranch.errors import Fault, InputError
 
 study = typer.Typer(
@@ -287,3 +287,43 @@ def run_study(
     )
     how = _sweep.How(workers=workers, dask=dask, shard=shard, out=out)
     _sweep.run(what, how, as_json=as_json)
+
+
+@study.command("live")
+@guarded
+@rooted
+def run_live_study(
+    name: Annotated[str, typer.Argument(help="A study's name, or its folder; it has a live.toml.")],
+    trials: Annotated[
+        int | None, typer.Option(min=1, max=1000, help="Runs of each arm (default: the study's).")
+    ] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(metavar="ARM", help="Run only this arm; repeatable.")
+    ] = None,
+    runs: Annotated[bool, typer.Option(" /--no-run", help="Only compare what is there.")] = True,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Runs side by side (default: one a core).")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Folder of results (default: results/NAME-live).")
+    ] = None,
+    docs: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Write a page, and the report of each arm's first trial, there."),
+    ] = None,
+    as_json: JsonArray = False,
+) -> None:
+    """Run a study over real packets with the program that plays, and compare it with the simulator.
+
+    What is compared stands in the study's live.toml: arms, run by turns and in real time. A run in which the
+    emulator was late by more than 1 ms at the 99th percentile is void, and made again. It takes root, and
+    what `anabranch doctor` says. Finished runs are kept: after an interrupt, repeat the command to go on.
+    For example:
+
+      anabranch study live HO20 --trials 1
+      anabranch study live SD18 --workers 4 --docs docs/examples
+    """
+    from anabranch.cli import _live_study
+
+    how = _live_study.How(trials=trials, only=tuple(only or ()), workers=workers, out=out)
+    _live_study.live(name, how, runs=runs, docs=docs, as_json=as_json)

@@ -57,6 +57,13 @@ NAMED = {
         rate_bps=5_240_000,
         synthetic=None,
     ),
+    "demo-3min": Named(
+        description="the same, 3 min: as long as LEO24's film, and at the rate of the papers'",
+        size_bytes=117_900_000,
+        duration_ns=180 * 10**9,
+        rate_bps=5_240_000,
+        synthetic=None,
+    ),
     "papers-film": Named(
         description="synthetic, as in the papers: 409 MB, 5.24 Mb/s, 10 min 24 s, 30 fps, x264-like",
         size_bytes=409_000_000,

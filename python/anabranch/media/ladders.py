@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from anabranch import _files
+from anabranch import _cache, _files
 from anabranch.errors import Fault, MediaError, did_you_mean
 from anabranch.media.films import Film, locate
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from anabranch.scenario._faults import Source
@@ -19,7 +20,37 @@ if TYPE_CHECKING:
 NAMED = {
     "uq18-jp": "UQ18's server in Japan: 7 renditions from 240p, 246 kb/s, to 720p, 3.318 Mb/s; 10 min",
     "uq18-va": "UQ18's server in Virginia: 5 renditions from 288p, 544 kb/s, to 1080p, 12.064 Mb/s; 5 min",
+    "uq18-va-2min": "made on demand and cached: files with the rates of uq18-va, for a browser; 2 min",
 }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Made:
+    """A ladder that is made on demand, with the rates of a synthetic one.
+
+    Attributes
+    ----------
+    like
+        The synthetic ladder.
+    duration_s
+        Its length, seconds.
+    size
+        The film's width and height, which are those of the highest rendition.
+    """
+
+    like: str
+    duration_s: float
+    size: tuple[int, int]
+
+
+#: The ladders that are made on demand.
+MADE: Mapping[str, Made] = {
+    "uq18-va-2min": Made(like="uq18-va", duration_s=120.0, size=(1920, 1080)),
+}
+#: Length of a chunk of a ladder that is made on demand, seconds.
+_CHUNK_S = 10.0
+#: Version of what is made; another one is made anew.
+_VERSION = 1
 
 
 def check_ladder(source: Source, folders: Sequence[Path]) -> list[Fault]:
@@ -41,8 +72,15 @@ def check_ladder(source: Source, folders: Sequence[Path]) -> list[Fault]:
     return []
 
 
-def open_ladder(ladder: str | None, folders: Sequence[Path]) -> Film | None:
-    """Return a ladder as the plan needs it; its size is that of its highest rendition and its sound.
+def open_ladder(
+    ladder: str | None,
+    folders: Sequence[Path],
+    *,
+    progress: Callable[[float, float], None] | None = None,
+) -> Film | None:
+    """Return a ladder as the plan needs it, made first if it has to be.
+
+    Its size is that of its highest rendition and its sound.
 
     Raises
     ------
@@ -51,16 +89,15 @@ def open_ladder(ladder: str | None, folders: Sequence[Path]) -> Film | None:
     """
     if ladder is None:
         return None
-    if ladder in NAMED:
+    if ladder in NAMED and ladder not in MADE:
         plan: dict[str, Any] = {"synthetic": {"name": ladder}}
         recorded, _ = resolve(plan)
     else:
         from anabranch.media.playlists import read
 
-        path = locate(ladder, folders)
-        if path is None:
-            raise MediaError([Fault(message=f"no such ladder: `{ladder}`", hint=_hint(ladder))])
-        recorded = read(path)
+        recorded = read(_found(ladder, folders, progress))
+        if ladder in MADE:
+            recorded["name"] = ladder  # not the cache's name for it: a run's digest must not depend on that
         plan = {"recorded": recorded}
     heard = [recorded["renditions"][-1], *filter(None, [recorded["audio"]])]
     return Film(
@@ -81,13 +118,50 @@ def file_of(ladder: str, folders: Sequence[Path]) -> Path:
     """
     from anabranch.media.playlists import master_of
 
-    if ladder in NAMED:
+    if ladder in NAMED and ladder not in MADE:
         hint = "application.ladder = the folder of one (`anabranch media ladder` makes it)"
         raise MediaError([Fault(message=f"`{ladder}` is synthetic: it has no files to play", hint=hint)])
-    path = locate(ladder, folders)
+    return master_of(_found(ladder, folders))
+
+
+def make(ladder: str | None, progress: Callable[[float, float], None] | None = None) -> Path | None:
+    """Return the folder of a ladder that is made on demand, made now if need be; None for any other ladder.
+
+    Raises
+    ------
+    MissingError
+        When the cache cannot be written.
+    """
+    if ladder not in MADE:
+        return None
+    from anabranch.media.make import make_film
+    from anabranch.media.make_ladder import Rung, make_ladder
+
+    what = MADE[ladder]
+    recorded, _ = resolve({"synthetic": {"name": what.like}})
+    rungs = [Rung(height=one["height"], rate_bps=_mean_bps(one)) for one in recorded["renditions"]]
+    key = _cache.key(ladder=ladder, rungs=[[one.height, one.rate_bps] for one in rungs], version=_VERSION)
+    folder = _cache.folder() / f"ladder-{key}"
+    if not (folder / "master.m3u8").exists():
+        film = make_film(duration_s=what.duration_s, rate_bps=rungs[-1].rate_bps, size=what.size)
+        make_ladder(film.path, folder, rungs=rungs, chunk_s=_CHUNK_S, progress=progress)
+    return folder
+
+
+def _mean_bps(rendition: Mapping[str, Any]) -> int:
+    """Return the mean rate of a rendition's chunks, bits per second."""
+    chunks = rendition["chunks"]
+    return round(sum(one["bytes"] for one in chunks) * 8e9 / sum(one["duration_ns"] for one in chunks))
+
+
+def _found(
+    ladder: str, folders: Sequence[Path], progress: Callable[[float, float], None] | None = None
+) -> Path:
+    """Return where a ladder's files are, made first if they have to be."""
+    path = make(ladder, progress) or locate(ladder, folders)
     if path is None:
         raise MediaError([Fault(message=f"no such ladder: `{ladder}`", hint=_hint(ladder))])
-    return master_of(path)
+    return path
 
 
 def resolve(plan: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import tomllib
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -22,6 +21,7 @@ from anabranch.study import assume as assumed
 from anabranch.study import grid
 from anabranch.study.assume import said
 from anabranch.study.sweep import Point, Sweep, cells
+from anabranch.study.values import FILE, axis_of, is_by_value, is_pattern, of_axis, paths_of, spread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,11 +29,10 @@ if TYPE_CHECKING:
     from anabranch.scenario._lines import KeyPath
     from anabranch.scenario._overrides import Override
 
+M = TypeVar("M", bound=BaseModel)
+
 #: The studies of the installed program (in a checkout, a link to its `studies` folder).
 _PACKAGED = Path(__file__).resolve().parent.parent / "_studies"
-
-#: The file that makes a folder a study.
-FILE = "study.toml"
 
 
 class _Table(BaseModel):
@@ -130,16 +129,9 @@ def read(folder: Path) -> Study:
     InputError
         With every fault of its file.
     """
-    path = folder / FILE
-    where = shipped.display(path)
-    raw, lines = load.read(path, where, what="study")
-    try:
-        study = Study.model_validate(raw)
-    except ValidationError as error:
-        source = _faults.Source(where=where, raw=raw, lines=lines, origins={})
-        found = (_faults.from_pydantic(source, one, valid=_keys) for one in error.errors(include_url=False))
-        raise InputError(fault for fault in found if fault is not None) from None
-    names = {file.stem for file in folder.glob("*.toml")} - {"study", "claims"}
+    where = shipped.display(folder / FILE)
+    study = validated(folder / FILE, Study, _keys)
+    names = rows_of(folder)
     used = [(name, "parts") for part in study.parts for name in part.scenarios]
     used += [(name, f"assumptions.{key}") for key, one in study.assumptions.items() for name in one.scenarios]
     faults = [
@@ -153,13 +145,45 @@ def read(folder: Path) -> Study:
     return study
 
 
+def validated(path: Path, model: type[M], keys: Callable[[KeyPath], Sequence[str]]) -> M:
+    """Return what a file of a study has.
+
+    Parameters
+    ----------
+    path
+        The file.
+    model
+        What it has to be.
+    keys
+        Returns the keys of the table that a path is in.
+
+    Raises
+    ------
+    InputError
+        With every fault of its keys and values.
+    """
+    where = shipped.display(path)
+    raw, lines = load.read(path, where, what="study")
+    try:
+        return model.model_validate(raw)
+    except ValidationError as error:
+        source = _faults.Source(where=where, raw=raw, lines=lines, origins={})
+        found = (_faults.from_pydantic(source, one, valid=keys) for one in error.errors(include_url=False))
+        raise InputError(fault for fault in found if fault is not None) from None
+
+
+def rows_of(folder: Path) -> set[str]:
+    """Return the names of a study's scenarios."""
+    return {file.stem for file in folder.glob("*.toml")} - {"study", "claims", "live"}
+
+
 def _unknown_values(study: Study, where: str) -> list[Fault]:
     """Return the faults of values that assumptions replace and no axis has."""
     faults = []
     for name, one in study.assumptions.items():
         for key, value in (item for settings in (one.set, *one.sweep) for item in settings.items()):
             grids = [part.grid[key] for part in study.parts if key in part.grid]
-            if grids and _is_by_value(value):
+            if grids and is_by_value(value):
                 known = {text: None for values in grids for text in axis_of(key, values).texts}
                 faults += [
                     Fault(
@@ -337,14 +361,14 @@ def _with(point: Point, sets: Sequence[Override]) -> Point:
     """Return a point with keys set instead of what it has."""
     if not sets:
         return point
-    spread = [
+    given = [
         (key, value, one.origin)
         for one in sets
-        for key, value in _spread({one.key: one.value}, paths_of(point.path))
+        for key, value in spread({one.key: one.value}, paths_of(point.path))
     ]
-    keys = {key for key, *_ in spread}
+    keys = {key for key, *_ in given}
     kept = (one for one in point.settings if one[0] not in keys)
-    return dataclasses.replace(point, settings=(*kept, *spread))
+    return dataclasses.replace(point, settings=(*kept, *given))
 
 
 def _axes_set(study: Study, axes: Sequence[grid.Axis], sets: Sequence[Override]) -> list[Fault]:
@@ -389,7 +413,7 @@ class _Fixed:
 def about(study: Study, settings: Mapping[str, Any]) -> dict[str, frozenset[str]]:
     """Return by key the values of an axis that an assumption's other value replaces; other cells stay."""
     axes = {key for part in study.parts for key in part.grid}
-    return {key: frozenset(value) for key, value in settings.items() if key in axes and _is_by_value(value)}
+    return {key: frozenset(value) for key, value in settings.items() if key in axes and is_by_value(value)}
 
 
 def _fixed(study: Study, scenario: str, varied: _Varied, *, quick: bool) -> _Fixed:
@@ -416,62 +440,48 @@ def _points(path: Path, part: Part, axes: Sequence[grid.Axis], fixed: _Fixed) ->
     patterns = {
         key: value
         for key, value in fixed.settings.items()
-        if _is_pattern(value) or (key in part.grid and _is_by_value(value))
+        if is_pattern(value) or (key in part.grid and is_by_value(value))
     }
     plain = {key: value for key, value in fixed.settings.items() if key not in patterns}
-    settings = tuple((key, value, FILE) for key, value in _spread(plain, paths_of(path)))
+    settings = tuple((key, value, FILE) for key, value in spread(plain, paths_of(path)))
     for point in grid.points([*used, *given.values()]):
         if any(axis.texts[at] not in fixed.about.get(axis.key, {axis.texts[at]}) for axis, at in point):
             continue
         yield Point(
             path=path,
-            settings=(*settings, *(_set(axis, at, patterns.get(axis.key)) for axis, at in point)),
+            settings=(*settings, *(of_axis(axis, at, patterns.get(axis.key)) for axis, at in point)),
             labels=(*fixed.labels, *((axis.key, axis.labels[at]) for axis, at in point)),
         )
 
 
-def _is_pattern(value: object) -> bool:
-    """Tell whether a value is a pattern for the values of an axis."""
-    return isinstance(value, str) and "{}" in value
+def world_of(
+    folder: Path,
+    study: Study,
+    row: str,
+    over: Mapping[str, Any],
+    *,
+    origin: str,
+    labels: tuple[tuple[str, str], ...],
+) -> Point:
+    """Return a row of a study in the world of its assumptions, outside its grid.
 
-
-def _is_by_value(value: object) -> bool:
-    """Tell whether a value has another one for some of an axis' values: `{ spdx = "spdx(hold=1)" }`."""
-    return isinstance(value, dict) and "name" not in value
-
-
-def _set(axis: grid.Axis, at: int, pattern: str | dict[str, Any] | None) -> tuple[str, Any, str]:
-    """Return what an axis sets at one of its values."""
-    if isinstance(pattern, dict):
-        value = pattern.get(axis.texts[at], axis.values[at])
-    else:
-        value = axis.values[at] if pattern is None else pattern.replace("{}", axis.texts[at])
-    return axis.key, value, axis.origin
-
-
-def axis_of(key: str, values: Sequence[Any]) -> grid.Axis:
-    """Return an axis of the study's file."""
-    from anabranch.plugins import label
-
-    texts = tuple(label(value) if isinstance(value, dict) else str(value) for value in values)
-    return grid.Axis(key=key, values=tuple(values), texts=texts, origin=FILE)
-
-
-def paths_of(path: Path) -> list[str]:
-    """Return the names of a scenario's paths; a broken file is reported when it is loaded."""
-    try:
-        raw = tomllib.loads(path.read_text(encoding="utf-8-sig"))
-    except (OSError, ValueError):
-        return []
-    found = raw.get("paths", [])
-    return [one["name"] for one in found if isinstance(one, dict) and isinstance(one.get("name"), str)]
-
-
-def _spread(fixed: Mapping[str, Any], paths: Sequence[str]) -> Iterator[tuple[str, Any]]:
-    """Yield settings with `paths.*` said of every path."""
-    for key, value in fixed.items():
-        if key.startswith("paths.*."):
-            for path in paths:
-                yield f"paths.{path}.{key.removeprefix('paths.*.')}", value
-        else:
-            yield key, value
+    Parameters
+    ----------
+    folder, study
+        The study.
+    row
+        The scenario.
+    over
+        Keys set over what assumptions set, those of the grid too; `paths.*` is every path.
+    origin
+        Where they come from.
+    labels
+        What results call it.
+    """
+    path = folder / f"{row}.toml"
+    fixed = _fixed(study, row, None, quick=False).settings
+    plain = {key: value for key, value in fixed.items() if not is_pattern(value) and not is_by_value(value)}
+    names = paths_of(path)
+    settings = {key: (value, FILE) for key, value in spread(plain, names)}
+    settings |= {key: (value, origin) for key, value in spread(over, names)}
+    return Point(path=path, settings=tuple((key, *one) for key, one in settings.items()), labels=labels)

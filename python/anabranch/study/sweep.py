@@ -264,12 +264,14 @@ def make_films(sweep: Sweep, progress: Callable[[float, float], None]) -> None:
     progress
         Told the seconds of a film made, and how many there will be.
     """
-    from anabranch.media import films
+    from anabranch.media import films, ladders
 
     for one in sweep.cells:
-        loaded = _loaded(one.text())
-        if loaded.scenario.application.kind == "progressive":
-            films.make(loaded.scenario.application.film, progress)
+        application = _loaded(one.text()).scenario.application
+        if application.kind == "progressive":
+            films.make(application.film, progress)
+        elif application.kind == "adaptive":
+            ladders.make(application.ladder, progress)
 
 
 def manifest(sweep: Sweep, planned: Sequence[Planned] | None = None) -> dict[str, Any]:

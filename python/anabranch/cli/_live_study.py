@@ -1,0 +1,156 @@
+"""`anabranch study live`: a study over real packets, beside the simulator."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from anabranch.cli import _console
+
+if TYPE_CHECKING:
+    from anabranch.live.study.compare import Compared
+    from anabranch.live.study.make import Done
+    from anabranch.live.study.read import LiveStudy
+    from anabranch.study.sweep import Sweep
+
+#: The most seconds of a run that are not spent playing: a start, and an end.
+_AROUND_S = 3.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class How:
+    """How runs are to be made.
+
+    Attributes
+    ----------
+    trials
+        Runs of each arm; None is the study's own number.
+    only
+        The arms; none is all.
+    workers
+        How many go side by side; None is one a core.
+    out
+        The folder of results; None is `results/NAME-live`.
+    """
+
+    trials: int | None
+    only: tuple[str, ...]
+    workers: int | None
+    out: Path | None
+
+
+def live(name: str, how: How, *, runs: bool, docs: Path | None, as_json: bool) -> None:
+    """Make the runs that are missing, and print simulator and viewer side by side."""
+    from anabranch.live.study import read
+    from anabranch.live.study.compare import compare
+    from anabranch.live.study.page import cells
+    from anabranch.study import study as studies
+
+    folder = studies.find(name)
+    found = read.read(folder)
+    what = read.sweep(folder, found, trials=how.trials, only=how.only)
+    at = how.out or Path("results") / what.name
+    done = _made(found, what, how, at) if runs else None
+    compared = compare(at, found)
+    if as_json:
+        _console.out(json.dumps(compared.to_json(), indent=2, allow_nan=False))
+    else:
+        rows = [cells(one) for one in compared.differences]
+        _console.table(("arm", "", "viewer", "simulator", "apart", ""), rows, left=2)
+    if docs is not None:
+        _write(docs, folder.name, found, compared, at)
+    if done is not None:
+        _told(done, at, voids=sum(compared.voids.values()))
+
+
+def _made(found: LiveStudy, what: Sweep, how: How, at: Path) -> Done:
+    """Make the runs that are missing."""
+    from anabranch.cli._commands import making_film
+    from anabranch.live.study import make
+    from anabranch.study.sweep import make_films
+
+    _check(found, what)
+    workers = how.workers or make.at_once()
+    with making_film() as making:
+        make_films(what, making)
+    _announce(what, workers)
+    with _console.progress(f"running {what.name}", unit="runs") as progress:
+        try:
+            return make.make(at, found, what, workers=workers, progress=progress)
+        except KeyboardInterrupt:
+            _console.note(f"interrupted; finished runs are in {at}: repeat the command to go on")
+            raise
+
+
+def _check(found: LiveStudy, what: Sweep) -> None:
+    """Make sure that this host has all that the runs need."""
+    from anabranch.live import viewers
+    from anabranch.live.testbed import needed
+    from anabranch.study.sweep import ready
+
+    needed()
+    for cell in what.cells:
+        viewers.check(found.viewer, ready(cell.text())[0])
+
+
+def _announce(what: Sweep, workers: int) -> None:
+    """Say how long it takes."""
+    from anabranch.live.study.read import LIVE
+    from anabranch.scenario import plan as plans
+    from anabranch.study.sweep import ready
+
+    whole = 0.0
+    for cell in what.cells:
+        if dict(cell.labels)["world"] == LIVE:
+            loaded, film = ready(cell.text())
+            plan = plans.build(loaded.scenario, film)
+            whole += (plans.expected_duration_s(plan, film) + _AROUND_S) * what.trials
+    _console.note(
+        f"real time: {whole / 60:.0f} minutes of playing, {workers} side by side: about "
+        f"{whole / workers / 60:.0f} minutes if nothing is there yet"
+    )
+
+
+def _write(docs: Path, name: str, found: LiveStudy, compared: Compared, at: Path) -> None:
+    """Write the page of a study, and the report of each arm's first trial beside it."""
+    from anabranch import _files, report
+    from anabranch.live.study.page import page
+    from anabranch.live.study.read import LIVE
+    from anabranch.results import store
+    from anabranch.study.stored import open_run
+
+    what = "the page"
+    try:
+        docs.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _files.unwritable(what, docs, error) from None
+    reports = {}
+    first = {
+        row["arm"]: row
+        for row in store.stored(at, "runs")
+        if row["world"] == LIVE and row["run"] == 0 and not row.get("void")
+    }
+    for place, arm in enumerate(found.arms):
+        if arm.name in first:
+            file = f"{name}-{place + 1}.html"
+            report.write(docs / file, open_run(at, first[arm.name]["identity"]))
+            reports[arm.name] = file
+    _files.write(docs / f"{name}.md", page(name, found, compared, reports), what)
+    _console.note(f"page: {docs / name}.md")
+
+
+def _told(done: Done, at: Path, *, voids: int) -> None:
+    """Say what was made, and what was not."""
+    text = f"{done.now} runs, {done.before} were there already; results in {at}"
+    if voids:
+        text += f"; {voids} were void, as the emulator was late, and made again"
+    _console.note(text)
+    for error in dict.fromkeys(done.failed):
+        _console.note(f"a run came to nothing: {error}")
+    if done.failed:
+        _console.note(f"{len(done.failed)} runs are missing: repeat the command to make them")
+        raise typer.Exit(_console.MISSING)

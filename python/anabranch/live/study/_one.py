@@ -1,0 +1,123 @@
+"""One run of a live study, in a process of its own, which is given it on stdin and answers on stdout."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import sys
+import threading
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from anabranch._run import Run
+    from anabranch.live.run import Server
+    from anabranch.results.store import Rows
+    from anabranch.study.sweep import Job
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """A run that is to be made.
+
+    Attributes
+    ----------
+    job
+        What.
+    live
+        Over real packets; else in the simulator.
+    server, viewer
+        Who serves, and which program plays, over real packets.
+    """
+
+    job: Job
+    live: bool
+    server: Server
+    viewer: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Made:
+    """What came of it.
+
+    Attributes
+    ----------
+    rows, traces
+        As of any run of a sweep.
+    error
+        Why there is none; empty when there is one.
+    """
+
+    rows: Rows
+    traces: dict[str, bytes]
+    error: str = ""
+
+
+def work(task: Task) -> Made:
+    """Make a run."""
+    from anabranch._run import run_loaded
+    from anabranch.errors import InputError, MissingError
+    from anabranch.live.run import run_live
+    from anabranch.study import measure
+    from anabranch.study.sweep import ready
+
+    loaded, film = ready(task.job.cell.text())
+    try:
+        if task.live:
+            number = task.job.run
+            run = run_live(loaded, server=task.server, viewer=task.viewer, run=number, film=film)
+        else:
+            run = run_loaded(loaded, run=task.job.run, film=film)
+    except (InputError, MissingError) as error:
+        return Made(rows={}, traces={}, error=str(error))
+    rows = measure.rows(task.job, run, {})
+    rows["runs"][0].update(_beside(run))
+    return Made(rows=rows, traces=measure.traces(task.job, run))
+
+
+def _beside(run: Run) -> dict[str, Any]:
+    """Return what is compared beside the metrics: the network's lateness, and the time in each rendition."""
+    late = run.summary.get("lateness", {})
+    found: dict[str, Any] = {f"late.{name}": late[name] for name in ("p99_ms", "max_ms") if name in late}
+    heights = {row["rendition"]: row["height"] for row in run.rows("renditions") if row["track"] == "video"}
+    played = [
+        row
+        for row in run.rows("chunks")
+        if row["track"] == "video" and not row["abandoned"] and row["done_s"] is not None
+    ]
+    whole = sum(row["duration_s"] for row in played)
+    for rendition, height in heights.items() if whole else ():
+        at = sum(row["duration_s"] for row in played if row["rendition"] == rendition)
+        found[f"time_at.{height}p"] = 100 * at / whole
+    return found
+
+
+def _ended(_number: int, _frame: object) -> None:
+    raise KeyboardInterrupt
+
+
+def _follow(parent: int) -> None:
+    """End this process in an orderly way when its parent is gone."""
+    while os.getppid() == parent:
+        time.sleep(0.5)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def main() -> None:
+    """Make the run that stdin has."""
+    signal.signal(signal.SIGTERM, _ended)
+    threading.Thread(target=_follow, args=(os.getppid(),), daemon=True).start()
+    try:
+        made = work(pickle.load(sys.stdin.buffer))
+        pickle.dump(made, sys.stdout.buffer)
+    except (KeyboardInterrupt, BrokenPipeError):
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    # By its name as others import it: what is pickled has to be of that module.
+    from anabranch.live.study import _one
+
+    _one.main()

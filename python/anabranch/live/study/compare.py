@@ -1,0 +1,195 @@
+"""The simulator beside the viewer: what each saw, how far apart they are, and whether that is near enough."""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from anabranch._intervals import half_width
+from anabranch.live.study.read import LIVE, SIMULATOR
+from anabranch.results import store
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from anabranch.live.study.read import LiveStudy
+
+
+@dataclass(frozen=True, kw_only=True)
+class Metric:
+    """A metric that is compared.
+
+    Attributes
+    ----------
+    title
+        What people call it, with its unit.
+    within
+        How far the simulator may be from the viewer, in its unit; None where nothing is asked.
+    share
+        How far it may be as a share of the viewer's, where that is more.
+    """
+
+    title: str
+    within: float | None = None
+    share: float = 0.0
+
+
+#: What is compared, by the column of the results.
+METRICS: Mapping[str, Metric] = {
+    "startup_delay_s": Metric(title="startup, s", within=0.3),
+    "startup_s": Metric(title="startup, s", within=0.3),
+    "buffer_underflows": Metric(title="buffer underflows", within=2),
+    "picture_discards": Metric(title="picture discards", within=10, share=0.25),
+    "rebuffer_s": Metric(title="time frozen, s"),
+    "rebuffer_total_s": Metric(title="time frozen, s"),
+    "resolution_mean": Metric(title="mean resolution, pixels"),
+    "resolution_changes": Metric(title="changes of resolution"),
+    "goodput_mbps": Metric(title="goodput, Mb/s"),
+    "max_read_gap_s": Metric(title="longest gap without a byte, s"),
+    "retransmissions": Metric(title="retransmissions"),
+}
+#: The columns with the share of the film's time in each rendition, in percent, and what is asked of them.
+_TIME_AT = "time_at."
+_TIME = Metric(title="", within=10)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Difference:
+    """A metric of an arm in both worlds.
+
+    Attributes
+    ----------
+    arm, name, metric
+        The arm, the column, and what is asked of it.
+    viewer, simulator
+        Its value in each trial that counts.
+    cause
+        Why they differ, as the study says; empty where it says nothing.
+    """
+
+    arm: str
+    name: str
+    metric: Metric
+    viewer: tuple[float, ...]
+    simulator: tuple[float, ...]
+    cause: str
+
+    @property
+    def apart(self) -> float:
+        """The simulator's mean less the viewer's."""
+        return statistics.fmean(self.simulator) - statistics.fmean(self.viewer)
+
+    @property
+    def interval(self) -> float | None:
+        """Half the width of the viewer's 95 % interval; None of fewer than two trials."""
+        return half_width(self.viewer)
+
+    @property
+    def verdict(self) -> str:
+        """How near they are: `inside`, `inside the interval`, `apart`, or nothing where nothing is asked."""
+        if self.metric.within is None:
+            return ""
+        asked = max(self.metric.within, self.metric.share * abs(statistics.fmean(self.viewer)))
+        if abs(self.apart) <= asked:
+            return "inside"
+        near = self.interval is not None and abs(self.apart) <= self.interval
+        return "inside the interval" if near else "apart"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compared:
+    """A live study's results.
+
+    Attributes
+    ----------
+    differences
+        Arm by arm, metric by metric.
+    trials
+        By arm, how many runs over real packets count.
+    voids
+        By arm, how many did not, as the emulator was late.
+    late_ms
+        The worst lateness of a run that counts, at the 99th percentile, milliseconds.
+    """
+
+    differences: tuple[Difference, ...]
+    trials: Mapping[str, int]
+    voids: Mapping[str, int]
+    late_ms: float
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """Return the differences as JSON has them."""
+        return [
+            {
+                "arm": one.arm,
+                "metric": one.name,
+                "viewer": list(one.viewer),
+                "simulator": list(one.simulator),
+                "apart": one.apart,
+                "interval": one.interval,
+                "verdict": one.verdict or None,
+                "cause": one.cause or None,
+            }
+            for one in self.differences
+        ]
+
+
+def compare(folder: Path, found: LiveStudy) -> Compared:
+    """Compare the two worlds of a folder of results.
+
+    Parameters
+    ----------
+    folder
+        Where they are.
+    found
+        What the study runs over real packets.
+
+    Raises
+    ------
+    InputError
+        When a file is damaged.
+    """
+    rows = list(store.stored(folder, "runs"))
+    counting = [row for row in rows if not row.get("void")]
+    arms = [arm.name for arm in found.arms if any(row["arm"] == arm.name for row in counting)]
+    differences = [one for arm in arms for one in _of(arm, counting, found.causes)]
+    live = [row for row in rows if row["world"] == LIVE]
+    return Compared(
+        differences=tuple(differences),
+        trials={arm: sum(row["arm"] == arm and not row.get("void") for row in live) for arm in arms},
+        voids={arm: sum(row.get("voids") or 0 for row in live if row["arm"] == arm) for arm in arms},
+        late_ms=max((row["late.p99_ms"] for row in live if not row.get("void")), default=0.0),
+    )
+
+
+def _of(arm: str, rows: Sequence[Mapping[str, Any]], causes: Mapping[str, str]) -> Iterator[Difference]:
+    """Yield the differences of an arm."""
+    own = [row for row in rows if row["arm"] == arm]
+    times = sorted({name for row in own for name in row if name.startswith(_TIME_AT)}, key=_height)
+    for name in (*METRICS, *times):
+        worlds = {
+            world: tuple(
+                float(row[name]) for row in own if row["world"] == world and row.get(name) is not None
+            )
+            for world in (LIVE, SIMULATOR)
+        }
+        if not all(worlds.values()):
+            continue
+        metric = METRICS.get(name) or Metric(
+            title=f"time at {_height(name)}p, %", within=_TIME.within, share=_TIME.share
+        )
+        yield Difference(
+            arm=arm,
+            name=name,
+            metric=metric,
+            viewer=worlds[LIVE],
+            simulator=worlds[SIMULATOR],
+            cause=causes.get(f"{arm}: {name}", causes.get(name, "")),
+        )
+
+
+def _height(name: str) -> int:
+    """Return the pixels of a rendition's column."""
+    return int(name.removeprefix(_TIME_AT).removesuffix("p"))

@@ -1,0 +1,194 @@
+"""Running a live study into a folder of results: by turns, some side by side, and on from where it was."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from anabranch.errors import MissingError
+from anabranch.live.study._one import Made, Task
+from anabranch.live.study.read import LIVE
+from anabranch.results.store import Store
+from anabranch.study import sweep as sweeps
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+    from typing import Self
+
+    from anabranch.live.study.read import LiveStudy
+    from anabranch.study.sweep import Job, Sweep
+
+#: The emulator's own lateness at the 99th percentile above which a run does not count, milliseconds.
+LATE_MS = 1.0
+#: How often a run that does not count is made again.
+_AGAIN = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Done:
+    """How it went.
+
+    Attributes
+    ----------
+    total, before, now
+        Runs in all, those that were there already, and those that were made.
+    failed
+        Why others were not.
+    """
+
+    total: int
+    before: int
+    now: int
+    failed: tuple[str, ...]
+
+
+def at_once() -> int:
+    """Return how many runs go side by side unless told otherwise: a viewer and a network take a core."""
+    return max(1, os.cpu_count() or 1)
+
+
+def make(
+    folder: Path,
+    found: LiveStudy,
+    what: Sweep,
+    *,
+    workers: int,
+    progress: Callable[[float, float], None],
+) -> Done:
+    """Make whatever is missing.
+
+    Parameters
+    ----------
+    folder
+        Where results go.
+    found, what
+        What the study runs over real packets, and the runs.
+    workers
+        How many go side by side.
+    progress
+        Told the runs done, and how many there are.
+
+    Raises
+    ------
+    InputError
+        When the folder holds something else, or another process writes to it.
+    MissingError
+        When the disk is full.
+    """
+    store = Store(folder, sweeps.manifest(what))
+    done = store.done()
+    tasks = list(_tasks(found, what))
+    left = [task for task in tasks if (task.job.name, task.job.identity) not in done]
+    # The simulator's are made in seconds.
+    left.sort(key=lambda task: task.live)
+    count, failed = len(tasks) - len(left), []
+    progress(count, len(tasks))
+    with store.writing() as journal, _Runners(workers) as runners:
+        for made in runners.results(left):
+            if made.error:
+                failed.append(made.error)
+                continue
+            journal.add(made.rows, made.traces)
+            count += 1
+            progress(count, len(tasks))
+    if count == len(tasks):
+        store.finish()
+    before = len(tasks) - len(left)
+    return Done(total=len(tasks), before=before, now=count - before, failed=tuple(failed))
+
+
+def _tasks(found: LiveStudy, what: Sweep) -> Iterator[Task]:
+    """Yield the runs by turns."""
+    arms = {arm.name: arm for arm in found.arms}
+    for job in what.jobs(sweeps.planned(what)):
+        labels = dict(job.cell.labels)
+        arm = arms[str(labels["arm"])]
+        live = labels["world"] == LIVE
+        yield Task(job=_named(job, live=live), live=live, server=arm.server, viewer=found.viewer)
+
+
+def _named(job: Job, *, live: bool) -> Job:
+    """Return a run under an identity of its own: the simulator's run of a plan is another one."""
+    return replace(job, identity=f"{job.identity[:-5]}-live") if live else job
+
+
+class _Runners:
+    """Processes that make runs; all end with the block.
+
+    Parameters
+    ----------
+    workers
+        How many there are at a time.
+    """
+
+    def __init__(self, workers: int) -> None:
+        self._pool = ThreadPoolExecutor(workers)
+        self._running: set[subprocess.Popen[bytes]] = set()
+        self._lock = threading.Lock()
+        self._over = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._over = True
+            for process in self._running:
+                # They take down what they have set up.
+                process.send_signal(signal.SIGTERM)
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def results(self, tasks: list[Task]) -> Iterator[Made]:
+        """Yield what came of runs, as they are done."""
+        for future in as_completed([self._pool.submit(self._counted, task) for task in tasks]):
+            yield future.result()
+
+    def _counted(self, task: Task) -> Made:
+        """Make a run until it counts, or has not for too often."""
+        made = self._made(task)
+        for voids in range(_AGAIN + 1):
+            if made.error or not task.live:
+                break
+            row = made.rows["runs"][0]
+            row.update({"voids": voids, "void": row["late.p99_ms"] > LATE_MS})
+            if not row["void"] or voids == _AGAIN:
+                row["voids"] += row["void"]
+                break
+            made = self._made(task)
+        return made
+
+    def _made(self, task: Task) -> Made:
+        """Make a run in a process of its own."""
+        with self._lock:
+            if self._over:
+                return Made(rows={}, traces={}, error="interrupted")
+            # In a session of its own: an interrupt at the terminal is for this process to pass on.
+            process = subprocess.Popen(
+                [sys.executable, "-m", "anabranch.live.study._one"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+            )
+            self._running.add(process)
+        answer, said = process.communicate(pickle.dumps(task))
+        with self._lock:
+            self._running.discard(process)
+        if process.returncode:
+            last = said.decode(errors="replace").strip().splitlines() or [
+                f"it ended with {process.returncode}"
+            ]
+            return Made(rows={}, traces={}, error=last[-1])
+        made = pickle.loads(answer)
+        if not isinstance(made, Made):
+            message = "a run came to nothing"
+            raise MissingError(message)
+        return made

@@ -1,0 +1,115 @@
+"""A live study's page, in Markdown: what was run, what each arm gave, and simulator beside viewer."""
+
+from __future__ import annotations
+
+import statistics
+from typing import TYPE_CHECKING
+
+from anabranch._intervals import half_width
+from anabranch.live.study.make import LATE_MS
+from anabranch.live.viewers import VIEWERS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from anabranch.live.study.compare import Compared, Difference
+    from anabranch.live.study.read import Arm, LiveStudy
+
+
+def page(name: str, found: LiveStudy, compared: Compared, reports: dict[str, str]) -> str:
+    """Return the page.
+
+    Parameters
+    ----------
+    name
+        The study's.
+    found, compared
+        What it runs over real packets, and what came of it.
+    reports
+        By arm, the file of the report of its first trial, beside the page.
+    """
+    return "\n".join(
+        [*_head(name, found, compared), *_arms(found, compared, reports), *_beside(compared), ""]
+    )
+
+
+def _head(name: str, found: LiveStudy, compared: Compared) -> Iterator[str]:
+    """Yield what was asked, and how it was run."""
+    voids = sum(compared.voids.values())
+    yield f"# {name} over real packets"
+    yield ""
+    yield f"{found.question}"
+    yield ""
+    yield f"This page is written by `anabranch study live {name} --docs docs/examples`."
+    yield (
+        f"{VIEWERS[found.viewer].title} plays; the arms are run by turns, in real time. The emulator itself "
+        f"was late by {compared.late_ms:.2f} ms at most, at the 99th percentile of a run; runs beyond "
+        f"{LATE_MS:g} ms are void: {voids} {'was' if voids == 1 else 'were'}."
+    )
+
+
+def _arms(found: LiveStudy, compared: Compared, reports: dict[str, str]) -> Iterator[str]:
+    """Yield a table with what viewers saw, an arm a column."""
+    arms = [arm for arm in found.arms if arm.name in compared.trials]
+    by_name = {one.name: one.metric.title for one in compared.differences}
+    yield ""
+    yield "## What the viewer saw"
+    yield ""
+    yield "| | " + " | ".join(arm.name for arm in arms) + " |"
+    yield "|---|" + "--:|" * len(arms)
+    yield "| scenario, who serves | " + " | ".join(_served(arm) for arm in arms) + " |"
+    yield "| trials | " + " | ".join(str(compared.trials[arm.name]) for arm in arms) + " |"
+    for name, title in by_name.items():
+        cells = [_mean(_viewer(compared, arm.name, name)) for arm in arms]
+        yield f"| {title} | " + " | ".join(cells) + " |"
+    if reports:
+        links = [f"[report]({reports[arm.name]})" if arm.name in reports else "" for arm in arms]
+        yield "| its first trial | " + " | ".join(links) + " |"
+
+
+def _served(arm: Arm) -> str:
+    """Return what an arm runs, and who serves."""
+    return f"`{arm.row}`, {'our endpoint' if arm.server == 'gateway' else 'the kernel'}"
+
+
+def _viewer(compared: Compared, arm: str, name: str) -> Sequence[float]:
+    """Return a metric's values over real packets."""
+    return next((one.viewer for one in compared.differences if (one.arm, one.name) == (arm, name)), ())
+
+
+def _beside(compared: Compared) -> Iterator[str]:
+    """Yield the table of differences."""
+    yield ""
+    yield "## The simulator beside the viewer"
+    yield ""
+    asked = [one for one in compared.differences if one.verdict]
+    near = sum(one.verdict != "apart" for one in asked)
+    yield (
+        f"{near} of {len(asked)} figures with a target are inside it, or inside the viewer's 95 % interval. "
+        "Means, of as many trials in both."
+    )
+    yield ""
+    yield "| arm | | viewer | simulator | apart | | cause |"
+    yield "|---|---|--:|--:|--:|---|---|"
+    for one in compared.differences:
+        yield f"| {' | '.join(cells(one))} | {one.cause} |"
+
+
+def cells(one: Difference) -> tuple[str, ...]:
+    """Return a difference as a table's cells: arm, metric, viewer, simulator, difference, verdict."""
+    return (
+        one.arm,
+        one.metric.title,
+        _mean(one.viewer),
+        _mean(one.simulator),
+        f"{one.apart:+.3g}",
+        one.verdict,
+    )
+
+
+def _mean(values: Sequence[float]) -> str:
+    """Return a mean with half the width of its 95 % interval."""
+    if not values:
+        return "-"
+    width = half_width(values)
+    return f"{statistics.fmean(values):.3g}" + ("" if width is None else f" ± {width:.2g}")

@@ -1,0 +1,183 @@
+"""What a study runs over real packets, and how its results are judged, without any packet."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from anabranch.errors import InputError
+from anabranch.live.study import compare, make, page, read
+from anabranch.live.study._one import Made
+from anabranch.results import store
+from anabranch.study import study as studies
+
+ARM = {"name": "a", "row": "2p-d"}
+
+
+def study(folder, text):
+    """Write a study of one scenario with a `live.toml`."""
+    source = studies.find("SD18")
+    for name in ("study.toml", *(f"{row}.toml" for row in studies.rows_of(source))):
+        (folder / name).write_text((source / name).read_text())
+    (folder / read.FILE).write_text(text)
+    return folder
+
+
+@pytest.mark.module
+@pytest.mark.parametrize(
+    "name", [name for name, one in studies.folders().items() if (one / read.FILE).exists()]
+)
+def test_each_arm_is_run_in_both_worlds_by_turns(name):
+    folder = studies.find(name)
+    found = read.read(folder)
+    what = read.sweep(folder, found)
+    labels = [dict(cell.labels) for cell in what.cells]
+    assert [one["arm"] for one in labels[::2]] == [arm.name for arm in found.arms]
+    assert {one["world"] for one in labels} == {"live", "simulator"}
+    for here, there in zip(what.cells[::2], what.cells[1::2], strict=True):
+        assert here.text() == there.text(), "the two worlds are given the same scenario"
+    assert what.trials == 5
+
+
+@pytest.mark.module
+def test_what_the_papers_ran_is_what_is_set():
+    folder = studies.find("HO20")
+    silent = read.sweep(folder, read.read(folder), only=["gr-sty, silent"]).cells[0]
+    settings = {key: value for key, value, _ in silent.settings}
+    assert settings["handoffs.0.at"] == "20 s"
+    assert settings["handoffs.0.kind"] == "silent"
+    assert settings["transport.scheduler"] == "gr-sty"
+    assert settings["paths.F1.queue"] == "100 packets", "the study's assumptions hold"
+    assert settings["transport.profile"] == "linux-6.18", "and what is set goes over them"
+
+
+def test_every_fault_of_the_file_is_named(tmp_path):
+    text = """
+question = "?"
+viewer = "vcl"
+[[arms]]
+name = "one"
+row = "2p-x"
+[[arms]]
+name = "one"
+row = "2p-d"
+"""
+    with pytest.raises(InputError) as caught:
+        read.read(study(tmp_path, text))
+    said = str(caught.value)
+    assert "no such viewer: `vcl`" in said
+    assert "no such scenario: `2p-x`" in said
+    assert "another arm has this name: `one`" in said
+
+
+def test_an_unknown_key_has_the_nearest_one(tmp_path):
+    text = 'question = "?"\nviewer = "vlc"\n[[arms]]\nname = "one"\nrow = "2p-d"\nsever = "kernel"\n'
+    folder = study(tmp_path, text)
+    with pytest.raises(InputError, match="sever") as caught:
+        read.read(folder)
+    assert "server" in str(caught.value)
+
+
+def test_a_study_without_one_says_which_have_one():
+    with pytest.raises(InputError, match=r"nothing to run over real packets") as caught:
+        read.read(studies.find("PC16"))
+    assert "SD18" in str(caught.value)
+
+
+@pytest.mark.module
+def test_a_wrong_value_is_told_with_its_file(tmp_path):
+    text = 'question = "?"\nviewer = "vlc"\n[set]\n"transport.scheduler" = "litx"\n[[arms]]\n'
+    folder = study(tmp_path, text + 'name = "one"\nrow = "2p-d"\n')
+    with pytest.raises(InputError, match=r"unknown scheduler: `litx` \(live\.toml\)"):
+        read.sweep(folder, read.read(folder))
+
+
+def test_an_unknown_arm_is_refused():
+    folder = studies.find("SD18")
+    with pytest.raises(InputError, match="no such arm: `linus`"):
+        read.sweep(folder, read.read(folder), only=["linus"])
+
+
+def row(world, run, **more):
+    head = {"identity": f"{world}{run}", "cell": world, "scenario": "2p-d", "scheduler": "linux"}
+    head |= {"congestion": "cubic", "seed": 1, "run": run, "arm": "a", "world": world}
+    return head | ({"late.p99_ms": 0.1, "voids": 0, "void": False} if world == "live" else {}) | more
+
+
+def written(folder, rows):
+    """Write rows as a journal of a folder of results."""
+    lines = [json.dumps({"runs": [one], "subflows": []}) for one in rows]
+    (folder / "journal-all.jsonl").write_text("".join(f"{line}\n" for line in lines))
+    assert len(list(store.stored(folder, "runs"))) == len(rows)
+    return folder
+
+
+FOUND = read.LiveStudy(question="?", viewer="vlc", arms=[read.Arm(**ARM)], causes={"startup_delay_s": "late"})
+
+
+def test_a_figure_is_inside_its_target_inside_the_interval_or_apart(tmp_path):
+    live = [
+        row("live", 0, startup_delay_s=1.0, buffer_underflows=0, picture_discards=100, goodput_mbps=5.0),
+        row("live", 1, startup_delay_s=1.1, buffer_underflows=20, picture_discards=102, goodput_mbps=5.2),
+        row("live", 2, startup_delay_s=1.2, buffer_underflows=10, picture_discards=98, goodput_mbps=5.1),
+    ]
+    said = {"startup_delay_s": 1.5, "buffer_underflows": 15, "picture_discards": 124, "goodput_mbps": 9.0}
+    simulated = [row("simulator", run, **said) for run in range(3)]
+    found = compare.compare(written(tmp_path, [*live, *simulated]), FOUND)
+    verdicts = {one.name: one.verdict for one in found.differences}
+    assert verdicts == {
+        "startup_delay_s": "apart",  # 0.4 s, and the interval is 0.25
+        "buffer_underflows": "inside the interval",  # 5 more, and the interval is 24.8
+        "picture_discards": "inside",  # 24 %
+        "goodput_mbps": "",
+    }
+    assert {one.name: one.cause for one in found.differences}["startup_delay_s"] == "late"
+    text = page.page("X", FOUND, found, {"a": "X-1.html"})
+    assert "2 of 3 figures" in text
+    assert "| a | startup, s | 1.1 ± 0.25 | 1.5 | +0.4 | apart | late |" in text.replace(" ± 0 ", " ")
+
+
+def test_void_runs_do_not_count_and_are_counted(tmp_path):
+    rows = [
+        row("live", 0, startup_delay_s=1.0, voids=1),
+        row("live", 1, startup_delay_s=9.0, voids=3, void=True),
+        row("simulator", 0, startup_delay_s=1.0),
+    ]
+    found = compare.compare(written(tmp_path, rows), FOUND)
+    assert [one.viewer for one in found.differences] == [(1.0,)]
+    assert found.trials == {"a": 1}
+    assert found.voids == {"a": 4}
+    assert found.late_ms == 0.1
+
+
+def test_the_time_in_each_rendition_is_compared_from_the_lowest(tmp_path):
+    rows = [
+        row("live", 0, **{"time_at.1080p": 50.0, "time_at.360p": 50.0}),
+        row("simulator", 0, **{"time_at.1080p": 61.0, "time_at.360p": 41.0}),
+    ]
+    found = compare.compare(written(tmp_path, rows), FOUND)
+    assert [(one.metric.title, one.verdict) for one in found.differences] == [
+        ("time at 360p, %", "inside"),
+        ("time at 1080p, %", "apart"),
+    ]
+
+
+def late(*, by_ms):
+    """Return a maker of runs whose emulator was late by each of these in turn."""
+    turns = iter(by_ms)
+
+    def made(_self, task):
+        return Made(rows={"runs": [{"late.p99_ms": next(turns)}] if task.live else [{}]}, traces={})
+
+    return made
+
+
+@pytest.mark.parametrize(
+    ("by_ms", "voids", "void"), [([0.5], 0, False), ([3.0, 0.5], 1, False), ([3.0, 2.0, 1.5], 3, True)]
+)
+def test_a_late_run_is_made_again_and_not_for_ever(monkeypatch, by_ms, voids, void):
+    monkeypatch.setattr(make._Runners, "_made", late(by_ms=by_ms))
+    with make._Runners(1) as runners:
+        (made,) = runners.results([make.Task(job=None, live=True, server="gateway", viewer="vlc")])
+    assert made.rows["runs"][0] == {"late.p99_ms": by_ms[-1], "voids": voids, "void": void}
