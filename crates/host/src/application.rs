@@ -28,7 +28,16 @@ pub enum Next {
     /// Whenever something happens to its host: what it does depends on the time.
     AtAnything,
     /// On a new connection; the one it has is to be aborted. Only a client's application may ask for it.
-    OnNewConnection,
+    OnNewConnection(Former),
+}
+
+/// When the connection that an application leaves for a new one is aborted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Former {
+    /// Before the new one is opened.
+    Closed,
+    /// When the application is answered on the new one ([`Application::is_answered`]); it is not read until then.
+    KeptUntilAnswer,
 }
 
 /// A client read bytes that were not sent there.
@@ -55,6 +64,11 @@ pub trait Application {
     /// When it wants to be driven though nothing happens; asked for after each [`Self::drive`].
     fn poll_timeout(&self) -> Option<Instant> {
         None
+    }
+
+    /// Whether what it has asked for on its connection is being answered.
+    fn is_answered(&self) -> bool {
+        true
     }
 
     /// What it has measured so far, if it is a client's.

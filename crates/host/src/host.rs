@@ -10,7 +10,7 @@ use anabranch_transport::{
 use anabranch_units::{Instant, Schedule, SeqNumber};
 use anabranch_wire::Segment;
 
-use crate::application::{Application, Next, WrongBytes};
+use crate::application::{Application, Former, Next, WrongBytes};
 use crate::session::{Session, Viewing};
 
 /// What a server runs on a connection that it has accepted.
@@ -20,6 +20,8 @@ pub type Serve = dyn FnMut(ConnectionHandle, &Connection) -> Box<dyn Application
 struct Place {
     application: Box<dyn Application>,
     connection: Option<ConnectionHandle>,
+    /// The connection before, which lasts until this one is answered.
+    former: Option<ConnectionHandle>,
     next: Next,
     /// It is not driven any more.
     dismissed: bool,
@@ -405,7 +407,7 @@ impl Host {
         }
         let Some(connection) = self.endpoint.get_mut(handle) else { return false };
         match place.application.drive(now, connection) {
-            Ok(Next::OnNewConnection) => self.needs_connection = self.serve.is_none(),
+            Ok(Next::OnNewConnection(former)) if self.serve.is_none() => self.leave(former),
             Ok(next) => place.next = next,
             Err(fault) => {
                 self.fault.get_or_insert(fault);
@@ -413,11 +415,38 @@ impl Host {
                 return true;
             }
         }
+        let place = &mut self.places[at];
+        if place.former.is_some() && place.application.is_answered() {
+            let former = place.former.take();
+            self.end(former);
+        }
+        let place = &self.places[at];
         let wake = place.application.poll_timeout();
         if wake.is_some() || place.node.is_some() {
             self.set_wake(at, wake);
         }
         true
+    }
+
+    /// A client's application wants another connection than it has.
+    #[cold]
+    fn leave(&mut self, how: Former) {
+        self.needs_connection = true;
+        let place = &mut self.places[0];
+        // One that was kept for the sake of the one that is left now has waited in vain.
+        let (left, in_vain) = (place.connection.take(), place.former.take());
+        let kept = how == Former::KeptUntilAnswer;
+        place.former = left.filter(|_| kept);
+        self.end(in_vain);
+        self.end(left.filter(|_| !kept));
+    }
+
+    /// Aborts a connection, if it is still there.
+    #[cold]
+    fn end(&mut self, handle: Option<ConnectionHandle>) {
+        if let Some(connection) = handle.and_then(|handle| self.endpoint.get_mut(handle)) {
+            connection.abort();
+        }
     }
 
     fn set_wake(&mut self, at: usize, wake: Option<Instant>) {
@@ -434,6 +463,7 @@ impl Place {
         Self {
             application,
             connection: None,
+            former: None,
             next: Next::AtAnything,
             dismissed: false,
             touched: false,

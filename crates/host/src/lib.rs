@@ -86,7 +86,8 @@ mod session;
 mod stream;
 
 pub use application::{
-    Application, Bulk, Files, HttpServer, Next, Paced, Player, Reader, WrongBytes, report_ladder,
+    Application, Bulk, Files, Former, HttpServer, Next, Paced, Player, Reader, WrongBytes,
+    report_ladder,
 };
 pub use host::{Host, Serve};
 pub use session::{Session, Viewing};

@@ -7,7 +7,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use anabranch_host::{
-    Application, Bulk, Host, HttpServer, Next, Paced, Reader, Serve, Session, Stream, WrongBytes,
+    Application, Bulk, Former, Host, HttpServer, Next, Paced, Reader, Serve, Session, Stream,
+    WrongBytes,
 };
 use anabranch_transport::path_manager::Candidate;
 use anabranch_transport::{Config, Endpoint, Event, FourTuple, Transmit};
@@ -203,18 +204,25 @@ fn bytes_that_nobody_should_have_sent_are_told() {
     assert_eq!(pair.session().bytes_read, 0);
 }
 
-/// Wants another connection as soon as it has one, a number of times.
-struct Restless(u32, Session);
+/// Wants another connection as soon as it has one, a number of times; what it does with the one before.
+struct Restless(u32, Session, Former);
 
 impl Application for Restless {
     fn drive(&mut self, now: Instant, connection: &mut dyn Stream) -> Result<Next, WrongBytes> {
         while connection.poll_event().is_some() {}
-        while connection.read(now, usize::MAX).is_some() {}
+        while let Some(bytes) = connection.read(now, usize::MAX) {
+            self.1.bytes_read += bytes.len() as u64;
+        }
         if connection.connected_at().is_none() || self.0 == 0 {
             return Ok(Next::AtAnything);
         }
         self.0 -= 1;
-        Ok(Next::OnNewConnection)
+        self.1.bytes_read = 0;
+        Ok(Next::OnNewConnection(self.2))
+    }
+
+    fn is_answered(&self) -> bool {
+        self.1.bytes_read > 0
     }
 
     fn session(&self) -> Option<&Session> {
@@ -224,7 +232,7 @@ impl Application for Restless {
 
 #[test]
 fn a_client_may_go_through_connections_and_a_server_forgets_them() {
-    let restless = Restless(3, Session::new(0, Instant::ZERO, None));
+    let restless = Restless(3, Session::new(0, Instant::ZERO, None), Former::Closed);
     let served = Rc::new(RefCell::new(0));
     let count = Rc::clone(&served);
     let serve: Box<Serve> = Box::new(move |_, connection| {
@@ -249,6 +257,33 @@ fn a_client_may_go_through_connections_and_a_server_forgets_them() {
     pair.run(ms(600));
     assert_eq!(*served.borrow(), 5);
     assert!(pair.hosts[1].endpoint().connections().all(|(handle, _)| handle.index() < 4));
+}
+
+/// The client's connections that are not closed, at the end of each millisecond of 300.
+fn alive(former: Former) -> Vec<usize> {
+    let restless = Restless(1, Session::new(0, Instant::ZERO, None), former);
+    let mut pair = Pair::new(Box::new(restless), Box::new(|_, _| Box::new(Bulk::new(None))));
+    let count = |pair: &Pair| {
+        let connections = pair.hosts[0].endpoint().connections();
+        connections.filter(|(_, connection)| !connection.is_closed()).count()
+    };
+    let mut counts = Vec::new();
+    for until in 1..=300 {
+        pair.run(ms(until));
+        counts.push(count(&pair));
+    }
+    assert_eq!(pair.ports, 40_002);
+    counts
+}
+
+#[test]
+fn a_connection_that_is_left_lasts_until_the_next_one_is_answered_if_the_application_keeps_it() {
+    let closed = alive(Former::Closed);
+    assert_eq!(closed.iter().max(), Some(&1), "closed before the next is opened");
+    let kept = alive(Former::KeptUntilAnswer);
+    let both = kept.iter().filter(|count| **count == 2).count();
+    assert!(both > 1, "there are two while the second waits: {kept:?}");
+    assert_eq!(kept.last(), Some(&1), "and then the first is closed");
 }
 
 #[test]

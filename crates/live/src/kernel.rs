@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
-use anabranch_host::{Application, Next, WrongBytes};
+use anabranch_host::{Application, Former, Next, WrongBytes};
 use anabranch_plan::application::Make;
 use anabranch_trace::Rows;
 use anabranch_units::{Duration, Instant};
@@ -56,13 +56,15 @@ fn is_unreachable(error: &io::Error) -> bool {
 struct Place {
     application: Box<dyn Application>,
     socket: Option<Socket>,
+    /// The connection before, which lasts until this one is answered.
+    former: Option<Socket>,
     /// When it is connected, without a socket.
     opens_at: Instant,
 }
 
 impl Place {
     fn new(application: Box<dyn Application>, socket: Option<Socket>) -> Self {
-        Self { application, socket, opens_at: Instant::ZERO }
+        Self { application, socket, former: None, opens_at: Instant::ZERO }
     }
 
     /// When it is to be driven though nothing happens: without a socket not before one is opened.
@@ -182,8 +184,15 @@ impl KernelHost {
             let Some(socket) = &mut place.socket else {
                 return if now < place.opens_at { Ok(()) } else { self.open(now, poller, at) };
             };
-            match place.application.drive(now, socket) {
-                Ok(Next::OnNewConnection) => place.socket = None,
+            let driven = place.application.drive(now, socket);
+            if place.application.is_answered() {
+                place.former = None;
+            }
+            match driven {
+                Ok(Next::OnNewConnection(former)) => {
+                    let left = place.socket.take();
+                    place.former = left.filter(|_| former == Former::KeptUntilAnswer);
+                }
                 Ok(_) if socket.has_news() => {}
                 Ok(_) => return Ok(()),
                 Err(fault) => self.fault = Some(fault),

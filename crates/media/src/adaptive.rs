@@ -136,7 +136,8 @@ impl AdaptivePlayer {
             first_byte: None,
             next_watch: watched.then(|| now + WATCH),
         });
-        Some(Request { id, connection: self.connection, resource: path, range })
+        let connection = self.connection;
+        Some(Request { id, connection, closes_before: true, resource: path, range })
     }
 
     /// Takes `n` bytes of the body that answers request `id`, in order.

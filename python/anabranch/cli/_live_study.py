@@ -45,17 +45,24 @@ class How:
 
 def live(name: str, how: How, *, runs: bool, docs: Path | None, as_json: bool) -> None:
     """Make the runs that are missing, and print simulator and viewer side by side."""
-    from anabranch.live.study import read
+    from anabranch.cli._commands import making_film
+    from anabranch.live.study import make, read
     from anabranch.live.study.compare import compare
     from anabranch.live.study.page import cells
     from anabranch.study import study as studies
+    from anabranch.study.sweep import make_films
 
     folder = studies.find(name)
     found = read.read(folder)
     what = read.sweep(folder, found, trials=how.trials, only=how.only)
     at = how.out or Path("results") / what.name
-    done = _made(found, what, how, at) if runs else None
-    compared = compare(at, found)
+    workers = how.workers or make.at_once()
+    with making_film() as making:
+        make_films(what, making)
+    done = _made(found, what, at, workers) if runs else None
+    with _console.progress("simulating", unit="runs") as progress:
+        simulated = make.simulated(found, what, workers=make.at_once(), progress=progress)
+    compared = compare(at, found, simulated)
     if as_json:
         _console.out(json.dumps(compared.to_json(), indent=2, allow_nan=False))
     else:
@@ -67,16 +74,11 @@ def live(name: str, how: How, *, runs: bool, docs: Path | None, as_json: bool) -
         _told(done, at, voids=sum(compared.voids.values()))
 
 
-def _made(found: LiveStudy, what: Sweep, how: How, at: Path) -> Done:
+def _made(found: LiveStudy, what: Sweep, at: Path, workers: int) -> Done:
     """Make the runs that are missing."""
-    from anabranch.cli._commands import making_film
     from anabranch.live.study import make
-    from anabranch.study.sweep import make_films
 
     _check(found, what)
-    workers = how.workers or make.at_once()
-    with making_film() as making:
-        make_films(what, making)
     _announce(what, workers)
     with _console.progress(f"running {what.name}", unit="runs") as progress:
         try:
@@ -99,16 +101,14 @@ def _check(found: LiveStudy, what: Sweep) -> None:
 
 def _announce(what: Sweep, workers: int) -> None:
     """Say how long it takes."""
-    from anabranch.live.study.read import LIVE
     from anabranch.scenario import plan as plans
     from anabranch.study.sweep import ready
 
     whole = 0.0
     for cell in what.cells:
-        if dict(cell.labels)["world"] == LIVE:
-            loaded, film = ready(cell.text())
-            plan = plans.build(loaded.scenario, film)
-            whole += (plans.expected_duration_s(plan, film) + _AROUND_S) * what.trials
+        loaded, film = ready(cell.text())
+        plan = plans.build(loaded.scenario, film)
+        whole += (plans.expected_duration_s(plan, film) + _AROUND_S) * what.trials
     _console.note(
         f"real time: {whole / 60:.0f} minutes of playing, {workers} side by side: about "
         f"{whole / workers / 60:.0f} minutes if nothing is there yet"
@@ -119,7 +119,6 @@ def _write(docs: Path, name: str, found: LiveStudy, compared: Compared, at: Path
     """Write the page of a study, and the report of each arm's first trial beside it."""
     from anabranch import _files, report
     from anabranch.live.study.page import page
-    from anabranch.live.study.read import LIVE
     from anabranch.results import store
     from anabranch.study.stored import open_run
 
@@ -129,11 +128,7 @@ def _write(docs: Path, name: str, found: LiveStudy, compared: Compared, at: Path
     except OSError as error:
         raise _files.unwritable(what, docs, error) from None
     reports = {}
-    first = {
-        row["arm"]: row
-        for row in store.stored(at, "runs")
-        if row["world"] == LIVE and row["run"] == 0 and not row.get("void")
-    }
+    first = {row["arm"]: row for row in store.stored(at, "runs") if row["run"] == 0 and not row["void"]}
     for place, arm in enumerate(found.arms):
         if arm.name in first:
             file = f"{name}-{place + 1}.html"

@@ -195,6 +195,7 @@ class Player(Table):
         version = given.pop("version", None)
         if not adaptive:
             given.setdefault("prefetch", PREFETCH[version])
+            given["closes_before_seek"] = version == 2
         if adaptive:
             return {
                 name if name == "max_buffer_bytes" else name + suffixes.get(type(value), ""): value

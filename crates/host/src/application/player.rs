@@ -13,7 +13,7 @@ use anabranch_trace::{RequestRow, Rows};
 use anabranch_units::Instant;
 use bytes::Bytes;
 
-use super::{Application, Next, WrongBytes};
+use super::{Application, Former, Next, WrongBytes};
 use crate::pattern;
 use crate::session::{Session, Viewing};
 use crate::stream::Stream;
@@ -86,7 +86,9 @@ impl Player {
             let Some(request) = self.playing.poll_request(now) else { break };
             if self.ask(now, &request) {
                 self.reader = ResponseReader::new();
-                return Ok(Next::OnNewConnection);
+                let closes = request.closes_before;
+                let former = if closes { Former::Closed } else { Former::KeptUntilAnswer };
+                return Ok(Next::OnNewConnection(former));
             }
         }
         while !self.outgoing.is_empty() && connection.connected_at().is_some() {
@@ -182,6 +184,10 @@ impl Application for Player {
 
     fn poll_timeout(&self) -> Option<Instant> {
         if self.session.over { None } else { self.playing.poll_timeout() }
+    }
+
+    fn is_answered(&self) -> bool {
+        self.exchanges.last().is_some_and(|exchange| exchange.first_byte.is_some())
     }
 
     fn session(&self) -> Option<&Session> {

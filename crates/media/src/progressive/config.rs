@@ -49,6 +49,10 @@ pub struct PlayerConfig {
     /// follows the media data (nothing, hence a 416, unless the index is there), then, on a third,
     /// the rest. Otherwise one request fetches the whole file.
     pub probe_end: bool,
+    /// Whether each of these connections is closed before the next is opened, as VLC 2 does it
+    /// (`access/http.c`, `Seek`). VLC 3 opens the next, and closes the one before when it is
+    /// answered (`access/http/file.c`, `vlc_http_file_seek`).
+    pub closes_before_seek: bool,
 }
 
 /// What the decoder makes of a picture that is predicted from one it never had.
@@ -84,6 +88,7 @@ impl Default for PlayerConfig {
             hurry_threshold_pictures: 1.0,
             broken_references: BrokenReferences::Auto,
             probe_end: true,
+            closes_before_seek: false,
         }
     }
 }

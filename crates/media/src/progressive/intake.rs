@@ -5,7 +5,8 @@
 //!
 //! An MP4's demuxer looks for boxes behind the media data before it plays. The ring seeks there, on a
 //! new connection (`access/http/file.c` asks with `Range` and takes one response a connection), finds
-//! nothing (416), keeps what it has, and reads on where the first response was left, on a third.
+//! nothing (416), keeps what it has, and reads on where the first response was left, on a third. The
+//! server goes on to fill a connection that is left until the answer on the next one closes it.
 
 use super::config::PlayerConfig;
 use crate::http::ByteRange;
@@ -17,8 +18,11 @@ pub struct Request {
     /// Its number; bytes come back under it.
     pub id: u64,
     /// The connection to send it on. A number not seen before asks for a new connection, and says
-    /// that the player has closed all earlier ones, with whatever they still carried.
+    /// that the player reads nothing more from earlier ones and closes them, with whatever they
+    /// still carry.
     pub connection: u32,
+    /// Whether it closes the one before at once, and not when this request is answered.
+    pub closes_before: bool,
     /// The resource: its path on the server as a request line has it, without a leading slash.
     pub resource: String,
     /// The bytes wanted; the whole resource if absent.
@@ -46,6 +50,7 @@ pub(super) struct Intake {
     last_packet_end: u64,
     size_bytes: u64,
     ring_bytes: u64,
+    closes_before_seek: bool,
 }
 
 impl Intake {
@@ -62,6 +67,7 @@ impl Intake {
             size_bytes: film.size_bytes(),
             // A ring of nothing would never move.
             ring_bytes: config.prefetch_bytes.max(1),
+            closes_before_seek: config.closes_before_seek,
         }
     }
 
@@ -72,6 +78,7 @@ impl Intake {
         Some(Request {
             id: self.request,
             connection: self.request as u32,
+            closes_before: self.closes_before_seek,
             resource: film.resource(),
             range: Some(ByteRange::starting_at(self.position)),
         })

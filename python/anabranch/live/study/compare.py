@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from anabranch._intervals import half_width
-from anabranch.live.study.read import LIVE, SIMULATOR
 from anabranch.results import store
 
 if TYPE_CHECKING:
@@ -136,58 +135,56 @@ class Compared:
         ]
 
 
-def compare(folder: Path, found: LiveStudy) -> Compared:
-    """Compare the two worlds of a folder of results.
+def compare(folder: Path, found: LiveStudy, simulated: Sequence[store.Row]) -> Compared:
+    """Compare the two worlds.
 
     Parameters
     ----------
     folder
-        Where they are.
+        Where the runs over real packets are.
     found
         What the study runs over real packets.
+    simulated
+        The rows of the same runs in the simulator.
 
     Raises
     ------
     InputError
         When a file is damaged.
     """
-    rows = list(store.stored(folder, "runs"))
-    counting = [row for row in rows if not row.get("void")]
+    live = list(store.stored(folder, "runs"))
+    counting = [row for row in live if not row["void"]]
     arms = [arm.name for arm in found.arms if any(row["arm"] == arm.name for row in counting)]
-    differences = [one for arm in arms for one in _of(arm, counting, found.causes)]
-    live = [row for row in rows if row["world"] == LIVE]
+
+    def own(rows: Sequence[store.Row], arm: str) -> list[store.Row]:
+        return [row for row in rows if row["arm"] == arm]
+
     return Compared(
-        differences=tuple(differences),
-        trials={arm: sum(row["arm"] == arm and not row.get("void") for row in live) for arm in arms},
-        voids={arm: sum(row.get("voids") or 0 for row in live if row["arm"] == arm) for arm in arms},
-        late_ms=max((row["late.p99_ms"] for row in live if not row.get("void")), default=0.0),
+        differences=tuple(
+            one for arm in arms for one in _of(arm, own(counting, arm), own(simulated, arm), found.causes)
+        ),
+        trials={arm: len(own(counting, arm)) for arm in arms},
+        voids={arm: sum(row["voids"] for row in own(live, arm)) for arm in arms},
+        late_ms=max((row["late.p99_ms"] for row in counting), default=0.0),
     )
 
 
-def _of(arm: str, rows: Sequence[Mapping[str, Any]], causes: Mapping[str, str]) -> Iterator[Difference]:
+def _of(
+    arm: str, live: Sequence[store.Row], simulated: Sequence[store.Row], causes: Mapping[str, str]
+) -> Iterator[Difference]:
     """Yield the differences of an arm."""
-    own = [row for row in rows if row["arm"] == arm]
-    times = sorted({name for row in own for name in row if name.startswith(_TIME_AT)}, key=_height)
-    for name in (*METRICS, *times):
-        worlds = {
-            world: tuple(
-                float(row[name]) for row in own if row["world"] == world and row.get(name) is not None
-            )
-            for world in (LIVE, SIMULATOR)
-        }
-        if not all(worlds.values()):
+    times = {name for row in (*live, *simulated) for name in row if name.startswith(_TIME_AT)}
+    for name in (*METRICS, *sorted(times, key=_height)):
+        viewer, simulator = (
+            tuple(float(row[name]) for row in rows if row.get(name) is not None) for rows in (live, simulated)
+        )
+        if not viewer or not simulator:
             continue
         metric = METRICS.get(name) or Metric(
             title=f"time at {_height(name)}p, %", within=_TIME.within, share=_TIME.share
         )
-        yield Difference(
-            arm=arm,
-            name=name,
-            metric=metric,
-            viewer=worlds[LIVE],
-            simulator=worlds[SIMULATOR],
-            cause=causes.get(f"{arm}: {name}", causes.get(name, "")),
-        )
+        cause = causes.get(f"{arm}: {name}", causes.get(name, ""))
+        yield Difference(arm=arm, name=name, metric=metric, viewer=viewer, simulator=simulator, cause=cause)
 
 
 def _height(name: str) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import pickle
 import signal
@@ -14,7 +15,6 @@ from typing import TYPE_CHECKING
 
 from anabranch.errors import MissingError
 from anabranch.live.study._one import Made, Task
-from anabranch.live.study.read import LIVE
 from anabranch.results.store import Store
 from anabranch.study import sweep as sweeps
 
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from typing import Self
 
     from anabranch.live.study.read import LiveStudy
-    from anabranch.study.sweep import Job, Sweep
+    from anabranch.results.store import Row
+    from anabranch.study.sweep import Sweep
 
 #: The emulator's own lateness at the 99th percentile above which a run does not count, milliseconds.
 LATE_MS = 1.0
@@ -63,7 +64,7 @@ def make(
     workers: int,
     progress: Callable[[float, float], None],
 ) -> Done:
-    """Make whatever is missing.
+    """Make whatever runs over real packets are missing.
 
     Parameters
     ----------
@@ -83,12 +84,11 @@ def make(
     MissingError
         When the disk is full.
     """
-    store = Store(folder, sweeps.manifest(what))
+    # Real packets are of no build: whichever made some of the runs, another one goes on.
+    store = Store(folder, {**sweeps.manifest(what), "code": ""})
     done = store.done()
-    tasks = list(_tasks(found, what))
+    tasks = _tasks(found, what, live=True)
     left = [task for task in tasks if (task.job.name, task.job.identity) not in done]
-    # The simulator's are made in seconds.
-    left.sort(key=lambda task: task.live)
     count, failed = len(tasks) - len(left), []
     progress(count, len(tasks))
     with store.writing() as journal, _Runners(workers) as runners:
@@ -105,19 +105,51 @@ def make(
     return Done(total=len(tasks), before=before, now=count - before, failed=tuple(failed))
 
 
-def _tasks(found: LiveStudy, what: Sweep) -> Iterator[Task]:
-    """Yield the runs by turns."""
+def simulated(
+    found: LiveStudy, what: Sweep, *, workers: int, progress: Callable[[float, float], None]
+) -> list[Row]:
+    """Make the same runs in the simulator, which takes seconds; return their rows.
+
+    Parameters
+    ----------
+    found, what
+        What the study runs over real packets, and the runs.
+    workers
+        How many go side by side.
+    progress
+        Told the runs done, and how many there are.
+
+    Raises
+    ------
+    MissingError
+        When a run comes to nothing.
+    """
+    tasks = _tasks(found, what, live=False)
+    rows = []
+    with _Runners(workers) as runners:
+        for made in runners.results(tasks):
+            if made.error:
+                raise MissingError(made.error)
+            rows.append(made.rows["runs"][0])
+            progress(len(rows), len(tasks))
+    return sorted(rows, key=lambda row: row["run"])
+
+
+def _tasks(found: LiveStudy, what: Sweep, *, live: bool) -> list[Task]:
+    """Return the runs by turns."""
     arms = {arm.name: arm for arm in found.arms}
-    for job in what.jobs(sweeps.planned(what)):
-        labels = dict(job.cell.labels)
-        arm = arms[str(labels["arm"])]
-        live = labels["world"] == LIVE
-        yield Task(job=_named(job, live=live), live=live, server=arm.server, viewer=found.viewer)
-
-
-def _named(job: Job, *, live: bool) -> Job:
-    """Return a run under an identity of its own: the simulator's run of a plan is another one."""
-    return replace(job, identity=f"{job.identity[:-5]}-live") if live else job
+    planned = sweeps.planned(what)
+    shared = {cell.name: one.hash for cell, one in zip(what.cells, planned, strict=True)}
+    tasks = []
+    for job in what.jobs(planned):
+        arm = arms[str(dict(job.cell.labels)["arm"])]
+        if live:
+            text = f"{shared[job.name]} {job.run} {arm.server} {found.viewer}"
+            named = replace(job, identity=hashlib.sha256(text.encode()).hexdigest()[: len(job.identity)])
+        else:
+            named = replace(job, keep=())
+        tasks.append(Task(job=named, live=live, server=arm.server, viewer=found.viewer))
+    return tasks
 
 
 class _Runners:

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 #: The file.
 FILE = "live.toml"
-#: The worlds that each arm is run in.
-LIVE, SIMULATOR = "live", "simulator"
 
 
 class _Table(BaseModel):
@@ -125,7 +123,7 @@ def _keys(path: KeyPath) -> list[str]:
 
 
 def sweep(folder: Path, found: LiveStudy, *, trials: int | None = None, only: Sequence[str] = ()) -> Sweep:
-    """Return what is to be run: each arm in both worlds, the same draws of losses in both.
+    """Return what is to be run: a cell an arm.
 
     Parameters
     ----------
@@ -152,23 +150,14 @@ def sweep(folder: Path, found: LiveStudy, *, trials: int | None = None, only: Se
     study = studies.read(folder)
     points = (
         studies.world_of(
-            folder,
-            study,
-            arm.row,
-            found.set | arm.set,
-            origin=FILE,
-            labels=(("arm", arm.name), ("world", world)),
+            folder, study, arm.row, found.set | arm.set, origin=FILE, labels=(("arm", arm.name),)
         )
         for arm in found.arms
-        for world in (SIMULATOR, LIVE)
         if not only or arm.name in only
     )
     notes = {"question": found.question, "viewer": found.viewer}
     name = f"{folder.name}-live" + "".join(f"-{names.index(one)}" for one in only)
-    # Real packets never come out the same twice, whatever the plan draws.
-    return Sweep(
-        name=name, cells=cells(points), trials=trials or found.trials, notes=notes, keep=_KEEP, once=False
-    )
+    return Sweep(name=name, cells=cells(points), trials=trials or found.trials, notes=notes, keep=_KEEP)
 
 
 #: The tables that are kept of each run: all that a report is drawn from.
