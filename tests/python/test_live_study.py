@@ -7,9 +7,9 @@ import json
 import pytest
 
 from anabranch.errors import InputError
-from anabranch.live.study import compare, make, page, read
-from anabranch.live.study._one import Made
 from anabranch.study import study as studies
+from anabranch.viewed import compare, make, page, read
+from anabranch.viewed._one import Made
 
 ARM = {"name": "a", "row": "2p-d"}
 

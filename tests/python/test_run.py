@@ -215,6 +215,7 @@ def test_each_room_imports_only_what_is_below_it():
         "study",
         "why",
         "experiments",
+        "viewed",
         "_run",
     }
     # A run and a comparison show themselves in a notebook.
@@ -224,6 +225,7 @@ def test_each_room_imports_only_what_is_below_it():
                "claims": {"claims", "study", "why"},
                "experiments": {"experiments", "study", "figures", "claims", "comparison", "report", "_run"},
                "why": {"why", "study", "_run"},
+               "viewed": {"viewed", "study", "experiments", "_run"},
                "calibrate": {"calibrate", "figures", "_run"},
                "figures": {"figures"}, "live": {"_run"}, "_run.py": {"figures"}}  # fmt: skip
     for file in root.rglob("*.py"):

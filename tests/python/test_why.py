@@ -159,14 +159,18 @@ def test_the_one_cause_of_a_step_down_is_found(name):
 
 @pytest.mark.module
 def test_a_cause_that_is_taken_away_takes_its_share_with_it():
-    """Two causes, one after the other: a cut, and from then on too little capacity."""
+    """Two causes, one after the other: too little capacity, and, with the buffers full again, a cut.
+
+    With the cut first, what it takes from the buffer would freeze the picture later, for want of capacity.
+    """
     paths = [path("a", "9 Mbit/s")]
-    cut = [at(20, "a", state="down"), at(34, "a", state="up")]
-    slow = [at(45, "a", rate="3 Mbit/s")]
-    both = made(world(paths, events=[*cut, *slow]))
+    slow = [at(2, "a", rate="3 Mbit/s"), at(16, "a", rate="9 Mbit/s")]
+    cut = [at(40, "a", state="down"), at(60, "a", state="up")]
+    long = {"duration": "80 s"}
+    both = made(world(paths, events=[*slow, *cut], app=long))
     causes = why(both)
     for cause, without in (("path down", slow), ("capacity", cut)):
-        left = made(world(paths, events=without)).qoe["rebuffer_s"]
+        left = made(world(paths, events=without, app=long)).qoe["rebuffer_s"]
         saved = 1 - left / both.qoe["rebuffer_s"]
         named = causes.frozen_s[cause] / sum(causes.frozen_s.values())
         assert saved > 0.15

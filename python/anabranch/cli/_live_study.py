@@ -12,10 +12,10 @@ import typer
 from anabranch.cli import _console
 
 if TYPE_CHECKING:
-    from anabranch.live.study.compare import Compared
-    from anabranch.live.study.make import Done
-    from anabranch.live.study.read import LiveStudy
     from anabranch.study.sweep import Sweep
+    from anabranch.viewed.compare import Compared
+    from anabranch.viewed.make import Done
+    from anabranch.viewed.read import LiveStudy
 
 #: The most seconds of a run that are not spent playing: a start, and an end.
 _AROUND_S = 3.0
@@ -46,11 +46,11 @@ class How:
 def live(name: str, how: How, *, runs: bool, docs: Path | None, as_json: bool) -> None:
     """Make the runs that are missing, and print simulator and viewer side by side."""
     from anabranch.cli._commands import making_film
-    from anabranch.live.study import make, read
-    from anabranch.live.study.compare import compare
-    from anabranch.live.study.page import cells
     from anabranch.study import study as studies
     from anabranch.study.sweep import make_films
+    from anabranch.viewed import make, read
+    from anabranch.viewed.compare import compare
+    from anabranch.viewed.page import cells
 
     folder = studies.find(name)
     found = read.read(folder)
@@ -76,7 +76,7 @@ def live(name: str, how: How, *, runs: bool, docs: Path | None, as_json: bool) -
 
 def _made(found: LiveStudy, what: Sweep, at: Path, workers: int) -> Done:
     """Make the runs that are missing."""
-    from anabranch.live.study import make
+    from anabranch.viewed import make
 
     _check(found, what)
     _announce(what, workers)
@@ -118,9 +118,9 @@ def _announce(what: Sweep, workers: int) -> None:
 def _write(docs: Path, name: str, found: LiveStudy, compared: Compared, at: Path) -> None:
     """Write the page of a study, and the report of each arm's first trial beside it."""
     from anabranch import _files, report
-    from anabranch.live.study.page import page
     from anabranch.results import store
     from anabranch.study.stored import open_run
+    from anabranch.viewed.page import page
 
     what = "the page"
     try:

@@ -6,14 +6,15 @@ import statistics
 from typing import TYPE_CHECKING
 
 from anabranch._intervals import half_width
-from anabranch.live.study.make import LATE_MS
+from anabranch.experiments.table import shown
 from anabranch.live.viewers import VIEWERS
+from anabranch.viewed.make import LATE_MS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from anabranch.live.study.compare import Compared, Difference
-    from anabranch.live.study.read import Arm, LiveStudy
+    from anabranch.viewed.compare import Compared, Difference
+    from anabranch.viewed.read import Arm, LiveStudy
 
 
 def page(name: str, found: LiveStudy, compared: Compared, reports: dict[str, str]) -> str:
@@ -102,7 +103,7 @@ def cells(one: Difference) -> tuple[str, ...]:
         one.metric.title,
         _mean(one.viewer),
         _mean(one.simulator),
-        f"{one.apart:+.3g}",
+        ("+" if one.apart >= 0 else "") + shown(one.apart, 2),
         one.verdict,
     )
 
@@ -112,4 +113,4 @@ def _mean(values: Sequence[float]) -> str:
     if not values:
         return "-"
     width = half_width(values)
-    return f"{statistics.fmean(values):.3g}" + ("" if width is None else f" ± {width:.2g}")
+    return shown(statistics.fmean(values), 3) + ("" if width is None else f" ± {shown(width, 2)}")

@@ -114,10 +114,3 @@ def main() -> None:
         pickle.dump(made, sys.stdout.buffer)
     except (KeyboardInterrupt, BrokenPipeError):
         sys.exit(1)
-
-
-if __name__ == "__main__":
-    # By its name as others import it: what is pickled has to be of that module.
-    from anabranch.live.study import _one
-
-    _one.main()

@@ -14,18 +14,18 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from anabranch.errors import MissingError
-from anabranch.live.study._one import Made, Task
 from anabranch.results.store import Store
 from anabranch.study import sweep as sweeps
+from anabranch.viewed._one import Made, Task
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
     from typing import Self
 
-    from anabranch.live.study.read import LiveStudy
     from anabranch.results.store import Row
     from anabranch.study.sweep import Sweep
+    from anabranch.viewed.read import LiveStudy
 
 #: The emulator's own lateness at the 99th percentile above which a run does not count, milliseconds.
 LATE_MS = 1.0
@@ -204,7 +204,7 @@ class _Runners:
                 return Made(rows={}, traces={}, error="interrupted")
             # In a session of its own: an interrupt at the terminal is for this process to pass on.
             process = subprocess.Popen(
-                [sys.executable, "-m", "anabranch.live.study._one"],
+                [sys.executable, "-c", "from anabranch.viewed._one import main; main()"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,

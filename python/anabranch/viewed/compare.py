@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from anabranch.live.study.read import LiveStudy
+    from anabranch.viewed.read import LiveStudy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,11 +38,9 @@ class Metric:
 #: What is compared, by the column of the results.
 METRICS: Mapping[str, Metric] = {
     "startup_delay_s": Metric(title="startup, s", within=0.3),
-    "startup_s": Metric(title="startup, s", within=0.3),
     "buffer_underflows": Metric(title="buffer underflows", within=2),
     "picture_discards": Metric(title="picture discards", within=10, share=0.25),
     "rebuffer_s": Metric(title="time frozen, s"),
-    "rebuffer_total_s": Metric(title="time frozen, s"),
     "resolution_mean": Metric(title="mean resolution, pixels"),
     "resolution_changes": Metric(title="changes of resolution"),
     "goodput_mbps": Metric(title="goodput, Mb/s"),
