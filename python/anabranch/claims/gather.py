@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from anabranch.claims import around, judge, page, statement, stored
 from anabranch.results import cost, store
 from anabranch.study import study as studies
+from anabranch.study import values
 from anabranch.why import stored as causes
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def study_of(results: Path) -> Path | None:
     """
     found = store.manifest(results)
     for folder in dict.fromkeys(found["folders"].values()):
-        if (Path(folder) / studies.FILE).exists():
+        if (Path(folder) / values.FILE).exists():
             return Path(folder)
     if any("row" not in cell["labels"] for cell in found["cells"]):
         return None

@@ -132,7 +132,7 @@ def make(ladder: str | None, progress: Callable[[float, float], None] | None = N
     MissingError
         When the cache cannot be written.
     """
-    if ladder not in MADE:
+    if ladder is None or ladder not in MADE:
         return None
     from anabranch.media.make import make_film
     from anabranch.media.make_ladder import Rung, make_ladder
@@ -151,7 +151,9 @@ def make(ladder: str | None, progress: Callable[[float, float], None] | None = N
 def _mean_bps(rendition: Mapping[str, Any]) -> int:
     """Return the mean rate of a rendition's chunks, bits per second."""
     chunks = rendition["chunks"]
-    return round(sum(one["bytes"] for one in chunks) * 8e9 / sum(one["duration_ns"] for one in chunks))
+    count: int = sum(one["bytes"] for one in chunks)
+    lasting_ns: int = sum(one["duration_ns"] for one in chunks)
+    return round(count * 8e9 / lasting_ns)
 
 
 def _found(
