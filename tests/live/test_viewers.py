@@ -29,9 +29,13 @@ def needs(name):
 
 
 def left_behind():
-    """Return what a run has left: namespaces of this process, and programs with folders of ours."""
+    """Return what a run has left: namespaces of this process, and programs with folders of its."""
     spaces = list(Path("/run/netns").glob(f"anabranch-{os.getpid()}-*"))
-    return [*spaces, *programs("anabranch-origin-"), *programs("anabranch-viewer-")]
+    return [
+        *spaces,
+        *programs(f"anabranch-origin-{os.getpid()}-"),
+        *programs(f"anabranch-viewer-{os.getpid()}-"),
+    ]
 
 
 def programs(word):
@@ -127,7 +131,7 @@ def test_an_origin_that_is_killed_ends_the_film_where_it_was():
             time.sleep(0.2)
             if runs.is_set():
                 time.sleep(2)
-                killed.extend(with_children(programs("anabranch-origin-")))
+                killed.extend(with_children(programs(f"anabranch-origin-{os.getpid()}-")))
                 for process in killed:
                     os.kill(process, signal.SIGKILL)
 

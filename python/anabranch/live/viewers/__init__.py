@@ -188,7 +188,7 @@ def playing(
     url = f"http://{f'[{host}]' if ':' in host else host}/{what.asked}"
     # Neither VLC nor a browser is for root; whoever called sudo, or has a user namespace, is somebody else.
     drops = os.geteuid() == 0 and programs.caller().number is None and not rootless.entered()
-    with tempfile.TemporaryDirectory(prefix="anabranch-viewer-") as folder:
+    with tempfile.TemporaryDirectory(prefix=f"anabranch-viewer-{os.getpid()}-") as folder:
         # Whoever plays reads its page here.
         Path(folder).chmod(0o755)
         order = session.Order(

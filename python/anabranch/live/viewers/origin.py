@@ -129,7 +129,7 @@ def serving(bed: Bed, files: Mapping[str, Path], at: socket.socket | None = None
     found = program()
     if found is None:
         raise MissingError(lacks() or "")
-    with tempfile.TemporaryDirectory(prefix="anabranch-origin-") as name:
+    with tempfile.TemporaryDirectory(prefix=f"anabranch-origin-{os.getpid()}-") as name:
         folder = Path(name)
         folder.joinpath("served").mkdir()
         for served, file in files.items():
