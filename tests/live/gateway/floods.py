@@ -17,12 +17,13 @@ FLOODER = Path(__file__).with_name("flooder.py")
 OPTIONS = bytes.fromhex("020405b4 0402 080a 00000001 00000000 01 030307 1e04 0181".replace(" ", ""))
 
 
-def syn(source, port, options=b"", address=V4):
-    """Return a SYN from an address to the gateway, IP header and all."""
+def syn(source, port, options=b"", address=V4, seq=None):
+    """Return a SYN from an address to the gateway, IP header and all; its number is drawn where none is given."""
     ends = socket.inet_aton(source) + socket.inet_aton(address)
     length = 20 + len(options)
     offset = length // 4 << 12
-    head = struct.pack("!HHIIHHHH", port, PORT, random.getrandbits(32), 0, offset | 2, 64_000, 0, 0)
+    seq = random.getrandbits(32) if seq is None else seq
+    head = struct.pack("!HHIIHHHH", port, PORT, seq, 0, offset | 2, 64_000, 0, 0)
     tcp = head + options
     total = checksum(ends + struct.pack("!HH", 6, length) + tcp)
     tcp = tcp[:16] + struct.pack("!H", total) + tcp[18:]
