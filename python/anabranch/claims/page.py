@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 BEGIN = """# Claims of the papers, judged
 
 This page is written by `anabranch study claims all RESULTS --run --around all --docs FILE`, and its causes
-are those of `anabranch study why`; either may stop early, and each paper says what was run. Each claim is
-stated in the study's `claims.toml`, with the smallest effect that matters;
+are those of `anabranch study why`; either may stop early, and each paper says what was run, on which build.
+Each claim is stated in the study's `claims.toml`, with the smallest effect that matters;
 [the guide](guide/studies.md#claims) tells how verdicts are made. *Reproduced* is said of this simulator under
 the studies' assumptions, *not reproduced* as well: neither says that a paper measured wrongly. *Inferred*
 claims hold, but a setting of the study decides them: they do not count as reproduced. Claims that were judged
