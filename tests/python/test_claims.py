@@ -266,6 +266,44 @@ def test_chosen_claims_are_judged_apart_and_change_their_rows_alone(tmp_path):
     assert page.read_text() == after
 
 
+@pytest.mark.module
+def test_a_page_keeps_the_papers_that_are_not_judged(tmp_path):
+    page = tmp_path / "claims.md"
+    assert small(tmp_path, extra=["--docs", str(page)]).exit_code == 0
+    first = page.read_text()
+    causes = "Why pictures froze and were discarded (`anabranch study why`), means of all:\n\n| row |\n|---|\n| x |\n"
+    page.write_text(f"{first}\n{causes}".replace("mine", "kin"))
+    judged = [
+        "study",
+        "claims",
+        str(tmp_path / "studies" / "mine"),
+        str(tmp_path / "out"),
+        "--docs",
+        str(page),
+    ]
+    assert CliRunner().invoke(app, judged).exit_code == 0
+    both = page.read_text()
+    # Both papers by name, each with its rows, and each section as the page of it alone has it.
+    own = first[first.index("\n## mine") :]
+    other = f"{own}\n{causes}".replace("mine", "kin")
+    assert both[both.index("\n## ") :] == f"{other}{own}"
+    rows = [line for line in first.splitlines() if line.startswith("| mine |")]
+    assert len(rows) == 2
+    told = [line for line in both.splitlines() if line.startswith(("| mine |", "| kin |"))]
+    assert told == [line for row in rows for line in (row.replace("mine", "kin"), row)]
+    # Judged anew the other one is what it was, but for its causes, which are of an earlier page.
+    page.write_text(both.replace("mine", "third").replace("kin", "mine"))
+    assert CliRunner().invoke(app, judged).exit_code == 0
+    earlier = "(`anabranch study why`, on the build and the trials of an earlier page), means of all:"
+    assert page.read_text() == both.replace("mine", "third").replace("kin", "mine").replace(
+        "(`anabranch study why`), means of all:", earlier
+    )
+    # A text that is no such page is not kept.
+    page.write_text("# Something else\n\n## mine\n\nwords\n")
+    assert CliRunner().invoke(app, judged).exit_code == 0
+    assert page.read_text() == first
+
+
 def test_claims_that_cannot_be_chosen_are_told(tmp_path):
     result = CliRunner().invoke(app, ["study", "claims", "PC16", "--only", "PC16.31"])
     assert result.exit_code == 2

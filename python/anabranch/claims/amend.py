@@ -1,11 +1,13 @@
-"""A page of verdicts on which some claims are judged anew: their rows, the counts, and what was run."""
+"""A page of verdicts on which some papers, or some claims of them, are judged anew."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from anabranch.claims import page
 from anabranch.claims.judge import VERDICTS
+from anabranch.claims.page import Part
 from anabranch.errors import Fault, InputError
 
 if TYPE_CHECKING:
@@ -14,6 +16,54 @@ if TYPE_CHECKING:
     from anabranch.claims.page import Paper
 
 _LATER = "Judged later, by themselves: "
+_EARLIER = ", on the build and the trials of an earlier page"
+
+
+def renewed(text: str, papers: Sequence[Paper]) -> str:
+    """Return a page with the sections of some papers written anew, and those of all others as they were.
+
+    Where a paper's results have no causes, those that the page has of it stay, marked as an earlier page's.
+
+    Parameters
+    ----------
+    text
+        The page; any other text is not kept.
+    papers
+        The papers that were judged.
+    """
+    kept = {one.name: one for one in _parts(text)}
+    made = {paper.name: page.part(paper) for paper in papers}
+    for paper in papers:
+        if paper.name in kept and not paper.causes:
+            own = made[paper.name]
+            section = [*own.section, *_causes(kept[paper.name].section)]
+            made[paper.name] = replace(own, section=section)
+    return page.write([*(kept | made).values()])
+
+
+def _parts(text: str) -> list[Part]:
+    """Return what a page says of each of its papers."""
+    begin, *sections = text.split("\n\n## ")
+    rows: dict[str, list[str]] = {}
+    for line in begin.splitlines():
+        if line.startswith("| "):
+            rows.setdefault(_cells(line)[0], []).append(line)
+    parts = []
+    for section in sections:
+        name, *lines = section.rstrip("\n").split("\n")
+        if len(rows.get(name, ())) == 2:
+            verdicts, means = rows[name]
+            parts.append(Part(name=name, verdicts=verdicts, means=means, section=["", f"## {name}", *lines]))
+    return parts
+
+
+def _causes(section: Sequence[str]) -> list[str]:
+    """Return the lines of a section that tell of causes, with the empty one before them."""
+    at = next((at for at, line in enumerate(section) if line.startswith(page.CAUSES)), None)
+    if at is None:
+        return []
+    told = section[at].replace(f"{page.CAUSES})", f"{page.CAUSES}{_EARLIER})")
+    return ["", told, *section[at + 1 :]]
 
 
 def amend(text: str, papers: Sequence[Paper]) -> str:

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 BEGIN = """# Claims of the papers, judged
 
 This page is written by `anabranch study claims all RESULTS --run --around all --docs FILE`, and its causes
-are those of `anabranch study why`; either may stop early, and each paper says what was run. Each claim is
-stated in the study's `claims.toml`, with the smallest effect that matters;
+are those of `anabranch study why`; either may stop early, and each paper says what was run, on which build.
+Each claim is stated in the study's `claims.toml`, with the smallest effect that matters;
 [the guide](guide/studies.md#claims) tells how verdicts are made. *Reproduced* is said of this simulator under
 the studies' assumptions, *not reproduced* as well: neither says that a paper measured wrongly. *Inferred*
 claims hold, but a setting of the study decides them: they do not count as reproduced. Claims that were judged
@@ -30,6 +30,9 @@ ranges and their reasons stand in `study.toml`, each fixed before it was compute
 what hangs on a narrow difference may be on either side by chance. *Changed by* names the values with which it
 comes out otherwise than in the study as it stands.
 """
+_PLACES: tuple[Where, ...] = ("everywhere", "here", "nowhere")
+#: What the table of causes begins with, up to what it was made by.
+CAUSES = "Why pictures froze and were discarded (`anabranch study why`"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,6 +79,26 @@ class Paper:
     worlds: Mapping[World, tuple[int, int]]
     missing: Sequence[World]
     causes: Mapping[tuple[str, str], Mapping[str, Any]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """What the page says of one paper.
+
+    Attributes
+    ----------
+    name
+        The study.
+    verdicts, means
+        Its rows of the two tables at the begin.
+    section
+        The lines of its section, from the empty one before its heading on.
+    """
+
+    name: str
+    verdicts: str
+    means: str
+    section: Sequence[str]
 
 
 def evidence(one: Judged) -> str:
@@ -151,25 +174,31 @@ def plain(one: Judged, spread: Spread) -> dict[str, Any]:
     }
 
 
-def write(papers: Sequence[Paper]) -> str:
-    """Return the page of some papers."""
+def write(parts: Sequence[Part]) -> str:
+    """Return the page of some papers, by name."""
+    parts = sorted(parts, key=lambda one: one.name)
     head = f"| paper | {' | '.join(VERDICTS)} | runs | trials | CPU hours |"
     lines = [BEGIN, head, "|---" * (len(VERDICTS) + 4) + "|"]
-    for paper in papers:
-        counts = counted(paper.judged)
-        cells = [str(counts[verdict]) for verdict in VERDICTS]
-        lines.append(f"| {' | '.join([paper.name, *cells, str(paper.runs), trials(paper), hours(paper)])} |")
-    places: tuple[Where, ...] = ("everywhere", "here", "nowhere")
-    lines += ["", f"| by means | {' | '.join(places)} | worlds | not run |", "|---" * 6 + "|"]
-    for paper in papers:
-        found = around.counted(paper.spreads)
-        numbers = [str(found[place]) for place in places]
-        lines.append(
-            f"| {' | '.join([paper.name, *numbers, str(len(paper.worlds)), str(len(paper.missing))])} |"
-        )
-    for paper in papers:
-        lines += _section(paper)
+    lines += [one.verdicts for one in parts]
+    lines += ["", f"| by means | {' | '.join(_PLACES)} | worlds | not run |", "|---" * 6 + "|"]
+    lines += [one.means for one in parts]
+    for one in parts:
+        lines += one.section
     return "\n".join(lines) + "\n"
+
+
+def part(paper: Paper) -> Part:
+    """Return what the page says of a paper."""
+    counts = counted(paper.judged)
+    verdicts = [str(counts[verdict]) for verdict in VERDICTS]
+    found = around.counted(paper.spreads)
+    numbers = [*(found[place] for place in _PLACES), len(paper.worlds), len(paper.missing)]
+    return Part(
+        name=paper.name,
+        verdicts=f"| {' | '.join([paper.name, *verdicts, str(paper.runs), trials(paper), hours(paper)])} |",
+        means=f"| {' | '.join([paper.name, *map(str, numbers)])} |",
+        section=_section(paper),
+    )
 
 
 def _section(paper: Paper) -> list[str]:
@@ -226,10 +255,7 @@ def _causes(paper: Paper) -> list[str]:
     """Return the table of what froze pictures."""
     if not paper.causes:
         return []
-    lines = [
-        "",
-        "Why pictures froze and were discarded (`anabranch study why`), means a run over all schedulers:",
-    ]
+    lines = ["", f"{CAUSES}), means a run over all schedulers:"]
     lines += ["", "| row | control | runs | frozen, s | discards |", "|---|---|---|---|---|"]
     for (row, control), group in paper.causes.items():
         cells = (row, control, str(group["runs"]), shares(group["frozen_s"]), shares(group["discards"]))

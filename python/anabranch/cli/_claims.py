@@ -58,7 +58,7 @@ def claims(
     as_json: bool,
 ) -> None:
     """Judge the claims of one study or of all that state some."""
-    from anabranch.claims import amend, gather, page, statement
+    from anabranch.claims import amend, gather, statement
     from anabranch.claims.around import worlds
     from anabranch.study import study as studies
 
@@ -99,10 +99,8 @@ def claims(
     if not papers:
         raise InputError([Fault(message=f"no results of any study in `{base}`", hint="add --run")])
     if docs is not None:
-        if only:
-            text = amend.recounted(amend.amend(docs.read_text(encoding="utf-8"), papers))
-        else:
-            text = page.write(papers)
+        before = docs.read_text(encoding="utf-8") if docs.exists() else ""
+        text = amend.recounted(amend.amend(before, papers)) if only else amend.renewed(before, papers)
         docs.write_text(text, encoding="utf-8")
     _show(papers, as_json=as_json)
     if docs is not None:

@@ -108,7 +108,11 @@ def judge_claims(
         ),
     ] = None,
     docs: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the page of verdicts, in Markdown.")
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Write the page of verdicts, in Markdown; an existing one keeps its other papers.",
+        ),
     ] = None,
     workers: Workers = None,
     dask: Dask = None,
