@@ -84,7 +84,11 @@ def test_a_changed_file_is_hashed_again_though_size_and_time_of_writing_are_the_
         files[0].write_text("a = 2\n")
         os.utime(files[0], ns=(before.st_atime_ns, before.st_mtime_ns))
         after = files[0].stat()
-    assert (after.st_size, after.st_mtime_ns, after.st_ino) == (before.st_size, before.st_mtime_ns, before.st_ino)
+    assert (after.st_size, after.st_mtime_ns, after.st_ino) == (
+        before.st_size,
+        before.st_mtime_ns,
+        before.st_ino,
+    )
     assert identity._kept(files, tmp_path) == identity._hashed(files, tmp_path) != first
 
 
