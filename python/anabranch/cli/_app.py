@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from anabranch.cli import _console
+from anabranch.cli import _console, _values
 
 #: By the module that has them, every command with the first sentence of its help.
 COMMANDS: dict[str, dict[str, str]] = {
@@ -75,8 +75,10 @@ def _made(module: str, name: str) -> Any:  # noqa: ANN401 - as above
     import_module(f"anabranch.cli.{module}").register(alone)
     # Each that is made takes milliseconds.
     alone.registered_commands = [one for one in alone.registered_commands if one.name == name]
-    found = typer.main.get_command(alone)
-    return getattr(found, "commands", {name: found})[name]
+    made = typer.main.get_command(alone)
+    found = getattr(made, "commands", {name: made})[name]
+    _values.lighten(found)
+    return found
 
 
 class Root(TyperGroup):
@@ -84,6 +86,7 @@ class Root(TyperGroup):
 
     def __init__(self, **given: Any) -> None:  # noqa: ANN401 - as the library has it
         super().__init__(**given)
+        _values.lighten(self)
         self.commands = Commands()
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ANN401, ARG002 - as the library has it

@@ -4,21 +4,31 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from anabranch import _cache
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 #: The parts of the package that a run's numbers depend on, besides the Rust module.
 _ROOMS = ("_run.py", "plugins", "scenario", "media", "metrics", "traces", "study/measure.py")
 _LENGTH = 20
+#: The name in the cache folder of the hash of the program, with the state of the files that it is of.
+_KEPT = "program.txt"
+#: How long ago the last of them must have been written, for their state to tell that none was since.
+_SETTLED_NS = 2_000_000_000
 
 
 @cache
 def code() -> str:
-    """Return the identity of this program: its version, and a hash of all code that results depend on."""
+    """Return the identity of this program: its version, and a hash of all code that results depend on.
+
+    The module has many megabytes, so the hash is kept in the cache folder, for files whose state is the same.
+    """
     import anabranch
     from anabranch import plugins
 
@@ -29,14 +39,47 @@ def code() -> str:
         for source in sources
         for path in (sorted(source.rglob("*.py")) if source.is_dir() else [source] if source.exists() else [])
     ]
+    files.append(Path(str(plugins.module().__file__)))
+    return f"{anabranch.__version__}+{_kept(files, root)}"
+
+
+def _kept(files: Sequence[Path], root: Path) -> str:
+    """Return the hash of files, from the cache where that has it for just this state of them."""
+    state, newest = _state(files)
+    kept = (_cache.recall(_KEPT) or "").split(" ")
+    if kept[0] == state:
+        return kept[-1]
+    found = _hashed(files, root)
+    # A file that is written again within one tick of its file system's clock looks as it did.
+    if time.time_ns() - newest > _SETTLED_NS and _state(files)[0] == state:
+        _cache.keep(_KEPT, f"{state} {found}")
+    return found
+
+
+def _state(files: Sequence[Path]) -> tuple[str, int]:
+    """Return what says whether a file was written since, and when the last one was, in nanoseconds.
+
+    No program can set a file's time of change (`st_ctime_ns`), unlike that of its content.
+    """
+    rows = []
+    newest = 0
+    for path in files:
+        found = path.stat()
+        newest = max(newest, found.st_ctime_ns)
+        rows.append((str(path), found.st_dev, found.st_ino, found.st_size, found.st_ctime_ns))
+    return hashlib.sha256(repr(rows).encode()).hexdigest(), newest
+
+
+def _hashed(files: Sequence[Path], root: Path) -> str:
+    """Return the hash of files with their names."""
     digest = hashlib.sha256()
-    for path in [*files, Path(str(plugins.module().__file__))]:
+    for path in files:
         inside = path.is_relative_to(root)
         digest.update((path.relative_to(root).as_posix() if inside else path.name).encode())
         # Not read whole: the module has many megabytes.
         with path.open("rb") as file:
             digest.update(hashlib.file_digest(file, "sha256").digest())
-    return f"{anabranch.__version__}+{digest.hexdigest()[:12]}"
+    return digest.hexdigest()[:12]
 
 
 def of_cell(plan: Mapping[str, Any], plugins: Mapping[str, str]) -> str:

@@ -40,4 +40,4 @@ Name = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=r"^
 class Table(BaseModel):
     """A table of the file: frozen, and unknown keys are faults."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(defer_build=True, extra="forbid", frozen=True, strict=True)
