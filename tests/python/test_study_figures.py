@@ -127,6 +127,30 @@ def test_each_path_has_its_colour_in_every_panel_of_flows(tmp_path):
     assert ends["cubic", "b"] == pytest.approx((11 - half, 11 + half), rel=1e-5)
 
 
+def test_cells_of_one_control_and_scheduler_have_marks_of_their_own():
+    """UQ18's cells differ in what no plug-in says: each has a mark of its own."""
+    said = {"row": "one", "control": "cubic", "scheduler": "dft", "retransmissions": 5, "picture_discards": 0}
+    cells = [{**said, "series": name} for name in ("multipath false", "multipath true")]
+
+    def marks(rows):
+        chart = study.cross(rows, "retransmissions", "picture_discards").to_dict()
+        return next(
+            layer["encoding"]["shape"]
+            for layer in chart["concat"][0]["layer"]
+            if "shape" in layer["encoding"]
+        )
+
+    found = marks(cells)
+    assert found["field"] == "series"
+    assert found["scale"]["domain"] == ["multipath false", "multipath true"]
+    assert len(set(found["scale"]["range"])) == 2
+    found = marks([{**cells[0], "scheduler": "spd"}, cells[1]])
+    assert (found["field"], found["scale"]["domain"]) == ("scheduler", ["spd", "dft"])
+    assert found["scale"]["range"] == [colours.SCHEDULERS["spd"], colours.SCHEDULERS["dft"]]
+    # A stroke has nothing that could be filled: it would not be seen.
+    assert "stroke" not in colours.SCHEDULERS.values()
+
+
 @pytest.mark.module
 def test_curves_of_the_first_trial_are_what_its_trace_has(tmp_path):
     results = made(tmp_path, ONE, "--trials", "2")

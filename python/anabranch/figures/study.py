@@ -154,6 +154,13 @@ def _from_zero(values: Sequence[float]) -> alt.Scale:
     return alt.Scale(zero=True) if any(values) else alt.Scale(domain=[0, 1])
 
 
+def _around(values: Sequence[float], *, reverse: bool = False) -> alt.Scale:
+    """Return the scale of points: where all are zero it begins there, as that of bars does."""
+    import altair as alt
+
+    return alt.Scale(reverse=reverse, **({"zero": False} if any(values) else {"domain": [0, 1]}))
+
+
 def flows(rows: Sequence[Row], *, dots: bool = True) -> alt.ConcatChart:
     """Return the retransmissions of each path as bars with 95 % intervals, a panel a row of the study.
 
@@ -232,23 +239,27 @@ def cross(rows: Sequence[Row], across: str, up: str, *, turned: bool = False) ->
     import altair as alt
 
     panels = []
-    marks = colours.of_schedulers([row["scheduler"] for row in rows])
+    told = {(row["row"], row["control"], row["scheduler"]) for row in rows}
+    # Where controls and schedulers do not tell cells apart, the rest of what they are called has to.
+    by = "scheduler" if len(told) == len(rows) else "series"
+    marks = colours.of_schedulers([row[by] for row in rows])
     for name in dict.fromkeys(row["row"] for row in rows):
         own = [_whiskers(row, across, up) for row in rows if row["row"] == name]
         base = alt.Chart(alt.InlineData(values=own))
         x = alt.X(
             "across:Q",
             title=[_TITLES[across], _TURNED] if turned else _TITLES[across],
-            scale=alt.Scale(reverse=turned, zero=False),
+            scale=_around([row["right"] for row in own], reverse=turned),
             # A label pushed inside at an axis' end would run into the next one.
             axis=alt.Axis(tickCount=4, labelFlush=False),
         )
-        y = alt.Y("up:Q", title=_TITLES[up], scale=alt.Scale(zero=False), axis=alt.Axis(tickCount=5))
+        height = _around([row["high"] for row in own])
+        y = alt.Y("up:Q", title=_TITLES[up], scale=height, axis=alt.Axis(tickCount=5))
         flat = base.mark_rule(color="#999999").encode(x=alt.X("left:Q", title=""), x2="right:Q", y=y)
         tall = base.mark_rule(color="#999999").encode(y=alt.Y("low:Q", title=""), y2="high:Q", x=x)
         shape = alt.Shape(
-            "scheduler:N",
-            title="scheduler",
+            f"{by}:N",
+            title="scheduler" if by == "scheduler" else "settings",
             scale=alt.Scale(domain=list(marks), range=list(marks.values())),
         )
         point = base.mark_point(filled=True, size=45, opacity=0.9).encode(
