@@ -88,6 +88,25 @@ def test_waits_go_by_what_was_awaited():
     assert by_subflow[0]["out_of_order_bytes_mean"] == pytest.approx(1000 * 0.6 / 2)
 
 
+def test_what_leaves_during_a_repair_is_counted():
+    """Subflow 0 is in Recovery at 0.1 and in Loss at 0.2 s; 1 is in Recovery at 0 s and not at 0.2 s any more."""
+    samples = columns(
+        "t_s client subflow state",
+        (0.0, 0, 0, "Open"),
+        (0.0, 0, 1, "Recovery"),
+        (0.1, 0, 0, "Recovery"),
+        (0.2, 0, 0, "Loss"),
+        (0.2, 0, 1, "Open"),
+        (0.3, 0, 0, "Open"),
+        (0.7, 0, 0, "Recovery"),
+        (0.9, 0, 0, "Recovery"),
+    )
+    _, by_subflow = receiver({**TABLES, "samples": samples})
+    # The segment of 0.1 s; the next sample after that of 0.2 s says Open, and that of 0.8 s is sent again.
+    assert (by_subflow[0]["repair_new_bytes"], by_subflow[1]["repair_new_bytes"]) == (1000, 0)
+    assert "repair_new_bytes" not in receiver(TABLES)[1][0]
+
+
 def without_loss(**more):
     """Return the same, but that nothing was lost: subflow 0 brings bytes 2000 to 4000 at 0.2 and 0.3 s."""
     left = {name: values[:4] for name, values in TABLES["departures"].items()}
@@ -182,6 +201,23 @@ def test_on_one_path_a_repair_takes_a_round_trip_more():
     # One way and back and one way again: a round trip of 40 ms and more after the first.
     assert flow["latency_repaired_ms_median"] > flow["latency_ms_median"] + 40
     assert anabranch.run({**world, "record": []}).digest == run.digest
+
+
+@pytest.mark.module
+def test_what_leaves_out_paths_that_repair_sends_nothing_new_on_them():
+    """Of a far path: its repairs last for several samples."""
+    world = bulk()
+    world["application"]["bytes"] = "10 MB"
+    world["paths"].append(
+        {"name": "far", "rtt": "300 ms", "rate": "5 Mbit/s", "loss": "0.5 %", "queue": "200 packets"}
+    )
+    far = {}
+    for scheduler in ("spd", "spdx"):
+        world["transport"]["scheduler"] = scheduler
+        far[scheduler] = anabranch.run(world).qos["subflows"][1]
+        assert far[scheduler]["recovery_s"] > 0.5
+    assert far["spd"]["repair_new_bytes"] > 20_000
+    assert far["spdx"]["repair_new_bytes"] == 0
 
 
 @pytest.mark.module

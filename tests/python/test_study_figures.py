@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import re
 import statistics
+from collections import Counter
 from itertools import pairwise
 
 import pytest
@@ -11,7 +13,8 @@ from typer.testing import CliRunner
 
 import anabranch
 from anabranch.cli._app import app
-from anabranch.figures import colours
+from anabranch.figures import colours, study
+from anabranch.figures.picture import Picture
 from anabranch.study import study as studies
 
 STUDY = """
@@ -101,6 +104,51 @@ def test_every_figure_has_its_numbers_beside_it(results, tmp_path):
     svg = (first / "discards-retransmissions.svg").read_text().lower()
     assert colours.CONTROLS["cubic"].lower() in svg
     assert colours.CONTROLS["reno"].lower() in svg
+
+
+def test_each_path_has_its_colour_in_every_panel_of_flows(tmp_path):
+    """The first panel has one path, the second both: their one legend tells them apart."""
+    paths = {"one": ("a",), "two": ("a", "b")}
+    rows = [
+        {"row": row, "series": "cubic", "path": path, "retransmissions": 10 * number + run}
+        for row, names in paths.items()
+        for number, path in enumerate(names)
+        for run in range(3)
+    ]
+    svg = Picture(chart=study.flows(rows), data=rows).save_all(tmp_path / "flows.svg")[0].read_text().lower()
+    colour = {path: found.lower() for path, found in colours.of_paths("ab").items()}
+    drawn = Counter(re.findall(r'fill="(#[0-9a-f]{6})"', svg))
+    # A bar and a square of the legend have it: a is in both panels, b in one.
+    assert [drawn[colour[path]] for path in "ab"] == [3, 2]
+    # 95 % intervals of 0, 1, 2 and of 10, 11, 12: 1 and 11, by Student's t for three runs.
+    ends = {(row["series"], row["path"]): (row["low"], row["high"]) for row in study._of_flows(rows[3:])}
+    half = 4.302653 / 3**0.5
+    assert ends["cubic", "a"] == pytest.approx((0, 1 + half), rel=1e-5)
+    assert ends["cubic", "b"] == pytest.approx((11 - half, 11 + half), rel=1e-5)
+
+
+def test_cells_of_one_control_and_scheduler_have_marks_of_their_own():
+    """UQ18's cells differ in what no plug-in says: each has a mark of its own."""
+    said = {"row": "one", "control": "cubic", "scheduler": "dft", "retransmissions": 5, "picture_discards": 0}
+    cells = [{**said, "series": name} for name in ("multipath false", "multipath true")]
+
+    def marks(rows):
+        chart = study.cross(rows, "retransmissions", "picture_discards").to_dict()
+        return next(
+            layer["encoding"]["shape"]
+            for layer in chart["concat"][0]["layer"]
+            if "shape" in layer["encoding"]
+        )
+
+    found = marks(cells)
+    assert found["field"] == "series"
+    assert found["scale"]["domain"] == ["multipath false", "multipath true"]
+    assert len(set(found["scale"]["range"])) == 2
+    found = marks([{**cells[0], "scheduler": "spd"}, cells[1]])
+    assert (found["field"], found["scale"]["domain"]) == ("scheduler", ["spd", "dft"])
+    assert found["scale"]["range"] == [colours.SCHEDULERS["spd"], colours.SCHEDULERS["dft"]]
+    # A stroke has nothing that could be filled: it would not be seen.
+    assert "stroke" not in colours.SCHEDULERS.values()
 
 
 @pytest.mark.module

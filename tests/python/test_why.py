@@ -10,7 +10,9 @@ from typer.testing import CliRunner
 
 from anabranch._run import film_of, run_loaded
 from anabranch.cli._app import app
+from anabranch.scenario._overrides import Override
 from anabranch.scenario.load import load
+from anabranch.study import study as studies
 from anabranch.why import CAUSES, why
 from anabranch.why.world import Paths
 
@@ -175,6 +177,44 @@ def test_a_cause_that_is_taken_away_takes_its_share_with_it():
         named = causes.frozen_s[cause] / sum(causes.frozen_s.values())
         assert saved > 0.15
         assert abs(saved - named) <= 0.2, (cause, saved, named)
+
+
+@pytest.mark.slow
+@pytest.mark.module
+@pytest.mark.parametrize(
+    ("study", "row", "control"),
+    [
+        ("PC16", "eq50", "lia"),
+        ("PC16", "eq100", "lia"),
+        ("PC16", "diff-swap", "lia"),
+        ("HO20", "large-handoff", "olia"),
+    ],
+)
+def test_the_cause_of_a_papers_run_takes_its_share_of_the_discards_with_it(study, row, control):
+    """Of runs in which one cause is behind nearly all; docs/reference/cli.md has what comes of others."""
+    folder = studies.find(study)
+    (cell,) = (
+        one
+        for one in studies.sweep(folder, studies.read(folder)).cells
+        if (dict(one.labels)["row"], dict(one.labels)["transport.congestion"]) == (row, control)
+        and dict(one.labels)["transport.scheduler"] == "dft"
+    )
+
+    def made_with(congestion):
+        settings = [
+            Override(key=key, value=congestion if key == "transport.congestion" else value, origin="test")
+            for key, value, _ in cell.settings
+        ]
+        loaded = load(json.loads(cell.raw), settings)
+        return run_loaded(loaded, film=film_of(loaded))
+
+    run = made_with(control)
+    found = why(run).discards
+    assert next(iter(found)) == "congestion window"
+    named = found["congestion window"] / sum(found.values())
+    # CUBIC's windows fill what these paths carry.
+    left = made_with("cubic").qoe["picture_discards"]
+    assert abs((1 - left / run.qoe["picture_discards"]) - named) <= 0.2, (left, named)
 
 
 @pytest.mark.module

@@ -46,7 +46,7 @@ def every(results: Path, *, dots: bool = True) -> dict[str, Picture]:
     ]
     if flows:
         numbers = _plain(flows, ("path", "retransmissions"))
-        made["retransmissions-by-flow"] = Picture(chart=study.flows(flows), data=numbers)
+        made["retransmissions-by-flow"] = Picture(chart=study.flows(flows, dots=dots), data=numbers)
     for name, across, up, turned in study.CROSSES:
         own = cells([row for row in rows if None not in (row.get(across), row.get(up))], (across, up))
         if own:

@@ -52,8 +52,10 @@ _X = "M-1,-.6L-.6,-1L0,-.4L.6,-1L1,-.6L.4,0L1,.6L.6,1L0,.4L-.6,1L-1,.6L-.4,0Z"
 _HOURGLASS = "M-1,-1L1,-1L.24,0L1,1L-1,1L-.24,0Z"
 _BOW = "M-1,-1L0,-.24L1,-1L1,1L0,.24L-1,1Z"
 _BAR = "M-.3,-1.2L.3,-1.2L.3,1.2L-.3,1.2Z"
+_DASH = "M-1.2,-.3L1.2,-.3L1.2,.3L-1.2,.3Z"
 _HEXAGON = "M-1.1,0L-.56,-.96L.56,-.96L1.1,0L.56,.96L-.56,.96Z"
-#: The mark of each scheduler: `spd`, `lpc`, `let` and what they become with `rtx-aware` are drawn together.
+#: The mark of each scheduler, a shape that is filled: `spd`, `lpc`, `let` and what they become with
+#: `rtx-aware` are drawn together.
 SCHEDULERS: Mapping[str, str] = {
     "spd": "circle",
     "lpc": "square",
@@ -66,7 +68,7 @@ SCHEDULERS: Mapping[str, str] = {
     "min-rtt": "triangle-right",
     "dft": "triangle-left",
     "gr-sty": _STAR,
-    "redundant": "stroke",
+    "redundant": _DASH,
     "round-robin": _X,
     "blest": _BOW,
     "ecf": _BAR,

@@ -56,7 +56,8 @@ def curves(rows: Sequence[Row], column: str, title: str) -> alt.ConcatChart:
         points = _thinned([row for row in rows if row["series"] == name], column, _HEIGHT / tallest)
         chart = (
             alt.Chart(alt.InlineData(values=points))
-            .mark_line(strokeWidth=1.3)
+            # A mitred peak would be higher than its point, and below zero at its foot.
+            .mark_line(strokeWidth=1.3, strokeJoin="round")
             .encode(
                 x=_seconds("t_s:Q", longest),
                 y=alt.Y(

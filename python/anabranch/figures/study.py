@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
+from anabranch._intervals import half_width
 from anabranch.figures import colours, look
 
 if TYPE_CHECKING:
@@ -39,6 +42,10 @@ _TITLES = {
     "stalled_share": "share of the session stalled, %",
 }
 _WIDTH, _HEIGHT, _STEP = 190, 130, 15
+#: The width of the bar of one of several paths, and how much wider a group of them is with its space.
+_FLOW_STEP, _GAP = 8, 1.25
+#: The width that panels side by side may have.
+_PAGE_WIDTH = 1000
 
 
 def bars(
@@ -64,7 +71,9 @@ def bars(
     dots
         Whether each trial is drawn: thousands make a large file.
     """
-    return _page(_panels(rows, cells, metric, marks or {}, dots=dots))
+    series = {(row["row"], row["series"]) for row in rows if row.get(metric) is not None}
+    most = max(Counter(row for row, _ in series).values(), default=0)
+    return _page(_panels(rows, cells, metric, marks or {}, dots=dots), widest=_STEP * most)
 
 
 def stacked(parts: Sequence[tuple[Sequence[Row], Sequence[Row], str]]) -> alt.VConcatChart:
@@ -99,7 +108,12 @@ def _panels(
         if own:
             base = alt.Chart(alt.InlineData(values=_kept(own, ("series", "control", metric))))
             series = alt.X("series:N", sort=None, title=None, axis=alt.Axis(labelAngle=-60))
-            height = alt.Y(f"mean({metric}):Q", title=_TITLES.get(metric, metric), axis=alt.Axis(tickCount=5))
+            height = alt.Y(
+                f"mean({metric}):Q",
+                title=_TITLES.get(metric, metric),
+                scale=_from_zero([row[metric] for row in own]),
+                axis=alt.Axis(tickCount=5),
+            )
             bar = base.mark_bar(opacity=0.75).encode(x=series, y=height, color=_colour(own))
             ends = [_whiskers(cell, metric, metric) for cell in cells if cell["row"] == name]
             interval = (
@@ -107,7 +121,8 @@ def _panels(
                 .mark_rule(color="#222222", strokeWidth=1.5)
                 .encode(x=series, y=alt.Y("low:Q", title=""), y2="high:Q")
             )
-            trials = base.mark_circle(size=9, color="#222222", opacity=0.55).encode(
+            # Beside the interval, not on it.
+            trials = base.mark_circle(size=9, color="#222222", opacity=0.55, xOffset=_STEP / 4).encode(
                 x=series, y=alt.Y(f"{metric}:Q", title="")
             )
             lines = _across(marks.get(name, {}), len({row["series"] for row in own}))
@@ -132,31 +147,81 @@ def _across(marks: Mapping[str, float], bars: int) -> list[alt.Chart]:
     return [line, text.encode(y=y, x=alt.value(bars * _STEP), text="mark:N")]
 
 
-def flows(rows: Sequence[Row]) -> alt.ConcatChart:
-    """Return the retransmissions of each path as bars, a panel a row of the study.
+def _from_zero(values: Sequence[float]) -> alt.Scale:
+    """Return the scale of bars: without any height it has zero at the foot, not in the middle."""
+    import altair as alt
+
+    return alt.Scale(zero=True) if any(values) else alt.Scale(domain=[0, 1])
+
+
+def _around(values: Sequence[float], *, reverse: bool = False) -> alt.Scale:
+    """Return the scale of points: where all are zero it begins there, as that of bars does."""
+    import altair as alt
+
+    return alt.Scale(reverse=reverse, **({"zero": False} if any(values) else {"domain": [0, 1]}))
+
+
+def flows(rows: Sequence[Row], *, dots: bool = True) -> alt.ConcatChart:
+    """Return the retransmissions of each path as bars with 95 % intervals, a panel a row of the study.
 
     Parameters
     ----------
     rows
         A row a path of a run: those of a run, with `path` and its `retransmissions`.
+    dots
+        Whether each trial is drawn.
     """
     import altair as alt
 
+    widest = 0.0
+    # The same for every panel: they have one legend.
+    paths = colours.of_paths([row["path"] for row in rows])
     panels = []
     for name in dict.fromkeys(row["row"] for row in rows):
         own = [row for row in rows if row["row"] == name]
-        paths = colours.of_paths([row["path"] for row in own])
-        chart = alt.Chart(alt.InlineData(values=_kept(own, ("series", "path", "retransmissions"))))
-        chart = chart.mark_bar().encode(
-            x=alt.X("series:N", sort=None, title=None, axis=alt.Axis(labelAngle=-60)),
-            xOffset=alt.XOffset("path:N", sort=list(paths)),
-            y=alt.Y("mean(retransmissions):Q", title="retransmissions", axis=alt.Axis(tickCount=5)),
+        here = [path for path in paths if any(row["path"] == path for row in own)]
+        base = alt.Chart(alt.InlineData(values=_kept(own, ("series", "path", "retransmissions"))))
+        series = alt.X("series:N", sort=None, title=None, axis=alt.Axis(labelAngle=-60))
+        beside = alt.XOffset("path:N", sort=here)
+        bar = base.mark_bar(opacity=0.75).encode(
+            x=series,
+            xOffset=beside,
+            y=alt.Y(
+                "mean(retransmissions):Q",
+                title="retransmissions",
+                scale=_from_zero([row["retransmissions"] for row in own]),
+                axis=alt.Axis(tickCount=5),
+            ),
             color=alt.Color(
-                "path:N", title=None, scale=alt.Scale(domain=list(paths), range=list(paths.values()))
+                "path:N", title="path", scale=alt.Scale(domain=list(paths), range=list(paths.values()))
             ),
         )
-        panels.append(chart.properties(title=name, width=alt.Step(_STEP), height=_HEIGHT))
-    return _page(panels)
+        interval = (
+            alt.Chart(alt.InlineData(values=_of_flows(own)))
+            .mark_rule(color="#222222", strokeWidth=1.5)
+            .encode(x=series, xOffset=beside, y=alt.Y("low:Q", title=""), y2="high:Q")
+        )
+        # Light, as they are on the interval.
+        trials = base.mark_point(size=8, fill="white", stroke="#222222", strokeWidth=0.6).encode(
+            x=series, xOffset=beside, y=alt.Y("retransmissions:Q", title="")
+        )
+        chart = alt.layer(bar, interval, *([trials] if dots else [])).resolve_scale(xOffset="independent")
+        step = _STEP if len(here) == 1 else _FLOW_STEP
+        widest = max(widest, step * len(here) * _GAP * len({row["series"] for row in own}))
+        panels.append(chart.properties(title=name, width=alt.Step(step), height=_HEIGHT))
+    return _page(panels, widest=widest)
+
+
+def _of_flows(rows: Sequence[Row]) -> list[Row]:
+    """Return the ends of the 95 % interval of each path of each series; there is none of a single run."""
+    values: dict[tuple[str, str], list[float]] = {}
+    for row in rows:
+        values.setdefault((row["series"], row["path"]), []).append(row["retransmissions"])
+    found = []
+    for (series, path), own in values.items():
+        mean, half = fmean(own), half_width(own) or 0.0
+        found.append({"series": series, "path": path, "low": max(mean - half, 0.0), "high": mean + half})
+    return found
 
 
 def cross(rows: Sequence[Row], across: str, up: str, *, turned: bool = False) -> alt.ConcatChart:
@@ -174,22 +239,27 @@ def cross(rows: Sequence[Row], across: str, up: str, *, turned: bool = False) ->
     import altair as alt
 
     panels = []
-    marks = colours.of_schedulers([row["scheduler"] for row in rows])
+    told = {(row["row"], row["control"], row["scheduler"]) for row in rows}
+    # Where controls and schedulers do not tell cells apart, the rest of what they are called has to.
+    by = "scheduler" if len(told) == len(rows) else "series"
+    marks = colours.of_schedulers([row[by] for row in rows])
     for name in dict.fromkeys(row["row"] for row in rows):
         own = [_whiskers(row, across, up) for row in rows if row["row"] == name]
         base = alt.Chart(alt.InlineData(values=own))
         x = alt.X(
             "across:Q",
             title=[_TITLES[across], _TURNED] if turned else _TITLES[across],
-            scale=alt.Scale(reverse=turned, zero=False),
-            axis=alt.Axis(tickCount=4),
+            scale=_around([row["right"] for row in own], reverse=turned),
+            # A label pushed inside at an axis' end would run into the next one.
+            axis=alt.Axis(tickCount=4, labelFlush=False),
         )
-        y = alt.Y("up:Q", title=_TITLES[up], scale=alt.Scale(zero=False), axis=alt.Axis(tickCount=5))
+        height = _around([row["high"] for row in own])
+        y = alt.Y("up:Q", title=_TITLES[up], scale=height, axis=alt.Axis(tickCount=5))
         flat = base.mark_rule(color="#999999").encode(x=alt.X("left:Q", title=""), x2="right:Q", y=y)
         tall = base.mark_rule(color="#999999").encode(y=alt.Y("low:Q", title=""), y2="high:Q", x=x)
         shape = alt.Shape(
-            "scheduler:N",
-            title="scheduler",
+            f"{by}:N",
+            title="scheduler" if by == "scheduler" else "settings",
             scale=alt.Scale(domain=list(marks), range=list(marks.values())),
         )
         point = base.mark_point(filled=True, size=45, opacity=0.9).encode(
@@ -224,9 +294,11 @@ def _kept(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[Row]:
     return [{name: row[name] for name in names} for row in rows]
 
 
-def _page(panels: Sequence[Any]) -> alt.ConcatChart:
-    """Return panels side by side."""
+def _page(panels: Sequence[Any], *, widest: float = _WIDTH) -> alt.ConcatChart:
+    """Return panels side by side, as many in a row as the width of the widest lets."""
     import altair as alt
 
-    page: alt.ConcatChart = alt.concat(*panels, columns=4).resolve_scale(x="independent", y="independent")
+    columns = next((count for count in (4, 2) if count * widest <= _PAGE_WIDTH), 1)
+    page: alt.ConcatChart = alt.concat(*panels, columns=columns)
+    page = page.resolve_scale(x="independent", y="independent", xOffset="independent")
     return look.dressed(page, labels=9)

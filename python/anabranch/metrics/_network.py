@@ -8,12 +8,10 @@ from statistics import fmean, median, pstdev
 from typing import Any, NamedTuple
 
 from anabranch.metrics._receiver import receiver
-from anabranch.metrics._rows import SAMPLE_S, Tables, rounded, rows
+from anabranch.metrics._rows import REPAIR, SAMPLE_S, Tables, rounded, rows
 
 #: Milliseconds between the samples that means are over: every second one, as the papers took them.
 _MEAN_STEP_MS = 200
-#: The states in which a subflow repairs a loss.
-_REPAIR = ("Recovery", "Loss")
 
 
 def network(own: Tables) -> dict[str, Any]:
@@ -93,9 +91,9 @@ def _window_back(samples: list[_Sample]) -> float | None:
     before: float | None = None
     began = 0.0
     for last, one in pairwise(samples):
-        if before is None and one.state in _REPAIR and last.state not in _REPAIR and last.cwnd is not None:
+        if before is None and one.state in REPAIR and last.state not in REPAIR and last.cwnd is not None:
             before, began = last.cwnd, last.t_s
-        if before is not None and one.state not in _REPAIR and one.cwnd is not None and one.cwnd >= before:
+        if before is not None and one.state not in REPAIR and one.cwnd is not None and one.cwnd >= before:
             waits.append(one.t_s - began)
             before = None
     if before is not None:

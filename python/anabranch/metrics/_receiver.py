@@ -7,9 +7,10 @@ subflow has yet to bring. Its bytes can be read once both are over. All means go
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from anabranch.metrics._rows import SAMPLE_S, Tables, rounded, rows
+from anabranch.metrics._rows import REPAIR, SAMPLE_S, Tables, rounded, rows
 
 if TYPE_CHECKING:
     import numpy as np
@@ -100,7 +101,10 @@ def receiver(own: Tables) -> tuple[dict[str, Any], dict[int, dict[str, Any]]] | 
         **_underflows(own, whole),
         **_buffer(own, sent, ends),
     }
-    by_subflow = {one: _of_subflow(whole, one, duration) for one in distinct(sent["subflow"]).tolist()}
+    by_subflow = {
+        one: {**_of_subflow(whole, one, duration), **_in_repair(own, _where(sent, ~again), one)}
+        for one in distinct(sent["subflow"]).tolist()
+    }
     return {name: rounded(value) for name, value in found.items()}, by_subflow
 
 
@@ -281,6 +285,21 @@ def _buffer(own: Tables, sent: dict[str, Any], ends: dict[int, float]) -> dict[s
         "buffer_waiting_bytes_max": float(waits.max(initial=0)),
         "window_limited_s": SAMPLE_S * float(np.unique(seen["t_s"][at_edge]).size),
     }
+
+
+def _in_repair(own: Tables, new: dict[str, Any], number: int) -> dict[str, Any]:
+    """Return how much new data a subflow sent while it repaired a loss."""
+    import numpy as np
+
+    samples = [one for one in rows(own.get("samples", {})) if one["subflow"] == number]
+    if not samples:
+        return {}
+    repairs = [one["state"] in REPAIR for one in samples]
+    # Between two samples that say so: most repairs begin and end between samples.
+    inside = np.array([False, *(one and other for one, other in pairwise(repairs)), False])
+    left = new["subflow"] == number
+    during = inside[np.searchsorted([one["t_s"] for one in samples], new["t_s"][left], side="right")]
+    return {"repair_new_bytes": int(new["bytes"][left][during].sum())}
 
 
 def _of_subflow(whole: _Stream, number: int, duration_s: float) -> dict[str, Any]:

@@ -7,6 +7,8 @@ from typing import Any
 
 #: Seconds between two samples.
 SAMPLE_S = 0.1
+#: The states in which a subflow repairs a loss.
+REPAIR = ("Recovery", "Loss")
 
 Table = Mapping[str, Sequence[Any]]
 Tables = Mapping[str, Table]
