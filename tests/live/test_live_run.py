@@ -104,7 +104,6 @@ def test_a_class_in_python_schedules_real_packets(tmp_path):
     [
         ({**GIVEN, "clients": 2}, "one client"),
         ({**GIVEN, "cross_traffic": [{"path": "wifi", "kind": "udp", "rate": "1 Mbit/s"}]}, "cross traffic"),
-        ({**GIVEN, "paths": [{**GIVEN["paths"][0], "mtu": "1400 B"}]}, "mtu"),
     ],
 )
 def test_what_real_packets_are_not_given_is_refused(given, message):

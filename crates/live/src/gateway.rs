@@ -7,7 +7,6 @@
 mod admission;
 mod connections;
 mod flood;
-mod icmp;
 mod metrics;
 mod packets;
 mod proxy_protocol;

@@ -6,6 +6,7 @@
 mod clock;
 pub mod gateway;
 mod header;
+mod icmp;
 mod kernel;
 mod lateness;
 pub mod namespace;

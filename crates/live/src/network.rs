@@ -1,17 +1,19 @@
 //! The network between client and server, sans-IO: the links of a plan with real packets in them. Time is an
 //! argument, so that what holds of it can be tested without a device.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use anabranch_link::{Fate, Queued};
+use anabranch_plan::addresses::router_address;
 use anabranch_plan::{
-    ChangePlan, Happening, InterfacePlan, Links, Plan, PlanError, Route, StripsPlan, routes,
+    ChangePlan, Happening, InterfacePlan, Links, Plan, PlanError, Route, StripsPlan, Way, link_row,
+    routes, way_back, ways,
 };
 use anabranch_trace::{EventRow, Rows};
 use anabranch_units::{ByteCount, Duration, Instant, Seed};
 use anabranch_wire::{emit_packet, parse_packet};
 
-use crate::header;
+use crate::{header, icmp};
 
 /// Buffers that are kept for packets to come.
 const SPARE: usize = 4096;
@@ -48,14 +50,31 @@ pub struct InterfaceChange {
     pub what: InterfacePlan,
 }
 
+/// What happens next.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Next {
+    /// On a medium.
+    Medium(usize),
+    /// By the plan.
+    Event,
+    /// A router's word arrives.
+    Word,
+}
+
 /// The links of a plan, and its events.
 pub struct Network<'a> {
     plan: &'a Plan,
     /// When the plan's time begins.
     begin: Instant,
     links: Links<Packet>,
+    /// What routers know of them, in their order.
+    ways: Vec<Way>,
     routes: Vec<Route>,
     next_event: usize,
+    /// What routers have to say of packets that were too large, by when it arrives and how much was said before. As in
+    /// the simulator it takes the propagation delay of the way back, and waits in no queue.
+    words: BTreeMap<(Instant, u64), Delivery>,
+    said: u64,
     deliveries: VecDeque<Delivery>,
     changes: VecDeque<InterfaceChange>,
     /// Segments that lost their MPTCP options, by path.
@@ -68,13 +87,10 @@ impl<'a> Network<'a> {
     ///
     /// # Errors
     /// Links or paths that there are not, settings that no link can have; and what real packets are not given
-    /// yet: background flows and limits on the size of packets.
+    /// yet: background flows.
     pub fn new(plan: &'a Plan, begin: Instant) -> Result<Self, PlanError> {
         if !plan.cross_traffic.is_empty() {
             return Err(PlanError::Invalid("there is no cross traffic between real packets"));
-        }
-        if plan.bounds_packets() {
-            return Err(PlanError::Invalid("links have no mtu for real packets"));
         }
         let seed = Seed { seed: plan.seed, run: plan.run };
         let (routes, _) = routes(plan)?;
@@ -83,8 +99,11 @@ impl<'a> Network<'a> {
             plan,
             begin,
             links: Links::build(&plan.links, seed)?,
+            ways: ways(plan),
             routes,
             next_event: 0,
+            words: BTreeMap::new(),
+            said: 0,
             deliveries: VecDeque::new(),
             changes: VecDeque::new(),
             stripped: vec![0; plan.paths.len()],
@@ -121,10 +140,14 @@ impl<'a> Network<'a> {
 
     /// Time has come: what was due by `now` happens, each thing at its own time.
     pub fn handle_timeout(&mut self, now: Instant, rows: &mut Rows) {
-        while let Some((at, medium)) = self.next().filter(|(at, _)| *at <= now) {
-            match medium {
-                Some(medium) => self.settle(at, medium),
-                None => self.change(at, rows),
+        while let Some((at, next)) = self.next().filter(|(at, _)| *at <= now) {
+            match next {
+                Next::Medium(medium) => self.settle(at, medium),
+                Next::Event => self.change(at, rows),
+                Next::Word => {
+                    let word = self.words.pop_first().map(|(_, word)| word);
+                    self.deliveries.extend(word);
+                }
             }
         }
     }
@@ -146,8 +169,10 @@ impl<'a> Network<'a> {
 
     /// Writes down the totals of the links.
     pub fn report(&self, rows: &mut Rows) {
-        for (name, stats, inside) in self.links.totals() {
-            rows.links.push(anabranch_plan::link_row(name, stats, inside));
+        for ((name, stats, inside), way) in self.links.totals().zip(&self.ways) {
+            let mut row = link_row(name, stats, inside);
+            row.dropped_mtu = way.dropped as i64;
+            rows.links.push(row);
         }
     }
 
@@ -170,12 +195,14 @@ impl<'a> Network<'a> {
         &self.stripped
     }
 
-    /// What happens next: on a medium, or by the plan.
-    fn next(&self) -> Option<(Instant, Option<usize>)> {
+    /// What happens next, and when.
+    fn next(&self) -> Option<(Instant, Next)> {
         let event = self.plan.events.get(self.next_event);
-        let event = event.map(|event| (self.begin + Duration::from_nanos(event.at_ns), None));
-        let due = |medium| Some((self.links.poll_timeout(medium)?, Some(medium)));
-        (0..self.links.media()).filter_map(due).chain(event).min_by_key(|(at, _)| *at)
+        let event =
+            event.map(|event| (self.begin + Duration::from_nanos(event.at_ns), Next::Event));
+        let word = self.words.first_key_value().map(|((at, _), _)| (*at, Next::Word));
+        let due = |medium| Some((self.links.poll_timeout(medium)?, Next::Medium(medium)));
+        (0..self.links.media()).filter_map(due).chain(event).chain(word).min()
     }
 
     fn settle(&mut self, at: Instant, medium: usize) {
@@ -197,6 +224,9 @@ impl<'a> Network<'a> {
         let route = self.routes[usize::from(packet.path)].links(packet.down);
         if let Some(&link) = route.get(usize::from(packet.hop)) {
             let size = ByteCount(packet.bytes.len() as u64);
+            if size.0 > self.ways[link].mtu {
+                return self.refuse_large(at, link, packet);
+            }
             let label = |packet: &Packet| anabranch_link::Label {
                 size,
                 flow: header::flow(&packet.bytes),
@@ -207,6 +237,24 @@ impl<'a> Network<'a> {
         }
         let Packet { bytes, path, down, .. } = packet;
         self.deliveries.push_back(Delivery { at, path: path.into(), down, bytes });
+    }
+
+    /// A packet does not fit on its next link: it is dropped, whether or not it asks not to be fragmented, and its
+    /// sender told unless that link is silent.
+    fn refuse_large(&mut self, at: Instant, link: usize, packet: Packet) {
+        let Packet { bytes, path, down, .. } = packet;
+        let way = &mut self.ways[link];
+        way.dropped += 1;
+        let (tells, mtu, path) = (way.icmp, way.mtu as u32, usize::from(path));
+        let route = &self.routes[path];
+        if let Some(delay) = way_back(&self.ways, route, down).filter(|_| tells)
+            && let Some(word) = icmp::too_large(&bytes, router_address(route.family, path), mtu)
+        {
+            let at = at + delay;
+            self.words.insert((at, self.said), Delivery { at, path, down: !down, bytes: word });
+            self.said += 1;
+        }
+        self.recycle(bytes);
     }
 
     /// The next event of the plan takes place.
@@ -231,7 +279,9 @@ impl<'a> Network<'a> {
 
     fn change_link(&mut self, at: Instant, name: &str, change: ChangePlan) {
         let link = self.plan.links.iter().position(|link| link.name == name);
-        if let (Some(link), Some(change)) = (link, change.change()) {
+        let Some(link) = link else { return };
+        self.ways[link].follow(change);
+        if let Some(change) = change.change() {
             self.links.set(at, link, change);
         }
     }

@@ -8,6 +8,7 @@ use anabranch_transport::FourTuple;
 use anabranch_units::Instant;
 use anabranch_wire::parse_packet;
 
+use crate::icmp::{self, Heard};
 use crate::kernel::{KernelEnd, KernelHost};
 use crate::poller::{Poller, Ready};
 use crate::tun::Tun;
@@ -51,9 +52,12 @@ impl Side {
         match self {
             Self::Kernel { devices, .. } => devices[path].write(bytes),
             Self::Endpoint(host) => {
-                // What is no segment of TCP, or is spoilt, is dropped, as by any host.
-                let Ok(packet) = parse_packet(bytes) else { return Ok(()) };
-                host.handle_segment(now, FourTuple::of_receiver(&packet), &packet.segment);
+                if let Ok(packet) = parse_packet(bytes) {
+                    host.handle_segment(now, FourTuple::of_receiver(&packet), &packet.segment);
+                } else if let Some(Heard::PathMtu { tuple, mtu, seq }) = icmp::hear(bytes) {
+                    host.handle_path_mtu(now, tuple, mtu, seq);
+                }
+                // What is neither, or is spoilt, is dropped, as by any host.
                 Ok(())
             }
         }

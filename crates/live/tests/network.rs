@@ -252,3 +252,49 @@ fn what_waits_in_a_path_is_told() {
     network.handle_packet(BEGIN + MS * 6, 0, false, data(9, Ecn::default()));
     assert_eq!(network.queued(BEGIN + MS * 6, 0).packets, 0);
 }
+
+/// Everything that comes out when one packet of data goes down at a time.
+fn out_of(plan: &Plan, at: Duration) -> (Vec<(Duration, bool, Vec<u8>)>, u64) {
+    let mut network = Network::new(plan, BEGIN).expect("a plan that runs");
+    let mut rows = Rows::default();
+    network.handle_timeout(BEGIN + at, &mut rows);
+    network.handle_packet(BEGIN + at, 0, true, data(9, Ecn::NotEct));
+    while let Some(now) = network.poll_timeout() {
+        network.handle_timeout(now, &mut rows);
+    }
+    let out = std::iter::from_fn(|| network.poll_delivery());
+    let out = out.map(|it| (it.at.since(BEGIN), it.down, it.bytes)).collect();
+    (out, counted(&network, "dropped_mtu"))
+}
+
+#[test]
+fn a_packet_that_is_too_large_is_dropped_and_its_sender_told() {
+    // It fits to a byte.
+    let (out, dropped) = out_of(&plan(r#","mtu":1500"#, "", ""), MS);
+    assert_eq!((out.len(), out[0].1, dropped), (1, true, 0));
+    // The way back is the other link: 10 ms.
+    let (out, dropped) = out_of(&plan(r#","mtu":1499"#, "", ""), MS);
+    let [(at, false, word)] = &out[..] else { panic!("{out:?}") };
+    assert_eq!((*at, dropped), (MS + DELAY, 1));
+    // Destination unreachable, fragmentation needed (RFC 1191 section 4), from the router to the server.
+    assert_eq!(
+        (word[9], &word[20..22], &word[26..28]),
+        (1, &[3, 4][..], &1499u16.to_be_bytes()[..])
+    );
+    assert_eq!((&word[12..16], &word[16..20]), (&[10, 1, 0, 254][..], &[10, 1, 0, 1][..]));
+    assert_eq!(word[28..], data(9, Ecn::NotEct)[..word.len() - 28], "it is quoted");
+    // Nobody is told on a silent link, nor where the way back is down.
+    let silent = plan(r#","mtu":1499,"icmp":false"#, "", "");
+    let cut = r#","events":[{"at_ns":0,"link":"p.up","change":"down"}]"#;
+    for plan in [silent, plan(r#","mtu":1499"#, "", cut)] {
+        assert_eq!(out_of(&plan, MS), (Vec::new(), 1));
+    }
+}
+
+#[test]
+fn an_event_gives_a_link_its_mtu() {
+    let event = r#","events":[{"at_ns":5000000,"link":"p.down","change":{"mtu":1400}}]"#;
+    for (at, dropped) in [(MS * 4, 0), (MS * 5, 1)] {
+        assert_eq!(out_of(&plan("", "", event), at).1, dropped);
+    }
+}

@@ -10,6 +10,8 @@ pub const HTTP_PORT: u16 = 80;
 pub const DATA_PORT: u16 = 9999;
 /// The number of the server as a host, on every network.
 const SERVER_HOST: u32 = 1;
+/// The number of the router of a path as a host, which tells of packets that are too large.
+const ROUTER_HOST: u32 = 254;
 /// The number of client 0 as a host: addresses begin at .1.1.
 const FIRST_HOST: u32 = 257;
 /// The port of each client's first connection.
@@ -50,6 +52,11 @@ pub fn server_address(family: Family, path: usize, port: u16) -> SocketAddr {
     SocketAddr::new(host_address(family, path, SERVER_HOST), port)
 }
 
+/// The address of a path's router.
+pub fn router_address(family: Family, path: usize) -> IpAddr {
+    host_address(family, path, ROUTER_HOST)
+}
+
 /// A client's address on a path, for its `connection`-th connection.
 pub fn client_address(family: Family, path: usize, client: u32, connection: u16) -> SocketAddr {
     SocketAddr::new(host_address(family, path, client + FIRST_HOST), CLIENT_PORT + connection)
@@ -88,6 +95,7 @@ mod tests {
                 assert_eq!(address.is_ipv6(), family == Family::Ipv6);
                 assert_eq!((locate(address), address.port()), ((path as u8, client), 40_005));
                 assert_ne!(address.ip(), server_address(family, path, 80).ip());
+                assert_ne!(address.ip(), router_address(family, path));
             }
         }
         let text = |address: SocketAddr| address.to_string();

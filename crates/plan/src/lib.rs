@@ -12,6 +12,7 @@ mod plan;
 mod plugins;
 mod record;
 mod routes;
+mod ways;
 
 pub use anabranch_link::model::{Form, MODELS, ModelFault, ModelKind, ModelParameter, Usual};
 pub use anabranch_link::queue;
@@ -24,3 +25,4 @@ pub use plan::*;
 pub use plugins::{KINDS, choice, plugin_faults, plugin_parts};
 pub use record::{Recording, record};
 pub use routes::{Route, routes};
+pub use ways::{Way, way_back, ways};

@@ -2,7 +2,7 @@
 
 use anabranch_link::Label;
 use anabranch_plan::{
-    ChangePlan, Interfaces, LinkPlan, Links, Plan, PlanError, Route, StripsPlan, routes,
+    Interfaces, Links, Plan, PlanError, Route, StripsPlan, Way, routes, way_back, ways,
 };
 use anabranch_units::{ByteCount, Duration, Instant, Seed};
 use anabranch_wire::{Ecn, Segment};
@@ -109,42 +109,6 @@ impl Packet {
     }
 }
 
-/// What a router knows of the link behind it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Way {
-    /// The largest packet that it takes, bytes; `u64::MAX` where it takes any.
-    pub(crate) mtu: u64,
-    /// Senders of larger ones are told.
-    pub(crate) icmp: bool,
-    /// Packets that were too large.
-    pub(crate) dropped: u64,
-    delay: Duration,
-    up: bool,
-}
-
-impl Way {
-    fn new(plan: &LinkPlan) -> Self {
-        Self {
-            mtu: plan.mtu.unwrap_or(u64::MAX),
-            icmp: plan.icmp,
-            dropped: 0,
-            delay: Duration::from_nanos(plan.delay_ns),
-            up: true,
-        }
-    }
-
-    /// The link changes.
-    pub(crate) fn follow(&mut self, change: ChangePlan) {
-        match change {
-            ChangePlan::Mtu(bytes) => self.mtu = bytes,
-            ChangePlan::DelayNs(ns) => self.delay = Duration::from_nanos(ns),
-            ChangePlan::Down => self.up = false,
-            ChangePlan::Up => self.up = true,
-            ChangePlan::RateBps(_) | ChangePlan::Loss(_) => {}
-        }
-    }
-}
-
 /// A path: a route and what is on it.
 #[derive(Clone, Debug)]
 pub(crate) struct Path {
@@ -176,7 +140,7 @@ impl Topology {
             .map(|path| Path { name: path.name.clone(), strips_mptcp: path.strips_mptcp });
         let (known, interfaces) = (known.collect(), Interfaces::new(plan, &paths));
         let routes = paths.into_iter().chain(crossing).collect();
-        let ways = plan.links.iter().map(Way::new).collect();
+        let ways = ways(plan);
         Ok(Self { links, ways, names, paths: known, interfaces, routes })
     }
 
@@ -193,8 +157,7 @@ impl Topology {
     /// How long news takes back to the sender of a packet that goes `down` a route, or up; `None` when it does
     /// not arrive.
     pub(crate) fn way_back(&self, route: usize, down: bool) -> Option<Duration> {
-        let mut links = self.routes[route].links(!down).iter().map(|link| &self.ways[*link]);
-        links.try_fold(Duration::ZERO, |delay, way| way.up.then_some(delay + way.delay))
+        way_back(&self.ways, &self.routes[route], down)
     }
 
     /// The path of that name.

@@ -134,7 +134,7 @@ impl Endpoint {
     pub fn stop_listening(&mut self, address: SocketAddr) -> Option<ListenConfig> {
         let (number, listener) = self.listeners.remove(address)?;
         for request in self.requests.of_listener(number) {
-            self.requests.remove(request);
+            self.requests.remove(request, &self.listeners);
         }
         Some(listener)
     }

@@ -11,10 +11,10 @@ use anabranch_wire::{
 };
 
 use super::admission::{Refusal, source};
-use super::icmp::{self, Heard};
 use super::record::End;
 use super::{Gateway, GatewayError};
 use crate::header;
+use crate::icmp::{self, Heard};
 use crate::tun::Arrived;
 
 /// Packets that are read of the device, or written to it, before others have their turn. What clients acknowledge

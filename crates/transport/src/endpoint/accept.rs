@@ -9,7 +9,7 @@ use anabranch_wire::{Flags, Segment};
 
 use super::cookie::{Cookies, Redeemed};
 use super::listen::Admission;
-use super::requests::Request;
+use super::requests::{Request, RequestId};
 use super::table::Entry;
 use super::{ConnectionHandle, Endpoint};
 use crate::config::FourTuple;
@@ -63,41 +63,40 @@ impl Endpoint {
         known.connections += 1;
         let drawn_as = (number, drawn.draws);
         let config = Arc::clone(&known.config);
-        let request = Request::new(now, &tuple, syn, &config, listener, drawn_as, iss);
-        let at = self.requests.insert(request);
-        self.answer(now, at, Some(drawn.key.value));
+        let request = Request::new(now, tuple, syn, &config, listener, drawn_as, iss);
+        let id = self.requests.insert(request, &self.listeners);
+        self.answer(now, id, Some(drawn.key.value));
     }
 
     /// Answers a SYN that is kept, with the key that was drawn for it.
-    fn answer(&mut self, now: Instant, at: u32, key: Option<u64>) {
-        let Some(request) = self.requests.get(at) else { return };
-        let Some(listener) = self.listeners.get(request.listener) else { return };
-        let (config, patience) = (Arc::clone(&listener.config), listener.listen.half_open);
+    fn answer(&mut self, now: Instant, id: RequestId, key: Option<u64>) {
+        let Some(request) = self.requests.get(id) else { return };
+        let Some((config, _)) = self.listeners.patience(request.listener()) else { return };
         let key = key.unwrap_or_else(|| {
             request.key(&mut self.stream(request.number(self.table.made()))).value
         });
-        if let Some((tuple, answer)) =
-            self.requests.answer(now, at, &config, patience, &self.secrets, key)
-        {
-            self.reply(tuple, answer);
-        }
+        let answer = request.answer(now, config, &self.secrets, key);
+        self.requests.note_answer(now, id, &self.listeners);
+        self.reply(request.tuple, answer);
     }
 
     /// The SYN/ACK of one whose third packet has not come is due again, or it was waited for long enough.
-    pub(super) fn repeat_answer(&mut self, now: Instant, at: u32) {
-        let listener = self.requests.get(at).map(|request| request.listener);
-        let listener = listener.and_then(|number| self.listeners.get(number));
-        let patience = listener.map(|listener| listener.listen.half_open);
-        if patience.is_some_and(|patience| !self.requests.is_over(now, at, patience)) {
-            return self.answer(now, at, None);
+    pub(super) fn repeat_answer(&mut self, now: Instant, id: RequestId) {
+        let goes_on = self.requests.get(id).is_some_and(|request| {
+            let patience = self.listeners.patience(request.listener());
+            patience.is_some_and(|(_, patience)| !request.is_over(now, patience))
+        });
+        if goes_on {
+            return self.answer(now, id, None);
         }
-        self.forget_request(at);
+        self.forget_request(id);
         self.expired += 1;
     }
 
-    fn forget_request(&mut self, at: u32) {
-        let Some(request) = self.requests.remove(at) else { return };
-        if let Some(listener) = self.listeners.get(request.listener) {
+    fn forget_request(&mut self, id: RequestId) {
+        let Some(request) = self.requests.get(id) else { return };
+        self.requests.remove(id, &self.listeners);
+        if let Some(listener) = self.listeners.get(request.listener()) {
             listener.half_open -= 1;
             listener.connections -= 1;
         }
@@ -107,31 +106,31 @@ impl Endpoint {
     pub(super) fn handle_requested(
         &mut self,
         now: Instant,
-        at: u32,
+        id: RequestId,
         segment: &Segment,
         segment_size: Option<NonZeroU16>,
     ) -> Option<ConnectionHandle> {
-        let request = self.requests.get(at)?;
+        let request = self.requests.get(id)?;
         if segment.flags.contains(Flags::RST) {
             if request.is_reset_by(segment) {
-                self.forget_request(at);
+                self.forget_request(id);
             }
             return None;
         }
         if segment.flags.contains(Flags::SYN) {
-            self.answer(now, at, None);
+            self.answer(now, id, None);
             return None;
         }
         if !request.is_answered_by(segment) {
             return None;
         }
-        let (tuple, listener) = (request.tuple(), request.listener);
+        let (tuple, listener) = (request.tuple, request.listener());
         let number = request.number(self.table.made());
         let mut random = self.stream(number);
         let key = request.key(&mut random);
         if request.is_multipath() && self.by_token.contains(&key.token) {
             // Another connection has got the token since; the peer was told of this key and no other.
-            self.forget_request(at);
+            self.forget_request(id);
             self.refuse(tuple, segment, REASON_MPTCP);
             return None;
         }
@@ -146,7 +145,7 @@ impl Endpoint {
         };
         // What was not believed leaves the request as it was.
         let connection = Third { segment, segment_size }.completes(now, connection)?;
-        self.forget_request(at);
+        self.forget_request(id);
         self.accept(now, number, listener, connection)
     }
 

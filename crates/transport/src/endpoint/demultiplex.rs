@@ -132,8 +132,8 @@ impl Endpoint {
         if let Some(Place::TimeWait { number }) = place {
             return self.handle_late(now, tuple, segment, number);
         }
-        if let Some(number) = self.requests.find(&tuple) {
-            return self.handle_requested(now, number, segment, segment_size);
+        if let Some(id) = self.requests.find(&tuple) {
+            return self.handle_requested(now, id, segment, segment_size);
         }
         if opens {
             return self.handle_syn(now, tuple, segment, None);

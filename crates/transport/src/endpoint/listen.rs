@@ -145,6 +145,11 @@ impl Listeners {
         named.or_else(|| self.by_address.get(&SocketAddr::new(any, address.port()))).copied()
     }
 
+    /// What a listener accepts with, and how long it waits for a third packet.
+    pub(super) fn patience(&self, number: u32) -> Option<(&Config, Duration)> {
+        self.by_number.get(&number).map(|known| (&*known.config, known.listen.half_open))
+    }
+
     pub(super) fn get(&mut self, number: u32) -> Option<&mut Listener> {
         self.by_number.get_mut(&number)
     }

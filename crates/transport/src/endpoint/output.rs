@@ -185,8 +185,8 @@ impl Endpoint {
         while let Some((number, tuple)) = self.time_wait.expire(now) {
             self.places.remove(&tuple, |place| place == Place::TimeWait { number });
         }
-        while let Some(number) = self.requests.due(now) {
-            self.repeat_answer(now, number);
+        while let Some(id) = self.requests.due(now) {
+            self.repeat_answer(now, id);
         }
         let (_, slot) = self.table.entries.first().filter(|(at, _)| *at <= now)?;
         let slot = slot as u32;

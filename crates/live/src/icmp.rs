@@ -1,5 +1,6 @@
-//! What the gateway's addresses hear and say of ICMP: echoes are answered, and a router's word about a path's
-//! MTU goes to the subflow that it is about (RFC 792, RFC 1191; RFC 4443, RFC 8201).
+//! ICMP. What our endpoint's addresses hear and say of it: echoes are answered, and a router's word about a path's MTU
+//! goes to the subflow that it is about (RFC 792, RFC 1191; RFC 4443, RFC 8201). And that word itself, as the emulator's
+//! routers say it.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -12,15 +13,19 @@ use crate::header::TCP;
 /// Protocol numbers.
 const ICMP: u8 = 1;
 const ICMPV6: u8 = 58;
-/// Bytes of an IPv6 header, and of an ICMP header.
+/// Bytes of an IPv4 header without options, of an IPv6 header, and of an ICMP header.
+const IPV4: usize = 20;
 const IPV6: usize = 40;
 const HEADER: usize = 8;
+/// The longest word of a router, bytes, over IPv4 and over IPv6.
+const LONGEST_V4: usize = 576;
+const LONGEST_V6: usize = 1280;
 /// Hops that an answer may take (RFC 1700).
 const HOPS: u8 = 64;
 
 /// What an ICMP packet brings.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Heard {
+pub(crate) enum Heard {
     /// A packet that answers it.
     Answer(Vec<u8>),
     /// A packet between these addresses was larger than the MTU; the sequence number that is quoted of it.
@@ -28,7 +33,7 @@ pub(super) enum Heard {
 }
 
 /// What a packet brings, if it is one of ICMP that matters here. It is not fragmented.
-pub(super) fn hear(packet: &[u8]) -> Option<Heard> {
+pub(crate) fn hear(packet: &[u8]) -> Option<Heard> {
     match packet.first()? >> 4 {
         4 => {
             let (header, protocol) = ipv4(packet)?;
@@ -98,6 +103,50 @@ fn hear_v6(packet: &[u8], body: &[u8]) -> Option<Heard> {
             path_mtu([ip(8)?, ip(24)?], *quoted.get(6)?, quoted.get(IPV6..)?, mtu)
         }
         _ => None,
+    }
+}
+
+/// A router's word to the sender of a packet that it was larger than `mtu`: "fragmentation needed", or over IPv6 "packet
+/// too big". It quotes as much of the packet as fits in 576 bytes (RFC 1812 section 4.3.2.3), or 1280 (RFC 4443 section
+/// 3.2). `None` where that is no packet, or is itself such a word or another error (RFC 1122 section 3.2.2).
+pub(crate) fn too_large(packet: &[u8], router: IpAddr, mtu: u32) -> Option<Vec<u8>> {
+    match router {
+        IpAddr::V4(router) => {
+            let (header, protocol) = ipv4(packet)?;
+            if protocol == ICMP && matches!(packet.get(header)?, 3..=5 | 11 | 12) {
+                return None;
+            }
+            let quoted = &packet[..packet.len().min(LONGEST_V4 - IPV4 - HEADER)];
+            let length = IPV4 + HEADER + quoted.len();
+            let mut told =
+                vec![0x45, 0, (length >> 8) as u8, length as u8, 0, 0, 0, 0, HOPS, ICMP, 0, 0];
+            told.extend(router.octets());
+            told.extend(&packet[12..16]);
+            told.extend([3, 4, 0, 0, 0, 0, (mtu >> 8) as u8, mtu as u8]);
+            told.extend(quoted);
+            set_checksum(&mut told, 10, |told| checksum([&told[..IPV4]]));
+            set_checksum(&mut told, IPV4 + 2, |told| checksum([&told[IPV4..]]));
+            Some(told)
+        }
+        IpAddr::V6(router) => {
+            // The types of errors are the lower half (RFC 4443 section 2.1).
+            if packet.get(6) == Some(&ICMPV6) && *packet.get(IPV6)? < 128 {
+                return None;
+            }
+            packet.get(IPV6)?;
+            let quoted = &packet[..packet.len().min(LONGEST_V6 - IPV6 - HEADER)];
+            let length = HEADER + quoted.len();
+            let mut told = vec![0x60, 0, 0, 0, (length >> 8) as u8, length as u8, ICMPV6, HOPS];
+            told.extend(router.octets());
+            told.extend(&packet[8..24]);
+            told.extend([2, 0, 0, 0]);
+            told.extend(mtu.to_be_bytes());
+            told.extend(quoted);
+            set_checksum(&mut told, IPV6 + 2, |told| {
+                checksum([&pseudo_header(told, length)[..], &told[IPV6..]])
+            });
+            Some(told)
+        }
     }
 }
 
@@ -199,6 +248,36 @@ mod tests {
         assert_eq!((mtu, seq), (1300, SeqNumber(9)));
         assert_eq!(tuple.local, "[2001:db8::1]:443".parse().expect("an address"));
         assert_eq!(tuple.remote, "[2001:db8::2]:40000".parse().expect("an address"));
+    }
+
+    #[test]
+    fn what_a_router_says_is_heard_by_the_sender() {
+        use anabranch_wire::{Segment, emit_packet};
+        let payload = bytes::Bytes::from(vec![7; 1400]);
+        let segment = Segment {
+            source_port: 443,
+            destination_port: 40_000,
+            seq: SeqNumber(9),
+            payload,
+            ..Segment::default()
+        };
+        for (from, to, router, longest) in
+            [("10.1.0.1", "10.1.1.1", "10.1.0.254", 576), ("fd00::1", "fd00::2", "fd00::fe", 1280)]
+        {
+            let [from, to, router]: [IpAddr; 3] =
+                [from, to, router].map(|text| text.parse().expect("an address"));
+            let mut packet = Vec::new();
+            emit_packet(from, to, &segment, &mut packet).expect("a segment that can stand");
+            let told = too_large(&packet, router, 1300).expect("a word");
+            assert_eq!(told.len(), longest);
+            assert_eq!(crate::header::destination(&told), Some(from));
+            let tuple = FourTuple {
+                local: SocketAddr::new(from, 443),
+                remote: SocketAddr::new(to, 40_000),
+            };
+            assert_eq!(hear(&told), Some(Heard::PathMtu { tuple, mtu: 1300, seq: SeqNumber(9) }));
+            assert_eq!(too_large(&told, router, 1300), None, "nothing is said of an error");
+        }
     }
 
     #[test]

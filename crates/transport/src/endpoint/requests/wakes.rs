@@ -1,0 +1,100 @@
+//! Which record is due first, of equals the one with the lowest number: a winner tree, which has the numbers of the
+//! winners alone, four bytes a record. When a record is due it tells itself.
+
+use anabranch_units::Instant;
+
+/// The fewest records that a tree has room for.
+const FEWEST: usize = 8;
+
+/// The tree. Its leaves are the records by number; the match at place `n` is between the winners at `2n` and `2n + 1`,
+/// the leaves stand behind the matches, and the root at 1.
+#[derive(Debug, Default)]
+pub(super) struct Wakes {
+    /// As many as there are leaves; the first is no match.
+    winners: Vec<u32>,
+}
+
+impl Wakes {
+    /// Has room for so many records; the others, if there are, sleep.
+    pub(super) fn make_room(&mut self, records: usize, due: impl Fn(u32) -> Instant) {
+        let leaves = self.winners.len();
+        if records > leaves {
+            self.rebuild(records.max(leaves + leaves / 16).max(FEWEST), due);
+        }
+    }
+
+    /// Has room for no more than so many.
+    pub(super) fn shrink(&mut self, records: usize, due: impl Fn(u32) -> Instant) {
+        self.rebuild(records.max(FEWEST), due);
+    }
+
+    fn rebuild(&mut self, leaves: usize, due: impl Fn(u32) -> Instant) {
+        self.winners = vec![0; leaves];
+        for place in (1..leaves).rev() {
+            self.winners[place] = self.play(place, &due);
+        }
+    }
+
+    /// What is due first.
+    pub(super) fn first(&self) -> Option<u32> {
+        self.winners.get(1).copied()
+    }
+
+    /// Plays the matches of a record anew, whose time has changed.
+    pub(super) fn replay(&mut self, number: u32, due: impl Fn(u32) -> Instant) {
+        let leaf = self.winners.len() + number as usize;
+        let mut place = leaf / 2;
+        while place > 0 {
+            self.winners[place] = self.play(place, &due);
+            place /= 2;
+        }
+    }
+
+    fn winner(&self, place: usize) -> u32 {
+        let leaf = place.checked_sub(self.winners.len());
+        leaf.map_or_else(|| self.winners[place], |leaf| leaf as u32)
+    }
+
+    fn play(&self, place: usize, due: &impl Fn(u32) -> Instant) -> u32 {
+        let (one, two) = (self.winner(2 * place), self.winner(2 * place + 1));
+        if (due(two), two) < (due(one), one) { two } else { one }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn the_earliest_is_first_whatever_their_number(
+            sets in proptest::collection::vec((0usize..70, 1u64..30), 1..200),
+            left in 1usize..20,
+        ) {
+            let mut wakes = Wakes::default();
+            let mut times: Vec<Instant> = Vec::new();
+            let due = |times: &[Instant], number: u32| {
+                times.get(number as usize).copied().unwrap_or(Instant::FAR_FUTURE)
+            };
+            let first = |times: &[Instant]| {
+                (0..times.len()).min_by_key(|number| (times[*number], *number))
+            };
+            for (number, at) in sets {
+                let number = number.min(times.len());
+                let at = Instant::from_nanos(at);
+                if number == times.len() {
+                    times.push(at);
+                    wakes.make_room(times.len(), |number| due(&times, number));
+                }
+                times[number] = at;
+                wakes.replay(number as u32, |number| due(&times, number));
+                prop_assert_eq!(wakes.first().map(|it| it as usize), first(&times));
+            }
+            times.truncate(left);
+            wakes.shrink(times.len(), |number| due(&times, number));
+            prop_assert_eq!(wakes.first().map(|it| it as usize), first(&times));
+        }
+    }
+}
