@@ -282,6 +282,22 @@ fn hlsjs_gives_up_a_chunk_that_would_stall_it_and_takes_a_new_connection() {
 }
 
 #[test]
+fn hlsjs_gives_up_a_chunk_while_it_stalls_for_it_too() {
+    let mut link = Toy::new(0.0, 200e6);
+    link.rates.push((6.0, 0.9e6));
+    // A chunk of 4 s is asked for with a second in hand: it stalls before it looks for the first time.
+    let config = AdaptiveConfig { max_buffer_ns: Some(1_000_000_000), ..hlsjs() };
+    let config = AdaptiveConfig { max_buffer_bytes: Some(0), ..config };
+    let rates = [200_000, 1_000_000, 8_000_000];
+    let seen = watch(&config, ladder(&rates, 12), r#"{"name":"hlsjs"}"#, &link);
+    let stalled = seen.times(AdaptiveEventKind::Underflow)[0];
+    let lost = seen.chunks(Track::Video).find(|chunk| chunk.abandoned).unwrap();
+    let again = seen.chunks(Track::Video).find(|c| c.index == lost.index && !c.abandoned).unwrap();
+    assert!(seconds(again.asked) > stalled, "it looks half a chunk's length after it asked");
+    assert!(again.rendition < lost.rendition);
+}
+
+#[test]
 fn the_papers_ladders_play_over_a_link_that_suffices() {
     for (name, rate, minutes) in [("uq18-jp", 8e6, 10.0), ("uq18-va", 40e6, 5.0)] {
         for abr in ["vlc-rate", "vlc-nearoptimal", "hlsjs", "bola", "mpc", "throughput"] {

@@ -166,9 +166,10 @@ impl AdaptivePlayer {
         }
         under_way.next_watch = Some(now + WATCH);
         self.under_way = Some(under_way);
-        // hls.js looks only while it plays. What is on the screen already cannot be given up.
+        // hls.js looks as soon as there is film to show, and on while it waits for more: a video element that
+        // stalls is not paused. What is on the screen already cannot be given up.
         let shown = self.position(now) > self.video.received;
-        if shown || !matches!(self.state, State::Playing { .. }) {
+        if shown || matches!(self.state, State::Starting | State::Ended) {
             return;
         }
         let duration_s = self.chunk(Track::Video, rendition).duration().as_secs_f64();
