@@ -63,6 +63,8 @@ class Paper:
         Those that were not.
     causes
         By row and control why pictures froze, of the runs in which that was looked for.
+    found
+        What else was found, as the list of claims has it.
     """
 
     name: str
@@ -79,6 +81,7 @@ class Paper:
     worlds: Mapping[World, tuple[int, int]]
     missing: Sequence[World]
     causes: Mapping[tuple[str, str], Mapping[str, Any]]
+    found: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -222,7 +225,7 @@ def _section(paper: Paper) -> list[str]:
     if paper.notes:
         lines += ["", "Assumptions:", ""]
         lines += [f"- {name}: {note}" for name, note in paper.notes.items()]
-    return lines + _worlds(paper) + _causes(paper)
+    return lines + _worlds(paper) + (["", *paper.found.splitlines()] if paper.found else []) + _causes(paper)
 
 
 def row(one: Judged, spread: Spread | None) -> str:
