@@ -258,10 +258,15 @@ def _causes(paper: Paper) -> list[str]:
     """Return the table of what froze pictures."""
     if not paper.causes:
         return []
-    lines = ["", f"{CAUSES}), means a run over all schedulers:"]
-    lines += ["", "| row | control | runs | frozen, s | discards |", "|---|---|---|---|---|"]
+    kinds = {"frozen_s": "frozen, s", "discards": "discards"}
+    said = f"{CAUSES}), means a run over all schedulers:"
+    if any(group["steps_down"] for group in paper.causes.values()):
+        # A ladder's pictures are not looked into.
+        kinds = {"frozen_s": "frozen, s", "steps_down": "steps down"}
+        said = f"{CAUSES}), and why the resolution fell, means a run over all schedulers:"
+    lines = ["", said, "", f"| row | control | runs | {' | '.join(kinds.values())} |", "|---" * 5 + "|"]
     for (row, control), group in paper.causes.items():
-        cells = (row, control, str(group["runs"]), shares(group["frozen_s"]), shares(group["discards"]))
+        cells = (row, control, str(group["runs"]), *(shares(group[kind]) for kind in kinds))
         lines.append(f"| {' | '.join(cells)} |")
     return lines
 
