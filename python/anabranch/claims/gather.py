@@ -102,7 +102,9 @@ def paper(name: str, folder: Path, study: Study, stated: Sequence[Stated], place
 def _notes(study: Study, made: Mapping[str, str]) -> dict[str, str]:
     """Return the assumptions that results rest on: theirs, and the study's later ones that set nothing."""
     later = {name: text for name, text in studies.sentences(study).items() if not study.assumptions[name].set}
-    return {**later, **made} if made else {}
+    known = {**later, **made} if made else {}
+    # In the study's order.
+    return {name: known[name] for name in dict.fromkeys((*study.assumptions, *made)) if name in known}
 
 
 def _changed(folder: Path, study: Study, place: Path) -> int:
