@@ -298,10 +298,22 @@ def test_a_page_keeps_the_papers_that_are_not_judged(tmp_path):
     assert page.read_text() == both.replace("mine", "third").replace("kin", "mine").replace(
         "(`anabranch study why`), means of all:", earlier
     )
+    # What the list of claims says beside them stands there as it is, and an assumption that came later and sets
+    # nothing: the results are what they are with it.
+    file = tmp_path / "studies" / "mine" / "claims.toml"
+    file.write_text(f'found = """\nA table:\n\n| a |\n|---|\n"""\n{file.read_text()}')
+    study = file.with_name("study.toml")
+    later = '[assumptions.late]\nwhat = "later"\nwhy = "y"\nsweep = [{ "host.clock_phase" = "0 s" }]\n'
+    study.write_text(f"{study.read_text()}{later}")
+    assert CliRunner().invoke(app, judged).exit_code == 0
+    told = page.read_text().partition("\n## mine\n")[2]
+    assert "\n\nA table:\n\n| a |\n|---|\n\nWhy pictures froze" in told
+    assert "- late: later: nothing is set (y)\n" in told
     # A text that is no such page is not kept.
     page.write_text("# Something else\n\n## mine\n\nwords\n")
     assert CliRunner().invoke(app, judged).exit_code == 0
-    assert page.read_text() == first
+    assert "words" not in page.read_text()
+    assert page.read_text().startswith(first[: first.index("| paper |")])
 
 
 def test_claims_that_cannot_be_chosen_are_told(tmp_path):
@@ -407,6 +419,7 @@ def test_the_page_has_the_claims_as_they_are_stated(name):
         assert verdict in VERDICTS
         assert (verdict == "not testable") == (one.missing is not None)
         assert not (one.inferred and verdict == "reproduced")
+    assert statement.found(folder) in section
     for key, assumption in study.assumptions.items():
         assert f"- {key}: {assumption.what}: {said(assumption.set)} ({assumption.why})" in section
     # Each world around the study is there, run or not.

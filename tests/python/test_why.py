@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from itertools import pairwise
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
 
 from anabranch._run import film_of, run_loaded
+from anabranch.claims import page
 from anabranch.cli._app import app
 from anabranch.scenario._overrides import Override
 from anabranch.scenario.load import load
@@ -327,3 +329,26 @@ def test_causes_of_a_study_are_kept_and_stand_on_the_page(tmp_path):
     assert rows[1] == "| fast | cubic | 2 | 0 | 0 |"
     assert rows[0].startswith("| slow | cubic | 2 | ")
     assert "capacity" in rows[0]
+
+
+def test_the_page_tells_of_a_ladders_steps_instead_of_discards():
+    film = {"runs": 1, "frozen_s": {"capacity": 2.0}, "discards": {"timeout": 3.0}, "steps_down": {}}
+    ladder = {
+        "runs": 2,
+        "frozen_s": {},
+        "discards": {},
+        "steps_down": {"head of line": 3.0, "scheduler": 1.0},
+    }
+    told = page._causes(SimpleNamespace(causes={("one", "cubic"): film}))
+    assert told[3:] == [
+        "| row | control | runs | frozen, s | discards |",
+        "|---|---|---|---|---|",
+        "| one | cubic | 1 | 2: capacity 100 % | 3: timeout 100 % |",
+    ]
+    told = page._causes(SimpleNamespace(causes={("two", "cubic"): ladder}))
+    assert told[1].startswith(page.CAUSES)
+    assert told[3:] == [
+        "| row | control | runs | frozen, s | steps down |",
+        "|---|---|---|---|---|",
+        "| two | cubic | 2 | 0 | 4: head of line 75 %, scheduler 25 % |",
+    ]

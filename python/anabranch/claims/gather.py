@@ -13,7 +13,7 @@ from anabranch.study import values
 from anabranch.why import stored as causes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from anabranch.claims.around import World
     from anabranch.claims.page import Paper
@@ -88,14 +88,23 @@ def paper(name: str, folder: Path, study: Study, stated: Sequence[Stated], place
         trials=runs.trials(),
         seeds=runs.seeds(),
         code=made.code,
-        notes=made.notes,
+        notes=_notes(study, made.notes),
         cpu_s=None if None in spent else sum(one for one in spent if one is not None),
         spreads=spreads,
         worlds={world: found.trials() for world, found in others.items()},
         causes=causes.groups(place),
         missing=[world for world in around.worlds(study) if world not in others],
         changed=_changed(folder, study, place),
+        found=statement.found(folder),
     )
+
+
+def _notes(study: Study, made: Mapping[str, str]) -> dict[str, str]:
+    """Return the assumptions that results rest on: theirs, and the study's later ones that set nothing."""
+    later = {name: text for name, text in studies.sentences(study).items() if not study.assumptions[name].set}
+    known = {**later, **made} if made else {}
+    # In the study's order.
+    return {name: known[name] for name in dict.fromkeys((*study.assumptions, *made)) if name in known}
 
 
 def _changed(folder: Path, study: Study, place: Path) -> int:

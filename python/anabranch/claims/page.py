@@ -63,6 +63,8 @@ class Paper:
         Those that were not.
     causes
         By row and control why pictures froze, of the runs in which that was looked for.
+    found
+        What else was found, as the list of claims has it.
     """
 
     name: str
@@ -79,6 +81,7 @@ class Paper:
     worlds: Mapping[World, tuple[int, int]]
     missing: Sequence[World]
     causes: Mapping[tuple[str, str], Mapping[str, Any]]
+    found: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -222,7 +225,7 @@ def _section(paper: Paper) -> list[str]:
     if paper.notes:
         lines += ["", "Assumptions:", ""]
         lines += [f"- {name}: {note}" for name, note in paper.notes.items()]
-    return lines + _worlds(paper) + _causes(paper)
+    return lines + _worlds(paper) + (["", *paper.found.splitlines()] if paper.found else []) + _causes(paper)
 
 
 def row(one: Judged, spread: Spread | None) -> str:
@@ -255,10 +258,15 @@ def _causes(paper: Paper) -> list[str]:
     """Return the table of what froze pictures."""
     if not paper.causes:
         return []
-    lines = ["", f"{CAUSES}), means a run over all schedulers:"]
-    lines += ["", "| row | control | runs | frozen, s | discards |", "|---|---|---|---|---|"]
+    kinds = {"frozen_s": "frozen, s", "discards": "discards"}
+    said = f"{CAUSES}), means a run over all schedulers:"
+    if any(group["steps_down"] for group in paper.causes.values()):
+        # A ladder's pictures are not looked into.
+        kinds = {"frozen_s": "frozen, s", "steps_down": "steps down"}
+        said = f"{CAUSES}), and why the resolution fell, means a run over all schedulers:"
+    lines = ["", said, "", f"| row | control | runs | {' | '.join(kinds.values())} |", "|---" * 5 + "|"]
     for (row, control), group in paper.causes.items():
-        cells = (row, control, str(group["runs"]), shares(group["frozen_s"]), shares(group["discards"]))
+        cells = (row, control, str(group["runs"]), *(shares(group[kind]) for kind in kinds))
         lines.append(f"| {' | '.join(cells)} |")
     return lines
 

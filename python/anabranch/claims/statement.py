@@ -105,8 +105,19 @@ class Claim(_Table):
 
 
 class Claims(_Table):
-    """The file."""
+    """The file.
 
+    Attributes
+    ----------
+    found
+        What else was found, in Markdown: the page of verdicts has it as it stands.
+    matters
+        The smallest differences that matter, by metric.
+    claims
+        The claims.
+    """
+
+    found: str = ""
     matters: dict[str, Matters] = {}
     claims: Annotated[list[Claim], Field(min_length=1)]
 
@@ -163,6 +174,13 @@ class Stated:
         """Return the cells that it needs, each once."""
         found = [cell for one in self.comparisons for cell in (one.of, one.than)]
         return list(dict.fromkeys(cell for cell in found if isinstance(cell, cells.Cell)))
+
+
+def found(folder: Path) -> str:
+    """Return what a study's list of claims says that was found beside them."""
+    path = folder / FILE
+    raw, _ = load.read(path, shipped.display(path), what="list of claims")
+    return str(raw.get("found", "")).strip()
 
 
 def read(folder: Path, study: Study) -> list[Stated]:

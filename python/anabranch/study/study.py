@@ -264,7 +264,7 @@ def sweep(
     name = folder.name + ("-quick" if quick else "") + (f"-{vary}" if vary else "")
     name += _chosen(rows if only else ()) + ("-set" if sets else "")
     name += "".join(f"-assume-{key}-{assumed.short(one)}" for key, one in chosen.items())
-    notes = _notes(study)
+    notes = sentences(study)
     for key, other in chosen.items():
         notes[key] = (
             f"{study.assumptions[key].what}: {said(other)} (instead of {said(given.assumptions[key].set)})"
@@ -284,7 +284,7 @@ def _with_values(study: Study, values: Mapping[str, dict[str, Any]]) -> Study:
     return study.model_copy(update={"assumptions": changed})
 
 
-def _notes(study: Study) -> dict[str, str]:
+def sentences(study: Study) -> dict[str, str]:
     """Return each assumption of a study in a sentence."""
     return {key: f"{one.what}: {said(one.set)} ({one.why})" for key, one in study.assumptions.items()}
 
@@ -328,7 +328,7 @@ def around(
         for point in _points(folder / f"{row}.toml", part, (), _fixed(study, row, varied, quick=False))
         if cells_of({key: value for key, value in point.labels if key != "varied"})
     )
-    notes = _notes(study)
+    notes = sentences(study)
     return Sweep(
         name=f"{folder.name}-around-{name}", cells=cells(points), trials=trials, notes=notes, once=True
     )
