@@ -12,6 +12,7 @@
 #   make bench-live our endpoint over real packets beside the simulator and the kernel, as root: TRIALS=5
 #   make bench-throughput  how fast the gateway is beside the kernel, as root
 #   make bench-flood what a flood of SYNs leaves of the gateway's goodput, as root
+#   make bench-viewers  a hundred viewers through the gateway and through nginx, as root
 #   make soak      clients that come and go, as root: MINUTES=10
 #   make bench-figures  keep what three runs cost now: make test-all fails when one costs 1 % more
 #   make lint      format, lints and types
@@ -39,7 +40,7 @@ export PIP_QUIET := 1
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 unexport CONDA_PREFIX PYTHONHOME PYTHONPATH
 
-.PHONY: docs demo test test-all mutants fidelity build drill drill-quick drill-all fuzz bench bench-live bench-throughput bench-figures golden lint check clean tools rebuild bench-flood soak
+.PHONY: docs demo test test-all mutants fidelity build drill drill-quick drill-all fuzz bench bench-live bench-throughput bench-figures golden lint check clean tools rebuild bench-flood bench-viewers soak
 .DELETE_ON_ERROR:
 
 demo: build
@@ -112,6 +113,9 @@ bench-throughput: build
 
 bench-flood: build
 	@$(BIN)/python benches/flood.py
+
+bench-viewers: build
+	@$(BIN)/python benches/viewers.py
 
 MINUTES := 10
 

@@ -106,15 +106,18 @@ def whole(file: Path, what: str) -> Iterator[Path]:
             fault = Fault(message=f"cannot write {what}: {error.strerror or error}", where=str(file))
             raise ScenarioError([fault]) from None
         except OSError as error:
-            raise unwritable(what, file, error if error.errno else _refusal(part) or error) from None
+            raise unwritable(what, file, error if error.errno else refusal(part) or error) from None
     finally:
         if beside:
             with suppress(OSError):
                 part.unlink(missing_ok=True)
 
 
-def _refusal(file: Path) -> OSError | None:
-    """Return the system's error for writing more to a file, where the writer was not told it; else None."""
+def refusal(file: Path) -> OSError | None:
+    """Return the system's error for writing more to a file, where the writer does not tell it; else None.
+
+    What is written to find out stays in the file.
+    """
     try:
         opened = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK)
     except OSError as error:

@@ -442,3 +442,38 @@ def test_a_sweep_says_which_cell_is_best_at_each_setting(results):
 def test_a_run_below_a_comparison_is_one_line():
     said = _verdict.beside(["Played without a freeze: started after 2 s.", "5 Mb/s of goodput."])
     assert said == "This run: played without a freeze, started after 2 s. 5 Mb/s of goodput."
+
+
+@pytest.mark.module
+def test_chunks_stand_where_they_were_on_their_way():
+    run = anabranch.run("adaptive-two-paths", set={"application.duration": "60 s"})
+    panel = next(one for one in _panels.of_run(run).panels if one.title == "Chunks on their way")
+    names = {(row["track"], row["rendition"]): row["name"] for row in run.rows("renditions")}
+    expected = {
+        (names[row["track"], row["rendition"]], round(row["t_s"], 3), round(row["done_s"], 3))
+        for row in run.rows("chunks")
+        if row["done_s"] is not None
+    }
+    found = {(row.name, band.from_s, band.to_s) for row in panel.rows for band in row.bands}
+    assert len(expected) > 5
+    assert expected <= found
+    assert len(found) == len(run.rows("chunks"))
+    assert panel.legend[0] == ("loading", "from request to last byte")
+
+
+def test_a_chunk_that_was_given_up_ends_with_the_next_request_and_drops_are_counted():
+    ladder = {
+        "track": ["video"],
+        "rendition": [0],
+        "name": ["low"],
+        "average_bps": [0],
+        "bandwidth_bps": [1e6],
+    }
+    chunks = {"client": [0, 0], "track": ["video"] * 2, "rendition": [0, 0], "t_s": [1.0, 3.0]}
+    chunks |= {"done_s": [None, 4.0], "abandoned": [True, False]}
+    events = {"client": [0] * 4, "t_s": [1.0, 2.0, 2.0, 5.0], "event": ["start", "drop", "drop", "drop"]}
+    own = {"client": [0], "duration_s": [6.0]}
+    tables = {"connections": own, "renditions": ladder, "chunks": chunks, "playback": events}
+    loads = [(row["from_s"], row["to_s"], row["abandoned"]) for row in _data.loads(tables, 0)]
+    assert loads == [(1.0, 3.0, True), (3.0, 4.0, False)]
+    assert _data.drops(tables, 0) == [(2.0, 2), (5.0, 3)]

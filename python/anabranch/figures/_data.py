@@ -150,6 +150,34 @@ def renditions(tables: Tables, client: int) -> list[Row]:
     return [{**row, "from_s": round(row["from_s"], 3), "to_s": round(row["to_s"], 3)} for row in result]
 
 
+def loads(tables: Tables, client: int) -> list[Row]:
+    """Return when each chunk was on its way, up to its last byte or until it was given up.
+
+    `from_s`, `to_s`, `name` (of the rendition), `mbps` (what the rendition takes), `abandoned`.
+    """
+    table = rows(tables.get("renditions", {}))
+    ladder = {(row["track"], row["rendition"]): row for row in table}
+    asked = sorted(rows(tables.get("chunks", {}), client=client), key=lambda row: row["t_s"])
+    until = duration_s(tables, client)
+    result = []
+    for place, row in enumerate(asked):
+        # What was given up ended when the next was asked for, or before.
+        later = (one["t_s"] for one in asked[place + 1 :] if one["t_s"] > row["t_s"])
+        ended = next(later, until) if row["done_s"] is None else row["done_s"]
+        declared = ladder[row["track"], row["rendition"]]
+        mbps = round((declared["average_bps"] or declared["bandwidth_bps"]) / 1e6, 3)
+        piece = {"from_s": round(row["t_s"], 3), "to_s": round(max(ended, row["t_s"]), 3)}
+        result.append({**piece, "name": declared["name"], "mbps": mbps, "abandoned": row["abandoned"]})
+    return result
+
+
+def drops(tables: Tables, client: int) -> list[tuple[float, int]]:
+    """Return how many pictures a browser had dropped by when, of one that tells; a point at each change."""
+    times = (row["t_s"] for row in rows(tables.get("playback", {}), client=client) if row["event"] == "drop")
+    counts = {round(time, 3): number for number, time in enumerate(sorted(times), start=1)}
+    return list(counts.items())
+
+
 def _screen(tables: Tables, client: int) -> list[tuple[float, float, float]]:
     """Return when film was shown: since when, from where and up to where in the film."""
     shown: list[tuple[float, float, float]] = []

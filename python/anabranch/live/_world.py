@@ -6,7 +6,7 @@ import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from anabranch import _rust, plugins
+from anabranch import _files, _rust, plugins
 from anabranch.errors import MissingError
 
 if TYPE_CHECKING:
@@ -75,6 +75,8 @@ def go(
         When a plug-in in Python raises, or answers wrongly.
     MissingError
         When devices cannot be opened.
+    OSError
+        When the capture's file takes no more: whoever gave it knows what people call it.
     """
     from anabranch.scenario import plan as plans
 
@@ -102,6 +104,8 @@ def go(
                 watch,
             )
     except OSError as error:
+        if pcapng is not None and _files.refusal(pcapng) is not None:
+            raise
         message = f"real packets: {error}"
         raise MissingError(message) from None
     return trace

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import pwd
+import signal
 import subprocess
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 _GRACE_S = 5.0
 #: `PR_SET_TIMERSLACK` and `PR_GET_TIMERSLACK`.
 _SET_SLACK, _GET_SLACK = 29, 30
+#: `PR_SET_PDEATHSIG`.
+_SET_DEATH_SIGNAL = 1
 
 
 class Slack:
@@ -77,6 +80,7 @@ def start(
     slack: Slack,
     *,
     user: User | None = None,
+    ends_with_us: bool = False,
     **given: Any,  # noqa: ANN401
 ) -> subprocess.Popen[bytes]:
     """Start a program in a namespace, its environment having every path's addresses.
@@ -91,6 +95,9 @@ def start(
         How late its timers may be.
     user
         Whom it runs as; None is the user who called sudo.
+    ends_with_us
+        Whether it is told to end (SIGTERM) when the thread that starts it is gone, killed too. Only of a
+        program that does not become another user.
     given
         What else `subprocess.Popen` is given.
 
@@ -108,6 +115,13 @@ def start(
     }
     names["ANABRANCH_SERVER"], names["ANABRANCH_CLIENT"] = bed.lanes[0].server, bed.lanes[0].client
     user = caller() if user is None else user
+
+    def prepare() -> None:
+        # What carries packets has precise timers, which what it starts would inherit.
+        slack.give()
+        if ends_with_us:
+            ctypes.CDLL(None).prctl(_SET_DEATH_SIGNAL, ctypes.c_ulong(signal.SIGTERM))
+
     try:
         with inside(getattr(bed, end)):
             return subprocess.Popen(
@@ -116,8 +130,7 @@ def start(
                 user=user.number,
                 group=user.group,
                 extra_groups=user.groups,
-                # What carries packets has precise timers, which what it starts would inherit.
-                preexec_fn=slack.give,
+                preexec_fn=prepare,
                 **given,
             )
     except OSError as error:

@@ -210,6 +210,8 @@ class _Carry:
             session = None
             if self.played is not None:
                 session = stack.enter_context(viewers.playing(bed, self.plan, self.played, listens))
+                if show is not None:
+                    show = session.shown(self.played.viewer.now(self.played.film), show)
             begin_s = 0.0
 
             def begun() -> None:
@@ -287,6 +289,7 @@ class _Carry:
         trace["tables"] = {**trace["tables"], **seen}
         proof = viewers.proved(self.played, self.plan, bed.counters("client"), trace["tables"])
         summary["notes"] = [*summary["notes"], *self.played.viewer.notes(session.told), *proof]
+        summary["notes"] += session.faults(self.played.title)
 
 
 def _notes(summary: dict[str, Any], server: Server) -> list[str]:

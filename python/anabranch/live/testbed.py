@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anabranch.errors import MissingError
+from anabranch.live import leftovers
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -354,17 +355,7 @@ def inside(name: str) -> Iterator[None]:
 
 def _name(which: str) -> str:
     """Return what a namespace of this process is called."""
-    return f"anabranch-{os.getpid()}-{_began(os.getpid())}-{which}"
-
-
-def _began(process: int) -> str | None:
-    """Return when a process began, in ticks since the machine did; None when there is no such process."""
-    try:
-        stat = Path(f"/proc/{process}/stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return None
-    # The name, which may have anything in it, ends at the last parenthesis.
-    return stat.rpartition(")")[2].split()[19]
+    return f"anabranch-{leftovers.owner()}-{which}"
 
 
 def _end_all(name: str) -> None:
@@ -384,11 +375,12 @@ def _end_all(name: str) -> None:
 
 
 def _sweep() -> None:
-    """Take away the namespaces of processes that were killed."""
+    """Take away what processes that were killed have left: namespaces with their programs, and folders."""
     for place in _NAMED.glob("anabranch-*"):
         found = _OURS.fullmatch(place.name)
-        if found and _began(int(found[1])) != found[2]:
+        if found and not leftovers.lives(*found.groups()[:2]):
             _remove(place.name)
+    leftovers.sweep()
 
 
 def _remove(name: str) -> None:

@@ -231,12 +231,31 @@ def _viewer(run: Run, client: int) -> Iterator[Panel]:
             for name, _ in order
         ]
         yield Panel(title="Rendition on the screen", rows=rows)
+        yield _loads(run, client)
     elif run.qoe is not None and "frames" in run.qoe:
         yield from _pictures(run, client)
     buffers = [(row["t_s"], row["buffer_s"]) for row in _data.buffers(tables, client)]
     if buffers:
         curve = Curve(name="film held", points=buffers, colour="buffer", kind="area")
         yield Panel(title="Player buffer", unit="s", curves=[curve])
+    dropped = _data.drops(tables, client)
+    if dropped:
+        until = max(_data.duration_s(tables, client), dropped[-1][0])
+        curve = Curve(name="dropped", points=_stepped([(0.0, 0), *dropped], until), colour="drops")
+        yield Panel(title="Pictures dropped by the browser", unit="so far", curves=[curve])
+
+
+def _loads(run: Run, client: int) -> Panel:
+    """Return when chunks were on their way: a row for each rendition that was asked for, the highest first."""
+    loads = _data.loads(run.tables, client)
+    order = sorted({row["name"]: row["mbps"] for row in loads}.items(), key=lambda item: -item[1])
+    kinds = {False: ("loading", "from request to last byte"), True: ("given-up", "given up")}
+    bands: dict[str, list[Band]] = {name: [] for name, _ in order}
+    for row in loads:
+        bands[row["name"]].append(_band(row, *kinds[row["abandoned"]]))
+    rows = [Row(name=name, bands=own) for name, own in bands.items()]
+    legend = [kinds[given_up] for given_up in sorted({row["abandoned"] for row in loads})]
+    return Panel(title="Chunks on their way", rows=rows, legend=legend)
 
 
 def _pictures(run: Run, client: int) -> Iterator[Panel]:

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anabranch.errors import Fault, InputError, MissingError, did_you_mean
-from anabranch.live import programs, rootless
+from anabranch.live import leftovers, programs, rootless
 from anabranch.live.viewers import hlsjs, origin, session, vlc
 
 if TYPE_CHECKING:
     import socket
     from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from anabranch.live.testbed import Bed
-    from anabranch.live.viewers.session import Order, Session, Told
+    from anabranch.live.viewers.session import Now, Order, Session, Told
     from anabranch.media.films import Film
     from anabranch.metrics._rows import Table, Tables
     from anabranch.scenario.load import Loaded
@@ -52,6 +51,8 @@ class Viewer:
         `connections` as far as the sender knows it.
     notes
         Returns what has to be said of it beside its tables.
+    now
+        Makes what says how it stands while it plays a film.
     """
 
     title: str
@@ -61,6 +62,7 @@ class Viewer:
     command: Callable[[Order], list[str]]
     read: Callable[[Told, Film, float, Mapping[str, Any]], dict[str, Table]]
     notes: Callable[[Told], list[str]]
+    now: Callable[[Film], Now]
 
 
 #: The programs, by name.
@@ -73,6 +75,7 @@ VIEWERS: Mapping[str, Viewer] = {
         command=vlc.command,
         read=vlc.read,
         notes=vlc.notes,
+        now=vlc.Now,
     ),
     "hlsjs": Viewer(
         title="hls.js",
@@ -82,6 +85,7 @@ VIEWERS: Mapping[str, Viewer] = {
         command=hlsjs.command,
         read=hlsjs.read,
         notes=hlsjs.notes,
+        now=hlsjs.Now,
     ),
 }
 
@@ -187,24 +191,28 @@ def playing(
     host = bed.lanes[0].server
     url = f"http://{f'[{host}]' if ':' in host else host}/{what.asked}"
     # Neither VLC nor a browser is for root; whoever called sudo, or has a user namespace, is somebody else.
-    drops = os.geteuid() == 0 and programs.caller().number is None and not rootless.entered()
-    with tempfile.TemporaryDirectory(prefix=f"anabranch-viewer-{os.getpid()}-") as folder:
-        # Whoever plays reads its page here.
-        Path(folder).chmod(0o755)
+    user = programs.caller()
+    drops = os.geteuid() == 0 and user.number is None and not rootless.entered()
+    with leftovers.folder("viewer") as folder:
+        # Whoever plays reads its page here, and has the browser's own folder.
+        folder.chmod(0o755)
+        if user.number is not None:
+            os.chown(folder, user.number, -1)
         order = session.Order(
             url=url,
             seconds=_seconds(plan, what.film),
             cache_ms=plan["application"]["player"].get("network_cache_ns", 10**9) // 10**6,
             user=str(_NOBODY) if drops else "",
-            folder=Path(folder),
+            folder=folder,
         )
         command = what.viewer.command(order)
         if multipath:
             command = [*origin.wrapped(), *command]
         with (
-            origin.serving(bed, {what.name: what.file}, at),
+            origin.serving(bed, {what.name: what.file}, at) as serves,
             session.opened(bed, what.title, command) as opened,
         ):
+            opened.origin = serves
             yield opened
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from anabranch import _cache
 from anabranch.live.viewers import tables
+from anabranch.live.viewers.session import Underflows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -128,6 +129,7 @@ def _playback(lines: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return what the player did, by the events of its video element."""
     found: list[dict[str, Any]] = []
     plays, began = False, False
+    dropped = 0
     for line in lines:
         at = {"t_s": line["t_s"], "pts_s": line.get("position_s", 0.0)}
         if line["what"] == "playing" and not plays:
@@ -138,6 +140,9 @@ def _playback(lines: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
             plays = False
         elif line["what"] == "ended":
             found.append({**at, "event": "end"})
+        elif line["what"] == "counters":
+            found += [{**at, "event": "drop"}] * (line["dropped"] - dropped)
+            dropped = max(line["dropped"], dropped)
     return found
 
 
@@ -198,6 +203,31 @@ def _player(lines: Sequence[Mapping[str, Any]], arrived: _Arrived, until_s: floa
         {"t_s": t_s, "bytes_read": arrived.bytes_at(t_s), "buffer_s": held.at(t_s), "buffer_bytes": 0}
         for t_s in tables.grid(until_s)
     ]
+
+
+class Now:
+    """How hls.js stands while it plays: what its element has, and what the browser dropped."""
+
+    def __init__(self, _film: Film) -> None:
+        self._line: Mapping[str, Any] = {"buffer_s": 0.0, "position_s": 0.0, "dropped": 0}
+        self._underflows = Underflows()
+
+    def hear(self, told: Sequence[Mapping[str, Any]]) -> None:
+        """Take what it has told since the last time."""
+        for line in told:
+            if line["what"] == "counters":
+                self._line = line
+            elif line["what"] in ("playing", "waiting"):
+                self._underflows.plays(line["what"] == "playing")
+
+    def player(self) -> dict[str, float | int | None]:
+        """Return `buffer_s`, `position_s`, `discards` (dropped by the browser) and `underflows`."""
+        return {
+            "buffer_s": self._line["buffer_s"],
+            "position_s": self._line["position_s"],
+            "discards": self._line["dropped"],
+            "underflows": self._underflows.count,
+        }
 
 
 def notes(told: Told) -> list[str]:

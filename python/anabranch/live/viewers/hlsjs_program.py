@@ -124,7 +124,7 @@ class Browser:
 
 def main(program: str, page: str, url: str, seconds: str, user: str) -> None:
     """Play a ladder."""
-    with tempfile.TemporaryDirectory(prefix="anabranch-browser-", ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(dir=Path(page).parent, ignore_cleanup_errors=True) as folder:
         if user:
             os.chown(folder, int(user), int(user))
         browser = Browser(program, folder, user)

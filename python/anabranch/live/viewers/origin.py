@@ -5,17 +5,16 @@ from __future__ import annotations
 import os
 import shutil
 import socket
-import tempfile
+import subprocess
 import time
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from anabranch.errors import MissingError
-from anabranch.live import programs
+from anabranch.live import leftovers, programs
 
 if TYPE_CHECKING:
-    import subprocess
     from collections.abc import Iterator, Mapping
 
     from anabranch.live.testbed import Bed
@@ -109,8 +108,10 @@ def congestion_of(made: socket.socket) -> str:
 
 
 @contextmanager
-def serving(bed: Bed, files: Mapping[str, Path], at: socket.socket | None = None) -> Iterator[None]:
-    """Serve files while the block lasts.
+def serving(
+    bed: Bed, files: Mapping[str, Path], at: socket.socket | None = None
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Serve files while the block lasts, by a program.
 
     Parameters
     ----------
@@ -129,8 +130,7 @@ def serving(bed: Bed, files: Mapping[str, Path], at: socket.socket | None = None
     found = program()
     if found is None:
         raise MissingError(lacks() or "")
-    with tempfile.TemporaryDirectory(prefix=f"anabranch-origin-{os.getpid()}-") as name:
-        folder = Path(name)
+    with leftovers.folder("origin") as folder:
         folder.joinpath("served").mkdir()
         for served, file in files.items():
             folder.joinpath("served", served).symlink_to(file.resolve())
@@ -146,12 +146,16 @@ def serving(bed: Bed, files: Mapping[str, Path], at: socket.socket | None = None
                 [found, "-c", str(configuration), "-p", str(folder), "-e", "stderr"],
                 programs.Slack(),
                 user=programs.User(environment=inherited),
+                ends_with_us=True,
+                # Else it would hold open what this program writes to, should it be killed.
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
                 stderr=said,
                 pass_fds=() if at is None else (at.fileno(),),
             )
             try:
                 _wait(bed, process, address, said.name)
-                yield
+                yield process
             finally:
                 programs.stop(process)
 

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import tempfile
 import threading
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from anabranch.errors import MissingError
 from anabranch.live import programs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from anabranch.live.testbed import Bed
@@ -45,6 +46,35 @@ class Order:
     folder: Path
 
 
+class Now(Protocol):
+    """How a program's viewer stands, from what the program tells."""
+
+    def hear(self, told: Sequence[Mapping[str, Any]]) -> None:
+        """Take what it has told since the last time."""
+
+    def player(self) -> dict[str, float | int | None]:
+        """Return `buffer_s`, `position_s`, `discards` and `underflows`, as the page of a run has them."""
+
+
+class Underflows:
+    """What `playback` will count, while it goes on.
+
+    Attributes
+    ----------
+    count
+        How often the film stood still.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._plays = False
+
+    def plays(self, moves: bool) -> None:  # noqa: FBT001 - what is said of it
+        """Take whether the film moves."""
+        self.count += self._plays and not moves
+        self._plays = moves
+
+
 #: What a program tells: a mapping with `t`, seconds of the clock that is never set, and `what`.
 Told = list[dict[str, Any]]
 
@@ -56,10 +86,16 @@ class Session:
     ----------
     told
         What it has told so far.
+    origin
+        The program that serves what it plays, once there is one.
     """
+
+    origin: subprocess.Popen[bytes] | None = None
 
     def __init__(self, process: subprocess.Popen[bytes], said: Any) -> None:  # noqa: ANN401 - a file
         self.told: Told = []
+        self._stopped = False
+        self._ends: list[int | None] = [None, None]
         self._process, self._said = process, said
         self._ready = threading.Event()
         self._listener = threading.Thread(target=self._listen, daemon=True)
@@ -110,8 +146,24 @@ class Session:
         """Return a follower of a run that ends it with the program."""
         return lambda done_s, total_s: heard(done_s, total_s) and not self.is_over()
 
+    def shown(self, now: Now, show: Callable[[dict[str, Any]], None]) -> Callable[[dict[str, Any]], None]:
+        """Return what shows a moment of the run, with how the viewer stands in it."""
+        heard = 0
+
+        def shows(moment: dict[str, Any]) -> None:
+            nonlocal heard
+            new = self.told[heard:]
+            heard += len(new)
+            now.hear(new)
+            show({**moment, "player": now.player()})
+
+        return shows
+
     def finish(self) -> None:
         """End it, and take the last that it tells."""
+        if not self._stopped:
+            self._stopped = True
+            self._ends = [None if one is None else one.poll() for one in (self._process, self.origin)]
         programs.stop(self._process)
         self._listener.join()
         for pipe in (self._process.stdin, self._process.stdout):
@@ -119,6 +171,19 @@ class Session:
                 # What was never taken in is of no use any more.
                 with suppress(BrokenPipeError):
                     pipe.close()
+
+    def faults(self, name: str) -> list[str]:
+        """Return what has to be said of programs that broke off: this one, by its name, and its origin."""
+        found = []
+        for who, end in zip((name, "nginx, which served it,"), self._ends, strict=True):
+            if end is not None and end < 0:
+                found.append(f"{who} was killed during the run ({signal.Signals(-end).name}).")
+            elif end:
+                words = self.last_words() if who == name else ""
+                found.append(
+                    f"{who} broke off during the run (exit code {end}){f': {words}' if words else ''}."
+                )
+        return found
 
     def last_words(self) -> str:
         """Return the last line of what it said beside."""

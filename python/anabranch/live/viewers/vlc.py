@@ -13,6 +13,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from anabranch.live.viewers import tables
+from anabranch.live.viewers.session import Underflows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -182,6 +183,33 @@ class _Position:
         """Return the film within the first bytes of the file, in seconds."""
         found: float = self._steps.at(count)
         return found
+
+
+class Now:
+    """How VLC stands while it plays: what it counts, and whether its buffer is whole."""
+
+    def __init__(self, film: Film) -> None:
+        self._known = _Position(film)
+        self._line: Mapping[str, Any] = {"read": 0, "lost": 0}
+        self._underflows = Underflows()
+
+    def hear(self, told: Sequence[Mapping[str, Any]]) -> None:
+        """Take what it has told since the last time."""
+        for line in told:
+            if line["what"] == "counters":
+                self._line = {**self._line, **line}
+            elif line["what"] == "buffering":
+                self._underflows.plays(line["percent"] >= _FULL)
+
+    def player(self) -> dict[str, float | int | None]:
+        """Return `buffer_s`, `position_s`, `discards` (VLC's lost pictures) and `underflows`."""
+        shown_s = max(self._line.get("time_ms", 0), 0) / 1e3
+        return {
+            "buffer_s": max(self._known.seconds(self._line["read"]) - shown_s, 0.0),
+            "position_s": shown_s,
+            "discards": self._line["lost"],
+            "underflows": self._underflows.count,
+        }
 
 
 def notes(told: Told) -> list[str]:

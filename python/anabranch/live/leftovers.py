@@ -1,0 +1,59 @@
+"""Folders of runs over real packets, and what a run that was killed has left.
+
+What is made carries the number of its process and when that began, so that the next run knows what nobody
+needs any more.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+#: What a folder of ours is called: what it is for, its process, when that began.
+_OURS = re.compile(r"anabranch-(?:origin|viewer)-(\d+)-(\d+)-\w+")
+
+
+def began(process: int) -> str | None:
+    """Return when a process began, in ticks since the machine did; None when there is no such process."""
+    try:
+        stat = Path(f"/proc/{process}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    # The name, which may have anything in it, ends at the last parenthesis.
+    return stat.rpartition(")")[2].split()[19]
+
+
+def owner() -> str:
+    """Return what says that something is this process'."""
+    return f"{os.getpid()}-{began(os.getpid())}"
+
+
+def lives(process: str, its_begin: str) -> bool:
+    """Return whether the process is still there that something says it is of."""
+    return began(int(process)) == its_begin
+
+
+@contextmanager
+def folder(kind: str) -> Iterator[Path]:
+    """Make a folder for an `origin` or a `viewer`, which goes with the block."""
+    with tempfile.TemporaryDirectory(
+        prefix=f"anabranch-{kind}-{owner()}-", ignore_cleanup_errors=True
+    ) as name:
+        yield Path(name)
+
+
+def sweep() -> None:
+    """Take away the folders of processes that were killed."""
+    for place in Path(tempfile.gettempdir()).glob("anabranch-*"):
+        found = _OURS.fullmatch(place.name)
+        if found and not lives(*found.groups()):
+            # Others' stay: they cannot be removed, or are no folders.
+            shutil.rmtree(place, ignore_errors=True)
