@@ -1,9 +1,10 @@
 """What a flood of SYNs leaves of the gateway's goodput: `make bench-flood`, as root.
 
-A client downloads through the gateway, again and again, in three ways in turn: alone; while as many SYNs a
+A client downloads through the gateway, again and again, in four ways in turn: alone; while as many SYNs a
 second as are asked for are sent to an address that nobody has, so that the machine has the same work with
-sending and forwarding them; and while they are sent to the gateway, whose backlog they fill. The share of the
-second way is what the machine pays for the flood, the ratio of the third to the second what the gateway does.
+sending and forwarding them; while they are sent to the gateway, whose backlog they fill; and the same where
+the host has the rules that `--setup-print --syn-limit` prints. The share of the second way is what the
+machine pays for the flood, the ratio of the others to the second what the gateway does.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import argparse
 import statistics
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,7 @@ import uplinks
 from floods import poured
 from throughput import download, say, source
 
+from anabranch.live import host_setup
 from anabranch.live.testbed import missing
 
 if TYPE_CHECKING:
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 #: An address that the host forwards to a device where packets end.
 NOBODY = "10.77.9.99"
 BACKLOG = 256
+#: SYNs a second of one source that the host's rules let pass.
+LIMIT = 20
 
 
 def counted(running: uplinks.Gateway) -> dict[str, int]:
@@ -55,6 +59,15 @@ def nowhere(bench: uplinks.Lab) -> Iterator[None]:
     bench.host.run("ip link del nowhere")
 
 
+@contextmanager
+def limited(bench: uplinks.Lab) -> Iterator[None]:
+    """Let the host drop the SYNs of who sends too many, as an administrator may."""
+    rules = host_setup.flood_rules("anabranch0", LIMIT)
+    bench.host.run("nft -f -", input="\n".join(rules))
+    yield
+    bench.host.run(f"nft delete {rules[0]}")
+
+
 def transfer(bench: uplinks.Lab, size: int) -> float:
     """Download so many bytes; return Gb/s, connecting included."""
     began = time.perf_counter()
@@ -75,7 +88,12 @@ def main() -> int:
         sys.stderr.write(f"bench-flood: skipped: {lacks}\n")
         return 4
     size = given.megabytes * 1_000_000
-    ways: dict[str, list[float]] = {"alone": [], "flood to nobody": [], "flood to the gateway": []}
+    floods = (
+        ("flood to nobody", NOBODY, nullcontext),
+        ("flood to the gateway", uplinks.V4, nullcontext),
+        ("flood, and a limit", uplinks.V4, limited),
+    )
+    ways: dict[str, list[float]] = {"alone": [], **{name: [] for name, _, _ in floods}}
     bench = uplinks.Lab()
     try:
         with (
@@ -86,8 +104,11 @@ def main() -> int:
             transfer(bench, size // 4)
             for turn in range(given.rounds):
                 ways["alone"].append(transfer(bench, size))
-                for name, address in (("flood to nobody", NOBODY), ("flood to the gateway", uplinks.V4)):
-                    with poured(bench, address, given.sources, given.rate) as sent:
+                for name, address, rules in floods:
+                    with (
+                        rules(*([bench] if rules is limited else [])),
+                        poured(bench, address, given.sources, given.rate) as sent,
+                    ):
                         time.sleep(0.5)
                         before, began = counted(running), time.perf_counter()
                         ways[name].append(transfer(bench, size))
@@ -105,7 +126,8 @@ def main() -> int:
     middle = {name: statistics.median(rates) for name, rates in ways.items()}
     for name, rate in middle.items():
         say(f"{name:24} {rate:6.2f} Gb/s  {rate / middle['alone']:6.1%} of alone")
-    say(f"the gateway under the flood: {middle['flood to the gateway'] / middle['flood to nobody']:.1%}")
+    for name in list(middle)[2:]:
+        say(f"{name}: {middle[name] / middle['flood to nobody']:.1%} of what a flood to nobody leaves")
     return 0
 
 
