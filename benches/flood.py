@@ -5,6 +5,9 @@ second as are asked for are sent to an address that nobody has, so that the mach
 sending and forwarding them; while they are sent to the gateway, whose backlog they fill; and the same where
 the host has the rules that `--setup-print --syn-limit` prints. The share of the second way is what the
 machine pays for the flood, the ratio of the others to the second what the gateway does.
+
+Where other programs keep the machine busy goodputs say little. How long the gateway was on a processor,
+beyond what the same download took it without a flood, says what a SYN costs it all the same.
 """
 
 from __future__ import annotations
@@ -46,6 +49,13 @@ def counted(running: uplinks.Gateway) -> dict[str, int]:
     }
 
 
+def on_processor(running: uplinks.Gateway) -> float:
+    """Return the seconds for which the gateway has been on a processor."""
+    # What `ip netns exec` starts takes its place.
+    text = Path(f"/proc/{running.process.pid}/schedstat").read_text(encoding="ascii")
+    return int(text.split()[0]) / 1e9
+
+
 @contextmanager
 def nowhere(bench: uplinks.Lab) -> Iterator[None]:
     """Let the host forward what is for nobody to a device at whose other end nobody listens."""
@@ -75,6 +85,20 @@ def transfer(bench: uplinks.Lab, size: int) -> float:
     return size * 8 / (time.perf_counter() - began) / 1e9
 
 
+def conclude(ways: dict[str, list[float]], costs: dict[str, list[float]], rate: int) -> None:
+    """Say what came of each way."""
+    middle = {name: statistics.median(rates) for name, rates in ways.items()}
+    for name, goodput in middle.items():
+        say(f"{name:24} {goodput:6.2f} Gb/s  {goodput / middle['alone']:6.1%} of alone")
+    for name, each in costs.items():
+        cost_us = statistics.median(each)
+        say(
+            f"{name}: {middle[name] / middle['flood to nobody']:.1%} of what a flood to nobody leaves; "
+            f"a SYN costs the gateway {cost_us:.2f} us, "
+            f"{cost_us * rate / 1e6:.1%} of a processor at {rate:,} a second"
+        )
+
+
 def main() -> int:
     """Measure in turns."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -93,6 +117,8 @@ def main() -> int:
         ("flood to the gateway", uplinks.V4, nullcontext),
         ("flood, and a limit", uplinks.V4, limited),
     )
+    unflooded: list[float] = []
+    costs: dict[str, list[float]] = {name: [] for name, address, _ in floods if address != NOBODY}
     ways: dict[str, list[float]] = {"alone": [], **{name: [] for name, _, _ in floods}}
     bench = uplinks.Lab()
     try:
@@ -103,19 +129,24 @@ def main() -> int:
         ):
             transfer(bench, size // 4)
             for turn in range(given.rounds):
+                spent = on_processor(running)
                 ways["alone"].append(transfer(bench, size))
+                unflooded.append(on_processor(running) - spent)
                 for name, address, rules in floods:
                     with (
                         rules(*([bench] if rules is limited else [])),
                         poured(bench, address, given.sources, given.rate) as sent,
                     ):
                         time.sleep(0.5)
-                        before, began = counted(running), time.perf_counter()
+                        before, began, spent = counted(running), time.perf_counter(), on_processor(running)
                         ways[name].append(transfer(bench, size))
                         lasted = time.perf_counter() - began
-                        after = counted(running)
+                        spent, after = on_processor(running) - spent, counted(running)
                         half_open = running.metrics()["half_open_connections"]
                     rates = {key: (after[key] - before[key]) / lasted for key in after}
+                    if name in costs:
+                        beyond = spent - statistics.median(unflooded)
+                        costs[name].append(beyond / (sent[0] * lasted) * 1e6)
                     told = ", ".join(f"{rate:,.0f} {key}" for key, rate in rates.items())
                     say(
                         f"round {turn + 1}: {name}: {sent[0]:,.0f} SYN/s sent; packets/s: {told}; "
@@ -123,11 +154,7 @@ def main() -> int:
                     )
     finally:
         bench.close()
-    middle = {name: statistics.median(rates) for name, rates in ways.items()}
-    for name, rate in middle.items():
-        say(f"{name:24} {rate:6.2f} Gb/s  {rate / middle['alone']:6.1%} of alone")
-    for name in list(middle)[2:]:
-        say(f"{name}: {middle[name] / middle['flood to nobody']:.1%} of what a flood to nobody leaves")
+    conclude(ways, costs, given.rate)
     return 0
 
 
