@@ -301,7 +301,8 @@ fn an_event_gives_a_link_its_mtu() {
 
 #[test]
 fn what_is_of_a_background_flow_comes_out_apart() {
-    let crossing = r#","cross_traffic":[{"name":"c","kind":"udp","data":["p.down"],"acks":["p.up"],"rate_bps":1000000,"size":1500}]"#;
+    let crossing = r#","cross_traffic":[{"name":"c","kind":"udp","count":1,"start_ns":0,
+        "data":["p.down"],"acks":["p.up"],"rate_bps":1000000,"size":1500}]"#;
     let plan = plan(r#","queue":{"packets":1},"mtu":1500"#, "", crossing);
     let mut network = Network::new(&plan, BEGIN).expect("a plan that runs");
     let datagram = |flow| Datagram { flow, sent: BEGIN };
