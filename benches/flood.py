@@ -1,9 +1,13 @@
 """What a flood of SYNs leaves of the gateway's goodput: `make bench-flood`, as root.
 
-A client downloads through the gateway, again and again, in three ways in turn: alone; while as many SYNs a
+A client downloads through the gateway, again and again, in four ways in turn: alone; while as many SYNs a
 second as are asked for are sent to an address that nobody has, so that the machine has the same work with
-sending and forwarding them; and while they are sent to the gateway, whose backlog they fill. The share of the
-second way is what the machine pays for the flood, the ratio of the third to the second what the gateway does.
+sending and forwarding them; while they are sent to the gateway, whose backlog they fill; and the same where
+the host has the rules that `--setup-print --syn-limit` prints. The share of the second way is what the
+machine pays for the flood, the ratio of the others to the second what the gateway does.
+
+Where other programs keep the machine busy goodputs say little. How long the gateway was on a processor,
+beyond what the same download took it without a flood, says what a SYN costs it all the same.
 """
 
 from __future__ import annotations
@@ -12,7 +16,7 @@ import argparse
 import statistics
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +26,7 @@ import uplinks
 from floods import poured
 from throughput import download, say, source
 
+from anabranch.live import host_setup
 from anabranch.live.testbed import missing
 
 if TYPE_CHECKING:
@@ -30,6 +35,8 @@ if TYPE_CHECKING:
 #: An address that the host forwards to a device where packets end.
 NOBODY = "10.77.9.99"
 BACKLOG = 256
+#: SYNs a second of one source that the host's rules let pass.
+LIMIT = 20
 
 
 def counted(running: uplinks.Gateway) -> dict[str, int]:
@@ -40,6 +47,13 @@ def counted(running: uplinks.Gateway) -> dict[str, int]:
         "shed": metrics['refused_total{reason="flood"}'],
         "answered": metrics['packets_total{direction="to_client"}'],
     }
+
+
+def on_processor(running: uplinks.Gateway) -> float:
+    """Return the seconds for which the gateway has been on a processor."""
+    # What `ip netns exec` starts takes its place.
+    text = Path(f"/proc/{running.process.pid}/schedstat").read_text(encoding="ascii")
+    return int(text.split()[0]) / 1e9
 
 
 @contextmanager
@@ -55,11 +69,34 @@ def nowhere(bench: uplinks.Lab) -> Iterator[None]:
     bench.host.run("ip link del nowhere")
 
 
+@contextmanager
+def limited(bench: uplinks.Lab) -> Iterator[None]:
+    """Let the host drop the SYNs of who sends too many, as an administrator may."""
+    rules = host_setup.flood_rules("anabranch0", LIMIT)
+    bench.host.run("nft -f -", input="\n".join(rules))
+    yield
+    bench.host.run(f"nft delete {rules[0]}")
+
+
 def transfer(bench: uplinks.Lab, size: int) -> float:
     """Download so many bytes; return Gb/s, connecting included."""
     began = time.perf_counter()
     download(bench.connect(), size)
     return size * 8 / (time.perf_counter() - began) / 1e9
+
+
+def conclude(ways: dict[str, list[float]], costs: dict[str, list[float]], rate: int) -> None:
+    """Say what came of each way."""
+    middle = {name: statistics.median(rates) for name, rates in ways.items()}
+    for name, goodput in middle.items():
+        say(f"{name:24} {goodput:6.2f} Gb/s  {goodput / middle['alone']:6.1%} of alone")
+    for name, each in costs.items():
+        cost_us = statistics.median(each)
+        say(
+            f"{name}: {middle[name] / middle['flood to nobody']:.1%} of what a flood to nobody leaves; "
+            f"a SYN costs the gateway {cost_us:.2f} us, "
+            f"{cost_us * rate / 1e6:.1%} of a processor at {rate:,} a second"
+        )
 
 
 def main() -> int:
@@ -75,7 +112,14 @@ def main() -> int:
         sys.stderr.write(f"bench-flood: skipped: {lacks}\n")
         return 4
     size = given.megabytes * 1_000_000
-    ways: dict[str, list[float]] = {"alone": [], "flood to nobody": [], "flood to the gateway": []}
+    floods = (
+        ("flood to nobody", NOBODY, nullcontext),
+        ("flood to the gateway", uplinks.V4, nullcontext),
+        ("flood, and a limit", uplinks.V4, limited),
+    )
+    unflooded: list[float] = []
+    costs: dict[str, list[float]] = {name: [] for name, address, _ in floods if address != NOBODY}
+    ways: dict[str, list[float]] = {"alone": [], **{name: [] for name, _, _ in floods}}
     bench = uplinks.Lab()
     try:
         with (
@@ -85,16 +129,24 @@ def main() -> int:
         ):
             transfer(bench, size // 4)
             for turn in range(given.rounds):
+                spent = on_processor(running)
                 ways["alone"].append(transfer(bench, size))
-                for name, address in (("flood to nobody", NOBODY), ("flood to the gateway", uplinks.V4)):
-                    with poured(bench, address, given.sources, given.rate) as sent:
+                unflooded.append(on_processor(running) - spent)
+                for name, address, rules in floods:
+                    with (
+                        rules(*([bench] if rules is limited else [])),
+                        poured(bench, address, given.sources, given.rate) as sent,
+                    ):
                         time.sleep(0.5)
-                        before, began = counted(running), time.perf_counter()
+                        before, began, spent = counted(running), time.perf_counter(), on_processor(running)
                         ways[name].append(transfer(bench, size))
                         lasted = time.perf_counter() - began
-                        after = counted(running)
+                        spent, after = on_processor(running) - spent, counted(running)
                         half_open = running.metrics()["half_open_connections"]
                     rates = {key: (after[key] - before[key]) / lasted for key in after}
+                    if name in costs:
+                        beyond = spent - statistics.median(unflooded)
+                        costs[name].append(beyond / (sent[0] * lasted) * 1e6)
                     told = ", ".join(f"{rate:,.0f} {key}" for key, rate in rates.items())
                     say(
                         f"round {turn + 1}: {name}: {sent[0]:,.0f} SYN/s sent; packets/s: {told}; "
@@ -102,10 +154,7 @@ def main() -> int:
                     )
     finally:
         bench.close()
-    middle = {name: statistics.median(rates) for name, rates in ways.items()}
-    for name, rate in middle.items():
-        say(f"{name:24} {rate:6.2f} Gb/s  {rate / middle['alone']:6.1%} of alone")
-    say(f"the gateway under the flood: {middle['flood to the gateway'] / middle['flood to nobody']:.1%}")
+    conclude(ways, costs, given.rate)
     return 0
 
 

@@ -99,16 +99,9 @@ def test_a_class_in_python_schedules_real_packets(tmp_path):
     assert down["lte.down"] > down["wifi.down"]
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({**GIVEN, "clients": 2}, "one client"),
-        ({**GIVEN, "cross_traffic": [{"path": "wifi", "kind": "udp", "rate": "1 Mbit/s"}]}, "cross traffic"),
-    ],
-)
-def test_what_real_packets_are_not_given_is_refused(given, message):
-    with pytest.raises(ScenarioError, match=message):
-        run_live(load(given))
+def test_what_real_packets_are_not_given_is_refused():
+    with pytest.raises(ScenarioError, match="one client"):
+        run_live(load({**GIVEN, "clients": 2}))
 
 
 def test_one_end_is_a_kernel():

@@ -127,9 +127,9 @@ def test_all_that_is_wrong_is_told_of_at_once():
     assert list(settings().faults(Finder(Path.cwd()))) == []
 
 
-def printed(given, public=()):
+def printed(given, public=(), **more):
     command = ["anabranch", "gateway", "--listen", "10.9.0.1:443"]
-    return host_setup.text(given, user="web", public=public, mtu=1400, command=command)
+    return host_setup.text(given, user="web", public=public, mtu=1400, command=command, **more)
 
 
 def test_what_root_does_before_is_printed():
@@ -152,6 +152,13 @@ def test_what_root_does_before_is_printed():
     alone = printed(settings())
     assert "nft" not in alone
     assert "ipv6" not in alone
+
+
+def test_a_limit_of_syns_is_printed_where_one_is_asked_for():
+    text = printed(settings(), syn_limit=20)
+    assert "table inet anabranch_anabranch0_floods {" in text.splitlines()
+    assert text.count("limit rate over 20/second burst 100 packets } drop") == 2
+    assert "--syn-limit" not in host_setup.started_with(["gateway", "--setup-print", "--syn-limit", "20"])
 
 
 def test_a_public_address_without_a_gateway_behind_it_is_told_of():

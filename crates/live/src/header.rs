@@ -1,9 +1,14 @@
 //! What is read of a packet's IP header before it is parsed, as a router does: nothing of it is trusted to be whole.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
-/// The protocol's number of TCP.
+use anabranch_wire::checksum;
+
+/// The protocol's number of TCP, and of UDP.
 pub(crate) const TCP: u8 = 6;
+const UDP: u8 = 17;
+/// Hops that a packet may take (RFC 1700).
+const HOPS: u8 = 64;
 /// Bytes of an IPv4 header without options, and of an IPv6 header.
 const IPV4: usize = 20;
 const IPV6: usize = 40;
@@ -100,6 +105,39 @@ pub(crate) fn flow(packet: &[u8]) -> u64 {
     })
 }
 
+/// Writes a datagram of UDP from one address to another, of so many bytes with its headers; its payload is zeros, and
+/// one that is smaller than its headers is cut short.
+pub(crate) fn datagram((from, to): (SocketAddr, SocketAddr), size: usize, packet: &mut Vec<u8>) {
+    let length = |headers: usize| (size.saturating_sub(headers) as u16).to_be_bytes();
+    match (from.ip(), to.ip()) {
+        (IpAddr::V4(own), IpAddr::V4(peer)) => {
+            packet.extend([0x45, 0]);
+            packet.extend(length(0));
+            packet.extend([0, 0, 0x40, 0, HOPS, UDP, 0, 0]);
+            packet.extend(own.octets());
+            packet.extend(peer.octets());
+            let sum = checksum([&packet[..IPV4]]);
+            packet[10..12].copy_from_slice(&sum.to_be_bytes());
+        }
+        (own, peer) => {
+            let words = |ip| match ip {
+                IpAddr::V4(ip) => ip.to_ipv6_mapped(),
+                IpAddr::V6(ip) => ip,
+            };
+            packet.extend([0x60, 0, 0, 0]);
+            packet.extend(length(IPV6));
+            packet.extend([UDP, HOPS]);
+            packet.extend(words(own).octets());
+            packet.extend(words(peer).octets());
+        }
+    }
+    let headers = packet.len();
+    packet.extend(from.port().to_be_bytes());
+    packet.extend(to.port().to_be_bytes());
+    packet.extend(length(headers));
+    packet.resize(size, 0);
+}
+
 #[cfg(test)]
 mod tests {
     use std::net::IpAddr;
@@ -125,6 +163,27 @@ mod tests {
             assert!(!is_ect(&packet(ends, 40_000, Ecn::NotEct)));
             mark(&mut bytes);
             assert_eq!(parse_packet(&bytes).unwrap().segment.ecn, Ecn::Ce);
+        }
+    }
+
+    #[test]
+    fn a_datagram_has_its_size_and_its_flow() {
+        for (ends, headers) in
+            [(["10.1.0.1:9999", "10.1.1.1:40000"], 28), (["[fd00::1]:9999", "[fd00::2]:40000"], 48)]
+        {
+            let [from, to]: [SocketAddr; 2] = ends.map(|end| end.parse().unwrap());
+            for size in [1, 40, headers, 1000] {
+                let mut bytes = Vec::new();
+                datagram((from, to), size, &mut bytes);
+                assert_eq!(bytes.len(), size);
+            }
+            let (mut bytes, mut other) = (Vec::new(), Vec::new());
+            datagram((from, to), 100, &mut bytes);
+            assert_eq!((destination(&bytes), protocol(&bytes)), (Some(to.ip()), Some(UDP)));
+            // The length of UDP's header and payload.
+            assert_eq!(bytes[headers - 4..headers - 2], (100 - headers as u16 + 8).to_be_bytes());
+            datagram((from, SocketAddr::new(to.ip(), 7)), 100, &mut other);
+            assert_ne!(flow(&bytes), flow(&other));
         }
     }
 

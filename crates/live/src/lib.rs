@@ -25,7 +25,7 @@ mod world;
 pub use clock::Clock;
 pub use kernel::KernelEnd;
 pub use lateness::Lateness;
-pub use network::{Delivery, InterfaceChange, Network};
+pub use network::{Crossed, Datagram, Delivery, InterfaceChange, Network};
 pub use origin::Origin;
 pub use poller::{Poller, Ready};
 pub use tun::{Arrived, Tun};

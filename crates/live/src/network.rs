@@ -18,14 +18,25 @@ use crate::{header, icmp};
 /// Buffers that are kept for packets to come.
 const SPARE: usize = 4096;
 
+/// A datagram of a background flow, of which nothing but its size and its addresses is on the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Datagram {
+    /// The flow, from 0.
+    pub flow: u32,
+    /// When it was sent.
+    pub sent: Instant,
+}
+
 /// A packet on its way.
 #[derive(Clone, Debug)]
 struct Packet {
     bytes: Vec<u8>,
-    path: u16,
+    /// A path, or behind them a group of cross traffic.
+    route: u16,
     hop: u8,
     /// Server to client.
     down: bool,
+    datagram: Option<Datagram>,
 }
 
 /// A packet that has come out of a path.
@@ -39,6 +50,24 @@ pub struct Delivery {
     pub down: bool,
     /// The packet.
     pub bytes: Vec<u8>,
+}
+
+/// A packet of a background flow that has come to the end of its way.
+#[derive(Debug)]
+pub enum Crossed {
+    /// A segment, or a router's word of one, for the flow's client (`down`) or its server.
+    Packet {
+        /// When it came out.
+        at: Instant,
+        /// It goes to the client.
+        down: bool,
+        /// The packet.
+        bytes: Vec<u8>,
+    },
+    /// A datagram.
+    Datagram(Instant, Datagram),
+    /// A datagram was dropped.
+    Lost(Datagram),
 }
 
 /// What a plan does to the client's interface on a path.
@@ -73,9 +102,10 @@ pub struct Network<'a> {
     next_event: usize,
     /// What routers have to say of packets that were too large, by when it arrives and how much was said before. As in
     /// the simulator it takes the propagation delay of the way back, and waits in no queue.
-    words: BTreeMap<(Instant, u64), Delivery>,
+    words: BTreeMap<(Instant, u64), Packet>,
     said: u64,
     deliveries: VecDeque<Delivery>,
+    crossed: VecDeque<Crossed>,
     changes: VecDeque<InterfaceChange>,
     /// Segments that lost their MPTCP options, by path.
     stripped: Vec<u64>,
@@ -86,25 +116,22 @@ impl<'a> Network<'a> {
     /// The links of a plan, idle, its time beginning at `begin`.
     ///
     /// # Errors
-    /// Links or paths that there are not, settings that no link can have; and what real packets are not given
-    /// yet: background flows.
+    /// Links or paths that there are not, and settings that no link can have.
     pub fn new(plan: &'a Plan, begin: Instant) -> Result<Self, PlanError> {
-        if !plan.cross_traffic.is_empty() {
-            return Err(PlanError::Invalid("there is no cross traffic between real packets"));
-        }
         let seed = Seed { seed: plan.seed, run: plan.run };
-        let (routes, _) = routes(plan)?;
+        let (paths, crossing) = routes(plan)?;
         plan.check_events()?;
         Ok(Self {
             plan,
             begin,
             links: Links::build(&plan.links, seed)?,
             ways: ways(plan),
-            routes,
+            routes: paths.into_iter().chain(crossing).collect(),
             next_event: 0,
             words: BTreeMap::new(),
             said: 0,
             deliveries: VecDeque::new(),
+            crossed: VecDeque::new(),
             changes: VecDeque::new(),
             stripped: vec![0; plan.paths.len()],
             spare: Vec::new(),
@@ -135,7 +162,21 @@ impl<'a> Network<'a> {
             }
             None => bytes,
         };
-        self.forward(now, Packet { bytes, path: path as u16, hop: 0, down });
+        self.forward(now, Packet { bytes, route: path as u16, hop: 0, down, datagram: None });
+    }
+
+    /// Input: a background flow of a group sends a packet, to its client (`down`) or from it. As
+    /// [`Self::handle_packet`].
+    pub fn handle_crossing(
+        &mut self,
+        now: Instant,
+        group: usize,
+        down: bool,
+        datagram: Option<Datagram>,
+        bytes: Vec<u8>,
+    ) {
+        let route = (self.plan.paths.len() + group) as u16;
+        self.forward(now, Packet { bytes, route, hop: 0, down, datagram });
     }
 
     /// Time has come: what was due by `now` happens, each thing at its own time.
@@ -145,8 +186,9 @@ impl<'a> Network<'a> {
                 Next::Medium(medium) => self.settle(at, medium),
                 Next::Event => self.change(at, rows),
                 Next::Word => {
-                    let word = self.words.pop_first().map(|(_, word)| word);
-                    self.deliveries.extend(word);
+                    if let Some((_, word)) = self.words.pop_first() {
+                        self.arrive(at, word);
+                    }
                 }
             }
         }
@@ -155,6 +197,11 @@ impl<'a> Network<'a> {
     /// Output: the next packet that came out of a path.
     pub fn poll_delivery(&mut self) -> Option<Delivery> {
         self.deliveries.pop_front()
+    }
+
+    /// Output: the next packet of a background flow that has come to the end of its way.
+    pub fn poll_crossed(&mut self) -> Option<Crossed> {
+        self.crossed.pop_front()
     }
 
     /// Output: the next change of an interface.
@@ -178,7 +225,7 @@ impl<'a> Network<'a> {
 
     /// The ways of the paths, in their order.
     pub fn routes(&self) -> &[Route] {
-        &self.routes
+        &self.routes[..self.plan.paths.len()]
     }
 
     /// What waits in the queues of a path towards the client.
@@ -215,13 +262,16 @@ impl<'a> Network<'a> {
                     packet.hop += 1;
                     self.forward(at, packet);
                 }
-                Fate::Dropped { packet, .. } => self.recycle(packet.bytes),
+                Fate::Dropped { packet, copy, .. } => {
+                    self.crossed.extend(packet.datagram.filter(|_| !copy).map(Crossed::Lost));
+                    self.recycle(packet.bytes);
+                }
             }
         }
     }
 
     fn forward(&mut self, at: Instant, packet: Packet) {
-        let route = self.routes[usize::from(packet.path)].links(packet.down);
+        let route = self.routes[usize::from(packet.route)].links(packet.down);
         if let Some(&link) = route.get(usize::from(packet.hop)) {
             let size = ByteCount(packet.bytes.len() as u64);
             if size.0 > self.ways[link].mtu {
@@ -235,26 +285,43 @@ impl<'a> Network<'a> {
             self.links.enter(at, link, packet, size, label);
             return;
         }
-        let Packet { bytes, path, down, .. } = packet;
-        self.deliveries.push_back(Delivery { at, path: path.into(), down, bytes });
+        self.arrive(at, packet);
+    }
+
+    /// A packet has come to the end of its way.
+    fn arrive(&mut self, at: Instant, packet: Packet) {
+        let Packet { bytes, route, down, datagram, .. } = packet;
+        let path = usize::from(route);
+        if path < self.plan.paths.len() {
+            self.deliveries.push_back(Delivery { at, path, down, bytes });
+        } else if let Some(datagram) = datagram {
+            self.recycle(bytes);
+            self.crossed.push_back(Crossed::Datagram(at, datagram));
+        } else {
+            self.crossed.push_back(Crossed::Packet { at, down, bytes });
+        }
     }
 
     /// A packet does not fit on its next link: it is dropped, whether or not it asks not to be fragmented, and its
     /// sender told unless that link is silent.
     fn refuse_large(&mut self, at: Instant, link: usize, packet: Packet) {
-        let Packet { bytes, path, down, .. } = packet;
         let way = &mut self.ways[link];
         way.dropped += 1;
-        let (tells, mtu, path) = (way.icmp, way.mtu as u32, usize::from(path));
-        let route = &self.routes[path];
-        if let Some(delay) = way_back(&self.ways, route, down).filter(|_| tells)
-            && let Some(word) = icmp::too_large(&bytes, router_address(route.family, path), mtu)
+        let (tells, mtu) = (way.icmp, way.mtu as u32);
+        if let Some(datagram) = packet.datagram {
+            self.crossed.push_back(Crossed::Lost(datagram));
+            return self.recycle(packet.bytes);
+        }
+        let route = &self.routes[usize::from(packet.route)];
+        let router = router_address(route.family, packet.route.into());
+        if let Some(delay) = way_back(&self.ways, route, packet.down).filter(|_| tells)
+            && let Some(word) = icmp::too_large(&packet.bytes, router, mtu)
         {
-            let at = at + delay;
-            self.words.insert((at, self.said), Delivery { at, path, down: !down, bytes: word });
+            let word = Packet { bytes: word, down: !packet.down, ..packet };
+            self.words.insert((at + delay, self.said), word);
             self.said += 1;
         }
-        self.recycle(bytes);
+        self.recycle(packet.bytes);
     }
 
     /// The next event of the plan takes place.

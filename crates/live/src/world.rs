@@ -1,6 +1,7 @@
 //! The real world and its event loop: packets through the network of a plan, between a kernel and our endpoint,
 //! or between two kernels.
 
+mod crossing;
 mod moment;
 mod setup;
 mod tables;
@@ -20,11 +21,13 @@ use thiserror::Error;
 use crate::clock::Clock;
 use crate::kernel::KernelEnd;
 use crate::lateness::Lateness;
-use crate::network::{Delivery, InterfaceChange, Network};
+use crate::network::{Crossed, Delivery, InterfaceChange, Network};
 use crate::origin::{Origin, Origins};
 use crate::poller::{Poller, Ready};
 use crate::side::Side;
 use crate::tun::MOST;
+
+use crossing::Crossing;
 
 pub use moment::{Moment, PathMoment, SubflowMoment};
 
@@ -153,6 +156,7 @@ struct World<'a> {
     announced: Vec<usize>,
     client: Side,
     server: Side,
+    crossing: Crossing<'a>,
     origins: Option<Origins>,
     rows: Rows,
     numbers: Numbers,
@@ -186,7 +190,7 @@ pub fn run(
     if let Some(capture) = world.capture.take() {
         capture.into_inner().flush().map_err(tried("writing the capture"))?;
     }
-    Ok(world.finish())
+    Ok(world.finish()?)
 }
 
 impl World<'_> {
@@ -222,6 +226,7 @@ impl World<'_> {
                 self.network.poll_timeout(),
                 self.client.poll_timeout(),
                 self.server.poll_timeout(),
+                self.crossing.poll_timeout(now),
                 Some(self.next_sample.min(self.next_look).min(end)),
             ];
             let until = until.into_iter().flatten().min();
@@ -251,6 +256,11 @@ impl World<'_> {
                 idle = false;
                 self.deliver(delivery)?;
             }
+            while let Some(crossed) = self.network.poll_crossed() {
+                idle = false;
+                self.cross(crossed);
+            }
+            self.crossing.handle_timeout(now)?;
             for side in [&mut self.client, &mut self.server] {
                 side.handle_timeout(now, &self.poller).map_err(tried("a socket"))?;
                 if let Some(fault) = side.fault() {
@@ -319,6 +329,21 @@ impl World<'_> {
         Ok(())
     }
 
+    /// A packet of a background flow has come to the end of its way.
+    fn cross(&mut self, crossed: Crossed) {
+        let now = self.clock.now();
+        match crossed {
+            Crossed::Packet { at, down, bytes } => {
+                self.lateness.note(now.since(at));
+                self.crossing.handle_packet(now, down, &bytes);
+                self.network.recycle(bytes);
+            }
+            // The time that it was under way is the links', not the emulator's.
+            Crossed::Datagram(at, datagram) => self.crossing.arrive(at, datagram),
+            Crossed::Lost(datagram) => self.crossing.lose(datagram),
+        }
+    }
+
     /// Whoever is ready is read.
     fn handle_ready(&mut self, ready: Ready, buffer: &mut [u8]) -> Result<(), LiveError> {
         let now = self.clock.now();
@@ -377,6 +402,15 @@ impl World<'_> {
 
     /// Our endpoints say all that they have to say.
     fn pump(&mut self, now: Instant) -> Result<(), LiveError> {
+        loop {
+            let mut bytes = self.network.buffer();
+            let Some(sent) = self.crossing.poll_transmit(now, &mut bytes)? else {
+                self.network.recycle(bytes);
+                break;
+            };
+            self.network.handle_timeout(now, &mut self.rows);
+            self.network.handle_crossing(now, sent.group, sent.down, sent.datagram, bytes);
+        }
         for down in [false, true] {
             loop {
                 let side = if down { &mut self.server } else { &mut self.client };

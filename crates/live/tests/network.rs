@@ -3,7 +3,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use anabranch_live::{InterfaceChange, Network};
+use anabranch_live::{Crossed, Datagram, InterfaceChange, Network};
 use anabranch_plan::{InterfacePlan, Plan};
 use anabranch_trace::{Column, Rows, Table};
 use anabranch_units::{Duration, Instant, SeqNumber};
@@ -297,4 +297,37 @@ fn an_event_gives_a_link_its_mtu() {
     for (at, dropped) in [(MS * 4, 0), (MS * 5, 1)] {
         assert_eq!(out_of(&plan("", "", event), at).1, dropped);
     }
+}
+
+#[test]
+fn what_is_of_a_background_flow_comes_out_apart() {
+    let crossing = r#","cross_traffic":[{"name":"c","kind":"udp","count":1,"start_ns":0,
+        "data":["p.down"],"acks":["p.up"],"rate_bps":1000000,"size":1500}]"#;
+    let plan = plan(r#","queue":{"packets":1},"mtu":1500"#, "", crossing);
+    let mut network = Network::new(&plan, BEGIN).expect("a plan that runs");
+    let datagram = |flow| Datagram { flow, sent: BEGIN };
+    let bytes = || data(0, Ecn::NotEct);
+    // One is under way, one finds the queue full, one is too large.
+    network.handle_crossing(BEGIN, 0, true, Some(datagram(1)), bytes());
+    network.handle_crossing(BEGIN, 0, true, Some(datagram(2)), bytes());
+    network.handle_crossing(BEGIN, 0, true, Some(datagram(3)), vec![0; 1501]);
+    network.handle_crossing(BEGIN, 0, false, None, bytes());
+    while let Some(now) = network.poll_timeout() {
+        network.handle_timeout(now, &mut Rows::default());
+    }
+    assert!(network.poll_delivery().is_none(), "nothing is the client's");
+    let (mut lost, mut came) = (Vec::new(), Vec::new());
+    while let Some(crossed) = network.poll_crossed() {
+        match crossed {
+            Crossed::Lost(datagram) => lost.push(datagram.flow),
+            Crossed::Datagram(at, datagram) => came.push((at.since(BEGIN), datagram.flow)),
+            Crossed::Packet { at, down, .. } => {
+                assert!(!down);
+                assert_eq!(at.since(BEGIN), DELAY + MS);
+            }
+        }
+    }
+    lost.sort_unstable();
+    assert_eq!((lost, came), (vec![2, 3], vec![(DELAY + MS, 1)]));
+    assert_eq!(network.routes().len(), 1, "paths have no others among them");
 }

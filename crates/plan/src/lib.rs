@@ -3,6 +3,7 @@
 
 pub mod addresses;
 pub mod application;
+pub mod crossing;
 pub mod endpoints;
 mod fault;
 mod interfaces;

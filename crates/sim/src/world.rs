@@ -1,7 +1,6 @@
 //! The world and its event loop: who wakes next, until the run is over.
 
 mod cross;
-mod datagrams;
 mod events;
 mod hosts;
 mod packets;
@@ -100,7 +99,7 @@ pub(crate) struct World<'a> {
     /// Background flows.
     flows: Vec<cross::Flow>,
     /// Groups of background flows of which more begin as the run goes on.
-    arrivals: Vec<cross::Arrivals>,
+    arrivals: Vec<anabranch_plan::crossing::Arrivals>,
     media: Media,
     next_event: usize,
     /// News of routers on its way to hosts.

@@ -60,6 +60,10 @@ Public = Annotated[
     _option("With --setup-print: the host's address that clients know (DNAT); repeatable.", _PLACE),
 ]
 Mtu = Annotated[int, _option("With --setup-print: MTU of the device.", min=1280, max=9000)]
+SynLimit = Annotated[
+    int | None,
+    _option("With --setup-print: SYNs a second that the host lets one address, or /64, send.", min=1),
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -91,6 +95,7 @@ def gateway(
     user: User = None,
     public: Public = None,
     mtu: Mtu = 1500,
+    syn_limit: SynLimit = None,
 ) -> None:
     """Serve clients over Multipath TCP and TCP, and pass their bytes to an origin over plain TCP.
 
@@ -118,6 +123,7 @@ def _gateway(given: SimpleNamespace) -> None:
                 user=given.user or getpass.getuser(),
                 public=tuple(given.public or ()),
                 mtu=given.mtu,
+                syn_limit=given.syn_limit,
                 command=host_setup.started_with(sys.argv[1:]),
             )
         )

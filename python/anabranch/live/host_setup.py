@@ -20,13 +20,21 @@ _BEYOND_GRACE_S = 5
 #: The version of IP with long addresses.
 _V6 = 6
 #: The options that ask for the text, and those that name a plug-in.
-_FOR_TEXT = frozenset({"--user", "--public", "--mtu"})
+_FOR_TEXT = frozenset({"--user", "--public", "--mtu", "--syn-limit"})
 _PLUGGED = frozenset({"--scheduler", "--congestion"})
 #: What systemd reads as it stands; anything else is put in quotes.
 _PLAIN = re.compile(r"[\w@%$+=:,./~^-]+", re.ASCII)
 
 
-def text(settings: Settings, *, user: str, public: tuple[str, ...], mtu: int, command: list[str]) -> str:
+def text(
+    settings: Settings,
+    *,
+    user: str,
+    public: tuple[str, ...],
+    mtu: int,
+    command: list[str],
+    syn_limit: int | None = None,
+) -> str:
     """Return the commands, each with its reason. Run twice they do no more than once.
 
     Parameters
@@ -42,13 +50,16 @@ def text(settings: Settings, *, user: str, public: tuple[str, ...], mtu: int, co
         The device's MTU, bytes.
     command
         The words that start the gateway.
+    syn_limit
+        SYNs a second of one source that the host lets pass; None limits none.
 
     Raises
     ------
     InputError
         When a public address is none, or has no counterpart of its family.
     """
-    lines = _device(settings, user, mtu) + _translations(settings, public) + _unit(settings, user, command)
+    lines = _device(settings, user, mtu) + _translations(settings, public) + _limit(settings, syn_limit)
+    lines += _unit(settings, user, command)
     return "\n".join(["# As root. Nothing of this has been done.", *lines])
 
 
@@ -102,8 +113,7 @@ def _translations(settings: Settings, public: tuple[str, ...]) -> list[str]:
         raise InputError(faults)
     if not rules:
         return []
-    # A table for each device: another gateway's rules stay when this one's are put in anew.
-    table = "anabranch_" + re.sub(r"[^A-Za-z0-9]", lambda found: f"_{ord(found[0]):x}_", settings.tun)
+    table = _table(settings.tun)
     return [
         "",
         "# Clients that come to the public address are the gateway's: every subflow is translated alike.",
@@ -118,6 +128,49 @@ def _translations(settings: Settings, public: tuple[str, ...]) -> list[str]:
         "}",
         "RULES",
     ]
+
+
+def _limit(settings: Settings, a_second: int | None) -> list[str]:
+    """Return the rules that keep floods of SYNs from the device."""
+    if a_second is None:
+        return []
+    return [
+        "",
+        "# Who sends more SYNs than so many costs the host a look, and the gateway nothing.",
+        "nft -f - <<'RULES'",
+        *flood_rules(settings.tun, a_second),
+        "RULES",
+    ]
+
+
+def flood_rules(device: str, a_second: int) -> list[str]:
+    """Return rules of nftables that drop SYNs for a device, beyond so many a second of one source.
+
+    A source is an IPv4 address, or an IPv6 /64. It has five seconds' worth at once.
+    """
+    table = _table(device, "floods")
+    limit = f"limit rate over {a_second}/second burst {5 * a_second} packets"
+    syn = f'oifname "{device}" tcp flags & (fin|syn|rst|ack) == syn'
+    kept = "flags dynamic,timeout; timeout 10s; size 65536;"
+    return [
+        f"table inet {table}",
+        f"delete table inet {table}",
+        f"table inet {table} {{",
+        f"  set v4 {{ type ipv4_addr; {kept} }}",
+        f"  set v6 {{ type ipv6_addr; {kept} }}",
+        "  chain forward {",
+        "    type filter hook forward priority filter - 10; policy accept;",
+        f"    {syn} update @v4 {{ ip saddr {limit} }} drop",
+        f"    {syn} update @v6 {{ ip6 saddr and ffff:ffff:ffff:ffff:: {limit} }} drop",
+        "  }",
+        "}",
+    ]
+
+
+def _table(device: str, *more: str) -> str:
+    """Return the name of a device's table: another gateway's rules stay when this one's are put in anew."""
+    named = re.sub(r"[^A-Za-z0-9]", lambda found: f"_{ord(found[0]):x}_", device)
+    return "_".join(("anabranch", named, *more))
 
 
 def _unit(settings: Settings, user: str, command: list[str]) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+import shutil
 import socket
 import struct
 import threading
@@ -25,6 +26,8 @@ from uplinks import (
     pattern,
     wait,
 )
+
+from anabranch.live import host_setup
 
 MIB = 1 << 20
 
@@ -184,6 +187,26 @@ def test_a_source_that_floods_is_kept_out_and_another_is_served(lab):
         # Of 2,000 SYNs a second 8 are answered, and the connection has its own packets; 16 records repeat theirs.
         assert after[sent] - before[sent] <= 8 * (lasted_s + 1) + 40 + 16 * 2
         assert after[shed] - before[shed] > 500
+
+
+@pytest.mark.skipif(shutil.which("nft") is None, reason="no nft to drop packets with")
+def test_the_host_s_rules_keep_a_flood_from_the_gateway(lab):
+    """Those that `--setup-print --syn-limit 20` prints."""
+    lab.host.run("nft -f -", input="\n".join(host_setup.flood_rules("anabranch0", 20)))
+    taken = 'packets_total{direction="from_client"}'
+    with Origin(lab.host, echo), lab.gateway("--backlog", "16") as gateway:
+        with poured(lab, sources=1, rate=2000) as sent:
+            wait(lambda: gateway.metrics()[taken] >= 100, "the source has had its burst")
+            before, began = gateway.metrics()[taken], time.monotonic()
+            time.sleep(2)
+            lasted_s, came = time.monotonic() - began, gateway.metrics()[taken] - before
+            with lab.connect() as client:
+                assert exchange(client, b"served") == b"served"
+        rate, count = sent
+        assert rate > 1000
+        assert count > 2000
+        # What is left of the burst may come after the first look, and the host has packets of its own on the device.
+        assert came <= 20 * (lasted_s + 1) + 100 + 10
 
 
 @pytest.mark.parametrize("known", [True, False], ids=["known-token", "guessed-tokens"])

@@ -13,8 +13,8 @@ use anabranch_units::{Instant, Seed};
 use anabranch_wire::PcapngWriter;
 
 use super::{
-    CLIENT, CLIENT_SOCKETS, Ends, LiveError, Observer, SERVER_DEVICES, SERVER_SOCKETS, World,
-    tables, tried,
+    CLIENT, CLIENT_SOCKETS, Crossing, Ends, LiveError, Observer, SERVER_DEVICES, SERVER_SOCKETS,
+    World, tables, tried,
 };
 use crate::clock::Clock;
 use crate::kernel::{KernelEnd, KernelHost};
@@ -111,6 +111,7 @@ impl<'a> World<'a> {
         let clock = Clock::start();
         let begin = clock.now();
         let network = Network::new(plan, begin)?;
+        let crossing = Crossing::new(plan, &registry, begin)?;
         let interfaces = Interfaces::new(plan, network.routes());
         let secret = secret_seed().map_err(tried("random numbers"))?;
         let client = client_side(plan, &media, &ends, clients, begin, secret)?;
@@ -132,6 +133,7 @@ impl<'a> World<'a> {
             announced: ends.announced,
             client,
             server,
+            crossing,
             origins,
             rows: Rows::default(),
             numbers: Numbers::default(),

@@ -2,6 +2,7 @@
 
 use anabranch_host::rows::{Served, connection_row};
 use anabranch_host::{Host, report_ladder};
+use anabranch_plan::PlanError;
 use anabranch_plan::addresses::locate;
 use anabranch_trace::{ConnectionRow, Summary, Trace};
 use anabranch_units::{Duration, Instant};
@@ -27,10 +28,11 @@ impl World<'_> {
             }
         }
         self.client.sample(now, &mut self.rows);
+        self.crossing.sample(t_s, &mut self.rows);
     }
 
     /// Closes the books.
-    pub(super) fn finish(mut self) -> Outcome {
+    pub(super) fn finish(mut self) -> Result<Outcome, PlanError> {
         let now = self.clock.now();
         let (mut reinjected, mut fallback) = (0, false);
         if let Some(host) = serves(&self.server) {
@@ -65,6 +67,7 @@ impl World<'_> {
             report_ladder(ladder, &mut self.rows);
         }
         self.network.report(&mut self.rows);
+        self.crossing.report(now, &mut self.rows)?;
         let duration_s = self.seconds(now);
         let summary = Summary {
             // No two runs are the same here.
@@ -73,13 +76,13 @@ impl World<'_> {
             steps: self.delivered,
             notes: self.notes,
         };
-        Outcome {
+        Ok(Outcome {
             trace: Trace { summary, tables: self.rows.into_tables() },
             lateness: self.lateness,
             congestion: self.server.congestion(),
             stripped: self.network.stripped().to_vec(),
             refused: self.client.refused() + self.server.refused(),
-        }
+        })
     }
 }
 

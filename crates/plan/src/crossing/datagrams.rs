@@ -1,10 +1,8 @@
 //! Background datagrams: packets of one size that nobody answers or repeats, at times that go by a rule.
 
-use anabranch_plan::{CrossKind, CrossPlan};
 use anabranch_units::{Duration, Instant, RandomStream};
 
-use super::{RunError, World};
-use crate::topology::{Datagram, Packet};
+use crate::plan::{CrossKind, CrossPlan};
 
 /// When datagrams leave.
 #[derive(Debug)]
@@ -87,24 +85,24 @@ pub(super) fn exponential(random: &mut RandomStream, mean: f64) -> f64 {
 
 /// A source of datagrams and what became of them.
 #[derive(Debug)]
-pub(super) struct Source {
+pub struct Source {
     rhythm: Rhythm,
-    node: usize,
-    route: u16,
     size: u64,
-    pub(super) sent: u64,
-    pub(super) delivered: u64,
-    pub(super) lost: u64,
+    /// How many left.
+    pub sent: u64,
+    /// How many came out at the end of their links.
+    pub delivered: u64,
+    /// How many were dropped on the way.
+    pub lost: u64,
     /// The sum of the times that those delivered were under way.
     delays: Duration,
 }
 
 impl Source {
-    pub(super) fn new(plan: &CrossPlan, random: RandomStream, node: usize, route: u16) -> Self {
+    /// That of a flow of a group; `random` is its own.
+    pub fn new(plan: &CrossPlan, random: RandomStream) -> Self {
         Self {
             rhythm: Rhythm::new(plan, random),
-            node,
-            route,
             size: u64::from(plan.size.unwrap_or(0)),
             sent: 0,
             delivered: 0,
@@ -113,39 +111,30 @@ impl Source {
         }
     }
 
+    /// Bytes of a datagram, headers included.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// One leaves at `now`, of a flow that began at `start`; when the next one does.
+    pub fn send(&mut self, start: Instant, now: Instant) -> Instant {
+        self.sent += 1;
+        self.rhythm.next(start, now)
+    }
+
+    /// One that was sent at a time has come out at the end of its links.
+    pub fn arrive(&mut self, now: Instant, sent: Instant) {
+        self.delivered += 1;
+        self.delays += now.since(sent);
+    }
+
     /// Bytes that arrived, headers included.
-    pub(super) fn bytes(&self) -> u64 {
+    pub fn bytes(&self) -> u64 {
         self.delivered * self.size
     }
 
     /// How long a datagram was under way in the mean, milliseconds; NaN without any.
-    pub(super) fn delay_ms(&self) -> f64 {
+    pub fn delay_ms(&self) -> f64 {
         self.delays.as_secs_f64() * 1e3 / self.delivered as f64
-    }
-
-    /// One has come out at the end of its links.
-    pub(super) fn arrive(&mut self, now: Instant, datagram: Datagram) {
-        self.delivered += 1;
-        self.delays += now.since(datagram.sent);
-    }
-}
-
-impl World<'_> {
-    /// It is time for a flow's next datagram.
-    pub(super) fn send_datagram(&mut self, flow: u32) -> Result<(), RunError> {
-        let at = &mut self.flows[flow as usize];
-        let (start, over) = (at.start, at.is_cut_off(self.now));
-        at.last_event = Some(self.now);
-        let Some(source) = at.source_mut() else { return Ok(()) };
-        if over {
-            self.schedule.set(source.node, None);
-            return Ok(());
-        }
-        source.sent += 1;
-        let next = source.rhythm.next(start, self.now);
-        self.schedule.set(source.node, Some(next));
-        let datagram = Datagram { number: source.sent, sent: self.now };
-        let (size, route, host) = (source.size, source.route, self.plan.clients + flow);
-        self.forward(Packet::datagram(datagram, size, host, route))
     }
 }
