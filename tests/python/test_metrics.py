@@ -255,7 +255,7 @@ def test_every_metric_can_be_looked_up():
     assert not adaptive & {"startup_delay_s", "goodput_mbps", "duration_s", "frames.total", "finished"}
     assert len(adaptive) == 12
     recorded = {"awaited_share", "out_of_order_bytes_mean", "latency_ms_median", "latency_repaired_ms_median"}
-    recorded |= {"repair_new_bytes"}
+    recorded |= {"repair_new_bytes", "used_share"}
     of_flow = metrics.SUBFLOW_METRICS.keys() - recorded
     assert all(lookup(f"subflows.wifi.{name}") is not None for name in of_flow)
     assert lookup("frames.discarded") == 1

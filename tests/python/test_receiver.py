@@ -107,6 +107,23 @@ def test_what_leaves_during_a_repair_is_counted():
     assert "repair_new_bytes" not in receiver(TABLES)[1][0]
 
 
+def test_the_share_of_a_session_in_which_a_subflow_is_used():
+    """What is sent in the first, the third and the fourth of four whole stretches of 10 s, and in all of them."""
+    at = {0: (1, 5, 22, 38, 41), 1: (3, 12, 29.9, 30)}
+    rows = [(t, 0, 0, one, "p", 0, 0, 1, 1, 1, 0, 1) for one, times in at.items() for t in times]
+    rows = [(*row[:5], place, place, *row[7:]) for place, row in enumerate(sorted(rows))]
+    came = [(t + 0.1, 0, 0, one, place, 1) for place, (t, _, _, one, *_) in enumerate(rows)]
+    _, by_subflow = receiver(
+        {
+            "connections": {**TABLES["connections"], "duration_s": [60.0]},
+            "departures": columns(LEFT, *rows),
+            "arrivals": columns(CAME, *came),
+        }
+    )
+    assert (by_subflow[0]["used_share"], by_subflow[1]["used_share"]) == (0.75, 1)
+    assert receiver(TABLES)[1][0]["used_share"] is None
+
+
 def without_loss(**more):
     """Return the same, but that nothing was lost: subflow 0 brings bytes 2000 to 4000 at 0.2 and 0.3 s."""
     left = {name: values[:4] for name, values in TABLES["departures"].items()}

@@ -86,6 +86,7 @@ SUBFLOW_METRICS: Mapping[str, str] = {
     "out_of_order_bytes_mean": "mean bytes that waited for a loss on it, over the session",
     "latency_ms_median": "median time from sending to arrival, of data that was sent once",
     "latency_repaired_ms_median": "the same of data that was retransmitted once",
+    "used_share": "share of the session's stretches of 10 s in which it sent data",
     "repair_new_bytes": "payload first sent on it between two samples in Recovery or Loss",
 }
 

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 _FAR_LOWER = 0.5
 #: The film whose lack can be seen: three pictures of thirty a second.
 _SEEN_S = 0.1
+#: The stretches of a session in which a subflow is used or is not, seconds.
+_STRETCH_S = 10.0
 #: Segments of payload: a sender that has fewer left of the window that it was told is at its edge.
 _EDGE = 2 * 1460
 
@@ -102,7 +104,11 @@ def receiver(own: Tables) -> tuple[dict[str, Any], dict[int, dict[str, Any]]] | 
         **_buffer(own, sent, ends),
     }
     by_subflow = {
-        one: {**_of_subflow(whole, one, duration), **_in_repair(own, _where(sent, ~again), one)}
+        one: {
+            **_of_subflow(whole, one, duration),
+            **_in_repair(own, _where(sent, ~again), one),
+            "used_share": _used(sent, one),
+        }
         for one in distinct(sent["subflow"]).tolist()
     }
     return {name: rounded(value) for name, value in found.items()}, by_subflow
@@ -300,6 +306,16 @@ def _in_repair(own: Tables, new: dict[str, Any], number: int) -> dict[str, Any]:
     left = new["subflow"] == number
     during = inside[np.searchsorted([one["t_s"] for one in samples], new["t_s"][left], side="right")]
     return {"repair_new_bytes": int(new["bytes"][left][during].sum())}
+
+
+def _used(sent: dict[str, Any], number: int) -> float | None:
+    """Return in what share of the session's stretches, until nothing is sent any more, a subflow sent."""
+    import numpy as np
+
+    stretch = np.floor_divide(sent["t_s"], _STRETCH_S)
+    count = float(stretch.max())
+    own = np.unique(stretch[sent["subflow"] == number])
+    return rounded(float((own < count).sum()) / count) if count else None
 
 
 def _of_subflow(whole: _Stream, number: int, duration_s: float) -> dict[str, Any]:
