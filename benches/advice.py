@@ -18,7 +18,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from anabranch.advice import halving, make, read
+from anabranch.advice import make, read, spending
 from anabranch.results import identity, paired
 from anabranch.scenario.load import load
 from anabranch.study import execute, sweep
@@ -92,11 +92,11 @@ def judge(number: int) -> dict[str, Any]:
             if not seen.has(place, run):
                 seen.add(place, run, whole.rows[place][run])
     chosen = seen.choose(what.candidates, seen.questions(what.candidates))
-    best = halving.better(range(len(exact)), whole.scores, exact)[0]
+    best = max(range(len(exact)), key=lambda place: spending.mean(whole.scores[place]))
     found = paired.difference(*_values(whole, best, chosen))
     alone, _ = _values(whole, best, best)
     interval = paired.interval(alone)
-    mean = halving.mean(whole.scores[chosen], TRIALS)
+    mean = spending.mean(whole.scores[chosen])
     least = interval[0] if interval[0] is not None else float(alone.mean())
     return {
         "world": number,

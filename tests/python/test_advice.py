@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 import anabranch
 import anabranch.report
-from anabranch.advice import candidates, carry, halving, make, score
+from anabranch.advice import candidates, carry, make, score, spending
 from anabranch.advice.read import LEAVE, USE, Evidence
 from anabranch.cli import _advise
 from anabranch.cli._app import app
@@ -46,68 +46,90 @@ def call(*arguments):
 # -- how runs are spent ------------------------------------------------------------------------------
 
 
-def cost(plan):
-    """Return the runs that rounds take: each adds the trials that its candidates do not have yet."""
-    before = [halving.Round(candidates=0, trials=0), *plan]
-    return sum(one.candidates * (one.trials - last.trials) for last, one in zip(before, plan, strict=False))
-
-
-@pytest.mark.parametrize("number", [2, 3, 7, 28, 92])
-@pytest.mark.parametrize("factor", [1, 2, 6, 20])
-def test_rounds_halve_and_keep_to_the_budget(number, factor):
-    plan = halving.rounds(number, factor * number, 1000)
-    assert [one.candidates for one in plan][:2] == [number, *([-(-number // 2)] if number > 2 else [])]
-    assert plan[-1].candidates == 2
-    trials = [one.trials for one in plan]
-    assert trials == sorted(trials)
-    assert trials[0] >= 1
-    assert number <= cost(plan) <= max(number, factor * number * (1 - halving.KEPT))
-
-
-def test_the_first_round_has_two_trials_where_the_budget_lasts():
-    assert halving.rounds(28, 28 * 6, 30)[0].trials == 2
-    assert halving.rounds(28, 28 * 4, 30)[0].trials == 1
-
-
-def played(values, plan, exact=None):
-    """Return what is run of candidates that have a value a trial."""
+def played(values, budget=40, exact=None, trials=100, **more):
+    """Return what is run of candidates that have a value a trial, and each step."""
     exact = exact or [False] * len(values)
     scores, asked = {}, []
-    for step in halving.asked(plan, scores, exact):
+    for step in spending.steps(scores, exact, budget, trials, **more):
         asked.append(step)
         for place, run in step:
+            assert run not in scores.get(place, {}), "nothing is run twice"
             scores.setdefault(place, {})[run] = values[place](run)
     return scores, asked
 
 
-def test_the_better_half_goes_on():
-    # The luck of a trial is common: it moves all candidates alike, and decides nothing.
-    luck = [9, -7, 4, -8, 2, 5, -1, 3]
-    values = [lambda run, own=own: own + luck[run % 8] for own in (1, 4, 2, 3)]
-    scores, _ = played(values, halving.rounds(4, 40, 100))
-    counts = {place: len(own) for place, own in scores.items()}
-    assert counts[1] == counts[3] > counts[0] == counts[2]
+def counts(scores):
+    return [len(scores[place]) for place in sorted(scores)]
+
+
+#: The luck of a trial, common to all candidates or one's own.
+LUCK = [9, -7, 4, -8, 2, 5, -1, 3]
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 7, 28, 92])
+@pytest.mark.parametrize("factor", [1, 2, 6, 20])
+def test_each_candidate_has_a_trial_and_all_of_the_budget_is_spent(number, factor):
+    values = [lambda run, own=own: own + LUCK[(run + own) % 8] for own in range(number)]
+    scores, asked = played(values, factor * number, trials=1000)
+    assert asked[0] == [(place, 0) for place in range(number)]
+    assert sum(counts(scores)) == factor * number
+    for own in scores.values():
+        assert sorted(own) == list(range(len(own))), "from the first trial on, none left out"
+
+
+def test_what_is_far_behind_gets_no_more():
+    values = [lambda run, own=own: own + LUCK[(run + own) % 8] / 10 for own in (1, 50, 2, 51)]
+    found = counts(played(values)[0])
+    assert found[0] == found[2] == 1
+    assert found[1] + found[3] == 38
+
+
+def test_of_two_near_ones_the_more_varied_gets_more():
+    """Runs lessen s1^2 / n1 + s2^2 / n2 most when they are as the standard deviations (Chen et al., 2000)."""
+    values = [lambda run: 10 + LUCK[run % 8] / 100, lambda run: 10 + LUCK[(3 * run + 1) % 8] / 5]
+    quiet, varied = counts(played(values, 100)[0])
+    assert varied > 2 * quiet
+
+
+def test_luck_that_all_have_in_common_decides_nothing():
+    values = [lambda run, own=own: own + LUCK[run % 8] for own in (1, 4, 2, 3)]
+    scores, _ = played(values)
+    assert spending.ranked(range(4), scores, [False] * 4)[0] == 1
+    # The first five trials have 0 as their mean, all eight 0.875. The other one, always 0.5 above, has five.
+    seen = {0: dict(enumerate(LUCK)), 1: {run: own + 0.5 for run, own in enumerate(LUCK[:5])}}
+    means = spending.Standing(seen, (False, False)).means
+    assert means[0] == 0.875
+    # In common: 0.999 * 4 / 14 of all, so (10 * 0.2854 + 4 * 0.999) / 14 = 0.4893. Squares 242.875 and 214 with 7 and
+    # 4 degrees of freedom, 41.534 pooled; variances (415.34 + 242.875) / 17 = 38.72 and (415.34 + 214) / 14 = 44.95.
+    assert means[1] == pytest.approx(0.5 + 0.4893 * (44.95 / 38.72) ** 0.5 * 0.875, abs=0.001)
+
+
+def test_luck_of_ones_own_is_not_taken_for_anothers():
+    seen = {0: {0: 10.0, 1: 12.0, 2: 20.0, 3: 22.0}, 1: {0: 12.0, 1: 10.0}}
+    assert spending.Standing(seen, (False, False)).means == [16.0, 11.0]
 
 
 def test_what_draws_nothing_is_run_once():
     values = [lambda _, own=own: own for own in (1.0, 2.0, 3.0)]
-    scores, _ = played(values, halving.rounds(3, 30, 100), [True] * 3)
-    assert all(len(own) == 1 for own in scores.values())
+    assert counts(played(values, 30, [True] * 3)[0]) == [1, 1, 1]
+    assert counts(played(values, 30, [True, True, False], 8)[0]) == [1, 1, 8]
 
 
-def test_a_round_does_not_look_at_trials_of_later_ones():
-    """Results that are there already, of more trials, change no choice."""
-    values = [lambda _: 1.0, lambda run: 2.0 if run < 2 else -50.0, lambda _: 0.0]
-    plan = [halving.Round(candidates=3, trials=2), halving.Round(candidates=2, trials=6)]
-    _, asked = played(values, plan)
-    assert {place for place, _ in asked[1]} == {0, 1}
+def test_no_candidate_has_more_trials_than_were_asked_for():
+    values = [lambda run, own=own: own + LUCK[(run + own) % 8] for own in range(3)]
+    assert counts(played(values, 100, trials=5)[0]) == [5, 5, 5]
 
 
-def test_what_is_left_is_spent_evenly():
-    have = {0: {0: 1.0, 1: 1.0}, 1: {0: 1.0}}
-    assert halving.told([0, 1], have, [False, False], 3, 10) == 3, "1 and 2 runs up to three trials each"
-    assert halving.told([0, 1], have, [False, False], 2, 10) == 2
-    assert halving.told([0, 1], have, [False, False], 99, 4) == 4
+def test_some_runs_are_kept():
+    values = [lambda run, own=own: own + LUCK[(run + own) % 8] for own in range(3)]
+    assert sum(counts(played(values, 40, kept=lambda: 7)[0])) == 33
+
+
+def test_what_is_said_of_a_candidate_rests_on_some_trials():
+    have = {0: {0: 1.0, 1: 1.0}, 1: {0: 1.0}, 2: {0: 1.0}}
+    exact = [False, False, True]
+    assert spending.lacking([0, 1, 2], have, exact, 10) == [(1, 1), (0, 2), (1, 2)]
+    assert spending.lacking([0, 1], have, exact, 2) == [(1, 1)]
 
 
 # -- what a run is worth -----------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from anabranch.advice import candidates as choosing
-from anabranch.advice import halving, score
+from anabranch.advice import score, spending
 from anabranch.advice.read import Advice, Evidence, judged
 from anabranch.errors import Fault, InputError
 from anabranch.study.sweep import Job, Sweep
@@ -295,14 +295,15 @@ def _timed(
 
 
 def steps(what: Asked, evidence: Evidence) -> Iterator[list[tuple[int, int]]]:
-    """Yield the runs of the rounds, then those of the questions behind the choice."""
-    count, trials = len(what.candidates), what.sweep.trials
-    plan = halving.rounds(count, what.budget, trials)
-    yield from halving.asked(plan, evidence.scores, evidence.exact)
-    places = evidence.questions(what.candidates)
-    left = what.budget - evidence.runs
-    until = halving.told(places, evidence.scores, evidence.exact, left, trials)
-    yield [(place, run) for run in range(until) for place in places if run == 0 or not evidence.exact[place]]
+    """Yield the runs that decide the choice, those of what is said beside it, and the rest of the budget."""
+    trials, scores, exact = what.sweep.trials, evidence.scores, evidence.exact
+
+    def lacking() -> list[tuple[int, int]]:
+        return spending.lacking(evidence.questions(what.candidates), scores, exact, trials)
+
+    yield from spending.steps(scores, exact, what.budget, trials, lambda: len(lacking()))
+    yield lacking()[: what.budget - evidence.runs]
+    yield from spending.steps(scores, exact, what.budget, trials)
 
 
 class _Queue:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from anabranch.advice import carry, halving
+from anabranch.advice import carry, spending
 from anabranch.advice.score import worst
 from anabranch.comparison import measures, paths
 
@@ -42,7 +42,7 @@ class Evidence:
 
     score: Score
     exact: tuple[bool, ...]
-    scores: dict[int, halving.Scores] = field(default_factory=dict)
+    scores: dict[int, spending.Scores] = field(default_factory=dict)
     rows: dict[int, dict[int, Row]] = field(default_factory=dict)
 
     @property
@@ -73,7 +73,7 @@ class Evidence:
     def champion(self, candidates: Sequence[Candidate], names: set[str] | frozenset[str]) -> int | None:
         """Return the best candidate over exactly these paths."""
         places = range(len(candidates))
-        return halving.champion(
+        return spending.champion(
             places, self.scores, self.exact, lambda one: set(candidates[one].paths) == names
         )
 
@@ -84,11 +84,11 @@ class Evidence:
         mainline kernel can carry out.
         """
         places = range(len(candidates))
-        best = halving.champion(places, self.scores, self.exact, lambda _: True)
+        best = spending.champion(places, self.scores, self.exact, lambda _: True)
         if best is None:
             return []
-        rival = halving.champion(places, self.scores, self.exact, lambda one: one != best)
-        kernel = halving.champion(places, self.scores, self.exact, lambda one: candidates[one].in_kernel)
+        rival = spending.champion(places, self.scores, self.exact, lambda one: one != best)
+        kernel = spending.champion(places, self.scores, self.exact, lambda one: candidates[one].in_kernel)
         near = [self.champion(candidates, one) for one in _neighbours(candidates, candidates[best])]
         return list(dict.fromkeys(one for one in (best, rival, kernel, *near) if one is not None))
 
@@ -98,14 +98,14 @@ class Evidence:
         Simpler is to use fewer paths, then to need nothing but a mainline kernel. No worse is it when the
         95 % interval of the paired difference ends below what matters.
         """
-        best = halving.better(places, self.scores, self.exact)[0]
-        matters = self.score.matters(halving.mean(self.scores[best]))
+        best = spending.ranked(places, self.scores, self.exact)[0]
+        matters = self.score.matters(spending.mean(self.scores[best]))
 
         def as_good(one: int) -> bool:
             effect = self.less(best, one)
             return one == best or (effect.high is not None and effect.high <= matters)
 
-        ranks = {place: rank for rank, place in enumerate(halving.better(places, self.scores, self.exact))}
+        ranks = {place: rank for rank, place in enumerate(spending.ranked(places, self.scores, self.exact))}
         return min(
             filter(as_good, places),
             key=lambda one: (len(candidates[one].paths), not candidates[one].in_kernel, ranks[one]),
@@ -200,7 +200,7 @@ class Advice:
     behind
         What the choice scores more than that; None where it is the choice itself.
     ranked
-        All candidates: the choice, then those that stayed longest, by their means.
+        All candidates: the choice, then the others by their means less the standard error.
     of_paths
         What is said of each path.
     measures
@@ -348,15 +348,13 @@ def judged(sweep: Sweep, candidates: Sequence[Candidate], evidence: Evidence) ->
     """
     places = evidence.questions(candidates)
     chosen = evidence.choose(candidates, places)
-    kernel = halving.champion(places, evidence.scores, evidence.exact, lambda one: candidates[one].in_kernel)
+    kernel = spending.champion(places, evidence.scores, evidence.exact, lambda one: candidates[one].in_kernel)
     kernel = chosen if candidates[chosen].in_kernel else kernel
     columns = evidence.rows[chosen][0]
     judging = tuple(one for one in measures.of(columns) if one.better)
     ranked = {place: _ranked(candidates[place], evidence, place, judging) for place in sorted(evidence.rows)}
-    others = sorted(
-        (place for place in ranked if place != chosen),
-        key=lambda place: (-ranked[place].trials, -(ranked[place].score.value or 0.0)),
-    )
+    order = spending.ranked(list(ranked), evidence.scores, evidence.exact)
+    others = [place for place in order if place != chosen]
     own = candidates[chosen]
     return Advice(
         scenario=columns["scenario"],
@@ -416,7 +414,7 @@ def _of_path(name: str, candidates: Sequence[Candidate], evidence: Evidence, cho
         text = f"use {name}" if alone else f"{name}: no set of paths tells whether it helps"
         return OfPath(path=name, verdict=verdict, effect=None, sentence=text)
     effect = evidence.less(chosen, other) if is_used else evidence.less(other, chosen)
-    matters = evidence.score.matters(halving.mean(evidence.scores[chosen]))
+    matters = evidence.score.matters(spending.mean(evidence.scores[chosen]))
     change = shown(effect, evidence.score.unit, signed=True)
     trials = f"{effect.pairs} trial{'s' if effect.pairs > 1 else ''}"
     if effect.low is not None and effect.low > 0:

@@ -74,7 +74,7 @@ def advise(
 ) -> None:
     """Say which paths, which scheduler and which congestion control to use, and print what carries it out.
 
-    Candidates are run on the same luck, the better half of them more often, until two are left: a fifth of
+    Candidates are run on the same luck, those that are hard to tell apart at the top more often: a fifth of
     the runs of trying everything. Printed are the ranking, a sentence for each path, the scenario, and the
     settings of the hosts' kernels. Finished runs are kept; repeat the command to go on. For example:
 

@@ -1,0 +1,276 @@
+"""Spending runs where they decide: after one trial of each, between the leader and whoever comes nearest.
+
+All candidates get one trial. From then on runs go to the candidate that leads and to the one that is hardest
+to tell from it, by their difference in standard errors; of the two, to the one whose further trial makes that
+surer. So a candidate that is far behind gets no more, and of two near ones that with the more varied trials
+gets the most. It is a top-two rule (D. Russo, "Simple Bayesian Algorithms for Best Arm Identification", COLT
+2016) with the allocation of C.-H. Chen, J. Lin, E. Yucesan, S. Chick, "Simulation Budget Allocation for
+Further Enhancing the Efficiency of Ordinal Optimization", Discrete Event Dynamic Systems 10, 2000.
+
+Trial 3 has the same random draws for every candidate. How much of its luck two candidates have in common is
+seen in the trials that both have; the mean of one with fewer trials is corrected by what the other trials of
+the one with more tell, as far as the two go together (T. Anderson, "Maximum Likelihood Estimates for a
+Multivariate Normal Distribution when some Observations are Missing", JASA 52, 1957).
+
+Two or three trials tell little of a variance or of what is common. Both are drawn towards those of all
+candidates, by a fixed weight, as in G. Smyth, "Linear Models and Empirical Bayes Methods for Assessing
+Differential Expression in Microarray Experiments", 2004.
+
+What is said beside the choice takes a few trials of its own, for which runs are kept: what each path that is
+advised or left out does, and the best that a mainline kernel can carry out.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+#: The fewest trials of a candidate that something is said of.
+TOLD = 3
+#: How many trials all candidates count for in the variance of one, and in what two have in common.
+_WEIGHT = 10
+#: The most that two candidates are taken to have in common.
+_ALIKE = 0.999
+#: Runs are handed out some at a time, for several processes: one for so many that are done.
+_DONE_PER_RUN = 16
+#: Scores of a candidate by the number of the trial.
+Scores = dict[int, float]
+
+
+class Standing:
+    """How the candidates stand that were tried.
+
+    Parameters
+    ----------
+    scores
+        What came of each candidate.
+    exact
+        The candidates that draw nothing.
+
+    Attributes
+    ----------
+    means
+        The mean of each, corrected by the trials that others have more; without a trial less than everything.
+    surely
+        The means less their standard errors, so that two lucky trials are not enough.
+    spread
+        The variance of the trials of each.
+    """
+
+    def __init__(self, scores: Mapping[int, Scores], exact: Sequence[bool]) -> None:
+        self._scores = [scores.get(place, {}) for place in range(len(exact))]
+        self._exact = exact
+        self.spread = self._variances()
+        self._most = max(range(len(exact)), key=lambda place: len(self._scores[place]))
+        self._common = 0.0
+        self._common = self._pooled()
+        self.means: list[float] = []
+        self.surely: list[float] = []
+        for place, own in enumerate(self._scores):
+            value, variance = self._estimate(place) if own else (-math.inf, 0.0)
+            self.means.append(value)
+            self.surely.append(value - math.sqrt(variance))
+
+    def _variances(self) -> list[float]:
+        """Return the variance of each candidate's trials, drawn towards that of all."""
+        drawn = [place for place, own in enumerate(self._scores) if own and not self._exact[place]]
+        squares = {place: _products(self._scores[place], self._scores[place]) for place in drawn}
+        free = {place: len(self._scores[place]) - 1 for place in drawn}
+        total = sum(free.values())
+        pooled = sum(squares.values()) / total if total else 0.0
+        return [
+            (_WEIGHT * pooled + squares[place]) / (_WEIGHT + free[place]) if place in squares else 0.0
+            for place in range(len(self._scores))
+        ]
+
+    def _pooled(self) -> float:
+        """Return the correlation that all candidates have with the one that has the most trials.
+
+        As long as few trials are shared it is drawn towards none.
+        """
+        both = own = other = free = 0.0
+        for place in range(len(self._scores)):
+            if place != self._most:
+                sums = self._sums(place, self._most)
+                both, own, other = both + sums[0], own + sums[1], other + sums[2]
+                free += max(0, sums[3] - 1)
+        return _share(both, own, other, 0.0) * free / (free + _WEIGHT)
+
+    def _sums(self, one: int, other: int) -> tuple[float, float, float, int]:
+        """Return the sums of products and squares over the trials that two share, and how many these are."""
+        shared = self._scores[one].keys() & self._scores[other].keys()
+        left, right = ({run: self._scores[place][run] for run in shared} for place in (one, other))
+        if not shared:
+            return 0.0, 0.0, 0.0, 0
+        return _products(left, right), _products(left, left), _products(right, right), len(shared)
+
+    def alike(self, one: int, other: int) -> float:
+        """Return how much of their luck two candidates have in common: a correlation from 0."""
+        if self._exact[one] or self._exact[other]:
+            return 0.0
+        both, left, right, shared = self._sums(one, other)
+        if shared < 2:
+            return self._common
+        seen = _share(both, left, right, self._common)
+        return (_WEIGHT * self._common + (shared - 1) * seen) / (_WEIGHT + shared - 1)
+
+    def slope(self, one: int, other: int, alike: float) -> float:
+        """Return by how much a candidate goes up when another one does by 1."""
+        return alike * math.sqrt(self.spread[one] / self.spread[other]) if self.spread[other] else 0.0
+
+    def _estimate(self, place: int) -> tuple[float, float]:
+        """Return a candidate's mean, corrected by the trials it lacks, and the variance of that."""
+        own, most = self._scores[place], self._scores[self._most]
+        plain, spread = mean(own), self.spread[place]
+        shared = own.keys() & most.keys()
+        if place == self._most or not shared:
+            return plain, spread / len(own)
+        alike = self.alike(place, self._most)
+        luck = mean(most) - mean({run: most[run] for run in shared})
+        value = plain + self.slope(place, self._most, alike) * luck
+        return value, spread * ((1 - alike**2) / len(own) + alike**2 / max(len(own), len(most)))
+
+
+def _products(left: Scores, right: Scores) -> float:
+    """Return the sum of the products of the distances from the means, over trials that both have."""
+    one, other = mean(left), mean(right)
+    return sum((left[run] - one) * (right[run] - other) for run in left)
+
+
+def _share(both: float, left: float, right: float, otherwise: float) -> float:
+    """Return a correlation from its sums, at least 0."""
+    return min(_ALIKE, max(0.0, both / math.sqrt(left * right))) if left > 0 and right > 0 else otherwise
+
+
+def steps(
+    scores: Mapping[int, Scores],
+    exact: Sequence[bool],
+    budget: int,
+    trials: int,
+    kept: Callable[[], int] = lambda: 0,
+) -> Iterator[list[tuple[int, int]]]:
+    """Yield the runs of one step after the other, as candidate and trial; scores are there when asked again.
+
+    Parameters
+    ----------
+    scores
+        What came of each candidate; filled by whoever runs.
+    exact
+        The candidates that draw nothing: one run is all of them.
+    budget
+        The most runs, at least one a candidate.
+    trials
+        The most trials of a candidate.
+    kept
+        How many runs of the budget are to be left, as things stand.
+    """
+    places = range(len(exact))
+    yield [(place, 0) for place in places]
+    while True:
+        have = [1 if exact[place] else count(scores[place]) for place in places]
+        left = budget - kept() - sum(len(scores[place]) for place in places)
+        step = _next(scores, exact, have, trials, min(max(1, sum(have) // _DONE_PER_RUN), left))
+        if not step:
+            return
+        yield step
+
+
+def _next(
+    scores: Mapping[int, Scores], exact: Sequence[bool], have: Sequence[int], trials: int, size: int
+) -> list[tuple[int, int]]:
+    """Return the next runs, as if their scores would change nothing but what is sure."""
+    places = range(len(exact))
+    stand = Standing(scores, exact)
+    most = [1 if is_exact else trials for is_exact in exact]
+    given = list(have)
+    found: list[tuple[int, int]] = []
+    lead = max(places, key=stand.surely.__getitem__)
+    alike = [stand.alike(lead, one) for one in places]
+
+    def parts(one: int) -> dict[int, float]:
+        """Return what a trial of the leader, and of another one, adds to the variance of their difference."""
+        more, fewer = (lead, one) if given[lead] >= given[one] else (one, lead)
+        slope = stand.slope(fewer, more, alike[one])
+        return {
+            more: (1 - slope) ** 2 * stand.spread[more],
+            fewer: (1 - alike[one] ** 2) * stand.spread[fewer],
+        }
+
+    def distance(one: int) -> tuple[float, float]:
+        error = math.sqrt(sum(part / given[place] for place, part in parts(one).items()))
+        apart = stand.means[lead] - stand.means[one]
+        # Where nothing varies, the smaller difference is the nearer one.
+        return (apart / error if error > 0 else math.copysign(math.inf, apart), apart)
+
+    while len(found) < size:
+        able = [one for one in places if given[one] < most[one]]
+        rivals = able if lead not in able else list(places)
+        near = min((one for one in rivals if one != lead), key=distance, default=lead)
+        pair = parts(near) if near != lead else {lead: 0.0}
+        # Of each, two trials before anything can be said of how varied they are.
+        to = max(
+            (one for one in pair if given[one] < most[one]),
+            key=lambda one: (given[one] < 2, pair[one] / (given[one] * (given[one] + 1)), -given[one]),
+            default=None,
+        )
+        if to is None:
+            break
+        found.append((to, given[to]))
+        given[to] += 1
+    return found
+
+
+def ranked(places: Sequence[int], scores: Mapping[int, Scores], exact: Sequence[bool]) -> list[int]:
+    """Return candidates by their means less the standard errors, the best first.
+
+    Those that are alike stay in their order.
+    """
+    surely = Standing(scores, exact).surely
+    return sorted(places, key=lambda place: -surely[place])
+
+
+def champion(
+    places: Sequence[int], scores: Mapping[int, Scores], exact: Sequence[bool], suits: Callable[[int], bool]
+) -> int | None:
+    """Return the best of the candidates that suit and were tried: twice, where any was."""
+    found = [place for place in places if suits(place) and scores.get(place)]
+    twice = [place for place in found if exact[place] or len(scores[place]) > 1]
+    return ranked(twice or found, scores, exact)[0] if found else None
+
+
+def lacking(
+    places: Sequence[int], scores: Mapping[int, Scores], exact: Sequence[bool], trials: int
+) -> list[tuple[int, int]]:
+    """Return the runs that candidates lack of which something is to be said, trial by trial.
+
+    Parameters
+    ----------
+    places
+        The candidates.
+    scores, exact
+        Of all candidates: what came of them, and which draw nothing.
+    trials
+        The most trials of a candidate.
+    """
+    return [
+        (place, run)
+        for run in range(min(TOLD, trials))
+        for place in places
+        if run not in scores.get(place, {}) and (run == 0 or not exact[place])
+    ]
+
+
+def count(scores: Scores) -> int:
+    """Return how many trials from the first there are."""
+    found = 0
+    while found in scores:
+        found += 1
+    return found
+
+
+def mean(scores: Scores) -> float:
+    """Return the mean of all trials; without any it is less than everything."""
+    return sum(scores.values()) / len(scores) if scores else -math.inf
