@@ -4,10 +4,9 @@ As root. Viewers in one network namespace, each with two uplinks (veth pairs wit
 a server in another for a film of 5.24 Mb/s and read it as a player does: it plays once it holds a second,
 holds ten seconds at most, and stands still when it has nothing. nginx serves behind the gateway, then by
 itself, over sockets of the kernel that speak MPTCP. Of each it prints how often viewers stood still, when
-they began, and of the time in which all play and all buffers are full the processors' milliseconds for a
-second of a viewer's film (of what viewers reach, gateway or nginx; of the nginx behind; of the machine's soft
-interrupts, in which the kernel sends and receives) and the KiB for each viewer (what the program has that
-viewers reach, then and at most; and all of the kernel's TCP sockets, the viewers' too).
+they began, the milliseconds of a processor for each second of a viewer's film (of what viewers reach, gateway
+or nginx, and of the nginx behind), and the most KiB that a viewer took (of what viewers reach, and of all the
+kernel's TCP sockets, the viewers' own among them, which hold what a viewer has no room for).
 """
 
 from __future__ import annotations
@@ -203,22 +202,17 @@ def sockets_kib(bench: uplinks.Lab) -> int:
 
 @dataclass(frozen=True)
 class Look:
-    """What there was at a moment: the time; processors' time so far, in seconds; memory, KiB."""
+    """What there was at a moment: processors' time so far, in seconds; memory, KiB."""
 
-    t_s: float
     servers_s: tuple[float, ...]
-    softirq_s: float
     server_kib: int
     sockets_kib: int
 
 
-def look(bench: uplinks.Lab, servers: Sequence[int], began: float) -> Look:
+def look(bench: uplinks.Lab, servers: Sequence[int]) -> Look:
     """Look at the server's processes, of which the first is what viewers reach, and at the kernel."""
-    ticks = Path("/proc/stat").read_text(encoding="ascii").splitlines()[0].split()[1:]
     return Look(
-        t_s=time.monotonic() - began,
         servers_s=tuple(cpu_s(one) for one in servers),
-        softirq_s=(int(ticks[5]) + int(ticks[6])) / _HZ,
         server_kib=private_kib(servers[0]),
         sockets_kib=sockets_kib(bench),
     )
@@ -228,33 +222,28 @@ def measure(bench: uplinks.Lab, way: str, servers: Sequence[int], count: int, se
     """Let so many watch, and print a line; return whether none stood still."""
     host = uplinks.V4 if way == "gateway" else uplinks_host()
     joined = bench.client.counters()["MPTcpExtMPJoinSynAckRx"]
-    looks = [look(bench, servers, began := time.monotonic())]
+    looks = [look(bench, servers)]
     with inside(bench.client.name):
         viewers = subprocess.Popen(
             [sys.executable, __file__, "--watch", host, str(count), str(seconds)], stdout=subprocess.PIPE
         )
     while viewers.poll() is None:
         time.sleep(0.5)
-        looks.append(look(bench, servers, began))
+        looks.append(look(bench, servers))
     told = json.loads(viewers.stdout.read())
     joined = bench.client.counters()["MPTcpExtMPJoinSynAckRx"] - joined
-    # All play, what they hold and what their sockets hold is full, and the film has not come to its end.
-    steady = [one for one in looks if seconds / 3 <= one.t_s <= 0.6 * seconds]
-    first, last = steady[0], steady[-1]
-    watched_s = count * (last.t_s - first.t_s)
+    watched_s = count * seconds
     spent = [
         1e3 * (after - before) / watched_s
-        for before, after in zip(first.servers_s, last.servers_s, strict=True)
+        for before, after in zip(looks[0].servers_s, looks[-1].servers_s, strict=True)
     ]
-    spent.append(1e3 * (last.softirq_s - first.softirq_s) / watched_s)
-    held = [statistics.median(one.server_kib for one in steady), max(one.server_kib for one in looks)]
-    more = [(kib - looks[0].server_kib) / count for kib in held]
-    sockets = (statistics.median(one.sockets_kib for one in steady) - looks[0].sockets_kib) / count
+    kib = (max(one.server_kib for one in looks) - looks[0].server_kib) / count
+    sockets = (max(one.sockets_kib for one in looks) - looks[0].sockets_kib) / count
     say(
         f"{way:8} {count:7} {told['underflows']:10} {told['unfinished']:10} "
         f"{statistics.median(told['startups_s']):8.2f} {max(told['startups_s']):6.2f} "
-        f"{spent[0]:8.2f} {sum(spent[1:-1]):6.2f} {spent[-1]:8.2f} "
-        f"{more[0]:7.0f} {more[1]:7.0f} {sockets:8.0f} {joined:6} {1e3 * told['late_s']:6.0f}"
+        f"{spent[0]:8.2f} {sum(spent[1:]):6.2f} {kib:7.0f} {sockets:8.0f} "
+        f"{joined:6} {1e3 * told['late_s']:6.0f}"
     )
     return not told["underflows"] and not told["unfinished"] and joined >= count
 
@@ -307,8 +296,8 @@ def main() -> int:
         return 4
     say(
         f"{'':8} {'viewers':>7} {'underflows':>10} {'unfinished':>10} {'startup':>8} {'most s':>6} "
-        f"{'CPU ms/s':>8} {'behind':>6} {'softirq':>8} "
-        f"{'KiB':>7} {'most':>7} {'sockets':>8} {'joins':>6} {'late':>6}"
+        f"{'CPU ms/s':>8} {'behind':>6} {'KiB':>7} {'sockets':>8} "
+        f"{'joins':>6} {'late':>6}"
     )
     ways = ("gateway", "kernel") if given.way is None else (given.way,)
     counts = [int(word) for word in given.viewers.split(",")]

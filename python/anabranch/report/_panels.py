@@ -246,7 +246,7 @@ def _viewer(run: Run, client: int) -> Iterator[Panel]:
 
 
 def _loads(run: Run, client: int) -> Panel:
-    """Return when chunks were on their way: a row for each rendition that was asked for, the highest first."""
+    """Return when chunks were on their way: a row for each rendition that was asked for, from the top."""
     loads = _data.loads(run.tables, client)
     order = sorted({row["name"]: row["mbps"] for row in loads}.items(), key=lambda item: -item[1])
     kinds = {False: ("loading", "from request to last byte"), True: ("given-up", "given up")}
