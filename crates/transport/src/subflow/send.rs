@@ -127,7 +127,10 @@ impl Subflow {
         let (start, length) = (self.send.next, payload.len() as u64);
         self.send.next = start + length + u64::from(fin);
         self.send.fin_sent |= fin;
-        let opens_buffer = self.send.count_new(length, together, self.burst_segments());
+        // How much a buffer takes matters where one is opened.
+        let opens = !together || !self.send.buffer_has_room();
+        let most = if opens { self.burst_segments() } else { 0 };
+        let opens_buffer = self.send.count_new(length, together, most);
         self.send.last_sent = now;
         if length < u64::from(self.send.mss) {
             self.send.small_end = self.send.next;
@@ -419,9 +422,8 @@ impl Subflow {
         context: &EmitContext,
         segment: &mut Segment,
     ) {
-        self.acknowledging(context, segment);
+        self.acknowledging(context, payload, segment);
         segment.seq = self.wire_seq(start);
-        segment.payload = payload;
         if fin {
             segment.flags = segment.flags.with(Flags::FIN);
         }
