@@ -35,6 +35,8 @@ pub struct FixedLink<P> {
     queue_bytes: u64,
     /// When the last packet that entered leaves the queue.
     idle_from: Instant,
+    /// The size of the last packet that entered and its time in service: the next one is most often as large.
+    last_service: (ByteCount, Duration),
     /// The arrival of the last packet that entered: the next one may not arrive before it. A lost
     /// packet keeps its place in this order.
     last_arrival: Instant,
@@ -99,6 +101,7 @@ impl<P> FixedLink<P> {
             next_departure: Instant::FAR_FUTURE,
             queue_bytes: 0,
             idle_from: Instant::ZERO,
+            last_service: (ByteCount(0), config.rate.transmit_time(ByteCount(0))),
             last_arrival: Instant::ZERO,
             last_told: Instant::ZERO,
             partly_served: None,
@@ -187,6 +190,7 @@ impl<P> FixedLink<P> {
     /// The packet in service keeps the bits it was served; the ones behind it follow.
     fn change_rate(&mut self, now: Instant, rate: Rate) {
         let old = std::mem::replace(&mut self.rate, rate);
+        self.last_service.1 = rate.transmit_time(self.last_service.0);
         let Some(serving) = self.inside.get_mut(self.departed) else {
             return;
         };
@@ -270,7 +274,10 @@ impl<P> Link<P> for FixedLink<P> {
             return;
         }
         let jitter = jitter + self.drawing.jitter_of_admitted(self.jitter);
-        let departs = self.idle_from.max(now) + self.rate.transmit_time(size);
+        if size != self.last_service.0 {
+            self.last_service = (size, self.rate.transmit_time(size));
+        }
+        let departs = self.idle_from.max(now) + self.last_service.1;
         let arrives = self.last_arrival.max(departs + self.delay + jitter);
         if self.departed == self.inside.len() {
             self.next_departure = departs;

@@ -401,8 +401,7 @@ impl Connection {
         segment: &mut Segment,
     ) -> Option<Written> {
         let mut written = Written::default();
-        let host = &self.config.host;
-        let subflow = &mut self.subflows[index];
+        let (host, subflow) = (&self.config.host, &mut self.subflows[index]);
         subflow.touched = true;
         if subflow.reset.is_some() {
             return subflow.take_reset(segment).then_some(written);
@@ -456,6 +455,7 @@ impl Connection {
     }
 
     /// Receive space, free and in all.
+    #[inline(always)]
     fn space(&self) -> Space {
         let allowed = self.budget.limit();
         let used = match self.budget.window_of_bytes(|| self.bytes_waiting()) {

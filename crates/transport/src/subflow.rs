@@ -362,11 +362,11 @@ impl Subflow {
         u64::try_from(reference as i64 + i64::from(offset)).ok()
     }
 
-    /// Makes a segment blank but for our ports. It is written in place, here and by all who add to
-    /// it: moving segments from hand to hand costs more than filling them in.
+    /// Makes a segment blank but for our ports and its payload. It is written in place, here and by all who
+    /// add to it: moving segments from hand to hand costs more than filling them in.
     // Joined to its callers, who fill in most of it at once.
     #[inline(always)]
-    fn blank(&self, segment: &mut Segment) {
+    fn blank(&self, segment: &mut Segment, payload: Bytes) {
         segment.source_port = self.tuple.local.port();
         segment.destination_port = self.tuple.remote.port();
         segment.seq = SeqNumber(0);
@@ -381,7 +381,7 @@ impl Subflow {
         segment.sack = SackBlocks::EMPTY;
         segment.dss = None;
         segment.mptcp.clear();
-        segment.payload = Bytes::new();
+        segment.payload = payload;
     }
 }
 

@@ -218,12 +218,10 @@ impl Connection {
     /// Reads up to `limit` bytes that lie in one piece; `None` when there is nothing.
     #[inline(always)]
     pub fn read(&mut self, now: Instant, limit: usize) -> Option<Bytes> {
-        let front = self.input.readable.front_mut()?;
-        let piece = if front.len() > limit {
-            front.split_to(limit)
-        } else {
-            self.input.readable.pop_front()?
-        };
+        let mut piece = self.input.readable.pop_front()?;
+        if piece.len() > limit {
+            self.input.readable.push_front(piece.split_off(limit));
+        }
         if piece.is_empty() {
             return None;
         }
@@ -300,7 +298,10 @@ impl Connection {
         let terms = self.terms(self.receive_dsn());
         let mut space = Space::default();
         if !segment.payload.is_empty() {
-            space = self.space();
+            // Who acknowledges what was read asks for the space then.
+            if self.budget.is_shared() || !self.config.stack.acknowledges_by_read {
+                space = self.space();
+            }
             let used = space.allowed - space.free;
             space.opens = self.budget.on_payload(load, used) || self.fills_window(segment);
             space.open = self.budget.open();

@@ -411,6 +411,7 @@ impl Connection {
 
     /// `[from, from + sent)` was scheduled: it moves the cursor, was sent ahead, or was a repetition.
     /// `handed` counts the bytes of all subflows that took it; those beyond the new ones are repeated.
+    #[inline(always)]
     fn advance(&mut self, from: u64, sent: u64, handed: u64) {
         let out = &mut self.out;
         let to = from + sent;

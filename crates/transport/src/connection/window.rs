@@ -49,6 +49,11 @@ impl ReceiveBudget {
         self.measured_from = now;
     }
 
+    /// The subflows open one window.
+    pub(super) fn is_shared(&self) -> bool {
+        self.opened.is_some()
+    }
+
     /// How much of the window may be offered yet.
     pub(super) fn open(&self) -> u64 {
         self.opened.map_or(u64::MAX, |(open, _)| open)

@@ -69,6 +69,7 @@ impl Subflow {
             return;
         }
         self.last_ack_at = now;
+        self.timer.review();
         let prior_una = self.send.una();
         if ack < prior_una {
             return;

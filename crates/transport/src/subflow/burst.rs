@@ -144,7 +144,7 @@ impl Subflow {
             }
             payload.push(&sent.payload);
             count += 1;
-            self.file_new(host, now, sent, more, false);
+            self.file_new(host, now, sent, more, true, false);
         }
         if count == 1 {
             return Written::default();

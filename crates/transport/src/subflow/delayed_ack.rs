@@ -3,6 +3,7 @@
 
 use anabranch_units::{Duration, Instant};
 use anabranch_wire::Segment;
+use bytes::Bytes;
 
 use super::receive::Arrival;
 use super::{EmitContext, Space, Subflow};
@@ -304,7 +305,7 @@ impl Subflow {
         }
         if self.receive.reports.owes() {
             let due = self.ack.now_due;
-            self.acknowledging(context, segment);
+            self.acknowledging(context, Bytes::new(), segment);
             self.fill_options(segment, true);
             (self.ack.now_due, self.ack.scheduled) = (due, true);
             return true;
@@ -313,7 +314,7 @@ impl Subflow {
         if !self.ack.now_due && !probe && !self.signal_due() {
             return false;
         }
-        self.acknowledging(context, segment);
+        self.acknowledging(context, Bytes::new(), segment);
         if probe {
             segment.seq = self.wire_seq(self.send.una().saturating_sub(1));
         }
@@ -332,7 +333,7 @@ impl Subflow {
         owed: (u64, bool),
     ) {
         let quick = self.ack.quick;
-        self.acknowledging(context, segment);
+        self.acknowledging(context, Bytes::new(), segment);
         self.acknowledge_before(owed, segment);
         self.fill_options(segment, true);
         // "Special ACK sent by DCTCP to reflect ECN" (`tcp_event_ack_sent`).

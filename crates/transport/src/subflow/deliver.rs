@@ -224,16 +224,20 @@ impl Subflow {
         segment: &Segment,
         terms: Terms,
     ) -> bool {
-        // Most often it is the only one, of bytes that begin with the segment's.
-        let begins = mapping.ssn == start as u32 && start >= self.receive.next();
+        // Most often it is the only one, and the segment's bytes are all new: the first of it, or further ones.
+        let into = u64::from((start as u32).wrapping_sub(mapping.ssn));
+        let covers = into < u64::from(mapping.length) && into < start;
         let simple = mapping.checksum.is_none() && !terms.checksum && !data_fin;
-        if begins && simple && mapping.length > 0 {
-            let end = start + u64::from(mapping.length);
-            let shift = full_dsn(mapping, terms).wrapping_sub(start);
+        if covers && simple && start >= self.receive.next() {
+            let position = start - into;
+            let end = position + u64::from(mapping.length);
+            let shift = full_dsn(mapping, terms).wrapping_sub(position);
             let done = self.receive.handed();
             let delivery = &mut self.receive.delivery;
-            let declared = Declared { position: start, end, shift, seal: None, whole: terms.whole };
-            if delivery.mappings.insert_only(declared, done) {
+            let declared = Declared { position, end, shift, seal: None, whole: terms.whole };
+            if delivery.mappings.repeats(&declared)
+                || (into == 0 && delivery.mappings.insert_only(declared, done))
+            {
                 delivery.checksums = false;
                 delivery.whole = terms.whole;
                 return true;

@@ -2,6 +2,7 @@
 
 use anabranch_units::SeqNumber;
 use anabranch_wire::{Flags, MptcpOption, Segment};
+use bytes::Bytes;
 
 use super::Subflow;
 
@@ -46,7 +47,7 @@ impl Subflow {
     pub(crate) fn take_reset(&mut self, segment: &mut Segment) -> bool {
         let Some(reset) = self.reset.take() else { return false };
         let Reset { fast_close, reason, answers } = *reset;
-        self.blank(segment);
+        self.blank(segment, Bytes::new());
         if let Some(seq) = answers {
             segment.flags = Flags::RST;
             segment.seq = seq;

@@ -3,6 +3,7 @@
 
 use anabranch_units::{DataSeq, Duration, Instant, SeqNumber};
 use anabranch_wire::{Dss, Flags, Mapping, MptcpOption, Segment, Timestamps};
+use bytes::Bytes;
 
 use super::agreed::Agreed;
 use super::rtt::RTO_INITIAL;
@@ -170,7 +171,7 @@ impl Subflow {
             return false;
         }
         let answering = self.state == State::SynReceived;
-        self.blank(segment);
+        self.blank(segment, Bytes::new());
         segment.seq = self.wire_seq(0);
         let attempt = self.handshake.attempts;
         segment.flags = Flags::SYN.with(self.ecn.handshake_flags(answering, attempt));

@@ -1,14 +1,20 @@
 //! What the header of a segment behind the SYNs says of what has come, beside its options.
 
 use anabranch_wire::{Dss, Flags, Segment, Timestamps};
+use bytes::Bytes;
 
 use super::{EmitContext, Subflow};
 
 impl Subflow {
-    /// Writes a segment that acknowledges: timestamps, window, `DATA_ACK`.
+    /// Writes a segment with this payload that acknowledges: timestamps, window, `DATA_ACK`.
     #[inline(always)]
-    pub(crate) fn acknowledging(&mut self, context: &EmitContext, segment: &mut Segment) {
-        self.blank(segment);
+    pub(crate) fn acknowledging(
+        &mut self,
+        context: &EmitContext,
+        payload: Bytes,
+        segment: &mut Segment,
+    ) {
+        self.blank(segment, payload);
         segment.flags = Flags::ACK;
         self.echo_mark(segment);
         segment.seq = self.wire_seq(self.send.next());

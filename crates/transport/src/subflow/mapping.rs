@@ -101,6 +101,15 @@ impl Mappings {
         self.first.filter(|first| first.position <= position)
     }
 
+    /// It says once more what the first one says, as the segments of a burst do. (The bytes of `new` have not
+    /// all been handed up.)
+    #[inline(always)]
+    pub(super) fn repeats(&self, new: &Declared) -> bool {
+        self.first.is_some_and(|first| {
+            first.joins(new) && first.position <= new.position && new.end <= first.end
+        })
+    }
+
     /// Files a mapping of bytes not all of which lie before `done`, if there is no other one.
     #[inline(always)]
     pub(super) fn insert_only(&mut self, new: Declared, done: u64) -> bool {
@@ -116,17 +125,15 @@ impl Mappings {
     /// order.
     pub(super) fn insert(&mut self, new: Declared, done: u64, waiting: u64) -> Result<(), Refusal> {
         self.advance(done);
+        if self.repeats(&new) {
+            return Ok(());
+        }
         match &mut self.first {
             None => {
                 self.first = Some(new);
                 Ok(())
             }
-            // Most often the segments of a burst repeat its mapping, or the next burst goes on.
-            Some(first)
-                if first.joins(&new) && first.position <= new.position && new.end <= first.end =>
-            {
-                Ok(())
-            }
+            // Most often the next burst goes on.
             Some(first)
                 if first.end == new.position && first.joins(&new) && self.rest.is_empty() =>
             {
@@ -255,6 +262,19 @@ mod tests {
         assert_eq!(position_of(0, wrap - 100), Some(wrap));
         assert_eq!(position_of(u32::MAX, wrap + 3), Some(wrap - 1));
         assert_eq!(position_of(5, 7 * wrap + 1), Some(7 * wrap + 5));
+    }
+
+    #[test]
+    fn a_part_of_the_first_one_repeats_it_unless_either_stands_alone() {
+        let mut mappings = Mappings::default();
+        assert!(!mappings.repeats(&plain(10, 20, 3)), "there is none");
+        mappings.insert(plain(10, 20, 3), 1, 0).expect("the only one");
+        let repeated =
+            [(10, 20, 3), (12, 18, 3), (9, 20, 3), (10, 21, 3), (10, 20, 4), (20, 30, 3)]
+                .map(|(position, end, shift)| mappings.repeats(&plain(position, end, shift)));
+        assert_eq!(repeated, [true, true, false, false, false, false]);
+        assert!(!mappings.repeats(&sealed(10, 20)));
+        assert!(!mappings.repeats(&Declared { whole: true, ..plain(10, 20, 3) }));
     }
 
     #[test]

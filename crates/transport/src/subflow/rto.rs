@@ -51,6 +51,9 @@ pub(crate) struct Timer {
     due: Instant,
     /// Window probes since the peer was last heard (`icsk_probes_out`).
     probes: u32,
+    /// New data has set it to a loss probe, and since then nothing was heard or sent again: more that leaves in the
+    /// same instant would set the same.
+    renewed: bool,
 }
 
 impl Timer {
@@ -70,10 +73,17 @@ impl Timer {
     pub(crate) fn arm(&mut self, host: &HostModel, now: Instant, pending: Pending, span: Duration) {
         let (due, fires) = host.timer(now, span);
         (self.armed, self.due) = (Some((pending, fires)), due);
+        self.renewed = false;
     }
 
     pub(crate) fn clear(&mut self) {
         self.armed = None;
+        self.renewed = false;
+    }
+
+    /// Something happened that the next probe may depend on.
+    pub(crate) fn review(&mut self) {
+        self.renewed = false;
     }
 }
 
@@ -127,6 +137,28 @@ impl Subflow {
         let span = if left.is_zero() { span } else { span.min(left) };
         self.timer.arm(host, now, Pending::LossProbe, span);
         true
+    }
+
+    /// New data has left, perhaps `together` with what left before it: a probe replaces whatever the timer waits
+    /// for, unless this was one.
+    #[inline(always)]
+    pub(crate) fn set_timer_behind_data(
+        &mut self,
+        host: &HostModel,
+        now: Instant,
+        together: bool,
+        probe: bool,
+    ) {
+        if together && self.timer.renewed && !probe {
+            return;
+        }
+        let was_probe = self.timer.pending() == Some(Pending::LossProbe);
+        let others = self.board.packets_out() > 1;
+        if !probe && self.schedule_probe(host, now, false) {
+            self.timer.renewed = others;
+        } else if was_probe || !others {
+            self.rearm_timeout(host, now);
+        }
     }
 
     /// After an acknowledgement moved things: probe or timeout (`tcp_set_xmit_timer`).
@@ -316,6 +348,7 @@ impl Subflow {
     /// Changes the congestion state and tells the controller.
     pub(crate) fn set_state(&mut self, now: Instant, state: CongestionState) {
         self.ca_state = state;
+        self.timer.review();
         // Timeouts in a row are one loss (`mptcp_olia_set_state`).
         if state >= CongestionState::Cwr && self.recovery.consecutive_timeouts == 0 {
             self.loss_interval.on_loss(self.totals.bytes_acked);

@@ -128,6 +128,10 @@ impl RttEstimator {
 
     /// The timeout with its back-off.
     pub(crate) fn rto(&self) -> Duration {
+        // Most often it has not fired.
+        if self.backoff == 0 {
+            return self.rto;
+        }
         let factor = 1u64 << self.backoff.min(20);
         (self.rto * factor).min(RTO_MAX)
     }

@@ -2,6 +2,7 @@
 //! the counts Linux derives "in flight" from (RFC 6675 pipe; `tcp_packets_in_flight`).
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use anabranch_units::Instant;
 use bytes::Bytes;
@@ -76,6 +77,9 @@ pub(crate) struct Scoreboard {
     /// Entry number and transmission count, in order of transmission (`tsorted_sent_queue`). Places
     /// of what has gone are dropped, so that it is as long as what is outstanding.
     order: VecDeque<(u64, u32)>,
+    /// So many of the last entries, or all if there are fewer, have no place there yet: they follow in their own
+    /// order. Most are acknowledged before anybody looks.
+    unplaced: u32,
     pub(crate) sacked_out: u32,
     pub(crate) lost_out: u32,
     pub(crate) retrans_out: u32,
@@ -109,12 +113,19 @@ impl Scoreboard {
 
     /// Adds a segment just sent for the first time.
     #[inline(always)]
-    pub(crate) fn push(&mut self, mut sent: Sent) {
+    pub(crate) fn push(&mut self, sent: Sent) {
         debug_assert_eq!(sent.transmission, 1, "a new segment was sent once");
         self.transmissions += 1;
-        sent.serial = self.transmissions;
-        self.order.push_back((self.base + self.entries.len() as u64, 1));
-        self.entries.push_back(sent);
+        self.unplaced = self.unplaced.saturating_add(1);
+        self.entries.push_back(Sent { serial: self.transmissions, ..sent });
+    }
+
+    /// Gives every entry that was sent since the last call its place in the order of transmission.
+    fn place_new(&mut self) {
+        let Range { start, end } = self.numbers();
+        let first = end.saturating_sub(self.unplaced.into()).max(start);
+        self.order.extend((first..end).map(|number| (number, 1)));
+        self.unplaced = 0;
     }
 
     /// The oldest outstanding segment.
@@ -248,6 +259,7 @@ impl Scoreboard {
         if !self.entries.iter().any(larger) {
             return false;
         }
+        self.place_new();
         let old = std::mem::take(&mut self.entries);
         let (old_base, base) = (self.base, self.base + old.len() as u64);
         // The first piece of each old entry, and the one behind the last.
@@ -311,6 +323,7 @@ impl Scoreboard {
         now: Instant,
         stamp: TxStamp,
     ) -> Option<&Sent> {
+        self.place_new();
         let index = number.checked_sub(self.base)? as usize;
         let sent = self.entries.get_mut(index)?;
         sent.sent_at = now;
@@ -363,6 +376,7 @@ impl Scoreboard {
 
     /// The oldest transmission still awaiting judgement, in order of transmission.
     pub(crate) fn oldest_transmission(&mut self) -> Option<u64> {
+        self.place_new();
         while let Some(&(number, transmission)) = self.order.front() {
             let pending = self.get(number).is_some_and(|sent| {
                 sent.transmission == transmission
@@ -390,12 +404,13 @@ impl Scoreboard {
     }
 
     /// Every entry's number.
-    pub(crate) fn numbers(&self) -> std::ops::Range<u64> {
+    pub(crate) fn numbers(&self) -> Range<u64> {
         self.base..self.base + self.entries.len() as u64
     }
 
     /// Forgets loss marks (`tcp_undo_cwnd_reduction` with `unmark_loss`).
     pub(crate) fn unmark_losses(&mut self) {
+        self.place_new();
         for (index, sent) in self.entries.iter_mut().enumerate() {
             if sent.lost {
                 sent.lost = false;

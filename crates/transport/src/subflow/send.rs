@@ -108,7 +108,7 @@ impl Subflow {
         if !sent.opens_buffer && !more && self.stack.pushes_buffers {
             segment.flags = segment.flags.with(Flags::PSH);
         }
-        self.file_new(host, now, sent, more, probe);
+        self.file_new(host, now, sent, more, together, probe);
         true
     }
 
@@ -127,7 +127,10 @@ impl Subflow {
         let (start, length) = (self.send.next, payload.len() as u64);
         self.send.next = start + length + u64::from(fin);
         self.send.fin_sent |= fin;
-        let opens_buffer = self.send.count_new(length, together, self.burst_segments());
+        // How much a buffer takes matters where one is opened.
+        let opens = !together || !self.send.buffer_has_room();
+        let most = if opens { self.burst_segments() } else { 0 };
+        let opens_buffer = self.send.count_new(length, together, most);
         self.send.last_sent = now;
         if length < u64::from(self.send.mss) {
             self.send.small_end = self.send.next;
@@ -165,7 +168,8 @@ impl Subflow {
             && !self.send.shut_out()
     }
 
-    /// Counts a segment that was taken off the queue as sent; `more` of the same socket buffer follows.
+    /// Counts a segment that was taken off the queue as sent, perhaps `together` with the one before; `more` of the
+    /// same socket buffer follows.
     #[inline(always)]
     pub(super) fn file_new(
         &mut self,
@@ -173,17 +177,12 @@ impl Subflow {
         now: Instant,
         sent: Sent,
         more: bool,
+        together: bool,
         probe: bool,
     ) {
-        let idle = self.board.is_empty();
         self.count_sent(sent.payload.len() as u64, true, now, !sent.opens_buffer);
         self.board.push(sent);
-        let was_probe = self.timer.pending() == Some(super::rto::Pending::LossProbe);
-        // A probe scheduled replaces whatever the timer waits for.
-        let scheduled = !probe && self.schedule_probe(host, now, false);
-        if !scheduled && (idle || was_probe) {
-            self.rearm_timeout(host, now);
-        }
+        self.set_timer_behind_data(host, now, together, probe);
         self.after_new(host, now, more);
     }
 
@@ -377,6 +376,7 @@ impl Subflow {
             self.recovery.prr_out += 1;
         }
         self.recovery.on_retransmit(timestamp_clock(now));
+        self.timer.review();
         self.totals.retransmissions += 1;
         self.totals.bytes_retransmitted += length;
         self.send.last_sent = now;
@@ -422,9 +422,8 @@ impl Subflow {
         context: &EmitContext,
         segment: &mut Segment,
     ) {
-        self.acknowledging(context, segment);
+        self.acknowledging(context, payload, segment);
         segment.seq = self.wire_seq(start);
-        segment.payload = payload;
         if fin {
             segment.flags = segment.flags.with(Flags::FIN);
         }

@@ -212,3 +212,25 @@ fn timeouts_in_a_row_are_one_loss() {
     subflow.set_state(at(0), CongestionState::Loss);
     assert_eq!(between(&subflow), 5000);
 }
+
+#[test]
+fn what_leaves_in_the_same_instant_leaves_the_probe_as_it_is_until_something_is_heard() {
+    let (mut subflow, _) = subflow();
+    let behind = |subflow: &mut Subflow, together, probe| {
+        send(subflow, at(0), 1000);
+        subflow.set_timer_behind_data(&exact(), at(0), together, probe);
+        armed(subflow, 0)
+    };
+    assert_eq!(behind(&mut subflow, false, false), Some((Pending::LossProbe, 300_000)), "alone");
+    assert_eq!(behind(&mut subflow, true, false), Some((Pending::LossProbe, 202_000)));
+    // A sample that no acknowledgement brought: an srtt of 112.5 ms.
+    subflow.rtt.sample(&exact(), ms(200), 1, 2);
+    assert_eq!(behind(&mut subflow, true, false), Some((Pending::LossProbe, 202_000)));
+    subflow.timer.review();
+    assert_eq!(behind(&mut subflow, true, false), Some((Pending::LossProbe, 227_000)));
+    subflow.rtt.sample(&exact(), ms(200), 1, 2);
+    assert_ne!(behind(&mut subflow, false, false), Some((Pending::LossProbe, 227_000)), "later");
+    // Behind a probe the timeout counts, once more from the head.
+    let rto = subflow.rtt.rto().as_micros();
+    assert_eq!(behind(&mut subflow, true, true), Some((Pending::Timeout, rto)));
+}

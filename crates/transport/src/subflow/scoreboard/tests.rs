@@ -222,3 +222,22 @@ fn what_is_too_large_is_cut_and_lost_and_keeps_its_place_in_the_order() {
     assert_eq!(board.oldest_transmission(), Some(7));
     assert!(!board.cut_larger(60), "what was reported is left as it is");
 }
+
+#[test]
+fn what_nobody_looked_at_has_its_place_behind_what_was_sent_before() {
+    let mut board = board(6);
+    while board.front_acked(201).is_some() {
+        board.drop_front();
+    }
+    // Segment 3 goes again before two more are sent.
+    board.retransmit(3, Instant::from_nanos(7), TxStamp::default());
+    for number in 6..8 {
+        board.push(fresh(1 + number * 100, 100, Instant::from_nanos(8), TxStamp::default()));
+    }
+    let mut found = Vec::new();
+    while let Some(number) = board.oldest_transmission() {
+        found.push(number);
+        board.defer_oldest();
+    }
+    assert_eq!(found, [2, 4, 5, 3, 6, 7]);
+}
