@@ -97,10 +97,12 @@ def main() -> int:
     quarter = max(1, len(memory) // 4)
     before = statistics.median(memory[quarter : 2 * quarter] or memory)
     after = statistics.median(memory[-quarter:])
+    # Between the middles of the two quarters half of the time passes.
+    slope = (after - before) / (given.minutes / 2)
     say(
         f"{given.minutes:g} min: {clients.served} connections, {joined} joins, {len(clients.faults)} faults; "
-        f"KiB {before:,.0f} in the second quarter, {after:,.0f} in the last, {max(memory):,} at most; "
-        f"descriptors {opened} before, {left} after"
+        f"KiB {before:,.0f} in the second quarter, {after:,.0f} in the last, {max(memory):,} at most, "
+        f"{slope:+.1f} a minute; descriptors {opened} before, {left} after"
     )
     for fault in clients.faults[:5]:
         sys.stderr.write(f"soak: {fault}\n")

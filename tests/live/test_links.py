@@ -9,6 +9,7 @@ import pytest
 from anabranch.live import emulate, run_live
 from anabranch.scenario.load import load
 
+pytestmark = pytest.mark.slow
 PATH = {"name": "wifi", "rtt": "20 ms", "rate": "10 Mbit/s", "queue": "50 packets"}
 ONE = {"name": "links", "application": {"kind": "bulk", "bytes": "1 MB"}, "paths": [PATH]}
 TOLD = {"mtu": "1300 B"}
