@@ -41,6 +41,7 @@ _TITLES = {
 _WIDTH, _HEIGHT, _STEP = 190, 130, 15
 
 
+@look.unchecked
 def bars(
     rows: Sequence[Row],
     cells: Sequence[Row],
@@ -67,6 +68,7 @@ def bars(
     return _page(_panels(rows, cells, metric, marks or {}, dots=dots))
 
 
+@look.unchecked
 def stacked(parts: Sequence[tuple[Sequence[Row], Sequence[Row], str]]) -> alt.VConcatChart:
     """Return several metrics as bars, one below the other.
 
@@ -97,13 +99,13 @@ def _panels(
     for name in dict.fromkeys(row["row"] for row in rows):
         own = [row for row in rows if row["row"] == name and row.get(metric) is not None]
         if own:
-            base = alt.Chart(alt.InlineData(values=_kept(own, ("series", "control", metric))))
+            base = alt.Chart(look.values(_kept(own, ("series", "control", metric))))
             series = alt.X("series:N", sort=None, title=None, axis=alt.Axis(labelAngle=-60))
             height = alt.Y(f"mean({metric}):Q", title=_TITLES.get(metric, metric), axis=alt.Axis(tickCount=5))
             bar = base.mark_bar(opacity=0.75).encode(x=series, y=height, color=_colour(own))
             ends = [_whiskers(cell, metric, metric) for cell in cells if cell["row"] == name]
             interval = (
-                alt.Chart(alt.InlineData(values=ends))
+                alt.Chart(look.values(ends))
                 .mark_rule(color="#222222", strokeWidth=1.5)
                 .encode(x=series, y=alt.Y("low:Q", title=""), y2="high:Q")
             )
@@ -125,13 +127,14 @@ def _across(marks: Mapping[str, float], bars: int) -> list[alt.Chart]:
 
     if not marks:
         return []
-    data = alt.InlineData(values=[{"mark": name, "value": value} for name, value in marks.items()])
+    data = look.values([{"mark": name, "value": value} for name, value in marks.items()])
     y = alt.Y("value:Q", title="")
     line = alt.Chart(data).mark_rule(color=colours.EVENT, strokeDash=[4, 3], strokeWidth=1.2).encode(y=y)
     text = alt.Chart(data).mark_text(align="left", dx=3, fontSize=9, color=colours.EVENT)
     return [line, text.encode(y=y, x=alt.value(bars * _STEP), text="mark:N")]
 
 
+@look.unchecked
 def flows(rows: Sequence[Row]) -> alt.ConcatChart:
     """Return the retransmissions of each path as bars, a panel a row of the study.
 
@@ -146,7 +149,7 @@ def flows(rows: Sequence[Row]) -> alt.ConcatChart:
     for name in dict.fromkeys(row["row"] for row in rows):
         own = [row for row in rows if row["row"] == name]
         paths = colours.of_paths([row["path"] for row in own])
-        chart = alt.Chart(alt.InlineData(values=_kept(own, ("series", "path", "retransmissions"))))
+        chart = alt.Chart(look.values(_kept(own, ("series", "path", "retransmissions"))))
         chart = chart.mark_bar().encode(
             x=alt.X("series:N", sort=None, title=None, axis=alt.Axis(labelAngle=-60)),
             xOffset=alt.XOffset("path:N", sort=list(paths)),
@@ -159,6 +162,7 @@ def flows(rows: Sequence[Row]) -> alt.ConcatChart:
     return _page(panels)
 
 
+@look.unchecked
 def cross(rows: Sequence[Row], across: str, up: str, *, turned: bool = False) -> alt.ConcatChart:
     """Return one metric against another: a mark a cell at its means, with the intervals of both.
 
@@ -177,7 +181,7 @@ def cross(rows: Sequence[Row], across: str, up: str, *, turned: bool = False) ->
     marks = colours.of_schedulers([row["scheduler"] for row in rows])
     for name in dict.fromkeys(row["row"] for row in rows):
         own = [_whiskers(row, across, up) for row in rows if row["row"] == name]
-        base = alt.Chart(alt.InlineData(values=own))
+        base = alt.Chart(look.values(own))
         x = alt.X(
             "across:Q",
             title=[_TITLES[across], _TURNED] if turned else _TITLES[across],
