@@ -262,3 +262,13 @@ def test_classes_in_python_have_colours_of_their_own_and_short_names():
     assert plugins.short(['rtx-aware("a,b/mine.py:Mine", hold=2)']) == {
         'rtx-aware("a,b/mine.py:Mine", hold=2)': "rtx-aware(Mine, hold=2)"
     }
+
+
+def test_a_figure_in_a_page_cuts_no_letter_off():
+    """Where a reader lacks the fonts that it was laid out with, letters are wider than the figure knows."""
+    from anabranch.figures import study
+    from anabranch.figures.picture import Picture
+
+    rows = [{"row": "a", "series": "s", "control": "cubic", "goodput_mbps": 1.0}]
+    drawn = Picture(chart=study.bars(rows, [], "goodput_mbps")).inline()
+    assert 'overflow="visible"' in drawn.partition(">")[0]
