@@ -427,11 +427,11 @@ def test_a_sweep_says_which_cell_is_best_at_each_setting(results):
     )
     # One resample of three in 27 is the least value thrice, more than the 2.5 % below an interval.
     best = "best by goodput is linux: 6 ± 1 Mb/s, and redundant cannot be told from it"
-    assert report.verdicts(Path("x")) == [
+    assert report.told(Path("x"))[0] == [
         f"With lte rate 1Mbit/s: {best}; min-rtt has 5 ± 1 Mb/s (-1)",
         "With lte rate 3Mbit/s: no cell can be told from another: goodput, longest wait for a byte",
     ]
-    (heading, rows), _ = report.measured(Path("x"))
+    (heading, rows), _ = report.told(Path("x"))[1]
     assert heading == "goodput, Mb/s"
     assert [row["setting"] for row in rows] == ["lte rate 1Mbit/s", "", "", "lte rate 3Mbit/s", ""]
     # As the means 6, 5, 5.997, 8 and 8 stand to each other.

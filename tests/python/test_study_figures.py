@@ -12,6 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 import anabranch
+from anabranch import plugins
 from anabranch.cli._app import app
 from anabranch.figures import colours, study
 from anabranch.figures.picture import Picture
@@ -287,3 +288,35 @@ def test_a_folder_without_results_is_told(tmp_path):
     result = CliRunner().invoke(app, ["study", "figures", str(tmp_path)])
     assert result.exit_code == 2
     assert "no folder of results" in result.stderr
+
+
+def test_classes_in_python_have_colours_of_their_own_and_short_names():
+    found = colours.of_controls(["cubic", "Aimd", "Vegas", "Vegas(alpha=2)"])
+    assert found["Aimd"] == colours.OTHER_COLOUR
+    assert len(set(found.values())) == 4
+    assert plugins.short(
+        ["deep/mine.py:Mine", 'rtx-aware("a,b/mine.py:Mine", hold=2)', "other.py:blest", "blest"]
+    ) == {
+        "deep/mine.py:Mine": "deep/mine.py:Mine",
+        'rtx-aware("a,b/mine.py:Mine", hold=2)': 'rtx-aware("a,b/mine.py:Mine", hold=2)',
+        "other.py:blest": "other.py:blest",
+        "blest": "blest",
+    }
+    assert plugins.short(["far/deep/mine.py:Mine", "far/deep/other.py:Mine", "lte 40 ms"]) == {
+        "far/deep/mine.py:Mine": "mine.py:Mine",
+        "far/deep/other.py:Mine": "other.py:Mine",
+        "lte 40 ms": "lte 40 ms",
+    }
+    assert plugins.short(['rtx-aware("a,b/mine.py:Mine", hold=2)']) == {
+        'rtx-aware("a,b/mine.py:Mine", hold=2)': "rtx-aware(Mine, hold=2)"
+    }
+
+
+def test_a_figure_in_a_page_cuts_no_letter_off():
+    """Where a reader lacks the fonts that it was laid out with, letters are wider than the figure knows."""
+    from anabranch.figures import study
+    from anabranch.figures.picture import Picture
+
+    rows = [{"row": "a", "series": "s", "control": "cubic", "goodput_mbps": 1.0}]
+    drawn = Picture(chart=study.bars(rows, [], "goodput_mbps")).inline()
+    assert 'overflow="visible"' in drawn.partition(">")[0]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from anabranch import plugins
 from anabranch.comparison import paths
 from anabranch.errors import Fault, InputError, ScenarioError, did_you_mean
 from anabranch.study.sweep import Cell
@@ -38,18 +39,25 @@ class Candidate:
         The path scheduler; None over a single path, where there is nothing to choose.
     congestion
         The congestion control of every subflow.
+    short
+        What people read for these two, where it is not the same.
     """
 
     paths: tuple[str, ...]
     scheduler: str | None
     congestion: str
+    short: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def name(self) -> str:
         """What it is called: `wifi + lte, blest, cubic`."""
-        return ", ".join(
-            (paths.label(self.paths), *([self.scheduler] if self.scheduler else []), self.congestion)
-        )
+        return ", ".join(word for word in self.words if word is not None)
+
+    @property
+    def words(self) -> tuple[str, str | None, str]:
+        """The set of paths, the scheduler and the congestion control as people read them."""
+        scheduler = None if self.scheduler is None else self.short.get(self.scheduler, self.scheduler)
+        return paths.label(self.paths), scheduler, self.short.get(self.congestion, self.congestion)
 
     @property
     def in_kernel(self) -> bool:
@@ -69,8 +77,9 @@ def candidates(
     sets: Sequence[tuple[str, ...]], controllers: Sequence[str], schedulers: Sequence[str]
 ) -> list[Candidate]:
     """Return every combination, small sets of paths first; schedulers only where there are several paths."""
+    short = plugins.short([*schedulers, *controllers])
     return [
-        Candidate(paths=names, scheduler=scheduler, congestion=controller)
+        Candidate(paths=names, scheduler=scheduler, congestion=controller, short=short)
         for names in sets
         for scheduler in (schedulers if len(names) > 1 else [None])
         for controller in controllers

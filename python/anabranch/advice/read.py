@@ -248,14 +248,14 @@ class Advice:
         head += [*(["risk"] if has_risk else []), "trials", *(one.heading for one in self.measures)]
         lines = []
         for one in self.ranked:
-            way = one.candidate
+            called, scheduler, congestion = one.candidate.words
             means = [
                 measure.number(one.means[measure.column]) if measure.column in one.means else "-"
                 for measure in self.measures
             ]
             value = shown(one.score, unit).removesuffix(f" {unit}")
             risk = [f"{100 * (one.risk or 0):.0f} %"] if has_risk else []
-            words = [paths.label(way.paths), way.scheduler or "-", way.congestion]
+            words = [called, scheduler or "-", congestion]
             lines.append([*words, value, f"{one.worst:,.2f}", *risk, str(one.trials), *means])
         return head, lines
 

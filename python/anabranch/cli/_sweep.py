@@ -259,6 +259,8 @@ def results(
         return
     left = sum(1 for name in headers if rows and isinstance(rows[0].get(name), str))
     width = summary.INTERVAL if sql is None else ""
+    if sql is None:
+        rows = _shortened(rows, headers)
     lines = [[_cell(row, name + width if width else "", name) for name in headers] for row in rows]
     _console.table(tuple(headers), lines, left=left)
     if not rows:
@@ -290,6 +292,7 @@ def versus(
         _console.out(json.dumps([_plain(row) for row in rows], indent=2))
         return
     labels = [name for name in store.made(folder).labels if name in rows[0]]
+    rows = _shortened(rows, labels)
     ends = (compared.LOW, compared.HIGH, compared.PAIRS, compared.DETECTABLE)
     names = [name for name in rows[0] if name not in labels and not name.endswith(ends)]
     pairs = [str(max(row[name + compared.PAIRS] for name in names)) for row in rows]
@@ -320,6 +323,20 @@ def _plain(row: Mapping[str, Any]) -> dict[str, Any]:
 def _said(value: object) -> float | str:
     """Return what JSON has no type for: DuckDB's decimals as numbers, times and all else as text."""
     return float(value) if isinstance(value, Decimal) else str(value)
+
+
+def _shortened(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[dict[str, Any]]:
+    """Return rows with the classes among some columns' values named as people read them."""
+    from anabranch import plugins
+
+    short = plugins.short(row[name] for row in rows for name in names if isinstance(row.get(name), str))
+    return [
+        {
+            name: short[value] if name in names and isinstance(value, str) else value
+            for name, value in row.items()
+        }
+        for row in rows
+    ]
 
 
 def _cell(row: Mapping[str, Any], interval: str, name: str) -> str:

@@ -153,6 +153,7 @@ def first_trials(results: Path, progress: Callable[[float, float], None]) -> dic
 
 def runs(results: Path) -> list[Row]:
     """Return the runs of a folder as it stands, no assumption varied, with what figures need of each."""
+    from anabranch import plugins
     from anabranch.results import load, store
 
     labels = [name for name in store.made(results).labels if name not in ("row", "varied")]
@@ -165,6 +166,8 @@ def runs(results: Path) -> list[Row]:
             delays[key].append((flow["bytes"], flow["srtt_ms_mean"]))
     frame = load(results)
     several = [name for name in labels if frame[name].n_unique() > 1]
+    named = [frame[name].unique(maintain_order=True) for name in ("scheduler", "congestion", *labels)]
+    short = plugins.short(value for column in named for value in column if isinstance(value, str))
     rows = []
     for row in frame.iter_rows(named=True):
         key = (row["cell"], row["run"])
@@ -173,10 +176,14 @@ def runs(results: Path) -> list[Row]:
                 {
                     **row,
                     "row": row.get("row", row["scenario"]),
-                    "series": " ".join(_said(name, row[name]) for name in several if row[name] is not None)
-                    or row["congestion"],
-                    "control": row["congestion"],
-                    "scheduler": row["scheduler"],
+                    "series": " ".join(
+                        _said(name, short.get(row[name], row[name]))
+                        for name in several
+                        if row[name] is not None
+                    )
+                    or short[row["congestion"]],
+                    "control": short[row["congestion"]],
+                    "scheduler": short[row["scheduler"]],
                     "paths": dict(paths[key]),
                     "srtt_ms": _weighted(delays[key]),
                     "stalled_share": _stalled(row),

@@ -51,7 +51,8 @@ def build(results: Path) -> str:
     heads, lines, words = table(results, list(made.labels))
     short, whole = summary.unfinished(results)
     counts = _counts(paper)
-    said = [*([f"Claims: {counts}"] if counts else []), *report.verdicts(results)]
+    verdicts, measured = report.told(results)
+    said = [*([f"Claims: {counts}"] if counts else []), *verdicts]
     dots = whole <= _DRAWN
     return report.page(
         "folder.html.j2",
@@ -63,7 +64,7 @@ def build(results: Path) -> str:
         warnings=_warnings(results, paper, short, whole),
         verdicts=[f"{sentence}." for sentence in said],
         claims=_claims(paper),
-        measured=report.measured(results),
+        measured=measured,
         dots=dots,
         # vega escapes the texts that it draws; the rest of the SVG is its own.
         figures=[

@@ -14,13 +14,16 @@ if TYPE_CHECKING:
 
 def table(folder: Path, by: Sequence[str]) -> tuple[list[str], list[list[str]], int]:
     """Return the means of cells as people read them: headings, lines, and how many columns are words."""
+    from anabranch import plugins
+
     rows = summary.means(folder, by)
+    short = plugins.short(str(row[name]) for row in rows for name in by)
     names = [name for name in (rows[0] if rows else ()) if not name.endswith(summary.INTERVAL)]
     lines = [
         [
             ""
             if row[name] is None
-            else str(row[name])
+            else short[str(row[name])]
             if name in by
             else _cell(row[name], row.get(name + summary.INTERVAL))
             for name in names

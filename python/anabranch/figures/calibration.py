@@ -170,7 +170,7 @@ def _panel(rows: Sequence[Mapping[str, Any]], palette: Mapping[str, str], edges:
     seconds = alt.Axis(labelExpr="datum.label + ' s'", tickCount=6, labels=edges.bottom, ticks=edges.bottom)
     value = alt.Axis(tickCount=4, labels=bool(edges.left), ticks=bool(edges.left))
     panel: alt.Chart = (
-        alt.Chart(alt.InlineData(values=list(rows)))
+        alt.Chart(look.values(rows))
         .mark_line(strokeJoin="round")
         .encode(
             x=alt.X("t:Q", scale=alt.Scale(domain=[0, edges.right_s], nice=False), title=None, axis=seconds),

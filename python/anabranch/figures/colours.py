@@ -41,8 +41,9 @@ CONTROLS: Mapping[str, str] = {
     "wvegas": "#F0E442",
     "ccpd": "#AA4499",
 }
-#: The colour of what has none of its own.
-OTHER_COLOUR = "#666666"
+#: The colours of what has none of its own, in the order in which they are taken; the last may be several's.
+_OTHERS = ("#666666", "#117733", "#882255", "#332288", "#44AA99")
+OTHER_COLOUR = _OTHERS[0]
 
 #: How much of a colour is left in the next of its family.
 _LIGHTER = 0.55
@@ -85,10 +86,14 @@ def of_controls(names: Sequence[str]) -> dict[str, str]:
     """
     found: dict[str, str] = {}
     seen: dict[str, int] = {}
+    families = dict.fromkeys(name.partition("(")[0] for name in names)
+    others = dict(zip([one for one in families if one not in CONTROLS], _OTHERS, strict=False))
     # Those without parameters first: they have the colour by which their family is known.
     for name in sorted(dict.fromkeys(names), key=lambda name: "(" in name):
         family = name.partition("(")[0]
-        found[name] = _lighter(CONTROLS.get(family, OTHER_COLOUR), _LIGHTER ** seen.get(family, 0))
+        found[name] = _lighter(
+            CONTROLS.get(family) or others.get(family, _OTHERS[-1]), _LIGHTER ** seen.get(family, 0)
+        )
         seen[family] = seen.get(family, 0) + 1
     return {name: found[name] for name in dict.fromkeys(names)}
 

@@ -55,7 +55,7 @@ def curves(rows: Sequence[Row], column: str, title: str) -> alt.ConcatChart:
     for name in dict.fromkeys(row["series"] for row in rows):
         points = _thinned([row for row in rows if row["series"] == name], column, _HEIGHT / tallest)
         chart = (
-            alt.Chart(alt.InlineData(values=points))
+            alt.Chart(look.values(points))
             # A mitred peak would be higher than its point, and below zero at its foot.
             .mark_line(strokeWidth=1.3, strokeJoin="round")
             .encode(
@@ -98,7 +98,7 @@ def bands(rows: Sequence[Row]) -> alt.ConcatChart:
     for name in dict.fromkeys(row["row"] for row in rows):
         own = [row for row in rows if row["row"] == name]
         chart = (
-            alt.Chart(alt.InlineData(values=own))
+            alt.Chart(look.values(own))
             .mark_bar(height={"band": 0.8})
             .encode(
                 x=_seconds("from_s:Q", max(row["to_s"] for row in own)),

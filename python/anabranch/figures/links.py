@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from anabranch.figures import colours
+from anabranch.figures import colours, look
 
 if TYPE_CHECKING:
     import altair as alt
@@ -40,9 +40,9 @@ def link(trace: Trace, *, title: str) -> alt.VConcatChart:
     most = max(row["delay"] for row in steps) * 1.15
     lossy = [{"t": row["t"], "y": most, "loss": row["loss"]} for row in steps if row["loss"]]
     seconds = alt.X("t:Q", scale=alt.Scale(domain=[0, ends_s], nice=False), title=None)
-    base = alt.Chart(alt.InlineData(values=steps)).properties(width=_WIDTH, height=_HEIGHT)
+    base = alt.Chart(look.values(steps)).properties(width=_WIDTH, height=_HEIGHT)
     line = base.mark_line(interpolate="step-after", strokeWidth=1.2)
-    marks = alt.Chart(alt.InlineData(values=lossy)).mark_tick(thickness=1.5, color=colours.FATES["discarded"])
+    marks = alt.Chart(look.values(lossy)).mark_tick(thickness=1.5, color=colours.FATES["discarded"])
     upper = line.encode(
         x=seconds.axis(labels=False, ticks=False),
         y=alt.Y("rate:Q", title="Mb/s", axis=alt.Axis(tickCount=4)),

@@ -2,12 +2,53 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+import functools
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
     import altair as alt
 
     Chart = TypeVar("Chart", alt.ConcatChart, alt.VConcatChart)
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def unchecked(build: Callable[P, R]) -> Callable[P, R]:
+    """Let a function make a figure without altair's check of every part of it: most of the time that takes.
+
+    A figure that somebody else changes, or writes with altair's own means, is checked as ever.
+    """
+
+    @functools.wraps(build)
+    def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
+        from altair.utils.schemapi import debug_mode
+
+        with debug_mode(False):
+            return build(*args, **kwargs)
+
+    return wrapper
+
+
+def values(rows: Sequence[Mapping[str, Any]]) -> alt.InlineData:
+    """Return rows as a chart's data, which copies share: altair copies a chart at each step of its making."""
+    return _shared()(values=list(rows))
+
+
+@functools.cache
+def _shared() -> type[alt.InlineData]:
+    """Return the class of data that is not copied; altair is imported when a figure is made."""
+    import altair as alt
+
+    class Shared(alt.InlineData):
+        """Rows that nobody changes."""
+
+        def __deepcopy__(self, _: object) -> Shared:
+            return self
+
+    return Shared
 
 
 def dressed(chart: Chart, *, labels: int = 10, offset: int = 6, aria: bool = False) -> Chart:

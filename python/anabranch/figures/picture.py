@@ -115,7 +115,8 @@ class Picture:
         # Names inside must be of this figure alone: a page has one space of them.
         own = hashlib.sha256(text.encode()).hexdigest()[:8]
         text = _ID.sub(rf"\g<1>f{own}-\g<2>", text)
-        fits = 'role="img" font-family="Liberation Sans, Arial, sans-serif"'
+        # A reader without these fonts has wider letters than the figure was laid out for: none is cut off.
+        fits = 'role="img" overflow="visible" font-family="Liberation Sans, Arial, sans-serif"'
         return re.sub(r"<svg\b", f"<svg {fits}", text, count=1)
 
     def _repr_html_(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from anabranch.figures import _data, colours, look
 
@@ -82,7 +82,7 @@ def svg(chart: alt.VConcatChart | alt.ConcatChart) -> str:
     """Return a chart as SVG text that loads nothing."""
     import vl_convert
 
-    return str(vl_convert.vegalite_to_svg(chart.to_dict(), allowed_base_urls=[]))
+    return str(vl_convert.vegalite_to_svg(chart.to_dict(validate=False), allowed_base_urls=[]))
 
 
 def frame_timeline(rows: Sequence[Row], backdrop: Backdrop) -> alt.LayerChart:
@@ -93,7 +93,7 @@ def frame_timeline(rows: Sequence[Row], backdrop: Backdrop) -> alt.LayerChart:
     names = [_WORDS[fate] for fate in _FATES]
     scale = alt.Scale(domain=names, range=[colours.FATES[fate] for fate in _FATES])
     bars = (
-        alt.Chart(_values(kept))
+        alt.Chart(look.values(kept))
         .mark_bar(height={"band": 0.72}, strokeWidth=0.8)
         .encode(
             x=_time(backdrop, "from_s:Q"),
@@ -113,7 +113,7 @@ def rendition_timeline(rows: Sequence[Row], backdrop: Backdrop) -> alt.LayerChar
     names = [row["name"] for row in sorted(rows, key=lambda row: row["mbps"])]
     order = list(dict.fromkeys(names))
     bars = (
-        alt.Chart(_values(rows))
+        alt.Chart(look.values(rows))
         .mark_bar(color=colours.RENDITION, height={"band": 0.72})
         .encode(
             x=_time(backdrop, "from_s:Q"),
@@ -131,7 +131,7 @@ def _labelled(title: str, height: int, bars: alt.Chart, backdrop: Backdrop) -> a
 
     lines = _label_lines(backdrop)
     labels = [
-        alt.Chart(_values([row for row, own in zip(backdrop.changes, lines, strict=True) if own == line]))
+        alt.Chart(look.values([row for row, own in zip(backdrop.changes, lines, strict=True) if own == line]))
         .mark_text(align="left", dx=3, dy=-5 - 12 * line, fontSize=10, color=colours.EVENT, baseline="bottom")
         .encode(x=_time(backdrop, "t_s:Q"), y=alt.value(0), text="label:N")
         for line in sorted(set(lines))
@@ -172,7 +172,7 @@ def player_buffer(rows: Sequence[Row], backdrop: Backdrop) -> alt.LayerChart:
     import altair as alt
 
     area = (
-        alt.Chart(_values(rows))
+        alt.Chart(look.values(rows))
         .mark_area(color=colours.BUFFER, opacity=0.45, line={"color": colours.BUFFER, "strokeWidth": 1.2})
         .encode(x=_time(backdrop, "t_s:Q"), y=alt.Y("buffer_s:Q", title="seconds of film"))
     )
@@ -197,7 +197,7 @@ def _lines(
         labelLimit=150,
     )
     lines: alt.Chart = (
-        alt.Chart(_values(rows))
+        alt.Chart(look.values(rows))
         .mark_line(strokeWidth=1.3, interpolate="step-after" if y == "cwnd_segments" else "linear")
         .encode(
             x=_time(backdrop, "t_s:Q"),
@@ -216,10 +216,10 @@ def _behind(backdrop: Backdrop) -> list[alt.Chart]:
 
     layers = []
     if backdrop.stalls:
-        shade = alt.Chart(_values(backdrop.stalls)).mark_rect(color=colours.UNDERFLOW, opacity=0.75)
+        shade = alt.Chart(look.values(backdrop.stalls)).mark_rect(color=colours.UNDERFLOW, opacity=0.75)
         layers.append(shade.encode(x=_time(backdrop, "from_s:Q"), x2="to_s:Q"))
     if backdrop.changes:
-        rule = alt.Chart(_values(backdrop.changes)).mark_rule(color=colours.EVENT, strokeDash=[3, 3])
+        rule = alt.Chart(look.values(backdrop.changes)).mark_rule(color=colours.EVENT, strokeDash=[3, 3])
         layers.append(rule.encode(x=_time(backdrop, "t_s:Q")))
     return layers
 
@@ -240,13 +240,6 @@ def _time(backdrop: Backdrop, field: str) -> alt.X:
 
     scale = alt.Scale(domain=[0, max(backdrop.until_s, 0.1)], nice=False)
     return alt.X(field, scale=scale, title=None, axis=alt.Axis(labelExpr="datum.label + ' s'", tickCount=12))
-
-
-def _values(rows: Sequence[Row]) -> Any:  # noqa: ANN401 - alt.Data
-    """Return rows as a chart's inline data."""
-    import altair as alt
-
-    return alt.InlineData(values=list(rows))
 
 
 def _rows(tables: Tables, client: int) -> list[Row]:

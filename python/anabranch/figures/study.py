@@ -48,6 +48,7 @@ _FLOW_STEP, _GAP = 8, 1.25
 _PAGE_WIDTH = 1000
 
 
+@look.unchecked
 def bars(
     rows: Sequence[Row],
     cells: Sequence[Row],
@@ -76,6 +77,7 @@ def bars(
     return _page(_panels(rows, cells, metric, marks or {}, dots=dots), widest=_STEP * most)
 
 
+@look.unchecked
 def stacked(parts: Sequence[tuple[Sequence[Row], Sequence[Row], str]]) -> alt.VConcatChart:
     """Return several metrics as bars, one below the other.
 
@@ -106,7 +108,7 @@ def _panels(
     for name in dict.fromkeys(row["row"] for row in rows):
         own = [row for row in rows if row["row"] == name and row.get(metric) is not None]
         if own:
-            base = alt.Chart(alt.InlineData(values=_kept(own, ("series", "control", metric))))
+            base = alt.Chart(look.values(_kept(own, ("series", "control", metric))))
             series = alt.X("series:N", sort=None, title=None, axis=alt.Axis(labelAngle=-60))
             height = alt.Y(
                 f"mean({metric}):Q",
@@ -117,7 +119,7 @@ def _panels(
             bar = base.mark_bar(opacity=0.75).encode(x=series, y=height, color=_colour(own))
             ends = [_whiskers(cell, metric, metric) for cell in cells if cell["row"] == name]
             interval = (
-                alt.Chart(alt.InlineData(values=ends))
+                alt.Chart(look.values(ends))
                 .mark_rule(color="#222222", strokeWidth=1.5)
                 .encode(x=series, y=alt.Y("low:Q", title=""), y2="high:Q")
             )
@@ -140,7 +142,7 @@ def _across(marks: Mapping[str, float], bars: int) -> list[alt.Chart]:
 
     if not marks:
         return []
-    data = alt.InlineData(values=[{"mark": name, "value": value} for name, value in marks.items()])
+    data = look.values([{"mark": name, "value": value} for name, value in marks.items()])
     y = alt.Y("value:Q", title="")
     line = alt.Chart(data).mark_rule(color=colours.EVENT, strokeDash=[4, 3], strokeWidth=1.2).encode(y=y)
     text = alt.Chart(data).mark_text(align="left", dx=3, fontSize=9, color=colours.EVENT)
@@ -161,6 +163,7 @@ def _around(values: Sequence[float], *, reverse: bool = False) -> alt.Scale:
     return alt.Scale(reverse=reverse, **({"zero": False} if any(values) else {"domain": [0, 1]}))
 
 
+@look.unchecked
 def flows(rows: Sequence[Row], *, dots: bool = True) -> alt.ConcatChart:
     """Return the retransmissions of each path as bars with 95 % intervals, a panel a row of the study.
 
@@ -180,7 +183,7 @@ def flows(rows: Sequence[Row], *, dots: bool = True) -> alt.ConcatChart:
     for name in dict.fromkeys(row["row"] for row in rows):
         own = [row for row in rows if row["row"] == name]
         here = [path for path in paths if any(row["path"] == path for row in own)]
-        base = alt.Chart(alt.InlineData(values=_kept(own, ("series", "path", "retransmissions"))))
+        base = alt.Chart(look.values(_kept(own, ("series", "path", "retransmissions"))))
         series = alt.X("series:N", sort=None, title=None, axis=alt.Axis(labelAngle=-60))
         beside = alt.XOffset("path:N", sort=here)
         bar = base.mark_bar(opacity=0.75).encode(
@@ -197,7 +200,7 @@ def flows(rows: Sequence[Row], *, dots: bool = True) -> alt.ConcatChart:
             ),
         )
         interval = (
-            alt.Chart(alt.InlineData(values=_of_flows(own)))
+            alt.Chart(look.values(_of_flows(own)))
             .mark_rule(color="#222222", strokeWidth=1.5)
             .encode(x=series, xOffset=beside, y=alt.Y("low:Q", title=""), y2="high:Q")
         )
@@ -224,6 +227,7 @@ def _of_flows(rows: Sequence[Row]) -> list[Row]:
     return found
 
 
+@look.unchecked
 def cross(rows: Sequence[Row], across: str, up: str, *, turned: bool = False) -> alt.ConcatChart:
     """Return one metric against another: a mark a cell at its means, with the intervals of both.
 
@@ -245,7 +249,7 @@ def cross(rows: Sequence[Row], across: str, up: str, *, turned: bool = False) ->
     marks = colours.of_schedulers([row[by] for row in rows])
     for name in dict.fromkeys(row["row"] for row in rows):
         own = [_whiskers(row, across, up) for row in rows if row["row"] == name]
-        base = alt.Chart(alt.InlineData(values=own))
+        base = alt.Chart(look.values(own))
         x = alt.X(
             "across:Q",
             title=[_TITLES[across], _TURNED] if turned else _TITLES[across],

@@ -22,6 +22,7 @@ from anabranch.plugins.tables import (
     label,
     module,
     parameters,
+    short,
 )
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ __all__ = [
     "label",
     "module",
     "parameters",
+    "short",
 ]
 
 #: The classes of the Rust module that plug-ins work with.

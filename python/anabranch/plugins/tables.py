@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from anabranch.errors import MissingError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from types import ModuleType
 
 #: The kinds of plug-in, by the key that names one in a scenario's `[transport]` or `[application]`.
@@ -23,6 +23,8 @@ Kind = Literal["scheduler", "congestion", "path_manager", "abr"]
 #: signs have their meaning in the short form.
 _PLACE = re.compile(r'[^"]*\.py:\w+')
 _SPECIAL = re.compile(r"[(),=]")
+#: A place inside a short form, in quotes or not.
+_INSIDE = re.compile(r'"([^"]*\.py:\w+)"|([^"(),=\s][^"(),=]*\.py:\w+)')
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,6 +147,61 @@ def label(given: str | Mapping[str, Any]) -> str:
     inside += [within] if within else []
     inside += [f"{key}={_scalar(value)}" for key, value in sorted(own.items())]
     return f"{name}({', '.join(inside)})" if inside else name
+
+
+def short(names: Iterable[str]) -> dict[str, str]:
+    """Return what people read for each of some plug-ins' short forms: of a class in Python its name alone.
+
+    Two classes of the same name, or one that is named as another plug-in is, have as much of their places as
+    tells them apart.
+
+    Parameters
+    ----------
+    names
+        Short forms, all that are shown together. A text that is none stays as it is.
+
+    Examples
+    --------
+    >>> short(["linux", "deep/mine.py:Mine", "rtx-aware(deep/mine.py:Mine)"])
+    {'linux': 'linux', 'deep/mine.py:Mine': 'Mine', 'rtx-aware(deep/mine.py:Mine)': 'rtx-aware(Mine)'}
+    >>> list(short(["a/mine.py:Mine", "b/mine.py:Mine", "a/mine.py:Other"]).values())
+    ['a/mine.py:Mine', 'b/mine.py:Mine', 'Other']
+    """
+    shown = list(dict.fromkeys(names))
+    places = dict.fromkeys(place for name in shown for place in _places(name))
+    # What each could be called, from the shortest: its class, its file, one folder more ...
+    ways = {place: _tails(place) for place in places}
+    taken = [name for name in shown if name not in places]
+    called = {
+        place: next(
+            way
+            for way in own
+            if way == place
+            or (way not in taken and not any(way in ways[other] for other in places if other != place))
+        )
+        for place, own in ways.items()
+    }
+
+    def said(name: str) -> str:
+        if name in called:
+            return called[name]
+        return _INSIDE.sub(lambda found: _quoted(called[found[1] or found[2]]), name)
+
+    return {name: said(name) for name in shown}
+
+
+def _places(name: str) -> list[str]:
+    """Return the places of classes in a short form."""
+    if _PLACE.fullmatch(name):
+        return [name]
+    return [found[1] or found[2] for found in _INSIDE.finditer(name)]
+
+
+def _tails(place: str) -> list[str]:
+    """Return the ends of a place, from the class alone to all of it."""
+    file, _, own = place.rpartition(":")
+    parts = file.split("/")
+    return [own, *(f"{'/'.join(parts[at:])}:{own}" for at in range(len(parts) - 1, -1, -1))]
 
 
 def absolute(given: str) -> str:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from anabranch.advice import Advice
 
-__all__ = ["build", "build_advice", "measured", "page", "verdicts", "write", "write_advice"]
+__all__ = ["build", "build_advice", "page", "told", "write", "write_advice"]
 
 
 def build_advice(advice: Advice) -> str:
@@ -44,8 +44,11 @@ def write_advice(path: Path, advice: Advice) -> None:
     _files.write(path, build_advice(advice), "the report")
 
 
-def measured(folder: Path) -> list[tuple[str, list[dict[str, Any]]]]:
-    """Return a folder's measures as a page draws them: each with a row a cell, as shares of the largest.
+def told(folder: Path) -> tuple[list[str], list[tuple[str, list[dict[str, Any]]]]]:
+    """Return what a folder of results says, and its measures as a page draws them.
+
+    The first says for each setting its best cell, of a comparison what paths add; the second has for each
+    measure a row a cell, as shares of the largest.
 
     Raises
     ------
@@ -54,17 +57,4 @@ def measured(folder: Path) -> list[tuple[str, list[dict[str, Any]]]]:
     """
     from anabranch.report import _folder
 
-    return _folder.measured(folder)
-
-
-def verdicts(folder: Path) -> list[str]:
-    """Return what a folder of results says: for each setting its best cell, of a comparison what paths add.
-
-    Raises
-    ------
-    InputError
-        When the folder holds no results.
-    """
-    from anabranch.report import _folder
-
-    return _folder.verdicts(folder)
+    return _folder.told(folder)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
+from anabranch import plugins
 from anabranch.comparison import measures
 from anabranch.results import load, paired, store
 
@@ -32,13 +34,30 @@ class Cell:
     runs: int
     exact: bool
     values: Mapping[str, Mapping[int, float]]
-    means: Mapping[str, Effect]
+    _effects: dict[str, Effect] = field(default_factory=dict)
+
+    def value(self, column: str) -> float:
+        """Return the mean of a measure, nothing where there is none."""
+        known = self.values.get(column)
+        return fmean(known.values()) if known else 0.0
+
+    def mean(self, column: str) -> Effect:
+        """Return the mean of a measure with its interval, which is resampled only when it is asked for."""
+        import numpy as np
+
+        if column not in self._effects:
+            known = np.array(list(self.values[column].values()), dtype=float)
+            self._effects[column] = paired.difference(known, None)
+        return self._effects[column]
 
 
-def measured(folder: Path) -> list[tuple[str, list[dict[str, Any]]]]:
-    """Return each measure that a verdict may hang on, with a row a cell; of many cells none.
+def told(folder: Path) -> tuple[list[str], list[tuple[str, list[dict[str, Any]]]]]:
+    """Return what a folder of results says, and each measure as it is drawn.
 
-    A measure that is nothing in every cell is left out.
+    The first is a sentence a setting: its best cell, and how far the others are; of a comparison the
+    sentences about its paths. Cells are compared run by run, by the first measure of the application in hand
+    in which any of them differ for sure. The second has a row a cell; a measure that is nothing in every cell
+    is left out, and of many cells none is drawn.
 
     Raises
     ------
@@ -46,29 +65,24 @@ def measured(folder: Path) -> list[tuple[str, list[dict[str, Any]]]]:
         When the folder holds no results.
     """
     found, shown = cells(folder)
+    return _verdicts(folder, found, shown), _measured(found, shown)
+
+
+def _measured(found: Sequence[Cell], shown: Sequence[Measure]) -> list[tuple[str, list[dict[str, Any]]]]:
+    """Return each measure that a verdict may hang on, with a row a cell."""
     if len(found) > _DRAWN:
         return []
-    seen = {column for cell in found for column, effect in cell.means.items() if effect.value}
+    seen = {column for cell in found for column in cell.values if cell.value(column)}
     return [(one.heading, list(_forest(found, one))) for one in shown if one.better and one.column in seen]
 
 
-def verdicts(folder: Path) -> list[str]:
-    """Return what a folder of results says, a sentence a setting: its best cell, and how far the others are.
-
-    Of a comparison these are the sentences about its paths. Cells are compared run by run, by the first
-    measure of the application in hand in which any of them differ for sure.
-
-    Raises
-    ------
-    InputError
-        When the folder holds no results.
-    """
+def _verdicts(folder: Path, found: Sequence[Cell], shown: Sequence[Measure]) -> list[str]:
+    """Return the sentences."""
     from anabranch import comparison
     from anabranch.comparison import paths
 
     if store.made(folder).labels == (paths.COLUMN,):
         return comparison.read(folder).sentences
-    found, shown = cells(folder)
     settings = list(dict.fromkeys(cell.setting for cell in found))
     sentences = []
     for setting in settings[:_SENTENCES]:
@@ -84,8 +98,6 @@ def verdicts(folder: Path) -> list[str]:
 
 def cells(folder: Path) -> tuple[list[Cell], tuple[Measure, ...]]:
     """Return the cells of a folder as the study stands, in order, and what they are measured by."""
-    import numpy as np
-
     made, frame = store.made(folder), load(folder)
     shown = measures.of(frame.columns)
     labels = [name for name in made.labels if name in frame.columns and frame[name].n_unique() > 1]
@@ -93,10 +105,12 @@ def cells(folder: Path) -> tuple[list[Cell], tuple[Measure, ...]]:
         name for name in labels if name not in ("row", "varied")
     ]
     rows: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    short = plugins.short(one for name in labels for one in frame[name].unique() if isinstance(one, str))
     for row in frame.iter_rows(named=True):
         if row.get("varied") is None:
-            setting = ", ".join(_said(name, row[name]) for name in labels if name not in chosen)
-            name = ", ".join(_said(name, row[name]) for name in chosen) or row["scenario"]
+            said = {name: _said(name, short.get(row[name], row[name])) for name in labels}
+            setting = ", ".join(said[name] for name in labels if name not in chosen)
+            name = ", ".join(said[name] for name in chosen) or row["scenario"]
             rows.setdefault((setting, name), []).append(row)
     result = []
     settings = list(dict.fromkeys(setting for setting, _ in rows))
@@ -113,10 +127,6 @@ def cells(folder: Path) -> tuple[list[Cell], tuple[Measure, ...]]:
                 runs=len(own),
                 exact=own[0]["cell"] in made.exact,
                 values=values,
-                means={
-                    column: paired.difference(np.array(list(known.values()), dtype=float), None)
-                    for column, known in values.items()
-                },
             )
         )
     return result, shown
@@ -136,9 +146,9 @@ def _best(own: Sequence[Cell], wanted: Sequence[Measure]) -> str:
         known = [cell for cell in own if one.column in cell.values]
         if len(known) < 2:
             continue
-        ranked = sorted(known, key=lambda cell: -one.better * (cell.means[one.column].value or 0.0))
+        ranked = sorted(known, key=lambda cell: -one.better * cell.value(one.column))
         best, worst = ranked[0], ranked[-1]
-        base = best.means[one.column].value or 0.0
+        base = best.value(one.column)
         effects = {cell.name: _against(cell, best, one) for cell in ranked[1:]}
         if one.judged(effects[worst.name], base) >= 0:
             continue
@@ -160,7 +170,7 @@ def _against(cell: Cell, best: Cell, one: Measure) -> Effect:
 
 def _shown(cell: Cell, one: Measure) -> str:
     """Return a mean with its interval."""
-    return one.with_interval(cell.means[one.column]) if one.column in cell.means else "-"
+    return one.with_interval(cell.mean(one.column)) if one.column in cell.values else "-"
 
 
 def _unit(one: Measure) -> str:
@@ -170,7 +180,7 @@ def _unit(one: Measure) -> str:
 
 def _forest(found: Sequence[Cell], one: Measure) -> Iterator[dict[str, Any]]:
     """Yield a row a cell: its mean and the ends of its interval, as shares of the largest."""
-    known = [(cell, cell.means[one.column]) for cell in found if one.column in cell.means]
+    known = [(cell, cell.mean(one.column)) for cell in found if one.column in cell.values]
     ends = [effect.high if effect.high is not None else effect.value or 0.0 for _, effect in known]
     top = max(ends, default=0.0) or 1.0
     before = None
