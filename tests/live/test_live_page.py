@@ -99,6 +99,28 @@ def test_what_is_told_while_it_runs_agrees_with_the_trace():
     assert len([one for one in seen if one in sampled]) > len(seen) / 2
 
 
+@pytest.mark.parametrize("server", ["gateway", "kernel"])
+def test_vlcs_buffer_and_lost_pictures_are_shown_while_it_plays(server):
+    from anabranch.live.viewers import VIEWERS, origin
+
+    lacks = VIEWERS["vlc"].lacks() or origin.lacks() or origin.lacks_mptcp()
+    if lacks is not None:
+        pytest.skip(lacks)
+    # VLC needs longer to begin than our player, and runs dry later.
+    events = [{**event, "at": "7 s"} for event in FILM["events"]]
+    given = {**FILM, "application": {"film": "demo", "duration": "13 s"}, "events": events}
+    run, told = watched(given, viewer="vlc", server=server)
+    players = [moment["player"] for one in told for moment in one["moments"]]
+    assert len({player["buffer_s"] for player in players}) > 10
+    assert max(player["buffer_s"] for player in players) > 0.5
+    positions = [player["position_s"] for player in players]
+    assert positions == sorted(positions)
+    assert positions[-1] > 0.5
+    # What it tells behind the last moment is in the trace alone.
+    assert run.qoe["buffer_underflows"] - 1 <= players[-1]["underflows"] <= run.qoe["buffer_underflows"]
+    assert 0 <= players[-1]["discards"] <= run.qoe["picture_discards"]
+
+
 def test_a_kernel_that_serves_tells_no_windows_yet():
     given = {**FILM, "application": {"kind": "bulk", "duration": "2 s"}, "events": []}
     _, told = watched(given, server="kernel", client="anabranch")

@@ -13,6 +13,7 @@ import pytest
 from anabranch.errors import InputError, MediaError, MissingError
 from anabranch.live import run_live
 from anabranch.live.viewers import VIEWERS, origin
+from anabranch.report import _panels
 from anabranch.scenario.load import load
 
 PATHS = [
@@ -81,6 +82,37 @@ def test_vlc_plays_a_film_over_both_paths():
     assert os.geteuid() != 0 or "SUDO_UID" in os.environ or "as user 65534" in notes
     buffers = [row["buffer_s"] for row in run.rows("player")]
     assert max(buffers) > 1
+    assert left_behind() == []
+
+
+@pytest.fixture(scope="module")
+def stream(tmp_path_factory):
+    """Return the first 20 s of a film as an MPEG transport stream."""
+    import av
+
+    from anabranch.media.films import file_of
+
+    file = tmp_path_factory.mktemp("stream") / "film.ts"
+    with av.open(str(file_of("demo", ()))) as film, av.open(str(file), "w", format="mpegts") as out:
+        streams = {one.index: out.add_stream_from_template(one) for one in film.streams}
+        for packet in film.demux():
+            if packet.dts is None or packet.dts * packet.time_base > 20:
+                continue
+            packet.stream = streams[packet.stream.index]
+            out.mux(packet)
+    return file
+
+
+@pytest.mark.slow
+def test_vlc_plays_a_transport_stream_over_one_connection(stream):
+    needs("vlc")
+    run = run_live(load({**FILM, "application": {"film": str(stream), "duration": "6 s"}}), viewer="vlc")
+    assert run.qoe["frames"]["displayed"] > 90
+    assert run.qoe["buffer_underflows"] == 0
+    assert min(carried(run).values()) > 100_000
+    # An MP4's head and end are looked at first (groundtruth/README.md); a stream is read from its beginning on.
+    assert run.summary["kernels"]["client"]["MPCapableSYNACKRX"] == 1
+    assert max(row["buffer_s"] for row in run.rows("player")) > 1
     assert left_behind() == []
 
 
@@ -178,6 +210,12 @@ def test_hlsjs_plays_a_ladder_over_both_paths(ladder):
     assert sum(carried(run).values()) > sum(row["bytes"] for row in chunks)
     assert set(carried(run)) == {"wifi", "lte"}
     assert "hls.js spoke MPTCP" in " ".join(run.notes)
+    # Its loads and what the browser dropped stand above the packets in the report.
+    drops = [row for row in run.rows("playback") if row["event"] == "drop"]
+    assert f"dropped {len(drops)} of" in " ".join(run.notes)
+    panels = [panel.title for panel in _panels.of_run(run).panels]
+    assert panels.index("Chunks on their way") < panels.index("Throughput of each subflow")
+    assert ("Pictures dropped by the browser" in panels) == bool(drops)
     assert left_behind() == []
 
 

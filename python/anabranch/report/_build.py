@@ -86,7 +86,7 @@ def build(run: Run, *, comparison: Comparison | None = None) -> str:
         freezes=made.freezes,
         causes=[(cause, CAUSES[cause]) for cause in made.frozen_s],
         changes=made.changes,
-        lost=any(panel.title.startswith("Pictures") for panel in made.panels),
+        lost=any(panel.title.startswith("Pictures, when") for panel in made.panels),
         clients=run.plan["clients"],
         bars=_panels.CLIENTS,
         plan=json.dumps(_short_plan(run.plan), indent=2),
