@@ -163,6 +163,39 @@ impl ReceiveBuffer {
         memory * self.ratio / 256
     }
 
+    /// The window that the rest of the memory would make, bytes (`tcp_space`, `__mptcp_space`).
+    #[inline(always)]
+    pub(crate) fn window_beside(&self, memory: u64) -> u64 {
+        self.window_of_memory(self.memory.saturating_sub(memory))
+    }
+
+    /// By how much what arrives in so much `memory` opens a window of `open` bytes: by two segments as this side
+    /// announced them, or where it is small beside its memory by two as they arrive (`received`), if at least such a
+    /// share of the largest buffer is left as it takes of its own (`tcp_grow_window`, `__tcp_grow_window`).
+    #[inline(always)]
+    pub(crate) fn opening(&self, load: Load, memory: u64, open: u64, received: u32) -> u64 {
+        let segments = if self.window_of_memory(memory) <= u64::from(load.bytes) {
+            2 * self.segment
+        } else {
+            self.opening_of_small(load, memory, open, received)
+        };
+        if segments > 0 { segments.max(2 * load.counts_as(0)) } else { 0 }
+    }
+
+    #[cold]
+    fn opening_of_small(&self, load: Load, memory: u64, open: u64, received: u32) -> u64 {
+        let mut own = self.window_of_memory(memory) / 2;
+        let mut largest = self.window_of_memory(self.memory_max) / 2;
+        while open <= largest {
+            if own <= u64::from(load.bytes) {
+                return 2 * u64::from(received);
+            }
+            own /= 2;
+            largest /= 2;
+        }
+        0
+    }
+
     /// Full segments have `payload` bytes (`tcp_measure_rcv_mss`).
     pub(crate) fn on_segment_size(&mut self, payload: u64) {
         self.set_ratio((payload * 256 / self.memory_per_segment).clamp(1, 255));
