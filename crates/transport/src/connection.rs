@@ -458,12 +458,12 @@ impl Connection {
     #[inline(always)]
     fn space(&self) -> Space {
         let allowed = self.budget.limit();
-        let used = match self.budget.window_of_bytes(|| self.bytes_waiting()) {
-            Some(used) => used,
-            None => self.budget.window_of_memory(self.memory_used()),
+        let free = match self.budget.window_of_bytes(|| self.bytes_waiting()) {
+            Some(used) => allowed.saturating_sub(used),
+            None => self.budget.window_beside(self.memory_used()),
         };
         let open = self.budget.open();
-        Space { free: allowed.saturating_sub(used), allowed, open, opens: false }
+        Space { free, allowed, open, opens: false }
     }
 
     /// MPTCP's buffer is charged with what subflows hand up; what waits in a subflow is charged to the

@@ -125,12 +125,6 @@ impl ReceiveBuffer {
         self.space
     }
 
-    /// The window that the memory of what arrived would make, bytes.
-    #[inline(always)]
-    pub(crate) fn window_of(&self, load: Load) -> u64 {
-        self.window_of_memory(self.memory_of(load))
-    }
-
     /// The memory of what arrived: the packet of each segment has a buffer of its own, which no other packet is put
     /// into (`skb_head_is_locked`), also where they came as one.
     #[inline(always)]
@@ -161,6 +155,39 @@ impl ReceiveBuffer {
     #[inline(always)]
     pub(crate) fn window_of_memory(&self, memory: u64) -> u64 {
         memory * self.ratio / 256
+    }
+
+    /// The window that the rest of the memory would make, bytes (`tcp_space`, `__mptcp_space`).
+    #[inline(always)]
+    pub(crate) fn window_beside(&self, memory: u64) -> u64 {
+        self.window_of_memory(self.memory.saturating_sub(memory))
+    }
+
+    /// By how much what arrives in so much `memory` opens a window of `open` bytes: by two segments as this side
+    /// announced them, or where it is small beside its memory by two as they arrive (`received`), if at least such a
+    /// share of the largest buffer is left as it takes of its own (`tcp_grow_window`, `__tcp_grow_window`).
+    #[inline(always)]
+    pub(crate) fn opening(&self, load: Load, memory: u64, open: u64, received: u32) -> u64 {
+        let segments = if self.window_of_memory(memory) <= u64::from(load.bytes) {
+            2 * self.segment
+        } else {
+            self.opening_of_small(load, memory, open, received)
+        };
+        if segments > 0 { segments.max(2 * load.counts_as(0)) } else { 0 }
+    }
+
+    #[cold]
+    fn opening_of_small(&self, load: Load, memory: u64, open: u64, received: u32) -> u64 {
+        let mut own = self.window_of_memory(memory) / 2;
+        let mut largest = self.window_of_memory(self.memory_max) / 2;
+        while open <= largest {
+            if own <= u64::from(load.bytes) {
+                return 2 * u64::from(received);
+            }
+            own /= 2;
+            largest /= 2;
+        }
+        0
     }
 
     /// Full segments have `payload` bytes (`tcp_measure_rcv_mss`).
@@ -271,11 +298,17 @@ mod tests {
         assert_eq!((buffer.window(), buffer.space()), (65_536, 10_000));
         // 1000 bytes take 2000: 128 of 256; 1500 of 2000: 192.
         buffer.on_segment_size(1000);
-        assert_eq!((buffer.window(), buffer.window_of(alone(1000))), (65_536, 1000));
+        assert_eq!(
+            (buffer.window(), buffer.window_of_memory(buffer.memory_of(alone(1000)))),
+            (65_536, 1000)
+        );
         buffer.on_segment_size(1500);
-        assert_eq!((buffer.window(), buffer.window_of(alone(1500))), (98_304, 1500));
+        assert_eq!(
+            (buffer.window(), buffer.window_of_memory(buffer.memory_of(alone(1500)))),
+            (98_304, 1500)
+        );
         // 192 of 256 of its memory: 100 bytes and 456 around them lie in 1024, with 256 to describe it.
-        assert_eq!(buffer.window_of(alone(100)), 960);
+        assert_eq!(buffer.window_of_memory(buffer.memory_of(alone(100))), 960);
         buffer.on_segment_size(1);
         assert_eq!(buffer.window(), 512, "one in 256 at least");
         buffer.on_segment_size(4000);

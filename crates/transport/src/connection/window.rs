@@ -65,9 +65,9 @@ impl ReceiveBudget {
         self.opened.map(|_| bytes() * memory / (2 * payload))
     }
 
-    /// What data that waits in so much memory takes up of the window (`__mptcp_space`, `tcp_space`).
-    pub(super) fn window_of_memory(&self, memory: u64) -> u64 {
-        self.buffer.window_of_memory(memory)
+    /// The window that is left beside data that waits in so much memory (`__mptcp_space`, `tcp_space`).
+    pub(super) fn window_beside(&self, memory: u64) -> u64 {
+        self.buffer.window_beside(memory)
     }
 
     /// A payload has come while `used` of the window was taken: it opens it by two segments, or twice those
@@ -235,8 +235,11 @@ impl Connection {
         }
     }
 
-    /// A subflow has advertised a window: its edge binds every subflow.
+    /// A subflow has advertised a window: its edge binds every subflow, unless it was its own.
     pub(super) fn note_promise(&mut self, index: usize) {
+        if self.subflows[index].tells_own_window() {
+            return;
+        }
         let edge = self.input.acknowledged() + self.subflows[index].receive.window();
         self.budget.promised = self.budget.promised.max(edge);
     }

@@ -132,6 +132,15 @@ impl AckPolicy {
         self.delay = DELAY_MIN;
     }
 
+    /// A window has been computed, with less than half of it free if `short`: what comes is no longer acknowledged at
+    /// once (`__tcp_select_window`: `icsk_ack.quick = 0`).
+    #[inline(always)]
+    pub(crate) fn heed_room(&mut self, short: bool) {
+        if short {
+            self.quick = 0;
+        }
+    }
+
     fn adapt(&mut self, now: Instant, rto: Duration) {
         if self.delay.is_zero() {
             self.quick = QUICK_MAX;
@@ -175,7 +184,7 @@ impl AckPolicy {
         self.pushed == 2 || (self.pushed == 1 && !self.interactive)
     }
 
-    fn quick_mode(&self) -> bool {
+    pub(super) fn quick_mode(&self) -> bool {
         self.quick > 0 && !self.interactive
     }
 }
@@ -200,10 +209,12 @@ impl Subflow {
     pub(crate) fn check_ack_filed(&mut self, now: Instant, space: Space, unread: bool) {
         let unacked = self.receive.next() - self.receive.advertised_at();
         let mss = u64::from(self.ack.received_mss);
-        let holds = unacked > mss
-            && (!unread
-                || self.receive.offer(space, mss, self.agreed.receive_scale)
-                    >= self.receive.window());
+        let mut holds = unacked > mss;
+        if holds && unread {
+            self.ack.heed_room(self.receive.is_short(space));
+            let offer = self.receive.offer(space, mss, self.agreed.receive_scale);
+            holds = offer >= self.receive.window();
+        }
         self.acknowledge_or_wait(now, holds);
     }
 
@@ -258,6 +269,7 @@ impl Subflow {
         if most < 2 * current {
             return;
         }
+        self.ack.heed_room(self.receive.is_short(space));
         let offer = self.receive.offer(space, mss, self.agreed.receive_scale);
         if offer > 0 && offer >= 2 * current {
             self.ack.now_due = true;

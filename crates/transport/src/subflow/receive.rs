@@ -28,7 +28,6 @@ pub(crate) struct Receiver {
     shared: bool,
     /// The subflow's own buffer: no more than it holds is ever offered (`window_clamp`).
     pub(crate) buffer: ReceiveBuffer,
-    advertised_mss: u64,
     runs: OutOfOrder,
     /// What is told of them.
     pub(super) reports: Reports,
@@ -65,7 +64,6 @@ impl Receiver {
             slow_start: if shared { u64::MAX } else { window },
             shared,
             buffer: ReceiveBuffer::new(config, mss),
-            advertised_mss: u64::from(mss) - 12,
             runs: OutOfOrder::default(),
             reports: Reports::default(),
             duplicate: None,
@@ -229,7 +227,6 @@ impl Receiver {
             return Arrival::InOrder;
         }
         self.insert_run(start, payload, memory);
-        self.buffer.make_room(self.span());
         Arrival::OutOfOrder
     }
 
@@ -307,28 +304,36 @@ impl Receiver {
     }
 
     /// `tcp_grow_window`: what arrives opens the window by two full segments, or by twice itself where it was
-    /// several that came as one, as far as the buffer has
-    /// room beside `waiting` bytes that lay out of order before and, if this one came `in_order`, itself:
-    /// it is charged already (`tcp_queue_rcv`, `tcp_space`).
-    fn grow(&mut self, load: Load, in_order: bool, waiting: u64) -> bool {
-        if self.shared || load.bytes < 128 {
+    /// several that came as one, as far as the buffer has room beside `waiting` bytes of memory that lay out of order
+    /// before and, if this one came `in_order`, itself: it is charged already (`tcp_queue_rcv`, `tcp_space`). Segments
+    /// have had up to `received` bytes.
+    fn grow(&mut self, load: Load, in_order: bool, waiting: u64, received: u32) -> bool {
+        if self.shared || (in_order && load.bytes < 128) {
             return false;
         }
-        let in_hand = if in_order { self.buffer.window_of(load) } else { 0 };
-        let limit = self.buffer.window().saturating_sub(waiting + in_hand);
+        let memory = self.buffer.memory_of(load);
+        let in_hand = if in_order { memory } else { 0 };
+        let limit = self.buffer.window_beside(waiting + in_hand);
         if limit <= self.slow_start {
             return false;
         }
-        let most = 2 * load.counts_as(self.advertised_mss);
+        let most = self.buffer.opening(load, memory, self.slow_start, received);
         self.slow_start += (limit - self.slow_start).min(most);
-        true
+        most > 0
+    }
+
+    /// Less than half of the window is free, of the connection's or of this subflow's where that is less.
+    #[inline(always)]
+    pub(super) fn is_short(&self, space: Space) -> bool {
+        let own = if self.shared { u64::MAX } else { self.buffer.window() };
+        space.free < space.allowed.min(own) / 2
     }
 
     /// The window there is room for: none for less than a segment where less than half the buffer
     /// is free (`__tcp_select_window`; RFC 9293 section 3.8.6.2.2).
     pub(super) fn offer(&self, space: Space, mss: u64, scale: u8) -> u64 {
         let mut free = space.free;
-        if free < space.allowed / 2 {
+        if self.is_short(space) {
             free = free >> scale << scale;
             if free < space.allowed / 16 || free < mss {
                 free = 0;
@@ -439,7 +444,7 @@ impl Subflow {
                 self.receive.measure_rtt(now, self.echoed(timestamps), full);
             }
             let news = start + payload.len() as u64 > self.receive.next();
-            let waiting = self.receive.buffer.window_of_memory(self.receive.out_of_order_memory());
+            let waiting = self.receive.out_of_order_memory();
             let memory = self.receive.buffer.memory_of_part(load, payload.len());
             // A report that has not gone with the last acknowledgement never goes (`tcp_data_queue`).
             self.receive.duplicate = None;
@@ -449,8 +454,13 @@ impl Subflow {
                 self.receive.buffer.on_segment_size(u64::from(load.segment));
             }
             let in_order = arrival != Arrival::OutOfOrder;
+            let received = self.ack.received_mss().max(load.segment);
             let grew = arrival != Arrival::Duplicate
-                && (space.opens || self.receive.grow(load, in_order, waiting));
+                && (space.opens || self.receive.grow(load, in_order, waiting, received));
+            if arrival == Arrival::OutOfOrder {
+                // Behind the window, not before it.
+                self.receive.buffer.make_room(self.receive.span());
+            }
             let push = segment.flags.contains(Flags::PSH) && self.stack.pushes_buffers;
             if arrival == Arrival::Duplicate {
                 self.quicken_for_duplicate();

@@ -269,7 +269,8 @@ impl Subflow {
             _ => 0,
         };
         let bytes = (millisecond + near).min(65_536);
-        (bytes as u32 / self.mss).max(self.controller.least_burst())
+        // By what a segment carries beside MPTCP's options (`tcp_current_mss`), unlike the rate.
+        (bytes as u32 / self.send.mss).max(self.controller.least_burst())
     }
 
     /// `tcp_tso_should_defer`: what the next socket buffer waits for, if it waits for more room in the windows.

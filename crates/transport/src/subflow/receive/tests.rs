@@ -1,6 +1,8 @@
 //! What is offered, how it grows, and which runs are told of.
 
-use super::super::fixture::{at, subflow};
+use anabranch_wire::{MpJoin, MptcpOption};
+
+use super::super::fixture::{at, context, subflow};
 use super::*;
 
 fn receiver() -> Receiver {
@@ -58,28 +60,94 @@ fn less_than_half_a_buffer_is_offered_in_segments_and_sixteenths() {
 fn a_full_segment_opens_the_window_by_two() {
     // tcp_grow_window: `2 * tp->advmss`, as far as the buffer goes; not for less than 128 bytes.
     let mut receiver = receiver();
-    assert_eq!(receiver.advertised_mss, 1000);
     // Half of 128 KiB, in whole segments of 1012 and then 65,536 bytes: room for two. None is in hand but
     // at the end.
     assert_eq!((receiver.slow_start, receiver.buffer.window()), (64 * 1012, 65_536));
     receiver.slow_start = 50_000;
-    assert!(!receiver.grow(alone(127), false, 0) && receiver.slow_start == 50_000);
-    assert!(receiver.grow(alone(128), false, 0));
+    assert!(!receiver.grow(alone(127), true, 0, 1000) && receiver.slow_start == 50_000);
+    assert!(receiver.grow(alone(128), true, 0, 1000));
     assert_eq!(receiver.slow_start, 52_000);
     receiver.slow_start = 64_000;
-    assert!(receiver.grow(alone(1000), false, 0));
+    assert!(receiver.grow(alone(1000), false, 0, 1000));
     assert_eq!(receiver.slow_start, 65_536);
-    assert!(!receiver.grow(alone(1000), false, 0) && receiver.slow_start == 65_536);
-    // What waits out of order takes its share.
+    assert!(!receiver.grow(alone(1000), false, 0, 1000) && receiver.slow_start == 65_536);
+    // What waits out of order takes its share: half of its memory.
     receiver.slow_start = 63_000;
-    assert!(receiver.grow(alone(1000), false, 1000));
+    assert!(receiver.grow(alone(1000), false, 2000, 1000));
     assert_eq!(receiver.slow_start, 64_536);
     // And so does the segment itself (tcp_queue_rcv, then tcp_event_data_recv): 2304 bytes of memory, half
     // of which are window; 65,536 - 1,152 = 64,384.
     receiver.slow_start = 64_000;
-    assert!(receiver.grow(alone(1000), true, 0));
+    assert!(receiver.grow(alone(1000), true, 0, 1000));
     assert_eq!(receiver.slow_start, 64_384);
-    assert!(!receiver.grow(alone(1000), true, 0));
+    assert!(!receiver.grow(alone(1000), true, 0, 1000));
+}
+
+#[test]
+fn a_small_segment_opens_the_window_by_two_as_they_come() {
+    // tcp_grow_window: `tcp_win_from_space(sk, truesize) <= skb->len`: two as they are announced; otherwise
+    // __tcp_grow_window: `2 * rcv_mss`, once its memory, halved with the largest window, is no more than itself.
+    let config = Config { receive_buffer_max: 131_072, ..Config::default() };
+    let mut receiver = Receiver::new(&config, 1012);
+    // 988 * 256 / 2304 = 109: 981 bytes of window for a full segment; 545 for 500 bytes, in 1280 of memory.
+    receiver.buffer.on_segment_size(988);
+    receiver.slow_start = 20_000;
+    assert!(receiver.grow(alone(988), true, 0, 988));
+    assert_eq!(receiver.slow_start, 22_000);
+    assert!(receiver.grow(alone(500), true, 0, 988));
+    assert_eq!(receiver.slow_start, 23_976);
+    // Half of 131,072 * 109 / 256 = 55,808.
+    receiver.slow_start = 27_904;
+    assert!(receiver.grow(alone(500), true, 0, 988));
+    receiver.slow_start = 27_905;
+    assert!(!receiver.grow(alone(500), true, 0, 988));
+    assert_eq!(receiver.slow_start, 27_905);
+    // 545 of 130 bytes: 272, 136 and 68, beside which 27,904, 13,952 and 6976 are left.
+    receiver.slow_start = 13_952;
+    assert!(!receiver.grow(alone(130), true, 0, 988));
+    receiver.slow_start = 6976;
+    assert!(receiver.grow(alone(130), true, 0, 988));
+    // Ahead of a gap there is no least size (tcp_data_queue_ofo), and it is not charged yet.
+    receiver.slow_start = 6976;
+    assert!(!receiver.grow(alone(127), true, 0, 988));
+    assert!(receiver.grow(alone(127), false, 0, 988));
+}
+
+#[test]
+fn a_window_of_which_less_than_half_is_free_ends_quick_acknowledgements() {
+    // __tcp_select_window: `full_space = min_t(int, tp->window_clamp, allowed_space)`; `if (free_space <
+    // (full_space >> 1)) icsk_ack.quick = 0`. 65,536 bytes are the subflow's own.
+    let acknowledged = |free: u64, allowed: u64| {
+        let (mut subflow, _) = subflow();
+        subflow.ack.quicken(16);
+        let space = Space { free, allowed, ..Space::default() };
+        let context = EmitContext { space, ..context(at(1000)) };
+        subflow.acknowledging(&context, Bytes::new(), &mut Segment::default());
+        subflow.ack.quick_mode()
+    };
+    assert!(acknowledged(20_000, 40_000));
+    assert!(!acknowledged(19_999, 40_000));
+    assert!(acknowledged(32_768, 100_000), "of the subflow's, where that is less");
+    assert!(!acknowledged(32_767, 100_000));
+}
+
+#[test]
+fn the_third_packet_of_a_join_tells_the_subflows_own_window() {
+    // mptcp_write_options: `mptcp_set_rwin` with a DSS's `ack64` or `ack32` only.
+    let window = |third: Option<MptcpOption>| {
+        let (mut subflow, _) = subflow();
+        subflow.multipath = true;
+        subflow.handshake.third = third;
+        let space = Space { free: 65_536, allowed: 65_536, ..Space::default() };
+        let promised = EmitContext { space, promised_edge: 100_000, ..context(at(1000)) };
+        let mut segment = Segment::default();
+        subflow.acknowledging(&promised, Bytes::new(), &mut segment);
+        u64::from(segment.window) << subflow.agreed.receive_scale
+    };
+    // 64 segments of 1012 bytes; what is promised is told in whole units, rounded down.
+    let join = MptcpOption::Join(MpJoin::Ack { hmac: [0; 20] });
+    assert_eq!(window(Some(join)), 64 * 1012);
+    assert_eq!(window(None), 99_968);
 }
 
 #[test]
@@ -87,14 +155,14 @@ fn what_came_as_one_opens_the_window_by_twice_itself() {
     // tcp_grow_window: `incr = max_t(int, incr, 2 * skb->len)`, where `tcp_space` counts all of its memory.
     let mut receiver = receiver();
     receiver.slow_start = 10_000;
-    assert!(receiver.grow(Load { bytes: 8500, segment: 1000 }, false, 0));
+    assert!(receiver.grow(Load { bytes: 8500, segment: 1000 }, false, 0, 1000));
     assert_eq!(receiver.slow_start, 27_000);
-    assert!(receiver.grow(Load { bytes: 500, segment: 300 }, false, 0));
+    assert!(receiver.grow(Load { bytes: 500, segment: 300 }, false, 0, 1000));
     assert_eq!(receiver.slow_start, 29_000, "two full segments at least");
     // One buffer for each: 8 of 2304 bytes and one of 1280 (500 and 456 around them in 1024, and 256); half
     // of them are 9856 bytes of window, of 65,536.
     receiver.slow_start = 55_000;
-    assert!(receiver.grow(Load { bytes: 8500, segment: 1000 }, true, 0));
+    assert!(receiver.grow(Load { bytes: 8500, segment: 1000 }, true, 0, 1000));
     assert_eq!(receiver.slow_start, 55_680);
 }
 

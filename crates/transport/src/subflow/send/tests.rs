@@ -148,6 +148,19 @@ fn a_burst_waits_for_the_acknowledgement_of_the_next_millisecond() {
 }
 
 #[test]
+fn a_burst_is_counted_by_what_segments_carry_beside_their_options() {
+    // tcp_tso_autosize(sk, mss_now, ...): `bytes / mss_now`, where the rate is computed with `mss_cache`. 152 of
+    // 1000 bytes in 100 ms at twice the rate are 3.04 MB/s, 2968 bytes a millisecond.
+    let mut subflow = flying(0);
+    subflow.window = Window { cwnd: 152, ssthresh: 1000 };
+    subflow.refresh_pacing();
+    assert_eq!(subflow.burst_segments(), 2);
+    subflow.send.set_mss(989);
+    subflow.refresh_pacing();
+    assert_eq!(subflow.burst_segments(), 3);
+}
+
+#[test]
 fn a_burst_waits_for_room_in_the_window_as_it_is_now() {
     // tcp_tso_should_defer: `send_win = tcp_wnd_end(tp) - TCP_SKB_CB(skb)->seq`, a third of `snd_wnd`; what the peer
     // once offered is no room. 100 of 160 segments are out.
