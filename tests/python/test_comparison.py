@@ -179,6 +179,11 @@ def test_the_command_keeps_its_runs_and_goes_on(tmp_path, monkeypatch):
     page = (tmp_path / "r.html").read_text(encoding="utf-8")
     for one in told["added"]:
         assert one["sentence"].partition(":")[2] in page
+    assert call("results", "results/small-paths", "--report", "folder.html").exit_code == 0
+    page = (tmp_path / "folder.html").read_text(encoding="utf-8")
+    assert "<h1>small: which paths</h1>" in page
+    assert ">wifi + lte<" in page
+    assert "paths wifi" not in page
 
 
 @pytest.mark.module

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from anabranch import _files
+from anabranch.comparison import paths
 from anabranch.experiments import drawn
 from anabranch.experiments.table import table
+from anabranch.figures import study
 from anabranch.results import load, store, summary
 
 if TYPE_CHECKING:
@@ -56,7 +58,7 @@ def build(results: Path) -> str:
     dots = whole <= _DRAWN
     return report.page(
         "folder.html.j2",
-        title=str(store.manifest(results)["name"]) if paper is None else paper.study.title,
+        title=_name(results) if paper is None else paper.study.title,
         source="" if paper is None else paper.study.source,
         folder=str(results),
         seeds=sorted(set(load(results)["seed"].to_list())),
@@ -67,10 +69,7 @@ def build(results: Path) -> str:
         measured=measured,
         dots=dots,
         # vega escapes the texts that it draws; the rest of the SVG is its own.
-        figures=[
-            (_TITLES.get(name, name.replace("-", " ").capitalize()), Markup(one.inline()))
-            for name, one in figures(results, dots=dots).items()
-        ],
+        figures=[(_heading(name), Markup(one.inline())) for name, one in figures(results, dots=dots).items()],
         heads=heads,
         lines=lines,
         words=words,
@@ -78,6 +77,19 @@ def build(results: Path) -> str:
         notes=made.notes,
         code=made.code,
     )
+
+
+def _name(results: Path) -> str:
+    """Return what a folder of results is called; of a comparison what it asks."""
+    if store.made(results).labels == (paths.COLUMN,):
+        return f"{load(results)['scenario'][0]}: which paths"
+    return str(store.manifest(results)["name"])
+
+
+def _heading(name: str) -> str:
+    """Return a figure's name as people read it: without the unit, which stands at its axis."""
+    drawn_of = study.BARS.get(name.replace("-", "_"), name.replace("-", " "))
+    return _TITLES.get(name, drawn_of.partition(",")[0].capitalize())
 
 
 def _warnings(results: Path, paper: Paper | None, short: int, whole: int) -> list[str]:

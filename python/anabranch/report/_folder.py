@@ -7,7 +7,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from anabranch import plugins
-from anabranch.comparison import measures
+from anabranch.comparison import measures, paths
 from anabranch.results import load, paired, store
 
 if TYPE_CHECKING:
@@ -79,7 +79,6 @@ def _measured(found: Sequence[Cell], shown: Sequence[Measure]) -> list[tuple[str
 def _verdicts(folder: Path, found: Sequence[Cell], shown: Sequence[Measure]) -> list[str]:
     """Return the sentences."""
     from anabranch import comparison
-    from anabranch.comparison import paths
 
     if store.made(folder).labels == (paths.COLUMN,):
         return comparison.read(folder).sentences
@@ -134,7 +133,7 @@ def cells(folder: Path) -> tuple[list[Cell], tuple[Measure, ...]]:
 
 def _said(name: str, value: object) -> str:
     """Return a label as a person reads it: of a number with what it is of."""
-    if isinstance(value, str) and (name == "row" or name.startswith("transport.")):
+    if isinstance(value, str) and (name in ("row", paths.COLUMN) or name.startswith("transport.")):
         return value
     short = name.removeprefix("paths.").replace(".", " ")
     return f"{short} {str(value).lower() if isinstance(value, bool) else value}"
