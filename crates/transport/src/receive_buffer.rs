@@ -292,23 +292,21 @@ mod tests {
         ReceiveBuffer::new(&config, 1012)
     }
 
+    fn window_of(buffer: &ReceiveBuffer, load: Load) -> u64 {
+        buffer.window_of_memory(buffer.memory_of(load))
+    }
+
     #[test]
     fn half_of_the_memory_makes_window_until_segments_tell() {
         let mut buffer = buffer();
         assert_eq!((buffer.window(), buffer.space()), (65_536, 10_000));
         // 1000 bytes take 2000: 128 of 256; 1500 of 2000: 192.
         buffer.on_segment_size(1000);
-        assert_eq!(
-            (buffer.window(), buffer.window_of_memory(buffer.memory_of(alone(1000)))),
-            (65_536, 1000)
-        );
+        assert_eq!((buffer.window(), window_of(&buffer, alone(1000))), (65_536, 1000));
         buffer.on_segment_size(1500);
-        assert_eq!(
-            (buffer.window(), buffer.window_of_memory(buffer.memory_of(alone(1500)))),
-            (98_304, 1500)
-        );
+        assert_eq!((buffer.window(), window_of(&buffer, alone(1500))), (98_304, 1500));
         // 192 of 256 of its memory: 100 bytes and 456 around them lie in 1024, with 256 to describe it.
-        assert_eq!(buffer.window_of_memory(buffer.memory_of(alone(100))), 960);
+        assert_eq!(window_of(&buffer, alone(100)), 960);
         buffer.on_segment_size(1);
         assert_eq!(buffer.window(), 512, "one in 256 at least");
         buffer.on_segment_size(4000);

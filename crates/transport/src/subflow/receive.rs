@@ -303,6 +303,18 @@ impl Receiver {
         blocks
     }
 
+    /// Opens the window for what arrived, unless the connection did, then the buffer for what lies ahead of a gap.
+    #[inline(always)]
+    fn open(&mut self, arrival: Arrival, load: Load, opens: bool, waiting: u64, mss: u32) -> bool {
+        let in_order = arrival != Arrival::OutOfOrder;
+        let grew =
+            arrival != Arrival::Duplicate && (opens || self.grow(load, in_order, waiting, mss));
+        if !in_order {
+            self.buffer.make_room(self.span());
+        }
+        grew
+    }
+
     /// `tcp_grow_window`: what arrives opens the window by two full segments, or by twice itself where it was
     /// several that came as one, as far as the buffer has room beside `waiting` bytes of memory that lay out of order
     /// before and, if this one came `in_order`, itself: it is charged already (`tcp_queue_rcv`, `tcp_space`). Segments
@@ -455,12 +467,7 @@ impl Subflow {
             }
             let in_order = arrival != Arrival::OutOfOrder;
             let received = self.ack.received_mss().max(load.segment);
-            let grew = arrival != Arrival::Duplicate
-                && (space.opens || self.receive.grow(load, in_order, waiting, received));
-            if arrival == Arrival::OutOfOrder {
-                // Behind the window, not before it.
-                self.receive.buffer.make_room(self.receive.span());
-            }
+            let grew = self.receive.open(arrival, load, space.opens, waiting, received);
             let push = segment.flags.contains(Flags::PSH) && self.stack.pushes_buffers;
             if arrival == Arrival::Duplicate {
                 self.quicken_for_duplicate();
