@@ -24,6 +24,7 @@ HEAVY = (
     "calibrate",
     "study run",
     "study claims all",
+    "study live",  # real films take their time
     "study figures results",  # needs a study's results, as the next two need films that were played
     "study why results",
     "study report results",
