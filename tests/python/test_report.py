@@ -343,12 +343,16 @@ def test_opportunities_are_drawn_as_what_each_second_offers():
 def test_subflows_of_connections_before_the_film_are_folded():
     tables = {
         "requests": {"client": [0, 0, 0], "t_s": [0.0, 0.2, 0.4]},
-        "samples": {"client": [0] * 4, "subflow": [0, 2, 2, 3], "t_s": [0.1, 0.5, 9.0, 0.6]},
-        "subflows": {"client": [0] * 5, "subflow": [0, 1, 2, 3, 4], "established": [True] * 4 + [False]},
+        "samples": {"client": [0] * 6, "subflow": [0, 2, 5, 5, 2, 3], "t_s": [0.1, 0.5, 0.3, 0.5, 9.0, 0.6]},
+        "subflows": {
+            "client": [0] * 6,
+            "subflow": [0, 1, 2, 3, 4, 5],
+            "established": [True] * 4 + [False, True],
+        },
     }
     run = SimpleNamespace(tables=tables, qoe={"frames": {}})
-    # One that was refused is the film's own, and tells something.
-    assert _panels.opening(run, 0) == {0, 1}
+    # One that was refused is the film's own, and tells something; 5 is there until the film's first byte.
+    assert _panels.opening(run, 0) == {0, 1, 5}
     tables["requests"] = {"client": [0], "t_s": [0.0]}
     assert _panels.opening(run, 0) == set()
 

@@ -20,6 +20,8 @@ CLIENTS = 12
 _FLATTENS = 3.0
 #: The most points of all curves of a panel.
 _POINTS = 5000
+#: The longest that a connection is heard of which the player has left, seconds: an answer, and the way back.
+_PARTING_S = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -368,26 +370,28 @@ def _film(run: Run, client: int, until_s: float) -> list[tuple[float, float]]:
 def opening(run: Run, client: int) -> set[int]:
     """Return the subflows of the connections that a player opened before the one it plays from.
 
-    VLC looks at the head and the end of an MP4 over two connections of their own. Their subflows are those
-    of which nothing is heard once the film is asked for.
+    VLC looks at the head and the end of an MP4 over two connections of their own, and closes each when the
+    next is answered. Their subflows are those of which nothing is heard once the film is asked for, and those
+    that were there before that and are soon gone.
     """
-    requests = [
-        time
-        for time, whose in zip(run.tables["requests"]["t_s"], run.tables["requests"]["client"], strict=True)
-        if whose == client
-    ]
-    if run.qoe is None or "frames" not in run.qoe or len(requests) < 2:
+    table = run.tables["requests"]
+    asked = [time for time, whose in zip(table["t_s"], table["client"], strict=True) if whose == client]
+    if run.qoe is None or "frames" not in run.qoe or len(asked) < 2:
         return set()
+    heard: dict[int, tuple[float, float]] = {}
     samples = run.tables["samples"]
-    heard = {
+    for subflow, whose, time in zip(samples["subflow"], samples["client"], samples["t_s"], strict=True):
+        if whose == client:
+            heard[subflow] = (heard.get(subflow, (time,))[0], time)
+    films = {
         subflow
-        for subflow, whose, time in zip(samples["subflow"], samples["client"], samples["t_s"], strict=True)
-        if whose == client and time > requests[-1]
+        for subflow, (first, last) in heard.items()
+        if last > asked[-1] and (first > asked[-1] or last > asked[-1] + _PARTING_S)
     }
     table = run.tables["subflows"]
     carried = zip(table["subflow"], table["client"], table["established"], strict=True)
     own = {subflow for subflow, whose, stood in carried if whose == client and stood}
-    return own - heard if heard else set()
+    return own - films if films else set()
 
 
 def colour_of(run: Run) -> dict[str, str]:
