@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import json
 
 import pytest
 
 from anabranch.errors import InputError
+from anabranch.media import films, ladders
 from anabranch.study import study as studies
 from anabranch.viewed import compare, make, page, read
 from anabranch.viewed._one import Made
@@ -23,7 +25,19 @@ def study(folder, text):
     return folder
 
 
+@pytest.fixture
+def nothing_to_make(monkeypatch):
+    """Put synthetic films in the place of those that are made on demand, which takes minutes."""
+    monkeypatch.setattr(films, "open_film", functools.partial(_opened, films.open_film, "papers-film"))
+    monkeypatch.setattr(ladders, "open_ladder", functools.partial(_opened, ladders.open_ladder, "uq18-va"))
+
+
+def _opened(opens, synthetic, name, folders, **given):
+    return opens(name and synthetic, folders, **given)
+
+
 @pytest.mark.module
+@pytest.mark.usefixtures("nothing_to_make")
 @pytest.mark.parametrize(
     "name", [name for name, one in studies.folders().items() if (one / read.FILE).exists()]
 )
