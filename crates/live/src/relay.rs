@@ -21,6 +21,8 @@ struct Lane {
     finished: bool,
     /// The reader was told so.
     told: bool,
+    /// The reader takes nothing more: what comes is thrown away.
+    refused: bool,
     /// Bytes that went through.
     moved: u64,
 }
@@ -36,6 +38,10 @@ impl Lane {
         from: &mut dyn Stream,
         to: &mut dyn Stream,
     ) -> Result<bool, Broken> {
+        if self.refused {
+            while from.read(now, usize::MAX).is_some() {}
+            return Ok(false);
+        }
         let before = self.moved;
         loop {
             if self.pending.is_empty() {
@@ -69,7 +75,11 @@ impl Lane {
                     self.moved += taken as u64;
                 }
                 Err(WriteError::Blocked) => return Ok(false),
-                Err(_) => return Err(Broken),
+                Err(_) => {
+                    self.refused = true;
+                    self.pending = Bytes::new();
+                    return Err(Broken);
+                }
             }
         }
         Ok(true)
@@ -108,8 +118,10 @@ impl Relay {
 
     /// Moves what can be moved; true when anything was. Of the origin nothing is read unless `more`.
     ///
+    /// An origin that takes nothing more may have bytes to say that it wrote before: they still go to the client.
+    ///
     /// # Errors
-    /// The origin takes nothing more, or the client does not.
+    /// The origin takes nothing more and has said all, or the client takes nothing more.
     pub(crate) fn pump(
         &mut self,
         now: Instant,
@@ -117,8 +129,12 @@ impl Relay {
         origin: &mut dyn Stream,
         more: bool,
     ) -> Result<bool, Broken> {
-        let up = self.up.pump(now, client, origin)?;
-        Ok((more && self.down.pump(now, origin, client)?) || up)
+        let up = self.up.pump(now, client, origin).unwrap_or(false);
+        let down = more && self.down.pump(now, origin, client)?;
+        if self.up.refused && self.has_answered() {
+            return Err(Broken);
+        }
+        Ok(up || down)
     }
 
     /// Writes to the origin what is left of a client that is gone; true when all is written.
@@ -275,8 +291,26 @@ mod tests {
         let (mut client, mut origin) = (says(b"x"), says(b""));
         origin.dead = true;
         let mut relay = Relay::default();
-        assert_eq!(relay.pump(NOW, &mut client, &mut origin, true), Err(Broken));
+        assert_eq!(relay.pump(NOW, &mut client, &mut origin, true), Ok(false));
         assert!(relay.note_origin(Event::Closed));
+        assert!(!relay.has_answered());
+    }
+
+    #[test]
+    fn what_an_origin_said_before_it_took_nothing_more_reaches_the_client_to_the_end() {
+        let (mut client, mut origin) = (says(b"nobody reads this"), says(b"the whole answer"));
+        (client.room, origin.dead) = (9, true);
+        let mut relay = Relay::default();
+        assert!(!relay.note_origin(Event::PeerFinished));
+        assert_eq!(relay.pump(NOW, &mut client, &mut origin, true), Ok(true));
+        assert_eq!((&client.got[..], client.shut), (&b"the whole"[..], false));
+        client.waits.push_back(Bytes::from_static(b"nor this"));
+        assert_eq!(relay.pump(NOW, &mut client, &mut origin, true), Ok(false));
+        assert!(client.waits.is_empty(), "what nobody reads does not close the client's window");
+        client.room = 100;
+        assert_eq!(relay.pump(NOW, &mut client, &mut origin, true), Err(Broken));
+        assert_eq!((&client.got[..], client.shut), (&b"the whole answer"[..], true));
+        assert!(relay.has_answered());
     }
 
     #[test]

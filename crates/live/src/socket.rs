@@ -238,8 +238,12 @@ impl Stream for Socket {
                 (self.writable, self.blocked) = (false, true);
                 Err(WriteError::Blocked)
             }
-            Err(_) => {
-                self.broke();
+            Err(error) => {
+                // EPIPE is a reset behind the peer's end (`tcp_reset` in CLOSE_WAIT): what it said before can still
+                // be read, to that end. Any other error is the first that is told of a stream that was cut short.
+                if error != Errno::PIPE {
+                    self.broke();
+                }
                 Err(WriteError::Closed)
             }
         }

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import socket
 import struct
+import termios
 import threading
 import time
 
@@ -234,6 +236,36 @@ def test_an_answer_that_was_said_to_its_end_arrives_though_the_origin_reads_no_m
         client.sendall(bytes(200_000))
         wait(lambda: gateway.metrics()[name] == len(down), "the gateway has all of the answer")
         passed.set()
+        client.sendall(bytes(200_000))
+        assert digest(drained(client)) == digest(down)
+
+
+@pytest.mark.slow
+def test_an_answer_that_waits_in_the_gateways_kernel_arrives_though_the_origin_reads_no_more(lab):
+    down = pattern(600_000, 6)
+    gone = threading.Event()
+
+    def unacknowledged(connected):
+        return struct.unpack("i", fcntl.ioctl(connected, termios.TIOCOUTQ, bytes(4)))[0]
+
+    def talk(connected):
+        connected.recv(1)
+        connected.sendall(down)
+        connected.shutdown(socket.SHUT_WR)
+        wait(lambda: unacknowledged(connected) == 0, "the gateway's kernel has all of the answer")
+        # What waits to be read makes a reset of the end.
+        connected.close()
+        gone.set()
+
+    name = 'relayed_bytes_total{direction="to_client"}'
+    with (
+        Origin(lab.host, talk),
+        lab.gateway() as gateway,
+        lab.connect(mptcp=False, receive_buffer=1 << 16) as client,
+    ):
+        client.sendall(bytes(200_000))
+        assert gone.wait(HUNG_S)
+        assert gateway.metrics()[name] < len(down)
         client.sendall(bytes(200_000))
         assert digest(drained(client)) == digest(down)
 
