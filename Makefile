@@ -13,7 +13,7 @@
 #   make bench-throughput  how fast the gateway is beside the kernel, as root
 #   make bench-flood what a flood of SYNs leaves of the gateway's goodput, as root
 #   make bench-viewers  a hundred viewers through the gateway and through nginx, as root
-#   make soak      clients that come and go, as root: MINUTES=10
+#   make soak      clients that come and go, as root: MINUTES=10, RATE=20 (Mbit/s)
 #   make bench-figures  keep what three runs cost now: make test-all fails when one costs 1 % more
 #   make lint      format, lints and types
 #   make docs      the documentation as a site in build/docs; a broken link fails it
@@ -120,7 +120,7 @@ bench-viewers: build
 MINUTES := 10
 
 soak: build
-	@$(BIN)/python benches/soak.py --minutes $(MINUTES)
+	@$(BIN)/python benches/soak.py --minutes $(MINUTES) $(if $(RATE),--rate $(RATE))
 
 # The figures of the cost gate, benches/costs.toml.
 bench-figures: $(STAMPS)/venv

@@ -1,7 +1,8 @@
 """Whether the gateway stays as it is under clients that come and go: `make soak MINUTES=10`, as root.
 
 Clients over MPTCP and TCP say a megabyte and hear it again, one after the other and several at once, while
-the second path goes down and comes back every five seconds. Memory and descriptors are looked at all the
+the second path goes down and comes back every five seconds. They do so as fast as they can, or at
+`RATE=20` Mbit/s each way and all together. Memory and descriptors are looked at all the
 while. The run fails where a byte was wrong, where nobody joined over the second path, where more descriptors
 are open in the end than in the beginning, or where the memory of the last quarter is above that of the second
 by more than one part in fifty.
@@ -10,6 +11,7 @@ by more than one part in fifty.
 from __future__ import annotations
 
 import argparse
+import random
 import statistics
 import sys
 import threading
@@ -25,6 +27,8 @@ from anabranch.live.testbed import missing
 
 #: Clients at one time, what each says, and how long the second path is up and down, s.
 _CLIENTS, _SAID, _FLAP_S = 4, uplinks.pattern(1_000_000), 5.0
+#: How often it tells how far it is, s.
+_TOLD_S = 60.0
 #: How much of the memory may be new in the last quarter.
 _GROWTH = 1.02
 
@@ -32,8 +36,9 @@ _GROWTH = 1.02
 class Clients:
     """Those that come and go, until they are told to stop."""
 
-    def __init__(self, bench: uplinks.Lab) -> None:
+    def __init__(self, bench: uplinks.Lab, rate: float | None) -> None:
         self._bench = bench
+        self._every = 0.0 if rate is None else _CLIENTS * len(_SAID) * 8 / (rate * 1e6)
         self._over = threading.Event()
         self.served, self.faults = 0, []
         self._threads = [threading.Thread(target=self._come_and_go, args=(at,)) for at in range(_CLIENTS)]
@@ -43,7 +48,11 @@ class Clients:
 
     def _come_and_go(self, number: int) -> None:
         expected = uplinks.digest(_SAID)
-        while not self._over.is_set():
+        luck = random.Random(number)
+        # A client that is slower than its turns skips none: the rate is that of all of them in the end.
+        turn = time.monotonic() + luck.uniform(0, self._every)
+        while not self._over.wait(max(0.0, turn - time.monotonic())):
+            turn += luck.uniform(0.5, 1.5) * self._every
             try:
                 with self._bench.connect(mptcp=number > 0) as client:
                     heard = uplinks.digest(uplinks.exchange(client, _SAID))
@@ -70,6 +79,7 @@ def main() -> int:
     """Let clients come and go, and judge."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=10.0)
+    parser.add_argument("--rate", type=float, help="Mbit/s each way of all; unlimited by default")
     given = parser.parse_args()
     lacks = missing()
     if lacks is not None:
@@ -81,12 +91,20 @@ def main() -> int:
         bench.second_path()
         with uplinks.Origin(bench.host, uplinks.echo), bench.gateway("--idle", "20 s") as running:
             opened = running.descriptors()
-            clients = Clients(bench)
-            until = time.monotonic() + given.minutes * 60
+            clients = Clients(bench, given.rate)
+            began = time.monotonic()
+            until = began + given.minutes * 60
+            told = began + _TOLD_S
             try:
                 while time.monotonic() < until:
                     time.sleep(min(2.0, given.minutes))
                     memory.append(running.memory_kib())
+                    if time.monotonic() >= told:
+                        told += _TOLD_S
+                        passed = (time.monotonic() - began) / 60
+                        sys.stderr.write(
+                            f"{passed:.0f} min: {clients.served} connections, {memory[-1]:,} KiB\n"
+                        )
             finally:
                 clients.stop()
             gone = 'connections{protocol="mptcp"}', 'connections{protocol="tcp"}'
