@@ -1,6 +1,6 @@
 """How good `anabranch advise` chooses: twenty drawn worlds, each also tried exhaustively.
 
-    python benches/advice.py [--worlds 20] [--journal FILE]
+    python benches/advice.py [--kind transfer|film] [--worlds 20] [--journal FILE]
 
 The seed was fixed before the first run. For each world every candidate gets every trial; the advice is then
 given a fifth of these runs, the same ones, so that nothing but the choice differs. A line a world: what was
@@ -30,8 +30,11 @@ CONTROLLERS, SCHEDULERS = ("cubic", "bbr"), ("linux", "blest")
 _RECORDING = Path(__file__).parent.parent / "scenarios" / "traces" / "lte-driving.csv"
 
 
-def world(number: int) -> dict[str, Any]:
-    """Return one world: WiFi and LTE, in every fifth a third path, in every fourth one that hurts."""
+def world(number: int, kind: str) -> dict[str, Any]:
+    """Return one world: WiFi and LTE, in every fifth a third path, in every fourth one that hurts.
+
+    A film is a minute of UQ18's ladders; in every third world the WiFi fades to a tenth of its rate.
+    """
     draw = random.Random(f"{SEED} {number}")
     wifi = {
         "name": "wifi",
@@ -56,18 +59,36 @@ def world(number: int) -> dict[str, Any]:
         rate, rtt = draw.uniform(2, 10), draw.uniform(30, 300)
         paths.append({"name": "third", "rate": f"{rate:.1f} Mbit/s", "rtt": f"{rtt:.0f} ms", "loss": "0.5 %"})
     buffer = draw.choice(("256 KiB", "1 MiB", "6 MiB"))
-    return {
+    tables: dict[str, Any] = {
         "name": f"world-{number}",
         "seed": SEED,
         "application": {"kind": "bulk", "bytes": "500 kB"},
         "transport": {"receive_buffer": buffer},
         "paths": paths,
     }
+    return tables if kind == "transfer" else tables | _film(number, draw, wifi)
 
 
-def judge(number: int) -> dict[str, Any]:
+def _film(number: int, draw: random.Random, wifi: dict[str, Any]) -> dict[str, Any]:
+    """Return what makes a viewer's world of a transfer's."""
+    ladder = draw.choice(("uq18-jp", "uq18-va"))
+    found: dict[str, Any] = {
+        "application": {"kind": "adaptive", "ladder": ladder, "abr": "hlsjs", "duration": "60 s"},
+    }
+    if number % 3 == 2:
+        at, lasts = draw.uniform(5, 30), draw.uniform(5, 20)
+        full = wifi["rate"]
+        faded = f"{float(full.split()[0]) / 10:.2f} Mbit/s"
+        found["events"] = [
+            {"at": f"{at:.1f} s", "path": "wifi", "rate": faded},
+            {"at": f"{at + lasts:.1f} s", "path": "wifi", "rate": full},
+        ]
+    return found
+
+
+def judge(number: int, kind: str = "transfer") -> dict[str, Any]:
     """Return how the advice for one world compares with the exhaustive best."""
-    tables = world(number)
+    tables = world(number, kind)
     what = make.asked(
         load(tables),
         tables,
@@ -106,6 +127,7 @@ def judge(number: int) -> dict[str, Any]:
         "best_mbps": round(float(alone.mean()), 3),
         "best_low": round(float(least), 3),
         "inside": chosen == best or mean >= least,
+        "matters": (found.value or 0.0) > what.score.matters(float(alone.mean())),
         "missed_mbps": round(found.value or 0.0, 4),
         "missed_low": found.low,
         "inside_paired": chosen == best or (found.low is not None and found.low <= 0),
@@ -123,6 +145,7 @@ def _values(whole: read.Evidence, place: int, other: int) -> tuple[Any, Any]:
 def main() -> None:
     """Judge the worlds, and print a line each and the sum."""
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kind", choices=("transfer", "film"), default="transfer")
     parser.add_argument("--worlds", type=int, default=WORLDS)
     parser.add_argument("--only", type=int, nargs="*", help="these worlds instead")
     parser.add_argument("--journal", type=Path)
@@ -133,15 +156,17 @@ def main() -> None:
         found = {one["world"]: one for one in map(json.loads, lines)}
         for number in given.only or range(given.worlds):
             if number not in found:
-                found[number] = judge(number)
+                found[number] = judge(number, given.kind)
                 with journal.open("a", encoding="utf-8") as file:
                     file.write(json.dumps(found[number]) + "\n")
             sys.stdout.write(json.dumps(found[number]) + "\n")
             sys.stdout.flush()
     inside, pairs = (sum(one[key] for one in found.values()) for key in ("inside", "inside_paired"))
+    matters = sum(one["matters"] for one in found.values())
     runs, exhaustive = (sum(one[key] for one in found.values()) for key in ("runs", "exhaustive"))
     sys.stdout.write(
-        f"{inside} of {len(found)} within the interval of the best, {pairs} of the paired difference\n"
+        f"{inside} of {len(found)} within the interval of the best, {pairs} of the paired difference, "
+        f"{matters} missed it by what matters to the advice\n"
         f"{runs} of {exhaustive} runs\n"
     )
 

@@ -430,9 +430,9 @@ def test_a_sweep_says_which_cell_is_best_at_each_setting(results):
         keys,
     )
     # One resample of three in 27 is the least value thrice, more than the 2.5 % below an interval.
-    best = "best by goodput is linux: 6 ± 1 Mb/s, and redundant cannot be told from it"
+    best = "best by goodput is linux: 6 ± 2.48 Mb/s, and redundant cannot be told from it"
     assert report.told(Path("x"))[0] == [
-        f"With lte rate 1Mbit/s: {best}; min-rtt has 5 ± 1 Mb/s (-1)",
+        f"With lte rate 1Mbit/s: {best}; min-rtt has 5 ± 2.48 Mb/s (-1)",
         "With lte rate 3Mbit/s: no cell can be told from another: goodput, longest wait for a byte",
     ]
     (heading, rows), _ = report.told(Path("x"))[1]

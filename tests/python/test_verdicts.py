@@ -142,6 +142,17 @@ def test_the_interval_covers_the_mean_nineteen_times_in_twenty():
     assert 0.91 < covered / 500 < 0.98
 
 
+@pytest.mark.parametrize("pairs", [2, 5, 11])
+def test_the_interval_of_few_pairs_covers_as_often(pairs):
+    """The bootstrap's would hold the mean in 52, 83 and 91 %."""
+    random = numpy.random.default_rng(13)
+    means = [paired.difference(random.normal(2, 1, pairs)) for _ in range(500)]
+    sides = [(random.normal(6, 1, pairs), random.normal(3, 0.3, pairs)) for _ in range(500)]
+    quotients = [paired.quotient(*one) for one in sides]
+    for found in (means, quotients):
+        assert 0.92 < sum(one.low <= 2 <= one.high for one in found) / 500 < 0.98
+
+
 def test_the_share_of_false_verdicts_within_a_paper_is_bounded():
     """Twenty claims at the border, where every verdict is false; alone, some would come in most papers."""
     random = numpy.random.default_rng(12)

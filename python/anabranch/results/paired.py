@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 #: The seed of the resampling: the same data have the same interval.
 _SEED = 1
 _RESAMPLES = 2_000
+#: The fewest pairs whose own spread is resampled: of fewer the bootstrap's intervals are too narrow.
+_FEW = 12
 #: The level of intervals.
 LEVEL = 0.95
 #: The chance with which the smallest detectable effect would be seen.
@@ -37,8 +39,8 @@ class Effect:
     value
         The mean, difference or quotient; None without a pair, or when the divisor's mean is not positive.
     low, high
-        Its 95 % interval, by the bias-corrected and accelerated bootstrap over pairs; None with fewer than
-        two pairs. Where all pairs are the same it is one point.
+        Its 95 % interval, by the bias-corrected and accelerated bootstrap over pairs, or with fewer than
+        twelve pairs by Student's t; None with fewer than two. Where all pairs are the same it is one point.
     pairs
         How many there are; those in which a value is missing do not count.
     detectable
@@ -92,7 +94,7 @@ def quotient(left: Values, right: Values) -> Effect:
     if left.size == 0 or right.mean() <= 0:
         return Effect(value=None, low=None, high=None, pairs=left.size, detectable=None)
     value = float(left.mean() / right.mean())
-    low, high = _bootstrapped(left, right)
+    low, high = _between(left, right)
     spread = detectable(left - value * right)
     return Effect(
         value=value,
@@ -104,8 +106,8 @@ def quotient(left: Values, right: Values) -> Effect:
 
 
 def interval(values: Values) -> tuple[float | None, float | None]:
-    """Return the 95 % interval of a mean by the bias-corrected and accelerated bootstrap."""
-    return _bootstrapped(values, None)
+    """Return the 95 % interval of a mean, as `Effect` has it."""
+    return _between(values, None)
 
 
 def detectable(values: Values) -> float | None:
@@ -126,18 +128,29 @@ def same(values: Values) -> bool:
     return bool(np.ptp(values) <= 1e-12 * max(1.0, float(np.abs(values).max())))
 
 
-def _bootstrapped(above: Values, below: Values | None) -> tuple[float | None, float | None]:
+def _between(above: Values, below: Values | None) -> tuple[float | None, float | None]:
     """Return the interval of a mean, or of a quotient of means."""
+    if above.size < 2:
+        return None, None
+    # Where every pair has the same value or quotient, every resample has it too.
+    point = float(above.mean() if below is None else above.mean() / below.mean())
+    around = above if below is None else above - point * below
+    if same(around):
+        return point, point
+    if above.size >= _FEW:
+        return _bootstrapped(above, below)
+    # Of a quotient this is Student's t on its linearisation (the delta method).
+    half = _intervals.half_width(around.tolist()) or 0.0
+    half /= 1.0 if below is None else float(below.mean())
+    return point - half, point + half
+
+
+def _bootstrapped(above: Values, below: Values | None) -> tuple[float | None, float | None]:
+    """Return the bootstrap's interval of a mean, or of a quotient of means, that is no point."""
     import numpy as np
     from scipy.stats import DegenerateDataWarning, bootstrap
 
-    if above.size < 2:
-        return None, None
     data = (above,) if below is None else (above, below)
-    # Where every pair has the same value or quotient, every resample has it too.
-    point = float(above.mean() if below is None else above.mean() / below.mean())
-    if same(above if below is None else above - point * below):
-        return point, point
 
     def statistic(*sides: Values, axis: int = -1) -> Values:
         means: list[Values] = [np.asarray(side.mean(axis=axis)) for side in sides]
