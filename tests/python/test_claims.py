@@ -10,6 +10,7 @@ from anabranch.claims import measure, statement
 from anabranch.claims.judge import VERDICTS
 from anabranch.cli._app import app
 from anabranch.errors import InputError
+from anabranch.results.read import load
 from anabranch.study import study as studies
 from anabranch.study.assume import said
 
@@ -231,6 +232,23 @@ def test_the_command_runs_what_is_missing_and_judges(tmp_path):
 
 
 @pytest.mark.module
+def test_a_pilot_runs_on_other_luck_and_tells_how_many_trials_are_needed(tmp_path):
+    assert small(tmp_path, trials=1).exit_code == 0
+    given = ["study", "pilot", str(tmp_path / "studies" / "mine"), "--workers", "1", "--out"]
+    result = CliRunner().invoke(app, [*given, str(tmp_path / "pilot"), "--json"])
+    assert result.exit_code == 0, result.stderr
+    found = {one["claim"]: one for one in json.loads(result.stdout)}
+    assert {name: one["outcome"] for name, one in found.items()} == {"A": "holds", "B": "fails"}
+    assert all(3 <= one["trials"] < 30 for one in found.values())
+    rows = load(tmp_path / "pilot").to_dicts()
+    assert {row["seed"] for row in rows} == {1001}
+    assert len(rows) == 4 * 8
+    told = CliRunner().invoke(app, [*given, str(tmp_path / "pilot")])
+    assert "32 were there already" in told.stderr
+    assert "30 trials, the study's own number, decide 2 of 2 claims" in told.stderr
+
+
+@pytest.mark.module
 def test_chosen_claims_are_judged_apart_and_change_their_rows_alone(tmp_path):
     page = tmp_path / "claims.md"
     extra = ["--docs", str(page)]
@@ -355,9 +373,10 @@ def test_a_study_without_claims_is_told(tmp_path, monkeypatch):
     with pytest.raises(InputError):
         made(tmp_path, "")
     (tmp_path / "mine" / "claims.toml").unlink()
-    result = CliRunner().invoke(app, ["study", "claims", str(tmp_path / "mine")])
-    assert result.exit_code == 2
-    assert "states no claims" in result.stderr
+    for command in ("claims", "pilot"):
+        result = CliRunner().invoke(app, ["study", command, str(tmp_path / "mine")])
+        assert result.exit_code == 2
+        assert "states no claims" in result.stderr
 
 
 @pytest.mark.module

@@ -25,6 +25,7 @@ HEAVY = (
     "study run",
     "study claims all",
     "study live",  # real films take their time
+    "study pilot",  # hundreds of runs
     "study figures results",  # needs a study's results, as the next two need films that were played
     "study why results",
     "study report results",

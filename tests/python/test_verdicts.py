@@ -3,7 +3,7 @@
 import numpy
 import pytest
 
-from anabranch.claims import _logic, cells, judge, measure, statement
+from anabranch.claims import _logic, cells, judge, measure, pilot, statement
 from anabranch.claims.stored import Runs
 from anabranch.results import paired
 
@@ -122,6 +122,39 @@ def test_five_trials_leave_undecided_what_thirty_decide():
     many = [verdict(stated(), *poisson(random, 30, mean=-2.5)) for _ in range(50)]
     assert few.count("undecided") > 30
     assert many.count("undecided") < 20
+
+
+def needed(claim, left, right, exact=()):
+    (one,) = pilot.needed([claim], runs({"left1.0": left, "right1.0": right}, exact))
+    return one
+
+
+@pytest.mark.parametrize(("mean", "outcome"), [(-1.6, "holds"), (-0.4, "fails")])
+def test_as_many_trials_as_a_pilot_asks_for_decide_four_times_in_five(mean, outcome):
+    random = numpy.random.default_rng(14)
+    # Means and spreads that are just what is drawn from below: differences of 1, 0.6 from what matters.
+    right = numpy.tile([0.0, 1.0], 50)
+    left = right + mean + numpy.tile([1.0, 1.0, -1.0, -1.0], 25)
+    found = needed(stated(), left, right)
+    assert found.outcome == outcome
+    # ((t of 0.975 + t of 0.8) / 0.6)^2 with as many trials.
+    assert 22 <= found.trials <= 26
+    said = "reproduced" if outcome == "holds" else "not reproduced"
+    # Both sides are drawn with a spread of 1: their difference has twice that variance, and needs twice as many.
+    drawn = [verdict(stated(), *normal(random, 2 * found.trials, mean=mean)) for _ in range(100)]
+    assert 70 <= drawn.count(said) <= 92
+    drawn = [verdict(stated(), *normal(random, found.trials, mean=mean)) for _ in range(100)]
+    assert drawn.count(said) < 70
+
+
+def test_a_pilot_tells_what_no_number_of_trials_decides_and_what_draws_nothing():
+    right = numpy.zeros(8)
+    border = needed(stated(), right - 1 + numpy.tile([0.5, -0.5], 4), right)
+    assert (border.trials, border.outcome) == (None, "unknown")
+    exact = needed(stated(), [1.0], [3.0], exact=("left1.0", "right1.0"))
+    assert (exact.trials, exact.outcome) == (1, "holds")
+    untested = stated()
+    assert pilot.needed([untested], runs({"left1.0": right})) == []
 
 
 @pytest.mark.slow

@@ -38,6 +38,8 @@ FEWEST = 3
 #: The frequency of the outcomes that equal pairs have to exclude: one in five, as the papers had five trials.
 #: Without a spread there is no test, and p is the chance that an outcome of this frequency did not come.
 _RARE = 0.2
+#: The chance with which as many trials as are said to be needed decide.
+_POWER = 0.8
 
 
 class Evidence(Protocol):
@@ -148,26 +150,30 @@ def judge(claims: Sequence[Stated], runs: Runs) -> list[Judged]:
     return [result[one.claim.id] for one in claims]
 
 
-def weighed(one: Stated, runs: Evidence) -> tuple[tuple[Finding, ...], Chance]:
-    """Return what came of a claim's comparisons, and of all of them together."""
-    found = [_comparison(comparison, runs) for comparison in one.comparisons]
+def weighed(one: Stated, runs: Evidence, *, trials: int | None = None) -> tuple[tuple[Finding, ...], Chance]:
+    """Return what came of a claim's comparisons, and of all of them together.
+
+    With a number of trials, what would come of so many in four cases of five, if means and spreads are those
+    of these runs.
+    """
+    found = [_comparison(comparison, runs, trials) for comparison in one.comparisons]
     whole = _logic.at_least(one.needed, [chance for _, chance in found])
     return tuple(finding for findings, _ in found for finding in findings), whole
 
 
-def _comparison(one: Comparison, runs: Evidence) -> tuple[list[Finding], Chance]:
+def _comparison(one: Comparison, runs: Evidence, trials: int | None) -> tuple[list[Finding], Chance]:
     """Return what came of a comparison in each of its metrics, and together."""
     if one.metric is not None:
-        finding = _tested(one, one.metric, one.test, runs)
+        finding = _tested(one, one.metric, one.test, runs, trials)
         return [finding], finding.chance
     metrics = [metric for metric in map(measure.parse, VIEWER) if isinstance(metric, measure.Metric)]
     if one.test == "alike":
-        found = [_tested(one, metric, "equal", runs) for metric in metrics]
+        found = [_tested(one, metric, "equal", runs, trials) for metric in metrics]
         return found, _logic.every([finding.chance for finding in found])
     # Fewer of one, and not more of the other.
     wanted, feared = ("less", "more") if one.test == "better" else ("more", "less")
-    gains = [_tested(one, metric, wanted, runs) for metric in metrics]
-    losses = [_tested(one, metric, feared, runs) for metric in metrics]
+    gains = [_tested(one, metric, wanted, runs, trials) for metric in metrics]
+    losses = [_tested(one, metric, feared, runs, trials) for metric in metrics]
     some = _logic.at_least(1, [finding.chance for finding in gains])
     return gains, _logic.every([some, *(finding.chance.turned() for finding in losses)])
 
@@ -181,7 +187,9 @@ class _Series:
     exact: bool
 
 
-def _tested(one: Comparison, metric: measure.Metric, test: str, runs: Evidence) -> Finding:
+def _tested(
+    one: Comparison, metric: measure.Metric, test: str, runs: Evidence, trials: int | None
+) -> Finding:
     """Return what came of a comparison in one metric."""
     series = _series(one, metric, runs)
     what = f"{_sides(one)}: {metric.text} {_wanted(one, metric, test)}"
@@ -199,9 +207,15 @@ def _tested(one: Comparison, metric: measure.Metric, test: str, runs: Evidence) 
     if note:
         return Finding(what=what, effect=effect, chance=_logic.UNKNOWN, note=note)
     margins = list(_margins(one, metric, test, series))
-    chances = [_one_sided(margin, exact=series.exact) for margin in margins]
+    chances = [_one_sided(margin, exact=series.exact, trials=trials) for margin in margins]
     chance = _logic.every(chances)
-    if not series.exact:
+    if trials is not None and not series.exact:
+        # The interval that has to agree leaves out half as much on either side.
+        chance = Chance(
+            false_if_holds=min(1.0, 2 * chance.false_if_holds),
+            false_if_fails=min(1.0, 2 * chance.false_if_fails),
+        )
+    elif not series.exact:
         low, high = _region(one, metric, test)
         inside = (
             effect.low is not None and effect.high is not None and low <= effect.low <= effect.high <= high
@@ -256,9 +270,9 @@ def _margins(one: Comparison, metric: measure.Metric, test: str, series: _Series
     yield from (side for side in sides if side is not None)
 
 
-def _one_sided(margin: Values, *, exact: bool) -> Chance:
+def _one_sided(margin: Values, *, exact: bool, trials: int | None) -> Chance:
     """Return the chances for and against a mean margin that is not negative."""
-    count, mean = margin.size, float(margin.mean())
+    count, mean = trials or margin.size, float(margin.mean())
     if exact:
         return Chance(false_if_holds=0.0 if mean >= 0 else 1.0, false_if_fails=1.0 if mean >= 0 else 0.0)
     if paired.same(margin):
@@ -267,6 +281,10 @@ def _one_sided(margin: Values, *, exact: bool) -> Chance:
             false_if_holds=missed if mean >= 0 else 1.0, false_if_fails=1.0 if mean >= 0 else missed
         )
     score = mean / (float(margin.std(ddof=1)) / count**0.5)
+    if trials is not None:
+        # In four cases of five the score is not further towards zero than this.
+        away = _intervals.quantile(_POWER, count - 1)
+        score = math.copysign(max(0.0, abs(score) - away), score)
     return Chance(
         false_if_holds=_intervals.below(-score, count - 1), false_if_fails=_intervals.below(score, count - 1)
     )

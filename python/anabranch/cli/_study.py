@@ -147,6 +147,37 @@ def judge_claims(
     )
 
 
+@study.command("pilot")
+@guarded
+def plan_trials(
+    name: Annotated[str, typer.Argument(help="A study's name, or its folder; it has a claims.toml.")],
+    trials: Annotated[int, typer.Option(min=3, max=1_000, help="Runs of each cell.")] = 8,
+    seed: Annotated[
+        int, typer.Option(min=0, max=2**63 - 1, help="The pilot's luck; the study's own is another.")
+    ] = 1001,
+    workers: Workers = None,
+    dask: Dask = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Folder of results (default: results/NAME-pilot).")
+    ] = None,
+    as_json: JsonArray = False,
+) -> None:
+    """Tell how many trials the claims of a paper need, from a few on other luck.
+
+    For each claim the fewest trials that decide it in four cases of five, if means and spreads are those of
+    the pilot. Take that number for the study itself, whose luck is another.
+
+    Finished runs are kept: after an interrupt, repeat the command to go on. For example:
+
+      anabranch study pilot LEO24 --trials 3
+      anabranch study pilot SD18
+    """
+    from anabranch.cli import _pilot, _sweep
+
+    how = _sweep.How(workers=workers, dask=dask, shard=None, out=out)
+    _pilot.pilot(name, trials=trials, seed=seed, how=how, as_json=as_json)
+
+
 @study.command("figures")
 @guarded
 def draw_figures(
