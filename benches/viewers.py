@@ -5,7 +5,8 @@ a server in another for a film of 5.24 Mb/s and read it as a player does: it pla
 holds ten seconds at most, and stands still when it has nothing. nginx serves behind the gateway, then by
 itself, over sockets of the kernel that speak MPTCP. Of each it prints how often viewers stood still, when
 they began, the milliseconds of a processor for each second of a viewer's film (of what viewers reach, gateway
-or nginx, and of the nginx behind), and the most KiB that a viewer took (of what viewers reach, and of all the
+or nginx, of the nginx behind, and of the whole machine, where nothing else runs), and the
+most KiB that a viewer took (of what viewers reach, and of all the
 kernel's TCP sockets, the viewers' own among them, which hold what a viewer has no room for).
 """
 
@@ -185,6 +186,17 @@ def cpu_s(process: int) -> float:
     return own + sum(cpu_s(int(child)) for child in children)
 
 
+def busy_s() -> float:
+    """Return the time in which a processor of this machine did anything, whoever it was for.
+
+    What interrupts and timers start while nothing runs is counted for no process (`irqtime` apart): a server
+    whose processor is idle at times seems to cost less than one whose processor is not.
+    """
+    first = Path("/proc/stat").read_text(encoding="ascii").partition("\n")[0].split()
+    idle, waits = int(first[4]), int(first[5])
+    return os.cpu_count() * time.monotonic() - (idle + waits) / _HZ
+
+
 def private_kib(process: int) -> int:
     """Return the memory of a process and of those it has started that is not shared, KiB."""
     text = Path(f"/proc/{process}/smaps_rollup").read_text(encoding="ascii")
@@ -205,6 +217,7 @@ class Look:
     """What there was at a moment: processors' time so far, in seconds; memory, KiB."""
 
     servers_s: tuple[float, ...]
+    machine_s: float
     server_kib: int
     sockets_kib: int
 
@@ -213,6 +226,7 @@ def look(bench: uplinks.Lab, servers: Sequence[int]) -> Look:
     """Look at the server's processes, of which the first is what viewers reach, and at the kernel."""
     return Look(
         servers_s=tuple(cpu_s(one) for one in servers),
+        machine_s=busy_s(),
         server_kib=private_kib(servers[0]),
         sockets_kib=sockets_kib(bench),
     )
@@ -237,12 +251,13 @@ def measure(bench: uplinks.Lab, way: str, servers: Sequence[int], count: int, se
         1e3 * (after - before) / watched_s
         for before, after in zip(looks[0].servers_s, looks[-1].servers_s, strict=True)
     ]
+    whole = 1e3 * (looks[-1].machine_s - looks[0].machine_s) / watched_s
     kib = (max(one.server_kib for one in looks) - looks[0].server_kib) / count
     sockets = (max(one.sockets_kib for one in looks) - looks[0].sockets_kib) / count
     say(
         f"{way:8} {count:7} {told['underflows']:10} {told['unfinished']:10} "
         f"{statistics.median(told['startups_s']):8.2f} {max(told['startups_s']):6.2f} "
-        f"{spent[0]:8.2f} {sum(spent[1:]):6.2f} {kib:7.0f} {sockets:8.0f} "
+        f"{spent[0]:8.2f} {sum(spent[1:]):6.2f} {whole:6.2f} {kib:7.0f} {sockets:8.0f} "
         f"{joined:6} {1e3 * told['late_s']:6.0f}"
     )
     return not told["underflows"] and not told["unfinished"] and joined >= count
@@ -296,7 +311,7 @@ def main() -> int:
         return 4
     say(
         f"{'':8} {'viewers':>7} {'underflows':>10} {'unfinished':>10} {'startup':>8} {'most s':>6} "
-        f"{'CPU ms/s':>8} {'behind':>6} {'KiB':>7} {'sockets':>8} "
+        f"{'CPU ms/s':>8} {'behind':>6} {'whole':>6} {'KiB':>7} {'sockets':>8} "
         f"{'joins':>6} {'late':>6}"
     )
     ways = ("gateway", "kernel") if given.way is None else (given.way,)

@@ -19,8 +19,10 @@ Told = Callable[[float, float], None]
 #: What a caller asks for: a function, a bar (True), none (False), or a bar where somebody looks (None).
 Asked = Told | bool | None
 
-#: The interval of progress messages, in seconds, where there is no bar.
-_SILENT_S = 5.0
+#: Where there is no bar: when the first message comes, and the interval of the others, seconds.
+_FIRST_S, _SILENT_S = 1.0, 5.0
+#: The least time from which what is left is estimated, seconds.
+_KNOWN_S = 0.5
 
 
 @contextmanager
@@ -112,7 +114,7 @@ def bar(console: Console, what: str, unit: str) -> Iterator[tuple[Progress, Told
 
 
 def lines(what: str, unit: str, say: Callable[[str], Any]) -> Told:
-    """Return what tells of progress in lines, of short work not at all.
+    """Return what tells of progress in lines, and of how long it will take; of short work not at all.
 
     Parameters
     ----------
@@ -121,12 +123,28 @@ def lines(what: str, unit: str, say: Callable[[str], Any]) -> Told:
     say
         Writes a line.
     """
-    told = time.monotonic()
+    due = time.monotonic() + _FIRST_S
+    first: tuple[float, float] | None = None
 
     def update(done: float, total: float) -> None:
-        nonlocal told
-        if time.monotonic() - told >= _SILENT_S:
-            told = time.monotonic()
-            say(f"{what}: {min(done, total):,.0f} of {max(total, 1.0):,.0f} {unit}")
+        nonlocal due, first
+        now = time.monotonic()
+        # What was done before says nothing about how long the rest takes.
+        first = first or (now, done)
+        if now < due:
+            return
+        due = now + _SILENT_S
+        text = f"{what}: {min(done, total):,.0f} of {max(total, 1.0):,.0f} {unit}"
+        passed, new = now - first[0], done - first[1]
+        if new > 0 and passed >= _KNOWN_S and done < total:
+            text += f", about {duration(passed * (total - done) / new)} to go"
+        say(text)
 
     return update
+
+
+def duration(seconds: float) -> str:
+    """Return a duration in round numbers."""
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    return f"{round(seconds / 60)} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -365,7 +365,7 @@ def test_a_study_has_its_claims_on_one_page(tmp_path):
 
 def test_without_a_terminal_nothing_is_shown_unless_asked(capsys, monkeypatch):
     for asked, expected in ((None, ""), (False, ""), (True, "running x: 1 of 2 runs\n")):
-        monkeypatch.setattr(_progress, "_SILENT_S", 0.0)
+        monkeypatch.setattr(_progress, "_FIRST_S", 0.0)
         with _progress.shown(asked, "running x", unit="runs") as told:
             told(1, 2)
         assert capsys.readouterr() == ("", expected)
@@ -373,6 +373,26 @@ def test_without_a_terminal_nothing_is_shown_unless_asked(capsys, monkeypatch):
     with _progress.shown(lambda done, total: heard.append((done, total)), "x", unit="runs") as told:
         told(1, 2)
     assert heard == [(1, 2)]
+
+
+def test_lines_come_soon_and_tell_how_long_it_will_take(monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr(_progress.time, "monotonic", lambda: clock[0])
+    heard = []
+    told = _progress.lines("running x", "runs", heard.append)
+    # Of 1,000 runs 400 were there already; 20 a second come now.
+    for tick in range(1, 301):
+        clock[0] = tick / 10
+        told(400 + 2 * (tick - 1), 1000)
+    assert heard[:2] == [
+        "running x: 418 of 1,000 runs, about 29 s to go",
+        "running x: 518 of 1,000 runs, about 24 s to go",
+    ]
+    assert len(heard) == 6
+    quick = _progress.lines("running x", "runs", heard.append)
+    quick(1, 2)
+    quick(2, 2)
+    assert len(heard) == 6, "what takes less than a second is not told of"
 
 
 def test_forms_of_a_figure_are_told():

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from anabranch import _progress
 from anabranch.cli import _console
 from anabranch.cli._console import guarded
 from anabranch.cli._options import Json, Scenario, Seed, Set
@@ -116,7 +117,7 @@ def _advise(given: Given, how: How) -> None:
 
             def expected(seconds: float) -> None:
                 with progress.paused():
-                    _console.note(f"this takes about {_duration(seconds)} with {workers} processes")
+                    _console.note(f"this takes about {_progress.duration(seconds)} with {workers} processes")
 
             found = make.run(what, folder, workers=workers, progress=progress, expected=expected)
     except KeyboardInterrupt:
@@ -184,13 +185,6 @@ def _announced(what: Asked) -> str:
         f"{count} candidates over {sets}: at most {what.budget:,} runs, instead of {what.exhaustive:,} for "
         f"{what.sweep.trials} trials of each"
     )
-
-
-def _duration(seconds: float) -> str:
-    """Return a duration in round numbers."""
-    if seconds < 90:
-        return f"{max(1, round(seconds))} s"
-    return f"{round(seconds / 60)} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 def tell(found: Advice) -> None:
