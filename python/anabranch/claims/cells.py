@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -71,6 +72,7 @@ def of_study(folder: Path, study: Study) -> list[Cell]:
     return list(result)
 
 
+@lru_cache
 def short(key: str) -> str:
     """Return a key's last part, by which claims call it."""
     return key.rpartition(".")[2]
@@ -85,14 +87,6 @@ def spread(choice: Mapping[str, Any]) -> Iterator[Choice]:
 
 def pick(cells: Sequence[Cell], choice: Choice) -> Cell | tuple[str, str, str]:
     """Return the one cell that a choice names; else the key at fault, a message and a hint."""
-    keys = {short(key): None for cell in cells for key, _ in cell.labels}
-    for key in choice:
-        if key not in keys:
-            return key, f"no such key of the study's grid: `{key}`", did_you_mean(key, keys)
-    for key, value in choice.items():
-        values = {str(other): None for cell in cells for name, other in cell.labels if short(name) == key}
-        if str(value) not in values or not any(_has(cell, key, value) for cell in cells):
-            return key, f"no cell of the study has this {key}: `{value}`", did_you_mean(str(value), values)
     found = [
         cell
         for cell in cells
@@ -101,6 +95,14 @@ def pick(cells: Sequence[Cell], choice: Choice) -> Cell | tuple[str, str, str]:
     ]
     if len(found) == 1:
         return found[0]
+    keys = {short(key): None for cell in cells for key, _ in cell.labels}
+    for key in choice:
+        if key not in keys:
+            return key, f"no such key of the study's grid: `{key}`", did_you_mean(key, keys)
+    for key, value in choice.items():
+        values = {str(other): None for cell in cells for name, other in cell.labels if short(name) == key}
+        if str(value) not in values or not any(_has(cell, key, value) for cell in cells):
+            return key, f"no cell of the study has this {key}: `{value}`", did_you_mean(str(value), values)
     near = [cell for cell in cells if all(_has(cell, key, value) for key, value in choice.items())]
     text = ", ".join(f"{key} = {value}" for key, value in choice.items())
     if not near:
