@@ -155,7 +155,7 @@ impl ProgressivePlayer {
     /// Takes `n` bytes of the body that answers request `id`, in order. Bytes of a request that a
     /// later one has replaced are ignored.
     pub fn handle_bytes(&mut self, now: Instant, id: u64, n: u64) {
-        if self.intake.handle_bytes(id, n) && self.intake.received() >= self.needed {
+        if self.intake.handle_bytes(now, id, n) && self.intake.received() >= self.needed {
             self.run(now);
         }
     }
@@ -174,7 +174,8 @@ impl ProgressivePlayer {
 
     /// Must be called when the time of [`poll_timeout`](Self::poll_timeout) has come.
     pub fn handle_timeout(&mut self, now: Instant) {
-        if self.poll_timeout().is_some_and(|timeout| timeout <= now) {
+        let is_film = self.intake.advance(now);
+        if is_film || self.poll_timeout().is_some_and(|timeout| timeout <= now) {
             self.run(now);
         }
     }
@@ -182,7 +183,10 @@ impl ProgressivePlayer {
     /// When the player must be woken: at most once for every clock report of the film, which are
     /// four (MP4) or ten (MPEG-TS) a second.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        if self.state == State::Ended { None } else { self.end_at.or(self.wake) }
+        if self.state == State::Ended {
+            return None;
+        }
+        [self.end_at.or(self.wake), self.intake.timeout()].into_iter().flatten().min()
     }
 
     /// The next playback event.

@@ -131,6 +131,69 @@ fn indices(player: &ProgressivePlayer, fate: Fate) -> Vec<u32> {
 
 use PlaybackEventKind::{End, Full, Resume, Start, Underflow};
 
+/// A film whose header of 100,000 bytes takes 7 ms, and the requests that it leads to when 1,000 bytes come so often.
+fn requests(config: PlayerConfig, micros: u64) -> Vec<(Instant, u64)> {
+    let packets = RecordedPackets {
+        stream: vec![Stream::Video; 100],
+        position: (0..100).map(|at| Some(100_000 + 10_000 * at)).collect(),
+        size: vec![10_000; 100],
+        pts_ns: (0..100).map(|at| at * 40 * MILLI).collect(),
+        dts_ns: (0..100).map(|at| at * 40 * MILLI).collect(),
+        kind: vec![PacketKind::P; 100],
+        reference: vec![true; 100],
+    };
+    let film = RecordedFilm {
+        name: "header".into(),
+        container: Container::Mp4,
+        size_bytes: 1_100_000,
+        duration_ns: 4000 * MILLI,
+        frame_rate: 25.0,
+        width: 640,
+        height: 480,
+        packets,
+    };
+    let mut player =
+        ProgressivePlayer::new(config, Arc::new(Timeline::try_from(&film).expect("sound")));
+    let first = player.poll_request(Instant::ZERO).expect("a player begins with a request");
+    let mut asked = vec![(Instant::ZERO, first)];
+    for (now, n) in reads(&[every(micros, 200_000)]) {
+        while player.poll_timeout().is_some_and(|timeout| timeout <= now) {
+            let timeout = player.poll_timeout().expect("it was there");
+            player.handle_timeout(timeout);
+            asked.extend(player.poll_request(timeout).map(|it| (timeout, it)));
+        }
+        player.handle_bytes(now, 0, n);
+        asked.extend(player.poll_request(now).map(|it| (now, it)));
+        if asked.len() > 1 {
+            break;
+        }
+    }
+    asked.into_iter().map(|(now, it)| (now, it.range.map_or(0, |range| range.first))).collect()
+}
+
+#[test]
+fn a_seek_to_the_end_and_back_is_heard_only_if_something_comes_meanwhile() {
+    let beginning = (Instant::ZERO, 0);
+    let config = |probe_after_ns, probe_for_ns| PlayerConfig {
+        probe_after_ns,
+        probe_for_ns,
+        ..PlayerConfig::default()
+    };
+    // The header is in after 400 ms; it takes 7 ms and the seek 1.4 ms, while arrivals are at 404, 408 and 412 ms.
+    let vlc = requests(config(None, 1_400_000), 4_000);
+    assert_eq!(vlc, [beginning, (at(408), 1_100_000)]);
+    // After 500 ms: at 505, 510.
+    assert_eq!(requests(config(None, 1_400_000), 5_000), [beginning]);
+    // A seek that stands longer is heard, one that comes sooner is not.
+    let longer = requests(config(None, 3_100_000), 5_000);
+    assert_eq!(longer, [beginning, (at(510), 1_100_000)]);
+    assert_eq!(requests(config(Some(5_000_000), 1_400_000), 4_000), [beginning]);
+    // Unless it is said how long it stands there, a seek is heard at once; without a ring it is a request.
+    assert_eq!(requests(PlayerConfig::default(), 5_000), [beginning, (at(507), 1_100_000)]);
+    let at_once = requests(config(Some(0), 0), 4_000);
+    assert_eq!(at_once, [beginning, (at(400), 1_100_000)]);
+}
+
 #[test]
 fn on_a_fast_network_it_starts_with_1250_ms_of_film_and_shows_everything() {
     let film = plain_film(Container::Mp4, 100, 25);
@@ -321,7 +384,8 @@ fn a_file_is_opened_as_vlc_opens_it() {
         .unwrap(),
     );
     let header = film.packets()[0].position;
-    let config = PlayerConfig::default();
+    let config =
+        PlayerConfig { probe_after_ns: Some(0), probe_for_ns: 0, ..PlayerConfig::default() };
     let mut player = ProgressivePlayer::new(config, film.clone());
     let ask = |player: &mut ProgressivePlayer| {
         let request = player.poll_request(Instant::ZERO).unwrap();

@@ -176,8 +176,12 @@ class Player(Table):
         default=None, description="what becomes of pictures whose references were lost"
     )
     probe_end: bool | None = Field(
-        default=None, description="open an MP4 over three connections, as VLC does"
+        default=None, description="look behind an MP4's pictures before it plays, as VLC does"
     )
+    probe_after: Time | None = Field(
+        default=None, description="work on an MP4's header before VLC looks behind its pictures"
+    )
+    probe_for: Time | None = Field(default=None, description="how long VLC stands there; 0 is heard always")
     model: Literal["vlc", "hlsjs"] = Field(default="vlc", description="whose buffer an adaptive player has")
     start_buffer: Time | None = Field(default=None, description="film received before it plays")
     resume_buffer: Time | None = Field(default=None, description="the same after an underflow")
@@ -196,6 +200,9 @@ class Player(Table):
         if not adaptive:
             given.setdefault("prefetch", PREFETCH[version])
             given["closes_before_seek"] = version == 2
+            if version == 2:
+                # It reads on demand: a seek is a request.
+                given.setdefault("probe_after", 0)
         if adaptive:
             return {
                 name if name == "max_buffer_bytes" else name + suffixes.get(type(value), ""): value
