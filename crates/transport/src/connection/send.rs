@@ -394,7 +394,7 @@ impl Connection {
                 return self.renew_views();
             };
             if std::mem::take(&mut subflow.touched) {
-                *view = SubflowView::of(subflow);
+                view.renew(subflow);
             }
         }
         if views.next().is_some() {
