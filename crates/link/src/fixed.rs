@@ -165,6 +165,7 @@ impl<P> FixedLink<P> {
     }
 
     /// Takes the oldest packet off the wire if its fate is sealed.
+    #[inline(always)]
     fn arrival(&mut self, now: Instant) -> Option<Fate<P>> {
         if self.departed == 0 {
             return None;
@@ -314,6 +315,7 @@ impl<P> Link<P> for FixedLink<P> {
         }
     }
 
+    #[inline(always)]
     fn poll_fate(&mut self, now: Instant) -> Option<Fate<P>> {
         if let Some(fate) = self.sealed.pop_front() {
             self.cut &= !self.sealed.is_empty();

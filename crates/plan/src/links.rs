@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use anabranch_link::{
-    Change, ConfigError, Fate, FixedLink, Label, LinkConfig, LinkStats, Medium, Queued, Single,
-    VaryingLink, WifiMedium, WifiModel,
+    Change, ConfigError, Fate, FixedLink, Label, Link, LinkConfig, LinkStats, Medium, Queued,
+    Single, VaryingLink, WifiMedium, WifiModel,
 };
 use anabranch_trace::LinkRow;
 use anabranch_units::{ByteCount, Instant, Seed};
@@ -15,10 +15,33 @@ use crate::plan::{LinkPlan, ModelPlan};
 /// Links in the plan's order, carried by media. A link that shares no medium has one of its own, of
 /// one lane.
 pub struct Links<P> {
-    media: Vec<Box<dyn Medium<P>>>,
+    media: Vec<Carrier<P>>,
     places: Vec<Place>,
     /// The links by medium and lane.
     numbers: Vec<Vec<usize>>,
+}
+
+/// What carries links. A fixed link, the most frequent, is known by its type: what is asked of it at every packet
+/// is joined to who asks.
+enum Carrier<P> {
+    Fixed(Box<Single<FixedLink<P>>>),
+    Other(Box<dyn Medium<P>>),
+}
+
+impl<P> Carrier<P> {
+    fn medium(&self) -> &dyn Medium<P> {
+        match self {
+            Self::Fixed(link) => &**link,
+            Self::Other(medium) => &**medium,
+        }
+    }
+
+    fn medium_mut(&mut self) -> &mut dyn Medium<P> {
+        match self {
+            Self::Fixed(link) => &mut **link,
+            Self::Other(medium) => &mut **medium,
+        }
+    }
 }
 
 /// Where a link is found.
@@ -72,7 +95,8 @@ impl<P: Clone + 'static> Links<P> {
                 Some(ModelPlan::Wifi(wifi)) => {
                     let medium = known.get(&*wifi.channel).copied().unwrap_or_else(|| {
                         let lanes = channels[&*wifi.channel].clone();
-                        built.add(Box::new(WifiMedium::new(&wifi.channel, lanes, seed)))
+                        let medium = WifiMedium::new(&wifi.channel, lanes, seed);
+                        built.add(Carrier::Other(Box::new(medium)))
                     });
                     known.insert(&wifi.channel, medium);
                     (medium, channels[&*wifi.channel].len() > 1)
@@ -87,8 +111,8 @@ impl<P: Clone + 'static> Links<P> {
         Ok(built)
     }
 
-    fn add(&mut self, medium: Box<dyn Medium<P>>) -> usize {
-        self.media.push(medium);
+    fn add(&mut self, carrier: Carrier<P>) -> usize {
+        self.media.push(carrier);
         self.numbers.push(Vec::new());
         self.media.len() - 1
     }
@@ -115,19 +139,16 @@ pub fn link_row<'a>(name: &'a str, stats: &LinkStats, inside: u64) -> LinkRow<'a
 }
 
 /// A link that shares no medium.
-fn alone<P: Clone + 'static>(
-    plan: &LinkPlan,
-    seed: Seed,
-) -> Result<Box<dyn Medium<P>>, ConfigError> {
+fn alone<P: Clone + 'static>(plan: &LinkPlan, seed: Seed) -> Result<Carrier<P>, ConfigError> {
     let config = plan.config();
     config.check()?;
     let model = plan.model.as_ref().map_or(Ok(None), ModelPlan::model)?;
     Ok(match model {
-        None if config.is_plain() => Box::new(Single(FixedLink::new(config, seed))),
-        None => Box::new(Single(VaryingLink::of_set_rate(config, seed))),
+        None if config.is_plain() => Carrier::Fixed(Box::new(Single(FixedLink::new(config, seed)))),
+        None => Carrier::Other(Box::new(Single(VaryingLink::of_set_rate(config, seed)))),
         Some(model) => {
             model.check()?;
-            Box::new(Single(VaryingLink::new(config, &model, seed)))
+            Carrier::Other(Box::new(Single(VaryingLink::new(config, &model, seed))))
         }
     })
 }
@@ -152,9 +173,9 @@ impl<P> Links<P> {
         let Place { medium, lane, eager, asks } = self.places[link];
         if asks {
             let label = label(&packet);
-            self.media[medium].enter(now, lane, packet, label);
+            self.media[medium].medium_mut().enter(now, lane, packet, label);
         } else {
-            self.media[medium].enqueue(now, lane, packet, size);
+            self.media[medium].medium_mut().enqueue(now, lane, packet, size);
         }
         (medium, eager)
     }
@@ -162,45 +183,51 @@ impl<P> Links<P> {
     /// A link changes; returns its medium.
     pub fn set(&mut self, now: Instant, link: usize, change: Change) -> usize {
         let Place { medium, lane, .. } = self.places[link];
-        self.media[medium].set(now, lane, change);
+        self.media[medium].medium_mut().set(now, lane, change);
         medium
     }
 
     /// A link's medium and its lane there.
     pub fn place(&mut self, link: usize) -> (&mut dyn Medium<P>, usize) {
         let Place { medium, lane, .. } = self.places[link];
-        (&mut *self.media[medium], lane)
+        (self.media[medium].medium_mut(), lane)
     }
 
     /// The next packet on a medium whose fate is sealed, and its link.
     #[inline]
     pub fn poll_fate(&mut self, now: Instant, medium: usize) -> Option<(usize, Fate<P>)> {
-        let (lane, fate) = self.media[medium].poll_fate(now)?;
+        let (lane, fate) = match &mut self.media[medium] {
+            Carrier::Fixed(link) => (0, link.0.poll_fate(now)?),
+            Carrier::Other(other) => other.poll_fate(now)?,
+        };
         Some((self.numbers[medium][lane], fate))
     }
 
     /// As [`Medium::quiet_until`].
     #[inline]
     pub fn quiet_until(&self, now: Instant, medium: usize) -> Option<Instant> {
-        self.media[medium].quiet_until(now)
+        match &self.media[medium] {
+            Carrier::Fixed(link) => link.0.quiet_until(now),
+            Carrier::Other(other) => other.quiet_until(now),
+        }
     }
 
     /// When to poll a medium next.
     #[inline]
     pub fn poll_timeout(&self, medium: usize) -> Option<Instant> {
-        self.media[medium].poll_timeout()
+        self.media[medium].medium().poll_timeout()
     }
 
     /// What waits in a link's queue.
     pub fn queued(&self, now: Instant, link: usize) -> Queued {
         let Place { medium, lane, .. } = self.places[link];
-        self.media[medium].queued(now, lane)
+        self.media[medium].medium().queued(now, lane)
     }
 
     /// Every link's name, totals and packets inside.
     pub fn totals(&self) -> impl Iterator<Item = (&str, &LinkStats, u64)> {
         self.places.iter().map(|&Place { medium, lane, .. }| {
-            let medium = &self.media[medium];
+            let medium = self.media[medium].medium();
             (medium.name(lane), medium.stats(lane), medium.in_transit(lane))
         })
     }

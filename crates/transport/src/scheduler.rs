@@ -106,6 +106,12 @@ pub trait PathScheduler: fmt::Debug + Send {
         self.base().is_some_and(PathScheduler::wants_idle)
     }
 
+    /// It sends only on a subflow that can ([`SubflowView::can_send`]); where none can it waits, whatever it is asked,
+    /// and keeps nothing of the question in mind. It need not be asked then.
+    fn waits_for_room(&self) -> bool {
+        false
+    }
+
     /// The scheduler reads `Ask::Reinject` questions: data goes again as the out-of-tree kernel has it
     /// (`mptcp_reinject_data`), once, when its subflow's retransmission timer fires or the subflow is
     /// gone. Without, all data goes again when a subflow is found stale or is gone, as upstream has it.

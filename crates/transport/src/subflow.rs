@@ -322,9 +322,8 @@ impl Subflow {
         }
         let first = self.timer.at().unwrap_or(never).min(self.ack.deadline().unwrap_or(never));
         // Most often neither the pacer nor the handshake waits.
-        let rarely = self.pacer.wake().is_some()
-            | self.handshake.waits()
-            | self.receive.reports.deadline().is_some();
+        let rarely =
+            self.pacer.wake().is_some() | self.handshake.waits() | self.receive.reports.may_owe();
         if rarely { first.min(self.rare_wake()) } else { first }
     }
 
@@ -397,14 +396,25 @@ impl Subflow {
     /// Something may be ready to go out: a cheap look before the real one.
     #[inline(always)]
     pub(crate) fn may_transmit(&self) -> bool {
-        // Most often nothing is due, which one look at all of them tells soonest.
-        let due = self.reset.is_some()
+        // Most often nothing of this is the case, which one look at all of it tells soonest.
+        let rarely = self.reset.is_some()
             | self.handshake.due
-            | self.ack.is_due()
-            | self.signal_due()
-            | self.receive.reports.owes()
+            | self.has_posted()
+            | self.receive.reports.may_owe()
             | self.send.is_urged();
-        due || (self.send.has_work() && self.board.in_flight() < self.window.cwnd)
+        self.ack.is_due()
+            || (rarely && self.owes_rarely())
+            || (self.send.has_work() && self.board.in_flight() < self.window.cwnd)
+    }
+
+    /// Something other than an acknowledgement that is due or data is to go out.
+    #[cold]
+    fn owes_rarely(&self) -> bool {
+        self.reset.is_some()
+            || self.handshake.due
+            || self.signal_due()
+            || self.receive.reports.owes()
+            || self.send.is_urged()
     }
 
     /// An acknowledgement is to go out at once.

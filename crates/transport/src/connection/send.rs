@@ -353,12 +353,19 @@ impl Connection {
                     if from.is_none() && self.delegates(on, burst) {
                         return;
                     }
-                    if !self.send_on(on, from, burst) {
+                    if !self.send_on(on, from, burst) || self.lacks_room() {
                         return;
                     }
                 }
             }
         }
+    }
+
+    /// The scheduler would only say that it waits: every window is full. Most often the segment that an
+    /// acknowledgement lets out has just been handed over.
+    #[inline(always)]
+    fn lacks_room(&self) -> bool {
+        self.scheduler.waits_for_room() && !self.views.iter().any(SubflowView::can_send)
     }
 
     /// Carries a decision out; false when nothing could be handed over.
@@ -394,7 +401,7 @@ impl Connection {
                 return self.renew_views();
             };
             if std::mem::take(&mut subflow.touched) {
-                *view = SubflowView::of(subflow);
+                view.renew(subflow);
             }
         }
         if views.next().is_some() {

@@ -9,7 +9,6 @@ use anabranch_wire::Segment;
 use super::{ConnectionHandle, Endpoint};
 use crate::config::FourTuple;
 use crate::connection::{Event, Transmit};
-use crate::subflow::earliest;
 
 use super::places::Place;
 
@@ -114,7 +113,19 @@ impl Endpoint {
                     let segment_size = written.segment_size;
                     return Some(Outgoing { tuple, connection: Some(handle), segment_size });
                 }
-                self.settle(now, slot);
+                // It has said all it has to say for now.
+                entry.ready = false;
+                let wake = entry.connection.wake();
+                let rests = wake == Instant::FAR_FUTURE;
+                if entry.has_untold(rests) {
+                    entry.news = true;
+                    self.news.push_back(slot);
+                }
+                let changed = entry.has_changed();
+                self.table.entries.set_wake(slot as usize, wake);
+                if changed {
+                    self.note_change(now, slot);
+                }
             }
             self.ready.pop();
         }
@@ -135,25 +146,6 @@ impl Endpoint {
         Some(Outgoing { tuple: FourTuple { local, remote }, connection: None, segment_size })
     }
 
-    /// A connection has said all it has to say for now.
-    #[inline(always)]
-    fn settle(&mut self, now: Instant, slot: u32) {
-        let Some(entry) = self.table.slot(slot) else { return };
-        entry.ready = false;
-        let wake = entry.connection.wake();
-        let rests = wake == Instant::FAR_FUTURE;
-        if !entry.news && (entry.connection.has_news() || (rests && entry.connection.is_drained()))
-        {
-            entry.news = true;
-            self.news.push_back(slot);
-        }
-        let changed = entry.has_changed();
-        self.table.entries.set_wake(slot as usize, wake);
-        if changed {
-            self.note_change(now, slot);
-        }
-    }
-
     /// When [`Self::handle_timeout`] is to be called; to be asked once [`Self::poll_transmit`] has no more
     /// to give.
     #[inline(always)]
@@ -161,8 +153,8 @@ impl Endpoint {
         if self.ready.front().is_some() {
             self.set_wakes();
         }
-        let others = earliest(self.time_wait.deadline(), self.requests.deadline());
-        earliest(self.table.entries.first().map(|(at, _)| at), others)
+        let others = self.time_wait.wake().min(self.requests.wake());
+        Some(self.table.entries.wake().min(others)).filter(|at| *at != Instant::FAR_FUTURE)
     }
 
     /// Sets the timers of connections that have not been asked for their segments yet.

@@ -217,10 +217,10 @@ impl Requests {
         v4.into_iter().chain(v6).min_by_key(|(at, _)| *at)
     }
 
-    /// When the first of them is to be looked at.
-    #[inline]
-    pub(super) fn deadline(&self) -> Option<Instant> {
-        self.first().map(|(at, _)| at)
+    /// When the first of them is to be looked at; `FAR_FUTURE` without any.
+    #[inline(always)]
+    pub(super) fn wake(&self) -> Instant {
+        self.v4.wake().min(self.v6.wake())
     }
 
     /// One whose time has come.

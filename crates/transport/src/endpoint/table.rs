@@ -33,6 +33,12 @@ pub(super) struct Entry {
 }
 
 impl Entry {
+    /// There is news of it that is not in the queue yet; its last, once it `rests`, is that it is drained.
+    #[inline(always)]
+    pub(super) fn has_untold(&self, rests: bool) -> bool {
+        !self.news && (self.connection.has_news() || (rests && self.connection.is_drained()))
+    }
+
     /// The endpoint has to look at more of it than its segments and timers.
     #[inline(always)]
     pub(super) fn has_changed(&self) -> bool {

@@ -65,10 +65,10 @@ impl TimeWait {
         Some(number as u32)
     }
 
-    /// When the first wait is over.
-    #[inline]
-    pub(super) fn deadline(&self) -> Option<Instant> {
-        self.records.first().map(|(at, _)| at)
+    /// When the first wait is over; `FAR_FUTURE` while nobody waits.
+    #[inline(always)]
+    pub(super) fn wake(&self) -> Instant {
+        self.records.wake()
     }
 
     /// Ends one wait that is over: its number, and between which addresses it was.

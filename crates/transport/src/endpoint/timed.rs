@@ -80,6 +80,12 @@ impl<T> Timed<T> {
         }
         Some(self.wakes.first()).filter(|(at, _)| *at != Instant::FAR_FUTURE)
     }
+
+    /// When that is; `FAR_FUTURE` while all sleep.
+    #[inline(always)]
+    pub(super) fn wake(&self) -> Instant {
+        if self.wakes.is_empty() { Instant::FAR_FUTURE } else { self.wakes.first().0 }
+    }
 }
 
 #[cfg(test)]

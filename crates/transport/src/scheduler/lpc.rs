@@ -24,6 +24,10 @@ impl PathScheduler for LargestCredits {
         "lpc"
     }
 
+    fn waits_for_room(&self) -> bool {
+        true
+    }
+
     fn schedule(&mut self, _request: &SendRequest, subflows: &[SubflowView]) -> Decision {
         candidates(subflows)
             .filter(|subflow| subflow.can_send())

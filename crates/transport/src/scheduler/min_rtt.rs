@@ -19,6 +19,10 @@ impl PathScheduler for MinRtt {
         "min-rtt"
     }
 
+    fn waits_for_room(&self) -> bool {
+        true
+    }
+
     fn schedule(&mut self, _request: &SendRequest, subflows: &[SubflowView]) -> Decision {
         candidates(subflows)
             .filter(|subflow| subflow.can_send())

@@ -54,27 +54,33 @@ pub struct SubflowView {
 impl SubflowView {
     /// Of a subflow as it stands.
     pub(crate) fn of(subflow: &Subflow) -> Self {
-        Self {
-            id: subflow.id,
-            srtt: subflow.rtt.srtt().unwrap_or_default(),
-            rttvar: subflow.rtt.rttvar(),
-            min_rtt: subflow.rtt.min_rtt().unwrap_or_default(),
-            cwnd: subflow.window.cwnd,
-            ssthresh: subflow.window.ssthresh,
-            in_flight: subflow.board.in_flight(),
-            queued_bytes: subflow.send.queued_bytes(),
-            queued_memory: subflow.send.memory(),
-            send_buffer: subflow.send.buffer_limit(),
-            mss: subflow.send.mss(),
-            pacing_rate: subflow.pacing_rate(),
-            delivery_rate: subflow.delivery_rate(),
-            state: subflow.ca_state,
-            backup: subflow.is_backup(),
-            stale: subflow.stale,
-            potentially_failed: subflow.recovery.consecutive_timeouts > 0,
-            established: subflow.usable(),
-            last_ack: subflow.last_ack_at,
-        }
+        let mut view = Self::default();
+        view.renew(subflow);
+        view
+    }
+
+    /// Makes it that of a subflow as it stands, written in place.
+    #[inline(always)]
+    pub(crate) fn renew(&mut self, subflow: &Subflow) {
+        self.id = subflow.id;
+        self.srtt = subflow.rtt.srtt().unwrap_or_default();
+        self.rttvar = subflow.rtt.rttvar();
+        self.min_rtt = subflow.rtt.min_rtt().unwrap_or_default();
+        self.cwnd = subflow.window.cwnd;
+        self.ssthresh = subflow.window.ssthresh;
+        self.in_flight = subflow.board.in_flight();
+        self.queued_bytes = subflow.send.queued_bytes();
+        self.queued_memory = subflow.send.memory();
+        self.send_buffer = subflow.send.buffer_limit();
+        self.mss = subflow.send.mss();
+        self.pacing_rate = subflow.pacing_rate();
+        self.delivery_rate = subflow.delivery_rate();
+        self.state = subflow.ca_state;
+        self.backup = subflow.is_backup();
+        self.stale = subflow.stale;
+        self.potentially_failed = subflow.recovery.consecutive_timeouts > 0;
+        self.established = subflow.usable();
+        self.last_ack = subflow.last_ack_at;
     }
 
     /// Segments that the window lets out now, counting what is queued.

@@ -90,8 +90,13 @@ impl Mappings {
     #[inline(always)]
     fn advance(&mut self, done: u64) {
         while self.first.is_some_and(|first| first.end <= done) {
-            self.first = self.rest.pop_first().map(|(_, next)| next);
+            self.first = if self.rest.is_empty() { None } else { self.next_of_rest() };
         }
+    }
+
+    #[inline(never)]
+    fn next_of_rest(&mut self) -> Option<Declared> {
+        self.rest.pop_first().map(|(_, next)| next)
     }
 
     /// The mapping that covers `position`; those wholly before it are forgotten.

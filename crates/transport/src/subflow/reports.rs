@@ -176,6 +176,12 @@ impl Reports {
         }
     }
 
+    /// There is a gap: [`Self::owes`] may be true.
+    #[inline(always)]
+    pub(super) fn may_owe(&self) -> bool {
+        self.0.is_some()
+    }
+
     /// An acknowledgement with earlier blocks is to go out before anything else.
     #[inline(always)]
     pub(super) fn owes(&self) -> bool {

@@ -80,6 +80,12 @@ impl Subflow {
         self.outbox.due = true;
     }
 
+    /// Options are posted, whether it is their turn or not.
+    #[inline(always)]
+    pub(super) fn has_posted(&self) -> bool {
+        self.outbox.due
+    }
+
     /// An acknowledgement is to go out for the posted options. They wait while the third packet's
     /// option, which may not be lost, takes the room.
     pub(crate) fn signal_due(&self) -> bool {

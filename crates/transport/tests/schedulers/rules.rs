@@ -1,7 +1,9 @@
 //! Each scheduler's rule on hand-made views.
 
 use anabranch_transport::congestion::CongestionState;
-use anabranch_transport::scheduler::{self, Decision, SendRequest, SubflowView};
+use anabranch_transport::scheduler::{
+    self, Ask, Carried, Decision, SendRequest, SubflowSet, SubflowView,
+};
 use anabranch_units::{Duration, Instant, Rate, SubflowId};
 
 use super::{build, choice, chosen, request, view};
@@ -31,6 +33,45 @@ fn window_schedulers_leave_out_what_is_in_loss_stale_or_not_established() {
             assert_eq!(choice(name, &[fast, view(1, 90, 10, 0)]), Some(1), "{name} {spoil}");
         }
     }
+}
+
+#[test]
+fn who_waits_for_room_sends_nothing_where_no_subflow_can() {
+    let head = Carried { from: 0, to: 1, by: SubflowSet::EMPTY };
+    let questions = [
+        Ask::NewData,
+        Ask::Reinject(head),
+        Ask::WindowBlocked { head },
+        Ask::BufferFull { head, left: 0 },
+        Ask::Idle,
+    ];
+    let none_can = [
+        view(0, 50, 9, 9),
+        SubflowView { queued_bytes: 1, ..view(1, 40, 9, 8) },
+        SubflowView { state: CongestionState::Loss, ..view(2, 30, 9, 0) },
+        SubflowView { stale: true, ..view(3, 20, 9, 0) },
+        SubflowView { established: false, ..view(4, 10, 9, 0) },
+        SubflowView { backup: true, ..view(5, 10, 9, 9) },
+    ];
+    let mut waiting = Vec::new();
+    for known in scheduler::names() {
+        let mut scheduler = build(known.name);
+        if !scheduler.waits_for_room() {
+            continue;
+        }
+        waiting.push(known.name);
+        for ask in questions {
+            for some in 0..=none_can.len() {
+                let decision =
+                    scheduler.schedule(&SendRequest { ask, ..request() }, &none_can[..some]);
+                assert_eq!(decision, Decision::WAIT, "{}: {ask:?}", known.name);
+            }
+        }
+        let free = view(6, 90, 9, 8);
+        let decision = scheduler.schedule(&request(), &[none_can[0], free]);
+        assert_eq!(decision, free.one_segment(), "{}", known.name);
+    }
+    assert_eq!(waiting, ["min-rtt", "spd", "lpc", "let"]);
 }
 
 #[test]

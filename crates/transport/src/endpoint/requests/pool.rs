@@ -55,6 +55,12 @@ impl<E: Ends> Pool<E> {
         self.len
     }
 
+    /// When the first of them is due; `FAR_FUTURE` without any.
+    #[inline(always)]
+    pub(super) fn wake(&self) -> Instant {
+        self.next
+    }
+
     /// When the first of them is due, and its number.
     #[inline]
     pub(super) fn first(&self) -> Option<(Instant, u32)> {
