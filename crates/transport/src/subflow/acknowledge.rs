@@ -206,10 +206,14 @@ impl Subflow {
             count += 1;
         }
         for &(left, right) in &ranges[..count] {
-            let mut number = self.board.first_reported(left);
+            let first = self.board.first_reported(left);
+            let mut number = first;
             while let Some(next) = self.board.next_reported(number, right) {
                 self.tag_one(now, next, flags, samples);
                 number = next + 1;
+            }
+            if number > first {
+                self.send.on_buffers_changed(self.board.end_report(number - 1));
             }
         }
         self.board.remember_report(&ranges[..count]);
@@ -226,6 +230,8 @@ impl Subflow {
         let Some(sent) = self.board.mark_sacked(number) else {
             return;
         };
+        let merged = !self.multipath || self.stack.merges_reported;
+        self.send.on_buffers_changed(self.board.gather(number, &sent, merged));
         flags.data_sacked = true;
         if !sent.ever_retransmitted() {
             if sent.start < highest && self.board.sacked_out > 1 {

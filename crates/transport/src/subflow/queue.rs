@@ -239,6 +239,11 @@ impl Sender {
         self.buffers_in_flight -= buffers;
     }
 
+    /// What is in flight has so many more socket buffers, or fewer: some were cut, or became one.
+    pub(super) fn on_buffers_changed(&mut self, more: i64) {
+        self.buffers_in_flight = self.buffers_in_flight.saturating_add_signed(more);
+    }
+
     /// The peer's window: true when the right edge moved. On plain TCP what acknowledges more may
     /// also take window back (`tcp_may_update_window`); MPTCP's subflows share one edge, which stays.
     pub(crate) fn update_window(&mut self, ack: u64, window: u64) -> bool {

@@ -325,7 +325,9 @@ impl Subflow {
         u64::from(20 + u32::from(self.peer_mss).saturating_sub(self.send.mss))
     }
 
-    /// Nothing was in flight: the controller hears that data flows again.
+    /// Nothing was in flight: the controller hears that data flows again. A rate of its own may change with it
+    /// (`bbr_cwnd_event_tx_start`); the estimate is made anew by acknowledgements alone (`tcp_update_pacing_rate` in
+    /// `tcp_cong_control`), however small the window has become meanwhile.
     fn announce_start(&mut self, now: Instant) {
         let start = TransmitStart {
             now,
@@ -334,7 +336,9 @@ impl Subflow {
             min_rtt: self.rtt.min_rtt(),
         };
         self.controller.on_transmit_start(&start, &mut self.window);
-        self.refresh_pacing();
+        if self.controller.pacing_rate().is_some() {
+            self.refresh_pacing();
+        }
     }
 
     /// A tail loss probe: new data if there is any, else the last segment again. The timeout counts
@@ -372,6 +376,8 @@ impl Subflow {
         let Some(sent) = self.board.retransmit(number, now, stamp).cloned() else {
             return false;
         };
+        let more = self.board.in_flight() < self.window.cwnd;
+        self.send.on_buffers_changed(self.board.cut_out(number, now, more));
         let length = sent.payload.len() as u64;
         if self.reducing() {
             self.recovery.prr_out += 1;
