@@ -310,7 +310,11 @@ impl Subflow {
         flags: &AckFlags,
         samples: &RttSamples,
     ) -> Option<Duration> {
-        let since = |at: Option<Instant>| at.map(|at| now.since(at));
+        // Of two clocks of whole microseconds (`tcp_stamp_us_delta`), and not of what is whole between them.
+        let micros = |at: Instant| at.as_nanos() / 1000;
+        let since = |at: Option<Instant>| {
+            at.map(|at| Duration::from_micros(micros(now) - micros(at.min(now))))
+        };
         let clean = samples.first_acked.filter(|_| !flags.retransmission_acked);
         let mut rtt = since(clean);
         let mut ca_rtt = rtt.and(since(samples.last_acked));

@@ -166,6 +166,7 @@ impl Subflow {
             && self.send.queued > 0
             && in_flight + 1 < self.window.cwnd
             && !self.send.shut_out()
+            && !self.send.must_wait_for_more()
     }
 
     /// Counts a segment that was taken off the queue as sent, perhaps `together` with the one before; `more` of the
@@ -260,7 +261,7 @@ impl Subflow {
     /// Segments that one socket buffer takes on its way out: a millisecond's worth, more over a short way, and as
     /// many as the controller wants at least (`tcp_tso_segs`, `tcp_tso_autosize`).
     #[inline(always)]
-    fn burst_segments(&self) -> u32 {
+    pub(super) fn burst_segments(&self) -> u32 {
         let millisecond = self.pacer.rate().bytes_per_second() >> 10;
         let near = match self.rtt.min_rtt() {
             Some(rtt) if rtt < NEAR && self.stack.bursts_by_rtt => {
@@ -295,16 +296,19 @@ impl Subflow {
         if limit >= window.min(self.send.window()) / TSO_WINDOW_DIVISOR {
             return None;
         }
-        // The acknowledgement of the head may come too late.
-        let head = self.board.front()?;
-        let srtt = self.rtt.srtt().unwrap_or_default();
-        let soon = match self.stack.deferral {
-            Deferral::HalfRoundTrip => now.since(head.sent_at) >= srtt / 2,
-            Deferral::NextMillisecond => now + (srtt / 2).min(LATELY) >= head.sent_at + srtt,
-        };
         let for_cwnd = free < offered && free <= buffer;
         let why = if for_cwnd { Deferred::ForCongestionWindow } else { Deferred::ForOther };
-        soon.then_some(why)
+        self.is_head_due(now).then_some(why)
+    }
+
+    /// The acknowledgement of the oldest segment in flight is not expected to come too late to wait for.
+    pub(super) fn is_head_due(&self, now: Instant) -> bool {
+        let Some(head) = self.board.front() else { return false };
+        let srtt = self.rtt.srtt().unwrap_or_default();
+        match self.stack.deferral {
+            Deferral::HalfRoundTrip => now.since(head.sent_at) >= srtt / 2,
+            Deferral::NextMillisecond => now + (srtt / 2).min(LATELY) >= head.sent_at + srtt,
+        }
     }
 
     /// So little time has passed since the last segment left that more may come. A whole millisecond is past
