@@ -25,6 +25,8 @@ pub use reader::Reader;
 pub enum Next {
     /// When its connection has news.
     AtNews,
+    /// Behind what goes out now, and when its connection has news.
+    BehindOutput,
     /// Whenever something happens to its host: what it does depends on the time.
     AtAnything,
     /// On a new connection; the one it has is to be aborted. Only a client's application may ask for it.

@@ -420,6 +420,9 @@ impl Host {
             let former = place.former.take();
             self.end(former);
         }
+        if self.places[at].next == Next::BehindOutput {
+            self.touch_place(at);
+        }
         let place = &self.places[at];
         let wake = place.application.poll_timeout();
         if wake.is_some() || place.node.is_some() {

@@ -163,6 +163,47 @@ fn who_waits_for_news_is_left_alone_without_any() {
     assert!(all > some && idle > 1, "{idle} of {all}, not {some}");
 }
 
+/// Writes twice two segments of plain TCP, and counts.
+struct Writer {
+    writes: Rc<RefCell<u64>>,
+}
+
+impl Application for Writer {
+    fn drive(&mut self, now: Instant, connection: &mut dyn Stream) -> Result<Next, WrongBytes> {
+        while connection.poll_event().is_some() {}
+        let mut writes = self.writes.borrow_mut();
+        if connection.connected_at().is_none() || *writes == 2 {
+            return Ok(Next::AtNews);
+        }
+        *writes += 1;
+        let taken = connection.write(now, Bytes::from(vec![0; 2 * 1448]));
+        assert_eq!(taken.expect("there is room"), 2 * 1448);
+        Ok(Next::BehindOutput)
+    }
+}
+
+#[test]
+fn what_a_write_lets_out_goes_before_the_next_write() {
+    // sendmsg(2) returns behind tcp_push.
+    let writes: Rc<RefCell<u64>> = Rc::default();
+    let of_server = Rc::clone(&writes);
+    let serve: Box<Serve> = Box::new(move |_, _| Box::new(Writer { writes: of_server.clone() }));
+    let mut pair = Pair::new(reader(), serve);
+    pair.run(ms(29));
+    assert_eq!(*writes.borrow(), 0);
+    while let Some((_, _, transmit)) = pair.wire.pop_front() {
+        let tuple = FourTuple { local: transmit.remote, remote: transmit.local };
+        pair.hosts[1].handle_segment(ms(30), tuple, &transmit.segment);
+    }
+    let mut left = Vec::new();
+    while let Some(transmit) = pair.hosts[1].poll_transmit(ms(30)) {
+        left.extend((!transmit.segment.payload.is_empty()).then(|| *writes.borrow()));
+    }
+    assert_eq!(left.first(), Some(&1), "{left:?}");
+    assert!(left.is_sorted() && left.iter().filter(|write| **write == 1).count() >= 2, "{left:?}");
+    assert_eq!(left.last(), Some(&2), "{left:?}");
+}
+
 #[test]
 fn a_sender_at_a_rate_wakes_by_itself() {
     let rate = Rate::from_bps(800_000);

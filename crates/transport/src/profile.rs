@@ -156,6 +156,9 @@ pub struct Stack {
     /// A socket buffer takes more than a millisecond's worth where the round trip is short, a whole one below half a
     /// millisecond (`tcp_tso_autosize`, `tcp_tso_rtt_log`, since 5.18).
     pub bursts_by_rtt: bool,
+    /// Socket buffers side by side that the peer reports become one (`tcp_shift_skb_data`); without it only those of
+    /// plain TCP, as a mapping would be lost.
+    pub merges_reported: bool,
     /// A subflow on which no acknowledgement has come is given data behind what the application writes that the
     /// acknowledgement woke (`mptcp_subflow_delegate`); without it at once.
     pub delegates_sending: bool,
@@ -192,6 +195,7 @@ pub const LINUX_6_18: Stack = Stack {
     acknowledges_by_read: true,
     timer_after_push: true,
     bursts_by_rtt: true,
+    merges_reported: true,
     delegates_sending: true,
     join_delay: Duration::ZERO,
 };
@@ -225,6 +229,7 @@ pub const MPTCP_0_94: Stack = Stack {
     acknowledges_by_read: false,
     timer_after_push: false,
     bursts_by_rtt: false,
+    merges_reported: false,
     delegates_sending: false,
     join_delay: Duration::from_millis(500),
 };

@@ -2,7 +2,7 @@
 
 use anabranch_units::Instant;
 
-use super::writing::{take_news, write_polled};
+use super::writing::{take_news, write_piece};
 use super::{Application, Next, WrongBytes};
 use crate::stream::Stream;
 
@@ -25,12 +25,14 @@ impl Bulk {
 impl Application for Bulk {
     fn drive(&mut self, now: Instant, connection: &mut dyn Stream) -> Result<Next, WrongBytes> {
         self.blocked &= !take_news(connection);
-        if connection.connected_at().is_some()
-            && self.written < self.limit
-            && write_polled(now, connection, &mut self.blocked, &mut self.written, self.limit)
-        {
+        if connection.connected_at().is_none() || self.written >= self.limit {
+            return Ok(Next::AtNews);
+        }
+        let Self { written, limit, blocked } = self;
+        let next = write_piece(now, connection, true, blocked, written, *limit);
+        if self.written >= self.limit {
             connection.shutdown(now);
         }
-        Ok(Next::AtNews)
+        Ok(next)
     }
 }

@@ -8,7 +8,7 @@ use anabranch_media::http::{Answer, RequestReader};
 use anabranch_units::Instant;
 use bytes::Bytes;
 
-use super::writing::{take_news, write_pattern};
+use super::writing::{take_news, write_piece};
 use super::{Application, Next, WrongBytes};
 use crate::stream::Stream;
 
@@ -31,7 +31,8 @@ impl HttpServer {
         Self { reader: RequestReader::new(), files, answers: VecDeque::new(), blocked: false }
     }
 
-    fn write_answers(&mut self, now: Instant, connection: &mut dyn Stream) {
+    /// Writes heads, each with the first piece of its body, and bodies; tells when to go on.
+    fn write_answers(&mut self, now: Instant, connection: &mut dyn Stream) -> Next {
         let blocked = &mut self.blocked;
         while let Some((head, body)) = self.answers.front_mut() {
             while !head.is_empty() && !*blocked {
@@ -40,11 +41,13 @@ impl HttpServer {
                     Err(_) => *blocked = true,
                 }
             }
-            if *blocked || !write_pattern(now, connection, blocked, &mut body.start, body.end) {
-                return;
+            let next = write_piece(now, connection, false, blocked, &mut body.start, body.end);
+            if *blocked || body.start < body.end {
+                return next;
             }
             self.answers.pop_front();
         }
+        Next::AtNews
     }
 }
 
@@ -62,7 +65,6 @@ impl Application for HttpServer {
             let answer = Answer::new(&request, self.files.get(path).copied());
             self.answers.push_back((answer.head, answer.body));
         }
-        self.write_answers(now, connection);
-        Ok(Next::AtNews)
+        Ok(self.write_answers(now, connection))
     }
 }

@@ -3,6 +3,7 @@
 use anabranch_transport::Event;
 use anabranch_units::Instant;
 
+use super::Next;
 use crate::pattern;
 use crate::stream::Stream;
 
@@ -16,38 +17,26 @@ pub(super) fn take_news(connection: &mut dyn Stream) -> bool {
     room
 }
 
-/// Writes the pattern from `written` up to `limit` as a program does that asks poll(2) before each call: a
-/// piece at a time, and only while a third of the send buffer is free. True when all is written.
-pub(super) fn write_polled(
+/// Writes the next piece of the pattern from `written` up to `limit`, unless all is written or the writer is blocked,
+/// which it is then where there is no room. A `polled` writer asks poll(2) before, and so writes only while a third of
+/// the send buffer is free. Tells when it is to go on: what a call writes leaves as far as it may before the next call
+/// (`__mptcp_push_pending`, `tcp_push` in sendmsg(2)).
+pub(super) fn write_piece(
     now: Instant,
     connection: &mut dyn Stream,
+    polled: bool,
     blocked: &mut bool,
     written: &mut u64,
     limit: u64,
-) -> bool {
-    while *written < limit && !*blocked {
-        let piece = pattern::piece(*written, limit - *written);
-        match connection.poll_writable().then(|| connection.write(now, piece)) {
-            Some(Ok(taken)) => *written += taken as u64,
-            _ => *blocked = true,
-        }
+) -> Next {
+    if *blocked || *written >= limit {
+        return Next::AtNews;
     }
-    *written >= limit
-}
-
-/// Writes the pattern from `written` up to `limit`, until the send buffer is full; true when all is written.
-pub(super) fn write_pattern(
-    now: Instant,
-    connection: &mut dyn Stream,
-    blocked: &mut bool,
-    written: &mut u64,
-    limit: u64,
-) -> bool {
-    while *written < limit && !*blocked {
-        match connection.write(now, pattern::piece(*written, limit - *written)) {
-            Ok(taken) => *written += taken as u64,
-            Err(_) => *blocked = true,
-        }
+    let piece = pattern::piece(*written, limit - *written);
+    let ready = !polled || connection.poll_writable();
+    match ready.then(|| connection.write(now, piece)) {
+        Some(Ok(taken)) => *written += taken as u64,
+        _ => *blocked = true,
     }
-    *written >= limit
+    if *blocked || *written >= limit { Next::AtNews } else { Next::BehindOutput }
 }

@@ -68,6 +68,12 @@ impl Pieces {
         taken
     }
 
+    /// Memory that is charged for pieces beside what is written (`dfrag->overhead`), bytes.
+    #[inline]
+    pub(super) fn memory(&self) -> u64 {
+        self.ends.len() as u64 * self.header
+    }
+
     /// Behind the piece that `position` lies in; of what was never filed there is no end.
     #[inline(always)]
     pub(super) fn end(&mut self, position: u64) -> u64 {
@@ -126,6 +132,12 @@ mod tests {
         let ends: Vec<u64> =
             [0, 32_727, 32_728, 65_536, 98_143, 131_072].map(|p| pieces.end(p)).into();
         assert_eq!(ends, [32_728, 32_728, 65_456, 98_144, 98_144, 131_073]);
+        // Each header counts until its piece is acknowledged whole (`dfrag_clear`).
+        assert_eq!(pieces.memory(), 9 * 40);
+        pieces.acknowledge(32_727);
+        assert_eq!(pieces.memory(), 9 * 40);
+        pieces.acknowledge(32_728);
+        assert_eq!(pieces.memory(), 8 * 40);
     }
 
     #[test]
@@ -160,6 +172,7 @@ mod tests {
     fn in_buffers_of_their_own_a_piece_is_full_wherever_it_begins() {
         // tcp_sendmsg: what is written joins the last buffer up to its size goal while that waits.
         let mut pieces = Pieces::buffers(64_260);
+        assert_eq!(pieces.memory(), 0);
         assert_eq!(write(&mut pieces, 0, 65_536, false, false), [64_260, 1276]);
         assert_eq!(write(&mut pieces, 65_536, 65_536, true, true), [62_984, 2552]);
         // The last one has gone out.

@@ -80,8 +80,8 @@ impl SendStream {
     /// Files the pieces of up to `bytes` more; no other is begun once what was written takes `room`.
     /// Returns how many bytes they take.
     fn carve(&mut self, bytes: u64, room: u64) -> u64 {
-        let mut taken = 0;
-        while taken < bytes && taken < room {
+        let (mut taken, before) = (0, self.pieces.memory());
+        while taken < bytes && taken + self.pieces.memory() - before < room {
             let waits = self.cursor < self.end || taken > 0;
             let needed = self.una < self.end || taken > 0;
             taken += self.pieces.take(self.end + taken, bytes - taken, waits, needed);
@@ -151,7 +151,7 @@ impl Connection {
     fn send_memory(&self) -> u64 {
         match (self.mode, self.subflows.first()) {
             (Mode::Plain, Some(only)) => only.send.memory() + (self.out.end - self.out.cursor),
-            _ => self.out.end - self.out.una,
+            _ => self.out.end - self.out.una + self.out.pieces.memory(),
         }
     }
 
@@ -330,7 +330,7 @@ impl Connection {
         if !self.delegation.answers() || self.out.next < self.out.window_end {
             self.set_retransmission_interval(now);
         }
-        let mut penalised = false;
+        let (mut penalised, mut last) = (false, None);
         self.request.now = now;
         if self.delegation.is_due() && !self.carry_out_delegated() {
             return;
@@ -353,6 +353,7 @@ impl Connection {
                     if from.is_none() && self.delegates(on, burst) {
                         return;
                     }
+                    self.push_before(now, std::mem::replace(&mut last, on.first()), on);
                     if !self.send_on(on, from, burst) || self.lacks_room() {
                         return;
                     }
@@ -366,6 +367,20 @@ impl Connection {
     #[inline(always)]
     fn lacks_room(&self) -> bool {
         self.scheduler.waits_for_room() && !self.views.iter().any(SubflowView::can_send)
+    }
+
+    /// Data goes `on` after it went to `last`: that one is pushed first (`__mptcp_push_pending`).
+    fn push_before(&mut self, now: Instant, last: Option<SubflowId>, on: SubflowSet) {
+        let Some(id) = last.filter(|id| !on.contains(*id) && !self.config.stack.whole_mappings)
+        else {
+            return;
+        };
+        if let Some(subflow) = self.subflows.get_mut(id.index()).filter(|s| s.usable()) {
+            subflow.push_handed_over(now);
+            if let Some(view) = self.views.iter_mut().find(|view| view.id == id) {
+                view.queued_memory = subflow.send.memory();
+            }
+        }
     }
 
     /// Carries a decision out; false when nothing could be handed over.

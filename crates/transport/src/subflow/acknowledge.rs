@@ -206,10 +206,14 @@ impl Subflow {
             count += 1;
         }
         for &(left, right) in &ranges[..count] {
-            let mut number = self.board.first_reported(left);
+            let first = self.board.first_reported(left);
+            let mut number = first;
             while let Some(next) = self.board.next_reported(number, right) {
                 self.tag_one(now, next, flags, samples);
                 number = next + 1;
+            }
+            if number > first {
+                self.send.on_buffers_changed(self.board.end_report(number - 1));
             }
         }
         self.board.remember_report(&ranges[..count]);
@@ -226,6 +230,8 @@ impl Subflow {
         let Some(sent) = self.board.mark_sacked(number) else {
             return;
         };
+        let merged = !self.multipath || self.stack.merges_reported;
+        self.send.on_buffers_changed(self.board.gather(number, &sent, merged));
         flags.data_sacked = true;
         if !sent.ever_retransmitted() {
             if sent.start < highest && self.board.sacked_out > 1 {
@@ -304,7 +310,11 @@ impl Subflow {
         flags: &AckFlags,
         samples: &RttSamples,
     ) -> Option<Duration> {
-        let since = |at: Option<Instant>| at.map(|at| now.since(at));
+        // Of two clocks of whole microseconds (`tcp_stamp_us_delta`), and not of what is whole between them.
+        let micros = |at: Instant| at.as_nanos() / 1000;
+        let since = |at: Option<Instant>| {
+            at.map(|at| Duration::from_micros(micros(now) - micros(at.min(now))))
+        };
         let clean = samples.first_acked.filter(|_| !flags.retransmission_acked);
         let mut rtt = since(clean);
         let mut ca_rtt = rtt.and(since(samples.last_acked));

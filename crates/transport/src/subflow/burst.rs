@@ -65,6 +65,21 @@ impl Sender {
         let mss = u64::from(self.mss());
         (BURST_BYTES / mss * mss - waits % mss) as usize
     }
+
+    /// The memory that the next segment begins in, and the mapping it has.
+    pub(super) fn front(&self) -> Option<(Bytes, BurstMapping)> {
+        self.queue.front().map(|chunk| (chunk.payload.clone(), chunk.mapping))
+    }
+
+    /// The memory that the next segment begins in.
+    pub(super) fn next_memory(&self) -> Option<&Bytes> {
+        self.queue.front().map(|chunk| &chunk.payload)
+    }
+
+    /// The next segment has this mapping; on plain TCP none has any.
+    pub(super) fn goes_on_under(&self, mapping: BurstMapping) -> bool {
+        !self.multipath_mappings || self.queue.front().is_some_and(|chunk| chunk.mapping == mapping)
+    }
 }
 
 impl Subflow {

@@ -2,7 +2,7 @@
 //! every second full segment, at once in quick-ack mode, else after the adaptive delay.
 
 use anabranch_units::{Duration, Instant};
-use anabranch_wire::Segment;
+use anabranch_wire::{Flags, Segment};
 use bytes::Bytes;
 
 use super::receive::Arrival;
@@ -25,6 +25,10 @@ pub(crate) struct AckPolicy {
     /// The adaptive delay (`ato`); zero before the first data.
     delay: Duration,
     received_mss: u32,
+    /// The last segment where that was less (`last_seg_size`): its payload and the options beyond timestamps.
+    last_smaller: u16,
+    /// It was as long as the one before.
+    repeated: bool,
     last_received: Instant,
     now_due: bool,
     scheduled: bool,
@@ -43,6 +47,8 @@ impl AckPolicy {
             delay: Duration::ZERO,
             // `tcp_initialize_rcv_mss`: a guess until segments come.
             received_mss: u32::from(mss).min(536),
+            last_smaller: 0,
+            repeated: false,
             last_received: Instant::ZERO,
             now_due: false,
             scheduled: false,
@@ -80,6 +86,21 @@ impl AckPolicy {
         self.probe = true;
     }
 
+    /// A segment comes that is smaller than a full one, with a TCP header of `header` bytes, some of them for what
+    /// each segment has (`constant`). Two alike say that full ones have become smaller, since blocks of SACK make them
+    /// differ (`tcp_measure_rcv_mss`). To be told before [`Self::on_data`].
+    fn on_smaller(&mut self, length: u32, header: u32, constant: u32, pushed: bool) {
+        let last = std::mem::take(&mut self.last_smaller);
+        let all = length + header;
+        if all >= 536 + 20 || (all >= 88 + 20 && !pushed) {
+            self.last_smaller = (all - constant) as u16;
+            if self.last_smaller == last {
+                self.received_mss = last.into();
+                self.repeated = true;
+            }
+        }
+    }
+
     /// Payload arrived (`tcp_event_data_recv`), in segments of `length` bytes.
     pub(crate) fn on_data(
         &mut self,
@@ -93,6 +114,7 @@ impl AckPolicy {
         if arrival != Arrival::Duplicate && length >= self.received_mss {
             self.received_mss = length;
         }
+        let repeated = std::mem::take(&mut self.repeated);
         match arrival {
             Arrival::InOrder => {}
             Arrival::FilledGap => self.now_due = true,
@@ -103,7 +125,9 @@ impl AckPolicy {
             Arrival::OutOfOrder => self.scheduled = true,
         }
         // `tcp_measure_rcv_mss`: a full segment says so only where it is pushed, and only once.
-        if length < self.received_mss {
+        if repeated {
+            // Segments have become smaller: nothing has ended.
+        } else if length < self.received_mss {
             self.pushed = (self.pushed + 1).min(2);
         } else if push {
             self.pushed = self.pushed.max(1);
@@ -193,6 +217,18 @@ impl Subflow {
     /// The largest payload received (`rcv_mss`).
     pub(crate) fn received_mss(&self) -> u32 {
         self.ack.received_mss
+    }
+
+    /// What a segment of `length` bytes says of full ones; [`AckPolicy::on_data`] follows.
+    #[inline(always)]
+    pub(super) fn measure_segment(&mut self, segment: &Segment, length: u32) {
+        if length >= self.ack.received_mss {
+            self.ack.last_smaller = 0;
+            return;
+        }
+        let constant = if self.agreed.timestamps { 32 } else { 20 };
+        let pushed = segment.flags.contains(Flags::PSH);
+        self.ack.on_smaller(length, segment.header_len() as u32, constant, pushed);
     }
 
     /// Decides between acknowledging now and later.

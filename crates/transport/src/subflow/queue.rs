@@ -22,7 +22,7 @@ pub(crate) struct Chunk {
     pub(crate) payload: Bytes,
     /// Stream position of the first byte.
     pub(crate) data: u64,
-    mapping: BurstMapping,
+    pub(super) mapping: BurstMapping,
 }
 
 /// Everything the sending half keeps besides the scoreboard.
@@ -51,6 +51,8 @@ pub(crate) struct Sender {
     /// Socket buffers that the queue's data fills, and those in flight.
     buffers_queued: u64,
     buffers_in_flight: u64,
+    /// How many more there will be once what has been pushed has left.
+    pub(super) buffers_to_come: u32,
     /// Room for more segments in the buffer sent last.
     buffer_room: u32,
     /// The segment that was cut last ends its mapping, and so its buffer (`mptcp_skb_can_collapse_to`).
@@ -115,6 +117,7 @@ impl Sender {
             memory_per_buffer: config.host.send_memory_per_buffer,
             buffers_queued: 0,
             buffers_in_flight: 0,
+            buffers_to_come: 0,
             buffer_room: 0,
             mapping_ended: false,
             begun_at_rest: 0,
@@ -172,7 +175,8 @@ impl Sender {
 
     /// Memory charged for them (`sk_wmem_queued`).
     pub(crate) fn memory(&self) -> u64 {
-        let buffers = self.buffers_queued + self.buffers_in_flight;
+        let to_come = u64::from(self.buffers_to_come);
+        let buffers = self.buffers_queued + self.buffers_in_flight + to_come;
         self.queued + self.unacked_bytes + buffers * self.memory_per_buffer
     }
 
@@ -180,6 +184,7 @@ impl Sender {
     /// full segments that leave together share one (`tso_fragment`).
     pub(super) fn count_new(&mut self, bytes: u64, together: bool, most: u32) -> bool {
         self.unacked_bytes += bytes;
+        self.buffers_to_come = 0;
         let opens = !together || self.buffer_room == 0;
         if opens {
             self.buffers_in_flight += 1;
@@ -237,6 +242,11 @@ impl Sender {
     pub(crate) fn on_bytes_acked(&mut self, bytes: u64, buffers: u64) {
         self.unacked_bytes -= bytes.min(self.unacked_bytes);
         self.buffers_in_flight -= buffers;
+    }
+
+    /// What is in flight has so many more socket buffers, or fewer: some were cut, or became one.
+    pub(super) fn on_buffers_changed(&mut self, more: i64) {
+        self.buffers_in_flight = self.buffers_in_flight.saturating_add_signed(more);
     }
 
     /// The peer's window: true when the right edge moved. On plain TCP what acknowledges more may
@@ -440,21 +450,6 @@ impl Sender {
         }
         self.queued -= payload.len() as u64;
         Some((payload, mapping))
-    }
-
-    /// The memory that the next segment begins in, and the mapping it has.
-    pub(super) fn front(&self) -> Option<(Bytes, BurstMapping)> {
-        self.queue.front().map(|chunk| (chunk.payload.clone(), chunk.mapping))
-    }
-
-    /// The memory that the next segment begins in.
-    pub(super) fn next_memory(&self) -> Option<&Bytes> {
-        self.queue.front().map(|chunk| &chunk.payload)
-    }
-
-    /// The next segment has this mapping; on plain TCP none has any.
-    pub(super) fn goes_on_under(&self, mapping: BurstMapping) -> bool {
-        !self.multipath_mappings || self.queue.front().is_some_and(|chunk| chunk.mapping == mapping)
     }
 
     /// A chunk under `mapping` was used up: perhaps the last of its buffer.

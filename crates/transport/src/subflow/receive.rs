@@ -472,6 +472,9 @@ impl Subflow {
             if arrival == Arrival::Duplicate {
                 self.quicken_for_duplicate();
             }
+            if arrival != Arrival::Duplicate {
+                self.measure_segment(segment, load.segment);
+            }
             self.ack.on_data(now, load.segment, push, arrival, grew, self.rtt.rto());
             if grew && (in_order || self.stack.compresses_sacks) && !space.opens {
                 self.ack.on_own_window_grown();

@@ -423,5 +423,6 @@ impl Scoreboard {
     }
 }
 
+mod buffers;
 #[cfg(test)]
 mod tests;

@@ -166,6 +166,7 @@ impl Subflow {
             && self.send.queued > 0
             && in_flight + 1 < self.window.cwnd
             && !self.send.shut_out()
+            && !self.send.must_wait_for_more()
     }
 
     /// Counts a segment that was taken off the queue as sent, perhaps `together` with the one before; `more` of the
@@ -260,7 +261,7 @@ impl Subflow {
     /// Segments that one socket buffer takes on its way out: a millisecond's worth, more over a short way, and as
     /// many as the controller wants at least (`tcp_tso_segs`, `tcp_tso_autosize`).
     #[inline(always)]
-    fn burst_segments(&self) -> u32 {
+    pub(super) fn burst_segments(&self) -> u32 {
         let millisecond = self.pacer.rate().bytes_per_second() >> 10;
         let near = match self.rtt.min_rtt() {
             Some(rtt) if rtt < NEAR && self.stack.bursts_by_rtt => {
@@ -295,16 +296,19 @@ impl Subflow {
         if limit >= window.min(self.send.window()) / TSO_WINDOW_DIVISOR {
             return None;
         }
-        // The acknowledgement of the head may come too late.
-        let head = self.board.front()?;
-        let srtt = self.rtt.srtt().unwrap_or_default();
-        let soon = match self.stack.deferral {
-            Deferral::HalfRoundTrip => now.since(head.sent_at) >= srtt / 2,
-            Deferral::NextMillisecond => now + (srtt / 2).min(LATELY) >= head.sent_at + srtt,
-        };
         let for_cwnd = free < offered && free <= buffer;
         let why = if for_cwnd { Deferred::ForCongestionWindow } else { Deferred::ForOther };
-        soon.then_some(why)
+        self.is_head_due(now).then_some(why)
+    }
+
+    /// The acknowledgement of the oldest segment in flight is not expected to come too late to wait for.
+    pub(super) fn is_head_due(&self, now: Instant) -> bool {
+        let Some(head) = self.board.front() else { return false };
+        let srtt = self.rtt.srtt().unwrap_or_default();
+        match self.stack.deferral {
+            Deferral::HalfRoundTrip => now.since(head.sent_at) >= srtt / 2,
+            Deferral::NextMillisecond => now + (srtt / 2).min(LATELY) >= head.sent_at + srtt,
+        }
     }
 
     /// So little time has passed since the last segment left that more may come. A whole millisecond is past
@@ -325,7 +329,9 @@ impl Subflow {
         u64::from(20 + u32::from(self.peer_mss).saturating_sub(self.send.mss))
     }
 
-    /// Nothing was in flight: the controller hears that data flows again.
+    /// Nothing was in flight: the controller hears that data flows again. A rate of its own may change with it
+    /// (`bbr_cwnd_event_tx_start`); the estimate is made anew by acknowledgements alone (`tcp_update_pacing_rate` in
+    /// `tcp_cong_control`), however small the window has become meanwhile.
     fn announce_start(&mut self, now: Instant) {
         let start = TransmitStart {
             now,
@@ -334,7 +340,9 @@ impl Subflow {
             min_rtt: self.rtt.min_rtt(),
         };
         self.controller.on_transmit_start(&start, &mut self.window);
-        self.refresh_pacing();
+        if self.controller.pacing_rate().is_some() {
+            self.refresh_pacing();
+        }
     }
 
     /// A tail loss probe: new data if there is any, else the last segment again. The timeout counts
@@ -372,6 +380,8 @@ impl Subflow {
         let Some(sent) = self.board.retransmit(number, now, stamp).cloned() else {
             return false;
         };
+        let more = self.board.in_flight() < self.window.cwnd;
+        self.send.on_buffers_changed(self.board.cut_out(number, now, more));
         let length = sent.payload.len() as u64;
         if self.reducing() {
             self.recovery.prr_out += 1;

@@ -197,3 +197,32 @@ fn one_timer_is_armed_where_an_acknowledgement_is_owed() {
     subflow.ack.on_ack_sent();
     assert_eq!(subflow.ack.delay, ms(40));
 }
+
+#[test]
+fn two_smaller_segments_alike_are_full_ones_from_now_on() {
+    // tcp_measure_rcv_mss: `len += skb->data - skb_transport_header(skb)`, less `tcp_header_len`; 52 bytes of header
+    // are 20 with twelve of timestamps and twenty of a DSS.
+    let mut policy = begun();
+    let mut hear = |length: u32, header: u32, push: bool| {
+        match length {
+            1000.. => policy.last_smaller = 0,
+            _ => policy.on_smaller(length, header, 32, push),
+        }
+        policy.on_data(at(1001), length, push, Arrival::InOrder, false, RTO);
+        (policy.received_mss, policy.pushed)
+    };
+    assert_eq!(hear(800, 52, false), (1000, 1));
+    assert_eq!(hear(800, 52, false), (820, 1), "with the options of MPTCP");
+    assert_eq!(hear(1000, 52, false), (1000, 1), "a full one again");
+    // Others in between, or blocks of SACK that make room for less, say nothing; less than a header and 536 bytes
+    // only without PSH.
+    assert_eq!(hear(800, 52, false), (1000, 2));
+    assert_eq!(hear(788, 52, false), (1000, 2));
+    assert_eq!(hear(800, 52, false), (1000, 2));
+    assert_eq!(hear(788, 64, false), (820, 2), "twelve bytes of SACK instead of payload");
+    assert_eq!(hear(1000, 52, false), (1000, 2));
+    assert_eq!(hear(300, 52, true), (1000, 2));
+    assert_eq!(hear(300, 52, true), (1000, 2));
+    assert_eq!(hear(300, 52, false), (1000, 2));
+    assert_eq!(hear(300, 52, false), (320, 2));
+}

@@ -11,6 +11,15 @@ fn board(segments: u64) -> Scoreboard {
     board
 }
 
+/// Outstanding segments of which the named ones open a socket buffer.
+pub(super) fn board_of(segments: u64, opening: &[u64]) -> Scoreboard {
+    let mut board = board(segments);
+    for (number, sent) in (0..).zip(&mut board.entries) {
+        sent.opens_buffer = opening.contains(&number);
+    }
+    board
+}
+
 /// What a report of `[left, right)` tells that is new.
 fn newly_reported(board: &mut Scoreboard, left: u64, right: u64) -> Vec<u64> {
     let mut number = board.first_reported(left);

@@ -226,3 +226,19 @@ fn a_socket_buffer_takes_memory_until_its_last_segment_is_acknowledged() {
         assert_eq!(subflow.send.memory(), memory(acked), "{acked}");
     }
 }
+
+#[test]
+fn what_flows_again_after_idleness_is_estimated_at_the_rate_before() {
+    // tcp_cwnd_restart leaves sk_pacing_rate as it is; tcp_update_pacing_rate comes with the next acknowledgement.
+    let mut subflow = flying(1);
+    subflow.board.drop_front();
+    subflow.totals.bytes_sent = 1000;
+    subflow.window = Window { cwnd: 80, ssthresh: 60 };
+    subflow.refresh_pacing();
+    let before = subflow.pacing_rate();
+    write(&mut subflow, 1);
+    assert_eq!(send_all(&mut subflow, at(400)), 1);
+    assert_eq!((subflow.window.cwnd, subflow.pacing_rate()), (40, before));
+    subflow.refresh_pacing();
+    assert!(subflow.pacing_rate() < before);
+}

@@ -1,0 +1,120 @@
+//! Data that was handed over and pushed, and leaves as soon as somebody asks for segments: the scheduler sees its memory
+//! as it is once it has left.
+
+use anabranch_units::Instant;
+
+use super::Subflow;
+use super::queue::{Chunk, Sender};
+use crate::congestion::CongestionState;
+
+impl Sender {
+    /// `segments` of the queue will leave next, up to `most` in a socket buffer: into how many more than there are
+    /// those of the queue will have been cut then (`tso_fragment`).
+    pub(super) fn foresee(&mut self, mut segments: u64, most: u32) {
+        let mss = u64::from(self.mss);
+        let mut more = 0;
+        let mut chunks = self.queue.iter().peekable();
+        while let Some(first) = chunks.next().filter(|_| segments > 0) {
+            let mut bytes = first.payload.len() as u64;
+            let shares = |chunk: &&Chunk| chunk.mapping.position == first.mapping.position;
+            while let Some(chunk) = chunks.next_if(|chunk| shares(chunk)) {
+                bytes += chunk.payload.len() as u64;
+            }
+            let whole = bytes.div_ceil(mss);
+            let leaving = whole.min(segments);
+            more += leaving.div_ceil(u64::from(most)) - u64::from(leaving == whole);
+            segments -= leaving;
+        }
+        self.buffers_to_come = more as u32;
+    }
+
+    /// Full segments that the peer's window has room for.
+    pub(super) fn window_room(&self) -> u64 {
+        self.window_end.saturating_sub(self.next) / u64::from(self.mss)
+    }
+}
+
+impl Subflow {
+    /// What was handed over is pushed, as data goes to another subflow next (`mptcp_push_release` in
+    /// `__mptcp_push_pending`): its memory is from now on that of the socket buffers that it leaves in.
+    pub(crate) fn push_handed_over(&mut self, now: Instant) {
+        if self.pacer.holds_back(now) || self.send.deferred {
+            return;
+        }
+        let room = self.window.cwnd.saturating_sub(self.board.in_flight());
+        let mut segments = u64::from(room).min(self.send.window_room());
+        let most = self.burst_segments();
+        let rest = segments % u64::from(most);
+        // The last of them may wait for the acknowledgement that lets out a full burst (`tcp_tso_should_defer`).
+        let goes_on = segments * u64::from(self.send.mss) < self.send.queued;
+        if goes_on && self.ca_state < CongestionState::Recovery && self.is_head_due(now) {
+            segments -= rest;
+        }
+        self.send.foresee(segments, most);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::super::fixture::{at, context, exact, send, subflow};
+    use super::*;
+    use crate::congestion::Window;
+    use anabranch_wire::Segment;
+
+    /// `segments` handed over in two mappings, with room for `room` of them beside a hundred in flight.
+    fn handed_over(segments: usize, room: u32, head_due: bool) -> Subflow {
+        let (mut subflow, _) = subflow();
+        subflow.send.set_window(10_000_000);
+        subflow.send.use_mappings();
+        let now = if head_due { at(0) } else { at(50) };
+        for _ in 0..100 {
+            send(&mut subflow, now, 1000);
+        }
+        subflow.window = Window { cwnd: 100 + room, ssthresh: 1000 };
+        subflow.send.write_end = subflow.send.next;
+        let first = segments / 2;
+        subflow.send.enqueue(Bytes::from(vec![0; 1000 * first]), 0);
+        subflow.send.begin_handover();
+        subflow.send.enqueue(Bytes::from(vec![0; 1000 * (segments - first)]), 1 << 20);
+        subflow
+    }
+
+    #[test]
+    fn what_is_pushed_has_the_memory_of_the_buffers_it_leaves_in() {
+        // tso_fragment: two segments in each (`tcp_min_tso_segs`), and what stays behind is one more.
+        let charged = |segments: usize, room: u32, head_due: bool| {
+            let mut subflow = handed_over(segments, room, head_due);
+            let moment = at(100);
+            let before = subflow.send.memory();
+            subflow.push_handed_over(moment);
+            let foreseen = subflow.send.memory();
+            let mut segment = Segment::default();
+            let mut sent = 0;
+            while subflow.next_data_segment(&exact(), &context(moment), &mut segment) {
+                sent += 1;
+            }
+            assert_eq!(subflow.send.memory(), foreseen, "{segments} {room} {head_due}");
+            (sent, (foreseen - before) / exact().send_memory_per_buffer)
+        };
+        // Four and four: two buffers each where there was one.
+        assert_eq!(charged(8, 20, true), (8, 2));
+        assert_eq!(charged(8, 20, false), (8, 2));
+        // The first four, one and a half of the others: two of the first, and one that is cut off.
+        assert_eq!(charged(8, 6, false), (6, 2));
+        assert_eq!(charged(8, 7, false), (7, 3));
+        // The seventh waits for the acknowledgement that is due.
+        assert_eq!(charged(8, 7, true), (6, 2));
+        assert_eq!(charged(8, 0, true), (0, 0));
+    }
+
+    #[test]
+    fn what_is_held_back_stays_as_it_is() {
+        let mut subflow = handed_over(8, 20, true);
+        let before = subflow.send.memory();
+        subflow.send.deferred = true;
+        subflow.push_handed_over(at(100));
+        assert_eq!(subflow.send.memory(), before);
+    }
+}
