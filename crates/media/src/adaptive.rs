@@ -216,7 +216,8 @@ impl AdaptivePlayer {
             _ => None,
         };
         let watch = self.under_way.iter().find_map(|under_way| under_way.next_watch);
-        let [one, other] = self.askable().map(|track| track.and_then(|track| self.asks_at(track)));
+        let [one, other] =
+            self.askable(None).map(|track| track.and_then(|track| self.asks_at(track)));
         [shown, watch, one, other].into_iter().flatten().min()
     }
 

@@ -56,8 +56,9 @@ pub enum Append {
 pub enum Requests {
     /// One: of pictures and sound that which is behind is asked for next.
     OneAtATime,
-    /// One of each track, on connections of their own. Sound is asked for as hls.js does: no further
-    /// ahead than the chunk that follows the pictures' on its way (`AudioStreamController.doTickIdle`).
+    /// One of each track, on connections of their own. Sound keeps to the pictures as hls.js has it: a
+    /// chunk is asked for when there are pictures for the one before (`BufferController.blockAudio`), and
+    /// none that begins behind those on their way (`AudioStreamController.doTickIdle`).
     OneATrack,
 }
 

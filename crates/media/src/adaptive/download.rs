@@ -42,24 +42,32 @@ impl AdaptivePlayer {
         self.settings.max_buffer(self.ladder.renditions[last].bandwidth_bps)
     }
 
-    /// The tracks that may be asked for when their buffers have room, in the order in which they are.
-    pub(super) fn askable(&self) -> [Option<Track>; 2] {
+    /// The tracks that may be asked for when their buffers have room, in the order in which they are: now, or, once
+    /// all that may be asked for now was, later.
+    pub(super) fn askable(&self, now: Option<Instant>) -> [Option<Track>; 2] {
         match self.settings.requests {
             Requests::OneAtATime => [self.behind().filter(|_| self.under_way.is_empty()), None],
             Requests::OneATrack => {
                 let asked = |track| self.under_way.iter().any(|it| it.wanted.track() == track);
                 let video = !self.video_is_in() && !asked(Track::Video);
-                let audio = self.sound_may_follow() && !asked(Track::Audio);
-                [video.then_some(Track::Video), audio.then_some(Track::Audio)]
+                let audio = self.sound_may_follow(now) && !asked(Track::Audio);
+                let tracks = [video.then_some(Track::Video), audio.then_some(Track::Audio)];
+                // What was held back until pictures came is buffered before they are, and the next of the
+                // sound asked for: from the third chunk on, as the second waits for more than that.
+                let [video, audio] = tracks;
+                let sound_first = self.audio.as_ref().is_some_and(|audio| audio.next >= 2);
+                if sound_first { [audio, video] } else { tracks }
             }
         }
     }
 
     /// Whether the pictures are far enough for more of the sound (`AudioStreamController`): its
     /// playlist is asked for beside the first of the pictures', a chunk not before that one is in
-    /// (`onAudioTrackLoaded`), the second chunk not before pictures are (`WAITING_INIT_PTS`), and none
-    /// that begins behind the end of the pictures' chunk on its way, but for the last (`doTickIdle`).
-    fn sound_may_follow(&self) -> bool {
+    /// (`onAudioTrackLoaded`), and a further one when the one before is buffered, which it is not before
+    /// there are pictures (`WAITING_INIT_PTS`) for a twentieth of it (`BufferController.blockAudio`). None
+    /// begins behind the end of the pictures' chunk on its way, or about to be, but for the last
+    /// (`doTickIdle`).
+    fn sound_may_follow(&self, now: Option<Instant>) -> bool {
         let (Some(sound), Some(audio)) = (&self.ladder.audio, &self.audio) else {
             return false;
         };
@@ -69,10 +77,23 @@ impl AdaptivePlayer {
         if audio.piece(0, sound) == Piece::Playlist {
             return true;
         }
-        let may_begin = self.video.knows_a_playlist()
-            && (audio.received.is_zero() || !self.video.received.is_zero());
-        let limit = self.video.asked_to.filter(|end| *end > self.video.received);
+        let before = audio.next.checked_sub(1).map(|before| sound.chunks[before].duration());
+        let buffered = before.is_none_or(|before| {
+            let needed = audio.received.saturating_sub(before) + before / 20;
+            self.video_is_in() || self.video.received > needed
+        });
+        let may_begin = self.video.knows_a_playlist() && buffered;
+        let on_its_way = self.video.asked_to.filter(|end| *end > self.video.received);
+        let limit = on_its_way.or_else(|| self.next_pictures_end(now?));
         may_begin && (self.sound_is_at_its_last() || limit.is_none_or(|end| audio.received <= end))
+    }
+
+    /// Where the pictures' next chunk ends, if it is about to be asked for.
+    fn next_pictures_end(&self, now: Instant) -> Option<Duration> {
+        let chunks = &self.ladder.renditions[self.video.last.unwrap_or(0)].chunks;
+        let is_due = self.asks_at(Track::Video).is_none_or(|at| at <= now);
+        let next = chunks.get(self.video.next).filter(|_| is_due)?;
+        Some(self.video.received + next.duration())
     }
 
     fn sound_is_at_its_last(&self) -> bool {
@@ -104,7 +125,7 @@ impl AdaptivePlayer {
         &mut self,
         now: Instant,
     ) -> Option<(Wanted, String, u64, Option<ByteRange>)> {
-        self.askable().into_iter().flatten().find_map(|track| self.piece_of(now, track))
+        self.askable(Some(now)).into_iter().flatten().find_map(|track| self.piece_of(now, track))
     }
 
     fn piece_of(

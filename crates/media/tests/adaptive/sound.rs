@@ -1,6 +1,6 @@
 //! Pictures and sound side by side, as hls.js fetches them.
 
-use super::{LOWEST, Toy, assert_near, hlsjs, ladder, rendition, seconds, watch};
+use super::{LOWEST, Toy, Watched, assert_near, hlsjs, ladder, rendition, seconds, watch};
 use anabranch_media::{AdaptiveConfig, AdaptiveEventKind, ChunkRecord, Ladder, Requests, Track};
 
 /// A film with sound of its own.
@@ -26,10 +26,11 @@ fn hlsjs_fetches_sound_beside_the_pictures() {
         // Sound has to wait for the pictures' first chunk, which takes 2 s, and goes on beside the second.
         ("1000000/1.ts", (2.008, 0)),
         ("audio/1.ts", (2.008, 1)),
-        // The third begins where the second of the pictures ends: it may be fetched with that on its way.
-        ("audio/2.ts", (2.208, 1)),
-        ("1000000/2.ts", (4.008, 0)),
-        ("audio/3.ts", (4.008, 1)),
+        // From the third on sound is asked for first, and takes the connection that was used last.
+        ("audio/2.ts", (4.008, 0)),
+        ("1000000/2.ts", (4.008, 1)),
+        ("audio/3.ts", (6.008, 1)),
+        ("1000000/3.ts", (6.008, 0)),
     ];
     for (name, (at, connection)) in expected {
         let (found_at, on) = asked(name).expect("it is asked for");
@@ -44,20 +45,42 @@ fn hlsjs_fetches_sound_beside_the_pictures() {
     assert_near(&seen.times(AdaptiveEventKind::Start), &[0.012 + 2.2], 1e-6);
 }
 
+/// The times at which pictures were in, by how far they went, and at which sound was asked for, by where it began.
+fn times(seen: &Watched, sound_s: f64) -> [Vec<(f64, f64)>; 2] {
+    let done = |chunk: &ChunkRecord| chunk.done.map_or(f64::NAN, seconds);
+    let pictures = seen.chunks(Track::Video);
+    let pictures = pictures.map(|it| (done(it), 4.0 * (it.index + 1) as f64)).collect();
+    let sound = seen.chunks(Track::Audio);
+    [pictures, sound.map(|it| (seconds(it.asked), sound_s * it.index as f64)).collect()]
+}
+
 #[test]
-fn sound_is_a_chunk_ahead_of_the_pictures_on_their_way_at_most() {
-    // Pictures take as long as they play; a chunk of sound a tenth of that.
-    let seen = watch(&hlsjs(), with_sound(&[1_000_000], 12), LOWEST, &Toy::new(0.0, 1e6));
-    let mut ahead = 0;
-    for sound in seen.chunks(Track::Audio) {
-        let under_way = |it: &&ChunkRecord| it.asked <= sound.asked && it.done > Some(sound.asked);
-        let Some(pictures) = seen.chunks(Track::Video).find(under_way) else { continue };
-        // The last one may come at any time.
-        let most = pictures.index + if sound.index == 11 { 2 } else { 1 };
-        assert!(sound.index <= most, "{sound:?} beside {pictures:?}");
-        ahead += usize::from(sound.index == most);
+fn sound_follows_the_pictures_that_are_in() {
+    // Pictures take as long as they play, sound of any length of chunk much less.
+    for (sound_s, chunks) in [(4.0, 12), (2.0, 24), (12.0, 4), (3.5, 14)] {
+        let mut film = with_sound(&[1_000_000], 12);
+        film.audio = Some(rendition("audio", 100_000, chunks)).map(|mut audio| {
+            audio.chunks.iter_mut().for_each(|it| it.duration_ns = (sound_s * 1e9) as u64);
+            audio
+        });
+        let seen = watch(&hlsjs(), film, LOWEST, &Toy::new(0.0, 1e6));
+        let [pictures, sound] = times(&seen, sound_s);
+        for (number, (asked, begins)) in sound.iter().enumerate().skip(1) {
+            let is_in = |by: f64| pictures.iter().rfind(|it| it.0 <= by + 1e-9);
+            let shown = is_in(*asked).map_or(0.0, |it| it.1);
+            // The chunk before is buffered once there are pictures for a twentieth of it.
+            let needed = begins - 0.95 * sound_s;
+            assert!(shown > needed, "{number} of {sound_s} s with pictures of {shown} s");
+            // The pictures' chunk on its way ends four seconds later; only the last may begin behind it.
+            let is_last = number + 1 == sound.len();
+            assert!(*begins <= shown + 4.0 || is_last, "{number} of {sound_s} s beside {shown} s");
+        }
+        // Of equal chunks each is fetched with the pictures that it belongs to.
+        if (sound_s - 4.0).abs() < 1e-9 {
+            let mut beside = sound.iter().skip(1).zip(&pictures);
+            assert!(beside.all(|((asked, _), (before, _))| (asked - before).abs() < 1e-9));
+        }
     }
-    assert_eq!(ahead, 10, "it is as far ahead as it may be, but for the first two");
 }
 
 #[test]
