@@ -74,6 +74,35 @@ def test_a_film_is_played_from_our_server_by_a_kernel():
     assert run.qoe["frames"]["displayed"] > 20
 
 
+@pytest.mark.parametrize(
+    ("server", "client"), [("gateway", "kernel"), ("kernel", "kernel"), ("kernel", "anabranch")]
+)
+def test_pictures_and_sound_come_side_by_side_whoever_the_ends_are(server, client):
+    player = {"model": "hlsjs"}
+    lowest = {"name": "fixed", "rendition": 0}
+    application = {
+        "kind": "adaptive",
+        "ladder": "uq18-jp",
+        "abr": lowest,
+        "duration": "4 s",
+        "player": player,
+    }
+    paths = [{**path, "rate": "2 Mbit/s"} for path in GIVEN["paths"]]
+    run = run_live(load({**GIVEN, "application": application, "paths": paths}), server=server, client=client)
+    done = [row for row in run.rows("requests") if row["done_s"] is not None and "/audio/" in row["resource"]]
+    pictures = [row for row in run.rows("requests") if row["done_s"] is not None and row not in done]
+    beside = [
+        (sound["resource"], other["resource"])
+        for sound in done
+        for other in pictures
+        if sound["first_byte_s"] < other["done_s"] and other["first_byte_s"] < sound["done_s"]
+    ]
+    assert len(beside) >= 2
+    # Each of two connections has a subflow on each path.
+    carried = sorted(row["path"] for row in run.rows("subflows") if row["bytes"] > 10_000)
+    assert carried == ["lte", "lte", "wifi", "wifi"]
+
+
 def test_the_simulator_says_the_same():
     figures = {figure.name: figure for figure in parity(load(GIVEN), trials=2)}
     goodput = figures["goodput, Mb/s"]

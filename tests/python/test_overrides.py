@@ -67,6 +67,7 @@ VALUES = {
     "application.player.max_buffer": ("60s", 60 * 10**9),
     "application.player.max_buffer_bytes": ("1 MB", 10**6),
     "application.player.append": ("whole", "whole"),
+    "application.player.requests": ("one-at-a-time", "one-at-a-time"),
     "paths.wifi.name": ("wlan", "wlan"),
     "paths.wifi.rtt": ("80ms", 80 * 10**6),
     "paths.wifi.rate": ("1 Mbit/s", 10**6),

@@ -1,22 +1,24 @@
 //! A host: an endpoint, and what runs on its connections.
 
+mod lanes;
+
 use std::num::NonZeroU16;
 
 use anabranch_trace::Rows;
 use anabranch_transport::{
-    Config, ConnectError, Connection, ConnectionHandle, Endpoint, FourTuple, Outgoing, Transmit,
-    earliest,
+    Connection, ConnectionHandle, Endpoint, FourTuple, Outgoing, Transmit, earliest,
 };
 use anabranch_units::{Instant, Schedule, SeqNumber};
 use anabranch_wire::Segment;
 
-use crate::application::{Application, Former, Next, WrongBytes};
+use crate::application::{Application, Next, WrongBytes};
 use crate::session::{Session, Viewing};
+use lanes::Connections;
 
 /// What a server runs on a connection that it has accepted.
 pub type Serve = dyn FnMut(ConnectionHandle, &Connection) -> Box<dyn Application>;
 
-/// An application and the connection it has.
+/// An application and the connection it has, the one in its first lane.
 struct Place {
     application: Box<dyn Application>,
     connection: Option<ConnectionHandle>,
@@ -33,7 +35,7 @@ struct Place {
 
 /// An endpoint with its applications, sans-IO.
 ///
-/// A client has one application, which may go through several connections; a server has one for each
+/// A client has one application, which may have several connections, and go through them; a server has one for each
 /// connection that it accepts. Whatever is handed in, the host is to be polled afterwards: for segments
 /// until there are none, for the need of a connection, and for its next timeout. In doing so it goes through
 /// what it has to do in one order, always: connections say what they have to say, then the applications
@@ -51,7 +53,10 @@ pub struct Host {
     wakes: Schedule,
     /// The place of each node of `wakes`.
     sleepers: Vec<usize>,
-    needs_connection: bool,
+    /// A client's connections in the lanes behind the first.
+    others: Vec<Option<ConnectionHandle>>,
+    /// The lanes that a client needs a connection in.
+    wanted: Vec<usize>,
     fault: Option<WrongBytes>,
 }
 
@@ -60,7 +65,7 @@ impl Host {
     pub fn client(endpoint: Endpoint, application: Box<dyn Application>) -> Self {
         let mut host = Self::new(endpoint, None);
         host.places.push(Place::new(application));
-        host.needs_connection = true;
+        host.wanted.push(0);
         host
     }
 
@@ -78,7 +83,8 @@ impl Host {
             also_touched: Vec::new(),
             wakes: Schedule::default(),
             sleepers: Vec::new(),
-            needs_connection: false,
+            others: Vec::new(),
+            wanted: Vec::new(),
             fault: None,
         }
     }
@@ -191,33 +197,7 @@ impl Host {
     /// knows. To be asked once [`Self::poll_transmit`] has no more to give.
     #[inline(always)]
     pub fn needs_connection(&self) -> bool {
-        self.needs_connection
-    }
-
-    /// Opens a client's connection over the first of `config.candidates`, and ends the one it had. The host
-    /// has to be polled afterwards.
-    ///
-    /// # Errors
-    /// As [`Endpoint::connect`].
-    ///
-    /// # Panics
-    /// It is a server.
-    pub fn connect(
-        &mut self,
-        now: Instant,
-        config: Config,
-    ) -> Result<ConnectionHandle, ConnectError> {
-        assert!(self.serve.is_none(), "a server opens no connection");
-        let place = &mut self.places[0];
-        if let Some(connection) = place.connection.and_then(|old| self.endpoint.get_mut(old)) {
-            connection.abort();
-        }
-        let handle = self.endpoint.connect(now, config)?;
-        (place.connection, place.next) = (Some(handle), Next::AtAnything);
-        place.dismissed = false;
-        self.needs_connection = false;
-        self.touch_place(0);
-        Ok(handle)
+        !self.wanted.is_empty()
     }
 
     /// Ends every connection at once; their applications are not driven any more. The host has to be polled
@@ -232,7 +212,7 @@ impl Host {
         for at in 0..self.places.len() {
             self.dismiss(at);
         }
-        self.needs_connection = false;
+        self.wanted.clear();
     }
 
     fn dismiss(&mut self, at: usize) {
@@ -250,18 +230,14 @@ impl Host {
         let closed: Vec<_> = closed.map(|(handle, _)| handle).collect();
         for handle in closed {
             let at = if self.serve.is_some() { handle.index() } else { 0 };
-            let driven = |place: &Place| place.connection == Some(handle) && !place.dismissed;
-            if !self.places.get(at).is_some_and(driven) {
+            if !self.has(at, handle) || self.places[at].dismissed {
                 // Nobody asks for its news any more.
                 while self.endpoint.connection_mut(handle).poll_event().is_some() {}
             }
         }
         for handle in self.endpoint.free_drained() {
             let at = if self.serve.is_some() { handle.index() } else { 0 };
-            let has = |place: &Place| place.connection == Some(handle);
-            if self.places.get(at).is_some_and(has) {
-                self.dismiss(at);
-            }
+            self.forget(at, handle);
         }
     }
 
@@ -269,7 +245,7 @@ impl Host {
     /// driven when the host is polled, unless it waits for news of its connection alone ([`Next::AtNews`]).
     pub fn wake(&mut self, handle: ConnectionHandle) {
         let at = if self.serve.is_some() { handle.index() } else { 0 };
-        if self.places.get(at).is_some_and(|place| place.connection == Some(handle)) {
+        if self.has(at, handle) {
             self.touch_place(at);
         }
     }
@@ -399,15 +375,31 @@ impl Host {
     fn drive_at(&mut self, now: Instant, at: usize) -> bool {
         let place = &mut self.places[at];
         place.touched = false;
-        let Some(handle) = place.connection.filter(|_| !place.dismissed) else { return false };
-        let waits =
-            place.next == Next::AtNews && place.node.is_none_or(|node| self.wakes.at(node) > now);
-        if waits && !self.endpoint.get(handle).is_some_and(Connection::has_news) {
+        let first = place.connection;
+        if place.dismissed || first.is_none() && self.others.is_empty() {
             return false;
         }
-        let Some(connection) = self.endpoint.get_mut(handle) else { return false };
-        match place.application.drive(now, connection) {
-            Ok(Next::OnNewConnection(former)) if self.serve.is_none() => self.leave(former),
+        let waits =
+            place.next == Next::AtNews && place.node.is_none_or(|node| self.wakes.at(node) > now);
+        let has_news =
+            |it: &ConnectionHandle| self.endpoint.get(*it).is_some_and(Connection::has_news);
+        if waits && !first.iter().any(has_news) && !self.others.iter().flatten().any(has_news) {
+            return false;
+        }
+        let driven = if self.serve.is_none() {
+            let Self { endpoint, others, .. } = self;
+            place.application.drive_all(now, &mut Connections { endpoint, first, others })
+        } else {
+            let Some(connection) = first.and_then(|it| self.endpoint.get_mut(it)) else {
+                return false;
+            };
+            place.application.drive(now, connection)
+        };
+        match driven {
+            Ok(Next::OnNewConnection { lane, former }) if self.serve.is_none() => {
+                self.change(lane, former);
+            }
+            Ok(Next::Without(lane)) if self.serve.is_none() => self.leave(lane),
             Ok(next) => place.next = next,
             Err(fault) => {
                 self.fault.get_or_insert(fault);
@@ -429,27 +421,6 @@ impl Host {
             self.set_wake(at, wake);
         }
         true
-    }
-
-    /// A client's application wants another connection than it has.
-    #[cold]
-    fn leave(&mut self, how: Former) {
-        self.needs_connection = true;
-        let place = &mut self.places[0];
-        // One that was kept for the sake of the one that is left now has waited in vain.
-        let (left, in_vain) = (place.connection.take(), place.former.take());
-        let kept = how == Former::KeptUntilAnswer;
-        place.former = left.filter(|_| kept);
-        self.end(in_vain);
-        self.end(left.filter(|_| !kept));
-    }
-
-    /// Aborts a connection, if it is still there.
-    #[cold]
-    fn end(&mut self, handle: Option<ConnectionHandle>) {
-        if let Some(connection) = handle.and_then(|handle| self.endpoint.get_mut(handle)) {
-            connection.abort();
-        }
     }
 
     fn set_wake(&mut self, at: usize, wake: Option<Instant>) {

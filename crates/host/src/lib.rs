@@ -86,7 +86,7 @@ mod session;
 mod stream;
 
 pub use application::{
-    Application, Bulk, Files, Former, HttpServer, Next, Paced, Player, Reader, WrongBytes,
+    Application, Bulk, Files, Former, HttpServer, Lanes, Next, Paced, Player, Reader, WrongBytes,
     report_ladder,
 };
 pub use host::{Host, Serve};

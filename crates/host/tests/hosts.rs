@@ -7,8 +7,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use anabranch_host::{
-    Application, Bulk, Former, Host, HttpServer, Next, Paced, Reader, Serve, Session, Stream,
-    WrongBytes,
+    Application, Bulk, Former, Host, HttpServer, Lanes, Next, Paced, Reader, Serve, Session,
+    Stream, WrongBytes,
 };
 use anabranch_transport::path_manager::Candidate;
 use anabranch_transport::{Config, Endpoint, Event, FourTuple, Transmit};
@@ -259,7 +259,7 @@ impl Application for Restless {
         }
         self.0 -= 1;
         self.1.bytes_read = 0;
-        Ok(Next::OnNewConnection(self.2))
+        Ok(Next::OnNewConnection { lane: 0, former: self.2 })
     }
 
     fn is_answered(&self) -> bool {
@@ -325,6 +325,67 @@ fn a_connection_that_is_left_lasts_until_the_next_one_is_answered_if_the_applica
     let both = kept.iter().filter(|count| **count == 2).count();
     assert!(both > 1, "there are two while the second waits: {kept:?}");
     assert_eq!(kept.last(), Some(&1), "and then the first is closed");
+}
+
+/// Has a connection in each of two lanes, and notes at what times it reads from each; leaves the first at a time.
+struct TwoHanded {
+    session: Session,
+    reads: Rc<RefCell<[Vec<Instant>; 2]>>,
+    leaves_at: Instant,
+    had: u32,
+}
+
+impl Application for TwoHanded {
+    fn drive_all(&mut self, now: Instant, lanes: &mut dyn Lanes) -> Result<Next, WrongBytes> {
+        for lane in 0..2 {
+            let Some(connection) = lanes.get(lane) else { continue };
+            while connection.poll_event().is_some() {}
+            while connection.read(now, usize::MAX).is_some() {
+                self.reads.borrow_mut()[lane].push(now);
+            }
+        }
+        self.had += 1;
+        if self.had == 1 {
+            return Ok(Next::OnNewConnection { lane: 1, former: Former::Closed });
+        }
+        if now >= self.leaves_at && lanes.get(0).is_some() {
+            return Ok(Next::Without(0));
+        }
+        Ok(Next::AtNews)
+    }
+
+    fn session(&self) -> Option<&Session> {
+        Some(&self.session)
+    }
+}
+
+#[test]
+fn a_client_may_have_two_connections_and_leave_one_of_them() {
+    let reads: Rc<RefCell<[Vec<Instant>; 2]>> = Rc::default();
+    let application = TwoHanded {
+        session: Session::new(0, Instant::ZERO, None),
+        reads: Rc::clone(&reads),
+        leaves_at: ms(200),
+        had: 0,
+    };
+    let rate = Rate::from_bps(8_000_000);
+    let serve: Box<Serve> = Box::new(move |_, _| Box::new(Paced::new(rate, None)));
+    let mut pair = Pair::new(Box::new(application), serve);
+    pair.run(ms(400));
+    assert_eq!(pair.ports, 40_002, "both were opened, and no other");
+    let [first, second] = reads.borrow().clone();
+    assert!(first.iter().any(|at| *at < ms(100)) && second.iter().any(|at| *at < ms(100)));
+    assert!(first.last() <= Some(&ms(210)), "nothing is read of one that was left: {first:?}");
+    assert!(second.last() > Some(&ms(390)), "the other goes on");
+    let closed = |host: &Host| {
+        host.endpoint().connections().filter(|(_, connection)| connection.is_closed()).count()
+    };
+    assert_eq!(pair.hosts.each_ref().map(closed), [1, 1], "the server was told");
+    // What is left of the one is freed, and the other is driven on.
+    pair.hosts[0].free_ended();
+    let before = second.len();
+    pair.run(ms(800));
+    assert!(reads.borrow()[1].len() > before);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
-use anabranch_host::{Application, Former, Next, WrongBytes};
+use anabranch_host::{Application, Former, Lanes, Next, Stream, WrongBytes};
 use anabranch_plan::application::Make;
 use anabranch_trace::Rows;
 use anabranch_units::{Duration, Instant};
@@ -52,27 +52,60 @@ fn is_unreachable(error: &io::Error) -> bool {
     kinds.contains(&error.kind())
 }
 
-/// An application and its socket.
+/// The sockets of an application, each at the place of its lane.
+#[derive(Default)]
+struct Sockets(Vec<Option<Socket>>);
+
+impl Sockets {
+    fn lane_mut(&mut self, lane: usize) -> &mut Option<Socket> {
+        if self.0.len() <= lane {
+            self.0.resize_with(lane + 1, || None);
+        }
+        &mut self.0[lane]
+    }
+
+    fn are_none(&self) -> bool {
+        self.0.iter().all(Option::is_none)
+    }
+
+    fn have_news(&self) -> bool {
+        self.0.iter().flatten().any(Socket::has_news)
+    }
+}
+
+impl Lanes for Sockets {
+    fn get(&mut self, lane: usize) -> Option<&mut dyn Stream> {
+        self.0.get_mut(lane)?.as_mut().map(|socket| socket as &mut dyn Stream)
+    }
+}
+
+/// An application and its sockets; of a server's the one in the first lane.
 struct Place {
     application: Box<dyn Application>,
-    socket: Option<Socket>,
-    /// The connection before, which lasts until this one is answered.
+    sockets: Sockets,
+    /// The lanes that it needs a socket in.
+    wanted: Vec<usize>,
+    /// The connection before, which lasts until the newest one is answered.
     former: Option<Socket>,
-    /// When it is connected, without a socket.
+    /// When it is connected where it needs a socket.
     opens_at: Instant,
 }
 
 impl Place {
-    fn new(application: Box<dyn Application>, socket: Option<Socket>) -> Self {
-        Self { application, socket, former: None, opens_at: Instant::ZERO }
+    fn new(application: Box<dyn Application>, sockets: Sockets, wanted: Vec<usize>) -> Self {
+        Self { application, sockets, wanted, former: None, opens_at: Instant::ZERO }
     }
 
     /// When it is to be driven though nothing happens: without a socket not before one is opened.
     fn wakes_at(&self) -> Option<Instant> {
-        match self.socket {
-            Some(_) => self.application.poll_timeout(),
-            None => Some(self.opens_at),
-        }
+        let opens = (!self.wanted.is_empty()).then_some(self.opens_at);
+        let wakes = self.application.poll_timeout().filter(|_| !self.sockets.are_none());
+        [opens, wakes].into_iter().flatten().min()
+    }
+
+    /// The application does what there is for it to do.
+    fn drive(&mut self, now: Instant) -> Result<Next, WrongBytes> {
+        self.application.drive_all(now, &mut self.sockets)
     }
 }
 
@@ -96,7 +129,7 @@ impl KernelHost {
         route: (SocketAddr, SocketAddr),
         first_token: u64,
     ) -> Self {
-        let places = vec![Place::new(application, None)];
+        let places = vec![Place::new(application, Sockets::default(), vec![0])];
         Self { end, places, listener: None, route: Some(route), first_token, fault: None }
     }
 
@@ -129,15 +162,18 @@ impl KernelHost {
         token: u64,
         (readable, writable): (bool, bool),
     ) -> io::Result<()> {
-        let Some(place) = (token - self.first_token).checked_sub(1) else {
+        let Some(number) = (token - self.first_token).checked_sub(1) else {
             return self.accept(now, poller);
         };
-        // It may be the socket before the one that the place has now.
-        if let Some(socket) = self.places.get_mut(place as usize).and_then(|it| it.socket.as_mut())
-        {
+        // A server's sockets are told apart by their places, a client's by their lanes.
+        let number = number as usize;
+        let (at, lane) = if self.listener.is_some() { (number, 0) } else { (0, number) };
+        let place = self.places.get_mut(at);
+        // It may be the socket before the one that the lane has now.
+        if let Some(socket) = place.and_then(|place| place.sockets.lane_mut(lane).as_mut()) {
             socket.handle_ready(now, readable, writable);
         }
-        self.drive(now, poller, place as usize)
+        self.drive(now, poller, at)
     }
 
     fn accept(&mut self, now: Instant, poller: &Poller) -> io::Result<()> {
@@ -148,7 +184,7 @@ impl KernelHost {
                     let socket = Socket::accepted(fd, now);
                     let place = self.places.len();
                     poller.add_edges(&socket, self.first_token + 1 + place as u64)?;
-                    self.places.push(Place::new(make(), Some(socket)));
+                    self.places.push(Place::new(make(), Sockets(vec![Some(socket)]), Vec::new()));
                     self.drive(now, poller, place)?;
                 }
                 Err(Errno::AGAIN) => break,
@@ -181,32 +217,42 @@ impl KernelHost {
             if self.fault.is_some() {
                 return Ok(());
             }
-            let Some(socket) = &mut place.socket else {
-                return if now < place.opens_at { Ok(()) } else { self.open(now, poller, at) };
-            };
-            let driven = place.application.drive(now, socket);
+            if !place.wanted.is_empty() && now >= place.opens_at {
+                self.open(now, poller, at)?;
+                continue;
+            }
+            if place.sockets.are_none() {
+                return Ok(());
+            }
+            let driven = place.drive(now);
             if place.application.is_answered() {
                 place.former = None;
             }
             match driven {
-                Ok(Next::OnNewConnection(former)) => {
-                    let left = place.socket.take();
+                Ok(Next::OnNewConnection { lane, former }) => {
+                    place.wanted.push(lane);
+                    let left = place.sockets.lane_mut(lane).take();
                     place.former = left.filter(|_| former == Former::KeptUntilAnswer);
                 }
-                Ok(_) if socket.has_news() => {}
+                Ok(Next::Without(lane)) => drop(place.sockets.lane_mut(lane).take()),
+                Ok(_) if place.sockets.have_news() => {}
                 Ok(_) => return Ok(()),
                 Err(fault) => self.fault = Some(fault),
             }
         }
     }
 
+    /// Opens a client's sockets in the lanes that it needs them in.
     fn open(&mut self, now: Instant, poller: &Poller, at: usize) -> io::Result<()> {
         let Some((local, remote)) = self.route else { return Ok(()) };
+        let Some(lane) = self.places[at].wanted.first().copied() else { return Ok(()) };
         let kind = self.end.kind();
         match self.end.within(|| Socket::connect(&kind, local, remote)) {
             Ok(socket) => {
-                poller.add_edges(&socket, self.first_token + 1 + at as u64)?;
-                self.places[at].socket = Some(socket);
+                poller.add_edges(&socket, self.first_token + 1 + lane as u64)?;
+                let place = &mut self.places[at];
+                *place.sockets.lane_mut(lane) = Some(socket);
+                place.wanted.remove(0);
                 Ok(())
             }
             // Its interface is down.
@@ -220,7 +266,7 @@ impl KernelHost {
 
     /// The congestion control of its first connection, as the kernel has it.
     pub(crate) fn congestion(&self) -> Option<String> {
-        self.places.first()?.socket.as_ref()?.congestion()
+        self.places.first()?.sockets.0.iter().flatten().next()?.congestion()
     }
 
     /// What was read that nobody sent.

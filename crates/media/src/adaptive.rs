@@ -6,16 +6,17 @@
 //!                     +------------------------------------+
 //! ```
 //!
-//! One request is under way at a time, all on one connection, which is idle while the buffer is
-//! full. Sound of its own is a second track; the one that is behind is fetched next. The film plays
-//! at its own pace as soon as enough of it is in, and stops where what is in ends.
+//! Sound of its own is a second track. VLC has one request under way at a time, of the track that is
+//! behind; hls.js one of each track, side by side. A connection that has answered serves the next
+//! request, and is idle while the buffer is full. The film plays at its own pace as soon as enough of
+//! it is in, and stops where what is in ends.
 
 mod config;
 mod download;
 mod records;
 mod track;
 
-pub use config::{AdaptiveConfig, Append, PlayerModel};
+pub use config::{AdaptiveConfig, Append, PlayerModel, Requests};
 pub use records::{AdaptiveEvent, AdaptiveEventKind, ChunkRecord};
 pub use track::Track;
 
@@ -54,11 +55,24 @@ enum Wanted {
     Piece { track: Track, piece: Piece, rendition: usize },
 }
 
+impl Wanted {
+    /// The track that it is fetched for; the master playlist is the pictures'.
+    const fn track(self) -> Track {
+        match self {
+            Self::Master => Track::Video,
+            Self::Piece { track, .. } => track,
+        }
+    }
+}
+
 /// A request under way.
 #[derive(Clone, Copy, Debug)]
 struct UnderWay {
     id: u64,
     wanted: Wanted,
+    connection: u32,
+    /// The place of its record, if it is of a chunk.
+    record: Option<usize>,
     bytes: u64,
     received: u64,
     asked: Instant,
@@ -75,9 +89,15 @@ pub struct AdaptivePlayer {
     video: Progress,
     audio: Option<Progress>,
     master: bool,
-    under_way: Option<UnderWay>,
+    under_way: Vec<UnderWay>,
     next_id: u64,
-    connection: u32,
+    /// Connections that have been asked for.
+    connections: u32,
+    /// Those that wait for a request, the one that was used last at the end. A browser takes that one
+    /// (Chromium, `TransportClientSocketPool::AssignIdleSocketToRequest`).
+    free: Vec<u32>,
+    /// The connection of a chunk that was given up, which the next request closes.
+    left: Option<u32>,
     /// When the rule wants to be asked again.
     wait_until: Option<Instant>,
     state: State,
@@ -98,9 +118,11 @@ impl AdaptivePlayer {
             video: Progress::default(),
             audio: ladder.audio.as_ref().map(|_| Progress::default()),
             master: false,
-            under_way: None,
+            under_way: Vec::new(),
             next_id: 0,
-            connection: 0,
+            connections: 0,
+            free: Vec::new(),
+            left: None,
             wait_until: None,
             state: State::Starting,
             total: Duration::ZERO,
@@ -111,46 +133,49 @@ impl AdaptivePlayer {
         }
     }
 
-    /// The next request to send, if any. Ask after every input.
+    /// The next request to send, if any. Ask after every input, until there is none.
     pub fn poll_request(&mut self, now: Instant) -> Option<Request> {
         self.advance(now);
-        if self.under_way.is_some() || self.wait_until.is_some_and(|until| now < until) {
-            return None;
-        }
-        self.wait_until = None;
-        let (wanted, path, bytes, range) = if self.master {
+        let (wanted, resource, bytes, range) = if self.master {
             self.next_piece(now)?
-        } else {
+        } else if self.under_way.is_empty() {
             (Wanted::Master, self.ladder.master.path.clone(), self.ladder.master.bytes, None)
+        } else {
+            return None;
         };
         let id = self.next_id;
         self.next_id += 1;
-        let watched = self.rule.watches()
-            && matches!(wanted, Wanted::Piece { track: Track::Video, piece: Piece::Chunk, .. });
-        self.under_way = Some(UnderWay {
+        let connection = self.free.pop().unwrap_or(self.connections);
+        self.connections = self.connections.max(connection + 1);
+        let is_chunk = matches!(wanted, Wanted::Piece { piece: Piece::Chunk, .. });
+        let watched = self.rule.watches() && is_chunk && wanted.track() == Track::Video;
+        self.under_way.push(UnderWay {
             id,
             wanted,
+            connection,
+            record: is_chunk.then(|| self.chunks.len() - 1),
             bytes,
             received: 0,
             asked: now,
             first_byte: None,
             next_watch: watched.then(|| now + WATCH),
         });
-        let connection = self.connection;
-        Some(Request { id, connection, closes_before: true, resource: path, range })
+        let leaves = self.left.take();
+        Some(Request { id, connection, leaves, closes_before: true, resource, range })
     }
 
     /// Takes `n` bytes of the body that answers request `id`, in order.
     pub fn handle_bytes(&mut self, now: Instant, id: u64, n: u64) {
         self.advance(now);
-        let Some(under_way) = self.under_way.as_mut().filter(|under_way| under_way.id == id) else {
+        let Some(at) = self.place(id) else {
             return;
         };
+        let under_way = &mut self.under_way[at];
         under_way.first_byte.get_or_insert(now);
         under_way.received = under_way.received.saturating_add(n).min(under_way.bytes);
         let UnderWay { wanted, received, bytes, .. } = *under_way;
         if received == bytes {
-            self.take(now);
+            self.take(now, at);
         } else if let Wanted::Piece { track, piece: Piece::Chunk, rendition } = wanted {
             let duration = self.chunk(track, rendition).duration();
             let append = self.settings.append;
@@ -163,8 +188,8 @@ impl AdaptivePlayer {
     /// counts as received. A playlist may be shorter than the ladder says; a chunk is not.
     pub fn handle_end(&mut self, now: Instant, id: u64) {
         self.advance(now);
-        if self.under_way.is_some_and(|under_way| under_way.id == id) {
-            self.take(now);
+        if let Some(at) = self.place(id) {
+            self.take(now, at);
             self.play(now);
         }
     }
@@ -190,10 +215,10 @@ impl AdaptivePlayer {
             }
             _ => None,
         };
-        let watch = self.under_way.and_then(|under_way| under_way.next_watch);
-        let room = if self.under_way.is_none() { self.room_at() } else { None };
-        let ask = self.wait_until.or(room);
-        [shown, watch, ask].into_iter().flatten().min()
+        let watch = self.under_way.iter().find_map(|under_way| under_way.next_watch);
+        let [one, other] =
+            self.askable(None).map(|track| track.and_then(|track| self.asks_at(track)));
+        [shown, watch, one, other].into_iter().flatten().min()
     }
 
     /// What happened, in order.
@@ -235,6 +260,11 @@ impl AdaptivePlayer {
     /// The ladder.
     pub fn ladder(&self) -> &Ladder {
         &self.ladder
+    }
+
+    /// The place of a request under way.
+    fn place(&self, id: u64) -> Option<usize> {
+        self.under_way.iter().position(|under_way| under_way.id == id)
     }
 
     fn progress(&mut self, track: Track) -> &mut Progress {

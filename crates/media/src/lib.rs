@@ -27,7 +27,7 @@ pub use abr::{
 };
 pub use adaptive::{
     AdaptiveConfig, AdaptiveEvent, AdaptiveEventKind, AdaptivePlayer, Append, ChunkRecord,
-    PlayerModel, Track,
+    PlayerModel, Requests, Track,
 };
 pub use ladder::{
     Chunk, Ladder, LadderError, Rendition, Resource, SyntheticLadder, SyntheticLadderError,

@@ -1,5 +1,5 @@
-//! Adaptive playback over the simulated transport: one connection, its idle gaps, and what is
-//! written down of it.
+//! Adaptive playback over the simulated transport: its connections, their idle gaps, and what is
+//! written down of them.
 
 use anabranch_sim::{Column, Plan, Silent, Table, Trace, run};
 
@@ -116,6 +116,55 @@ fn a_rate_that_is_too_high_stalls_and_one_more_path_mends_it() {
     assert!(times(&two, "end")[0] < times(&one, "end")[0] - 10.0);
 }
 
+/// Pairs of requests that were being answered at the same moment.
+fn side_by_side(trace: &Trace) -> Vec<(String, String)> {
+    let requests = table(trace, "requests");
+    let names = words(requests, "resource");
+    let (first, done) = (requests.numbers("first_byte_s"), requests.numbers("done_s"));
+    let all = || (0..names.len()).filter(|at| done[*at].is_finite());
+    let overlap = |one: usize, other: usize| first[other] < done[one] && first[one] < done[other];
+    let pairs = all().flat_map(|one| all().skip(one + 1).map(move |other| (one, other)));
+    pairs
+        .filter(|(one, other)| overlap(*one, *other))
+        .map(|(one, other)| (names[one].to_owned(), names[other].to_owned()))
+        .collect()
+}
+
+#[test]
+fn hlsjs_has_pictures_and_sound_come_at_the_same_moment_over_two_connections() {
+    let hlsjs = r#"{"abr":{"name":"fixed","rendition":0},"player":{"model":"hlsjs"}}"#;
+    let trace = played(&[2_000_000], hlsjs, "");
+    let pairs = side_by_side(&trace);
+    let both = |(one, other): &&(String, String)| {
+        one.contains("/audio/") != other.contains("/audio/") && !one.contains("m3u8")
+    };
+    let both = pairs.iter().filter(both).count();
+    // Where the pictures' connection was idle, a chunk of sound may be in before their first byte.
+    assert!(both > 6, "more than half of twelve chunks have sound beside them: {pairs:?}");
+    assert_eq!(both, pairs.iter().filter(|(one, _)| !one.contains("m3u8")).count());
+    // Each connection had bytes in flight at the same moment, and each has its row.
+    let samples = table(&trace, "samples");
+    let (times, of) = (samples.numbers("t_s"), samples.numbers("subflow"));
+    let flying = samples.numbers("in_flight_segments");
+    let busy = |number: u8| -> Vec<u64> {
+        let rows = (0..times.len()).filter(|at| of[*at] as u8 == number && flying[*at] > 0.0);
+        rows.map(|at| times[at].to_bits()).collect()
+    };
+    let (one, other) = (busy(0), busy(1));
+    assert!(one.iter().filter(|at| other.contains(at)).count() >= 5);
+    let subflows = table(&trace, "subflows");
+    assert_eq!(subflows.numbers("subflow"), [0.0, 1.0]);
+    assert!(subflows.numbers("bytes").iter().all(|bytes| *bytes > 1e5));
+    let read = table(&trace, "connections").numbers("bytes_read");
+    let sent: f64 = subflows.numbers("bytes").iter().sum();
+    assert_eq!(read, [sent], "what came over both was read");
+    // By turns there is one connection, and nothing comes beside anything.
+    let turns = hlsjs.replace(r#""hlsjs"}"#, r#""hlsjs","requests":"one-at-a-time"}"#);
+    let trace = played(&[2_000_000], &turns, "");
+    assert!(side_by_side(&trace).is_empty());
+    assert_eq!(table(&trace, "subflows").numbers("subflow"), [0.0]);
+}
+
 #[test]
 fn a_chunk_that_is_given_up_takes_its_connection_with_it() {
     let hlsjs = r#"{"abr":{"name":"hlsjs"},
@@ -132,7 +181,10 @@ fn a_chunk_that_is_given_up_takes_its_connection_with_it() {
     let done = chunks.numbers("done_s");
     assert_eq!(done.iter().filter(|done| done.is_nan()).count(), given_up);
     let subflows = table(&trace, "subflows").numbers("subflow");
-    assert_eq!(subflows.len(), 1 + given_up, "each chunk given up cost a connection");
+    assert_eq!(subflows.len(), 2 + given_up, "each chunk given up cost a connection");
+    // The sound's went on: each of its chunks came once.
+    let sound = words(chunks, "track").into_iter().filter(|track| *track == "audio").count();
+    assert_eq!(sound, 12);
     assert_eq!(times(&trace, "end").len(), 1);
 }
 

@@ -149,7 +149,7 @@ class Path(Table):
 
 #: The keys of `[application.player]` that an adaptive player has; all others are the progressive one's.
 ADAPTIVE_PLAYER = frozenset(
-    {"model", "start_buffer", "resume_buffer", "max_buffer", "max_buffer_bytes", "append"}
+    {"model", "start_buffer", "resume_buffer", "max_buffer", "max_buffer_bytes", "append", "requests"}
 )
 #: What VLC reads ahead of the demuxer, by version: 2 has no thread for it, and reads up to ten times
 #: `STREAM_READ_ATONCE` when the demuxer asks (`stream.c`, `AStreamReadStream`); 3 has a ring
@@ -189,6 +189,9 @@ class Player(Table):
     max_buffer_bytes: Size | None = Field(default=None, description="the same in bytes; the larger counts")
     append: Literal["stream", "whole"] | None = Field(
         default=None, description="show a chunk while it comes in, or when all of it is in"
+    )
+    requests: Literal["one-at-a-time", "one-a-track"] | None = Field(
+        default=None, description="fetch pictures and sound by turns, or side by side"
     )
 
     def plan(self, *, adaptive: bool = False) -> dict[str, Any]:

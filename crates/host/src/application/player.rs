@@ -13,7 +13,7 @@ use anabranch_trace::{RequestRow, Rows};
 use anabranch_units::Instant;
 use bytes::Bytes;
 
-use super::{Application, Former, Next, WrongBytes};
+use super::{Application, Former, Lanes, Next, WrongBytes};
 use crate::pattern;
 use crate::session::{Session, Viewing};
 use crate::stream::Stream;
@@ -36,15 +36,25 @@ struct Exchange {
     position: u64,
 }
 
+/// What is under way on a connection.
+struct Channel {
+    /// The player's number of the connection.
+    connection: u32,
+    reader: ResponseReader,
+    /// The place of the exchange that was begun on it last.
+    exchange: usize,
+    outgoing: Bytes,
+}
+
 /// A player with its HTTP client. It asks for a new connection where its player gives a request another one.
 pub struct Player {
     session: Session,
     playing: Playing,
-    reader: ResponseReader,
+    /// Its connections, each at the place of its lane; `None` where it has left one.
+    channels: Vec<Option<Channel>>,
+    /// The lane of the newest connection.
+    newest: usize,
     exchanges: Vec<Exchange>,
-    outgoing: Bytes,
-    /// The player's number of the connection that it asked over last.
-    connection: Option<u32>,
     /// Underflows that were told.
     underflows: u64,
 }
@@ -71,45 +81,45 @@ impl Player {
         Self {
             session,
             playing,
-            reader: ResponseReader::new(),
+            channels: Vec::new(),
+            newest: 0,
             exchanges: Vec::new(),
-            outgoing: Bytes::new(),
-            connection: None,
             underflows: 0,
         }
     }
 
-    fn watch(&mut self, now: Instant, connection: &mut dyn Stream) -> Result<Next, WrongBytes> {
+    fn watch(&mut self, now: Instant, lanes: &mut dyn Lanes) -> Result<Next, WrongBytes> {
         self.playing.handle_timeout(now);
         loop {
-            self.read_responses(now, connection)?;
+            for lane in 0..self.channels.len() {
+                self.read_responses(now, lane, lanes)?;
+            }
             let Some(request) = self.playing.poll_request(now) else { break };
-            if self.ask(now, &request) {
-                self.reader = ResponseReader::new();
-                let closes = request.closes_before;
-                let former = if closes { Former::Closed } else { Former::KeptUntilAnswer };
-                return Ok(Next::OnNewConnection(former));
+            if let Some(next) = self.ask(now, &request) {
+                return Ok(next);
             }
         }
-        while !self.outgoing.is_empty() && connection.connected_at().is_some() {
-            match connection.write(now, self.outgoing.clone()) {
-                Ok(taken) => drop(self.outgoing.split_to(taken)),
-                Err(_) => break,
+        for (lane, channel) in self.channels.iter_mut().enumerate() {
+            let (Some(channel), Some(connection)) = (channel, lanes.get(lane)) else { continue };
+            while !channel.outgoing.is_empty() && connection.connected_at().is_some() {
+                match connection.write(now, channel.outgoing.clone()) {
+                    Ok(taken) => drop(channel.outgoing.split_to(taken)),
+                    Err(_) => break,
+                }
             }
         }
         Ok(Next::AtAnything)
     }
 
-    /// Makes a request of what the player asks for; true when it needs another connection.
-    fn ask(&mut self, now: Instant, request: &Request) -> bool {
-        let known = self.connection == Some(request.connection);
-        self.connection = Some(request.connection);
+    /// Makes a request of what the player asks for; says what has to become of the connections first, if
+    /// anything.
+    fn ask(&mut self, now: Instant, request: &Request) -> Option<Next> {
         let get = GetRequest {
             host: "server".to_owned(),
             target: format!("/{}", request.resource),
             range: request.range,
         };
-        self.outgoing = get.encode();
+        let (outgoing, exchange) = (get.encode(), self.exchanges.len());
         self.exchanges.push(Exchange {
             id: request.id,
             resource: request.resource.clone(),
@@ -119,35 +129,71 @@ impl Player {
             bytes: 0,
             position: request.range.map_or(0, |range| range.first),
         });
-        !known && self.exchanges.len() > 1
+        let left = request.leaves.and_then(|left| self.lane_of(left));
+        if let Some(channel) =
+            self.lane_of(request.connection).and_then(|at| self.channels[at].as_mut())
+        {
+            (channel.outgoing, channel.exchange) = (outgoing, exchange);
+            let left = left?;
+            self.channels[left] = None;
+            return Some(Next::Without(left));
+        }
+        let unused = || self.channels.iter().position(Option::is_none);
+        let lane = left.or_else(unused).unwrap_or(self.channels.len());
+        if lane == self.channels.len() {
+            self.channels.push(None);
+        }
+        let (connection, reader) = (request.connection, ResponseReader::new());
+        self.channels[lane] = Some(Channel { connection, reader, exchange, outgoing });
+        self.newest = lane;
+        let former = if request.closes_before { Former::Closed } else { Former::KeptUntilAnswer };
+        // The first connection is there from the beginning.
+        (exchange > 0).then_some(Next::OnNewConnection { lane, former })
+    }
+
+    /// The lane of one of the player's connections.
+    fn lane_of(&self, connection: u32) -> Option<usize> {
+        let has = |channel: &Option<Channel>| {
+            channel.as_ref().is_some_and(|it| it.connection == connection)
+        };
+        self.channels.iter().position(has)
     }
 
     fn read_responses(
         &mut self,
         now: Instant,
-        connection: &mut dyn Stream,
+        lane: usize,
+        lanes: &mut dyn Lanes,
     ) -> Result<(), WrongBytes> {
+        let Some(connection) = lanes.get(lane) else { return Ok(()) };
         loop {
+            let Some(channel) = &self.channels[lane] else { return Ok(()) };
             let room = self.playing.readable(now) as usize;
-            let waiting_for_head = self.exchanges.last().is_some_and(|e| e.first_byte.is_none());
+            let waiting_for_head = self.exchanges[channel.exchange].first_byte.is_none();
             let limit = if waiting_for_head { room.max(HEAD_ROOM) } else { room };
             if limit == 0 {
                 return Ok(());
             }
             let Some(bytes) = connection.read(now, limit) else { return Ok(()) };
             self.session.note_read(now, bytes.len() as u64);
-            self.take_response(now, &bytes)?;
+            self.take_response(now, lane, &bytes)?;
         }
     }
 
-    /// What was read is part of a response.
-    fn take_response(&mut self, now: Instant, bytes: &Bytes) -> Result<(), WrongBytes> {
+    /// What was read of a lane is part of a response.
+    fn take_response(
+        &mut self,
+        now: Instant,
+        lane: usize,
+        bytes: &Bytes,
+    ) -> Result<(), WrongBytes> {
         let wrong = |client, position| Err(WrongBytes { client, position });
-        if self.reader.handle_bytes(bytes).is_err() {
+        let Some(channel) = &mut self.channels[lane] else { return Ok(()) };
+        if channel.reader.handle_bytes(bytes).is_err() {
             return wrong(self.session.id, self.session.bytes_read);
         }
-        while let Some(event) = self.reader.poll_event() {
-            let Some(exchange) = self.exchanges.last_mut() else { break };
+        while let Some(event) = channel.reader.poll_event() {
+            let exchange = &mut self.exchanges[channel.exchange];
             match event {
                 ResponseEvent::Head(_) => exchange.first_byte = Some(now),
                 ResponseEvent::Body(n) => {
@@ -171,11 +217,14 @@ impl Player {
 }
 
 impl Application for Player {
-    fn drive(&mut self, now: Instant, connection: &mut dyn Stream) -> Result<Next, WrongBytes> {
-        while let Some(event) = connection.poll_event() {
-            self.session.note_event(now, event);
+    fn drive_all(&mut self, now: Instant, lanes: &mut dyn Lanes) -> Result<Next, WrongBytes> {
+        // Before it asks for anything it has the first one.
+        for lane in 0..self.channels.len().max(1) {
+            while let Some(event) = lanes.get(lane).and_then(Stream::poll_event) {
+                self.session.note_event(now, event);
+            }
         }
-        let next = self.watch(now, connection)?;
+        let next = self.watch(now, lanes)?;
         if self.playing.is_finished() {
             self.session.finish(now);
         }
@@ -187,7 +236,8 @@ impl Application for Player {
     }
 
     fn is_answered(&self) -> bool {
-        self.exchanges.last().is_some_and(|exchange| exchange.first_byte.is_some())
+        let newest = self.channels.get(self.newest).and_then(Option::as_ref);
+        newest.is_some_and(|channel| self.exchanges[channel.exchange].first_byte.is_some())
     }
 
     fn session(&self) -> Option<&Session> {

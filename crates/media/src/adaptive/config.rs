@@ -20,6 +20,8 @@ pub struct AdaptiveConfig {
     pub max_buffer_bytes: Option<u64>,
     /// What can be shown of a chunk that is still on its way.
     pub append: Option<Append>,
+    /// How many requests are under way at a time.
+    pub requests: Option<Requests>,
 }
 
 /// Players whose buffers are modelled.
@@ -33,7 +35,8 @@ pub enum PlayerModel {
     Vlc,
     /// hls.js 1.7: plays when the first chunk is in, goes on with the next that is, and keeps 30 s
     /// or 60 MB, whichever is more, up to ten minutes (`maxBufferLength`, `maxBufferSize`,
-    /// `maxMaxBufferLength`).
+    /// `maxMaxBufferLength`). Pictures and sound are fetched side by side (`StreamController`,
+    /// `AudioStreamController`).
     Hlsjs,
 }
 
@@ -47,6 +50,18 @@ pub enum Append {
     Whole,
 }
 
+/// How many requests are under way at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Requests {
+    /// One: of pictures and sound that which is behind is asked for next.
+    OneAtATime,
+    /// One of each track, on connections of their own. Sound keeps to the pictures as hls.js has it: a
+    /// chunk is asked for when there are pictures for the one before (`BufferController.blockAudio`), and
+    /// none that begins behind those on their way (`AudioStreamController.doTickIdle`).
+    OneATrack,
+}
+
 /// The longest buffer that `max_buffer_bytes` may lead to (hls.js's `maxMaxBufferLength`).
 const LONGEST: Duration = Duration::from_secs(600);
 
@@ -56,21 +71,27 @@ pub(super) struct Settings {
     pub(super) start_buffer: Duration,
     pub(super) resume_buffer: Duration,
     pub(super) append: Append,
+    pub(super) requests: Requests,
     max_buffer: Duration,
     max_buffer_bytes: u64,
 }
 
 impl Settings {
     pub(super) fn new(config: &AdaptiveConfig) -> Self {
-        let (start, resume, bytes, append) = match config.model {
-            PlayerModel::Vlc => (6_000_000_000, 1_000_000_000, 0, Append::Stream),
-            PlayerModel::Hlsjs => (0, 0, 60_000_000, Append::Whole),
+        let (start, resume, bytes) = match config.model {
+            PlayerModel::Vlc => (6_000_000_000, 1_000_000_000, 0),
+            PlayerModel::Hlsjs => (0, 0, 60_000_000),
+        };
+        let (append, requests) = match config.model {
+            PlayerModel::Vlc => (Append::Stream, Requests::OneAtATime),
+            PlayerModel::Hlsjs => (Append::Whole, Requests::OneATrack),
         };
         let time = |given: Option<u64>, default| Duration::from_nanos(given.unwrap_or(default));
         Self {
             start_buffer: time(config.start_buffer_ns, start),
             resume_buffer: time(config.resume_buffer_ns, resume),
             append: config.append.unwrap_or(append),
+            requests: config.requests.unwrap_or(requests),
             max_buffer: time(config.max_buffer_ns, 30_000_000_000),
             max_buffer_bytes: config.max_buffer_bytes.unwrap_or(bytes),
         }

@@ -2,7 +2,7 @@
 
 use super::records::ChunkRecord;
 use super::track::{Piece, Track, rendition};
-use super::{AdaptivePlayer, State, UnderWay, WATCH, Wanted};
+use super::{AdaptivePlayer, Requests, State, UnderWay, WATCH, Wanted};
 use crate::abr::{AbrDecision, AbrView, ChunkSample, Loading};
 use crate::http::ByteRange;
 use crate::ladder::Chunk;
@@ -42,22 +42,99 @@ impl AdaptivePlayer {
         self.settings.max_buffer(self.ladder.renditions[last].bandwidth_bps)
     }
 
-    /// When the buffer has room for another chunk, unless it has already.
-    pub(super) fn room_at(&self) -> Option<Instant> {
+    /// The tracks that may be asked for when their buffers have room, in the order in which they are: now, or, once
+    /// all that may be asked for now was, later.
+    pub(super) fn askable(&self, now: Option<Instant>) -> [Option<Track>; 2] {
+        match self.settings.requests {
+            Requests::OneAtATime => [self.behind().filter(|_| self.under_way.is_empty()), None],
+            Requests::OneATrack => {
+                let asked = |track| self.under_way.iter().any(|it| it.wanted.track() == track);
+                let video = !self.video_is_in() && !asked(Track::Video);
+                let audio = self.sound_may_follow(now) && !asked(Track::Audio);
+                let tracks = [video.then_some(Track::Video), audio.then_some(Track::Audio)];
+                // What was held back until pictures came is buffered before they are, and the next of the
+                // sound asked for: from the third chunk on, as the second waits for more than that.
+                let [video, audio] = tracks;
+                let sound_first = self.audio.as_ref().is_some_and(|audio| audio.next >= 2);
+                if sound_first { [audio, video] } else { tracks }
+            }
+        }
+    }
+
+    /// Whether the pictures are far enough for more of the sound (`AudioStreamController`): its
+    /// playlist is asked for beside the first of the pictures', a chunk not before that one is in
+    /// (`onAudioTrackLoaded`), and a further one when the one before is buffered, which it is not before
+    /// there are pictures (`WAITING_INIT_PTS`) for a twentieth of it (`BufferController.blockAudio`). None
+    /// begins behind the end of the pictures' chunk on its way, or about to be, but for the last
+    /// (`doTickIdle`).
+    fn sound_may_follow(&self, now: Option<Instant>) -> bool {
+        let (Some(sound), Some(audio)) = (&self.ladder.audio, &self.audio) else {
+            return false;
+        };
+        if self.audio_is_in() {
+            return false;
+        }
+        if audio.piece(0, sound) == Piece::Playlist {
+            return true;
+        }
+        let before = audio.next.checked_sub(1).map(|before| sound.chunks[before].duration());
+        let buffered = before.is_none_or(|before| {
+            let needed = audio.received.saturating_sub(before) + before / 20;
+            self.video_is_in() || self.video.received > needed
+        });
+        let may_begin = self.video.knows_a_playlist() && buffered;
+        let on_its_way = self.video.asked_to.filter(|end| *end > self.video.received);
+        let limit = on_its_way.or_else(|| self.next_pictures_end(now?));
+        may_begin && (self.sound_is_at_its_last() || limit.is_none_or(|end| audio.received <= end))
+    }
+
+    /// Where the pictures' next chunk ends, if it is about to be asked for.
+    fn next_pictures_end(&self, now: Instant) -> Option<Duration> {
+        let chunks = &self.ladder.renditions[self.video.last.unwrap_or(0)].chunks;
+        let is_due = self.asks_at(Track::Video).is_none_or(|at| at <= now);
+        let next = chunks.get(self.video.next).filter(|_| is_due)?;
+        Some(self.video.received + next.duration())
+    }
+
+    fn sound_is_at_its_last(&self) -> bool {
+        let all = self.ladder.audio.as_ref().map_or(0, |audio| audio.chunks.len());
+        self.audio.as_ref().is_some_and(|audio| audio.next + 1 == all)
+    }
+
+    /// When a track may be asked for: when the rule has waited, or there is room for another chunk. The
+    /// last of the sound needs none beside the pictures (`AudioStreamController.doTickIdle`).
+    pub(super) fn asks_at(&self, track: Track) -> Option<Instant> {
+        let by_itself = self.settings.requests == Requests::OneATrack && track == Track::Audio;
+        if by_itself && self.sound_is_at_its_last() {
+            return None;
+        }
+        self.wait_until.filter(|_| !by_itself).or_else(|| self.room_at(track))
+    }
+
+    /// When the buffer of a track has room for another chunk, unless it has already.
+    fn room_at(&self, track: Track) -> Option<Instant> {
         let State::Playing { since, from } = self.state else {
             return None;
         };
-        let full = self.received(self.behind()?).saturating_sub(self.max_buffer());
+        let full = self.received(track).saturating_sub(self.max_buffer());
         Some(since + full.saturating_sub(from))
     }
 
-    /// What to fetch next: what stands in the way of the next chunk of the track that is behind.
+    /// What to fetch next: what stands in the way of the next chunk of a track that may be asked for.
     pub(super) fn next_piece(
         &mut self,
         now: Instant,
     ) -> Option<(Wanted, String, u64, Option<ByteRange>)> {
-        let track = self.behind()?;
-        if self.room_at().is_some_and(|room| now < room) {
+        self.askable(Some(now)).into_iter().flatten().find_map(|track| self.piece_of(now, track))
+    }
+
+    fn piece_of(
+        &mut self,
+        now: Instant,
+        track: Track,
+    ) -> Option<(Wanted, String, u64, Option<ByteRange>)> {
+        self.wait_until = self.wait_until.filter(|until| now < *until);
+        if self.asks_at(track).is_some_and(|at| now < at) {
             return None;
         }
         let number = match (track, self.video.chosen) {
@@ -87,9 +164,9 @@ impl AdaptivePlayer {
         };
         let fetched = (wanted, chunk.path.clone(), chunk.bytes, chunk.range());
         if piece == Piece::Chunk {
-            let record = self.open_record(now, track, number);
+            let (record, duration) = (self.open_record(now, track, number), chunk.duration());
             self.chunks.push(record);
-            self.progress(track).ask(number);
+            self.progress(track).ask(number, duration);
         }
         Some(fetched)
     }
@@ -120,11 +197,10 @@ impl AdaptivePlayer {
         self.rule.choose(&view)
     }
 
-    /// What was under way is in.
-    pub(super) fn take(&mut self, now: Instant) {
-        let Some(done) = self.under_way.take() else {
-            return;
-        };
+    /// What was under way at a place is in.
+    pub(super) fn take(&mut self, now: Instant, at: usize) {
+        let done = self.under_way.remove(at);
+        self.free.push(done.connection);
         let Wanted::Piece { track, piece, rendition } = done.wanted else {
             self.master = true;
             return;
@@ -135,7 +211,7 @@ impl AdaptivePlayer {
             return;
         }
         let buffer = self.buffer(now).media;
-        if let Some(record) = self.chunks.last_mut() {
+        if let Some(record) = done.record.and_then(|at| self.chunks.get_mut(at)) {
             record.close(now, done.first_byte, buffer);
         }
         if track == Track::Video {
@@ -154,18 +230,15 @@ impl AdaptivePlayer {
 
     /// Asks a rule that watches whether to give up the chunk on its way.
     pub(super) fn watch(&mut self, now: Instant) {
-        let Some(mut under_way) = self.under_way else {
+        let due = |it: &UnderWay| it.next_watch.is_some_and(|due| due <= now);
+        let Some(at) = self.under_way.iter().position(due) else {
             return;
         };
-        let (Some(due), Wanted::Piece { rendition, .. }) = (under_way.next_watch, under_way.wanted)
-        else {
+        self.under_way[at].next_watch = Some(now + WATCH);
+        let under_way = self.under_way[at];
+        let Wanted::Piece { rendition, .. } = under_way.wanted else {
             return;
         };
-        if due > now {
-            return;
-        }
-        under_way.next_watch = Some(now + WATCH);
-        self.under_way = Some(under_way);
         // hls.js looks as soon as there is film to show, and on while it waits for more: a video element that
         // stalls is not paused. What is on the screen already cannot be given up.
         let shown = self.position(now) > self.video.received;
@@ -182,10 +255,10 @@ impl AdaptivePlayer {
         if !self.rule.abandons(&view, &loading) {
             return;
         }
-        self.under_way = None;
-        self.connection += 1;
+        self.under_way.remove(at);
+        self.left = Some(under_way.connection);
         self.video.give_up();
-        if let Some(record) = self.chunks.last_mut() {
+        if let Some(record) = under_way.record.and_then(|at| self.chunks.get_mut(at)) {
             record.give_up(under_way.first_byte, received);
         }
         self.rule.on_chunk(&ChunkSample {

@@ -48,6 +48,8 @@ pub(super) struct Progress {
     playlists: BTreeSet<usize>,
     /// The rendition that the decoder is set up for.
     init: Option<usize>,
+    /// Where the chunk that was asked for last ends.
+    pub(super) asked_to: Option<Duration>,
     /// Where the film changes its rendition, and to which; the first is where it begins.
     pub(super) switches: Vec<(Duration, usize)>,
 }
@@ -56,6 +58,11 @@ impl Progress {
     /// How far the track can be shown.
     pub(super) fn end(&self) -> Duration {
         self.received + self.partial
+    }
+
+    /// Whether any playlist is in.
+    pub(super) fn knows_a_playlist(&self) -> bool {
+        !self.playlists.is_empty()
     }
 
     /// The piece to fetch before the chosen rendition's next chunk can be shown.
@@ -92,8 +99,9 @@ impl Progress {
         }
     }
 
-    /// The next chunk is asked for in a rendition.
-    pub(super) fn ask(&mut self, rendition: usize) {
+    /// The next chunk, of this length, is asked for in a rendition.
+    pub(super) fn ask(&mut self, rendition: usize, duration: Duration) {
+        self.asked_to = Some(self.received + duration);
         if self.last != Some(rendition) {
             self.switches.push((self.received, rendition));
         }

@@ -19,11 +19,12 @@ use anabranch_units::{Duration, Instant};
 pub struct Request {
     /// Its number; bytes come back under it.
     pub id: u64,
-    /// The connection to send it on. A number not seen before asks for a new connection, and says
-    /// that the player reads nothing more from earlier ones and closes them, with whatever they
-    /// still carry.
+    /// The connection to send it on; a number not seen before asks for a new one.
     pub connection: u32,
-    /// Whether it closes the one before at once, and not when this request is answered.
+    /// The connection that the player reads nothing more from and closes, with whatever it still
+    /// carries.
+    pub leaves: Option<u32>,
+    /// Whether it closes that one at once, and not when this request is answered.
     pub closes_before: bool,
     /// The resource: its path on the server as a request line has it, without a leading slash.
     pub resource: String,
@@ -89,6 +90,7 @@ impl Intake {
         Some(Request {
             id: self.request,
             connection: self.request as u32,
+            leaves: self.request.checked_sub(1).map(|before| before as u32),
             closes_before: self.closes_before_seek,
             resource: film.resource(),
             range: Some(ByteRange::starting_at(self.position)),

@@ -1,9 +1,12 @@
 //! The adaptive player on a link of known rate and latency: start, stalls and switches by formula,
 //! and what holds for any link.
 
+mod sound;
+
 use anabranch_media::{
     AdaptiveConfig, AdaptiveEvent, AdaptiveEventKind, AdaptivePlayer, Append, Chunk, ChunkRecord,
-    Ladder, MediaTime, PlayerModel, Rendition, Resource, SyntheticLadder, Track, build_abr,
+    Ladder, MediaTime, PlayerModel, Rendition, Requests, Resource, SyntheticLadder, Track,
+    build_abr,
 };
 use anabranch_plugin::{PluginChoice, Registry};
 use anabranch_units::{Duration, Instant};
@@ -65,6 +68,10 @@ struct Watched {
     player: AdaptivePlayer,
     events: Vec<AdaptiveEvent>,
     resources: Vec<(f64, u32, String)>,
+    /// The connections that were left, and when.
+    left: Vec<(f64, u32)>,
+    /// The most requests that were under way at a time.
+    most: usize,
     deepest: Duration,
 }
 
@@ -88,43 +95,67 @@ fn at(seconds: f64) -> Instant {
     Instant::ZERO + Duration::from_secs_f64(seconds)
 }
 
-/// Plays to the end.
+/// A request under way: on which connection, what is left of it, and since when its next piece comes.
+struct Coming {
+    id: u64,
+    connection: u32,
+    left: u64,
+    from: f64,
+}
+
+/// Plays to the end; each connection has the link for itself.
 fn watch(config: &AdaptiveConfig, ladder: Ladder, abr: &str, link: &Toy) -> Watched {
     ladder.check().expect("the ladder is sound");
     let files = ladder.files();
     let choice: PluginChoice = serde_json::from_str(abr).expect("a name and parameters");
     let rule = build_abr(&choice, &Registry::TABLES).expect("the rule exists");
     let mut player = AdaptivePlayer::new(config, Arc::new(ladder), rule);
-    let (mut now, mut coming) = (Instant::ZERO, None::<(u64, u64, f64)>);
+    let (mut now, mut coming) = (Instant::ZERO, Vec::<Coming>::new());
     let (mut events, mut resources, mut deepest) = (Vec::new(), Vec::new(), Duration::ZERO);
-    let mut position = Duration::ZERO;
+    let (mut position, mut left, mut most) = (Duration::ZERO, Vec::new(), 0);
     while !player.is_finished() {
-        if let Some(request) = player.poll_request(now) {
+        while let Some(request) = player.poll_request(now) {
+            if let Some(gone) = request.leaves {
+                coming.retain(|it| it.connection != gone);
+                left.push((seconds(now), gone));
+            }
+            let taken = coming.iter().any(|it| it.connection == request.connection);
+            assert!(!taken, "a connection answers one request at a time");
             let bytes = request
                 .range
                 .map_or(files[&request.resource], |r| r.last.map_or(0, |last| last - r.first + 1));
-            coming = Some((request.id, bytes, seconds(now) + link.latency_s));
+            let (id, connection) = (request.id, request.connection);
+            coming.push(Coming {
+                id,
+                connection,
+                left: bytes,
+                from: seconds(now) + link.latency_s,
+            });
+            most = most.max(coming.len());
             resources.push((seconds(now), request.connection, request.resource));
         }
-        let piece = coming.map(|(_, left, from)| at(link.arrival(from, left.min(PIECE))));
-        let next = piece.into_iter().chain(player.poll_timeout()).min();
+        let pieces = coming.iter().map(|it| at(link.arrival(it.from, it.left.min(PIECE))));
+        let first = pieces.enumerate().min_by_key(|(_, at)| *at);
+        let next = first.map(|(_, at)| at).into_iter().chain(player.poll_timeout()).min();
         let next = next.expect("an unfinished player waits for something");
         assert!(next >= now, "time goes forward");
         now = next;
         if player.poll_timeout().is_some_and(|timeout| timeout <= now) {
             player.handle_timeout(now);
-        } else if let Some((id, left, from)) = coming {
-            let taken = left.min(PIECE);
-            player.handle_bytes(now, id, taken);
-            let from = link.arrival(from, taken);
-            coming = (left > taken).then_some((id, left - taken, from));
+        } else if let Some((place, _)) = first {
+            let it = &mut coming[place];
+            let taken = it.left.min(PIECE);
+            player.handle_bytes(now, it.id, taken);
+            it.from = link.arrival(it.from, taken);
+            it.left -= taken;
+            coming.retain(|it| it.left > 0);
         }
         assert!(player.position(now) >= position, "the film goes forward");
         position = player.position(now);
         deepest = deepest.max(player.buffer(now).media);
         events.extend(std::iter::from_fn(|| player.poll_event()));
     }
-    Watched { player, events, resources, deepest }
+    Watched { player, events, resources, left, most, deepest }
 }
 
 fn vlc() -> AdaptiveConfig {
@@ -234,6 +265,8 @@ fn sound_of_its_own_is_fetched_beside_the_pictures() {
     // Three playlists of 4 ms, 4 s of pictures and sound in 2.2 s; then 4 s of pictures, and sound
     // until 2 s of it are in.
     assert_near(&seen.times(AdaptiveEventKind::Start), &[0.012 + 2.2 + 2.0 + 0.1], 0.01);
+    assert_eq!(seen.most, 1);
+    assert!(seen.resources.iter().all(|(_, connection, _)| *connection == 0));
 }
 
 #[test]
@@ -278,6 +311,8 @@ fn hlsjs_gives_up_a_chunk_that_would_stall_it_and_takes_a_new_connection() {
     let connections: Vec<u32> =
         seen.resources.iter().map(|(_, connection, _)| *connection).collect();
     assert_eq!(connections.last(), Some(&(given_up.len() as u32)));
+    let left: Vec<u32> = seen.left.iter().map(|(_, connection)| *connection).collect();
+    assert_eq!(left, (0..given_up.len() as u32).collect::<Vec<_>>());
     assert_eq!(seen.chunks(Track::Video).filter(|chunk| chunk.done.is_some()).count(), 12);
 }
 
@@ -331,6 +366,9 @@ proptest! {
         ]),
         model in prop::sample::select(vec![PlayerModel::Vlc, PlayerModel::Hlsjs]),
         append in prop::sample::select(vec![None, Some(Append::Stream), Some(Append::Whole)]),
+        requests in prop::sample::select(vec![
+            None, Some(Requests::OneAtATime), Some(Requests::OneATrack),
+        ]),
         sound in any::<bool>(),
     ) {
         let mut film = ladder(&[200_000, 900_000, 2_500_000], 12);
@@ -338,7 +376,7 @@ proptest! {
         let mut link = Toy { latency_s, rates };
         link.rates.sort_by(|one, other| one.0.total_cmp(&other.0));
         link.rates[0].0 = 0.0;
-        let config = AdaptiveConfig { model, append, ..AdaptiveConfig::default() };
+        let config = AdaptiveConfig { model, append, requests, ..AdaptiveConfig::default() };
         let seen = watch(&config, film, &format!(r#"{{"name":"{abr}"}}"#), &link);
         let tracks = if sound { vec![Track::Video, Track::Audio] } else { vec![Track::Video] };
         for track in tracks {

@@ -1,0 +1,114 @@
+//! The connections of a client, each in a lane of its application's.
+
+use anabranch_transport::{Config, ConnectError, ConnectionHandle, Endpoint};
+use anabranch_units::Instant;
+
+use super::Host;
+use crate::application::{Former, Lanes, Next};
+use crate::stream::Stream;
+
+/// What an application sees of them.
+pub(super) struct Connections<'a> {
+    pub(super) endpoint: &'a mut Endpoint,
+    pub(super) first: Option<ConnectionHandle>,
+    pub(super) others: &'a [Option<ConnectionHandle>],
+}
+
+impl Lanes for Connections<'_> {
+    fn get(&mut self, lane: usize) -> Option<&mut dyn Stream> {
+        let handle = match lane.checked_sub(1) {
+            None => self.first,
+            Some(other) => *self.others.get(other)?,
+        };
+        self.endpoint.get_mut(handle?).map(|connection| connection as &mut dyn Stream)
+    }
+}
+
+impl Host {
+    /// Opens a client's connection over the first of `config.candidates`, in the lane that it needs one in, and ends
+    /// the one that it had there. The host has to be polled afterwards.
+    ///
+    /// # Errors
+    /// As [`Endpoint::connect`].
+    ///
+    /// # Panics
+    /// It is a server.
+    pub fn connect(
+        &mut self,
+        now: Instant,
+        config: Config,
+    ) -> Result<ConnectionHandle, ConnectError> {
+        assert!(self.serve.is_none(), "a server opens no connection");
+        let lane = self.wanted.first().copied().unwrap_or(0);
+        let old = *self.lane_mut(lane);
+        self.end(old);
+        let handle = self.endpoint.connect(now, config)?;
+        *self.lane_mut(lane) = Some(handle);
+        if !self.wanted.is_empty() {
+            self.wanted.remove(0);
+        }
+        let place = &mut self.places[0];
+        place.next = Next::AtAnything;
+        place.dismissed = false;
+        self.touch_place(0);
+        Ok(handle)
+    }
+
+    /// Where the connection of a lane stands.
+    fn lane_mut(&mut self, lane: usize) -> &mut Option<ConnectionHandle> {
+        let Some(other) = lane.checked_sub(1) else { return &mut self.places[0].connection };
+        if self.others.len() <= other {
+            self.others.resize(other + 1, None);
+        }
+        &mut self.others[other]
+    }
+
+    /// A client's application wants another connection than it has in a lane.
+    #[cold]
+    pub(super) fn change(&mut self, lane: usize, how: Former) {
+        self.wanted.push(lane);
+        let left = self.lane_mut(lane).take();
+        // One that was kept for the sake of the one that is left now has waited in vain.
+        let in_vain = self.places[0].former.take();
+        let kept = how == Former::KeptUntilAnswer;
+        self.places[0].former = left.filter(|_| kept);
+        self.end(in_vain);
+        self.end(left.filter(|_| !kept));
+    }
+
+    /// A client's application goes on without the connection of a lane.
+    #[cold]
+    pub(super) fn leave(&mut self, lane: usize) {
+        let left = self.lane_mut(lane).take();
+        self.end(left);
+        self.touch_place(0);
+    }
+
+    /// Aborts a connection, if it is still there.
+    #[cold]
+    pub(super) fn end(&mut self, handle: Option<ConnectionHandle>) {
+        if let Some(connection) = handle.and_then(|handle| self.endpoint.get_mut(handle)) {
+            connection.abort();
+        }
+    }
+
+    /// Whether the application of a place has this connection.
+    pub(super) fn has(&self, at: usize, handle: ConnectionHandle) -> bool {
+        let first = self.places.get(at).is_some_and(|place| place.connection == Some(handle));
+        first || self.others.contains(&Some(handle))
+    }
+
+    /// A connection is gone: its lane is empty, and who has no other lane is not driven any more.
+    pub(super) fn forget(&mut self, at: usize, handle: ConnectionHandle) {
+        if !self.has(at, handle) {
+            return;
+        }
+        if self.others.is_empty() {
+            return self.dismiss(at);
+        }
+        let first = &mut self.places[0].connection;
+        for lane in std::iter::once(first).chain(&mut self.others) {
+            *lane = lane.filter(|had| *had != handle);
+        }
+    }
+}
