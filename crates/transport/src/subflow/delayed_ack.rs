@@ -219,9 +219,13 @@ impl Subflow {
         self.ack.received_mss
     }
 
-    /// What a segment of `length` bytes says of full ones; [`AckPolicy::on_data`] follows.
+    /// What a segment of `length` bytes says of full ones (`tcp_measure_rcv_mss`: `skb_shinfo(skb)->gso_size ? :
+    /// skb->len`); [`AckPolicy::on_data`] follows.
     #[inline(always)]
-    pub(super) fn measure_segment(&mut self, segment: &Segment, length: u32) {
+    pub(super) fn measure_segment(&mut self, segment: &Segment, length: u32, arrival: Arrival) {
+        if arrival == Arrival::Duplicate {
+            return;
+        }
         if length >= self.ack.received_mss {
             self.ack.last_smaller = 0;
             return;

@@ -461,7 +461,6 @@ impl Subflow {
             // A report that has not gone with the last acknowledgement never goes (`tcp_data_queue`).
             self.receive.duplicate = None;
             let arrival = self.receive.accept(start, payload, memory, self.multipath, up);
-            // `tcp_measure_rcv_mss`: `skb_shinfo(skb)->gso_size ? : skb->len`.
             if arrival != Arrival::Duplicate && load.segment > self.ack.received_mss() {
                 self.receive.buffer.on_segment_size(u64::from(load.segment));
             }
@@ -472,9 +471,7 @@ impl Subflow {
             if arrival == Arrival::Duplicate {
                 self.quicken_for_duplicate();
             }
-            if arrival != Arrival::Duplicate {
-                self.measure_segment(segment, load.segment);
-            }
+            self.measure_segment(segment, load.segment, arrival);
             self.ack.on_data(now, load.segment, push, arrival, grew, self.rtt.rto());
             if grew && (in_order || self.stack.compresses_sacks) && !space.opens {
                 self.ack.on_own_window_grown();
