@@ -260,6 +260,9 @@ impl Subflow {
 
     #[inline(always)]
     fn acknowledge_or_wait(&mut self, now: Instant, second: bool) {
+        if self.receive.reports.take_answered() {
+            return;
+        }
         if second || self.ack.quick_mode() {
             self.ack.now_due = true;
         } else if !self.ack.now_due && self.receive.out_of_order() {

@@ -83,6 +83,8 @@ struct Gap {
     deadline: Option<Instant>,
     /// The blocks of an acknowledgement that was to go before the latest segment was filed.
     owed: Option<Blocks>,
+    /// The latest segment brought it about, and asks for none itself.
+    answered: bool,
 }
 
 /// See the module.
@@ -118,8 +120,16 @@ impl Reports {
         if touched.unwrap_or(gap.blocks.count) >= EXPECTED && gap.waiting > 0 {
             gap.owed.get_or_insert(gap.blocks);
             (gap.waiting, gap.deadline) = (0, None);
+            gap.answered = true;
         }
         gap.blocks.put_first((start, end), touched);
+    }
+
+    /// What waited has gone for the sake of the segment that has just come: with that acknowledgement it is no
+    /// longer due that there be one (`inet_csk_ack_scheduled` in `tcp_ack_snd_check`).
+    #[inline(always)]
+    pub(super) fn take_answered(&mut self) -> bool {
+        self.0.as_mut().is_some_and(|gap| std::mem::take(&mut gap.answered))
     }
 
     /// Everything before `next` has come (`tcp_sack_remove`).
