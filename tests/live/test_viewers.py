@@ -205,6 +205,12 @@ def test_hlsjs_plays_a_ladder_over_both_paths(ladder):
     chunks = [row for row in run.rows("chunks") if row["done_s"] is not None]
     assert sorted(row["index"] for row in chunks if row["track"] == "video") == [0, 1, 2, 3]
     assert all(row["t_s"] <= row["first_byte_s"] <= row["done_s"] for row in chunks)
+    # As our player has it: sound is asked for beside the pictures, when those before are in, over two connections.
+    times = {(row["track"], row["index"]): (row["t_s"], row["done_s"]) for row in chunks}
+    for index in (1, 2, 3):
+        assert times["audio", index][0] > times["video", index - 1][1] - 0.05
+        assert times["audio", index][0] < times["video", index][1]
+    assert len(run.rows("subflows")) == 4
     asked = {row["resource"].rpartition("/")[2] for row in run.rows("requests")}
     assert {"master.m3u8"} < asked
     assert sum(carried(run).values()) > sum(row["bytes"] for row in chunks)

@@ -229,7 +229,7 @@ impl KernelHost {
                 place.former = None;
             }
             match driven {
-                Ok(Next::OnNewConnection { lane, former }) => {
+                Ok(Next::OnNewConnection { lane, former }) if self.route.is_some() => {
                     place.wanted.push(lane);
                     let left = place.sockets.lane_mut(lane).take();
                     place.former = left.filter(|_| former == Former::KeptUntilAnswer);
