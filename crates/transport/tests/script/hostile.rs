@@ -197,7 +197,8 @@ fn holes_of_one_byte_cost_the_receiver_little_and_the_stream_nothing() {
         s.peer(100, &format!(". {at}:{} ack=1", at + 1));
     }
     let told = s.rest();
-    assert!(told.len() >= 25_000 && told.iter().all(|(_, _, line)| line.contains("ack=1 ")));
+    // Every second one is told, with the blocks of before (`tcp_sack_compress_send_ack`).
+    assert!(told.len() >= 14_000 && told.iter().all(|(_, _, line)| line.contains("ack=1 ")));
     for from in (1..last).step_by(1000) {
         s.peer(200, &format!(". {from}:{} ack=1", from + 1000));
     }
