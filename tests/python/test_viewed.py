@@ -37,6 +37,52 @@ def _opened(opens, synthetic, name, folders, **given):
 
 
 @pytest.mark.module
+def test_a_ladder_that_two_make_at_the_same_time_is_one_of_theirs(tmp_path, monkeypatch):
+    from anabranch.media import make as film_maker
+    from anabranch.media import make_ladder as ladder_maker
+
+    monkeypatch.setenv("ANABRANCH_CACHE", str(tmp_path))
+    film = type("Film", (), {"path": tmp_path / "film.mp4"})
+    monkeypatch.setattr(film_maker, "make_film", lambda **_: film)
+    makers = []
+
+    def written(_film, folder, **_):
+        makers.append(folder)
+        (folder / "0.ts").write_text(f"maker {len(makers)}")
+        if len(makers) == 1:
+            # Before the first one is done, a second one begins and ends.
+            assert ladders.make("uq18-va-2min").name.startswith("ladder-")
+        (folder / "master.m3u8").write_text("")
+
+    monkeypatch.setattr(ladder_maker, "make_ladder", written)
+    made = ladders.make("uq18-va-2min")
+    assert (len(makers), len(set(makers))) == (2, 2)
+    assert [one.name for one in tmp_path.iterdir()] == [made.name], "nothing else is left"
+    assert (made / "0.ts").read_text() == "maker 2"
+    assert made.stat().st_mode & 0o005 == 0o005, "another user plays it"
+    assert ladders.make("uq18-va-2min") == made
+    assert len(makers) == 2, "it is there"
+
+
+@pytest.mark.module
+def test_a_ladder_that_could_not_be_made_leaves_nothing(tmp_path, monkeypatch):
+    from anabranch.media import make as film_maker
+    from anabranch.media import make_ladder as ladder_maker
+
+    monkeypatch.setenv("ANABRANCH_CACHE", str(tmp_path))
+    monkeypatch.setattr(film_maker, "make_film", lambda **_: type("Film", (), {"path": tmp_path}))
+
+    def interrupted(_film, folder, **_):
+        (folder / "0.ts").write_text("half")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ladder_maker, "make_ladder", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        ladders.make("uq18-va-2min")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.module
 @pytest.mark.usefixtures("nothing_to_make")
 @pytest.mark.parametrize(
     "name", [name for name, one in studies.folders().items() if (one / read.FILE).exists()]

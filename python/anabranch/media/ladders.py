@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import shutil
+import tempfile
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anabranch import _cache, _files
@@ -11,8 +15,7 @@ from anabranch.errors import Fault, MediaError, did_you_mean
 from anabranch.media.films import Film, locate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from anabranch.scenario._faults import Source
 
@@ -49,6 +52,7 @@ MADE: Mapping[str, Made] = {
 }
 #: Length of a chunk of a ladder that is made on demand, seconds.
 _CHUNK_S = 10.0
+_MASTER = "master.m3u8"
 #: Version of what is made; another one is made anew.
 _VERSION = 1
 
@@ -142,10 +146,41 @@ def make(ladder: str | None, progress: Callable[[float, float], None] | None = N
     rungs = [Rung(height=one["height"], rate_bps=_mean_bps(one)) for one in recorded["renditions"]]
     key = _cache.key(ladder=ladder, rungs=[[one.height, one.rate_bps] for one in rungs], version=_VERSION)
     folder = _cache.folder() / f"ladder-{key}"
-    if not (folder / "master.m3u8").exists():
+    if not (folder / _MASTER).exists():
         film = make_film(duration_s=what.duration_s, rate_bps=rungs[-1].rate_bps, size=what.size)
-        make_ladder(film.path, folder, rungs=rungs, chunk_s=_CHUNK_S, progress=progress)
+        with _own(folder) as own:
+            make_ladder(film.path, own, rungs=rungs, chunk_s=_CHUNK_S, progress=progress)
     return folder
+
+
+@contextmanager
+def _own(folder: Path) -> Iterator[Path]:
+    """Give a folder of one's own that takes another's place when it is full.
+
+    Whoever makes the same ladder at the same time writes none of its files; the first that is done is kept.
+    """
+    from anabranch.media.make import writing
+
+    own = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", suffix=".part", dir=folder.parent))
+    try:
+        # A viewer is another user.
+        own.chmod(0o755)
+        yield own
+        with writing("the ladder", folder):
+            _put(own, folder)
+    finally:
+        shutil.rmtree(own, ignore_errors=True)
+
+
+def _put(own: Path, folder: Path) -> None:
+    """Put a finished ladder in its place, unless another one has come there meanwhile."""
+    if not (folder / _MASTER).exists():
+        shutil.rmtree(folder, ignore_errors=True)
+    try:
+        own.rename(folder)
+    except OSError:
+        if not (folder / _MASTER).exists():
+            raise
 
 
 def _mean_bps(rendition: Mapping[str, Any]) -> int:
