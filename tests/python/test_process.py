@@ -286,8 +286,9 @@ def test_long_work_is_told_in_lines_without_a_terminal(monkeypatch, capsys):
             now[0] = 100.0 + second
             told(second, 60)
     assert capsys.readouterr().err.splitlines() == [
-        "making the film: 5 of 60 s",
-        "making the film: 10 of 60 s",
+        "making the film: 1 of 60 s, about 59 s to go",
+        "making the film: 6 of 60 s, about 54 s to go",
+        "making the film: 11 of 60 s, about 49 s to go",
     ]
 
 

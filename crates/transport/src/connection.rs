@@ -22,6 +22,7 @@ mod reinject;
 mod send;
 mod slots;
 mod timers;
+mod views;
 mod window;
 
 use std::collections::VecDeque;
@@ -464,23 +465,6 @@ impl Connection {
         };
         let open = self.budget.open();
         Space { free, allowed, open, opens: false }
-    }
-
-    /// MPTCP's buffer is charged with what subflows hand up; what waits in a subflow is charged to the
-    /// subflow's (`__mptcp_rmem`, `mptcp_space`).
-    fn memory_used(&self) -> u64 {
-        match (self.mode, self.subflows.first()) {
-            (Mode::Plain, Some(only)) => self.input.memory() + only.receive.out_of_order_memory(),
-            _ => self.input.memory(),
-        }
-    }
-
-    /// The bytes of that.
-    fn bytes_waiting(&self) -> u64 {
-        match (self.mode, self.subflows.first()) {
-            (Mode::Plain, Some(only)) => self.input.held() + only.receive.out_of_order_bytes(),
-            _ => self.input.held(),
-        }
     }
 
     fn data_ack(&self) -> DataAck {

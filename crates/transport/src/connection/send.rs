@@ -9,7 +9,7 @@ use bytes::Bytes;
 use super::carried::SentAhead;
 use super::pieces::Pieces;
 use super::{Connection, Event, Mode};
-use crate::scheduler::{Ask, Decision, Hint, SubflowSet, SubflowView};
+use crate::scheduler::{Ask, Decision, Hint, SubflowSet};
 use crate::subflow::State;
 
 /// The least time after which a scheduler that waits is asked again: nearer wake-ups would move time by
@@ -362,13 +362,6 @@ impl Connection {
         }
     }
 
-    /// The scheduler would only say that it waits: every window is full. Most often the segment that an
-    /// acknowledgement lets out has just been handed over.
-    #[inline(always)]
-    fn lacks_room(&self) -> bool {
-        self.scheduler.waits_for_room() && !self.views.iter().any(SubflowView::can_send)
-    }
-
     /// Data goes `on` after it went to `last`: that one is pushed first (`__mptcp_push_pending`).
     fn push_before(&mut self, now: Instant, last: Option<SubflowId>, on: SubflowSet) {
         let Some(id) = last.filter(|id| !on.contains(*id) && !self.config.stack.whole_mappings)
@@ -405,30 +398,6 @@ impl Connection {
             self.advance(from, reach, handed);
         }
         reach > 0
-    }
-
-    /// Brings the schedulers' views up to date: those whose subflow was touched.
-    #[inline(always)]
-    pub(super) fn refresh_views(&mut self) {
-        let mut views = self.views.iter_mut();
-        for subflow in self.subflows.iter_mut().filter(|s| s.usable()) {
-            let Some(view) = views.next().filter(|view| view.id == subflow.id) else {
-                return self.renew_views();
-            };
-            if std::mem::take(&mut subflow.touched) {
-                view.renew(subflow);
-            }
-        }
-        if views.next().is_some() {
-            self.renew_views();
-        }
-    }
-
-    /// Makes all views anew: subflows have come or gone.
-    #[cold]
-    fn renew_views(&mut self) {
-        self.views.clear();
-        self.views.extend(self.subflows.iter().filter(|s| s.usable()).map(SubflowView::of));
     }
 
     /// `[from, from + sent)` was scheduled: it moves the cursor, was sent ahead, or was a repetition.

@@ -119,6 +119,23 @@ pub struct ReceiverSample {
 }
 
 impl Connection {
+    /// MPTCP's buffer is charged with what subflows hand up; what waits in a subflow is charged to the
+    /// subflow's (`__mptcp_rmem`, `mptcp_space`).
+    pub(super) fn memory_used(&self) -> u64 {
+        match (self.mode, self.subflows.first()) {
+            (Mode::Plain, Some(only)) => self.input.memory() + only.receive.out_of_order_memory(),
+            _ => self.input.memory(),
+        }
+    }
+
+    /// The bytes of that.
+    pub(super) fn bytes_waiting(&self) -> u64 {
+        match (self.mode, self.subflows.first()) {
+            (Mode::Plain, Some(only)) => self.input.held() + only.receive.out_of_order_bytes(),
+            _ => self.input.held(),
+        }
+    }
+
     /// What it holds of what it receives at this moment.
     pub fn receiver(&self) -> ReceiverSample {
         let waits = |it: &Subflow| it.receive.out_of_order_bytes() + it.receive.held_bytes();
