@@ -235,6 +235,8 @@ impl KernelHost {
                     place.former = left.filter(|_| former == Former::KeptUntilAnswer);
                 }
                 Ok(Next::Without(lane)) => drop(place.sockets.lane_mut(lane).take()),
+                // What it wrote is the kernel's: nothing of it is left to go out first.
+                Ok(Next::BehindOutput) => {}
                 Ok(_) if place.sockets.have_news() => {}
                 Ok(_) => return Ok(()),
                 Err(fault) => self.fault = Some(fault),
