@@ -38,8 +38,6 @@ FEWEST = 3
 #: The frequency of the outcomes that equal pairs have to exclude: one in five, as the papers had five trials.
 #: Without a spread there is no test, and p is the chance that an outcome of this frequency did not come.
 _RARE = 0.2
-#: The chance with which as many trials as are said to be needed decide.
-_POWER = 0.8
 
 
 class Evidence(Protocol):
@@ -283,7 +281,7 @@ def _one_sided(margin: Values, *, exact: bool, trials: int | None) -> Chance:
     score = mean / (float(margin.std(ddof=1)) / count**0.5)
     if trials is not None:
         # In four cases of five the score is not further towards zero than this.
-        away = _intervals.quantile(_POWER, count - 1)
+        away = _intervals.quantile(paired.POWER, count - 1)
         score = math.copysign(max(0.0, abs(score) - away), score)
     return Chance(
         false_if_holds=_intervals.below(-score, count - 1), false_if_fails=_intervals.below(score, count - 1)

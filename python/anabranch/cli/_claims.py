@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from anabranch.cli import _console
 from anabranch.errors import Fault, InputError, did_you_mean
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from anabranch.claims.statement import Stated
     from anabranch.cli._sweep import How
     from anabranch.study.study import Study
+    from anabranch.study.sweep import Sweep
 
 ALL = "all"
 _RESULTS = Path("results")
@@ -175,9 +176,22 @@ def _place(study: str, stated: Sequence[Stated], *, only: bool) -> str:
     return f"{study}-only-{'+'.join(one.claim.id.rpartition('.')[2] for one in stated)}"
 
 
+def needed(what: Sweep, stated: Sequence[Stated]) -> Sweep:
+    """Return a sweep with those of its cells alone that claims need."""
+    from dataclasses import replace
+
+    wanted = _labels(stated)
+    return replace(what, cells=tuple(one for one in what.cells if _text(dict(one.labels)) in wanted))
+
+
 def _labels(stated: Sequence[Stated]) -> set[str]:
     """Return the labels of the cells that claims need, as text."""
-    return {json.dumps(dict(cell.labels), sort_keys=True) for one in stated for cell in one.cells()}
+    return {_text(dict(cell.labels)) for one in stated for cell in one.cells()}
+
+
+def _text(labels: dict[str, Any]) -> str:
+    """Return labels as text: equal ones have equal texts."""
+    return json.dumps(labels, sort_keys=True)
 
 
 def _run(
@@ -197,9 +211,7 @@ def _run(
 
     what = studies.sweep(folder, study, trials=trials)
     if stated is not None:
-        wanted = _labels(stated)
-        cells = (one for one in what.cells if json.dumps(dict(one.labels), sort_keys=True) in wanted)
-        what = replace(what, cells=tuple(cells))
+        what = needed(what, stated)
     _sweep.make(what, replace(how, out=place))
 
 
@@ -224,7 +236,7 @@ def _run_around(
         folder,
         study,
         assumption,
-        cells_of=lambda labels: json.dumps(dict(labels), sort_keys=True) in wanted,
+        cells_of=lambda labels: _text(dict(labels)) in wanted,
         trials=around.trials or _AROUND_TRIALS,
     )
     if what.cells:

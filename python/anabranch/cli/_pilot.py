@@ -7,8 +7,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from anabranch.cli import _console
-from anabranch.errors import Fault, InputError
+from anabranch.cli import _claims, _console
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,14 +26,10 @@ def pilot(name: str, *, trials: int, seed: int, how: How, as_json: bool) -> None
 
     folder = studies.find(name)
     study = studies.read(folder)
-    if not (folder / statement.FILE).exists():
-        raise InputError([Fault(message=f"study {folder.name} states no claims", where="NAME")])
     claims = statement.read(folder, study)
-    wanted = {json.dumps(dict(cell.labels), sort_keys=True) for one in claims for cell in one.cells()}
     luck = Override(key="seed", value=seed, origin=f"--seed {seed}")
     what = studies.sweep(folder, study, trials=trials, sets=[luck])
-    cells = (one for one in what.cells if json.dumps(dict(one.labels), sort_keys=True) in wanted)
-    what = replace(what, name=f"{folder.name}-pilot", cells=tuple(cells))
+    what = replace(_claims.needed(what, claims), name=f"{folder.name}-pilot")
     out = how.out or Path("results") / what.name
     if _sweep.make(what, replace(how, out=out)):
         _show(pilots.needed(claims, stored.read(out)), study.trials, trials, as_json=as_json)

@@ -52,6 +52,7 @@ MADE: Mapping[str, Made] = {
 }
 #: Length of a chunk of a ladder that is made on demand, seconds.
 _CHUNK_S = 10.0
+#: A ladder's master playlist, which is written last.
 _MASTER = "master.m3u8"
 #: Version of what is made; another one is made anew.
 _VERSION = 1

@@ -26,8 +26,8 @@ _RESAMPLES = 2_000
 _FEW = 12
 #: The level of intervals.
 LEVEL = 0.95
-#: The chance with which the smallest detectable effect would be seen.
-_POWER = 0.8
+#: The chance with which the smallest detectable effect would be seen, and so many trials decide.
+POWER = 0.8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,7 +118,7 @@ def detectable(values: Values) -> float | None:
     if count < 2:
         return None
     error = float(np.std(values, ddof=1)) / float(np.sqrt(count))
-    return error * (_intervals.quantile((1 + LEVEL) / 2, count - 1) + _intervals.quantile(_POWER, count - 1))
+    return error * (_intervals.quantile((1 + LEVEL) / 2, count - 1) + _intervals.quantile(POWER, count - 1))
 
 
 def same(values: Values) -> bool:
