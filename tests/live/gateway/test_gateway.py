@@ -8,6 +8,7 @@ import struct
 import termios
 import threading
 import time
+from contextlib import contextmanager
 
 import pytest
 from uplinks import (
@@ -27,6 +28,8 @@ from uplinks import (
 )
 
 MIB = 1 << 20
+#: The metric of what clients were given.
+TO_CLIENT = 'relayed_bytes_total{direction="to_client"}'
 
 
 @pytest.mark.parametrize("v6", [False, True], ids=["v4", "v6"])
@@ -214,6 +217,18 @@ def test_a_client_that_breaks_off_resets_the_origin(lab, mptcp):
         assert origin.heard == ["reset"]
 
 
+@contextmanager
+def slow_client(lab, talk):
+    """A client that has asked a question of 200,000 bytes, and has little room for the answer."""
+    with (
+        Origin(lab.host, talk),
+        lab.gateway() as gateway,
+        lab.connect(mptcp=False, receive_buffer=1 << 16) as client,
+    ):
+        client.sendall(bytes(200_000))
+        yield gateway, client
+
+
 @pytest.mark.slow
 def test_an_answer_that_was_said_to_its_end_arrives_though_the_origin_reads_no_more(lab):
     down = pattern(100_000, 5)
@@ -227,14 +242,8 @@ def test_an_answer_that_was_said_to_its_end_arrives_though_the_origin_reads_no_m
         assert passed.wait(HUNG_S)
         # What waits to be read makes a reset of the end.
 
-    name = 'relayed_bytes_total{direction="to_client"}'
-    with (
-        Origin(lab.host, talk),
-        lab.gateway() as gateway,
-        lab.connect(mptcp=False, receive_buffer=1 << 16) as client,
-    ):
-        client.sendall(bytes(200_000))
-        wait(lambda: gateway.metrics()[name] == len(down), "the gateway has all of the answer")
+    with slow_client(lab, talk) as (gateway, client):
+        wait(lambda: gateway.metrics()[TO_CLIENT] == len(down), "the gateway has all of the answer")
         passed.set()
         client.sendall(bytes(200_000))
         assert digest(drained(client)) == digest(down)
@@ -257,15 +266,9 @@ def test_an_answer_that_waits_in_the_gateways_kernel_arrives_though_the_origin_r
         connected.close()
         gone.set()
 
-    name = 'relayed_bytes_total{direction="to_client"}'
-    with (
-        Origin(lab.host, talk),
-        lab.gateway() as gateway,
-        lab.connect(mptcp=False, receive_buffer=1 << 16) as client,
-    ):
-        client.sendall(bytes(200_000))
+    with slow_client(lab, talk) as (gateway, client):
         assert gone.wait(HUNG_S)
-        assert gateway.metrics()[name] < len(down)
+        assert gateway.metrics()[TO_CLIENT] < len(down)
         client.sendall(bytes(200_000))
         assert digest(drained(client)) == digest(down)
 

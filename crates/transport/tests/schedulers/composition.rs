@@ -4,11 +4,11 @@ use std::sync::{Arc, Mutex};
 
 use anabranch_plugin::{Foreign, PluginChoice, PluginError, Registry, Value};
 use anabranch_transport::scheduler::{
-    self, Ask, Carried, Decision, PathScheduler, Schedulers, SendRequest, SubflowSet, SubflowView,
+    self, Ask, Decision, PathScheduler, Schedulers, SendRequest, SubflowView,
 };
 use anabranch_units::{Instant, SubflowId};
 
-use super::{build, chosen, named, request, view};
+use super::{build, chosen, named, questions, request, view};
 
 /// A base that notes what it hears.
 #[derive(Clone, Debug, Default)]
@@ -82,15 +82,7 @@ fn every_wrapper_passes_every_piece_of_news_on() {
         outer.on_sent(SubflowId(0), 0, 1);
         outer.on_data_ack(Instant::ZERO, 1);
         outer.on_penalised(SubflowId(0));
-        let head = Carried { from: 0, to: 1, by: SubflowSet::EMPTY };
-        let questions = [
-            Ask::NewData,
-            Ask::Reinject(head),
-            Ask::WindowBlocked { head },
-            Ask::BufferFull { head, left: 0 },
-            Ask::Idle,
-        ];
-        for ask in questions {
+        for ask in questions() {
             let decision = outer.schedule(&SendRequest { ask, ..request() }, &[view(0, 50, 9, 0)]);
             assert_eq!(decision, Decision::WAIT);
         }

@@ -14,7 +14,7 @@ mod views;
 
 use anabranch_plugin::{PluginChoice, Registry};
 use anabranch_transport::scheduler::{
-    self, Ask, Decision, Hint, PathScheduler, SendRequest, SubflowView,
+    self, Ask, Carried, Decision, Hint, PathScheduler, SendRequest, SubflowSet, SubflowView,
 };
 use anabranch_units::{Duration, Instant, Rate, SubflowId};
 
@@ -43,6 +43,18 @@ fn view(id: u8, srtt_ms: u64, cwnd: u32, in_flight: u32) -> SubflowView {
         established: true,
         ..SubflowView::default()
     }
+}
+
+/// Every question that a scheduler may be asked.
+fn questions() -> [Ask; 5] {
+    let head = Carried { from: 0, to: 1, by: SubflowSet::EMPTY };
+    [
+        Ask::NewData,
+        Ask::Reinject(head),
+        Ask::WindowBlocked { head },
+        Ask::BufferFull { head, left: 0 },
+        Ask::Idle,
+    ]
 }
 
 fn request() -> SendRequest {

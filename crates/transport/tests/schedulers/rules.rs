@@ -1,12 +1,10 @@
 //! Each scheduler's rule on hand-made views.
 
 use anabranch_transport::congestion::CongestionState;
-use anabranch_transport::scheduler::{
-    self, Ask, Carried, Decision, SendRequest, SubflowSet, SubflowView,
-};
+use anabranch_transport::scheduler::{self, Decision, SendRequest, SubflowView};
 use anabranch_units::{Duration, Instant, Rate, SubflowId};
 
-use super::{build, choice, chosen, request, view};
+use super::{build, choice, chosen, questions, request, view};
 
 #[test]
 fn min_rtt_prefers_low_rtt_until_its_window_fills() {
@@ -37,14 +35,6 @@ fn window_schedulers_leave_out_what_is_in_loss_stale_or_not_established() {
 
 #[test]
 fn who_waits_for_room_sends_nothing_where_no_subflow_can() {
-    let head = Carried { from: 0, to: 1, by: SubflowSet::EMPTY };
-    let questions = [
-        Ask::NewData,
-        Ask::Reinject(head),
-        Ask::WindowBlocked { head },
-        Ask::BufferFull { head, left: 0 },
-        Ask::Idle,
-    ];
     let none_can = [
         view(0, 50, 9, 9),
         SubflowView { queued_bytes: 1, ..view(1, 40, 9, 8) },
@@ -60,7 +50,7 @@ fn who_waits_for_room_sends_nothing_where_no_subflow_can() {
             continue;
         }
         waiting.push(known.name);
-        for ask in questions {
+        for ask in questions() {
             for some in 0..=none_can.len() {
                 let decision =
                     scheduler.schedule(&SendRequest { ask, ..request() }, &none_can[..some]);
