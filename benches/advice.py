@@ -120,6 +120,7 @@ def judge(number: int, kind: str = "transfer") -> dict[str, Any]:
     mean = spending.mean(whole.scores[chosen])
     least = interval[0] if interval[0] is not None else float(alone.mean())
     return {
+        "kind": kind,
         "world": number,
         "chosen": what.candidates[chosen].name,
         "best": what.candidates[best].name,
@@ -153,7 +154,8 @@ def main() -> None:
     with TemporaryDirectory() as folder:
         journal = given.journal or Path(folder) / "journal.jsonl"
         lines = journal.read_text(encoding="utf-8").splitlines() if journal.exists() else []
-        found = {one["world"]: one for one in map(json.loads, lines)}
+        known = (one for one in map(json.loads, lines) if one.get("kind", "transfer") == given.kind)
+        found = {one["world"]: one for one in known}
         for number in given.only or range(given.worlds):
             if number not in found:
                 found[number] = judge(number, given.kind)

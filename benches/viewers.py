@@ -5,9 +5,9 @@ a server in another for a film of 5.24 Mb/s and read it as a player does: it pla
 holds ten seconds at most, and stands still when it has nothing. nginx serves behind the gateway, then by
 itself, over sockets of the kernel that speak MPTCP. Of each it prints how often viewers stood still, when
 they began, the milliseconds of a processor for each second of a viewer's film (of what viewers reach, gateway
-or nginx, of the nginx behind, and of the whole machine, where nothing else runs), and the
-most KiB that a viewer took (of what viewers reach, and of all the
-kernel's TCP sockets, the viewers' own among them, which hold what a viewer has no room for).
+or nginx, of the nginx behind, and of the whole machine, which counts where nothing else runs), and the most
+KiB that a viewer took (of what viewers reach, and of all the kernel's TCP sockets, the viewers' own among
+them, which hold what a viewer has no room for).
 """
 
 from __future__ import annotations
@@ -189,8 +189,8 @@ def cpu_s(process: int) -> float:
 def busy_s() -> float:
     """Return the time in which a processor of this machine did anything, whoever it was for.
 
-    What interrupts and timers start while nothing runs is counted for no process (`irqtime` apart): a server
-    whose processor is idle at times seems to cost less than one whose processor is not.
+    What interrupts and timers start while nothing runs is counted for no process, unless the kernel has
+    `CONFIG_IRQ_TIME_ACCOUNTING`: a server whose processor is idle at times seems to cost less than another.
     """
     first = Path("/proc/stat").read_text(encoding="ascii").partition("\n")[0].split()
     idle, waits = int(first[4]), int(first[5])
