@@ -55,7 +55,7 @@ _CHUNK_S = 10.0
 #: A ladder's master playlist, which is written last.
 _MASTER = "master.m3u8"
 #: Version of what is made; another one is made anew.
-_VERSION = 1
+_VERSION = 2
 
 
 def check_ladder(source: Source, folders: Sequence[Path]) -> list[Fault]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from anabranch import _cache, _files
 from anabranch.errors import Fault, MediaError
+from anabranch.media import _x264
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-_VERSION = 2
+_VERSION = 3
 _AUDIO_BPS = 128_000
 _SAMPLE_RATE = 48_000
 _TOLERANCE = 0.03
@@ -173,15 +174,7 @@ def _encode(
     with av.open(str(path), "w", options={"movflags": "+faststart"}) as container:
         video = container.add_stream("libx264", rate=shape.frame_rate)
         video.width, video.height, video.pix_fmt = shape.width, shape.height, "yuv420p"
-        video.bit_rate = video_bps
-        # x264 cuts its work by the number of threads: a fixed one gives every host the same film.
-        video.codec_context.thread_count = 3
-        video.options = {
-            "preset": "veryfast",
-            "maxrate": str(round(video_bps * 1.5)),
-            "bufsize": str(video_bps * 2),
-            "g": "250",
-        }
+        _x264.set_up(video, video_bps, g="250")
         audio = container.add_stream("aac", rate=_SAMPLE_RATE, layout="stereo")
         audio.bit_rate = _AUDIO_BPS
         sound = _sound(shape.duration_s)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from anabranch import _files
 from anabranch.errors import Fault, MediaError, MissingError
-from anabranch.media import playlists
+from anabranch.media import _x264, playlists
 from anabranch.media.make import writing
 
 if TYPE_CHECKING:
@@ -193,15 +193,9 @@ def _pictures(
         height = rung.height // 2 * 2
         width = round(height * given.codec_context.width / given.codec_context.height / 2) * 2
         video = target.add_stream("libx264", rate=rate)
-        video.width, video.height, video.pix_fmt, video.bit_rate = width, height, "yuv420p", rung.rate_bps
-        video.options = {
-            "preset": "veryfast",
-            "maxrate": str(round(rung.rate_bps * 1.5)),
-            "bufsize": str(rung.rate_bps * 2),
-            "forced-idr": "1",
-            # Chunks begin where they are told to, in every rendition alike, and nowhere else.
-            "x264-params": "keyint=infinite:scenecut=0",
-        }
+        video.width, video.height, video.pix_fmt = width, height, "yuv420p"
+        # Chunks begin where they are told to, in every rendition alike, and nowhere else.
+        _x264.set_up(video, rung.rate_bps, "keyint=infinite", "scenecut=0", **{"forced-idr": "1"})
         chunk = -1
         for frame in source.decode(given):
             at = float(frame.time or 0.0)
