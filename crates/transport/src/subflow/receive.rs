@@ -56,14 +56,15 @@ impl Receiver {
     pub(crate) fn new(config: &Config, mss: u16) -> Self {
         let window = initial_window(config, mss);
         let shared = config.stack.receive == ReceiveSizing::Half;
+        let buffer = ReceiveBuffer::new(config, mss);
         Self {
             next: 0,
             advertised_at: 0,
             window,
             // Where the subflows open one window together it is the connection's.
-            slow_start: if shared { u64::MAX } else { window },
+            slow_start: if shared { u64::MAX } else { window.min(buffer.window_at_first()) },
             shared,
-            buffer: ReceiveBuffer::new(config, mss),
+            buffer,
             runs: OutOfOrder::default(),
             reports: Reports::default(),
             duplicate: None,
