@@ -238,10 +238,11 @@ impl Connection {
     #[inline(never)]
     pub(super) fn after_reads(&mut self, now: Instant) {
         self.note_reads_end(now);
+        let opened = self.budget.has_opened(space.free);
         let space = self.space();
         let emptied = self.bytes_waiting() == 0;
         for subflow in &mut self.subflows {
-            subflow.after_read(space, emptied);
+            subflow.after_read(space, opened, emptied);
         }
     }
 

@@ -17,6 +17,8 @@ pub(super) struct ReceiveBudget {
     buffer: ReceiveBuffer,
     /// Right edge promised to the peer, as a data position (`rcv_wnd_sent`).
     promised: u64,
+    /// The window that was told last, on whatever subflow, bytes (`old_wspace`).
+    told: u32,
     /// Bytes the application has read in this measurement.
     copied: u64,
     measured_from: Instant,
@@ -35,6 +37,7 @@ impl ReceiveBudget {
         Self {
             buffer: ReceiveBuffer::new(config, mss),
             promised: 0,
+            told: 0,
             copied: 0,
             measured_from: Instant::ZERO,
             measure_until: Instant::ZERO,
@@ -97,6 +100,11 @@ impl ReceiveBudget {
 
     pub(super) fn promised(&self) -> u64 {
         self.promised
+    }
+
+    /// With `free` bytes of room the window is at least twice as large as was told last (`mptcp_cleanup_rbuf`).
+    pub(super) fn has_opened(&self, free: u64) -> bool {
+        free > 0 && free >= 2 * u64::from(self.told)
     }
 }
 
@@ -256,8 +264,10 @@ impl Connection {
     pub(super) fn note_promise(&mut self, index: usize) {
         if self.subflows[index].tells_own_window() {
             return;
+        let window = self.subflows[index].receive.window();
+        self.budget.told = window as u32;
         }
-        let edge = self.input.acknowledged() + self.subflows[index].receive.window();
+        let edge = self.input.acknowledged() + window;
         self.budget.promised = self.budget.promised.max(edge);
     }
 }

@@ -143,6 +143,11 @@ impl Receiver {
         self.duplicate = Some((start, end.min(self.next)));
     }
 
+    /// The connection opens one window for all its subflows (4.14).
+    pub(super) fn shares_window(&self) -> bool {
+        self.shared
+    }
+
     /// Bytes waiting out of order.
     pub(crate) fn out_of_order_bytes(&self) -> u64 {
         self.runs.bytes()
