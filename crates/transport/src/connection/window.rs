@@ -209,7 +209,9 @@ impl Connection {
         budget.measured_from = now;
         budget.measure_until = now + rtt;
         if copied > budget.buffer.space() && budget.buffer.grow(copied, ahead) {
-            for subflow in &mut self.subflows {
+            // One that is not open yet has not begun to measure (`rcvq_space.space`).
+            let open = |s: &&mut Subflow| s.state == State::Established;
+            for subflow in self.subflows.iter_mut().filter(open) {
                 subflow.receive.grow_buffer(copied);
             }
         }
@@ -262,10 +264,10 @@ impl Connection {
 
     /// A subflow has advertised a window: its edge binds every subflow, unless it was its own.
     pub(super) fn note_promise(&mut self, index: usize) {
-        if self.subflows[index].tells_own_window() {
-            return;
         let window = self.subflows[index].receive.window();
         self.budget.told = window as u32;
+        if self.subflows[index].tells_own_window() {
+            return;
         }
         let edge = self.input.acknowledged() + window;
         self.budget.promised = self.budget.promised.max(edge);

@@ -100,7 +100,7 @@ impl Receiver {
     }
 
     #[cfg(test)]
-    pub(super) fn set_rtt(&mut self, rtt: Duration) {
+    pub(crate) fn set_rtt(&mut self, rtt: Duration) {
         self.rtt8 = rtt.as_micros() * 8;
     }
 

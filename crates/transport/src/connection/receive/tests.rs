@@ -1,9 +1,10 @@
 //! What is kept, charged and joined.
 
-use anabranch_units::Seed;
+use anabranch_units::{Duration, Seed};
 
 use super::*;
 use crate::path_manager::Candidate;
+use crate::subflow::State;
 use crate::{Config, Endpoint};
 
 #[test]
@@ -70,6 +71,24 @@ fn a_packets_memory_is_given_back_when_all_of_it_was_read() {
         let read = connection.read(Instant::ZERO, limit).expect("bytes");
         assert!(read.len() <= limit);
         assert_eq!(connection.input.memory(), left, "{limit}");
+    }
+}
+
+#[test]
+fn a_subflow_that_is_not_open_yet_gets_no_larger_buffer_from_what_is_read() {
+    // mptcp_rcv_space_adjust: `if (tcp_sk(ssk)->rcvq_space.space)`, which is 0 before tcp_init_transfer.
+    for (state, grows) in [(State::SynSent, false), (State::Established, true)] {
+        let (mut client, handle) = opening();
+        let connection = client.connection_mut(handle);
+        connection.mode = Mode::Multipath;
+        let subflow = &mut connection.subflows[0];
+        subflow.state = state;
+        subflow.receive.set_rtt(Duration::from_millis(1));
+        let before = (subflow.receive.buffer.window(), connection.budget.limit());
+        connection.note_read(Instant::ZERO, 100_000);
+        connection.note_reads_end(Instant::ZERO + Duration::from_millis(10));
+        assert!(connection.budget.limit() > before.1, "the connection's grows");
+        assert_eq!(connection.subflows[0].receive.buffer.window() > before.0, grows);
     }
 }
 
