@@ -10,6 +10,7 @@ use anabranch_wire::{
 };
 use bytes::Bytes;
 
+use super::window::is_news;
 use super::{Connection, Event, Mode};
 use crate::reassembly::{OutOfOrder, push_charged, share};
 use crate::receive_buffer::Load;
@@ -314,15 +315,16 @@ impl Connection {
             (Mode::Multipath, edge) if edge > 0 => edge.min(self.input.end()),
             _ => u64::MAX,
         };
-        let (mut delivered, mut readable) = (false, false);
+        let (mut delivered, mut news, mut readable) = (false, false, false);
         let (subflow, input) = (&mut self.subflows[index], &mut self.input);
         let known_mss = subflow.received_mss();
         subflow.handle_payload(now, segment, load, terms, space, &mut |dsn, payload, memory| {
             delivered = true;
+            news |= is_news(base.wrapping_add(input.next), dsn, payload.len());
             readable |= input.accept(base, dsn, (payload, memory), edge);
         });
         self.note_payload(index, known_mss);
-        self.follow_and_acknowledge(now, index, segment, delivered);
+        self.follow_and_acknowledge(now, index, segment, news);
         if delivered {
             if self.config.checksum
                 && let Some(dsn) = self.subflows[index].receive.take_data_fin()

@@ -108,6 +108,13 @@ impl ReceiveBudget {
     }
 }
 
+/// Some of so many bytes from a DSN on has not come before, where `next` is expected: what all has is thrown away without a
+/// word to the connection (`subflow_check_data_avail`, `mptcp_subflow_discard_data`).
+#[inline(always)]
+pub(super) fn is_news(next: u64, dsn: u64, bytes: usize) -> bool {
+    dsn.wrapping_add(bytes as u64).wrapping_sub(next) as i64 > 0
+}
+
 /// What a receiver holds, and what it lets its peer send.
 #[derive(Clone, Copy, Debug)]
 pub struct ReceiverSample {
@@ -240,7 +247,7 @@ impl Connection {
         }
     }
 
-    /// A segment's data is filed, `delivered` says that some of it is in order on its subflow: the buffer follows, and
+    /// A segment's data is filed, and brought `news`, in order on its subflow, to the connection: the buffer follows, and
     /// acknowledgements may be due (`mptcp_data_ready`, `tcp_ack_snd_check`).
     #[inline(always)]
     pub(super) fn follow_and_acknowledge(
@@ -248,14 +255,14 @@ impl Connection {
         now: Instant,
         index: usize,
         segment: &Segment,
-        delivered: bool,
+        news: bool,
     ) {
-        if delivered {
+        if news {
             self.follow_buffer(index);
         }
         if self.config.stack.acknowledges_by_read && !segment.payload.is_empty() {
             // Of a subflow that has nothing new for the connection nobody asks what there is to read.
-            let silent = self.mode == Mode::Multipath && !delivered;
+            let silent = self.mode == Mode::Multipath && !news;
             let unread = silent || self.input.unread() > 0;
             let space = self.space();
             self.subflows[index].check_ack_filed(now, space, unread);

@@ -118,3 +118,14 @@ fn nothing_is_kept_beyond_the_window() {
     assert!(stream.accept(0, 0, (bytes, 8), 2));
     assert_eq!(stream.next, 4);
 }
+
+#[test]
+fn what_is_known_to_the_connection_brings_it_no_news() {
+    // subflow_check_data_avail: `before64(ack_seq, old_ack)`, until what is left is not; numbers wrap.
+    for next in [5000, 0, u64::MAX] {
+        let from = |back: u64| next.wrapping_sub(back);
+        assert!(!is_news(next, from(1000), 1000));
+        assert!(is_news(next, from(999), 1000), "its last byte is new");
+        assert!(is_news(next, next, 1) && is_news(next, next.wrapping_add(700), 1));
+    }
+}
