@@ -171,6 +171,13 @@ impl Config {
             IpAddr::V6(_) => self.mss.saturating_sub(IPV6_EXCESS).max(MSS_MIN),
         }
     }
+
+    /// What an acknowledgement brings about beside its own subflow is left to turns of their own, and there is one
+    /// processor for these and for the application (`mptcp_subflow_delegate`).
+    #[inline(always)]
+    pub(crate) fn leaves_to_turns(&self) -> bool {
+        self.host.one_processor && self.stack.delegates_sending
+    }
 }
 
 /// An address of ours that the peer may join (RFC 8684 section 3.4.1).

@@ -308,7 +308,7 @@ impl Connection {
         }
         if self.subflows[index].expand_buffer_after_ack(now) {
             self.subflows[index].touched = true;
-            self.notify_writable();
+            self.note_growth();
         }
         self.manage_paths(now);
         self.subflows[index].schedule_delayed_ack(&self.config.host, now);
@@ -433,7 +433,7 @@ impl Connection {
             due = subflow.next_pure_ack(&context, segment);
         }
         if std::mem::take(&mut subflow.send.grew) {
-            self.notify_writable();
+            self.note_growth();
         }
         if due {
             self.note_promise(index);

@@ -23,6 +23,23 @@ const JOINED: usize = 4096;
 /// ones take little memory.
 const SMALL: usize = 1024;
 
+/// As [`push_joined`], of pieces that are charged, and only where it `joins`.
+#[inline(always)]
+pub(crate) fn push_charged(
+    waiting: &mut VecDeque<(Bytes, u32)>,
+    piece: Bytes,
+    memory: u32,
+    joins: bool,
+) {
+    match waiting.back_mut() {
+        Some((last, charged)) if joins && last.len() + piece.len() <= SMALL => {
+            *last = [&last[..], &piece[..]].concat().into();
+            *charged += memory;
+        }
+        _ => waiting.push_back((piece, memory)),
+    }
+}
+
 /// Puts a piece behind those that wait in order, as one with the last where both are small.
 pub(crate) fn push_joined(waiting: &mut VecDeque<Bytes>, piece: Bytes) {
     match waiting.back_mut() {
@@ -99,6 +116,9 @@ impl OutOfOrder {
     }
 }
 
+/// A piece, and the memory that it is charged, bytes: all of it goes when the piece does (`truesize`).
+type Charged = (Bytes, u32);
+
 /// Out-of-order data: the pieces, and the runs they form, which never touch one another.
 #[derive(Debug, Default)]
 struct Held {
@@ -107,9 +127,9 @@ struct Held {
     /// The runs before it.
     runs: Runs,
     /// Start and bytes of the pieces that came in ascending order.
-    pieces: VecDeque<(u64, Bytes)>,
+    pieces: VecDeque<(u64, Charged)>,
     /// Those that came before others, under their start.
-    filed: BTreeMap<u64, Bytes>,
+    filed: BTreeMap<u64, Charged>,
     bytes: u64,
     /// What they are charged.
     memory: u64,
@@ -169,7 +189,7 @@ impl Held {
         };
         self.bytes += payload.len() as u64;
         self.memory += memory;
-        self.pieces.push_back((start, payload));
+        self.pieces.push_back((start, (payload, memory as u32)));
         if self.costs_too_much() { self.prune() } else { Inserted::Kept(run, end) }
     }
 
@@ -185,9 +205,7 @@ impl Held {
             return Inserted::Duplicate;
         };
         self.runs.insert(last.0, last.1);
-        let before = self.bytes;
-        let joined = self.join(start, end, payload);
-        self.memory += share(memory, self.bytes - before, end - start);
+        let joined = self.join(start, end, payload, memory);
         self.last = self.runs.pop_last();
         match joined {
             Some(_) if self.costs_too_much() => self.prune(),
@@ -196,8 +214,9 @@ impl Held {
         }
     }
 
-    /// Puts what is new of `payload` among the pieces; returns the run that it is in then.
-    fn join(&mut self, start: u64, end: u64, payload: &Bytes) -> Option<(u64, u64)> {
+    /// Puts what is new of `payload` among the pieces, with its share of `memory`; returns the run that it is in then.
+    fn join(&mut self, start: u64, end: u64, payload: &Bytes, memory: u64) -> Option<(u64, u64)> {
+        let part = |bytes: u64| share(memory, bytes, end - start);
         let (mut joined, mut position) = ((start, end), start);
         while let Some((run_start, run_end)) = self.runs.ending_from(start)
             && run_start <= end
@@ -208,7 +227,7 @@ impl Held {
             self.runs.remove(run_end);
             if position < run_start {
                 let gap = (position - start) as usize..(run_start - start) as usize;
-                self.file(position, payload.slice(gap));
+                self.file(position, payload.slice(gap), part(run_start - position));
             }
             position = run_end;
             joined = (joined.0.min(run_start), joined.1.max(run_end));
@@ -217,16 +236,17 @@ impl Held {
             }
         }
         if position < end {
-            self.file(position, payload.slice((position - start) as usize..));
+            self.file(position, payload.slice((position - start) as usize..), part(end - position));
         }
         self.runs.insert(joined.0, joined.1);
         Some(joined)
     }
 
     /// Puts a piece in its place.
-    fn file(&mut self, start: u64, piece: Bytes) {
+    fn file(&mut self, start: u64, piece: Bytes, memory: u64) {
         self.bytes += piece.len() as u64;
-        self.filed.insert(start, piece);
+        self.memory += memory;
+        self.filed.insert(start, (piece, memory as u32));
     }
 
     /// Takes the next piece at or before `next`, with its start.
@@ -238,8 +258,8 @@ impl Held {
 
     #[inline(never)]
     fn take_first(&mut self) -> Option<(u64, Bytes, u64)> {
-        let (start, piece) = first_piece(&mut self.pieces, &mut self.filed)?;
-        let memory = share(self.memory, piece.len() as u64, self.bytes);
+        let (start, (piece, memory)) = first_piece(&mut self.pieces, &mut self.filed)?;
+        let memory = u64::from(memory);
         self.memory -= memory;
         self.bytes -= piece.len() as u64;
         let end = start + piece.len() as u64;
@@ -263,14 +283,17 @@ impl Held {
         let behind = self.pieces.back().map(|(start, _)| *start);
         let filed = self.filed.last_key_value().map(|(start, _)| *start);
         let last = if behind > filed { self.pieces.pop_back() } else { self.filed.pop_last() };
-        let (Some((start, piece)), Some((run_start, _))) = (last, self.last) else { return };
-        let before = self.bytes;
-        self.bytes -= piece.len() as u64;
+        let (Some((start, (piece, memory))), Some((run_start, _))) = (last, self.last) else {
+            return;
+        };
+        let length = piece.len() as u64;
+        self.bytes -= length;
+        self.memory -= u64::from(memory);
         let cut = start.max(end);
         if cut > start {
-            self.file(start, piece.slice(..(cut - start) as usize));
+            let left = share(memory.into(), cut - start, length);
+            self.file(start, piece.slice(..(cut - start) as usize), left);
         }
-        self.memory = share(self.memory, self.bytes, before);
         self.last = if cut > run_start { Some((run_start, cut)) } else { self.runs.pop_last() };
     }
 
@@ -299,18 +322,19 @@ impl Held {
         if self.count() == self.runs.len() as u64 + 1 {
             return;
         }
-        let mut joined: VecDeque<(u64, Bytes)> = VecDeque::new();
+        let mut joined: VecDeque<(u64, Charged)> = VecDeque::new();
         let mut small: Vec<Bytes> = Vec::new();
-        let (mut at, mut held) = (0, 0);
-        while let Some((start, piece)) = first_piece(&mut self.pieces, &mut self.filed) {
+        let (mut at, mut held, mut charged) = (0, 0, 0);
+        while let Some((start, (piece, memory))) = first_piece(&mut self.pieces, &mut self.filed) {
             if at + held != start || held as usize + piece.len() > JOINED {
-                joined.extend(concatenated(&mut small).map(|whole| (at, whole)));
-                (at, held) = (start, 0);
+                joined.extend(concatenated(&mut small).map(|whole| (at, (whole, charged))));
+                (at, held, charged) = (start, 0, 0);
             }
             held += piece.len() as u64;
+            charged += memory;
             small.push(piece);
         }
-        joined.extend(concatenated(&mut small).map(|whole| (at, whole)));
+        joined.extend(concatenated(&mut small).map(|whole| (at, (whole, charged))));
         self.pieces = joined;
     }
 }
@@ -327,9 +351,9 @@ fn concatenated(pieces: &mut Vec<Bytes>) -> Option<Bytes> {
 
 /// Takes the piece with the smallest start.
 fn first_piece(
-    pieces: &mut VecDeque<(u64, Bytes)>,
-    filed: &mut BTreeMap<u64, Bytes>,
-) -> Option<(u64, Bytes)> {
+    pieces: &mut VecDeque<(u64, Charged)>,
+    filed: &mut BTreeMap<u64, Charged>,
+) -> Option<(u64, Charged)> {
     let Some((&start, _)) = filed.first_key_value() else { return pieces.pop_front() };
     if pieces.front().is_some_and(|piece| piece.0 < start) {
         return pieces.pop_front();
@@ -374,13 +398,13 @@ mod tests {
         let mut held = Held::default();
         for i in 0..100_000u64 {
             let byte = Bytes::copy_from_slice(&[(i % 251) as u8]);
-            assert_ne!(held.insert(10 + i, byte, 3), Inserted::Duplicate);
+            assert_ne!(held.insert(10 + i, byte, 1), Inserted::Duplicate);
             assert!(memory(&held) <= GRANTED + 2 * held.bytes());
         }
         assert_eq!((held.bytes(), held.run(10)), (100_000, Some((10, 100_010))));
         let mut next = 10;
         while let Some((start, piece, memory)) = held.take(next) {
-            assert_eq!((start, memory), (next, 3 * piece.len() as u64));
+            assert_eq!((start, memory), (next, piece.len() as u64));
             for byte in piece {
                 assert_eq!(u64::from(byte), (next - 10) % 251);
                 next += 1;

@@ -121,6 +121,12 @@ impl ReceiveBuffer {
         self.window
     }
 
+    /// How much of that may be offered before a segment has come: all but one segment, and two at least
+    /// (`tcp_init_buffer_space`: `tcp_app_win`).
+    pub(crate) fn window_at_first(&self) -> u64 {
+        self.window.saturating_sub(self.segment).max(2 * self.segment)
+    }
+
     pub(crate) fn space(&self) -> u64 {
         self.space
     }
@@ -311,6 +317,14 @@ mod tests {
         assert_eq!(buffer.window(), 512, "one in 256 at least");
         buffer.on_segment_size(4000);
         assert_eq!(buffer.window(), 130_560, "255 in 256 at most");
+    }
+
+    #[test]
+    fn a_segment_is_reserved_until_segments_come() {
+        // tcp_init_buffer_space: `max(2 * advmss, maxwin - advmss)`; half of 128 KiB less 1000, half of 5000 less as much.
+        assert_eq!(buffer().window_at_first(), 64_536);
+        let small = Config { receive_buffer_initial: 5000, ..Config::default() };
+        assert_eq!(ReceiveBuffer::new(&small, 1012).window_at_first(), 2000);
     }
 
     #[test]

@@ -32,6 +32,7 @@ mod rto;
 pub(crate) mod rtt;
 pub(crate) mod scoreboard;
 mod send;
+mod send_buffer;
 mod signal;
 mod validation;
 

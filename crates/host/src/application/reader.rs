@@ -9,6 +9,10 @@ use crate::pattern;
 use crate::session::Session;
 use crate::stream::Stream;
 
+/// The most that one call reads, bytes: the buffer of a program that calls recv(2). What the connection says to that
+/// leaves before the next call (`mptcp_cleanup_rbuf`, `tcp_cleanup_rbuf`).
+const CALL: usize = pattern::PIECE as usize;
+
 /// Reads to the end, and checks that it is the pattern.
 #[derive(Debug)]
 pub struct Reader {
@@ -23,16 +27,25 @@ impl Reader {
         Self { session, position: 0 }
     }
 
+    /// Reads up to `most` bytes; true when it got as many.
     #[inline(always)]
-    fn read_all(&mut self, now: Instant, connection: &mut dyn Stream) -> Result<(), WrongBytes> {
-        while let Some(bytes) = connection.read(now, usize::MAX) {
+    fn read_up_to(
+        &mut self,
+        now: Instant,
+        connection: &mut dyn Stream,
+        most: usize,
+    ) -> Result<bool, WrongBytes> {
+        let mut left = most;
+        while left > 0 {
+            let Some(bytes) = connection.read(now, left) else { return Ok(false) };
+            left -= bytes.len();
             if !pattern::matches(self.position, &bytes) {
                 return Err(WrongBytes { client: self.session.id, position: self.position });
             }
             self.position += bytes.len() as u64;
             self.session.note_read(now, bytes.len() as u64);
         }
-        Ok(())
+        Ok(true)
     }
 }
 
@@ -41,14 +54,14 @@ impl Application for Reader {
         while let Some(event) = connection.poll_event() {
             if event == Event::PeerFinished {
                 connection.shutdown(now);
-                self.read_all(now, connection)?;
+                self.read_up_to(now, connection, usize::MAX)?;
                 self.session.finish(now);
             } else {
                 self.session.note_event(now, event);
             }
         }
-        self.read_all(now, connection)?;
-        Ok(Next::AtNews)
+        let more = self.read_up_to(now, connection, CALL)?;
+        Ok(if more { Next::BehindOutput } else { Next::AtNews })
     }
 
     fn session(&self) -> Option<&Session> {
@@ -65,5 +78,57 @@ impl Application for Reader {
 
     fn report(&self, rows: &mut Rows) {
         self.session.report(rows);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anabranch_transport::WriteError;
+    use bytes::Bytes;
+
+    use super::*;
+
+    /// A stream on which pieces wait to be read.
+    struct Waiting(Vec<Bytes>);
+
+    impl Stream for Waiting {
+        fn connected_at(&self) -> Option<Instant> {
+            Some(Instant::ZERO)
+        }
+
+        fn poll_event(&mut self) -> Option<Event> {
+            None
+        }
+
+        fn read(&mut self, _: Instant, limit: usize) -> Option<Bytes> {
+            let first = self.0.first_mut()?;
+            let piece = first.split_to(first.len().min(limit));
+            self.0.retain(|piece| !piece.is_empty());
+            Some(piece)
+        }
+
+        fn write(&mut self, _: Instant, _: Bytes) -> Result<usize, WriteError> {
+            Err(WriteError::Closed)
+        }
+
+        fn poll_writable(&mut self) -> bool {
+            false
+        }
+
+        fn shutdown(&mut self, _: Instant) {}
+    }
+
+    #[test]
+    fn a_call_reads_256_kib_and_the_next_one_comes_behind_what_that_brings_about() {
+        let mut waiting = Waiting(Vec::new());
+        for piece in 0..5u64 {
+            waiting.0.push(pattern::piece(piece * 60_000, 60_000).slice(..60_000));
+        }
+        let mut reader = Reader::new(Session::new(0, Instant::ZERO, None));
+        let at = |ms: u64| Instant::ZERO + anabranch_units::Duration::from_millis(ms);
+        assert_eq!(reader.drive(at(1), &mut waiting), Ok(Next::BehindOutput));
+        assert_eq!(reader.session.bytes_read, 262_144);
+        assert_eq!(reader.drive(at(1), &mut waiting), Ok(Next::AtNews));
+        assert_eq!(reader.session.bytes_read, 300_000);
     }
 }

@@ -19,6 +19,8 @@ pub(super) struct Delegation {
     decided: Option<SubflowId>,
     /// How many bytes it is to be given.
     burst: u64,
+    /// A subflow's send buffer has grown, and the connection was not told (`MPTCP_DELEGATE_SNDBUF`).
+    grew: bool,
 }
 
 impl Delegation {
@@ -39,7 +41,7 @@ impl Connection {
     /// Hands data over because of an acknowledgement on a subflow.
     #[inline(always)]
     pub(super) fn push_behind_ack(&mut self, now: Instant, index: usize) {
-        if self.config.host.one_processor && self.config.stack.delegates_sending {
+        if self.config.leaves_to_turns() {
             self.delegation.answered = Some(self.subflows[index].id);
         }
         self.push(now);
@@ -51,6 +53,35 @@ impl Connection {
     pub(super) fn push_delegated(&mut self, now: Instant) {
         if self.delegation.is_due() && !self.wakes_application() {
             self.push(now);
+        }
+        if self.delegation.grew && !self.wakes_application() {
+            self.tell_buffers();
+            self.notify_writable();
+        }
+    }
+
+    /// A subflow's send buffer has grown, which may wake the application. What the connection knows of it is left to
+    /// the turn behind the application's, or changes at once where nobody was woken (`subflow_write_space`).
+    #[inline]
+    pub(super) fn note_growth(&mut self) {
+        self.notify_writable();
+        if self.config.leaves_to_turns() {
+            self.delegation.grew = true;
+            if !self.wakes_application() {
+                self.tell_buffers();
+                self.notify_writable();
+            }
+        }
+    }
+
+    /// The connection learns how large its subflows' buffers are (`__mptcp_sync_sndbuf`): behind a write, too, in
+    /// whose time the turns fall that were left (`mptcp_release_cb`).
+    #[inline]
+    pub(super) fn tell_buffers(&mut self) {
+        if std::mem::take(&mut self.delegation.grew) {
+            for subflow in &mut self.subflows {
+                subflow.send.tell_buffer();
+            }
         }
     }
 

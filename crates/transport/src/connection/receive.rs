@@ -10,8 +10,9 @@ use anabranch_wire::{
 };
 use bytes::Bytes;
 
+use super::window::is_news;
 use super::{Connection, Event, Mode};
-use crate::reassembly::{OutOfOrder, push_joined, share};
+use crate::reassembly::{OutOfOrder, push_charged, share};
 use crate::receive_buffer::Load;
 use crate::subflow::Space;
 use crate::subflow::deliver::{Failure, Terms};
@@ -30,7 +31,8 @@ pub(super) struct ReceiveStream {
     fin_taken: bool,
     fin_at: Option<u64>,
     ahead: OutOfOrder,
-    readable: VecDeque<Bytes>,
+    /// What can be read, with the memory of each piece.
+    readable: VecDeque<(Bytes, u32)>,
     unread: u64,
     /// Memory of what is unread, bytes.
     unread_memory: u32,
@@ -183,12 +185,10 @@ impl ReceiveStream {
     fn append(&mut self, piece: Bytes, memory: u64) {
         self.next += piece.len() as u64;
         self.unread += piece.len() as u64;
-        self.unread_memory = self.unread_memory.saturating_add(memory as u32);
-        if self.readable.len() < MANY {
-            self.readable.push_back(piece);
-        } else {
-            push_joined(&mut self.readable, piece);
-        }
+        let memory = memory as u32;
+        self.unread_memory = self.unread_memory.saturating_add(memory);
+        let many = self.readable.len() >= MANY;
+        push_charged(&mut self.readable, piece, memory, many);
     }
 
     /// The data ends at `at`, unless another end was told or more has come already.
@@ -218,17 +218,16 @@ impl Connection {
     /// Reads up to `limit` bytes that lie in one piece; `None` when there is nothing.
     #[inline(always)]
     pub fn read(&mut self, now: Instant, limit: usize) -> Option<Bytes> {
-        let mut piece = self.input.readable.pop_front()?;
+        let (mut piece, mut memory) = self.input.readable.pop_front()?;
         if piece.len() > limit {
-            self.input.readable.push_front(piece.split_off(limit));
+            // A packet's memory is given back when all of it was read (`__mptcp_recvmsg_mskq`).
+            self.input.readable.push_front((piece.split_off(limit), std::mem::take(&mut memory)));
         }
         if piece.is_empty() {
             return None;
         }
-        let left = self.input.unread - piece.len() as u64;
-        let memory = u64::from(self.input.unread_memory);
-        self.input.unread_memory = share(memory, left, self.input.unread) as u32;
-        self.input.unread = left;
+        self.input.unread_memory -= memory.min(self.input.unread_memory);
+        self.input.unread -= piece.len() as u64;
         self.input.read_lately = true;
         self.note_read(now, piece.len() as u64);
         Some(piece)
@@ -240,8 +239,9 @@ impl Connection {
         self.note_reads_end(now);
         let space = self.space();
         let emptied = self.bytes_waiting() == 0;
+        let opened = self.budget.has_opened(space.free);
         for subflow in &mut self.subflows {
-            subflow.after_read(space, emptied);
+            subflow.after_read(space, opened, emptied);
         }
     }
 
@@ -315,15 +315,16 @@ impl Connection {
             (Mode::Multipath, edge) if edge > 0 => edge.min(self.input.end()),
             _ => u64::MAX,
         };
-        let (mut delivered, mut readable) = (false, false);
+        let (mut delivered, mut news, mut readable) = (false, false, false);
         let (subflow, input) = (&mut self.subflows[index], &mut self.input);
         let known_mss = subflow.received_mss();
         subflow.handle_payload(now, segment, load, terms, space, &mut |dsn, payload, memory| {
             delivered = true;
+            news |= is_news(base.wrapping_add(input.next), dsn, payload.len());
             readable |= input.accept(base, dsn, (payload, memory), edge);
         });
         self.note_payload(index, known_mss);
-        self.follow_and_acknowledge(now, index, segment, delivered);
+        self.follow_and_acknowledge(now, index, segment, news);
         if delivered {
             if self.config.checksum
                 && let Some(dsn) = self.subflows[index].receive.take_data_fin()

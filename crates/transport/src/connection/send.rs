@@ -10,7 +10,7 @@ use super::carried::SentAhead;
 use super::pieces::Pieces;
 use super::{Connection, Event, Mode};
 use crate::scheduler::{Ask, Decision, Hint, SubflowSet};
-use crate::subflow::State;
+use crate::subflow::{State, Subflow};
 
 /// The least time after which a scheduler that waits is asked again: nearer wake-ups would move time by
 /// nanoseconds a question, and the run would never end. As much as the kernel lets a timer of
@@ -134,12 +134,12 @@ impl SendStream {
 impl Connection {
     /// Bytes the send buffer can still take (`__mptcp_sync_sndbuf`: the subflows' buffers together and a little).
     pub fn writable(&self) -> u64 {
-        let buffer: u64 = self
-            .subflows
-            .iter()
-            .filter(|s| s.state != State::Closed)
-            .map(|s| s.send.buffer_limit())
-            .sum();
+        let told = self.mode == Mode::Multipath;
+        let buffer_of = |s: &Subflow| {
+            if told { s.send.buffer_told() } else { s.send.buffer_limit() }
+        };
+        let live = self.subflows.iter().filter(|s| s.state != State::Closed);
+        let buffer: u64 = live.map(buffer_of).sum();
         let stack = &self.config.stack;
         let most = if stack.bounds_send_buffer { self.config.send_buffer_max } else { u64::MAX };
         let plain = self.mode == Mode::Plain || stack.bounds_send_buffer;
@@ -187,6 +187,7 @@ impl Connection {
         if self.config.stack.timer_after_push {
             self.push_what_waits();
         }
+        self.tell_buffers();
         Ok(taken)
     }
 

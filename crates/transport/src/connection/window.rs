@@ -17,6 +17,8 @@ pub(super) struct ReceiveBudget {
     buffer: ReceiveBuffer,
     /// Right edge promised to the peer, as a data position (`rcv_wnd_sent`).
     promised: u64,
+    /// The window that was told last, on whatever subflow, bytes (`old_wspace`).
+    told: u32,
     /// Bytes the application has read in this measurement.
     copied: u64,
     measured_from: Instant,
@@ -35,6 +37,7 @@ impl ReceiveBudget {
         Self {
             buffer: ReceiveBuffer::new(config, mss),
             promised: 0,
+            told: 0,
             copied: 0,
             measured_from: Instant::ZERO,
             measure_until: Instant::ZERO,
@@ -98,6 +101,18 @@ impl ReceiveBudget {
     pub(super) fn promised(&self) -> u64 {
         self.promised
     }
+
+    /// With `free` bytes of room the window is at least twice as large as was told last (`mptcp_cleanup_rbuf`).
+    pub(super) fn has_opened(&self, free: u64) -> bool {
+        free > 0 && free >= 2 * u64::from(self.told)
+    }
+}
+
+/// Some of so many bytes from a DSN on has not come before, where `next` is expected: what all has is thrown away without a
+/// word to the connection (`subflow_check_data_avail`, `mptcp_subflow_discard_data`).
+#[inline(always)]
+pub(super) fn is_news(next: u64, dsn: u64, bytes: usize) -> bool {
+    dsn.wrapping_add(bytes as u64).wrapping_sub(next) as i64 > 0
 }
 
 /// What a receiver holds, and what it lets its peer send.
@@ -201,7 +216,9 @@ impl Connection {
         budget.measured_from = now;
         budget.measure_until = now + rtt;
         if copied > budget.buffer.space() && budget.buffer.grow(copied, ahead) {
-            for subflow in &mut self.subflows {
+            // One that is not open yet has not begun to measure (`rcvq_space.space`).
+            let open = |s: &&mut Subflow| s.state == State::Established;
+            for subflow in self.subflows.iter_mut().filter(open) {
                 subflow.receive.grow_buffer(copied);
             }
         }
@@ -230,7 +247,7 @@ impl Connection {
         }
     }
 
-    /// A segment's data is filed, `delivered` says that some of it is in order on its subflow: the buffer follows, and
+    /// A segment's data is filed, and brought `news`, in order on its subflow, to the connection: the buffer follows, and
     /// acknowledgements may be due (`mptcp_data_ready`, `tcp_ack_snd_check`).
     #[inline(always)]
     pub(super) fn follow_and_acknowledge(
@@ -238,14 +255,14 @@ impl Connection {
         now: Instant,
         index: usize,
         segment: &Segment,
-        delivered: bool,
+        news: bool,
     ) {
-        if delivered {
+        if news {
             self.follow_buffer(index);
         }
         if self.config.stack.acknowledges_by_read && !segment.payload.is_empty() {
             // Of a subflow that has nothing new for the connection nobody asks what there is to read.
-            let silent = self.mode == Mode::Multipath && !delivered;
+            let silent = self.mode == Mode::Multipath && !news;
             let unread = silent || self.input.unread() > 0;
             let space = self.space();
             self.subflows[index].check_ack_filed(now, space, unread);
@@ -254,10 +271,12 @@ impl Connection {
 
     /// A subflow has advertised a window: its edge binds every subflow, unless it was its own.
     pub(super) fn note_promise(&mut self, index: usize) {
+        let window = self.subflows[index].receive.window();
+        self.budget.told = window as u32;
         if self.subflows[index].tells_own_window() {
             return;
         }
-        let edge = self.input.acknowledged() + self.subflows[index].receive.window();
+        let edge = self.input.acknowledged() + window;
         self.budget.promised = self.budget.promised.max(edge);
     }
 }

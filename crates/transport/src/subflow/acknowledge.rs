@@ -146,6 +146,7 @@ impl Subflow {
         let maybe_delayed = removed == 1 && self.lone_runt(ack - prior.una, &flags, &samples);
         self.settle_duplicates(removed, &mut flags);
         let rtt = self.take_rtt(host, now, &flags, &samples);
+        flags.set_timer |= !flags.una_advanced && self.answers_before_head(&samples);
         if flags.dsack {
             self.rack.on_dsack(self.rate.delivered, self.rate.prior_delivered());
         }
@@ -340,6 +341,17 @@ impl Subflow {
         }
         self.rtt.sample(host, rtt, self.send.una(), self.send.next());
         ca_rtt
+    }
+
+    /// What is reported was sent before the head was (again), whose time runs anew: it would otherwise be over while a
+    /// long queue drains (`tcp_clean_rtx_queue`: `sack_rtt_us` and the head's time stamp).
+    fn answers_before_head(&self, samples: &RttSamples) -> bool {
+        let micros = |at: Instant| at.as_nanos() / 1000;
+        let head = self.board.front();
+        samples
+            .first_sacked
+            .zip(head)
+            .is_some_and(|(sacked, head)| micros(sacked) < micros(head.sent_at))
     }
 
     /// `tcp_cong_control`: PRR during a reduction, else the controller; then the pacing rate.

@@ -295,13 +295,25 @@ impl Subflow {
 
     /// The application read, everything if `emptied`: acknowledge if more than a segment is owed, if
     /// a small or a pushed segment ended what came, or if the window can at least double (`tcp_cleanup_rbuf`).
-    pub(crate) fn after_read(&mut self, space: Space, emptied: bool) {
+    /// Subflows of a connection are asked for the last two only where its window has `opened` to twice what was told last
+    /// on any of them, or, for a small or a pushed segment, where nothing is left to read (`mptcp_cleanup_rbuf`); and
+    /// what is left is their own then.
+    pub(crate) fn after_read(&mut self, space: Space, opened: bool, mut emptied: bool) {
         if self.state != super::State::Established || !self.fully_established {
             return;
         }
         let mss = u64::from(self.ack.received_mss);
         let unacked = self.receive.next() - self.receive.advertised_at();
-        if self.ack.scheduled && (unacked > mss || (emptied && self.ack.came_to_an_end())) {
+        let owes = self.ack.scheduled && unacked > mss;
+        let each = !self.multipath || self.receive.shares_window();
+        if !each {
+            let ended = self.ack.scheduled && self.ack.pushed > 0;
+            if !(opened || owes || (ended && emptied)) {
+                return;
+            }
+            emptied = !self.receive.out_of_order() && self.receive.held_bytes() == 0;
+        }
+        if owes || (self.ack.scheduled && emptied && self.ack.came_to_an_end()) {
             self.ack.now_due = true;
             return;
         }

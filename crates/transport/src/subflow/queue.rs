@@ -46,6 +46,10 @@ pub(crate) struct Sender {
     pub(super) mss: u32,
     pub(super) buffer_max: u64,
     pub(super) buffer: u64,
+    /// How much of it the connection has not been told of (`cached_sndbuf`).
+    pub(super) buffer_untold: u32,
+    /// The connection is told later (`MPTCP_DELEGATE_SNDBUF`).
+    pub(super) tells_later: bool,
     pub(super) memory_per_segment: u64,
     memory_per_buffer: u64,
     /// Socket buffers that the queue's data fills, and those in flight.
@@ -113,6 +117,8 @@ impl Sender {
             mss: u32::from(mss) - 12,
             buffer_max: config.send_buffer_max,
             buffer: 0,
+            buffer_untold: 0,
+            tells_later: false,
             memory_per_segment: config.host.send_memory_per_segment,
             memory_per_buffer: config.host.send_memory_per_buffer,
             buffers_queued: 0,
@@ -146,6 +152,7 @@ impl Sender {
             nodelay: config.nodelay,
         };
         sender.grow_buffer(INITIAL_WINDOW, 2);
+        sender.tells_later = config.leaves_to_turns();
         sender
     }
 
@@ -210,10 +217,6 @@ impl Sender {
     /// Whatever leaves next opens a socket buffer.
     pub(super) fn end_buffer(&mut self) {
         self.buffer_room = 0;
-    }
-
-    pub(crate) fn buffer_limit(&self) -> u64 {
-        self.buffer
     }
 
     /// Payload of a full segment.
@@ -306,16 +309,6 @@ impl Sender {
     #[inline(always)]
     pub(super) fn oldest_answer(&self) -> u64 {
         self.next - self.una + self.window_max.min(self.una)
-    }
-
-    /// `tcp_sndbuf_expand`; true when the buffer grew.
-    pub(crate) fn grow_buffer(&mut self, cwnd: u32, factor: u32) -> bool {
-        let segments = u64::from(cwnd.max(INITIAL_WINDOW));
-        let wanted = u64::from(factor) * segments * self.memory_per_segment;
-        let wanted = wanted.min(self.buffer_max);
-        let grew = wanted > self.buffer;
-        self.buffer = self.buffer.max(wanted);
-        grew
     }
 
     /// The window was set by the core: restart the validation clock (`snd_cwnd_stamp`).

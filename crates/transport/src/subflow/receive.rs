@@ -56,14 +56,15 @@ impl Receiver {
     pub(crate) fn new(config: &Config, mss: u16) -> Self {
         let window = initial_window(config, mss);
         let shared = config.stack.receive == ReceiveSizing::Half;
+        let buffer = ReceiveBuffer::new(config, mss);
         Self {
             next: 0,
             advertised_at: 0,
             window,
             // Where the subflows open one window together it is the connection's.
-            slow_start: if shared { u64::MAX } else { window },
+            slow_start: if shared { u64::MAX } else { window.min(buffer.window_at_first()) },
             shared,
-            buffer: ReceiveBuffer::new(config, mss),
+            buffer,
             runs: OutOfOrder::default(),
             reports: Reports::default(),
             duplicate: None,
@@ -99,7 +100,7 @@ impl Receiver {
     }
 
     #[cfg(test)]
-    pub(super) fn set_rtt(&mut self, rtt: Duration) {
+    pub(crate) fn set_rtt(&mut self, rtt: Duration) {
         self.rtt8 = rtt.as_micros() * 8;
     }
 
@@ -140,6 +141,11 @@ impl Receiver {
     /// A segment repeated `[start, end)`, of which at least the beginning was known.
     pub(super) fn report_duplicate(&mut self, start: u64, end: u64) {
         self.duplicate = Some((start, end.min(self.next)));
+    }
+
+    /// The connection opens one window for all its subflows (4.14).
+    pub(super) fn shares_window(&self) -> bool {
+        self.shared
     }
 
     /// Bytes waiting out of order.

@@ -122,3 +122,39 @@ fn it_goes_without_the_application_when_that_writes_nothing() {
         assert_eq!(segment.payload.len(), 500);
     });
 }
+
+/// The buffer of the first subflow grows while the application is woken, or not; what the connection knows then, and
+/// behind the application's turn.
+fn grown(one_processor: bool, wakes: bool, writes: bool) -> (u64, u64) {
+    let mut seen = (0, 0);
+    waiting(LINUX_6_18, one_processor, |connection| {
+        while connection.poll_transmit(at(200)).is_some() {}
+        let before = connection.writable();
+        assert!(connection.subflows[0].send.grow_buffer(100, 2));
+        if wakes {
+            connection.events.push_back(Event::Writable);
+        }
+        connection.note_growth();
+        let growth = |connection: &Connection| connection.writable() - before;
+        seen.0 = growth(connection);
+        while connection.poll_event().is_some() {}
+        if writes {
+            connection.write(at(200), vec![7; 1].into()).expect("room");
+            seen.1 = connection.subflows[0].send.buffer_told();
+        } else {
+            let _ = connection.poll_transmit(at(200));
+            seen.1 = growth(connection);
+        }
+    });
+    seen
+}
+
+#[test]
+fn a_woken_application_finds_the_buffer_that_was_known_before() {
+    // mptcp_propagate_sndbuf leaves it to the subflow's turn; from 46,080 to 2 * 100 * 2304.
+    let by = 460_800 - 46_080;
+    assert_eq!(grown(true, true, false), (0, by), "known behind the application's turn");
+    assert_eq!(grown(true, true, true), (0, 460_800), "and behind its write");
+    assert_eq!(grown(true, false, false), (by, by), "nobody was woken");
+    assert_eq!(grown(false, true, false), (by, by), "another processor tells meanwhile");
+}

@@ -1,6 +1,11 @@
 //! What is kept, charged and joined.
 
+use anabranch_units::{Duration, Seed};
+
 use super::*;
+use crate::path_manager::Candidate;
+use crate::subflow::State;
+use crate::{Config, Endpoint};
 
 #[test]
 fn old_bytes_are_cut_off_also_before_the_first() {
@@ -11,7 +16,7 @@ fn old_bytes_are_cut_off_also_before_the_first() {
     assert!(!stream.accept(base, base.wrapping_sub(1), (bytes.slice(..1), 8), 100));
     assert_eq!((stream.next, stream.unread), (0, 0));
     assert!(stream.accept(base, base.wrapping_sub(1), (bytes.clone(), 8), 100));
-    assert_eq!(stream.readable.pop_front(), Some(bytes.slice(1..)));
+    assert_eq!(stream.readable.pop_front(), Some((bytes.slice(1..), 6)));
     assert!(!stream.accept(base, base.wrapping_add(4), (bytes.clone(), 8), 100));
     assert!(stream.accept(base, base.wrapping_add(2), (bytes, 8), 100));
     assert_eq!((stream.next, stream.unread), (8, 8));
@@ -22,16 +27,69 @@ fn what_waits_keeps_the_memory_that_it_came_in() {
     // mptcp_set_owner_r: whether it can be read or lies behind a gap; what is known already takes none.
     let mut stream = ReceiveStream::default();
     let bytes = Bytes::from_static(&[0; 1000]);
-    stream.accept(0, 1000, (bytes.clone(), 2304), 10_000);
-    assert_eq!(stream.memory(), 2304);
-    stream.accept(0, 1000, (bytes.clone(), 2304), 10_000);
-    assert_eq!(stream.memory(), 2304, "a repetition");
+    stream.accept(0, 1000, (bytes.clone(), 1712), 10_000);
+    assert_eq!(stream.memory(), 1712);
+    stream.accept(0, 1000, (bytes.clone(), 1712), 10_000);
+    assert_eq!(stream.memory(), 1712, "a repetition");
     stream.accept(0, 1500, (bytes.clone(), 2000), 10_000);
-    assert_eq!(stream.memory(), 3304, "half of it is new");
-    stream.accept(0, 0, (bytes.clone(), 2304), 10_000);
-    assert_eq!((stream.memory(), stream.unread, stream.held()), (5608, 2500, 2500));
+    assert_eq!(stream.memory(), 2712, "half of it is new");
+    stream.accept(0, 0, (bytes.clone(), 1712), 10_000);
+    assert_eq!((stream.memory(), stream.unread, stream.held()), (4424, 2500, 2500));
     stream.accept(0, 2400, (bytes, 2000), 10_000);
-    assert_eq!(stream.memory(), 5608 + 1800);
+    assert_eq!(stream.memory(), 4424 + 1800);
+}
+
+/// A client with a connection whose SYN is to go out.
+fn opening() -> (Endpoint, crate::ConnectionHandle) {
+    let mut client = Endpoint::new("client", Seed { seed: 1, run: 0 });
+    let remote = ([10, 0, 0, 2], 80).into();
+    let candidates = vec![Candidate {
+        address_id: 0,
+        local: ([10, 0, 0, 1], 1024).into(),
+        remote,
+        backup: false,
+        rate: None,
+    }];
+    let config = Config { candidates, ..Config::default() };
+    let handle = client.connect(Instant::ZERO, config).expect("free addresses");
+    (client, handle)
+}
+
+#[test]
+fn a_packets_memory_is_given_back_when_all_of_it_was_read() {
+    // __mptcp_recvmsg_mskq: `rmem_released += skb->truesize` where `count < data_len` does not hold; what lies behind a gap
+    // goes with its own memory, too.
+    let (mut client, handle) = opening();
+    let connection = client.connection_mut(handle);
+    let bytes = Bytes::from_static(&[0; 1000]);
+    let stream = &mut connection.input;
+    stream.accept(0, 1100, (bytes.clone(), 2304), 10_000);
+    stream.accept(0, 0, (bytes.slice(..100), 768), 10_000);
+    stream.accept(0, 100, (bytes.clone(), 1712), 10_000);
+    assert_eq!((stream.memory(), stream.unread()), (768 + 1712 + 2304, 2100));
+    for (limit, left) in [(99, 4784), (10, 4016), (999, 4016), (1000, 2304), (999, 2304), (1, 0)] {
+        let read = connection.read(Instant::ZERO, limit).expect("bytes");
+        assert!(read.len() <= limit);
+        assert_eq!(connection.input.memory(), left, "{limit}");
+    }
+}
+
+#[test]
+fn a_subflow_that_is_not_open_yet_gets_no_larger_buffer_from_what_is_read() {
+    // mptcp_rcv_space_adjust: `if (tcp_sk(ssk)->rcvq_space.space)`, which is 0 before tcp_init_transfer.
+    for (state, grows) in [(State::SynSent, false), (State::Established, true)] {
+        let (mut client, handle) = opening();
+        let connection = client.connection_mut(handle);
+        connection.mode = Mode::Multipath;
+        let subflow = &mut connection.subflows[0];
+        subflow.state = state;
+        subflow.receive.set_rtt(Duration::from_millis(1));
+        let before = (subflow.receive.buffer.window(), connection.budget.limit());
+        connection.note_read(Instant::ZERO, 100_000);
+        connection.note_reads_end(Instant::ZERO + Duration::from_millis(10));
+        assert!(connection.budget.limit() > before.1, "the connection's grows");
+        assert_eq!(connection.subflows[0].receive.buffer.window() > before.0, grows);
+    }
 }
 
 #[test]
@@ -44,7 +102,7 @@ fn bytes_that_come_one_by_one_and_are_not_read_cost_little_more_than_bytes() {
     assert!(stream.readable.len() < 500, "{} pieces", stream.readable.len());
     assert_eq!(stream.unread, 100_000);
     let pieces = std::mem::take(&mut stream.readable);
-    assert!(pieces.into_iter().flatten().eq(film));
+    assert!(pieces.into_iter().flat_map(|(piece, _)| piece).eq(film));
 }
 
 #[test]
@@ -59,4 +117,15 @@ fn nothing_is_kept_beyond_the_window() {
     let mut stream = ReceiveStream::default();
     assert!(stream.accept(0, 0, (bytes, 8), 2));
     assert_eq!(stream.next, 4);
+}
+
+#[test]
+fn what_is_known_to_the_connection_brings_it_no_news() {
+    // subflow_check_data_avail: `before64(ack_seq, old_ack)`, until what is left is not; numbers wrap.
+    for next in [5000, 0, u64::MAX] {
+        let from = |back: u64| next.wrapping_sub(back);
+        assert!(!is_news(next, from(1000), 1000));
+        assert!(is_news(next, from(999), 1000), "its last byte is new");
+        assert!(is_news(next, next, 1) && is_news(next, next.wrapping_add(700), 1));
+    }
 }

@@ -288,3 +288,23 @@ fn what_an_earlier_transmission_brought_does_not_tell_of_later_ones() {
     assert!(advanced(Some(timestamp_clock(at(300)))));
     assert!(advanced(None) && advanced(Some(0)), "no echo tells nothing");
 }
+
+#[test]
+fn what_was_sent_before_the_head_went_again_starts_its_time_anew() {
+    // tcp_clean_rtx_queue: `sack_rtt_us > tcp_stamp_us_delta(tcp_mstamp, tcp_skb_timestamp_us(skb))`.
+    let mut moments = vec![0; 8];
+    moments.push(150);
+    let (mut subflow, _) = sent(&moments);
+    hear(&mut subflow, 100, &word(1, &[(1001, 4001)]));
+    assert!(subflow.board.front().is_some_and(|head| head.lost));
+    let stamp = subflow.rate.stamp(at(110), subflow.board.in_flight(), false);
+    subflow.board.retransmit(0, at(110), stamp);
+    subflow.rearm_timeout(&exact(), at(110));
+    let before = subflow.timer.at().expect("armed");
+    hear(&mut subflow, 200, &word(1, &[(1001, 5001)]));
+    let after = subflow.timer.at().expect("armed");
+    assert!(after >= before + ms(90), "{after:?} is from 200 ms on, not from 110");
+    // Of what left behind the head's repetition nothing is learnt of that.
+    hear(&mut subflow, 250, &word(1, &[(8001, 9001), (1001, 5001)]));
+    assert_eq!(subflow.timer.at(), Some(after));
+}

@@ -1,7 +1,11 @@
 //! The policy, and what it does to a subflow's acknowledgements.
 
+use anabranch_units::SeqNumber;
+
+use super::super::deliver::Terms;
 use super::super::fixture::{at, exact, subflow};
 use super::*;
+use crate::receive_buffer::Load;
 
 const RTO: Duration = Duration::from_millis(300);
 
@@ -225,4 +229,36 @@ fn two_smaller_segments_alike_are_full_ones_from_now_on() {
     assert_eq!(hear(300, 52, true), (1000, 2));
     assert_eq!(hear(300, 52, false), (1000, 2));
     assert_eq!(hear(300, 52, false), (320, 2));
+}
+
+#[test]
+fn a_subflow_is_asked_behind_a_read_where_the_connections_window_has_doubled() {
+    // mptcp_cleanup_rbuf: `cleanup`, or an acknowledgement owed for more than a segment or, if all was read, for a
+    // pushed one; tcp_cleanup_rbuf looks at the subflow's own memory then. 64,536 bytes may be told, 20,000 were.
+    let asked = |opened: bool,
+                 emptied: bool,
+                 pushed: u8,
+                 unacked: u64,
+                 multipath: bool,
+                 ahead: bool| {
+        let (mut subflow, _) = subflow();
+        let terms = Terms { near: 0, checksum: false, whole: false };
+        let (seq, flags) = (SeqNumber(if ahead { 500 } else { 1 }), Flags::ACK);
+        let segment =
+            Segment { seq, flags, payload: vec![0; unacked as usize].into(), ..Segment::default() };
+        let load = Load::of(&segment, None);
+        subflow.handle_payload(at(1), &segment, load, terms, Space::default(), &mut |_, _, _| {});
+        subflow.multipath = multipath;
+        subflow.ack = AckPolicy { scheduled: true, pushed, received_mss: 1000, ..begun() };
+        let space = Space { free: 64_536, allowed: 64_536, ..Space::default() };
+        subflow.after_read(space, opened, emptied);
+        subflow.ack.is_due()
+    };
+    assert!(asked(true, false, 1, 300, true, false), "of its own it has nothing left");
+    assert!(!asked(true, false, 1, 300, true, true), "but for what lies ahead of a gap");
+    assert!(!asked(false, false, 1, 300, true, false));
+    assert!(asked(false, true, 1, 300, true, false), "all was read");
+    assert!(asked(false, false, 0, 1001, true, false), "more than a segment");
+    assert!(!asked(true, true, 0, 300, true, false), "nothing says that more will not come");
+    assert!(!asked(true, false, 1, 300, false, false), "plain TCP asks for its own");
 }
