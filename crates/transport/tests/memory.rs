@@ -17,9 +17,9 @@ const MANY: u32 = 4000;
 /// What an idle connection may take, with its share of every table, bytes.
 const IDLE: usize = 3600;
 /// What a SYN that was answered may take, with its share of every table, bytes: over IPv4, and over IPv6, whose
-/// addresses and ports take 24 bytes more, and the zone of ours 4.
-const HALF_OPEN: f64 = 64.0;
-const HALF_OPEN_V6: f64 = HALF_OPEN + 28.0;
+/// addresses take 12 bytes more.
+const HALF_OPEN: f64 = 52.0;
+const HALF_OPEN_V6: f64 = 64.0;
 /// The backlog that a listener has of itself.
 const BACKLOG: u32 = 4096;
 /// What a subflow in TIME-WAIT may take, with its share of every table, bytes: an eighth of that.

@@ -64,7 +64,7 @@ impl Endpoint {
         let drawn_as = (number, drawn.draws);
         let config = Arc::clone(&known.config);
         let request = Request::new(now, tuple, syn, &config, listener, drawn_as, iss);
-        let id = self.requests.insert(request, &self.listeners);
+        let id = self.requests.insert(now, &request, &self.listeners);
         self.answer(now, id, Some(drawn.key.value));
     }
 
@@ -134,7 +134,7 @@ impl Endpoint {
             self.refuse(tuple, segment, REASON_MPTCP);
             return None;
         }
-        let (iss, told) = (Some(request.iss()), Some(request.answered()));
+        let (iss, told) = (Some(request.iss()), Some(request.answered(now)));
         let offer = Offer { tuple, syn: &request.syn(), iss, key: Some(key), told };
         let config = Arc::clone(&self.listeners.get(listener)?.config);
         let connection = {

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use anabranch_units::{Duration, Instant};
 use thiserror::Error;
 
+use super::requests::LONGEST_WAIT;
 use crate::config::Config;
 
 /// Connections whose handshake is not complete, unless told otherwise (`SOMAXCONN`).
@@ -26,7 +27,8 @@ pub struct ListenConfig {
     pub config: Config,
     /// SYNs at most that were answered and whose third packet has not come.
     pub backlog: u32,
-    /// How long a third packet is waited for at most; of itself the SYN/ACK comes five times more, in 63 s.
+    /// How long a third packet is waited for at most, 262 s or less; of itself the SYN/ACK comes five times more, in
+    /// 63 s.
     pub half_open: Duration,
     /// When the backlog is full, SYNs are answered by cookies (RFC 4987 section 3.6; `tcp_syncookies`);
     /// otherwise by nothing.
@@ -147,7 +149,8 @@ impl Listeners {
 
     /// What a listener accepts with, and how long it waits for a third packet.
     pub(super) fn patience(&self, number: u32) -> Option<(&Config, Duration)> {
-        self.by_number.get(&number).map(|known| (&*known.config, known.listen.half_open))
+        let known = self.by_number.get(&number)?;
+        Some((&*known.config, known.listen.half_open.min(LONGEST_WAIT)))
     }
 
     pub(super) fn get(&mut self, number: u32) -> Option<&mut Listener> {

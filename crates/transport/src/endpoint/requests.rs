@@ -4,7 +4,9 @@
 //! The key and all other chance of a connection come from the stream of its number, of which nothing but that
 //! number is kept.
 
+mod ends;
 mod index;
+mod locals;
 mod pool;
 mod record;
 mod wakes;
@@ -19,8 +21,11 @@ use crate::connection::{KeyDrawn, capable_answer};
 use crate::secrets::{Keyed, Secrets};
 use crate::subflow::{Answered, SYN_ACK_RETRIES, SynAnswer};
 
-use pool::{Pool, Record};
-use record::{CHECKSUM, Family, Kept, MULTIPATH, V4, V6};
+use ends::{Family, V4, V6};
+use pool::Pool;
+use record::{CHECKSUM, Kept, MULTIPATH};
+
+pub(super) use record::LONGEST_WAIT;
 
 /// Which SYN: the family of its addresses, and its number there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +39,7 @@ pub(super) enum RequestId {
 pub(super) struct Request {
     /// The addresses and ports.
     pub(super) tuple: FourTuple,
+    listener: u32,
     kept: Kept,
 }
 
@@ -48,12 +54,12 @@ impl Request {
         drawn: (u64, u32),
         iss: SeqNumber,
     ) -> Self {
-        Self { tuple, kept: Kept::new(now, syn, config, listener, drawn, iss) }
+        Self { tuple, listener, kept: Kept::new(now, syn, config, drawn, iss) }
     }
 
     /// Whose it is.
     pub(super) fn listener(&self) -> u32 {
-        self.kept.listener
+        self.listener
     }
 
     /// The number of its connection, when so many have been.
@@ -87,8 +93,8 @@ impl Request {
     }
 
     /// What its subflow has to know of the SYN/ACKs.
-    pub(super) fn answered(&self) -> Answered {
-        Answered::At { sent_at: self.kept.sent_at(), times: u32::from(self.kept.answers) }
+    pub(super) fn answered(&self, now: Instant) -> Answered {
+        Answered::At { sent_at: self.kept.sent_at(now), times: self.kept.answers() }
     }
 
     /// The SYN as far as it matters.
@@ -119,7 +125,7 @@ impl Request {
 
     /// It has been answered as often as may be, or for as long, which is `patience`.
     pub(super) fn is_over(&self, now: Instant, patience: Duration) -> bool {
-        u32::from(self.kept.answers) > SYN_ACK_RETRIES || self.kept.waited(now) >= patience
+        self.kept.answers() > SYN_ACK_RETRIES || self.kept.waited(now) >= patience
     }
 }
 
@@ -131,10 +137,10 @@ pub(super) struct Requests {
 }
 
 /// When one is due, as its listener has it.
-fn due(listeners: &Listeners) -> impl Fn(&Kept) -> Instant {
-    |kept| {
-        let told = listeners.patience(kept.listener);
-        told.map_or(Instant::FAR_FUTURE, |(config, patience)| kept.due(config, patience))
+fn due(listeners: &Listeners) -> impl Fn(u32, &Kept, Instant) -> Instant {
+    |listener, kept, seen| {
+        let told = listeners.patience(listener);
+        told.map_or(Instant::FAR_FUTURE, |(config, patience)| kept.due(config, patience, seen))
     }
 }
 
@@ -161,51 +167,50 @@ impl Requests {
     pub(super) fn get(&self, id: RequestId) -> Option<Request> {
         match id {
             RequestId::V4(number) => {
-                let Record { ends, kept } = *self.v4.get(number)?;
-                Some(Request { tuple: Family::V4(ends).into(), kept })
+                let (ends, listener, kept) = self.v4.get(number)?;
+                Some(Request { tuple: ends.into(), listener, kept })
             }
             RequestId::V6(number) => {
-                let Record { ends, kept } = *self.v6.get(number)?;
-                Some(Request { tuple: Family::V6(ends).into(), kept })
+                let (ends, listener, kept) = self.v6.get(number)?;
+                Some(Request { tuple: ends.into(), listener, kept })
             }
         }
     }
 
     /// Adds one, between addresses that have none.
-    pub(super) fn insert(&mut self, request: Request, listeners: &Listeners) -> RequestId {
-        let Request { tuple, kept } = request;
+    pub(super) fn insert(
+        &mut self,
+        now: Instant,
+        request: &Request,
+        listeners: &Listeners,
+    ) -> RequestId {
+        let Request { tuple, listener, kept } = *request;
+        let due = due(listeners);
         match Family::from(&tuple) {
-            Family::V4(ends) => {
-                RequestId::V4(self.v4.insert(Record { ends, kept }, due(listeners)))
-            }
-            Family::V6(ends) => {
-                RequestId::V6(self.v6.insert(Record { ends, kept }, due(listeners)))
-            }
+            Family::V4(ends) => RequestId::V4(self.v4.insert(now, &ends, listener, kept, due)),
+            Family::V6(ends) => RequestId::V6(self.v6.insert(now, &ends, listener, kept, due)),
         }
     }
 
     pub(super) fn remove(&mut self, id: RequestId, listeners: &Listeners) {
         match id {
-            RequestId::V4(number) => drop(self.v4.remove(number, due(listeners))),
-            RequestId::V6(number) => drop(self.v6.remove(number, due(listeners))),
-        }
+            RequestId::V4(number) => self.v4.remove(number, due(listeners)),
+            RequestId::V6(number) => self.v6.remove(number, due(listeners)),
+        };
     }
 
     /// Those of one listener.
     pub(super) fn of_listener(&self, listener: u32) -> Vec<RequestId> {
-        let own = |kept: &Kept| kept.listener == listener;
-        let v4 = self.v4.iter().filter(|(_, record)| own(&record.kept));
-        let v6 = self.v6.iter().filter(|(_, record)| own(&record.kept));
-        let v4 = v4.map(|(number, _)| RequestId::V4(number));
-        v4.chain(v6.map(|(number, _)| RequestId::V6(number))).collect()
+        let v4 = self.v4.of_listener(listener).into_iter().map(RequestId::V4);
+        v4.chain(self.v6.of_listener(listener).into_iter().map(RequestId::V6)).collect()
     }
 
     /// The SYN/ACK of one goes out now; it comes again after its time.
     pub(super) fn note_answer(&mut self, now: Instant, id: RequestId, listeners: &Listeners) {
         let (note, due) = (|kept: &mut Kept| kept.note_answer(now), due(listeners));
         match id {
-            RequestId::V4(number) => self.v4.change(number, note, due),
-            RequestId::V6(number) => self.v6.change(number, note, due),
+            RequestId::V4(number) => self.v4.change(now, number, note, due),
+            RequestId::V6(number) => self.v6.change(now, number, note, due),
         }
     }
 

@@ -3,8 +3,10 @@
 
 use anabranch_units::Instant;
 
+use super::ends::{Ends, Peer};
 use super::index::Index;
-use super::record::{Ends, Kept};
+use super::locals::Locals;
+use super::record::Kept;
 use super::wakes::Wakes;
 use crate::secrets::Keyed;
 
@@ -15,16 +17,26 @@ const NOBODY: u32 = u32::MAX;
 
 /// What is kept of one SYN.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Record<E> {
-    pub(super) ends: E,
+pub(super) struct Record<P> {
+    peer: P,
     pub(super) kept: Kept,
+}
+
+/// The records by number, and what they share.
+#[derive(Debug)]
+struct Records<P> {
+    /// All but the last are full, of records or of what is left of them.
+    pages: Vec<Vec<Record<P>>>,
+    /// Our own addresses.
+    locals: Locals,
+    /// The last moment at which a SYN came or was answered.
+    seen: Instant,
 }
 
 /// The records.
 #[derive(Debug)]
-pub(super) struct Pool<E> {
-    /// All but the last are full, of records or of what is left of them.
-    pages: Vec<Vec<Record<E>>>,
+pub(super) struct Pool<P> {
+    records: Records<P>,
     index: Index,
     wakes: Wakes,
     keyed: Keyed,
@@ -37,10 +49,11 @@ pub(super) struct Pool<E> {
     next: Instant,
 }
 
-impl<E: Ends> Pool<E> {
+impl<P: Peer> Pool<P> {
     pub(super) fn new(keyed: Keyed) -> Self {
+        let locals = Locals::new(keyed);
         Self {
-            pages: Vec::new(),
+            records: Records { pages: Vec::new(), locals, seen: Instant::ZERO },
             index: Index::default(),
             wakes: Wakes::default(),
             keyed,
@@ -70,82 +83,101 @@ impl<E: Ends> Pool<E> {
         self.wakes.first().map(|number| (self.next, number))
     }
 
-    pub(super) fn find(&self, ends: &E) -> Option<u32> {
+    pub(super) fn find(&self, ends: &Ends<P>) -> Option<u32> {
         if self.len == 0 {
             return None;
         }
-        let is = |number| self.get(number).is_some_and(|record| record.ends == *ends);
-        self.index.find(ends.keyed_hash(self.keyed), is)
+        let is = |number| self.records.has(number, ends);
+        self.index.find(P::keyed_hash(ends, self.keyed), is)
     }
 
-    pub(super) fn get(&self, number: u32) -> Option<&Record<E>> {
-        get(&self.pages, number)
+    /// One of them: its ends, who listens there, and what else is kept.
+    pub(super) fn get(&self, number: u32) -> Option<(Ends<P>, u32, Kept)> {
+        let (ends, listener) = self.records.ends(number)?;
+        Some((ends, listener, self.records.get(number)?.kept))
     }
 
-    /// Those there are, by number.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &Record<E>)> {
-        let all = (0..).zip(self.pages.iter().flatten());
-        all.filter(|(_, record)| record.kept.exists())
+    /// The numbers of those of one listener.
+    pub(super) fn of_listener(&self, listener: u32) -> Vec<u32> {
+        let all = 0..self.records.made() as u32;
+        let own = |number: &u32| self.records.ends(*number).is_some_and(|it| it.1 == listener);
+        all.filter(own).collect()
     }
 
-    /// Adds one, which is due at `due`, as all others tell.
-    pub(super) fn insert(&mut self, record: Record<E>, due: impl Fn(&Kept) -> Instant) -> u32 {
-        let number = self.place(record);
+    /// Adds one that came now, to an address of a listener; when it is due `due` tells of it as of all others, by their
+    /// listeners and the last moment at which any came or was answered.
+    pub(super) fn insert(
+        &mut self,
+        now: Instant,
+        ends: &Ends<P>,
+        listener: u32,
+        mut kept: Kept,
+        due: impl Fn(u32, &Kept, Instant) -> Instant,
+    ) -> u32 {
+        self.records.seen = self.records.seen.max(now);
+        kept.own = self.records.locals.enter(ends.own, listener);
+        kept.port = ends.port;
+        let number = self.place(Record { peer: ends.peer, kept });
         self.len += 1;
         self.most = self.most.max(self.len);
-        let Self { pages, index, wakes, keyed, .. } = self;
-        let made = made(pages);
-        index.insert(record.ends.keyed_hash(*keyed), number, |number| hash(pages, *keyed, number));
-        wakes.make_room(made, |number| due_at(pages, number, &due));
+        let Self { records, index, wakes, keyed, .. } = self;
+        let hash = |number| records.hash(*keyed, number);
+        index.insert(P::keyed_hash(ends, *keyed), number, hash);
+        wakes.make_room(records.made(), |number| records.due_at(number, &due));
         self.replay(number, due);
         number
     }
 
     /// Puts a record where one has gone, or behind all others.
-    fn place(&mut self, record: Record<E>) -> u32 {
+    fn place(&mut self, record: Record<P>) -> u32 {
         let number = self.free;
-        if let Some(free) = get_mut(&mut self.pages, number) {
+        if let Some(free) = self.records.get_mut(number) {
             self.free = free.kept.peer.0;
             *free = record;
             return number;
         }
-        let room = self.pages.last().is_some_and(|page| page.len() < PAGE);
+        let pages = &mut self.records.pages;
+        let room = pages.last().is_some_and(|page| page.len() < PAGE);
         if !room {
             // The first page grows by and by: most hosts never have another.
-            let size = if self.pages.is_empty() { 1 } else { PAGE };
-            if self.pages.len() == self.pages.capacity() {
-                self.pages.reserve_exact(self.pages.len() / 8 + 1);
+            let size = if pages.is_empty() { 1 } else { PAGE };
+            if pages.len() == pages.capacity() {
+                pages.reserve_exact(pages.len() / 8 + 1);
             }
-            self.pages.push(Vec::with_capacity(size));
+            pages.push(Vec::with_capacity(size));
         }
-        if let Some(page) = self.pages.last_mut() {
+        if let Some(page) = pages.last_mut() {
             page.push(record);
         }
-        made(&self.pages) as u32 - 1
+        self.records.made() as u32 - 1
     }
 
-    /// Changes one.
+    /// Changes one now.
     pub(super) fn change(
         &mut self,
+        now: Instant,
         number: u32,
         change: impl FnOnce(&mut Kept),
-        due: impl Fn(&Kept) -> Instant,
+        due: impl Fn(u32, &Kept, Instant) -> Instant,
     ) {
-        if let Some(record) = get_mut(&mut self.pages, number) {
+        self.records.seen = self.records.seen.max(now);
+        if let Some(record) = self.records.get_mut(number) {
             change(&mut record.kept);
             self.replay(number, due);
         }
     }
 
+    /// Takes one out; true when it was there.
     pub(super) fn remove(
         &mut self,
         number: u32,
-        due: impl Fn(&Kept) -> Instant,
-    ) -> Option<Record<E>> {
-        let record = *self.get(number)?;
-        let Self { pages, index, keyed, .. } = self;
-        index.remove(record.ends.keyed_hash(*keyed), number, |number| hash(pages, *keyed, number));
-        if let Some(gone) = get_mut(pages, number) {
+        due: impl Fn(u32, &Kept, Instant) -> Instant,
+    ) -> bool {
+        let Some((ends, _, kept)) = self.get(number) else { return false };
+        let Self { records, index, keyed, .. } = self;
+        index.remove(P::keyed_hash(&ends, *keyed), number, |number| records.hash(*keyed, number));
+        records.locals.leave(kept.own);
+        if let Some(gone) = records.get_mut(number) {
             gone.kept = Kept::NOTHING;
             gone.kept.peer.0 = self.free;
         }
@@ -159,21 +191,24 @@ impl<E: Ends> Pool<E> {
                 self.shrink(due);
             }
         }
-        Some(record)
+        true
     }
 
     /// Gives back the memory behind the last record.
-    fn shrink(&mut self, due: impl Fn(&Kept) -> Instant) {
-        let last = self.iter().last().map_or(0, |(number, _)| number as usize + 1);
-        self.pages.truncate(last.div_ceil(PAGE));
-        self.pages.shrink_to_fit();
-        if let Some(page) = self.pages.last_mut() {
+    fn shrink(&mut self, due: impl Fn(u32, &Kept, Instant) -> Instant) {
+        let records = &mut self.records;
+        let there = (0..records.made() as u32).rev().find(|number| records.get(*number).is_some());
+        let last = there.map_or(0, |number| number as usize + 1);
+        records.pages.truncate(last.div_ceil(PAGE));
+        records.pages.shrink_to_fit();
+        if let Some(page) = records.pages.last_mut() {
             page.truncate((last - 1) % PAGE + 1);
         }
+        records.locals.shrink();
         // The lowest number is given first.
         self.free = NOBODY;
         for number in (0..last as u32).rev() {
-            if let Some(gone) = get_mut(&mut self.pages, number)
+            if let Some(gone) = records.get_mut(number)
                 && !gone.kept.exists()
             {
                 gone.kept.peer.0 = self.free;
@@ -181,45 +216,61 @@ impl<E: Ends> Pool<E> {
             }
         }
         self.most = self.len;
-        let Self { pages, wakes, .. } = self;
-        wakes.shrink(last, |number| due_at(pages, number, &due));
+        let Self { records, wakes, .. } = self;
+        wakes.shrink(last, |number| records.due_at(number, &due));
     }
 
-    fn replay(&mut self, number: u32, due: impl Fn(&Kept) -> Instant) {
-        let Self { pages, wakes, .. } = self;
-        let at = |number| due_at(pages, number, &due);
+    fn replay(&mut self, number: u32, due: impl Fn(u32, &Kept, Instant) -> Instant) {
+        let Self { records, wakes, .. } = self;
+        let at = |number| records.due_at(number, &due);
         wakes.replay(number, at);
         self.next = wakes.first().map_or(Instant::FAR_FUTURE, at);
     }
 }
 
-/// Numbers there have been.
-fn made<E>(pages: &[Vec<Record<E>>]) -> usize {
-    pages.last().map_or(0, |page| (pages.len() - 1) * PAGE + page.len())
+impl<P: Peer> Records<P> {
+    /// Numbers there have been.
+    fn made(&self) -> usize {
+        let pages = &self.pages;
+        pages.last().map_or(0, |page| (pages.len() - 1) * PAGE + page.len())
+    }
+
+    fn get(&self, number: u32) -> Option<&Record<P>> {
+        let (page, place) = at(number);
+        self.pages.get(page)?.get(place).filter(|record| record.kept.exists())
+    }
+
+    fn get_mut(&mut self, number: u32) -> Option<&mut Record<P>> {
+        let (page, place) = at(number);
+        self.pages.get_mut(page)?.get_mut(place)
+    }
+
+    /// The ends of a record, and who listens there.
+    fn ends(&self, number: u32) -> Option<(Ends<P>, u32)> {
+        let record = self.get(number)?;
+        let (own, listener) = self.locals.get(record.kept.own)?;
+        Some((Ends { own, peer: record.peer, port: record.kept.port }, listener))
+    }
+
+    fn has(&self, number: u32, ends: &Ends<P>) -> bool {
+        self.ends(number).is_some_and(|(known, _)| known == *ends)
+    }
+
+    fn hash(&self, keyed: Keyed, number: u32) -> u64 {
+        self.ends(number).map_or(0, |(ends, _)| P::keyed_hash(&ends, keyed))
+    }
+
+    fn due_at(&self, number: u32, due: impl Fn(u32, &Kept, Instant) -> Instant) -> Instant {
+        let Some(Record { kept, .. }) = self.get(number) else { return Instant::FAR_FUTURE };
+        let listener = self.locals.get(kept.own).map_or(NOBODY, |(_, listener)| listener);
+        due(listener, kept, self.seen)
+    }
 }
 
 /// Where a record stands.
 fn at(number: u32) -> (usize, usize) {
     let number = number as usize;
     (number / PAGE, number % PAGE)
-}
-
-fn get<E>(pages: &[Vec<Record<E>>], number: u32) -> Option<&Record<E>> {
-    let (page, place) = at(number);
-    pages.get(page)?.get(place).filter(|record| record.kept.exists())
-}
-
-fn get_mut<E>(pages: &mut [Vec<Record<E>>], number: u32) -> Option<&mut Record<E>> {
-    let (page, place) = at(number);
-    pages.get_mut(page)?.get_mut(place)
-}
-
-fn hash<E: Ends>(pages: &[Vec<Record<E>>], keyed: Keyed, number: u32) -> u64 {
-    get(pages, number).map_or(0, |record| record.ends.keyed_hash(keyed))
-}
-
-fn due_at<E>(pages: &[Vec<Record<E>>], number: u32, due: impl Fn(&Kept) -> Instant) -> Instant {
-    get(pages, number).map_or(Instant::FAR_FUTURE, |record| due(&record.kept))
 }
 
 #[cfg(test)]
@@ -230,48 +281,68 @@ mod tests {
     use anabranch_wire::Segment;
     use proptest::prelude::*;
 
+    use super::super::ends::{Own, V4, V6};
     use super::*;
     use crate::config::Config;
     use crate::secrets::Secrets;
 
-    /// A record that is due at its time in nanoseconds.
-    fn record(ends: u32, at: u64) -> Record<[u32; 3]> {
-        let (now, config) = (Instant::from_nanos(at), Config::default());
-        let kept = Kept::new(now, &Segment::default(), &config, 0, (0, 1), SeqNumber(0));
-        Record { ends: [1, ends, 3], kept }
+    /// Ends of a number; ours is one of three addresses.
+    fn ends(number: u32) -> Ends<V4> {
+        let ip = [0, 0xffff_0a00_0000 | u64::from(number % 3)];
+        Ends { own: Own { ip, zone: 0, port: 80 }, peer: number / 7, port: number as u16 }
     }
 
-    fn pool() -> Pool<[u32; 3]> {
+    /// What is due at its time in nanoseconds.
+    fn kept(at: u64) -> Kept {
+        let now = Instant::from_nanos(at);
+        Kept::new(now, &Segment::default(), &Config::default(), (0, 1), SeqNumber(0))
+    }
+
+    fn pool() -> Pool<V4> {
         let secrets = Secrets::draw(&mut Seed { seed: 1, run: 0 }.stream("secrets"));
         Pool::new(secrets.tables)
     }
 
+    /// Later than all of them.
+    const LATE: Instant = Instant::from_nanos(1_000_000);
+
+    fn add(pool: &mut Pool<V4>, number: u32, at: u64) -> u32 {
+        pool.insert(LATE, &ends(number), 0, kept(at), due)
+    }
+
     /// The moment at which a record was made.
-    fn due(kept: &Kept) -> Instant {
-        kept.sent_at()
+    fn due(_listener: u32, kept: &Kept, seen: Instant) -> Instant {
+        kept.sent_at(seen)
+    }
+
+    #[test]
+    fn a_record_is_as_small_as_its_parts() {
+        assert_eq!((size_of::<Record<V4>>(), size_of::<Record<V6>>()), (40, 52));
     }
 
     #[test]
     fn numbers_are_given_again_and_memory_goes_back() {
         let mut pool = pool();
-        for ends in 0..1000 {
-            assert_eq!(pool.insert(record(ends, 2000 - u64::from(ends)), due), ends);
+        for number in 0..1000 {
+            assert_eq!(add(&mut pool, number, 2000 - u64::from(number)), number);
         }
         assert_eq!(pool.first(), Some((Instant::from_nanos(1001), 999)));
         for number in (10..1000).rev() {
-            assert!(pool.remove(number, due).is_some_and(|gone| gone.ends[1] == number));
+            assert_eq!(pool.get(number).map(|(known, ..)| known), Some(ends(number)));
+            assert!(pool.remove(number, due));
         }
-        assert!(pool.remove(10, due).is_none(), "it has gone");
+        assert!(!pool.remove(10, due), "it has gone");
         assert_eq!((pool.len(), pool.first()), (10, Some((Instant::from_nanos(1991), 9))));
-        assert!(pool.pages.len() <= 1000 / 4 / PAGE + 1);
+        assert!(pool.records.pages.len() <= 1000 / 4 / PAGE + 1);
         pool.remove(3, due);
         pool.remove(5, due);
-        assert_eq!(pool.insert(record(77, 3000), due), 5, "the last one first");
-        assert_eq!(pool.insert(record(78, 3000), due), 3);
+        assert_eq!(add(&mut pool, 77, 3000), 5, "the last one first");
+        assert_eq!(add(&mut pool, 78, 3000), 3);
         for number in 0..10 {
             pool.remove(number, due);
         }
-        assert_eq!((pool.len(), pool.first(), pool.pages.capacity()), (0, None, 0));
+        let pages = pool.records.pages.capacity();
+        assert_eq!((pool.len(), pool.first(), pages), (0, None, 0));
     }
 
     proptest! {
@@ -282,15 +353,20 @@ mod tests {
         ) {
             let mut pool = pool();
             let mut list = BTreeMap::new();
-            for (ends, at, what) in steps {
-                match (what, pool.find(&[1, ends, 3])) {
+            for (name, at, what) in steps {
+                match (what, pool.find(&ends(name))) {
                     (0..=2, None) => {
-                        let number = pool.insert(record(ends, at), due);
-                        prop_assert!(list.insert(number, (ends, at)).is_none());
+                        let number = add(&mut pool, name, at);
+                        prop_assert!(list.insert(number, (name, at)).is_none());
                     }
                     (0..=2, Some(number)) => {
-                        pool.change(number, |kept| *kept = record(ends, at).kept, due);
-                        list.insert(number, (ends, at));
+                        let change = |known: &mut Kept| {
+                            let (own, port) = (known.own, known.port);
+                            *known = kept(at);
+                            (known.own, known.port) = (own, port);
+                        };
+                        pool.change(LATE, number, change, due);
+                        list.insert(number, (name, at));
                     }
                     (_, Some(number)) => {
                         pool.remove(number, due);
@@ -301,11 +377,12 @@ mod tests {
                 let first = list.iter().map(|(number, (_, at))| (*at, *number)).min();
                 let first = first.map(|(at, number)| (Instant::from_nanos(at), number));
                 prop_assert_eq!((pool.len(), pool.first()), (list.len(), first));
-                let known = |(number, record): (u32, &Record<[u32; 3]>)| {
-                    (number, (record.ends[1], record.kept.sent_at().as_nanos()))
-                };
-                let all: BTreeMap<_, _> = pool.iter().map(known).collect();
-                prop_assert_eq!(&all, &list);
+                let numbers: Vec<u32> = list.keys().copied().collect();
+                prop_assert_eq!(pool.of_listener(0), numbers);
+                for (number, (name, at)) in &list {
+                    let known = pool.get(*number).map(|(ends, _, kept)| (ends, kept.sent_at(LATE)));
+                    prop_assert_eq!(known, Some((ends(*name), Instant::from_nanos(*at))));
+                }
             }
         }
     }

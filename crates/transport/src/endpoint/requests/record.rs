@@ -1,15 +1,15 @@
-//! What is kept of one SYN: its addresses, of IPv4 in 12 bytes and of IPv6 in 40, and 40 bytes besides.
+//! What is kept of one SYN: the peer's address, of IPv4 in 4 bytes and of IPv6 in 16, and 36 bytes besides.
 //!
 //! Nothing is kept that can be found out again: keys come from the stream of the connection's number, the moment at
-//! which the SYN/ACK comes again from the one at which the last was sent.
+//! which the SYN/ACK comes again from the one at which the last was sent. Our own address has a number, since many
+//! records share it. Times have as many bits as the life of a record takes.
 
 use anabranch_units::{Duration, Instant, SeqNumber};
 use anabranch_wire::{CapableKeys, Flags, MpCapable, MptcpOption, Segment, Timestamps};
 
 use crate::config::{Config, FourTuple};
 use crate::connection::understood;
-use crate::secrets::{Keyed, Packed};
-use crate::subflow::{SynAnswer, accepts_ecn, timestamp_clock};
+use crate::subflow::{SynAnswer, accepts_ecn};
 
 /// What a SYN had and its answer takes up, a bit each.
 const SACK: u16 = 1;
@@ -28,51 +28,65 @@ const FOUR_BITS: u16 = 15;
 /// The segment size of who names none (RFC 9293 section 3.7.1).
 const MSS_UNNAMED: u16 = 536;
 
-/// A SYN that was answered, or is to be; of its addresses nothing. Times and numbers are 32 bits wide, and so have no
-/// gaps before them.
+/// How [`Kept::when`] is divided, from its lowest bit on: how many SYN/ACKs went out; for how long, in whole
+/// milliseconds, the SYN had waited when the last did; when that was, in nanoseconds, but for the highest bits.
+const ANSWERS: u32 = 4;
+const WAITED: u32 = 18;
+const SENT: u32 = u64::BITS - ANSWERS - WAITED;
+/// The longest that can be told that a SYN has waited: 262 s.
+pub(in crate::endpoint) const LONGEST_WAIT: Duration = Duration::from_millis(ones(WAITED));
+
+const fn ones(bits: u32) -> u64 {
+    (1 << bits) - 1
+}
+
+/// Whole milliseconds since the beginning.
+fn millis(at: Instant) -> u64 {
+    at.as_nanos() / 1_000_000
+}
+
+/// A SYN that was answered, or is to be; of its addresses the peer's port, and the number of our own. All is at most 32
+/// bits wide, and so has no gaps before it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Kept {
-    /// When the last SYN/ACK went out: nanoseconds, the low half first.
-    sent_at: [u32; 2],
-    /// The clock of timestamps when the SYN came, ms.
-    came_at: u32,
-    pub(super) listener: u32,
+    /// Divided as above, the low half first.
+    when: [u32; 2],
+    /// The number of our own address.
+    pub(super) own: u32,
     /// Of the connection that it may become: how many there were before, but for the highest bits.
     pub(super) number: u32,
     /// Our initial sequence number, and the peer's.
     pub(super) iss: SeqNumber,
     pub(super) peer: SeqNumber,
     stamp: u32,
+    pub(super) port: u16,
     mss: u16,
     window: u16,
     /// Bits as above.
     said: u16,
-    /// SYN/ACKs that went out.
-    pub(super) answers: u8,
 }
 
 impl Kept {
     /// In the place of a record that has gone.
     pub(super) const NOTHING: Self = Self {
-        sent_at: [0; 2],
-        came_at: 0,
-        listener: 0,
+        when: [0; 2],
+        own: 0,
         number: 0,
         iss: SeqNumber(0),
         peer: SeqNumber(0),
         stamp: 0,
+        port: 0,
         mss: 0,
         window: 0,
         said: 0,
-        answers: 0,
     };
 
-    /// That of a SYN; `number` is its connection's, `keys` how many keys were drawn for it.
+    /// That of a SYN; `number` is its connection's, `keys` how many keys were drawn for it. The address that it came to
+    /// has no number yet.
     pub(super) fn new(
         now: Instant,
         syn: &Segment,
         config: &Config,
-        listener: u32,
         (number, keys): (u64, u32),
         iss: SeqNumber,
     ) -> Self {
@@ -89,18 +103,17 @@ impl Kept {
         let scale = syn.window_scale.map_or(NO_SCALE, |scale| u16::from(scale).min(NO_SCALE - 1));
         let keys = (keys as u16).clamp(1, FOUR_BITS);
         let mut kept = Self {
-            came_at: timestamp_clock(now),
-            listener,
             number: number as u32,
             iss,
             peer: syn.seq,
             stamp: syn.timestamps.map_or(0, |stamps| stamps.value),
+            port: syn.source_port,
             mss: syn.mss.unwrap_or(MSS_UNNAMED),
             window: syn.window,
             said: bits | scale << SCALE | keys << KEYS,
             ..Self::NOTHING
         };
-        kept.set_sent_at(now);
+        kept.set_when(now, 0, 0);
         kept
     }
 
@@ -118,36 +131,60 @@ impl Kept {
         u32::from(self.said >> KEYS)
     }
 
-    pub(super) fn sent_at(&self) -> Instant {
-        let [low, high] = self.sent_at.map(u64::from);
-        Instant::from_nanos(high << 32 | low)
+    fn when(&self) -> u64 {
+        let [low, high] = self.when.map(u64::from);
+        high << 32 | low
     }
 
-    fn set_sent_at(&mut self, at: Instant) {
-        let nanos = at.as_nanos();
-        self.sent_at = [nanos as u32, (nanos >> 32) as u32];
+    fn set_when(&mut self, sent_at: Instant, waited: u64, answers: u32) {
+        let answers = u64::from(answers).min(ones(ANSWERS));
+        let waited = waited.min(ones(WAITED));
+        let when = sent_at.as_nanos() << (ANSWERS + WAITED) | waited << ANSWERS | answers;
+        self.when = [when as u32, (when >> 32) as u32];
+    }
+
+    /// SYN/ACKs that went out; of more than 15 it tells 15.
+    pub(super) fn answers(&self) -> u32 {
+        (self.when() & ones(ANSWERS)) as u32
+    }
+
+    fn waited_when_sent(&self) -> u64 {
+        self.when() >> ANSWERS & ones(WAITED)
+    }
+
+    /// When the last SYN/ACK went out; before any, when the SYN came. `seen` is a moment at which it was there already: of
+    /// what lies more than 73 minutes before that, it tells a later moment.
+    pub(super) fn sent_at(&self, seen: Instant) -> Instant {
+        let sent = self.when() >> (ANSWERS + WAITED);
+        let before = seen.as_nanos().wrapping_sub(sent) & ones(SENT);
+        Instant::from_nanos(seen.as_nanos().saturating_sub(before))
     }
 
     /// A SYN/ACK goes out now.
     pub(super) fn note_answer(&mut self, now: Instant) {
-        self.set_sent_at(now);
-        self.answers = self.answers.saturating_add(1);
+        let waited = self.waited_at(now);
+        self.set_when(now, waited, self.answers() + 1);
+    }
+
+    fn waited_at(&self, now: Instant) -> u64 {
+        self.waited_when_sent() + millis(now) - millis(self.sent_at(now))
     }
 
     /// How long it has been waiting, in whole milliseconds.
     pub(super) fn waited(&self, now: Instant) -> Duration {
-        Duration::from_millis(u64::from(timestamp_clock(now).wrapping_sub(self.came_at)))
+        Duration::from_millis(self.waited_at(now))
     }
 
     /// When it is to be looked at again: its SYN/ACK comes again, or its time is over, which is `patience`. Never,
-    /// where none has gone out yet.
-    pub(super) fn due(&self, config: &Config, patience: Duration) -> Instant {
-        let Some(before) = self.answers.checked_sub(1).filter(|_| self.exists()) else {
+    /// where none has gone out yet. `seen` is as for [`Self::sent_at`].
+    pub(super) fn due(&self, config: &Config, patience: Duration, seen: Instant) -> Instant {
+        let Some(before) = self.answers().checked_sub(1).filter(|_| self.exists()) else {
             return Instant::FAR_FUTURE;
         };
-        let sent_at = self.sent_at();
-        let again = SynAnswer::due_again(&config.host, sent_at, u32::from(before));
-        again.min(sent_at + patience.saturating_sub(self.waited(sent_at)))
+        let sent_at = self.sent_at(seen);
+        let again = SynAnswer::due_again(&config.host, sent_at, before);
+        let waited = Duration::from_millis(self.waited_when_sent());
+        again.min(sent_at + patience.saturating_sub(waited))
     }
 
     /// The SYN as far as it matters.
@@ -176,66 +213,47 @@ impl Kept {
     }
 }
 
-/// Addresses and ports, as small as their family lets them be.
-pub(super) trait Ends: Copy + Eq + std::fmt::Debug {
-    fn keyed_hash(&self, keyed: Keyed) -> u64;
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// Of IPv4: our address, the peer's, both ports.
-pub(super) type V4 = [u32; 3];
-
-/// Of IPv6, as [`Packed`] has them, in halves.
-pub(super) type V6 = [u32; 10];
-
-impl Ends for V4 {
-    fn keyed_hash(&self, keyed: Keyed) -> u64 {
-        let [own, peer, ports] = self.map(u64::from);
-        keyed.hash([own << 32 | peer, ports])
+    fn kept(now: Instant) -> Kept {
+        let syn = Segment::default();
+        Kept::new(now, &syn, &Config::default(), (0, 1), SeqNumber(0))
     }
-}
 
-impl Ends for V6 {
-    fn keyed_hash(&self, keyed: Keyed) -> u64 {
-        keyed.hash(words(self))
+    #[test]
+    fn a_record_has_no_gaps() {
+        assert_eq!(size_of::<Kept>(), 36);
     }
-}
 
-fn words(halves: &V6) -> [u64; 5] {
-    std::array::from_fn(|at| u64::from(halves[2 * at]) << 32 | u64::from(halves[2 * at + 1]))
-}
-
-/// What an address of IPv4 has before it, mapped into IPv6.
-const MAPPED: u64 = 0xffff;
-
-/// Addresses and ports of either family.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Family {
-    V4(V4),
-    V6(V6),
-}
-
-impl From<&FourTuple> for Family {
-    fn from(tuple: &FourTuple) -> Self {
-        let Packed(packed) = Packed::from(tuple);
-        let mapped = |high: u64, low: u64| high == 0 && low >> 32 == MAPPED;
-        let [own_high, own, peer_high, peer, rest] = packed;
-        if mapped(own_high, own) && mapped(peer_high, peer) && rest >> 32 == 0 {
-            return Self::V4([own as u32, peer as u32, rest as u32]);
-        }
-        let half = |at: usize| packed[at / 2] >> (32 * (1 - at % 2)) & u64::from(u32::MAX);
-        Self::V6(std::array::from_fn(|at| half(at) as u32))
-    }
-}
-
-impl From<Family> for FourTuple {
-    fn from(ends: Family) -> Self {
-        let packed = match ends {
-            Family::V4([own, peer, ports]) => {
-                let mapped = |ip: u32| MAPPED << 32 | u64::from(ip);
-                [0, mapped(own), 0, mapped(peer), u64::from(ports)]
+    #[test]
+    fn times_are_told_to_the_nanosecond_however_late_it_is() {
+        // A century of nanoseconds, and what their low bits make of it.
+        for began in [0, 1, ones(SENT) - 5_000_000, ones(SENT) + 1, 3_155_760_000_999_999_999] {
+            let mut now = Instant::from_nanos(began);
+            let mut kept = kept(now);
+            assert_eq!((kept.sent_at(now), kept.answers()), (now, 0));
+            kept.note_answer(now);
+            for answers in 1..40_u32 {
+                let seen = now + Duration::from_secs(120);
+                assert_eq!((kept.sent_at(seen), kept.answers()), (now, answers.min(15)));
+                let came = began / 1_000_000;
+                let waited = (millis(now) - came).min(ones(WAITED)) + millis(seen) - millis(now);
+                assert_eq!(kept.waited(seen), Duration::from_millis(waited));
+                now += Duration::from_nanos(11_123_456_789);
+                kept.note_answer(now);
             }
-            Family::V6(halves) => words(&halves),
-        };
-        Self::from(&Packed(packed))
+        }
+    }
+
+    #[test]
+    fn who_was_forgotten_for_hours_is_looked_at_in_minutes() {
+        let mut kept = kept(Instant::from_nanos(5));
+        kept.note_answer(Instant::from_nanos(5));
+        let seen = Instant::from_nanos(5) + Duration::from_secs(7 * 3600);
+        assert!(kept.sent_at(seen) <= seen);
+        let due = kept.due(&Config::default(), LONGEST_WAIT, seen);
+        assert!(due <= seen + Duration::from_secs(2));
     }
 }
