@@ -185,10 +185,9 @@ impl ReceiveStream {
     fn append(&mut self, piece: Bytes, memory: u64) {
         self.next += piece.len() as u64;
         self.unread += piece.len() as u64;
-        let memory = memory as u32;
-        self.unread_memory = self.unread_memory.saturating_add(memory);
+        self.unread_memory = self.unread_memory.saturating_add(memory as u32);
         let many = self.readable.len() >= MANY;
-        push_charged(&mut self.readable, piece, memory, many);
+        push_charged(&mut self.readable, piece, memory as u32, many);
     }
 
     /// The data ends at `at`, unless another end was told or more has come already.
