@@ -64,6 +64,12 @@ def faults(**more):
 
 
 @pytest.mark.module
+def test_a_handshake_is_kept_for_as_long_as_the_endpoint_can():
+    assert faults(half_open_s=262.0) == []
+    assert faults(half_open_s=600.0) == [("--half-open", "more than 262 s")]
+
+
+@pytest.mark.module
 @pytest.mark.parametrize(
     ("listen", "same"),
     [

@@ -45,7 +45,7 @@ Metrics = Annotated[str, _option("Where Prometheus asks for the metrics; off is 
 Connections = Annotated[int, _option("Connections at most.", min=1)]
 PerSource = Annotated[int, _option("Connections at most of an IPv4 address or an IPv6 /64.", min=1)]
 Backlog = Annotated[int, _option("Incomplete handshakes that are remembered; then cookies.", min=0)]
-HalfOpen = Annotated[str, _option("How long a handshake may take.", "TIME")]
+HalfOpen = Annotated[str, _option("How long a handshake may take, 262 s at most.", "TIME")]
 Idle = Annotated[str, _option("How long nothing may move.", "TIME")]
 Grace = Annotated[str, _option("How long connections may go on after SIGTERM.", "TIME")]
 Memory = Annotated[str, _option("Data in buffers, of all connections together.", "SIZE")]
