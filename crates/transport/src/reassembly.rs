@@ -23,31 +23,38 @@ const JOINED: usize = 4096;
 /// ones take little memory.
 const SMALL: usize = 1024;
 
+/// Puts a piece behind those that wait in order, as one with the last where both are small.
+pub(crate) fn push_joined(waiting: &mut VecDeque<Bytes>, piece: Bytes) {
+    if !waiting.back_mut().is_some_and(|last| copy_behind(last, &piece)) {
+        waiting.push_back(piece);
+    }
+}
+
 /// As [`push_joined`], of pieces that are charged, and only where it `joins`.
 #[inline(always)]
 pub(crate) fn push_charged(
-    waiting: &mut VecDeque<(Bytes, u32)>,
+    waiting: &mut VecDeque<Charged>,
     piece: Bytes,
     memory: u32,
     joins: bool,
 ) {
-    match waiting.back_mut() {
-        Some((last, charged)) if joins && last.len() + piece.len() <= SMALL => {
-            *last = [&last[..], &piece[..]].concat().into();
-            *charged += memory;
-        }
-        _ => waiting.push_back((piece, memory)),
+    if joins
+        && let Some((last, charged)) = waiting.back_mut()
+        && copy_behind(last, &piece)
+    {
+        *charged += memory;
+    } else {
+        waiting.push_back((piece, memory));
     }
 }
 
-/// Puts a piece behind those that wait in order, as one with the last where both are small.
-pub(crate) fn push_joined(waiting: &mut VecDeque<Bytes>, piece: Bytes) {
-    match waiting.back_mut() {
-        Some(last) if last.len() + piece.len() <= SMALL => {
-            *last = [&last[..], &piece[..]].concat().into();
-        }
-        _ => waiting.push_back(piece),
+/// Makes a piece and the one before it one, where both are small; false where they are not.
+fn copy_behind(last: &mut Bytes, piece: &Bytes) -> bool {
+    let small = last.len() + piece.len() <= SMALL;
+    if small {
+        *last = [&last[..], &piece[..]].concat().into();
     }
+    small
 }
 
 /// What `part` of `whole` bytes has of the `memory` that they are charged.
@@ -117,7 +124,7 @@ impl OutOfOrder {
 }
 
 /// A piece, and the memory that it is charged, bytes: all of it goes when the piece does (`truesize`).
-type Charged = (Bytes, u32);
+pub(crate) type Charged = (Bytes, u32);
 
 /// Out-of-order data: the pieces, and the runs they form, which never touch one another.
 #[derive(Debug, Default)]
@@ -398,13 +405,13 @@ mod tests {
         let mut held = Held::default();
         for i in 0..100_000u64 {
             let byte = Bytes::copy_from_slice(&[(i % 251) as u8]);
-            assert_ne!(held.insert(10 + i, byte, 1), Inserted::Duplicate);
+            assert_ne!(held.insert(10 + i, byte, 3), Inserted::Duplicate);
             assert!(memory(&held) <= GRANTED + 2 * held.bytes());
         }
         assert_eq!((held.bytes(), held.run(10)), (100_000, Some((10, 100_010))));
         let mut next = 10;
         while let Some((start, piece, memory)) = held.take(next) {
-            assert_eq!((start, memory), (next, piece.len() as u64));
+            assert_eq!((start, memory), (next, 3 * piece.len() as u64));
             for byte in piece {
                 assert_eq!(u64::from(byte), (next - 10) % 251);
                 next += 1;

@@ -12,7 +12,7 @@ use bytes::Bytes;
 
 use super::window::is_news;
 use super::{Connection, Event, Mode};
-use crate::reassembly::{OutOfOrder, push_charged, share};
+use crate::reassembly::{Charged, OutOfOrder, push_charged, share};
 use crate::receive_buffer::Load;
 use crate::subflow::Space;
 use crate::subflow::deliver::{Failure, Terms};
@@ -32,7 +32,7 @@ pub(super) struct ReceiveStream {
     fin_at: Option<u64>,
     ahead: OutOfOrder,
     /// What can be read, with the memory of each piece.
-    readable: VecDeque<(Bytes, u32)>,
+    readable: VecDeque<Charged>,
     unread: u64,
     /// Memory of what is unread, bytes.
     unread_memory: u32,
