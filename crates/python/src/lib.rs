@@ -23,7 +23,7 @@ use anabranch_plugin::PluginName;
 use anabranch_sim::{Observer, Silent, run_with};
 use anabranch_transport::profile::{PARTS, PROFILES};
 use anabranch_transport::{
-    congestion as congestion_control, path_manager, scheduler as path_scheduler,
+    ListenConfig, congestion as congestion_control, path_manager, scheduler as path_scheduler,
 };
 use anabranch_units::Seed;
 use pyo3::prelude::*;
@@ -179,10 +179,11 @@ fn host_defaults() -> Vec<(&'static str, u64)> {
     HostPlan::default().named().to_vec()
 }
 
-/// What a scenario may have at most, or must have at least, by name.
+/// What a scenario or a gateway may have at most, or must have at least, by name.
 #[pyfunction]
 fn limits() -> Vec<(&'static str, u64)> {
-    LIMITS.to_vec()
+    let half_open = ("most_half_open_ns", ListenConfig::HALF_OPEN_MAX.as_nanos());
+    LIMITS.into_iter().chain([half_open]).collect()
 }
 
 /// A parameter of a model: its keys in a scenario and a plan, its form, the words that it may be, its default,

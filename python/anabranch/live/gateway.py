@@ -33,8 +33,6 @@ _IN_IPV4 = 2
 #: The announced addresses whose identifiers one byte has room for; 0 is the initial one's.
 _MOST_ANNOUNCED = 255
 _LEAST_BUFFER = 64 << 10
-#: The longest time that the endpoint keeps an incomplete handshake (`ListenConfig::half_open`), seconds.
-_LONGEST_HALF_OPEN_S = 262
 #: A device's name, as both the kernel and a shell take it.
 _DEVICE = re.compile(r"(?!\.{1,2}$)[\w.-]{1,15}", re.ASCII)
 
@@ -128,8 +126,9 @@ class Settings:
             yield found
         yield from _plugin_faults("scheduler", self.scheduler, finder)
         yield from _plugin_faults("congestion", self.congestion, finder)
-        if self.half_open_s > _LONGEST_HALF_OPEN_S:
-            yield Fault(message=f"more than {_LONGEST_HALF_OPEN_S} s", where="--half-open")
+        most_s = dict(module().limits())["most_half_open_ns"] / 1e9
+        if self.half_open_s > most_s:
+            yield Fault(message=f"more than {most_s:.0f} s", where="--half-open")
         for name in ("receive_buffer", "send_buffer"):
             if getattr(self, name) < _LEAST_BUFFER:
                 option = f"--{name.replace('_', '-')}"

@@ -27,14 +27,19 @@ pub struct ListenConfig {
     pub config: Config,
     /// SYNs at most that were answered and whose third packet has not come.
     pub backlog: u32,
-    /// How long a third packet is waited for at most, 262 s or less; of itself the SYN/ACK comes five times more, in
-    /// 63 s.
+    /// How long a third packet is waited for at most, [`Self::HALF_OPEN_MAX`] or less; of itself the SYN/ACK comes
+    /// five times more, in 63 s.
     pub half_open: Duration,
     /// When the backlog is full, SYNs are answered by cookies (RFC 4987 section 3.6; `tcp_syncookies`);
     /// otherwise by nothing.
     pub cookies: bool,
     /// Connections at most in all; further SYNs are not answered.
     pub connections: u32,
+}
+
+impl ListenConfig {
+    /// The longest time that a SYN's record can tell: 262 s.
+    pub const HALF_OPEN_MAX: Duration = LONGEST_WAIT;
 }
 
 impl From<Config> for ListenConfig {
@@ -150,7 +155,7 @@ impl Listeners {
     /// What a listener accepts with, and how long it waits for a third packet.
     pub(super) fn patience(&self, number: u32) -> Option<(&Config, Duration)> {
         let known = self.by_number.get(&number)?;
-        Some((&*known.config, known.listen.half_open.min(LONGEST_WAIT)))
+        Some((&*known.config, known.listen.half_open.min(ListenConfig::HALF_OPEN_MAX)))
     }
 
     pub(super) fn get(&mut self, number: u32) -> Option<&mut Listener> {
