@@ -4,6 +4,7 @@ use anabranch_link::Label;
 use anabranch_plan::{
     Interfaces, Links, Plan, PlanError, Route, StripsPlan, Way, routes, way_back, ways,
 };
+use anabranch_transport::FourTuple;
 use anabranch_units::{ByteCount, Duration, Instant, Seed};
 use anabranch_wire::{Ecn, Segment};
 
@@ -20,6 +21,8 @@ pub(crate) struct Packet {
     pub(crate) hop: u8,
     /// Server to client.
     pub(crate) down: bool,
+    /// The addresses of a segment, as its receiver sees them.
+    pub(crate) tuple: Option<FourTuple>,
     /// Whose flight it is counted in.
     pub(crate) followed: Option<Followed>,
 }

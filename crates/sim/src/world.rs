@@ -210,7 +210,7 @@ impl World<'_> {
     #[inline(never)]
     fn wake_other(&mut self, node: usize, what: Node) -> Result<(), RunError> {
         match what {
-            Node::Medium(medium) => self.wake_medium(medium)?,
+            Node::Medium(_) => unreachable!("links wake by the short way"),
             Node::Station(station) => self.wake_station(station)?,
             Node::Mail => self.wake_mail()?,
             Node::Datagram(flow) => self.send_datagram(flow)?,

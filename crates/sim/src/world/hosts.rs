@@ -4,7 +4,7 @@ use anabranch_host::Host;
 use anabranch_plan::PlanError;
 use anabranch_plan::addresses::served_at;
 use anabranch_plan::endpoints::config;
-use anabranch_transport::{ConnectError, Outgoing};
+use anabranch_transport::{ConnectError, FourTuple, Outgoing};
 
 use super::{RunError, World};
 use crate::checks::Violation;
@@ -163,6 +163,8 @@ impl World<'_> {
         }
         let mut packet = self.written();
         packet.down = serves;
+        let FourTuple { local, remote } = sent.tuple;
+        packet.tuple = Some(FourTuple { local: remote, remote: local });
         if serves && let Some(handle) = sent.connection {
             packet.follow(handle.index(), followed);
         }

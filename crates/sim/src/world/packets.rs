@@ -18,6 +18,7 @@ use crate::topology::{Followed, Load, Packet};
 const TCP_HEADER: u64 = 20;
 
 impl World<'_> {
+    #[inline(always)]
     pub(super) fn wake_medium(&mut self, medium: usize) -> Result<(), RunError> {
         while let Some((link, fate)) = self.topology.links.poll_fate(self.now, medium) {
             match fate {
@@ -120,7 +121,10 @@ impl World<'_> {
     /// A packet has crossed its links.
     fn arrive(&mut self, packet: &Packet, segment: &Segment) -> Result<(), RunError> {
         let station = self.station(packet.host, !packet.down);
-        let Some(tuple) = self.receive(packet, segment, station) else { return Ok(()) };
+        let tuple = packet.tuple.expect("a segment has addresses");
+        if !self.receive(packet, segment, tuple) {
+            return Ok(());
+        }
         let at = &mut self.stations[station];
         let handle = at.host.handle_segment(self.now, tuple, segment);
         if let Some(handle) = handle
@@ -135,29 +139,25 @@ impl World<'_> {
         self.drive(station)
     }
 
-    /// The addresses that a packet comes between; `None` when its host's interface does not let it pass.
+    /// Whether a packet gets from its last link to its host: an interface that is down does not let it pass.
     #[inline(always)]
-    fn receive(&mut self, packet: &Packet, segment: &Segment, station: usize) -> Option<FourTuple> {
-        let &Packet { host, route, down, .. } = packet;
-        let ports = (segment.source_port, segment.destination_port);
-        let (server, client) = self.ends(host, route, down, ports);
-        if !down {
-            return Some(FourTuple { local: server, remote: client });
+    fn receive(&mut self, packet: &Packet, segment: &Segment, tuple: FourTuple) -> bool {
+        if !packet.down || self.crosses(packet) {
+            return true;
         }
-        if !self.crosses(packet) {
-            let path = usize::from(route);
-            if !self.topology.interfaces.is_up(path) {
-                self.stations[station].refused += 1;
-                return None;
-            }
-            if let Some(capture) = &mut self.capture {
-                capture.packet(path, self.now, server.ip(), client.ip(), segment);
-            }
-            if self.record.is_some() {
-                self.record_arrival(client, server.port(), segment);
-            }
+        let path = usize::from(packet.route);
+        if !self.topology.interfaces.is_up(path) {
+            self.stations[packet.host as usize].refused += 1;
+            return false;
         }
-        Some(FourTuple { local: client, remote: server })
+        let FourTuple { local: client, remote: server } = tuple;
+        if let Some(capture) = &mut self.capture {
+            capture.packet(path, self.now, server.ip(), client.ip(), segment);
+        }
+        if self.record.is_some() {
+            self.record_arrival(client, server.port(), segment);
+        }
+        true
     }
 
     /// The addresses of the server and the client of a packet from one port to another.
