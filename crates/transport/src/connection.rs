@@ -9,6 +9,7 @@ mod carried;
 mod close;
 mod connect;
 mod delegation;
+mod emit;
 mod events;
 mod fallback;
 mod half_open;
@@ -16,6 +17,7 @@ mod ownership;
 mod path_mtu;
 mod penalty;
 mod pieces;
+mod plain;
 mod rare;
 mod receive;
 mod reinject;
@@ -33,7 +35,7 @@ use std::sync::Arc;
 use anabranch_plugin::PluginError;
 use anabranch_units::{Bookmark, Instant, RandomStream};
 use anabranch_wire::crypto::Key;
-use anabranch_wire::{DataAck, Flags, Segment};
+use anabranch_wire::{Flags, Segment};
 
 use self::delegation::Delegation;
 use crate::config::{Config, FourTuple};
@@ -41,7 +43,7 @@ use crate::congestion::SiblingView;
 use crate::path_manager::PathManager;
 use crate::scheduler::{PathScheduler, SendRequest, SubflowView};
 use crate::secrets::Secrets;
-use crate::subflow::{EmitContext, Space, State, Subflow, Written};
+use crate::subflow::{State, Subflow, Written};
 use crate::{path_manager, scheduler};
 
 pub(crate) use connect::{Offer, REASON_MPTCP, capable_answer, join, understood};
@@ -130,6 +132,8 @@ pub struct Connection {
     confirmed: bool,
     /// The peer's DSNs come in 64 bits, so its acknowledgements do too.
     long_data_ack: bool,
+    /// Its stack is of those that [take plain segments the short way](crate::profile::Stack::is_plain).
+    plain_stack: bool,
     subflows: Vec<Subflow>,
     slots: slots::Slots,
     half_open: rare::Rare<half_open::HalfOpenJoins>,
@@ -202,6 +206,7 @@ impl Connection {
             remote_key: None,
             confirmed: false,
             long_data_ack: false,
+            plain_stack: config.stack.is_plain(),
             subflows: Vec::new(),
             slots: slots::Slots::default(),
             half_open: rare::Rare::default(),
@@ -265,6 +270,23 @@ impl Connection {
         segment: &Segment,
         segment_size: Option<NonZeroU16>,
     ) {
+        if self.takes_plainly(index, segment, segment_size) {
+            self.handle_plain(now, index, segment);
+        } else {
+            self.handle_any(now, index, segment, segment_size);
+        }
+    }
+
+    /// As [`Self::handle_merged_on`], of a segment that may bring anything.
+    // Apart: most segments are plain.
+    #[inline(never)]
+    fn handle_any(
+        &mut self,
+        now: Instant,
+        index: usize,
+        segment: &Segment,
+        segment_size: Option<NonZeroU16>,
+    ) {
         if segment.flags.contains(Flags::RST) {
             self.handle_reset(now, index, segment);
             return;
@@ -306,6 +328,12 @@ impl Connection {
         } else {
             self.push_behind_ack(now, index);
         }
+        self.end_input(now, index);
+    }
+
+    /// A segment was taken in, and what it let out was handed over.
+    #[inline(always)]
+    fn end_input(&mut self, now: Instant, index: usize) {
         if self.subflows[index].expand_buffer_after_ack(now) {
             self.subflows[index].touched = true;
             self.note_growth();
@@ -326,16 +354,7 @@ impl Connection {
             return;
         }
         if segment.flags.contains(Flags::ACK) {
-            let subflow = &mut self.subflows[index];
-            subflow.send.deferred = false;
-            self.siblings.clear();
-            // Only what acknowledges something is told to a controller.
-            if !subflow.board.is_empty() && subflow.controller.wants_siblings() {
-                self.siblings.extend(self.subflows.iter().map(Subflow::sibling_view));
-            }
-            let (host, siblings) = (&self.config.host, self.siblings.as_mut_slice());
-            self.subflows[index].handle_ack(host, now, segment, siblings);
-            self.revive(index);
+            self.hear_ack(now, index, segment);
         }
         self.handle_signal(now, index, segment);
         if self.subflows[index].state == State::Closed {
@@ -343,6 +362,21 @@ impl Connection {
         }
         self.take_payload(now, index, segment, segment_size);
         self.follow_subflow_close(index);
+    }
+
+    /// What a segment acknowledges on its subflow.
+    #[inline(always)]
+    fn hear_ack(&mut self, now: Instant, index: usize, segment: &Segment) {
+        let subflow = &mut self.subflows[index];
+        subflow.send.deferred = false;
+        self.siblings.clear();
+        // Only what acknowledges something is told to a controller.
+        if !subflow.board.is_empty() && subflow.controller.wants_siblings() {
+            self.siblings.extend(self.subflows.iter().map(Subflow::sibling_view));
+        }
+        let (host, siblings) = (&self.config.host, self.siblings.as_mut_slice());
+        self.subflows[index].handle_ack(host, now, segment, siblings);
+        self.revive(index);
     }
 
     /// Output: the next segment to put on the wire.
@@ -390,95 +424,5 @@ impl Connection {
             return None;
         }
         self.next_half_open(segment)
-    }
-
-    // Apart, so that the look that finds nothing stays a short one.
-    #[inline(never)]
-    fn poll_subflow(
-        &mut self,
-        now: Instant,
-        index: usize,
-        most: u32,
-        segment: &mut Segment,
-    ) -> Option<Written> {
-        let mut written = Written::default();
-        let (host, subflow) = (&self.config.host, &mut self.subflows[index]);
-        subflow.touched = true;
-        if subflow.reset.is_some() {
-            return subflow.take_reset(segment).then_some(written);
-        }
-        match subflow.state {
-            // What is closed may still owe the acknowledgement of the peer's FIN.
-            State::Closed if !subflow.finished() => return None,
-            State::SynSent | State::SynReceived => {
-                let due = subflow.next_handshake_segment(host, now, &self.config, segment);
-                return due.then_some(written);
-            }
-            State::Established | State::Closed => {}
-        }
-        let context = self.context(now);
-        let (host, subflow) = (&self.config.host, &mut self.subflows[index]);
-        let mut due = true;
-        if subflow.signal_due() || subflow.owes_first() {
-            // Options that are waiting do not fit beside data.
-            subflow.next_pure_ack(&context, segment);
-        } else if most > 1
-            && let Some(burst) = subflow.next_burst(host, &context, most, segment)
-        {
-            written = burst;
-        } else if most <= 1 && subflow.next_data_segment(host, &context, segment) {
-            subflow.fill_options(segment, false);
-        } else {
-            subflow.expand_buffer_behind_data();
-            due = subflow.next_pure_ack(&context, segment);
-        }
-        if std::mem::take(&mut subflow.send.grew) {
-            self.note_growth();
-        }
-        if due {
-            self.note_promise(index);
-        }
-        due.then_some(written)
-    }
-
-    /// What a subflow needs to know to emit a segment.
-    fn context(&self, now: Instant) -> EmitContext {
-        EmitContext {
-            now,
-            data_ack: (self.mode == Mode::Multipath).then(|| self.data_ack()),
-            dsn_base: self.local_key.idsn.0.wrapping_add(1),
-            data_received: self.input.acknowledged(),
-            space: self.space(),
-            promised_edge: self.budget.promised(),
-            data_fin: self.signalled_fin(),
-            checksum: self.config.checksum && self.mode == Mode::Multipath,
-        }
-    }
-
-    /// Receive space, free and in all.
-    #[inline(always)]
-    fn space(&self) -> Space {
-        let allowed = self.budget.limit();
-        let free = match self.budget.window_of_bytes(|| self.bytes_waiting()) {
-            Some(used) => allowed.saturating_sub(used),
-            None => self.budget.window_beside(self.memory_used()),
-        };
-        let open = self.budget.open();
-        Space { free, allowed, open, opens: false }
-    }
-
-    fn data_ack(&self) -> DataAck {
-        let dsn = self.receive_dsn();
-        if self.long_data_ack {
-            DataAck::Long(anabranch_units::DataSeq(dsn))
-        } else {
-            DataAck::Short(dsn as u32)
-        }
-    }
-
-    /// DSN of the next data byte expected.
-    fn receive_dsn(&self) -> u64 {
-        let base = self.remote_key.map_or(0, |key| key.idsn.0.wrapping_add(1));
-        base.wrapping_add(self.input.acknowledged())
     }
 }

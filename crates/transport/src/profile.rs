@@ -166,6 +166,17 @@ pub struct Stack {
     pub join_delay: Duration,
 }
 
+impl Stack {
+    /// Data goes up as it comes and is acknowledged as it is read, and each subflow opens its own window, so that what a
+    /// plain segment brings is the subflow's alone to judge.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.receive == ReceiveSizing::Ratio
+            && self.acknowledges_by_read
+            && !self.acknowledges_by_window
+            && !self.whole_mappings
+    }
+}
+
 /// Linux 6.18 at both ends, with its MPTCP.
 pub const LINUX_6_18: Stack = Stack {
     sack: true,

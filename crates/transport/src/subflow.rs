@@ -22,6 +22,7 @@ mod new_reno;
 mod options;
 mod pacing;
 mod path_mtu;
+mod plain;
 mod pushed;
 mod queue;
 mod rate;

@@ -104,32 +104,36 @@ const fn padded(len: usize) -> usize {
 /// Bytes of every option but SACK.
 #[inline(always)]
 fn len_without_sack(segment: &Segment) -> usize {
-    let mut len = 0;
+    let mut len = if segment.timestamps.is_some() { 12 } else { 0 };
+    if let Some(dss) = &segment.dss {
+        len += padded(dss_len(dss));
+    }
+    // Few segments have any of the others: one look at all.
+    let others = segment.mss.is_some()
+        | segment.window_scale.is_some()
+        | segment.sack_permitted
+        | !segment.mptcp.is_empty();
+    if others {
+        len += rare_lens(segment);
+    }
+    len
+}
+
+/// Bytes of the options of the SYNs, and of MPTCP's other than the DSS.
+#[cold]
+fn rare_lens(segment: &Segment) -> usize {
+    let mut len = segment.mptcp.iter().map(|option| padded(mptcp_len(option))).sum();
     if segment.mss.is_some() {
         len += 4;
     }
-    // SACK-permitted stands where timestamps would need two NOPs, so beside them it is free.
-    if segment.timestamps.is_some() {
-        len += 12;
-    } else if segment.sack_permitted {
+    // It stands where timestamps would need two NOPs, so beside them it is free.
+    if segment.sack_permitted && segment.timestamps.is_none() {
         len += 4;
     }
     if segment.window_scale.is_some() {
         len += 4;
     }
-    if let Some(dss) = &segment.dss {
-        len += padded(dss_len(dss));
-    }
-    if !segment.mptcp.is_empty() {
-        len += mptcp_lens(&segment.mptcp);
-    }
     len
-}
-
-/// Bytes of the MPTCP options other than the DSS, which few segments have.
-#[cold]
-fn mptcp_lens(options: &[MptcpOption]) -> usize {
-    options.iter().map(|option| padded(mptcp_len(option))).sum()
 }
 
 /// Bytes of options on the wire.

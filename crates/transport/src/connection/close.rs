@@ -40,6 +40,11 @@ impl Closing {
         self.requested
     }
 
+    /// `DATA_FIN` has gone out, or is about to.
+    pub(super) fn signals(&self) -> bool {
+        self.signalled
+    }
+
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.deadline
     }

@@ -1,20 +1,16 @@
 //! The receiving side: DSS signals, data-level reassembly, what the application reads
 //! (RFC 8684 sections 3.3.1 to 3.3.5).
 
+mod payload;
+
 use std::collections::VecDeque;
-use std::num::NonZeroU16;
 
 use anabranch_units::{DataSeq, Instant};
-use anabranch_wire::{
-    DataAck, Dss, Flags, Mapping, MappingDsn, Segment, promote, verify_dss_checksum,
-};
+use anabranch_wire::{DataAck, Dss, Mapping, MappingDsn, Segment, promote, verify_dss_checksum};
 use bytes::Bytes;
 
-use super::window::is_news;
 use super::{Connection, Event, Mode};
 use crate::reassembly::{Charged, OutOfOrder, push_charged, share};
-use crate::receive_buffer::Load;
-use crate::subflow::Space;
 use crate::subflow::deliver::{Failure, Terms};
 use crate::subflow::final_mapping::Passage;
 
@@ -59,6 +55,11 @@ impl ReceiveStream {
     /// The memory that it takes (`sk_rmem_alloc`).
     pub(super) fn memory(&self) -> u64 {
         u64::from(self.unread_memory) + self.ahead.memory()
+    }
+
+    /// Where the data ends is known.
+    pub(super) fn knows_end(&self) -> bool {
+        self.fin_at.is_some()
     }
 
     pub(super) fn fin_taken(&self) -> bool {
@@ -244,94 +245,9 @@ impl Connection {
         }
     }
 
-    /// The payload of a segment: into its subflow, and what that puts in order on to the data stream.
-    #[inline(always)]
-    pub(super) fn take_payload(
-        &mut self,
-        now: Instant,
-        index: usize,
-        segment: &Segment,
-        segment_size: Option<NonZeroU16>,
-    ) {
-        if segment.payload.is_empty() && !segment.flags.contains(Flags::FIN) {
-            self.subflows[index].handle_empty(now, segment);
-            self.note_payload(index, self.subflows[index].received_mss());
-        } else {
-            self.take_data(now, index, segment, segment_size);
-        }
-        if let Some(failure) = self.subflows[index].receive.failure() {
-            self.handle_failure(now, index, failure);
-        }
-    }
-
-    /// Its mapping begins in the last quarter of the window, and that matters.
-    fn fills_window(&self, segment: &Segment) -> bool {
-        let mapping = segment.dss.as_ref().and_then(|dss| dss.mapping.as_ref());
-        let asks = self.config.stack.acknowledges_by_window;
-        let Some(mapping) = mapping.filter(|_| asks) else { return false };
-        let expected = self.receive_dsn();
-        let dsn = match mapping.dsn {
-            MappingDsn::Long(dsn) => dsn,
-            MappingDsn::Short(low) => promote(low, DataSeq(expected)),
-        };
-        let ahead = dsn.0.wrapping_sub(expected) as i64;
-        let window = self.budget.promised().saturating_sub(self.input.next);
-        ahead > 0 && ahead as u64 > window / 4 * 3
-    }
-
     /// What a subflow has to know of mappings, with a DSN near those to come.
     fn terms(&self, near: u64) -> Terms {
         Terms { near, checksum: self.config.checksum, whole: self.config.stack.whole_mappings }
-    }
-
-    /// As `take_payload`, of a segment that takes sequence space.
-    #[inline(always)]
-    fn take_data(
-        &mut self,
-        now: Instant,
-        index: usize,
-        segment: &Segment,
-        segment_size: Option<NonZeroU16>,
-    ) {
-        let load = Load::of(segment, segment_size);
-        let terms = self.terms(self.receive_dsn());
-        let mut space = Space::default();
-        if !segment.payload.is_empty() {
-            // Who acknowledges what was read asks for the space then.
-            if self.budget.is_shared() || !self.config.stack.acknowledges_by_read {
-                space = self.space();
-            }
-            let used = space.allowed - space.free;
-            space.opens = self.budget.on_payload(load, used) || self.fills_window(segment);
-            space.open = self.budget.open();
-        }
-        let base = match self.mode {
-            Mode::Multipath => self.remote_key.map_or(0, |key| key.idsn.0.wrapping_add(1)),
-            _ => 0,
-        };
-        // Before the first promise the handshake's window holds, which is the subflow's.
-        let edge = match (self.mode, self.budget.promised()) {
-            (Mode::Multipath, edge) if edge > 0 => edge.min(self.input.end()),
-            _ => u64::MAX,
-        };
-        let (mut delivered, mut news, mut readable) = (false, false, false);
-        let (subflow, input) = (&mut self.subflows[index], &mut self.input);
-        let known_mss = subflow.received_mss();
-        subflow.handle_payload(now, segment, load, terms, space, &mut |dsn, payload, memory| {
-            delivered = true;
-            news |= is_news(base.wrapping_add(input.next), dsn, payload.len());
-            readable |= input.accept(base, dsn, (payload, memory), edge);
-        });
-        self.note_payload(index, known_mss);
-        self.follow_and_acknowledge(now, index, segment, news);
-        if delivered {
-            if self.config.checksum
-                && let Some(dsn) = self.subflows[index].receive.take_data_fin()
-            {
-                self.set_peer_end(dsn);
-            }
-            self.after_delivery(index, readable);
-        }
     }
 
     /// The first data, which rides an `MP_CAPABLE`: DSN IDSN+1 at subflow position 1 (RFC 8684 section
@@ -446,7 +362,7 @@ impl Connection {
     }
 
     #[inline(always)]
-    fn handle_dss(&mut self, now: Instant, index: usize, segment: &Segment) {
+    pub(super) fn handle_dss(&mut self, now: Instant, index: usize, segment: &Segment) {
         let Some(Dss { data_ack, mapping, data_fin }) = &segment.dss else {
             return self.handle_bare(now, index, segment);
         };

@@ -225,9 +225,16 @@ impl Connection {
     }
 
     /// Tells the application when a third of the buffer is free again.
-    #[inline]
+    #[inline(always)]
     pub(super) fn notify_writable(&mut self) {
-        if self.out.blocked && self.is_writable() {
+        if self.out.blocked {
+            self.notify_blocked();
+        }
+    }
+
+    #[inline(never)]
+    fn notify_blocked(&mut self) {
+        if self.is_writable() {
             self.set_blocked(false);
             self.events.push_back(Event::Writable);
         }
@@ -364,11 +371,18 @@ impl Connection {
     }
 
     /// Data goes `on` after it went to `last`: that one is pushed first (`__mptcp_push_pending`).
+    #[inline(always)]
     fn push_before(&mut self, now: Instant, last: Option<SubflowId>, on: SubflowSet) {
-        let Some(id) = last.filter(|id| !on.contains(*id) && !self.config.stack.whole_mappings)
-        else {
-            return;
-        };
+        if let Some(id) = last
+            && !on.contains(id)
+            && !self.config.stack.whole_mappings
+        {
+            self.push_last(now, id);
+        }
+    }
+
+    #[inline(never)]
+    fn push_last(&mut self, now: Instant, id: SubflowId) {
         if let Some(subflow) = self.subflows.get_mut(id.index()).filter(|s| s.usable()) {
             subflow.push_handed_over(now);
             if let Some(view) = self.views.iter_mut().find(|view| view.id == id) {

@@ -1,6 +1,8 @@
 //! What an acknowledgement does to the sender (`tcp_ack`): SACK, removal from the scoreboard, RTT,
 //! losses, window, timers.
 
+mod plain;
+
 use anabranch_units::{Duration, Instant};
 use anabranch_wire::{Flags, SackBlock, Segment};
 
@@ -57,6 +59,7 @@ struct Progress {
 
 impl Subflow {
     /// Processes the acknowledgement of a segment. `siblings` is asked only by coupled controllers.
+    #[inline(always)]
     pub(crate) fn handle_ack(
         &mut self,
         host: &HostModel,
@@ -109,11 +112,17 @@ impl Subflow {
         }
         let prior =
             Prior { una: prior_una, in_flight: prior_in_flight, delivered: prior_delivered };
-        self.absorb(host, now, segment, ack, &prior, flags, siblings);
+        if flags.una_advanced && !echo && segment.sack.is_empty() && self.is_calm() {
+            self.absorb_plain(host, now, segment, ack, &prior, siblings);
+        } else {
+            self.absorb(host, now, segment, ack, &prior, flags, siblings);
+        }
     }
 
     /// The acknowledgement concerns outstanding data: takes it off the scoreboard, judges it,
     /// sizes the window.
+    // Apart: most are plain.
+    #[inline(never)]
     #[expect(
         clippy::too_many_arguments,
         reason = "one acknowledgement, as its only caller found it"
@@ -297,6 +306,7 @@ impl Subflow {
 
     /// The one segment acknowledged was not full, nothing else was delivered since it was sent, and no
     /// duplicate is reported: the receiver may have waited for more (`FLAG_ACK_MAYBE_DELAYED`).
+    #[inline(always)]
     fn lone_runt(&self, bytes: u64, flags: &AckFlags, samples: &RttSamples) -> bool {
         let alone = self.rate.prior_delivered() + 1 == self.rate.delivered;
         let runt = bytes < u64::from(self.mss) && !samples.partial;
@@ -304,6 +314,7 @@ impl Subflow {
     }
 
     /// `tcp_ack_update_rtt`: feeds the estimator; returns the RTT a controller may use.
+    #[inline(always)]
     fn take_rtt(
         &mut self,
         host: &HostModel,
@@ -355,6 +366,7 @@ impl Subflow {
     }
 
     /// `tcp_cong_control`: PRR during a reduction, else the controller; then the pacing rate.
+    #[inline(always)]
     fn size_window(
         &mut self,
         host: &HostModel,
@@ -446,6 +458,7 @@ impl Subflow {
     }
 
     /// Recomputes the pacing rate from the window and the RTT.
+    #[inline(always)]
     pub(crate) fn refresh_pacing(&mut self) {
         let packets_out = self.board.packets_out();
         let own = self.controller.pacing_rate();
@@ -453,6 +466,7 @@ impl Subflow {
     }
 
     /// Timers and repair after an acknowledgement (`tcp_xmit_recovery`).
+    #[inline(always)]
     fn after_ack(&mut self, host: &HostModel, now: Instant, flags: &AckFlags, repair: Repair) {
         if flags.set_timer {
             if flags.una_advanced && self.board.is_empty() {

@@ -148,7 +148,8 @@ impl Subflow {
                 break;
             }
             self.rest_after_idle(now);
-            let sent = self.take_new(now, in_flight, true);
+            let cut = self.send.cut(self.most_payload());
+            let sent = self.take_new(now, in_flight, true, cut);
             self.ack.on_ack_sent();
             let more = self.has_more(in_flight);
             if self.send.queued_bytes() == 0 || (!more && self.stack.pushes_buffers) {
@@ -200,7 +201,14 @@ mod tests {
         let segment = Segment { seq, flags, payload, ..Segment::default() };
         let terms = Terms { near: 0, checksum: false, whole: false };
         let load = Load::of(&segment, None);
-        subflow.handle_payload(at(100), &segment, load, terms, Space::default(), &mut |_, _, _| {});
+        subflow.handle_payload::<false>(
+            at(100),
+            &segment,
+            load,
+            terms,
+            Space::default(),
+            &mut |_, _, _| {},
+        );
     }
 
     #[test]

@@ -364,6 +364,20 @@ impl Subflow {
         self.ack.now_due = true;
     }
 
+    /// Writes the pure acknowledgement (or window probe) that is due of a subflow without anything else to tell.
+    #[inline(always)]
+    pub(super) fn next_plain_ack(&mut self, context: &EmitContext, segment: &mut Segment) -> bool {
+        let probe = std::mem::take(&mut self.ack.probe);
+        if !self.ack.now_due && !probe {
+            return false;
+        }
+        self.acknowledging(context, Bytes::new(), segment);
+        if probe {
+            segment.seq = self.wire_seq(self.send.una().saturating_sub(1));
+        }
+        true
+    }
+
     /// Writes the pure acknowledgement (or window probe) that is due; false when none is.
     pub(crate) fn next_pure_ack(&mut self, context: &EmitContext, segment: &mut Segment) -> bool {
         if let Some(owed) = self.ecn.take_owed() {

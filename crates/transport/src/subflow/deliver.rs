@@ -26,7 +26,7 @@ pub(crate) enum Failure {
 }
 
 /// What a subflow has to know to understand the peer's mappings.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Terms {
     /// A DSN near those to come, to complete short ones.
     pub(crate) near: u64,

@@ -128,6 +128,12 @@ impl Subflow {
             || self.receive.reports.owes()
     }
 
+    /// Marks are counted one by one, so that an acknowledgement may be to go out first.
+    #[inline(always)]
+    pub(super) fn may_owe_first(&self) -> bool {
+        self.ecn.counted.is_some()
+    }
+
     /// Makes an acknowledgement one of what came before marks began or ended.
     pub(super) fn acknowledge_before(&self, (up_to, echoes): (u64, bool), segment: &mut Segment) {
         segment.ack = self.remote_iss.add(up_to as u32);

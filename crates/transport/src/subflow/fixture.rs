@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use anabranch_units::{Duration, Instant, SeqNumber, SubflowId};
 use bytes::Bytes;
 
-use super::scoreboard::{Sent, TxStamp};
+use super::scoreboard::{Sent, SentMapping, TxStamp};
 use super::{EmitContext, Space, State, Subflow};
 use crate::config::{Config, FourTuple, HostModel};
 use crate::congestion::{
@@ -125,7 +125,7 @@ pub(super) fn fresh(start: u64, length: usize, sent_at: Instant, stamp: TxStamp)
     Sent {
         start,
         payload: Bytes::from(vec![0; length]),
-        mapping: None,
+        mapping: SentMapping::default(),
         sent_at,
         stamp,
         serial: 0,

@@ -24,6 +24,12 @@ impl Subflow {
         } else if pure {
             self.attach_signals(segment);
         }
+        self.add_reports(segment);
+    }
+
+    /// Puts what is reported of data out of order, or of duplicates, on a segment.
+    #[inline(always)]
+    pub(super) fn add_reports(&mut self, segment: &mut Segment) {
         if self.agreed.sack_permitted
             && (self.receive.out_of_order() || self.receive.duplicate.is_some())
         {
@@ -224,7 +230,14 @@ mod tests {
             let payload = Bytes::from(vec![0; 100]);
             let segment = Segment { seq, flags: Flags::ACK, payload, ..Segment::default() };
             let load = Load::of(&segment, None);
-            subflow.handle_payload(Instant::ZERO, &segment, load, terms, Space::default(), &mut up);
+            subflow.handle_payload::<false>(
+                Instant::ZERO,
+                &segment,
+                load,
+                terms,
+                Space::default(),
+                &mut up,
+            );
         }
         if situation.duplicate {
             subflow.report_again();

@@ -64,6 +64,7 @@ impl Sampler {
     }
 
     /// Completes the sample of one acknowledgement (`tcp_rate_gen`).
+    #[inline(always)]
     pub(crate) fn finish(
         &mut self,
         now: Instant,

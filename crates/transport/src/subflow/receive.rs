@@ -1,14 +1,16 @@
 //! The receiving half of a subflow: reassembly, SACK and DSACK generation, the advertised window
 //! (`tcp_data_queue`, `__tcp_select_window`, `tcp_grow_window`).
 
+mod payload;
+
 use anabranch_units::{Duration, Instant, SeqNumber};
-use anabranch_wire::{Dss, Flags, SackBlock, SackBlocks, Segment, Timestamps};
+use anabranch_wire::{SackBlock, SackBlocks};
 use bytes::Bytes;
 
-use super::deliver::{Delivery, Failure, Terms};
+use super::deliver::{Delivery, Failure};
 use super::reports::{BLOCKS, Reports};
 use super::rtt::timestamp_clock;
-use super::{EmitContext, Space, Subflow};
+use super::{EmitContext, Space};
 use crate::config::Config;
 use crate::profile::ReceiveSizing;
 use crate::reassembly::{Inserted, OutOfOrder, share};
@@ -174,6 +176,11 @@ impl Receiver {
         self.next - self.delivery.held_bytes()
     }
 
+    /// Where what the peer sends ends is known.
+    pub(super) fn knows_end(&self) -> bool {
+        self.fin_at.is_some()
+    }
+
     /// What is wrong with what came.
     #[inline(always)]
     pub(crate) fn failure(&self) -> Option<Failure> {
@@ -325,6 +332,7 @@ impl Receiver {
     /// several that came as one, as far as the buffer has room beside `waiting` bytes of memory that lay out of order
     /// before and, if this one came `in_order`, itself: it is charged already (`tcp_queue_rcv`, `tcp_space`). Segments
     /// have had up to `received` bytes.
+    #[inline(always)]
     fn grow(&mut self, load: Load, in_order: bool, waiting: u64, received: u32) -> bool {
         if self.shared || (in_order && load.bytes < 128) {
             return false;
@@ -399,103 +407,6 @@ pub(crate) enum Arrival {
     FilledGap,
     OutOfOrder,
     Duplicate,
-}
-
-impl Subflow {
-    /// Takes an acceptable segment without payload and FIN.
-    #[inline(always)]
-    pub(crate) fn handle_empty(&mut self, now: Instant, segment: &Segment) {
-        if let Some(timestamps) = segment.timestamps {
-            self.receive.measure_rtt(now, self.echoed(timestamps), false);
-        }
-        if let Some(start) = self.peer_position(segment.seq) {
-            self.note_timestamp(start, segment);
-        }
-    }
-
-    /// The timestamp to echo is that of the last segment in its place (RFC 7323 section 4.3).
-    #[inline(always)]
-    fn note_timestamp(&mut self, start: u64, segment: &Segment) {
-        if start <= self.receive.advertised_at()
-            && let Some(Timestamps { value, .. }) = segment.timestamps
-            && value.wrapping_sub(self.timestamp_recent) as i32 >= 0
-        {
-            self.timestamp_recent = value;
-        }
-    }
-
-    /// Takes payload and FIN of an acceptable segment that has one; acknowledgement policy included. What it
-    /// puts in order goes to `up` with its DSN. `load` says how many segments it was.
-    pub(crate) fn handle_payload(
-        &mut self,
-        now: Instant,
-        segment: &Segment,
-        load: Load,
-        terms: Terms,
-        space: Space,
-        up: &mut impl FnMut(u64, Bytes, u64),
-    ) {
-        let Some(start) = self.peer_position(segment.seq) else {
-            return;
-        };
-        if let Some(Dss { mapping: Some(mapping), data_fin, .. }) = &segment.dss
-            && !segment.payload.is_empty()
-            && self.multipath
-            && !self.note_mapping(mapping, *data_fin, start, segment, terms)
-        {
-            return;
-        }
-        self.note_timestamp(start, segment);
-        let fin = segment.flags.contains(Flags::FIN);
-        if fin && self.peer_closed {
-            // Once more: our acknowledgement of it was lost.
-            self.ack.demand();
-        } else if fin {
-            self.receive.note_fin(start + segment.payload.len() as u64);
-        }
-        let payload = self.receive.before_fin(start, &segment.payload);
-        if payload.is_empty() && !segment.payload.is_empty() {
-            self.ack.demand();
-        } else if !payload.is_empty() {
-            if let Some(timestamps) = segment.timestamps {
-                let full = load.bytes >= self.ack.received_mss();
-                self.receive.measure_rtt(now, self.echoed(timestamps), full);
-            }
-            let news = start + payload.len() as u64 > self.receive.next();
-            let waiting = self.receive.out_of_order_memory();
-            let memory = self.receive.buffer.memory_of_part(load, payload.len());
-            // A report that has not gone with the last acknowledgement never goes (`tcp_data_queue`).
-            self.receive.duplicate = None;
-            let arrival = self.receive.accept(start, payload, memory, self.multipath, up);
-            if arrival != Arrival::Duplicate && load.segment > self.ack.received_mss() {
-                self.receive.buffer.on_segment_size(u64::from(load.segment));
-            }
-            let in_order = arrival != Arrival::OutOfOrder;
-            let received = self.ack.received_mss().max(load.segment);
-            let grew = self.receive.open(arrival, load, space.opens, waiting, received);
-            let push = segment.flags.contains(Flags::PSH) && self.stack.pushes_buffers;
-            if arrival == Arrival::Duplicate {
-                self.quicken_for_duplicate();
-            }
-            self.measure_segment(segment, load.segment, arrival);
-            self.ack.on_data(now, load.segment, push, arrival, grew, self.rtt.rto());
-            if grew && (in_order || self.stack.compresses_sacks) && !space.opens {
-                self.ack.on_own_window_grown();
-            }
-            if news {
-                self.note_mark(segment.ecn);
-            }
-            if !self.stack.acknowledges_by_read {
-                self.check_ack(now, space);
-            }
-        }
-        if self.receive.fin_at == Some(self.receive.next) && !self.peer_closed {
-            self.receive.next += 1;
-            self.peer_closed = true;
-            self.closed_first = self.send.fin_sent();
-            self.ack.demand();
-        }
-    }
 }
 
 #[cfg(test)]

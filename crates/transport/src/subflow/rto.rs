@@ -162,6 +162,7 @@ impl Subflow {
     }
 
     /// After an acknowledgement moved things: probe or timeout (`tcp_set_xmit_timer`).
+    #[inline(always)]
     pub(crate) fn set_timer(&mut self, host: &HostModel, now: Instant) {
         if !self.schedule_probe(host, now, true) {
             self.rearm_timeout(host, now);

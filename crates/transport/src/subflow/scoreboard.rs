@@ -18,6 +18,27 @@ pub(crate) struct BurstMapping {
     pub(crate) length: u16,
 }
 
+/// The mapping of a segment that was sent, kept in half the room.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SentMapping {
+    data: u64,
+    /// The lower half of the position, which lies less than a mapping's length before the segment.
+    position: u32,
+    /// 0 is no mapping.
+    length: u16,
+}
+
+impl From<Option<BurstMapping>> for SentMapping {
+    #[inline(always)]
+    fn from(mapping: Option<BurstMapping>) -> Self {
+        mapping.map_or_else(Self::default, |BurstMapping { data, position, length }| Self {
+            data,
+            position: position as u32,
+            length,
+        })
+    }
+}
+
 /// The delivery-rate state a segment was sent with (`tcp_skb_cb.tx`).
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct TxStamp {
@@ -37,7 +58,7 @@ pub(crate) struct TxStamp {
 pub(crate) struct Sent {
     pub(crate) start: u64,
     pub(crate) payload: Bytes,
-    pub(crate) mapping: Option<BurstMapping>,
+    pub(crate) mapping: SentMapping,
     pub(crate) sent_at: Instant,
     pub(crate) stamp: TxStamp,
     /// Its place in the subflow's order of transmission: what was sent later has a higher one, even
@@ -60,6 +81,14 @@ impl Sent {
     /// Position just behind the segment, its FIN included.
     pub(crate) fn end(&self) -> u64 {
         self.start + self.payload.len() as u64 + u64::from(self.fin)
+    }
+
+    /// The mapping it travels under.
+    pub(crate) fn mapping(&self) -> Option<BurstMapping> {
+        let SentMapping { data, position, length } = self.mapping;
+        let behind = (self.start as u32).wrapping_sub(position);
+        let position = self.start.wrapping_sub(behind.into());
+        (length > 0).then_some(BurstMapping { data, position, length })
     }
 
     /// The segment was sent more than once.
@@ -113,11 +142,12 @@ impl Scoreboard {
 
     /// Adds a segment just sent for the first time.
     #[inline(always)]
-    pub(crate) fn push(&mut self, sent: Sent) {
+    pub(crate) fn push(&mut self, mut sent: Sent) {
         debug_assert_eq!(sent.transmission, 1, "a new segment was sent once");
         self.transmissions += 1;
+        sent.serial = self.transmissions;
         self.unplaced = self.unplaced.saturating_add(1);
-        self.entries.push_back(Sent { serial: self.transmissions, ..sent });
+        self.entries.push_back(sent);
     }
 
     /// Gives every entry that was sent since the last call its place in the order of transmission.
@@ -139,6 +169,7 @@ impl Scoreboard {
     }
 
     /// Removes the oldest segment with its share of the counts.
+    #[inline(always)]
     pub(crate) fn drop_front(&mut self) {
         let Some(sent) = self.entries.pop_front() else {
             return;

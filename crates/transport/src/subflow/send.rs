@@ -79,7 +79,7 @@ impl Subflow {
 
     /// Sends new data within the window; `probe` may exceed the congestion window by one segment.
     #[inline(always)]
-    fn send_new(
+    pub(super) fn send_new(
         &mut self,
         host: &HostModel,
         context: &EmitContext,
@@ -93,15 +93,10 @@ impl Subflow {
             return false;
         }
         self.rest_after_idle(now);
-        let sent = self.take_new(now, in_flight, together);
-        self.data_segment(
-            sent.start,
-            sent.payload.clone(),
-            sent.mapping,
-            sent.fin,
-            context,
-            segment,
-        );
+        let cut = self.send.cut(self.most_payload());
+        let payload = cut.as_ref().map_or_else(Bytes::new, |(payload, _)| payload.clone());
+        let sent = self.take_new(now, in_flight, together, cut);
+        self.data_segment(sent.start, payload, sent.mapping(), sent.fin, context, segment);
         self.mark_capable(segment);
         // Of a buffer with several segments the last one is pushed (`__tcp_transmit_skb`).
         let more = self.has_more(in_flight);
@@ -112,10 +107,17 @@ impl Subflow {
         true
     }
 
-    /// Takes the next segment off the queue: what the scoreboard will know of it.
+    /// Counts the next segment, which was `cut` off the queue: what the scoreboard will know of it.
+    // Its payload is cloned before, by who needs it: what is lent stays in memory, and is moved from there.
     #[inline(always)]
-    pub(super) fn take_new(&mut self, now: Instant, in_flight: u32, together: bool) -> Sent {
-        let (payload, mapping) = match self.send.cut(self.most_payload()) {
+    pub(super) fn take_new(
+        &mut self,
+        now: Instant,
+        in_flight: u32,
+        together: bool,
+        cut: Option<(Bytes, BurstMapping)>,
+    ) -> Sent {
+        let (payload, mapping) = match cut {
             Some((payload, mapping)) => (payload, Some(mapping).filter(|_| self.multipath)),
             None => (Bytes::new(), None),
         };
@@ -137,7 +139,7 @@ impl Subflow {
         }
         Sent {
             start,
-            mapping,
+            mapping: mapping.into(),
             sent_at: now,
             serial: 0,
             stamp: self.rate.stamp(now, in_flight, idle),
@@ -398,7 +400,8 @@ impl Subflow {
             let rto = self.rtt.rto();
             self.timer.arm(host, now, super::rto::Pending::Timeout, rto);
         }
-        self.data_segment(sent.start, sent.payload, sent.mapping, sent.fin, context, segment);
+        let mapping = sent.mapping();
+        self.data_segment(sent.start, sent.payload, mapping, sent.fin, context, segment);
         true
     }
 

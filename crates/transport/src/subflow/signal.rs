@@ -86,6 +86,12 @@ impl Subflow {
         self.outbox.due
     }
 
+    /// Options are posted that have not gone out, or may go out again.
+    #[inline(always)]
+    pub(super) fn has_options(&self) -> bool {
+        self.outbox.due | !self.outbox.options.is_empty()
+    }
+
     /// An acknowledgement is to go out for the posted options. They wait while the third packet's
     /// option, which may not be lost, takes the room.
     pub(crate) fn signal_due(&self) -> bool {

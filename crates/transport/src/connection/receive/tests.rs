@@ -3,6 +3,7 @@
 use anabranch_units::{Duration, Seed};
 
 use super::*;
+use crate::connection::window::is_news;
 use crate::path_manager::Candidate;
 use crate::subflow::State;
 use crate::{Config, Endpoint};

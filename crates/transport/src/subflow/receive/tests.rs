@@ -1,7 +1,8 @@
 //! What is offered, how it grows, and which runs are told of.
 
-use anabranch_wire::{MpJoin, MptcpOption};
+use anabranch_wire::{MpJoin, MptcpOption, Segment};
 
+use super::super::Subflow;
 use super::super::fixture::{at, context, subflow};
 use super::*;
 

@@ -145,7 +145,7 @@ mod tests {
         let mut board = board_of(4, &[0, 1, 2, 3]);
         let mapping = super::super::BurstMapping { data: 0, position: 1, length: 200 };
         for sent in board.entries.range_mut(..2) {
-            sent.mapping = Some(mapping);
+            sent.mapping = Some(mapping).into();
         }
         assert_eq!(report(&mut board, 1, 4, true), -1);
         assert_eq!(opening(&board), [0, 1, 2]);

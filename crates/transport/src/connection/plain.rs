@@ -1,0 +1,70 @@
+//! The short way of a segment in: data, or an acknowledgement, with nothing else to tell, on a subflow that is open.
+//! Most segments are plain; what they cannot bring is not looked for.
+
+use std::num::NonZeroU16;
+
+use anabranch_units::Instant;
+use anabranch_wire::{Flags, Segment};
+
+use super::{Connection, Mode};
+
+impl Connection {
+    /// A segment is plain: it acknowledges, with a DSS and no other option of MPTCP, and ends nothing; and its
+    /// subflow and the connection are as they are for most of their lives. One look at all of it.
+    #[expect(
+        clippy::needless_bitwise_bool,
+        reason = "one branch for all of it instead of one for each"
+    )]
+    #[inline(always)]
+    pub(super) fn takes_plainly(
+        &self,
+        index: usize,
+        segment: &Segment,
+        segment_size: Option<NonZeroU16>,
+    ) -> bool {
+        let Some(dss) = &segment.dss else { return false };
+        let maps = dss.mapping.as_ref().is_none_or(|mapping| mapping.length > 0);
+        maps & dss.data_ack.is_some()
+            & !dss.data_fin
+            & (segment.flags.without(Flags::PSH) == Flags::ACK)
+            & segment.mptcp.is_empty()
+            & segment_size.is_none()
+            & (self.mode == Mode::Multipath)
+            & self.confirmed
+            & self.plain_stack
+            & !self.config.checksum
+            & !self.input.knows_end()
+            & self.subflows[index].takes_plainly()
+    }
+
+    /// As [`Self::handle_merged_on`], of a plain segment.
+    #[inline(always)]
+    pub(super) fn handle_plain(&mut self, now: Instant, index: usize, segment: &Segment) {
+        let subflow = &mut self.subflows[index];
+        subflow.touched = true;
+        if subflow.accepts(now, segment) {
+            self.take_plain(now, index, segment);
+            self.push_behind_ack(now, index);
+            self.end_input(now, index);
+        }
+    }
+
+    // Apart: the registers do not suffice for a segment's whole way in.
+    #[inline(never)]
+    fn take_plain(&mut self, now: Instant, index: usize, segment: &Segment) {
+        self.hear_ack(now, index, segment);
+        self.handle_dss(now, index, segment);
+        if segment.payload.is_empty() {
+            self.subflows[index].handle_empty(now, segment);
+        } else {
+            self.take_data::<true>(now, index, segment, None);
+            if let Some(failure) = self.subflows[index].receive.failure() {
+                self.handle_failure(now, index, failure);
+                self.follow_subflow_close(index);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
