@@ -1,7 +1,7 @@
 //! What an acknowledgement does to the sender (`tcp_ack`): SACK, removal from the scoreboard, RTT,
 //! losses, window, timers.
 
-mod plain;
+mod round_trips;
 
 use anabranch_units::{Duration, Instant};
 use anabranch_wire::{Flags, SackBlock, Segment};
@@ -9,35 +9,10 @@ use anabranch_wire::{Flags, SackBlock, Segment};
 use super::Subflow;
 use super::recovery::{AckFlags, Repair};
 use super::rto::Pending;
-use super::rtt::timestamp_clock;
-use super::scoreboard::Sent;
 use crate::config::HostModel;
 use crate::congestion::{AckSample, CongestionState, SiblingView};
 
-/// RTT information gathered from one acknowledgement.
-#[derive(Default)]
-struct RttSamples {
-    first_acked: Option<Instant>,
-    last_acked: Option<Instant>,
-    first_sacked: Option<Instant>,
-    last_sacked: Option<Instant>,
-    /// It ends within a segment.
-    partial: bool,
-    /// The timestamp it echoes.
-    echo: Option<u32>,
-}
-
-impl RttSamples {
-    /// A segment that was sent again is acknowledged by what answers an earlier transmission of it
-    /// (`tcp_skb_spurious_retrans`).
-    fn answers_earlier(&self, sent: &Sent) -> bool {
-        sent.ever_retransmitted()
-            && self
-                .echo
-                .filter(|echo| *echo > 0)
-                .is_some_and(|echo| (echo.wrapping_sub(timestamp_clock(sent.sent_at)) as i32) < 0)
-    }
-}
+use round_trips::RttSamples;
 
 /// Where the subflow stood before an acknowledgement.
 struct Prior {
@@ -113,21 +88,57 @@ impl Subflow {
         let prior =
             Prior { una: prior_una, in_flight: prior_in_flight, delivered: prior_delivered };
         if flags.una_advanced && !echo && segment.sack.is_empty() && self.is_calm() {
-            self.absorb_plain(host, now, segment, ack, &prior, siblings);
+            // Written out: the compiler knows them then.
+            let flags = AckFlags { una_advanced: true, ..AckFlags::default() };
+            self.absorb::<true>(host, now, segment, ack, &prior, flags, siblings);
         } else {
-            self.absorb(host, now, segment, ack, &prior, flags, siblings);
+            self.absorb_any(host, now, segment, ack, &prior, flags, siblings);
         }
     }
 
-    /// The acknowledgement concerns outstanding data: takes it off the scoreboard, judges it,
-    /// sizes the window.
-    // Apart: most are plain.
+    /// Nothing outstanding was reported, lost or sent again, and no probe waits for its answer.
+    #[expect(
+        clippy::needless_bitwise_bool,
+        reason = "one branch for all of it instead of one for each"
+    )]
+    #[inline(always)]
+    fn is_calm(&self) -> bool {
+        (self.ca_state == CongestionState::Open)
+            & (self.board.sacked_out == 0)
+            & (self.board.lost_out == 0)
+            & (self.board.retrans_out == 0)
+            & self.recovery.probe_high.is_none()
+            & !self.recovery.reneged
+    }
+
+    // Apart: most acknowledgements are plain.
     #[inline(never)]
     #[expect(
         clippy::too_many_arguments,
         reason = "one acknowledgement, as its only caller found it"
     )]
-    fn absorb(
+    fn absorb_any(
+        &mut self,
+        host: &HostModel,
+        now: Instant,
+        segment: &Segment,
+        ack: u64,
+        prior: &Prior,
+        flags: AckFlags,
+        siblings: &mut [SiblingView],
+    ) {
+        self.absorb::<false>(host, now, segment, ack, prior, flags, siblings);
+    }
+
+    /// The acknowledgement concerns outstanding data: takes it off the scoreboard, judges it,
+    /// sizes the window. It is `PLAIN` if it is of more, without SACK blocks or an echo, and the subflow [is
+    /// calm](Self::is_calm): what it cannot tell of is not looked for.
+    #[inline(always)]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "one acknowledgement, as its only caller found it"
+    )]
+    fn absorb<const PLAIN: bool>(
         &mut self,
         host: &HostModel,
         now: Instant,
@@ -145,35 +156,24 @@ impl Subflow {
         };
         self.send.newly_lost = 0;
         // Blocks that were not agreed on say nothing (`tcp_parse_options`).
-        if !segment.sack.is_empty() && self.agreed.sack_permitted {
+        if !PLAIN && !segment.sack.is_empty() && self.agreed.sack_permitted {
             self.tag_sacked(now, ack, segment.sack.as_slice(), &mut flags, &mut samples);
         }
         flags.duplicate = !flags.una_advanced && !flags.not_duplicate && !flags.dsack;
         let packets_out = self.board.packets_out();
-        let acked_bytes = self.remove_acked(now, ack, prior_highest, &mut flags, &mut samples);
+        let acked_bytes =
+            self.remove_acked::<PLAIN>(now, ack, prior_highest, &mut flags, &mut samples);
         let removed = packets_out - self.board.packets_out();
         let maybe_delayed = removed == 1 && self.lone_runt(ack - prior.una, &flags, &samples);
-        self.settle_duplicates(removed, &mut flags);
+        if !PLAIN {
+            self.settle_duplicates(removed, &mut flags);
+        }
         let rtt = self.take_rtt(host, now, &flags, &samples);
-        flags.set_timer |= !flags.una_advanced && self.answers_before_head(&samples);
-        if flags.dsack {
-            self.rack.on_dsack(self.rate.delivered, self.rate.prior_delivered());
-        }
-        self.answer_probe(now, ack, &flags);
-        if flags.echo {
-            let newly = self.rate.delivered - prior.delivered;
-            self.totals.delivered_ce += newly;
-            self.rate.delivered_ce = self.rate.delivered_ce.wrapping_add(newly as u32);
-            self.forbid_undo();
-        }
-        let calm = flags.una_advanced && !flags.data_sacked && !flags.dsack && !flags.echo;
-        let open = self.ca_state == CongestionState::Open;
-        let repair = if calm && open && self.board.sacked_out == 0 {
+        let repair = if PLAIN {
             Repair::None
-        } else if flags.una_advanced && self.board.front().is_some_and(|head| head.sacked) {
-            self.suspect_reneging(host, now, &mut flags)
         } else {
-            self.answer_ack(now, &mut flags, echo)
+            flags.set_timer |= !flags.una_advanced && self.answers_before_head(&samples);
+            self.judge(host, now, ack, prior, &mut flags, echo)
         };
         let progress = Progress {
             una_advanced: flags.una_advanced,
@@ -257,8 +257,42 @@ impl Subflow {
         self.rack.on_delivered(now, &sent, self.rtt.min_rtt());
     }
 
-    /// `tcp_clean_rtx_queue`: returns the payload bytes cumulatively acknowledged.
-    fn remove_acked(
+    /// What an acknowledgement says of duplicates, of a probe, of marks and of losses (`tcp_process_tlp_ack`,
+    /// `tcp_fastretrans_alert`): what is to be sent for it.
+    fn judge(
+        &mut self,
+        host: &HostModel,
+        now: Instant,
+        ack: u64,
+        prior: &Prior,
+        flags: &mut AckFlags,
+        echo: Option<u32>,
+    ) -> Repair {
+        if flags.dsack {
+            self.rack.on_dsack(self.rate.delivered, self.rate.prior_delivered());
+        }
+        self.answer_probe(now, ack, flags);
+        if flags.echo {
+            let newly = self.rate.delivered - prior.delivered;
+            self.totals.delivered_ce += newly;
+            self.rate.delivered_ce = self.rate.delivered_ce.wrapping_add(newly as u32);
+            self.forbid_undo();
+        }
+        let calm = flags.una_advanced && !flags.data_sacked && !flags.dsack && !flags.echo;
+        let open = self.ca_state == CongestionState::Open;
+        if calm && open && self.board.sacked_out == 0 {
+            Repair::None
+        } else if flags.una_advanced && self.board.front().is_some_and(|head| head.sacked) {
+            self.suspect_reneging(host, now, flags)
+        } else {
+            self.answer_ack(now, flags, echo)
+        }
+    }
+
+    /// `tcp_clean_rtx_queue`: returns the payload bytes cumulatively acknowledged. Of a `PLAIN` acknowledgement none
+    /// of them was reported before.
+    #[inline(always)]
+    fn remove_acked<const PLAIN: bool>(
         &mut self,
         now: Instant,
         ack: u64,
@@ -271,17 +305,17 @@ impl Subflow {
             bytes += sent.payload.len() as u64;
             if sent.ever_retransmitted() {
                 flags.retransmission_acked = true;
-            } else if !sent.sacked {
+            } else if PLAIN || !sent.sacked {
                 samples.first_acked.get_or_insert(sent.sent_at);
                 samples.last_acked = Some(sent.sent_at);
-                if sent.end() <= self.recovery.high_seq {
+                if !PLAIN && sent.end() <= self.recovery.high_seq {
                     flags.original_acked = true;
                 }
             }
-            if !sent.sacked {
+            if PLAIN || !sent.sacked {
                 // A hole that was never retransmitted got filled behind what earlier
                 // acknowledgements had reported: reordering (`prior_fack`).
-                if !sent.ever_retransmitted() && sent.start < prior_highest {
+                if !PLAIN && !sent.ever_retransmitted() && sent.start < prior_highest {
                     self.rack.on_reordering();
                 }
                 self.rate.on_delivered(now, sent);
@@ -302,67 +336,6 @@ impl Subflow {
         self.send.on_bytes_acked(bytes, buffers);
         self.totals.bytes_acked += bytes;
         bytes
-    }
-
-    /// The one segment acknowledged was not full, nothing else was delivered since it was sent, and no
-    /// duplicate is reported: the receiver may have waited for more (`FLAG_ACK_MAYBE_DELAYED`).
-    #[inline(always)]
-    fn lone_runt(&self, bytes: u64, flags: &AckFlags, samples: &RttSamples) -> bool {
-        let alone = self.rate.prior_delivered() + 1 == self.rate.delivered;
-        let runt = bytes < u64::from(self.mss) && !samples.partial;
-        alone && runt && samples.first_acked.is_some() && !flags.dsack
-    }
-
-    /// `tcp_ack_update_rtt`: feeds the estimator; returns the RTT a controller may use.
-    #[inline(always)]
-    fn take_rtt(
-        &mut self,
-        host: &HostModel,
-        now: Instant,
-        flags: &AckFlags,
-        samples: &RttSamples,
-    ) -> Option<Duration> {
-        // Of two clocks of whole microseconds (`tcp_stamp_us_delta`), and not of what is whole between them.
-        let micros = |at: Instant| at.as_nanos() / 1000;
-        let since = |at: Option<Instant>| {
-            at.map(|at| Duration::from_micros(micros(now) - micros(at.min(now))))
-        };
-        let clean = samples.first_acked.filter(|_| !flags.retransmission_acked);
-        let mut rtt = since(clean);
-        let mut ca_rtt = rtt.and(since(samples.last_acked));
-        if samples.first_sacked.is_some() {
-            ca_rtt = since(samples.last_sacked);
-            rtt = rtt.or(since(samples.first_sacked));
-        }
-        if rtt.is_none() && flags.una_advanced {
-            // Ambiguous: the timestamp tells (RFC 7323 section 4.1).
-            let elapsed = samples
-                .echo
-                .filter(|echo| *echo > 0)
-                .map(|echo| timestamp_clock(now).wrapping_sub(echo));
-            let from_echo = elapsed
-                .filter(|ms| *ms < 120_000)
-                .map(|ms| Duration::from_millis(u64::from(ms).max(1)));
-            rtt = from_echo;
-            ca_rtt = ca_rtt.or(from_echo);
-        }
-        let rtt = rtt?;
-        if let Some(sample) = ca_rtt {
-            self.rtt.observe_min(now, sample);
-        }
-        self.rtt.sample(host, rtt, self.send.una(), self.send.next());
-        ca_rtt
-    }
-
-    /// What is reported was sent before the head was (again), whose time runs anew: it would otherwise be over while a
-    /// long queue drains (`tcp_clean_rtx_queue`: `sack_rtt_us` and the head's time stamp).
-    fn answers_before_head(&self, samples: &RttSamples) -> bool {
-        let micros = |at: Instant| at.as_nanos() / 1000;
-        let head = self.board.front();
-        samples
-            .first_sacked
-            .zip(head)
-            .is_some_and(|(sacked, head)| micros(sacked) < micros(head.sent_at))
     }
 
     /// `tcp_cong_control`: PRR during a reduction, else the controller; then the pacing rate.
