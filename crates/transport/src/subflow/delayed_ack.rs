@@ -364,11 +364,17 @@ impl Subflow {
         self.ack.now_due = true;
     }
 
-    /// Writes the pure acknowledgement (or window probe) that is due of a subflow without anything else to tell.
+    /// Writes the acknowledgement (or window probe) that is due, or that goes because of `signals`, with no option but
+    /// its own; false when there is no reason for one.
     #[inline(always)]
-    pub(super) fn next_plain_ack(&mut self, context: &EmitContext, segment: &mut Segment) -> bool {
+    pub(super) fn next_bare_ack(
+        &mut self,
+        context: &EmitContext,
+        signals: bool,
+        segment: &mut Segment,
+    ) -> bool {
         let probe = std::mem::take(&mut self.ack.probe);
-        if !self.ack.now_due && !probe {
+        if !self.ack.now_due && !probe && !signals {
             return false;
         }
         self.acknowledging(context, Bytes::new(), segment);
@@ -391,13 +397,8 @@ impl Subflow {
             (self.ack.now_due, self.ack.scheduled) = (due, true);
             return true;
         }
-        let probe = std::mem::take(&mut self.ack.probe);
-        if !self.ack.now_due && !probe && !self.signal_due() {
+        if !self.next_bare_ack(context, self.signal_due(), segment) {
             return false;
-        }
-        self.acknowledging(context, Bytes::new(), segment);
-        if probe {
-            segment.seq = self.wire_seq(self.send.una().saturating_sub(1));
         }
         if let Some(at) = context.data_fin {
             self.attach_data_fin(segment, at, context);

@@ -47,7 +47,7 @@ impl Subflow {
     ) -> bool {
         if !self.send_new(host, context, false, segment) {
             self.expand_buffer_behind_data();
-            if !self.next_plain_ack(context, segment) {
+            if !self.next_bare_ack(context, false, segment) {
                 return false;
             }
         }
