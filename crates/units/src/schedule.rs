@@ -12,7 +12,7 @@ const FEW: usize = 8;
 /// The nodes. They are numbered from 0; without any, nobody wakes.
 #[derive(Debug, Default)]
 pub struct Schedule {
-    /// When each node wakes; as many as the tree has leaves.
+    /// When each node wakes, and behind them sleepers: as many as the tree has leaves, `FEW` without one.
     at: Vec<Instant>,
     /// The winner of each match; the root stands at 1. The second half are the leaves: the nodes. Empty while
     /// they are few.
@@ -25,11 +25,12 @@ impl Schedule {
     pub fn add(&mut self) -> usize {
         let node = self.nodes;
         self.nodes += 1;
-        if self.nodes <= FEW {
-            self.at.push(Instant::FAR_FUTURE);
-        } else if self.nodes > self.at.len() {
-            let leaves = self.nodes.next_power_of_two();
+        if self.nodes > self.at.len() {
+            let leaves = self.nodes.next_power_of_two().max(FEW);
             self.at.resize(leaves, Instant::FAR_FUTURE);
+            if leaves == FEW {
+                return node;
+            }
             self.winner = vec![0; leaves];
             self.winner.extend(0..leaves as u32);
             for place in (1..leaves).rev() {
@@ -49,13 +50,10 @@ impl Schedule {
             let node = *champion as usize;
             return (self.at[node], node);
         }
-        let (mut first, mut node) = (self.at[0], 0);
-        for (other, at) in self.at.iter().enumerate() {
-            if *at < first {
-                (first, node) = (*at, other);
-            }
-        }
-        (first, node)
+        // Always as many, which needs no loop: the earliest, and then whose that is.
+        let few: &[Instant; FEW] = self.at.first_chunk().expect("a node");
+        let first = few.iter().fold(few[0], |first, at| first.min(*at));
+        (first, few.iter().position(|at| *at == first).unwrap_or(0))
     }
 
     /// Sets when a node wakes; `None` puts it to sleep.
