@@ -100,7 +100,7 @@ impl World<'_> {
             let at = &mut self.stations[station];
             let segment = self.blank.segment_mut();
             if let Some(sent) = at.host.poll_transmit_into(self.now, segment) {
-                self.send(station, sent)?;
+                self.send(station, &sent)?;
             } else if at.host.needs_connection() {
                 self.open_connection(station)?;
             } else {
@@ -148,8 +148,9 @@ impl World<'_> {
     }
 
     /// Puts what a host has to say on its way.
-    #[inline(always)]
-    fn send(&mut self, station: usize, sent: Outgoing) -> Result<(), RunError> {
+    // Apart, and by reference: the addresses are copied once.
+    #[inline(never)]
+    fn send(&mut self, station: usize, sent: &Outgoing) -> Result<(), RunError> {
         let at = &mut self.stations[station];
         let (serves, number, route) = (at.serves, at.number, at.route);
         let mut followed = None;
@@ -159,7 +160,7 @@ impl World<'_> {
             followed = flights.depart(self.now, connection, self.blank.segment())?;
         }
         if self.record.is_some() {
-            self.record_departure(station, &sent);
+            self.record_departure(station, sent);
         }
         let mut packet = self.written();
         packet.down = serves;
@@ -169,7 +170,7 @@ impl World<'_> {
             packet.follow(handle.index(), followed);
         }
         match route {
-            None => self.send_on_path(packet, sent.tuple),
+            None => self.send_on_path(packet, &sent.tuple),
             Some(route) => {
                 (packet.host, packet.route) = (number, route);
                 self.launch(packet)

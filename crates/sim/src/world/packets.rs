@@ -190,7 +190,7 @@ impl World<'_> {
     pub(super) fn send_on_path(
         &mut self,
         mut packet: Box<Packet>,
-        tuple: FourTuple,
+        tuple: &FourTuple,
     ) -> Result<(), RunError> {
         let down = packet.down;
         let (path, client) = locate(if down { tuple.remote } else { tuple.local });
