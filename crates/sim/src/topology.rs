@@ -1,5 +1,7 @@
 //! Links, paths, routes and addresses of one world.
 
+use std::net::{Ipv4Addr, SocketAddr};
+
 use anabranch_link::Label;
 use anabranch_plan::{
     Interfaces, Links, Plan, PlanError, Route, StripsPlan, Way, routes, way_back, ways,
@@ -9,7 +11,7 @@ use anabranch_units::{ByteCount, Duration, Instant, Seed};
 use anabranch_wire::{Ecn, Segment};
 
 /// A packet on its way; boxed, since it changes hands at every hop.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Packet {
     pub(crate) load: Load,
     /// Bytes on the wire, IP header included.
@@ -21,10 +23,26 @@ pub(crate) struct Packet {
     pub(crate) hop: u8,
     /// Server to client.
     pub(crate) down: bool,
-    /// The addresses of a segment, as its receiver sees them.
-    pub(crate) tuple: Option<FourTuple>,
+    /// The addresses of a segment, as its receiver sees them; a datagram has none.
+    pub(crate) tuple: FourTuple,
     /// Whose flight it is counted in.
     pub(crate) followed: Option<Followed>,
+}
+
+impl Default for Packet {
+    fn default() -> Self {
+        let nowhere = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
+        Self {
+            load: Load::default(),
+            size: 0,
+            host: 0,
+            route: 0,
+            hop: 0,
+            down: false,
+            tuple: FourTuple { local: nowhere, remote: nowhere },
+            followed: None,
+        }
+    }
 }
 
 /// What a packet carries.

@@ -4,7 +4,7 @@ use anabranch_host::Host;
 use anabranch_plan::PlanError;
 use anabranch_plan::addresses::served_at;
 use anabranch_plan::endpoints::config;
-use anabranch_transport::{ConnectError, FourTuple, Outgoing};
+use anabranch_transport::{ConnectError, Outgoing};
 
 use super::{RunError, World};
 use crate::checks::Violation;
@@ -164,8 +164,9 @@ impl World<'_> {
         }
         let mut packet = self.written();
         packet.down = serves;
-        let FourTuple { local, remote } = sent.tuple;
-        packet.tuple = Some(FourTuple { local: remote, remote: local });
+        // Each by itself: as one value they would be put together elsewhere first.
+        packet.tuple.local = sent.tuple.remote;
+        packet.tuple.remote = sent.tuple.local;
         if serves && let Some(handle) = sent.connection {
             packet.follow(handle.index(), followed);
         }

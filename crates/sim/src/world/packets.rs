@@ -121,12 +121,11 @@ impl World<'_> {
     /// A packet has crossed its links.
     fn arrive(&mut self, packet: &Packet, segment: &Segment) -> Result<(), RunError> {
         let station = self.station(packet.host, !packet.down);
-        let tuple = packet.tuple.expect("a segment has addresses");
-        if !self.receive(packet, segment, tuple) {
+        if !self.receive(packet, segment) {
             return Ok(());
         }
         let at = &mut self.stations[station];
-        let handle = at.host.handle_segment(self.now, tuple, segment);
+        let handle = at.host.handle_segment(self.now, packet.tuple, segment);
         if let Some(handle) = handle
             && at.serves
             && handle.index() == at.flights.len()
@@ -141,7 +140,7 @@ impl World<'_> {
 
     /// Whether a packet gets from its last link to its host: an interface that is down does not let it pass.
     #[inline(always)]
-    fn receive(&mut self, packet: &Packet, segment: &Segment, tuple: FourTuple) -> bool {
+    fn receive(&mut self, packet: &Packet, segment: &Segment) -> bool {
         if !packet.down || self.crosses(packet) {
             return true;
         }
@@ -150,7 +149,7 @@ impl World<'_> {
             self.stations[packet.host as usize].refused += 1;
             return false;
         }
-        let FourTuple { local: client, remote: server } = tuple;
+        let FourTuple { local: client, remote: server } = packet.tuple;
         if let Some(capture) = &mut self.capture {
             capture.packet(path, self.now, server.ip(), client.ip(), segment);
         }
