@@ -95,6 +95,8 @@ impl World<'_> {
     /// A host says all that it has to say. Its connections go first, then its applications, then what those
     /// have sent: what a segment is answered with goes out before the application runs
     /// (`tcp_ack_snd_check`), and what it lets out before the application writes more.
+    // Joined to its callers: nearly always it is a segment's arrival that calls for it.
+    #[inline(always)]
     pub(super) fn drive(&mut self, station: usize) -> Result<(), RunError> {
         loop {
             let at = &mut self.stations[station];
