@@ -149,12 +149,12 @@ impl World<'_> {
             self.stations[packet.host as usize].refused += 1;
             return false;
         }
-        let FourTuple { local: client, remote: server } = packet.tuple;
+        let FourTuple { local: client, remote: server } = &packet.tuple;
         if let Some(capture) = &mut self.capture {
             capture.packet(path, self.now, server.ip(), client.ip(), segment);
         }
         if self.record.is_some() {
-            self.record_arrival(client, server.port(), segment);
+            self.record_arrival(*client, server.port(), segment);
         }
         true
     }
