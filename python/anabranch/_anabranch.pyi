@@ -192,6 +192,9 @@ class AckSample:
     def coarse_now_ms(self) -> float:
         """The same as the host's tick clock shows it, ms."""
     @property
+    def tick_ms(self) -> float:
+        """A tick of that clock, ms; 0 where it is exact."""
+    @property
     def acked_segments(self) -> int:
         """Segments newly acknowledged, cumulatively or selectively."""
     @property
@@ -333,8 +336,11 @@ class TransmitStart:
     def now_ms(self) -> float:
         """When, ms."""
     @property
+    def coarse_now_ms(self) -> float:
+        """The same as the host's tick clock shows it, ms."""
+    @property
     def last_sent_ms(self) -> float:
-        """The last transmission before, ms."""
+        """The last transmission before, as that clock showed it, ms."""
     @property
     def app_limited(self) -> bool:
         """The application, not the window, had held the subflow back."""

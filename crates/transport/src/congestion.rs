@@ -110,6 +110,8 @@ pub struct AckSample<'a> {
     pub now: Instant,
     /// `now` as the host's tick clock shows it (jiffies), for algorithms that read that clock.
     pub coarse_now: Instant,
+    /// A tick of that clock; zero where it is exact.
+    pub tick: Duration,
     /// Segments newly acknowledged, cumulatively or selectively.
     pub acked: u32,
     /// Payload bytes newly acknowledged cumulatively.
@@ -211,12 +213,25 @@ pub struct CongestionEvent {
 pub struct TransmitStart {
     /// When.
     pub now: Instant,
-    /// The last transmission before.
+    /// `now` as the host's tick clock shows it (jiffies).
+    pub coarse_now: Instant,
+    /// The last transmission before, as that clock showed it (`lsndtime`).
     pub last_sent: Instant,
     /// The application, not the window, had held the subflow back.
     pub app_limited: bool,
     /// The minimum RTT so far; at first that of the handshake.
     pub min_rtt: Option<Duration>,
+}
+
+/// A subflow's handshake is complete (`init` of `tcp_congestion_ops`, in `tcp_init_transfer`).
+#[derive(Clone, Copy, Debug)]
+pub struct Opened {
+    /// When, as the host's tick clock shows it.
+    pub coarse_now: Instant,
+    /// The RTT that the handshake measured.
+    pub rtt: Option<Duration>,
+    /// Payload of a full segment, bytes.
+    pub mss: u32,
 }
 
 /// Why the core changed the window itself.
@@ -247,6 +262,9 @@ pub trait CongestionController: fmt::Debug + Send {
     fn failed(&self) -> bool {
         false
     }
+
+    /// The handshake is complete: the first data is paced by what is known now.
+    fn on_open(&mut self, _opened: &Opened, _window: &mut Window) {}
 
     /// An acknowledgement arrived. Grow only when `ack.may_grow` and `ack.cwnd_limited`.
     fn on_ack(&mut self, ack: &AckSample<'_>, window: &mut Window);

@@ -21,6 +21,7 @@ mod plain;
 mod rare;
 mod receive;
 mod reinject;
+mod room;
 mod send;
 mod slots;
 mod timers;
@@ -417,6 +418,7 @@ impl Connection {
             index = if index + 1 == count { 0 } else { index + 1 };
         }
         self.next_transmit = 0;
+        self.release_subflows();
         if std::mem::take(&mut self.retransmission.schedules_behind) {
             self.set_retransmission_interval(now);
         }

@@ -120,6 +120,14 @@ pub struct Stack {
     /// A send buffer grows with the window also while that is full; without it only behind what leaves room in
     /// it (`tcp_should_expand_sndbuf`).
     pub grows_while_full: bool,
+    /// A subflow's application always wants room: its send buffer grows whatever waits, and its window stays without
+    /// use; without it while the application waits for room, of which every subflow knows (`SOCK_NOSPACE`).
+    pub always_wants_space: bool,
+    /// A window that is full counts as such also where nothing could be sent for it (`tcp_write_xmit` since 6.1).
+    pub notes_full_window: bool,
+    /// Duplicates that the peer reports were delivered, unless more of them are reported than were sent again
+    /// (`tcp_dsack_seen` since 5.9).
+    pub delivers_duplicates: bool,
     /// A join has what waits handed over at once (`mptcp_push_pending_frames`); without it with what the
     /// application writes next.
     pub joins_push: bool,
@@ -195,6 +203,9 @@ pub const LINUX_6_18: Stack = Stack {
     pushes_buffers: true,
     acknowledges_by_window: false,
     grows_while_full: false,
+    always_wants_space: false,
+    notes_full_window: true,
+    delivers_duplicates: true,
     joins_push: false,
     deferral: Deferral::NextMillisecond,
     timer_pacing: false,
@@ -229,6 +240,9 @@ pub const MPTCP_0_94: Stack = Stack {
     pushes_buffers: false,
     acknowledges_by_window: true,
     grows_while_full: true,
+    always_wants_space: true,
+    notes_full_window: false,
+    delivers_duplicates: false,
     joins_push: true,
     deferral: Deferral::HalfRoundTrip,
     timer_pacing: true,

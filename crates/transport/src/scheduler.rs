@@ -96,6 +96,13 @@ pub trait PathScheduler: fmt::Debug + Send {
         }
     }
 
+    /// There is new data that the peer's window has no room for: nothing is asked, and this is all that is told.
+    fn on_window_closed(&mut self, subflows: &[SubflowView]) {
+        if let Some(base) = self.base_mut() {
+            base.on_window_closed(subflows);
+        }
+    }
+
     /// It cannot go on: what it says counts no more, and who runs its connection is to end that.
     fn failed(&self) -> bool {
         self.base().is_some_and(PathScheduler::failed)

@@ -9,6 +9,7 @@ mod agreed;
 mod burst;
 mod delayed_ack;
 pub(crate) mod deliver;
+mod duplicates;
 mod ecn;
 mod ending;
 pub(crate) mod final_mapping;

@@ -172,6 +172,7 @@ fn acknowledgement(now: Instant, acked: u32, rtt: Duration) -> AckSample<'static
     AckSample {
         now,
         coarse_now: now,
+        tick: Duration::ZERO,
         acked,
         acked_bytes: u64::from(acked) * 1448,
         newly_lost: 0,

@@ -99,6 +99,8 @@ view! {
         now_ms: f64 = 0.0,
         /// The same as the host's tick clock shows it, ms.
         coarse_now_ms: f64 = 0.0,
+        /// A tick of that clock, ms; 0 where it is exact.
+        tick_ms: f64 = 4.0,
         /// Segments newly acknowledged, cumulatively or selectively.
         acked_segments: u32 = 1,
         /// Payload newly acknowledged cumulatively, bytes.
@@ -167,6 +169,7 @@ impl From<&congestion::AckSample<'_>> for AckSample {
         Self {
             now_ms: at_ms(ack.now),
             coarse_now_ms: at_ms(ack.coarse_now),
+            tick_ms: ms(ack.tick),
             acked_segments: ack.acked,
             acked_bytes: ack.acked_bytes,
             newly_lost_segments: ack.newly_lost,
@@ -268,7 +271,9 @@ view! {
     TransmitStart {
         /// When, ms.
         now_ms: f64 = 0.0,
-        /// The last transmission before, ms.
+        /// The same as the host's tick clock shows it, ms.
+        coarse_now_ms: f64 = 0.0,
+        /// The last transmission before, as that clock showed it, ms.
         last_sent_ms: f64 = 0.0,
         /// The application, not the window, had held the subflow back.
         app_limited: bool = false,
@@ -283,6 +288,7 @@ impl From<&congestion::TransmitStart> for TransmitStart {
     fn from(start: &congestion::TransmitStart) -> Self {
         Self {
             now_ms: at_ms(start.now),
+            coarse_now_ms: at_ms(start.coarse_now),
             last_sent_ms: at_ms(start.last_sent),
             app_limited: start.app_limited,
             min_rtt_ms: start.min_rtt.map(ms),

@@ -19,7 +19,8 @@ use filter::WindowedMax;
 use policer::{Policer, Round, Verdict};
 
 use super::{
-    AckSample, CongestionController, CongestionEvent, CongestionState, TransmitStart, Window,
+    AckSample, CongestionController, CongestionEvent, CongestionState, Opened, TransmitStart,
+    Window,
 };
 
 /// Fraction bits of a bandwidth in segments per microsecond (`BW_SCALE`).
@@ -187,12 +188,16 @@ impl Bbr {
         Rate::from_bytes_per_second((bytes >> BW_SCALE) as u64)
     }
 
+    /// Until there is an RTT, one window a millisecond (`bbr_init_pacing_rate_from_rtt`).
+    fn init_pacing(&mut self, cwnd: u32, srtt: Option<Duration>) {
+        let rtt = srtt.map_or(1_000, |srtt| srtt.as_micros().max(1));
+        self.seen_rtt = srtt.is_some();
+        self.pacing = Some(self.rate((u64::from(cwnd) << BW_SCALE) / rtt, HIGH_GAIN));
+    }
+
     fn set_pacing(&mut self, cwnd: u32, srtt: Option<Duration>, bw: u64, gain: u64) {
         if !self.seen_rtt {
-            // Until there is an RTT, one window a millisecond (`bbr_init_pacing_rate_from_rtt`).
-            let rtt = srtt.map_or(1_000, |srtt| srtt.as_micros().max(1));
-            self.seen_rtt = srtt.is_some();
-            self.pacing = Some(self.rate((u64::from(cwnd) << BW_SCALE) / rtt, HIGH_GAIN));
+            self.init_pacing(cwnd, srtt);
         }
         let rate = self.rate(bw, gain);
         if self.full_bw_reached || self.pacing.is_none_or(|current| rate > current) {
@@ -402,6 +407,14 @@ impl Bbr {
 impl CongestionController for Bbr {
     fn name(&self) -> &'static str {
         "bbr"
+    }
+
+    fn on_open(&mut self, opened: &Opened, window: &mut Window) {
+        // `bbr_init`: the handshake's RTT counts, and ages from here.
+        self.mss = opened.mss;
+        self.min_rtt = opened.rtt;
+        self.min_rtt_at = opened.coarse_now;
+        self.init_pacing(window.cwnd, opened.rtt);
     }
 
     fn on_ack(&mut self, ack: &AckSample<'_>, window: &mut Window) {

@@ -43,7 +43,7 @@ use startup::FullPipe;
 use super::bbr::{aggregation::Epoch, filter::WindowedMax};
 use super::{
     AckSample, CongestionController, CongestionEvent, CongestionKind, CongestionState, LostSegment,
-    TransmitStart, Window,
+    Opened, TransmitStart, Window,
 };
 
 /// The smallest congestion window, segments (`MinPipeCwnd`).
@@ -264,6 +264,11 @@ impl Bbr3 {
 impl CongestionController for Bbr3 {
     fn name(&self) -> &'static str {
         "bbr3"
+    }
+
+    fn on_open(&mut self, opened: &Opened, window: &mut Window) {
+        self.mss = opened.mss;
+        self.init_pacing(window.cwnd, opened.rtt);
     }
 
     fn on_ack(&mut self, ack: &AckSample<'_>, window: &mut Window) {

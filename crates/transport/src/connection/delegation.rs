@@ -15,6 +15,8 @@ use crate::scheduler::{Ask, SubflowSet};
 pub(super) struct Delegation {
     /// The subflow whose acknowledgement is being answered.
     answered: Option<SubflowId>,
+    /// It has been pushed.
+    pushed: bool,
     /// The subflow that is to be given data.
     decided: Option<SubflowId>,
     /// How many bytes it is to be given.
@@ -41,8 +43,9 @@ impl Connection {
     /// Hands data over because of an acknowledgement on a subflow.
     #[inline(always)]
     pub(super) fn push_behind_ack(&mut self, now: Instant, index: usize) {
-        if self.config.leaves_to_turns() {
+        if self.config.stack.delegates_sending {
             self.delegation.answered = Some(self.subflows[index].id);
+            self.delegation.pushed = false;
         }
         self.push(now);
         self.delegation.answered = None;
@@ -90,13 +93,40 @@ impl Connection {
     #[inline(always)]
     pub(super) fn delegates(&mut self, on: SubflowSet, burst: u64) -> bool {
         let elsewhere = self.delegation.answered.is_some_and(|id| !on.contains(id));
-        if !elsewhere || self.request.ask != Ask::NewData || !self.wakes_application() {
+        if !elsewhere
+            || !self.config.host.one_processor
+            || self.request.ask != Ask::NewData
+            || !self.wakes_application()
+        {
             return false;
         }
         let mut ids = on.iter();
         let (Some(only), None) = (ids.next(), ids.next()) else { return false };
         (self.delegation.decided, self.delegation.burst) = (Some(only), burst);
         true
+    }
+
+    /// Data goes `on` in answer to an acknowledgement on another subflow: that one comes first.
+    #[inline(always)]
+    pub(super) fn push_answered(&mut self, now: Instant, on: SubflowSet) {
+        if let Some(id) = self.delegation.answered
+            && !on.contains(id)
+            && !std::mem::replace(&mut self.delegation.pushed, true)
+        {
+            self.push_now(now, id);
+        }
+    }
+
+    #[inline(never)]
+    fn push_now(&mut self, now: Instant, id: SubflowId) {
+        let subflow = &mut self.subflows[id.index()];
+        subflow.push_answered(&self.config.host, now);
+        if let Some(view) = self.views.iter_mut().find(|view| view.id == id) {
+            view.renew(subflow);
+        }
+        if std::mem::take(&mut subflow.send.grew) {
+            self.note_growth();
+        }
     }
 
     /// What was decided before goes first; false when nothing of it could be handed over.

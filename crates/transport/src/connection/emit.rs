@@ -67,7 +67,7 @@ impl Connection {
         } else if most <= 1 && subflow.next_data_segment(host, &context, segment) {
             subflow.fill_options(segment, false);
         } else {
-            subflow.expand_buffer_behind_data();
+            subflow.expand_buffer_behind_data(now);
             due = subflow.next_pure_ack(&context, segment);
         }
         self.note_written(index, due);

@@ -410,7 +410,7 @@ impl Connection {
             }
             self.on_data_progress(now);
         }
-        self.notify_writable();
+        self.notify_behind_ack(index);
     }
 }
 

@@ -8,17 +8,13 @@ use bytes::Bytes;
 
 use super::carried::SentAhead;
 use super::pieces::Pieces;
-use super::{Connection, Event, Mode};
+use super::{Connection, Mode};
 use crate::scheduler::{Ask, Decision, Hint, SubflowSet};
-use crate::subflow::{State, Subflow};
 
 /// The least time after which a scheduler that waits is asked again: nearer wake-ups would move time by
 /// nanoseconds a question, and the run would never end. As much as the kernel lets a timer of
 /// an ordinary thread slip (`PR_SET_TIMERSLACK`).
 const SHORTEST_WAIT: Duration = Duration::from_micros(50);
-
-/// Bytes of send buffer that MPTCP has beside those of its subflows (`__mptcp_sync_sndbuf`: `tcp_wmem[0]`).
-const OWN_BUFFER: u64 = 4096;
 
 /// Bytes written and not yet acknowledged at data level.
 #[derive(Debug)]
@@ -44,7 +40,9 @@ pub(super) struct SendStream {
     /// Behind the last position the peer's window admits (`wnd_end`).
     pub(super) window_end: u64,
     /// The application was told to wait.
-    blocked: bool,
+    pub(super) blocked: bool,
+    /// It was told that there is room, and the acknowledged subflow does not know yet.
+    pub(super) releases: bool,
 }
 
 /// Why a write was refused.
@@ -74,6 +72,7 @@ impl SendStream {
             end: 0,
             window_end: 0,
             blocked: false,
+            releases: false,
         }
     }
 
@@ -132,29 +131,6 @@ impl SendStream {
 }
 
 impl Connection {
-    /// Bytes the send buffer can still take (`__mptcp_sync_sndbuf`: the subflows' buffers together and a little).
-    pub fn writable(&self) -> u64 {
-        let told = self.mode == Mode::Multipath;
-        let buffer_of = |s: &Subflow| {
-            if told { s.send.buffer_told() } else { s.send.buffer_limit() }
-        };
-        let live = self.subflows.iter().filter(|s| s.state != State::Closed);
-        let buffer: u64 = live.map(buffer_of).sum();
-        let stack = &self.config.stack;
-        let most = if stack.bounds_send_buffer { self.config.send_buffer_max } else { u64::MAX };
-        let plain = self.mode == Mode::Plain || stack.bounds_send_buffer;
-        let own = if plain { 0 } else { OWN_BUFFER };
-        (own + buffer).min(most).saturating_sub(self.send_memory())
-    }
-
-    /// Memory charged to the connection for what it holds to send.
-    fn send_memory(&self) -> u64 {
-        match (self.mode, self.subflows.first()) {
-            (Mode::Plain, Some(only)) => only.send.memory() + (self.out.end - self.out.cursor),
-            _ => self.out.end - self.out.una + self.out.pieces.memory(),
-        }
-    }
-
     /// Takes as much of `bytes` as the send buffer holds; returns how much.
     ///
     /// # Errors
@@ -168,6 +144,7 @@ impl Connection {
             self.set_blocked(true);
             return Err(WriteError::Blocked);
         }
+        let whole = bytes.len();
         // A piece that was begun is filled: memory is looked at between pieces.
         let most = if self.mode == Mode::Plain {
             let end = (self.out.end + room).next_multiple_of(self.config.host.send_fragment);
@@ -177,6 +154,10 @@ impl Connection {
         };
         bytes.truncate(most.min(usize::MAX as u64) as usize);
         let taken = bytes.len();
+        if taken < whole {
+            // The rest waits, which the subflows know before they are given what was taken (`mptcp_sendmsg`).
+            self.set_blocked(true);
+        }
         // MPTCP never says so of its subflows: only a write to plain TCP looks.
         if let (Mode::Plain, Some(only)) = (self.mode, self.subflows.first_mut()) {
             only.check_app_limited();
@@ -198,46 +179,6 @@ impl Connection {
         let Some(subflow) = self.subflows.first() else { return 1 << 16 };
         let waits = subflow.send.queued_bytes() + (self.out.end - self.out.next);
         subflow.send.whole_burst(waits)
-    }
-
-    /// Whether a third of the send buffer is free, as poll(2) tells a writer; where it is not,
-    /// `Event::Writable` follows when it is (`sk_stream_is_writeable`).
-    pub fn poll_writable(&mut self) -> bool {
-        let ready = self.is_writable();
-        if !ready {
-            self.set_blocked(true);
-        }
-        ready
-    }
-
-    #[inline(always)]
-    fn is_writable(&self) -> bool {
-        let room = self.writable();
-        room > 0 && room >= self.send_memory() / 2
-    }
-
-    /// The application waits for room, or does so no more (`SOCK_NOSPACE`).
-    fn set_blocked(&mut self, blocked: bool) {
-        self.out.blocked = blocked;
-        for subflow in &mut self.subflows {
-            subflow.send.blocked_on_buffer = blocked;
-        }
-    }
-
-    /// Tells the application when a third of the buffer is free again.
-    #[inline(always)]
-    pub(super) fn notify_writable(&mut self) {
-        if self.out.blocked {
-            self.notify_blocked();
-        }
-    }
-
-    #[inline(never)]
-    fn notify_blocked(&mut self) {
-        if self.is_writable() {
-            self.set_blocked(false);
-            self.events.push_back(Event::Writable);
-        }
     }
 
     /// Hands data to subflows as long as the scheduler wants it.
@@ -343,6 +284,9 @@ impl Connection {
         if self.delegation.is_due() && !self.carry_out_delegated() {
             return;
         }
+        if new && self.out.window_end <= self.out.cursor {
+            self.scheduler.on_window_closed(&self.views);
+        }
         while self.put_question(reads) {
             match self.scheduler.schedule(&self.request, &self.views) {
                 Decision::Wait { until } => {
@@ -361,6 +305,7 @@ impl Connection {
                     if from.is_none() && self.delegates(on, burst) {
                         return;
                     }
+                    self.push_answered(now, on);
                     self.push_before(now, std::mem::replace(&mut last, on.first()), on);
                     if !self.send_on(on, from, burst) || self.lacks_room() {
                         return;
@@ -384,7 +329,7 @@ impl Connection {
     #[inline(never)]
     fn push_last(&mut self, now: Instant, id: SubflowId) {
         if let Some(subflow) = self.subflows.get_mut(id.index()).filter(|s| s.usable()) {
-            subflow.push_handed_over(now);
+            subflow.push_handed_over(&self.config.host, now);
             if let Some(view) = self.views.iter_mut().find(|view| view.id == id) {
                 view.queued_memory = subflow.send.memory();
             }

@@ -5,6 +5,7 @@
 //! head-of-line blocking.
 
 use anabranch_plugin::Parameters;
+use anabranch_units::SubflowId;
 
 use super::{Decision, PathScheduler, SendRequest, SubflowView, candidates};
 
@@ -66,5 +67,18 @@ impl PathScheduler for LeastLinger {
             + u128::from(pacing) * u128::from(burst))
             / u128::from(burst + memory)) as u64;
         Decision::next_on(best.id, request.whole_fragments(burst))
+    }
+
+    fn on_window_closed(&mut self, subflows: &[SubflowView]) {
+        // The rate of a subflow that is new is taken at the first look, whether anything can be sent or not.
+        for subflow in candidates(subflows).filter(|subflow| subflow.alive()) {
+            self.linger(subflow);
+        }
+    }
+
+    fn on_replaced(&mut self, id: SubflowId) {
+        if let Some(average) = self.average.get_mut(id.index()) {
+            *average = 0;
+        }
     }
 }

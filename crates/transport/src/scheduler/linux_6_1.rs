@@ -45,6 +45,14 @@ impl PathScheduler for KeptBurst {
         decision
     }
 
+    fn on_window_closed(&mut self, subflows: &[SubflowView]) {
+        self.choice.on_window_closed(subflows);
+    }
+
+    fn on_replaced(&mut self, id: SubflowId) {
+        self.choice.on_replaced(id);
+    }
+
     fn on_sent(&mut self, _id: SubflowId, from: u64, bytes: u64) {
         // What is sent again by the retransmission timer is not of the burst.
         if from == self.next

@@ -185,6 +185,9 @@ impl Subflow {
         };
         self.size_window(host, now, &progress, &flags, siblings);
         self.after_ack(host, now, &flags, repair);
+        if !PLAIN {
+            self.note_full_window(host, now);
+        }
     }
 
     /// `tcp_sacktag_write_queue`.
@@ -208,8 +211,7 @@ impl Subflow {
                     self.our_position(outer.left) <= left && right <= self.our_position(outer.right)
                 });
             if index == 0 && (right <= ack || inside_second) {
-                flags.dsack = true;
-                self.recovery.on_dsack(right);
+                self.hear_duplicate(left, right, ack, flags);
                 continue;
             }
             ranges[count] = (left.max(ack), right);
@@ -268,7 +270,7 @@ impl Subflow {
         flags: &mut AckFlags,
         echo: Option<u32>,
     ) -> Repair {
-        if flags.dsack {
+        if flags.dsack && !(flags.probe_duplicated && self.stack.delivers_duplicates) {
             self.rack.on_dsack(self.rate.delivered, self.rate.prior_delivered());
         }
         self.answer_probe(now, ack, flags);
@@ -364,6 +366,7 @@ impl Subflow {
         let sample = AckSample {
             now,
             coarse_now: host.coarse(now),
+            tick: host.timer_tick,
             acked: progress.delivered,
             acked_bytes: progress.acked_bytes,
             newly_lost,
@@ -389,7 +392,12 @@ impl Subflow {
             id: self.id,
             siblings,
         };
+        let grows = sample.may_grow;
         self.controller.on_ack(&sample, &mut self.window);
+        if grows && !self.controller.owns_recovery() {
+            // `tcp_cong_avoid`, whether it grew or not.
+            self.send.window_touched(now);
+        }
         if self.controller.marks_application_limited() {
             self.rate.mark_app_limited(self.board.in_flight());
         }
@@ -400,10 +408,14 @@ impl Subflow {
     /// `tcp_should_expand_sndbuf`); true when it grew. It is checked behind every socket buffer of new data
     /// (`tcp_event_new_data_sent`).
     #[inline(always)]
-    pub(crate) fn expand_buffer(&mut self) -> bool {
-        self.wants_space()
-            && (self.stack.grows_while_full || self.board.in_flight() < self.window.cwnd)
-            && self.send.grow_buffer(self.window.cwnd, self.controller.send_buffer_factor())
+    pub(crate) fn expand_buffer(&mut self, now: Instant) -> bool {
+        if !self.wants_space()
+            || (!self.stack.grows_while_full && self.board.in_flight() >= self.window.cwnd)
+        {
+            return false;
+        }
+        self.send.window_touched(now);
+        self.send.grow_buffer(self.window.cwnd, self.controller.send_buffer_factor())
     }
 
     /// As [`Self::expand_buffer`], after an acknowledgement (`tcp_data_snd_check`): where it lets data out,
@@ -412,13 +424,13 @@ impl Subflow {
     #[inline(always)]
     pub(crate) fn expand_buffer_after_ack(&mut self, now: Instant) -> bool {
         self.send.space_unchecked = !self.stack.grows_while_full && self.lets_out(now);
-        !self.send.space_unchecked && self.expand_buffer()
+        !self.send.space_unchecked && self.expand_buffer(now)
     }
 
     /// The check that an acknowledgement left until nothing more goes out.
-    pub(crate) fn expand_buffer_behind_data(&mut self) {
+    pub(crate) fn expand_buffer_behind_data(&mut self, now: Instant) {
         if std::mem::take(&mut self.send.space_unchecked) {
-            self.send.grew |= self.expand_buffer();
+            self.send.grew |= self.expand_buffer(now);
         }
     }
 

@@ -147,12 +147,12 @@ impl Subflow {
             if !self.may_send_new(host, now, in_flight, true, false) {
                 break;
             }
-            self.rest_after_idle(now);
+            self.rest_after_idle(host, now);
             let cut = self.send.cut(self.most_payload());
-            let sent = self.take_new(now, in_flight, true, cut);
+            let sent = self.take_new(host, now, in_flight, true, cut);
             self.ack.on_ack_sent();
             let more = self.has_more(in_flight);
-            if self.send.queued_bytes() == 0 || (!more && self.stack.pushes_buffers) {
+            if self.send.queued_bytes() == 0 || (!more && self.ends_push(&sent)) {
                 segment.flags = segment.flags.with(Flags::PSH);
             }
             if sent.fin {

@@ -11,6 +11,7 @@ use super::rtt::timestamp_clock;
 
 use super::{EmitContext, State, Subflow};
 use crate::config::{Config, HostModel, MSS_MIN};
+use crate::congestion::Opened;
 
 /// SYN retransmissions with doubling waits before giving up (`tcp_syn_retries`).
 const SYN_RETRIES: u32 = 6;
@@ -303,6 +304,11 @@ impl Subflow {
         } else {
             self.rtt.distrust();
         }
+        let (coarse_now, rtt) = (host.coarse(now), self.rtt.srtt());
+        self.controller.on_open(&Opened { coarse_now, rtt, mss: self.mss }, &mut self.window);
+        // `tcp_init_buffer_space`, of which the connection hears with the subflow.
+        self.send.grow_buffer(self.window.cwnd, self.controller.send_buffer_factor());
+        self.send.tell_buffer();
         self.refresh_pacing();
         self.send.window_touched(now);
     }

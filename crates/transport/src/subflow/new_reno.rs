@@ -94,6 +94,7 @@ mod tests {
         original_acked: false,
         retransmission_acked: false,
         dsack: false,
+        probe_duplicated: false,
         lost_retransmission: false,
         set_timer: false,
         not_duplicate: false,

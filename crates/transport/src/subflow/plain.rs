@@ -46,7 +46,7 @@ impl Subflow {
         segment: &mut Segment,
     ) -> bool {
         if !self.send_new(host, context, false, segment) {
-            self.expand_buffer_behind_data();
+            self.expand_buffer_behind_data(context.now);
             if !self.next_bare_ack(context, false, segment) {
                 return false;
             }

@@ -5,12 +5,13 @@ use anabranch_units::Instant;
 
 use super::Subflow;
 use super::queue::{Chunk, Sender};
+use crate::config::HostModel;
 use crate::congestion::CongestionState;
 
 impl Sender {
     /// `segments` of the queue will leave next, up to `most` in a socket buffer: into how many more than there are
     /// those of the queue will have been cut then (`tso_fragment`).
-    pub(super) fn foresee(&mut self, mut segments: u64, most: u32) {
+    pub(super) fn foresee(&mut self, mut segments: u64, most: u64) {
         let mss = u64::from(self.mss);
         let mut more = 0;
         let mut chunks = self.queue.iter().peekable();
@@ -22,10 +23,15 @@ impl Sender {
             }
             let whole = bytes.div_ceil(mss);
             let leaving = whole.min(segments);
-            more += leaving.div_ceil(u64::from(most)) - u64::from(leaving == whole);
+            more += leaving.div_ceil(most) - u64::from(leaving == whole);
             segments -= leaving;
         }
         self.buffers_to_come = more as u32;
+    }
+
+    /// Segments that the queue makes, the last perhaps small.
+    fn queued_segments(&self) -> u64 {
+        self.queued.div_ceil(u64::from(self.mss))
     }
 
     /// Full segments that the peer's window has room for.
@@ -36,21 +42,46 @@ impl Sender {
 
 impl Subflow {
     /// What was handed over is pushed, as data goes to another subflow next (`mptcp_push_release` in
-    /// `__mptcp_push_pending`): its memory is from now on that of the socket buffers that it leaves in.
-    pub(crate) fn push_handed_over(&mut self, now: Instant) {
+    /// `__mptcp_push_pending`): its memory is from now on that of the socket buffers that it leaves in. Returns how
+    /// many segments the windows let out.
+    pub(crate) fn push_handed_over(&mut self, host: &HostModel, now: Instant) -> u64 {
+        self.rest_after_idle(host, now);
         if self.pacer.holds_back(now) || self.send.deferred {
-            return;
+            return 0;
         }
         let room = self.window.cwnd.saturating_sub(self.board.in_flight());
         let mut segments = u64::from(room).min(self.send.window_room());
-        let most = self.burst_segments();
-        let rest = segments % u64::from(most);
+        let most = u64::from(self.burst_segments());
         // The last of them may wait for the acknowledgement that lets out a full burst (`tcp_tso_should_defer`).
-        let goes_on = segments * u64::from(self.send.mss) < self.send.queued;
-        if goes_on && self.ca_state < CongestionState::Recovery && self.is_head_due(now) {
-            segments -= rest;
+        if self.rest_waits(host, now, segments, most) {
+            segments -= segments % most;
         }
         self.send.foresee(segments, most);
+        segments
+    }
+
+    /// What is left over of the `segments` beside whole bursts of `most` waits.
+    fn rest_waits(&self, host: &HostModel, now: Instant, segments: u64, most: u64) -> bool {
+        if segments < most {
+            return self.defers(host, now).is_some();
+        }
+        let goes_on = segments * u64::from(self.send.mss) < self.send.queued;
+        goes_on && self.ca_state < CongestionState::Recovery && self.is_head_due(now)
+    }
+
+    /// An acknowledgement has come, and another subflow has its turn: what was handed over has left, and the buffer
+    /// has grown if anything leaves room in the window (`tcp_data_snd_check`).
+    pub(crate) fn push_answered(&mut self, host: &HostModel, now: Instant) {
+        // What was lost goes first.
+        if self.board.lost_out > self.board.retrans_out {
+            return;
+        }
+        let room = u64::from(self.window.cwnd.saturating_sub(self.board.in_flight()));
+        let leaving = self.push_handed_over(host, now).min(self.send.queued_segments());
+        // It is looked at behind each socket buffer (`tcp_event_new_data_sent`).
+        if leaving < room || leaving > u64::from(self.burst_segments()) {
+            self.send.grew |= self.expand_buffer(now);
+        }
     }
 }
 
@@ -88,7 +119,7 @@ mod tests {
             let mut subflow = handed_over(segments, room, head_due);
             let moment = at(100);
             let before = subflow.send.memory();
-            subflow.push_handed_over(moment);
+            subflow.push_handed_over(&exact(), moment);
             let foreseen = subflow.send.memory();
             let mut segment = Segment::default();
             let mut sent = 0;
@@ -114,7 +145,47 @@ mod tests {
         let mut subflow = handed_over(8, 20, true);
         let before = subflow.send.memory();
         subflow.send.deferred = true;
-        subflow.push_handed_over(at(100));
+        subflow.push_handed_over(&exact(), at(100));
         assert_eq!(subflow.send.memory(), before);
+    }
+
+    #[test]
+    fn a_buffer_grows_behind_what_an_acknowledgement_lets_out_unless_that_fills_the_window() {
+        // tcp_check_space: behind the acknowledgement, and in tcp_event_new_data_sent behind each socket buffer.
+        let grows = |segments: usize, room: u32, lost: bool| {
+            let mut subflow = handed_over(segments, room, false);
+            subflow.send.blocked_on_buffer = true;
+            subflow.send.grew = false;
+            if lost {
+                assert!(subflow.board.mark_lost(0));
+            }
+            let before = subflow.send.buffer_limit();
+            subflow.push_answered(&exact(), at(100));
+            assert_eq!(subflow.send.grew, subflow.send.buffer_limit() > before);
+            subflow.send.grew
+        };
+        assert!(grows(8, 20, false), "twelve are left");
+        assert!(grows(8, 8, false), "four buffers, and three leave room behind them");
+        assert!(!grows(2, 1, false), "one that fills it");
+        assert!(!grows(8, 0, false), "it is full");
+        assert!(!grows(8, 20, true), "what is lost goes first");
+    }
+
+    #[test]
+    fn an_idle_window_rests_before_it_is_counted_on() {
+        // tcp_slow_start_after_idle_check in tcp_skb_entail comes before the push: of eighty, forty after an RTO.
+        let pushed = |idle: u64| {
+            let (mut subflow, _) = subflow();
+            subflow.send.use_mappings();
+            subflow.send.set_window(10_000_000);
+            send(&mut subflow, at(0), 1000);
+            subflow.board.drop_front();
+            subflow.send.unacked_bytes = 0;
+            subflow.window = Window { cwnd: 80, ssthresh: 60 };
+            subflow.send.write_end = subflow.send.next;
+            subflow.send.enqueue(Bytes::from(vec![0; 60_000]), 0);
+            subflow.push_handed_over(&exact(), at(idle))
+        };
+        assert_eq!((pushed(300), pushed(301)), (80, 40));
     }
 }

@@ -19,7 +19,9 @@ pub(crate) struct Recovery {
     /// A reduction may be undone while this is set (`undo_marker`).
     undo_marker: Option<u64>,
     /// Retransmissions whose duplicates have not been reported; negative: none sent yet.
-    pub(super) undo_retrans: i64,
+    pub(super) undo_retrans: i32,
+    /// Segments that the peer has reported as duplicates (`dsack_dups`).
+    pub(super) duplicates: u32,
     /// Timestamp clock at the first retransmission (`retrans_stamp`).
     pub(crate) retrans_stamp: Option<u32>,
     /// F-RTO is deciding whether the timeout was spurious.
@@ -51,6 +53,8 @@ pub(crate) struct AckFlags {
     pub(crate) original_acked: bool,
     pub(crate) retransmission_acked: bool,
     pub(crate) dsack: bool,
+    /// It reports a duplicate of the tail loss probe (`FLAG_DSACK_TLP`).
+    pub(crate) probe_duplicated: bool,
     pub(crate) lost_retransmission: bool,
     pub(crate) set_timer: bool,
     /// The acknowledgement carried data or changed the window: not a duplicate.
@@ -71,7 +75,7 @@ impl Recovery {
     /// `tcp_init_undo`.
     pub(crate) fn init_undo(&mut self, una: u64, retrans_out: u32) {
         self.undo_marker = Some(una);
-        self.undo_retrans = if retrans_out > 0 { i64::from(retrans_out) } else { -1 };
+        self.undo_retrans = if retrans_out > 0 { retrans_out as i32 } else { -1 };
     }
 
     /// The reduction is none that could be undone.
@@ -88,10 +92,10 @@ impl Recovery {
         }
     }
 
-    /// The peer reported a duplicate of `[left, right)` (`tcp_check_dsack`).
-    pub(crate) fn on_dsack(&mut self, right: u64) {
+    /// The peer reported a duplicate of so many `segments` up to `right` (`tcp_check_dsack`).
+    pub(crate) fn on_dsack(&mut self, right: u64, segments: u32) {
         if self.undo_retrans > 0 && self.undo_marker.is_some_and(|marker| right > marker) {
-            self.undo_retrans -= 1;
+            self.undo_retrans = (self.undo_retrans - segments as i32).max(0);
         }
     }
 
@@ -271,7 +275,7 @@ impl Subflow {
         let Some(high) = self.recovery.probe_high.filter(|high| ack >= *high) else {
             return;
         };
-        if !self.recovery.probe_retransmitted || flags.dsack {
+        if !self.recovery.probe_retransmitted || flags.probe_duplicated {
             self.recovery.probe_high = None;
         } else if ack > high {
             // The probe repaired a loss: answer it as congestion.

@@ -25,7 +25,7 @@ const LATELY: Duration = Duration::from_millis(1);
 
 /// What a socket buffer waits for that `tcp_tso_should_defer` holds back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Deferred {
+pub(super) enum Deferred {
     /// More room in the congestion window, which counts as filled then (`is_cwnd_limited`).
     ForCongestionWindow,
     /// More of the peer's window, or more data.
@@ -92,15 +92,14 @@ impl Subflow {
         if !self.may_send_new(host, now, in_flight, together, probe) {
             return false;
         }
-        self.rest_after_idle(now);
+        self.rest_after_idle(host, now);
         let cut = self.send.cut(self.most_payload());
         let payload = cut.as_ref().map_or_else(Bytes::new, |(payload, _)| payload.clone());
-        let sent = self.take_new(now, in_flight, together, cut);
+        let sent = self.take_new(host, now, in_flight, together, cut);
         self.data_segment(sent.start, payload, sent.mapping(), sent.fin, context, segment);
         self.mark_capable(segment);
-        // Of a buffer with several segments the last one is pushed (`__tcp_transmit_skb`).
         let more = self.has_more(in_flight);
-        if !sent.opens_buffer && !more && self.stack.pushes_buffers {
+        if !more && self.ends_push(&sent) {
             segment.flags = segment.flags.with(Flags::PSH);
         }
         self.file_new(host, now, sent, more, together, probe);
@@ -112,6 +111,7 @@ impl Subflow {
     #[inline(always)]
     pub(super) fn take_new(
         &mut self,
+        host: &HostModel,
         now: Instant,
         in_flight: u32,
         together: bool,
@@ -124,7 +124,7 @@ impl Subflow {
         let fin = self.send.fin_due();
         let idle = self.board.is_empty();
         if idle && in_flight == 0 {
-            self.announce_start(now);
+            self.announce_start(host, now);
         }
         let (start, length) = (self.send.next, payload.len() as u64);
         self.send.next = start + length + u64::from(fin);
@@ -161,6 +161,14 @@ impl Subflow {
         u64::from(self.send.mss - self.sack_bytes()).min(room) as usize
     }
 
+    /// The last segment of a socket buffer has PSH where the buffer has several (`__tcp_transmit_skb`), or where it is
+    /// small: nothing was added to it because a push had ended it (`tcp_mark_push` in `mptcp_sendmsg_frag`).
+    #[inline(always)]
+    pub(super) fn ends_push(&self, sent: &Sent) -> bool {
+        let small = self.multipath && (sent.payload.len() as u64) < u64::from(self.send.mss);
+        self.stack.pushes_buffers && (!sent.opens_buffer || small)
+    }
+
     /// Another segment of the same socket buffer follows one that was sent beside `in_flight` others.
     #[inline(always)]
     pub(super) fn has_more(&self, in_flight: u32) -> bool {
@@ -194,9 +202,10 @@ impl Subflow {
     fn after_new(&mut self, host: &HostModel, now: Instant, more: bool) {
         let full = self.board.in_flight() >= self.window.cwnd
             || (!more && self.next_waits_for_cwnd(host, now));
-        self.validate_window(now, full);
+        self.validate_window(host, now, full);
         if !more {
-            self.send.grew |= self.expand_buffer();
+            self.send.end_buffer();
+            self.send.grew |= self.expand_buffer(now);
         }
     }
 
@@ -242,7 +251,7 @@ impl Subflow {
             self.send.deferred = true;
             let full = deferred == Deferred::ForCongestionWindow;
             if full && self.stack.deferral == Deferral::NextMillisecond {
-                self.validate_window(now, true);
+                self.validate_window(host, now, true);
             }
         }
         !self.send.deferred
@@ -278,7 +287,7 @@ impl Subflow {
 
     /// `tcp_tso_should_defer`: what the next socket buffer waits for, if it waits for more room in the windows.
     #[inline(always)]
-    fn defers(&self, host: &HostModel, now: Instant) -> Option<Deferred> {
+    pub(super) fn defers(&self, host: &HostModel, now: Instant) -> Option<Deferred> {
         if self.ca_state >= CongestionState::Recovery || !self.has_just_sent(host, now) {
             return None;
         }
@@ -334,10 +343,11 @@ impl Subflow {
     /// Nothing was in flight: the controller hears that data flows again. A rate of its own may change with it
     /// (`bbr_cwnd_event_tx_start`); the estimate is made anew by acknowledgements alone (`tcp_update_pacing_rate` in
     /// `tcp_cong_control`), however small the window has become meanwhile.
-    fn announce_start(&mut self, now: Instant) {
+    fn announce_start(&mut self, host: &HostModel, now: Instant) {
         let start = TransmitStart {
             now,
-            last_sent: self.send.last_sent,
+            coarse_now: host.coarse(now),
+            last_sent: host.coarse(self.send.last_sent),
             app_limited: self.rate.app_limited(),
             min_rtt: self.rtt.min_rtt(),
         };
@@ -400,6 +410,7 @@ impl Subflow {
             let rto = self.rtt.rto();
             self.timer.arm(host, now, super::rto::Pending::Timeout, rto);
         }
+        self.note_full_window(host, now);
         let mapping = sent.mapping();
         self.data_segment(sent.start, sent.payload, mapping, sent.fin, context, segment);
         true

@@ -4,27 +4,28 @@
 use anabranch_units::Instant;
 
 use super::Subflow;
+use crate::config::HostModel;
 use crate::congestion::{CongestionState, INITIAL_WINDOW, WindowChange};
 
 impl Subflow {
     /// Before the first segment leaves: the window is asked for its rest, once or more often.
     #[inline(always)]
-    pub(super) fn rest_after_idle(&mut self, now: Instant) {
+    pub(super) fn rest_after_idle(&mut self, host: &HostModel, now: Instant) {
         if self.board.is_empty() {
             for _ in 0..self.send.take_restarts() {
-                self.restart_after_idle(now);
+                self.restart_after_idle(host, now);
             }
         }
     }
 
-    /// `tcp_slow_start_after_idle_check`, `tcp_cwnd_restart`.
-    pub(super) fn restart_after_idle(&mut self, now: Instant) {
+    /// `tcp_slow_start_after_idle_check`, `tcp_cwnd_restart`: by the tick clock.
+    pub(super) fn restart_after_idle(&mut self, host: &HostModel, now: Instant) {
         if !self.board.is_empty() || self.controller.owns_recovery() || self.totals.bytes_sent == 0
         {
             return;
         }
         let rto = self.rtt.rto();
-        let mut idle = now.since(self.send.last_sent);
+        let mut idle = host.ticks_between(self.send.last_sent, now);
         if idle <= rto {
             return;
         }
@@ -43,7 +44,7 @@ impl Subflow {
 
     /// `tcp_cwnd_validate`.
     #[inline(always)]
-    pub(crate) fn validate_window(&mut self, now: Instant, limited: bool) {
+    pub(crate) fn validate_window(&mut self, host: &HostModel, now: Instant, limited: bool) {
         let packets_out = self.board.packets_out();
         let send = &mut self.send;
         if send.una >= send.usage_seq
@@ -61,7 +62,7 @@ impl Subflow {
             return;
         }
         self.send.cwnd_used = self.send.cwnd_used.max(packets_out);
-        let quiet = now.since(self.send.window_stamp) >= self.rtt.rto();
+        let quiet = host.ticks_between(self.send.window_stamp, now) >= self.rtt.rto();
         if quiet && !self.controller.owns_recovery() {
             self.limit_to_application(now);
         }
@@ -82,14 +83,18 @@ impl Subflow {
         self.send.window_stamp = now;
     }
 
-    /// The application waits for room in the send buffer (`SOCK_NOSPACE`).
-    ///
-    /// Linux asks the socket a subflow hangs on, which is the connection's. Every subflow of MPTCP
-    /// measured behaves as if the flag were always set there, also under an application that never
-    /// filled the buffer: its buffer grows with its window, and its window never shrinks for want
-    /// of use.
+    /// The application waits for room in the send buffer (`SOCK_NOSPACE`): a subflow asks the socket that it hangs on,
+    /// which is the connection's.
     pub(crate) fn wants_space(&self) -> bool {
-        self.multipath || self.send.blocked_on_buffer
+        self.send.blocked_on_buffer || (self.multipath && self.stack.always_wants_space)
+    }
+
+    /// The window is full and more waits: that counts, also where nothing could go out for it (`tcp_write_xmit`).
+    pub(super) fn note_full_window(&mut self, host: &HostModel, now: Instant) {
+        let full = self.board.in_flight() >= self.window.cwnd;
+        if self.stack.notes_full_window && full && self.send.queued > 0 {
+            self.validate_window(host, now, true);
+        }
     }
 
     /// `tcp_is_cwnd_limited`.
@@ -112,7 +117,7 @@ impl Subflow {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixture::{Recorder, at, send, subflow};
+    use super::super::fixture::{Recorder, at, exact, send, subflow};
     use super::*;
 
     /// A window of 80 segments after a reduction, its last data sent at 1 s and acknowledged.
@@ -134,7 +139,7 @@ mod tests {
         // timeout is 300 ms, the restart window ten.
         for (idle, cwnd) in [(300, 80), (301, 40), (600, 40), (601, 20), (901, 10), (9000, 10)] {
             let (mut subflow, told) = rested();
-            subflow.restart_after_idle(at(1000 + idle));
+            subflow.restart_after_idle(&exact(), at(1000 + idle));
             assert_eq!(subflow.window.cwnd, cwnd, "{idle} ms");
             // ssthresh remembers three quarters of what there was.
             assert_eq!(subflow.window.ssthresh, 60);
@@ -146,11 +151,11 @@ mod tests {
         }
         let (mut subflow, _) = rested();
         subflow.window = crate::congestion::Window { cwnd: 15, ssthresh: 5 };
-        subflow.restart_after_idle(at(1301));
+        subflow.restart_after_idle(&exact(), at(1301));
         assert_eq!((subflow.window.cwnd, subflow.window.ssthresh), (10, 10), "15/2 + 15/4 = 10");
         let (mut subflow, _) = rested();
         subflow.window.cwnd = 4;
-        subflow.restart_after_idle(at(5000));
+        subflow.restart_after_idle(&exact(), at(5000));
         assert_eq!(subflow.window.cwnd, 4, "never more than it was");
     }
 
@@ -158,10 +163,10 @@ mod tests {
     fn nothing_restarts_while_something_is_outstanding_or_before_anything_was_sent() {
         let (mut subflow, told) = rested();
         send(&mut subflow, at(1000), 1000);
-        subflow.restart_after_idle(at(9000));
+        subflow.restart_after_idle(&exact(), at(9000));
         let (mut fresh, told_fresh) = super::super::fixture::subflow();
         fresh.window.cwnd = 80;
-        fresh.restart_after_idle(at(9000));
+        fresh.restart_after_idle(&exact(), at(9000));
         assert_eq!((subflow.window.cwnd, fresh.window.cwnd), (80, 80));
         assert!(changes(&told).is_empty() && changes(&told_fresh).is_empty());
     }
@@ -174,12 +179,12 @@ mod tests {
         for _ in 0..20 {
             send(&mut subflow, at(1100), 1000);
         }
-        subflow.validate_window(at(1299), false);
+        subflow.validate_window(&exact(), at(1299), false);
         assert_eq!((subflow.window.cwnd, subflow.send.cwnd_used), (80, 20));
         for _ in 0..5 {
             subflow.board.drop_front();
         }
-        subflow.validate_window(at(1300), false);
+        subflow.validate_window(&exact(), at(1300), false);
         assert_eq!(subflow.window.cwnd, 50, "the most used in the meantime was 20");
         assert_eq!((subflow.window.ssthresh, subflow.send.cwnd_used), (60, 0));
         assert_eq!(subflow.send.window_stamp, at(1300));
@@ -189,10 +194,10 @@ mod tests {
             subflow.board.drop_front();
         }
         send(&mut subflow, at(1300), 1000);
-        subflow.validate_window(at(1600), false);
+        subflow.validate_window(&exact(), at(1600), false);
         assert_eq!(subflow.window.cwnd, 30);
         subflow.window.cwnd = 10;
-        subflow.validate_window(at(1900), false);
+        subflow.validate_window(&exact(), at(1900), false);
         assert_eq!((subflow.window.cwnd, subflow.send.window_stamp), (10, at(1900)));
         assert_eq!(changes(&told).len(), 2);
     }
@@ -204,13 +209,65 @@ mod tests {
             subflow.send.window_touched(at(1000));
             match spoil {
                 0 => subflow.send.blocked_on_buffer = true,
-                1 => subflow.multipath = true,
+                1 => {
+                    subflow.multipath = true;
+                    subflow.stack.always_wants_space = true;
+                }
                 _ => subflow.ca_state = CongestionState::Disorder,
             }
             send(&mut subflow, at(1100), 1000);
-            subflow.validate_window(at(1400), false);
+            subflow.validate_window(&exact(), at(1400), false);
             assert!(changes(&told).is_empty() && subflow.window.cwnd == 80);
             assert_eq!(subflow.send.window_stamp, at(1400), "the clock runs anew");
+        }
+    }
+
+    #[test]
+    fn who_waits_for_nothing_is_limited_on_a_subflow_too_and_its_buffer_stays() {
+        // Of Linux 6.12, `SOCK_NOSPACE` of the connection's socket is all that a subflow looks at.
+        for waits in [true, false] {
+            let (mut subflow, _) = rested();
+            subflow.multipath = true;
+            subflow.send.blocked_on_buffer = waits;
+            subflow.send.window_touched(at(1000));
+            send(&mut subflow, at(1100), 1000);
+            assert_eq!(subflow.expand_buffer(at(1100)), waits);
+            assert_eq!(
+                subflow.send.window_stamp,
+                at(if waits { 1100 } else { 1000 }),
+                "tcp_new_space"
+            );
+            subflow.send.window_touched(at(1000));
+            subflow.validate_window(&exact(), at(1400), false);
+            assert_eq!(subflow.window.cwnd, if waits { 80 } else { 45 }, "(80 + 10) / 2");
+        }
+    }
+
+    #[test]
+    fn a_full_window_counts_where_more_waits_though_nothing_leaves() {
+        // tcp_write_xmit of 6.1: `if (likely(sent_pkts || is_cwnd_limited)) tcp_cwnd_validate()`.
+        for (queued, notes, limited) in [(500, true, true), (0, true, false), (500, false, false)] {
+            let (mut subflow, _) = rested();
+            subflow.window = crate::congestion::Window { cwnd: 1, ssthresh: 1 };
+            send(&mut subflow, at(1000), 1000);
+            subflow.stack.notes_full_window = notes;
+            subflow.send.queued = queued;
+            subflow.note_full_window(&exact(), at(1000));
+            assert_eq!(subflow.cwnd_limited(), limited, "{queued} {notes}");
+        }
+    }
+
+    #[test]
+    fn time_passes_in_ticks() {
+        // tcp_jiffies32 on both sides: from 1003.9 to 1304 ms are 76 ticks of 4 ms, that is 304, though 300.1 passed.
+        let host = HostModel::default();
+        for (from, to, cwnd) in
+            [(1003, 1303, 80), (1003, 1304, 40), (1004, 1304, 80), (1004, 1308, 40)]
+        {
+            let (mut subflow, _) = rested();
+            subflow.send.last_sent = at(from);
+            subflow.restart_after_idle(&host, at(to));
+            assert_eq!(subflow.window.cwnd, cwnd, "{from} to {to}");
         }
     }
 
@@ -222,7 +279,7 @@ mod tests {
             send(&mut subflow, at(1000), 1000);
         }
         subflow.window = crate::congestion::Window { cwnd: 19, ssthresh: 20 };
-        subflow.validate_window(at(1000), false);
+        subflow.validate_window(&exact(), at(1000), false);
         assert!(subflow.cwnd_limited(), "19 < 20");
         subflow.window.cwnd = 20;
         assert!(!subflow.cwnd_limited(), "out of slow start");
@@ -230,20 +287,20 @@ mod tests {
         assert!(!subflow.cwnd_limited(), "20 is no less than 20");
         subflow.window.ssthresh = 20;
         // tcp_cwnd_validate: full once in a round trip is enough; more out replaces less.
-        subflow.validate_window(at(1000), true);
+        subflow.validate_window(&exact(), at(1000), true);
         assert!(subflow.cwnd_limited());
         send(&mut subflow, at(1001), 1000);
-        subflow.validate_window(at(1001), false);
+        subflow.validate_window(&exact(), at(1001), false);
         assert!(
             subflow.cwnd_limited() && subflow.send.max_packets_out == 10,
             "the same round trip"
         );
         subflow.send.set_una(subflow.send.usage_seq);
-        subflow.validate_window(at(1100), false);
+        subflow.validate_window(&exact(), at(1100), false);
         assert!(!subflow.cwnd_limited() && subflow.send.max_packets_out == 11);
         subflow.send.max_packets_out = 5;
         subflow.send.usage_seq = u64::MAX;
-        subflow.validate_window(at(1100), false);
+        subflow.validate_window(&exact(), at(1100), false);
         assert_eq!(subflow.send.max_packets_out, 11, "more are out");
     }
 
@@ -255,10 +312,10 @@ mod tests {
         send(&mut subflow, at(1000), 1000);
         subflow.send.max_packets_out = 2;
         subflow.send.usage_seq = u64::MAX;
-        subflow.validate_window(at(1000), false);
+        subflow.validate_window(&exact(), at(1000), false);
         assert_eq!(subflow.send.usage_seq, u64::MAX);
         send(&mut subflow, at(1000), 1000);
-        subflow.validate_window(at(1000), false);
+        subflow.validate_window(&exact(), at(1000), false);
         assert_eq!((subflow.send.usage_seq, subflow.send.max_packets_out), (subflow.send.next, 3));
     }
 
@@ -311,12 +368,12 @@ mod tests {
             for _ in 0..3 {
                 send(&mut subflow, at(1000), 1000);
             }
-            subflow.validate_window(at(1000), false);
+            subflow.validate_window(&exact(), at(1000), false);
             assert_eq!(subflow.cwnd_limited(), limited);
         }
         // And one that is full counts only where a round trip begins or more is out.
         subflow.send.max_packets_out = 50;
-        subflow.validate_window(at(1000), true);
+        subflow.validate_window(&exact(), at(1000), true);
         assert!(!subflow.cwnd_limited());
     }
 }

@@ -7,7 +7,7 @@ mod saved;
 use anabranch_plugin::{PluginChoice, Registry};
 use anabranch_transport::congestion::{
     self, AckSample, CongestionController, CongestionEvent, CongestionKind, CongestionState,
-    RateSample, TransmitStart, Window,
+    Opened, RateSample, TransmitStart, Window,
 };
 use anabranch_units::{Duration, Instant, RandomStream, Rate, Seed, SubflowId};
 
@@ -103,7 +103,7 @@ impl Flow {
     /// Data is sent and nothing was in flight.
     fn start(&mut self, app_limited: bool) {
         let (now, last_sent) = (self.now, Instant::ZERO);
-        let start = TransmitStart { now, last_sent, app_limited, min_rtt: None };
+        let start = TransmitStart { now, coarse_now: now, last_sent, app_limited, min_rtt: None };
         self.bbr.on_transmit_start(&start, &mut self.window);
     }
 
@@ -114,6 +114,7 @@ impl Flow {
         let ack = AckSample {
             now: self.now,
             coarse_now: self.now,
+            tick: Duration::ZERO,
             acked: said.acked,
             acked_bytes: u64::from(said.acked * MSS),
             newly_lost: said.newly_lost,
@@ -203,6 +204,13 @@ fn any(random: &mut RandomStream, least: f64, most: f64) -> f64 {
 
 #[test]
 fn the_first_pace_is_the_initial_window_over_the_round_trip() {
+    // `bbr_init`: that of the handshake, where it measured one; else a millisecond is assumed.
+    for (rtt, seconds) in [(Some(RTT), 0.1), (None, 0.001)] {
+        let mut flow = Flow::new(1);
+        let opened = Opened { coarse_now: flow.now, rtt, mss: MSS };
+        flow.bbr.on_open(&opened, &mut flow.window);
+        assert!(close(flow.pace(), paced(HIGH_GAIN, 10.0 / seconds), 2e-3), "{}", flow.pace());
+    }
     let mut flow = Flow::new(1);
     assert!(flow.bbr.pacing_rate().is_none());
     // The sample, one segment in 100 ms, is slower, and before the pipe is full the pace only rises.

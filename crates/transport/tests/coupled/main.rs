@@ -80,6 +80,7 @@ fn ack(own: usize, siblings: &[SiblingView], acked: u32) -> AckSample<'_> {
     AckSample {
         now: Instant::ZERO,
         coarse_now: Instant::ZERO,
+        tick: Duration::ZERO,
         acked,
         acked_bytes: u64::from(acked * MSS),
         newly_lost: 0,

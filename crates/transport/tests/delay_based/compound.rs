@@ -189,6 +189,7 @@ fn timeouts_and_idleness_empty_the_delay_window_and_an_undo_brings_it_back() {
     let mut flow = grown();
     let start = TransmitStart {
         now: flow.now,
+        coarse_now: flow.now,
         last_sent: flow.now,
         app_limited: true,
         min_rtt: Some(millis(100)),

@@ -54,6 +54,7 @@ impl Flow {
         let ack = AckSample {
             now: self.now,
             coarse_now: self.now,
+            tick: Duration::ZERO,
             acked,
             acked_bytes: u64::from(acked) * MSS,
             newly_lost: 0,

@@ -64,3 +64,30 @@ fn an_empty_window_sends_nothing_and_moves_no_average() {
     let even = [paced(0, 2_000, 2_000), paced(1, 1_000, 1_000)];
     assert_eq!(ask(linux.as_mut(), 10, &even), Some(0));
 }
+
+/// `mptcp_subflow_get_send` is asked while data waits, window or not (`__mptcp_push_pending`), and takes a new
+/// subflow's rate at the first question.
+#[test]
+fn a_rate_is_taken_while_the_window_is_closed_and_forgotten_with_its_subflow() {
+    for name in ["linux", "linux-6.1"] {
+        let chosen_after = |closed: bool| {
+            let mut linux = build(name);
+            if closed {
+                linux.on_window_closed(&[paced(0, 0, 1_000), paced(1, 0, 9_000)]);
+            }
+            // By these rates the first lingers 1 s and the second 2 s; by those before, 9 s and 2 s.
+            ask(linux.as_mut(), 10, &[paced(0, 9_000, 9_000), paced(1, 18_000, 9_000)])
+        };
+        assert_eq!(chosen_after(false), Some(0), "{name}");
+        assert_eq!(chosen_after(true), Some(1), "{name}");
+        let mut linux = build(name);
+        linux.on_window_closed(&[paced(0, 0, 9_000), paced(1, 0, 1_000)]);
+        linux.on_replaced(SubflowId(1));
+        let views = [paced(0, 9_000, 9_000), paced(1, 4_500, 9_000)];
+        assert_eq!(
+            ask(linux.as_mut(), 10, &views),
+            Some(1),
+            "{name}: 0.5 s, not 4.5 of 1,000 bytes/s"
+        );
+    }
+}

@@ -73,6 +73,7 @@ fn acknowledgement(now: Instant, delivered: u64, before: u64, said: &Said) -> Ac
         now,
         multipath: false,
         coarse_now: now,
+        tick: Duration::ZERO,
         acked: said.acked,
         acked_bytes: u64::from(said.acked * MSS),
         newly_lost: 0,
@@ -118,6 +119,7 @@ impl Bench {
         };
         let start = TransmitStart {
             now: bench.now,
+            coarse_now: bench.now,
             last_sent: Instant::ZERO,
             app_limited: false,
             min_rtt: Some(RTT),

@@ -152,6 +152,7 @@ mod tests {
             now,
             multipath: false,
             coarse_now: now,
+            tick: Duration::ZERO,
             acked: 1,
             acked_bytes: 1000,
             newly_lost: 0,

@@ -6,7 +6,7 @@ use super::*;
 use crate::path_manager::Candidate;
 use crate::profile::{LINUX_6_18, MPTCP_0_94, Stack};
 use crate::scheduler::{Decision, PathScheduler, SendRequest, SubflowView};
-use crate::subflow::State;
+use crate::subflow::{State, Subflow};
 use crate::{Config, Endpoint, FourTuple, HostModel};
 
 /// Wants everything on the second subflow, 1000 bytes at a time.
@@ -157,4 +157,39 @@ fn a_woken_application_finds_the_buffer_that_was_known_before() {
     assert_eq!(grown(true, true, true), (0, 460_800), "and behind its write");
     assert_eq!(grown(true, false, false), (by, by), "nobody was woken");
     assert_eq!(grown(false, true, false), (by, by), "another processor tells meanwhile");
+}
+
+#[test]
+fn the_acknowledged_subflow_has_its_room_before_another_one_has_data() {
+    // tcp_data_snd_check is of the acknowledgement's own work, mptcp_napi_poll comes after it.
+    let grows = |stack: Stack, waits: bool, index: usize| {
+        let mut grew = false;
+        waiting(stack, false, |connection| {
+            connection.set_blocked(waits);
+            connection.subflows[0].window.cwnd = 500;
+            let before = connection.subflows[0].send.buffer_limit();
+            connection.push_behind_ack(at(200), index);
+            assert_eq!(queued(connection), 500, "data goes to the second");
+            grew = connection.subflows[0].send.buffer_limit() > before;
+        });
+        grew
+    };
+    assert!(grows(LINUX_6_18, true, 0));
+    assert!(!grows(LINUX_6_18, false, 0), "the application waits for nothing");
+    assert!(!grows(LINUX_6_18, true, 1), "the acknowledgement came on the other one");
+    assert!(!grows(MPTCP_0_94, true, 0), "the older stack delegates nothing");
+}
+
+#[test]
+fn the_acknowledgement_that_wakes_the_application_has_made_its_buffer_larger_before() {
+    // tcp_new_space: `tcp_sndbuf_expand`, and then `sk_write_space`, which clears `SOCK_NOSPACE` for all.
+    waiting(LINUX_6_18, false, |connection| {
+        connection.set_blocked(true);
+        connection.notify_behind_ack(0);
+        assert!(connection.wakes_application() && !connection.is_blocked());
+        let knows: Vec<_> = connection.subflows.iter().map(Subflow::wants_space).collect();
+        assert_eq!(knows, [true, false]);
+        while connection.poll_transmit(at(200)).is_some() {}
+        assert!(connection.subflows.iter().all(|subflow| !subflow.wants_space()));
+    });
 }

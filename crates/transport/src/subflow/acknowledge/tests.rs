@@ -5,6 +5,7 @@ use anabranch_wire::Timestamps;
 
 use super::super::fixture::{Heard, Recorder, at, exact, send, subflow};
 use super::super::rtt::timestamp_clock;
+use super::super::scoreboard::TxStamp;
 use super::*;
 
 /// Segments of a thousand bytes sent at these moments.
@@ -146,18 +147,42 @@ fn a_first_block_that_is_known_reports_a_duplicate() {
     let duplicates = |ack: u32, blocks: &[(u32, u32)]| {
         let (mut subflow, _) = sent(&[0, 0, 0, 0]);
         subflow.recovery.init_undo(1, 0);
-        subflow.recovery.on_retransmit(1);
-        subflow.recovery.on_retransmit(1);
+        for number in 1..=2 {
+            subflow.recovery.on_retransmit(1);
+            subflow.board.retransmit(number, at(50), TxStamp::default());
+        }
+        subflow.totals.retransmissions = 2;
         hear(&mut subflow, 100, &word(ack, blocks));
         (subflow.recovery.undo_retrans, subflow.board.sacked_out)
     };
     assert_eq!(duplicates(1001, &[(1, 1001)]), (1, 0));
     assert_eq!(duplicates(1001, &[(1, 1001), (2001, 3001)]), (1, 1));
     assert_eq!(duplicates(1, &[(2001, 3001), (1001, 3001)]), (1, 2));
-    assert_eq!(duplicates(1, &[(1001, 3001), (1001, 3001)]), (1, 2));
+    assert_eq!(duplicates(1, &[(1001, 3001), (1001, 3001)]), (0, 2), "both were sent again");
+    assert_eq!(duplicates(1, &[(1, 1001), (1, 3001)]).0, 2, "that one was not");
     assert_eq!(duplicates(1, &[(2001, 3001), (2001, 2999)]), (2, 1), "not inside");
     assert_eq!(duplicates(1, &[(2001, 3001), (2002, 4001)]).0, 2);
     assert_eq!(duplicates(1001, &[(2001, 3001), (1, 1001)]).0, 2, "only the first block tells");
+}
+
+#[test]
+fn a_duplicate_was_delivered_unless_more_are_reported_than_were_sent_again() {
+    // tcp_dsack_seen: a range of several segments counts as many; `dsack_dups > total_retrans` is dubious, and so is
+    // what is larger than any window the peer has told.
+    let counts = |again: u64, left: u32| {
+        let (mut subflow, told) = sent(&[0, 0, 0, 0]);
+        subflow.recovery.init_undo(1, 0);
+        (0..again).for_each(|_| subflow.recovery.on_retransmit(1));
+        subflow.totals.retransmissions = again;
+        hear(&mut subflow, 100, &word(3001, &[(left, 3001)]));
+        let heard = told.0.lock().expect("one thread").heard.last().expect("heard").acked;
+        (heard, subflow.recovery.undo_retrans)
+    };
+    // Three are acknowledged, and what came twice is delivered beside them.
+    assert_eq!(counts(2, 2001).0, 3 + 1);
+    assert_eq!(counts(2, 1001), (3 + 2, 0));
+    assert_eq!(counts(2, 2001).1, 1);
+    assert_eq!(counts(1, 1001), (3, 1), "one was sent again, and two are reported");
 }
 
 #[test]

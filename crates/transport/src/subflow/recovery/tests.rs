@@ -14,6 +14,7 @@ const STILL: AckFlags = AckFlags {
     original_acked: false,
     retransmission_acked: false,
     dsack: false,
+    probe_duplicated: false,
     lost_retransmission: false,
     set_timer: false,
     not_duplicate: false,
@@ -143,18 +144,18 @@ fn undo_counts_retransmissions_and_their_duplicates() {
     let mut recovery = Recovery::default();
     assert!(!recovery.all_duplicates(), "no reduction");
     recovery.init_undo(1000, 0);
-    recovery.on_dsack(2000);
+    recovery.on_dsack(2000, 1);
     assert!(!recovery.all_duplicates(), "nothing was retransmitted");
     recovery.on_retransmit(5);
     recovery.on_retransmit(6);
     assert_eq!(recovery.retrans_stamp, Some(5), "of the first");
-    recovery.on_dsack(1000);
+    recovery.on_dsack(1000, 1);
     assert_eq!(recovery.undo_retrans, 2, "before the reduction began");
-    recovery.on_dsack(1001);
+    recovery.on_dsack(1001, 1);
     assert!(!recovery.all_duplicates());
-    recovery.on_dsack(1001);
+    recovery.on_dsack(1001, 1);
     assert!(recovery.all_duplicates());
-    recovery.on_dsack(1001);
+    recovery.on_dsack(1001, 1);
     assert_eq!(recovery.undo_retrans, 0);
     recovery.init_undo(1000, 3);
     assert_eq!(recovery.undo_retrans, 3);
@@ -218,7 +219,7 @@ fn a_timeout_is_undone_by_an_echo_of_the_original() {
 fn a_timeout_is_undone_by_a_report_of_the_duplicate() {
     let mut subflow = timed_out();
     subflow.recovery.frto = false;
-    subflow.recovery.on_dsack(1001);
+    subflow.recovery.on_dsack(1001, 1);
     let mut flags = AckFlags { una_advanced: true, dsack: true, ..AckFlags::default() };
     subflow.send.set_una(1001);
     subflow.board.drop_front();
@@ -227,7 +228,7 @@ fn a_timeout_is_undone_by_a_report_of_the_duplicate() {
     // Neither does it without the acknowledgement of something.
     let mut subflow = timed_out();
     subflow.recovery.frto = false;
-    subflow.recovery.on_dsack(1001);
+    subflow.recovery.on_dsack(1001, 1);
     let mut flags = AckFlags { dsack: true, ..AckFlags::default() };
     assert_eq!(subflow.answer_in_loss(at(310), &mut flags, Some(1)), Repair::Lost);
     assert_eq!(subflow.ca_state, CongestionState::Loss);
@@ -299,7 +300,7 @@ fn a_probe_is_judged_by_what_comes_back() {
     assert_eq!(subflow.ca_state, CongestionState::Open);
     for (retransmitted, flags) in [
         (false, advanced),
-        (true, AckFlags { dsack: true, una_advanced: true, ..AckFlags::default() }),
+        (true, AckFlags { probe_duplicated: true, una_advanced: true, ..AckFlags::default() }),
         (true, AckFlags::default()),
     ] {
         let mut subflow = probed(retransmitted);
@@ -307,6 +308,7 @@ fn a_probe_is_judged_by_what_comes_back() {
         assert_eq!((subflow.recovery.probe_high, subflow.window.cwnd), (None, 20));
     }
     for flags in [
+        AckFlags { dsack: true, una_advanced: true, ..AckFlags::default() },
         AckFlags { data_sacked: true, ..AckFlags::default() },
         AckFlags { not_duplicate: true, ..AckFlags::default() },
     ] {

@@ -59,11 +59,11 @@ fn a_send_buffer_grows_behind_an_acknowledgement_whose_room_nothing_fills() {
         write(&mut subflow, 20);
         assert!(!subflow.expand_buffer_after_ack(at(99)), "data may go first");
         assert_eq!(send_all(&mut subflow, at(99)), 0);
-        subflow.expand_buffer_behind_data();
+        subflow.expand_buffer_behind_data(at(100));
         let grew = std::mem::take(&mut subflow.send.grew);
         assert_eq!(grew, subflow.send.buffer_limit() == 2 * 160 * 2304);
         subflow.window.cwnd += 1;
-        subflow.expand_buffer_behind_data();
+        subflow.expand_buffer_behind_data(at(100));
         assert!(!subflow.send.grew, "once for each acknowledgement");
         grew
     };
@@ -75,13 +75,13 @@ fn a_send_buffer_grows_behind_an_acknowledgement_whose_room_nothing_fills() {
 fn a_buffer_stays_as_it_is_for_who_does_not_wait_for_it() {
     let mut subflow = flying(2);
     subflow.window = Window { cwnd: 100, ssthresh: 1000 };
-    assert!(!subflow.expand_buffer());
+    assert!(!subflow.expand_buffer(at(100)));
     subflow.send.blocked_on_buffer = true;
-    assert!(subflow.expand_buffer());
+    assert!(subflow.expand_buffer(at(100)));
     assert_eq!(subflow.send.buffer_limit(), 2 * 100 * 2304);
-    assert!(!subflow.expand_buffer(), "as large already");
+    assert!(!subflow.expand_buffer(at(100)), "as large already");
     subflow.window.cwnd = 2;
-    assert!(!subflow.expand_buffer(), "full");
+    assert!(!subflow.expand_buffer(at(100)), "full");
 }
 
 #[test]

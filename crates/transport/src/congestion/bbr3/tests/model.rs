@@ -68,6 +68,7 @@ fn aggregation_is_remembered_for_a_round_in_startup_and_for_ten_later() {
     bench.cc.extra_acked = WindowedMax::default();
     let start = TransmitStart {
         now: bench.now + Duration::from_millis(20),
+        coarse_now: bench.now + Duration::from_millis(20),
         last_sent: bench.now,
         app_limited: true,
         min_rtt: Some(RTT),
@@ -132,6 +133,7 @@ fn a_visit_needs_a_round_and_is_spared_after_idleness_and_returns_to_startup() {
     bench.now += Duration::from_secs(6);
     let start = TransmitStart {
         now: bench.now,
+        coarse_now: bench.now,
         last_sent: bench.now,
         app_limited: true,
         min_rtt: Some(RTT),
@@ -222,7 +224,13 @@ fn what_delivers_nothing_changes_no_model() {
 fn a_visit_ends_after_a_round_or_with_idleness() {
     let start = |bench: &mut Bench| {
         let (now, last_sent) = (bench.now, bench.now);
-        let start = TransmitStart { now, last_sent, app_limited: true, min_rtt: Some(RTT) };
+        let start = TransmitStart {
+            now,
+            coarse_now: now,
+            last_sent,
+            app_limited: true,
+            min_rtt: Some(RTT),
+        };
         bench.cc.on_transmit_start(&start, &mut bench.window);
     };
     let visiting = || {
