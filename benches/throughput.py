@@ -4,8 +4,9 @@ Clients in one network namespace download from a server in another over a veth p
 on many: from the kernel's own MPTCP and TCP, and through the gateway. First with offloads: bursts that
 devices cut, segments that they merge. Then without any, neither of the device nor of the pair; beside it
 stands what a TUN device alone allows, with packets as long, every second one answered, and no endpoint
-behind. Ratios of one run count, and seconds do not: the programs that send and receive are the same in all,
-and take their share of the same cores.
+behind. Ways run by turns, some rounds of it, and medians are printed with the least and the most, so that
+what is compared is of the same minutes. Ratios of one run count, and seconds do not: the programs that send and
+receive are the same in all, and take their share of the same cores.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import argparse
 import ctypes
 import fcntl
 import socket
+import statistics
 import struct
 import subprocess
 import sys
@@ -31,6 +33,8 @@ from anabranch.live.testbed import missing
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    Ways = list[tuple[str, Callable[..., float]]]
+
 ROOT = Path(__file__).resolve().parents[1]
 #: What is sent at once, bytes.
 _PIECE = bytes(1 << 18)
@@ -39,6 +43,9 @@ _SIOCETHTOOL = 0x8946
 _FEATURES = (0x15, 0x17, 0x1F, 0x24, 0x2C)
 #: A packet of the device's MTU, bytes, and what of it is a download's own.
 _PACKET, _PAYLOAD = 1500, 1424
+#: What the kernel and the gateway serve, and what has neither.
+PROTOCOLS = ("MPTCP", "TCP")
+BARE = "bare TUN"
 
 
 def say(line: str) -> None:
@@ -162,11 +169,11 @@ def without_offloads(bench: uplinks.Lab) -> None:
                 fcntl.ioctl(asked, _SIOCETHTOOL, request)
 
 
-def ways(*, offloads: bool) -> list[tuple[str, Callable[..., float]]]:
+def ways(*, offloads: bool) -> Ways:
     """Return what is run, by name: each is given the lab, the bytes and the number of connections."""
-    found: list[tuple[str, Callable[..., float]]] = []
-    for multipath in (True, False):
-        name = "MPTCP" if multipath else "TCP"
+    found: Ways = []
+    for name in PROTOCOLS:
+        multipath = name == "MPTCP"
         more = () if offloads else ("--no-offload",)
         found += [
             (f"kernel, {name}", lambda *of, m=multipath: from_kernel(*of, mptcp=m)),
@@ -175,21 +182,52 @@ def ways(*, offloads: bool) -> list[tuple[str, Callable[..., float]]]:
     return found
 
 
-def measure(bench: uplinks.Lab, size: int, count: int, name: str, run: Callable[..., float]) -> None:
-    """Run one way, and print Gb/s and how many cores were busy."""
+def measure(bench: uplinks.Lab, size: int, count: int, run: Callable[..., float]) -> tuple[float, float]:
+    """Run one way; return Gb/s and how many cores were busy."""
     before, began = busy(), time.perf_counter()
     took = run(bench, size, count)
     cores = (busy() - before) / (time.perf_counter() - began)
-    say(f"{name:34} {count:11} {size * 8 / took / 1e9:6.2f}  {cores:10.2f}")
+    return size * 8 / took / 1e9, cores
+
+
+def by_turns(bench: uplinks.Lab, size: int, count: int, rounds: int, found: Ways) -> dict[str, float]:
+    """Run all ways one after the other, some rounds of it; print and return the median of each."""
+    got: dict[str, list[tuple[float, float]]] = {name: [] for name, _ in found}
+    for _ in range(rounds):
+        for name, run in found:
+            got[name].append(measure(bench, size, count, run))
+    medians = {}
+    for name, pairs in got.items():
+        speeds, cores = zip(*pairs, strict=True)
+        medians[name] = statistics.median(speeds)
+        span = f"{min(speeds):.2f} to {max(speeds):.2f}"
+        say(f"  {name:32} {count:11} {medians[name]:6.2f}  {span:16} {statistics.median(cores):10.2f}")
+    return medians
+
+
+def compare(medians: dict[str, float]) -> None:
+    """Print what the gateway has of the kernel's median, or of bare TUN's where that is less."""
+    for protocol in PROTOCOLS:
+        least, beside = medians[f"kernel, {protocol}"], "the kernel"
+        if medians.get(BARE, least) < least:
+            least, beside = medians[BARE], BARE
+        share = medians[f"gateway, {protocol}"] / least
+        say(f"  gateway, {protocol}: {share:.0%} of {beside}")
+
+
+def parse() -> argparse.Namespace:
+    """Read the arguments."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--megabytes", type=int, default=800, help="what each way carries with offloads")
+    parser.add_argument("--connections", type=int, default=100, help="how many are many")
+    parser.add_argument("--rounds", type=int, default=5, help="how often each way runs, by turns")
+    parser.add_argument("--only", choices=["with", "without"], help="only with, or only without offloads")
+    return parser.parse_args()
 
 
 def main() -> int:
     """Run every way."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--megabytes", type=int, default=800, help="what each way carries with offloads")
-    parser.add_argument("--connections", type=int, default=100, help="how many are many")
-    given = parser.parse_args()
-    size = given.megabytes * 1_000_000
+    given = parse()
     lacks = missing()
     if lacks is not None:
         sys.stderr.write(f"bench-throughput: skipped: {lacks}\n")
@@ -197,18 +235,23 @@ def main() -> int:
     build = ("cargo", "build", "--quiet", "--release", "--package", "anabranch-live", "--example", "bare_tun")
     subprocess.run(build, cwd=ROOT, check=True)
     example = ROOT / "target" / "release" / "examples" / "bare_tun"
-    say(f"{'':34} {'connections':>11} {'Gb/s':>6}  cores busy")
+    load = Path("/proc/loadavg").read_text(encoding="ascii").split()[0]
+    say(f"medians of {given.rounds} rounds; load before: {load}")
+    say(f"{'':34} {'connections':>11} {'Gb/s':>6}  {'range':16} cores busy")
     for offloads in (True, False):
+        if given.only == ("without" if offloads else "with"):
+            continue
         say("with offloads" if offloads else "without offloads")
+        size = given.megabytes * 1_000_000 // (1 if offloads else 4)
         bench = uplinks.Lab()
         try:
             if not offloads:
                 without_offloads(bench)
             for count in (1, given.connections):
-                for name, run in ways(offloads=offloads):
-                    measure(bench, size if offloads else size // 4, count, f"  {name}", run)
-            if not offloads:
-                measure(bench, size // 4, 1, "  bare TUN", lambda *of: bare_tun(*of, example=example))
+                found = ways(offloads=offloads)
+                if not offloads:
+                    found.append((BARE, lambda *of: bare_tun(*of, example=example)))
+                compare(by_turns(bench, size, count, given.rounds, found))
         finally:
             bench.close()
     return 0

@@ -30,6 +30,7 @@ use crate::poller::{Poller, Ready};
 use crate::pool::Pool;
 use crate::secret::secret_seed;
 use crate::tun::{MOST, Tun};
+use crate::writer::Writer;
 
 use admission::Admission;
 use flood::Flood;
@@ -132,6 +133,8 @@ struct Gateway<'a> {
     clock: Clock,
     poller: Poller,
     tun: Tun,
+    /// What writes to a device that does not offload.
+    writer: Option<Writer>,
     /// The most segments that it takes at once.
     burst: u32,
     endpoint: Endpoint,
@@ -178,6 +181,12 @@ impl<'a> Gateway<'a> {
         let open = if settings.offload { Tun::open_offloading } else { Tun::open };
         let tun = open(&settings.device, None).map_err(device)?;
         let mtu = tun.mtu().map_err(device)?;
+        let writer = if tun.offloads() {
+            None
+        } else {
+            let entrance = tun.entrance().map_err(device)?;
+            Some(Writer::start(entrance).map_err(tried("a thread for the device"))?)
+        };
         let poller = Poller::new().map_err(tried("waiting"))?;
         poller.add(&tun, DEVICE).map_err(tried("waiting"))?;
         let secret = secret_seed().map_err(tried("random numbers"))?;
@@ -208,6 +217,7 @@ impl<'a> Gateway<'a> {
             // As many as one packet has room for.
             burst: if tun.offloads() { u32::MAX } else { 1 },
             tun,
+            writer,
             endpoint,
             own,
             pool: Pool::default(),
@@ -235,6 +245,7 @@ impl<'a> Gateway<'a> {
             if now >= self.next_look && self.look(now)? {
                 return Ok(());
             }
+            self.hand_on()?;
             let due = self.endpoint.poll_timeout().unwrap_or(Instant::FAR_FUTURE);
             let until = if more { now } else { due.min(self.next_look) };
             let ready = self.poller.wait(&self.clock, Some(until)).map_err(tried("waiting"))?;
@@ -357,7 +368,7 @@ impl<'a> Gateway<'a> {
             relayed,
             paths: summaries.collect(),
             admission: &self.admission,
-            refused_packets: self.tun.refused(),
+            refused_packets: self.tun.refused() + self.writer.as_ref().map_or(0, Writer::refused),
             closing: self.closing.is_some(),
         })
     }

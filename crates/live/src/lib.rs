@@ -21,6 +21,7 @@ mod side;
 mod socket;
 mod tun;
 mod world;
+mod writer;
 
 pub use clock::Clock;
 pub use kernel::KernelEnd;

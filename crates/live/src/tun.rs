@@ -2,7 +2,7 @@
 
 use std::io::{self, IoSlice};
 use std::num::NonZeroU16;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use rustix::io::Errno;
@@ -11,6 +11,7 @@ use tun_rs::{DeviceBuilder, SyncDevice};
 
 use crate::namespace::within_any;
 use crate::offload::{HEADER, Offloaded};
+use crate::writer::Device;
 
 /// The most that a device hands over at once: the largest packet, and what stands before it.
 pub(crate) const MOST: usize = 65_535 + HEADER;
@@ -108,15 +109,13 @@ impl Tun {
     }
 
     fn write_parts(&mut self, parts: &[IoSlice<'_>]) -> io::Result<()> {
-        match rustix::io::writev(self.device.as_fd(), parts) {
-            Ok(_) => Ok(()),
-            // The device is down, has no room, or the packet is none that it takes.
-            Err(Errno::AGAIN | Errno::NOBUFS | Errno::IO | Errno::INVAL | Errno::INTR) => {
-                self.refused += 1;
-                Ok(())
-            }
-            Err(error) => Err(error.into()),
-        }
+        self.refused += u64::from(!put(self.device.as_fd(), parts)?);
+        Ok(())
+    }
+
+    /// A second way in, for another thread; to a device that does not offload.
+    pub(crate) fn entrance(&self) -> io::Result<Entrance> {
+        Ok(Entrance(self.device.as_fd().try_clone_to_owned()?))
     }
 
     /// It cuts bursts.
@@ -135,6 +134,25 @@ impl Tun {
     /// Packets that the kernel did not take.
     pub fn refused(&self) -> u64 {
         self.refused
+    }
+}
+
+/// Hands the kernel a packet; false where it has no room for it or cannot take it just now.
+fn put(device: BorrowedFd<'_>, parts: &[IoSlice<'_>]) -> io::Result<bool> {
+    match rustix::io::writev(device, parts) {
+        Ok(_) => Ok(true),
+        // The device is down, has no room, or the packet is none that it takes.
+        Err(Errno::AGAIN | Errno::NOBUFS | Errno::IO | Errno::INVAL | Errno::INTR) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// What writes packets to a device that somebody else reads.
+pub(crate) struct Entrance(OwnedFd);
+
+impl Device for Entrance {
+    fn put(&self, packet: &[u8]) -> io::Result<bool> {
+        put(self.0.as_fd(), &[IoSlice::new(packet)])
     }
 }
 

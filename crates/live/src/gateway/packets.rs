@@ -16,6 +16,7 @@ use super::{Gateway, GatewayError};
 use crate::header;
 use crate::icmp::{self, Heard};
 use crate::tun::Arrived;
+use crate::writer::Writer;
 
 /// Packets that are read of the device, or written to it, before others have their turn. What clients acknowledge
 /// meanwhile waits in the device's queue, which has room for 500 and drops the rest.
@@ -105,7 +106,10 @@ impl Gateway<'_> {
     fn handle_icmp(&mut self, now: Instant, bytes: &[u8]) -> Result<(), GatewayError> {
         match icmp::hear(bytes) {
             Some(Heard::Answer(answer)) => {
-                let written = self.tun.write(&answer);
+                let written = match &mut self.writer {
+                    Some(writer) => writer.push(&answer),
+                    None => self.tun.write(&answer),
+                };
                 self.note_written(written)?;
             }
             Some(Heard::PathMtu { tuple, mtu, seq }) => {
@@ -146,17 +150,26 @@ impl Gateway<'_> {
     fn write_segment(&mut self, segment_size: Option<NonZeroU16>) -> Result<(), GatewayError> {
         let payload = &self.segment.payload;
         let several = segment_size.filter(|size| payload.len() > usize::from(size.get()));
-        let written = if self.tun.offloads() {
-            self.tun.write_unfinished(&self.packet, payload, several)
-        } else {
-            self.tun.write(&self.packet)
+        let written = match &mut self.writer {
+            Some(writer) => writer.push(&self.packet),
+            None => self.tun.write_unfinished(&self.packet, payload, several),
         };
         self.note_written(written)
     }
 
     fn note_written(&mut self, written: io::Result<()>) -> Result<(), GatewayError> {
         self.metrics.packets[1] += 1;
-        written.map_err(|error| GatewayError::Device { name: self.settings.device.clone(), error })
+        written.map_err(|error| self.device_fault(error))
+    }
+
+    /// Lets go what was written in this turn.
+    pub(super) fn hand_on(&mut self) -> Result<(), GatewayError> {
+        let flushed = self.writer.as_mut().map_or(Ok(()), Writer::flush);
+        flushed.map_err(|error| self.device_fault(error))
+    }
+
+    fn device_fault(&self, error: io::Error) -> GatewayError {
+        GatewayError::Device { name: self.settings.device.clone(), error }
     }
 }
 

@@ -1,0 +1,327 @@
+//! Packets written by a thread of their own, in order: a write carries its packet through the host's whole stack, as
+//! far as the client's socket, before it returns.
+//!
+//! The gateway's thread puts packets into a batch, and hands it on when it is full or its turn ends. Few batches are
+//! in being: when all of them are with the thread, the gateway waits for one, as it would wait for its own write.
+
+use std::io;
+use std::panic::resume_unwind;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::{Builder, JoinHandle};
+
+/// The most bytes of packets in a batch; a single longer packet has one to itself.
+const BATCH: usize = 384 << 10;
+/// Batches in being: one that is written, one that waits for it, one that is filled.
+const BATCHES: usize = 3;
+
+/// Where packets go.
+pub(crate) trait Device: Send + 'static {
+    /// Hands over a packet; false where it was not taken, and is lost.
+    ///
+    /// # Errors
+    /// The device is gone.
+    fn put(&self, packet: &[u8]) -> io::Result<bool>;
+}
+
+/// Packets one behind the other.
+#[derive(Debug, Default)]
+struct Batch {
+    bytes: Vec<u8>,
+    /// Where each of them ends.
+    ends: Vec<usize>,
+}
+
+impl Batch {
+    fn push(&mut self, packet: &[u8]) {
+        self.bytes.extend_from_slice(packet);
+        self.ends.push(self.bytes.len());
+    }
+
+    fn has_room(&self, length: usize) -> bool {
+        self.ends.is_empty() || self.bytes.len() + length <= BATCH
+    }
+
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+    }
+
+    /// Writes its packets in order, and counts those that were not taken.
+    fn write(&self, device: &impl Device, refused: &AtomicU64) -> io::Result<()> {
+        let mut begin = 0;
+        for &end in &self.ends {
+            if !device.put(&self.bytes[begin..end])? {
+                refused.fetch_add(1, Ordering::Relaxed);
+            }
+            begin = end;
+        }
+        Ok(())
+    }
+}
+
+/// The gateway's end.
+pub(crate) struct Writer {
+    /// What is filled.
+    batch: Option<Batch>,
+    /// Batches in being, that one among them.
+    made: usize,
+    /// Batches to be written; `None` once there will be no more.
+    full: Option<Sender<Batch>>,
+    /// Those that were.
+    empty: Receiver<Batch>,
+    /// Packets that were not taken.
+    refused: Arc<AtomicU64>,
+    /// The thread, which ends with the first write that fails.
+    thread: Option<JoinHandle<io::Result<()>>>,
+}
+
+impl Writer {
+    /// A thread that writes to a device.
+    ///
+    /// # Errors
+    /// The system has no thread to give.
+    pub(crate) fn start(device: impl Device) -> io::Result<Self> {
+        let (full, to_write) = channel::<Batch>();
+        let (written, empty) = channel();
+        let refused = Arc::<AtomicU64>::default();
+        let counted = Arc::clone(&refused);
+        let thread = Builder::new().name("device".into()).spawn(move || {
+            for mut batch in to_write {
+                batch.write(&device, &counted)?;
+                batch.clear();
+                // Nobody waits for it at the end.
+                let _ = written.send(batch);
+            }
+            Ok(())
+        })?;
+        let (full, thread) = (Some(full), Some(thread));
+        Ok(Self { batch: None, made: 0, full, empty, refused, thread })
+    }
+
+    /// Takes a packet, to be written behind all before it once the batch is full or [`Self::flush`] is called. Waits
+    /// where all batches are with the thread.
+    ///
+    /// # Errors
+    /// The device was gone when packets were written that came before.
+    pub(crate) fn push(&mut self, packet: &[u8]) -> io::Result<()> {
+        if self.batch.as_ref().is_some_and(|batch| !batch.has_room(packet.len())) {
+            self.flush()?;
+        }
+        let mut batch = match self.batch.take() {
+            Some(batch) => batch,
+            None => self.next_batch()?,
+        };
+        batch.push(packet);
+        self.batch = Some(batch);
+        Ok(())
+    }
+
+    /// Hands on what there is; waits for nothing.
+    ///
+    /// # Errors
+    /// As of [`Self::push`].
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
+        let sent = match (self.batch.take(), &self.full) {
+            (None, _) => return self.fault(),
+            (Some(batch), Some(full)) => full.send(batch).is_ok(),
+            (Some(_), None) => false,
+        };
+        if sent { Ok(()) } else { self.end() }
+    }
+
+    /// A batch that is empty.
+    fn next_batch(&mut self) -> io::Result<Batch> {
+        if let Ok(batch) = self.empty.try_recv() {
+            return Ok(batch);
+        }
+        if self.made < BATCHES {
+            self.made += 1;
+            return Ok(Batch::default());
+        }
+        match self.empty.recv() {
+            Ok(batch) => Ok(batch),
+            // The thread has ended, as it does when a write fails.
+            Err(_) => self.end().and(Err(io::ErrorKind::BrokenPipe.into())),
+        }
+    }
+
+    /// Packets that were not taken.
+    pub(crate) fn refused(&self) -> u64 {
+        self.refused.load(Ordering::Relaxed)
+    }
+
+    /// What ended the thread, if it has.
+    fn fault(&mut self) -> io::Result<()> {
+        match &self.thread {
+            Some(thread) if !thread.is_finished() => Ok(()),
+            _ => self.end(),
+        }
+    }
+
+    /// Lets the thread write what it has, and waits for its end.
+    fn end(&mut self) -> io::Result<()> {
+        self.full = None;
+        match self.thread.take().map(JoinHandle::join) {
+            Some(Ok(ended)) => ended,
+            Some(Err(panicked)) => resume_unwind(panicked),
+            None => Err(io::ErrorKind::BrokenPipe.into()),
+        }
+    }
+}
+
+impl Drop for Writer {
+    /// Writes everything that was pushed.
+    fn drop(&mut self) {
+        if self.thread.is_some() {
+            // Where the device is gone there is nobody left to tell.
+            let _ = self.flush().and_then(|()| self.end());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+    use std::sync::mpsc::SyncSender;
+
+    use rustix::io::Errno;
+
+    use super::*;
+
+    /// What a device was given.
+    type Given = Arc<Mutex<Vec<Vec<u8>>>>;
+
+    /// Takes everything.
+    struct Open(Given);
+
+    impl Device for Open {
+        fn put(&self, packet: &[u8]) -> io::Result<bool> {
+            self.0.lock().unwrap().push(packet.to_vec());
+            Ok(true)
+        }
+    }
+
+    /// Waits before every packet for what becomes of it.
+    struct Gated(Given, Mutex<Receiver<io::Result<bool>>>);
+
+    impl Device for Gated {
+        fn put(&self, packet: &[u8]) -> io::Result<bool> {
+            let taken = self.1.lock().unwrap().recv().expect("somebody decides")?;
+            if taken {
+                self.0.lock().unwrap().push(packet.to_vec());
+            }
+            Ok(taken)
+        }
+    }
+
+    fn gated() -> (Writer, Given, Sender<io::Result<bool>>) {
+        let (given, (gate, decided)) = (Given::default(), channel());
+        let writer = Writer::start(Gated(Arc::clone(&given), Mutex::new(decided))).unwrap();
+        (writer, given, gate)
+    }
+
+    /// A packet that fills a batch.
+    fn whole(mark: u8) -> Vec<u8> {
+        vec![mark; BATCH]
+    }
+
+    #[test]
+    fn all_is_written_in_order_by_the_time_the_writer_is_dropped() {
+        let given = Given::default();
+        let mut writer = Writer::start(Open(Arc::clone(&given))).unwrap();
+        // Several batches by their size, several by turns that end, an empty turn, and a turn that does not end.
+        let packets: Vec<_> =
+            (0..2000_usize).map(|at| vec![at as u8; 40 + at * 7 % 1461]).collect();
+        for (at, packet) in packets.iter().enumerate() {
+            writer.push(packet).unwrap();
+            if at > 1000 && at % 64 == 0 {
+                writer.flush().unwrap();
+                writer.flush().unwrap();
+            }
+        }
+        drop(writer);
+        assert!(*given.lock().unwrap() == packets);
+    }
+
+    #[test]
+    fn a_packet_longer_than_a_batch_has_one_to_itself() {
+        let given = Given::default();
+        let mut writer = Writer::start(Open(Arc::clone(&given))).unwrap();
+        let packets = [vec![1; 40], vec![2; BATCH + 1], vec![3; 40]];
+        for packet in &packets {
+            writer.push(packet).unwrap();
+        }
+        drop(writer);
+        assert!(*given.lock().unwrap() == packets);
+    }
+
+    #[test]
+    fn a_turn_that_ends_waits_for_nothing_and_a_packet_too_many_waits_for_a_batch() {
+        let (mut writer, given, gate) = gated();
+        for mark in 0..BATCHES as u8 {
+            writer.push(&whole(mark)).unwrap();
+        }
+        writer.flush().unwrap();
+        assert_eq!((writer.made, given.lock().unwrap().len()), (BATCHES, 0));
+        let (wants, wanted): (SyncSender<()>, _) = std::sync::mpsc::sync_channel(0);
+        let opener = Builder::new().spawn(move || {
+            wanted.recv().unwrap();
+            for _ in 0..=BATCHES {
+                gate.send(Ok(true)).unwrap();
+            }
+        });
+        wants.send(()).unwrap();
+        writer.push(&whole(9)).unwrap();
+        assert!(!given.lock().unwrap().is_empty(), "it has waited for a batch that was written");
+        assert_eq!(writer.made, BATCHES);
+        drop(writer);
+        opener.unwrap().join().unwrap();
+        let marks: Vec<_> = given.lock().unwrap().iter().map(|packet| packet[0]).collect();
+        assert_eq!(marks, [0, 1, 2, 9]);
+    }
+
+    #[test]
+    fn packets_that_are_not_taken_are_counted_and_others_go_on() {
+        let (mut writer, given, gate) = gated();
+        for (mark, taken) in [true, false, false, true].into_iter().enumerate() {
+            writer.push(&[mark as u8]).unwrap();
+            gate.send(Ok(taken)).unwrap();
+        }
+        writer.flush().unwrap();
+        writer.end().unwrap();
+        assert_eq!((writer.refused(), &**given.lock().unwrap()), (2, &[vec![0], vec![3]][..]));
+    }
+
+    #[test]
+    fn a_device_that_is_gone_is_told_of_by_an_idle_turn() {
+        let (mut writer, given, gate) = gated();
+        for mark in 0..3 {
+            writer.push(&[mark]).unwrap();
+        }
+        writer.flush().unwrap();
+        gate.send(Ok(true)).unwrap();
+        gate.send(Err(Errno::BADFD.into())).unwrap();
+        let error = loop {
+            if let Err(error) = writer.flush() {
+                break error;
+            }
+            std::thread::yield_now();
+        };
+        assert_eq!(error.raw_os_error(), Some(Errno::BADFD.raw_os_error()));
+        assert_eq!(**given.lock().unwrap(), [vec![0]], "nothing is written behind it");
+        assert!(writer.push(&[3]).and_then(|()| writer.flush()).is_err());
+    }
+
+    #[test]
+    fn a_device_that_is_gone_is_told_of_to_who_waits_for_a_batch() {
+        let (mut writer, _, gate) = gated();
+        for mark in 0..BATCHES as u8 {
+            writer.push(&whole(mark)).unwrap();
+        }
+        gate.send(Err(Errno::BADFD.into())).unwrap();
+        let error = writer.push(&whole(9)).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(Errno::BADFD.raw_os_error()));
+    }
+}
