@@ -5,8 +5,8 @@ on many: from the kernel's own MPTCP and TCP, and through the gateway. First wit
 devices cut, segments that they merge. Then without any, neither of the device nor of the pair; beside it
 stands what a TUN device alone allows, with packets as long, every second one answered, and no endpoint
 behind. Ways run by turns, some rounds of it, and medians are printed with the least and the most, so that
-what is compared is of the same minutes. Ratios of one run count, and seconds do not: the programs that send and
-receive are the same in all, and take their share of the same cores.
+what is compared is of the same minutes. Ratios of one run count, and seconds do not: the programs that
+send and receive are the same in all, and take their share of the same cores.
 """
 
 from __future__ import annotations
@@ -58,6 +58,8 @@ def source(size: int):  # noqa: ANN201
     """Return what a server says on a connection: `size` bytes, and no more."""
 
     def talk(connected: socket.socket) -> None:
+        # With a time limit each call would ask first whether it may.
+        connected.settimeout(None)
         left = size
         while left:
             left -= connected.send(_PIECE[: min(left, len(_PIECE))])
@@ -70,6 +72,7 @@ def source(size: int):  # noqa: ANN201
 
 def download(connected: socket.socket, size: int) -> float:
     """Read `size` bytes, and return how long it took, in seconds."""
+    connected.settimeout(None)
     room = memoryview(bytearray(1 << 20))
     began, heard = time.perf_counter(), 0
     while heard < size:

@@ -133,8 +133,8 @@ struct Gateway<'a> {
     clock: Clock,
     poller: Poller,
     tun: Tun,
-    /// What writes to a device that does not offload.
-    writer: Option<Writer>,
+    /// What writes to it.
+    writer: Writer,
     /// The most segments that it takes at once.
     burst: u32,
     endpoint: Endpoint,
@@ -181,12 +181,8 @@ impl<'a> Gateway<'a> {
         let open = if settings.offload { Tun::open_offloading } else { Tun::open };
         let tun = open(&settings.device, None).map_err(device)?;
         let mtu = tun.mtu().map_err(device)?;
-        let writer = if tun.offloads() {
-            None
-        } else {
-            let entrance = tun.entrance().map_err(device)?;
-            Some(Writer::start(entrance).map_err(tried("a thread for the device"))?)
-        };
+        let entrance = tun.entrance().map_err(device)?;
+        let writer = Writer::start(entrance).map_err(tried("a thread for the device"))?;
         let poller = Poller::new().map_err(tried("waiting"))?;
         poller.add(&tun, DEVICE).map_err(tried("waiting"))?;
         let secret = secret_seed().map_err(tried("random numbers"))?;
@@ -368,7 +364,7 @@ impl<'a> Gateway<'a> {
             relayed,
             paths: summaries.collect(),
             admission: &self.admission,
-            refused_packets: self.tun.refused() + self.writer.as_ref().map_or(0, Writer::refused),
+            refused_packets: self.writer.refused(),
             closing: self.closing.is_some(),
         })
     }

@@ -7,8 +7,8 @@ use bytes::Bytes;
 
 /// The size of each piece, bytes.
 pub(crate) const PIECE: usize = 65_536;
-/// Pieces at most that are kept while nobody needs them.
-const MOST: usize = 128;
+/// Pieces at most that are kept while nobody needs them: those of two hundred connections that each read four at once.
+const MOST: usize = 1024;
 
 /// Pieces that nobody holds; a clone is the same pool.
 #[derive(Clone, Debug, Default)]

@@ -1,7 +1,6 @@
 //! A TUN device: IP packets from a kernel and to it.
 
 use std::io::{self, IoSlice};
-use std::num::NonZeroU16;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
@@ -93,27 +92,12 @@ impl Tun {
         self.write_parts(&parts[usize::from(!self.offloads)..])
     }
 
-    /// As [`Self::write`], to a device that offloads: a TCP packet whose checksum it finishes, and which it cuts into
-    /// segments of a size where one is given.
-    ///
-    /// # Errors
-    /// The device is gone.
-    pub fn write_unfinished(
-        &mut self,
-        headers: &[u8],
-        payload: &[u8],
-        segment_size: Option<NonZeroU16>,
-    ) -> io::Result<()> {
-        let header = Offloaded::unfinished(headers, segment_size);
-        self.write_parts(&[IoSlice::new(&header), IoSlice::new(headers), IoSlice::new(payload)])
-    }
-
     fn write_parts(&mut self, parts: &[IoSlice<'_>]) -> io::Result<()> {
         self.refused += u64::from(!put(self.device.as_fd(), parts)?);
         Ok(())
     }
 
-    /// A second way in, for another thread; to a device that does not offload.
+    /// A second way in, for another thread: what it writes has before it what the device wants to be told.
     pub(crate) fn entrance(&self) -> io::Result<Entrance> {
         Ok(Entrance(self.device.as_fd().try_clone_to_owned()?))
     }
@@ -151,8 +135,8 @@ fn put(device: BorrowedFd<'_>, parts: &[IoSlice<'_>]) -> io::Result<bool> {
 pub(crate) struct Entrance(OwnedFd);
 
 impl Device for Entrance {
-    fn put(&self, packet: &[u8]) -> io::Result<bool> {
-        put(self.0.as_fd(), &[IoSlice::new(packet)])
+    fn put(&self, head: &[u8], payload: &[u8]) -> io::Result<bool> {
+        put(self.0.as_fd(), &[IoSlice::new(head), IoSlice::new(payload)])
     }
 }
 

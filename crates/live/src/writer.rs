@@ -11,52 +11,60 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{Builder, JoinHandle};
 
+use bytes::Bytes;
+
 /// The most bytes of packets in a batch; a single longer packet has one to itself.
-const BATCH: usize = 384 << 10;
-/// Batches in being: one that is written, one that waits for it, one that is filled.
+pub(crate) const BATCH: usize = 384 << 10;
+/// Batches in being: one that is written, one that waits for it, one that is filled. What clients acknowledge of two
+/// of them, every second packet, has room in the device's queue of 500.
 const BATCHES: usize = 3;
 
 /// Where packets go.
 pub(crate) trait Device: Send + 'static {
-    /// Hands over a packet; false where it was not taken, and is lost.
+    /// Hands over a packet in two parts; false where it was not taken, and is lost.
     ///
     /// # Errors
     /// The device is gone.
-    fn put(&self, packet: &[u8]) -> io::Result<bool>;
+    fn put(&self, head: &[u8], payload: &[u8]) -> io::Result<bool>;
 }
 
 /// Packets one behind the other.
 #[derive(Debug, Default)]
 struct Batch {
-    bytes: Vec<u8>,
-    /// Where each of them ends.
-    ends: Vec<usize>,
+    /// What they begin with.
+    heads: Vec<u8>,
+    /// Where each of those ends, and the rest of the packet, which is shared with whoever may send it again.
+    packets: Vec<(usize, Bytes)>,
+    /// All of it, bytes.
+    size: usize,
 }
 
 impl Batch {
-    fn push(&mut self, packet: &[u8]) {
-        self.bytes.extend_from_slice(packet);
-        self.ends.push(self.bytes.len());
+    fn push(&mut self, head: &[&[u8]], payload: &Bytes) {
+        let begin = self.heads.len();
+        for part in head {
+            self.heads.extend_from_slice(part);
+        }
+        let end = self.heads.len();
+        self.packets.push((end, payload.clone()));
+        self.size += end - begin + payload.len();
     }
 
     fn has_room(&self, length: usize) -> bool {
-        self.ends.is_empty() || self.bytes.len() + length <= BATCH
+        self.packets.is_empty() || self.size + length <= BATCH
     }
 
-    fn clear(&mut self) {
-        self.bytes.clear();
-        self.ends.clear();
-    }
-
-    /// Writes its packets in order, and counts those that were not taken.
-    fn write(&self, device: &impl Device, refused: &AtomicU64) -> io::Result<()> {
+    /// Writes its packets in order, and counts those that were not taken. It is empty then.
+    fn write(&mut self, device: &impl Device, refused: &AtomicU64) -> io::Result<()> {
         let mut begin = 0;
-        for &end in &self.ends {
-            if !device.put(&self.bytes[begin..end])? {
+        for (end, payload) in self.packets.drain(..) {
+            if !device.put(&self.heads[begin..end], &payload)? {
                 refused.fetch_add(1, Ordering::Relaxed);
             }
             begin = end;
         }
+        self.heads.clear();
+        self.size = 0;
         Ok(())
     }
 }
@@ -90,7 +98,6 @@ impl Writer {
         let thread = Builder::new().name("device".into()).spawn(move || {
             for mut batch in to_write {
                 batch.write(&device, &counted)?;
-                batch.clear();
                 // Nobody waits for it at the end.
                 let _ = written.send(batch);
             }
@@ -100,20 +107,21 @@ impl Writer {
         Ok(Self { batch: None, made: 0, full, empty, refused, thread })
     }
 
-    /// Takes a packet, to be written behind all before it once the batch is full or [`Self::flush`] is called. Waits
-    /// where all batches are with the thread.
+    /// Takes a packet, to be written behind all before it once the batch is full or [`Self::flush`] is called. The
+    /// parts of its head are copied. Waits where all batches are with the thread.
     ///
     /// # Errors
     /// The device was gone when packets were written that came before.
-    pub(crate) fn push(&mut self, packet: &[u8]) -> io::Result<()> {
-        if self.batch.as_ref().is_some_and(|batch| !batch.has_room(packet.len())) {
+    pub(crate) fn push(&mut self, head: &[&[u8]], payload: &Bytes) -> io::Result<()> {
+        let length = head.iter().map(|part| part.len()).sum::<usize>() + payload.len();
+        if self.batch.as_ref().is_some_and(|batch| !batch.has_room(length)) {
             self.flush()?;
         }
         let mut batch = match self.batch.take() {
             Some(batch) => batch,
             None => self.next_batch()?,
         };
-        batch.push(packet);
+        batch.push(head, payload);
         self.batch = Some(batch);
         Ok(())
     }
@@ -197,8 +205,8 @@ mod tests {
     struct Open(Given);
 
     impl Device for Open {
-        fn put(&self, packet: &[u8]) -> io::Result<bool> {
-            self.0.lock().unwrap().push(packet.to_vec());
+        fn put(&self, head: &[u8], payload: &[u8]) -> io::Result<bool> {
+            self.0.lock().unwrap().push([head, payload].concat());
             Ok(true)
         }
     }
@@ -207,10 +215,10 @@ mod tests {
     struct Gated(Given, Mutex<Receiver<io::Result<bool>>>);
 
     impl Device for Gated {
-        fn put(&self, packet: &[u8]) -> io::Result<bool> {
+        fn put(&self, head: &[u8], payload: &[u8]) -> io::Result<bool> {
             let taken = self.1.lock().unwrap().recv().expect("somebody decides")?;
             if taken {
-                self.0.lock().unwrap().push(packet.to_vec());
+                self.0.lock().unwrap().push([head, payload].concat());
             }
             Ok(taken)
         }
@@ -220,6 +228,13 @@ mod tests {
         let (given, (gate, decided)) = (Given::default(), channel());
         let writer = Writer::start(Gated(Arc::clone(&given), Mutex::new(decided))).unwrap();
         (writer, given, gate)
+    }
+
+    /// Pushes a packet in three parts.
+    fn put(writer: &mut Writer, packet: &[u8]) -> io::Result<()> {
+        let (head, payload) = packet.split_at(packet.len() / 2);
+        let (first, second) = head.split_at(head.len() / 2);
+        writer.push(&[first, second], &Bytes::copy_from_slice(payload))
     }
 
     /// A packet that fills a batch.
@@ -235,7 +250,7 @@ mod tests {
         let packets: Vec<_> =
             (0..2000_usize).map(|at| vec![at as u8; 40 + at * 7 % 1461]).collect();
         for (at, packet) in packets.iter().enumerate() {
-            writer.push(packet).unwrap();
+            put(&mut writer, packet).unwrap();
             if at > 1000 && at % 64 == 0 {
                 writer.flush().unwrap();
                 writer.flush().unwrap();
@@ -251,7 +266,7 @@ mod tests {
         let mut writer = Writer::start(Open(Arc::clone(&given))).unwrap();
         let packets = [vec![1; 40], vec![2; BATCH + 1], vec![3; 40]];
         for packet in &packets {
-            writer.push(packet).unwrap();
+            put(&mut writer, packet).unwrap();
         }
         drop(writer);
         assert!(*given.lock().unwrap() == packets);
@@ -261,7 +276,7 @@ mod tests {
     fn a_turn_that_ends_waits_for_nothing_and_a_packet_too_many_waits_for_a_batch() {
         let (mut writer, given, gate) = gated();
         for mark in 0..BATCHES as u8 {
-            writer.push(&whole(mark)).unwrap();
+            put(&mut writer, &whole(mark)).unwrap();
         }
         writer.flush().unwrap();
         assert_eq!((writer.made, given.lock().unwrap().len()), (BATCHES, 0));
@@ -273,7 +288,7 @@ mod tests {
             }
         });
         wants.send(()).unwrap();
-        writer.push(&whole(9)).unwrap();
+        put(&mut writer, &whole(9)).unwrap();
         assert!(!given.lock().unwrap().is_empty(), "it has waited for a batch that was written");
         assert_eq!(writer.made, BATCHES);
         drop(writer);
@@ -286,7 +301,7 @@ mod tests {
     fn packets_that_are_not_taken_are_counted_and_others_go_on() {
         let (mut writer, given, gate) = gated();
         for (mark, taken) in [true, false, false, true].into_iter().enumerate() {
-            writer.push(&[mark as u8]).unwrap();
+            put(&mut writer, &[mark as u8]).unwrap();
             gate.send(Ok(taken)).unwrap();
         }
         writer.flush().unwrap();
@@ -298,7 +313,7 @@ mod tests {
     fn a_device_that_is_gone_is_told_of_by_an_idle_turn() {
         let (mut writer, given, gate) = gated();
         for mark in 0..3 {
-            writer.push(&[mark]).unwrap();
+            put(&mut writer, &[mark]).unwrap();
         }
         writer.flush().unwrap();
         gate.send(Ok(true)).unwrap();
@@ -311,17 +326,17 @@ mod tests {
         };
         assert_eq!(error.raw_os_error(), Some(Errno::BADFD.raw_os_error()));
         assert_eq!(**given.lock().unwrap(), [vec![0]], "nothing is written behind it");
-        assert!(writer.push(&[3]).and_then(|()| writer.flush()).is_err());
+        assert!(put(&mut writer, &[3]).and_then(|()| writer.flush()).is_err());
     }
 
     #[test]
     fn a_device_that_is_gone_is_told_of_to_who_waits_for_a_batch() {
         let (mut writer, _, gate) = gated();
         for mark in 0..BATCHES as u8 {
-            writer.push(&whole(mark)).unwrap();
+            put(&mut writer, &whole(mark)).unwrap();
         }
         gate.send(Err(Errno::BADFD.into())).unwrap();
-        let error = writer.push(&whole(9)).unwrap_err();
+        let error = put(&mut writer, &whole(9)).unwrap_err();
         assert_eq!(error.raw_os_error(), Some(Errno::BADFD.raw_os_error()));
     }
 }

@@ -9,18 +9,23 @@ use anabranch_wire::{
     Flags, MpJoin, MptcpOption, Segment, emit_offloaded_headers, emit_packet, parse_offloaded,
     parse_packet,
 };
+use bytes::Bytes;
 
 use super::admission::{Refusal, source};
 use super::record::End;
-use super::{Gateway, GatewayError};
+use super::{Gateway, GatewayError, HEADERS};
 use crate::header;
 use crate::icmp::{self, Heard};
+use crate::offload::{HEADER, Offloaded};
 use crate::tun::Arrived;
-use crate::writer::Writer;
+use crate::writer::BATCH;
 
-/// Packets that are read of the device, or written to it, before others have their turn. What clients acknowledge
-/// meanwhile waits in the device's queue, which has room for 500 and drops the rest.
-const TURN: usize = 64;
+/// Packets that are read of the device before others have their turn. What clients acknowledge meanwhile waits in the
+/// device's queue, which has room for 500 and drops the rest.
+const HEARD: usize = 256;
+/// Bytes that are written before others have their turn: as much as goes to the writer at once. What was acknowledged
+/// of one connection meanwhile lets it say more in a row, for which its client is woken once.
+const SAID: usize = BATCH;
 /// Packets that are dropped unheard in the meantime, so that a flood does not fill that queue.
 const SHED: usize = 1024;
 
@@ -40,7 +45,7 @@ impl Gateway<'_> {
         buffer: &mut [u8],
     ) -> Result<(), GatewayError> {
         let (mut heard, mut shed) = (0, 0);
-        while heard < TURN && shed < SHED {
+        while heard < HEARD && shed < SHED {
             let device = |error| GatewayError::Device { name: self.settings.device.clone(), error };
             let Some(arrived) = self.tun.read(buffer).map_err(device)? else { break };
             self.metrics.packets[0] += 1;
@@ -106,10 +111,10 @@ impl Gateway<'_> {
     fn handle_icmp(&mut self, now: Instant, bytes: &[u8]) -> Result<(), GatewayError> {
         match icmp::hear(bytes) {
             Some(Heard::Answer(answer)) => {
-                let written = match &mut self.writer {
-                    Some(writer) => writer.push(&answer),
-                    None => self.tun.write(&answer),
-                };
+                // It is whole.
+                let told = [0; HEADER];
+                let told = if self.tun.offloads() { &told[..] } else { &[] };
+                let written = self.writer.push(&[told, &answer], &Bytes::new());
                 self.note_written(written)?;
             }
             Some(Heard::PathMtu { tuple, mtu, seq }) => {
@@ -122,7 +127,8 @@ impl Gateway<'_> {
 
     /// Everybody says what there is to say, a turn of it; true when there may be more.
     pub(super) fn transmit(&mut self, now: Instant) -> Result<bool, GatewayError> {
-        for _ in 0..TURN {
+        let mut said = 0;
+        while said < SAID {
             let Some(out) = self.endpoint.poll_burst_into(now, self.burst, &mut self.segment)
             else {
                 return Ok(false);
@@ -130,6 +136,8 @@ impl Gateway<'_> {
             let Outgoing { tuple, connection, segment_size } = out;
             let (from, to) = (tuple.local.ip(), tuple.remote.ip());
             let (segment, packet) = (&self.segment, &mut self.packet);
+            // One without payload takes room too.
+            said += segment.payload.len() + usize::from(HEADERS);
             packet.clear();
             let emitted = if self.tun.offloads() {
                 emit_offloaded_headers(from, to, segment, packet)
@@ -150,9 +158,11 @@ impl Gateway<'_> {
     fn write_segment(&mut self, segment_size: Option<NonZeroU16>) -> Result<(), GatewayError> {
         let payload = &self.segment.payload;
         let several = segment_size.filter(|size| payload.len() > usize::from(size.get()));
-        let written = match &mut self.writer {
-            Some(writer) => writer.push(&self.packet),
-            None => self.tun.write_unfinished(&self.packet, payload, several),
+        let written = if self.tun.offloads() {
+            let told = Offloaded::unfinished(&self.packet, several);
+            self.writer.push(&[&told, &self.packet], payload)
+        } else {
+            self.writer.push(&[&self.packet], &Bytes::new())
         };
         self.note_written(written)
     }
@@ -164,7 +174,7 @@ impl Gateway<'_> {
 
     /// Lets go what was written in this turn.
     pub(super) fn hand_on(&mut self) -> Result<(), GatewayError> {
-        let flushed = self.writer.as_mut().map_or(Ok(()), Writer::flush);
+        let flushed = self.writer.flush();
         flushed.map_err(|error| self.device_fault(error))
     }
 
