@@ -14,7 +14,7 @@ use std::thread::{Builder, JoinHandle};
 use bytes::Bytes;
 
 /// The most bytes of packets in a batch; a single longer packet has one to itself.
-pub(crate) const BATCH: usize = 384 << 10;
+const BATCH: usize = 384 << 10;
 /// Batches in being: one that is written, one that waits for it, one that is filled. What clients acknowledge of two
 /// of them, every second packet, has room in the device's queue of 500.
 const BATCHES: usize = 3;

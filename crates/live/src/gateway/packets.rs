@@ -13,19 +13,20 @@ use bytes::Bytes;
 
 use super::admission::{Refusal, source};
 use super::record::End;
-use super::{Gateway, GatewayError, HEADERS};
+use super::{Gateway, GatewayError};
 use crate::header;
 use crate::icmp::{self, Heard};
 use crate::offload::{HEADER, Offloaded};
 use crate::tun::Arrived;
-use crate::writer::BATCH;
 
 /// Packets that are read of the device before others have their turn. What clients acknowledge meanwhile waits in the
 /// device's queue, which has room for 500 and drops the rest.
 const HEARD: usize = 256;
-/// Bytes that are written before others have their turn: as much as goes to the writer at once. What was acknowledged
-/// of one connection meanwhile lets it say more in a row, for which its client is woken once.
-const SAID: usize = BATCH;
+/// Packets, or bursts, that are written before others have their turn: without offloads as many as go to the writer at
+/// once. What was acknowledged of one connection meanwhile lets it say more in a row, for which its client is woken
+/// once.
+const SAID: usize = 256;
+const SAID_BURSTS: usize = 64;
 /// Packets that are dropped unheard in the meantime, so that a flood does not fill that queue.
 const SHED: usize = 1024;
 
@@ -127,8 +128,8 @@ impl Gateway<'_> {
 
     /// Everybody says what there is to say, a turn of it; true when there may be more.
     pub(super) fn transmit(&mut self, now: Instant) -> Result<bool, GatewayError> {
-        let mut said = 0;
-        while said < SAID {
+        let turn = if self.tun.offloads() { SAID_BURSTS } else { SAID };
+        for _ in 0..turn {
             let Some(out) = self.endpoint.poll_burst_into(now, self.burst, &mut self.segment)
             else {
                 return Ok(false);
@@ -136,8 +137,6 @@ impl Gateway<'_> {
             let Outgoing { tuple, connection, segment_size } = out;
             let (from, to) = (tuple.local.ip(), tuple.remote.ip());
             let (segment, packet) = (&self.segment, &mut self.packet);
-            // One without payload takes room too.
-            said += segment.payload.len() + usize::from(HEADERS);
             packet.clear();
             let emitted = if self.tun.offloads() {
                 emit_offloaded_headers(from, to, segment, packet)
