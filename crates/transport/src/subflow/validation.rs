@@ -62,7 +62,10 @@ impl Subflow {
             return;
         }
         self.send.cwnd_used = self.send.cwnd_used.max(packets_out);
-        let quiet = host.ticks_between(self.send.window_stamp, now) >= self.rtt.rto();
+        let (stamp, rto) = (self.send.window_stamp, self.rtt.rto());
+        // Most often it is not, which is told without a division.
+        let perhaps = now.since(stamp) + host.timer_tick >= rto;
+        let quiet = perhaps && host.ticks_between(stamp, now) >= rto;
         if quiet && !self.controller.owns_recovery() {
             self.limit_to_application(now);
         }
