@@ -311,7 +311,8 @@ impl<'a> Gateway<'a> {
                 self.fail(number, End::Shutdown);
             }
         }
-        self.settle(now)?;
+        // At the end everybody's last word is said, however many turns it takes.
+        while self.settle(now)? && now >= until {}
         Ok(self.served.is_empty() || now >= until)
     }
 

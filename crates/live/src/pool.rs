@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 /// The size of each piece, bytes.
 pub(crate) const PIECE: usize = 65_536;
-/// Pieces at most that are kept while nobody needs them: those of two hundred connections that each read four at once.
+/// Pieces at most that are kept while nobody needs them: those of 256 connections that each read four at once, 64 MiB.
 const MOST: usize = 1024;
 
 /// Pieces that nobody holds; a clone is the same pool.

@@ -15,8 +15,8 @@ use bytes::Bytes;
 
 /// The most bytes of packets in a batch; a single longer packet has one to itself.
 const BATCH: usize = 384 << 10;
-/// Batches in being: one that is written, one that waits for it, one that is filled. What clients acknowledge of two
-/// of them, every second packet, has room in the device's queue of 500.
+/// Batches in being: one that is written, one that waits for it, one that is filled. Without offloads, what clients
+/// acknowledge of two of them, every second packet, has room in the device's queue of 500.
 const BATCHES: usize = 3;
 
 /// Where packets go.
@@ -90,6 +90,7 @@ impl Writer {
     ///
     /// # Errors
     /// The system has no thread to give.
+    #[expect(clippy::disallowed_methods, reason = "the real world has threads")]
     pub(crate) fn start(device: impl Device) -> io::Result<Self> {
         let (full, to_write) = channel::<Batch>();
         let (written, empty) = channel();
@@ -273,6 +274,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::disallowed_methods, reason = "the real world has threads")]
     fn a_turn_that_ends_waits_for_nothing_and_a_packet_too_many_waits_for_a_batch() {
         let (mut writer, given, gate) = gated();
         for mark in 0..BATCHES as u8 {

@@ -22,10 +22,10 @@ use crate::tun::Arrived;
 /// Packets that are read of the device before others have their turn. What clients acknowledge meanwhile waits in the
 /// device's queue, which has room for 500 and drops the rest.
 const HEARD: usize = 256;
-/// Packets, or bursts, that are written before others have their turn: without offloads as many as go to the writer at
-/// once. What was acknowledged of one connection meanwhile lets it say more in a row, for which its client is woken
-/// once.
+/// Packets that are written before others have their turn, as many as go to the writer at once: the more, the more of
+/// one connection leave in a row, for which its client is woken once.
 const SAID: usize = 256;
+/// Bursts that are written before others have their turn, by a device that cuts them.
 const SAID_BURSTS: usize = 64;
 /// Packets that are dropped unheard in the meantime, so that a flood does not fill that queue.
 const SHED: usize = 1024;
@@ -112,7 +112,7 @@ impl Gateway<'_> {
     fn handle_icmp(&mut self, now: Instant, bytes: &[u8]) -> Result<(), GatewayError> {
         match icmp::hear(bytes) {
             Some(Heard::Answer(answer)) => {
-                // It is whole.
+                // No checksum is to be finished, and nothing to be cut.
                 let told = [0; HEADER];
                 let told = if self.tun.offloads() { &told[..] } else { &[] };
                 let written = self.writer.push(&[told, &answer], &Bytes::new());
