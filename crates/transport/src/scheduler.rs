@@ -96,7 +96,7 @@ pub trait PathScheduler: fmt::Debug + Send {
         }
     }
 
-    /// There is new data that the peer's window has no room for: nothing is asked, and this is all that is told.
+    /// There is new data that the peer's window has no room for, and so no question about it.
     fn on_window_closed(&mut self, subflows: &[SubflowView]) {
         if let Some(base) = self.base_mut() {
             base.on_window_closed(subflows);

@@ -59,7 +59,6 @@ impl Connection {
         }
         if self.delegation.grew && !self.wakes_application() {
             self.tell_buffers();
-            self.notify_writable();
         }
     }
 
@@ -72,19 +71,19 @@ impl Connection {
             self.delegation.grew = true;
             if !self.wakes_application() {
                 self.tell_buffers();
-                self.notify_writable();
             }
         }
     }
 
-    /// The connection learns how large its subflows' buffers are (`__mptcp_sync_sndbuf`): behind a write, too, in
-    /// whose time the turns fall that were left (`mptcp_release_cb`).
+    /// The connection learns how large its subflows' buffers are, which may be room (`__mptcp_sync_sndbuf`): behind a
+    /// write, too, in whose time the turns fall that were left (`mptcp_release_cb`).
     #[inline]
     pub(super) fn tell_buffers(&mut self) {
         if std::mem::take(&mut self.delegation.grew) {
             for subflow in &mut self.subflows {
                 subflow.send.tell_buffer();
             }
+            self.notify_writable();
         }
     }
 
@@ -119,13 +118,22 @@ impl Connection {
 
     #[inline(never)]
     fn push_now(&mut self, now: Instant, id: SubflowId) {
-        let subflow = &mut self.subflows[id.index()];
+        let Some(subflow) = self.subflows.get_mut(id.index()).filter(|s| s.usable()) else {
+            return;
+        };
         subflow.push_answered(&self.config.host, now);
         if let Some(view) = self.views.iter_mut().find(|view| view.id == id) {
             view.renew(subflow);
         }
         if std::mem::take(&mut subflow.send.grew) {
             self.note_growth();
+        }
+    }
+
+    /// What was decided for a subflow that is gone, or for any on what is plain TCP from now on, is forgotten.
+    pub(super) fn forget_decided(&mut self, gone: Option<SubflowId>) {
+        if gone.is_none() || gone == self.delegation.decided {
+            self.delegation.decided = None;
         }
     }
 

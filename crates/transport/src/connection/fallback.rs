@@ -62,6 +62,7 @@ impl Connection {
         }
         let in_use = std::mem::replace(&mut self.mode, Mode::Plain) == Mode::Multipath;
         self.fallback.report_until = None;
+        self.forget_decided(None);
         self.addresses.stop();
         self.end_joins();
         let (una, checksum) = (self.out.una, self.config.checksum);

@@ -284,7 +284,7 @@ impl Connection {
         if self.delegation.is_due() && !self.carry_out_delegated() {
             return;
         }
-        if new && self.out.window_end <= self.out.cursor {
+        if new && !self.delegation.answers() && self.out.window_end <= self.out.cursor {
             self.scheduler.on_window_closed(&self.views);
         }
         while self.put_question(reads) {
@@ -302,10 +302,10 @@ impl Connection {
                     self.penalise(subflows);
                 }
                 Decision::Send { on, from, burst } => {
+                    self.push_answered(now, on);
                     if from.is_none() && self.delegates(on, burst) {
                         return;
                     }
-                    self.push_answered(now, on);
                     self.push_before(now, std::mem::replace(&mut last, on.first()), on);
                     if !self.send_on(on, from, burst) || self.lacks_room() {
                         return;

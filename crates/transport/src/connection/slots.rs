@@ -112,6 +112,7 @@ impl Connection {
             next.totals += oldest.totals;
         }
         self.slots.next = index + 1;
+        self.forget_decided(Some(id));
         self.carried.forget(id);
         self.scheduler.on_replaced(id);
         self.views.clear();

@@ -50,7 +50,7 @@ impl PathScheduler for LeastLinger {
 
     fn schedule(&mut self, request: &SendRequest, subflows: &[SubflowView]) -> Decision {
         let best = candidates(subflows)
-            .filter(|subflow| subflow.established && !subflow.stale)
+            .filter(|subflow| subflow.alive())
             .filter_map(|subflow| Some((self.linger(subflow)?, subflow)))
             .min_by_key(|(linger, _)| *linger);
         let Some((_, best)) = best.filter(|(_, best)| best.can_queue()) else {

@@ -46,10 +46,14 @@ impl PathScheduler for KeptBurst {
     }
 
     fn on_window_closed(&mut self, subflows: &[SubflowView]) {
-        self.choice.on_window_closed(subflows);
+        // While a burst is left nobody's rate is looked at.
+        if self.burst.is_none_or(|(_, left)| left == 0) {
+            self.choice.on_window_closed(subflows);
+        }
     }
 
     fn on_replaced(&mut self, id: SubflowId) {
+        self.burst = self.burst.filter(|(owner, _)| *owner != id);
         self.choice.on_replaced(id);
     }
 

@@ -157,7 +157,8 @@ impl Subflow {
         self.send.newly_lost = 0;
         // Blocks that were not agreed on say nothing (`tcp_parse_options`).
         if !PLAIN && !segment.sack.is_empty() && self.agreed.sack_permitted {
-            self.tag_sacked(now, ack, segment.sack.as_slice(), &mut flags, &mut samples);
+            let span = (prior.una, ack);
+            self.tag_sacked(now, span, segment.sack.as_slice(), &mut flags, &mut samples);
         }
         flags.duplicate = !flags.una_advanced && !flags.not_duplicate && !flags.dsack;
         let packets_out = self.board.packets_out();
@@ -190,11 +191,11 @@ impl Subflow {
         }
     }
 
-    /// `tcp_sacktag_write_queue`.
+    /// `tcp_sacktag_write_queue`, of an acknowledgement between two positions.
     fn tag_sacked(
         &mut self,
         now: Instant,
-        ack: u64,
+        (prior_una, ack): (u64, u64),
         blocks: &[SackBlock],
         flags: &mut AckFlags,
         samples: &mut RttSamples,
@@ -211,7 +212,7 @@ impl Subflow {
                     self.our_position(outer.left) <= left && right <= self.our_position(outer.right)
                 });
             if index == 0 && (right <= ack || inside_second) {
-                self.hear_duplicate(left, right, ack, flags);
+                self.hear_duplicate(left, right, prior_una, flags);
                 continue;
             }
             ranges[count] = (left.max(ack), right);

@@ -14,23 +14,33 @@ impl Scoreboard {
 }
 
 impl Subflow {
-    /// The peer reports a duplicate. What it reports beyond what was sent again tells nothing (`tcp_dsack_seen`).
-    pub(super) fn hear_duplicate(&mut self, left: u64, right: u64, ack: u64, flags: &mut AckFlags) {
+    /// The peer reports a duplicate, with what acknowledged up to `prior_una` before. What it reports beyond a window,
+    /// or beyond what was sent again, tells nothing (`tcp_dsack_seen`).
+    pub(super) fn hear_duplicate(
+        &mut self,
+        left: u64,
+        right: u64,
+        prior_una: u64,
+        flags: &mut AckFlags,
+    ) {
         let segments = (right - left).div_ceil(u64::from(self.mss)) as u32;
         if self.stack.delivers_duplicates {
-            self.recovery.duplicates += segments;
-            let dubious = right - left > self.send.window_max
-                || u64::from(self.recovery.duplicates) > self.totals.retransmissions;
-            if dubious {
+            if right - left > self.send.window_max {
+                return;
+            }
+            flags.probe_duplicated |= segments == 1 && self.recovery.probe_high == Some(right);
+            self.recovery.duplicates = self.recovery.duplicates.saturating_add(segments);
+            if u64::from(self.recovery.duplicates) > self.totals.retransmissions {
                 return;
             }
             self.rate.delivered += u64::from(segments);
+        } else {
+            flags.probe_duplicated = true;
         }
-        let of_probe = segments == 1 && self.recovery.probe_high == Some(right);
-        flags.probe_duplicated |= of_probe || !self.stack.delivers_duplicates;
         flags.dsack = true;
-        // What is outstanding yet tells itself whether it was sent again (`tcp_sacktag_one`).
-        let again = if right <= ack { segments } else { self.board.sent_again(left, right) };
+        // What was outstanding tells itself whether it was sent again (`tcp_sacktag_one`).
+        let before = right <= prior_una;
+        let again = if before { segments } else { self.board.sent_again(left, right) };
         self.recovery.on_dsack(right, again);
     }
 }

@@ -76,8 +76,8 @@ impl Subflow {
         if self.board.lost_out > self.board.retrans_out {
             return;
         }
-        let room = u64::from(self.window.cwnd.saturating_sub(self.board.in_flight()));
         let leaving = self.push_handed_over(host, now).min(self.send.queued_segments());
+        let room = u64::from(self.window.cwnd.saturating_sub(self.board.in_flight()));
         // It is looked at behind each socket buffer (`tcp_event_new_data_sent`).
         if leaving < room || leaving > u64::from(self.burst_segments()) {
             self.send.grew |= self.expand_buffer(now);

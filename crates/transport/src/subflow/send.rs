@@ -69,7 +69,9 @@ impl Subflow {
             let room = self.board.in_flight() < self.window.cwnd && !self.pacer.blocked(now);
             if room {
                 if let Some(number) = self.board.next_lost() {
-                    return self.retransmit(host, number, context, segment);
+                    let sent = self.retransmit(host, number, context, segment);
+                    self.note_full_window(host, now);
+                    return sent;
                 }
                 self.send.retransmit = false;
             }
@@ -410,7 +412,6 @@ impl Subflow {
             let rto = self.rtt.rto();
             self.timer.arm(host, now, super::rto::Pending::Timeout, rto);
         }
-        self.note_full_window(host, now);
         let mapping = sent.mapping();
         self.data_segment(sent.start, sent.payload, mapping, sent.fin, context, segment);
         true

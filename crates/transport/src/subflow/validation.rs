@@ -262,15 +262,24 @@ mod tests {
 
     #[test]
     fn time_passes_in_ticks() {
-        // tcp_jiffies32 on both sides: from 1003.9 to 1304 ms are 76 ticks of 4 ms, that is 304, though 300.1 passed.
+        // tcp_jiffies32 on both sides, of 4 ms: from 1000 to 1303 ms are 75 of them, no more than the timeout of 300;
+        // from 1003 to 1304 ms are 76.
         let host = HostModel::default();
         for (from, to, cwnd) in
-            [(1003, 1303, 80), (1003, 1304, 40), (1004, 1304, 80), (1004, 1308, 40)]
+            [(1000, 1303, 80), (1003, 1303, 80), (1003, 1304, 40), (1004, 1304, 80)]
         {
             let (mut subflow, _) = rested();
             subflow.send.last_sent = at(from);
             subflow.restart_after_idle(&host, at(to));
             assert_eq!(subflow.window.cwnd, cwnd, "{from} to {to}");
+        }
+        // The time without use, too: 300 ms by the clock, though 297 have passed.
+        for (to, cwnd) in [(1299, 80), (1300, 45)] {
+            let (mut subflow, _) = rested();
+            subflow.send.window_touched(at(1003));
+            send(&mut subflow, at(1100), 1000);
+            subflow.validate_window(&host, at(to), false);
+            assert_eq!(subflow.window.cwnd, cwnd, "to {to}");
         }
     }
 

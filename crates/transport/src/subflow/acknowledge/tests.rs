@@ -155,8 +155,10 @@ fn a_first_block_that_is_known_reports_a_duplicate() {
         hear(&mut subflow, 100, &word(ack, blocks));
         (subflow.recovery.undo_retrans, subflow.board.sacked_out)
     };
-    assert_eq!(duplicates(1001, &[(1, 1001)]), (1, 0));
-    assert_eq!(duplicates(1001, &[(1, 1001), (2001, 3001)]), (1, 1));
+    // The first of them was not sent again, the next two were: tcp_sacktag_one counts by TCPCB_RETRANS.
+    assert_eq!(duplicates(1001, &[(1, 1001)]), (2, 0));
+    assert_eq!(duplicates(2001, &[(1001, 2001)]), (1, 0));
+    assert_eq!(duplicates(2001, &[(1001, 2001), (2001, 3001)]), (1, 1));
     assert_eq!(duplicates(1, &[(2001, 3001), (1001, 3001)]), (1, 2));
     assert_eq!(duplicates(1, &[(1001, 3001), (1001, 3001)]), (0, 2), "both were sent again");
     assert_eq!(duplicates(1, &[(1, 1001), (1, 3001)]).0, 2, "that one was not");
@@ -172,7 +174,10 @@ fn a_duplicate_was_delivered_unless_more_are_reported_than_were_sent_again() {
     let counts = |again: u64, left: u32| {
         let (mut subflow, told) = sent(&[0, 0, 0, 0]);
         subflow.recovery.init_undo(1, 0);
-        (0..again).for_each(|_| subflow.recovery.on_retransmit(1));
+        for number in (1..=2).rev().take(again as usize) {
+            subflow.recovery.on_retransmit(1);
+            subflow.board.retransmit(number, at(50), TxStamp::default());
+        }
         subflow.totals.retransmissions = again;
         hear(&mut subflow, 100, &word(3001, &[(left, 3001)]));
         let heard = told.0.lock().expect("one thread").heard.last().expect("heard").acked;
@@ -183,6 +188,14 @@ fn a_duplicate_was_delivered_unless_more_are_reported_than_were_sent_again() {
     assert_eq!(counts(2, 1001), (3 + 2, 0));
     assert_eq!(counts(2, 2001).1, 1);
     assert_eq!(counts(1, 1001), (3, 1), "one was sent again, and two are reported");
+    // What was acknowledged before is counted as it is told (`tcp_check_dsack`).
+    let (mut subflow, _) = sent(&[0, 0, 0, 0]);
+    subflow.recovery.init_undo(1, 0);
+    (0..2).for_each(|_| subflow.recovery.on_retransmit(1));
+    subflow.totals.retransmissions = 2;
+    hear(&mut subflow, 100, &word(3001, &[]));
+    hear(&mut subflow, 110, &word(3001, &[(1001, 3001)]));
+    assert_eq!((subflow.recovery.undo_retrans, subflow.recovery.duplicates), (0, 2));
 }
 
 #[test]
