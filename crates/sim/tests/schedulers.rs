@@ -137,8 +137,14 @@ fn linux_and_round_robin_use_both_paths_where_one_is_enough() {
     // next: at least one of 16 writes.
     let linux = second_share(&meshed("linux", &EVEN, FILM));
     assert!(linux > 10.0 / (9.0 + 100.0 + 40.0 + 10.0), "{linux}");
-    let turns = second_share(&meshed("round-robin", &EVEN, FILM));
+    // Two segments of 1424 bytes every 10 ms: one each.
+    let turns = second_share(&meshed("round-robin", &EVEN, paced(2.2784, 60)));
     assert!((turns - 0.5).abs() < 0.02, "{turns}");
+    // Of a film the far path cannot take its turns. Its send buffer stays as it was made, 2 * 10 * 2304 bytes, since the
+    // application never waits for room (`tcp_new_space`): 21 segments of 1424 bytes and 832 of their own, in 100
+    // ms there and back at least, and 159 at most as above. The film has 460 segments a second.
+    let full = second_share(&meshed("round-robin", &EVEN, FILM));
+    assert!(full > 21.0 / 0.159 / 460.0 && full < 21.0 / 0.1 / 460.0, "{full}");
 }
 
 /// SD18 section V: "LPC uses a path with large RTT and plenty of bandwidth that SPD neglects".
