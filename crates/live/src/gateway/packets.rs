@@ -22,11 +22,8 @@ use crate::tun::Arrived;
 /// Packets that are read of the device before others have their turn. What clients acknowledge meanwhile waits in the
 /// device's queue, which has room for 500 and drops the rest.
 const HEARD: usize = 256;
-/// Packets that are written before others have their turn, as many as go to the writer at once: the more, the more of
-/// one connection leave in a row, for which its client is woken once.
-const SAID: usize = 256;
-/// Bursts that are written before others have their turn, by a device that cuts them.
-const SAID_BURSTS: usize = 64;
+/// Packets, or bursts by a device that cuts them, that are written before others have their turn.
+const SAID: usize = 64;
 /// Packets that are dropped unheard in the meantime, so that a flood does not fill that queue.
 const SHED: usize = 1024;
 
@@ -128,8 +125,7 @@ impl Gateway<'_> {
 
     /// Everybody says what there is to say, a turn of it; true when there may be more.
     pub(super) fn transmit(&mut self, now: Instant) -> Result<bool, GatewayError> {
-        let turn = if self.tun.offloads() { SAID_BURSTS } else { SAID };
-        for _ in 0..turn {
+        for _ in 0..SAID {
             let Some(out) = self.endpoint.poll_burst_into(now, self.burst, &mut self.segment)
             else {
                 return Ok(false);
