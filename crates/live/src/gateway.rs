@@ -13,6 +13,7 @@ mod proxy_protocol;
 mod record;
 mod responder;
 mod served;
+mod writer;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -30,13 +31,13 @@ use crate::poller::{Poller, Ready};
 use crate::pool::Pool;
 use crate::secret::secret_seed;
 use crate::tun::{MOST, Tun};
-use crate::writer::Writer;
 
 use admission::Admission;
 use flood::Flood;
 use metrics::{Metrics, Moment};
 use responder::Responder;
 use served::Served;
+use writer::Writer;
 
 pub use admission::Limits;
 pub use record::{End, PathRecord, Record};

@@ -21,7 +21,6 @@ mod side;
 mod socket;
 mod tun;
 mod world;
-mod writer;
 
 pub use clock::Clock;
 pub use kernel::KernelEnd;

@@ -10,7 +10,6 @@ use tun_rs::{DeviceBuilder, SyncDevice};
 
 use crate::namespace::within_any;
 use crate::offload::{HEADER, Offloaded};
-use crate::writer::Device;
 
 /// The most that a device hands over at once: the largest packet, and what stands before it.
 pub(crate) const MOST: usize = 65_535 + HEADER;
@@ -87,14 +86,14 @@ impl Tun {
     /// # Errors
     /// The device is gone.
     pub fn write(&mut self, packet: &[u8]) -> io::Result<()> {
-        let parts = [IoSlice::new(&[0; HEADER]), IoSlice::new(packet)];
-        // Without offloads nothing stands before a packet.
-        self.write_parts(&parts[usize::from(!self.offloads)..])
+        let taken = put(self.device.as_fd(), &[self.before_whole(), packet])?;
+        self.refused += u64::from(!taken);
+        Ok(())
     }
 
-    fn write_parts(&mut self, parts: &[IoSlice<'_>]) -> io::Result<()> {
-        self.refused += u64::from(!put(self.device.as_fd(), parts)?);
-        Ok(())
+    /// What stands before a packet with no checksum to finish and nothing to cut: nothing without offloads.
+    pub(crate) fn before_whole(&self) -> &'static [u8] {
+        if self.offloads { &[0; HEADER] } else { &[] }
     }
 
     /// A second way in, for another thread: what it writes has before it what the device wants to be told.
@@ -122,8 +121,8 @@ impl Tun {
 }
 
 /// Hands the kernel a packet; false where it has no room for it or cannot take it just now.
-fn put(device: BorrowedFd<'_>, parts: &[IoSlice<'_>]) -> io::Result<bool> {
-    match rustix::io::writev(device, parts) {
+fn put(device: BorrowedFd<'_>, parts: &[&[u8]; 2]) -> io::Result<bool> {
+    match rustix::io::writev(device, &parts.map(IoSlice::new)) {
         Ok(_) => Ok(true),
         // The device is down, has no room, or the packet is none that it takes.
         Err(Errno::AGAIN | Errno::NOBUFS | Errno::IO | Errno::INVAL | Errno::INTR) => Ok(false),
@@ -131,12 +130,21 @@ fn put(device: BorrowedFd<'_>, parts: &[IoSlice<'_>]) -> io::Result<bool> {
     }
 }
 
+/// Where packets go.
+pub(crate) trait Device: Send + 'static {
+    /// Hands over a packet in two parts; false where it was not taken, and is lost.
+    ///
+    /// # Errors
+    /// The device is gone.
+    fn put(&self, head: &[u8], payload: &[u8]) -> io::Result<bool>;
+}
+
 /// What writes packets to a device that somebody else reads.
 pub(crate) struct Entrance(OwnedFd);
 
 impl Device for Entrance {
     fn put(&self, head: &[u8], payload: &[u8]) -> io::Result<bool> {
-        put(self.0.as_fd(), &[IoSlice::new(head), IoSlice::new(payload)])
+        put(self.0.as_fd(), &[head, payload])
     }
 }
 

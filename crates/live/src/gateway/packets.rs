@@ -16,7 +16,7 @@ use super::record::End;
 use super::{Gateway, GatewayError};
 use crate::header;
 use crate::icmp::{self, Heard};
-use crate::offload::{HEADER, Offloaded};
+use crate::offload::Offloaded;
 use crate::tun::Arrived;
 
 /// Packets that are read of the device before others have their turn. What clients acknowledge meanwhile waits in the
@@ -44,8 +44,8 @@ impl Gateway<'_> {
     ) -> Result<(), GatewayError> {
         let (mut heard, mut shed) = (0, 0);
         while heard < HEARD && shed < SHED {
-            let device = |error| GatewayError::Device { name: self.settings.device.clone(), error };
-            let Some(arrived) = self.tun.read(buffer).map_err(device)? else { break };
+            let arrived = self.tun.read(buffer).map_err(|error| self.device_fault(error))?;
+            let Some(arrived) = arrived else { break };
             self.metrics.packets[0] += 1;
             if self.sheds(now, arrived.bytes) {
                 self.admission.refuse(Refusal::Flood);
@@ -109,10 +109,7 @@ impl Gateway<'_> {
     fn handle_icmp(&mut self, now: Instant, bytes: &[u8]) -> Result<(), GatewayError> {
         match icmp::hear(bytes) {
             Some(Heard::Answer(answer)) => {
-                // No checksum is to be finished, and nothing to be cut.
-                let told = [0; HEADER];
-                let told = if self.tun.offloads() { &told[..] } else { &[] };
-                let written = self.writer.push(&[told, &answer], &Bytes::new());
+                let written = self.writer.push(&[self.tun.before_whole(), &answer], &Bytes::new());
                 self.note_written(written)?;
             }
             Some(Heard::PathMtu { tuple, mtu, seq }) => {
@@ -157,7 +154,7 @@ impl Gateway<'_> {
             let told = Offloaded::unfinished(&self.packet, several);
             self.writer.push(&[&told, &self.packet], payload)
         } else {
-            self.writer.push(&[&self.packet], &Bytes::new())
+            self.writer.push(&[self.tun.before_whole(), &self.packet], &Bytes::new())
         };
         self.note_written(written)
     }

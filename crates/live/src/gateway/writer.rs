@@ -13,20 +13,13 @@ use std::thread::{Builder, JoinHandle};
 
 use bytes::Bytes;
 
+use crate::tun::Device;
+
 /// The most bytes of packets in a batch; a single longer packet has one to itself.
 const BATCH: usize = 384 << 10;
 /// Batches in being: one that is written, one that waits for it, one that is filled. Without offloads, what clients
 /// acknowledge of two of them, every second packet, has room in the device's queue of 500.
 const BATCHES: usize = 3;
-
-/// Where packets go.
-pub(crate) trait Device: Send + 'static {
-    /// Hands over a packet in two parts; false where it was not taken, and is lost.
-    ///
-    /// # Errors
-    /// The device is gone.
-    fn put(&self, head: &[u8], payload: &[u8]) -> io::Result<bool>;
-}
 
 /// Packets one behind the other.
 #[derive(Debug, Default)]
@@ -70,7 +63,7 @@ impl Batch {
 }
 
 /// The gateway's end.
-pub(crate) struct Writer {
+pub(super) struct Writer {
     /// What is filled.
     batch: Option<Batch>,
     /// Batches in being, that one among them.
@@ -91,7 +84,7 @@ impl Writer {
     /// # Errors
     /// The system has no thread to give.
     #[expect(clippy::disallowed_methods, reason = "the real world has threads")]
-    pub(crate) fn start(device: impl Device) -> io::Result<Self> {
+    pub(super) fn start(device: impl Device) -> io::Result<Self> {
         let (full, to_write) = channel::<Batch>();
         let (written, empty) = channel();
         let refused = Arc::<AtomicU64>::default();
@@ -113,7 +106,7 @@ impl Writer {
     ///
     /// # Errors
     /// The device was gone when packets were written that came before.
-    pub(crate) fn push(&mut self, head: &[&[u8]], payload: &Bytes) -> io::Result<()> {
+    pub(super) fn push(&mut self, head: &[&[u8]], payload: &Bytes) -> io::Result<()> {
         let length = head.iter().map(|part| part.len()).sum::<usize>() + payload.len();
         if self.batch.as_ref().is_some_and(|batch| !batch.has_room(length)) {
             self.flush()?;
@@ -131,7 +124,7 @@ impl Writer {
     ///
     /// # Errors
     /// As of [`Self::push`].
-    pub(crate) fn flush(&mut self) -> io::Result<()> {
+    pub(super) fn flush(&mut self) -> io::Result<()> {
         let sent = match (self.batch.take(), &self.full) {
             (None, _) => return self.fault(),
             (Some(batch), Some(full)) => full.send(batch).is_ok(),
@@ -157,7 +150,7 @@ impl Writer {
     }
 
     /// Packets that were not taken.
-    pub(crate) fn refused(&self) -> u64 {
+    pub(super) fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
     }
 
