@@ -93,7 +93,7 @@ impl Connection {
     pub(super) fn delegates(&mut self, on: SubflowSet, burst: u64) -> bool {
         let elsewhere = self.delegation.answered.is_some_and(|id| !on.contains(id));
         if !elsewhere
-            || !self.config.host.one_processor
+            || !self.config.leaves_to_turns()
             || self.request.ask != Ask::NewData
             || !self.wakes_application()
         {

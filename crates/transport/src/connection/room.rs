@@ -54,11 +54,6 @@ impl Connection {
         }
     }
 
-    /// The application waits for room.
-    pub(super) fn is_blocked(&self) -> bool {
-        self.out.blocked
-    }
-
     /// Tells the application when a third of the buffer is free again.
     #[inline(always)]
     pub(super) fn notify_writable(&mut self) {

@@ -72,7 +72,7 @@ impl Connection {
         let id = SubflowId(index as u8);
         let mut subflow = Subflow::new(id, tuple, active, iss, controller, &self.config);
         subflow.ordinal = self.slots.opened;
-        subflow.send.blocked_on_buffer = self.is_blocked();
+        subflow.send.blocked_on_buffer = self.out.blocked;
         subflow.timestamp_offset = self.secrets.stamp_offset(&tuple);
         self.moved.push(tuple.into());
         self.slots.opened += 1;

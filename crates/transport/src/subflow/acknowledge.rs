@@ -271,7 +271,7 @@ impl Subflow {
         flags: &mut AckFlags,
         echo: Option<u32>,
     ) -> Repair {
-        if flags.dsack && !(flags.probe_duplicated && self.stack.delivers_duplicates) {
+        if flags.dsack && !flags.probe_duplicated {
             self.rack.on_dsack(self.rate.delivered, self.rate.prior_delivered());
         }
         self.answer_probe(now, ack, flags);

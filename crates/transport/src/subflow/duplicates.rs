@@ -34,8 +34,6 @@ impl Subflow {
                 return;
             }
             self.rate.delivered += u64::from(segments);
-        } else {
-            flags.probe_duplicated = true;
         }
         flags.dsack = true;
         // What was outstanding tells itself whether it was sent again (`tcp_sacktag_one`).

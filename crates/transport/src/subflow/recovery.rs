@@ -275,7 +275,9 @@ impl Subflow {
         let Some(high) = self.recovery.probe_high.filter(|high| ack >= *high) else {
             return;
         };
-        if !self.recovery.probe_retransmitted || flags.probe_duplicated {
+        // Before 5.9 the report of any duplicate answers the probe.
+        let duplicated = flags.probe_duplicated || (flags.dsack && !self.stack.delivers_duplicates);
+        if !self.recovery.probe_retransmitted || duplicated {
             self.recovery.probe_high = None;
         } else if ack > high {
             // The probe repaired a loss: answer it as congestion.

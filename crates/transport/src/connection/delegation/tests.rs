@@ -186,7 +186,7 @@ fn the_acknowledgement_that_wakes_the_application_has_made_its_buffer_larger_bef
     waiting(LINUX_6_18, false, |connection| {
         connection.set_blocked(true);
         connection.notify_behind_ack(0);
-        assert!(connection.wakes_application() && !connection.is_blocked());
+        assert!(connection.wakes_application() && !connection.out.blocked);
         let knows: Vec<_> = connection.subflows.iter().map(Subflow::wants_space).collect();
         assert_eq!(knows, [true, false]);
         while connection.poll_transmit(at(200)).is_some() {}
