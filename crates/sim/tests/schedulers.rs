@@ -31,7 +31,7 @@ const fn shallow(rtt_ms: u64, mbps: f64) -> Way {
 }
 
 /// What is sent for how long, and into what.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Load {
     /// Paced at this rate; as fast as it goes without.
     mbps: Option<f64>,
@@ -282,11 +282,16 @@ impl Foreign<Schedulers> for Watching {
 }
 
 fn watched(name: &'static str, ways: &[Way], load: Load) -> Seen {
+    watched_run(name, &plan_with("watched", ways, load, "full-mesh", "")).0
+}
+
+/// What is seen and what comes of a plan whose scheduler is `watched`.
+fn watched_run(name: &'static str, plan: &Plan) -> (Seen, Trace) {
     let seen = Arc::default();
     let registry = Registry::TABLES.with::<Schedulers>(Arc::new(Watching(name, Arc::clone(&seen))));
-    let plan = plan_with("watched", ways, load, "full-mesh", "");
-    run_with(&plan, registry, None, &mut Silent).unwrap_or_else(|error| panic!("{error}"));
-    *seen.lock().expect("it is over")
+    let trace = run_with(plan, registry, None, &mut Silent);
+    let trace = trace.unwrap_or_else(|error| panic!("{error}"));
+    (*seen.lock().expect("it is over"), trace)
 }
 
 #[test]
@@ -300,6 +305,32 @@ fn rtx_aware_sends_nothing_new_where_losses_are_repaired() {
         assert!(of_aware.asked_meanwhile > 100, "{aware}: {of_aware:?}");
         let [plain, aware] = [plain, aware].map(|name| second_share(&meshed(name, &lossy, FILM)));
         assert!(aware > plain, "{plain} {aware}");
+    }
+}
+
+#[test]
+fn who_keeps_its_choice_sends_what_it_would_if_it_were_asked_for_each_segment() {
+    // The watched one does not say that it keeps its choice.
+    let lossy = [Way { loss: 0.01, ..EVEN[0] }, EVEN[1]];
+    let shallow = [shallow(20, 20.0), shallow(150, 3.0)];
+    for profile in ["linux-6.18", "mptcp-0.94"] {
+        for (ways, load) in [
+            (&EVEN, bulk(20, AMPLE)),
+            (&lossy, bulk(20, AMPLE)),
+            (&lossy, bulk(20, 60_000)),
+            (&shallow, bulk(20, AMPLE)),
+            (&lossy, FILM),
+        ] {
+            let plan = |scheduler| {
+                let mut plan = plan_with(scheduler, ways, load, "full-mesh", "");
+                profile.clone_into(&mut plan.transport.profile);
+                plan
+            };
+            let at_once = run(&plan("min-rtt"), None, &mut Silent).expect("a run");
+            let (_, of_each) = watched_run("min-rtt", &plan("watched"));
+            let told = format!("{profile}, {} Mbit/s, {load:?}", ways[0].mbps);
+            assert_eq!(at_once.summary.digest, of_each.summary.digest, "{told}");
+        }
     }
 }
 

@@ -149,6 +149,8 @@ pub struct Connection {
     fallback: fallback::Fallback,
     /// The scheduler reads who carried what.
     tracks: bool,
+    /// The scheduler keeps to its choice while that has room, and several segments may be handed over at once.
+    keeps_choice: bool,
     /// The last question to the scheduler.
     request: SendRequest,
     closing: close::Closing,
@@ -189,6 +191,9 @@ impl Connection {
         let scheduler = scheduler::build(&config.scheduler, &config.registry)?;
         Ok(Self {
             tracks: scheduler.wants_idle() || scheduler.reinjects(),
+            keeps_choice: scheduler.keeps_choice()
+                && !config.stack.whole_mappings
+                && !config.stack.whole_segments,
             scheduler,
             path_manager: path_manager::build(&config.path_manager)?,
             out: send::SendStream::new(config.host.send_fragment, config.stack.whole_mappings),

@@ -119,6 +119,12 @@ pub trait PathScheduler: fmt::Debug + Send {
         false
     }
 
+    /// Asked segment by segment, it would go on sending new data on the subflow it has chosen, for as long as that one can
+    /// ([`SubflowView::can_send`]) and nothing else happens. It is asked once for all those segments then.
+    fn keeps_choice(&self) -> bool {
+        false
+    }
+
     /// The scheduler reads `Ask::Reinject` questions: data goes again as the out-of-tree kernel has it
     /// (`mptcp_reinject_data`), once, when its subflow's retransmission timer fires or the subflow is
     /// gone. Without, all data goes again when a subflow is found stale or is gone, as upstream has it.

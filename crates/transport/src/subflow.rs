@@ -324,7 +324,7 @@ impl Subflow {
         if self.state == State::Closed {
             return never;
         }
-        let first = self.timer.at().unwrap_or(never).min(self.ack.deadline().unwrap_or(never));
+        let first = self.timer.at().min(self.ack.deadline());
         // Most often neither the pacer nor the handshake waits.
         let rarely =
             self.pacer.wake().is_some() | self.handshake.waits() | self.receive.reports.may_owe();

@@ -91,25 +91,28 @@ impl Connection {
     /// several subflows at once goes at once.
     #[inline(always)]
     pub(super) fn delegates(&mut self, on: SubflowSet, burst: u64) -> bool {
-        let elsewhere = self.delegation.answered.is_some_and(|id| !on.contains(id));
-        if !elsewhere
-            || !self.config.leaves_to_turns()
+        if !self.config.leaves_to_turns()
             || self.request.ask != Ask::NewData
             || !self.wakes_application()
         {
             return false;
         }
-        let mut ids = on.iter();
-        let (Some(only), None) = (ids.next(), ids.next()) else { return false };
+        let Some(only) = on.only() else { return false };
         (self.delegation.decided, self.delegation.burst) = (Some(only), burst);
         true
     }
 
-    /// Data goes `on` in answer to an acknowledgement on another subflow: that one comes first.
+    /// Data goes `on`, whose `first` is this, in answer to an acknowledgement on another subflow.
     #[inline(always)]
-    pub(super) fn push_answered(&mut self, now: Instant, on: SubflowSet) {
+    pub(super) fn answers_elsewhere(&self, first: Option<SubflowId>, on: SubflowSet) -> bool {
+        let answered = self.delegation.answered;
+        answered.is_some_and(|id| first != Some(id) && !on.contains(id))
+    }
+
+    /// Data goes elsewhere than on the subflow whose acknowledgement it answers: that one comes first.
+    #[inline(always)]
+    pub(super) fn push_answered(&mut self, now: Instant) {
         if let Some(id) = self.delegation.answered
-            && !on.contains(id)
             && !std::mem::replace(&mut self.delegation.pushed, true)
         {
             self.push_now(now, id);

@@ -302,11 +302,16 @@ impl Connection {
                     self.penalise(subflows);
                 }
                 Decision::Send { on, from, burst } => {
-                    self.push_answered(now, on);
-                    if from.is_none() && self.delegates(on, burst) {
-                        return;
+                    let first = on.first();
+                    if self.answers_elsewhere(first, on) {
+                        self.push_answered(now);
+                        if from.is_none() && self.delegates(on, burst) {
+                            return;
+                        }
                     }
-                    self.push_before(now, std::mem::replace(&mut last, on.first()), on);
+                    self.push_before(now, std::mem::replace(&mut last, first), on);
+                    let repeats = self.keeps_choice && from.is_none();
+                    let burst = if repeats { self.whole_turn(first, burst) } else { burst };
                     if !self.send_on(on, from, burst) || self.lacks_room() {
                         return;
                     }
@@ -336,6 +341,18 @@ impl Connection {
         }
     }
 
+    /// What a scheduler that keeps to its choice would send `on` that in answers of `segment` bytes, one by one; a
+    /// `segment` where the send buffer may end that sooner.
+    #[inline(always)]
+    fn whole_turn(&self, on: Option<SubflowId>, segment: u64) -> u64 {
+        let Some(id) = on.filter(|_| self.request.ask == Ask::NewData) else { return segment };
+        let Some(view) = self.views.iter().find(|view| view.id == id) else { return segment };
+        let segments = u64::from(view.window_space());
+        let turn = segments * segment;
+        let whole = segments > 1 && self.subflows[id.index()].send.has_room(segments, turn);
+        if whole { turn } else { segment }
+    }
+
     /// Carries a decision out; false when nothing could be handed over.
     #[inline(always)]
     pub(super) fn send_on(&mut self, on: SubflowSet, from: Option<u64>, mut burst: u64) -> bool {
@@ -348,16 +365,25 @@ impl Connection {
         if !self.out.ahead.is_empty() && from >= self.out.cursor {
             burst = burst.min(self.out.ahead.room(from));
         }
-        let (mut reach, mut handed) = (0, 0);
-        for id in on.iter() {
-            let sent = self.hand_over(id, from, burst);
-            reach = sent.max(reach);
-            handed += sent;
-        }
+        let (reach, handed) = match on.only() {
+            Some(id) => {
+                let sent = self.hand_over(id, from, burst);
+                (sent, sent)
+            }
+            None => self.hand_over_to_all(on, from, burst),
+        };
         if reach > 0 {
             self.advance(from, reach, handed);
         }
         reach > 0
+    }
+
+    /// As [`Self::hand_over`], to each of several; returns the most that one took, and what all did.
+    #[inline(never)]
+    fn hand_over_to_all(&mut self, on: SubflowSet, from: u64, burst: u64) -> (u64, u64) {
+        on.iter()
+            .map(|id| self.hand_over(id, from, burst))
+            .fold((0, 0), |(most, all), sent| (sent.max(most), all + sent))
     }
 
     /// `[from, from + sent)` was scheduled: it moves the cursor, was sent ahead, or was a repetition.

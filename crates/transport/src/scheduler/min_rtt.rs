@@ -23,6 +23,10 @@ impl PathScheduler for MinRtt {
         true
     }
 
+    fn keeps_choice(&self) -> bool {
+        true
+    }
+
     fn schedule(&mut self, _request: &SendRequest, subflows: &[SubflowView]) -> Decision {
         candidates(subflows)
             .filter(|subflow| subflow.can_send())

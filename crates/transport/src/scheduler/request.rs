@@ -150,6 +150,12 @@ impl SubflowSet {
         (self.0 != 0).then(|| SubflowId(self.0.trailing_zeros() as u8))
     }
 
+    /// The only member, where there is one and no other.
+    pub fn only(self) -> Option<SubflowId> {
+        let others = self.0 & self.0.wrapping_sub(1);
+        self.first().filter(|_| others == 0)
+    }
+
     /// The members, ascending.
     pub fn iter(self) -> impl Iterator<Item = SubflowId> {
         let mut left = self.0;

@@ -85,12 +85,12 @@ impl SubflowView {
 
     /// Segments that the window lets out now, counting what is queued.
     pub fn window_space(&self) -> u32 {
-        // Most often nothing is queued, and a division is not for free.
-        let queued = match self.queued_bytes {
-            0 => 0,
-            bytes => bytes.div_ceil(u64::from(self.mss)) as u32,
-        };
-        self.cwnd.saturating_sub(self.in_flight).saturating_sub(queued)
+        let free = self.cwnd.saturating_sub(self.in_flight);
+        // Most often the window is full or nothing is queued, and a division is not for free.
+        if free == 0 || self.queued_bytes == 0 {
+            return free;
+        }
+        free.saturating_sub(self.queued_bytes.div_ceil(u64::from(self.mss)) as u32)
     }
 
     /// A full segment of new data on it, the answer of schedulers that decide segment by segment.
@@ -111,10 +111,11 @@ impl SubflowView {
     /// The subflow can take a segment for immediate transmission: the rule of the out-of-tree
     /// kernel and the papers' schedulers (`mptcp_is_available`): not in Loss, window space.
     pub fn can_send(&self) -> bool {
-        self.established
+        // Most often it is the window that has none.
+        self.window_space() > 0
+            && self.established
             && !self.stale
             && self.state != CongestionState::Loss
-            && self.window_space() > 0
     }
 
     /// The subflow's send buffer has room: upstream's rule (`sk_stream_memory_free`).

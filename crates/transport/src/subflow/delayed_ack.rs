@@ -36,7 +36,8 @@ pub(crate) struct AckPolicy {
     /// (`ICSK_ACK_PUSHED`, `ICSK_ACK_PUSHED2`).
     pushed: u8,
     probe: bool,
-    deadline: Option<Instant>,
+    /// When what is held back goes; far future while nothing is.
+    deadline: Instant,
 }
 
 impl AckPolicy {
@@ -54,7 +55,7 @@ impl AckPolicy {
             scheduled: false,
             pushed: 0,
             probe: false,
-            deadline: None,
+            deadline: Instant::FAR_FUTURE,
         }
     }
 
@@ -62,13 +63,14 @@ impl AckPolicy {
         self.received_mss
     }
 
-    pub(crate) fn deadline(&self) -> Option<Instant> {
+    /// When what is held back goes; far future for never.
+    pub(crate) fn deadline(&self) -> Instant {
         self.deadline
     }
 
     /// An acknowledgement waits for its timer (`ICSK_ACK_TIMER`).
     pub(crate) fn is_held_back(&self) -> bool {
-        self.deadline.is_some()
+        self.deadline != Instant::FAR_FUTURE
     }
 
     /// An acknowledgement or a probe is to go out.
@@ -200,7 +202,7 @@ impl AckPolicy {
         self.now_due = false;
         self.scheduled = false;
         self.pushed = 0;
-        self.deadline = None;
+        self.deadline = Instant::FAR_FUTURE;
     }
 
     /// What came may have been all there is for now: a small or a pushed segment was among it.
@@ -333,7 +335,7 @@ impl Subflow {
 
     /// Arms the delayed acknowledgement where one is owed; called when input is finished.
     pub(crate) fn schedule_delayed_ack(&mut self, host: &HostModel, now: Instant) {
-        let waits = self.ack.deadline.or(self.receive.reports.deadline()).is_some();
+        let waits = self.ack.is_held_back() || self.receive.reports.deadline().is_some();
         if !self.ack.scheduled || self.ack.now_due || waits {
             return;
         }
@@ -343,15 +345,15 @@ impl Subflow {
             let cap = self.rtt.srtt().map_or(cap, |srtt| cap.min(srtt.max(DELAY_MIN)));
             delay = delay.min(cap);
         }
-        self.ack.deadline = Some(host.expiry(now, delay.min(DELAY_MAX)));
+        self.ack.deadline = host.expiry(now, delay.min(DELAY_MAX));
     }
 
     /// Fires the delayed acknowledgement if it is due (`tcp_delack_timer_handler`).
     pub(crate) fn fire_delayed_ack(&mut self, now: Instant) {
-        if self.ack.deadline.is_none_or(|at| now < at) {
+        if now < self.ack.deadline {
             return;
         }
-        self.ack.deadline = None;
+        self.ack.deadline = Instant::FAR_FUTURE;
         if self.receive.reports.deadline().is_some() {
             return self.ack.demand();
         }

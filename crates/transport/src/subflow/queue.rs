@@ -187,6 +187,11 @@ impl Sender {
         self.queued + self.unacked_bytes + buffers * self.memory_per_buffer
     }
 
+    /// The send buffer has room for `bytes` more, were each of that many `segments` to have a socket buffer of its own.
+    pub(crate) fn has_room(&self, segments: u64, bytes: u64) -> bool {
+        self.memory() + bytes + segments * self.memory_per_buffer <= self.buffer_limit()
+    }
+
     /// A new segment of `bytes` leaves: true when it opens a socket buffer of its own. Up to `most`
     /// full segments that leave together share one (`tso_fragment`).
     pub(super) fn count_new(&mut self, bytes: u64, together: bool, most: u32) -> bool {

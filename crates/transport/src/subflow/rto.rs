@@ -44,9 +44,11 @@ pub(crate) enum Pending {
 }
 
 /// The timer.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Timer {
-    armed: Option<(Pending, Instant)>,
+    pending: Option<Pending>,
+    /// When it fires; far future while it is not armed.
+    at: Instant,
     /// When it would fire if the host's timers were exact (`icsk_timeout`).
     due: Instant,
     /// Window probes since the peer was last heard (`icsk_probes_out`).
@@ -56,28 +58,36 @@ pub(crate) struct Timer {
     renewed: bool,
 }
 
+impl Default for Timer {
+    fn default() -> Self {
+        let (at, due) = (Instant::FAR_FUTURE, Instant::ZERO);
+        Self { pending: None, at, due, probes: 0, renewed: false }
+    }
+}
+
 impl Timer {
-    pub(crate) fn at(&self) -> Option<Instant> {
-        self.armed.map(|(_, at)| at)
+    /// When it fires; far future for never.
+    pub(crate) fn at(&self) -> Instant {
+        self.at
     }
 
     /// When it would fire if the host's timers were exact.
     pub(crate) fn due(&self) -> Option<Instant> {
-        self.armed.map(|_| self.due)
+        self.pending.map(|_| self.due)
     }
 
     pub(crate) fn pending(&self) -> Option<Pending> {
-        self.armed.map(|(pending, _)| pending)
+        self.pending
     }
 
     pub(crate) fn arm(&mut self, host: &HostModel, now: Instant, pending: Pending, span: Duration) {
-        let (due, fires) = host.timer(now, span);
-        (self.armed, self.due) = (Some((pending, fires)), due);
+        (self.due, self.at) = host.timer(now, span);
+        self.pending = Some(pending);
         self.renewed = false;
     }
 
     pub(crate) fn clear(&mut self) {
-        self.armed = None;
+        (self.pending, self.at) = (None, Instant::FAR_FUTURE);
         self.renewed = false;
     }
 
@@ -172,12 +182,9 @@ impl Subflow {
     /// Fires the timer if it is due; false when the peer has been silent for too long.
     pub(crate) fn fire_timer(&mut self, host: &HostModel, now: Instant) -> bool {
         self.pacer.on_wake(now);
-        let Some((pending, at)) = self.timer.armed else {
+        let Some(pending) = self.timer.pending.filter(|_| now >= self.timer.at) else {
             return true;
         };
-        if now < at {
-            return true;
-        }
         if self.is_hopeless(pending, now) {
             return false;
         }

@@ -65,6 +65,35 @@ fn who_waits_for_room_sends_nothing_where_no_subflow_can() {
 }
 
 #[test]
+fn who_keeps_its_choice_repeats_it_until_that_has_no_room() {
+    let all = [view(0, 50, 30, 5), view(1, 40, 9, 4), view(2, 60, 90, 1)];
+    let mut keeping = Vec::new();
+    for known in scheduler::names() {
+        let mut scheduler = build(known.name);
+        if !scheduler.keeps_choice() {
+            continue;
+        }
+        keeping.push(known.name);
+        for some in 1..=all.len() {
+            let mut views = all[..some].to_vec();
+            let first = scheduler.schedule(&request(), &views);
+            let Decision::Send { on, from: None, burst } = first else { panic!("{first:?}") };
+            let id = on.only().expect("one").index();
+            assert_eq!(first, views[id].one_segment(), "{}", known.name);
+            let mut segments = 0;
+            while views[id].can_send() {
+                assert_eq!(scheduler.schedule(&request(), &views), first, "{}", known.name);
+                views[id].queued_bytes += burst;
+                segments += 1;
+            }
+            assert!(segments >= 5, "{}: {segments}", known.name);
+            assert_ne!(scheduler.schedule(&request(), &views), first, "{}", known.name);
+        }
+    }
+    assert_eq!(keeping, ["min-rtt", "spd"]);
+}
+
+#[test]
 fn a_backup_serves_only_when_there_is_nothing_else() {
     for name in ["min-rtt", "linux", "linux-6.1", "round-robin", "redundant"] {
         let backup = SubflowView { backup: true, ..view(0, 10, 10, 0) };
