@@ -20,7 +20,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 
 use anabranch_transport::{
-    Config, ConnectionHandle, Endpoint, ListenConfig, ListenError, SubflowSummary,
+    Config, ConnectionHandle, Endpoint, ListenConfig, ListenError, Stack, SubflowSummary,
 };
 use anabranch_units::{Duration, Instant};
 use anabranch_wire::Segment;
@@ -188,7 +188,10 @@ impl<'a> Gateway<'a> {
         poller.add(&tun, DEVICE).map_err(tried("waiting"))?;
         let secret = secret_seed().map_err(tried("random numbers"))?;
         let mut endpoint = Endpoint::new("gateway", secret);
-        let config = Config { mss: mtu.saturating_sub(HEADERS), ..settings.config.clone() };
+        // What a kernel leaves with its subflow where its buffer is full may hold a client's upload up for seconds.
+        let stack = Stack { parks_data: false, ..settings.config.stack };
+        let mss = mtu.saturating_sub(HEADERS);
+        let config = Config { mss, stack, ..settings.config.clone() };
         let mut own: BTreeSet<IpAddr> = config.announce.iter().map(|it| it.address).collect();
         for address in &settings.listen {
             own.insert(address.ip());

@@ -170,6 +170,9 @@ pub struct Stack {
     /// A subflow on which no acknowledgement has come is given data behind what the application writes that the
     /// acknowledgement woke (`mptcp_subflow_delegate`); without it at once.
     pub delegates_sending: bool,
+    /// What comes while more memory is taken than the connection's buffer has stays with its subflow, unknown to the
+    /// connection, until there is room (`mptcp_data_ready`).
+    pub parks_data: bool,
     /// How long after an address has come up joins are tried over it (`address_worker`).
     pub join_delay: Duration,
 }
@@ -219,6 +222,7 @@ pub const LINUX_6_18: Stack = Stack {
     bursts_by_rtt: true,
     merges_reported: true,
     delegates_sending: true,
+    parks_data: true,
     join_delay: Duration::ZERO,
 };
 
@@ -256,6 +260,7 @@ pub const MPTCP_0_94: Stack = Stack {
     bursts_by_rtt: false,
     merges_reported: false,
     delegates_sending: false,
+    parks_data: false,
     join_delay: Duration::from_millis(500),
 };
 

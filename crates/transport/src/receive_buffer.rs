@@ -117,6 +117,21 @@ impl ReceiveBuffer {
         }
     }
 
+    /// Bytes of memory (`sk_rcvbuf`).
+    pub(crate) fn memory(&self) -> u64 {
+        self.memory
+    }
+
+    /// The most that it may grow to.
+    pub(crate) fn memory_max(&self) -> u64 {
+        self.memory_max
+    }
+
+    /// More waits than the buffer has memory for: it grows to that, as far as it may (`tcp_clamp_window`).
+    pub(crate) fn admit(&mut self, memory: u64) {
+        self.enlarge(memory.min(self.memory_max));
+    }
+
     pub(crate) fn window(&self) -> u64 {
         self.window
     }

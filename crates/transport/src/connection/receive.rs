@@ -1,6 +1,7 @@
 //! The receiving side: DSS signals, data-level reassembly, what the application reads
 //! (RFC 8684 sections 3.3.1 to 3.3.5).
 
+mod parked;
 mod payload;
 
 use std::collections::VecDeque;
@@ -10,9 +11,11 @@ use anabranch_wire::{DataAck, Dss, Mapping, MappingDsn, Segment, promote, verify
 use bytes::Bytes;
 
 use super::{Connection, Event, Mode};
+use crate::connection::rare::Rare;
 use crate::reassembly::{Charged, OutOfOrder, push_charged, share};
 use crate::subflow::deliver::{Failure, Terms};
 use crate::subflow::final_mapping::Passage;
+use parked::Parked;
 
 /// Pieces that wait to be read, of which on small ones are joined: else an application that reads slowly
 /// pays for each byte of the window as for a packet (`tcp_try_coalesce`).
@@ -34,6 +37,8 @@ pub(super) struct ReceiveStream {
     unread_memory: u32,
     /// The application has read since the window was last considered.
     read_lately: bool,
+    /// What subflows keep while the buffer is full.
+    pub(super) parked: Rare<Parked>,
 }
 
 impl ReceiveStream {
@@ -218,6 +223,9 @@ impl Connection {
     /// Reads up to `limit` bytes that lie in one piece; `None` when there is nothing.
     #[inline(always)]
     pub fn read(&mut self, now: Instant, limit: usize) -> Option<Bytes> {
+        if self.input.readable.is_empty() && !self.input.parked.is_empty() {
+            self.take_all_parked();
+        }
         let (mut piece, mut memory) = self.input.readable.pop_front()?;
         if piece.len() > limit {
             // A packet's memory is given back when all of it was read (`__mptcp_recvmsg_mskq`).

@@ -15,8 +15,9 @@ const STALE_AFTER: u32 = 4;
 
 /// How often a piece goes again at each expiry, before it does so ever more seldom. The kernel has no such bound:
 /// a peer that acknowledges every segment and never the data is sent 32 KiB each time that its
-/// acknowledgement comes. One that is honest acknowledges both at once.
-const REPETITIONS: u32 = 8;
+/// acknowledgement comes. One that is honest acknowledges both at once, or as soon as what it is sent fills the buffer that
+/// it then enlarges, which takes some forty repetitions (`parks_data`).
+const REPETITIONS: u32 = 64;
 
 /// The connection-level retransmission timer.
 #[derive(Debug, Default)]

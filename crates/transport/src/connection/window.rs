@@ -94,6 +94,10 @@ impl ReceiveBudget {
         }
     }
 
+    pub(super) fn buffer(&self) -> &ReceiveBuffer {
+        &self.buffer
+    }
+
     pub(super) fn limit(&self) -> u64 {
         self.buffer.window()
     }
@@ -154,12 +158,13 @@ impl Connection {
     /// What it holds of what it receives at this moment.
     pub fn receiver(&self) -> ReceiverSample {
         let waits = |it: &Subflow| it.receive.out_of_order_bytes() + it.receive.held_bytes();
+        let parked = self.input.parked.bytes();
         let (in_order, unread) = (self.input.acknowledged(), self.input.unread());
         ReceiverSample {
             in_order,
             unread,
             ahead: self.input.held() - unread,
-            in_subflows: self.subflows.iter().map(waits).sum(),
+            in_subflows: self.subflows.iter().map(waits).sum::<u64>() + parked,
             window: self.budget.promised.saturating_sub(in_order),
             limit: self.budget.limit(),
         }
@@ -168,7 +173,7 @@ impl Connection {
     /// Bytes of data that it holds: written and not acknowledged, received and not read, out of order too.
     pub fn held(&self) -> u64 {
         let waits = |it: &Subflow| it.receive.out_of_order_bytes() + it.receive.held_bytes();
-        let waiting: u64 = self.subflows.iter().map(waits).sum();
+        let waiting = self.subflows.iter().map(waits).sum::<u64>() + self.input.parked.bytes();
         self.out.end - self.out.una + self.input.held() + waiting
     }
 

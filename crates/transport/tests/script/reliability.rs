@@ -62,8 +62,8 @@ fn what_is_reinjected_is_repeated_where_it_was_too() {
 
 #[test]
 fn a_peer_that_never_acknowledges_data_is_sent_it_ever_more_seldom() {
-    // It acknowledges every segment at once. Eight times at each expiry; then after 0.2, 0.4, .. s and no
-    // sooner: 0.2 * (2^10 - 1) = 204.6 s are over after ten more, and from there on it is 120 s each time,
+    // It acknowledges every segment at once. Sixty-four times at each expiry, some 15 s; then after 0.2, 0.4, .. s and
+    // no sooner: 0.2 * (2^10 - 1) = 204.6 s are over after ten more, and from there on it is 120 s each time,
     // five in what is left of 900 s. Each time has another expiry's lateness, 0.25 s.
     let mut s = Script::multipath(config(), 50);
     s.write(100, 1000);
@@ -72,7 +72,7 @@ fn a_peer_that_never_acknowledges_data_is_sent_it_ever_more_seldom() {
         s.peer(ms, &format!(". ack={} dack4=0", 1 + s.sent_on(0)));
     }
     let times = s.sent_on(0) / 1000;
-    assert!((20..=24).contains(&times), "sent {times} times");
+    assert!((76..=80).contains(&times), "sent {times} times");
     // Progress brings it back to what it was.
     s.peer(900_000, &format!(". ack={} dack4=500", 1 + s.sent_on(0)));
     s.rest();
@@ -81,7 +81,7 @@ fn a_peer_that_never_acknowledges_data_is_sent_it_ever_more_seldom() {
         s.peer(ms, &format!(". ack={} dack4=500", 1 + s.sent_on(0)));
     }
     let times = (s.sent_on(0) - before) / 500;
-    assert!((8..=10).contains(&times), "sent {times} times");
+    assert!((9..=12).contains(&times), "sent {times} times");
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::num::NonZeroU16;
 use anabranch_units::{DataSeq, Instant};
 use anabranch_wire::{Flags, MappingDsn, Segment, promote};
 
+use super::parked::Piece;
 use super::{Connection, Mode};
 use crate::connection::window::is_news;
 use crate::receive_buffer::Load;
@@ -47,6 +48,60 @@ impl Connection {
         ahead > 0 && ahead as u64 > window / 4 * 3
     }
 
+    /// How much memory the connection may have taken to take more from a subflow: its buffer, or the subflow's where that
+    /// is larger.
+    #[inline(always)]
+    pub(super) fn room_for(&self, index: usize) -> u64 {
+        if !self.config.stack.parks_data || self.mode != Mode::Multipath {
+            return u64::MAX;
+        }
+        self.budget.buffer().memory().max(self.subflows[index].receive.buffer.memory())
+    }
+
+    /// Takes what waits with a subflow, until more memory than `limit` is taken; true when something became readable.
+    #[cold]
+    pub(super) fn take_parked(&mut self, index: usize, limit: u64) -> bool {
+        let mut readable = false;
+        while self.input.memory() <= limit
+            && let Some(piece) = self.input.parked.take_from(index)
+        {
+            readable |= self.accept_parked(piece);
+        }
+        if self.input.memory() > limit {
+            // What waits fills the subflow's own buffer, which grows for it (`tcp_clamp_window`).
+            let receive = &mut self.subflows[index].receive;
+            let waits = self.input.parked.memory_at(index) + receive.out_of_order_memory();
+            receive.buffer.admit(waits);
+        }
+        readable
+    }
+
+    /// Takes all that waits, whatever memory is taken: the application has nothing to read (`__mptcp_move_skbs`).
+    #[cold]
+    pub(super) fn take_all_parked(&mut self) {
+        while let Some(piece) = self.input.parked.take() {
+            self.accept_parked(piece);
+        }
+        self.take_peer_fin();
+    }
+
+    fn accept_parked(&mut self, piece: Piece) -> bool {
+        let base = self.remote_key.map_or(0, |key| key.idsn.0.wrapping_add(1));
+        let edge = self.accepted_edge();
+        let (dsn, payload, memory) = piece;
+        self.input.accept(base, dsn, (payload, memory), edge)
+    }
+
+    /// Behind the last byte of data that is kept where it comes out of order. Before the first promise the handshake's
+    /// window holds, which is the subflow's.
+    #[inline(always)]
+    fn accepted_edge(&self) -> u64 {
+        match (self.mode, self.budget.promised()) {
+            (Mode::Multipath, edge) if edge > 0 => edge.min(self.input.end()),
+            _ => u64::MAX,
+        }
+    }
+
     /// As `take_payload`, of a segment that takes sequence space; `PLAIN` if it [is plain](Self::takes_plainly).
     #[inline(always)]
     pub(in crate::connection) fn take_data<const PLAIN: bool>(
@@ -74,13 +129,17 @@ impl Connection {
             Mode::Multipath => self.remote_key.map_or(0, |key| key.idsn.0.wrapping_add(1)),
             _ => 0,
         };
-        // Before the first promise the handshake's window holds, which is the subflow's.
-        let edge = match (self.mode, self.budget.promised()) {
-            (Mode::Multipath, edge) if edge > 0 => edge.min(self.input.end()),
-            _ => u64::MAX,
-        };
+        let edge = self.accepted_edge();
+        let limit = self.room_for(index);
         let (mut delivered, mut news, mut readable) = (false, false, false);
+        if !self.input.parked.is_empty() {
+            readable = self.take_parked(index, limit);
+            delivered = readable;
+        }
         let (subflow, input) = (&mut self.subflows[index], &mut self.input);
+        let most = self.budget.buffer().memory_max();
+        // What waits with the subflow comes first.
+        let mut full = input.memory() > limit;
         let known_mss = subflow.received_mss();
         subflow.handle_payload::<PLAIN>(
             now,
@@ -89,9 +148,14 @@ impl Connection {
             terms,
             space,
             &mut |dsn, payload, memory| {
-                delivered = true;
                 news |= is_news(base.wrapping_add(input.next), dsn, payload.len());
+                if full {
+                    input.parked.push(index, (dsn, payload, memory), most);
+                    return;
+                }
+                delivered = true;
                 readable |= input.accept(base, dsn, (payload, memory), edge);
+                full = input.memory() > limit;
             },
         );
         if !PLAIN {

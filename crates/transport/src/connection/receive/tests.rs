@@ -76,6 +76,57 @@ fn a_packets_memory_is_given_back_when_all_of_it_was_read() {
 }
 
 #[test]
+fn what_comes_while_the_buffer_is_full_stays_with_its_subflow_until_that_has_a_larger_one() {
+    // mptcp_data_ready: `if (__mptcp_rmem(sk) > sk_rbuf) return;`; tcp_prune_queue: tcp_clamp_window.
+    let (mut client, handle) = opening();
+    let connection = client.connection_mut(handle);
+    connection.mode = Mode::Multipath;
+    let piece = |dsn| (dsn, Bytes::from_static(&[0; 1000]), 2304);
+    let limit = connection.room_for(0);
+    assert_eq!(limit, 131_072);
+    let base = connection.receive_dsn();
+    let mut position = 1000;
+    while connection.input.memory() <= limit {
+        connection.input.accept(base, base + position, (piece(0).1, 2304), u64::MAX);
+        position += 1000;
+    }
+    assert!(!connection.take_parked(0, limit), "nothing waits");
+    // The missing piece comes again and again, and fills the subflow's buffer.
+    let mut times = 0;
+    while connection.room_for(0) < connection.input.memory() {
+        connection.input.parked.push(0, piece(base), 1 << 20);
+        assert!(!connection.take_parked(0, connection.room_for(0)), "the buffer is full");
+        times += 1;
+        assert!(times < 100, "it never grows");
+    }
+    assert_eq!(times, 131_072_u64.div_ceil(2304));
+    assert_eq!(connection.input.parked.bytes(), 1000 * times);
+    assert_eq!(connection.readable(), 0);
+    assert!(connection.take_parked(0, connection.room_for(0)));
+    assert_eq!(connection.readable(), position, "what waited behind it is there, too");
+}
+
+#[test]
+fn an_application_that_reads_all_there_is_gets_what_subflows_kept() {
+    // __mptcp_move_skbs, where the connection's queue is empty.
+    let (mut client, handle) = opening();
+    let connection = client.connection_mut(handle);
+    connection.mode = Mode::Multipath;
+    connection.remote_key = Some(connection.local_key);
+    let base = connection.receive_dsn();
+    for (index, at) in [(1, 100), (0, 0), (1, 200)] {
+        let piece = (base + at, Bytes::from_static(&[7; 100]), 768);
+        connection.input.parked.push(index, piece, 1 << 20);
+    }
+    // What takes more memory than the most there may be is thrown away.
+    connection.input.parked.push(1, (base + 300, Bytes::from_static(&[7; 100]), 768), 1535);
+    assert_eq!(connection.input.parked.bytes(), 300);
+    let read = std::iter::from_fn(|| connection.read(Instant::ZERO, usize::MAX));
+    assert_eq!(read.map(|bytes| bytes.len()).sum::<usize>(), 300);
+    assert!(connection.input.parked.is_empty());
+}
+
+#[test]
 fn a_subflow_that_is_not_open_yet_gets_no_larger_buffer_from_what_is_read() {
     // mptcp_rcv_space_adjust: `if (tcp_sk(ssk)->rcvq_space.space)`, which is 0 before tcp_init_transfer.
     for (state, grows) in [(State::SynSent, false), (State::Established, true)] {
