@@ -62,6 +62,9 @@ def test_the_interval_of_a_share_is_exact():
     low, high = statistics.share_interval(0, 10)
     assert low == 0
     assert high == pytest.approx(1 - 0.025**0.1)
+    assert statistics.share_interval(10, 10) == pytest.approx((0.025**0.1, 1))
+    # Clopper and Pearson's of 5 in 10, as it is tabulated.
+    assert statistics.share_interval(5, 10) == pytest.approx((0.1871, 0.8129), abs=5e-5)
 
 
 OVERSHOOT = [83, 88, 92, 93, 98, 109, 120, 172, 191, 192, 199, 210, 210, 222]
