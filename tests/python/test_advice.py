@@ -259,6 +259,7 @@ def test_what_was_interrupted_goes_on(tmp_path):
     assert found.to_json() == whole.to_json()
 
 
+@pytest.mark.slow
 def test_who_runs_does_not_matter():
     asked = {**FEW, "trials": 5}
     alone = anabranch.advise(tables(WIFI, LIKE), **asked)

@@ -238,6 +238,15 @@ def test_lines_of_every_form_of_key():
     assert ("m",) not in lines
 
 
+def test_a_file_is_read_as_it_is_now_whatever_became_of_the_tables_read_before(tmp_path):
+    file = tmp_path / "film.toml"
+    file.write_text('name = "n"\n[[paths]]\nname = "a"\n', encoding="utf-8")
+    loading.tables(file)["paths"][0]["name"] = "b"
+    assert loading.tables(file) == {"name": "n", "paths": [{"name": "a"}]}
+    file.write_text('name = "o"\n', encoding="utf-8")
+    assert loading.tables(file) == {"name": "o"}
+
+
 def test_what_an_override_replaced_has_no_lines_any_more(tmp_path):
     file = tmp_path / "table.toml"
     file.write_text(

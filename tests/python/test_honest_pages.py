@@ -142,17 +142,31 @@ def test_a_ladder_that_cannot_be_written_is_told(tmp_path, monkeypatch):
 # -- results -----------------------------------------------------------------------------------------
 
 
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory):
+    """Return a folder with a scenario and its results, once there are any."""
+    return tmp_path_factory.mktemp("swept")
+
+
 @pytest.fixture
-def results(tmp_path, monkeypatch):
-    """Return a folder of results of four runs."""
+def results(swept, tmp_path, monkeypatch):
+    """Return a folder of results of four runs: a test's own copy of what is made once."""
+    if not (swept / "results").exists():
+        monkeypatch.chdir(swept)
+        sweep_small(swept)
+    shutil.copytree(swept, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
+    return tmp_path / "results" / "small"
+
+
+def sweep_small(folder):
+    """Run a scenario four times in the working folder."""
     bulk = {"name": "x", "application": {"kind": "bulk", "duration": "1 s"}, "paths": [WIFI]}
     lines = ['name = "small"', "[application]", 'kind = "bulk"', 'duration = "1 s"', "[[paths]]"]
     lines += [f'{key} = "{value}"' for key, value in bulk["paths"][0].items()]
-    (tmp_path / "small.toml").write_text("\n".join(lines), encoding="utf-8")
+    (folder / "small.toml").write_text("\n".join(lines), encoding="utf-8")
     grid = ("--grid", "transport.scheduler=min-rtt,linux")
     assert call("sweep", "small.toml", *grid, "--trials", 2, "--workers", 1).exit_code == 0
-    return tmp_path / "results" / "small"
 
 
 @pytest.mark.parametrize(

@@ -66,13 +66,17 @@ def within(tmp_path, monkeypatch):
     from typer.testing import CliRunner
 
     from anabranch.cli._app import app
+    from anabranch.scenario import shipped
 
     (tmp_path / "small.toml").write_text(SCENARIO, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ANABRANCH_CACHE", str(tmp_path / "cache"))
 
     def run(*arguments, given=None, env=None):
+        # Read once a process, of which this stands for several.
+        shipped.stdin.cache_clear()
         done = CliRunner().invoke(app, arguments, input=given, env=env)
+        shipped.stdin.cache_clear()
         assert "Traceback" not in done.stderr
         return done.exit_code, done.stdout, done.stderr
 
@@ -166,15 +170,15 @@ def test_a_table_wider_than_the_terminal_is_taken_apart_and_no_number_is_cut():
 @pytest.mark.module
 def test_a_scenario_comes_from_stdin(call, within, tmp_path):
     given = SCENARIO.encode()
-    code, out, _ = call("run", "-", "--json", given=given)
+    code, out, _ = within("run", "-", "--json", given=given)
     assert (code, json.loads(out)["scenario"]) == (0, "small")
     code, again, _ = within("run", "small.toml", "--json")
     assert json.loads(again)["digest"] == json.loads(out)["digest"]
-    assert call("check", "-", given=given)[1].startswith("ok: stdin: bulk over wifi")
+    assert within("check", "-", given=given)[1].startswith("ok: stdin: bulk over wifi")
     code, out, _ = call("sweep", "-", "--trials", "2", "--workers", "2", "--json", given=given)
     assert (code, json.loads(out)[0]["runs"]) == (0, 2)
     assert (tmp_path / "results" / "stdin" / "manifest.json").exists()
-    code, _, err = call("check", "-", given=given.replace(b"rtt", b"rrt"))
+    code, _, err = within("check", "-", given=given.replace(b"rtt", b"rrt"))
     assert code == 2
     assert "(stdin, line 7)" in err
 
@@ -331,7 +335,7 @@ def ended(start, tmp_path, number, *, group):
     ],
     ids=["TERM", "TERM to its workers too", "HUP", "INT to its workers too"],
 )
-def test_a_signal_ends_a_sweep_that_can_go_on(start, call, tmp_path, number, said, group):
+def test_a_signal_ends_a_sweep_that_can_go_on(start, within, tmp_path, number, said, group):
     code, err, done = ended(start, tmp_path, number, group=group)
     assert code == 128 + number
     # No leaked semaphores, no tracebacks: these two lines and no other.
@@ -340,7 +344,7 @@ def test_a_signal_ends_a_sweep_that_can_go_on(start, call, tmp_path, number, sai
         said,
     ]
     again = ("sweep", "small.toml", "--trials", "4", "--workers", "1", "--out", str(tmp_path / "out"))
-    code, _, err = call(*again)
+    code, _, err = within(*again)
     assert (code, done >= 3) == (0, True)
     assert "4 runs, 0 were there already" not in err
 

@@ -283,8 +283,9 @@ def test_cells_that_draw_nothing_are_run_once_and_say_so(tmp_path):
     assert call("verify", out).exit_code == 0
 
 
+@pytest.mark.slow
 @pytest.mark.module
-@pytest.mark.parametrize("name", EACH)
+@pytest.mark.parametrize("name", NAMES)
 def test_what_is_said_to_draw_nothing_comes_out_the_same_in_every_run(name):
     """Each such cell of each study, with the settings of each assumption that take its chance away.
 

@@ -5,10 +5,11 @@ tomllib decides what the text means; tree-sitter's grammar of TOML only says whe
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tree_sitter import Node
+    from tree_sitter import Language, Node
 
 KeyPath = tuple[str | int, ...]
 
@@ -27,11 +28,9 @@ def key_lines(text: str) -> dict[KeyPath, int]:
         Key path to line. Elements of arrays go by index: `("paths", 0, "rtt")`.
     """
     import tree_sitter
-    import tree_sitter_toml
 
-    parser = tree_sitter.Parser(tree_sitter.Language(tree_sitter_toml.language()))
     index = _Index()
-    for node in parser.parse(text.encode()).root_node.named_children:
+    for node in tree_sitter.Parser(_toml()).parse(text.encode()).root_node.named_children:
         if node.type == "pair":
             index.pair(node, ())
         elif node.type == "table":
@@ -39,6 +38,15 @@ def key_lines(text: str) -> dict[KeyPath, int]:
         elif node.type == "table_array_element":
             index.array_element(node)
     return index.lines
+
+
+@cache
+def _toml() -> Language:
+    """Return the grammar; it is imported when a file is read."""
+    import tree_sitter
+    import tree_sitter_toml
+
+    return tree_sitter.Language(tree_sitter_toml.language())
 
 
 class _Index:
@@ -108,6 +116,8 @@ def _key(node: Node) -> KeyPath:
 
 def _unquoted(text: str) -> str:
     """Return a key as tomllib would name it."""
+    if text[:1] not in ("'", '"'):
+        return text
     import tomllib
 
     return next(iter(tomllib.loads(f"{text} = 0")))

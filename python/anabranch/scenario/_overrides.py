@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import itertools
 import math
+import re
 import tomllib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
     from anabranch.scenario._lines import KeyPath
 
+#: A path whose parts TOML takes as they are: most.
+_BARE = re.compile(r"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*")
 #: Keys whose value may be a plain name or a table with a name and parameters.
 _NAMED_TABLES = {"scheduler", "congestion", "path_manager", "base", "abr", "model"}
 
@@ -115,6 +118,8 @@ def apply(raw: dict[str, Any], overrides: Sequence[Override]) -> Overridden:
 
 def split_key(key: str) -> list[str]:
     """Return the parts of a dotted path; parts may be quoted as in TOML."""
+    if _BARE.fullmatch(key):
+        return key.split(".")
     try:
         value: Any = tomllib.loads(f"{key} = 0")
     except tomllib.TOMLDecodeError:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import tomllib
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -157,7 +159,9 @@ def read(path: Path, where: str, *, what: str = "scenario") -> tuple[dict[str, A
         fault = Fault(message="not UTF-8 text", where=where, line=line, hint=f"is this a {what} file?")
         raise ScenarioError([fault]) from None
     try:
-        return tomllib.loads(text), key_lines(text)
+        tables, lines = _parsed(text)
+        # Whoever asked may change them.
+        return copy.deepcopy(tables), dict(lines)
     except tomllib.TOMLDecodeError as error:
         raise ScenarioError([_syntax_fault(text, str(error), where)]) from None
     except RecursionError:
@@ -165,6 +169,12 @@ def read(path: Path, where: str, *, what: str = "scenario") -> tuple[dict[str, A
     except ValueError:
         # Python reads no number of more than 4300 digits.
         raise ScenarioError([Fault(message="a number of thousands of digits", where=where)]) from None
+
+
+@lru_cache(maxsize=32)
+def _parsed(text: str) -> tuple[dict[str, Any], dict[KeyPath, int]]:
+    """Return a text's tables and the line of each key: a sweep reads one file for each of its cells."""
+    return tomllib.loads(text), key_lines(text)
 
 
 def _syntax_fault(text: str, message: str, where: str) -> Fault:
