@@ -24,6 +24,7 @@ use anabranch_transport::{
 };
 use anabranch_units::{Duration, Instant};
 use anabranch_wire::Segment;
+use bytes::Bytes;
 use thiserror::Error;
 
 use crate::clock::Clock;
@@ -160,6 +161,7 @@ struct Gateway<'a> {
     closing: Option<Instant>,
     /// What is written over for every packet.
     segment: Segment,
+    rest: Vec<Bytes>,
     packet: Vec<u8>,
 }
 
@@ -232,6 +234,7 @@ impl<'a> Gateway<'a> {
             next_look: clock.now(),
             closing: None,
             segment: Segment::default(),
+            rest: Vec::new(),
             packet: Vec::new(),
         })
     }

@@ -4,6 +4,7 @@
 //! It is the only crate that reads a clock, waits, opens devices and sockets, and asks the system for randomness.
 
 mod clock;
+mod entrance;
 pub mod gateway;
 mod header;
 mod icmp;

@@ -74,7 +74,7 @@ mod tests {
                 Segment { timestamps, payload: vec![7; 3000].into(), ..Segment::default() };
             let [from, to] = ends.map(|end| end.parse().unwrap());
             let mut packet = Vec::new();
-            emit_offloaded_headers(from, to, &segment, &mut packet).unwrap();
+            emit_offloaded_headers(from, to, &segment, 0, &mut packet).unwrap();
             let size = NonZeroU16::new(1448).unwrap();
             let header = Offloaded::unfinished(&packet, Some(size));
             let word = |at: usize| u16::from_ne_bytes([header[at], header[at + 1]]);

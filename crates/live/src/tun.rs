@@ -1,13 +1,14 @@
 //! A TUN device: IP packets from a kernel and to it.
 
 use std::io::{self, IoSlice};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketType};
 use tun_rs::{DeviceBuilder, SyncDevice};
 
+use crate::entrance::{Entrance, taken, write};
 use crate::namespace::within_any;
 use crate::offload::{HEADER, Offloaded};
 
@@ -86,7 +87,8 @@ impl Tun {
     /// # Errors
     /// The device is gone.
     pub fn write(&mut self, packet: &[u8]) -> io::Result<()> {
-        let taken = put(self.device.as_fd(), &[self.before_whole(), packet])?;
+        let parts = [self.before_whole(), packet].map(IoSlice::new);
+        let taken = taken(write(self.device.as_fd(), &parts))?;
         self.refused += u64::from(!taken);
         Ok(())
     }
@@ -98,7 +100,7 @@ impl Tun {
 
     /// A second way in, for another thread: what it writes has before it what the device wants to be told.
     pub(crate) fn entrance(&self) -> io::Result<Entrance> {
-        Ok(Entrance(self.device.as_fd().try_clone_to_owned()?))
+        Ok(Entrance::new(self.device.as_fd().try_clone_to_owned()?))
     }
 
     /// It cuts bursts.
@@ -117,34 +119,6 @@ impl Tun {
     /// Packets that the kernel did not take.
     pub fn refused(&self) -> u64 {
         self.refused
-    }
-}
-
-/// Hands the kernel a packet; false where it has no room for it or cannot take it just now.
-fn put(device: BorrowedFd<'_>, parts: &[&[u8]; 2]) -> io::Result<bool> {
-    match rustix::io::writev(device, &parts.map(IoSlice::new)) {
-        Ok(_) => Ok(true),
-        // The device is down, has no room, or the packet is none that it takes.
-        Err(Errno::AGAIN | Errno::NOBUFS | Errno::IO | Errno::INVAL | Errno::INTR) => Ok(false),
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// Where packets go.
-pub(crate) trait Device: Send + 'static {
-    /// Hands over a packet in two parts; false where it was not taken, and is lost.
-    ///
-    /// # Errors
-    /// The device is gone.
-    fn put(&self, head: &[u8], payload: &[u8]) -> io::Result<bool>;
-}
-
-/// What writes packets to a device that somebody else reads.
-pub(crate) struct Entrance(OwnedFd);
-
-impl Device for Entrance {
-    fn put(&self, head: &[u8], payload: &[u8]) -> io::Result<bool> {
-        put(self.0.as_fd(), &[head, payload])
     }
 }
 

@@ -398,7 +398,13 @@ impl Connection {
         self.next_segment(now, 1, segment).map(|(tuple, _)| *tuple)
     }
 
-    /// As [`Self::poll_transmit_into`], of up to `most` segments as one.
+    /// What lies apart of the burst that was written last, so many bytes.
+    pub(crate) fn rest_of_burst(&self, apart: u16) -> impl Iterator<Item = bytes::Bytes> {
+        self.out.behind_last(apart.into())
+    }
+
+    /// As [`Self::poll_transmit_into`], of up to `most` segments as one, whose payload may go on in
+    /// [`Self::rest_of_burst`].
     // Joined to its caller: every turn ends with a look that finds nothing.
     #[inline(always)]
     pub(crate) fn next_segment(

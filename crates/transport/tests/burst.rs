@@ -7,6 +7,7 @@ use anabranch_transport::profile::{LINUX_6_18, MPTCP_0_94};
 use anabranch_transport::{Config, EcnMode, Stack};
 use anabranch_units::{Duration, Instant};
 use anabranch_wire::{Ecn, Flags, Segment};
+use bytes::Bytes;
 use pair::{Pair, Way, at, film};
 use proptest::prelude::*;
 
@@ -181,4 +182,25 @@ fn a_burst_ends_with_its_socket_buffer_or_what_there_is() {
     // With checksums each has its own mapping.
     let sealed = sent(40, Config { checksum: true, ..nodelay });
     assert!(sealed.len() == 10 && sealed.iter().all(|(segments, _)| *segments == 1));
+}
+
+#[test]
+fn what_was_written_in_two_pieces_is_gathered_from_both() {
+    for multipath in [true, false] {
+        let config = Config { multipath, nodelay: true, ..pair::config() };
+        let mut pair = Pair::new(&[1], config.clone(), config);
+        pair.run_until(at(100));
+        let (now, pieces) = (pair.now, [3000, 5000].map(|length| Bytes::from(film(length))));
+        for piece in &pieces {
+            assert_eq!(pair.server().write(now, piece.clone()), Ok(piece.len()));
+        }
+        let (mut segment, mut rest) = (Segment::default(), vec![Bytes::new()]);
+        let mut found = Vec::new();
+        while pair.server.poll_gather(now, 40, &mut segment, &mut rest).is_some() {
+            found.extend(std::iter::once(&segment.payload).chain(&rest).cloned());
+        }
+        let places = |of: &[Bytes]| of.iter().map(|it| (it.as_ptr(), it.len())).collect::<Vec<_>>();
+        found.retain(|piece| !piece.is_empty());
+        assert_eq!(places(&found), places(&pieces), "all of it, where it was written");
+    }
 }

@@ -41,14 +41,14 @@ pub fn emit_packet(
     segment: &Segment,
     out: &mut Vec<u8>,
 ) -> Result<(), EmitError> {
-    emit_headers(source, destination, segment, false, out)?;
+    emit_headers(source, destination, segment, None, out)?;
     out.extend_from_slice(&segment.payload);
     Ok(())
 }
 
 /// Appends the IP and TCP headers of [`emit_packet`], for a device that cuts bursts and finishes checksums: the TCP
 /// checksum is the sum of the pseudo-header alone (`CHECKSUM_PARTIAL`), and the packet may be as long as IP has
-/// room for. The payload follows from where it is.
+/// room for. The payload follows from where it is, and behind it `more` bytes that lie elsewhere.
 ///
 /// # Errors
 ///
@@ -57,9 +57,10 @@ pub fn emit_offloaded_headers(
     source: IpAddr,
     destination: IpAddr,
     segment: &Segment,
+    more: usize,
     out: &mut Vec<u8>,
 ) -> Result<(), EmitError> {
-    emit_headers(source, destination, segment, true, out)
+    emit_headers(source, destination, segment, Some(more), out)
 }
 
 /// The sum of the pseudo-header (RFC 9293 section 3.1, RFC 8200 section 8.1), not complemented.
@@ -68,11 +69,12 @@ fn pseudo_header(source: &[u8], destination: &[u8], length: u16) -> u16 {
     !checksum([source, destination, rest.as_flattened()])
 }
 
+/// Appends both headers. With a `partial` checksum the payload is so many bytes longer than the segment's.
 fn emit_headers(
     source: IpAddr,
     destination: IpAddr,
     segment: &Segment,
-    partial: bool,
+    partial: Option<usize>,
     out: &mut Vec<u8>,
 ) -> Result<(), EmitError> {
     if segment.ack != SeqNumber(0) && !segment.flags.contains(Flags::ACK) {
@@ -84,7 +86,7 @@ fn emit_headers(
         .map_err(|_| EmitError::OptionsTooLong(options.as_slice().len()))?;
 
     let payload = segment.payload.as_ref();
-    let length = tcp.header_len() + payload.len();
+    let length = tcp.header_len() + payload.len() + partial.unwrap_or(0);
     let too_long = |_| EmitError::PacketTooLong(length);
     let payload_length = u16::try_from(length).map_err(|_| EmitError::PacketTooLong(length))?;
     match (source, destination) {
@@ -99,7 +101,7 @@ fn emit_headers(
                 Ecn::Ect1 => IpEcn::Ect1,
                 Ecn::Ce => IpEcn::CongestionExperienced,
             };
-            tcp.checksum = if partial {
+            tcp.checksum = if partial.is_some() {
                 pseudo_header(&source, &destination, payload_length)
             } else {
                 tcp.calc_checksum_ipv4_raw(source, destination, payload).map_err(too_long)?
@@ -117,7 +119,7 @@ fn emit_headers(
                 source: source.octets(),
                 destination: destination.octets(),
             };
-            tcp.checksum = if partial {
+            tcp.checksum = if partial.is_some() {
                 pseudo_header(&ip.source, &ip.destination, payload_length)
             } else {
                 tcp.calc_checksum_ipv6_raw(ip.source, ip.destination, payload).map_err(too_long)?

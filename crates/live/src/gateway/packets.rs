@@ -109,7 +109,7 @@ impl Gateway<'_> {
     fn handle_icmp(&mut self, now: Instant, bytes: &[u8]) -> Result<(), GatewayError> {
         match icmp::hear(bytes) {
             Some(Heard::Answer(answer)) => {
-                let written = self.writer.push(&[self.tun.before_whole(), &answer], &Bytes::new());
+                let written = self.writer.push(&[self.tun.before_whole(), &answer], []);
                 self.note_written(written)?;
             }
             Some(Heard::PathMtu { tuple, mtu, seq }) => {
@@ -123,8 +123,8 @@ impl Gateway<'_> {
     /// Everybody says what there is to say, a turn of it; true when there may be more.
     pub(super) fn transmit(&mut self, now: Instant) -> Result<bool, GatewayError> {
         for _ in 0..SAID {
-            let Some(out) = self.endpoint.poll_burst_into(now, self.burst, &mut self.segment)
-            else {
+            let (segment, rest) = (&mut self.segment, &mut self.rest);
+            let Some(out) = self.endpoint.poll_gather(now, self.burst, segment, rest) else {
                 return Ok(false);
             };
             let Outgoing { tuple, connection, segment_size } = out;
@@ -132,7 +132,8 @@ impl Gateway<'_> {
             let (segment, packet) = (&self.segment, &mut self.packet);
             packet.clear();
             let emitted = if self.tun.offloads() {
-                emit_offloaded_headers(from, to, segment, packet)
+                let more = self.rest.iter().map(Bytes::len).sum();
+                emit_offloaded_headers(from, to, segment, more, packet)
             } else {
                 emit_packet(from, to, segment, packet)
             };
@@ -148,13 +149,12 @@ impl Gateway<'_> {
     /// Writes the segment that was emitted: on a device that offloads its payload was not copied, and is cut into
     /// segments of a size where it has more.
     fn write_segment(&mut self, segment_size: Option<NonZeroU16>) -> Result<(), GatewayError> {
-        let payload = &self.segment.payload;
-        let several = segment_size.filter(|size| payload.len() > usize::from(size.get()));
         let written = if self.tun.offloads() {
-            let told = Offloaded::unfinished(&self.packet, several);
+            let told = Offloaded::unfinished(&self.packet, segment_size);
+            let payload = std::iter::once(&self.segment.payload).chain(&self.rest);
             self.writer.push(&[&told, &self.packet], payload)
         } else {
-            self.writer.push(&[self.tun.before_whole(), &self.packet], &Bytes::new())
+            self.writer.push(&[self.tun.before_whole(), &self.packet], [])
         };
         self.note_written(written)
     }

@@ -4,7 +4,7 @@
 //! The gateway's thread puts packets into a batch, and hands it on when it is full or its turn ends. Few batches are
 //! in being: when all of them are with the thread, the gateway waits for one, as it would wait for its own write.
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,7 +13,7 @@ use std::thread::{Builder, JoinHandle};
 
 use bytes::Bytes;
 
-use crate::tun::Device;
+use crate::entrance::Device;
 
 /// The most bytes of packets in a batch; a single longer packet has one to itself.
 const BATCH: usize = 384 << 10;
@@ -26,37 +26,50 @@ const BATCHES: usize = 3;
 struct Batch {
     /// What they begin with.
     heads: Vec<u8>,
-    /// Where each of those ends, and the rest of the packet, which is shared with whoever may send it again.
-    packets: Vec<(usize, Bytes)>,
+    /// What follows, which is shared with whoever may send it again.
+    payloads: Vec<Bytes>,
+    /// Where each packet's part of both ends.
+    ends: Vec<(usize, usize)>,
     /// All of it, bytes.
     size: usize,
 }
 
 impl Batch {
-    fn push(&mut self, head: &[&[u8]], payload: &Bytes) {
-        let begin = self.heads.len();
+    fn push<'a>(&mut self, head: &[&[u8]], payload: impl Iterator<Item = &'a Bytes>) {
         for part in head {
             self.heads.extend_from_slice(part);
         }
-        let end = self.heads.len();
-        self.packets.push((end, payload.clone()));
-        self.size += end - begin + payload.len();
+        // What is empty is nothing to be written.
+        self.payloads.extend(payload.filter(|piece| !piece.is_empty()).cloned());
+        self.ends.push((self.heads.len(), self.payloads.len()));
     }
 
     fn has_room(&self, length: usize) -> bool {
-        self.packets.is_empty() || self.size + length <= BATCH
+        self.ends.is_empty() || self.size + length <= BATCH
     }
 
     /// Writes its packets in order, and counts those that were not taken. It is empty then.
-    fn write(&mut self, device: &impl Device, refused: &AtomicU64) -> io::Result<()> {
-        let mut begin = 0;
-        for (end, payload) in self.packets.drain(..) {
-            if !device.put(&self.heads[begin..end], &payload)? {
-                refused.fetch_add(1, Ordering::Relaxed);
-            }
-            begin = end;
+    fn write(&mut self, device: &mut impl Device, refused: &AtomicU64) -> io::Result<()> {
+        let mut parts = Vec::with_capacity(self.ends.len() + self.payloads.len());
+        let (mut head, mut piece) = (0, 0);
+        for (head_end, piece_end) in &self.ends {
+            parts.push(IoSlice::new(&self.heads[head..*head_end]));
+            parts.extend(self.payloads[piece..*piece_end].iter().map(|it| IoSlice::new(it)));
+            (head, piece) = (*head_end, *piece_end);
         }
+        let mut left = &parts[..];
+        let mut before = 0;
+        let packets = self.ends.iter().map(|(_, piece_end)| {
+            let packet;
+            (packet, left) =
+                left.split_at(1 + piece_end - std::mem::replace(&mut before, *piece_end));
+            packet
+        });
+        let packets: Vec<_> = packets.collect();
+        refused.fetch_add(device.put(&packets)?, Ordering::Relaxed);
         self.heads.clear();
+        self.payloads.clear();
+        self.ends.clear();
         self.size = 0;
         Ok(())
     }
@@ -84,14 +97,14 @@ impl Writer {
     /// # Errors
     /// The system has no thread to give.
     #[expect(clippy::disallowed_methods, reason = "the real world has threads")]
-    pub(super) fn start(device: impl Device) -> io::Result<Self> {
+    pub(super) fn start(mut device: impl Device) -> io::Result<Self> {
         let (full, to_write) = channel::<Batch>();
         let (written, empty) = channel();
         let refused = Arc::<AtomicU64>::default();
         let counted = Arc::clone(&refused);
         let thread = Builder::new().name("device".into()).spawn(move || {
             for mut batch in to_write {
-                batch.write(&device, &counted)?;
+                batch.write(&mut device, &counted)?;
                 // Nobody waits for it at the end.
                 let _ = written.send(batch);
             }
@@ -106,8 +119,13 @@ impl Writer {
     ///
     /// # Errors
     /// The device was gone when packets were written that came before.
-    pub(super) fn push(&mut self, head: &[&[u8]], payload: &Bytes) -> io::Result<()> {
-        let length = head.iter().map(|part| part.len()).sum::<usize>() + payload.len();
+    pub(super) fn push<'a>(
+        &mut self,
+        head: &[&[u8]],
+        payload: impl IntoIterator<Item = &'a Bytes> + Clone,
+    ) -> io::Result<()> {
+        let pieces = payload.clone().into_iter().map(Bytes::len);
+        let length = head.iter().map(|part| part.len()).chain(pieces).sum::<usize>();
         if self.batch.as_ref().is_some_and(|batch| !batch.has_room(length)) {
             self.flush()?;
         }
@@ -115,7 +133,8 @@ impl Writer {
             Some(batch) => batch,
             None => self.next_batch()?,
         };
-        batch.push(head, payload);
+        batch.push(head, payload.into_iter());
+        batch.size += length;
         self.batch = Some(batch);
         Ok(())
     }
@@ -190,6 +209,8 @@ mod tests {
 
     use rustix::io::Errno;
 
+    use crate::entrance::Packet;
+
     use super::*;
 
     /// What a device was given.
@@ -199,36 +220,45 @@ mod tests {
     struct Open(Given);
 
     impl Device for Open {
-        fn put(&self, head: &[u8], payload: &[u8]) -> io::Result<bool> {
-            self.0.lock().unwrap().push([head, payload].concat());
-            Ok(true)
+        fn put(&mut self, packets: &[Packet<'_>]) -> io::Result<u64> {
+            self.0.lock().unwrap().extend(packets.iter().map(whole_of));
+            Ok(0)
         }
     }
 
     /// Waits before every packet for what becomes of it.
-    struct Gated(Given, Mutex<Receiver<io::Result<bool>>>);
+    struct Gated(Given, Receiver<io::Result<bool>>);
 
     impl Device for Gated {
-        fn put(&self, head: &[u8], payload: &[u8]) -> io::Result<bool> {
-            let taken = self.1.lock().unwrap().recv().expect("somebody decides")?;
-            if taken {
-                self.0.lock().unwrap().push([head, payload].concat());
+        fn put(&mut self, packets: &[Packet<'_>]) -> io::Result<u64> {
+            let mut refused = 0;
+            for packet in packets {
+                if self.1.recv().expect("somebody decides")? {
+                    self.0.lock().unwrap().push(whole_of(packet));
+                } else {
+                    refused += 1;
+                }
             }
-            Ok(taken)
+            Ok(refused)
         }
+    }
+
+    fn whole_of(packet: &Packet<'_>) -> Vec<u8> {
+        packet.iter().flat_map(|part| part.iter().copied()).collect()
     }
 
     fn gated() -> (Writer, Given, Sender<io::Result<bool>>) {
         let (given, (gate, decided)) = (Given::default(), channel());
-        let writer = Writer::start(Gated(Arc::clone(&given), Mutex::new(decided))).unwrap();
+        let writer = Writer::start(Gated(Arc::clone(&given), decided)).unwrap();
         (writer, given, gate)
     }
 
-    /// Pushes a packet in three parts.
+    /// Pushes a packet in four parts.
     fn put(writer: &mut Writer, packet: &[u8]) -> io::Result<()> {
         let (head, payload) = packet.split_at(packet.len() / 2);
         let (first, second) = head.split_at(head.len() / 2);
-        writer.push(&[first, second], &Bytes::copy_from_slice(payload))
+        let (third, fourth) = payload.split_at(payload.len() / 3);
+        writer.push(&[first, second], &[third, fourth].map(Bytes::copy_from_slice))
     }
 
     /// A packet that fills a batch.

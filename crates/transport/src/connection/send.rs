@@ -76,6 +76,20 @@ impl SendStream {
         }
     }
 
+    /// What begins at a position is kept until it is acknowledged.
+    pub(super) fn keeps(&self, position: u64) -> bool {
+        (self.una..self.end).contains(&position)
+    }
+
+    /// What lies apart of `length` bytes that go on behind the last piece that was cut, which was cut at its end.
+    pub(super) fn behind_last(&self, mut length: usize) -> impl Iterator<Item = Bytes> {
+        self.chunks.range(self.last as usize + 1..).map_while(move |(_, bytes)| {
+            let piece = bytes.slice(..bytes.len().min(length));
+            length -= piece.len();
+            (!piece.is_empty()).then_some(piece)
+        })
+    }
+
     /// Files the pieces of up to `bytes` more; no other is begun once what was written takes `room`.
     /// Returns how many bytes they take.
     fn carve(&mut self, bytes: u64, room: u64) -> u64 {
@@ -90,7 +104,7 @@ impl SendStream {
 
     /// Up to `limit` bytes from `position`, as far as they lie in one piece.
     #[inline(always)]
-    fn slice(&mut self, position: u64, limit: u64) -> Option<Bytes> {
+    pub(super) fn slice(&mut self, position: u64, limit: u64) -> Option<Bytes> {
         let (bytes, offset) = match self.chunks.get(self.last as usize) {
             Some((start, bytes)) if (*start..*start + bytes.len() as u64).contains(&position) => {
                 (bytes, (position - start) as usize)

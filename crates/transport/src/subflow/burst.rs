@@ -4,59 +4,18 @@
 use std::num::NonZeroU16;
 
 use anabranch_wire::{Flags, Segment};
-use bytes::{Bytes, BytesMut};
 
 use super::queue::{BURST_BYTES, Sender};
 use super::scoreboard::BurstMapping;
 use super::{EmitContext, Subflow};
 use crate::config::HostModel;
 
-/// A burst of so many bytes ends where its memory does; a shorter one goes on in the next piece, by a copy.
-const WORTH_LEAVING: usize = 49_152;
-
 /// What was written: one segment, or several as one, each with `segment_size` bytes of payload, the last one at most.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Written {
     pub(crate) segment_size: Option<NonZeroU16>,
-}
-
-/// The payload of a burst: a slice of the memory it begins in, or a copy where it goes on elsewhere.
-struct Payload {
-    memory: Bytes,
-    end: usize,
-    copied: BytesMut,
-}
-
-impl Payload {
-    /// It is long enough, and what comes next, from `piece` on, lies elsewhere.
-    fn had_better_leave(&self, piece: Option<&Bytes>) -> bool {
-        self.end >= WORTH_LEAVING
-            && self.copied.is_empty()
-            && piece.is_some_and(|piece| !self.is_followed_by(piece))
-    }
-
-    fn is_followed_by(&self, piece: &Bytes) -> bool {
-        let rest = self.memory.get(self.end..);
-        rest.is_some_and(|rest| !rest.is_empty() && std::ptr::eq(rest.as_ptr(), piece.as_ptr()))
-    }
-
-    fn push(&mut self, piece: &Bytes) {
-        let follows = self.memory.get(self.end..).is_some_and(|rest| {
-            rest.len() >= piece.len() && std::ptr::eq(rest.as_ptr(), piece.as_ptr())
-        });
-        if self.copied.is_empty() && !follows {
-            self.copied.reserve(BURST_BYTES as usize);
-            self.copied.extend_from_slice(&self.memory[..self.end]);
-        }
-        if !self.copied.is_empty() {
-            self.copied.extend_from_slice(piece);
-        }
-        self.end += piece.len();
-    }
-
-    fn bytes(self) -> Bytes {
-        if self.copied.is_empty() { self.memory.slice(..self.end) } else { self.copied.freeze() }
-    }
+    /// Bytes of its payload that the segment has not: they lie behind it in the data stream.
+    pub(crate) apart: u16,
 }
 
 impl Sender {
@@ -66,14 +25,14 @@ impl Sender {
         (BURST_BYTES / mss * mss - waits % mss) as usize
     }
 
-    /// The memory that the next segment begins in, and the mapping it has.
-    pub(super) fn front(&self) -> Option<(Bytes, BurstMapping)> {
-        self.queue.front().map(|chunk| (chunk.payload.clone(), chunk.mapping))
+    /// Where in the data stream the next segment begins.
+    pub(crate) fn next_data(&self) -> Option<u64> {
+        self.queue.front().map(|chunk| chunk.data)
     }
 
-    /// The memory that the next segment begins in.
-    pub(super) fn next_memory(&self) -> Option<&Bytes> {
-        self.queue.front().map(|chunk| &chunk.payload)
+    /// The mapping that the next segment has.
+    fn next_mapping(&self) -> Option<BurstMapping> {
+        self.queue.front().map(|chunk| chunk.mapping)
     }
 
     /// The next segment has this mapping; on plain TCP none has any.
@@ -86,7 +45,8 @@ impl Subflow {
     /// As `next_data_segment` and `fill_options`, of up to `most` segments at once.
     ///
     /// All that is kept of segments is kept of each, as if they had been asked for one by one. Only the header is
-    /// written once; so a burst ends where the next segment's would have other options.
+    /// written once; so a burst ends where the next segment's would have other options. The payload is that of the
+    /// first one.
     #[inline(never)]
     pub(crate) fn next_burst(
         &mut self,
@@ -97,7 +57,7 @@ impl Subflow {
     ) -> Option<Written> {
         let alone = self.goes_alone(context);
         let start = self.send.next();
-        let front = self.send.front();
+        let mapping = self.send.next_mapping();
         if !self.next_data_segment(host, context, segment) {
             return None;
         }
@@ -106,14 +66,11 @@ impl Subflow {
         // mapping stand on one segment alone.
         let new = self.send.next() > start;
         let repeats = if self.multipath { segment.mptcp.is_empty() } else { segment.dss.is_none() };
-        let Some((memory, mapping)) = front.filter(|_| new && repeats && !alone) else {
-            return Some(Written::default());
-        };
-        // The first one may lie in two pieces of memory, which made it a copy.
-        let size = segment.payload.len();
-        let memory = if memory.len() < size { segment.payload.clone() } else { memory };
-        let payload = Payload { memory, end: size, copied: BytesMut::new() };
-        Some(self.extend(host, context, most, mapping, payload, segment))
+        let several = new && repeats && !alone;
+        Some(match mapping.filter(|_| several) {
+            Some(mapping) => self.extend(host, context, most, mapping, segment),
+            None => Written::default(),
+        })
     }
 
     /// The next segment has something on it that the one behind it may not have: a checksum of its own, a report
@@ -122,26 +79,25 @@ impl Subflow {
         context.checksum || self.receive.duplicate.is_some() || self.receive.out_of_order()
     }
 
-    /// Lets those that may follow at once go with the segment that was written and begins `payload`.
+    /// Lets those that may follow at once go with the segment that was written.
     fn extend(
         &mut self,
         host: &HostModel,
         context: &EmitContext,
         most: u32,
         mapping: BurstMapping,
-        mut payload: Payload,
         segment: &mut Segment,
     ) -> Written {
         let now = context.now;
-        let (size, mut count) = (payload.end, 1);
+        let size = segment.payload.len();
+        let (mut length, mut count) = (size, 1);
         while count < most
             // All of them are as long as the first; a shorter one is the last.
-            && payload.end == count as usize * size
-            && payload.end + size <= BURST_BYTES as usize
+            && length == count as usize * size
+            && length + size <= BURST_BYTES as usize
             && self.send.queued_bytes() > 0
             && self.send.buffer_has_room()
             && self.send.goes_on_under(mapping)
-            && !payload.had_better_leave(self.send.next_memory())
         {
             let in_flight = self.board.in_flight();
             if !self.may_send_new(host, now, in_flight, true, false) {
@@ -158,21 +114,19 @@ impl Subflow {
             if sent.fin {
                 segment.flags = segment.flags.with(Flags::FIN);
             }
-            payload.push(&sent.payload);
+            length += sent.payload.len();
             count += 1;
             self.file_new(host, now, sent, more, true, false);
         }
-        if count == 1 {
-            return Written::default();
-        }
-        segment.payload = payload.bytes();
-        Written { segment_size: NonZeroU16::new(size as u16) }
+        let several = (count > 1).then_some(size as u16);
+        Written { segment_size: several.and_then(NonZeroU16::new), apart: (length - size) as u16 }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use anabranch_units::SeqNumber;
+    use bytes::Bytes;
 
     use super::super::Space;
     use super::super::deliver::Terms;
@@ -212,29 +166,24 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_is_a_slice_of_what_was_written() {
+    fn all_that_is_kept_of_segments_is_kept_of_each_of_a_burst() {
         let mut subflow = loaded();
-        let written = subflow.send.front().expect("data").0;
         // Socket buffers of two segments: `tcp_min_tso_segs`, at no rate that would ask for more.
-        let (segment, size) = burst(&mut subflow, 40);
-        assert_eq!(size.segment_size.map(NonZeroU16::get), Some(1000));
-        let length = segment.payload.len();
-        assert!(length > 1000 && segment.payload == written[..length]);
-        assert_eq!(segment.payload.as_ptr(), written.as_ptr(), "nothing is copied");
-        assert_eq!(subflow.board.in_flight() as usize, length / 1000, "each is kept for itself");
+        let (segment, written) = burst(&mut subflow, 40);
+        assert_eq!(written.segment_size.map(NonZeroU16::get), Some(1000));
+        assert!(written.apart > 0 && segment.payload.len() == 1000);
+        assert_eq!(subflow.board.in_flight(), 1 + u32::from(written.apart) / 1000);
     }
 
     #[test]
-    fn a_burst_of_several_pieces_is_put_together() {
+    fn a_burst_does_not_end_with_the_memory_it_begins_in() {
         let mut subflow = loaded();
         subflow.send.drain_unsent();
         for piece in 0..20u8 {
             subflow.send.enqueue(vec![piece; 300].into(), 300 * u64::from(piece));
         }
-        let (segment, size) = burst(&mut subflow, 2);
-        assert_eq!(size.segment_size.map(NonZeroU16::get), Some(1000));
-        let expected = (0..20u8).flat_map(|piece| [piece; 300]).take(2000);
-        assert!(segment.payload.iter().copied().eq(expected));
+        let (_, written) = burst(&mut subflow, 2);
+        assert_eq!((written.segment_size.map(NonZeroU16::get), written.apart), (Some(1000), 1000));
     }
 
     #[test]
