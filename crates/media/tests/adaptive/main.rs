@@ -334,7 +334,7 @@ fn hlsjs_gives_up_a_chunk_while_it_stalls_for_it_too() {
 
 fn plays_over_a_link_that_suffices(name: &str, rate: f64, minutes: f64) {
     for abr in ["vlc-rate", "vlc-nearoptimal", "hlsjs", "bola", "mpc", "throughput"] {
-        let ladder = Ladder::try_from(&SyntheticLadder::named(name)).unwrap();
+        let ladder = Ladder::try_from(&SyntheticLadder::named(name)).expect("a paper's");
         let top = ladder.renditions.len() - 1;
         let abr_json = format!(r#"{{"name":"{abr}"}}"#);
         let seen = watch(&vlc(), ladder, &abr_json, &Toy::new(0.1, rate));
