@@ -107,16 +107,21 @@ def rust_functions(source: str) -> list[Function]:
         opened = _body(code, found.end())
         if opened is None:
             continue
-        depth, end = 1, len(code)
-        for brace in _BRACE.finditer(code, opened + 1):
-            depth += 1 if brace.group() == "{" else -1
-            if depth == 0:
-                end = brace.end()
-                break
+        end = closed(code, opened + 1)
         first = code.count("\n", 0, found.start()) + 1
         lines = code.count("\n", found.start(), end) + 1
         result.append(Function(name=found.group(1), line=first, lines=lines))
     return result
+
+
+def closed(code: str, start: int) -> int:
+    """Return where what was opened by a brace before `start` has been closed."""
+    depth = 1
+    for brace in _BRACE.finditer(code, start):
+        depth += 1 if brace.group() == "{" else -1
+        if depth == 0:
+            return brace.end()
+    return len(code)
 
 
 def _body(code: str, start: int) -> int | None:

@@ -8,7 +8,7 @@ import tomllib
 
 import pytest
 
-from repository import bare, files, matching, text
+from repository import bare, closed, files, matching, text
 
 _SPAN = re.compile(r"`([^`\n]+)`")
 _FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
@@ -51,11 +51,7 @@ def members() -> dict[str, frozenset[str]]:
     found: dict[str, set[str]] = {}
     for source in map(bare, map(text, matching(".rs", under="crates/"))):
         for opened in _TYPE.finditer(source):
-            depth, end = 1, opened.end()
-            while end < len(source) and depth:
-                depth += {"{": 1, "}": -1}.get(source[end], 0)
-                end += 1
-            body = source[opened.end() : end]
+            body = source[opened.end() : closed(source, opened.end())]
             inner = re.findall(
                 r"\bfn\s+(\w+)|^\s*(?:pub(?:\([a-z]+\))?\s+)?(\w+)\s*[:,({]", body, re.MULTILINE
             )

@@ -99,7 +99,7 @@ def test_what_is_told_while_it_runs_agrees_with_the_trace():
     assert len([one for one in seen if one in sampled]) > len(seen) / 2
 
 
-@pytest.mark.parametrize("server", ["gateway", "kernel"])
+@pytest.mark.parametrize("server", ["gateway", pytest.param("kernel", marks=pytest.mark.slow)])
 def test_vlcs_buffer_and_lost_pictures_are_shown_while_it_plays(server):
     from anabranch.live.viewers import VIEWERS, origin
 

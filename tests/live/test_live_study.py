@@ -99,6 +99,7 @@ def test_both_worlds_are_run_compared_and_kept(study, tmp_path):
     assert "0 runs, 2 were there already" in again.stderr
 
 
+@pytest.mark.slow
 def test_an_interrupt_leaves_nothing_and_keeps_what_is_done(study, tmp_path):
     done = subprocess.run(command(study, "--only", "ours"), cwd=tmp_path, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr
