@@ -128,5 +128,7 @@ def faults(capture: Path, *, mptcp: bool) -> list[str]:
     """
     wrong = " || ".join(("_ws.malformed", *(_EXPERT if mptcp else ())))
     command = ["tshark", "-r", str(capture), "-o", "mptcp.analyze_mappings:TRUE", "-Y", wrong]
+    # Some payload looks like a protocol's whose message is long: tshark would put its segments together, each time anew.
+    command += ["-o", "tcp.desegment_tcp_streams:FALSE"]
     command += ["-T", "fields", "-e", "frame.number", "-e", "_ws.expert.message"]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
