@@ -398,9 +398,9 @@ impl Connection {
         self.next_segment(now, 1, segment).map(|(tuple, _)| *tuple)
     }
 
-    /// What lies apart of the burst that was written last, so many bytes.
-    pub(crate) fn rest_of_burst(&self, apart: u16) -> impl Iterator<Item = bytes::Bytes> {
-        self.out.behind_last(apart.into())
+    /// The payload of the burst that was written last, as far as it lies apart from its segment's.
+    pub(crate) fn rest_of_burst(&self) -> impl Iterator<Item = bytes::Bytes> {
+        self.out.rest_of_burst()
     }
 
     /// As [`Self::poll_transmit_into`], of up to `most` segments as one, whose payload may go on in

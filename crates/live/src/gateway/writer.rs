@@ -57,13 +57,11 @@ impl Batch {
             parts.extend(self.payloads[piece..*piece_end].iter().map(|it| IoSlice::new(it)));
             (head, piece) = (*head_end, *piece_end);
         }
-        let mut left = &parts[..];
         let mut before = 0;
-        let packets = self.ends.iter().map(|(_, piece_end)| {
-            let packet;
-            (packet, left) =
-                left.split_at(1 + piece_end - std::mem::replace(&mut before, *piece_end));
-            packet
+        let packets = self.ends.iter().enumerate().map(|(at, (_, pieces))| {
+            // Each packet has one head.
+            let begin = at + std::mem::replace(&mut before, *pieces);
+            &parts[begin..=at + pieces]
         });
         let packets: Vec<_> = packets.collect();
         refused.fetch_add(device.put(&packets)?, Ordering::Relaxed);

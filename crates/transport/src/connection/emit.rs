@@ -63,11 +63,11 @@ impl Connection {
         } else if most > 1
             && let begin = subflow.send.next_data()
             && let most = if begin.is_some_and(|begin| self.out.keeps(begin)) { most } else { 1 }
-            && let Some(burst) = subflow.next_burst(host, &context, most, segment)
+            && let Some((burst, more)) = subflow.next_burst(host, &context, most, segment)
         {
             written = burst;
-            if let (Some(begin), true) = (begin, burst.apart > 0) {
-                written.apart = self.gather(begin, burst.apart, segment);
+            if let (Some(begin), true) = (begin, more > 0) {
+                self.out.gather(begin, more, segment);
             }
         } else if most <= 1 && subflow.next_data_segment(host, &context, segment) {
             subflow.fill_options(segment, false);
@@ -77,16 +77,6 @@ impl Connection {
         }
         self.note_written(index, due);
         due.then_some(written)
-    }
-
-    /// Lengthens the payload of a burst's first segment, which begins at a position of the data stream, by what lies
-    /// in the same memory of the `more` bytes behind it; returns how many lie apart.
-    fn gather(&mut self, begin: u64, more: u16, segment: &mut Segment) -> u16 {
-        let length = segment.payload.len() + usize::from(more);
-        let Some(payload) = self.out.slice(begin, length as u64) else { return more };
-        debug_assert!(payload.iter().zip(&segment.payload).all(|(a, b)| a == b), "it begins so");
-        segment.payload = payload;
-        (length - segment.payload.len()) as u16
     }
 
     /// A subflow was asked for a segment, and has written one if it was `due`.

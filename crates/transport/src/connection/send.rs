@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 
 use anabranch_units::{Duration, Instant, SubflowId};
+use anabranch_wire::Segment;
 use bytes::Bytes;
 
 use super::carried::SentAhead;
@@ -43,6 +44,8 @@ pub(super) struct SendStream {
     pub(super) blocked: bool,
     /// It was told that there is room, and the acknowledged subflow does not know yet.
     pub(super) releases: bool,
+    /// Bytes of the burst that was written last that lie behind the piece that was cut last.
+    apart: u16,
 }
 
 /// Why a write was refused.
@@ -73,6 +76,7 @@ impl SendStream {
             window_end: 0,
             blocked: false,
             releases: false,
+            apart: 0,
         }
     }
 
@@ -81,11 +85,22 @@ impl SendStream {
         (self.una..self.end).contains(&position)
     }
 
-    /// What lies apart of `length` bytes that go on behind the last piece that was cut, which was cut at its end.
-    pub(super) fn behind_last(&self, mut length: usize) -> impl Iterator<Item = Bytes> {
+    /// Lengthens the payload of a burst's first segment, which begins at a position, by what lies in the same memory
+    /// of the `more` bytes behind it.
+    pub(super) fn gather(&mut self, position: u64, more: u16, segment: &mut Segment) {
+        let length = segment.payload.len() + usize::from(more);
+        let payload = self.slice(position, length as u64).expect("what is to be sent is kept");
+        debug_assert!(payload.iter().zip(&segment.payload).all(|(a, b)| a == b), "it begins so");
+        self.apart = (length - payload.len()) as u16;
+        segment.payload = payload;
+    }
+
+    /// The payload of the burst that was written last, as far as it lies apart from its segment's.
+    pub(super) fn rest_of_burst(&self) -> impl Iterator<Item = Bytes> {
+        let mut left = usize::from(self.apart);
         self.chunks.range(self.last as usize + 1..).map_while(move |(_, bytes)| {
-            let piece = bytes.slice(..bytes.len().min(length));
-            length -= piece.len();
+            let piece = bytes.slice(..bytes.len().min(left));
+            left -= piece.len();
             (!piece.is_empty()).then_some(piece)
         })
     }
@@ -104,7 +119,7 @@ impl SendStream {
 
     /// Up to `limit` bytes from `position`, as far as they lie in one piece.
     #[inline(always)]
-    pub(super) fn slice(&mut self, position: u64, limit: u64) -> Option<Bytes> {
+    fn slice(&mut self, position: u64, limit: u64) -> Option<Bytes> {
         let (bytes, offset) = match self.chunks.get(self.last as usize) {
             Some((start, bytes)) if (*start..*start + bytes.len() as u64).contains(&position) => {
                 (bytes, (position - start) as usize)

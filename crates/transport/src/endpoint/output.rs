@@ -50,9 +50,9 @@ impl Endpoint {
     /// A burst is data that was not sent before, of one subflow: no more than the congestion window, the peer's
     /// window and one socket buffer have (a millisecond at the pacing rate, `tcp_tso_autosize`), all of it under
     /// one mapping; PSH and FIN stand on its last segment. Its payload is a slice of what was written, or a copy
-    /// where that was written in several pieces ([`Self::poll_gather`] copies nothing). What differs from segment to segment leaves alone:
-    /// retransmissions, probes, the first data with its `MP_CAPABLE`, whatever has SACK blocks; and everything
-    /// where DSS checksums are in use, since each segment then has a mapping of its own.
+    /// where that was written in several pieces ([`Self::poll_gather`] copies nothing). What differs from segment to
+    /// segment leaves alone: retransmissions, probes, the first data with its `MP_CAPABLE`, whatever has SACK blocks;
+    /// and everything where DSS checksums are in use, since each segment then has a mapping of its own.
     ///
     /// ```
     /// use std::num::NonZeroU16;
@@ -104,11 +104,14 @@ impl Endpoint {
         most: u32,
         segment: &mut Segment,
     ) -> Option<Outgoing> {
-        let (out, apart) = self.next_out(now, most, segment)?;
-        if most > 1 && apart > 0 {
-            let mut whole = BytesMut::from(segment.payload.as_ref());
-            self.rest_of(&out, apart).for_each(|piece| whole.extend_from_slice(&piece));
-            segment.payload = whole.freeze();
+        let out = self.next_out(now, most, segment)?;
+        if most > 1 {
+            let mut rest = self.rest_of(&out).peekable();
+            if rest.peek().is_some() {
+                let mut whole = BytesMut::from(segment.payload.as_ref());
+                rest.for_each(|piece| whole.extend_from_slice(&piece));
+                segment.payload = whole.freeze();
+            }
         }
         Some(out)
     }
@@ -123,37 +126,30 @@ impl Endpoint {
         rest: &mut Vec<Bytes>,
     ) -> Option<Outgoing> {
         rest.clear();
-        let (out, apart) = self.next_out(now, most, segment)?;
-        if apart > 0 {
-            rest.extend(self.rest_of(&out, apart));
-        }
+        let out = self.next_out(now, most, segment)?;
+        rest.extend(self.rest_of(&out));
         Some(out)
     }
 
-    /// What lies apart of the burst that was written last.
-    fn rest_of(&self, out: &Outgoing, apart: u16) -> impl Iterator<Item = Bytes> {
-        let entry = out.connection.and_then(|handle| self.table.get(handle));
-        entry.into_iter().flat_map(move |entry| entry.connection.rest_of_burst(apart))
+    /// What of the payload of what was just written lies apart: of a burst alone anything does.
+    fn rest_of(&self, out: &Outgoing) -> impl Iterator<Item = Bytes> {
+        let of = out.connection.filter(|_| out.segment_size.is_some());
+        let entry = of.and_then(|handle| self.table.get(handle));
+        entry.into_iter().flat_map(|entry| entry.connection.rest_of_burst())
     }
 
-    /// The next segment, or burst, and how many bytes of its payload lie apart.
+    /// As [`Self::poll_burst_into`], without what lies apart.
     #[inline(always)]
-    fn next_out(
-        &mut self,
-        now: Instant,
-        most: u32,
-        segment: &mut Segment,
-    ) -> Option<(Outgoing, u16)> {
+    fn next_out(&mut self, now: Instant, most: u32, segment: &mut Segment) -> Option<Outgoing> {
         if !self.replies.is_empty() {
-            return self.next_reply(segment).map(|out| (out, 0));
+            return self.next_reply(segment);
         }
         while let Some(slot) = self.ready.front() {
             if let Some(entry) = self.table.slot(slot).filter(|entry| entry.ready) {
                 let handle = ConnectionHandle { slot, generation: entry.generation };
                 if let Some((&tuple, written)) = entry.connection.next_segment(now, most, segment) {
                     let segment_size = written.segment_size;
-                    let out = Outgoing { tuple, connection: Some(handle), segment_size };
-                    return Some((out, written.apart));
+                    return Some(Outgoing { tuple, connection: Some(handle), segment_size });
                 }
                 // It has said all it has to say for now.
                 entry.ready = false;

@@ -14,8 +14,6 @@ use crate::config::HostModel;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Written {
     pub(crate) segment_size: Option<NonZeroU16>,
-    /// Bytes of its payload that the segment has not: they lie behind it in the data stream.
-    pub(crate) apart: u16,
 }
 
 impl Sender {
@@ -46,7 +44,7 @@ impl Subflow {
     ///
     /// All that is kept of segments is kept of each, as if they had been asked for one by one. Only the header is
     /// written once; so a burst ends where the next segment's would have other options. The payload is that of the
-    /// first one.
+    /// first one; returned with it are the bytes of the others, which lie behind it in the data stream.
     #[inline(never)]
     pub(crate) fn next_burst(
         &mut self,
@@ -54,7 +52,7 @@ impl Subflow {
         context: &EmitContext,
         most: u32,
         segment: &mut Segment,
-    ) -> Option<Written> {
+    ) -> Option<(Written, u16)> {
         let alone = self.goes_alone(context);
         let start = self.send.next();
         let mapping = self.send.next_mapping();
@@ -69,7 +67,7 @@ impl Subflow {
         let several = new && repeats && !alone;
         Some(match mapping.filter(|_| several) {
             Some(mapping) => self.extend(host, context, most, mapping, segment),
-            None => Written::default(),
+            None => (Written::default(), 0),
         })
     }
 
@@ -87,7 +85,7 @@ impl Subflow {
         most: u32,
         mapping: BurstMapping,
         segment: &mut Segment,
-    ) -> Written {
+    ) -> (Written, u16) {
         let now = context.now;
         let size = segment.payload.len();
         let (mut length, mut count) = (size, 1);
@@ -119,7 +117,8 @@ impl Subflow {
             self.file_new(host, now, sent, more, true, false);
         }
         let several = (count > 1).then_some(size as u16);
-        Written { segment_size: several.and_then(NonZeroU16::new), apart: (length - size) as u16 }
+        let segment_size = several.and_then(NonZeroU16::new);
+        (Written { segment_size }, (length - size) as u16)
     }
 }
 
@@ -142,10 +141,11 @@ mod tests {
         subflow
     }
 
-    fn burst(subflow: &mut Subflow, most: u32) -> (Segment, Written) {
+    fn burst(subflow: &mut Subflow, most: u32) -> (Segment, Written, u16) {
         let mut segment = Segment::default();
         let written = subflow.next_burst(&exact(), &context(at(100)), most, &mut segment);
-        (segment, written.expect("data"))
+        let (written, more) = written.expect("data");
+        (segment, written, more)
     }
 
     /// A hundred bytes of the peer's arrive.
@@ -169,10 +169,10 @@ mod tests {
     fn all_that_is_kept_of_segments_is_kept_of_each_of_a_burst() {
         let mut subflow = loaded();
         // Socket buffers of two segments: `tcp_min_tso_segs`, at no rate that would ask for more.
-        let (segment, written) = burst(&mut subflow, 40);
+        let (segment, written, more) = burst(&mut subflow, 40);
         assert_eq!(written.segment_size.map(NonZeroU16::get), Some(1000));
-        assert!(written.apart > 0 && segment.payload.len() == 1000);
-        assert_eq!(subflow.board.in_flight(), 1 + u32::from(written.apart) / 1000);
+        assert!(more > 0 && segment.payload.len() == 1000);
+        assert_eq!(subflow.board.in_flight(), 1 + u32::from(more) / 1000);
     }
 
     #[test]
@@ -182,8 +182,8 @@ mod tests {
         for piece in 0..20u8 {
             subflow.send.enqueue(vec![piece; 300].into(), 300 * u64::from(piece));
         }
-        let (_, written) = burst(&mut subflow, 2);
-        assert_eq!((written.segment_size.map(NonZeroU16::get), written.apart), (Some(1000), 1000));
+        let (_, written, more) = burst(&mut subflow, 2);
+        assert_eq!((written.segment_size.map(NonZeroU16::get), more), (Some(1000), 1000));
     }
 
     #[test]
@@ -191,14 +191,14 @@ mod tests {
         let mut subflow = loaded();
         hear(&mut subflow, 1);
         hear(&mut subflow, 1);
-        let (segment, size) = burst(&mut subflow, 40);
+        let (segment, size, _) = burst(&mut subflow, 40);
         assert!(segment.sack.as_slice().len() == 1 && size == Written::default());
-        let (segment, size) = burst(&mut subflow, 40);
+        let (segment, size, _) = burst(&mut subflow, 40);
         assert!(segment.sack.is_empty() && size != Written::default(), "told once");
         let mut subflow = loaded();
         hear(&mut subflow, 201);
         for _ in 0..2 {
-            let (segment, size) = burst(&mut subflow, 40);
+            let (segment, size, _) = burst(&mut subflow, 40);
             assert!(segment.sack.as_slice().len() == 1 && size == Written::default());
         }
     }
