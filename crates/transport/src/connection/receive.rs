@@ -37,6 +37,8 @@ pub(super) struct ReceiveStream {
     unread_memory: u32,
     /// The application has read since the window was last considered.
     read_lately: bool,
+    /// Memory that the buffer has for certain: what may come before it is asked what it has, bytes.
+    spare: u32,
     /// What subflows keep while the buffer is full.
     pub(super) parked: Rare<Parked>,
 }
@@ -223,7 +225,10 @@ impl Connection {
     /// Reads up to `limit` bytes that lie in one piece; `None` when there is nothing.
     #[inline(always)]
     pub fn read(&mut self, now: Instant, limit: usize) -> Option<Bytes> {
-        if self.input.readable.is_empty() && !self.input.parked.is_empty() {
+        if self.input.readable.is_empty() {
+            if self.input.parked.is_empty() {
+                return None;
+            }
             self.take_all_parked();
         }
         let (mut piece, mut memory) = self.input.readable.pop_front()?;

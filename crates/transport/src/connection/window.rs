@@ -140,6 +140,7 @@ pub struct ReceiverSample {
 impl Connection {
     /// MPTCP's buffer is charged with what subflows hand up; what waits in a subflow is charged to the
     /// subflow's (`__mptcp_rmem`, `mptcp_space`).
+    #[inline(always)]
     pub(super) fn memory_used(&self) -> u64 {
         match (self.mode, self.subflows.first()) {
             (Mode::Plain, Some(only)) => self.input.memory() + only.receive.out_of_order_memory(),

@@ -104,14 +104,20 @@ impl Endpoint {
         most: u32,
         segment: &mut Segment,
     ) -> Option<Outgoing> {
-        let out = self.next_out(now, most, segment)?;
         if most > 1 {
-            let mut rest = self.rest_of(&out).peekable();
-            if rest.peek().is_some() {
-                let mut whole = BytesMut::from(segment.payload.as_ref());
-                rest.for_each(|piece| whole.extend_from_slice(&piece));
-                segment.payload = whole.freeze();
-            }
+            self.next_joined(now, most, segment)
+        } else {
+            self.next_out(now, most, segment)
+        }
+    }
+
+    fn next_joined(&mut self, now: Instant, most: u32, segment: &mut Segment) -> Option<Outgoing> {
+        let out = self.next_out(now, most, segment)?;
+        let mut rest = self.rest_of(&out).peekable();
+        if rest.peek().is_some() {
+            let mut whole = BytesMut::from(segment.payload.as_ref());
+            rest.for_each(|piece| whole.extend_from_slice(&piece));
+            segment.payload = whole.freeze();
         }
         Some(out)
     }

@@ -61,6 +61,11 @@ impl Delivery {
         self.held_bytes
     }
 
+    /// The memory of these.
+    pub(super) fn held_memory(&self) -> u64 {
+        self.held_memory.into()
+    }
+
     /// Lets go of what waits; what failed stays known, for the reset to tell.
     pub(super) fn discard(&mut self) {
         self.held.clear();

@@ -160,6 +160,11 @@ impl Receiver {
         self.runs.memory()
     }
 
+    /// The memory of all that waits here: out of order, and until its mapping is whole.
+    pub(crate) fn memory(&self) -> u64 {
+        self.runs.memory() + self.delivery.held_memory()
+    }
+
     /// The SYN took position 0.
     pub(crate) fn after_syn(&mut self) {
         self.next = 1;

@@ -4,6 +4,7 @@ use std::num::NonZeroU16;
 
 use anabranch_units::{DataSeq, Instant};
 use anabranch_wire::{Flags, MappingDsn, Segment, promote};
+use bytes::Bytes;
 
 use super::parked::Piece;
 use super::{Connection, Mode};
@@ -11,6 +12,9 @@ use crate::connection::window::is_news;
 use crate::receive_buffer::Load;
 use crate::subflow::Space;
 use crate::subflow::deliver::Terms;
+
+/// More memory than a segment takes beside four times its payload, bytes.
+const BESIDE_PAYLOAD: usize = 4096;
 
 impl Connection {
     /// The payload of a segment: into its subflow, and what that puts in order on to the data stream.
@@ -111,6 +115,53 @@ impl Connection {
         segment: &Segment,
         segment_size: Option<NonZeroU16>,
     ) {
+        let memory = 4 * segment.payload.len() + BESIDE_PAYLOAD;
+        if let Some(spare) = self.input.spare.checked_sub(memory as u32)
+            && segment_size.is_none()
+        {
+            self.input.spare = spare;
+            self.take_data_or_park::<PLAIN, false>(now, index, segment, segment_size);
+        } else {
+            self.take_data_where_full(now, index, segment, segment_size);
+        }
+    }
+
+    /// As [`Self::take_data`], where the connection's buffer may be full.
+    #[inline(never)]
+    fn take_data_where_full(
+        &mut self,
+        now: Instant,
+        index: usize,
+        segment: &Segment,
+        segment_size: Option<NonZeroU16>,
+    ) {
+        self.take_data_or_park::<false, true>(now, index, segment, segment_size);
+        self.input.spare = self.spare();
+    }
+
+    /// What memory may certainly come before the connection's buffer is full, bytes; what waits in subflows counts as
+    /// taken.
+    fn spare(&self) -> u32 {
+        if !self.config.stack.parks_data {
+            return u32::MAX;
+        }
+        if self.mode != Mode::Multipath || !self.input.parked.is_empty() {
+            return 0;
+        }
+        let waits = self.subflows.iter().map(|it| it.receive.memory());
+        let taken = self.input.memory() + waits.sum::<u64>();
+        self.budget.buffer().memory().saturating_sub(taken).try_into().unwrap_or(u32::MAX)
+    }
+
+    /// As [`Self::take_data`]; where the buffer may be full, it `PARKS`.
+    #[inline(always)]
+    fn take_data_or_park<const PLAIN: bool, const PARKS: bool>(
+        &mut self,
+        now: Instant,
+        index: usize,
+        segment: &Segment,
+        segment_size: Option<NonZeroU16>,
+    ) {
         let load = Load::of(segment, segment_size);
         let near = self.receive_dsn();
         let terms = if PLAIN { Terms { near, ..Terms::default() } } else { self.terms(near) };
@@ -130,34 +181,33 @@ impl Connection {
             _ => 0,
         };
         let edge = self.accepted_edge();
-        let limit = self.room_for(index);
-        let (mut delivered, mut news, mut readable) = (false, false, false);
-        if !self.input.parked.is_empty() {
-            readable = self.take_parked(index, limit);
-            delivered = readable;
-        }
-        let (subflow, input) = (&mut self.subflows[index], &mut self.input);
+        let limit = if PARKS || cfg!(debug_assertions) { self.room_for(index) } else { u64::MAX };
+        let mut readable = PARKS && !self.input.parked.is_empty() && self.take_parked(index, limit);
         let most = self.budget.buffer().memory_max();
-        // What waits with the subflow comes first.
-        let mut full = input.memory() > limit;
+        let (subflow, input) = (&mut self.subflows[index], &mut self.input);
+        let (mut delivered, mut news) = (readable, false);
         let known_mss = subflow.received_mss();
-        subflow.handle_payload::<PLAIN>(
-            now,
-            segment,
-            load,
-            terms,
-            space,
-            &mut |dsn, payload, memory| {
+        if PARKS {
+            let up = &mut |dsn, payload: Bytes, memory| {
                 news |= is_news(base.wrapping_add(input.next), dsn, payload.len());
-                if full {
+                // What waits with the subflow has come first.
+                if input.memory() > limit {
                     input.parked.push(index, (dsn, payload, memory), most);
-                    return;
+                } else {
+                    delivered = true;
+                    readable |= input.accept(base, dsn, (payload, memory), edge);
                 }
+            };
+            subflow.handle_payload::<PLAIN>(now, segment, load, terms, space, up);
+        } else {
+            let up = &mut |dsn, payload: Bytes, memory| {
+                debug_assert!(input.memory() <= limit, "there is room");
+                news |= is_news(base.wrapping_add(input.next), dsn, payload.len());
                 delivered = true;
                 readable |= input.accept(base, dsn, (payload, memory), edge);
-                full = input.memory() > limit;
-            },
-        );
+            };
+            subflow.handle_payload::<PLAIN>(now, segment, load, terms, space, up);
+        }
         if !PLAIN {
             self.note_payload(index, known_mss);
         }
