@@ -170,8 +170,8 @@ pub struct Stack {
     /// A subflow on which no acknowledgement has come is given data behind what the application writes that the
     /// acknowledgement woke (`mptcp_subflow_delegate`); without it at once.
     pub delegates_sending: bool,
-    /// What comes while more memory is taken than the connection's buffer has stays with its subflow, unknown to the
-    /// connection, until there is room (`mptcp_data_ready`).
+    /// What comes while more memory is taken than the connection's buffer has, or the subflow's where that is larger, stays
+    /// with its subflow, unknown to the connection, until there is room (`mptcp_data_ready`).
     pub parks_data: bool,
     /// How long after an address has come up joins are tried over it (`address_worker`).
     pub join_delay: Duration,

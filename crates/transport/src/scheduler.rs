@@ -120,7 +120,9 @@ pub trait PathScheduler: fmt::Debug + Send {
     }
 
     /// Asked segment by segment, it would go on sending new data on the subflow it has chosen, for as long as that one can
-    /// ([`SubflowView::can_send`]) and nothing else happens. It is asked once for all those segments then.
+    /// ([`SubflowView::can_send`]) and nothing else happens. It may be asked once for all those segments then, and hears of
+    /// them by one [`PathScheduler::on_sent`]; near the end of the send buffer, and where the profile schedules in whole
+    /// segments or mappings, it is asked for each.
     fn keeps_choice(&self) -> bool {
         false
     }

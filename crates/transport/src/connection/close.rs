@@ -246,6 +246,8 @@ impl Connection {
             return;
         }
         let carried = subflow.fully_established;
+        self.take_last_parked(index);
+        let subflow = &mut self.subflows[index];
         subflow.cut_off();
         self.moved.push(subflow.tuple.into());
         let id = subflow.id;
@@ -281,6 +283,7 @@ impl Connection {
         }
         self.close_subflows();
         if self.subflows[index].finished() {
+            self.take_last_parked(index);
             let subflow = &mut self.subflows[index];
             subflow.state = State::Closed;
             self.moved.push(Moved { tuple: subflow.tuple, remains: subflow.remains() });

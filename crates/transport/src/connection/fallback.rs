@@ -51,7 +51,7 @@ impl Connection {
             && joined.iter().all(|subflow| !subflow.fully_established)
             && !self.fallback.crooked
             && self.out.cursor + 1 == initial.send.write_end()
-            && self.input.stands_at(initial.receive.handed())
+            && self.input.stands_at(initial.receive.handed() - self.input.parked.bytes_at(index))
     }
 
     /// The connection goes on as plain TCP on its initial subflow. Once MPTCP was in use the peer is
@@ -59,6 +59,9 @@ impl Connection {
     pub(super) fn fall_back(&mut self) {
         if self.mode == Mode::Plain {
             return;
+        }
+        if !self.input.parked.is_empty() && self.take_all_parked() {
+            self.events.push_back(Event::Readable);
         }
         let in_use = std::mem::replace(&mut self.mode, Mode::Plain) == Mode::Multipath;
         self.fallback.report_until = None;

@@ -37,7 +37,7 @@ pub(super) struct ReceiveStream {
     unread_memory: u32,
     /// The application has read since the window was last considered.
     read_lately: bool,
-    /// Memory that the buffer has for certain: what may come before it is asked what it has, bytes.
+    /// Memory that may be taken before the buffer could be full, bytes; then it is asked anew.
     spare: u32,
     /// What subflows keep while the buffer is full.
     pub(super) parked: Rare<Parked>,

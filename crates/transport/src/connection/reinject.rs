@@ -9,15 +9,15 @@ use crate::subflow::Subflow;
 use crate::subflow::rtt::{RTO_MAX, RTO_MIN};
 
 /// How often 200 ms are doubled until they are longer than `RTO_MAX`.
-const RTO_DOUBLINGS: u32 = 10;
+const RTO_DOUBLINGS: u8 = 10;
 /// `net.mptcp.stale_loss_cnt`.
 const STALE_AFTER: u32 = 4;
 
-/// How often a piece goes again at each expiry, before it does so ever more seldom. The kernel has no such bound:
-/// a peer that acknowledges every segment and never the data is sent 32 KiB each time that its
-/// acknowledgement comes. One that is honest acknowledges both at once, or as soon as what it is sent fills the buffer that
-/// it then enlarges, which takes some forty repetitions (`parks_data`).
-const REPETITIONS: u32 = 64;
+/// Bytes that go again at one expiry after the other without a word about the data; the rest ever more seldom. The kernel
+/// has no such bound: a peer that acknowledges every segment and never the data is sent 32 KiB each time that its
+/// acknowledgement comes. An honest one acknowledges both at once, or as soon as what it is sent again fills the buffer
+/// that it then enlarges (`parks_data`).
+const MOST_AGAIN: u32 = 2 << 20;
 
 /// The connection-level retransmission timer.
 #[derive(Debug, Default)]
@@ -28,8 +28,10 @@ pub(super) struct Retransmission {
     /// Whether what is sent again is to leave before that is found anew: its own timer counts
     /// (`mptcp_check_and_set_pending` behind `tcp_push` in `__mptcp_retrans`).
     pub(super) schedules_behind: bool,
-    /// How often the piece was sent again since the last progress.
-    repetitions: u32,
+    /// Bytes that have gone again since data was acknowledged last.
+    again: u32,
+    /// Times that more has gone again than [`MOST_AGAIN`] since then.
+    beyond: u8,
     /// Before then it is not sent again.
     not_before: Instant,
     /// Bytes sent again on another subflow.
@@ -92,7 +94,7 @@ impl Connection {
         if schedules && self.config.stack.timer_after_push {
             self.set_retransmission_interval(now);
         }
-        self.retransmission.repetitions = 0;
+        (self.retransmission.again, self.retransmission.beyond) = (0, 0);
         self.retransmission.not_before = Instant::ZERO;
         self.arm_retransmission(now);
     }
@@ -129,13 +131,16 @@ impl Connection {
             // What is left of the first piece goes again.
             let length = self.out.pieces.end(from).min(self.out.next) - from;
             let id = self.subflows[index].id;
-            self.retransmission.bytes += self.hand_over(id, from, length);
-            self.retransmission.repetitions += 1;
-            self.retransmission.schedules_behind =
+            let sent = self.hand_over(id, from, length);
+            let retransmission = &mut self.retransmission;
+            retransmission.bytes += sent;
+            retransmission.again = retransmission.again.saturating_add(length as u32);
+            retransmission.schedules_behind =
                 self.config.stack.timer_after_push && self.out.cursor < self.out.end;
-            if let Some(beyond) = self.retransmission.repetitions.checked_sub(REPETITIONS) {
-                let wait = RTO_MIN * (1 << beyond.min(RTO_DOUBLINGS));
-                self.retransmission.not_before = now + wait.min(RTO_MAX);
+            if retransmission.again >= MOST_AGAIN {
+                let wait = RTO_MIN * (1 << retransmission.beyond);
+                retransmission.beyond = RTO_DOUBLINGS.min(retransmission.beyond + 1);
+                retransmission.not_before = now + wait.min(RTO_MAX);
             }
         }
         if self.config.stack.timer_after_push {

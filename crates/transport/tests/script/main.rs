@@ -22,6 +22,7 @@ mod mp_capable;
 mod mp_join;
 mod options;
 mod pacing;
+mod parked;
 mod path_mtu;
 mod prio;
 mod reading;

@@ -6,7 +6,6 @@ use anabranch_units::{DataSeq, Instant};
 use anabranch_wire::{Flags, MappingDsn, Segment, promote};
 use bytes::Bytes;
 
-use super::parked::Piece;
 use super::{Connection, Mode};
 use crate::connection::window::is_news;
 use crate::receive_buffer::Load;
@@ -52,54 +51,10 @@ impl Connection {
         ahead > 0 && ahead as u64 > window / 4 * 3
     }
 
-    /// How much memory the connection may have taken to take more from a subflow: its buffer, or the subflow's where that
-    /// is larger.
-    #[inline(always)]
-    pub(super) fn room_for(&self, index: usize) -> u64 {
-        if !self.config.stack.parks_data || self.mode != Mode::Multipath {
-            return u64::MAX;
-        }
-        self.budget.buffer().memory().max(self.subflows[index].receive.buffer.memory())
-    }
-
-    /// Takes what waits with a subflow, until more memory than `limit` is taken; true when something became readable.
-    #[cold]
-    pub(super) fn take_parked(&mut self, index: usize, limit: u64) -> bool {
-        let mut readable = false;
-        while self.input.memory() <= limit
-            && let Some(piece) = self.input.parked.take_from(index)
-        {
-            readable |= self.accept_parked(piece);
-        }
-        if self.input.memory() > limit {
-            // What waits fills the subflow's own buffer, which grows for it (`tcp_clamp_window`).
-            let receive = &mut self.subflows[index].receive;
-            let waits = self.input.parked.memory_at(index) + receive.out_of_order_memory();
-            receive.buffer.admit(waits);
-        }
-        readable
-    }
-
-    /// Takes all that waits, whatever memory is taken: the application has nothing to read (`__mptcp_move_skbs`).
-    #[cold]
-    pub(super) fn take_all_parked(&mut self) {
-        while let Some(piece) = self.input.parked.take() {
-            self.accept_parked(piece);
-        }
-        self.take_peer_fin();
-    }
-
-    fn accept_parked(&mut self, piece: Piece) -> bool {
-        let base = self.remote_key.map_or(0, |key| key.idsn.0.wrapping_add(1));
-        let edge = self.accepted_edge();
-        let (dsn, payload, memory) = piece;
-        self.input.accept(base, dsn, (payload, memory), edge)
-    }
-
     /// Behind the last byte of data that is kept where it comes out of order. Before the first promise the handshake's
     /// window holds, which is the subflow's.
     #[inline(always)]
-    fn accepted_edge(&self) -> u64 {
+    pub(super) fn accepted_edge(&self) -> u64 {
         match (self.mode, self.budget.promised()) {
             (Mode::Multipath, edge) if edge > 0 => edge.min(self.input.end()),
             _ => u64::MAX,
@@ -137,20 +92,6 @@ impl Connection {
     ) {
         self.take_data_or_park::<false, true>(now, index, segment, segment_size);
         self.input.spare = self.spare();
-    }
-
-    /// What memory may certainly come before the connection's buffer is full, bytes; what waits in subflows counts as
-    /// taken.
-    fn spare(&self) -> u32 {
-        if !self.config.stack.parks_data {
-            return u32::MAX;
-        }
-        if self.mode != Mode::Multipath || !self.input.parked.is_empty() {
-            return 0;
-        }
-        let waits = self.subflows.iter().map(|it| it.receive.memory());
-        let taken = self.input.memory() + waits.sum::<u64>();
-        self.budget.buffer().memory().saturating_sub(taken).try_into().unwrap_or(u32::MAX)
     }
 
     /// As [`Self::take_data`]; where the buffer may be full, it `PARKS`.
