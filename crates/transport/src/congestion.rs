@@ -118,7 +118,7 @@ pub struct AckSample<'a> {
     pub acked_bytes: u64,
     /// Segments newly marked lost.
     pub newly_lost: u32,
-    /// Segments delivered since the subflow began (`tp->delivered`).
+    /// Segments delivered since the subflow began, that of the handshake among them (`tp->delivered`).
     pub delivered: u64,
     /// Those of them that were delivered by acknowledgements which told of a mark (`tp->delivered_ce`).
     pub delivered_ce: u64,

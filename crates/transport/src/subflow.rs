@@ -263,7 +263,7 @@ impl Subflow {
             rack: loss::Rack::default(),
             loss_interval: loss_interval::LossInterval::default(),
             timer: rto::Timer::default(),
-            rate: rate::Sampler::default(),
+            rate: rate::Sampler::opened(),
             pacer: pacing::Pacer::new(config.pacing, config.stack.timer_pacing),
             receive: receive::Receiver::new(config, mss),
             ack: delayed_ack::AckPolicy::new(mss),

@@ -70,6 +70,8 @@ pub struct Bbr {
     probe_rtt_done: Option<Instant>,
     probe_rtt_round_done: bool,
     idle_restart: bool,
+    /// Rates are of a visit to `ProbeRtt`, and count only where they raise the bandwidth.
+    ignores_rates: bool,
     packet_conservation: bool,
     prior_cwnd: u32,
     full_bw: u64,
@@ -112,6 +114,7 @@ impl Bbr {
             probe_rtt_done: None,
             probe_rtt_round_done: false,
             idle_restart: false,
+            ignores_rates: false,
             packet_conservation: false,
             prior_cwnd: 0,
             full_bw: 0,
@@ -319,10 +322,13 @@ impl Bbr {
             self.min_rtt_at = ack.coarse_now;
         }
         if expired && !self.idle_restart && self.mode != Mode::ProbeRtt {
-            self.save_cwnd(window.cwnd);
+            // In this order: what a recovery or an earlier visit remembers is not forgotten.
             self.mode = Mode::ProbeRtt;
+            self.save_cwnd(window.cwnd);
             self.probe_rtt_done = None;
         }
+        // Also at the acknowledgement that ends the visit.
+        self.ignores_rates = self.mode == Mode::ProbeRtt;
         if self.mode == Mode::ProbeRtt {
             if self.probe_rtt_done.is_none() {
                 if ack.in_flight <= MIN_CWND {
@@ -493,6 +499,6 @@ impl CongestionController for Bbr {
     }
 
     fn marks_application_limited(&self) -> bool {
-        self.mode == Mode::ProbeRtt
+        self.ignores_rates
     }
 }

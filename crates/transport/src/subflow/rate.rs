@@ -25,6 +25,11 @@ pub(crate) struct Sampler {
 }
 
 impl Sampler {
+    /// That of a subflow whose handshake was one segment delivered (`tcp_rcv_state_process`, `tcp_clean_rtx_queue`).
+    pub(crate) fn opened() -> Self {
+        Self { delivered: 1, ..Self::default() }
+    }
+
     /// The stamp of a segment sent now (`tcp_rate_skb_sent`).
     pub(crate) fn stamp(&mut self, now: Instant, in_flight: u32, idle: bool) -> TxStamp {
         if idle {

@@ -404,6 +404,9 @@ fn after_ten_seconds_four_segments_for_200_ms_and_a_round() {
     }
     assert_eq!(flow.now.since(since), Duration::from_millis(210), "the first past 200 ms");
     assert!(flow.window.cwnd >= before, "{} and not {before}", flow.window.cwnd);
+    // What is in flight at its end is of the visit yet.
+    assert!(flow.bbr.marks_application_limited());
+    flow.hear(said);
     assert!(!flow.bbr.marks_application_limited());
 
     // Idleness spares the visit: nothing was in flight anyway.
