@@ -31,9 +31,9 @@ use thiserror::Error;
 use crate::clock::Clock;
 use crate::entrance::Obstacle;
 use crate::poller::{Poller, Ready};
-use crate::pool::Pool;
+use crate::pool::{Inlet, Pool};
 use crate::secret::secret_seed;
-use crate::tun::{MOST, Tun};
+use crate::tun::Tun;
 
 use admission::Admission;
 use flood::Flood;
@@ -151,7 +151,7 @@ struct Gateway<'a> {
     endpoint: Endpoint,
     /// Addresses that are ours.
     own: BTreeSet<IpAddr>,
-    /// What origins are read into.
+    /// What origins and long packets are read into.
     pool: Pool,
     admission: Admission,
     flood: Flood,
@@ -252,7 +252,7 @@ impl<'a> Gateway<'a> {
     }
 
     fn run(&mut self) -> Result<(), GatewayError> {
-        let mut buffer = vec![0; MOST];
+        let mut inlet = Inlet::new(self.pool.clone());
         loop {
             let now = self.clock.now();
             while self.endpoint.handle_timeout(now).is_some() {}
@@ -265,7 +265,7 @@ impl<'a> Gateway<'a> {
             let until = if more { now } else { due.min(self.next_look) };
             let ready = self.poller.wait(&self.clock, Some(until)).map_err(tried("waiting"))?;
             for ready in ready {
-                self.handle_ready(ready, &mut buffer)?;
+                self.handle_ready(ready, &mut inlet)?;
             }
         }
     }
@@ -286,10 +286,10 @@ impl<'a> Gateway<'a> {
         }
     }
 
-    fn handle_ready(&mut self, ready: Ready, buffer: &mut [u8]) -> Result<(), GatewayError> {
+    fn handle_ready(&mut self, ready: Ready, inlet: &mut Inlet) -> Result<(), GatewayError> {
         let now = self.clock.now();
         match ready.token {
-            DEVICE => self.read_device(now, buffer),
+            DEVICE => self.read_device(now, inlet),
             ORIGINS.. => {
                 if let Some(served) = self.served.get_mut(&ready.token)
                     && let Some(origin) = &mut served.origin
