@@ -1,12 +1,12 @@
 """How fast the gateway is, beside this host's kernel: `make bench-throughput`, as root.
 
 Clients in one network namespace download from a server in another over a veth pair, on one connection and
-on many: from the kernel's own MPTCP and TCP, and through the gateway. First with offloads: bursts that
-devices cut, segments that they merge. Then without any, neither of the device nor of the pair; beside it
-stands what a TUN device alone allows, with packets as long, every second one answered, and no endpoint
-behind. Ways run by turns, some rounds of it, and medians are printed with the least and the most, so that
-what is compared is of the same minutes. Ratios of one run count, and seconds do not: the programs that
-send and receive are the same in all, and take their share of the same cores.
+on many, or upload to it: from the kernel's own MPTCP and TCP, and through the gateway. First with offloads:
+bursts that devices cut, segments that they merge. Then without any, neither of the device nor of the pair;
+beside downloads stands what a TUN device alone allows, with packets as long, every second one answered, and
+no endpoint behind. Ways run by turns, some rounds of it, and medians are printed with the least and the
+most, so that what is compared is of the same minutes. Ratios of one run count, and seconds do not: the
+programs that send and receive are the same in all, and take their share of the same cores.
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     Ways = list[tuple[str, Callable[..., float]]]
+    #: What a server does on a connection of so many bytes; what a client does, and how long it took.
+    Direction = tuple[Callable[[int], Callable[[socket.socket], None]], Callable[[socket.socket, int], float]]
 
 ROOT = Path(__file__).resolve().parents[1]
 #: What is sent at once, bytes.
@@ -73,17 +75,51 @@ def source(size: int):  # noqa: ANN201
 def download(connected: socket.socket, size: int) -> float:
     """Read `size` bytes, and return how long it took, in seconds."""
     connected.settimeout(None)
+    began = time.perf_counter()
+    read(connected, size)
+    took = time.perf_counter() - began
+    connected.close()
+    return took
+
+
+def read(connected: socket.socket, size: int) -> None:
+    """Read `size` bytes."""
     room = memoryview(bytearray(1 << 20))
-    began, heard = time.perf_counter(), 0
+    heard = 0
     while heard < size:
         count = connected.recv_into(room)
         if not count:
             message = f"{heard} of {size} bytes came"
             raise ConnectionError(message)
         heard += count
+
+
+def sink(size: int):  # noqa: ANN201
+    """Return what a server does that is sent `size` bytes: it says a byte when it has them all."""
+
+    def talk(connected: socket.socket) -> None:
+        connected.settimeout(None)
+        read(connected, size)
+        connected.sendall(b"!")
+        connected.shutdown(socket.SHUT_WR)
+
+    return talk
+
+
+def upload(connected: socket.socket, size: int) -> float:
+    """Send `size` bytes, and return how long it took until the server had them, in seconds."""
+    connected.settimeout(None)
+    began, left = time.perf_counter(), size
+    while left:
+        left -= connected.send(_PIECE[: min(left, len(_PIECE))])
+    read(connected, 1)
     took = time.perf_counter() - began
     connected.close()
     return took
+
+
+DOWN: Direction = (source, download)
+UP: Direction = (sink, upload)
 
 
 def busy() -> float:
@@ -94,14 +130,16 @@ def busy() -> float:
     return (sum(ticks[:8]) - ticks[3] - ticks[4]) / 100
 
 
-def all_of(make: Callable[[], socket.socket], size: int, count: int) -> float:
-    """Download `size` bytes over `count` connections at once; return how long all took, in seconds."""
+def all_of(
+    make: Callable[[], socket.socket], size: int, count: int, client: Callable[[socket.socket, int], float]
+) -> float:
+    """Move `size` bytes over `count` connections at once; return how long all took, in seconds."""
     connected = [make() for _ in range(count)]
     failed: list[Exception] = []
 
     def one(own: socket.socket) -> None:
         try:
-            download(own, size // count)
+            client(own, size // count)
         except OSError as error:
             failed.append(error)
 
@@ -116,23 +154,27 @@ def all_of(make: Callable[[], socket.socket], size: int, count: int) -> float:
     return time.perf_counter() - began
 
 
-def through_gateway(bench: uplinks.Lab, size: int, count: int, *more: str, mptcp: bool) -> float:
-    """Download through the gateway."""
+def through_gateway(
+    bench: uplinks.Lab, size: int, count: int, *more: str, mptcp: bool, direction: Direction
+) -> float:
+    """Move bytes through the gateway."""
+    server, client = direction
     with (
-        uplinks.Origin(bench.host, source(size // count)),
+        uplinks.Origin(bench.host, server(size // count)),
         bench.gateway("--per-source", "1000", *more),
     ):
-        return all_of(lambda: bench.connect(mptcp=mptcp), size, count)
+        return all_of(lambda: bench.connect(mptcp=mptcp), size, count, client)
 
 
-def from_kernel(bench: uplinks.Lab, size: int, count: int, *, mptcp: bool) -> float:
-    """Download from the host's kernel, which does without a gateway."""
+def with_kernel(bench: uplinks.Lab, size: int, count: int, *, mptcp: bool, direction: Direction) -> float:
+    """Move bytes from or to the host's kernel, which does without a gateway."""
+    server, client = direction
     protocol = uplinks.MPTCP if mptcp else socket.IPPROTO_TCP
     with bench.host.socket(protocol=protocol) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(("10.77.1.1", uplinks.PORT))
         listener.listen(count)
-        talk = source(size // count)
+        talk = server(size // count)
 
         def serve() -> None:
             for _ in range(count):
@@ -147,7 +189,7 @@ def from_kernel(bench: uplinks.Lab, size: int, count: int, *, mptcp: bool) -> fl
             connected.connect(("10.77.1.1", uplinks.PORT))
             return connected
 
-        took = all_of(connect, size, count)
+        took = all_of(connect, size, count, client)
         serving.join()
         return took
 
@@ -172,15 +214,18 @@ def without_offloads(bench: uplinks.Lab) -> None:
                 fcntl.ioctl(asked, _SIOCETHTOOL, request)
 
 
-def ways(*, offloads: bool) -> Ways:
+def ways(direction: Direction, *, offloads: bool) -> Ways:
     """Return what is run, by name: each is given the lab, the bytes and the number of connections."""
     found: Ways = []
     for name in PROTOCOLS:
         multipath = name == "MPTCP"
         more = () if offloads else ("--no-offload",)
         found += [
-            (f"kernel, {name}", lambda *of, m=multipath: from_kernel(*of, mptcp=m)),
-            (f"gateway, {name}", lambda *of, m=multipath, o=more: through_gateway(*of, *o, mptcp=m)),
+            (f"kernel, {name}", lambda *of, m=multipath: with_kernel(*of, mptcp=m, direction=direction)),
+            (
+                f"gateway, {name}",
+                lambda *of, m=multipath, o=more: through_gateway(*of, *o, mptcp=m, direction=direction),
+            ),
         ]
     return found
 
@@ -225,6 +270,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--connections", type=int, default=100, help="how many are many")
     parser.add_argument("--rounds", type=int, default=5, help="how often each way runs, by turns")
     parser.add_argument("--only", choices=["with", "without"], help="only with, or only without offloads")
+    parser.add_argument("--upload", action="store_true", help="clients upload")
     return parser.parse_args()
 
 
@@ -251,8 +297,8 @@ def main() -> int:
             if not offloads:
                 without_offloads(bench)
             for count in (1, given.connections):
-                found = ways(offloads=offloads)
-                if not offloads:
+                found = ways(UP if given.upload else DOWN, offloads=offloads)
+                if not offloads and not given.upload:
                     found.append((BARE, lambda *of: bare_tun(*of, example=example)))
                 compare(by_turns(bench, size, count, given.rounds, found))
         finally:

@@ -136,7 +136,25 @@ def test_the_licence_is_here():
     assert "END OF TERMS AND CONDITIONS" in licence
 
 
+def _unsafe(source: str) -> list[str]:
+    """Return where code is unsafe, or the lint against it is named, in the order of the text."""
+    return re.findall(r"\bunsafe(?:_code)?\b", bare(source))
+
+
 def test_unsafe_code_is_where_packets_are_written_and_nowhere_else():
-    lifted = [name for name in matching(".rs") if re.search(r"(allow|expect)\(\s*unsafe_code", text(name))]
-    assert lifted == ["crates/live/src/entrance.rs"]
-    assert len(re.findall(r"\bunsafe \{", text(lifted[0]))) == 1
+    found = {name: words for name in matching(".rs") if (words := _unsafe(text(name)))}
+    assert found == {"crates/live/src/entrance/ring.rs": ["unsafe_code", "unsafe"]}
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("#[allow(dead_code, unsafe_code)]\nfn a() {}\n", ["unsafe_code"]),
+        ("#![cfg_attr(test, allow(\n    unsafe_code,\n))]\n", ["unsafe_code"]),
+        ("fn a() { unsafe{ b() } }\n", ["unsafe"]),
+        ("unsafe impl Send for A {}\nunsafe extern {}\n", ["unsafe", "unsafe"]),
+        ('// unsafe\nlet a = "unsafe"; /* unsafe */ let unsafely = 1;\n', []),
+    ],
+)
+def test_unsafe_code_is_found_in_whatever_form(source, words):
+    assert _unsafe(source) == words

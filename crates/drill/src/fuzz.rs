@@ -35,11 +35,11 @@ const MOST_ANSWERS: usize = 10_000;
 pub fn wire(data: &[u8]) {
     let Some((&form, rest)) = data.split_first() else { return };
     let packet = if form & 1 == 0 { rest.to_vec() } else { packet_of(form, rest) };
-    let Ok(parsed) = parse_packet(&packet) else { return };
+    let Ok(parsed) = parse_packet(&packet.into()) else { return };
     let Packet { source, destination, segment } = &parsed;
     let mut again = Vec::new();
     if emit_packet(*source, *destination, segment, &mut again).is_ok() {
-        let read = parse_packet(&again);
+        let read = parse_packet(&again.into());
         assert_eq!(read.as_ref(), Ok(&parsed), "a segment survives its encoding");
     }
 }
@@ -219,7 +219,7 @@ impl Stage {
         let mut packet = Vec::new();
         emit_packet(tuple.local.ip(), tuple.remote.ip(), segment, &mut packet)
             .expect("an endpoint's segments have a place on the wire");
-        let read = parse_packet(&packet).map(|packet| packet.segment);
+        let read = parse_packet(&packet.into()).map(|packet| packet.segment);
         assert_eq!(read.as_ref(), Ok(segment));
         for option in &segment.mptcp {
             match *option {
@@ -318,7 +318,7 @@ impl Stage {
             segment.ack = SeqNumber(0);
         }
         let Some(packet) = with_options(&segment, &options) else { return };
-        if let Ok(Packet { segment, .. }) = parse_packet(&packet) {
+        if let Ok(Packet { segment, .. }) = parse_packet(&packet.into()) {
             self.give(&segment);
         }
     }

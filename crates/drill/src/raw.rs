@@ -100,9 +100,9 @@ mod tests {
             assert_eq!(packet, written);
             let last = packet.len() - 1;
             packet[last] ^= 1;
-            assert!(parse_packet(&packet).is_err());
+            assert!(parse_packet(&packet.clone().into()).is_err());
             seal(&mut packet);
-            assert_eq!(parse_packet(&packet).unwrap().segment.payload, &b"ode"[..]);
+            assert_eq!(parse_packet(&packet.into()).unwrap().segment.payload, &b"ode"[..]);
         }
     }
 }

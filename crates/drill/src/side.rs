@@ -92,7 +92,9 @@ impl Side {
     pub(crate) fn take(&mut self, now: Instant, case: &Case, bytes: &[u8]) {
         let Self { endpoint, meter, held, .. } = self;
         meter.around(held, || {
-            let Ok(Packet { source, destination, segment }) = parse_packet(bytes) else { return };
+            // A copy of its own, which is counted.
+            let packet = parse_packet(&Bytes::copy_from_slice(bytes));
+            let Ok(Packet { source, destination, segment }) = packet else { return };
             let tuple = FourTuple {
                 local: (destination, segment.destination_port).into(),
                 remote: (source, segment.source_port).into(),

@@ -378,7 +378,7 @@ fn check(now: Instant, transmit: &Transmit) -> Result<(), Fault> {
     if let Err(error) = emit_packet(local.ip(), remote.ip(), segment, &mut bytes) {
         return fault("encoding", format!("{error}: {segment:?}"));
     }
-    match parse_packet(&bytes) {
+    match parse_packet(&bytes.into()) {
         Ok(packet) if packet.segment == *segment && ends(&packet) == (*local, *remote) => Ok(()),
         other => fault("round trip", format!("sent {segment:?}, read {other:?}")),
     }

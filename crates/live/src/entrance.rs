@@ -3,18 +3,26 @@
 //! Where each packet is a call of its own, whoever receives it on the same core runs before the next one is written,
 //! and so wakes for every single packet.
 
-use std::io::{self, IoSlice};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+mod ring;
 
-use io_uring::types::Fd;
-use io_uring::{IoUring, opcode};
-use rustix::io::{Errno, ReadWriteFlags};
+use std::io::{self, IoSlice};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
+
+use rustix::io::Errno;
+
+use ring::{Ring, may_pass};
 
 /// A packet in its parts.
 pub(crate) type Packet<'a> = &'a [IoSlice<'a>];
+/// What became of a packet.
+type Written = Result<(), Errno>;
 
 /// The most packets that one call writes: others wait for the core as long.
 const AT_ONCE: u32 = 64;
+/// Writes of up to [`AT_ONCE`] packets before a ring is asked for again that could not be had for the moment.
+const PATIENCE: u32 = 1000;
 
 /// Where packets go.
 pub(crate) trait Device: Send + 'static {
@@ -25,20 +33,93 @@ pub(crate) trait Device: Send + 'static {
     fn put(&mut self, packets: &[Packet<'_>]) -> io::Result<u64>;
 }
 
+/// Why each packet is a call of its own, if it is; a clone tells of the same way in.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Obstacle(Arc<AtomicI32>);
+
+impl Obstacle {
+    /// What the kernel said; `None` while many packets are one call.
+    pub(crate) fn get(&self) -> Option<Errno> {
+        let number = Some(self.0.load(Ordering::Relaxed)).filter(|number| *number != 0);
+        number.map(Errno::from_raw_os_error)
+    }
+
+    fn set(&self, why: Option<Errno>) {
+        self.0.store(why.map_or(0, Errno::raw_os_error), Ordering::Relaxed);
+    }
+}
+
 /// What writes packets to a device that somebody else reads.
 pub(crate) struct Entrance {
     device: OwnedFd,
     /// Without it each packet is a call.
     ring: Option<Ring>,
+    /// What makes one.
+    open: Box<dyn FnMut() -> Result<Ring, Errno> + Send>,
+    /// Writes until another one is asked for; `None` never.
+    patience: Option<u32>,
+    obstacle: Obstacle,
     /// What became of packets.
-    written: Vec<Result<(), Errno>>,
+    written: Vec<Option<Written>>,
 }
 
 impl Entrance {
     /// A way into a device that does not block.
     pub(crate) fn new(device: OwnedFd) -> Self {
-        // A host or a container may forbid it, and an old kernel has none.
-        Self { device, ring: Ring::new().ok(), written: Vec::new() }
+        Self::opened_by(device, Ring::new)
+    }
+
+    fn opened_by(
+        device: OwnedFd,
+        open: impl FnMut() -> Result<Ring, Errno> + Send + 'static,
+    ) -> Self {
+        let (obstacle, open) = (Obstacle::default(), Box::new(open));
+        let mut all =
+            Self { device, ring: None, open, patience: Some(0), obstacle, written: Vec::new() };
+        all.seek_ring();
+        all
+    }
+
+    /// Why each packet is a call of its own, now and later.
+    pub(crate) fn obstacle(&self) -> Obstacle {
+        self.obstacle.clone()
+    }
+
+    /// Makes a ring where there is none and it is time.
+    fn seek_ring(&mut self) {
+        match &mut self.patience {
+            Some(0) if self.ring.is_none() => {}
+            Some(left) => return *left = left.saturating_sub(1),
+            None => return,
+        }
+        let made = (self.open)();
+        self.settle(made);
+    }
+
+    /// Keeps a ring, or what stands against one: an old kernel has none, a host or a container may forbid it, the
+    /// device may not be written so, and memory may be short for the moment.
+    fn settle(&mut self, ring: Result<Ring, Errno>) {
+        let why = ring.as_ref().err().copied();
+        self.patience = match why {
+            None => Some(0),
+            Some(why) => may_pass(why).then_some(PATIENCE),
+        };
+        self.obstacle.set(why);
+        self.ring = ring.ok();
+    }
+
+    /// Writes up to [`AT_ONCE`] packets.
+    fn write(&mut self, packets: &[Packet<'_>]) {
+        self.written.clear();
+        self.written.resize(packets.len(), None);
+        self.seek_ring();
+        if let Some(ring) = self.ring.take() {
+            let ring = ring.write(self.device.as_fd(), packets, &mut self.written);
+            self.settle(ring);
+        }
+        for (packet, written) in packets.iter().zip(&mut self.written) {
+            written.get_or_insert_with(|| write(self.device.as_fd(), packet));
+        }
     }
 }
 
@@ -46,14 +127,8 @@ impl Device for Entrance {
     fn put(&mut self, packets: &[Packet<'_>]) -> io::Result<u64> {
         let mut refused = 0;
         for some in packets.chunks(AT_ONCE as usize) {
-            let device = self.device.as_fd();
-            let ring = self.ring.take();
-            self.ring = ring.and_then(|ring| ring.write(device, some, &mut self.written).ok());
-            if self.ring.is_none() {
-                self.written.clear();
-                self.written.extend(some.iter().map(|packet| write(device, packet)));
-            }
-            for written in self.written.drain(..) {
+            self.write(some);
+            for written in self.written.drain(..).flatten() {
                 refused += u64::from(!taken(written)?);
             }
         }
@@ -76,129 +151,5 @@ pub(crate) fn taken(written: Result<(), Errno>) -> io::Result<bool> {
     }
 }
 
-/// Calls for the kernel to carry out one after the other, and what became of them.
-struct Ring(IoUring);
-
-impl Ring {
-    fn new() -> io::Result<Self> {
-        IoUring::new(AT_ONCE).map(Self)
-    }
-
-    /// Writes up to [`AT_ONCE`] packets by one call, and says of each what became of it.
-    ///
-    /// # Errors
-    /// The kernel cannot write them so.
-    fn write(
-        mut self,
-        device: BorrowedFd<'_>,
-        packets: &[Packet<'_>],
-        written: &mut Vec<Result<(), Errno>>,
-    ) -> io::Result<Self> {
-        for packet in packets {
-            let parts = (packet.as_ptr().cast(), packet.len() as u32);
-            let entry = opcode::Writev::new(Fd(device.as_raw_fd()), parts.0, parts.1)
-                // Written within the call, and in order, or not at all.
-                .rw_flags(ReadWriteFlags::NOWAIT.bits() as i32)
-                .build();
-            #[expect(unsafe_code, reason = "the kernel is told by pointers what to write")]
-            // SAFETY: an `IoSlice` is an `iovec`. What it names outlives this call, and nothing of it is looked at
-            // afterwards: either every entry has been answered, or the ring is gone with those that were not begun,
-            // and by `RWF_NOWAIT` none is left half done.
-            let pushed = unsafe { self.0.submission().push(&entry) };
-            pushed.map_err(|_| Errno::NOBUFS)?;
-        }
-        while written.len() < packets.len() {
-            match self.0.submit_and_wait(packets.len() - written.len()) {
-                Ok(_) => {}
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-            for answer in self.0.completion() {
-                let failed = Some(answer.result()).filter(|result| *result < 0);
-                written.push(failed.map_or(Ok(()), |code| Err(Errno::from_raw_os_error(-code))));
-            }
-        }
-        // This kernel's devices may wait: then they do not know how to be asked not to.
-        if written.contains(&Err(Errno::OPNOTSUPP)) {
-            return Err(Errno::OPNOTSUPP.into());
-        }
-        Ok(self)
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use std::fs::File;
-
-    use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, recv, socketpair};
-
-    use super::*;
-
-    /// A device that keeps packets apart and does not block, and what is read of it.
-    fn device() -> (OwnedFd, OwnedFd) {
-        let flags = SocketFlags::NONBLOCK;
-        socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap()
-    }
-
-    /// The two ways of writing: the kernel's best, and a call for each packet.
-    fn both(device: OwnedFd) -> [Entrance; 2] {
-        let other = Entrance::new(device.try_clone().unwrap());
-        [Entrance::new(device), Entrance { ring: None, ..other }]
-    }
-
-    fn all_of(read: &OwnedFd) -> Vec<Vec<u8>> {
-        let mut found = Vec::new();
-        let mut room = [0; 100];
-        while let Ok((length, _)) = recv(read, &mut room, RecvFlags::empty()) {
-            found.push(room[..length].to_vec());
-        }
-        found
-    }
-
-    #[test]
-    fn packets_arrive_whole_and_in_order_either_way() {
-        let (written, read) = device();
-        let packets: Vec<_> = (0..150).map(|at| vec![at; 1 + usize::from(at) % 40]).collect();
-        let cut = |packet| <[u8]>::chunks(packet, 13).map(IoSlice::new).collect::<Vec<_>>();
-        let cut: Vec<_> = packets.iter().map(|packet| cut(packet)).collect();
-        let parts: Vec<_> = cut.iter().map(|packet| &packet[..]).collect();
-        for mut entrance in both(written) {
-            let had = entrance.ring.is_some();
-            assert_eq!(entrance.put(&parts).unwrap(), 0);
-            assert_eq!(entrance.ring.is_some(), had, "a socket may be written so");
-            assert!(all_of(&read) == packets);
-        }
-    }
-
-    #[test]
-    fn what_there_is_no_room_for_is_counted_and_not_waited_for() {
-        let (written, read) = device();
-        let packet = [IoSlice::new(b"packet")];
-        for mut entrance in both(written) {
-            let refused = entrance.put(&vec![&packet[..]; 5000]).unwrap();
-            let arrived = all_of(&read).len() as u64;
-            assert!(refused > 0 && arrived > 0, "{refused} refused, {arrived} arrived");
-            assert_eq!(refused + arrived, 5000);
-        }
-    }
-
-    #[test]
-    fn a_device_that_cannot_be_asked_not_to_wait_is_written_to_packet_by_packet() {
-        let full = File::options().write(true).open("/dev/full").unwrap();
-        for mut entrance in both(full.into()) {
-            let error = entrance.put(&[&[IoSlice::new(b"packet")]]).unwrap_err();
-            assert_eq!(error.raw_os_error(), Some(Errno::NOSPC.raw_os_error()));
-            assert!(entrance.ring.is_none());
-        }
-    }
-
-    #[test]
-    fn a_device_that_is_gone_is_told_of() {
-        let (written, read) = device();
-        drop(read);
-        for mut entrance in both(written) {
-            let error = entrance.put(&[&[IoSlice::new(b"packet")]]).unwrap_err();
-            assert_eq!(error.raw_os_error(), Some(Errno::PIPE.raw_os_error()));
-        }
-    }
-}
+pub(crate) mod tests;

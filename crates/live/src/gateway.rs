@@ -25,13 +25,15 @@ use anabranch_transport::{
 use anabranch_units::{Duration, Instant};
 use anabranch_wire::Segment;
 use bytes::Bytes;
+use rustix::io::Errno;
 use thiserror::Error;
 
 use crate::clock::Clock;
+use crate::entrance::Obstacle;
 use crate::poller::{Poller, Ready};
-use crate::pool::Pool;
+use crate::pool::{Inlet, Pool};
 use crate::secret::secret_seed;
-use crate::tun::{MOST, Tun};
+use crate::tun::Tun;
 
 use admission::Admission;
 use flood::Flood;
@@ -101,6 +103,9 @@ pub trait Watcher {
 
     /// A connection is over.
     fn ended(&mut self, record: &Record);
+
+    /// The gateway runs, but not as well as it might: what an operator may want to change.
+    fn note(&mut self, what: &str);
 }
 
 /// Why a gateway does not run any more.
@@ -137,12 +142,16 @@ struct Gateway<'a> {
     tun: Tun,
     /// What writes to it.
     writer: Writer,
+    /// Why that takes a call for each packet.
+    obstacle: Obstacle,
+    /// What of it the watcher was told last.
+    told: Option<Errno>,
     /// The most segments that it takes at once.
     burst: u32,
     endpoint: Endpoint,
     /// Addresses that are ours.
     own: BTreeSet<IpAddr>,
-    /// What origins are read into.
+    /// What origins and long packets are read into.
     pool: Pool,
     admission: Admission,
     flood: Flood,
@@ -185,6 +194,7 @@ impl<'a> Gateway<'a> {
         let tun = open(&settings.device, None).map_err(device)?;
         let mtu = tun.mtu().map_err(device)?;
         let entrance = tun.entrance().map_err(device)?;
+        let obstacle = entrance.obstacle();
         let writer = Writer::start(entrance).map_err(tried("a thread for the device"))?;
         let poller = Poller::new().map_err(tried("waiting"))?;
         poller.add(&tun, DEVICE).map_err(tried("waiting"))?;
@@ -220,6 +230,8 @@ impl<'a> Gateway<'a> {
             burst: if tun.offloads() { u32::MAX } else { 1 },
             tun,
             writer,
+            obstacle,
+            told: None,
             endpoint,
             own,
             pool: Pool::default(),
@@ -240,7 +252,7 @@ impl<'a> Gateway<'a> {
     }
 
     fn run(&mut self) -> Result<(), GatewayError> {
-        let mut buffer = vec![0; MOST];
+        let mut inlet = Inlet::new(self.pool.clone());
         loop {
             let now = self.clock.now();
             while self.endpoint.handle_timeout(now).is_some() {}
@@ -253,7 +265,7 @@ impl<'a> Gateway<'a> {
             let until = if more { now } else { due.min(self.next_look) };
             let ready = self.poller.wait(&self.clock, Some(until)).map_err(tried("waiting"))?;
             for ready in ready {
-                self.handle_ready(ready, &mut buffer)?;
+                self.handle_ready(ready, &mut inlet)?;
             }
         }
     }
@@ -274,10 +286,10 @@ impl<'a> Gateway<'a> {
         }
     }
 
-    fn handle_ready(&mut self, ready: Ready, buffer: &mut [u8]) -> Result<(), GatewayError> {
+    fn handle_ready(&mut self, ready: Ready, inlet: &mut Inlet) -> Result<(), GatewayError> {
         let now = self.clock.now();
         match ready.token {
-            DEVICE => self.read_device(now, buffer),
+            DEVICE => self.read_device(now, inlet),
             ORIGINS.. => {
                 if let Some(served) = self.served.get_mut(&ready.token)
                     && let Some(origin) = &mut served.origin
@@ -306,6 +318,7 @@ impl<'a> Gateway<'a> {
         if let Some(responder) = &mut self.responder {
             responder.handle_timeout(now);
         }
+        self.tell_obstacle();
         match self.watcher.look() {
             Wish::Serve => {}
             Wish::Finish => self.close(now + self.settings.grace),
@@ -321,6 +334,15 @@ impl<'a> Gateway<'a> {
         // At the end everybody's last word is said, however many turns it takes.
         while self.settle(now)? && now >= until {}
         Ok(self.served.is_empty() || now >= until)
+    }
+
+    /// Tells the watcher why each packet is a system call of its own; the same reason once.
+    fn tell_obstacle(&mut self) {
+        let obstacle = self.obstacle.get();
+        if let Some(why) = obstacle.filter(|why| self.told != Some(*why)) {
+            self.told = obstacle;
+            self.watcher.note(&format!("no io_uring, a system call for each packet: {why}"));
+        }
     }
 
     /// Lets nobody else in, and ends at a time, or before when that was settled.
@@ -373,6 +395,7 @@ impl<'a> Gateway<'a> {
             paths: summaries.collect(),
             admission: &self.admission,
             refused_packets: self.writer.refused(),
+            io_uring: self.obstacle.get().is_none(),
             closing: self.closing.is_some(),
         })
     }

@@ -162,7 +162,7 @@ mod tests {
             assert!(is_ect(&bytes));
             assert!(!is_ect(&packet(ends, 40_000, Ecn::NotEct)));
             mark(&mut bytes);
-            assert_eq!(parse_packet(&bytes).unwrap().segment.ecn, Ecn::Ce);
+            assert_eq!(parse_packet(&bytes.into()).unwrap().segment.ecn, Ecn::Ce);
         }
     }
 

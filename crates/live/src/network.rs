@@ -12,6 +12,7 @@ use anabranch_plan::{
 use anabranch_trace::{EventRow, Rows};
 use anabranch_units::{ByteCount, Duration, Instant, Seed};
 use anabranch_wire::{emit_packet, parse_packet};
+use bytes::Bytes;
 
 use crate::{header, icmp};
 
@@ -116,7 +117,7 @@ impl<'a> Network<'a> {
     /// The links of a plan, idle, its time beginning at `begin`.
     ///
     /// # Errors
-    /// Links or paths that there are not, and settings that no link can have.
+    /// An unknown link or path, or invalid settings of a link.
     pub fn new(plan: &'a Plan, begin: Instant) -> Result<Self, PlanError> {
         let seed = Seed { seed: plan.seed, run: plan.run };
         let (paths, crossing) = routes(plan)?;
@@ -360,7 +361,7 @@ fn without_options(strips: StripsPlan, bytes: &[u8]) -> Option<Vec<u8>> {
     if strips == StripsPlan::NONE {
         return None;
     }
-    let mut packet = parse_packet(bytes).ok()?;
+    let mut packet = parse_packet(&Bytes::copy_from_slice(bytes)).ok()?;
     if !strips.strip(&mut packet.segment) {
         return None;
     }

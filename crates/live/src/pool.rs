@@ -7,6 +7,8 @@ use bytes::Bytes;
 
 /// The size of each piece, bytes.
 pub(crate) const PIECE: usize = 65_536;
+/// The least that a piece is lent for, bytes.
+const LENT: usize = PIECE / 2;
 /// Pieces at most that are kept while nobody needs them: those of 256 connections that each read four at once, 64 MiB.
 const MOST: usize = 1024;
 
@@ -19,6 +21,12 @@ struct Idle {
     pieces: Vec<Vec<u8>>,
     /// The fewest there were since [`Pool::tidy`].
     fewest: usize,
+}
+
+/// Where packets are read one after the other, each to be kept or not.
+pub(crate) struct Inlet {
+    piece: Vec<u8>,
+    pool: Pool,
 }
 
 /// What was read into a piece, which comes back when the last that holds of it is gone.
@@ -56,7 +64,7 @@ impl Pool {
     /// The first bytes of a piece that was taken. What fills half of it goes on in it, and the piece comes back by
     /// itself; less is copied, so that what waits takes what it says.
     pub(crate) fn keep(&self, memory: Vec<u8>, length: usize) -> Bytes {
-        if length >= PIECE / 2 {
+        if length >= LENT {
             return Bytes::from_owner(Lent { memory, length, home: self.clone() });
         }
         let copy = Bytes::copy_from_slice(&memory[..length]);
@@ -71,6 +79,31 @@ impl Pool {
             idle.pieces.truncate(left);
             idle.fewest = left;
         });
+    }
+}
+
+impl Inlet {
+    pub(crate) fn new(pool: Pool) -> Self {
+        Self { piece: pool.take(), pool }
+    }
+
+    /// Room for a packet: [`PIECE`] bytes, of whatever was in them before.
+    pub(crate) fn room(&mut self) -> &mut [u8] {
+        &mut self.piece
+    }
+
+    /// The first bytes of what was read last.
+    pub(crate) fn read(&self, length: usize) -> &[u8] {
+        &self.piece[..length]
+    }
+
+    /// The same, to be kept: as of [`Pool::keep`].
+    pub(crate) fn keep(&mut self, length: usize) -> Bytes {
+        if length < LENT {
+            return Bytes::copy_from_slice(self.read(length));
+        }
+        let piece = std::mem::replace(&mut self.piece, self.pool.take());
+        self.pool.keep(piece, length)
     }
 }
 
@@ -106,6 +139,25 @@ mod tests {
         drop(rest);
         let again = pool.take();
         assert_eq!(again.as_ptr(), at);
+    }
+
+    #[test]
+    fn an_inlet_lends_the_memory_of_what_is_long_and_reads_on_elsewhere() {
+        let pool = Pool::default();
+        let mut inlet = Inlet::new(pool.clone());
+        inlet.room()[..LENT].fill(1);
+        let at = inlet.room().as_ptr();
+        let short = inlet.keep(LENT - 1);
+        assert_ne!(short.as_ptr(), at);
+        assert_eq!(inlet.room().as_ptr(), at, "it reads on in the same place");
+        let long = inlet.keep(LENT);
+        assert_eq!(long.as_ptr(), at, "nothing is copied");
+        assert_ne!(inlet.room().as_ptr(), at, "somebody holds of it");
+        inlet.room()[..LENT].fill(2);
+        assert!(short.iter().chain(&long).all(|byte| *byte == 1));
+        drop(long);
+        inlet.keep(LENT);
+        assert_eq!(inlet.room().as_ptr(), at, "it has come back");
     }
 
     #[test]

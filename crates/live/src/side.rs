@@ -7,6 +7,7 @@ use anabranch_trace::Rows;
 use anabranch_transport::FourTuple;
 use anabranch_units::Instant;
 use anabranch_wire::parse_packet;
+use bytes::Bytes;
 
 use crate::icmp::{self, Heard};
 use crate::kernel::{KernelEnd, KernelHost};
@@ -47,8 +48,8 @@ impl Side {
         Ok(devices[path].read(buffer)?.map(|arrived| arrived.bytes))
     }
 
-    /// A packet comes out of a path.
-    pub(crate) fn deliver(&mut self, now: Instant, path: usize, bytes: &[u8]) -> io::Result<()> {
+    /// A packet comes out of a path. Our endpoint may keep a slice of it.
+    pub(crate) fn deliver(&mut self, now: Instant, path: usize, bytes: &Bytes) -> io::Result<()> {
         match self {
             Self::Kernel { devices, .. } => devices[path].write(bytes),
             Self::Endpoint(host) => {

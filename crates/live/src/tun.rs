@@ -1,6 +1,6 @@
 //! A TUN device: IP packets from a kernel and to it.
 
-use std::io::{self, IoSlice};
+use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
@@ -12,8 +12,8 @@ use crate::entrance::{Entrance, taken, write};
 use crate::namespace::within_any;
 use crate::offload::{HEADER, Offloaded};
 
-/// The most that a device hands over at once: the largest packet, and what stands before it.
-pub(crate) const MOST: usize = 65_535 + HEADER;
+/// The longest packet, bytes.
+pub(crate) const MOST: usize = 65_535;
 
 /// A device that was made before, by name; whoever made it says who may open it, and nothing else is needed.
 pub struct Tun {
@@ -68,18 +68,21 @@ impl Tun {
     /// # Errors
     /// The device is gone.
     pub fn read<'a>(&self, buffer: &'a mut [u8]) -> io::Result<Option<Arrived<'a>>> {
-        let length = match rustix::io::read(self.device.as_fd(), &mut *buffer) {
-            Ok(length) => length,
-            Err(Errno::AGAIN | Errno::INTR) => return Ok(None),
-            Err(error) => return Err(error.into()),
+        let mut header = [0; HEADER];
+        let read = if self.offloads {
+            let mut parts = [IoSliceMut::new(&mut header), IoSliceMut::new(&mut *buffer)];
+            rustix::io::readv(&self.device, &mut parts).map(|length| length.saturating_sub(HEADER))
+        } else {
+            rustix::io::read(&self.device, &mut *buffer)
         };
-        let whole = &buffer[..length];
-        Ok(Some(match whole.split_first_chunk::<HEADER>() {
-            Some((header, bytes)) if self.offloads => {
-                Arrived { bytes, told: Offloaded::parse(header) }
+        match read {
+            // A header of zeros says nothing.
+            Ok(length) => {
+                Ok(Some(Arrived { bytes: &buffer[..length], told: Offloaded::parse(&header) }))
             }
-            _ => Arrived { bytes: whole, told: Offloaded::default() },
-        }))
+            Err(Errno::AGAIN | Errno::INTR) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Hands the kernel a packet. What it has no room for, or cannot take just now, is lost and counted.

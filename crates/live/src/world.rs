@@ -16,6 +16,7 @@ use anabranch_plugin::Registry;
 use anabranch_trace::{Rows, Trace};
 use anabranch_units::{Duration, Instant};
 use anabranch_wire::{CaptureError, EmitError, PcapngWriter, emit_packet};
+use bytes::Bytes;
 use thiserror::Error;
 
 use crate::clock::Clock;
@@ -324,9 +325,17 @@ impl World<'_> {
             self.captured(path, now, &bytes)?;
         }
         let side = if down { &mut self.client } else { &mut self.server };
+        let bytes = Bytes::from(bytes);
         side.deliver(now, path, &bytes).map_err(tried("writing to a device"))?;
-        self.network.recycle(bytes);
+        self.recycle(bytes);
         Ok(())
+    }
+
+    /// Takes back a packet's memory, unless somebody keeps of its payload.
+    fn recycle(&mut self, bytes: Bytes) {
+        if let Ok(bytes) = bytes.try_into_mut() {
+            self.network.recycle(bytes.into());
+        }
     }
 
     /// A packet of a background flow has come to the end of its way.
@@ -335,8 +344,9 @@ impl World<'_> {
         match crossed {
             Crossed::Packet { at, down, bytes } => {
                 self.lateness.note(now.since(at));
+                let bytes = Bytes::from(bytes);
                 self.crossing.handle_packet(now, down, &bytes);
-                self.network.recycle(bytes);
+                self.recycle(bytes);
             }
             // The time that it was under way is the links', not the emulator's.
             Crossed::Datagram(at, datagram) => self.crossing.arrive(at, datagram),

@@ -75,7 +75,7 @@ fn through(
     while let Some(delivery) = network.poll_delivery() {
         assert!((delivery.path, delivery.down) == (0, true));
         // It checks every checksum.
-        let packet = parse_packet(&delivery.bytes).expect("a whole packet");
+        let packet = parse_packet(&delivery.bytes.into()).expect("a whole packet");
         arrived.push((delivery.at.since(BEGIN), packet.segment));
     }
     arrived

@@ -96,6 +96,7 @@ struct Watch {
     called: Py<PyAny>,
     classes: Arc<Classes>,
     lines: Vec<String>,
+    notes: Vec<String>,
     raised: Option<PyErr>,
     /// It has been asked once, so that the gateway has served.
     looked: bool,
@@ -105,12 +106,13 @@ impl Watcher for Watch {
     fn look(&mut self) -> Wish {
         self.looked = true;
         let lines = std::mem::take(&mut self.lines);
+        let notes = std::mem::take(&mut self.notes);
         Python::attach(|py| {
             let failures = self.classes.failures().into_iter().map(|error| error.into_value(py));
             let failures: Vec<_> = failures.collect();
             let answer = py
                 .check_signals()
-                .and_then(|()| self.called.call1(py, (lines, failures)))
+                .and_then(|()| self.called.call1(py, (lines, failures, notes)))
                 .and_then(|answer| answer.extract::<u8>(py));
             match answer {
                 Ok(0) => Wish::Serve,
@@ -127,13 +129,17 @@ impl Watcher for Watch {
     fn ended(&mut self, record: &Record) {
         self.lines.push(record.to_string());
     }
+
+    fn note(&mut self, what: &str) {
+        self.notes.push(what.to_owned());
+    }
 }
 
 /// Runs a gateway with the settings of an object.
 ///
 /// `watch` is called ten times a second with the lines that the log has got since, one a connection that is over,
-/// and with what plug-ins raised, each of which has cost its own connection; it returns 0 to go on, 1 to let nobody
-/// else in and finish, and 2 to stop. What it raises ends the gateway, and is raised here. Its last call, when the
+/// with what plug-ins raised, each of which has cost its own connection, and with what an operator may want to know of
+/// the host; it returns 0 to go on, 1 to let nobody else in and finish, and 2 to stop. What it raises ends the gateway, and is raised here. Its last call, when the
 /// gateway has ended, returns to nobody; of one that has not begun there is none. `plugins` holds the classes that the
 /// settings name, as for `simulate`.
 #[pyfunction]
@@ -149,8 +155,8 @@ pub(crate) fn gateway(
     let seed = Seed { seed: 0, run: 0 };
     let classes = Arc::new(Classes::new(plugins.unwrap_or(&none), seed)?.apart());
     let settings = settings.extract::<Given>()?.settings(classes.registry())?;
-    let (lines, raised) = (Vec::new(), None);
-    let mut watcher = Watch { called: watch, classes, lines, raised, looked: false };
+    let (lines, notes, raised) = (Vec::new(), Vec::new(), None);
+    let mut watcher = Watch { called: watch, classes, lines, notes, raised, looked: false };
     let outcome = py.detach(|| serve(&settings, &mut watcher));
     if watcher.looked && watcher.raised.is_none() {
         watcher.look();

@@ -321,9 +321,8 @@ fn every_segment_survives_the_wire() {
     pair.client().shutdown(now);
     pair.run_until(at(9000));
     assert!(pair.log.len() > 300);
-    let mut bytes = Vec::new();
     for (_, way, path, segment) in &pair.log {
-        bytes.clear();
+        let mut bytes = Vec::new();
         let client = std::net::IpAddr::from([10, *path as u8 + 1, 0, 2]);
         let server = std::net::IpAddr::from([10, *path as u8 + 1, 0, 1]);
         let (source, destination) = match way {
@@ -332,7 +331,7 @@ fn every_segment_survives_the_wire() {
         };
         emit_packet(source, destination, segment, &mut bytes)
             .expect("only legal segments are sent");
-        let back = parse_packet(&bytes).expect("what was emitted can be read");
+        let back = parse_packet(&bytes.into()).expect("what was emitted can be read");
         assert_eq!(&back.segment, segment);
     }
     assert!(pair.got(&film(300_000)), "read {} bytes", pair.received.len());

@@ -156,6 +156,9 @@ fn tcp_header(segment: &Segment) -> TcpHeader {
 
 /// Reads an IP packet that carries a TCP segment. Any bytes give a packet or an error.
 ///
+/// The payload is a slice of `bytes`, not a copy: their memory is in use for as long as any of the payload is. An empty
+/// payload holds nothing of it.
+///
 /// Both checksums are verified. Bytes behind the packet's own length are ignored, as are IP
 /// options and extension headers, the reserved bits of the TCP header and the urgent pointer. An
 /// acknowledgement number without the ACK flag means nothing and reads as zero.
@@ -171,7 +174,7 @@ fn tcp_header(segment: &Segment) -> TcpHeader {
 ///
 /// When there is no whole packet with a whole TCP header in it, a checksum is wrong, or an
 /// option's length is impossible, so that nothing behind it can be found: [`ParseError`] names it.
-pub fn parse_packet(bytes: &[u8]) -> Result<Packet, ParseError> {
+pub fn parse_packet(bytes: &Bytes) -> Result<Packet, ParseError> {
     parse(bytes, true)
 }
 
@@ -180,7 +183,7 @@ pub fn parse_packet(bytes: &[u8]) -> Result<Packet, ParseError> {
 /// # Errors
 ///
 /// As of [`parse_packet`], a wrong TCP checksum excepted.
-pub fn parse_offloaded(bytes: &[u8]) -> Result<Packet, ParseError> {
+pub fn parse_offloaded(bytes: &Bytes) -> Result<Packet, ParseError> {
     parse(bytes, false)
 }
 
@@ -202,7 +205,7 @@ fn verify_tcp(ip: &IpSlice<'_>, tcp: &TcpSlice<'_>) -> Result<(), ParseError> {
     Err(ParseError::TcpChecksum { found, computed })
 }
 
-fn parse(bytes: &[u8], verify: bool) -> Result<Packet, ParseError> {
+fn parse(bytes: &Bytes, verify: bool) -> Result<Packet, ParseError> {
     let ip = IpSlice::from_slice(bytes).map_err(|_| ParseError::Ip)?;
     if let Some(v4) = ip.ipv4() {
         let header = v4.header();
@@ -239,7 +242,7 @@ fn parse(bytes: &[u8], verify: bool) -> Result<Packet, ParseError> {
     Ok(Packet {
         source: ip.source_addr(),
         destination: ip.destination_addr(),
-        segment: segment(&tcp, ecn)?,
+        segment: segment(bytes, &tcp, ecn)?,
     })
 }
 
@@ -248,7 +251,8 @@ fn same_checksum(found: u16, computed: u16) -> bool {
     found % 0xffff == computed % 0xffff
 }
 
-fn segment(tcp: &TcpSlice<'_>, ecn: Ecn) -> Result<Segment, ParseError> {
+/// The segment of a TCP header and payload that lie in `bytes`.
+fn segment(bytes: &Bytes, tcp: &TcpSlice<'_>, ecn: Ecn) -> Result<Segment, ParseError> {
     let flags = Flags(tcp.header_slice()[13]);
     let ack = if flags.contains(Flags::ACK) { tcp.acknowledgment_number() } else { 0 };
     let mut segment = Segment {
@@ -259,7 +263,7 @@ fn segment(tcp: &TcpSlice<'_>, ecn: Ecn) -> Result<Segment, ParseError> {
         flags,
         ecn,
         window: tcp.window_size(),
-        payload: Bytes::copy_from_slice(tcp.payload()),
+        payload: bytes.slice_ref(tcp.payload()),
         ..Segment::default()
     };
     options::parse(tcp.options(), &mut segment)?;

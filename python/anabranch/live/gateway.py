@@ -291,13 +291,15 @@ def serve(
     wishes = [SERVE]
     told = False
 
-    def watch(lines: Sequence[str], failures: Sequence[Exception]) -> int:
+    def watch(lines: Sequence[str], failures: Sequence[Exception], notes: Sequence[str]) -> int:
         nonlocal told
         if not told:
             told = True
             ready()
         for line in lines:
             log(line)
+        for text in notes:
+            note(text)
         for failure in failures:
             note(str(_failed(finder, failure)))
         return wishes[-1]

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from uplinks import V4, Origin, echo, exchange
+from uplinks import V4, Origin, echo, exchange, wait
 
 import anabranch
 
@@ -20,6 +20,21 @@ _OF_THE_LINK = re.compile("fe80::|ff00::|addr_gen_mode|stable_secret|_thresh")
 BARE = ("setpriv", "--bounding-set=-all", "--inh-caps=-all", "--")
 #: The same as an unprivileged user.
 NOBODY = (*BARE[:-1], "--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs", "--")
+
+#: A program whose kernel refuses `io_uring_setup` (425 on every architecture) by EPERM, as one in a container would.
+FORBID_IO_URING = """
+import ctypes, os, struct, sys
+steps = ((0x20, 0, 0, 0), (0x15, 0, 1, 425), (0x06, 0, 0, 0x0005_0001), (0x06, 0, 0, 0x7FFF_0000))
+program = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in steps))
+class Filter(ctypes.Structure):
+    _fields_ = [("length", ctypes.c_ushort), ("program", ctypes.c_void_p)]
+prctl = ctypes.CDLL(None, use_errno=True).prctl
+asked = Filter(len(steps), ctypes.addressof(program))
+# PR_SET_NO_NEW_PRIVS, and PR_SET_SECCOMP with SECCOMP_MODE_FILTER.
+if prctl(38, 1, 0, 0, 0) or prctl(22, 2, ctypes.byref(asked)):
+    sys.exit(os.strerror(ctypes.get_errno()))
+os.execvp(sys.argv[1], sys.argv[1:])
+"""
 
 
 def run(lab, *words, under=()):
@@ -44,6 +59,27 @@ def test_it_runs_without_any_capability(lab):
         assert "CapEff:\t0000000000000000\n" in status
         with lab.connect() as client:
             assert exchange(client, b"served") == b"served"
+
+
+def test_it_serves_where_io_uring_is_forbidden_and_says_so(lab):
+    under = (sys.executable, "-c", FORBID_IO_URING)
+    with Origin(lab.host, echo), lab.gateway(under=under) as gateway:
+        with lab.connect() as client:
+            assert exchange(client, b"served") == b"served"
+        wait(lambda: any("no io_uring" in note for note in gateway.notes), "the operator is told")
+        assert sum("Operation not permitted" in note for note in gateway.notes) == 1
+        assert gateway.metrics()["io_uring"] == 0
+
+
+def test_the_metric_tells_whether_io_uring_is_used(lab):
+    with Origin(lab.host, echo), lab.gateway() as gateway:
+        with lab.connect() as client:
+            assert exchange(client, b"served") == b"served"
+        used = gateway.metrics()["io_uring"]
+        # What was told before the metric was asked for has been read by now.
+        gateway.terminate()
+        assert gateway.wait_end() == 0
+        assert used == 1 - any("no io_uring" in note for note in gateway.notes)
 
 
 def shut_above(place):

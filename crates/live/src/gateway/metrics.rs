@@ -58,6 +58,8 @@ pub(super) struct Moment<'a> {
     pub(super) admission: &'a Admission,
     /// Packets that the kernel did not take.
     pub(super) refused_packets: u64,
+    /// Many packets are written by one system call.
+    pub(super) io_uring: bool,
     /// No more connections are let in.
     pub(super) closing: bool,
 }
@@ -112,6 +114,8 @@ impl Metrics {
         page.rows("packets_total", "direction", DIRECTIONS.into_iter().zip(self.packets));
         page.counter("packets_refused_total", "Packets that the kernel did not take.");
         page.row("packets_refused_total", moment.refused_packets);
+        page.gauge("io_uring", "1 while many packets are written by one system call (io_uring).");
+        page.row("io_uring", u64::from(moment.io_uring));
         self.paths(moment, &mut page);
         page.text
     }
@@ -199,6 +203,7 @@ mod tests {
             paths: record.paths.clone(),
             admission: &admission,
             refused_packets: 0,
+            io_uring: true,
             closing: false,
         });
         for line in [
@@ -210,6 +215,7 @@ mod tests {
             "anabranch_gateway_refused_total{reason=\"source\"} 1",
             "anabranch_gateway_refused_total{reason=\"half-open\"} 6",
             "anabranch_gateway_half_open_connections 5",
+            "anabranch_gateway_io_uring 1",
             "anabranch_gateway_relayed_bytes_total{direction=\"from_client\"} 108",
             "anabranch_gateway_relayed_bytes_total{direction=\"to_client\"} 207",
             "anabranch_gateway_subflow_bytes_total{address=\"10.9.0.1\",direction=\"to_client\"} 14",

@@ -17,6 +17,7 @@ use super::{Gateway, GatewayError};
 use crate::header;
 use crate::icmp::{self, Heard};
 use crate::offload::Offloaded;
+use crate::pool::Inlet;
 use crate::tun::Arrived;
 
 /// Packets that are read of the device before others have their turn. What clients acknowledge meanwhile waits in the
@@ -40,18 +41,19 @@ impl Gateway<'_> {
     pub(super) fn read_device(
         &mut self,
         now: Instant,
-        buffer: &mut [u8],
+        inlet: &mut Inlet,
     ) -> Result<(), GatewayError> {
         let (mut heard, mut shed) = (0, 0);
         while heard < HEARD && shed < SHED {
-            let arrived = self.tun.read(buffer).map_err(|error| self.device_fault(error))?;
-            let Some(arrived) = arrived else { break };
+            let arrived = self.tun.read(inlet.room()).map_err(|error| self.device_fault(error))?;
+            let Some(Arrived { bytes, told }) = arrived else { break };
             self.metrics.packets[0] += 1;
-            if self.sheds(now, arrived.bytes) {
+            if self.sheds(now, bytes) {
                 self.admission.refuse(Refusal::Flood);
                 shed += 1;
             } else {
-                self.handle_packet(now, arrived)?;
+                let length = bytes.len();
+                self.handle_packet(now, inlet, length, told)?;
                 heard += 1;
             }
         }
@@ -67,8 +69,15 @@ impl Gateway<'_> {
         from.is_some_and(|from| self.flood.takes_too_much(now, from))
     }
 
-    fn handle_packet(&mut self, now: Instant, arrived: Arrived<'_>) -> Result<(), GatewayError> {
-        let Arrived { bytes, told } = arrived;
+    /// Input: a packet of so many bytes, which was read last.
+    fn handle_packet(
+        &mut self,
+        now: Instant,
+        inlet: &mut Inlet,
+        length: usize,
+        told: Offloaded,
+    ) -> Result<(), GatewayError> {
+        let bytes = inlet.read(length);
         match header::destination(bytes) {
             Some(to) if self.own.contains(&to) => {}
             // The host's own chatter on the device: multicast.
@@ -83,7 +92,7 @@ impl Gateway<'_> {
             return self.handle_icmp(now, bytes);
         }
         let parse = if told.vouched { parse_offloaded } else { parse_packet };
-        let Ok(packet) = parse(bytes) else {
+        let Ok(packet) = parse(&inlet.keep(length)) else {
             self.admission.refuse(Refusal::Malformed);
             return Ok(());
         };

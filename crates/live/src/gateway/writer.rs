@@ -5,6 +5,7 @@
 //! in being: when all of them are with the thread, the gateway waits for one, as it would wait for its own write.
 
 use std::io::{self, IoSlice};
+use std::mem::replace;
 use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,6 +15,7 @@ use std::thread::{Builder, JoinHandle};
 use bytes::Bytes;
 
 use crate::entrance::Device;
+use crate::tun::MOST;
 
 /// The most bytes of packets in a batch; a single longer packet has one to itself.
 const BATCH: usize = 384 << 10;
@@ -21,15 +23,31 @@ const BATCH: usize = 384 << 10;
 /// acknowledge of two of them, every second packet, has room in the device's queue of 500.
 const BATCHES: usize = 3;
 
+/// Pieces of payload shorter than this are copied to their neighbours, bytes.
+const ALONE: usize = 256;
+/// The most parts that a write may have (`IOV_MAX`); with more of them it is refused.
+const PARTS: usize = 1024;
+
+// Each long piece has at most one part before it and one behind it that was copied.
+const _: () = assert!(2 * (MOST / ALONE) < PARTS);
+
+/// A part of a packet.
+#[derive(Debug)]
+enum Part {
+    /// Of what was copied: from where the one before it ends to here.
+    Copied(usize),
+    /// Shared with whoever may send it again.
+    Shared(Bytes),
+}
+
 /// Packets one behind the other.
 #[derive(Debug, Default)]
 struct Batch {
-    /// What they begin with.
-    heads: Vec<u8>,
-    /// What follows, which is shared with whoever may send it again.
-    payloads: Vec<Bytes>,
-    /// Where each packet's part of both ends.
-    ends: Vec<(usize, usize)>,
+    /// What they begin with, and short pieces of what follows.
+    copied: Vec<u8>,
+    parts: Vec<Part>,
+    /// Where each packet's parts end.
+    ends: Vec<usize>,
     /// All of it, bytes.
     size: usize,
 }
@@ -37,11 +55,21 @@ struct Batch {
 impl Batch {
     fn push<'a>(&mut self, head: &[&[u8]], payload: impl Iterator<Item = &'a Bytes>) {
         for part in head {
-            self.heads.extend_from_slice(part);
+            self.copied.extend_from_slice(part);
         }
-        // What is empty is nothing to be written.
-        self.payloads.extend(payload.filter(|piece| !piece.is_empty()).cloned());
-        self.ends.push((self.heads.len(), self.payloads.len()));
+        self.parts.push(Part::Copied(self.copied.len()));
+        for piece in payload {
+            if piece.len() >= ALONE {
+                self.parts.push(Part::Shared(piece.clone()));
+            } else if !piece.is_empty() {
+                self.copied.extend_from_slice(piece);
+                match self.parts.last_mut() {
+                    Some(Part::Copied(end)) => *end = self.copied.len(),
+                    _ => self.parts.push(Part::Copied(self.copied.len())),
+                }
+            }
+        }
+        self.ends.push(self.parts.len());
     }
 
     fn has_room(&self, length: usize) -> bool {
@@ -50,23 +78,18 @@ impl Batch {
 
     /// Writes its packets in order, and counts those that were not taken. It is empty then.
     fn write(&mut self, device: &mut impl Device, refused: &AtomicU64) -> io::Result<()> {
-        let mut parts = Vec::with_capacity(self.ends.len() + self.payloads.len());
-        let (mut head, mut piece) = (0, 0);
-        for (head_end, piece_end) in &self.ends {
-            parts.push(IoSlice::new(&self.heads[head..*head_end]));
-            parts.extend(self.payloads[piece..*piece_end].iter().map(|it| IoSlice::new(it)));
-            (head, piece) = (*head_end, *piece_end);
-        }
         let mut before = 0;
-        let packets = self.ends.iter().enumerate().map(|(at, (_, pieces))| {
-            // Each packet has one head.
-            let begin = at + std::mem::replace(&mut before, *pieces);
-            &parts[begin..=at + pieces]
+        let parts = self.parts.iter().map(|part| match part {
+            Part::Copied(end) => IoSlice::new(&self.copied[replace(&mut before, *end)..*end]),
+            Part::Shared(piece) => IoSlice::new(piece),
         });
+        let parts: Vec<_> = parts.collect();
+        let mut before = 0;
+        let packets = self.ends.iter().map(|end| &parts[replace(&mut before, *end)..*end]);
         let packets: Vec<_> = packets.collect();
         refused.fetch_add(device.put(&packets)?, Ordering::Relaxed);
-        self.heads.clear();
-        self.payloads.clear();
+        self.copied.clear();
+        self.parts.clear();
         self.ends.clear();
         self.size = 0;
         Ok(())
@@ -207,7 +230,7 @@ mod tests {
 
     use rustix::io::Errno;
 
-    use crate::entrance::Packet;
+    use crate::entrance::{self, Packet};
 
     use super::*;
 
@@ -280,6 +303,49 @@ mod tests {
         }
         drop(writer);
         assert!(*given.lock().unwrap() == packets);
+    }
+
+    #[test]
+    fn a_packet_of_more_pieces_than_a_write_may_have_arrives_either_way() {
+        let (written, read) = entrance::tests::device();
+        let short: Vec<Bytes> = (0..1100_u32).map(|at| vec![at as u8; 50].into()).collect();
+        // As many parts as there can be: what is copied lies between any two that are not.
+        let by_turns = (0..MOST / (ALONE + 1)).flat_map(|at| {
+            let piece = |length| Bytes::from(vec![at as u8; length]);
+            [piece(1), piece(ALONE)]
+        });
+        let by_turns: Vec<Bytes> = by_turns.collect();
+        assert!(by_turns.len() > 500, "{}", by_turns.len());
+        for entrance in entrance::tests::both(written) {
+            let mut writer = Writer::start(entrance).unwrap();
+            for pieces in [&short, &by_turns] {
+                writer.push(&[b"he", b"ad"], pieces).unwrap();
+            }
+            writer.flush().unwrap();
+            writer.end().unwrap();
+            assert_eq!(writer.refused(), 0);
+            let whole = |pieces: &[Bytes]| [b"head", &pieces.concat()[..]].concat();
+            assert!(entrance::tests::all_of(&read) == [whole(&short), whole(&by_turns)]);
+        }
+    }
+
+    #[test]
+    fn a_long_piece_is_not_copied_and_short_ones_are_one_part() {
+        let long = Bytes::from(vec![7; ALONE]);
+        let short = Bytes::from_static(b"short");
+        let mut batch = Batch::default();
+        batch.push(&[b"head"], [&short, &long, &Bytes::new(), &short, &short].into_iter());
+        batch.push(&[b"next"], [&short].into_iter());
+        let [Part::Copied(9), Part::Shared(piece), Part::Copied(19), Part::Copied(28)] =
+            &batch.parts[..]
+        else {
+            panic!("{:?}", batch.parts)
+        };
+        assert_eq!(piece.as_ptr(), long.as_ptr());
+        assert_eq!(
+            (&batch.copied[..], &batch.ends[..]),
+            (&b"headshortshortshortnextshort"[..], &[3, 4][..])
+        );
     }
 
     #[test]

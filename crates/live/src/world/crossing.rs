@@ -12,6 +12,7 @@ use anabranch_trace::Rows;
 use anabranch_transport::{FourTuple, earliest};
 use anabranch_units::Instant;
 use anabranch_wire::{EmitError, emit_packet, parse_packet};
+use bytes::Bytes;
 
 use crate::header::datagram;
 use crate::icmp::{self, Heard};
@@ -174,8 +175,9 @@ impl<'a> Crossing<'a> {
         Ok(())
     }
 
-    /// Input: a packet has crossed its links, or a router's word of one that was too large has come back.
-    pub(super) fn handle_packet(&mut self, now: Instant, down: bool, bytes: &[u8]) {
+    /// Input: a packet has crossed its links, or a router's word of one that was too large has come back. Its
+    /// receiver may keep a slice of it.
+    pub(super) fn handle_packet(&mut self, now: Instant, down: bool, bytes: &Bytes) {
         if let Ok(packet) = parse_packet(bytes) {
             let tuple = FourTuple::of_receiver(&packet);
             if let Some((host, flow)) = self.host(tuple, down) {

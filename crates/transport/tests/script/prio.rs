@@ -57,7 +57,7 @@ fn the_form_of_version_0_says_nothing() {
     let sum = u16::from_be_bytes([packet[36], packet[37]]);
     let sum = !(u32::from(!sum) + 1).min(0xffff) as u16;
     packet[36..38].copy_from_slice(&sum.to_be_bytes());
-    let parsed = parse_packet(&packet).expect("a packet");
+    let parsed = parse_packet(&packet.into()).expect("a packet");
     assert_eq!(parsed.segment.mptcp, [], "ignored as in Linux");
     s.deliver(300, &parsed.segment);
     assert!(!s.has(Event::PriorityChanged { id: SubflowId(0), backup: true }));

@@ -4,11 +4,13 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use anabranch_units::Instant;
-use anabranch_wire::{CaptureError, Flags, PcapngWriter, Segment, parse_packet};
+use anabranch_wire::{CaptureError, Flags, PcapngWriter, Segment};
 use bytes::Bytes;
 use pcap_file::DataLink;
 use pcap_file::pcapng::blocks::interface_description::InterfaceDescriptionOption;
 use pcap_file::pcapng::{Block, PcapNgReader};
+
+use crate::parse;
 
 #[test]
 fn one_interface_a_path() {
@@ -32,7 +34,7 @@ fn one_interface_a_path() {
     let mut packets = Vec::new();
     while let Some(block) = reader.next_block() {
         if let Block::EnhancedPacket(packet) = block.unwrap() {
-            let segment = parse_packet(&packet.data).unwrap().segment;
+            let segment = parse(&packet.data).unwrap().segment;
             packets.push((packet.interface_id, packet.timestamp, segment));
         }
     }

@@ -5,9 +5,10 @@ use std::net::IpAddr;
 use anabranch_units::{DataSeq, SeqNumber};
 use anabranch_wire::{
     AddAddr, CapableKeys, DataAck, Dss, EmitError, Flags, Mapping, MappingDsn, MpCapable, MpJoin,
-    MpTcpRst, MptcpOption, RemoveAddr, SackBlock, Segment, Timestamps, emit_packet, parse_packet,
+    MpTcpRst, MptcpOption, RemoveAddr, SackBlock, Segment, Timestamps, emit_packet,
 };
 
+use crate::parse;
 use crate::total::with_options;
 
 const KEY_A: u64 = 0xa0a1_a2a3_a4a5_a6a7;
@@ -32,7 +33,7 @@ fn assert_options(segment: &Segment, hex: &str) {
     let expected = bytes(hex);
     let packet = emit(segment).expect("legal");
     assert_eq!(packet[40..40 + segment.options_len()], expected, "emitted {segment:?}");
-    let parsed = parse_packet(&packet).expect("whole").segment;
+    let parsed = parse(&packet).expect("whole").segment;
     assert_eq!(&parsed, segment);
 }
 
@@ -235,7 +236,7 @@ fn reserved_bits_are_ignored() {
         ("1e048f06", "1e048106"),
     ];
     for (odd, plain) in cases {
-        let parse = |hex| parse_packet(&with_options(Flags::ACK, &bytes(hex), &[])).unwrap();
+        let parse = |hex| parse(&with_options(Flags::ACK, &bytes(hex), &[])).unwrap();
         let segment = parse(odd).segment;
         assert!(segment.dss.is_some() || segment.mptcp.len() == 1, "{odd}");
         assert_eq!(segment, parse(plain).segment, "{odd}");

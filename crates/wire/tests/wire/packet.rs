@@ -3,8 +3,12 @@
 use std::net::IpAddr;
 
 use anabranch_units::SeqNumber;
-use anabranch_wire::{Ecn, EmitError, Flags, ParseError, Segment, emit_packet, parse_packet};
+use anabranch_wire::{
+    Ecn, EmitError, Flags, ParseError, Segment, emit_packet, parse_offloaded, parse_packet,
+};
 use bytes::Bytes;
+
+use crate::parse;
 
 fn v4() -> (IpAddr, IpAddr) {
     ([10, 0, 0, 1].into(), [10, 0, 0, 2].into())
@@ -44,7 +48,30 @@ const V4_SYN: [u8; 40] = [
 #[test]
 fn an_ipv4_syn() {
     assert_eq!(emit(v4(), &syn()), V4_SYN);
-    assert_eq!(parse_packet(&V4_SYN).unwrap().segment, syn());
+    assert_eq!(parse(&V4_SYN).unwrap().segment, syn());
+}
+
+#[test]
+fn payload_is_where_the_packet_is_and_no_payload_keeps_no_packet() {
+    for (ends, headers) in [(v4(), 40), (v6(), 60)] {
+        for parse in [parse_packet, parse_offloaded] {
+            let data = Segment { payload: Bytes::from_static(&[7; 1448]), ..syn() };
+            let mut bytes = emit(ends, &data);
+            // What is behind the packet is none of it.
+            bytes.extend([0; 9]);
+            let bytes = Bytes::from(bytes);
+            let segment = parse(&bytes).unwrap().segment;
+            assert_eq!(segment, data);
+            assert_eq!(segment.payload.as_ptr(), bytes[headers..].as_ptr());
+            assert!(!bytes.is_unique(), "the payload keeps it");
+            drop(segment);
+            assert!(bytes.is_unique());
+
+            let bytes = Bytes::from(emit(ends, &syn()));
+            let segment = parse(&bytes).unwrap().segment;
+            assert!(segment.payload.is_empty() && bytes.is_unique());
+        }
+    }
 }
 
 #[test]
@@ -54,7 +81,7 @@ fn an_ipv6_syn() {
     // The pseudo-header's twice 2001 + 0db8, 0001 + 0002, 0014 and 0006 make 5b8f; with the TCP
     // header's 8fe3 that is eb72.
     assert_eq!(bytes[56..58], [0x14, 0x8d]);
-    assert_eq!(parse_packet(&bytes).unwrap().segment, syn());
+    assert_eq!(parse(&bytes).unwrap().segment, syn());
 }
 
 #[test]
@@ -63,15 +90,15 @@ fn the_ecn_field_stands_in_the_ip_header() {
     for (ecn, bits) in [(Ecn::NotEct, 0), (Ecn::Ect1, 1), (Ecn::Ect0, 2), (Ecn::Ce, 3)] {
         let segment = Segment { ecn, ..syn() };
         let mut v4 = emit(v4(), &segment);
-        assert_eq!((v4[1], parse_packet(&v4).unwrap().segment), (bits, segment.clone()));
+        assert_eq!((v4[1], parse(&v4).unwrap().segment), (bits, segment.clone()));
         let v6 = emit(v6(), &segment);
         assert_eq!((v6[0], v6[1]), (0x60, bits << 4));
-        assert_eq!(parse_packet(&v6).unwrap().segment, segment);
+        assert_eq!(parse(&v6).unwrap().segment, segment);
         // What else is in that octet means nothing here: 0xb8 is expedited forwarding.
         v4[1] |= 0xb8;
         let sum = u16::from_be_bytes([v4[10], v4[11]]) - 0xb8;
         v4[10..12].copy_from_slice(&sum.to_be_bytes());
-        assert_eq!(parse_packet(&v4).unwrap().segment, segment);
+        assert_eq!(parse(&v4).unwrap().segment, segment);
     }
 }
 
@@ -80,23 +107,23 @@ fn wrong_checksums_are_named() {
     let mut bytes = V4_SYN;
     bytes[10] = 0x27;
     let expected = ParseError::IpChecksum { found: 0x27ce, computed: 0x26ce };
-    assert_eq!(parse_packet(&bytes), Err(expected));
+    assert_eq!(parse(&bytes), Err(expected));
 
     // Each bit of the header counts, also the reserved flag that most parsers drop.
     let mut bytes = V4_SYN;
     bytes[6] |= 0x80;
     let expected = ParseError::IpChecksum { found: 0x26ce, computed: 0xa6cd };
-    assert_eq!(parse_packet(&bytes), Err(expected));
+    assert_eq!(parse(&bytes), Err(expected));
 
     let mut bytes = V4_SYN;
     bytes[36] = 0x5c;
     let expected = ParseError::TcpChecksum { found: 0x5cff, computed: 0x5bff };
-    assert_eq!(parse_packet(&bytes), Err(expected));
+    assert_eq!(parse(&bytes), Err(expected));
 
     let mut bytes = emit(v6(), &syn());
     bytes[57] = 0x8c;
     let expected = ParseError::TcpChecksum { found: 0x148c, computed: 0x148d };
-    assert_eq!(parse_packet(&bytes), Err(expected));
+    assert_eq!(parse(&bytes), Err(expected));
 }
 
 #[test]
@@ -106,7 +133,7 @@ fn the_other_zero_is_a_good_checksum() {
     let mut bytes = emit(v4(), &segment);
     assert_eq!(bytes[36..38], [0, 0]);
     bytes[36..38].copy_from_slice(&[0xff, 0xff]);
-    assert_eq!(parse_packet(&bytes).unwrap().segment, segment);
+    assert_eq!(parse(&bytes).unwrap().segment, segment);
 }
 
 #[test]
@@ -122,25 +149,25 @@ fn what_is_no_segment_is_named() {
         bytes[10..12].copy_from_slice(&((folded & 0xffff) + (folded >> 16)).to_be_bytes()[2..]);
         bytes
     };
-    assert_eq!(parse_packet(&changed(9, 17)), Err(ParseError::NotTcp(17)));
-    assert_eq!(parse_packet(&changed(6, 0x20)), Err(ParseError::Fragment));
-    assert_eq!(parse_packet(&changed(7, 0x01)), Err(ParseError::Fragment));
+    assert_eq!(parse(&changed(9, 17)), Err(ParseError::NotTcp(17)));
+    assert_eq!(parse(&changed(6, 0x20)), Err(ParseError::Fragment));
+    assert_eq!(parse(&changed(7, 0x01)), Err(ParseError::Fragment));
     // 39 bytes leave half a TCP header.
-    assert_eq!(parse_packet(&changed(3, 39)), Err(ParseError::TcpHeader));
-    assert_eq!(parse_packet(&changed(3, 41)), Err(ParseError::Ip));
+    assert_eq!(parse(&changed(3, 39)), Err(ParseError::TcpHeader));
+    assert_eq!(parse(&changed(3, 41)), Err(ParseError::Ip));
 
     for data_offset in [0x40, 0x60, 0xf0] {
         let mut bytes = V4_SYN;
         bytes[32] = data_offset;
-        assert_eq!(parse_packet(&bytes), Err(ParseError::TcpHeader));
+        assert_eq!(parse(&bytes), Err(ParseError::TcpHeader));
     }
     for bytes in [&[][..], &[0x45], &[0x60; 39], &[0x50; 40], &[0x44; 40]] {
-        assert_eq!(parse_packet(bytes), Err(ParseError::Ip));
+        assert_eq!(parse(bytes), Err(ParseError::Ip));
     }
     // An IPv6 packet of length zero would be a jumbogram.
     let mut bytes = emit(v6(), &syn());
     bytes[5] = 0;
-    assert_eq!(parse_packet(&bytes), Err(ParseError::Ip));
+    assert_eq!(parse(&bytes), Err(ParseError::Ip));
 }
 
 #[test]
@@ -154,7 +181,7 @@ fn an_acknowledgement_needs_its_flag() {
     let mut bytes = emit(v4(), &syn());
     bytes[31] = 7;
     bytes[34..36].copy_from_slice(&0x1ff9u16.to_be_bytes());
-    let parsed = parse_packet(&bytes).unwrap().segment;
+    let parsed = parse(&bytes).unwrap().segment;
     assert_eq!(parsed, Segment { window: 0x1ff9, ..syn() });
 }
 
@@ -168,7 +195,7 @@ fn a_packet_is_at_most_64_kib() {
         assert_eq!(out, [1, 2, 3], "untouched on an error");
 
         let bytes = emit((source, destination), &of(room));
-        assert_eq!(parse_packet(&bytes).unwrap().segment, of(room));
+        assert_eq!(parse(&bytes).unwrap().segment, of(room));
     }
 }
 

@@ -3,11 +3,10 @@
 use std::net::IpAddr;
 
 use anabranch_units::SeqNumber;
-use anabranch_wire::{
-    EmitError, Packet, SackBlock, SackBlocks, Segment, emit_packet, parse_packet, sack_room,
-};
+use anabranch_wire::{EmitError, Packet, SackBlock, SackBlocks, Segment, emit_packet, sack_room};
 use proptest::prelude::*;
 
+use crate::parse;
 use crate::strategy::{addresses, segment};
 
 proptest! {
@@ -21,7 +20,7 @@ proptest! {
 
         let ip_len = if source.is_ipv4() { 20 } else { 40 };
         prop_assert_eq!(bytes.len(), 1 + ip_len + segment.header_len() + segment.payload.len());
-        let packet = parse_packet(&bytes[1..]).unwrap();
+        let packet = parse(&bytes[1..]).unwrap();
         prop_assert_eq!(packet, Packet { source, destination, segment });
     }
 
@@ -34,7 +33,7 @@ proptest! {
         let mut bytes = Vec::new();
         emit_packet(source, destination, &segment, &mut bytes).unwrap();
         bytes.extend(padding);
-        prop_assert_eq!(parse_packet(&bytes).unwrap().segment, segment);
+        prop_assert_eq!(parse(&bytes).unwrap().segment, segment);
     }
 
     #[test]

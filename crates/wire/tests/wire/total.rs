@@ -3,15 +3,14 @@
 use std::net::IpAddr;
 
 use anabranch_units::SeqNumber;
-use anabranch_wire::{
-    EmitError, Flags, Packet, ParseError, Segment, Timestamps, emit_packet, parse_packet,
-};
+use anabranch_wire::{EmitError, Flags, Packet, ParseError, Segment, Timestamps, emit_packet};
 use bytes::Bytes;
 use etherparse::{IpNumber, Ipv4Header, TcpHeader};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::Index;
 
+use crate::parse;
 use crate::strategy::{addresses, option_bytes, segment};
 
 const SOURCE: [u8; 4] = [10, 0, 0, 1];
@@ -32,7 +31,7 @@ pub(crate) fn with_options(flags: Flags, options: &[u8], payload: &[u8]) -> Vec<
 }
 
 fn parse_options(flags: Flags, options: &[u8]) -> Result<Segment, ParseError> {
-    parse_packet(&with_options(flags, options, &[])).map(|packet| packet.segment)
+    parse(&with_options(flags, options, &[])).map(|packet| packet.segment)
 }
 
 proptest! {
@@ -40,13 +39,13 @@ proptest! {
 
     #[test]
     fn any_bytes(bytes in vec(any::<u8>(), 0..200)) {
-        let _ = parse_packet(&bytes);
+        let _ = parse(&bytes);
     }
 
     #[test]
     fn any_bytes_behind_a_version(version in prop::sample::select(vec![0x45u8, 0x46, 0x4f, 0x60]),
                                   bytes in vec(any::<u8>(), 0..200)) {
-        let _ = parse_packet(&[vec![version], bytes].concat());
+        let _ = parse(&[vec![version], bytes].concat());
     }
 
     #[test]
@@ -58,7 +57,7 @@ proptest! {
         bytes[at] ^= change;
         // IPv6 has no header checksum, and a shorter length can come out right by chance.
         let uncovered = source.is_ipv6() && at < 8;
-        if let Ok(packet) = parse_packet(&bytes) {
+        if let Ok(packet) = parse(&bytes) {
             prop_assert!(uncovered, "byte {} of {:?}", at, packet);
         }
     }
@@ -69,20 +68,20 @@ proptest! {
         let mut bytes = Vec::new();
         emit_packet(source, destination, &segment, &mut bytes).unwrap();
         bytes.truncate(at.index(bytes.len()));
-        prop_assert_eq!(parse_packet(&bytes), Err(ParseError::Ip));
+        prop_assert_eq!(parse(&bytes), Err(ParseError::Ip));
     }
 
     /// Whatever comes off the wire can go back to it, unless padding to 32 bits makes it longer.
     #[test]
     fn any_options(options in option_bytes(), syn in any::<bool>()) {
         let flags = if syn { Flags::SYN } else { Flags::ACK };
-        let Ok(packet) = parse_packet(&with_options(flags, &options, b"data")) else {
+        let Ok(packet) = parse(&with_options(flags, &options, b"data")) else {
             return Ok(());
         };
         let Packet { source, destination, segment } = packet;
         let mut bytes = Vec::new();
         match emit_packet(source, destination, &segment, &mut bytes) {
-            Ok(()) => prop_assert_eq!(parse_packet(&bytes).unwrap().segment, segment),
+            Ok(()) => prop_assert_eq!(parse(&bytes).unwrap().segment, segment),
             Err(error) => prop_assert!(matches!(error, EmitError::OptionsTooLong(41..))),
         }
     }
@@ -183,7 +182,7 @@ fn the_last_of_a_repeated_option_stands() {
 
 #[test]
 fn source_and_destination_are_told_apart() {
-    let packet = parse_packet(&with_options(Flags::ACK, &[], &[])).unwrap();
+    let packet = parse(&with_options(Flags::ACK, &[], &[])).unwrap();
     assert_eq!(packet.source, IpAddr::from(SOURCE));
     assert_eq!(packet.destination, IpAddr::from(DESTINATION));
 }
