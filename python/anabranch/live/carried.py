@@ -8,10 +8,11 @@ from anabranch.errors import ScenarioError
 from anabranch.scenario.models import Corrupt
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from anabranch.errors import Fault
     from anabranch.scenario.load import Loaded
+    from anabranch.scenario.models import Direction, Link, Path
 
 
 def check(loaded: Loaded) -> None:
@@ -29,11 +30,17 @@ def check(loaded: Loaded) -> None:
 
 def _passing(loaded: Loaded) -> Iterator[Fault]:
     """Return a fault for each link that lets corrupted packets through."""
-    for kind, tables in (("paths", loaded.scenario.paths), ("links", loaded.scenario.links)):
+    groups: dict[str, Sequence[Path | Link]] = {
+        "paths": loaded.scenario.paths,
+        "links": loaded.scenario.links,
+    }
+    for kind, tables in groups.items():
         for index, table in enumerate(tables):
-            for where, part in (((), table), (("down",), table.down), (("up",), table.up)):
+            parts: dict[tuple[str, ...], Path | Link | Direction] = {(): table}
+            parts |= {("down",): table.down, ("up",): table.up}
+            for where, part in parts.items():
                 if isinstance(part.corrupt, Corrupt) and part.corrupt.passes:
                     message = "real packets cannot be given a changed payload: corrupted ones are discarded"
                     hint = "leave out `passes`, or run it in the simulator: anabranch run"
-                    path = (kind, index, *where, "corrupt", "passes")
+                    path: tuple[str | int, ...] = (kind, index, *where, "corrupt", "passes")
                     yield loaded.source.fault(path, message, hint=hint)
