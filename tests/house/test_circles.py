@@ -17,8 +17,11 @@ if TYPE_CHECKING:
 #: Crates in which a file, or a folder of files that is one module, is in no circle.
 CRATES = (
     *("units", "plugin", "wire", "trace", "transport", "media"),
-    *("host", "plan", "sim", "drill", "python"),
+    *("link", "host", "plan", "sim", "drill", "live", "python"),
 )
+
+#: Uses that are part of a circle and stay: a table names its members, and a member is of the table's kind.
+TABLES = {"link": {("model", "wifi")}}
 
 _USE = re.compile(r"\bcrate::(\w+)")
 _GROUP = re.compile(r"\bcrate::\{(.*?)\};", re.DOTALL)
@@ -84,6 +87,10 @@ def test_the_package_has_no_circle():
 def test_a_crate_has_no_circle(crate):
     graph = _rust(crate)
     assert len(graph) > 1
+    for table, member in TABLES.get(crate, ()):
+        assert member in graph[table], "no circle any more: take it off the list"
+        assert table in graph[member], "no circle any more: take it off the list"
+        graph[table].remove(member)
     assert _circle(graph) == []
 
 

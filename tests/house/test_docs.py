@@ -107,6 +107,7 @@ _KEYS = {
     "Bursty loss": models.GilbertElliott,
     "Queues": queues.Queue,
     "Reordering": models.Reorder,
+    "Corruption": models.Corrupt,
     "`[[links]]`": models.Link,
     **{f'`model = {{ name = "{name}" }}`': model for name, model in link_models.MODELS.items()},
     "Recordings": link_models.Recording,

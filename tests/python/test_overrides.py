@@ -121,7 +121,10 @@ VALUES = {
         for key, value in {
             "reorder": ('{ share = "1 %", delay = "4 ms" }', models.Reorder(share="1 %", delay="4 ms")),
             "duplicate": ("1%", 0.01),
-            "corrupt": ("1%", 0.01),
+            "corrupt": (
+                '{ share = "1 %", passes = "5 %" }',
+                models.Corrupt(share="1 %", passes="5 %"),
+            ),
             "mtu": ("1400 B", 1400),
             "icmp": ("false", False),
         }.items()
@@ -227,6 +230,7 @@ LEAVES = (
     models.Plugin,
     models.GilbertElliott,
     models.Reorder,
+    models.Corrupt,
     models.Bounds,
     models.Ecn,
     Recording,

@@ -88,6 +88,36 @@ def test_impairments_are_of_the_way_to_the_client_unless_told():
     assert not {"reorder", "corrupt"} & down.keys()
 
 
+def test_corruption_is_a_share_or_a_table_that_lets_some_through():
+    down, up = links(corrupt={"share": "2 %", "passes": "10 %"}, up={"corrupt": {"share": "1 %"}})
+    assert (down["corrupt"], down["corrupt_passes"]) == (0.02, 0.1)
+    assert (up["corrupt"], "corrupt_passes" in up) == (0.01, False)
+    down, _ = links(corrupt={"share": "0 %", "passes": "10 %"})
+    assert not {"corrupt", "corrupt_passes"} & down.keys()
+    down, _ = links("paths.p.corrupt.passes=100%", corrupt={"share": "100 %"})
+    assert down["corrupt_passes"] == 1.0
+    # Whoever hears only wrong bytes hears something.
+    plan = plans.build(loading.load(scenario(corrupt={"share": "100 %", "passes": "1 %"})).scenario, None)
+    assert plans.delivers(plan)
+    plan = plans.build(loading.load(scenario(corrupt={"share": "100 %"})).scenario, None)
+    assert not plans.delivers(plan)
+
+
+def test_faults_of_corruption_are_at_their_key():
+    found = faults(
+        corrupt={"shar": "1 %", "passes": "101 %"},
+        down={"corrupt": {"share": "1 %", "pases": "1 %"}},
+        up={"corrupt": {"share": 0.5}},
+    )
+    assert found["paths.p.corrupt.shar"] == ("unknown key: `shar`", "did you mean `share`?")
+    assert found["paths.p.corrupt.share"] == ("missing key: `share`", 'share = "1 %"')
+    assert found["paths.p.corrupt.passes"][0].startswith("a percentage must not be above 100 %")
+    assert found["paths.p.down.corrupt.pases"] == ("unknown key: `pases`", "did you mean `passes`?")
+    assert found["paths.p.up.corrupt.share"][1] == 'add a unit: 0.5 -> "0.5 %", or "50 %" if a share is meant'
+    assert "given twice" in found["paths.p.corrupt"][0]
+    assert list(faults(corrupt=[1])) == ["paths.p.corrupt"]
+
+
 def test_every_fault_at_once_with_the_nearest_name():
     found = faults(
         queue={"name": "codle", "limit": "3"},

@@ -170,7 +170,6 @@ def test_the_error_of_the_module_has_the_keys_of_the_plan(loaded):
         (("transport", "stack", "rack"), ("transport", "stack", "rack")),
         (("cross_traffic", 0, "start_ns"), ("cross_traffic", 0, "start")),
         (("cross_traffic", 0, "acks", 1), ("cross_traffic", 0, "path")),
-        (("events", 3, "link"), ("events",)),
         (("links", 0), ("paths", 0)),
         (("clients",), ("clients",)),
         ((), ()),
@@ -178,3 +177,72 @@ def test_the_error_of_the_module_has_the_keys_of_the_plan(loaded):
 )
 def test_the_keys_of_a_plan_are_those_of_its_scenario(loaded, path, key):
     assert of_scenario(path, plans.build(loaded.scenario, None), loaded.scenario) == key
+
+
+CHANGES = """
+[[events]]
+at = "2 s"
+path = "wifi"
+rtt = "30 ms"
+rate = "1 Mbit/s"
+
+[[events]]
+at = "1 s"
+path = "wifi"
+mtu = "1400 B"
+
+[[events]]
+at = "1 s"
+link = "core"
+direction = "up"
+rate = "1 Mbit/s"
+
+[[events]]
+at = "1 s"
+path = "wifi"
+state = "link-down"
+
+[[handoffs]]
+path = "wifi"
+at = ["3 s", "4 s"]
+lasting = "1 s"
+"""
+
+
+@pytest.fixture
+def changing(tmp_path):
+    file = tmp_path / "small.toml"
+    file.write_text(SCENARIO + CHANGES, encoding="utf-8")
+    return load(file)
+
+
+def test_an_event_of_a_plan_is_one_of_its_scenario(changing):
+    plan = plans.build(changing.scenario, None, run=3)
+    # By their moments; those of one moment in the file's order, and each direction by itself.
+    keys = [(("events", 1), "mtu")] * 2 + [(("events", 2), "rate"), (("events", 3), "state")]
+    keys += [(("events", 0), "rate"), (("events", 0), "rtt")] * 2
+    for index, (event, key) in enumerate(keys):
+        what = "interface" if key == "state" else "change"
+        assert of_scenario(("events", index, what), plan, changing.scenario) == (*event, key)
+        assert of_scenario(("events", index), plan, changing.scenario) == event
+        target = "link" if event[1] == 2 else "path"
+        there = "path" if key == "state" else "link"
+        assert of_scenario(("events", index, there), plan, changing.scenario) == (*event, target)
+    handed = range(len(keys), len(plan["events"]))
+    assert len(handed) == 5, "down and up again, each way, and the interface with them"
+    for index in handed:
+        assert of_scenario(("events", index, "change"), plan, changing.scenario) == ("handoffs", 0)
+
+
+def test_a_refused_event_is_told_at_its_line(changing):
+    plan = plans.build(changing.scenario, None)
+    number = next(n for n, event in enumerate(plan["events"]) if event.get("interface"))
+    plan["paths"][0]["name"] = "wlan"
+    with pytest.raises(anabranch.ScenarioError) as raised:
+        _run.simulated(changing, plan)
+    (fault,) = raised.value.faults
+    lines = (SCENARIO + CHANGES).splitlines()
+    assert number == 3
+    assert fault.key == "events.3.path"
+    assert fault.line == lines.index('state = "link-down"')
+    assert lines[fault.line - 1] == 'path = "wifi"'

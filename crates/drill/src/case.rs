@@ -57,7 +57,7 @@ pub struct Case {
     pub(crate) actions: Vec<Planned>,
 }
 
-/// Where the server listens.
+/// The server's port.
 pub(crate) const PORT: u16 = 80;
 
 fn pick<T: Copy>(random: &mut RandomStream, from: &[T]) -> T {

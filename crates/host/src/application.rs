@@ -9,11 +9,11 @@ mod writing;
 
 use anabranch_trace::Rows;
 use anabranch_units::Instant;
-use thiserror::Error;
 
 use crate::session::{Session, Viewing};
 use crate::stream::Stream;
 
+pub use crate::pattern::WrongBytes;
 pub use bulk::Bulk;
 pub use http_server::{Files, HttpServer};
 pub use paced::Paced;
@@ -49,16 +49,6 @@ pub enum Former {
     Closed,
     /// When the application is answered on the new one ([`Application::is_answered`]); it is not read until then.
     KeptUntilAnswer,
-}
-
-/// A client read bytes that were not sent there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("client {client} read wrong bytes at position {position}")]
-pub struct WrongBytes {
-    /// The client's number.
-    pub client: u32,
-    /// The position in the stream or resource.
-    pub position: u64,
 }
 
 /// The connections of a client's application, each in a lane: a place that the application numbers, from 0. It

@@ -4,6 +4,17 @@
 use std::sync::OnceLock;
 
 use bytes::Bytes;
+use thiserror::Error;
+
+/// A client read bytes that were not sent there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("client {client} read wrong bytes at position {position}")]
+pub struct WrongBytes {
+    /// The client's number.
+    pub client: u32,
+    /// The position in the stream or resource.
+    pub position: u64,
+}
 
 /// The period of the pattern, bytes: a prime, so that a shift by any power of two is noticed.
 const PERIOD: u64 = 65_521;
@@ -51,11 +62,25 @@ fn is_part(position: u64, bytes: &[u8]) -> bool {
 }
 
 #[cold]
-fn are_equal(mut position: u64, bytes: &[u8]) -> bool {
-    bytes.chunks(PIECE as usize).all(|now| {
+fn are_equal(position: u64, bytes: &[u8]) -> bool {
+    beside(position, bytes).all(|(pattern, now)| pattern == now)
+}
+
+/// How many of `bytes` are not the pattern's from `position`.
+#[cold]
+pub fn wrong(position: u64, bytes: &[u8]) -> u64 {
+    let differ = |(pattern, now): (&[u8], &[u8])| {
+        pattern.iter().zip(now).filter(|(right, is)| right != is).count() as u64
+    };
+    beside(position, bytes).map(differ).sum()
+}
+
+/// The pattern from `position`, beside as many of `bytes`, a piece at a time.
+fn beside(mut position: u64, bytes: &[u8]) -> impl Iterator<Item = (&'static [u8], &[u8])> {
+    bytes.chunks(PIECE as usize).map(move |now| {
         let start = (position % PERIOD) as usize;
         position += now.len() as u64;
-        pattern()[start..start + now.len()] == *now
+        (&pattern()[start..start + now.len()], now)
     })
 }
 
@@ -75,5 +100,17 @@ mod tests {
             assert!(matches(position, &copied) && matches(position + PERIOD, &copied));
             assert!(!matches(position + 1, &copied));
         }
+    }
+
+    #[test]
+    fn what_differs_is_counted_beyond_a_piece_too() {
+        let length = PIECE as usize + 1000;
+        let mut bytes = [piece(7, PIECE), piece(7 + PIECE, 1000)].concat();
+        assert_eq!((bytes.len(), wrong(7, &bytes)), (length, 0));
+        for place in [0, 5, length - 1] {
+            bytes[place] ^= 0x40;
+        }
+        assert_eq!(wrong(7, &bytes), 3);
+        assert!(!matches(7, &bytes));
     }
 }

@@ -1,9 +1,11 @@
 //! What a client measures of what it reads, whatever it does with it.
 
 use anabranch_media::Buffer;
-use anabranch_trace::{GapRow, PlayerRow, Rows};
+use anabranch_trace::{GapRow, PlayerRow, Rows, WrongReadRow};
 use anabranch_transport::Event;
 use anabranch_units::{Duration, Instant};
+
+use crate::pattern::{self, WrongBytes};
 
 /// A silence of this length or more between two reads is written down; shorter ones are how packets
 /// come on a slow path.
@@ -43,6 +45,10 @@ pub struct Session {
     pub over: bool,
     /// When it ended.
     pub finished_at: Option<Instant>,
+    /// Wrong bytes are counted, and no fault.
+    bears_wrong_bytes: bool,
+    /// Pieces with wrong bytes: when each was read, its position and how many they were.
+    wrong: Vec<(Instant, u64, u64)>,
     /// When it is cut off; what comes later is read and not counted.
     until: Instant,
     last_read: Option<Instant>,
@@ -64,9 +70,61 @@ impl Session {
             finished: false,
             over: false,
             finished_at: None,
+            bears_wrong_bytes: false,
+            wrong: Vec::new(),
             until: duration.map_or(Instant::FAR_FUTURE, |span| start + span),
             last_read: None,
             gaps: Vec::new(),
+        }
+    }
+
+    /// The same over links that change payloads: wrong bytes are counted, where elsewhere they are a fault.
+    #[must_use]
+    pub fn bearing_wrong_bytes(self, bears: bool) -> Self {
+        Self { bears_wrong_bytes: bears, ..self }
+    }
+
+    /// Bytes read that were not those sent.
+    pub fn wrong_bytes(&self) -> u64 {
+        self.wrong.iter().map(|&(_, _, count)| count).sum()
+    }
+
+    /// Makes sure that bytes read are those of the pattern from `position`, or counts those that are not.
+    #[inline(always)]
+    pub(crate) fn check(
+        &mut self,
+        now: Instant,
+        position: u64,
+        bytes: &[u8],
+    ) -> Result<(), WrongBytes> {
+        let right = pattern::matches(position, bytes);
+        if right { Ok(()) } else { self.note_wrong(now, position, bytes) }
+    }
+
+    #[cold]
+    fn note_wrong(&mut self, now: Instant, position: u64, bytes: &[u8]) -> Result<(), WrongBytes> {
+        if !self.bears_wrong_bytes {
+            return Err(WrongBytes { client: self.id, position });
+        }
+        self.wrong.push((now, position, pattern::wrong(position, bytes)));
+        Ok(())
+    }
+
+    /// What was read at `now` is no response: the client gives up where such a thing may happen.
+    #[cold]
+    pub(crate) fn give_up(&mut self, now: Instant) -> Result<(), WrongBytes> {
+        if !self.bears_wrong_bytes {
+            return Err(WrongBytes { client: self.id, position: self.bytes_read });
+        }
+        self.break_off(now);
+        Ok(())
+    }
+
+    /// Nothing more will come.
+    fn break_off(&mut self, now: Instant) {
+        if !self.over {
+            self.over = true;
+            self.finished_at = Some(now);
         }
     }
 
@@ -77,11 +135,8 @@ impl Session {
                 self.connected_at.get_or_insert(now);
             }
             Event::FellBack => self.fell_back = true,
-            Event::Closed if !self.over => {
-                // The connection broke: nothing more will come.
-                self.over = true;
-                self.finished_at = Some(now);
-            }
+            // The connection broke.
+            Event::Closed => self.break_off(now),
             _ => {}
         }
     }
@@ -113,7 +168,7 @@ impl Session {
         }
     }
 
-    /// The time is up at `now`, or was before. Who was still reading when it was has done all that was asked.
+    /// The time is up at `now`, or was before. A client that was still reading then counts as finished.
     pub fn cut_off(&mut self, now: Instant) {
         if !self.over && now >= self.until {
             self.finished = true;
@@ -132,8 +187,16 @@ impl Session {
         });
     }
 
-    /// The silences.
+    /// The silences, and what was read wrong.
     pub(crate) fn report(&self, rows: &mut Rows) {
+        for &(at, position, count) in &self.wrong {
+            rows.wrong_reads.push(WrongReadRow {
+                client: i64::from(self.id),
+                t_s: at.since(self.start).as_secs_f64(),
+                position: position as i64,
+                wrong_bytes: count as i64,
+            });
+        }
         for (last, gap) in &self.gaps {
             rows.gaps.push(GapRow {
                 client: i64::from(self.id),

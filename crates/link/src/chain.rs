@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use anabranch_units::{ByteCount, Instant};
 
-use crate::{Change, Fate, Label, Link, LinkStats, Queued};
+use crate::{Change, Damage, Fate, Label, Link, LinkStats, Queued};
 
 /// One link of a [`Chain`].
 pub type Hop<P> = Box<dyn Link<Parcel<P>> + Send>;
@@ -20,6 +20,8 @@ pub struct Parcel<P> {
     pub marked: bool,
     /// A hop has made it of another.
     pub copy: bool,
+    /// What the first hop that changed its payload did to it.
+    pub damage: Option<Damage>,
 }
 
 /// Links in a row: what one delivers enters the next, and the last one delivers.
@@ -78,9 +80,10 @@ impl<P> Chain<P> {
             };
             while let Some(fate) = from.poll_fate(now) {
                 match fate {
-                    Fate::Delivered { at, packet: mut parcel, marked, copy } => {
+                    Fate::Delivered { at, packet: mut parcel, marked, copy, damage } => {
                         parcel.marked |= marked;
                         parcel.copy |= copy;
+                        parcel.damage = parcel.damage.or(damage);
                         let label = parcel.label;
                         to.enter(at, parcel, label);
                     }
@@ -111,7 +114,8 @@ impl<P> Link<P> for Chain<P> {
 
     fn enter(&mut self, now: Instant, packet: P, label: Label) {
         self.stats.enqueued += 1;
-        self.hops[0].enter(now, Parcel { packet, label, marked: false, copy: false }, label);
+        let parcel = Parcel { packet, label, marked: false, copy: false, damage: None };
+        self.hops[0].enter(now, parcel, label);
         note_queue(&mut self.stats, self.hops[0].stats());
         self.sum_up();
     }
@@ -174,10 +178,11 @@ impl<P> Link<P> for Chain<P> {
 /// Takes the packet out of its parcel and counts its fate.
 fn unwrap<P>(fate: Fate<Parcel<P>>, stats: &mut LinkStats) -> Fate<P> {
     match fate {
-        Fate::Delivered { at, packet: parcel, marked, copy } => {
+        Fate::Delivered { at, packet: parcel, marked, copy, damage } => {
             stats.count_delivery(parcel.label.size);
             let (marked, copy) = (marked || parcel.marked, copy || parcel.copy);
-            Fate::Delivered { at, packet: parcel.packet, marked, copy }
+            let damage = parcel.damage.or(damage);
+            Fate::Delivered { at, packet: parcel.packet, marked, copy, damage }
         }
         Fate::Dropped { at, packet: parcel, why, copy } => {
             stats.count_drop(why);

@@ -145,7 +145,7 @@ pub enum ConfigError {
         /// What was given.
         value: f64,
     },
-    /// A kind of queue or parameter that there is not, or a value out of range.
+    /// An unknown kind of queue or parameter, or a value out of range.
     Queue(PluginError),
     /// A packet would be held back for no time, or none could be.
     Reorder,

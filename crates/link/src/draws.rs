@@ -83,7 +83,7 @@ impl Drawing {
     }
 }
 
-/// What the state of the emulator's jitter differs by from that of its losses.
+/// The difference of the state of the emulator's jitter from that of its losses.
 const JITTER: u64 = 0x5851_F42D_4C95_7F2D;
 
 /// The generator splitmix64 (Steele, Lea and Flood 2014).

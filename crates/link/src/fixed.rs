@@ -184,7 +184,7 @@ impl<P> FixedLink<P> {
         } else {
             self.stats.count_delivery(gone.size);
             let Passenger { packet, arrives: at, .. } = gone;
-            Fate::Delivered { at, packet, marked: false, copy: false }
+            Fate::Delivered { at, packet, marked: false, copy: false, damage: None }
         })
     }
 

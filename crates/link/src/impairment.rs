@@ -2,7 +2,7 @@
 
 use anabranch_units::{Duration, RandomStream, Seed};
 
-use crate::ConfigError;
+use crate::{ConfigError, Damage};
 
 /// What a wire does to packets, each in a stream of chance of its own.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -13,6 +13,8 @@ pub struct Impairments {
     pub duplicate: f64,
     /// The share of packets that are spoilt, so that the checksum at the far end throws them away.
     pub corrupt: f64,
+    /// The share of spoilt packets whose checksum is right all the same: they arrive with a [`Damage`].
+    pub corrupt_passes: f64,
 }
 
 /// Which packets fall behind, and how far.
@@ -29,12 +31,17 @@ pub struct Reorder {
 
 impl Impairments {
     /// Packets arrive once, whole and in order.
-    pub const NONE: Self = Self { reorder: None, duplicate: 0.0, corrupt: 0.0 };
+    pub const NONE: Self =
+        Self { reorder: None, duplicate: 0.0, corrupt: 0.0, corrupt_passes: 0.0 };
 
     pub(crate) fn check(&self) -> Result<(), ConfigError> {
         let reorder = self.reorder.map_or(0.0, |reorder| reorder.share);
-        let shares =
-            [("reorder", reorder), ("duplicate", self.duplicate), ("corrupt", self.corrupt)];
+        let shares = [
+            ("reorder", reorder),
+            ("duplicate", self.duplicate),
+            ("corrupt", self.corrupt),
+            ("corrupt_passes", self.corrupt_passes),
+        ];
         for (parameter, value) in shares {
             if !(0.0..=1.0).contains(&value) {
                 return Err(ConfigError::Probability { parameter, value });
@@ -51,6 +58,8 @@ pub(crate) struct Impairing {
     reorder: Option<Falling>,
     duplicate: Option<Share>,
     corrupt: Option<Share>,
+    /// Of those that are spoilt.
+    passes: Option<Share>,
 }
 
 #[derive(Clone, Debug)]
@@ -81,6 +90,8 @@ pub(crate) struct Mishap {
     pub(crate) behind: Option<Duration>,
     pub(crate) copied: bool,
     pub(crate) spoilt: bool,
+    /// It is spoilt, and no checksum finds out.
+    pub(crate) damage: Option<Damage>,
 }
 
 impl Impairing {
@@ -103,6 +114,7 @@ impl Impairing {
             }),
             duplicate: some("duplicate", what.duplicate),
             corrupt: some("corrupt", what.corrupt),
+            passes: some("passes", what.corrupt_passes),
         })
     }
 
@@ -114,11 +126,12 @@ impl Impairing {
     /// What befalls the next packet that sets out.
     pub(crate) fn next(&mut self) -> Mishap {
         let strikes = |share: &mut Option<Share>| share.as_mut().is_some_and(Share::strikes);
-        Mishap {
-            behind: self.reorder.as_mut().and_then(Falling::next),
-            copied: strikes(&mut self.duplicate),
-            spoilt: strikes(&mut self.corrupt),
-        }
+        let behind = self.reorder.as_mut().and_then(Falling::next);
+        let copied = strikes(&mut self.duplicate);
+        let spoilt = strikes(&mut self.corrupt);
+        let passes = self.passes.as_mut().filter(|_| spoilt);
+        let damage = passes.and_then(|it| it.strikes().then(|| Damage::draw(&mut it.luck)));
+        Mishap { behind, copied, spoilt, damage }
     }
 }
 

@@ -27,6 +27,7 @@
 
 mod chain;
 mod config;
+mod damage;
 mod draws;
 mod entrance;
 mod fixed;
@@ -47,6 +48,7 @@ mod wire;
 
 pub use chain::{Chain, Hop, Parcel};
 pub use config::{ConfigError, Direction, LinkConfig, LossAt, QueueLimit};
+pub use damage::Damage;
 pub use draws::Draws;
 pub use fixed::FixedLink;
 pub use impairment::{Impairments, Reorder};
@@ -134,6 +136,8 @@ pub enum Fate<P> {
         marked: bool,
         /// It is a copy that the link made of a packet.
         copy: bool,
+        /// Its payload was changed on the way, and no checksum tells.
+        damage: Option<Damage>,
     },
     /// It was lost on the way.
     Dropped {

@@ -13,9 +13,12 @@ use crate::ConfigError;
 use crate::service::{Service, Stepwise};
 use crate::trace::{Opportunities, Recorded, Trace};
 
+use lte::Lte;
+use starlink::Starlink;
+
 pub use kind::{Form, ModelFault, ModelKind, ModelParameter, Usual};
-use lte::{Lte, LteModel};
-use starlink::{Starlink, StarlinkModel};
+pub use lte::LteModel;
+pub use starlink::StarlinkModel;
 
 /// The models that a scenario may name.
 pub const MODELS: &[ModelKind] = &[crate::wifi::KIND, lte::KIND, starlink::KIND];

@@ -29,7 +29,7 @@ pub use phy::WifiStandard;
 
 /// Transmissions of one frame before it is given up (dot11ShortRetryLimit).
 pub const TRIES: u8 = 7;
-/// How many of them at the rate that promises most; the others at the slowest.
+/// The number of those tries at the rate that promises most; the others are at the slowest.
 const FAST_TRIES: u8 = 4;
 /// The contention window, in slots less one: at first, and at most.
 const WINDOW_MIN: u32 = 15;

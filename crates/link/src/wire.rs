@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use anabranch_units::{ByteCount, Instant, Seed};
 
 use crate::impairment::{Impairing, Impairments, Mishap};
-use crate::{DropReason, Fate, LinkStats};
+use crate::{Damage, DropReason, Fate, LinkStats};
 
 /// The way behind the queue: a FIFO, whatever the delays of its packets, but for those that fall behind.
 #[derive(Clone, Debug)]
@@ -45,6 +45,8 @@ pub(crate) enum Outcome {
     Lost,
     /// It arrives and is thrown away.
     Spoilt,
+    /// It arrives with this done to it.
+    Damaged(Damage),
 }
 
 impl<P> Wire<P> {
@@ -98,7 +100,7 @@ impl<P> Wire<P> {
         P: Clone,
     {
         if mishap.spoilt {
-            packet.outcome = Outcome::Spoilt;
+            packet.outcome = mishap.damage.map_or(Outcome::Spoilt, Outcome::Damaged);
         }
         let copy = mishap.copied.then(|| Flying { copy: true, ..packet.clone() });
         match mishap.behind {
@@ -154,7 +156,7 @@ impl<P> Wire<P> {
         for Flying { packet, departed, outcome, copy, .. } in flying.into_iter().chain(late) {
             let (at, why) = match outcome {
                 Outcome::Lost => (departed, DropReason::Loss),
-                Outcome::Arrives | Outcome::Spoilt => (now, DropReason::Down),
+                Outcome::Arrives | Outcome::Spoilt | Outcome::Damaged(_) => (now, DropReason::Down),
             };
             stats.count_drop(why);
             self.sealed.push_back(Fate::Dropped { at, packet, why, copy });
@@ -204,10 +206,14 @@ impl<P> Wire<P> {
 /// A packet's way ends.
 fn end<P>(gone: Flying<P>, stats: &mut LinkStats) -> Fate<P> {
     let Flying { packet, size, departed, arrives, outcome, marked, copy } = gone;
+    let damage = match outcome {
+        Outcome::Damaged(damage) => Some(damage),
+        _ => None,
+    };
     let (at, why) = match outcome {
-        Outcome::Arrives => {
+        Outcome::Arrives | Outcome::Damaged(_) => {
             stats.count_delivery(size);
-            return Fate::Delivered { at: arrives, packet, marked, copy };
+            return Fate::Delivered { at: arrives, packet, marked, copy, damage };
         }
         Outcome::Lost => (departed, DropReason::Loss),
         Outcome::Spoilt => (arrives, DropReason::Corrupt),

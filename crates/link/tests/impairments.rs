@@ -136,6 +136,39 @@ fn some_packets_are_spoilt_and_found_out_where_they_arrive() {
     }
 }
 
+#[test]
+fn some_that_are_spoilt_get_through_changed_and_the_others_fare_as_before() {
+    let spoilt = Impairments { corrupt: 0.1, duplicate: 0.1, ..Impairments::NONE };
+    let found_out = fates(&mut *link(config(spoilt), 0), PACKETS);
+    let some_pass = Impairments { corrupt_passes: 0.25, ..spoilt };
+    let told = fates(&mut *link(config(some_pass), 0), PACKETS);
+    assert_eq!(told.len(), found_out.len());
+    let (mut spoilt, mut damages) = (0, std::collections::BTreeMap::new());
+    for (before, now) in found_out.iter().zip(&told) {
+        match (*before, *now) {
+            (
+                Fate::Dropped { at, packet, why, copy },
+                Fate::Delivered {
+                    at: there, packet: this, copy: same, damage: Some(damage), ..
+                },
+            ) => {
+                assert_eq!((at, packet, copy), (there, this, same));
+                assert_eq!(why, DropReason::Corrupt);
+                // A copy is made of the packet as it is then.
+                assert_eq!(*damages.entry(packet).or_insert(damage), damage);
+                spoilt += u64::from(!copy);
+            }
+            (before, now) => {
+                assert_eq!(before, now);
+                spoilt += u64::from(matches!(now, Fate::Dropped { copy: false, .. }));
+            }
+        }
+    }
+    assert_binomial("changed", damages.len() as u64, spoilt, 0.25);
+    let again = fates(&mut *link(config(some_pass), 0), PACKETS);
+    assert_eq!(again, told);
+}
+
 /// Which packets are lost, and when the others arrive.
 fn fortunes(impairments: Impairments) -> (Vec<u64>, Vec<(u64, Instant)>) {
     let settings = LinkConfig {
@@ -183,7 +216,8 @@ fn each_has_its_own_chance_and_moves_no_other_draw() {
 
 #[test]
 fn they_happen_on_the_air_too_and_in_a_chain() {
-    let all = Impairments { reorder: Some(BEHIND), duplicate: 0.02, corrupt: 0.01 };
+    let all =
+        Impairments { reorder: Some(BEHIND), duplicate: 0.02, corrupt: 0.01, corrupt_passes: 0.0 };
     let lane = LinkConfig { rate: Rate::UNLIMITED, ..config(all) };
     let model = WifiModel::new(WifiStandard::G, "desk");
     let mut air = WifiMedium::new("6", vec![(lane, model)], Seed { seed: 3, run: 0 });
@@ -247,6 +281,8 @@ fn what_cannot_be_is_refused() {
     let share = |parameter, value| Err(ConfigError::Probability { parameter, value });
     assert_eq!(config(Impairments { duplicate: 1.5, ..none }).check(), share("duplicate", 1.5));
     assert_eq!(config(Impairments { corrupt: -0.1, ..none }).check(), share("corrupt", -0.1));
+    let passes = Impairments { corrupt_passes: 1.1, ..none };
+    assert_eq!(config(passes).check(), share("corrupt_passes", 1.1));
     for reorder in [Reorder { delay: Duration::ZERO, ..BEHIND }, Reorder { gap: 0, ..BEHIND }] {
         let impairments = Impairments { reorder: Some(reorder), ..none };
         assert_eq!(config(impairments).check(), Err(ConfigError::Reorder));
@@ -263,7 +299,7 @@ fn a_fixed_link_does_not_pretend() {
 #[test]
 fn a_copy_is_called_one_whatever_becomes_of_it() {
     // All are copied, and half of them spoilt before: original and copy.
-    let impairments = Impairments { duplicate: 1.0, corrupt: 0.5, reorder: None };
+    let impairments = Impairments { duplicate: 1.0, corrupt: 0.5, ..Impairments::NONE };
     let mut link = link(config(impairments), 0);
     let told = fates(&mut *link, 1000);
     for packet in 0..1000 {

@@ -38,7 +38,8 @@ pub fn client(
     start: Instant,
 ) -> Result<Box<dyn Application>, PlanError> {
     let application = &plan.application;
-    let session = Session::new(id, start, application.duration_ns.map(Duration::from_nanos));
+    let session = Session::new(id, start, application.duration_ns.map(Duration::from_nanos))
+        .bearing_wrong_bytes(plan.changes_payload());
     let missing = || PlanError::Invalid("a player needs what it is to play").at("application");
     Ok(match application.kind {
         ApplicationKind::Bulk | ApplicationKind::Paced => Box::new(Reader::new(session)),

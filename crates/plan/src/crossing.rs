@@ -196,7 +196,9 @@ pub fn hosts(
     }
     let server = Host::server(server, serve_across(group));
     let duration = flow.stop.map(|stop| stop.since(flow.start));
-    let reader = Reader::new(Session::new(plan.clients + number, flow.start, duration));
+    let session = Session::new(plan.clients + number, flow.start, duration)
+        .bearing_wrong_bytes(plan.changes_payload());
+    let reader = Reader::new(session);
     let mut client = Host::client(Endpoint::new(&format!("{name}.client"), seed), Box::new(reader));
     let (remote, local) = cross_addresses(group.family, number);
     config.candidates = vec![Candidate { address_id: 1, local, remote, backup: false, rate: None }];

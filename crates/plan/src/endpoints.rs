@@ -13,7 +13,7 @@ use crate::plugins::choice;
 /// The clients' configuration, every plug-in checked by building it once.
 ///
 /// # Errors
-/// Names of profiles, parts of them and plug-ins that there are not, and parameters that they do not take.
+/// An unknown profile, part of a profile, plug-in or parameter.
 pub fn config(plan: &Plan, registry: &Registry) -> Result<Config, PlanError> {
     let transport = &plan.transport;
     let below = |error: PlanError| error.at("transport");

@@ -118,7 +118,7 @@ impl<P: Clone + 'static> Links<P> {
     }
 }
 
-/// The totals of a link with `inside` packets in it; what its router refused is 0.
+/// The totals of a link with `inside` packets in it; what its router refused and what a world changed is 0.
 pub fn link_row<'a>(name: &'a str, stats: &LinkStats, inside: u64) -> LinkRow<'a> {
     LinkRow {
         link: name,
@@ -135,6 +135,7 @@ pub fn link_row<'a>(name: &'a str, stats: &LinkStats, inside: u64) -> LinkRow<'a
         duplicated: stats.duplicated as i64,
         dropped_corrupt: stats.dropped_corrupt as i64,
         dropped_mtu: 0,
+        changed: 0,
     }
 }
 

@@ -355,6 +355,11 @@ impl Plan {
         self.links.iter().any(|link| link.mtu.is_some()) || self.events.iter().any(gets)
     }
 
+    /// Whether a link lets some packets through with another payload than they had.
+    pub fn changes_payload(&self) -> bool {
+        self.links.iter().any(LinkPlan::changes_payload)
+    }
+
     /// Reads a plan.
     ///
     /// # Errors

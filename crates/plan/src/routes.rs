@@ -43,7 +43,7 @@ impl Route {
 /// The routes of a plan's paths, in their order, and those of its groups of cross traffic.
 ///
 /// # Errors
-/// The name of a link that there is not.
+/// An unknown link.
 pub fn routes(plan: &Plan) -> Result<(Vec<Route>, Vec<Route>), PlanError> {
     let find = |key: &'static str, chain: &[String]| -> Result<Vec<usize>, PlanError> {
         let number = |(place, name): (usize, &String)| {

@@ -15,6 +15,8 @@ pub struct Way {
     pub icmp: bool,
     /// Packets that were too large.
     pub dropped: u64,
+    /// Packets that came out of the link with another payload.
+    pub changed: u64,
     delay: Duration,
     up: bool,
 }
@@ -25,6 +27,7 @@ impl Way {
             mtu: plan.mtu.unwrap_or(u64::MAX),
             icmp: plan.icmp,
             dropped: 0,
+            changed: 0,
             delay: Duration::from_nanos(plan.delay_ns),
             up: true,
         }

@@ -11,7 +11,7 @@ pub struct PluginName {
     pub name: &'static str,
     /// What it is, in one sentence.
     pub summary: &'static str,
-    /// What whoever shows a result of it has to say with it.
+    /// A note that every report of its results must include.
     pub note: Option<&'static str>,
 }
 

@@ -18,15 +18,16 @@ impl Tells {
         match table.name {
             "cross_traffic" | "cross_samples" => self.cross_traffic,
             "chunks" | "renditions" => self.adaptive_playback,
-            // A run is the same whether it is recorded or not.
-            "departures" | "arrivals" | "receivers" => false,
+            // A run is the same whether it is recorded or not; what was changed on its way is in the log.
+            "departures" | "arrivals" | "receivers" | "wrong_reads" => false,
             _ => true,
         }
     }
 }
 
 /// Whether a column is part of the digest. Later columns are not, so that runs keep the digests that they
-/// had before: the effect of a penalty or of a mark is in the samples, and each packet's fate on a link in the log.
+/// had before: the effect of a penalty or of a mark is in the samples, and each packet's fate on a link, and whether it was
+/// changed there, in the log.
 fn counts(table: &Table, column: &str) -> bool {
     match table.name {
         "links" => !matches!(
@@ -37,6 +38,7 @@ fn counts(table: &Table, column: &str) -> bool {
                 | "duplicated"
                 | "dropped_corrupt"
                 | "dropped_mtu"
+                | "changed"
         ),
         "subflows" => !matches!(column, "penalties" | "delivered_ce" | "ecn_reductions"),
         _ => true,

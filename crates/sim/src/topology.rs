@@ -2,7 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 
-use anabranch_link::Label;
+use anabranch_link::{Damage, Label};
 use anabranch_plan::{
     Interfaces, Links, Plan, PlanError, Route, StripsPlan, Way, routes, way_back, ways,
 };
@@ -121,6 +121,18 @@ impl Packet {
         if let Load::Segment(segment) = &mut self.load {
             segment.ecn = Ecn::Ce;
         }
+    }
+
+    /// Its payload is not what it was, and its TCP checksum is right; false where it has none. What is sent again is the
+    /// sender's own.
+    pub(crate) fn damage(&mut self, damage: Damage) -> bool {
+        let Load::Segment(segment) = &mut self.load else { return false };
+        let mut payload = segment.payload.to_vec();
+        let changed = damage.apply(&mut payload);
+        if changed {
+            segment.payload = payload.into();
+        }
+        changed
     }
 
     /// It departs on a connection as the segment of this subflow under this number, if it is one.

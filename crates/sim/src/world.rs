@@ -51,7 +51,7 @@ pub enum RunError {
     /// The plan.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// A plug-in that no table has failed.
+    /// A plug-in from outside the tables (a Python class) has failed.
     #[error("a plug-in failed")]
     Plugin,
     /// The observer stopped it.
@@ -221,7 +221,8 @@ impl World<'_> {
             }
             Node::Sampler => {
                 if self.now.since(self.last_event) > STALL && !self.waits_for_a_time() {
-                    if !self.is_given_up() {
+                    // Who misunderstands what was changed on the way may wait for ever.
+                    if !self.is_given_up() && !self.plan.changes_payload() {
                         let at_ns = self.last_event.since(self.begin).as_nanos();
                         return Err(Violation::Stalled { at_ns }.into());
                     }

@@ -15,7 +15,7 @@ const LINKS: &str = r#"
   {"name":"near.up","rate_bps":12000000,"queue":{"packets":100},"delay_ns":25000000},
   {"name":"far.down","rate_bps":12000000,"queue":{"packets":100},"delay_ns":25000000},
   {"name":"far.up","rate_bps":12000000,"queue":{"packets":100},"delay_ns":25000000}"#;
-/// What a link carries of payload when it is full.
+/// The payload that a full link carries.
 const FULL_MBPS: f64 = 12.0 * 1448.0 / 1500.0;
 
 /// A client with Reno over `near`, plain TCP, for `seconds`; `rest` holds cross traffic and the like.

@@ -86,6 +86,13 @@ rows!(
 );
 
 rows!(
+    /// A piece that a client read, with bytes in it that were not those sent.
+    WrongReadRow, WrongReadRows, "wrong_reads" {
+        client: Int(i64), t_s: Float(f64), position: Int(i64), wrong_bytes: Int(i64),
+    }
+);
+
+rows!(
     /// A picture of the film.
     FrameRow<'a>, FrameRows, "frames" {
         client: Int(i64), index: Int(i64), pts_s: Float(f64), kind: Text(&'a str), size: Int(i64),
@@ -135,6 +142,7 @@ rows!(
         dropped_loss: Int(i64), dropped_down: Int(i64), bytes_delivered: Int(i64),
         queued_at_end: Int(i64), dropped_aqm: Int(i64), marked: Int(i64), reordered: Int(i64),
         duplicated: Int(i64), dropped_corrupt: Int(i64), dropped_mtu: Int(i64),
+        changed: Int(i64),
     }
 );
 
@@ -214,6 +222,7 @@ pub struct Rows {
     pub departures: DepartureRows,
     pub arrivals: ArrivalRows,
     pub receivers: ReceiverRows,
+    pub wrong_reads: WrongReadRows,
 }
 
 impl Rows {
@@ -237,6 +246,7 @@ impl Rows {
             self.departures.into_table(),
             self.arrivals.into_table(),
             self.receivers.into_table(),
+            self.wrong_reads.into_table(),
         ]
     }
 }

@@ -16,7 +16,7 @@ use anabranch_units::{Duration, Instant, Seed, SeqNumber};
 use anabranch_wire::{Flags, Segment};
 use siphasher::sip::SipHasher13;
 
-/// Of each kind.
+/// The number of connections of each kind.
 const COUNT: usize = 1000;
 
 /// Four-tuples to our port 80, one after another, or chosen among those.

@@ -12,14 +12,14 @@ use crate::profile::Stack;
 /// The smallest segment, TCP options and all, whatever the peer asks for: 40 bytes of options and 8 of
 /// payload (`TCP_MIN_SND_MSS`; CVE-2019-11479).
 pub(crate) const MSS_MIN: u16 = 48;
-/// What an IPv6 header is longer than one of IPv4, bytes (RFC 8200 section 3, RFC 791 section 3.1).
+/// The bytes by which an IPv6 header is longer than one of IPv4 (RFC 8200 section 3, RFC 791 section 3.1).
 const IPV6_EXCESS: u16 = 20;
 
 /// Ticks that a timer may be set for to be in the first level of the wheel (`LVL_START(1)`).
 const WHEEL_LEVEL: u64 = 63;
 /// Each level tells apart times of 2^3 of those of the level before (`LVL_CLK_SHIFT`).
 const WHEEL_SHIFT: u32 = 3;
-/// What the last level shifts by (`LVL_DEPTH` 9).
+/// The shift of the last level (`LVL_DEPTH` 9).
 const WHEEL_DEEPEST: u32 = 24;
 
 /// What a real host adds to the protocol: clocks that tick and memory that is accounted for.

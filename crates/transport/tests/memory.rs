@@ -14,7 +14,7 @@ static MEMORY: Cap<System> = Cap::new(System, usize::MAX);
 
 /// Connections.
 const MANY: u32 = 4000;
-/// What an idle connection may take, with its share of every table, bytes.
+/// The most that an idle connection may take, with its share of every table, bytes.
 const IDLE: usize = 3600;
 /// What a SYN that was answered may take, with its share of every table, bytes: over IPv4, and over IPv6, whose
 /// addresses take 12 bytes more.
@@ -22,7 +22,7 @@ const HALF_OPEN: f64 = 52.0;
 const HALF_OPEN_V6: f64 = 64.0;
 /// The backlog that a listener has of itself.
 const BACKLOG: u32 = 4096;
-/// What a subflow in TIME-WAIT may take, with its share of every table, bytes: an eighth of that.
+/// The most that a subflow in TIME-WAIT may take, with its share of every table, bytes: an eighth of that.
 const TIME_WAIT: usize = 450;
 
 fn tuple(number: u32) -> FourTuple {

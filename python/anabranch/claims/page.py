@@ -22,7 +22,8 @@ Each claim is stated in the study's `claims.toml`, with the smallest effect that
 [the guide](guide/studies.md#claims) tells how verdicts are made. *Reproduced* is said of this simulator under
 the studies' assumptions, *not reproduced* as well: neither says that a paper measured wrongly. *Inferred*
 claims hold, but a setting of the study decides them: they do not count as reproduced. Claims that were judged
-later, by `--only`, are named in their paper's section with what was run for them; of them no worlds around.
+later, by `--only`, are named in their paper's section with what was run for them;
+no worlds around the study were run for these.
 
 *By means* looks at the study and at worlds around it, in each of which one assumption has another value; the
 ranges and their reasons stand in `study.toml`, each fixed before it was computed. A claim holds

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anabranch import _files
-from anabranch.live import programs
+from anabranch.live import carried, programs
 
 if TYPE_CHECKING:
     import subprocess
@@ -59,6 +59,8 @@ def emulate(
 
     Raises
     ------
+    ScenarioError
+        When the scenario has something that [real packets are not given][anabranch.live.carried].
     MissingError
         When this host lacks something, the program among it.
     """
@@ -67,11 +69,11 @@ def emulate(
     from anabranch.metrics._rows import rows
     from anabranch.scenario import plan as plans
 
+    carried.check(loaded)
     needed()
     plan = plans.build(loaded.scenario, None)
     multipath = plan["transport"]["multipath"]
-    # The program says when it is over.
-    plan["time_limit_ns"] = 2**62
+    plan["time_limit_ns"] = 2**62  # the program says when it is over
     plan["application"] = {**plan["application"], "kind": "bulk", "duration_ns": None}
     written = nullcontext() if pcapng is None else _files.whole(Path(pcapng), "the capture")
     with written as capture, open_bed(plan) as bed:

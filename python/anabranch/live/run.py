@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from anabranch import _files
 from anabranch.errors import Fault, InputError, MissingError
-from anabranch.live import viewers
+from anabranch.live import carried, viewers
 from anabranch.live.viewers import origin
 
 if TYPE_CHECKING:
@@ -82,8 +82,8 @@ def run_live(
     Raises
     ------
     InputError
-        When the scenario has something that real packets are not given, or no such paths to announce, or
-        something that the viewer does not play.
+        When the scenario has something that [real packets are not given][anabranch.live.carried], or no such
+        paths to announce, or something that the viewer does not play.
     MissingError
         When this host lacks something, or a viewer did not speak MPTCP.
     """
@@ -115,6 +115,7 @@ def _possible(
         hint = "the simulator runs our endpoint against itself"
         raise InputError([Fault(message="one end at least is a kernel", where="--client", hint=hint)])
     _joinable(loaded, announced)
+    carried.check(loaded)
     needed()
     if server == "kernel":
         _known(loaded.scenario.transport.congestion.name)

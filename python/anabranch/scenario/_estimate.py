@@ -32,7 +32,11 @@ def delivers(plan: dict[str, Any]) -> bool:
     """Return whether a path lets anything through, both ways, by the losses of its links."""
     mended = {event["link"] for event in plan["events"] if "link" in event and "loss" in event["change"]}
     dead = {link["name"] for link in plan["links"] if link.get("loss") == {"bernoulli": 1.0}} - mended
-    dead |= {link["name"] for link in plan["links"] if link.get("corrupt") == 1.0}
+    dead |= {
+        link["name"]
+        for link in plan["links"]
+        if link.get("corrupt") == 1.0 and not link.get("corrupt_passes")
+    }
     return any(dead.isdisjoint((*path["down"], *path["up"])) for path in plan["paths"])
 
 

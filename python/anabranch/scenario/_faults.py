@@ -142,6 +142,8 @@ def _keys(source: Source, path: KeyPath) -> list[str]:
         model = models.GilbertElliott
     elif table and table[-1] == "reorder":
         model = models.Reorder
+    elif table and table[-1] == "corrupt":
+        model = models.Corrupt
     elif table and table[-1] == "model":
         model = link_models.model_class(_node(source.raw, path[:-1]))
     elif table and table[-1] == "trace":

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from anabranch.errors import Fault, did_you_mean
+from anabranch.scenario import handoffs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from anabranch.scenario._faults import Source
     from anabranch.scenario._lines import KeyPath
-    from anabranch.scenario.models import Scenario
+    from anabranch.scenario.models import Event, Scenario
 
 #: A fault as the simulator tells it: the keys of the plan that lead to it, what it is, what could be meant.
 Refused = tuple["KeyPath", str, "Sequence[str]"]
@@ -19,6 +20,8 @@ Refused = tuple["KeyPath", str, "Sequence[str]"]
 #: Keys of a plan whose name in a scenario differs by more than the unit at its end.
 _NAMES = {"receive_buffer_max": "receive_buffer", "send_buffer_max": "send_buffer", "interface": "state"}
 _UNITS = ("_ns", "_bps")
+#: Keys of a scenario's event by what a plan's changes of a link.
+_CHANGES = {"rate_bps": ("rate",), "delay_ns": ("delay", "rtt"), "loss": ("loss",), "mtu": ("mtu",)}
 
 
 def faults(
@@ -62,11 +65,35 @@ def of_scenario(path: KeyPath, plan: Mapping[str, Any], scenario: Scenario) -> K
         case ("paths", int() as index, "down" | "up" as way, *_):
             own = scenario.paths[index]
             return ("paths", index, *(["links" if own.links is not None else f"links_{way}"]))
-        case ("events", *_):
-            return ("events",)  # one of a scenario is several of a plan, in another order
+        case ("events", int() as index, *rest):
+            return _event(plan["events"][index], rest[:1], scenario, run=plan["run"])
         case ("links", int() as index, *rest):
             return _link(str(plan["links"][index]["name"]), [_plain(step) for step in rest[:1]], scenario)
     return tuple(map(_plain, path))
+
+
+def _event(planned: Mapping[str, Any], rest: Sequence[str | int], scenario: Scenario, *, run: int) -> KeyPath:
+    """Return the event or handoff that a plan's event is made of, and the key in it.
+
+    One of a scenario is several of a plan, in another order: it is known by its moment, by what it is of, and
+    by what it changes.
+    """
+    change = planned.get("change")
+    keys = _CHANGES[next(iter(change))] if isinstance(change, dict) else ("state",)
+    name = planned["path"] if "path" in planned else planned["link"].rpartition(".")[0]
+
+    def is_of(event: Event) -> bool:
+        return event.at == planned["at_ns"] and name in (event.path, event.link)
+
+    for index, event in enumerate(scenario.events):
+        given = [key for key in keys if key in event.model_fields_set]
+        if is_of(event) and given:
+            target = "link" if event.path is None else "path"
+            return ("events", index, *([target if step in ("link", "path") else given[0] for step in rest]))
+    for index in range(len(scenario.handoffs)):
+        if any(map(is_of, handoffs.events_of(scenario, index, run=run))):
+            return ("handoffs", index)
+    return ("events",)
 
 
 def _link(name: str, rest: Sequence[str | int], scenario: Scenario) -> KeyPath:

@@ -36,11 +36,14 @@ def with_events(scenario: Scenario, *, run: int) -> Scenario:
     if not scenario.handoffs:
         return scenario
     found = [
-        event
-        for index, handoff in enumerate(scenario.handoffs)
-        for event in _events(scenario, handoff, moment(scenario, index, run=run))
+        event for index in range(len(scenario.handoffs)) for event in events_of(scenario, index, run=run)
     ]
     return scenario.model_copy(update={"events": (*scenario.events, *found)})
+
+
+def events_of(scenario: Scenario, index: int, *, run: int) -> list[Event]:
+    """Return the events that a handoff becomes in a run."""
+    return list(_events(scenario, scenario.handoffs[index], moment(scenario, index, run=run)))
 
 
 def moment(scenario: Scenario, index: int, *, run: int) -> int:

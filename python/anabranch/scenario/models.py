@@ -62,6 +62,27 @@ class Reorder(Table):
     )
 
 
+class Corrupt(Table):
+    """Packets that are corrupted, some of which get through."""
+
+    share: Share = Field(description="chance per packet to be corrupted")
+    passes: Share = Field(
+        default=0.0,
+        description="share of those that arrive with a byte of payload changed, undetected by TCP",
+    )
+
+
+def _kind_of_corrupt(value: object) -> str:
+    """Tell corruption given as a table from a percentage."""
+    return "<model>" if isinstance(value, dict | Corrupt) else "<share>"
+
+
+AnyCorrupt = Annotated[
+    Annotated[Share, Tag("<share>")] | Annotated[Corrupt, Tag("<model>")],
+    Discriminator(_kind_of_corrupt),
+]
+
+
 class Direction(Table):
     """One direction of a path or link; what is left out comes from the keys given once."""
 
@@ -73,7 +94,7 @@ class Direction(Table):
     queue: AnyQueue = Field(default=None, description="the queue: packets or bytes, or a table")
     reorder: Reorder | None = Field(default=None, description="packets that fall behind")
     duplicate: Share | None = Field(default=None, description="share of packets that arrive twice")
-    corrupt: Share | None = Field(default=None, description="share of packets spoilt on the way")
+    corrupt: AnyCorrupt | None = Field(default=None, description="share of packets corrupted on the way")
     mtu: Mtu | None = Field(default=None, description="largest packet that passes, headers included")
     icmp: bool | None = Field(default=None, description="senders of larger ones are told")
     trace: TraceFile | None = Field(default=None, description="a recording that it follows")
@@ -91,7 +112,7 @@ class Link(Table):
     queue: AnyQueue = Field(default={"packets": 100}, description="the queue of each direction")
     reorder: Reorder | None = Field(default=None, description="packets that fall behind, server to client")
     duplicate: Share = Field(default=0.0, description="share that arrives twice, server to client")
-    corrupt: Share = Field(default=0.0, description="share spoilt on the way, server to client")
+    corrupt: AnyCorrupt = Field(default=0.0, description="share corrupted on the way, server to client")
     mtu: Mtu | None = Field(default=None, description="largest packet that passes, headers included")
     icmp: bool = Field(default=True, description="senders of larger ones are told")
     model: Model | None = Field(default=None, description="a radio or satellite that it follows, both ways")
@@ -126,7 +147,7 @@ class Path(Table):
     queue: AnyQueue = Field(default={"packets": 100}, description="the queue of each direction")
     reorder: Reorder | None = Field(default=None, description="packets that fall behind, server to client")
     duplicate: Share = Field(default=0.0, description="share that arrives twice, server to client")
-    corrupt: Share = Field(default=0.0, description="share spoilt on the way, server to client")
+    corrupt: AnyCorrupt = Field(default=0.0, description="share corrupted on the way, server to client")
     mtu: Mtu | None = Field(default=None, description="largest packet that passes, headers included")
     icmp: bool = Field(default=True, description="senders of larger ones are told")
     model: Model | None = Field(default=None, description="a radio or satellite that it follows, both ways")

@@ -16,6 +16,7 @@ from anabranch.scenario._estimate import time_limit_ns
 from anabranch.scenario.models import (
     DATAGRAM_BYTES,
     DATAGRAMS,
+    Corrupt,
     Direction,
     Ecn,
     GilbertElliott,
@@ -282,10 +283,18 @@ def _impairments(table: Path | Link, own: Direction, way: str) -> dict[str, Any]
     given = {key: getattr(table, key) for key in whole}
     given |= {key: getattr(own, key) for key in _IMPAIRMENTS if key in own.model_fields_set}
     reorder = given.pop("reorder", None)
+    given |= _corruption(given.get("corrupt"))
     result: dict[str, Any] = {key: share for key, share in given.items() if share}
     if reorder is not None and reorder.share:
         result["reorder"] = {"share": reorder.share, "by_ns": reorder.delay, "gap": reorder.gap}
     return result
+
+
+def _corruption(corrupt: float | Corrupt | None) -> dict[str, float]:
+    """Return the share of corrupted packets, and of those that arrive all the same."""
+    if not isinstance(corrupt, Corrupt):
+        return {"corrupt": corrupt or 0.0}
+    return {"corrupt": corrupt.share, "corrupt_passes": corrupt.passes if corrupt.share else 0.0}
 
 
 def _mtu(table: Path | Link, own: Direction) -> dict[str, Any]:

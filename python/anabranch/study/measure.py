@@ -28,6 +28,7 @@ TRACE = (
     "departures",
     "arrivals",
     "receivers",
+    "wrong_reads",
 )
 #: The table that is kept with a whole trace: a row of JSON with the inputs of the run and its summary.
 RUN = "run"

@@ -7,7 +7,7 @@ use super::{Application, Next, WrongBytes};
 use crate::pattern;
 use crate::stream::Stream;
 
-/// How long a paced application sleeps when too little is due.
+/// The time for which a paced application sleeps when too little is due.
 const PACE: Duration = Duration::from_millis(10);
 /// The least that it writes, bytes (one segment of plain TCP).
 const PACE_LEAST: u64 = 1448;

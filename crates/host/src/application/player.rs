@@ -14,7 +14,6 @@ use anabranch_units::Instant;
 use bytes::Bytes;
 
 use super::{Application, Former, Lanes, Next, WrongBytes};
-use crate::pattern;
 use crate::session::{Session, Viewing};
 use crate::stream::Stream;
 
@@ -187,10 +186,9 @@ impl Player {
         lane: usize,
         bytes: &Bytes,
     ) -> Result<(), WrongBytes> {
-        let wrong = |client, position| Err(WrongBytes { client, position });
         let Some(channel) = &mut self.channels[lane] else { return Ok(()) };
         if channel.reader.handle_bytes(bytes).is_err() {
-            return wrong(self.session.id, self.session.bytes_read);
+            return self.session.give_up(now);
         }
         while let Some(event) = channel.reader.poll_event() {
             let exchange = &mut self.exchanges[channel.exchange];
@@ -199,9 +197,7 @@ impl Player {
                 ResponseEvent::Body(n) => {
                     // Responses are not pipelined: the body is the tail of what was read.
                     let body = &bytes[bytes.len() - (n as usize).min(bytes.len())..];
-                    if !pattern::matches(exchange.position, body) {
-                        return wrong(self.session.id, exchange.position);
-                    }
+                    self.session.check(now, exchange.position, body)?;
                     exchange.position += n;
                     exchange.bytes += n;
                     self.playing.handle_bytes(now, exchange.id, n);

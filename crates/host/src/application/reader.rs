@@ -39,9 +39,7 @@ impl Reader {
         while left > 0 {
             let Some(bytes) = connection.read(now, left) else { return Ok(false) };
             left -= bytes.len();
-            if !pattern::matches(self.position, &bytes) {
-                return Err(WrongBytes { client: self.session.id, position: self.position });
-            }
+            self.session.check(now, self.position, &bytes)?;
             self.position += bytes.len() as u64;
             self.session.note_read(now, bytes.len() as u64);
         }

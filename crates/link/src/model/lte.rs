@@ -32,7 +32,7 @@ const GRANT: (Duration, Duration) = (Duration::from_millis(10), Duration::from_m
 const STEP: Duration = Duration::from_secs(1);
 const TENTHS: u32 = 10;
 const UNEVEN: f64 = 0.45;
-/// What is left in the deepest fade.
+/// The rate that is left in the deepest fade, bit/s.
 const LEAST_BPS: f64 = 16_000.0;
 
 pub(super) const KIND: ModelKind = ModelKind {

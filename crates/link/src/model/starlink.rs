@@ -29,12 +29,12 @@ use crate::{ConfigError, Direction};
 
 /// The time between two reconfigurations.
 pub const EPOCH: Duration = Duration::from_secs(15);
-/// How long conditions hold: 750 ticks an epoch.
+/// The time for which conditions hold: 750 ticks an epoch.
 const TICK: Duration = Duration::from_millis(20);
 const TICKS: u64 = 750;
 /// The rate is drawn anew within an epoch every second.
 const RATE_TICKS: u64 = 50;
-/// How much of the rate's standard deviation is the epoch's and how much the second's.
+/// The parts of the rate's standard deviation that are the epoch's and the second's.
 const EPOCH_SHARE: f64 = 0.86;
 const SECOND_SHARE: f64 = 0.51;
 const RTT_FLOOR_MS: f64 = 22.0;

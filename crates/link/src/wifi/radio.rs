@@ -5,9 +5,9 @@ use anabranch_units::{Duration, Instant, RandomStream};
 use super::phy::{Phy, PhyRate};
 use crate::quantiles::Wander;
 
-/// How often the signal changes.
+/// The time from one change of the signal to the next.
 const STEP: Duration = Duration::from_millis(10);
-/// How often the rate is chosen anew: the window of Linux's Minstrel, 100 ms.
+/// The time from one choice of the rate to the next: the window of Linux's Minstrel, 100 ms.
 const STEPS_PER_CHOICE: u32 = 10;
 /// Frame length that the choice is made for.
 const TYPICAL: f64 = 1.5;

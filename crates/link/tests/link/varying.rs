@@ -228,7 +228,7 @@ proptest! {
         config in configs(), steps in steps(), by in 1u64..9_000, gap in 1u64..4
     ) {
         let reorder = Some(Reorder { share: 0.4, delay: Duration::from_micros(by), gap });
-        let impairments = Impairments { reorder, duplicate: 0.2, corrupt: 0.2 };
+        let impairments = Impairments { reorder, duplicate: 0.2, corrupt: 0.2, corrupt_passes: 0.5 };
         let config = LinkConfig { impairments, ..config };
         let hop = |name: &str| -> Hop<u32> {
             // Changes of a chain's rate are its first hop's: the others must not stand still for ever.
@@ -280,6 +280,6 @@ fn a_link_is_a_medium_of_one_lane() {
     medium.enqueue(ms(0), 0, 7, SIZE);
     assert_eq!(medium.queued(ms(0), 0).packets, 1);
     assert_eq!(Medium::<u32>::poll_timeout(&medium), Some(ms(2)));
-    let there = Fate::Delivered { at: ms(2), packet: 7, marked: false, copy: false };
+    let there = Fate::Delivered { at: ms(2), packet: 7, marked: false, copy: false, damage: None };
     assert_eq!(medium.poll_fate(ms(2)), Some((0, there)));
 }

@@ -283,7 +283,8 @@ fn delays_count_from_the_end_of_the_data() {
     medium.enqueue(us(10_000), 0, 1, FULL);
     assert_eq!(medium.poll_timeout(), Some(us(10_000 + 248 + 3000)));
     let fate = medium.poll_fate(us(13_248));
-    let there = Fate::Delivered { at: us(13_248), packet: 1, marked: false, copy: false };
+    let there =
+        Fate::Delivered { at: us(13_248), packet: 1, marked: false, copy: false, damage: None };
     assert_eq!(fate, Some((0, there)));
 }
 

@@ -52,7 +52,7 @@ const FIRST_BYTE_S: f64 = 0.1;
 const LEAST_FIRST_BYTE_S: f64 = 0.005;
 /// The chunk's length that is assumed before a playlist is in, seconds (`avgDuration`).
 const UNKNOWN_CHUNK_S: f64 = 1.0;
-/// How many times a chunk's own length the next one may take, else nothing is given up for it.
+/// The longest fetch for which another one is given up, in lengths of its chunk.
 const MOST_CHUNKS: f64 = 10.0;
 
 impl Estimate {

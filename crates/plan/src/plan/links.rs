@@ -48,6 +48,9 @@ pub struct LinkPlan {
     /// Share of packets that are spoilt.
     #[serde(default)]
     pub corrupt: f64,
+    /// Share of those that get through all the same, their payload changed.
+    #[serde(default)]
+    pub corrupt_passes: f64,
     /// The largest packet that enters, headers included, bytes; absent is unlimited.
     #[serde(default)]
     pub mtu: Option<u64>,
@@ -206,6 +209,11 @@ impl DisciplinePlan {
 }
 
 impl LinkPlan {
+    /// Whether some of its packets arrive with another payload than they had.
+    pub fn changes_payload(&self) -> bool {
+        self.corrupt > 0.0 && self.corrupt_passes > 0.0
+    }
+
     /// The link's configuration.
     pub fn config(&self) -> LinkConfig {
         LinkConfig {
@@ -232,6 +240,7 @@ impl LinkPlan {
                 }),
                 duplicate: self.duplicate,
                 corrupt: self.corrupt,
+                corrupt_passes: self.corrupt_passes,
             },
             draws: self.emulator.map_or(Draws::Streams, EmulatorPlan::draws),
         }

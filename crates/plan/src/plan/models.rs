@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use anabranch_link::model::ModelFault;
-use anabranch_link::{ConfigError, LteModel, Model, StarlinkModel, Trace, TraceStep, WifiModel};
+use anabranch_link::model::{LteModel, ModelFault, StarlinkModel};
+use anabranch_link::{ConfigError, Model, Trace, TraceStep, WifiModel};
 use anabranch_units::{Duration, Rate};
 use serde::Deserialize;
 
@@ -80,7 +80,7 @@ impl ModelPlan {
     /// Reads a model's part of a plan.
     ///
     /// # Errors
-    /// Anything that is none.
+    /// A text that is not a model's part of a plan.
     pub fn from_json(text: &str) -> Result<Self, PlanError> {
         Ok(serde_path_to_error::deserialize(&mut serde_json::Deserializer::from_str(text))?)
     }

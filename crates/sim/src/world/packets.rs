@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use anabranch_link::{DropReason, Fate};
+use anabranch_link::{Damage, DropReason, Fate};
 use anabranch_plan::addresses::{client_address, cross_addresses, locate, server_address};
 use anabranch_transport::FourTuple;
 use anabranch_units::ByteCount;
@@ -22,11 +22,12 @@ impl World<'_> {
     pub(super) fn wake_medium(&mut self, medium: usize) -> Result<(), RunError> {
         while let Some((link, fate)) = self.topology.links.poll_fate(self.now, medium) {
             match fate {
-                Fate::Delivered { mut packet, marked, copy, .. } => {
+                Fate::Delivered { mut packet, marked, copy, damage, .. } => {
                     let mut place = link as u64;
-                    if marked || copy {
+                    if marked || copy || damage.is_some() {
                         place |= u64::from(marked) << 16 | u64::from(copy) << 17;
                         self.alter(&mut packet, marked, copy);
+                        place |= u64::from(self.damage(&mut packet, link, damage)) << 18;
                     }
                     self.note(place, &packet);
                     self.live(&packet);
@@ -245,6 +246,14 @@ impl World<'_> {
         {
             packet.followed = None;
         }
+    }
+
+    /// A packet's payload is changed on a link, if it has one: true when it was.
+    #[cold]
+    fn damage(&mut self, packet: &mut Packet, link: usize, damage: Option<Damage>) -> bool {
+        let changed = damage.is_some_and(|damage| packet.damage(damage));
+        self.topology.ways[link].changed += u64::from(changed);
+        changed
     }
 
     /// The flights that a packet is counted in.

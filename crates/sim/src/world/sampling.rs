@@ -41,6 +41,7 @@ impl World<'_> {
     pub(super) fn report(&mut self) {
         let clients = self.plan.clients as usize;
         let mut reinjected = vec![0u64; clients];
+        let mut wrong_bytes = 0;
         for (handle, connection) in self.stations[clients].host.endpoint().connections() {
             let handle = handle.index();
             let client = self.served[handle];
@@ -57,8 +58,14 @@ impl World<'_> {
             let mut row = connection_row(session, self.now);
             row.reinjected_bytes = reinjected[index] as i64;
             row.refused_packets = *refused as i64;
+            wrong_bytes += session.wrong_bytes();
             self.rows.connections.push(row);
             host.report(&mut self.rows);
+        }
+        if wrong_bytes > 0 {
+            self.notes.push(format!(
+                "Clients read {wrong_bytes} bytes that were not those sent: links changed payloads."
+            ));
         }
         if let Some(ladder) = &self.media.ladder {
             report_ladder(ladder, &mut self.rows);
@@ -67,6 +74,7 @@ impl World<'_> {
         for ((name, stats, inside), way) in self.topology.links.totals().zip(ways) {
             let mut row = link_row(name, stats, inside);
             row.dropped_mtu = way.dropped as i64;
+            row.changed = way.changed as i64;
             self.rows.links.push(row);
         }
     }

@@ -16,7 +16,7 @@ use super::{Node, RunError, World, path_mtu, record, sampling};
 use crate::capture::Capture;
 use crate::topology::Topology;
 
-/// What the clock of TCP timestamps counts (RFC 7323 section 5.4).
+/// The tick of the clock of TCP timestamps (RFC 7323 section 5.4).
 const TIMESTAMP_TICK: Duration = Duration::from_millis(1);
 
 /// Ticks of the hosts' clocks that the timer wheel's fourth level tells apart: no timer of up to two minutes sees

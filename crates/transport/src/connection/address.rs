@@ -12,7 +12,7 @@ use crate::config::{Announcement, Config};
 use crate::path_manager::{Candidate, OpenPath};
 use crate::subflow::{Reset, State, Subflow, earliest};
 
-/// How often an announcement without an echo is repeated (`ADD_ADDR_RETRANS_MAX`).
+/// The number of repetitions of an announcement without an echo (`ADD_ADDR_RETRANS_MAX`).
 const REPETITIONS: u32 = 3;
 /// The longest wait before the first repetition (`net.mptcp.add_addr_timeout`).
 const ECHO_TIMEOUT: Duration = Duration::from_secs(120);
@@ -148,7 +148,7 @@ impl Connection {
 
     /// The answer to a join has come, and with it the path's delay: the path manager may not want the
     /// subflow. Then the peer is told so, and the address may be tried another time.
-    pub(super) fn judge_join(&mut self, now: Instant, index: usize) {
+    pub(super) fn keep_or_reset_join(&mut self, now: Instant, index: usize) {
         let (joining, open) = (self.open_path(&self.subflows[index]), self.open_paths());
         if self.path_manager.admits(now, &joining, &open) {
             return;

@@ -16,7 +16,7 @@ const FIN_DOUBLINGS: u32 = 9;
 /// `DATA_FIN`s without an answer (25.4 s) after which the end of an only subflow is told by FIN.
 const FIN_UNANSWERED: u32 = 6;
 
-/// How long a connection waits for a new subflow when all are gone (`mptcp_close_timeout`).
+/// The time for which a connection waits for a new subflow when all are gone (`mptcp_close_timeout`).
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Reason code: unspecified (RFC 8684 section 3.6).

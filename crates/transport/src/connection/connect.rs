@@ -330,7 +330,7 @@ impl Connection {
         subflow.handshake.third = Some(MptcpOption::Join(third));
         subflow.take_syn_ack(&host, now, segment);
         self.after_open(now, index);
-        self.judge_join(now, index);
+        self.keep_or_reset_join(now, index);
     }
 
     /// The answer to a join was none: neither is the pair tried again (RFC 8684 sections 3.2 and 3.9).

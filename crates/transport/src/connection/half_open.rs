@@ -23,7 +23,7 @@ use crate::subflow::{State, SynAnswer, Written};
 /// Joins that wait for their third packets, at most: of more the oldest goes, if there is one, of the
 /// host that the new one comes from.
 const MOST_HALF_OPEN: usize = 128;
-/// How long a third packet is waited for: as long as Linux repeats a SYN/ACK (1 + 2 + 4 + 8 + 16 + 32 s).
+/// The wait for a third packet: as long as Linux repeats a SYN/ACK (1 + 2 + 4 + 8 + 16 + 32 s).
 const LIFETIME: Duration = Duration::from_secs(63);
 /// Subflows that the peer may have beside the first at one time (`MPTCP_PM_ADDR_MAX`, the highest
 /// that the limit of Linux's path manager goes).

@@ -177,7 +177,7 @@ impl Endpoint {
         }
         let listener = self.listeners.at(tuple.local)?;
         let known = self.listeners.get(listener)?;
-        if !known.believes_cookies(now) {
+        if !known.may_accept_cookie(now) {
             return None;
         }
         let config = Arc::clone(&known.config);

@@ -19,7 +19,7 @@ use crate::subflow::{accepts_ecn, initial_window, timestamp_clock};
 const MOST_MINUTES: u32 = 2;
 /// Nanoseconds of a minute (`TCP_SYNCOOKIE_PERIOD`).
 const MINUTE: u64 = 60_000_000_000;
-/// What is left of a cookie beside the minute.
+/// The bits of a cookie beside the minute.
 const MASK: u32 = (1 << 24) - 1;
 /// Segment sizes that a cookie can tell of, over IPv4 and over IPv6 (`msstab`).
 const SIZES: [[u16; 4]; 2] = [[536, 1300, 1440, 1460], [1220, 1420, 1440, 8940]];

@@ -15,9 +15,9 @@ use crate::config::Config;
 
 /// Connections whose handshake is not complete, unless told otherwise (`SOMAXCONN`).
 const BACKLOG: u32 = 4096;
-/// Longer than SYN/ACKs are repeated (1 + 2 + 4 + 8 + 16 + 32 s).
+/// A wait that outlasts the SYN/ACK's repetitions (1 + 2 + 4 + 8 + 16 + 32 s).
 const HALF_OPEN: Duration = Duration::from_secs(127);
-/// How long cookies are accepted after the last was sent (`TCP_SYNCOOKIE_VALID`).
+/// The time for which cookies are accepted after the last was sent (`TCP_SYNCOOKIE_VALID`).
 const COOKIES_VALID: Duration = Duration::from_secs(120);
 
 /// How connections are accepted at an address.
@@ -27,8 +27,8 @@ pub struct ListenConfig {
     pub config: Config,
     /// SYNs at most that were answered and whose third packet has not come.
     pub backlog: u32,
-    /// How long a third packet is waited for at most, [`Self::HALF_OPEN_MAX`] or less; of itself the SYN/ACK comes
-    /// five times more, in 63 s.
+    /// The longest wait for a third packet, [`Self::HALF_OPEN_MAX`] or less. By default the SYN/ACK is repeated five
+    /// times, over 63 s.
     pub half_open: Duration,
     /// When the backlog is full, SYNs are answered by cookies (RFC 4987 section 3.6; `tcp_syncookies`);
     /// otherwise by nothing.
@@ -101,7 +101,7 @@ impl Listener {
     }
 
     /// A third packet may carry a cookie of this listener, and a connection more has room.
-    pub(super) fn believes_cookies(&self, now: Instant) -> bool {
+    pub(super) fn may_accept_cookie(&self, now: Instant) -> bool {
         self.cookie_at.is_some_and(|at| now.since(at) <= COOKIES_VALID)
             && self.connections < self.listen.connections
     }

@@ -9,13 +9,13 @@ use super::timed::Timed;
 use crate::config::FourTuple;
 use crate::subflow::{Remains, timestamp_clock};
 
-/// How long it lasts (`TCP_TIMEWAIT_LEN`).
+/// The length of TIME-WAIT (`TCP_TIMEWAIT_LEN`).
 const LENGTH: Duration = Duration::from_secs(60);
 /// The most records kept (`tcp_max_tw_buckets`): a connection that closes while there are as many leaves none.
 const MOST: usize = 262_144;
 /// The least time between empty answers (`tcp_invalid_ratelimit`).
 const ANSWER_INTERVAL: Duration = Duration::from_millis(500);
-/// How far behind the last one's a successor's sequence numbers begin.
+/// The distance from the last sequence number of a connection to the first of its successor.
 const AHEAD: u32 = 65_535 + 2;
 
 /// What is kept of one subflow.

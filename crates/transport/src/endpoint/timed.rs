@@ -4,7 +4,7 @@
 use anabranch_units::{Instant, Schedule};
 use slab::Slab;
 
-/// Fewer things than this are not worth giving memory back for.
+/// The number of things below which no memory is given back.
 const SMALL: usize = 64;
 
 /// The things.

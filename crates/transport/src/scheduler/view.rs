@@ -133,9 +133,9 @@ pub fn candidates(subflows: &[SubflowView]) -> impl Iterator<Item = &SubflowView
 
 /// The subflow with the smallest srtt, full or not, and the chosen one, where those are two.
 ///
-/// Whose retransmission timer has fired is not looked at: the out-of-tree kernel sends nothing there
-/// until it answers (`mptcp_is_def_unavailable`), and where nothing is ever found stale whoever waited
-/// for it would wait for ever. That kernel's BLEST and ECF do so; that is not followed.
+/// Subflows whose retransmission timer has fired are skipped: the out-of-tree kernel sends nothing on one
+/// until its peer answers (`mptcp_is_def_unavailable`), and where no subflow is ever found stale a scheduler
+/// that waits for one would wait for ever. That kernel's BLEST and ECF do wait; that is not followed.
 pub fn nearer(
     subflows: &[SubflowView],
     chosen: SubflowSet,

@@ -174,7 +174,7 @@ impl Subflow {
             Repair::None
         } else {
             flags.set_timer |= !flags.una_advanced && self.answers_before_head(&samples);
-            self.judge(host, now, ack, prior, &mut flags, echo)
+            self.repair_for(host, now, ack, prior, &mut flags, echo)
         };
         let progress = Progress {
             una_advanced: flags.una_advanced,
@@ -262,7 +262,7 @@ impl Subflow {
 
     /// What an acknowledgement says of duplicates, of a probe, of marks and of losses (`tcp_process_tlp_ack`,
     /// `tcp_fastretrans_alert`): what is to be sent for it.
-    fn judge(
+    fn repair_for(
         &mut self,
         host: &HostModel,
         now: Instant,

@@ -21,7 +21,7 @@ use crate::congestion::CongestionState;
 /// (`tcp_enter_quickack_mode(sk, 2)`).
 const QUICK_ACKS: u32 = 2;
 
-/// What a SYN says that asks for ECN, and what an answer must not say.
+/// The flags of a SYN that asks for ECN, which an answer must not have both.
 const ASKS: Flags = Flags::ECE.with(Flags::CWR);
 
 /// What a subflow knows of ECN.

@@ -12,7 +12,7 @@ use super::{State, Subflow};
 /// The least time between pure acknowledgements that answer what is not acceptable
 /// (`tcp_invalid_ratelimit`): two sides must not provoke each other for ever.
 const ANSWER_INTERVAL: Duration = Duration::from_millis(500);
-/// How much older than the last one a timestamp may be (`TCP_PAWS_WINDOW`), ms.
+/// The most by which a timestamp may be older than the last one (`TCP_PAWS_WINDOW`), ms.
 const TIMESTAMP_SLACK: i32 = 1;
 /// Bytes that are taken beyond the window that this subflow has told: subflows of MPTCP share one window,
 /// and another one may have told the peer of more. The connection drops what lies beyond its own.

@@ -14,7 +14,7 @@ use crate::profile::LossDetection;
 
 /// `tp->reordering` starts here: as many `SACKed` segments mean loss without waiting.
 pub(super) const DUPLICATE_THRESHOLD: u32 = 3;
-/// How many recoveries a widened reordering window is kept (`TCP_RACK_RECOVERY_THRESH`).
+/// The number of recoveries for which a widened reordering window is kept (`TCP_RACK_RECOVERY_THRESH`).
 const WINDOW_KEPT_RECOVERIES: u32 = 16;
 /// The least reordering window of RACK's first draft.
 const DRAFT_WINDOW_MIN: Duration = Duration::from_millis(1);

@@ -19,7 +19,7 @@ const EXPECTED: usize = 2;
 const AT_ONCE: u8 = 3;
 /// Acknowledgements that wait together at most (`tcp_comp_sack_nr`).
 const TOGETHER: u8 = 44;
-/// How long they wait at most (`tcp_comp_sack_delay_ns`).
+/// The longest that they wait (`tcp_comp_sack_delay_ns`).
 const WAIT_MAX: Duration = Duration::from_millis(1);
 /// The share of a round trip that they wait.
 const WAIT_SHARE: u64 = 20;

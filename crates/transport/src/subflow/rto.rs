@@ -14,7 +14,7 @@ use crate::profile::LossDetection;
 /// RFC 8985's `WCDelAckT` as Linux applies it to a single outstanding segment.
 const SINGLE_SEGMENT_EXTRA: Duration = Duration::from_millis(200);
 
-/// How long at least the peer may leave what it reported unacknowledged (`tcp_check_sack_reneging`).
+/// The least time for which the peer may leave what it reported unacknowledged (`tcp_check_sack_reneging`).
 const RENEGING_MIN: Duration = Duration::from_millis(10);
 
 /// How long retransmissions go on, ms: 15 of them that double from 200 ms to 120 s (`tcp_retries2`,

@@ -67,7 +67,7 @@ impl Foreign<Schedulers> for Script {
     }
 }
 
-/// What is sent before the script begins: the client joins when it has had something.
+/// The bytes that are sent before the script begins: the client joins when it has had something.
 const GREETING: usize = 100;
 
 /// A server whose scheduler answers as `decide` says from 1 s on; every path is up by then.

@@ -2,7 +2,7 @@
 
 use anabranch_drill::{Cut, Twin, parse_marks};
 
-/// What `--help` says.
+/// The text of `--help`.
 pub(crate) const USAGE: &str = "\
 usage: anabranch-drill [--seed N | --seeds A..B | --seconds S | --cpu-seconds S] [options]
 

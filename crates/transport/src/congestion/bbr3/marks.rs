@@ -12,7 +12,7 @@ use crate::congestion::{AckSample, CongestionState, RateSample};
 const UNIT: u64 = 256;
 /// The weight of a round's share in the average (`bbr_ecn_alpha_gain`).
 const GAIN: u64 = UNIT / 16;
-/// What of the average share the bound on the flight is cut by (`bbr_ecn_factor`).
+/// The part of the average share by which the bound on the flight is cut (`bbr_ecn_factor`).
 const FACTOR: u64 = UNIT / 3;
 /// The share of marked data above which too much is in flight (`bbr_ecn_thresh`).
 const THRESHOLD: u64 = UNIT / 2;

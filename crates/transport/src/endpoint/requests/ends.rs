@@ -3,7 +3,7 @@
 use crate::config::FourTuple;
 use crate::secrets::{Keyed, Packed};
 
-/// What an address of IPv4 has before it, mapped into IPv6.
+/// The prefix of an IPv4 address that is mapped into IPv6.
 const MAPPED: u64 = 0xffff;
 
 /// One of our addresses, with its port, and the zone where it needs one; the address as [`Packed`] has it.

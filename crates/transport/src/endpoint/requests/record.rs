@@ -11,7 +11,7 @@ use crate::config::{Config, FourTuple};
 use crate::connection::understood;
 use crate::subflow::{SynAnswer, accepts_ecn};
 
-/// What a SYN had and its answer takes up, a bit each.
+/// The flags of what a SYN had and its answer takes up, a bit each.
 const SACK: u16 = 1;
 const STAMPS: u16 = 1 << 1;
 const ECN: u16 = 1 << 2;
@@ -19,10 +19,10 @@ const ECN: u16 = 1 << 2;
 pub(super) const MULTIPATH: u16 = 1 << 3;
 pub(super) const CHECKSUM: u16 = 1 << 4;
 const DENIES_JOIN: u16 = 1 << 5;
-/// Where the window scale stands, in four bits: the highest is 14 (RFC 7323 section 2.3), and 15 is none.
+/// The place of the window scale, four bits: the highest is 14 (RFC 7323 section 2.3), and 15 is none.
 const SCALE: u16 = 6;
 const NO_SCALE: u16 = 15;
-/// Where it stands how many keys were drawn, in four bits: at most eight, and without any there is no SYN.
+/// The place of the number of keys that were drawn, four bits: at most eight, and without any there is no SYN.
 const KEYS: u16 = 10;
 const FOUR_BITS: u16 = 15;
 /// The segment size of who names none (RFC 9293 section 3.7.1).

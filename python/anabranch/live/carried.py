@@ -1,0 +1,46 @@
+"""What of a scenario real packets are not given."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from anabranch.errors import ScenarioError
+from anabranch.scenario.models import Corrupt
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from anabranch.errors import Fault
+    from anabranch.scenario.load import Loaded
+    from anabranch.scenario.models import Direction, Link, Path
+
+
+def check(loaded: Loaded) -> None:
+    """Make sure that real packets can have all that a scenario's links do to packets.
+
+    Raises
+    ------
+    ScenarioError
+        Where a link lets corrupted packets through: their TCP checksum would not fit.
+    """
+    faults = list(_passing(loaded))
+    if faults:
+        raise ScenarioError(sorted(faults, key=loaded.source.order))
+
+
+def _passing(loaded: Loaded) -> Iterator[Fault]:
+    """Return a fault for each link that lets corrupted packets through."""
+    groups: dict[str, Sequence[Path | Link]] = {
+        "paths": loaded.scenario.paths,
+        "links": loaded.scenario.links,
+    }
+    for kind, tables in groups.items():
+        for index, table in enumerate(tables):
+            parts: dict[tuple[str, ...], Path | Link | Direction] = {(): table}
+            parts |= {("down",): table.down, ("up",): table.up}
+            for where, part in parts.items():
+                if isinstance(part.corrupt, Corrupt) and part.corrupt.passes:
+                    message = "real packets cannot be given a changed payload: corrupted ones are discarded"
+                    hint = "leave out `passes`, or run it in the simulator: anabranch run"
+                    path: tuple[str | int, ...] = (kind, index, *where, "corrupt", "passes")
+                    yield loaded.source.fault(path, message, hint=hint)
