@@ -224,7 +224,8 @@ impl Host {
     }
 
     /// Frees the connections that are over, and a server's applications of them. A host that lives long does
-    /// so now and then; what it has of a connection is gone with it.
+    /// so now and then; what it has of a connection is gone with it. One that holds something unread is not over
+    /// ([`anabranch_transport::Event::Drained`]): an application of such a host reads to the end, or forgets.
     pub fn free_ended(&mut self) {
         let closed = self.endpoint.connections().filter(|(_, connection)| connection.is_closed());
         let closed: Vec<_> = closed.map(|(handle, _)| handle).collect();

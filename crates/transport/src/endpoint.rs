@@ -280,7 +280,7 @@ impl Endpoint {
 
     /// Frees the connections that are over, whatever news of them was not asked for, and returns which they
     /// were. For who asks each connection for its news ([`Connection::poll_event`]) and not the endpoint, which
-    /// frees them behind [`Event::Drained`].
+    /// frees them behind [`crate::Event::Drained`].
     pub fn free_drained(&mut self) -> Vec<ConnectionHandle> {
         let ended = self.connections().filter(|(_, connection)| connection.is_drained());
         let ended: Vec<_> = ended.map(|(handle, _)| handle).collect();

@@ -6,7 +6,8 @@ use super::writing::{take_news, write_piece};
 use super::{Application, Next, WrongBytes};
 use crate::stream::Stream;
 
-/// Sends the pattern, up to a number of bytes or without end, and closes.
+/// Sends the pattern, up to a number of bytes or without end, and closes. It reads nothing: what a client says
+/// fills the receive buffer, and keeps the connection from being freed ([`crate::Host::free_ended`]).
 #[derive(Debug)]
 pub struct Bulk {
     written: u64,

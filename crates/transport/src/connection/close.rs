@@ -78,7 +78,8 @@ impl Connection {
         self.push(now);
     }
 
-    /// Every subflow is gone, and no other will come.
+    /// Every subflow is gone, and no other will come. What was received may still be read
+    /// ([`crate::Event::Drained`] follows when it was).
     pub fn is_closed(&self) -> bool {
         self.is_deserted() && self.closing.deserted_until.is_none()
     }
