@@ -92,7 +92,8 @@ pub struct Endpoint {
 
 impl Endpoint {
     /// An endpoint named `name`; everything that is drawn comes from `seed` and the name: keys, sequence
-    /// numbers, and the secret of the table of addresses.
+    /// numbers, and the secret of the table of addresses. Over a real network the seed has to come from the system's
+    /// randomness, anew each time the program starts.
     pub fn new(name: &str, seed: Seed) -> Self {
         let secrets = Secrets::draw(&mut seed.stream(&format!("endpoint.{name}.secrets")));
         Self {

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::ops::{Add, AddAssign, Mul, Sub};
 
-/// A point in time: nanoseconds since the world began. The sans-IO crates receive it as an argument.
+/// A point in time: nanoseconds since the world began. The sans-IO crates receive it as an argument,
+/// which is never earlier than that of the call before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instant(u64);
 
