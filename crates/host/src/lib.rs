@@ -74,9 +74,20 @@
 //! # }
 //! ```
 //!
-//! Over a TUN device the wire is the device: what is read from it is parsed and handed in, with the addresses of
-//! its IP header; what the host has to send is encoded and written; and the sleep is a poll of the device with the
-//! host's timeout. A host that lives on frees what is over ([`Host::free_ended`]).
+//! # Over a TUN device
+//!
+//! The wire is the device, opened with `IFF_TUN | IFF_NO_PI`.
+//!
+//! - What is read from it is parsed ([`anabranch_wire::parse_packet`]) and handed in with the addresses of its IP
+//!   header ([`anabranch_transport::FourTuple::of_receiver`]). What cannot be parsed is left out.
+//! - What the host has to send is encoded ([`anabranch_wire::emit_packet`]) and written, a packet a call.
+//! - The sleep is a poll of the device with the host's timeout, and the time that of a monotonic clock.
+//! - The kernel has a route over the device to the host's addresses, and none of them is its own: it would answer
+//!   for it, with a RST.
+//! - The seed comes from the system's randomness ([`anabranch_transport::Endpoint::new`]).
+//! - A host that lives on frees what is over ([`Host::free_ended`]).
+//!
+//! `crates/live/examples/tun_driver.rs` is all of this: a server for a kernel's clients.
 
 pub mod application;
 mod host;
