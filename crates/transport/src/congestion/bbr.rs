@@ -8,6 +8,7 @@
 pub(super) mod aggregation;
 pub(super) mod filter;
 mod policer;
+mod probe_rtt;
 
 use std::cmp::Ordering;
 
@@ -33,8 +34,6 @@ const CWND_GAIN: u64 = UNIT * 2;
 const CYCLE: [u64; 8] = [UNIT * 5 / 4, UNIT * 3 / 4, UNIT, UNIT, UNIT, UNIT, UNIT, UNIT];
 /// The bandwidth filter's window, in packet-timed rounds.
 const BW_ROUNDS: u64 = 10;
-const MIN_RTT_WINDOW: Duration = Duration::from_secs(10);
-const PROBE_RTT_TIME: Duration = Duration::from_millis(200);
 const MIN_CWND: u32 = 4;
 /// The margin of the pacing rate below the bandwidth, per cent.
 const PACING_MARGIN_PERCENT: u64 = 1;
@@ -307,56 +306,6 @@ impl Bbr {
         }
         if self.mode == Mode::Drain && self.in_network(ack, ack.in_flight) <= target {
             self.enter_probe_bw();
-        }
-    }
-
-    /// `bbr_update_min_rtt`, with the visit to `ProbeRtt` when it has grown old. An acknowledgement
-    /// that may have been delayed can lower the minimum, but not take the place of an old one.
-    fn update_min_rtt(&mut self, ack: &AckSample<'_>, window: &mut Window) {
-        let expired = ack.coarse_now > self.min_rtt_at + MIN_RTT_WINDOW;
-        if let Some(rtt) = ack.rtt
-            && (expired && (!ack.maybe_delayed || self.linux_414)
-                || self.min_rtt.is_none_or(|min| rtt < min || (self.linux_414 && rtt == min)))
-        {
-            self.min_rtt = Some(rtt);
-            self.min_rtt_at = ack.coarse_now;
-        }
-        if expired && !self.idle_restart && self.mode != Mode::ProbeRtt {
-            // In this order: what a recovery or an earlier visit remembers is not forgotten.
-            self.mode = Mode::ProbeRtt;
-            self.save_cwnd(window.cwnd);
-            self.probe_rtt_done = None;
-        }
-        // Also at the acknowledgement that ends the visit.
-        self.ignores_rates = self.mode == Mode::ProbeRtt;
-        if self.mode == Mode::ProbeRtt {
-            if self.probe_rtt_done.is_none() {
-                if ack.in_flight <= MIN_CWND {
-                    self.probe_rtt_done = Some(ack.coarse_now + PROBE_RTT_TIME);
-                    self.probe_rtt_round_done = false;
-                    self.next_round_delivered = ack.delivered;
-                }
-            } else {
-                self.probe_rtt_round_done |= self.round_start;
-                if self.probe_rtt_round_done {
-                    self.check_probe_rtt_done(ack.coarse_now, window);
-                }
-            }
-        }
-        if ack.rate.delivered > 0 {
-            self.idle_restart = false;
-        }
-    }
-
-    fn check_probe_rtt_done(&mut self, now: Instant, window: &mut Window) {
-        if self.probe_rtt_done.is_some_and(|done| now > done) {
-            self.min_rtt_at = now;
-            window.cwnd = window.cwnd.max(self.prior_cwnd);
-            if self.full_bw_reached {
-                self.enter_probe_bw();
-            } else {
-                self.mode = Mode::Startup;
-            }
         }
     }
 
