@@ -128,7 +128,7 @@ impl Connection {
 
     /// DSN of the next data byte expected.
     pub(super) fn receive_dsn(&self) -> u64 {
-        let base = self.remote_key.map_or(0, |key| key.idsn.0.wrapping_add(1));
+        let base = self.peer_base();
         base.wrapping_add(self.input.acknowledged())
     }
 }

@@ -220,7 +220,7 @@ impl Connection {
             MappingDsn::Long(dsn) => dsn.0,
             MappingDsn::Short(low) => promote(low, DataSeq(self.receive_dsn())).0,
         };
-        let base = self.remote_key.map_or(0, |key| key.idsn.0.wrapping_add(1));
+        let base = self.peer_base();
         if dsn.wrapping_sub(base).wrapping_add(1) as u32 != mapping.ssn {
             self.reset_subflow(now, index, REASON_MIDDLEBOX);
         }

@@ -217,6 +217,12 @@ impl ReceiveStream {
 }
 
 impl Connection {
+    /// The DSN of the first byte that the peer sends: one behind its IDSN (RFC 8684 section 3.1).
+    #[inline(always)]
+    pub(super) fn peer_base(&self) -> u64 {
+        self.remote_key.map_or(0, |key| key.idsn.0.wrapping_add(1))
+    }
+
     /// Bytes that can be read now.
     pub fn readable(&self) -> u64 {
         self.input.unread
@@ -266,7 +272,7 @@ impl Connection {
     /// The first data, which rides an `MP_CAPABLE`: DSN IDSN+1 at subflow position 1 (RFC 8684 section
     /// 3.1).
     pub(super) fn map_first_data(&mut self, segment: &Segment, length: u16, checksum: Option<u16>) {
-        let base = self.remote_key.map_or(0, |key| key.idsn.0.wrapping_add(1));
+        let base = self.peer_base();
         self.widen_data_acks();
         let terms = self.terms(base);
         let mapping = Mapping { dsn: MappingDsn::Long(DataSeq(base)), ssn: 1, length, checksum };

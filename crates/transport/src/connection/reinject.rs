@@ -8,7 +8,7 @@ use super::{Connection, Event, Mode};
 use crate::subflow::Subflow;
 use crate::subflow::rtt::{RTO_MAX, RTO_MIN};
 
-/// How often 200 ms are doubled until they are longer than `RTO_MAX`.
+/// The number of doublings of 200 ms until they are longer than `RTO_MAX`.
 const RTO_DOUBLINGS: u8 = 10;
 /// `net.mptcp.stale_loss_cnt`.
 const STALE_AFTER: u32 = 4;

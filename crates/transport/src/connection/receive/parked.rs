@@ -155,7 +155,7 @@ impl Connection {
     }
 
     fn accept_parked(&mut self, piece: Piece) -> bool {
-        let base = self.remote_key.map_or(0, |key| key.idsn.0.wrapping_add(1));
+        let base = self.peer_base();
         let edge = self.accepted_edge();
         let (dsn, payload, memory) = piece;
         self.input.accept(base, dsn, (payload, memory), edge)

@@ -118,7 +118,7 @@ impl Connection {
         }
         let base = match self.mode {
             _ if PLAIN => near.wrapping_sub(self.input.next),
-            Mode::Multipath => self.remote_key.map_or(0, |key| key.idsn.0.wrapping_add(1)),
+            Mode::Multipath => self.peer_base(),
             _ => 0,
         };
         let edge = self.accepted_edge();
