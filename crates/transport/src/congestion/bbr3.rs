@@ -157,6 +157,8 @@ pub struct Bbr3 {
     undo: Undo,
     probe: Probe,
     min_rtt: MinRtt,
+    /// The rates of what is in flight during a visit to `ProbeRtt` say nothing of the bandwidth.
+    ignores_rates: bool,
     idle_restart: bool,
     epoch: Epoch,
     extra_acked: WindowedMax<u32>,
@@ -202,6 +204,7 @@ impl Bbr3 {
             undo: Undo::default(),
             probe: Probe::default(),
             min_rtt: MinRtt::default(),
+            ignores_rates: false,
             idle_restart: false,
             epoch: Epoch::default(),
             extra_acked: WindowedMax::default(),
@@ -362,7 +365,7 @@ impl CongestionController for Bbr3 {
     }
 
     fn marks_application_limited(&self) -> bool {
-        self.state == State::ProbeRtt
+        self.ignores_rates
     }
 }
 

@@ -60,13 +60,16 @@ impl Bbr3 {
     /// `CheckProbeRTT`.
     pub(super) fn check_probe_rtt(&mut self, ack: &AckSample<'_>, window: &mut Window) {
         if self.state != State::ProbeRtt && self.min_rtt.expired && !self.idle_restart {
-            self.save_cwnd(window.cwnd);
+            // In this order: what a recovery or an earlier visit remembers is not forgotten.
             self.state = State::ProbeRtt;
+            self.save_cwnd(window.cwnd);
             self.min_rtt.done = None;
             self.probe.stopping = true;
             self.start_round();
         }
-        if self.state == State::ProbeRtt {
+        // Also at the acknowledgement that ends the visit (`MarkConnectionAppLimited`).
+        self.ignores_rates = self.state == State::ProbeRtt;
+        if self.ignores_rates {
             self.handle_probe_rtt(ack, window);
         }
         if ack.rate.delivered > 0 {

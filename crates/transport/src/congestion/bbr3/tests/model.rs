@@ -80,6 +80,15 @@ fn aggregation_is_remembered_for_a_round_in_startup_and_for_ten_later() {
 }
 
 #[test]
+fn a_visit_remembers_the_larger_of_the_window_and_the_one_saved_before() {
+    let mut bench = Bench::in_state(State::Cruise);
+    bench.cc.prior_cwnd = 300;
+    bench.now = Instant::ZERO + Duration::from_millis(105_010);
+    bench.hear(Said { rtt: RTT * 2, in_flight: 90, ..WITHIN });
+    assert_eq!((bench.cc.state, bench.cc.prior_cwnd), (State::ProbeRtt, 300));
+}
+
+#[test]
 fn every_five_seconds_half_a_flight_for_200_ms_and_a_round() {
     let mut bench = Bench::in_state(State::Cruise);
     bench.cc.probe.wait = Duration::from_secs(100);
@@ -105,6 +114,8 @@ fn every_five_seconds_half_a_flight_for_200_ms_and_a_round() {
     bench.hear(Said { in_flight: 50, ..quiet });
     assert_eq!((bench.cc.state, bench.cc.bounds.short_inflight), (State::Cruise, UNBOUNDED));
     assert!(bench.window.cwnd >= before, "{} after {before}", bench.window.cwnd);
+    assert!(bench.cc.marks_application_limited(), "what is in flight now was sent in the visit");
+    bench.hear(quiet);
     assert!(!bench.cc.marks_application_limited());
     // The next is due five seconds later.
     bench.cc.probe.wait = Duration::from_secs(100);
