@@ -11,7 +11,7 @@ import typer
 from anabranch.cli import _app
 from anabranch.metrics import METRICS, SUBFLOW_METRICS
 from anabranch.plugins import module
-from anabranch.scenario import link_models, models, queues
+from anabranch.scenario import link_models, models, queues, units
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -151,6 +151,15 @@ def test_the_defaults_of_hosts_are_those_that_they_have():
     for key, value in module().host_defaults():
         shown = f"{value // 10**6} ms" if key.endswith("_ns") else f"{value} B"
         assert f'| `{key.removesuffix("_ns")}` | `"{shown}"`' in section
+
+
+def test_the_defaults_of_a_transport_are_those_that_it_has():
+    section = _section("docs/reference/scenario-keys.md", "`[transport]`")
+    rows = dict(re.findall(r'^\| `(\w+)` \| `"([^"]+)"`', section, re.MULTILINE))
+    for key, value in module().transport_defaults():
+        assert units.size_bytes(rows[key]) == value, key
+    for kind, name in module().plugin_defaults():
+        assert rows[kind] == name
 
 
 def test_every_command_and_option_is_explained():

@@ -58,6 +58,7 @@ impl Given {
             Ok(Announcement { address_id, address: read::<IpAddr>(text)?, port: None })
         });
         let plugin = |text: &str| choice(text).map_err(|fault| error::plan(&fault));
+        let usual = Config::default();
         Ok(Settings {
             device: self.tun.clone(),
             offload: self.offload,
@@ -68,13 +69,13 @@ impl Given {
                 scheduler: plugin(&self.scheduler)?,
                 congestion: plugin(&self.congestion)?,
                 receive_buffer_max: self.receive_buffer,
-                receive_buffer_initial: self.receive_buffer.min(131_072),
+                receive_buffer_initial: self.receive_buffer.min(usual.receive_buffer_initial),
                 send_buffer_max: self.send_buffer,
                 // What the origin's kernel has put together is not held back a second time.
                 nodelay: true,
                 registry,
                 announce: announce.collect::<PyResult<_>>()?,
-                ..Config::default()
+                ..usual
             },
             proxy_protocol: self.proxy_protocol,
             metrics: self.metrics.as_deref().map(read).transpose()?,

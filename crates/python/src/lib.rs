@@ -23,7 +23,8 @@ use anabranch_plugin::PluginName;
 use anabranch_sim::{Observer, Silent, run_with};
 use anabranch_transport::profile::{PARTS, PROFILES};
 use anabranch_transport::{
-    ListenConfig, congestion as congestion_control, path_manager, scheduler as path_scheduler,
+    Config, ListenConfig, congestion as congestion_control, path_manager,
+    scheduler as path_scheduler,
 };
 use anabranch_units::Seed;
 use pyo3::prelude::*;
@@ -177,6 +178,27 @@ fn path_addresses(path: usize, ipv6: bool) -> (String, String) {
 #[pyfunction]
 fn host_defaults() -> Vec<(&'static str, u64)> {
     HostPlan::default().named().to_vec()
+}
+
+/// What the transport has where a scenario says nothing, under the scenario's keys: sizes in bytes.
+#[pyfunction]
+fn transport_defaults() -> Vec<(&'static str, u64)> {
+    let usual = Config::default();
+    vec![
+        ("receive_buffer", usual.receive_buffer_max),
+        ("receive_buffer_initial", usual.receive_buffer_initial),
+        ("send_buffer", usual.send_buffer_max),
+        ("mss", usual.mss.into()),
+    ]
+}
+
+/// The plug-ins of a transport where a scenario names none, by kind.
+#[pyfunction]
+fn plugin_defaults() -> Vec<(&'static str, String)> {
+    let Config { scheduler, congestion, path_manager, .. } = Config::default();
+    let named =
+        [("scheduler", scheduler), ("congestion", congestion), ("path_manager", path_manager)];
+    named.into_iter().map(|(kind, choice)| (kind, choice.name)).collect()
 }
 
 /// What a scenario or a gateway may have at most, or must have at least, by name.
@@ -348,6 +370,8 @@ fn _anabranch(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(profile_parts, module)?)?;
     module.add_function(wrap_pyfunction!(abr_rules, module)?)?;
     module.add_function(wrap_pyfunction!(host_defaults, module)?)?;
+    module.add_function(wrap_pyfunction!(transport_defaults, module)?)?;
+    module.add_function(wrap_pyfunction!(plugin_defaults, module)?)?;
     module.add_function(wrap_pyfunction!(limits, module)?)?;
     module.add_function(wrap_pyfunction!(queue_disciplines, module)?)?;
     module.add_function(wrap_pyfunction!(link_models, module)?)?;

@@ -11,7 +11,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
-from anabranch.scenario import limits, profiles, units
+from anabranch.plugins import Kind
+from anabranch.scenario import defaults, limits, profiles, units
 from anabranch.scenario._base import (
     LimitedRate,
     Name,
@@ -25,7 +26,7 @@ from anabranch.scenario._base import (
 )
 from anabranch.scenario._base import Table as Table
 from anabranch.scenario.link_models import Model, TraceFile
-from anabranch.scenario.queues import AnyQueue
+from anabranch.scenario.queues import AnyQueue, usual_limit
 
 
 class GilbertElliott(Table):
@@ -109,7 +110,7 @@ class Link(Table):
     jitter: Time = Field(default=0, description="spread of the delay")
     loss: Loss | None = Field(default=None, description="random loss, server to client")
     loss_at: LossAt = Field(default="exit", description="behind the queue or in front of it")
-    queue: AnyQueue = Field(default={"packets": 100}, description="the queue of each direction")
+    queue: AnyQueue = Field(default=usual_limit(), description="the queue of each direction")
     reorder: Reorder | None = Field(default=None, description="packets that fall behind, server to client")
     duplicate: Share = Field(default=0.0, description="share that arrives twice, server to client")
     corrupt: AnyCorrupt = Field(default=0.0, description="share corrupted on the way, server to client")
@@ -144,7 +145,7 @@ class Path(Table):
     jitter: Time = Field(default=0, description="spread of the delay, each direction")
     loss: Loss | None = Field(default=None, description="random loss, server to client")
     loss_at: LossAt = Field(default="exit", description="behind the queue or in front of it")
-    queue: AnyQueue = Field(default={"packets": 100}, description="the queue of each direction")
+    queue: AnyQueue = Field(default=usual_limit(), description="the queue of each direction")
     reorder: Reorder | None = Field(default=None, description="packets that fall behind, server to client")
     duplicate: Share = Field(default=0.0, description="share that arrives twice, server to client")
     corrupt: AnyCorrupt = Field(default=0.0, description="share corrupted on the way, server to client")
@@ -254,6 +255,10 @@ def _plugin(value: object) -> object:
 NamedPlugin = Annotated[Plugin, BeforeValidator(_plugin)]
 
 
+def _usual(kind: Kind) -> Plugin:
+    return Plugin(name=defaults.plugin(kind))
+
+
 class Application(Table):
     """What the client asks of the server."""
 
@@ -304,17 +309,19 @@ class Transport(Table):
 
     profile: profiles.ProfileName = Field(default="linux-6.18", description="the kernel generation")
     stack: profiles.Stack = Field(default=profiles.Stack(), description="parts of it switched off")
-    scheduler: NamedPlugin = Field(default=Plugin(name="linux"), description="who sends next")
-    congestion: NamedPlugin = Field(default=Plugin(name="cubic"), description="how much may be in flight")
-    path_manager: NamedPlugin = Field(default=Plugin(name="full-mesh"), description="which subflows to open")
+    scheduler: NamedPlugin = Field(default=_usual("scheduler"), description="who sends next")
+    congestion: NamedPlugin = Field(default=_usual("congestion"), description="how much may be in flight")
+    path_manager: NamedPlugin = Field(default=_usual("path_manager"), description="which subflows to open")
     multipath: bool | None = Field(
         default=None, description="false is plain TCP over the first path; default: with two paths or more"
     )
-    receive_buffer: Size = Field(default=6 * 2**20, description="largest receive buffer")
-    receive_buffer_initial: Size = Field(default=128 * 2**10, description="receive buffer at the start")
-    send_buffer: Size = Field(default=4 * 2**20, description="largest send buffer")
+    receive_buffer: Size = Field(default=defaults.size("receive_buffer"), description="largest receive buffer")
+    receive_buffer_initial: Size = Field(
+        default=defaults.size("receive_buffer_initial"), description="receive buffer at the start"
+    )
+    send_buffer: Size = Field(default=defaults.size("send_buffer"), description="largest send buffer")
     mss: Annotated[int, quantity(units.size_bytes), Field(ge=536, le=9000)] = Field(
-        default=1460, description="largest TCP payload before options"
+        default=defaults.size("mss"), description="largest TCP payload before options"
     )
     checksum: bool = Field(default=False, description="DSS checksums")
     pacing: bool = Field(default=False, description="pace every subflow, whatever its congestion control")
@@ -377,7 +384,7 @@ class CrossTraffic(Table):
     gap: PositiveTime | None = Field(
         default=None, description="mean time from one transfer's start to the next"
     )
-    congestion: NamedPlugin = Field(default=Plugin(name="cubic"), description="how much may be in flight")
+    congestion: NamedPlugin = Field(default=_usual("congestion"), description="how much may be in flight")
     count: Annotated[int, Field(ge=1, le=limits.MOST_FLOWS)] = Field(default=1, description="how many flows")
     start: Time = Field(default=0, description="when the first begins, from the start of the simulation")
     duration: PositiveTime | None = Field(default=None, description="how long each lasts from its own start")

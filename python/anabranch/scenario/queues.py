@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import ConfigDict, Discriminator, Field, Tag
 
-from anabranch.errors import shown
+from anabranch.errors import MissingError, shown
 from anabranch.plugins import module
 from anabranch.scenario import units
 from anabranch.scenario._base import Limit, Table
@@ -126,6 +126,14 @@ def disciplines() -> Mapping[str, Discipline]:
         plain = None if limit is None else {limit[0]: limit[1]}
         found[name] = Discipline(name=name, summary=summary, limit=plain, parameters=own)
     return found
+
+
+def usual_limit() -> Mapping[str, int] | None:
+    """Return what a plain queue holds where a scenario says nothing."""
+    try:
+        return disciplines()[PLAIN].limit
+    except MissingError:  # without the module nothing runs, and whoever asks for it is told so
+        return None
 
 
 def plan(queue: Mapping[str, int] | Queue | None) -> dict[str, Any]:
