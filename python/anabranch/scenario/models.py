@@ -6,12 +6,11 @@ classes check single keys; checks that involve several keys are in `_cross`.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
-from anabranch.plugins import Kind
 from anabranch.scenario import defaults, limits, profiles, units
 from anabranch.scenario._base import (
     LimitedRate,
@@ -27,6 +26,9 @@ from anabranch.scenario._base import (
 from anabranch.scenario._base import Table as Table
 from anabranch.scenario.link_models import Model, TraceFile
 from anabranch.scenario.queues import AnyQueue, usual_limit
+
+if TYPE_CHECKING:
+    from anabranch.plugins import Kind
 
 
 class GilbertElliott(Table):
@@ -315,7 +317,9 @@ class Transport(Table):
     multipath: bool | None = Field(
         default=None, description="false is plain TCP over the first path; default: with two paths or more"
     )
-    receive_buffer: Size = Field(default=defaults.size("receive_buffer"), description="largest receive buffer")
+    receive_buffer: Size = Field(
+        default=defaults.size("receive_buffer"), description="largest receive buffer"
+    )
     receive_buffer_initial: Size = Field(
         default=defaults.size("receive_buffer_initial"), description="receive buffer at the start"
     )

@@ -128,12 +128,13 @@ def disciplines() -> Mapping[str, Discipline]:
     return found
 
 
-def usual_limit() -> Mapping[str, int] | None:
+def usual_limit() -> dict[str, int] | None:
     """Return what a plain queue holds where a scenario says nothing."""
     try:
-        return disciplines()[PLAIN].limit
+        limit = disciplines()[PLAIN].limit
     except MissingError:  # without the module nothing runs, and whoever asks for it is told so
         return None
+    return None if limit is None else dict(limit)
 
 
 def plan(queue: Mapping[str, int] | Queue | None) -> dict[str, Any]:
