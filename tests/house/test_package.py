@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -56,6 +57,9 @@ def sdist(tmp_path_factory):
 @pytest.fixture(scope="module")
 def wheel(sdist):
     folder = sdist.parent / "wheel"
+    # An archive's files are all of one old date, by which cargo takes what it built of others for theirs.
+    for built in Path(_PROFILE["CARGO_TARGET_DIR"]).glob("*/.fingerprint/anabranch*"):
+        shutil.rmtree(built)
     call(sys.executable, "-m", "pip", "wheel", "--no-deps", "-w", folder, sdist, cwd=sdist.parent, **_PROFILE)
     (file,) = folder.glob("*.whl")
     return file

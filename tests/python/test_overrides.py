@@ -10,7 +10,7 @@ import pytest
 
 from anabranch.errors import ScenarioError
 from anabranch.scenario import load as loading
-from anabranch.scenario import models
+from anabranch.scenario import models, players
 from anabranch.scenario._overrides import parse_assignment, parse_value
 from anabranch.scenario.link_models import MODELS, LinkModel, Recording
 from anabranch.scenario.profiles import Stack
@@ -205,7 +205,7 @@ ON_OFF = ["cross_traffic.0.kind=on-off", "cross_traffic.0.rate=1Mb/s"]
 BESIDE = {
     "application.film": [],
     "application.kind": ["application.rate=1Mb/s"],
-    **{f"application.player.{key}": ADAPTIVE for key in models.ADAPTIVE_PLAYER},
+    **{f"application.player.{key}": ADAPTIVE for key in players.ADAPTIVE_PLAYER},
     "application.ladder": ["application.kind=adaptive"],
     "application.abr": ADAPTIVE,
     "cross_traffic.0.kind": ["cross_traffic.0.rate=1Mb/s"],

@@ -47,7 +47,7 @@ pub use record::{End, PathRecord, Record};
 
 /// Time between two looks at the watcher, and at what has grown old.
 const LOOK: Duration = Duration::from_millis(100);
-/// What a packet has besides the largest segment over IPv4, bytes.
+/// The headers of a packet over IPv4, bytes.
 const HEADERS: u16 = 40;
 
 /// The numbers of descriptors: the device, those of the metrics, those of origins.

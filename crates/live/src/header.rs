@@ -7,7 +7,7 @@ use anabranch_wire::checksum;
 /// The protocol's number of TCP, and of UDP.
 pub(crate) const TCP: u8 = 6;
 const UDP: u8 = 17;
-/// Hops that a packet may take (RFC 1700).
+/// The time to live of a packet, hops (RFC 1700).
 const HOPS: u8 = 64;
 /// Bytes of an IPv4 header without options, and of an IPv6 header.
 const IPV4: usize = 20;

@@ -17,10 +17,10 @@ const ICMPV6: u8 = 58;
 const IPV4: usize = 20;
 const IPV6: usize = 40;
 const HEADER: usize = 8;
-/// The longest word of a router, bytes, over IPv4 and over IPv6.
+/// The longest message of a router, bytes, over IPv4 and over IPv6.
 const LONGEST_V4: usize = 576;
 const LONGEST_V6: usize = 1280;
-/// Hops that an answer may take (RFC 1700).
+/// The time to live of an answer, hops (RFC 1700).
 const HOPS: u8 = 64;
 
 /// What an ICMP packet brings.

@@ -16,9 +16,9 @@ use crate::namespace::within_any;
 use crate::poller::Poller;
 use crate::socket::{Kind, Socket};
 
-/// Connections that wait to be accepted.
+/// The most connections that wait to be accepted.
 const BACKLOG: i32 = 128;
-/// Time until somebody who could not be reached is called again.
+/// Time between two tries to connect.
 const AGAIN: Duration = Duration::from_millis(100);
 
 /// A kernel in a namespace.

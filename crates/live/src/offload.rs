@@ -12,7 +12,7 @@ const VERIFIED: u8 = 2;
 /// `VIRTIO_NET_HDR_GSO_TCPV4` and `_TCPV6`: a packet is several segments of TCP.
 const SEVERAL_V4: u8 = 1;
 const SEVERAL_V6: u8 = 4;
-/// Where the checksum stands in a TCP header.
+/// The place of the checksum in a TCP header, bytes.
 const CHECKSUM_AT: u16 = 16;
 /// Bytes of an IPv4 header without options, and of an IPv6 header.
 const IPV4: u16 = 20;

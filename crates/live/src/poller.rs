@@ -12,7 +12,7 @@ use rustix::thread::{current_timer_slack, set_current_timer_slack};
 
 use crate::clock::Clock;
 
-/// How late the kernel may wake the thread to save power, ns; 50,000 of itself.
+/// The delay that the kernel may add to a timer to save power, ns; 50,000 by default.
 const TIMER_SLACK: u64 = 1;
 
 /// Readiness of a descriptor.

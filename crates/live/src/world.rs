@@ -36,7 +36,7 @@ pub use moment::{Moment, PathMoment, SubflowMoment};
 const TURN: usize = 64;
 /// Time between two looks at who follows the run.
 const LOOK: Duration = Duration::from_millis(100);
-/// How long a run goes on after its client is done, for the ends of connections to be said.
+/// The time that a run goes on once its client is done, in which connections end.
 const FAREWELL: Duration = Duration::from_millis(200);
 
 /// The client's number: there is one.

@@ -195,6 +195,20 @@ impl Segment {
             + u32::from(self.flags.contains(Flags::FIN))
     }
 
+    /// It brings data or an acknowledgement and nothing else, as most segments of a connection do: of MPTCP's options
+    /// a DSS without the end of the data. An option that a receiver acts upon makes a segment another.
+    // One branch for all of it instead of one for each.
+    #[expect(clippy::needless_bitwise_bool, reason = "see above")]
+    #[inline(always)]
+    pub fn is_plain(&self) -> bool {
+        let Some(dss) = &self.dss else { return false };
+        let maps = dss.mapping.as_ref().is_none_or(|mapping| mapping.length > 0);
+        maps & dss.data_ack.is_some()
+            & !dss.data_fin
+            & (self.flags.without(Flags::PSH) == Flags::ACK)
+            & self.mptcp.is_empty()
+    }
+
     /// Bytes of TCP options on the wire, padded to 32 bits as Linux lays them out.
     #[inline]
     pub fn options_len(&self) -> usize {

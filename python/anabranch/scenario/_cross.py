@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from anabranch.errors import Fault, did_you_mean
 from anabranch.scenario import _link_faults, _plugins, _queue_faults, units
 from anabranch.scenario.limits import LEAST_IPV6_MTU, MOST_FLOWS
-from anabranch.scenario.models import ADAPTIVE_PLAYER, CROSS_KINDS, Player, cross_name
+from anabranch.scenario.models import CROSS_KINDS, cross_name
+from anabranch.scenario.players import ADAPTIVE_PLAYER, Player
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

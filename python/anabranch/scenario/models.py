@@ -15,7 +15,6 @@ from anabranch.scenario import defaults, limits, profiles, units
 from anabranch.scenario._base import (
     LimitedRate,
     Name,
-    Pictures,
     PositiveTime,
     Rate,
     Share,
@@ -25,6 +24,7 @@ from anabranch.scenario._base import (
 )
 from anabranch.scenario._base import Table as Table
 from anabranch.scenario.link_models import Model, TraceFile
+from anabranch.scenario.players import Player as Player
 from anabranch.scenario.queues import AnyQueue, usual_limit
 
 if TYPE_CHECKING:
@@ -169,76 +169,6 @@ class Path(Table):
     emulator_seed: Annotated[int, Field(ge=0, lt=2**63)] | None = Field(
         default=None, description="losses and jitter as the laboratory's emulator draws them from this seed"
     )
-
-
-#: The keys of `[application.player]` that an adaptive player has; all others are the progressive one's.
-ADAPTIVE_PLAYER = frozenset(
-    {"model", "start_buffer", "resume_buffer", "max_buffer", "max_buffer_bytes", "append", "requests"}
-)
-#: What VLC reads ahead of the demuxer, by version: 2 has no thread for it, and reads up to ten times
-#: `STREAM_READ_ATONCE` when the demuxer asks (`stream.c`, `AStreamReadStream`); 3 has a ring
-#: (`stream_filter/prefetch.c`).
-PREFETCH = {2: 10 * 1024, 3: 16 * 2**20}
-_PLAYER_NAMES = {"prefetch": "prefetch_bytes", "late_threshold": "late_threshold_pictures"}
-
-
-class Player(Table):
-    """The player's settings: the progressive one's, named after VLC's, then the adaptive one's."""
-
-    version: Literal[2, 3] = Field(default=3, description="major version of VLC")
-    network_cache: PositiveTime = Field(default=10**9, description="media to buffer before playing")
-    prefetch: Size | None = Field(default=None, description="bytes to read ahead of the demuxer")
-    jitter_cap: Time | None = Field(default=None, description="how far the network delay may grow")
-    delay_max: Time | None = Field(default=None, description="the longest network delay whatever the cache")
-    late_threshold: Pictures | None = Field(default=None, description="how late a picture may be shown")
-    start_margin: Time | None = Field(default=None, description="from the decision to play to the picture")
-    clock_increment: PositiveTime | None = Field(default=None, description="step of an MP4's clock")
-    extra_buffer: Time | None = Field(default=None, description="lead of the demuxer over the clock")
-    pcr_period: PositiveTime | None = Field(default=None, description="time between an MPEG-TS's clocks")
-    pcr_lead: Time | None = Field(default=None, description="lead of an MPEG-TS's clock over its pictures")
-    broken_references: Literal["auto", "discard", "show"] | None = Field(
-        default=None, description="what becomes of pictures whose references were lost"
-    )
-    probe_end: bool | None = Field(
-        default=None, description="look behind an MP4's pictures before it plays, as VLC does"
-    )
-    probe_after: Time | None = Field(
-        default=None, description="work on an MP4's header before VLC looks behind its pictures"
-    )
-    probe_for: Time | None = Field(default=None, description="how long VLC stands there; 0 is heard always")
-    model: Literal["vlc", "hlsjs"] = Field(default="vlc", description="whose buffer an adaptive player has")
-    start_buffer: Time | None = Field(default=None, description="film received before it plays")
-    resume_buffer: Time | None = Field(default=None, description="the same after an underflow")
-    max_buffer: PositiveTime | None = Field(default=None, description="film received ahead, at most")
-    max_buffer_bytes: Size | None = Field(default=None, description="the same in bytes; the larger counts")
-    append: Literal["stream", "whole"] | None = Field(
-        default=None, description="show a chunk while it comes in, or when all of it is in"
-    )
-    requests: Literal["one-at-a-time", "one-a-track"] | None = Field(
-        default=None, description="fetch pictures and sound by turns, or side by side"
-    )
-
-    def plan(self, *, adaptive: bool = False) -> dict[str, Any]:
-        """Return the settings of one of the players under the plan's names; what is not given is its own."""
-        suffixes = {int: "_ns"}
-        given = self.model_dump(exclude_none=True)
-        given = {name: value for name, value in given.items() if (name in ADAPTIVE_PLAYER) == adaptive}
-        version = given.pop("version", None)
-        if not adaptive:
-            given.setdefault("prefetch", PREFETCH[version])
-            given["closes_before_seek"] = version == 2
-            if version == 2:
-                # It reads on demand: a seek is a request.
-                given.setdefault("probe_after", 0)
-        if adaptive:
-            return {
-                name if name == "max_buffer_bytes" else name + suffixes.get(type(value), ""): value
-                for name, value in given.items()
-            }
-        return {
-            _PLAYER_NAMES.get(name, name + suffixes.get(type(value), "")): value
-            for name, value in given.items()
-        }
 
 
 class Plugin(Table):

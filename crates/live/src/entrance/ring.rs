@@ -9,7 +9,7 @@ use rustix::io::{Errno, ReadWriteFlags};
 
 use super::{AT_ONCE, Packet, Written};
 
-/// How often a call is made again that has brought nothing.
+/// The most tries of a call that brings nothing.
 const TRIES: u32 = 16;
 
 /// What carries writes out.

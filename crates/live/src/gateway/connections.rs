@@ -13,7 +13,7 @@ use super::record::End;
 use super::served::Served;
 use super::{Gateway, ORIGINS};
 
-/// How long a client may take what an origin has said that reads no more.
+/// The time that a client has to take the last bytes of an origin that reads no more.
 const LINGER: Duration = Duration::from_secs(5);
 
 /// Ends a connection with a reset, and frees what it had for us.

@@ -12,7 +12,7 @@ use anabranch_units::{Duration, Instant};
 /// SYNs of one source that are answered a second. A browser opens six connections to a host; who is dropped asks again
 /// after a second.
 const SHARE: u8 = 8;
-/// How long counts are kept.
+/// The age at which counts begin anew.
 const PERIOD: Duration = Duration::from_secs(1);
 /// Counters of a row, and rows: 128 KiB. Half a million sources have no more than their shares together.
 const BITS: u32 = 16;

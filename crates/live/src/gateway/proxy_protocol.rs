@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use bytes::Bytes;
 
-/// What every header begins with (section 2.2 of the protocol's document).
+/// The first bytes of every header (section 2.2 of the protocol's document).
 const SIGNATURE: [u8; 12] = *b"\r\n\r\n\0\r\nQUIT\n";
 /// Version 2, command PROXY.
 const COMMAND: u8 = 0x21;

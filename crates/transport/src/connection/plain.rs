@@ -4,13 +4,13 @@
 use std::num::NonZeroU16;
 
 use anabranch_units::Instant;
-use anabranch_wire::{Flags, Segment};
+use anabranch_wire::Segment;
 
 use super::{Connection, Mode};
 
 impl Connection {
-    /// A segment is plain: it acknowledges, with a DSS and no other option of MPTCP, and ends nothing; and its
-    /// subflow and the connection are as they are for most of their lives. One look at all of it.
+    /// A segment is plain, and its subflow and the connection are as they are for most of their lives. One look at all
+    /// of it.
     #[expect(
         clippy::needless_bitwise_bool,
         reason = "one branch for all of it instead of one for each"
@@ -22,12 +22,7 @@ impl Connection {
         segment: &Segment,
         segment_size: Option<NonZeroU16>,
     ) -> bool {
-        let Some(dss) = &segment.dss else { return false };
-        let maps = dss.mapping.as_ref().is_none_or(|mapping| mapping.length > 0);
-        maps & dss.data_ack.is_some()
-            & !dss.data_fin
-            & (segment.flags.without(Flags::PSH) == Flags::ACK)
-            & segment.mptcp.is_empty()
+        segment.is_plain()
             & segment_size.is_none()
             & (self.mode == Mode::Multipath)
             & self.confirmed
