@@ -118,7 +118,10 @@ impl Network {
             got.share += shares[shares.len() - 1] / count;
             got.over_a += bytes[0] / bytes.iter().sum::<f64>() / count;
         }
-        println!("{congestion} over {}, MPTCP {multipath}: {got:.2?}, shares {shares:.2?}", used.len());
+        println!(
+            "{congestion} over {}, MPTCP {multipath}: {got:.2?}, shares {shares:.2?}",
+            used.len()
+        );
         got
     }
 }
@@ -141,7 +144,10 @@ fn at_a_shared_bottleneck_they_take_no_more_than_one_tcp() {
             let known = if delay_b == 20 { KNOWN_EXCESS } else { 0.0 };
             assert!(share < 1.0 + CHANCE + known, "{name}, {delay_b} ms: {share} of one TCP");
             assert!(delay_b != 20 || share > 1.0 - CHANCE, "{name}: {share} of one TCP");
-            assert!(share < one, "{name}, {delay_b} ms: {share} of one TCP, a single subflow {one}");
+            assert!(
+                share < one,
+                "{name}, {delay_b} ms: {share} of one TCP, a single subflow {one}"
+            );
         }
     }
 }

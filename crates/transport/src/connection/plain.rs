@@ -22,14 +22,14 @@ impl Connection {
         segment: &Segment,
         segment_size: Option<NonZeroU16>,
     ) -> bool {
-        segment.is_plain()
-            & segment_size.is_none()
+        segment_size.is_none()
             & (self.mode == Mode::Multipath)
             & self.confirmed
             & self.plain_stack
             & !self.config.checksum
             & !self.input.knows_end()
             & self.subflows[index].takes_plainly()
+            && segment.is_plain()
     }
 
     /// As [`Self::handle_merged_on`], of a plain segment.
