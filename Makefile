@@ -64,7 +64,7 @@ drill: | tools
 	@$(DRILL) --start $(START) --seconds $(SECONDS)
 
 drill-quick: | tools
-	@$(DRILL) --cpu-seconds 30
+	@$(DRILL) --cpu-seconds 15
 
 drill-all: | tools
 	@$(DRILL) --seeds 0..500

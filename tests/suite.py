@@ -61,7 +61,7 @@ SUITES = {
         Step(name="building the tests", command=(*_TESTS, "--quiet", "--no-run"), builds=True),
         Step(name="cargo test", command=(*_TESTS, "--no-fail-fast")),
         Step(name="building the drill", command=_DRILL_BUILD, builds=True),
-        Step(name="drill", command=(*_DRILL, "--cpu-seconds", "30")),
+        Step(name="drill", command=(*_DRILL, "--cpu-seconds", "15")),
         Step(name="pytest", command=(*_PYTEST, "-m", "not slow"), beside=(*_LIVE, "-m", "not slow")),
     ),
     "all": (

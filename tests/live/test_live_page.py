@@ -99,7 +99,8 @@ def test_what_is_told_while_it_runs_agrees_with_the_trace():
     assert len([one for one in seen if one in sampled]) > len(seen) / 2
 
 
-@pytest.mark.parametrize("server", ["gateway", pytest.param("kernel", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("server", ["gateway", "kernel"])
 def test_vlcs_buffer_and_lost_pictures_are_shown_while_it_plays(server):
     from anabranch.live.viewers import VIEWERS, origin
 
@@ -121,6 +122,7 @@ def test_vlcs_buffer_and_lost_pictures_are_shown_while_it_plays(server):
     assert 0 <= players[-1]["discards"] <= run.qoe["picture_discards"]
 
 
+@pytest.mark.slow
 def test_a_kernel_that_serves_tells_no_windows_yet():
     given = {**FILM, "application": {"kind": "bulk", "duration": "2 s"}, "events": []}
     _, told = watched(given, server="kernel", client="anabranch")

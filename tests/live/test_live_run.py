@@ -75,7 +75,12 @@ def test_a_film_is_played_from_our_server_by_a_kernel():
 
 
 @pytest.mark.parametrize(
-    ("server", "client"), [("gateway", "kernel"), ("kernel", "kernel"), ("kernel", "anabranch")]
+    ("server", "client"),
+    [
+        ("gateway", "kernel"),
+        pytest.param("kernel", "kernel", marks=pytest.mark.slow),
+        pytest.param("kernel", "anabranch", marks=pytest.mark.slow),
+    ],
 )
 def test_pictures_and_sound_come_side_by_side_whoever_the_ends_are(server, client):
     player = {"model": "hlsjs"}

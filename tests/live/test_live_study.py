@@ -75,17 +75,13 @@ def left_behind(process):
     return [*(name for name in spaces if name.split("-")[1] in process), *programs]
 
 
+@pytest.mark.slow
 def test_both_worlds_are_run_compared_and_kept(study, tmp_path):
     done = subprocess.run(
         command(study, "--json", "--docs", "docs"), cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
     assert "2 runs, 0 were there already" in done.stderr
-    told = {(one["arm"], one["metric"]): one for one in json.loads(done.stdout)}
-    for arm in ("ours", "kernel"):
-        assert told[arm, "startup_delay_s"]["verdict"] in ("inside", "apart")
-        assert 0.2 < told[arm, "startup_delay_s"]["viewer"][0] < 5
-        assert told[arm, "goodput_mbps"]["viewer"][0] > 2
     rows = list(store.stored(tmp_path / "results", "runs"))
     assert {row["arm"]: row["scenario"] for row in rows} == {"ours": "two", "kernel": "two"}
     live = next(row for row in rows if row["arm"] == "ours")
@@ -97,6 +93,14 @@ def test_both_worlds_are_run_compared_and_kept(study, tmp_path):
 
     again = subprocess.run(command(study), cwd=tmp_path, capture_output=True, text=True, check=True)
     assert "0 runs, 2 were there already" in again.stderr
+
+    if void := [row["arm"] for row in rows if row["void"]]:
+        pytest.skip(f"the machine is busy: packets came so late that nothing is told of {', '.join(void)}")
+    told = {(one["arm"], one["metric"]): one for one in json.loads(done.stdout)}
+    for arm in ("ours", "kernel"):
+        assert told[arm, "startup_delay_s"]["verdict"] in ("inside", "apart")
+        assert 0.2 < told[arm, "startup_delay_s"]["viewer"][0] < 5
+        assert told[arm, "goodput_mbps"]["viewer"][0] > 2
 
 
 @pytest.mark.slow

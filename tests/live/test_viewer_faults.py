@@ -103,7 +103,8 @@ def watched_well(run):
     assert left_behind(os.getpid()) == []
 
 
-@pytest.mark.parametrize("state", [pytest.param("link-down", marks=pytest.mark.slow), "down"])
+@pytest.mark.slow
+@pytest.mark.parametrize("state", ["link-down", "down"])
 def test_a_path_that_is_cut_or_a_black_hole_leaves_the_film_to_the_other(state):
     events = [{"at": "3 s", "path": "lte", "state": state}]
     # Slow enough that the film is still coming in when the fault comes.

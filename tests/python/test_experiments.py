@@ -118,6 +118,7 @@ def test_the_name_of_the_room_is_the_function_whatever_was_imported():
     assert "did you mean `SD18`" in told.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.module
 def test_a_script_without_a_guard_sweeps_over_processes(tmp_path):
     script = tmp_path / "mine.py"
@@ -285,6 +286,7 @@ def on_top(page):
     return [html.unescape(re.sub(r"<.*?>", "", one)) for one in said]
 
 
+@pytest.mark.slow
 @pytest.mark.module
 def test_results_are_drawn_and_reported_from_the_command_line(found, tmp_path):
     options = ("--metric", "goodput_mbps", "--figure", tmp_path / "g.svg", "--report", tmp_path / "r.html")

@@ -19,7 +19,8 @@ def test_a_film_made_again_has_the_same_bytes(tmp_path, times):
     assert len({film.read_bytes() for film in made}) == 1
 
 
-@pytest.mark.parametrize("times", [1, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("times", [1, 2])
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="the host has one core")
 def test_one_core_and_all_cores_make_the_same_ladder(tmp_path, times):
     film = make_film(tmp_path / "f.mp4", duration_s=3.0, rate_bps=700_000, size=(320, 180)).path

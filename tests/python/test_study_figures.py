@@ -68,6 +68,7 @@ def results(tmp_path):
     return made(tmp_path, ONE, "--vary", "rate", "--trials", "3")
 
 
+@pytest.mark.slow
 @pytest.mark.module
 def test_every_figure_has_its_numbers_beside_it(results, tmp_path):
     for place in ("first", "second"):
@@ -183,6 +184,7 @@ def test_curves_of_the_first_trial_are_what_its_trace_has(tmp_path):
     assert not (tmp_path / "out2" / "resolution.svg").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.module
 def test_the_budget_of_a_world_is_what_its_paths_carry(tmp_path):
     """Without loss bulk data fills 7 Mb/s of links, whatever the film takes and the study sets of it."""
@@ -203,6 +205,7 @@ def test_the_budget_of_a_world_is_what_its_paths_carry(tmp_path):
     assert ">film<" in (tmp_path / "out2" / "budget.svg").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.module
 def test_the_band_of_a_cell_is_what_was_on_the_screen(tmp_path):
     """A ladder's session on a path that is cut to less than its lowest rendition."""

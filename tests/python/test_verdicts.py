@@ -129,6 +129,7 @@ def needed(claim, left, right, exact=()):
     return one
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("mean", "outcome"), [(-1.6, "holds"), (-0.4, "fails")])
 def test_as_many_trials_as_a_pilot_asks_for_decide_four_times_in_five(mean, outcome):
     random = numpy.random.default_rng(14)
