@@ -12,8 +12,12 @@ import resource
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -23,6 +27,8 @@ _DRILL = ("cargo", "run", "--quiet", "--package", "anabranch-drill", "--profile"
 _DRILL_BUILD = ("cargo", "build", "--quiet", "--package", "anabranch-drill", "--profile", "drill")
 # A file's tests run in one process and in their order: what one has made or read serves the others.
 _PYTEST = (sys.executable, "-m", "pytest", "-n", "auto", "--dist", "loadfile", "tests/python", "tests/house")
+# A quarter of the cases that a property is tried on where its test does not say how many.
+_FEWER_CASES = {"PROPTEST_CASES": "64"}
 # Real packets take real time, and little of a processor.
 _LIVE = (sys.executable, "-m", "pytest", "tests/live")
 
@@ -48,18 +54,21 @@ class Step:
         Whether it builds, and its time is not the tests'.
     beside
         A program that runs at the same time and is shown when both have ended.
+    environment
+        Variables that the programs have beside those of whoever runs the suite.
     """
 
     name: str
     command: tuple[str, ...]
     builds: bool = False
     beside: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
 
 
 SUITES = {
     "quick": (
         Step(name="building the tests", command=(*_TESTS, "--quiet", "--no-run"), builds=True),
-        Step(name="cargo test", command=(*_TESTS, "--no-fail-fast")),
+        Step(name="cargo test", command=(*_TESTS, "--no-fail-fast"), environment=_FEWER_CASES),
         Step(name="building the drill", command=_DRILL_BUILD, builds=True),
         Step(name="drill", command=(*_DRILL, "--cpu-seconds", "15")),
         Step(name="pytest", command=(*_PYTEST, "-m", "not slow"), beside=(*_LIVE, "-m", "not slow")),
@@ -103,7 +112,7 @@ def _run(step: Step) -> tuple[bool, str]:
     """Run a step, showing its output as it comes; return whether it ended well, and that output."""
     # The programs see no terminal, and pipes have no colours of themselves.
     colours = {"CARGO_TERM_COLOR": "always", "FORCE_COLOR": "1"} if sys.stdout.isatty() else {}
-    environment = {**os.environ, **colours}
+    environment = {**os.environ, **colours, **step.environment}
     # The tests start a hundred programs in Python, each of which would compile its sources again.
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     with tempfile.TemporaryFile() as kept:

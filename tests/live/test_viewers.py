@@ -191,6 +191,7 @@ def ladder(tmp_path_factory):
     return make_ladder(film, folder / "made", rungs=rungs, chunk_s=2.0).master.parent
 
 
+@pytest.mark.slow
 def test_hlsjs_plays_a_ladder_over_both_paths(ladder):
     needs("hlsjs")
     given = {

@@ -210,6 +210,7 @@ def test_all_faults_are_told_at_once(tmp_path, monkeypatch):
     assert "one path" in alone.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.module
 def test_demo(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

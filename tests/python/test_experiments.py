@@ -326,6 +326,7 @@ def test_a_comparison_has_its_verdicts_on_its_page(tmp_path):
     assert [one.lower() for one in on_top(page)] == [f"{one}.".lower() for one in compared.sentences]
 
 
+@pytest.mark.slow
 @pytest.mark.module
 def test_a_sweep_has_its_best_cell_on_top_and_names_stay_text(tmp_path):
     nasty = "</td><script>alert(1)</script>"

@@ -153,6 +153,7 @@ def test_cells_of_one_control_and_scheduler_have_marks_of_their_own():
     assert "stroke" not in colours.SCHEDULERS.values()
 
 
+@pytest.mark.slow
 @pytest.mark.module
 def test_curves_of_the_first_trial_are_what_its_trace_has(tmp_path):
     results = made(tmp_path, ONE, "--trials", "2")

@@ -139,6 +139,7 @@ def test_trials_are_paired(scenario, tmp_path):
     assert len(set(by[0])) == 3
 
 
+@pytest.mark.slow
 @pytest.mark.module
 def test_whoever_runs_the_bytes_are_the_same(scenario, tmp_path):
     what = small(scenario)

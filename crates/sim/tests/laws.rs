@@ -149,6 +149,7 @@ fn uses_what_the_sawtooth_fills(queues: &[u64]) {
 }
 
 #[test]
+#[ignore = "long: transfers of minutes"]
 fn reno_over_a_drop_tail_queue_uses_what_the_sawtooth_fills() {
     uses_what_the_sawtooth_fills(&[50]);
 }

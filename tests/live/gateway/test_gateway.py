@@ -59,6 +59,7 @@ def test_bytes_arrive_as_they_were_sent(lab, mptcp, v6):
     assert lab.client.counters()["MPTcpExtMPCapableFallbackSYNACK"] == 0
 
 
+@pytest.mark.slow
 def test_what_many_clients_acknowledge_is_heard_while_much_is_sent(lab):
     # The device's queue has room for 500 packets: what comes behind them, while nobody reads, is lost.
     down, clients = pattern(2 * MIB, 1), 60
