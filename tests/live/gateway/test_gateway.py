@@ -48,7 +48,9 @@ def test_bytes_arrive_as_they_were_sent(lab, mptcp, v6):
         assert record["end"] == "finished"
         (path,) = record["path"]
         assert path["ends"].startswith(f"[{V6}]:{PORT}-" if v6 else f"{V4}:{PORT}-")
-        assert (path["down"], path["up"] >= len(up)) == (len(down), True)
+        # A piece that the connection sends again counts with the subflow that carries it.
+        assert len(down) <= path["down"] < 1.1 * len(down)
+        assert path["up"] >= len(up)
         counted = gateway.metrics()
     protocol = "mptcp" if mptcp else "tcp"
     assert counted[f'connections_total{{protocol="{protocol}"}}'] == 1
