@@ -55,7 +55,7 @@ class Step:
     beside
         A program that runs at the same time and is shown when both have ended.
     environment
-        Variables that the programs have beside those of whoever runs the suite.
+        Variables that the programs have unless whoever runs the suite sets them.
     """
 
     name: str
@@ -112,7 +112,7 @@ def _run(step: Step) -> tuple[bool, str]:
     """Run a step, showing its output as it comes; return whether it ended well, and that output."""
     # The programs see no terminal, and pipes have no colours of themselves.
     colours = {"CARGO_TERM_COLOR": "always", "FORCE_COLOR": "1"} if sys.stdout.isatty() else {}
-    environment = {**os.environ, **colours, **step.environment}
+    environment = {**step.environment, **os.environ, **colours}
     # The tests start a hundred programs in Python, each of which would compile its sources again.
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     with tempfile.TemporaryFile() as kept:

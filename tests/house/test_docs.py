@@ -160,6 +160,13 @@ def test_the_defaults_of_a_transport_are_those_that_it_has():
         assert units.size_bytes(rows[key]) == value, key
     for kind, name in module().plugin_defaults():
         assert rows[kind] == name
+    page = text("docs/reference/scenario-keys.md")
+    limit = queues.usual_limit()
+    assert [f'| `queue` | `"{count} {unit}"` |' in page for unit, count in limit.items()] == [True]
+    congestion = dict(module().plugin_defaults())["congestion"]
+    assert f'| `congestion` | `"{congestion}"` |' in _section(
+        "docs/reference/scenario-keys.md", "`[[cross_traffic]]`"
+    )
 
 
 def test_every_command_and_option_is_explained():

@@ -235,6 +235,12 @@ def _fake_module():
     module.profiles = lambda: list(PROFILES.items())
     module.profile_parts = lambda: list(PARTS.items())
     module.host_defaults = lambda: [("timer_tick_ns", 4_000_000), ("send_fragment", 32_728)]
+    module.transport_defaults = lambda: [
+        ("receive_buffer", 6 << 20), ("receive_buffer_initial", 1 << 17), ("send_buffer", 4 << 20), ("mss", 1460)
+    ]  # fmt: skip
+    module.plugin_defaults = lambda: [
+        ("scheduler", "linux"), ("congestion", "cubic"), ("path_manager", "full-mesh")
+    ]  # fmt: skip
     module.link_model_faults = lambda _model: []
     module.likely_bps = lambda _model: 6e6
     module.queue_disciplines = lambda: [("drop-tail", "Plain.", ("packets", 100), [])]

@@ -132,6 +132,11 @@ def test_a_truncated_film_is_2(scenario, tmp_path):
     assert "application.film" in result.stderr
 
 
+def test_scenarios_can_be_imported_without_the_module():
+    code = "import sys; sys.modules['anabranch._anabranch'] = None; import anabranch.scenario.load"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 def test_without_the_module_it_is_4(scenario, monkeypatch):
     def missing():
         message = "the simulator module `anabranch._anabranch` is not built"

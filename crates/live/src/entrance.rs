@@ -19,7 +19,7 @@ pub(crate) type Packet<'a> = &'a [IoSlice<'a>];
 /// What became of a packet.
 type Written = Result<(), Errno>;
 
-/// The most packets of one call; others wait for the core meanwhile.
+/// The most packets of one call; other programs wait for the processor meanwhile.
 const AT_ONCE: u32 = 64;
 /// Writes of up to [`AT_ONCE`] packets before a ring is asked for again that could not be had for the moment.
 const PATIENCE: u32 = 1000;

@@ -56,7 +56,7 @@ pub struct Delivery {
 /// A packet of a background flow that has come to the end of its way.
 #[derive(Debug)]
 pub enum Crossed {
-    /// A segment, or a router's word of one, for the flow's client (`down`) or its server.
+    /// A segment, or a router's message of one, for the flow's client (`down`) or its server.
     Packet {
         /// When it came out.
         at: Instant,
@@ -87,8 +87,8 @@ enum Next {
     Medium(usize),
     /// By the plan.
     Event,
-    /// A router's word arrives.
-    Word,
+    /// News of a packet that was too large arrives.
+    TooBig,
 }
 
 /// The links of a plan, and its events.
@@ -101,10 +101,10 @@ pub struct Network<'a> {
     ways: Vec<Way>,
     routes: Vec<Route>,
     next_event: usize,
-    /// What routers have to say of packets that were too large, by when it arrives and how much was said before. As in
-    /// the simulator it takes the propagation delay of the way back, and waits in no queue.
-    words: BTreeMap<(Instant, u64), Packet>,
-    said: u64,
+    /// News of routers that packets were too large, by when it arrives and how much there was before. As in the simulator
+    /// it takes the propagation delay of the way back, and waits in no queue.
+    too_big: BTreeMap<(Instant, u64), Packet>,
+    too_big_before: u64,
     deliveries: VecDeque<Delivery>,
     crossed: VecDeque<Crossed>,
     changes: VecDeque<InterfaceChange>,
@@ -129,8 +129,8 @@ impl<'a> Network<'a> {
             ways: ways(plan),
             routes: paths.into_iter().chain(crossing).collect(),
             next_event: 0,
-            words: BTreeMap::new(),
-            said: 0,
+            too_big: BTreeMap::new(),
+            too_big_before: 0,
             deliveries: VecDeque::new(),
             crossed: VecDeque::new(),
             changes: VecDeque::new(),
@@ -186,9 +186,9 @@ impl<'a> Network<'a> {
             match next {
                 Next::Medium(medium) => self.settle(at, medium),
                 Next::Event => self.change(at, rows),
-                Next::Word => {
-                    if let Some((_, word)) = self.words.pop_first() {
-                        self.arrive(at, word);
+                Next::TooBig => {
+                    if let Some((_, message)) = self.too_big.pop_first() {
+                        self.arrive(at, message);
                     }
                 }
             }
@@ -224,7 +224,7 @@ impl<'a> Network<'a> {
         }
     }
 
-    /// The ways of the paths, in their order.
+    /// The routes of the paths, in their order.
     pub fn routes(&self) -> &[Route] {
         &self.routes[..self.plan.paths.len()]
     }
@@ -248,9 +248,9 @@ impl<'a> Network<'a> {
         let event = self.plan.events.get(self.next_event);
         let event =
             event.map(|event| (self.begin + Duration::from_nanos(event.at_ns), Next::Event));
-        let word = self.words.first_key_value().map(|((at, _), _)| (*at, Next::Word));
+        let message = self.too_big.first_key_value().map(|((at, _), _)| (*at, Next::TooBig));
         let due = |medium| Some((self.links.poll_timeout(medium)?, Next::Medium(medium)));
-        (0..self.links.media()).filter_map(due).chain(event).chain(word).min()
+        (0..self.links.media()).filter_map(due).chain(event).chain(message).min()
     }
 
     fn settle(&mut self, at: Instant, medium: usize) {
@@ -316,11 +316,11 @@ impl<'a> Network<'a> {
         let route = &self.routes[usize::from(packet.route)];
         let router = router_address(route.family, packet.route.into());
         if let Some(delay) = way_back(&self.ways, route, packet.down).filter(|_| tells)
-            && let Some(word) = icmp::too_large(&packet.bytes, router, mtu)
+            && let Some(message) = icmp::too_large(&packet.bytes, router, mtu)
         {
-            let word = Packet { bytes: word, down: !packet.down, ..packet };
-            self.words.insert((at + delay, self.said), word);
-            self.said += 1;
+            let message = Packet { bytes: message, down: !packet.down, ..packet };
+            self.too_big.insert((at + delay, self.too_big_before), message);
+            self.too_big_before += 1;
         }
         self.recycle(packet.bytes);
     }

@@ -22,8 +22,8 @@ use crate::capture::Capture;
 use crate::checks::Violation;
 use crate::topology::{Packet, Topology};
 
-/// How long nothing may happen to clients that wait for no time before a world stands still: a server's timers are
-/// set for less.
+/// The longest time without any event for clients that wait for no timer, or for a background flow that runs; after it
+/// the run counts as stalled. Servers' timers are shorter.
 const STALL: Duration = Duration::from_secs(300);
 
 /// Who follows a run.
@@ -72,7 +72,7 @@ enum Node {
     /// A background flow's next datagram leaves.
     Datagram(u32),
     Event,
-    Mail,
+    TooBig,
     Medium(usize),
     Sampler,
     Station(usize),
@@ -102,8 +102,8 @@ pub(crate) struct World<'a> {
     arrivals: Vec<anabranch_plan::crossing::Arrivals>,
     media: Media,
     next_event: usize,
-    /// News of routers on its way to hosts.
-    mail: path_mtu::Mail,
+    /// News of routers that packets were too large, on its way to hosts.
+    too_big: path_mtu::TooBig,
     unfinished: usize,
     steps: u64,
     digest: u64,
@@ -212,7 +212,7 @@ impl World<'_> {
         match what {
             Node::Medium(_) => unreachable!("links wake by the short way"),
             Node::Station(station) => self.wake_station(station)?,
-            Node::Mail => self.wake_mail()?,
+            Node::TooBig => self.wake_too_big()?,
             Node::Datagram(flow) => self.send_datagram(flow)?,
             Node::Arrivals(group) => self.begin_transfer(node, group)?,
             Node::Cut(flow) => {

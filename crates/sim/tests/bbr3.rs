@@ -153,19 +153,9 @@ fn a_short_queue_overflows_far_less_often_than_under_version_1() {
 }
 
 #[test]
-#[ignore = "long: two flows of 120 s"]
-fn two_flows_share_a_queue() {
-    share_queues(&[67]);
-}
-
-#[test]
-#[ignore = "long: two flows of 120 s, six times"]
+#[ignore = "long: two flows of 120 s, nine times"]
 fn two_flows_share_a_queue_of_any_length() {
-    share_queues(&[20, 130]);
-}
-
-fn share_queues(queues: &[u64]) {
-    for &queue in queues {
+    for queue in [20, 67, 130] {
         let (mut first, mut second) = (0.0, 0.0);
         for seed in 1..=3 {
             let world = World { clients: 2, seconds: 120, queue, seed, ..ALONE };

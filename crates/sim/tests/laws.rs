@@ -106,10 +106,12 @@ fn reno_under_any_random_loss_lies_between_pftk_and_mathis() {
 /// round trip is constant and the link idle in part, above it the queue grows and the link is full.
 /// Counting packets and time of both parts gives the utilisation. What this leaves out is the round
 /// trip that recovery takes: one of W / 2 a sawtooth.
-fn uses_what_the_sawtooth_fills(queues: &[u64]) {
+#[test]
+#[ignore = "long: five flows of 1000 s"]
+fn reno_over_any_drop_tail_queue_uses_what_the_sawtooth_fills() {
     // A packet takes a millisecond: P = 100.
     let (rate_bps, pipe) = (12_000_000, 100.0);
-    for &queue in queues {
+    for queue in [10, 25, 50, 100, 200] {
         let seconds = 1000;
         let trace = transfer(3, seconds, rate_bps, queue, 0.0);
         let room = queue as f64;
@@ -146,16 +148,4 @@ fn uses_what_the_sawtooth_fills(queues: &[u64]) {
         assert!((again - dropped).abs() < 0.5, "{again} for {dropped} drops");
         assert!(total(&trace, "subflows", "timeouts") < 0.5);
     }
-}
-
-#[test]
-#[ignore = "long: transfers of minutes"]
-fn reno_over_a_drop_tail_queue_uses_what_the_sawtooth_fills() {
-    uses_what_the_sawtooth_fills(&[50]);
-}
-
-#[test]
-#[ignore = "long: four flows of 1000 s"]
-fn reno_over_any_drop_tail_queue_uses_what_the_sawtooth_fills() {
-    uses_what_the_sawtooth_fills(&[10, 25, 100, 200]);
 }

@@ -84,7 +84,7 @@ fn two_stations_on_one_channel_get_together_what_one_gets() {
 }
 
 #[test]
-#[ignore = "long: two sessions of each model"]
+#[ignore = "long: three sessions of each model"]
 fn every_model_carries_a_session_the_same_one_each_time() {
     for model in MODELS {
         let digest = |seed| simulate(&plan(&[model], 10, seed, "")).summary.digest;

@@ -20,7 +20,9 @@ pub struct Table {
 /// The summary of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Summary {
-    /// SHA-256 over the event log and the totals, in hexadecimal: same inputs, same digest.
+    /// SHA-256, in hexadecimal, over the folded log of every packet's fate, the number of steps, and the tables,
+    /// without the tables and columns that `crates/sim/src/digest.rs` leaves out: same inputs, same digest. Empty over
+    /// real packets.
     pub digest: String,
     /// Virtual time the run took, seconds.
     pub duration_s: f64,

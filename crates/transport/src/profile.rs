@@ -157,9 +157,9 @@ pub struct Stack {
     /// read; else the read brings it (`__tcp_ack_snd_check`, `subflow_data_ready`). Without it the window before the
     /// segment counts.
     pub acknowledges_by_read: bool,
-    /// The connection's timer starts with the time that the scheduling has found which an acknowledgement brings about
-    /// (`ack_update_msk`), and pushes what waits when it fires (`__mptcp_retrans`); without it with that of the
-    /// scheduling before, and hands over what is new.
+    /// The connection's timer starts with the time found by the scheduling that an acknowledgement triggers
+    /// (`ack_update_msk`); on expiry (`__mptcp_retrans`), and after a write, what a subflow holds back is pushed too.
+    /// Without it, the timer starts with the time of the scheduling before, and only new data is handed over.
     pub timer_after_push: bool,
     /// A socket buffer takes more than a millisecond's worth where the round trip is short, a whole one below half a
     /// millisecond (`tcp_tso_autosize`, `tcp_tso_rtt_log`, since 5.18).

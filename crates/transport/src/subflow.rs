@@ -39,7 +39,7 @@ mod signal;
 mod validation;
 
 use anabranch_units::{Instant, Rate, SeqNumber, SubflowId};
-use anabranch_wire::{DataAck, Ecn, Flags, SackBlocks, Segment, Timestamps};
+use anabranch_wire::{DataAck, Segment, Timestamps};
 use bytes::Bytes;
 
 use crate::config::{Config, FourTuple};
@@ -48,6 +48,7 @@ use crate::congestion::{
 };
 use crate::profile::Stack;
 
+pub(crate) use agreed::{REMEMBERED_BITS, recall, remember};
 pub(crate) use burst::Written;
 pub(crate) use ecn::accepts_ecn;
 pub(crate) use ending::{Remains, Reset};
@@ -370,21 +371,7 @@ impl Subflow {
     // Joined to its callers, who fill in most of it at once.
     #[inline(always)]
     fn blank(&self, segment: &mut Segment, payload: Bytes) {
-        segment.source_port = self.tuple.local.port();
-        segment.destination_port = self.tuple.remote.port();
-        segment.seq = SeqNumber(0);
-        segment.ack = SeqNumber(0);
-        segment.flags = Flags::default();
-        segment.ecn = Ecn::NotEct;
-        segment.window = 0;
-        segment.mss = None;
-        segment.window_scale = None;
-        segment.sack_permitted = false;
-        segment.timestamps = None;
-        segment.sack = SackBlocks::EMPTY;
-        segment.dss = None;
-        segment.mptcp.clear();
-        segment.payload = payload;
+        segment.blank([self.tuple.local.port(), self.tuple.remote.port()], payload);
     }
 }
 

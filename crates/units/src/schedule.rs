@@ -5,8 +5,8 @@
 
 use crate::Instant;
 
-/// So many nodes are looked through sooner than a tree is kept up to date: times are set more often than the
-/// first is asked for.
+/// The most nodes that are searched one by one; more get a tree. With so few a search takes less time than a tree's
+/// upkeep, as times are set more often than the first is asked for.
 const FEW: usize = 8;
 
 /// The nodes. They are numbered from 0; without any, nobody wakes.

@@ -195,10 +195,14 @@ impl Segment {
             + u32::from(self.flags.contains(Flags::FIN))
     }
 
-    /// It brings data or an acknowledgement and nothing else, as most segments of a connection do: of MPTCP's options
-    /// a DSS without the end of the data. An option that a receiver acts upon makes a segment another.
-    // One branch for all of it instead of one for each.
-    #[expect(clippy::needless_bitwise_bool, reason = "see above")]
+    /// It acknowledges, with a DSS that acknowledges data, and ends nothing: ACK, perhaps with PSH; no `DATA_FIN`, no mapping
+    /// to infinity (of length 0), and no other option of MPTCP. TCP's own options and ECN may be there. Most segments of an
+    /// MPTCP connection are so, and none of plain TCP's is. A receiver that asks this looks for nothing else: an option
+    /// that it would have to look for makes a segment another, and is asked for here.
+    #[expect(
+        clippy::needless_bitwise_bool,
+        reason = "one branch for all of it instead of one for each"
+    )]
     #[inline(always)]
     pub fn is_plain(&self) -> bool {
         let Some(dss) = &self.dss else { return false };
@@ -207,6 +211,44 @@ impl Segment {
             & !dss.data_fin
             & (self.flags.without(Flags::PSH) == Flags::ACK)
             & self.mptcp.is_empty()
+    }
+
+    /// Makes it that of a default, with this source and destination port and this payload, in its place.
+    // Joined to its callers, who fill in most of it at once.
+    #[inline(always)]
+    pub fn blank(&mut self, ports: [u16; 2], bytes: Bytes) {
+        // By their names, so that none is forgotten.
+        let Self {
+            source_port,
+            destination_port,
+            seq,
+            ack,
+            flags,
+            ecn,
+            window,
+            mss,
+            window_scale,
+            sack_permitted,
+            timestamps,
+            sack,
+            dss,
+            mptcp,
+            payload,
+        } = self;
+        [*source_port, *destination_port] = ports;
+        *seq = SeqNumber(0);
+        *ack = SeqNumber(0);
+        *flags = Flags::default();
+        *ecn = Ecn::NotEct;
+        *window = 0;
+        *mss = None;
+        *window_scale = None;
+        *sack_permitted = false;
+        *timestamps = None;
+        *sack = SackBlocks::EMPTY;
+        *dss = None;
+        mptcp.clear();
+        *payload = bytes;
     }
 
     /// Bytes of TCP options on the wire, padded to 32 bits as Linux lays them out.
@@ -272,6 +314,29 @@ impl Segment {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{DataAck, Mapping, MappingDsn};
+
+    #[test]
+    fn a_plain_segment_acknowledges_data_and_ends_nothing() {
+        let mapping = Mapping { dsn: MappingDsn::Short(1), ssn: 1, length: 1448, checksum: None };
+        let dss =
+            Dss { data_ack: Some(DataAck::Short(1)), mapping: Some(mapping), data_fin: false };
+        let plain = Segment { flags: Flags::ACK, dss: Some(dss), ..Segment::default() };
+        assert!(plain.is_plain());
+        assert!(Segment { flags: Flags::ACK.with(Flags::PSH), ..plain.clone() }.is_plain());
+        assert!(Segment { dss: Some(Dss { mapping: None, ..dss }), ..plain.clone() }.is_plain());
+        let infinite = Some(Mapping { length: 0, ..mapping });
+        let others = [
+            Segment { dss: None, ..plain.clone() },
+            Segment { dss: Some(Dss { data_ack: None, ..dss }), ..plain.clone() },
+            Segment { dss: Some(Dss { mapping: infinite, ..dss }), ..plain.clone() },
+            Segment { dss: Some(Dss { data_fin: true, ..dss }), ..plain.clone() },
+            Segment { flags: Flags::ACK.with(Flags::FIN), ..plain.clone() },
+            Segment { flags: Flags::ACK.with(Flags::ECE), ..plain.clone() },
+            Segment { mptcp: vec![MptcpOption::FastClose { key: 1 }], ..plain },
+        ];
+        assert!(others.iter().all(|other| !other.is_plain()));
+    }
 
     #[test]
     fn a_burst_is_cut_as_a_device_cuts_it() {

@@ -34,7 +34,7 @@ TOLD = 3
 _WEIGHT = 10
 #: The most that two candidates are taken to have in common.
 _ALIKE = 0.999
-#: Runs are handed out some at a time, for several processes: one for so many that are done.
+#: Finished runs for each run handed out together, for several processes.
 _DONE_PER_RUN = 16
 #: Scores of a candidate by the number of the trial.
 Scores = dict[int, float]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anabranch import _files
-from anabranch.live import carried, programs
+from anabranch.live import programs, unsupported
 
 if TYPE_CHECKING:
     import subprocess
@@ -60,7 +60,7 @@ def emulate(
     Raises
     ------
     ScenarioError
-        When the scenario has something that [real packets are not given][anabranch.live.carried].
+        When the scenario has something that [real packets are not given][anabranch.live.unsupported].
     MissingError
         When this host lacks something, the program among it.
     """
@@ -69,7 +69,7 @@ def emulate(
     from anabranch.metrics._rows import rows
     from anabranch.scenario import plan as plans
 
-    carried.check(loaded)
+    unsupported.check(loaded)
     needed()
     plan = plans.build(loaded.scenario, None)
     multipath = plan["transport"]["multipath"]

@@ -115,11 +115,11 @@ def parity(
         When this host lacks something.
     """
     from anabranch._run import film_of, run_loaded
-    from anabranch.live import carried
+    from anabranch.live import unsupported
     from anabranch.live.run import run_live
     from anabranch.live.testbed import needed
 
-    carried.check(loaded)
+    unsupported.check(loaded)
     needed()
     film = film_of(loaded)
     values: dict[str, dict[str, list[float]]] = {name: {world: [] for world in WORLDS} for name in _FIGURES}

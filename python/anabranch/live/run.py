@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from anabranch import _files
 from anabranch.errors import Fault, InputError, MissingError
-from anabranch.live import carried, viewers
+from anabranch.live import unsupported, viewers
 from anabranch.live.viewers import origin
 
 if TYPE_CHECKING:
@@ -82,8 +82,8 @@ def run_live(
     Raises
     ------
     InputError
-        When the scenario has something that [real packets are not given][anabranch.live.carried], or no such
-        paths to announce, or something that the viewer does not play.
+        When the scenario has something that [cannot be done to real packets][anabranch.live.unsupported],
+        or no such paths to announce, or something that the viewer does not play.
     MissingError
         When this host lacks something, or a viewer did not speak MPTCP.
     """
@@ -100,8 +100,8 @@ def run_live(
     shown = _shown(watch, loaded, server=server, client=client, expected_s=expected_s)
     with written as capture, shown as show:
         bed = open_bed(plan, announced=announced)
-        carry = _Carry(loaded=loaded, plan=plan, server=server, client=client, played=played)
-        trace = carry.out(bed, capture, _follower(progress, expected_s), show)
+        live = _LiveRun(loaded=loaded, plan=plan, server=server, client=client, played=played)
+        trace = live.trace(bed, capture, _follower(progress, expected_s), show)
     return finished(loaded, film, plan, _noted(plan, trace), run=run)
 
 
@@ -115,7 +115,7 @@ def _possible(
         hint = "the simulator runs our endpoint against itself"
         raise InputError([Fault(message="one end at least is a kernel", where="--client", hint=hint)])
     _joinable(loaded, announced)
-    carried.check(loaded)
+    unsupported.check(loaded)
     needed()
     if server == "kernel":
         _known(loaded.scenario.transport.congestion.name)
@@ -168,7 +168,7 @@ def _known(congestion: str) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Carry:
+class _LiveRun:
     """A plan that real packets are to carry out.
 
     Attributes
@@ -187,7 +187,7 @@ class _Carry:
     client: Client
     played: viewers.Played | None
 
-    def out(
+    def trace(
         self,
         opening: AbstractContextManager[Bed],
         capture: Path | None,

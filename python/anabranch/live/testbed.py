@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _OURS = re.compile(r"anabranch-(\d+)-(\d+)-(client|server|trial)")
 #: Where namespaces are named.
 _NAMED = Path("/run/netns")
-#: A device may have a path's name when it looks like this.
+#: Path names that a device may have.
 _DEVICE = re.compile(r"[a-z][a-z0-9-]{0,14}")
 #: Names that mean something else in /proc/sys/net.
 _RESERVED = {"lo", "all", "default"}

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     Whole = NDArray[np.int64]
     Flags = NDArray[np.bool_]
 
-#: A window this much below another one is far lower.
+#: The ratio of a window to another one below which it is far lower.
 _FAR_LOWER = 0.5
 #: The film whose lack can be seen: three pictures of thirty a second.
 _SEEN_S = 0.1
 #: The stretches of a session in which a subflow is used or is not, seconds.
 _STRETCH_S = 10.0
-#: Segments of payload: a sender that has fewer left of the window that it was told is at its edge.
+#: The rest of a window, bytes, below which a sender is at its edge: two segments' payload.
 _EDGE = 2 * 1460
 
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import jinja2
 
-#: Nothing from outside, and no script but our own: a name that broke out of its place would still do nothing.
+#: The page's content policy: nothing from outside, no script but ours. A name that broke out of its place
+#: would still do nothing.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-{}'"
 
 

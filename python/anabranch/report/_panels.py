@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 #: The most clients that have a bar of time.
 CLIENTS = 12
-#: A capacity this many times above all that was carried is named, not drawn: it would flatten the rest.
+#: The ratio of capacity to carried rate above which capacity is named, not drawn: it would flatten the rest.
 _FLATTENS = 3.0
 #: The most points of all curves of a panel.
 _POINTS = 5000

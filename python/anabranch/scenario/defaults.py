@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from anabranch.errors import MissingError
-from anabranch.plugins import Kind, module
+from anabranch.plugins import module
+
+#: The keys of `[transport]` that name a plug-in.
+PluginKey = Literal["scheduler", "congestion", "path_manager"]
 
 
 def _found() -> tuple[dict[str, int], dict[str, str]]:
@@ -18,9 +23,9 @@ _SIZES, _PLUGINS = _found()
 
 def size(key: str) -> int:
     """Return the default of a key of `[transport]`, bytes."""
-    return _SIZES.get(key, 0)
+    return _SIZES[key] if _SIZES else 0
 
 
-def plugin(kind: Kind) -> str:
-    """Return the name of the plug-in of a kind."""
-    return _PLUGINS.get(kind, "")
+def plugin(key: PluginKey) -> str:
+    """Return the name of the plug-in that a key of `[transport]` names by default."""
+    return _PLUGINS[key] if _PLUGINS else ""

@@ -6,7 +6,7 @@ classes check single keys; checks that involve several keys are in `_cross`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
@@ -26,9 +26,6 @@ from anabranch.scenario._base import Table as Table
 from anabranch.scenario.link_models import Model, TraceFile
 from anabranch.scenario.players import Player as Player
 from anabranch.scenario.queues import AnyQueue, usual_limit
-
-if TYPE_CHECKING:
-    from anabranch.plugins import Kind
 
 
 class GilbertElliott(Table):
@@ -187,8 +184,8 @@ def _plugin(value: object) -> object:
 NamedPlugin = Annotated[Plugin, BeforeValidator(_plugin)]
 
 
-def _usual(kind: Kind) -> Plugin:
-    return Plugin(name=defaults.plugin(kind))
+def _usual(key: defaults.PluginKey) -> Plugin:
+    return Plugin(name=defaults.plugin(key))
 
 
 class Application(Table):

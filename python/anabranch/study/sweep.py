@@ -240,7 +240,7 @@ def planned(sweep: Sweep) -> list[Planned]:
 def _planned(cell: Cell) -> Planned:
     """Return what is known of a cell's plan."""
     from anabranch.scenario import plan as plans
-    from anabranch.study import luck
+    from anabranch.study import deterministic
 
     loaded, film = ready(cell.text())
     plan, again = (plans.build(loaded.scenario, film, run=run) for run in (0, 1))
@@ -249,7 +249,7 @@ def _planned(cell: Cell) -> Planned:
     unnamed = {**plan, "scenario": None, "prices": prices}
     return Planned(
         hash=identity.of_cell(plan, sources),
-        exact=luck.draws_nothing(plan, again, sources),
+        exact=deterministic.draws_nothing(plan, again, sources),
         alike=identity.of_cell(unnamed, sources),
     )
 

@@ -24,11 +24,11 @@ const HARQ_TRIES: u32 = 4;
 /// From a block that HARQ gave up to its repetition by RLC: reordering timer and status report, 35 ms
 /// and a few more (assumed).
 const RLC_REPAIR: Duration = Duration::from_millis(40);
-/// A device that begins to send waits this long for its grant: a scheduling request's period and
-/// processing, drawn evenly.
+/// The wait for a grant of a device that begins to send, drawn evenly: a scheduling request's period and
+/// processing.
 const GRANT: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(20));
-/// The rate of a second is drawn from the profile; every tenth of it has more or less, evenly up to
-/// this share: in windows of 100 ms the autocorrelation at 100 ms is 0.83 (T-Mobile, driving).
+/// The interval at which the rate is drawn from the profile, its number of parts, and the largest deviation of a part,
+/// drawn evenly: in windows of 100 ms the autocorrelation at 100 ms is 0.83 (T-Mobile, driving).
 const STEP: Duration = Duration::from_secs(1);
 const TENTHS: u32 = 10;
 const UNEVEN: f64 = 0.45;

@@ -32,7 +32,7 @@ pub const EPOCH: Duration = Duration::from_secs(15);
 /// The time for which conditions hold: 750 ticks an epoch.
 const TICK: Duration = Duration::from_millis(20);
 const TICKS: u64 = 750;
-/// The rate is drawn anew within an epoch every second.
+/// Ticks between two draws of the rate: a second.
 const RATE_TICKS: u64 = 50;
 /// The parts of the rate's standard deviation that are the epoch's and the second's.
 const EPOCH_SHARE: f64 = 0.86;

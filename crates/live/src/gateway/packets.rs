@@ -22,11 +22,11 @@ use crate::tun::Arrived;
 
 /// Packets that are read of the device before others have their turn. What clients acknowledge meanwhile waits in the
 /// device's queue, which has room for 500 and drops the rest.
-const HEARD: usize = 256;
+const READ_AT_ONCE: usize = 256;
 /// Packets, or bursts by a device that cuts them, that are written before others have their turn.
-const SAID: usize = 64;
+const WRITTEN_AT_ONCE: usize = 64;
 /// Packets that are dropped unheard in the meantime, so that a flood does not fill that queue.
-const SHED: usize = 1024;
+const SHED_AT_ONCE: usize = 1024;
 
 /// A SYN that opens a connection of its own.
 fn opens(segment: &Segment) -> bool {
@@ -44,7 +44,7 @@ impl Gateway<'_> {
         inlet: &mut Inlet,
     ) -> Result<(), GatewayError> {
         let (mut heard, mut shed) = (0, 0);
-        while heard < HEARD && shed < SHED {
+        while heard < READ_AT_ONCE && shed < SHED_AT_ONCE {
             let arrived = self.tun.read(inlet.room()).map_err(|error| self.device_fault(error))?;
             let Some(Arrived { bytes, told }) = arrived else { break };
             self.metrics.packets[0] += 1;
@@ -131,7 +131,7 @@ impl Gateway<'_> {
 
     /// Everybody says what there is to say, a turn of it; true when there may be more.
     pub(super) fn transmit(&mut self, now: Instant) -> Result<bool, GatewayError> {
-        for _ in 0..SAID {
+        for _ in 0..WRITTEN_AT_ONCE {
             let (segment, rest) = (&mut self.segment, &mut self.rest);
             let Some(out) = self.endpoint.poll_gather(now, self.burst, segment, rest) else {
                 return Ok(false);

@@ -11,11 +11,11 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, 
 
 use crate::poller::Poller;
 
-/// The most clients at one time.
+/// The most visitors at one time.
 const MOST: usize = 16;
 /// The longest request, bytes.
 const LONGEST: usize = 4096;
-/// The time that a client has to ask and to read.
+/// The time that a visitor has to ask and to read.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Somebody who asks.

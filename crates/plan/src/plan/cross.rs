@@ -159,7 +159,7 @@ impl CrossPlan {
     /// Names that no profile, part of one or plug-in has.
     pub fn config(&self, plan: &Plan, registry: &Registry) -> Result<Config, PlanError> {
         let stack = plan.transport.mechanisms()?; // checked before: the clients' connections have the same
-        let congestion = self.controller()?.unwrap_or_else(|| PluginChoice::named("cubic"));
+        let congestion = self.controller()?.unwrap_or_else(|| Config::default().congestion);
         let config = Config {
             multipath: false,
             path_manager: PluginChoice::named("none"),

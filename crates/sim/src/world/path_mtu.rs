@@ -25,7 +25,7 @@ struct News {
 
 /// All news under way.
 #[derive(Default)]
-pub(super) struct Mail {
+pub(super) struct TooBig {
     /// The node that it wakes; `None` where no link has an MTU.
     pub(super) node: Option<usize>,
     /// By when it arrives, and how many there were before.
@@ -57,8 +57,8 @@ impl World<'_> {
                 seq: segment.seq,
                 mtu: mtu as u32,
             };
-            self.mail.under_way.insert((self.now + delay, self.mail.sent), news);
-            self.mail.sent += 1;
+            self.too_big.under_way.insert((self.now + delay, self.too_big.sent), news);
+            self.too_big.sent += 1;
             self.set_mail_wake();
         }
         packet.followed = None;
@@ -66,15 +66,16 @@ impl World<'_> {
     }
 
     fn set_mail_wake(&mut self) {
-        if let Some(node) = self.mail.node {
-            let first = self.mail.under_way.first_key_value();
+        if let Some(node) = self.too_big.node {
+            let first = self.too_big.under_way.first_key_value();
             self.schedule.set(node, first.map(|((at, _), _)| *at));
         }
     }
 
     /// News arrives.
-    pub(super) fn wake_mail(&mut self) -> Result<(), RunError> {
-        while let Some(first) = self.mail.under_way.first_entry().filter(|e| e.key().0 <= self.now)
+    pub(super) fn wake_too_big(&mut self) -> Result<(), RunError> {
+        while let Some(first) =
+            self.too_big.under_way.first_entry().filter(|e| e.key().0 <= self.now)
         {
             let news = first.remove();
             self.tell_path_mtu(&news)?;

@@ -65,7 +65,7 @@ impl<'a> World<'a> {
             arrivals: Vec::new(),
             media,
             next_event: 0,
-            mail: path_mtu::Mail::default(),
+            too_big: path_mtu::TooBig::default(),
             unfinished: plan.clients as usize,
             steps: 0,
             digest: 0,
@@ -99,10 +99,10 @@ impl<'a> World<'a> {
         let event = world.add_node(Node::Event);
         world.schedule.set(event, world.next_change());
         world.add_flows()?;
-        // Behind all others but the mail: of those that wake at the same time it is the last.
+        // Behind all others but the news of packets too large: of those that wake at the same time it is the last.
         world.stations[server].node = world.add_node(Node::Station(server));
         if plan.bounds_packets() {
-            world.mail.node = Some(world.add_node(Node::Mail));
+            world.too_big.node = Some(world.add_node(Node::TooBig));
         }
         Ok(world)
     }

@@ -157,7 +157,7 @@ pub struct Bbr3 {
     undo: Undo,
     probe: Probe,
     min_rtt: MinRtt,
-    /// The rates of what is in flight during a visit to `ProbeRtt` say nothing of the bandwidth.
+    /// Rates are of a visit to `ProbeRtt`, and count only where they raise the bandwidth.
     ignores_rates: bool,
     idle_restart: bool,
     epoch: Epoch,

@@ -9,11 +9,10 @@ use anabranch_wire::Segment;
 use super::{Connection, Mode};
 
 impl Connection {
-    /// A segment is plain, and its subflow and the connection are as they are for most of their lives. One look at all
-    /// of it.
+    /// The subflow and the connection are as they are for most of their lives, and the segment is plain.
     #[expect(
         clippy::needless_bitwise_bool,
-        reason = "one branch for all of it instead of one for each"
+        reason = "one branch for all of the connection and the subflow"
     )]
     #[inline(always)]
     pub(super) fn takes_plainly(

@@ -23,7 +23,7 @@ use crate::subflow::{Answered, SYN_ACK_RETRIES, SynAnswer};
 
 use ends::{Family, V4, V6};
 use pool::Pool;
-use record::{CHECKSUM, Kept, MULTIPATH};
+use record::{CHECKSUM, MULTIPATH, SynRecord};
 
 pub(super) use record::LONGEST_WAIT;
 
@@ -40,7 +40,7 @@ pub(super) struct Request {
     /// The addresses and ports.
     pub(super) tuple: FourTuple,
     listener: u32,
-    kept: Kept,
+    kept: SynRecord,
 }
 
 impl Request {
@@ -54,7 +54,7 @@ impl Request {
         drawn: (u64, u32),
         iss: SeqNumber,
     ) -> Self {
-        Self { tuple, listener, kept: Kept::new(now, syn, config, drawn, iss) }
+        Self { tuple, listener, kept: SynRecord::new(now, syn, config, drawn, iss) }
     }
 
     /// Whose it is.
@@ -137,7 +137,7 @@ pub(super) struct Requests {
 }
 
 /// When one is due, as its listener has it.
-fn due(listeners: &Listeners) -> impl Fn(u32, &Kept, Instant) -> Instant {
+fn due(listeners: &Listeners) -> impl Fn(u32, &SynRecord, Instant) -> Instant {
     |listener, kept, seen| {
         let told = listeners.patience(listener);
         told.map_or(Instant::FAR_FUTURE, |(config, patience)| kept.due(config, patience, seen))
@@ -207,7 +207,7 @@ impl Requests {
 
     /// The SYN/ACK of one goes out now; it comes again after its time.
     pub(super) fn note_answer(&mut self, now: Instant, id: RequestId, listeners: &Listeners) {
-        let (note, due) = (|kept: &mut Kept| kept.note_answer(now), due(listeners));
+        let (note, due) = (|kept: &mut SynRecord| kept.note_answer(now), due(listeners));
         match id {
             RequestId::V4(number) => self.v4.change(now, number, note, due),
             RequestId::V6(number) => self.v6.change(now, number, note, due),

@@ -6,8 +6,8 @@ use super::{Decision, SubflowSet};
 use crate::congestion::CongestionState;
 use crate::subflow::Subflow;
 
-/// What a scheduler may know of a subflow. The default is all zero and takes no data: what views made
-/// by hand leave out.
+/// What a scheduler may know of a subflow. The default is zero in every field and takes no data; code that builds a
+/// view by hand takes from it the fields that it does not set.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SubflowView {
     /// Which subflow.

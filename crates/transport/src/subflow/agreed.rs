@@ -1,7 +1,7 @@
 //! The options that SYNs settle: one side offers them, and what the other answers with is had by both.
 //!
-//! A SYN, a SYN/ACK and the answer to a join have them from here, and nowhere else. MSS and MPTCP's are settled
-//! by addresses and keys, and stand elsewhere.
+//! A SYN, a SYN/ACK and the answer to a join have them from here, and nowhere else; so has the record of a SYN that waits for
+//! its third packet. MSS and MPTCP's are settled by addresses and keys, and stand elsewhere.
 
 use anabranch_wire::{Segment, Timestamps};
 
@@ -9,6 +9,32 @@ use crate::config::{Config, window_scale};
 
 /// The largest shift of a window (RFC 7323 section 2.3).
 const MOST_SCALE: u8 = 14;
+
+/// The bits that [`remember`] takes; some are free.
+pub(crate) const REMEMBERED_BITS: u32 = 8;
+/// The flags among them: SACK, and timestamps.
+const SACK: u16 = 1;
+const STAMPS: u16 = 1 << 1;
+/// The place of the window scale among them, four bits, and the scale of who has none.
+const SCALE: u32 = 2;
+const NO_SCALE: u8 = 15;
+
+/// What a server remembers of the options of a peer's SYN while that waits for its third packet, beside the
+/// timestamp's value.
+pub(crate) fn remember(syn: &Segment) -> u16 {
+    let flags = [(syn.sack_permitted, SACK), (syn.timestamps.is_some(), STAMPS)];
+    let flags: u16 = flags.iter().filter(|(has, _)| *has).map(|(_, bit)| bit).sum();
+    let scale = syn.window_scale.map_or(NO_SCALE, |scale| scale.min(MOST_SCALE));
+    flags | u16::from(scale) << SCALE
+}
+
+/// Puts on a SYN what was [remembered](remember) of it; `stamp` is its timestamp's value.
+pub(crate) fn recall(remembered: u16, stamp: u32, syn: &mut Segment) {
+    let scale = (remembered >> SCALE) as u8 & NO_SCALE;
+    syn.window_scale = (scale != NO_SCALE).then_some(scale);
+    syn.sack_permitted = remembered & SACK != 0;
+    syn.timestamps = (remembered & STAMPS != 0).then_some(Timestamps { value: stamp, echo: 0 });
+}
 
 /// What both sides have; before the peer's SYN, what we offer.
 #[derive(Clone, Copy, Debug)]
@@ -68,6 +94,29 @@ mod tests {
         let mut answer = Segment::default();
         agreed.put_on(&mut answer, Timestamps::default());
         answer
+    }
+
+    #[test]
+    fn a_syn_that_waits_has_all_its_options_still() {
+        let stamps = Some(Timestamps { value: 7, echo: 0 });
+        for (scale, sack, stamps) in [
+            (None, false, None),
+            (Some(0), true, None),
+            (Some(MOST_SCALE), false, stamps),
+            (None, true, stamps),
+        ] {
+            let syn = Segment {
+                window_scale: scale,
+                sack_permitted: sack,
+                timestamps: stamps,
+                ..Segment::default()
+            };
+            let remembered = remember(&syn);
+            assert!(remembered < 1 << REMEMBERED_BITS);
+            let mut recalled = Segment::default();
+            recall(remembered, 7, &mut recalled);
+            assert_eq!(recalled, syn);
+        }
     }
 
     #[test]

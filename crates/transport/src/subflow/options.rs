@@ -1,13 +1,13 @@
-//! Who gets the 40 bytes of options: every segment behind the SYNs is filled up here, and nowhere else.
+//! Shares out what timestamps and DSS (`header.rs`, `send.rs`) leave of the 40 bytes on segments after the SYNs.
 //!
-//! Timestamps and the DSS are on the segment already. Of what else there is, in this order:
+//! The room goes to, in this order:
 //!
-//! 1. the option of the third packet, which stands in the place of the DSS until the peer shows that it
-//!    has come; nothing else goes with it;
-//! 2. an `ADD_ADDR`, alone on an acknowledgement of its own;
-//! 3. the options posted, as many as fit beside the DSS; a `DATA_FIN`, which is repeated anyway, makes
+//! 1. the option of the third packet, which takes the place of the DSS until the peer shows that it has come; no
+//!    posted option goes with it;
+//! 2. a posted `ADD_ADDR`, on an acknowledgement without the DSS, and without timestamps if there is no room for them;
+//! 3. the other posted options, as many as fit beside the DSS; a `DATA_FIN`, which is repeated anyway, makes
 //!    room for the first of them, and the rest waits for the next acknowledgement;
-//! 4. SACK blocks in what is left.
+//! 4. SACK blocks, as many as then fit.
 
 use anabranch_wire::{MAX_OPTIONS_LEN, MptcpOption, Segment, sack_room};
 

@@ -13,7 +13,7 @@ use crate::congestion::INITIAL_WINDOW;
 /// Payload of the largest burst under one mapping: 64 KiB less room for headers (`MPTCP_MAX_GSO_SIZE`).
 pub(super) const BURST_BYTES: u64 = 65_536 - 321;
 
-/// Windows up to this are not halved for a burst (`TCP_MSS_DEFAULT`), bytes.
+/// The largest window that is not halved for a burst (`TCP_MSS_DEFAULT`), bytes.
 const TINY_WINDOW: u64 = 536;
 
 /// Data handed to a subflow and not sent yet: one mapping's worth, or the rest of it.

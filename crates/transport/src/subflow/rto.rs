@@ -17,7 +17,7 @@ const SINGLE_SEGMENT_EXTRA: Duration = Duration::from_millis(200);
 /// The least time for which the peer may leave what it reported unacknowledged (`tcp_check_sack_reneging`).
 const RENEGING_MIN: Duration = Duration::from_millis(10);
 
-/// How long retransmissions go on, ms: 15 of them that double from 200 ms to 120 s (`tcp_retries2`,
+/// The time for which retransmissions go on, ms: 15 of them that double from 200 ms to 120 s (`tcp_retries2`,
 /// `tcp_model_timeout`; RFC 9293 section 3.8.3, R2).
 const PATIENCE_MS: u32 = 924_600;
 /// Window probes without an answer that end a subflow (`tcp_probe_timer`).
@@ -28,7 +28,7 @@ const ORPHAN: (u32, u32) = (102_200, 8);
 /// The same two once timeouts are `RTO_MAX` long: the time of one of 200 ms, and no probe.
 const SLOW_ORPHAN: (u32, u32) = (200, 0);
 
-/// How long the peer's FIN is waited for once ours is acknowledged and nobody waits for the subflow any
+/// The time for which the peer's FIN is waited for once ours is acknowledged and nobody waits for the subflow any
 /// more (`net.ipv4.tcp_fin_timeout`, `tcp_fin_time`).
 const FIN_TIMEOUT: Duration = Duration::from_secs(60);
 

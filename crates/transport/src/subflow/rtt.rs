@@ -13,7 +13,7 @@ pub(crate) const RTO_MAX: Duration = Duration::from_secs(120);
 pub(crate) const RTO_INITIAL: Duration = Duration::from_secs(1);
 /// Linux's `TCP_TIMEOUT_FALLBACK` (RFC 6298 section 5.7).
 const RTO_FALLBACK: Duration = Duration::from_secs(3);
-/// The minimum RTT is a minimum over this span (`tcp_min_rtt_wlen`).
+/// The span of the minimum RTT (`tcp_min_rtt_wlen`).
 const MIN_RTT_WINDOW: Duration = Duration::from_secs(300);
 
 /// The estimator. Internally in microseconds and in Linux's fixed-point scales.

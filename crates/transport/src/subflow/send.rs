@@ -16,7 +16,7 @@ use crate::profile::Deferral;
 /// Round trips, in microseconds, that halve what one socket buffer takes beyond a millisecond's worth: two to this
 /// power (`tcp_tso_rtt_log`).
 const NEAR_SHIFT: u32 = 9;
-/// From here on nothing is left of that.
+/// The round trip from which a buffer takes no more than a millisecond's worth.
 const NEAR: Duration = Duration::from_micros(16 << NEAR_SHIFT);
 /// The share of a window that is worth sending at once (`tcp_tso_win_divisor`).
 const TSO_WINDOW_DIVISOR: u64 = 3;

@@ -4,10 +4,22 @@ use std::net::IpAddr;
 
 use anabranch_units::SeqNumber;
 use anabranch_wire::{EmitError, Packet, SackBlock, SackBlocks, Segment, emit_packet, sack_room};
+use bytes::Bytes;
 use proptest::prelude::*;
 
 use crate::parse;
 use crate::strategy::{addresses, segment};
+
+proptest! {
+    /// A segment written in the place of another has nothing of it.
+    #[test]
+    fn a_blank_segment_has_its_ports_and_its_payload_only(mut segment in segment()) {
+        let payload = Bytes::from_static(b"film");
+        segment.blank([443, 40_000], payload.clone());
+        let fresh = Segment { source_port: 443, destination_port: 40_000, payload, ..Segment::default() };
+        prop_assert_eq!(segment, fresh);
+    }
+}
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]

@@ -19,7 +19,7 @@ from typing import Any
 
 from anabranch.live.viewers.lines import tell
 
-#: Nothing but what the page asks for leaves the browser, and what plays needs nobody's click.
+#: The options that keep the browser offline, but for what the page asks for, and let it play without a click.
 _OPTIONS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-extensions",
     "--disable-background-networking", "--disable-component-update", "--disable-sync", "--mute-audio",

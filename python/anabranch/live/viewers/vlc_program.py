@@ -28,7 +28,7 @@ _COUNTERS = {
     "displayed": "displayed_pictures",
     "lost": "lost_pictures",
 }
-#: No picture and no sound leave it, and no setting of the user's changes what it does.
+#: The options that have it show no picture, play no sound and heed no setting of the user's.
 _OPTIONS = (
     "--vout=vdummy", "--aout=adummy", "--no-osd", "--no-spu", "--no-video-title-show", "--avcodec-hw=none",
     "--ignore-config", "--quiet",

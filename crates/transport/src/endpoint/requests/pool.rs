@@ -6,7 +6,7 @@ use anabranch_units::Instant;
 use super::ends::{Ends, Peer};
 use super::index::Index;
 use super::locals::Locals;
-use super::record::Kept;
+use super::record::SynRecord;
 use super::wakes::Wakes;
 use crate::secrets::Keyed;
 
@@ -19,7 +19,7 @@ const NOBODY: u32 = u32::MAX;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Record<P> {
     peer: P,
-    pub(super) kept: Kept,
+    pub(super) kept: SynRecord,
 }
 
 /// The records by number, and what they share.
@@ -92,7 +92,7 @@ impl<P: Peer> Pool<P> {
     }
 
     /// One of them: its ends, who listens there, and what else is kept.
-    pub(super) fn get(&self, number: u32) -> Option<(Ends<P>, u32, Kept)> {
+    pub(super) fn get(&self, number: u32) -> Option<(Ends<P>, u32, SynRecord)> {
         let (ends, listener) = self.records.ends(number)?;
         Some((ends, listener, self.records.get(number)?.kept))
     }
@@ -111,8 +111,8 @@ impl<P: Peer> Pool<P> {
         now: Instant,
         ends: &Ends<P>,
         listener: u32,
-        mut kept: Kept,
-        due: impl Fn(u32, &Kept, Instant) -> Instant,
+        mut kept: SynRecord,
+        due: impl Fn(u32, &SynRecord, Instant) -> Instant,
     ) -> u32 {
         self.records.seen = self.records.seen.max(now);
         kept.own = self.records.locals.enter(ends.own, listener);
@@ -157,8 +157,8 @@ impl<P: Peer> Pool<P> {
         &mut self,
         now: Instant,
         number: u32,
-        change: impl FnOnce(&mut Kept),
-        due: impl Fn(u32, &Kept, Instant) -> Instant,
+        change: impl FnOnce(&mut SynRecord),
+        due: impl Fn(u32, &SynRecord, Instant) -> Instant,
     ) {
         self.records.seen = self.records.seen.max(now);
         if let Some(record) = self.records.get_mut(number) {
@@ -171,14 +171,14 @@ impl<P: Peer> Pool<P> {
     pub(super) fn remove(
         &mut self,
         number: u32,
-        due: impl Fn(u32, &Kept, Instant) -> Instant,
+        due: impl Fn(u32, &SynRecord, Instant) -> Instant,
     ) -> bool {
         let Some((ends, _, kept)) = self.get(number) else { return false };
         let Self { records, index, keyed, .. } = self;
         index.remove(P::keyed_hash(&ends, *keyed), number, |number| records.hash(*keyed, number));
         records.locals.leave(kept.own);
         if let Some(gone) = records.get_mut(number) {
-            gone.kept = Kept::NOTHING;
+            gone.kept = SynRecord::NOTHING;
             gone.kept.peer.0 = self.free;
         }
         self.free = number;
@@ -195,7 +195,7 @@ impl<P: Peer> Pool<P> {
     }
 
     /// Gives back the memory behind the last record.
-    fn shrink(&mut self, due: impl Fn(u32, &Kept, Instant) -> Instant) {
+    fn shrink(&mut self, due: impl Fn(u32, &SynRecord, Instant) -> Instant) {
         let records = &mut self.records;
         let there = (0..records.made() as u32).rev().find(|number| records.get(*number).is_some());
         let last = there.map_or(0, |number| number as usize + 1);
@@ -220,7 +220,7 @@ impl<P: Peer> Pool<P> {
         wakes.shrink(last, |number| records.due_at(number, &due));
     }
 
-    fn replay(&mut self, number: u32, due: impl Fn(u32, &Kept, Instant) -> Instant) {
+    fn replay(&mut self, number: u32, due: impl Fn(u32, &SynRecord, Instant) -> Instant) {
         let Self { records, wakes, .. } = self;
         let at = |number| records.due_at(number, &due);
         wakes.replay(number, at);
@@ -260,7 +260,7 @@ impl<P: Peer> Records<P> {
         self.ends(number).map_or(0, |(ends, _)| P::keyed_hash(&ends, keyed))
     }
 
-    fn due_at(&self, number: u32, due: impl Fn(u32, &Kept, Instant) -> Instant) -> Instant {
+    fn due_at(&self, number: u32, due: impl Fn(u32, &SynRecord, Instant) -> Instant) -> Instant {
         let Some(Record { kept, .. }) = self.get(number) else { return Instant::FAR_FUTURE };
         let listener = self.locals.get(kept.own).map_or(NOBODY, |(_, listener)| listener);
         due(listener, kept, self.seen)
@@ -293,9 +293,9 @@ mod tests {
     }
 
     /// What is due at its time in nanoseconds.
-    fn kept(at: u64) -> Kept {
+    fn kept(at: u64) -> SynRecord {
         let now = Instant::from_nanos(at);
-        Kept::new(now, &Segment::default(), &Config::default(), (0, 1), SeqNumber(0))
+        SynRecord::new(now, &Segment::default(), &Config::default(), (0, 1), SeqNumber(0))
     }
 
     fn pool() -> Pool<V4> {
@@ -311,7 +311,7 @@ mod tests {
     }
 
     /// The moment at which a record was made.
-    fn due(_listener: u32, kept: &Kept, seen: Instant) -> Instant {
+    fn due(_listener: u32, kept: &SynRecord, seen: Instant) -> Instant {
         kept.sent_at(seen)
     }
 
@@ -360,7 +360,7 @@ mod tests {
                         prop_assert!(list.insert(number, (name, at)).is_none());
                     }
                     (0..=2, Some(number)) => {
-                        let change = |known: &mut Kept| {
+                        let change = |known: &mut SynRecord| {
                             let (own, port) = (known.own, known.port);
                             *known = kept(at);
                             (known.own, known.port) = (own, port);

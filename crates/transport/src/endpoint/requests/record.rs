@@ -5,30 +5,25 @@
 //! records share it. Times have as many bits as the life of a record takes.
 
 use anabranch_units::{Duration, Instant, SeqNumber};
-use anabranch_wire::{CapableKeys, Flags, MpCapable, MptcpOption, Segment, Timestamps};
+use anabranch_wire::{CapableKeys, Flags, MpCapable, MptcpOption, Segment};
 
 use crate::config::{Config, FourTuple};
 use crate::connection::understood;
-use crate::subflow::{SynAnswer, accepts_ecn};
+use crate::subflow::{REMEMBERED_BITS, SynAnswer, accepts_ecn, recall, remember};
 
-/// The flags of what a SYN had and its answer takes up, a bit each.
-const SACK: u16 = 1;
-const STAMPS: u16 = 1 << 1;
-const ECN: u16 = 1 << 2;
+/// The flags of what a SYN had and its answer takes up, a bit each, behind those of its [options](remember).
+const ECN: u16 = 1 << REMEMBERED_BITS;
 /// MPTCP, with flags A and C of its option.
-pub(super) const MULTIPATH: u16 = 1 << 3;
-pub(super) const CHECKSUM: u16 = 1 << 4;
-const DENIES_JOIN: u16 = 1 << 5;
-/// The place of the window scale, four bits: the highest is 14 (RFC 7323 section 2.3), and 15 is none.
-const SCALE: u16 = 6;
-const NO_SCALE: u16 = 15;
-/// The place of the number of keys that were drawn, four bits: at most eight, and without any there is no SYN.
-const KEYS: u16 = 10;
-const FOUR_BITS: u16 = 15;
+pub(super) const MULTIPATH: u16 = 1 << (REMEMBERED_BITS + 1);
+pub(super) const CHECKSUM: u16 = 1 << (REMEMBERED_BITS + 2);
+const DENIES_JOIN: u16 = 1 << (REMEMBERED_BITS + 3);
+/// The place of the number of keys that were drawn, the last four bits: at most eight, and without any there is no SYN.
+const KEYS: u32 = REMEMBERED_BITS + 4;
+const MOST_KEYS: u16 = 15;
 /// The segment size of who names none (RFC 9293 section 3.7.1).
 const MSS_UNNAMED: u16 = 536;
 
-/// How [`Kept::when`] is divided, from its lowest bit on: how many SYN/ACKs went out; for how long, in whole
+/// How [`SynRecord::when`] is divided, from its lowest bit on: how many SYN/ACKs went out; for how long, in whole
 /// milliseconds, the SYN had waited when the last did; when that was, in nanoseconds, but for the highest bits.
 const ANSWERS: u32 = 4;
 const WAITED: u32 = 18;
@@ -48,7 +43,7 @@ fn millis(at: Instant) -> u64 {
 /// A SYN that was answered, or is to be; of its addresses the peer's port, and the number of our own. All is at most 32
 /// bits wide, and so has no gaps before it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Kept {
+pub(super) struct SynRecord {
     /// Divided as above, the low half first.
     when: [u32; 2],
     /// The number of our own address.
@@ -62,11 +57,11 @@ pub(super) struct Kept {
     pub(super) port: u16,
     mss: u16,
     window: u16,
-    /// Bits as above.
-    said: u16,
+    /// Divided as above, the options' bits first.
+    flags: u16,
 }
 
-impl Kept {
+impl SynRecord {
     /// In the place of a record that has gone.
     pub(super) const NOTHING: Self = Self {
         when: [0; 2],
@@ -78,7 +73,7 @@ impl Kept {
         port: 0,
         mss: 0,
         window: 0,
-        said: 0,
+        flags: 0,
     };
 
     /// That of a SYN; `number` is its connection's, `keys` how many keys were drawn for it. The address that it came to
@@ -92,16 +87,13 @@ impl Kept {
     ) -> Self {
         let offer = understood(syn).filter(|_| config.multipath);
         let bits = [
-            (syn.sack_permitted, SACK),
-            (syn.timestamps.is_some(), STAMPS),
             (accepts_ecn(config.ecn, syn), ECN),
             (offer.is_some(), MULTIPATH),
             (offer.is_some_and(|it| it.checksum_required), CHECKSUM),
             (offer.is_some_and(|it| it.deny_join_initial_address), DENIES_JOIN),
         ];
         let bits: u16 = bits.iter().filter(|(has, _)| *has).map(|(_, bit)| bit).sum();
-        let scale = syn.window_scale.map_or(NO_SCALE, |scale| u16::from(scale).min(NO_SCALE - 1));
-        let keys = (keys as u16).clamp(1, FOUR_BITS);
+        let keys = (keys as u16).clamp(1, MOST_KEYS);
         let mut kept = Self {
             number: number as u32,
             iss,
@@ -110,7 +102,7 @@ impl Kept {
             port: syn.source_port,
             mss: syn.mss.unwrap_or(MSS_UNNAMED),
             window: syn.window,
-            said: bits | scale << SCALE | keys << KEYS,
+            flags: remember(syn) | bits | keys << KEYS,
             ..Self::NOTHING
         };
         kept.set_when(now, 0, 0);
@@ -119,16 +111,16 @@ impl Kept {
 
     /// There is a SYN here.
     pub(super) fn exists(&self) -> bool {
-        self.said >> KEYS != 0
+        self.flags >> KEYS != 0
     }
 
     pub(super) fn has(&self, bit: u16) -> bool {
-        self.said & bit != 0
+        self.flags & bit != 0
     }
 
     /// Keys that were drawn; the last one is the connection's.
     pub(super) fn keys(&self) -> u32 {
-        u32::from(self.said >> KEYS)
+        u32::from(self.flags >> KEYS)
     }
 
     fn when(&self) -> u64 {
@@ -196,20 +188,18 @@ impl Kept {
             ..MpCapable::with_keys(CapableKeys::None)
         };
         let offer = self.has(MULTIPATH).then_some(MptcpOption::Capable(offer));
-        let scale = self.said >> SCALE & FOUR_BITS;
-        Segment {
+        let mut syn = Segment {
             source_port: tuple.remote.port(),
             destination_port: tuple.local.port(),
             seq: self.peer,
             flags: Flags::SYN.with(asks),
             window: self.window,
             mss: Some(self.mss),
-            window_scale: (scale != NO_SCALE).then_some(scale as u8),
-            sack_permitted: self.has(SACK),
-            timestamps: self.has(STAMPS).then_some(Timestamps { value: self.stamp, echo: 0 }),
             mptcp: offer.into_iter().collect(),
             ..Segment::default()
-        }
+        };
+        recall(self.flags, self.stamp, &mut syn);
+        syn
     }
 }
 
@@ -217,14 +207,14 @@ impl Kept {
 mod tests {
     use super::*;
 
-    fn kept(now: Instant) -> Kept {
+    fn kept(now: Instant) -> SynRecord {
         let syn = Segment::default();
-        Kept::new(now, &syn, &Config::default(), (0, 1), SeqNumber(0))
+        SynRecord::new(now, &syn, &Config::default(), (0, 1), SeqNumber(0))
     }
 
     #[test]
     fn a_record_has_no_gaps() {
-        assert_eq!(size_of::<Kept>(), 36);
+        assert_eq!(size_of::<SynRecord>(), 36);
     }
 
     #[test]

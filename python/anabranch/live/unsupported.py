@@ -1,4 +1,4 @@
-"""What of a scenario real packets are not given."""
+"""What of a scenario cannot be done to real packets."""
 
 from __future__ import annotations
 
