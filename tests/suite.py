@@ -26,7 +26,21 @@ _TESTS = (*_CARGO, "--tests")
 _DRILL = ("cargo", "run", "--quiet", "--package", "anabranch-drill", "--profile", "drill", "--")
 _DRILL_BUILD = ("cargo", "build", "--quiet", "--package", "anabranch-drill", "--profile", "drill")
 # A file's tests run in one process and in their order: what one has made or read serves the others.
-_PYTEST = (sys.executable, "-m", "pytest", "-n", "auto", "--dist", "loadfile", "tests/python", "tests/house")
+# Real packets come first: they are late, and slow, where other tests have both processors.
+_PYTEST = (
+    "nice",
+    "-n",
+    "19",
+    sys.executable,
+    "-m",
+    "pytest",
+    "-n",
+    "auto",
+    "--dist",
+    "loadfile",
+    "tests/python",
+    "tests/house",
+)
 # A quarter of the cases that a property is tried on where its test does not say how many.
 _FEWER_CASES = {"PROPTEST_CASES": "64"}
 # Real packets take real time, and little of a processor.

@@ -28,7 +28,7 @@ FILM = {
         {"name": "lte", "rtt": "40 ms", "rate": "2 Mbit/s", "queue": "50 packets"},
     ],
     # The film is shown from about 2 s on, with a second or so in the buffer, and then starves.
-    "events": [{"at": "4 s", "path": path, "rate": "200 kbit/s"} for path in ("wifi", "lte")],
+    "events": [{"at": "3 s", "path": path, "rate": "200 kbit/s"} for path in ("wifi", "lte")],
 }
 
 
