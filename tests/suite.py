@@ -25,22 +25,11 @@ _CARGO = ("cargo", "test", "--workspace", "--exclude", "anabranch-python")
 _TESTS = (*_CARGO, "--tests")
 _DRILL = ("cargo", "run", "--quiet", "--package", "anabranch-drill", "--profile", "drill", "--")
 _DRILL_BUILD = ("cargo", "build", "--quiet", "--package", "anabranch-drill", "--profile", "drill")
+_FOLDERS = ("tests/python", "tests/house")
 # A file's tests run in one process and in their order: what one has made or read serves the others.
 # Real packets come first: they are late, and slow, where other tests have both processors.
-_PYTEST = (
-    "nice",
-    "-n",
-    "19",
-    sys.executable,
-    "-m",
-    "pytest",
-    "-n",
-    "auto",
-    "--dist",
-    "loadfile",
-    "tests/python",
-    "tests/house",
-)
+_LAST = ("nice", "-n", "19")
+_PYTEST = (*_LAST, sys.executable, "-m", "pytest", "-n", "auto", "--dist", "loadfile", *_FOLDERS)
 # A quarter of the cases that a property is tried on where its test does not say how many.
 _FEWER_CASES = {"PROPTEST_CASES": "64"}
 # Real packets take real time, and little of a processor.

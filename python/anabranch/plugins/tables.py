@@ -100,6 +100,18 @@ def module() -> ModuleType:
     return _anabranch
 
 
+def listed(table: str) -> list[Any]:
+    """Return a table of the Rust module's; an empty one where the module has not been built.
+
+    What is made of it as the program starts stays empty then: nothing runs without the module, and
+    whoever asks `module` for it is told so.
+    """
+    try:
+        return list(getattr(module(), table)())
+    except MissingError:
+        return []
+
+
 @cache
 def catalogue() -> Catalogue:
     """Return what the Rust module offers."""

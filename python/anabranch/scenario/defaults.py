@@ -4,21 +4,13 @@ from __future__ import annotations
 
 from typing import Literal
 
-from anabranch.errors import MissingError
-from anabranch.plugins import module
+from anabranch.plugins import listed
 
 #: The keys of `[transport]` that name a plug-in.
 PluginKey = Literal["scheduler", "congestion", "path_manager"]
 
-
-def _found() -> tuple[dict[str, int], dict[str, str]]:
-    try:
-        return dict(module().transport_defaults()), dict(module().plugin_defaults())
-    except MissingError:  # without the module nothing runs, and whoever asks for it is told so
-        return {}, {}
-
-
-_SIZES, _PLUGINS = _found()
+_SIZES: dict[str, int] = dict(listed("transport_defaults"))
+_PLUGINS: dict[PluginKey, str] = dict(listed("plugin_defaults"))
 
 
 def size(key: str) -> int:

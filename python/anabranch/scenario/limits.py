@@ -4,18 +4,9 @@ from __future__ import annotations
 
 import sys
 
-from anabranch.errors import MissingError
-from anabranch.plugins import module
+from anabranch.plugins import listed
 
-
-def _found() -> dict[str, int]:
-    try:
-        return dict(module().limits())
-    except MissingError:  # without the module nothing runs, and whoever asks for it is told so
-        return {}
-
-
-_FOUND = _found()
+_FOUND: dict[str, int] = dict(listed("limits"))
 
 MOST_CLIENTS = _FOUND.get("most_clients", sys.maxsize)
 MOST_PATHS = _FOUND.get("most_paths", sys.maxsize)

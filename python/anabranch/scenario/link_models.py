@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, Union
 from pydantic import BeforeValidator, Field, create_model, model_validator
 from pydantic_core import PydanticCustomError
 
-from anabranch.errors import MissingError, did_you_mean, shown
-from anabranch.plugins import module
+from anabranch.errors import did_you_mean, shown
+from anabranch.plugins import listed
 from anabranch.scenario import units
 from anabranch.scenario._base import LimitedRate, Name, PositiveTime, Share, Table, Time, quantity
 
@@ -118,14 +118,10 @@ class LinkModel(Table):
 
 def _classes() -> tuple[dict[str, type[LinkModel]], dict[str, dict[str, Any]]]:
     """Return the models by name, and the names that stand for a model with a parameter."""
-    try:
-        table = module().link_models()
-    except MissingError:  # without the module nothing runs, and whoever asks for it is told so
-        return {}, {}
     classes: dict[str, type[LinkModel]] = {}
     short: dict[str, dict[str, Any]] = {}
     fields = tuple(Parameter.__dataclass_fields__)
-    for name, called, delays, aliases, rows in table:
+    for name, called, delays, aliases, rows in listed("link_models"):
         parameters = tuple(Parameter(**dict(zip(fields, row, strict=True))) for row in rows)
         own: Any = Literal[name]
         keys: dict[str, Any] = {"name": (own, ...)} | {it.key: it.field() for it in parameters if it.key}

@@ -25,7 +25,7 @@ from anabranch.scenario._base import (
 from anabranch.scenario._base import Table as Table
 from anabranch.scenario.link_models import Model, TraceFile
 from anabranch.scenario.players import Player as Player
-from anabranch.scenario.queues import AnyQueue, usual_limit
+from anabranch.scenario.queues import USUAL_LIMIT, AnyQueue
 
 
 class GilbertElliott(Table):
@@ -109,7 +109,7 @@ class Link(Table):
     jitter: Time = Field(default=0, description="spread of the delay")
     loss: Loss | None = Field(default=None, description="random loss, server to client")
     loss_at: LossAt = Field(default="exit", description="behind the queue or in front of it")
-    queue: AnyQueue = Field(default=usual_limit(), description="the queue of each direction")
+    queue: AnyQueue = Field(default=USUAL_LIMIT, description="the queue of each direction")
     reorder: Reorder | None = Field(default=None, description="packets that fall behind, server to client")
     duplicate: Share = Field(default=0.0, description="share that arrives twice, server to client")
     corrupt: AnyCorrupt = Field(default=0.0, description="share corrupted on the way, server to client")
@@ -144,7 +144,7 @@ class Path(Table):
     jitter: Time = Field(default=0, description="spread of the delay, each direction")
     loss: Loss | None = Field(default=None, description="random loss, server to client")
     loss_at: LossAt = Field(default="exit", description="behind the queue or in front of it")
-    queue: AnyQueue = Field(default=usual_limit(), description="the queue of each direction")
+    queue: AnyQueue = Field(default=USUAL_LIMIT, description="the queue of each direction")
     reorder: Reorder | None = Field(default=None, description="packets that fall behind, server to client")
     duplicate: Share = Field(default=0.0, description="share that arrives twice, server to client")
     corrupt: AnyCorrupt = Field(default=0.0, description="share corrupted on the way, server to client")

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import ConfigDict, Discriminator, Field, Tag
 
-from anabranch.errors import MissingError, shown
-from anabranch.plugins import module
+from anabranch.errors import shown
+from anabranch.plugins import listed, module
 from anabranch.scenario import units
 from anabranch.scenario._base import Limit, Table
 
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 
 #: The kind of a queue that is only a limit.
 PLAIN = "drop-tail"
+#: What such a queue holds where a scenario says nothing.
+USUAL_LIMIT: dict[str, int] = dict(
+    limit for name, _, limit, _ in listed("queue_disciplines") if name == PLAIN
+)
 
 
 class Queue(Table):
@@ -126,15 +130,6 @@ def disciplines() -> Mapping[str, Discipline]:
         plain = None if limit is None else {limit[0]: limit[1]}
         found[name] = Discipline(name=name, summary=summary, limit=plain, parameters=own)
     return found
-
-
-def usual_limit() -> dict[str, int] | None:
-    """Return what a plain queue holds where a scenario says nothing."""
-    try:
-        limit = disciplines()[PLAIN].limit
-    except MissingError:  # without the module nothing runs, and whoever asks for it is told so
-        return None
-    return None if limit is None else dict(limit)
 
 
 def plan(queue: Mapping[str, int] | Queue | None) -> dict[str, Any]:
