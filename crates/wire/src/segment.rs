@@ -197,8 +197,8 @@ impl Segment {
 
     /// It acknowledges, with a DSS that acknowledges data, and ends nothing: ACK, perhaps with PSH; no `DATA_FIN`, no mapping
     /// to infinity (of length 0), and no other option of MPTCP. TCP's own options and ECN may be there. Most segments of an
-    /// MPTCP connection are so, and none of plain TCP's is. A receiver that asks this looks for nothing else: an option
-    /// that it would have to look for makes a segment another, and is asked for here.
+    /// MPTCP connection are so, and none of plain TCP's is. A receiver looks for nothing else in a plain segment: a new
+    /// option that it has to look for must be excluded here.
     #[expect(
         clippy::needless_bitwise_bool,
         reason = "one branch for all of it instead of one for each"
@@ -217,7 +217,7 @@ impl Segment {
     // Joined to its callers, who fill in most of it at once.
     #[inline(always)]
     pub fn blank(&mut self, ports: [u16; 2], bytes: Bytes) {
-        // By their names, so that none is forgotten.
+        // Every field is named, so that a new one cannot be forgotten.
         let Self {
             source_port,
             destination_port,

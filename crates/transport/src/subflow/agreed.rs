@@ -15,7 +15,7 @@ pub(crate) const REMEMBERED_BITS: u32 = 8;
 /// The flags among them: SACK, and timestamps.
 const SACK: u16 = 1;
 const STAMPS: u16 = 1 << 1;
-/// The place of the window scale among them, four bits, and the scale of who has none.
+/// The place of the window scale among them, four bits, and what stands there where a SYN has no scale.
 const SCALE: u32 = 2;
 const NO_SCALE: u8 = 15;
 
