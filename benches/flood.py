@@ -6,6 +6,9 @@ sending and forwarding them; while they are sent to the gateway, whose backlog t
 the host has the rules that `--setup-print --syn-limit` prints. The share of the second way is what the
 machine pays for the flood, the ratio of the others to the second what the gateway does.
 
+`--line MBIT` lets the client's line carry no more than that, as a server's line does: then the question is
+whether the flood takes anything that the download needs, and not how two processors are shared.
+
 Where other programs keep the machine busy goodputs say little. How long the gateway was on a processor,
 beyond what the same download took it without a flood, says what a SYN costs it all the same.
 """
@@ -24,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "live" / 
 
 import uplinks
 from floods import poured
-from throughput import download, say, source
+from throughput import build_examples, fetch, say, serving
 
 from anabranch.live import host_setup
 from anabranch.live.testbed import missing
@@ -79,10 +82,12 @@ def limited(bench: uplinks.Lab) -> Iterator[None]:
 
 
 def transfer(bench: uplinks.Lab, size: int) -> float:
-    """Download so many bytes; return Gb/s, connecting included."""
-    began = time.perf_counter()
-    download(bench.connect(), size)
-    return size * 8 / (time.perf_counter() - began) / 1e9
+    """Download so many bytes over one connection of MPTCP; return Gb/s, connecting included."""
+    what = ("down", "1", str(size))
+    with serving(bench.host, f"127.0.0.1:{uplinks.ORIGIN_PORT}", "tcp", *what):
+        began = time.perf_counter()
+        fetch(bench.client, f"{uplinks.V4}:{uplinks.PORT}", "mptcp", *what)
+        return size * 8 / (time.perf_counter() - began) / 1e9
 
 
 def conclude(ways: dict[str, list[float]], costs: dict[str, list[float]], rate: int) -> None:
@@ -106,11 +111,15 @@ def main() -> int:
     parser.add_argument("--rate", type=int, default=50_000, help="SYNs a second")
     parser.add_argument("--sources", type=int, default=250, help="addresses that they come from")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument(
+        "--line", type=int, metavar="MBIT", help="what the client's line carries (default: any)"
+    )
     given = parser.parse_args()
     lacks = missing()
     if lacks is not None:
         sys.stderr.write(f"bench-flood: skipped: {lacks}\n")
         return 4
+    build_examples()
     size = given.megabytes * 1_000_000
     floods = (
         ("flood to nobody", NOBODY, nullcontext),
@@ -122,11 +131,9 @@ def main() -> int:
     ways: dict[str, list[float]] = {"alone": [], **{name: [] for name, _, _ in floods}}
     bench = uplinks.Lab()
     try:
-        with (
-            uplinks.Origin(bench.host, source(size)),
-            bench.gateway("--backlog", str(BACKLOG)) as running,
-            nowhere(bench),
-        ):
+        if given.line is not None:
+            bench.host.run(f"tc qdisc add dev up1 root tbf rate {given.line}mbit burst 256kb latency 50ms")
+        with bench.gateway("--backlog", str(BACKLOG)) as running, nowhere(bench):
             transfer(bench, size // 4)
             for turn in range(given.rounds):
                 spent = on_processor(running)

@@ -19,8 +19,8 @@ import statistics
 import struct
 import subprocess
 import sys
-import threading
 import time
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,15 +31,14 @@ import uplinks
 from anabranch.live.testbed import missing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     Ways = list[tuple[str, Callable[..., float]]]
-    #: What a server does on a connection of so many bytes; what a client does, and how long it took.
-    Direction = tuple[Callable[[int], Callable[[socket.socket], None]], Callable[[socket.socket, int], float]]
 
 ROOT = Path(__file__).resolve().parents[1]
-#: What is sent at once, bytes.
-_PIECE = bytes(1 << 18)
+_EXAMPLES = ROOT / "target" / "release" / "examples"
+#: What serves and fetches bytes, and what a device alone allows.
+BULK, BARE_TUN = _EXAMPLES / "bulk", _EXAMPLES / "bare_tun"
 #: What sets a feature of a device (linux/ethtool.h): receive and transmit checksums, TSO, GSO, GRO.
 _SIOCETHTOOL = 0x8946
 _FEATURES = (0x15, 0x17, 0x1F, 0x24, 0x2C)
@@ -56,70 +55,10 @@ def say(line: str) -> None:
     sys.stdout.flush()
 
 
-def source(size: int):  # noqa: ANN201
-    """Return what a server says on a connection: `size` bytes, and no more."""
-
-    def talk(connected: socket.socket) -> None:
-        # With a time limit each call would ask first whether it may.
-        connected.settimeout(None)
-        left = size
-        while left:
-            left -= connected.send(_PIECE[: min(left, len(_PIECE))])
-        connected.shutdown(socket.SHUT_WR)
-        while connected.recv(1 << 16):
-            pass
-
-    return talk
-
-
-def download(connected: socket.socket, size: int) -> float:
-    """Read `size` bytes, and return how long it took, in seconds."""
-    connected.settimeout(None)
-    began = time.perf_counter()
-    read(connected, size)
-    took = time.perf_counter() - began
-    connected.close()
-    return took
-
-
-def read(connected: socket.socket, size: int) -> None:
-    """Read `size` bytes."""
-    room = memoryview(bytearray(1 << 20))
-    heard = 0
-    while heard < size:
-        count = connected.recv_into(room)
-        if not count:
-            message = f"{heard} of {size} bytes came"
-            raise ConnectionError(message)
-        heard += count
-
-
-def sink(size: int):  # noqa: ANN201
-    """Return what a server does that is sent `size` bytes: it says a byte when it has them all."""
-
-    def talk(connected: socket.socket) -> None:
-        connected.settimeout(None)
-        read(connected, size)
-        connected.sendall(b"!")
-        connected.shutdown(socket.SHUT_WR)
-
-    return talk
-
-
-def upload(connected: socket.socket, size: int) -> float:
-    """Send `size` bytes, and return how long it took until the server had them, in seconds."""
-    connected.settimeout(None)
-    began, left = time.perf_counter(), size
-    while left:
-        left -= connected.send(_PIECE[: min(left, len(_PIECE))])
-    read(connected, 1)
-    took = time.perf_counter() - began
-    connected.close()
-    return took
-
-
-DOWN: Direction = (source, download)
-UP: Direction = (sink, upload)
+def build_examples() -> None:
+    """Build the programs that move bytes."""
+    asked = ("--package", "anabranch-live", "--example", "bulk", "--example", "bare_tun")
+    subprocess.run(["cargo", "build", "--quiet", "--release", *asked], cwd=ROOT, check=True)
 
 
 def busy() -> float:
@@ -130,75 +69,48 @@ def busy() -> float:
     return (sum(ticks[:8]) - ticks[3] - ticks[4]) / 100
 
 
-def all_of(
-    make: Callable[[], socket.socket], size: int, count: int, client: Callable[[socket.socket, int], float]
-) -> float:
-    """Move `size` bytes over `count` connections at once; return how long all took, in seconds."""
-    connected = [make() for _ in range(count)]
-    failed: list[Exception] = []
-
-    def one(own: socket.socket) -> None:
+@contextmanager
+def serving(space: uplinks.Namespace, *of: str) -> Iterator[None]:
+    """Let a program serve connections in a namespace, as many as it is told."""
+    with subprocess.Popen([BULK, "serve", space.name, *of], stdout=subprocess.PIPE, text=True) as program:
         try:
-            client(own, size // count)
-        except OSError as error:
-            failed.append(error)
-
-    began = time.perf_counter()
-    readers = [threading.Thread(target=one, args=(own,)) for own in connected]
-    for reader in readers:
-        reader.start()
-    for reader in readers:
-        reader.join()
-    if failed:
-        raise failed[0]
-    return time.perf_counter() - began
+            assert program.stdout is not None
+            if program.stdout.readline() != "ready\n":
+                message = "the server did not begin"
+                raise ConnectionError(message)
+            yield
+            program.wait(timeout=uplinks.HUNG_S)
+        finally:
+            program.kill()
 
 
-def through_gateway(
-    bench: uplinks.Lab, size: int, count: int, *more: str, mptcp: bool, direction: Direction
-) -> float:
-    """Move bytes through the gateway."""
-    server, client = direction
+def fetch(space: uplinks.Namespace, *of: str) -> float:
+    """Move bytes over connections from a namespace; return how long all took, in seconds."""
+    return float(subprocess.run([BULK, "fetch", space.name, *of], check=True, stdout=subprocess.PIPE).stdout)
+
+
+def through_gateway(bench: uplinks.Lab, size: int, count: int, *more: str, protocol: str, way: str) -> float:
+    """Move `size` bytes through the gateway, over `count` connections at once; return the seconds."""
+    what = (way, str(count), str(size // count))
     with (
-        uplinks.Origin(bench.host, server(size // count)),
+        serving(bench.host, f"127.0.0.1:{uplinks.ORIGIN_PORT}", "tcp", *what),
         bench.gateway("--per-source", "1000", *more),
     ):
-        return all_of(lambda: bench.connect(mptcp=mptcp), size, count, client)
+        return fetch(bench.client, f"{uplinks.V4}:{uplinks.PORT}", protocol, *what)
 
 
-def with_kernel(bench: uplinks.Lab, size: int, count: int, *, mptcp: bool, direction: Direction) -> float:
+def with_kernel(bench: uplinks.Lab, size: int, count: int, *, protocol: str, way: str) -> float:
     """Move bytes from or to the host's kernel, which does without a gateway."""
-    server, client = direction
-    protocol = uplinks.MPTCP if mptcp else socket.IPPROTO_TCP
-    with bench.host.socket(protocol=protocol) as listener:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(("10.77.1.1", uplinks.PORT))
-        listener.listen(count)
-        talk = server(size // count)
-
-        def serve() -> None:
-            for _ in range(count):
-                served, _ = listener.accept()
-                threading.Thread(target=talk, args=(served,), daemon=True).start()
-
-        serving = threading.Thread(target=serve, daemon=True)
-        serving.start()
-
-        def connect() -> socket.socket:
-            connected = bench.client.socket(protocol=protocol)
-            connected.connect(("10.77.1.1", uplinks.PORT))
-            return connected
-
-        took = all_of(connect, size, count, client)
-        serving.join()
-        return took
+    asked = (f"10.77.1.1:{uplinks.PORT}", protocol, way, str(count), str(size // count))
+    with serving(bench.host, *asked):
+        return fetch(bench.client, *asked)
 
 
-def bare_tun(bench: uplinks.Lab, size: int, _count: int, *, example: Path) -> float:
+def bare_tun(bench: uplinks.Lab, size: int, _count: int) -> float:
     """Write as many packets to the device, and read the answers; return how long as many as came took."""
     packets = size // _PAYLOAD
     ends = (bench.client.name, uplinks.V4, uplinks.CLIENT_V4[0])
-    told = bench.host.run(f"{example} anabranch0 {' '.join(ends)} {packets} {_PACKET}")
+    told = bench.host.run(f"{BARE_TUN} anabranch0 {' '.join(ends)} {packets} {_PACKET}")
     took, came = told.split()
     return float(took) * packets / int(came)
 
@@ -214,18 +126,15 @@ def without_offloads(bench: uplinks.Lab) -> None:
                 fcntl.ioctl(asked, _SIOCETHTOOL, request)
 
 
-def ways(direction: Direction, *, offloads: bool) -> Ways:
+def ways(way: str, *, offloads: bool) -> Ways:
     """Return what is run, by name: each is given the lab, the bytes and the number of connections."""
     found: Ways = []
     for name in PROTOCOLS:
-        multipath = name == "MPTCP"
+        of = {"protocol": name.lower(), "way": way}
         more = () if offloads else ("--no-offload",)
         found += [
-            (f"kernel, {name}", lambda *of, m=multipath: with_kernel(*of, mptcp=m, direction=direction)),
-            (
-                f"gateway, {name}",
-                lambda *of, m=multipath, o=more: through_gateway(*of, *o, mptcp=m, direction=direction),
-            ),
+            (f"kernel, {name}", lambda *size, o=of: with_kernel(*size, **o)),
+            (f"gateway, {name}", lambda *size, o=of, m=more: through_gateway(*size, *m, **o)),
         ]
     return found
 
@@ -281,9 +190,7 @@ def main() -> int:
     if lacks is not None:
         sys.stderr.write(f"bench-throughput: skipped: {lacks}\n")
         return 4
-    build = ("cargo", "build", "--quiet", "--release", "--package", "anabranch-live", "--example", "bare_tun")
-    subprocess.run(build, cwd=ROOT, check=True)
-    example = ROOT / "target" / "release" / "examples" / "bare_tun"
+    build_examples()
     load = Path("/proc/loadavg").read_text(encoding="ascii").split()[0]
     say(f"medians of {given.rounds} rounds; load before: {load}")
     say(f"{'':34} {'connections':>11} {'Gb/s':>6}  {'range':16} cores busy")
@@ -297,9 +204,9 @@ def main() -> int:
             if not offloads:
                 without_offloads(bench)
             for count in (1, given.connections):
-                found = ways(UP if given.upload else DOWN, offloads=offloads)
+                found = ways("up" if given.upload else "down", offloads=offloads)
                 if not offloads and not given.upload:
-                    found.append((BARE, lambda *of: bare_tun(*of, example=example)))
+                    found.append((BARE, bare_tun))
                 compare(by_turns(bench, size, count, given.rounds, found))
         finally:
             bench.close()

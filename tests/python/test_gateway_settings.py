@@ -143,7 +143,7 @@ def test_what_root_does_before_is_printed():
     lines = printed(both, ("203.0.113.7:8443", "[2001:db8::7]:443")).splitlines()
     for line in (
         "[ -e /sys/class/net/anabranch0 ] || ip tuntap add dev anabranch0 mode tun user web",
-        "ip link set dev anabranch0 mtu 1400 up",
+        "ip link set dev anabranch0 mtu 1400 txqueuelen 2000 up",
         "ip route replace 10.9.0.1/32 dev anabranch0",
         "ip route replace 10.9.0.2/32 dev anabranch0",
         "ip -6 route replace fd09::1/128 dev anabranch0",

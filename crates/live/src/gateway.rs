@@ -14,6 +14,7 @@ mod record;
 mod responder;
 mod served;
 mod writer;
+mod writers;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -29,7 +30,6 @@ use rustix::io::Errno;
 use thiserror::Error;
 
 use crate::clock::Clock;
-use crate::entrance::Obstacle;
 use crate::poller::{Poller, Ready};
 use crate::pool::{Inlet, Pool};
 use crate::secret::secret_seed;
@@ -40,7 +40,7 @@ use flood::Flood;
 use metrics::{Metrics, Moment};
 use responder::Responder;
 use served::Served;
-use writer::Writer;
+use writers::Writers;
 
 pub use admission::Limits;
 pub use record::{End, PathRecord, Record};
@@ -141,10 +141,8 @@ struct Gateway<'a> {
     poller: Poller,
     tun: Tun,
     /// What writes to it.
-    writer: Writer,
-    /// Why that takes a call for each packet.
-    obstacle: Obstacle,
-    /// What of it the watcher was told last.
+    writers: Writers,
+    /// What of their obstacle the watcher was told last.
     told: Option<Errno>,
     /// The most segments that it takes at once.
     burst: u32,
@@ -193,9 +191,7 @@ impl<'a> Gateway<'a> {
         let open = if settings.offload { Tun::open_offloading } else { Tun::open };
         let tun = open(&settings.device, None).map_err(device)?;
         let mtu = tun.mtu().map_err(device)?;
-        let entrance = tun.entrance().map_err(device)?;
-        let obstacle = entrance.obstacle();
-        let writer = Writer::start(entrance).map_err(tried("a thread for the device"))?;
+        let writers = Writers::start(&tun).map_err(tried("a thread for the device"))?;
         let poller = Poller::new().map_err(tried("waiting"))?;
         poller.add(&tun, DEVICE).map_err(tried("waiting"))?;
         let secret = secret_seed().map_err(tried("random numbers"))?;
@@ -229,8 +225,7 @@ impl<'a> Gateway<'a> {
             // As many as one packet has room for.
             burst: if tun.offloads() { u32::MAX } else { 1 },
             tun,
-            writer,
-            obstacle,
+            writers,
             told: None,
             endpoint,
             own,
@@ -338,7 +333,7 @@ impl<'a> Gateway<'a> {
 
     /// Tells the watcher why each packet is a system call of its own; the same reason once.
     fn tell_obstacle(&mut self) {
-        let obstacle = self.obstacle.get();
+        let obstacle = self.writers.obstacle();
         if let Some(why) = obstacle.filter(|why| self.told != Some(*why)) {
             self.told = obstacle;
             self.watcher.note(&format!("no io_uring, a system call for each packet: {why}"));
@@ -394,8 +389,8 @@ impl<'a> Gateway<'a> {
             relayed,
             paths: summaries.collect(),
             admission: &self.admission,
-            refused_packets: self.writer.refused(),
-            io_uring: self.obstacle.get().is_none(),
+            refused_packets: self.writers.refused(),
+            io_uring: self.writers.obstacle().is_none(),
             closing: self.closing.is_some(),
         })
     }

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 #: Seconds that the unit waits beyond the grace time before it kills.
 _BEYOND_GRACE_S = 5
+#: The packets that the device holds for the gateway: what clients acknowledge of all that waits to be written.
+_QUEUE = 2000
 #: The version of IP with long addresses.
 _V6 = 6
 #: The options that ask for the text, and those that name a plug-in.
@@ -75,7 +77,7 @@ def _device(settings: Settings, user: str, mtu: int) -> list[str]:
         "",
         f"# A device that {user} may open without any capability.",
         f"[ -e /sys/class/net/{tun} ] || ip tuntap add dev {tun} mode tun user {shlex.quote(user)}",
-        f"ip link set dev {tun} mtu {mtu} up",
+        f"ip link set dev {tun} mtu {mtu} txqueuelen {_QUEUE} up",
         "",
         "# The gateway's addresses are behind it. They are not the host's: never `ip address add` them.",
     ]

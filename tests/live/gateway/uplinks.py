@@ -91,7 +91,7 @@ class Lab:
         for space in (self.host, self.client):
             space.run("sysctl -qw net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.default.rp_filter=0")
         self.host.run("ip tuntap add dev anabranch0 mode tun user root")
-        self.host.run("ip link set anabranch0 mtu 1500 up")
+        self.host.run("ip link set anabranch0 mtu 1500 txqueuelen 2000 up")
         for address in (V4, SECOND_V4):
             self.host.run(f"ip route add {address}/32 dev anabranch0")
         self.host.run(f"ip -6 route add {V6}/128 dev anabranch0")

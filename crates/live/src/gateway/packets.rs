@@ -118,7 +118,7 @@ impl Gateway<'_> {
     fn handle_icmp(&mut self, now: Instant, bytes: &[u8]) -> Result<(), GatewayError> {
         match icmp::hear(bytes) {
             Some(Heard::Answer(answer)) => {
-                let written = self.writer.push(&[self.tun.before_whole(), &answer], []);
+                let written = self.writers.push_other(&[self.tun.before_whole(), &answer]);
                 self.note_written(written)?;
             }
             Some(Heard::PathMtu { tuple, mtu, seq }) => {
@@ -147,7 +147,7 @@ impl Gateway<'_> {
                 emit_packet(from, to, segment, packet)
             };
             if emitted.is_ok() {
-                self.write_segment(segment_size)?;
+                self.write_segment(&tuple, segment_size)?;
             } else if let Some(number) = connection.and_then(|handle| self.number_of(handle)) {
                 self.fail(number, End::Defect);
             }
@@ -157,13 +157,17 @@ impl Gateway<'_> {
 
     /// Writes the segment that was emitted: on a device that offloads its payload was not copied, and is cut into
     /// segments of a size where it has more.
-    fn write_segment(&mut self, segment_size: Option<NonZeroU16>) -> Result<(), GatewayError> {
+    fn write_segment(
+        &mut self,
+        tuple: &FourTuple,
+        segment_size: Option<NonZeroU16>,
+    ) -> Result<(), GatewayError> {
         let written = if self.tun.offloads() {
             let told = Offloaded::unfinished(&self.packet, segment_size);
             let payload = std::iter::once(&self.segment.payload).chain(&self.rest);
-            self.writer.push(&[&told, &self.packet], payload)
+            self.writers.push(tuple, &[&told, &self.packet], payload)
         } else {
-            self.writer.push(&[self.tun.before_whole(), &self.packet], [])
+            self.writers.push(tuple, &[self.tun.before_whole(), &self.packet], [])
         };
         self.note_written(written)
     }
@@ -175,7 +179,7 @@ impl Gateway<'_> {
 
     /// Lets go what was written in this turn.
     pub(super) fn hand_on(&mut self) -> Result<(), GatewayError> {
-        let flushed = self.writer.flush();
+        let flushed = self.writers.flush();
         flushed.map_err(|error| self.device_fault(error))
     }
 

@@ -3,6 +3,7 @@
 //!
 //! The gateway's thread puts packets into a batch, and hands it on when it is full or its turn ends. Few batches are
 //! in being: when all of them are with the thread, the gateway waits for one, as it would wait for its own write.
+//! Of such threads there may be several (`writers.rs`).
 
 use std::io::{self, IoSlice};
 use std::mem::replace;
@@ -19,9 +20,9 @@ use crate::tun::MOST;
 
 /// The most bytes of packets in a batch; a single longer packet has one to itself.
 const BATCH: usize = 384 << 10;
-/// Batches in being: one that is written, one that waits for it, one that is filled. Without offloads, what clients
-/// acknowledge of two of them, every second packet, has room in the device's queue of 500.
-const BATCHES: usize = 3;
+/// Batches in being. A turn of packets is often of one or two subflows: with fewer batches a thread has nothing to
+/// write while the gateway waits for another one.
+const BATCHES: usize = 12;
 
 /// Pieces of payload shorter than this are copied to their neighbours, bytes.
 const ALONE: usize = 256;
@@ -106,33 +107,29 @@ pub(super) struct Writer {
     full: Option<Sender<Batch>>,
     /// Those that were.
     empty: Receiver<Batch>,
-    /// Packets that were not taken.
-    refused: Arc<AtomicU64>,
     /// The thread, which ends with the first write that fails.
     thread: Option<JoinHandle<io::Result<()>>>,
 }
 
 impl Writer {
-    /// A thread that writes to a device.
+    /// A thread that writes to a device, and counts the packets that were not taken.
     ///
     /// # Errors
     /// The system has no thread to give.
     #[expect(clippy::disallowed_methods, reason = "the real world has threads")]
-    pub(super) fn start(mut device: impl Device) -> io::Result<Self> {
+    pub(super) fn start(mut device: impl Device, refused: Arc<AtomicU64>) -> io::Result<Self> {
         let (full, to_write) = channel::<Batch>();
         let (written, empty) = channel();
-        let refused = Arc::<AtomicU64>::default();
-        let counted = Arc::clone(&refused);
         let thread = Builder::new().name("device".into()).spawn(move || {
             for mut batch in to_write {
-                batch.write(&mut device, &counted)?;
+                batch.write(&mut device, &refused)?;
                 // Nobody waits for it at the end.
                 let _ = written.send(batch);
             }
             Ok(())
         })?;
         let (full, thread) = (Some(full), Some(thread));
-        Ok(Self { batch: None, made: 0, full, empty, refused, thread })
+        Ok(Self { batch: None, made: 0, full, empty, thread })
     }
 
     /// Takes a packet, to be written behind all before it once the batch is full or [`Self::flush`] is called. The
@@ -187,11 +184,6 @@ impl Writer {
             // The thread has ended, as it does when a write fails.
             Err(_) => self.end().and(Err(io::ErrorKind::BrokenPipe.into())),
         }
-    }
-
-    /// Packets that were not taken.
-    pub(super) fn refused(&self) -> u64 {
-        self.refused.load(Ordering::Relaxed)
     }
 
     /// What ended the thread, if it has.
@@ -268,10 +260,13 @@ mod tests {
         packet.iter().flat_map(|part| part.iter().copied()).collect()
     }
 
-    fn gated() -> (Writer, Given, Sender<io::Result<bool>>) {
+    /// A writer, what its device was given, what that waits for, and how many packets it did not take.
+    fn gated() -> (Writer, Given, Sender<io::Result<bool>>, Arc<AtomicU64>) {
         let (given, (gate, decided)) = (Given::default(), channel());
-        let writer = Writer::start(Gated(Arc::clone(&given), decided)).unwrap();
-        (writer, given, gate)
+        let refused = Arc::default();
+        let device = Gated(Arc::clone(&given), decided);
+        let writer = Writer::start(device, Arc::clone(&refused)).unwrap();
+        (writer, given, gate, refused)
     }
 
     /// Pushes a packet in four parts.
@@ -290,7 +285,7 @@ mod tests {
     #[test]
     fn all_is_written_in_order_by_the_time_the_writer_is_dropped() {
         let given = Given::default();
-        let mut writer = Writer::start(Open(Arc::clone(&given))).unwrap();
+        let mut writer = Writer::start(Open(Arc::clone(&given)), Arc::default()).unwrap();
         // Several batches by their size, several by turns that end, an empty turn, and a turn that does not end.
         let packets: Vec<_> =
             (0..2000_usize).map(|at| vec![at as u8; 40 + at * 7 % 1461]).collect();
@@ -317,13 +312,14 @@ mod tests {
         let by_turns: Vec<Bytes> = by_turns.collect();
         assert!(by_turns.len() > 500, "{}", by_turns.len());
         for entrance in entrance::tests::both(written) {
-            let mut writer = Writer::start(entrance).unwrap();
+            let refused = Arc::<AtomicU64>::default();
+            let mut writer = Writer::start(entrance, Arc::clone(&refused)).unwrap();
             for pieces in [&short, &by_turns] {
                 writer.push(&[b"he", b"ad"], pieces).unwrap();
             }
             writer.flush().unwrap();
             writer.end().unwrap();
-            assert_eq!(writer.refused(), 0);
+            assert_eq!(refused.load(Ordering::Relaxed), 0);
             let whole = |pieces: &[Bytes]| [b"head", &pieces.concat()[..]].concat();
             assert!(entrance::tests::all_of(&read) == [whole(&short), whole(&by_turns)]);
         }
@@ -351,7 +347,7 @@ mod tests {
     #[test]
     fn a_packet_longer_than_a_batch_has_one_to_itself() {
         let given = Given::default();
-        let mut writer = Writer::start(Open(Arc::clone(&given))).unwrap();
+        let mut writer = Writer::start(Open(Arc::clone(&given)), Arc::default()).unwrap();
         let packets = [vec![1; 40], vec![2; BATCH + 1], vec![3; 40]];
         for packet in &packets {
             put(&mut writer, packet).unwrap();
@@ -363,7 +359,7 @@ mod tests {
     #[test]
     #[expect(clippy::disallowed_methods, reason = "the real world has threads")]
     fn a_turn_that_ends_waits_for_nothing_and_a_packet_too_many_waits_for_a_batch() {
-        let (mut writer, given, gate) = gated();
+        let (mut writer, given, gate, _) = gated();
         for mark in 0..BATCHES as u8 {
             put(&mut writer, &whole(mark)).unwrap();
         }
@@ -377,30 +373,33 @@ mod tests {
             }
         });
         wants.send(()).unwrap();
-        put(&mut writer, &whole(9)).unwrap();
+        put(&mut writer, &whole(99)).unwrap();
         assert!(!given.lock().unwrap().is_empty(), "it has waited for a batch that was written");
         assert_eq!(writer.made, BATCHES);
         drop(writer);
         opener.unwrap().join().unwrap();
         let marks: Vec<_> = given.lock().unwrap().iter().map(|packet| packet[0]).collect();
-        assert_eq!(marks, [0, 1, 2, 9]);
+        assert!(marks.into_iter().eq((0..BATCHES as u8).chain([99])));
     }
 
     #[test]
     fn packets_that_are_not_taken_are_counted_and_others_go_on() {
-        let (mut writer, given, gate) = gated();
+        let (mut writer, given, gate, refused) = gated();
         for (mark, taken) in [true, false, false, true].into_iter().enumerate() {
             put(&mut writer, &[mark as u8]).unwrap();
             gate.send(Ok(taken)).unwrap();
         }
         writer.flush().unwrap();
         writer.end().unwrap();
-        assert_eq!((writer.refused(), &**given.lock().unwrap()), (2, &[vec![0], vec![3]][..]));
+        assert_eq!(
+            (refused.load(Ordering::Relaxed), &**given.lock().unwrap()),
+            (2, &[vec![0], vec![3]][..])
+        );
     }
 
     #[test]
     fn a_device_that_is_gone_is_told_of_by_an_idle_turn() {
-        let (mut writer, given, gate) = gated();
+        let (mut writer, given, gate, _) = gated();
         for mark in 0..3 {
             put(&mut writer, &[mark]).unwrap();
         }
@@ -420,7 +419,7 @@ mod tests {
 
     #[test]
     fn a_device_that_is_gone_is_told_of_to_who_waits_for_a_batch() {
-        let (mut writer, _, gate) = gated();
+        let (mut writer, _, gate, _) = gated();
         for mark in 0..BATCHES as u8 {
             put(&mut writer, &whole(mark)).unwrap();
         }

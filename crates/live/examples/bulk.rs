@@ -1,0 +1,180 @@
+//! Connections that move bytes as fast as they can, over the host's own MPTCP or TCP.
+//!
+//! `bulk serve|fetch NAMESPACE ADDRESS:PORT mptcp|tcp down|up CONNECTIONS BYTES`: `serve` listens in the network
+//! namespace NAMESPACE, says `ready` and serves that many connections; `fetch` makes them, all before the first
+//! byte, and prints the seconds until every one of them had its BYTES. They are sent to the client, which asks for them
+//! by a byte (`down`), or to the server, which answers with a byte when it has them (`up`). Each connection is a thread.
+
+use std::error::Error;
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::{Arc, Barrier};
+use std::thread::{JoinHandle, spawn};
+
+use anabranch_live::Clock;
+use anabranch_live::namespace::within;
+use anabranch_units::Instant;
+use rustix::net::{
+    AddressFamily, Protocol, SocketFlags, SocketType, bind, connect, ipproto, listen, socket_with,
+    sockopt,
+};
+
+/// What is read or written at once, bytes.
+const PIECE: usize = 256 << 10;
+
+/// What is asked for.
+#[derive(Clone)]
+struct Asked {
+    address: SocketAddr,
+    protocol: Protocol,
+    /// The client sends.
+    up: bool,
+    connections: usize,
+    /// Of each connection.
+    bytes: usize,
+}
+
+impl Asked {
+    fn socket(&self) -> io::Result<std::os::fd::OwnedFd> {
+        let family = match self.address {
+            SocketAddr::V4(_) => AddressFamily::INET,
+            SocketAddr::V6(_) => AddressFamily::INET6,
+        };
+        let protocol = Some(self.protocol);
+        Ok(socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, protocol)?)
+    }
+
+    fn listen(&self) -> io::Result<TcpListener> {
+        let socket = self.socket()?;
+        sockopt::set_socket_reuseaddr(&socket, true)?;
+        bind(&socket, &self.address)?;
+        listen(&socket, self.connections as i32)?;
+        Ok(socket.into())
+    }
+
+    fn connect(&self) -> io::Result<TcpStream> {
+        let socket = self.socket()?;
+        connect(&socket, &self.address)?;
+        Ok(socket.into())
+    }
+
+    fn send(&self, stream: &mut TcpStream) -> io::Result<()> {
+        let piece = vec![0; PIECE];
+        let mut left = self.bytes;
+        while left > 0 {
+            left -= stream.write(&piece[..left.min(PIECE)])?;
+        }
+        Ok(())
+    }
+
+    fn receive(&self, stream: &mut TcpStream) -> io::Result<()> {
+        let mut room = vec![0; PIECE];
+        let mut heard = 0;
+        while heard < self.bytes {
+            match stream.read(&mut room)? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                count => heard += count,
+            }
+        }
+        Ok(())
+    }
+
+    fn serve(&self, mut stream: TcpStream) -> io::Result<()> {
+        if self.up {
+            self.receive(&mut stream)?;
+            stream.write_all(b"!")?;
+        } else {
+            stream.read_exact(&mut [0])?;
+            self.send(&mut stream)?;
+        }
+        stream.shutdown(Shutdown::Write)?;
+        // A server that closes first would cut what is still on its way.
+        stream.read_to_end(&mut Vec::new()).map(|_| ())
+    }
+
+    fn fetch(&self, mut stream: TcpStream) -> io::Result<()> {
+        if !self.up {
+            stream.write_all(b"?")?;
+            return self.receive(&mut stream);
+        }
+        self.send(&mut stream)?;
+        stream.read_exact(&mut [0])
+    }
+}
+
+/// Waits for threads; the first fault of one.
+fn joined(threads: Vec<JoinHandle<io::Result<()>>>) -> Result<(), Box<dyn Error>> {
+    for thread in threads {
+        thread.join().map_err(|_| "a thread failed")??;
+    }
+    Ok(())
+}
+
+#[expect(clippy::disallowed_methods, reason = "a program of the real world has threads")]
+fn serve(asked: &Asked, namespace: &std::path::Path) -> Result<(), Box<dyn Error>> {
+    let listener = within(namespace, || asked.listen())?;
+    println!("ready");
+    let mut threads = Vec::new();
+    for _ in 0..asked.connections {
+        let (stream, _) = listener.accept()?;
+        let asked = asked.clone();
+        threads.push(spawn(move || asked.serve(stream)));
+    }
+    joined(threads)
+}
+
+#[expect(clippy::disallowed_methods, reason = "a program of the real world has threads")]
+fn fetch(asked: &Asked, namespace: &std::path::Path) -> Result<(), Box<dyn Error>> {
+    let streams: io::Result<Vec<_>> =
+        (0..asked.connections).map(|_| within(namespace, || asked.connect())).collect();
+    let start = Arc::new(Barrier::new(asked.connections + 1));
+    let mut threads = Vec::new();
+    for stream in streams? {
+        let (asked, start) = (asked.clone(), Arc::clone(&start));
+        threads.push(spawn(move || {
+            start.wait();
+            asked.fetch(stream)
+        }));
+    }
+    // What the others wait for is this; they may well run first then.
+    let clock = Clock::start();
+    start.wait();
+    joined(threads)?;
+    println!("{:.6}", clock.now().since(Instant::ZERO).as_secs_f64());
+    Ok(())
+}
+
+fn run(words: &[String]) -> Result<(), Box<dyn Error>> {
+    let [role, namespace, address, protocol, direction, connections, bytes] = words else {
+        return Err(
+            "usage: bulk serve|fetch NAMESPACE ADDRESS:PORT mptcp|tcp down|up CONNECTIONS BYTES"
+                .into(),
+        );
+    };
+    let asked = Asked {
+        address: address.parse()?,
+        protocol: if protocol == "mptcp" { ipproto::MPTCP } else { ipproto::TCP },
+        up: direction == "up",
+        connections: connections.parse()?,
+        bytes: bytes.parse()?,
+    };
+    let namespace = PathBuf::from("/run/netns").join(namespace);
+    match role.as_str() {
+        "serve" => serve(&asked, &namespace),
+        "fetch" => fetch(&asked, &namespace),
+        other => Err(format!("{other}: serve or fetch").into()),
+    }
+}
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    match run(&words) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("bulk: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

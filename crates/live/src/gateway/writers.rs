@@ -1,0 +1,136 @@
+//! Several threads that write to the device, each with the packets of its own subflows: the work of a write, the
+//! host's stack as far as a client's socket, is spread over processors, and no subflow's packets change their order.
+
+use std::io;
+use std::net::IpAddr;
+use std::num::NonZero;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::available_parallelism;
+
+use anabranch_transport::FourTuple;
+use bytes::Bytes;
+use rustix::io::Errno;
+
+use super::writer::Writer;
+use crate::entrance::Obstacle;
+use crate::tun::Tun;
+
+/// The most threads: beyond them the gateway's own thread has no more to give.
+const MOST: usize = 4;
+
+/// The threads, and where each packet goes.
+pub(super) struct Writers {
+    each: Vec<Writer>,
+    /// Why each packet is a call of its own, if it is, by thread.
+    obstacles: Vec<Obstacle>,
+    /// Packets that were not taken.
+    refused: Arc<AtomicU64>,
+}
+
+impl Writers {
+    /// A thread for each processor, four at most.
+    ///
+    /// # Errors
+    /// The system has no thread or descriptor to give.
+    pub(super) fn start(tun: &Tun) -> io::Result<Self> {
+        // Where the system does not say how many there are, one is certain.
+        let processors = available_parallelism().map_or(1, NonZero::get);
+        let mut all = Self { each: Vec::new(), obstacles: Vec::new(), refused: Arc::default() };
+        for _ in 0..processors.min(MOST) {
+            let entrance = tun.entrance()?;
+            all.obstacles.push(entrance.obstacle());
+            all.each.push(Writer::start(entrance, Arc::clone(&all.refused))?);
+        }
+        Ok(all)
+    }
+
+    /// Takes a packet of a subflow, as [`Writer::push`] does.
+    ///
+    /// # Errors
+    /// As of that.
+    pub(super) fn push<'a>(
+        &mut self,
+        tuple: &FourTuple,
+        head: &[&[u8]],
+        payload: impl IntoIterator<Item = &'a Bytes> + Clone,
+    ) -> io::Result<()> {
+        let place = place_of(tuple, self.each.len());
+        self.each[place].push(head, payload)
+    }
+
+    /// Takes a packet of no subflow.
+    ///
+    /// # Errors
+    /// As of [`Writer::push`].
+    pub(super) fn push_other(&mut self, head: &[&[u8]]) -> io::Result<()> {
+        self.each[0].push(head, [])
+    }
+
+    /// Hands on what there is; waits for nothing.
+    ///
+    /// # Errors
+    /// As of [`Writer::push`].
+    pub(super) fn flush(&mut self) -> io::Result<()> {
+        self.each.iter_mut().try_for_each(Writer::flush)
+    }
+
+    /// Packets that were not taken.
+    pub(super) fn refused(&self) -> u64 {
+        self.refused.load(Ordering::Relaxed)
+    }
+
+    /// Why each packet is a call of its own, now; `None` while many packets are one call.
+    pub(super) fn obstacle(&self) -> Option<Errno> {
+        self.obstacles.iter().find_map(Obstacle::get)
+    }
+}
+
+/// The thread of so many that writes a subflow's packets, always the same.
+fn place_of(tuple: &FourTuple, threads: usize) -> usize {
+    let remote = tuple.remote;
+    let address = match remote.ip() {
+        IpAddr::V4(address) => address.to_bits(),
+        IpAddr::V6(address) => {
+            let bits = address.to_bits();
+            (bits ^ bits >> 32 ^ bits >> 64 ^ bits >> 96) as u32
+        }
+    };
+    // Fibonacci hashing (Knuth, TAOCP 6.4): ports that a client takes one after the other are all even, or all odd.
+    let mixed =
+        address.rotate_left(16).wrapping_add(remote.port().into()).wrapping_mul(0x9E37_79B1);
+    ((u64::from(mixed) * threads as u64) >> 32) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn subflows_of_one_client_and_of_many_are_spread_and_each_keeps_its_thread() {
+        let tuple = |address: &str, port: u16| FourTuple {
+            local: "10.77.9.1:443".parse().unwrap(),
+            remote: (address.parse::<IpAddr>().unwrap(), port).into(),
+        };
+        for threads in 1..=MOST {
+            let mut counts = [[0; MOST]; 3];
+            for at in 0..100 {
+                let all = [
+                    tuple("192.0.2.7", 40_000 + 2 * at),
+                    tuple("2001:db8::7", 40_001 + 2 * at),
+                    tuple(&format!("198.51.100.{at}"), 50_000),
+                ];
+                for (count, of) in counts.iter_mut().zip(all) {
+                    let place = place_of(&of, threads);
+                    assert_eq!(place, place_of(&of, threads));
+                    count[place] += 1;
+                }
+            }
+            for count in counts {
+                let (used, left) = count.split_at(threads);
+                assert!(used.iter().all(|it| *it >= 50 / threads), "{threads}: {count:?}");
+                assert!(left.iter().all(|it| *it == 0));
+            }
+        }
+    }
+}
