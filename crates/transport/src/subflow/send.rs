@@ -97,11 +97,12 @@ impl Subflow {
         self.rest_after_idle(host, now);
         let cut = self.send.cut(self.most_payload());
         let payload = cut.as_ref().map_or_else(Bytes::new, |(payload, _)| payload.clone());
-        let sent = self.take_new(host, now, in_flight, together, cut);
-        self.data_segment(sent.start, payload, sent.mapping(), sent.fin, context, segment);
+        let mut sent = self.take_new(host, now, in_flight, together, cut);
+        let mapping = sent.mapping();
+        self.data_segment(sent.start, payload, mapping, sent.fin, sent.pushed, context, segment);
         self.mark_capable(segment);
         let more = self.has_more(in_flight);
-        if !more && self.ends_push(&sent) {
+        if !more && self.ends_push(&mut sent) {
             segment.flags = segment.flags.with(Flags::PSH);
         }
         self.file_new(host, now, sent, more, together, probe);
@@ -148,6 +149,8 @@ impl Subflow {
             transmission: 1,
             fin,
             opens_buffer,
+            // What a write ends with (`tcp_mark_push`).
+            pushed: self.send.queued == 0 && length > 0,
             sacked: false,
             leap: 0,
             lost: false,
@@ -163,12 +166,17 @@ impl Subflow {
         u64::from(self.send.mss - self.sack_bytes()).min(room) as usize
     }
 
-    /// The last segment of a socket buffer has PSH where the buffer has several (`__tcp_transmit_skb`), or where it is
-    /// small: nothing was added to it because a push had ended it (`tcp_mark_push` in `mptcp_sendmsg_frag`).
+    /// The last segment of a socket buffer has PSH where the buffer has several (`__tcp_transmit_skb`: not when it is
+    /// sent again), or where it is small: nothing was added to it because a push had ended it (`tcp_mark_push` in
+    /// `mptcp_sendmsg_frag`).
     #[inline(always)]
-    pub(super) fn ends_push(&self, sent: &Sent) -> bool {
+    pub(super) fn ends_push(&self, sent: &mut Sent) -> bool {
+        if !self.stack.pushes_buffers {
+            return false;
+        }
         let small = self.multipath && (sent.payload.len() as u64) < u64::from(self.send.mss);
-        self.stack.pushes_buffers && (!sent.opens_buffer || small)
+        sent.pushed |= small;
+        !sent.opens_buffer || small
     }
 
     /// Another segment of the same socket buffer follows one that was sent beside `in_flight` others.
@@ -413,7 +421,15 @@ impl Subflow {
             self.timer.arm(host, now, super::rto::Pending::Timeout, rto);
         }
         let mapping = sent.mapping();
-        self.data_segment(sent.start, sent.payload, mapping, sent.fin, context, segment);
+        self.data_segment(
+            sent.start,
+            sent.payload,
+            mapping,
+            sent.fin,
+            sent.pushed,
+            context,
+            segment,
+        );
         true
     }
 
@@ -445,6 +461,7 @@ impl Subflow {
         payload: Bytes,
         mapping: Option<BurstMapping>,
         fin: bool,
+        pushed: bool,
         context: &EmitContext,
         segment: &mut Segment,
     ) {
@@ -453,7 +470,7 @@ impl Subflow {
         if fin {
             segment.flags = segment.flags.with(Flags::FIN);
         }
-        if self.send.queued == 0 && !segment.payload.is_empty() {
+        if pushed {
             segment.flags = segment.flags.with(Flags::PSH);
         }
         let Some(mapping) = mapping.filter(|_| self.multipath) else {
