@@ -20,7 +20,8 @@ _HEAD = """\
 Settings by chance (`tests/fidelity/draw.py`: two or three paths, RTTs of 10 to 300 ms, 1 to 30 Mb/s, queues
 of 8 to 300 packets, up to 3 % of loss either way, 40 s, bulk and paced), measured on Linux 6.12 in virtual
 time with the receive buffers of 6.18, and judged as the settings below. They are drawn, measured where there is
-a laboratory, judged and written here by `make fidelity N=66 SEED=1001 FIDELITY="--docs docs/calibration.md"`.
+a laboratory, judged and written here by
+`make fidelity N=66 SEED=1001 FIDELITY="--trials 12 --runs 32 --docs docs/calibration.md"`.
 
 Each seed has two scores that say different things. With *losses of its own* the simulator draws what is lost by
 itself, as everywhere else. With *the same losses* its links lose the packets that the kernel's trials lost, trial by
