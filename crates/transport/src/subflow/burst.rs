@@ -103,10 +103,10 @@ impl Subflow {
             }
             self.rest_after_idle(host, now);
             let cut = self.send.cut(self.most_payload());
-            let mut sent = self.take_new(host, now, in_flight, true, cut);
+            let sent = self.take_new(host, now, in_flight, true, cut);
             self.ack.on_ack_sent();
             let more = self.has_more(in_flight);
-            if sent.pushed || (!more && self.ends_push(&mut sent)) {
+            if self.send.queued_bytes() == 0 || (!more && self.ends_push(&sent)) {
                 segment.flags = segment.flags.with(Flags::PSH);
             }
             if sent.fin {

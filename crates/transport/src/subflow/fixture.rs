@@ -132,7 +132,6 @@ pub(super) fn fresh(start: u64, length: usize, sent_at: Instant, stamp: TxStamp)
         transmission: 1,
         fin: false,
         opens_buffer: true,
-        pushed: false,
         sacked: false,
         leap: 0,
         lost: false,

@@ -69,8 +69,6 @@ pub(crate) struct Sent {
     pub(crate) fin: bool,
     /// The first segment of its socket buffer: the buffer's memory is charged with it.
     pub(crate) opens_buffer: bool,
-    /// A push ended with it: it has PSH whenever it is sent.
-    pub(crate) pushed: bool,
     pub(crate) sacked: bool,
     /// Of an entry that is `SACKed`: the length of the run of `SACKed` entries that begins with it.
     pub(crate) leap: u32,

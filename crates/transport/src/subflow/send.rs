@@ -97,12 +97,11 @@ impl Subflow {
         self.rest_after_idle(host, now);
         let cut = self.send.cut(self.most_payload());
         let payload = cut.as_ref().map_or_else(Bytes::new, |(payload, _)| payload.clone());
-        let mut sent = self.take_new(host, now, in_flight, together, cut);
-        let mapping = sent.mapping();
-        self.data_segment(sent.start, payload, mapping, sent.fin, sent.pushed, context, segment);
+        let sent = self.take_new(host, now, in_flight, together, cut);
+        self.data_segment(sent.start, payload, sent.mapping(), sent.fin, context, segment);
         self.mark_capable(segment);
         let more = self.has_more(in_flight);
-        if !more && self.ends_push(&mut sent) {
+        if !more && self.ends_push(&sent) {
             segment.flags = segment.flags.with(Flags::PSH);
         }
         self.file_new(host, now, sent, more, together, probe);
@@ -149,8 +148,6 @@ impl Subflow {
             transmission: 1,
             fin,
             opens_buffer,
-            // What a write ends with (`tcp_mark_push`).
-            pushed: self.send.queued == 0 && length > 0,
             sacked: false,
             leap: 0,
             lost: false,
@@ -166,17 +163,12 @@ impl Subflow {
         u64::from(self.send.mss - self.sack_bytes()).min(room) as usize
     }
 
-    /// The last segment of a socket buffer has PSH where the buffer has several (`__tcp_transmit_skb`: not when it is
-    /// sent again), or where it is small: nothing was added to it because a push had ended it (`tcp_mark_push` in
-    /// `mptcp_sendmsg_frag`).
+    /// The last segment of a socket buffer has PSH where the buffer has several (`__tcp_transmit_skb`), or where it is
+    /// small: nothing was added to it because a push had ended it (`tcp_mark_push` in `mptcp_sendmsg_frag`).
     #[inline(always)]
-    pub(super) fn ends_push(&self, sent: &mut Sent) -> bool {
-        if !self.stack.pushes_buffers {
-            return false;
-        }
+    pub(super) fn ends_push(&self, sent: &Sent) -> bool {
         let small = self.multipath && (sent.payload.len() as u64) < u64::from(self.send.mss);
-        sent.pushed |= small;
-        !sent.opens_buffer || small
+        self.stack.pushes_buffers && (!sent.opens_buffer || small)
     }
 
     /// Another segment of the same socket buffer follows one that was sent beside `in_flight` others.
@@ -421,15 +413,7 @@ impl Subflow {
             self.timer.arm(host, now, super::rto::Pending::Timeout, rto);
         }
         let mapping = sent.mapping();
-        self.data_segment(
-            sent.start,
-            sent.payload,
-            mapping,
-            sent.fin,
-            sent.pushed,
-            context,
-            segment,
-        );
+        self.data_segment(sent.start, sent.payload, mapping, sent.fin, context, segment);
         true
     }
 
@@ -461,7 +445,6 @@ impl Subflow {
         payload: Bytes,
         mapping: Option<BurstMapping>,
         fin: bool,
-        pushed: bool,
         context: &EmitContext,
         segment: &mut Segment,
     ) {
@@ -470,7 +453,7 @@ impl Subflow {
         if fin {
             segment.flags = segment.flags.with(Flags::FIN);
         }
-        if pushed {
+        if self.send.queued == 0 && !segment.payload.is_empty() {
             segment.flags = segment.flags.with(Flags::PSH);
         }
         let Some(mapping) = mapping.filter(|_| self.multipath) else {

@@ -46,21 +46,3 @@ fn the_last_segment_of_a_socket_buffer_is_pushed() {
     s.peer(160, ". ack=13001");
     assert_eq!(pushed(&mut s, 160, 5), [false, true, false, true, true]);
 }
-
-/// A push marks what it ends with, and that keeps the mark (`tcp_mark_push`, `tcp_fragment`); what `__tcp_transmit_skb`
-/// gives the end of a buffer of several stands on what it sends there alone. Of six segments the second and the last
-/// are lost; neither when they are sent again is anything queued.
-#[test]
-fn a_segment_that_is_sent_again_is_pushed_where_a_push_ended_with_it() {
-    let mut s = Script::plain_with(thousands(), 50);
-    s.write(100, 6000);
-    let pushed =
-        |s: &mut Script, ms: u64, segment: &str| s.us(ms, segment).flags.contains(Flags::PSH);
-    let first = (0..6).map(|n| format!(". {}:{}", 1 + 1000 * n, 1001 + 1000 * n));
-    let first: Vec<bool> = first.map(|segment| pushed(&mut s, 100, &segment)).collect();
-    assert_eq!(first, [false, true].repeat(3));
-    s.peer(150, ". ack=1001 sack=2001:5001");
-    assert!(!pushed(&mut s, 150, ". 1001:2001"), "it was the end of its buffer, and of no push");
-    s.peer(200, ". ack=5001");
-    assert!(pushed(&mut s, 200, ". 5001:6001"), "a write ends with it");
-}
