@@ -53,7 +53,7 @@ def counted(running: uplinks.Gateway) -> dict[str, int]:
 
 
 def on_processor(running: uplinks.Gateway) -> float:
-    """Return the seconds for which the gateway has been on a processor."""
+    """Return the seconds for which the gateway's own thread, which writes nothing, was on a processor."""
     # What `ip netns exec` starts takes its place.
     text = Path(f"/proc/{running.process.pid}/schedstat").read_text(encoding="ascii")
     return int(text.split()[0]) / 1e9

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 #: Seconds that the unit waits beyond the grace time before it kills.
 _BEYOND_GRACE_S = 5
-#: The packets that the device holds for the gateway: what clients acknowledge of all that waits to be written.
+#: The packets that the device holds: what clients acknowledge of all that waits to be written.
 _QUEUE = 2000
 #: The version of IP with long addresses.
 _V6 = 6

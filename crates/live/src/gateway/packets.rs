@@ -21,7 +21,7 @@ use crate::pool::Inlet;
 use crate::tun::Arrived;
 
 /// Packets that are read of the device before others have their turn. What clients acknowledge meanwhile waits in the
-/// device's queue, which has room for 500 and drops the rest.
+/// device's queue, which has room for 2,000 as `--setup-print` makes it (500 otherwise) and drops the rest.
 const READ_AT_ONCE: usize = 256;
 /// Packets, or bursts by a device that cuts them, that are written before others have their turn.
 const WRITTEN_AT_ONCE: usize = 64;

@@ -1,8 +1,8 @@
 //! Packets written by a thread of their own, in order: a write carries its packet through the host's whole stack, as
 //! far as the client's socket, before it returns.
 //!
-//! The gateway's thread puts packets into a batch, and hands it on when it is full or its turn ends. Few batches are
-//! in being: when all of them are with the thread, the gateway waits for one, as it would wait for its own write.
+//! The gateway's thread puts packets into a batch, and hands it on when it is full or its turn ends. No more than
+//! [`BATCHES`] are in being: when all of them are with the thread, the gateway waits for one, as it would wait for its own write.
 //! Of such threads there may be several (`writers.rs`).
 
 use std::io::{self, IoSlice};
