@@ -82,7 +82,7 @@ def limited(bench: uplinks.Lab) -> Iterator[None]:
 
 
 def transfer(bench: uplinks.Lab, size: int) -> float:
-    """Download so many bytes over one connection of MPTCP; return Gb/s, connecting included."""
+    """Download so many bytes over one connection of MPTCP; return Gb/s, starting and connecting included."""
     what = ("down", "1", str(size))
     with serving(bench.host, f"127.0.0.1:{uplinks.ORIGIN_PORT}", "tcp", *what):
         began = time.perf_counter()

@@ -79,7 +79,9 @@ def serving(space: uplinks.Namespace, *of: str) -> Iterator[None]:
                 message = "the server did not begin"
                 raise ConnectionError(message)
             yield
-            program.wait(timeout=uplinks.HUNG_S)
+            if program.wait(timeout=uplinks.HUNG_S):
+                message = "a connection failed at the server"
+                raise ConnectionError(message)
         finally:
             program.kill()
 

@@ -8,7 +8,8 @@
 use std::error::Error;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::path::PathBuf;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Arc, Barrier};
 use std::thread::{JoinHandle, spawn};
@@ -37,7 +38,7 @@ struct Asked {
 }
 
 impl Asked {
-    fn socket(&self) -> io::Result<std::os::fd::OwnedFd> {
+    fn socket(&self) -> io::Result<OwnedFd> {
         let family = match self.address {
             SocketAddr::V4(_) => AddressFamily::INET,
             SocketAddr::V6(_) => AddressFamily::INET6,
@@ -113,7 +114,7 @@ fn joined(threads: Vec<JoinHandle<io::Result<()>>>) -> Result<(), Box<dyn Error>
 }
 
 #[expect(clippy::disallowed_methods, reason = "a program of the real world has threads")]
-fn serve(asked: &Asked, namespace: &std::path::Path) -> Result<(), Box<dyn Error>> {
+fn serve(asked: &Asked, namespace: &Path) -> Result<(), Box<dyn Error>> {
     let listener = within(namespace, || asked.listen())?;
     println!("ready");
     let mut threads = Vec::new();
@@ -126,7 +127,7 @@ fn serve(asked: &Asked, namespace: &std::path::Path) -> Result<(), Box<dyn Error
 }
 
 #[expect(clippy::disallowed_methods, reason = "a program of the real world has threads")]
-fn fetch(asked: &Asked, namespace: &std::path::Path) -> Result<(), Box<dyn Error>> {
+fn fetch(asked: &Asked, namespace: &Path) -> Result<(), Box<dyn Error>> {
     let streams: io::Result<Vec<_>> =
         (0..asked.connections).map(|_| within(namespace, || asked.connect())).collect();
     let start = Arc::new(Barrier::new(asked.connections + 1));
@@ -155,8 +156,16 @@ fn run(words: &[String]) -> Result<(), Box<dyn Error>> {
     };
     let asked = Asked {
         address: address.parse()?,
-        protocol: if protocol == "mptcp" { ipproto::MPTCP } else { ipproto::TCP },
-        up: direction == "up",
+        protocol: match protocol.as_str() {
+            "mptcp" => ipproto::MPTCP,
+            "tcp" => ipproto::TCP,
+            other => return Err(format!("{other}: mptcp or tcp").into()),
+        },
+        up: match direction.as_str() {
+            "up" => true,
+            "down" => false,
+            other => return Err(format!("{other}: down or up").into()),
+        },
         connections: connections.parse()?,
         bytes: bytes.parse()?,
     };

@@ -17,7 +17,7 @@ use crate::entrance::Obstacle;
 use crate::tun::Tun;
 
 /// The most threads: beyond them the gateway's own thread has no more to give.
-const MOST: usize = 4;
+const THREADS: usize = 4;
 
 /// The threads, and where each packet goes.
 pub(super) struct Writers {
@@ -37,7 +37,7 @@ impl Writers {
         // Where the system does not say how many there are, one is certain.
         let processors = available_parallelism().map_or(1, NonZero::get);
         let mut all = Self { each: Vec::new(), obstacles: Vec::new(), refused: Arc::default() };
-        for _ in 0..processors.min(MOST) {
+        for _ in 0..processors.min(THREADS) {
             let entrance = tun.entrance()?;
             all.obstacles.push(entrance.obstacle());
             all.each.push(Writer::start(entrance, Arc::clone(&all.refused))?);
@@ -112,8 +112,8 @@ mod tests {
             local: "10.77.9.1:443".parse().unwrap(),
             remote: (address.parse::<IpAddr>().unwrap(), port).into(),
         };
-        for threads in 1..=MOST {
-            let mut counts = [[0; MOST]; 3];
+        for threads in 1..=THREADS {
+            let mut counts = [[0; THREADS]; 3];
             for at in 0..100 {
                 let all = [
                     tuple("192.0.2.7", 40_000 + 2 * at),
