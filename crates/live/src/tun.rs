@@ -119,6 +119,14 @@ impl Tun {
         self.device.mtu()
     }
 
+    /// The most packets that wait in it to be read.
+    ///
+    /// # Errors
+    /// The device is gone.
+    pub(crate) fn queue(&self) -> io::Result<u32> {
+        self.device.tx_queue_len()
+    }
+
     /// Packets that the kernel did not take.
     pub fn refused(&self) -> u64 {
         self.refused

@@ -2,7 +2,8 @@
 //! far as the client's socket, before it returns.
 //!
 //! The gateway's thread puts packets into a batch, and hands it on when it is full or its turn ends. No more than
-//! [`BATCHES`] are in being: when all of them are with the thread, the gateway waits for one, as it would wait for its own write.
+//! [`BATCHES`] are in being: when all of them are with the thread, the gateway waits for one, as it would wait for its
+//! own write.
 //! Of such threads there may be several (`writers.rs`).
 
 use std::io::{self, IoSlice};
@@ -20,9 +21,9 @@ use crate::tun::MOST;
 
 /// The most bytes of packets in a batch; a single longer packet has one to itself.
 const BATCH: usize = 384 << 10;
-/// Batches in being. A turn of packets is often of one or two subflows: with fewer batches a thread has nothing to
+/// The most batches in being. A turn of packets is often of one or two subflows: with fewer batches a thread has nothing to
 /// write while the gateway waits for another one.
-const BATCHES: usize = 12;
+pub(super) const BATCHES: usize = 12;
 
 /// Pieces of payload shorter than this are copied to their neighbours, bytes.
 const ALONE: usize = 256;
@@ -103,6 +104,8 @@ pub(super) struct Writer {
     batch: Option<Batch>,
     /// Batches in being, that one among them.
     made: usize,
+    /// How many there may be.
+    most: usize,
     /// Batches to be written; `None` once there will be no more.
     full: Option<Sender<Batch>>,
     /// Those that were.
@@ -112,12 +115,16 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// A thread that writes to a device, and counts the packets that were not taken.
+    /// A thread that writes to a device, `most` batches in being, and counts the packets that were not taken.
     ///
     /// # Errors
     /// The system has no thread to give.
     #[expect(clippy::disallowed_methods, reason = "the real world has threads")]
-    pub(super) fn start(mut device: impl Device, refused: Arc<AtomicU64>) -> io::Result<Self> {
+    pub(super) fn start(
+        mut device: impl Device,
+        most: usize,
+        refused: Arc<AtomicU64>,
+    ) -> io::Result<Self> {
         let (full, to_write) = channel::<Batch>();
         let (written, empty) = channel();
         let thread = Builder::new().name("device".into()).spawn(move || {
@@ -129,7 +136,7 @@ impl Writer {
             Ok(())
         })?;
         let (full, thread) = (Some(full), Some(thread));
-        Ok(Self { batch: None, made: 0, full, empty, thread })
+        Ok(Self { batch: None, made: 0, most, full, empty, thread })
     }
 
     /// Takes a packet, to be written behind all before it once the batch is full or [`Self::flush`] is called. The
@@ -175,7 +182,7 @@ impl Writer {
         if let Ok(batch) = self.empty.try_recv() {
             return Ok(batch);
         }
-        if self.made < BATCHES {
+        if self.made < self.most {
             self.made += 1;
             return Ok(Batch::default());
         }
@@ -265,7 +272,7 @@ mod tests {
         let (given, (gate, decided)) = (Given::default(), channel());
         let refused = Arc::default();
         let device = Gated(Arc::clone(&given), decided);
-        let writer = Writer::start(device, Arc::clone(&refused)).unwrap();
+        let writer = Writer::start(device, BATCHES, Arc::clone(&refused)).unwrap();
         (writer, given, gate, refused)
     }
 
@@ -285,7 +292,7 @@ mod tests {
     #[test]
     fn all_is_written_in_order_by_the_time_the_writer_is_dropped() {
         let given = Given::default();
-        let mut writer = Writer::start(Open(Arc::clone(&given)), Arc::default()).unwrap();
+        let mut writer = Writer::start(Open(Arc::clone(&given)), BATCHES, Arc::default()).unwrap();
         // Several batches by their size, several by turns that end, an empty turn, and a turn that does not end.
         let packets: Vec<_> =
             (0..2000_usize).map(|at| vec![at as u8; 40 + at * 7 % 1461]).collect();
@@ -313,7 +320,7 @@ mod tests {
         assert!(by_turns.len() > 500, "{}", by_turns.len());
         for entrance in entrance::tests::both(written) {
             let refused = Arc::<AtomicU64>::default();
-            let mut writer = Writer::start(entrance, Arc::clone(&refused)).unwrap();
+            let mut writer = Writer::start(entrance, BATCHES, Arc::clone(&refused)).unwrap();
             for pieces in [&short, &by_turns] {
                 writer.push(&[b"he", b"ad"], pieces).unwrap();
             }
@@ -347,7 +354,7 @@ mod tests {
     #[test]
     fn a_packet_longer_than_a_batch_has_one_to_itself() {
         let given = Given::default();
-        let mut writer = Writer::start(Open(Arc::clone(&given)), Arc::default()).unwrap();
+        let mut writer = Writer::start(Open(Arc::clone(&given)), BATCHES, Arc::default()).unwrap();
         let packets = [vec![1; 40], vec![2; BATCH + 1], vec![3; 40]];
         for packet in &packets {
             put(&mut writer, packet).unwrap();

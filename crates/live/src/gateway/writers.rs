@@ -12,12 +12,16 @@ use anabranch_transport::FourTuple;
 use bytes::Bytes;
 use rustix::io::Errno;
 
-use super::writer::Writer;
+use super::writer::{BATCHES, Writer};
 use crate::entrance::Obstacle;
 use crate::tun::Tun;
 
 /// The most threads: beyond them the gateway's own thread has no more to give.
 const THREADS: usize = 4;
+/// The packets of a device's queue that [`BATCHES`] a thread want, and the fewest batches where it has less room: what
+/// clients acknowledge of all that waits to be written comes back through it, and is lost beyond.
+const QUEUE: usize = 2000;
+const FEWEST: usize = 3;
 
 /// The threads, and where each packet goes.
 pub(super) struct Writers {
@@ -37,10 +41,11 @@ impl Writers {
         // Where the system does not say how many there are, one is certain.
         let processors = available_parallelism().map_or(1, NonZero::get);
         let mut all = Self { each: Vec::new(), obstacles: Vec::new(), refused: Arc::default() };
+        let batches = (BATCHES * tun.queue()? as usize / QUEUE).clamp(FEWEST, BATCHES);
         for _ in 0..processors.min(THREADS) {
             let entrance = tun.entrance()?;
             all.obstacles.push(entrance.obstacle());
-            all.each.push(Writer::start(entrance, Arc::clone(&all.refused))?);
+            all.each.push(Writer::start(entrance, batches, Arc::clone(&all.refused))?);
         }
         Ok(all)
     }
