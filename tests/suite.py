@@ -12,6 +12,7 @@ import resource
 import subprocess
 import sys
 import tempfile
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,17 +24,16 @@ ROOT = Path(__file__).resolve().parents[1]
 
 _CARGO = ("cargo", "test", "--workspace", "--exclude", "anabranch-python")
 _TESTS = (*_CARGO, "--tests")
-_DRILL = ("cargo", "run", "--quiet", "--package", "anabranch-drill", "--profile", "drill", "--")
-_DRILL_BUILD = ("cargo", "build", "--quiet", "--package", "anabranch-drill", "--profile", "drill")
+# What the tests of its package were built with.
+_DRILL = (str(Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "debug" / "anabranch-drill"),)
 _FOLDERS = ("tests/python", "tests/house")
 # A file's tests run in one process and in their order: what one has made or read serves the others.
-# Real packets come first: they are late, and slow, where other tests have both processors.
-_LAST = ("nice", "-n", "19")
-_PYTEST = (*_LAST, sys.executable, "-m", "pytest", "-n", "auto", "--dist", "loadfile", *_FOLDERS)
+_PYTEST = (sys.executable, "-m", "pytest", "-n", "auto", "--dist", "loadfile", *_FOLDERS)
 # A quarter of the cases that a property is tried on where its test does not say how many.
 _FEWER_CASES = {"PROPTEST_CASES": "64"}
-# Real packets take real time, and little of a processor.
 _LIVE = (sys.executable, "-m", "pytest", "tests/live")
+# Real packets are late, and slow, where other tests have both processors.
+_LAST = ("nice", "-n", "19")
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 # cargo: `test result: ok. 12 passed; 0 failed; 3 ignored; ...`, once a binary; pytest: `7 passed in 3s`.
@@ -55,37 +55,60 @@ class Step:
         The program and its arguments.
     builds
         Whether it builds, and its time is not the tests'.
-    beside
-        A program that runs at the same time and is shown when both have ended.
     environment
-        Variables that the programs have unless whoever runs the suite sets them.
+        Variables that the program has unless whoever runs the suite sets them.
     """
 
     name: str
     command: tuple[str, ...]
     builds: bool = False
-    beside: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Suite:
+    """What is built, and then what runs.
+
+    Attributes
+    ----------
+    building
+        Steps before all others, one after the other.
+    steps
+        Steps one after the other.
+    beside
+        The step that runs at the same time as all of them, goes before them where both want a processor, and
+        is shown when it has ended: real packets take real time, and little of a processor.
+    """
+
+    building: tuple[Step, ...]
+    steps: tuple[Step, ...]
+    beside: Step
+
+
 SUITES = {
-    "quick": (
-        Step(name="building the tests", command=(*_TESTS, "--quiet", "--no-run"), builds=True),
-        Step(name="cargo test", command=(*_TESTS, "--no-fail-fast"), environment=_FEWER_CASES),
-        Step(name="building the drill", command=_DRILL_BUILD, builds=True),
-        Step(name="drill", command=(*_DRILL, "--cpu-seconds", "15")),
-        Step(name="pytest", command=(*_PYTEST, "-m", "not slow"), beside=(*_LIVE, "-m", "not slow")),
+    "quick": Suite(
+        building=(Step(name="building the tests", command=(*_TESTS, "--quiet", "--no-run"), builds=True),),
+        steps=(
+            Step(name="cargo test", command=(*_TESTS, "--no-fail-fast"), environment=_FEWER_CASES),
+            Step(name="drill", command=(*_DRILL, "--cpu-seconds", "15")),
+            Step(name="pytest", command=(*_PYTEST, "-m", "not slow")),
+        ),
+        beside=Step(name="real packets", command=(*_LIVE, "-m", "not slow")),
     ),
-    "all": (
-        Step(name="make lint", command=("make", "--no-print-directory", "lint"), builds=True),
-        Step(name="building the tests", command=(*_TESTS, "--quiet", "--no-run"), builds=True),
-        Step(name="cargo test", command=(*_TESTS, "--no-fail-fast", "--", "--include-ignored")),
-        # Hardly more than the building of each.
-        Step(name="cargo test --doc", command=(*_CARGO, "--doc", "--no-fail-fast"), builds=True),
-        Step(name="building the drill", command=_DRILL_BUILD, builds=True),
-        Step(name="drill", command=(*_DRILL, "--seeds", "0..500")),
-        Step(name="cost gate", command=(sys.executable, "benches/cost.py"), builds=True),
-        Step(name="pytest", command=_PYTEST, beside=_LIVE),
+    "all": Suite(
+        building=(
+            Step(name="make lint", command=("make", "--no-print-directory", "lint"), builds=True),
+            Step(name="building the tests", command=(*_TESTS, "--quiet", "--no-run"), builds=True),
+        ),
+        steps=(
+            Step(name="pytest", command=_PYTEST),
+            Step(name="cargo test", command=(*_TESTS, "--no-fail-fast", "--", "--include-ignored")),
+            Step(name="drill", command=(*_DRILL, "--seeds", "0..500")),
+            # Hardly more than the building of each.
+            Step(name="cargo test --doc", command=(*_CARGO, "--doc", "--no-fail-fast"), builds=True),
+            Step(name="cost gate", command=(sys.executable, "benches/cost.py"), builds=True),
+        ),
+        beside=Step(name="real packets", command=_LIVE),
     ),
 }
 
@@ -111,42 +134,64 @@ def summary(name: str, found: dict[str, int], failed: list[str], cpu_s: float) -
     return text + (f"\n{target}: failed: {', '.join(failed)}" if failed else "")
 
 
-def _run(step: Step) -> tuple[bool, str]:
-    """Run a step, showing its output as it comes; return whether it ended well, and that output."""
+def _environment(step: Step) -> dict[str, str]:
+    """Return the variables that a step's program has."""
     # The programs see no terminal, and pipes have no colours of themselves.
     colours = {"CARGO_TERM_COLOR": "always", "FORCE_COLOR": "1"} if sys.stdout.isatty() else {}
     environment = {**step.environment, **os.environ, **colours}
     # The tests start a hundred programs in Python, each of which would compile its sources again.
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
-    with tempfile.TemporaryFile() as kept:
-        beside = None
-        if step.beside:
-            beside = subprocess.Popen(step.beside, cwd=ROOT, stdout=kept, stderr=kept, env=environment)
-        try:
-            well, shown = _shown(step.command, environment)
-        except BaseException:
-            if beside is not None:
-                beside.terminate()
-                beside.wait()
-            raise
-        if beside is not None:
-            well = beside.wait() == 0 and well
+    return environment
+
+
+class _Run:
+    """A suite while it runs: what its steps have shown, which have failed, and how long each took."""
+
+    def __init__(self) -> None:
+        self.output = ""
+        self.failed: list[str] = []
+        self.cpu_s = 0.0
+        self.took: list[str] = []
+
+    def step(self, step: Step, prefix: tuple[str, ...] = ()) -> None:
+        """Run a step, showing its output as it comes."""
+        before, since = _cpu_s(), time.monotonic()
+        shown = b""
+        command = (*prefix, *step.command)
+        with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, env=_environment(step)) as program:
+            assert program.stdout is not None
+            while part := os.read(program.stdout.fileno(), 65536):
+                _show(part)
+                shown += part
+        self.end(step, program.returncode, shown, since, before)
+
+    def end(self, step: Step, code: int, shown: bytes, since: float, cpu_before_s: float) -> None:
+        """Keep what there is to be told of a step that has ended."""
+        self.output += shown.decode(errors="replace")
+        self.failed += [step.name] if code else []
+        self.cpu_s += 0.0 if step.builds else _cpu_s() - cpu_before_s
+        self.took.append(f"{step.name} {time.monotonic() - since:.0f} s")
+
+    def beside(self, step: Step, others: tuple[Step, ...]) -> None:
+        """Run a step at the same time as others, and show its output when it has ended."""
+        since = time.monotonic()
+        with tempfile.TemporaryFile() as kept:
+            program = subprocess.Popen(
+                step.command, cwd=ROOT, stdout=kept, stderr=kept, env=_environment(step)
+            )
+            try:
+                for other in others:
+                    self.step(other, _LAST)
+            except BaseException:
+                program.terminate()
+                program.wait()
+                raise
+            before = _cpu_s()
+            program.wait()
             kept.seek(0)
-            late = kept.read()
-            _show(late)
-            shown += late
-    return well, shown.decode(errors="replace")
-
-
-def _shown(command: tuple[str, ...], environment: dict[str, str]) -> tuple[bool, bytes]:
-    """Run a program, showing its output as it comes; return whether it ended well, and that output."""
-    shown = b""
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, env=environment) as program:
-        assert program.stdout is not None
-        while part := os.read(program.stdout.fileno(), 65536):
-            _show(part)
-            shown += part
-    return program.returncode == 0, shown
+            shown = kept.read()
+        _show(shown)
+        self.end(step, program.returncode, shown, since, before)
 
 
 def _show(output: bytes) -> None:
@@ -163,15 +208,13 @@ def _cpu_s() -> float:
 
 def main(name: str) -> int:
     """Run a suite; return 0 when every step ended well."""
-    failed, output, cpu_s = [], "", 0.0
-    for step in SUITES[name]:
-        before = _cpu_s()
-        well, shown = _run(step)
-        failed += [] if well else [step.name]
-        output += shown
-        cpu_s += 0.0 if step.builds else _cpu_s() - before
-    sys.stdout.write(f"\n{summary(name, counts(output), failed, cpu_s)}\n")
-    return 1 if failed else 0
+    suite, run = SUITES[name], _Run()
+    for step in suite.building:
+        run.step(step)
+    run.beside(suite.beside, suite.steps)
+    sys.stdout.write(f"\n{', '.join(run.took)}\n")
+    sys.stdout.write(f"{summary(name, counts(run.output), run.failed, run.cpu_s)}\n")
+    return 1 if run.failed else 0
 
 
 if __name__ == "__main__":

@@ -87,5 +87,5 @@ def test_every_case_has_its_figure():
 
 
 def test_every_suite_of_all_tests_has_the_gate():
-    assert '"benches/cost.py"' in text("tests/suite.py").partition('"all": (')[2]
+    assert '"benches/cost.py"' in text("tests/suite.py").partition('"all": Suite(')[2]
     assert "valgrind" in text(".ci/run")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
 import subprocess
 import sys
@@ -42,51 +43,76 @@ def test_the_end_says_what_was_left_out_and_what_failed():
     assert "9 tests passed, 2 failed, 3 skipped" in everything
 
 
+def step(name, code, **more):
+    """Return a step of a line of Python."""
+    return suite.Step(name=name, command=(sys.executable, "-c", code), **more)
+
+
+def run(monkeypatch, *steps, building=(), beside=None):
+    """Run a suite of steps as the quick one, and return its exit code."""
+    beside = beside or step("beside", "print('0 passed in 1s')")
+    monkeypatch.setitem(suite.SUITES, "quick", suite.Suite(building=building, steps=steps, beside=beside))
+    return suite.main("quick")
+
+
 def test_a_step_that_fails_keeps_no_other_from_running(monkeypatch, capfd):
-    python = (sys.executable, "-c")
-    steps = (
-        suite.Step(name="first", command=(*python, "print('1 passed in 1s'); raise SystemExit(3)")),
-        suite.Step(name="second", command=(*python, "print('2 passed in 1s')")),
-    )
-    monkeypatch.setitem(suite.SUITES, "quick", steps)
-    assert suite.main("quick") == 1
+    first = step("first", "print('1 passed in 1s'); raise SystemExit(3)")
+    second = step("second", "print('2 passed in 1s')")
+    assert run(monkeypatch, first, second) == 1
     out = capfd.readouterr().out
     assert "make test: 3 tests passed" in out
     assert out.endswith("make test: failed: first\n")
-    both = suite.Step(
-        name="both",
-        command=(*python, "print('1 passed in 1s')"),
-        beside=(*python, "print('4 passed in 1s'); raise SystemExit(1)"),
-    )
-    monkeypatch.setitem(suite.SUITES, "quick", (both, steps[1]))
-    assert suite.main("quick") == 1
+    assert run(monkeypatch, second, building=(first,)) == 1
+    assert capfd.readouterr().out.endswith("make test: failed: first\n")
+    beside = step("beside", "print('4 passed in 1s'); raise SystemExit(1)")
+    assert run(monkeypatch, second, beside=beside) == 1
     out = capfd.readouterr().out
-    assert "make test: 7 tests passed" in out
-    assert out.endswith("make test: failed: both\n")
-    monkeypatch.setitem(suite.SUITES, "quick", steps[1:])
-    assert suite.main("quick") == 0
+    assert "make test: 6 tests passed" in out
+    assert out.endswith("make test: failed: beside\n")
+    assert run(monkeypatch, second) == 0
+
+
+def test_what_runs_beside_has_begun_before_the_others_and_goes_first(monkeypatch, capfd, tmp_path):
+    file = tmp_path / "begun"
+    asked = f"import os, pathlib, time; file = pathlib.Path({str(file)!r}); nice = os.nice(0)"
+    beside = step("beside", f"{asked}; file.touch(); print(f'nice {{nice}}, then')")
+    waits = "end = time.monotonic() + 60\nwhile not file.exists(): assert time.monotonic() < end"
+    assert run(monkeypatch, step("waits", f"{asked}\n{waits}\nprint(f'nice {{nice}}')"), beside=beside) == 0
+    waited, besides = capfd.readouterr().out.splitlines()[:2]
+    assert besides == f"nice {os.nice(0)}, then"
+    assert waited == "nice 19"
+
+
+def test_the_time_that_tests_use_is_counted_and_that_of_building_is_not(monkeypatch, capfd):
+    works = "import time\nwhile time.process_time() < {}: pass"
+    builds = step("builds", works.format(1.0), builds=True)
+    tests = (step(name, works.format(0.3)) for name in ("tests", "beside"))
+    assert run(monkeypatch, builds, next(tests), beside=next(tests)) == 0
+    told = capfd.readouterr().out
+    assert "in 1 CPU seconds" in told
+    assert re.search(r"^builds \d+ s, tests \d+ s, beside \d+ s$", told, re.MULTILINE), told
 
 
 def test_programs_in_python_are_compiled_once(monkeypatch, capfd):
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
-    told = suite.Step(
-        name="told", command=(sys.executable, "-c", "import sys; print(sys.flags.dont_write_bytecode)")
-    )
-    monkeypatch.setitem(suite.SUITES, "quick", (told,))
-    assert suite.main("quick") == 0
+    assert run(monkeypatch, step("told", "import sys; print(sys.flags.dont_write_bytecode)")) == 0
     assert capfd.readouterr().out.startswith("0\n")
 
 
 def test_every_test_there_is_runs_in_one_of_them():
     quick, everything = (
-        {step.name: step.command for step in suite.SUITES[name]} for name in ("quick", "all")
+        {step.name: step.command for step in (*found.building, *found.steps, found.beside)}
+        for found in (suite.SUITES["quick"], suite.SUITES["all"])
     )
     assert set(quick) <= set(everything)
     assert everything["cargo test"] == (*quick["cargo test"], "--", "--include-ignored")
-    assert (*everything["pytest"], "-m", "not slow") == quick["pytest"]
-    few, all_of_them = (suite.SUITES[name][-1].beside for name in ("quick", "all"))
-    assert (*all_of_them, "-m", "not slow") == few
-    assert {*everything["pytest"], *all_of_them} >= {"tests/python", "tests/house", "tests/live"}
+    for name in ("pytest", "real packets"):
+        assert (*everything[name], "-m", "not slow") == quick[name]
+    assert {*everything["pytest"], *everything["real packets"]} >= {
+        "tests/python",
+        "tests/house",
+        "tests/live",
+    }
     assert everything["make lint"][-1] == "lint"
 
 

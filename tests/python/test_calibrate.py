@@ -472,6 +472,7 @@ def test_a_run_over_processes_is_the_same_as_in_one():
     assert simulate.simulate(tasks, workers=2) == simulate.simulate(tasks, workers=1)
 
 
+@pytest.mark.slow
 @pytest.mark.module
 def test_the_page_keeps_what_was_written_by_hand(tmp_path):
     docs = tmp_path / "calibration.md"

@@ -21,6 +21,7 @@ from anabranch import _html, _progress, report
 from anabranch.cli._app import app
 from anabranch.errors import InputError, ScenarioError
 from anabranch.figures import picture
+from anabranch.media.make import make_film
 from anabranch.study.measure import TRACE
 
 BULK = {
@@ -175,8 +176,10 @@ def test_frames_of_a_run_are_its_tables():
 
 @pytest.mark.module
 @pytest.mark.slow
-def test_every_table_of_a_real_trace_is_a_frame():
-    run = anabranch.run("two-paths", set={"application.duration": "3 s", "record": ["receiver"]})
+def test_every_table_of_a_real_trace_is_a_frame(tmp_path):
+    film = tmp_path / "film.mp4"
+    make_film(film, duration_s=3.0, rate_bps=900_000, size=(320, 180))
+    run = anabranch.run("two-paths", set={"application.film": str(film), "record": ["receiver"]})
     assert set(run.tables) <= set(TRACE)
     for name in run.tables:
         frame = run.frame(name)

@@ -114,8 +114,9 @@ def test_examples_do_what_they_say_one_after_the_other(tmp_path, monkeypatch):
             arguments = line.removeprefix("anabranch ")
             if not arguments.startswith(HEAVY):
                 given = shlex.split(arguments)
-                # Sessions of a second show as well that the line works.
-                short = ["--set", "application.bytes=100 kB"] if given[0] == "sweep" else []
+                # Sessions and films of a second show as well that the line works.
+                films = {"media": ["--duration", "1s"]} if given[1:2] == ["make"] else {}
+                short = {"sweep": ["--set", "application.bytes=100 kB"], **films}.get(given[0], [])
                 result = CliRunner().invoke(_app.app, [*given, *short])
                 assert result.exit_code == 0, f"{line}\n{result.stderr}"
 

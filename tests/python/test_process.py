@@ -168,19 +168,25 @@ def test_a_table_wider_than_the_terminal_is_taken_apart_and_no_number_is_cut():
 
 
 @pytest.mark.module
-def test_a_scenario_comes_from_stdin(call, within, tmp_path):
+def test_a_scenario_comes_from_stdin(within):
     given = SCENARIO.encode()
     code, out, _ = within("run", "-", "--json", given=given)
     assert (code, json.loads(out)["scenario"]) == (0, "small")
     code, again, _ = within("run", "small.toml", "--json")
     assert json.loads(again)["digest"] == json.loads(out)["digest"]
     assert within("check", "-", given=given)[1].startswith("ok: stdin: bulk over wifi")
-    code, out, _ = call("sweep", "-", "--trials", "2", "--workers", "2", "--json", given=given)
-    assert (code, json.loads(out)[0]["runs"]) == (0, 2)
-    assert (tmp_path / "results" / "stdin" / "manifest.json").exists()
     code, _, err = within("check", "-", given=given.replace(b"rtt", b"rrt"))
     assert code == 2
     assert "(stdin, line 7)" in err
+
+
+@pytest.mark.slow
+@pytest.mark.module
+def test_a_sweep_of_a_scenario_from_stdin_has_a_folder_of_that_name(call, tmp_path):
+    given = SCENARIO.encode()
+    code, out, _ = call("sweep", "-", "--trials", "2", "--workers", "2", "--json", given=given)
+    assert (code, json.loads(out)[0]["runs"]) == (0, 2)
+    assert (tmp_path / "results" / "stdin" / "manifest.json").exists()
 
 
 def test_an_empty_or_closed_stdin_is_told(call):

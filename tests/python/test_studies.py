@@ -295,10 +295,8 @@ def test_what_is_said_to_draw_nothing_comes_out_the_same_in_every_run(name):
     study = studies.read(folder)
     phase = Override(key="host.clock_phase", value="1 ms", origin="--set")
     seen = {}
+    assert not any(plan.exact for plan in sweep.planned(studies.sweep(folder, study, quick=True)))
     for vary in (None, *(key for key, one in study.assumptions.items() if one.sweep)):
-        assert not any(
-            plan.exact for plan in sweep.planned(studies.sweep(folder, study, vary=vary, quick=True))
-        )
         what = studies.sweep(folder, study, vary=vary, quick=True, sets=[phase])
         for cell, plan in zip(what.cells, sweep.planned(what), strict=True):
             if plan.exact:

@@ -248,7 +248,7 @@ impl Case {
     /// The command that runs it.
     pub fn command(&self) -> String {
         let mut text = format!(
-            "cargo run --quiet --package anabranch-drill --profile drill -- --twin {} --seed {}",
+            "cargo run --quiet --package anabranch-drill --profile test -- --twin {} --seed {}",
             self.twin.name(),
             self.seed
         );
