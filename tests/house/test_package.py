@@ -70,7 +70,9 @@ def installed(wheel):
     """Return the folder of programs of an environment that has the wheel and what it depends on."""
     folder = wheel.parent / "environment"
     call(sys.executable, "-m", "venv", folder, cwd=wheel.parent)
-    call(folder / "bin" / "python", "-m", "pip", "install", "--quiet", "--no-compile", wheel, cwd=wheel.parent)
+    call(
+        folder / "bin" / "python", "-m", "pip", "install", "--quiet", "--no-compile", wheel, cwd=wheel.parent
+    )
     return folder / "bin"
 
 
