@@ -32,6 +32,7 @@ use thiserror::Error;
 use crate::clock::Clock;
 use crate::poller::{Poller, Ready};
 use crate::pool::{Inlet, Pool};
+use crate::readers::Readers;
 use crate::secret::secret_seed;
 use crate::tun::Tun;
 
@@ -50,9 +51,10 @@ const LOOK: Duration = Duration::from_millis(100);
 /// The headers of a packet over IPv4, bytes.
 const HEADERS: u16 = 40;
 
-/// The numbers of descriptors: the device, those of the metrics, those of origins.
+/// The numbers of descriptors: the device, those of the metrics, that of the reads that are done, those of origins.
 const DEVICE: u64 = 0;
 const METRICS: u64 = 1;
+const READERS: u64 = (1 << 40) - 1;
 const ORIGINS: u64 = 1 << 40;
 
 /// What a gateway is to do.
@@ -151,6 +153,8 @@ struct Gateway<'a> {
     own: BTreeSet<IpAddr>,
     /// What origins and long packets are read into.
     pool: Pool,
+    /// What reads origins.
+    readers: Readers,
     admission: Admission,
     flood: Flood,
     metrics: Metrics,
@@ -194,6 +198,9 @@ impl<'a> Gateway<'a> {
         let writers = Writers::start(&tun).map_err(tried("a thread for the device"))?;
         let poller = Poller::new().map_err(tried("waiting"))?;
         poller.add(&tun, DEVICE).map_err(tried("waiting"))?;
+        let pool = Pool::default();
+        let readers = Readers::start(&pool).map_err(tried("threads for origins"))?;
+        poller.add(&readers, READERS).map_err(tried("waiting"))?;
         let secret = secret_seed().map_err(tried("random numbers"))?;
         let mut endpoint = Endpoint::new("gateway", secret);
         // What a kernel leaves with its subflow where its buffer is full may hold a client's upload up for seconds.
@@ -229,7 +236,8 @@ impl<'a> Gateway<'a> {
             told: None,
             endpoint,
             own,
-            pool: Pool::default(),
+            pool,
+            readers,
             admission: Admission::new(settings.limits),
             flood: Flood::new(clock.now()),
             metrics: Metrics::default(),
@@ -285,12 +293,17 @@ impl<'a> Gateway<'a> {
         let now = self.clock.now();
         match ready.token {
             DEVICE => self.read_device(now, inlet),
+            READERS => {
+                for completion in self.readers.completed() {
+                    if let Some(origin) = self.touch(completion.number) {
+                        origin.complete(completion);
+                    }
+                }
+                Ok(())
+            }
             ORIGINS.. => {
-                if let Some(served) = self.served.get_mut(&ready.token)
-                    && let Some(origin) = &mut served.origin
-                {
+                if let Some(origin) = self.touch(ready.token) {
                     origin.handle_ready(now, ready.readable, ready.writable);
-                    self.touched.insert(ready.token);
                 }
                 Ok(())
             }

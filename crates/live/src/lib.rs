@@ -16,6 +16,7 @@ mod offload;
 mod origin;
 mod poller;
 mod pool;
+mod readers;
 mod relay;
 mod secret;
 mod side;

@@ -1,9 +1,10 @@
 //! A kernel's stream socket, of MPTCP or plain TCP, as an application sees its connection.
 
 use std::collections::VecDeque;
-use std::io::{self, IoSliceMut};
+use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
 use anabranch_host::Stream;
 use anabranch_transport::{Event, WriteError};
@@ -13,9 +14,10 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SendFlags, Shutdown, SocketFlags, SocketType, ipproto, sockopt};
 
 use crate::pool::{PIECE, Pool};
+use crate::readers::{Completion, Ending, Lengths, PIECES, Read, Submitter};
 
-/// Pieces at most that one call reads: each call that empties the buffer of a socket has its peer told.
-const PIECES: usize = 4;
+/// The pieces that are left when a further read is submitted.
+const AHEAD: usize = PIECES / 2;
 
 /// A socket of a kernel.
 #[derive(Clone, Debug)]
@@ -46,7 +48,7 @@ impl Kind {
 /// A stream over a socket that does not block.
 #[derive(Debug)]
 pub(crate) struct Socket {
-    fd: OwnedFd,
+    fd: Arc<OwnedFd>,
     connected_at: Option<Instant>,
     events: VecDeque<Event>,
     /// There may be something to read.
@@ -65,6 +67,16 @@ pub(crate) struct Socket {
     longest: usize,
     /// Nothing more is read of the kernel for now.
     rests: bool,
+    /// The connection breaks behind what was read.
+    breaks: bool,
+    /// Where it submits reads, if anywhere.
+    submitter: Option<Submitter>,
+    /// Its reads are submitted; it reads by itself otherwise.
+    submits: bool,
+    /// A read was submitted that has not been completed.
+    submitted: bool,
+    /// More has come since the last read began.
+    more: bool,
 }
 
 impl Socket {
@@ -100,7 +112,7 @@ impl Socket {
 
     fn new(fd: OwnedFd, pool: Pool) -> Self {
         Self {
-            fd,
+            fd: Arc::new(fd),
             connected_at: None,
             events: VecDeque::new(),
             readable: false,
@@ -111,6 +123,11 @@ impl Socket {
             read: VecDeque::new(),
             longest: 0,
             rests: false,
+            breaks: false,
+            submitter: None,
+            submits: false,
+            submitted: false,
+            more: false,
         }
     }
 
@@ -129,6 +146,7 @@ impl Socket {
             }
         }
         self.readable |= readable;
+        self.more |= readable;
         if writable {
             self.writable = true;
             if std::mem::take(&mut self.blocked) {
@@ -161,41 +179,54 @@ impl Socket {
 }
 
 impl Socket {
-    /// Reads what there is in one call, into several pieces: the first one of `limit` bytes at most, and the others as
-    /// long as any that was asked for.
+    /// The same, whose reads may be submitted; they are to be given to [`Self::complete`].
+    pub(crate) fn submitting(self, submitter: Submitter) -> Self {
+        Self { submitter: Some(submitter), ..self }
+    }
+
+    /// Whether reads are submitted from now on, where there is anybody to submit them to.
+    pub(crate) fn set_submits(&mut self, submits: bool) {
+        self.submits = submits && self.submitter.is_some();
+    }
+
+    /// Reads what there is into several pieces, the first one of `limit` bytes at most, and the others as long as any
+    /// that was asked for; or submits that.
     fn fill(&mut self, limit: usize) {
-        if !self.readable || self.ended || self.rests || limit == 0 {
+        let done = self.ended || self.breaks || self.submitted;
+        if !self.readable || done || self.rests || limit == 0 {
             return;
         }
         let limit = limit.min(PIECE);
         self.longest = self.longest.max(limit);
-        let mut pieces: [Vec<u8>; PIECES] = std::array::from_fn(|_| self.pool.take());
-        let lengths: [usize; PIECES] =
-            std::array::from_fn(|at| if at == 0 { limit } else { self.longest });
-        let mut at = lengths.iter();
-        let mut rooms = pieces.each_mut().map(|piece| {
-            let length = at.next().copied().unwrap_or_default();
-            IoSliceMut::new(&mut piece[..length])
-        });
-        let got = rustix::io::readv(&self.fd, &mut rooms);
-        let mut left = *got.as_ref().unwrap_or(&0);
-        for (piece, length) in pieces.into_iter().zip(lengths) {
-            let filled = left.min(length);
-            left -= filled;
-            if filled > 0 {
-                self.read.push_back(self.pool.keep(piece, filled));
-            } else {
-                self.pool.give(piece);
-            }
+        let lengths = Lengths { first: limit, further: self.longest };
+        self.more = false;
+        let submitter = self.submitter.as_ref().filter(|_| self.submits);
+        self.submitted = submitter.is_some_and(|it| it.submit(&self.fd, lengths));
+        if !self.submitted {
+            self.keep(Read::of(&self.fd, &self.pool, lengths));
         }
-        match got {
-            Ok(0) => {
+    }
+
+    /// Takes a read that it has submitted; one of another socket before it is thrown away.
+    pub(crate) fn complete(&mut self, completion: Completion) {
+        if Arc::ptr_eq(&completion.fd, &self.fd) {
+            self.submitted = false;
+            self.keep(completion.read);
+        }
+    }
+
+    fn keep(&mut self, read: Read) {
+        self.read.extend(read.pieces);
+        match read.ending {
+            Ending::Full => {}
+            // What came after that was told since, and is told only once.
+            Ending::Empty => self.readable = self.more,
+            Ending::Finished => {
                 self.ended = true;
                 self.events.push_back(Event::PeerFinished);
             }
-            Ok(_) => {}
-            Err(Errno::AGAIN | Errno::INTR) => self.readable = false,
-            Err(_) => self.broke(),
+            Ending::Broken if self.read.is_empty() => self.broke(),
+            Ending::Broken => self.breaks = true,
         }
     }
 
@@ -220,7 +251,11 @@ impl Stream for Socket {
     }
 
     fn read(&mut self, _now: Instant, limit: usize) -> Option<Bytes> {
-        if self.read.is_empty() {
+        if self.read.is_empty() && std::mem::take(&mut self.breaks) {
+            self.broke();
+        }
+        let ahead = if self.submits { AHEAD } else { 0 };
+        if self.read.len() <= ahead {
             self.fill(limit);
         }
         let mut piece = self.read.pop_front()?;
@@ -263,5 +298,157 @@ impl Stream for Socket {
 impl AsFd for Socket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::io::{read, write};
+    use rustix::net::socketpair;
+
+    use crate::clock::Clock;
+    use crate::poller::Poller;
+    use crate::readers::Readers;
+
+    use super::*;
+
+    const NOW: Instant = Instant::ZERO;
+
+    /// A socket that submits its reads, who does them, and its peer.
+    fn submitting() -> (Socket, Readers, OwnedFd) {
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let (ours, peer) =
+            socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None).unwrap();
+        let readers = Readers::start(&Pool::default()).unwrap();
+        let mut socket = Socket::accepted(ours, NOW).submitting(readers.submitter(7));
+        assert_eq!(socket.poll_event(), Some(Event::Connected));
+        socket.set_submits(true);
+        (socket, readers, peer)
+    }
+
+    /// The reads that are done, one at least.
+    fn completed(readers: &Readers) -> Vec<Completion> {
+        let mut poller = Poller::new().unwrap();
+        poller.add(readers, 1).unwrap();
+        assert_eq!(poller.wait(&Clock::start(), None).unwrap().len(), 1);
+        let completed = readers.completed();
+        assert!(completed.iter().all(|it| it.number == 7));
+        assert!(!completed.is_empty());
+        completed
+    }
+
+    fn complete(socket: &mut Socket, readers: &Readers) {
+        for completion in completed(readers) {
+            socket.complete(completion);
+        }
+    }
+
+    #[test]
+    fn what_others_read_comes_in_order_and_the_end_behind_it() {
+        let (mut socket, readers, peer) = submitting();
+        let said: Vec<u8> = (0..2_000_000_u32).map(|at| (at / 7) as u8).collect();
+        let (mut left, mut heard) = (&said[..], Vec::new());
+        let mut peer = Some(peer);
+        loop {
+            if let Some(fd) = &peer {
+                match write(fd, left) {
+                    Ok(taken) => left = &left[taken..],
+                    Err(error) => assert_eq!(error, Errno::AGAIN),
+                }
+                if left.is_empty() {
+                    peer = None;
+                }
+                socket.handle_ready(NOW, true, false);
+            }
+            match socket.read(NOW, 50_000) {
+                Some(piece) => {
+                    assert!(piece.len() <= 50_000);
+                    assert!(socket.held() <= 2 * (PIECES * PIECE) as u64);
+                    heard.extend_from_slice(&piece);
+                }
+                None if socket.submitted => complete(&mut socket, &readers),
+                None => break,
+            }
+        }
+        assert!(heard == said);
+        assert_eq!(socket.poll_event(), Some(Event::PeerFinished));
+        assert_eq!(socket.poll_event(), None);
+    }
+
+    #[test]
+    fn what_comes_while_a_read_that_found_no_more_is_on_its_way_is_read() {
+        let (mut socket, readers, peer) = submitting();
+        write(&peer, b"one").unwrap();
+        socket.handle_ready(NOW, true, false);
+        assert_eq!(socket.read(NOW, 100), None);
+        let found_no_more = completed(&readers);
+        write(&peer, b"two").unwrap();
+        socket.handle_ready(NOW, true, false);
+        for completion in found_no_more {
+            socket.complete(completion);
+        }
+        assert_eq!(socket.read(NOW, 100).unwrap(), &b"one"[..]);
+        complete(&mut socket, &readers);
+        assert_eq!(socket.read(NOW, 100).unwrap(), &b"two"[..]);
+        assert_eq!(socket.read(NOW, 100), None);
+        assert!(!socket.submitted, "nothing is said to have come");
+    }
+
+    #[test]
+    fn a_connection_breaks_behind_what_was_read_of_it() {
+        let (mut socket, readers, peer) = submitting();
+        // Who goes without having read what it was told breaks off.
+        write(&socket, b"nobody reads this").unwrap();
+        write(&peer, b"last words").unwrap();
+        drop(peer);
+        socket.handle_ready(NOW, true, false);
+        assert_eq!(socket.read(NOW, 4), None);
+        complete(&mut socket, &readers);
+        let mut said = Vec::new();
+        while let Some(piece) = socket.read(NOW, 4) {
+            assert!(!socket.has_news());
+            said.extend_from_slice(&piece);
+        }
+        assert_eq!(said, b"last words");
+        assert_eq!(socket.poll_event(), Some(Event::Closed));
+    }
+
+    #[test]
+    fn a_connection_that_breaks_with_nothing_to_read_is_told_without_another_read() {
+        for submits in [true, false] {
+            let (mut socket, readers, peer) = submitting();
+            socket.set_submits(submits);
+            write(&socket, b"nobody reads this").unwrap();
+            drop(peer);
+            socket.handle_ready(NOW, true, false);
+            assert_eq!(socket.read(NOW, 4), None);
+            if submits {
+                assert_eq!(socket.poll_event(), None);
+                complete(&mut socket, &readers);
+            }
+            assert_eq!(socket.poll_event(), Some(Event::Closed));
+        }
+    }
+
+    #[test]
+    fn what_was_read_of_a_socket_before_it_is_thrown_away() {
+        let (mut before, readers, peer) = submitting();
+        write(&peer, b"too late").unwrap();
+        before.handle_ready(NOW, true, false);
+        assert_eq!(before.read(NOW, 100), None);
+        let (mut socket, _others, _peer) = submitting();
+        complete(&mut socket, &readers);
+        assert_eq!((socket.read(NOW, 100), socket.held()), (None, 0));
+    }
+
+    #[test]
+    fn who_is_to_read_by_itself_does_so_at_once() {
+        let (mut socket, readers, peer) = submitting();
+        socket.set_submits(false);
+        write(&peer, b"now").unwrap();
+        socket.handle_ready(NOW, true, false);
+        assert_eq!(socket.read(NOW, 100).unwrap(), &b"now"[..]);
+        assert!(readers.completed().is_empty());
+        assert_eq!(read(&peer, &mut [0; 1]), Err(Errno::AGAIN), "nothing was said to it");
     }
 }

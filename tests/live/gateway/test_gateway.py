@@ -61,6 +61,30 @@ def test_bytes_arrive_as_they_were_sent(lab, mptcp, v6):
     assert lab.client.counters()["MPTcpExtMPCapableFallbackSYNACK"] == 0
 
 
+def test_connections_at_once_each_have_bytes_of_their_own(lab):
+    def answer(connection):
+        connection.sendall(pattern(4 * MIB, connection.recv(1)[0]))
+
+    with Origin(lab.host, answer), lab.gateway() as gateway:
+        connected = {mark: lab.connect(mptcp=mark % 2 == 0) for mark in range(1, 13)}
+        heard = {}
+
+        def ask(mark, client):
+            client.sendall(bytes([mark]))
+            heard[mark] = digest(drained(client))
+
+        clients = [threading.Thread(target=ask, args=both) for both in connected.items()]
+        for client in clients:
+            client.start()
+        for client in clients:
+            client.join()
+        for client in connected.values():
+            client.close()
+        assert heard == {mark: digest(pattern(4 * MIB, mark)) for mark in connected}
+        records = gateway.records(len(connected))
+    assert {record["down"] for record in records} == {str(4 * MIB)}
+
+
 @pytest.mark.slow
 def test_what_many_clients_acknowledge_is_heard_while_much_is_sent(lab):
     # A device that --setup-print did not make has room for 500: what comes behind, while nobody reads, is lost.

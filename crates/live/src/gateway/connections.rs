@@ -91,11 +91,18 @@ impl Gateway<'_> {
             if let Ok(socket) = Socket::call(&Kind::TO_ORIGIN, *address, self.pool.clone())
                 && self.poller.add_edges(&socket, number).is_ok()
             {
-                served.origin = Some(socket);
+                served.origin = Some(socket.submitting(self.readers.submitter(number)));
                 return;
             }
         }
         self.fail(number, End::OriginRefused);
+    }
+
+    /// The socket to the origin of a connection, for which there may be something to do now.
+    pub(super) fn touch(&mut self, number: u64) -> Option<&mut Socket> {
+        let origin = self.served.get_mut(&number)?.origin.as_mut()?;
+        self.touched.insert(number);
+        Some(origin)
     }
 
     /// A client's connection has news.
@@ -143,6 +150,8 @@ impl Gateway<'_> {
             let Some(handle) = served.handle else { return self.flush(now, number) };
             let Some(client) = self.endpoint.get_mut(handle) else { return };
             origin.rest(full);
+            // Alone it is soonest read here; where others wait for this thread, it has enough to do.
+            origin.set_submits(!self.touched.is_empty());
             let more = !full || origin.held() > 0;
             match served.relay.pump(now, client, origin, more) {
                 Ok(true) => served.active = now,

@@ -223,7 +223,7 @@ impl Drop for Writer {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::sync::Mutex;
     use std::sync::mpsc::SyncSender;
 
@@ -234,7 +234,7 @@ mod tests {
     use super::*;
 
     /// What a device was given.
-    type Given = Arc<Mutex<Vec<Vec<u8>>>>;
+    pub(crate) type Given = Arc<Mutex<Vec<Vec<u8>>>>;
 
     /// Takes everything.
     struct Open(Given);
@@ -247,7 +247,7 @@ mod tests {
     }
 
     /// Waits before every packet for what becomes of it.
-    struct Gated(Given, Receiver<io::Result<bool>>);
+    pub(crate) struct Gated(Given, Receiver<io::Result<bool>>);
 
     impl Device for Gated {
         fn put(&mut self, packets: &[Packet<'_>]) -> io::Result<u64> {
@@ -267,11 +267,16 @@ mod tests {
         packet.iter().flat_map(|part| part.iter().copied()).collect()
     }
 
+    /// A device, what it was given, and what it waits for.
+    pub(crate) fn gated_device() -> (Gated, Given, Sender<io::Result<bool>>) {
+        let (given, (gate, decided)) = (Given::default(), channel());
+        (Gated(Arc::clone(&given), decided), given, gate)
+    }
+
     /// A writer, what its device was given, what that waits for, and how many packets it did not take.
     fn gated() -> (Writer, Given, Sender<io::Result<bool>>, Arc<AtomicU64>) {
-        let (given, (gate, decided)) = (Given::default(), channel());
+        let (device, given, gate) = gated_device();
         let refused = Arc::default();
-        let device = Gated(Arc::clone(&given), decided);
         let writer = Writer::start(device, BATCHES, Arc::clone(&refused)).unwrap();
         (writer, given, gate, refused)
     }

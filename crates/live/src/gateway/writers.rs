@@ -13,7 +13,7 @@ use bytes::Bytes;
 use rustix::io::Errno;
 
 use super::writer::{BATCHES, Writer};
-use crate::entrance::Obstacle;
+use crate::entrance::{Device, Obstacle};
 use crate::tun::Tun;
 
 /// The most threads: beyond them the gateway's own thread has no more to give.
@@ -40,14 +40,23 @@ impl Writers {
     pub(super) fn start(tun: &Tun) -> io::Result<Self> {
         // Where the system does not say how many there are, one is certain.
         let processors = available_parallelism().map_or(1, NonZero::get);
-        let mut all = Self { each: Vec::new(), obstacles: Vec::new(), refused: Arc::default() };
         let batches = (BATCHES * tun.queue()? as usize / QUEUE).clamp(FEWEST, BATCHES);
+        let mut obstacles = Vec::new();
+        let mut entrances = Vec::new();
         for _ in 0..processors.min(THREADS) {
             let entrance = tun.entrance()?;
-            all.obstacles.push(entrance.obstacle());
-            all.each.push(Writer::start(entrance, batches, Arc::clone(&all.refused))?);
+            obstacles.push(entrance.obstacle());
+            entrances.push(entrance);
         }
-        Ok(all)
+        Ok(Self { obstacles, ..Self::over(entrances, batches)? })
+    }
+
+    /// A thread for each device, with so many batches.
+    fn over(devices: Vec<impl Device>, batches: usize) -> io::Result<Self> {
+        let refused = Arc::default();
+        let start = |device| Writer::start(device, batches, Arc::clone(&refused));
+        let each = devices.into_iter().map(start).collect::<io::Result<_>>()?;
+        Ok(Self { each, obstacles: Vec::new(), refused })
     }
 
     /// Takes a packet of a subflow, as [`Writer::push`] does.
@@ -109,14 +118,49 @@ fn place_of(tuple: &FourTuple, threads: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use std::thread::yield_now;
+
+    use crate::gateway::writer::tests::gated_device;
+
     use super::*;
+
+    fn tuple(address: &str, port: u16) -> FourTuple {
+        FourTuple {
+            local: "10.77.9.1:443".parse().unwrap(),
+            remote: (address.parse::<IpAddr>().unwrap(), port).into(),
+        }
+    }
+
+    #[test]
+    fn a_device_that_takes_nothing_holds_up_its_own_subflows_and_no_others() {
+        let ends: [_; 2] = std::array::from_fn(|_| gated_device());
+        let [(slow, _, gate), (quick, given, open)] = ends;
+        for _ in 0..100 {
+            open.send(Ok(true)).unwrap();
+        }
+        let mut writers = Writers::over(vec![slow, quick], FEWEST).unwrap();
+        let ports =
+            |place| (1..).filter(move |port| place_of(&tuple("192.0.2.7", *port), 2) == place);
+        let (held_up, free) = (ports(0).next().unwrap(), ports(1).next().unwrap());
+        writers.push(&tuple("192.0.2.7", held_up), &[b"slow"], []).unwrap();
+        for mark in 0..100_u8 {
+            writers.push(&tuple("192.0.2.7", free), &[&[mark]], []).unwrap();
+            writers.flush().unwrap();
+        }
+        let wanted: Vec<_> = (0..100_u8).map(|mark| vec![mark]).collect();
+        assert!(writers.obstacle().is_none());
+        while given.lock().unwrap().len() < wanted.len() {
+            yield_now();
+        }
+        assert_eq!(*given.lock().unwrap(), wanted);
+        gate.send(Ok(false)).unwrap();
+        let refused = Arc::clone(&writers.refused);
+        drop(writers);
+        assert_eq!(refused.load(Ordering::Relaxed), 1, "of either device");
+    }
 
     #[test]
     fn subflows_of_one_client_and_of_many_are_spread() {
-        let tuple = |address: &str, port: u16| FourTuple {
-            local: "10.77.9.1:443".parse().unwrap(),
-            remote: (address.parse::<IpAddr>().unwrap(), port).into(),
-        };
         for threads in 1..=THREADS {
             let mut counts = [[0; THREADS]; 3];
             for at in 0..100 {
