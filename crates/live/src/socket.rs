@@ -363,7 +363,7 @@ mod tests {
             match socket.read(NOW, 50_000) {
                 Some(piece) => {
                     assert!(piece.len() <= 50_000);
-                    assert!(socket.held() <= 2 * (PIECES * PIECE) as u64);
+                    assert!(socket.held() <= ((AHEAD + PIECES) * PIECE) as u64);
                     heard.extend_from_slice(&piece);
                 }
                 None if socket.submitted => complete(&mut socket, &readers),
