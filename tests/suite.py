@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import resource
+import signal
 import subprocess
 import sys
 import tempfile
@@ -24,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 _CARGO = ("cargo", "test", "--workspace", "--exclude", "anabranch-python")
 _TESTS = (*_CARGO, "--tests")
-# What the tests of its package were built with.
+# The drill as the tests of its package are built.
 _DRILL = (str(Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "debug" / "anabranch-drill"),)
 _FOLDERS = ("tests/python", "tests/house")
 # A file's tests run in one process and in their order: what one has made or read serves the others.
@@ -34,6 +35,9 @@ _FEWER_CASES = {"PROPTEST_CASES": "64"}
 _LIVE = (sys.executable, "-m", "pytest", "tests/live")
 # Real packets are late, and slow, where other tests have both processors.
 _LAST = ("nice", "-n", "19")
+
+#: The time that real packets have to take their namespaces away, s.
+_CLEARING_UP_S = 60
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 # cargo: `test result: ok. 12 passed; 0 failed; 3 ignored; ...`, once a binary; pytest: `7 passed in 3s`.
@@ -160,9 +164,13 @@ class _Run:
         command = (*prefix, *step.command)
         with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, env=_environment(step)) as program:
             assert program.stdout is not None
-            while part := os.read(program.stdout.fileno(), 65536):
-                _show(part)
-                shown += part
+            try:
+                while part := os.read(program.stdout.fileno(), 65536):
+                    _show(part)
+                    shown += part
+            except BaseException:
+                program.terminate()
+                raise
         self.end(step, program.returncode, shown, since, before)
 
     def end(self, step: Step, code: int, shown: bytes, since: float, cpu_before_s: float) -> None:
@@ -182,16 +190,28 @@ class _Run:
             try:
                 for other in others:
                     self.step(other, _LAST)
-            except BaseException:
-                program.terminate()
+                before = _cpu_s()
                 program.wait()
+            except BaseException as stopped:
+                # A terminal interrupts it as well, and a second time would cut its clearing up short.
+                _end(program, told=isinstance(stopped, KeyboardInterrupt))
                 raise
-            before = _cpu_s()
-            program.wait()
-            kept.seek(0)
-            shown = kept.read()
-        _show(shown)
+            finally:
+                kept.seek(0)
+                shown = kept.read()
+                _show(shown)
         self.end(step, program.returncode, shown, since, before)
+
+
+def _end(program: subprocess.Popen[bytes], *, told: bool) -> None:
+    """Interrupt a program, unless it was told, and kill it when it has not cleared up in its time."""
+    if not told:
+        program.send_signal(signal.SIGINT)
+    for then in (signal.SIGINT, signal.SIGKILL):
+        try:
+            program.wait(timeout=_CLEARING_UP_S)
+        except subprocess.TimeoutExpired:
+            program.send_signal(then)
 
 
 def _show(output: bytes) -> None:
@@ -208,6 +228,7 @@ def _cpu_s() -> float:
 
 def main(name: str) -> int:
     """Run a suite; return 0 when every step ended well."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     suite, run = SUITES[name], _Run()
     for step in suite.building:
         run.step(step)

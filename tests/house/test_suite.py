@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -81,6 +82,39 @@ def test_what_runs_beside_has_begun_before_the_others_and_goes_first(monkeypatch
     waited, besides = capfd.readouterr().out.splitlines()[:2]
     assert besides == f"nice {os.nice(0)}, then"
     assert waited == "nice 19"
+
+
+STOPPED = """
+import importlib.util, sys
+spec = importlib.util.spec_from_file_location("suite", "tests/suite.py")
+suite = sys.modules["suite"] = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(suite)
+steps, file = int(sys.argv[1]), sys.argv[2]
+def step(name, code):
+    return suite.Step(name=name, command=(sys.executable, "-u", "-c", f"import os, time; {code}"))
+waits = "print(os.getpid()); time.sleep(100)"
+clears_up = f"os.mkfifo({file!r})\\ntry:\\n open({file!r}, 'w').write(str(os.getpid())); time.sleep(100)"
+beside = step("beside", f"{clears_up}\\nexcept KeyboardInterrupt: print('cleared up')")
+suite.SUITES["quick"] = suite.Suite(building=(), steps=(step("long", waits),) * steps, beside=beside)
+sys.exit(suite.main("quick"))
+"""
+
+
+@pytest.mark.parametrize("steps", [0, 1], ids=["only real packets are left", "another step runs too"])
+def test_what_runs_beside_clears_up_when_the_suite_is_stopped(steps, tmp_path):
+    file = tmp_path / "begun"
+    with subprocess.Popen(
+        (sys.executable, "-c", STOPPED, str(steps), str(file)), cwd=ROOT, stdout=subprocess.PIPE, text=True
+    ) as program:
+        running = [program.stdout.readline().strip() for _ in range(steps)]
+        while not file.exists():
+            assert program.poll() is None
+        running.append(file.read_text(encoding="ascii"))
+        program.terminate()
+        said = program.stdout.read()
+        assert program.wait() == 143
+    assert "cleared up" in said
+    assert not [process for process in running if Path("/proc", process).exists()]
 
 
 def test_the_time_that_tests_use_is_counted_and_that_of_building_is_not(monkeypatch, capfd):

@@ -295,6 +295,7 @@ def test_what_is_said_to_draw_nothing_comes_out_the_same_in_every_run(name):
     study = studies.read(folder)
     phase = Override(key="host.clock_phase", value="1 ms", origin="--set")
     seen = {}
+    # The phase is of the host, which no assumption sets: one look at the study is enough.
     assert not any(plan.exact for plan in sweep.planned(studies.sweep(folder, study, quick=True)))
     for vary in (None, *(key for key, one in study.assumptions.items() if one.sweep)):
         what = studies.sweep(folder, study, vary=vary, quick=True, sets=[phase])

@@ -153,7 +153,7 @@ struct Gateway<'a> {
     own: BTreeSet<IpAddr>,
     /// What origins and long packets are read into.
     pool: Pool,
-    /// What reads origins.
+    /// The threads that read origins while connections wait for this one.
     readers: Readers,
     admission: Admission,
     flood: Flood,

@@ -1,8 +1,8 @@
-//! Sockets read by threads of their own: a read copies all there is out of the kernel, and has a peer on this host send
-//! what it may send next, before it returns.
+//! Sockets read by threads of their own: a read copies up to four pieces out of the kernel, and has a peer on this host
+//! send what it may send next, before it returns.
 //!
-//! A socket submits one read at a time ([`Submitter`]). Reads that are done wait for whoever owns the threads, whose
-//! descriptor is readable then ([`Readers::completed`]), and who gives each to its socket.
+//! A socket submits one read at a time ([`Submitter`]). Reads that are done wait in [`Readers`], whose descriptor is
+//! readable while there are any; its owner gives each to its socket.
 
 use std::io::{self, IoSliceMut};
 use std::num::NonZero;
@@ -17,7 +17,7 @@ use rustix::io::Errno;
 
 use crate::pool::{PIECE, Pool};
 
-/// Pieces at most that are read at once: each call that empties the buffer of a socket has its peer told.
+/// The most pieces of a read.
 pub(crate) const PIECES: usize = 4;
 /// The most threads.
 const THREADS: usize = 4;
@@ -47,7 +47,9 @@ pub(crate) enum Ending {
 /// What a read gave: pieces, each of which somebody may hold on its own.
 #[derive(Debug)]
 pub(crate) struct Read {
+    /// In the order in which they came.
     pub(crate) pieces: Vec<Bytes>,
+    /// What comes behind them.
     pub(crate) ending: Ending,
 }
 
@@ -106,6 +108,7 @@ pub(crate) struct Completion {
     pub(crate) number: u64,
     /// What was read of.
     pub(crate) fd: Arc<OwnedFd>,
+    /// What it gave.
     pub(crate) read: Read,
 }
 
@@ -156,7 +159,7 @@ impl Submitter {
     }
 }
 
-/// The threads. They end when this and every [`Submitter`] are gone.
+/// The threads. Each ends by itself, behind the read that it does, when this and every [`Submitter`] are gone.
 pub(crate) struct Readers {
     requests: Vec<Sender<Request>>,
     completions: Arc<Completions>,

@@ -16,7 +16,7 @@ use rustix::net::{AddressFamily, SendFlags, Shutdown, SocketFlags, SocketType, i
 use crate::pool::{PIECE, Pool};
 use crate::readers::{Completion, Ending, Lengths, PIECES, Read, Submitter};
 
-/// The pieces that are left when a further read is submitted.
+/// Pieces at most that are left when a further read is submitted.
 const AHEAD: usize = PIECES / 2;
 
 /// A socket of a kernel.
@@ -160,7 +160,7 @@ impl Socket {
         !self.events.is_empty()
     }
 
-    /// Breaks the connection off, so that the peer is told (RST).
+    /// Breaks the connection off, so that the peer is told (RST), as soon as no read of it is on its way.
     pub(crate) fn reset(self) {
         // Where it is over already there is nobody to tell.
         let _ = sockopt::set_socket_linger(&self.fd, Some(std::time::Duration::ZERO));
@@ -184,7 +184,8 @@ impl Socket {
         Self { submitter: Some(submitter), ..self }
     }
 
-    /// Whether reads are submitted from now on, where there is anybody to submit them to.
+    /// Whether reads are submitted from now on, where there is anybody to submit them to. One that is on its way is
+    /// waited for either way.
     pub(crate) fn set_submits(&mut self, submits: bool) {
         self.submits = submits && self.submitter.is_some();
     }
@@ -193,7 +194,8 @@ impl Socket {
     /// that was asked for; or submits that.
     fn fill(&mut self, limit: usize) {
         let done = self.ended || self.breaks || self.submitted;
-        if !self.readable || done || self.rests || limit == 0 {
+        // A socket that never connected is closed at once: its number is the next one's, and so would its news be.
+        if self.connected_at.is_none() || !self.readable || done || self.rests || limit == 0 {
             return;
         }
         let limit = limit.min(PIECE);
@@ -207,7 +209,7 @@ impl Socket {
         }
     }
 
-    /// Takes a read that it has submitted; one of another socket before it is thrown away.
+    /// Takes a read that it submitted. A read of the connection's former socket is dropped.
     pub(crate) fn complete(&mut self, completion: Completion) {
         if Arc::ptr_eq(&completion.fd, &self.fd) {
             self.submitted = false;
@@ -225,7 +227,6 @@ impl Socket {
                 self.ended = true;
                 self.events.push_back(Event::PeerFinished);
             }
-            Ending::Broken if self.read.is_empty() => self.broke(),
             Ending::Broken => self.breaks = true,
         }
     }
@@ -251,12 +252,12 @@ impl Stream for Socket {
     }
 
     fn read(&mut self, _now: Instant, limit: usize) -> Option<Bytes> {
-        if self.read.is_empty() && std::mem::take(&mut self.breaks) {
-            self.broke();
-        }
         let ahead = if self.submits { AHEAD } else { 0 };
         if self.read.len() <= ahead {
             self.fill(limit);
+        }
+        if self.read.is_empty() && std::mem::take(&mut self.breaks) {
+            self.broke();
         }
         let mut piece = self.read.pop_front()?;
         if piece.len() > limit {
@@ -414,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_that_breaks_with_nothing_to_read_is_told_without_another_read() {
+    fn a_connection_that_breaks_with_nothing_to_read_is_told_to_who_reads() {
         for submits in [true, false] {
             let (mut socket, readers, peer) = submitting();
             socket.set_submits(submits);
@@ -423,15 +424,16 @@ mod tests {
             socket.handle_ready(NOW, true, false);
             assert_eq!(socket.read(NOW, 4), None);
             if submits {
-                assert_eq!(socket.poll_event(), None);
                 complete(&mut socket, &readers);
+                assert_eq!(socket.poll_event(), None, "who reads may hold what was read before");
+                assert_eq!(socket.read(NOW, 4), None);
             }
             assert_eq!(socket.poll_event(), Some(Event::Closed));
         }
     }
 
     #[test]
-    fn what_was_read_of_a_socket_before_it_is_thrown_away() {
+    fn a_read_of_a_former_socket_is_dropped() {
         let (mut before, readers, peer) = submitting();
         write(&peer, b"too late").unwrap();
         before.handle_ready(NOW, true, false);

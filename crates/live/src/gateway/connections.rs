@@ -150,7 +150,7 @@ impl Gateway<'_> {
             let Some(handle) = served.handle else { return self.flush(now, number) };
             let Some(client) = self.endpoint.get_mut(handle) else { return };
             origin.rest(full);
-            // Alone it is soonest read here; where others wait for this thread, it has enough to do.
+            // A connection that is alone is read soonest by this thread. Where others wait for it, readers help.
             origin.set_submits(!self.touched.is_empty());
             let more = !full || origin.held() > 0;
             match served.relay.pump(now, client, origin, more) {
