@@ -165,7 +165,7 @@ clean:
 # The extension is built again when a source is newer than the last build, or when it is gone.
 $(STAMPS)/module: $(STAMPS)/packages $(RUST_SOURCES) $(if $(wildcard $(MODULE)),,rebuild) | tools
 	@echo "building the simulator; the first time takes a few minutes"
-	$(BIN)/maturin develop --release --quiet
+	@$(BIN)/maturin develop --release --quiet >$(STAMPS)/maturin.log 2>&1 || { cat $(STAMPS)/maturin.log >&2; exit 1; }
 	@test -x $(BIN)/anabranch && test -e $(MODULE)
 	@touch $@
 
