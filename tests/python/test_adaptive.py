@@ -275,6 +275,7 @@ def test_a_broken_playlist_is_a_fault_of_the_scenario(scenario):
     assert "key: application.rate" in result.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.module
 def test_a_film_becomes_a_ladder_that_plays(scenario, tmp_path):
     av = pytest.importorskip("av")

@@ -163,6 +163,7 @@ def test_a_world_that_draws_nothing_has_a_verdict_after_one_run():
     assert {one.verdict for one in found.added} == {verdict.HELPS}
 
 
+@pytest.mark.slow
 @pytest.mark.module
 def test_the_command_keeps_its_runs_and_goes_on(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -274,6 +274,7 @@ def interrupt_after(count):
     return progress
 
 
+@pytest.mark.slow
 @pytest.mark.module
 def test_a_killed_sweep_goes_on_where_it_was(scenario, tmp_path):
     """kill -9 of the whole program: its workers end too, and what was written counts."""

@@ -131,6 +131,7 @@ fn one_loss_in_a_hundred_costs_what_the_rounds_between_probes_lose() {
 }
 
 #[test]
+#[ignore = "long: six flows over short queues"]
 fn a_short_queue_overflows_far_less_often_than_under_version_1() {
     for queue in [7, 10, 20] {
         let world = World { queue, ..ALONE };

@@ -54,6 +54,7 @@ fn the_rate_of_the_others_is_theirs() {
 }
 
 #[test]
+#[ignore = "long: 20,000 s of a cell"]
 fn the_wanted_mean_is_what_comes_out() {
     let mut model = LteModel::new(Direction::Down, LteProfile::VerizonShort);
     model.mean_bps = Some(24_000_000);
