@@ -21,6 +21,7 @@ mod relay;
 mod secret;
 mod side;
 mod socket;
+mod threads;
 mod tun;
 mod world;
 

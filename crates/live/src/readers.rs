@@ -5,22 +5,20 @@
 //! readable while there are any; its owner gives each to its socket.
 
 use std::io::{self, IoSliceMut};
-use std::num::NonZero;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{Builder, available_parallelism};
+use std::thread::Builder;
 
 use bytes::Bytes;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 
 use crate::pool::{PIECE, Pool};
+use crate::threads;
 
 /// The most pieces of a read.
 pub(crate) const PIECES: usize = 4;
-/// The most threads.
-const THREADS: usize = 4;
 
 /// How long the pieces of a read may be, bytes: whoever takes them wants them so.
 #[derive(Clone, Copy, Debug)]
@@ -175,9 +173,7 @@ impl Readers {
         let told = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
         let completions = Arc::new(Completions { waiting: Mutex::default(), told });
         let mut requests = Vec::new();
-        // Where the system does not say how many processors there are, one is certain.
-        let processors = available_parallelism().map_or(1, NonZero::get);
-        for _ in 0..processors.min(THREADS) {
+        for _ in 0..threads::count() {
             let (submit, submitted) = channel();
             let (completions, pool) = (Arc::clone(&completions), pool.clone());
             let work = move || serve(&submitted, &completions, &pool);

@@ -3,10 +3,8 @@
 
 use std::io;
 use std::net::IpAddr;
-use std::num::NonZero;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread::available_parallelism;
 
 use anabranch_transport::FourTuple;
 use bytes::Bytes;
@@ -14,10 +12,9 @@ use rustix::io::Errno;
 
 use super::writer::{BATCHES, Writer};
 use crate::entrance::{Device, Obstacle};
+use crate::threads;
 use crate::tun::Tun;
 
-/// The most threads: beyond them the gateway's own thread has no more to give.
-const THREADS: usize = 4;
 /// The packets of a device's queue that [`BATCHES`] a thread want, and the fewest batches where it has less room: what
 /// clients acknowledge of all that waits to be written comes back through it, and is lost beyond.
 const QUEUE: usize = 2000;
@@ -38,12 +35,10 @@ impl Writers {
     /// # Errors
     /// The system has no thread or descriptor to give.
     pub(super) fn start(tun: &Tun) -> io::Result<Self> {
-        // Where the system does not say how many there are, one is certain.
-        let processors = available_parallelism().map_or(1, NonZero::get);
         let batches = (BATCHES * tun.queue()? as usize / QUEUE).clamp(FEWEST, BATCHES);
         let mut obstacles = Vec::new();
         let mut entrances = Vec::new();
-        for _ in 0..processors.min(THREADS) {
+        for _ in 0..threads::count() {
             let entrance = tun.entrance()?;
             obstacles.push(entrance.obstacle());
             entrances.push(entrance);
@@ -161,8 +156,8 @@ mod tests {
 
     #[test]
     fn subflows_of_one_client_and_of_many_are_spread() {
-        for threads in 1..=THREADS {
-            let mut counts = [[0; THREADS]; 3];
+        for many in 1..=threads::MOST {
+            let mut counts = [[0; threads::MOST]; 3];
             for at in 0..100 {
                 let all = [
                     tuple("192.0.2.7", 40_000 + 2 * at),
@@ -170,12 +165,12 @@ mod tests {
                     tuple(&format!("198.51.100.{at}"), 50_000),
                 ];
                 for (count, of) in counts.iter_mut().zip(all) {
-                    count[place_of(&of, threads)] += 1;
+                    count[place_of(&of, many)] += 1;
                 }
             }
             for count in counts {
-                let (used, left) = count.split_at(threads);
-                assert!(used.iter().all(|it| *it >= 50 / threads), "{threads}: {count:?}");
+                let (used, left) = count.split_at(many);
+                assert!(used.iter().all(|it| *it >= 50 / many), "{many}: {count:?}");
                 assert!(left.iter().all(|it| *it == 0));
             }
         }
