@@ -412,6 +412,10 @@ def finished(
     value, tables = loaded.scenario, trace["tables"]
     clients = metrics.by_client(tables)
     qoe, qos = metrics.qoe(tables, clients), metrics.qos(tables, clients)
+    summary = {**trace["summary"]}
+    if loaded.warnings:
+        warnings = (warning.sentence() for warning in loaded.warnings)
+        summary["notes"] = [*summary.get("notes", ()), *warnings]
     return Run(
         scenario=value.name,
         seed=value.seed,
@@ -420,7 +424,7 @@ def finished(
         congestion=plugins.label(value.transport.congestion.model_dump()),
         plan=plan,
         tables=tables,
-        summary=trace["summary"],
+        summary=summary,
         qoe=qoe,
         qos=qos,
         clients=clients,

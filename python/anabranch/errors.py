@@ -50,16 +50,28 @@ class Fault:
 
     def __str__(self) -> str:
         """Return the fault as a person reads it: message, place, key and hint."""
+        return self.shown("error")
+
+    def shown(self, kind: str) -> str:
+        """Return the fault, or what is only a `warning`, as a person reads it."""
         place = self.where
         if self.line is not None:
             place = f"{place}, line {self.line}" if place else f"line {self.line}"
-        lines = [f"error: {self.message} ({place})" if place else f"error: {self.message}"]
+        lines = [f"{kind}: {self.message} ({place})" if place else f"{kind}: {self.message}"]
         if self.key:
             lines.append(f"  key: {self.key}")
         if self.hint:
             lines.append(f"  hint: {self.hint}")
         # Names come from files: what would move a terminal's cursor is written out.
         return "\n".join(line if line.isprintable() else escaped(line) for line in lines)
+
+    def sentence(self) -> str:
+        """Return the message with its place and hint in one line, for the notes of a run."""
+        place = f" ({self.where})" if self.where else ""
+        line = f"{self.message[:1].upper()}{self.message[1:]}{place}" + (
+            f": {self.hint}" if self.hint else ""
+        )
+        return line if line.isprintable() else escaped(line)
 
 
 class AnabranchError(Exception):

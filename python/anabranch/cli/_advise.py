@@ -142,6 +142,7 @@ def _asked(given: Given, how: How) -> Asked:
     faults = [] if fault is None else [fault]
     try:
         loaded = given.load()
+        _console.warn(loaded.warnings)
         if how.report is not None:
             faults += _outputs.over_inputs(
                 [(how.report, "--report")], _outputs.inputs(loaded, given.scenario)

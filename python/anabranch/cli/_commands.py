@@ -98,6 +98,7 @@ def opened(given: Given, files: Files, faults: Sequence[Fault] = ()) -> Loaded:
         found.append(Fault(message="no adaptive playback in the scenario", where="--p1203", hint=hint))
     if found:
         raise InputError(found)
+    _console.warn(loaded.warnings)
     return loaded
 
 
@@ -151,6 +152,7 @@ def check(given: Given, *, show_plan: bool) -> None:
     from anabranch.scenario import plan as plans
 
     loaded = given.load()
+    _console.warn(loaded.warnings)
     value = loaded.scenario
     if show_plan:
         plan = plans.build(value, prepare_film(loaded))

@@ -25,6 +25,7 @@ def compare(
     faults = [] if fault is None else [fault]
     try:
         loaded = given.load()
+        _console.warn(loaded.warnings)
         what = sweep_of(loaded, given.scenario, given.overrides(), trials=trials)
     except InputError as error:
         raise InputError([*error.faults, *faults]) from None

@@ -19,7 +19,7 @@ import typer
 from anabranch.errors import DefectError, Fault, InputError, MissingError, PluginError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -57,6 +57,12 @@ def note(text: str = "") -> None:
         typer.echo(text, err=True)
     except OSError:
         _drop(sys.stderr)
+
+
+def warn(warnings: Iterable[Fault]) -> None:
+    """Write warnings to stderr, each with its hint."""
+    for warning in warnings:
+        note(warning.shown("warning"))
 
 
 def unwritten(error: OSError) -> MissingError:

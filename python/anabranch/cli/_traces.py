@@ -32,7 +32,7 @@ def register(app: typer.Typer) -> None:
 _SUFFIXES = {".csv": "anabranch", ".json": "sabre"}
 _To = Annotated[
     str | None,
-    typer.Option("--to", help="anabranch, mahimahi, pairs or sabre (default: by OUT's ending)."),
+    typer.Option("--to", help="anabranch, mahimahi, pairs, pensieve or sabre (default: by OUT's ending)."),
 ]
 _Step = Annotated[str, typer.Option("--step", help="Length of a window where windows are needed.")]
 
@@ -53,7 +53,9 @@ def show(
     from anabranch import traces
     from anabranch.traces._summary import summarise
 
-    found = summarise(traces.read(file))
+    read = traces.read(file)
+    _console.warn(traces.doubts(read, str(file)))
+    found = summarise(read)
     if as_json:
         import dataclasses
         import json
@@ -85,7 +87,9 @@ def convert(
     from anabranch import traces
 
     form, step_ns = _checked(target, to, {"--step": step}, inputs=[(source, "what is read")])
-    _write(traces.read(source), target, form, step_ns["--step"])
+    read = traces.read(source)
+    _console.warn(traces.doubts(read, str(source)))
+    _write(read, target, form, step_ns["--step"])
 
 
 @trace.command()

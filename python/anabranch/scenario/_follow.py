@@ -38,8 +38,13 @@ def places(raw: dict[str, Any]) -> Iterator[tuple[KeyPath, dict[str, Any]]]:
                         yield (kind, index, way), table[way]
 
 
-def locate(source: Source, folders: Sequence[Path]) -> tuple[dict[str, Any], list[Fault]]:
-    """Return the raw scenario with every recording's full path, and what is wrong with the recordings."""
+def locate(
+    source: Source, folders: Sequence[Path], warnings: list[Fault]
+) -> tuple[dict[str, Any], list[Fault]]:
+    """Return the raw scenario with every recording's full path, and the faults of the recordings.
+
+    Warnings about a recording are added to `warnings`, once for each file.
+    """
     if not any("trace" in table for _, table in places(source.raw)):
         return source.raw, []
     raw = copy.deepcopy(source.raw)
@@ -61,6 +66,7 @@ def locate(source: Source, folders: Sequence[Path]) -> tuple[dict[str, Any], lis
         except InputError as error:
             faults += error.faults
             continue
+        warnings += [doubt for doubt in traces.doubts(trace, name) if doubt not in warnings]
         parent = raw[path[0]][path[1]]  # type: ignore[index]
         if path[0] == "paths" and not trace.has_delays and not _has_delay(parent):
             hint = 'for example rtt = "50 ms": the trace has no delays'

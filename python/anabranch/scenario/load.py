@@ -44,12 +44,15 @@ class Loaded:
         Folders in which the relative path of a film or ladder is looked up, in order.
     plugins
         The classes in Python that it names, by kind and name.
+    warnings
+        Doubts about its recordings and ladder, with which it runs all the same.
     """
 
     scenario: Scenario
     source: _faults.Source
     folders: tuple[Path, ...]
     plugins: Mapping[Kind, Mapping[str, Plugged]] = field(default_factory=dict)
+    warnings: tuple[Fault, ...] = ()
 
     def sources(self) -> dict[str, str]:
         """Return the hash of the sources of each class in Python, by its name."""
@@ -103,7 +106,9 @@ def load(
     folders = (Path.cwd(), folder) if told else (folder,)
     # A recording named on the command line is looked for here first, as a film is.
     overridden = any("trace" in key for key in applied.origins)
-    located, trace_faults = _follow.locate(source, (Path.cwd(), folder) if overridden else (folder,))
+    warnings: list[Fault] = []
+    beside = (Path.cwd(), folder) if overridden else (folder,)
+    located, trace_faults = _follow.locate(source, beside, warnings)
     faults += trace_faults
     value = _validate(source, located, faults, finder)
     from anabranch.media.films import check_film
@@ -115,7 +120,9 @@ def load(
     faults += check_ladder(source, folders)
     if faults or value is None:
         raise ScenarioError(sorted(faults, key=source.order))
-    return Loaded(scenario=value, source=source, folders=folders, plugins=finder.found)
+    return Loaded(
+        scenario=value, source=source, folders=folders, plugins=finder.found, warnings=tuple(warnings)
+    )
 
 
 def tables(path: Path) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from typing import TYPE_CHECKING, Any
 
 from anabranch import _files
@@ -11,7 +12,6 @@ from anabranch.errors import Fault, InputError
 from anabranch.traces._trace import Step, Trace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
 #: The forms, and what their files look like.
@@ -19,6 +19,7 @@ FORMS = {
     "anabranch": "CSV with the header t_s,rate_mbps and, if wanted, delay_ms and loss",
     "mahimahi": "a whole number of milliseconds a line: when 1500 bytes may leave",
     "pairs": "second,bits/s a line",
+    "pensieve": "second and Mb/s a line, separated by spaces or a tab",
     "sabre": "JSON: a list of duration_ms, bandwidth_kbps, latency_ms",
 }
 _COLUMNS = ("t_s", "rate_mbps", "delay_ms", "loss")
@@ -32,6 +33,9 @@ _MOST_BPS = 10**13
 _MOST_DELAY_MS = 3_600_000
 # The latest second of a recording in pairs, whose seconds may count from 1970 or from any other year.
 _MOST_CLOCK_S = 10**11
+_IN_MS = "a time in milliseconds? Seconds are expected"
+#: What separates the values of a line, by the name that messages give it.
+_SEPARATORS = {",": "a comma", ";": "a semicolon", None: "a space or a tab"}
 
 #: The keys of an entry of Sabre's form, and the largest value of each.
 _SABRE = {
@@ -51,8 +55,8 @@ class _Reading:
     def fault(self, message: str, line: int | None, hint: str = "") -> None:
         self.faults.append(Fault(message=message, where=self.where, line=line, hint=hint))
 
-    def number(self, text: object, what: str, line: int | None, *, most: float) -> float:
-        """Return a number from 0 to `most`; anything else is a fault, and 0."""
+    def number(self, text: object, what: str, line: int | None, *, most: float, hint: str = "") -> float:
+        """Return a number from 0 to `most`; anything else is a fault, and 0. `hint` explains a larger one."""
         try:
             value = float(text) if isinstance(text, str | int | float) else math.nan
         except OverflowError:
@@ -65,7 +69,7 @@ class _Reading:
         elif value < 0:
             self.fault(f"{what} is negative: {shown}", line)
         elif value > most:
-            self.fault(f"{what} is above {most:,.0f}: {shown}", line)
+            self.fault(f"{what} is above {most:,.0f}: {shown}", line, hint=hint)
         else:
             return value
         return 0.0
@@ -74,7 +78,8 @@ class _Reading:
         """Check that time goes on, by the nanoseconds that the simulator counts."""
         if before_ns is not None and (at_ns <= before_ns if strictly else at_ns < before_ns):
             at, before = at_ns / _SECOND, before_ns / _SECOND
-            self.fault(f"the trace runs backwards: {at:.12g} s after {before:.12g} s", line)
+            hint = "keep one row for each time" if at_ns == before_ns else "sort the rows by time"
+            self.fault(f"the trace runs backwards: {at:.12g} s after {before:.12g} s", line, hint=hint)
 
 
 def read(file: Path, *, where: str | None = None) -> Trace:
@@ -125,15 +130,47 @@ def _parse(reading: _Reading, text: str) -> Trace | None:
         reading.fault("the trace is empty", None)
         return None
     number, first = lines[0]
-    cells = [cell.strip() for cell in first.split(",")]
-    if cells[0] == "t_s":
-        return _own(reading, cells, number, lines[1:])
-    forms: dict[int, Callable[[_Reading, list[tuple[int, str]]], Trace | None]] = {1: _mahimahi, 2: _pairs}
-    if len(cells) in forms and all(_is_number(cell) for cell in cells):
-        return forms[len(cells)](reading, lines)
-    known = "; ".join(f"{name}: {what}" for name, what in FORMS.items())
-    reading.fault(f"not a known form of trace: `{first[:40]}`", number, hint=known)
+    separator = _separator(first)
+    cells = _cells(first, separator)
+    if cells[0].strip('"') == "t_s":
+        return _own(reading, (number, first), lines[1:], separator)
+    if all(_is_number(cell) for cell in cells):
+        if len(cells) == 1:
+            return _mahimahi(reading, lines)
+        if len(cells) == 2 and separator in _PAIRS:
+            return _pairs(reading, lines, separator)
+    reading.fault(f"not a known form of trace: `{first[:40]}`", number, hint=_advice(first, cells, separator))
     return None
+
+
+def _separator(line: str) -> str | None:
+    """Return what separates the values of a line: a semicolon, a comma, or None for spaces and tabs.
+
+    In a line with spaces or tabs between digits a comma is a decimal sign.
+    """
+    if ";" in line:
+        return ";"
+    spaced = re.search(r"\d[ \t]+[\d.+-]", line) is not None
+    return "," if "," in line and not spaced else None
+
+
+def _cells(line: str, separator: str | None) -> list[str]:
+    """Return the values of a line. Spreadsheets that separate by semicolons write decimal commas."""
+    cells = [cell.strip() for cell in line.split(separator)]
+    return [cell.replace(",", ".") for cell in cells] if separator == ";" else cells
+
+
+def _advice(first: str, cells: list[str], separator: str | None) -> str:
+    """Return what to do about a file of an unknown form, by its first line."""
+    known = "; ".join(f"{name}: {what}" for name, what in FORMS.items())
+    if len(cells) < 2 or (separator is None and "," not in first):
+        return known
+    if not all(_is_number(cell.replace(",", ".")) for cell in cells):
+        return f"columns with names must be t_s,rate_mbps and, if wanted, delay_ms and loss; or {known}"
+    if separator == "," and len(cells) > 2:
+        return f"decimal points instead of decimal commas, and the header t_s,rate_mbps; or {known}"
+    what = _SEPARATORS[separator]
+    return f"numbers separated by {what} need the header t_s,rate_mbps, and decimal points; or {known}"
 
 
 def _is_number(text: str) -> bool:
@@ -145,8 +182,12 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _own(reading: _Reading, header: list[str], line: int, rows: list[tuple[int, str]]) -> Trace | None:
-    """Read the form of our own."""
+def _own(
+    reading: _Reading, first: tuple[int, str], rows: list[tuple[int, str]], separator: str | None
+) -> Trace | None:
+    """Read the form of our own. Spreadsheets write it with semicolons and quotation marks too."""
+    line, names = first
+    header = [cell.strip('"') for cell in _cells(names, separator)]
     unknown = [name for name in header if name not in _COLUMNS]
     if unknown or header[:2] != ["t_s", "rate_mbps"] or len(set(header)) < len(header):
         reading.fault(
@@ -156,7 +197,7 @@ def _own(reading: _Reading, header: list[str], line: int, rows: list[tuple[int, 
     steps: list[Step] = []
     before: int | None = None
     for number, row in rows:
-        cells = [cell.strip() for cell in row.split(",")]
+        cells = [cell.strip('"') for cell in _cells(row, separator)]
         if len(cells) != len(header):
             reading.fault(f"{len(cells)} values under {len(header)} names", number)
             continue
@@ -179,26 +220,35 @@ def _own(reading: _Reading, header: list[str], line: int, rows: list[tuple[int, 
     )
 
 
-def _pairs(reading: _Reading, lines: list[tuple[int, str]]) -> Trace | None:
-    """Read pairs of second and bits per second; the seconds may begin anywhere."""
+#: By the separator of headerless pairs: their form, what a line is, and the unit of rates in b/s.
+_PAIRS: dict[str | None, tuple[str, str, float]] = {
+    ",": ("pairs", "second,bits/s", 1.0),
+    None: ("pensieve", "second Mb/s", 1e6),
+}
+
+
+def _pairs(reading: _Reading, lines: list[tuple[int, str]], separator: str | None) -> Trace | None:
+    """Read pairs of second and rate; the seconds may begin anywhere."""
+    form, expected, unit = _PAIRS[separator]
     steps: list[Step] = []
     origin: float | None = None
     before: int | None = None
     for number, line in lines:
-        cells = line.split(",")
+        cells = _cells(line, separator)
         if len(cells) != 2:
-            reading.fault(f"expected second,bits/s: `{line[:40]}`", number)
+            reading.fault(f"expected {expected}: `{line[:40]}`", number)
             continue
-        second = reading.number(cells[0].strip(), "the second", number, most=_MOST_CLOCK_S)
+        second = reading.number(cells[0], "the second", number, most=_MOST_CLOCK_S, hint=_IN_MS)
         origin = second if origin is None else origin
         at = round((second - origin) * _SECOND)
         if at > _MOST_S * _SECOND:
-            reading.fault(f"more than {_MOST_S:,} s after the first: `{cells[0].strip()[:40]}`", number)
+            message = f"more than {_MOST_S:,} s after the first: `{cells[0][:40]}`"
+            reading.fault(message, number, hint=_IN_MS)
         reading.forward(at, before, number)
         before = at
-        rate = round(reading.number(cells[1].strip(), "the rate", number, most=_MOST_BPS))
-        steps.append(Step(at_ns=at, rate_bps=rate))
-    return _stepped(reading, "pairs", steps, lines[0][0], has_delays=False)
+        rate = reading.number(cells[1], "the rate", number, most=_MOST_BPS / unit)
+        steps.append(Step(at_ns=at, rate_bps=round(rate * unit)))
+    return _stepped(reading, form, steps, lines[0][0], has_delays=False)
 
 
 def _stepped(reading: _Reading, form: str, steps: list[Step], line: int, *, has_delays: bool) -> Trace | None:

@@ -37,10 +37,11 @@ def write(trace: Trace, form: str, *, step_ns: int = _SECOND) -> tuple[str, list
         "anabranch": _own,
         "mahimahi": _mahimahi,
         "pairs": _pairs,
+        "pensieve": _pensieve,
         "sabre": _sabre,
     }
     lost = []
-    if form in ("mahimahi", "pairs") and any(step.delay_ns for step in trace.steps):
+    if form in ("mahimahi", "pairs", "pensieve") and any(step.delay_ns for step in trace.steps):
         lost.append("delays")
     if form != "anabranch" and any(step.loss for step in trace.steps):
         lost.append("losses")
@@ -68,6 +69,14 @@ def _own(trace: Trace, step_ns: int) -> str:
 
 def _pairs(trace: Trace, step_ns: int) -> str:
     rows = [f"{_decimal(step.at_ns / _SECOND)},{step.rate_bps}" for step in trace.windows(step_ns)]
+    return "\n".join([*rows, ""])
+
+
+def _pensieve(trace: Trace, step_ns: int) -> str:
+    rows = [
+        f"{_decimal(step.at_ns / _SECOND)}\t{_decimal(step.rate_bps / 1e6)}"
+        for step in trace.windows(step_ns)
+    ]
     return "\n".join([*rows, ""])
 
 

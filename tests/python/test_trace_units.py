@@ -1,0 +1,132 @@
+"""Recordings of links whose numbers have no header: Pensieve's form, and warnings about units."""
+
+from __future__ import annotations
+
+import pytest
+from typer.testing import CliRunner
+
+from anabranch import traces
+from anabranch.cli._app import app
+from anabranch.errors import InputError
+
+OWN = "t_s,rate_mbps,delay_ms,loss\n0,5,10,0\n1,0,10,0.5\n3.5,2.5,0,0\n"
+
+SABRE = '[{"duration_ms": %s, "bandwidth_kbps": %s}]'
+
+
+def trace_of(tmp_path, text):
+    file = tmp_path / "trace.txt"
+    file.write_bytes(text.encode())
+    return traces.read(file)
+
+
+class TestPensieve:
+    """Seconds and Mb/s, separated by a space or a tab (pensieve #124 and #129)."""
+
+    @pytest.mark.parametrize("separator", [" ", "\t", "   ", " \t"])
+    @pytest.mark.parametrize("end", ["\n", "\r\n"])
+    @pytest.mark.parametrize("begin", ["", "\ufeff", "# a comment\n"])
+    def test_they_are_seconds_and_megabits(self, tmp_path, separator, end, begin):
+        rows = (("0.0", "4.8"), ("1.0", "5.2"), ("2.0", "0.9"))
+        trace = trace_of(tmp_path, begin + "".join(f"{separator.join(row)}{end}" for row in rows))
+        assert (trace.form, trace.length_ns) == ("pensieve", 3 * 10**9)
+        assert [(s.at_ns, s.rate_bps) for s in trace.steps] == [
+            (0, 4_800_000),
+            (10**9, 5_200_000),
+            (2 * 10**9, 900_000),
+        ]
+
+    def test_the_seconds_may_begin_anywhere(self, tmp_path):
+        trace = trace_of(tmp_path, "1650000000.5 1\n1650000001.5 2\n")
+        assert [step.at_ns for step in trace.steps] == [0, 10**9]
+
+    @pytest.mark.parametrize(
+        ("text", "line", "message", "hint"),
+        [
+            ("0 1\n2 1\n1 1\n", 3, "the trace runs backwards: 1 s after 2 s", "sort the rows by time"),
+            ("0 1\n1 1\n1 2\n", 3, "the trace runs backwards: 1 s after 1 s", "keep one row for each time"),
+            ("0 1\n1 x\n", 2, "the rate is not a number: `x`", ""),
+            ("0 1\n1 2 3\n", 2, "expected second Mb/s: `1 2 3`", ""),
+            ("1650000000000 1\n", 1, "the second is above 100,000,000,000: `1650000000000`", "milliseconds"),
+            ("0;4.8\n1;5\n", 1, "not a known form of trace: `0;4.8`", "separated by a semicolon"),
+            ("0;4,8\n1;5,2\n", 1, "not a known form of trace: `0;4,8`", "the header t_s,rate_mbps"),
+            ("0 4,8\n1 5,2\n", 1, "not a known form of trace: `0 4,8`", "decimal points"),
+            ("0,0,4,8\n", 1, "not a known form of trace: `0,0,4,8`", "instead of decimal commas"),
+            ("0 1 2\n", 1, "not a known form of trace: `0 1 2`", "separated by spaces or a tab"),
+            ("time,kbps\n0,1\n", 1, "not a known form of trace: `time,kbps`", "columns with names must be"),
+            ("time;kbps\n0;1\n", 1, "not a known form of trace: `time;kbps`", "columns with names must be"),
+        ],
+    )
+    def test_other_forms_are_refused_with_a_hint(self, tmp_path, text, line, message, hint):
+        with pytest.raises(InputError) as caught:
+            trace_of(tmp_path, text)
+        fault = caught.value.faults[0]
+        assert (fault.line, fault.message) == (line, message)
+        assert hint in fault.hint
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "t_s;rate_mbps;delay_ms\n0;5,5;10\n1;0;10\n",
+            "t_s\trate_mbps\tdelay_ms\n0\t5.5\t10\n1\t0\t10\n",
+            "\ufefft_s,rate_mbps,delay_ms\r\n0,5.5,10\r\n1,0,10\r\n",
+            '"t_s","rate_mbps","delay_ms"\n"0","5.5","10"\n"1","0","10"\n',
+        ],
+    )
+    def test_our_own_header_may_be_written_by_a_spreadsheet(self, tmp_path, text):
+        trace = trace_of(tmp_path, text)
+        assert [(s.at_ns, s.rate_bps, s.delay_ns) for s in trace.steps] == [
+            (0, 5_500_000, 10_000_000),
+            (10**9, 0, 10_000_000),
+        ]
+
+
+class TestDoubts:
+    """Arithmetic by hand: the mean over time of the rates below, and the time between rows."""
+
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            ("0,4.8\n1,5.2\n2,0.9\n", "the mean rate of the trace is only 3.67 b/s"),
+            ("0,4800\n1,5200\n2,900\n", "the mean rate of the trace is only 3.63 kb/s"),
+            ("0 4800\n1 5200\n2 900\n", "the mean rate of the trace is 3.63 Gb/s"),
+            ("t_s,rate_mbps\n0,0.0009\n1,0.0009\n", "the mean rate of the trace is only 900 b/s"),
+            ("20000\n", "the mean rate of the trace is only 600 b/s"),
+            (SABRE % (1000, 0.9), "the mean rate of the trace is only 900 b/s"),
+            ("0 4\n1000 5\n2000 4\n", "the rows of the trace are 1000 s apart"),
+            ("t_s,rate_mbps\n0,4\n0.001,5\n0.002,6\n", "the rows of the trace are 0.001 s apart"),
+        ],
+    )
+    def test_numbers_of_another_unit_are_doubted(self, tmp_path, text, message):
+        (found,) = traces.doubts(trace_of(tmp_path, text), "a.csv")
+        assert (found.message, found.where) == (message, "a.csv")
+        assert "are the units right?" in found.hint
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            OWN,
+            "0,4800000\n1,5200000\n",
+            "0 1500\n1 900\n",  # mmWave 5G: Lumos5G has means of 523 Mb/s
+            "t_s,rate_mbps\n0,0.001\n",
+            "0,100000\n1,100000\n2,100000\n",
+            SABRE % (1000, 1),
+            "12000\n",  # 1,500 bytes in 12 s are 1 kb/s
+        ],
+    )
+    def test_plausible_numbers_are_not_doubted(self, tmp_path, text):
+        assert traces.doubts(trace_of(tmp_path, text), "a.csv") == []
+
+    def test_check_and_run_warn(self, tmp_path):
+        (tmp_path / "a.csv").write_text("0,4.8\n1,5.2\n", encoding="utf-8")
+        text = (
+            'name = "s"\n[application]\nkind = "bulk"\nduration = "1 s"\n'
+            '[[paths]]\nname = "p"\nrtt = "20 ms"\ntrace = "a.csv"\nup.trace = "a.csv"\n'
+        )
+        (tmp_path / "s.toml").write_text(text, encoding="utf-8")
+        for command in ("check", "run"):
+            result = CliRunner().invoke(app, [command, str(tmp_path / "s.toml")])
+            assert result.exit_code == 0, result.stderr
+            assert result.stderr.count("warning: the mean rate of the trace is only 5 b/s (a.csv)") == 1
+            assert "  hint: are the units right? rates after a comma are in bits per second" in result.stderr
+        assert "note: The mean rate of the trace is only 5 b/s (a.csv)" in result.stdout
