@@ -3,6 +3,7 @@
 #   make demo      a film over two paths, and a report of what the viewer saw
 #   make test      the quick suite: every concern, in four CPU minutes beyond building
 #   make test-all  every test there is, and lint
+#   make lock      store the digests of the lock's runs again, after a change that is meant to move them
 #   make mutants   how many deliberate faults the tests catch, by a drawn sample: N=300 SEED=1
 #   make fidelity  how many figures hold at settings by chance, beside a kernel: N=66 SEED=1001
 #   make build     .venv/bin/anabranch and nothing else
@@ -40,7 +41,7 @@ export PIP_QUIET := 1
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 unexport CONDA_PREFIX PYTHONHOME PYTHONPATH
 
-.PHONY: docs demo test test-all mutants fidelity build drill drill-quick drill-all built tests-built fuzz bench bench-live bench-throughput bench-figures golden lint check clean tools rebuild bench-flood bench-viewers soak
+.PHONY: docs demo test test-all mutants fidelity build drill drill-quick drill-all built tests-built fuzz bench bench-live bench-throughput bench-figures golden lock lint check clean tools rebuild bench-flood bench-viewers soak
 .DELETE_ON_ERROR:
 
 demo: build
@@ -138,6 +139,17 @@ bench-figures: $(STAMPS)/venv
 golden: build
 	@$(BIN)/python tests/golden/draw.py
 	@$(BIN)/python tests/golden/draw_links.py
+
+# The digests that `make test` compares (docs/testing.md, "The lock").
+LOCK_WORLDS := crates/sim/tests/lock/worlds.txt
+LOCK_CASES := crates/drill/tests/lock.txt
+
+lock: | tools
+	@cargo run --quiet --profile test --package anabranch-sim --example lock -- stored > $(LOCK_WORLDS).new
+	@mv $(LOCK_WORLDS).new $(LOCK_WORLDS)
+	@$(DRILL) --seeds 0..400 --digests > $(LOCK_CASES).new
+	@mv $(LOCK_CASES).new $(LOCK_CASES)
+	@git diff --stat -- $(LOCK_WORLDS) $(LOCK_CASES)
 
 lint: $(STAMPS)/packages
 	@failed=0; \

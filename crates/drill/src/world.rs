@@ -191,6 +191,11 @@ impl<'a> World<'a> {
         );
         path.busy[flight.to] = busy + takes;
         let at = path.busy[flight.to] + pipe.delay + flight.late;
+        // Options, too, and what the mediator made of them.
+        for word in bytes.chunks(8) {
+            let word = word.iter().fold(0, |word, byte| word << 8 | u64::from(*byte));
+            self.fold(word);
+        }
         self.launched += 1;
         self.flying.insert((at, self.launched), (flight.to, bytes));
     }

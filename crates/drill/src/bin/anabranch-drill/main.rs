@@ -6,7 +6,7 @@ mod options;
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use anabranch_drill::{Case, Meter, Report, Shrunk, run, shrink};
+use anabranch_drill::{Case, Meter, Report, Shrunk, lock_line, run, shrink};
 use cap::Cap;
 
 use clock::{Budget, Watchdog};
@@ -58,6 +58,10 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
+    if options.digests {
+        (options.first..options.end).for_each(|seed| println!("{}", lock_line(seed)));
+        return ExitCode::SUCCESS;
+    }
     let watchdog = Watchdog::start();
     if options.alone {
         return one(&options, &watchdog);

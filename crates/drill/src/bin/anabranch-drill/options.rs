@@ -17,6 +17,7 @@ usage: anabranch-drill [--seed N | --seeds A..B | --seconds S | --cpu-seconds S]
   --scheduler NAME    the scheduler of both sides
   --congestion NAME   the congestion controller of both sides
   --no-shrink         do not shrink what fails
+  --digests           with --seeds: only the digests of each seed's cases
   --verbose           with --seed: all that the seed draws, and every segment";
 
 /// What was asked for.
@@ -32,6 +33,8 @@ pub(crate) struct Options {
     pub(crate) cut: Cut,
     pub(crate) shrinks: bool,
     pub(crate) verbose: bool,
+    /// Only print the digests of each seed's cases, as `tests/lock.txt` has them.
+    pub(crate) digests: bool,
 }
 
 fn number(text: &str) -> Result<u64, String> {
@@ -55,9 +58,11 @@ impl Options {
             cut: Cut::default(),
             shrinks: true,
             verbose: false,
+            digests: false,
         };
         while let Some(name) = arguments.next() {
             match name.as_str() {
+                "--digests" => options.digests = true,
                 "--no-shrink" => options.shrinks = false,
                 "--verbose" => options.verbose = true,
                 "--help" => {
