@@ -12,7 +12,9 @@ impl Stack {
     /// A congestion control as chosen, with what this stack sets where the choice does not.
     #[must_use]
     pub fn congestion(&self, choice: PluginChoice) -> PluginChoice {
-        let hystart = (self.hystart != LINUX_6_18.hystart).then(|| self.hystart.word());
+        // The printed form of CUBIC has no slow-start exit, and refuses the parameter.
+        let printed = choice.parameters.get("form") == Some(&Value::Text("printed".to_owned()));
+        let hystart = (self.hystart != LINUX_6_18.hystart && !printed).then(|| self.hystart.word());
         let form = self.kernel_forms.then_some("kernel");
         let bbr = self.kernel_forms.then_some("linux-4.14");
         let set = [("hystart", hystart), ("form", form), ("form", bbr)];
@@ -117,6 +119,8 @@ mod tests {
         let off = Stack { hystart: HyStart::Off, ..LINUX_6_18 };
         let cubic = off.congestion(PluginChoice::named("cubic"));
         assert_eq!(parameter(&cubic, "hystart"), Some(word("off")));
+        let printed = PluginChoice::named("cubic").with("form", word("printed"));
+        assert_eq!(MPTCP_0_94.congestion(printed.clone()), printed);
     }
 
     #[test]
