@@ -4,6 +4,7 @@
 #   make test      the quick suite: every concern, in four CPU minutes beyond building
 #   make test-all  every test there is, and lint
 #   make lock      store the digests of the lock's runs again, after a change that is meant to move them
+#   make lock-judge  how many deliberate faults the lock catches: N=200 SEED=1
 #   make mutants   how many deliberate faults the tests catch, by a drawn sample: N=300 SEED=1
 #   make fidelity  how many figures hold at settings by chance, beside a kernel: N=66 SEED=1001
 #   make build     .venv/bin/anabranch and nothing else
@@ -41,7 +42,7 @@ export PIP_QUIET := 1
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 unexport CONDA_PREFIX PYTHONHOME PYTHONPATH
 
-.PHONY: docs demo test test-all mutants fidelity build drill drill-quick drill-all built tests-built fuzz bench bench-live bench-throughput bench-figures golden lock lint check clean tools rebuild bench-flood bench-viewers soak
+.PHONY: docs demo test test-all mutants fidelity build drill drill-quick drill-all built tests-built fuzz bench bench-live bench-throughput bench-figures golden lock lock-judge lint check clean tools rebuild bench-flood bench-viewers soak
 .DELETE_ON_ERROR:
 
 demo: build
@@ -150,6 +151,11 @@ lock: | tools
 	@$(DRILL) --seeds 0..400 --digests > $(LOCK_CASES).new
 	@mv $(LOCK_CASES).new $(LOCK_CASES)
 	@git diff --stat -- $(LOCK_WORLDS) $(LOCK_CASES)
+
+# The share of faults in recovery, loss detection, timers, windows and reinjection that the lock catches.
+lock-judge: N := 200
+lock-judge: $(STAMPS)/packages
+	@$(BIN)/python tests/mutants/lock.py -n $(N) --seed $(SEED) $(MUTANTS)
 
 lint: $(STAMPS)/packages
 	@failed=0; \

@@ -17,7 +17,7 @@ def tools():
     """Return the modules of `make mutants`."""
     sys.path.insert(0, str(ROOT / "tests" / "mutants"))
     try:
-        names = ("faults", "sample", "rust", "switch", "programs")
+        names = ("faults", "sample", "rust", "switch", "programs", "lock")
         yield {name: importlib.import_module(name) for name in names}
     finally:
         sys.path.remove(str(ROOT / "tests" / "mutants"))
@@ -233,6 +233,38 @@ def test_the_summary_keeps_timeouts_apart_and_arguments_in(tools):
     assert lines[5] == "caught: 80.0% of 10, 95 % interval 49.0% to 94.3%"
     assert lines[6] == "timeouts stand apart: 1; counted as missed, the lower bound is 43.4%"
     assert lines[7:] == ["missed: y", "missed, argued to be equivalent: z: nobody can tell"]
+
+
+def verdicts(tools, *rows):
+    return [tools["lock"].Verdict(*row) for row in rows]
+
+
+def test_the_locks_share_is_of_the_faults_that_change_a_random_run(tools):
+    judged = verdicts(
+        tools, ("w", "1000003", "7"), ("x", "timeout", "case 3"), ("y", "crash", ""), ("z", "", "")
+    )
+    by_key = {one.key: one for one in judged}
+    lines = tools["lock"].told({"loss": ["w", "z"], "rto": ["x", "y"]}, by_key).splitlines()
+    assert [line.split() for line in lines[1:4]] == [
+        ["loss", "2", "1", "1"],
+        ["rto", "2", "2", "1"],
+        ["all", "4", "3", "2"],
+    ]
+    # Wilson: 2 of 3.
+    assert lines[5:] == ["caught: 66.7% of 3, 95 % interval 20.8% to 93.9%", "missed (random run crash): y"]
+
+
+def test_few_runs_of_the_pool_cover_the_missed_faults(tools):
+    missed = verdicts(
+        tools, ("a", "1", "", (3, 5)), ("b", "1", "", (5, 9)), ("c", "1", "", (2,)), ("d", "1", "")
+    )
+    assert tools["lock"].cover(missed) == [5, 2]
+
+
+def test_every_file_that_the_lock_is_judged_by_exists(tools):
+    sources = [name.partition("/src/")[2] for name in matching(".rs", under="crates/transport/src/")]
+    starts = [start for found in tools["lock"].ROOMS.values() for start in found]
+    assert [start for start in starts if not any(name.startswith(start) for name in sources)] == []
 
 
 def test_equivalent_faults_are_argued_and_of_files_that_are_there():

@@ -11,7 +11,6 @@ import fcntl
 import hashlib
 import os
 import signal
-import subprocess
 import sys
 import tomllib
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -21,7 +20,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import faults
 import rust
-from judge import BrokenError, Judge, bring, end_all, say
+from judge import BrokenError, Judge, bring, end_all, files, say
 from programs import Programs
 from sample import Entry, Journal, order, shares, told
 
@@ -52,13 +51,6 @@ _PYTHON_STAGES = {
         ("whole calibrations", _WHOLE, ("calibrate", "vlc")),
     ),
 }
-
-
-def files() -> list[str]:
-    """Return the repository's files."""
-    command = ["git", "ls-files", "-co", "--exclude-standard", "-z"]
-    listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
-    return sorted(name for name in listed.rstrip("\0").split("\0") if os.path.lexists(ROOT / name))
 
 
 def digest(names: Sequence[str], *folders: str) -> str:
@@ -223,7 +215,7 @@ def main() -> int:
         "--jobs", type=int, default=os.cpu_count() or 1, help="tests of Rust that run at once"
     )
     given = parser.parse_args()
-    names = files()
+    names = files(ROOT)
     digests = {
         "rust": digest(names, *rust.SOURCES),
         "python": digest(names, "python/", "tests/python/", "groundtruth/", "scenarios/"),

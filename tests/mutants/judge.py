@@ -50,6 +50,13 @@ def patience_s(took_s: float) -> float:
     return _PATIENCE * took_s + _PATIENCE_S
 
 
+def files(root: Path) -> list[str]:
+    """Return the repository's files."""
+    command = ["git", "ls-files", "-co", "--exclude-standard", "-z"]
+    listed = subprocess.run(command, cwd=root, check=True, capture_output=True, text=True).stdout
+    return sorted(name for name in listed.rstrip("\0").split("\0") if os.path.lexists(root / name))
+
+
 def bring(root: Path, tree: Path, names: Iterable[str], changed: Mapping[str, bytes] = {}) -> None:
     """Bring a copy up to date; a file that is the same keeps its time, so that little is built again.
 

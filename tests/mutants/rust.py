@@ -28,7 +28,7 @@ class MissingError(Exception):
     """cargo-mutants is not there or does not answer."""
 
 
-def listed(root: Path) -> dict[str, list[Fault]]:
+def listed(root: Path, rooms: Sequence[str] = ROOMS) -> dict[str, list[Fault]]:
     """Return every fault that cargo-mutants knows, room by room."""
     if shutil.which("cargo-mutants") is None:
         message = "cargo-mutants is needed\n\n  hint: cargo install --locked cargo-mutants"
@@ -38,12 +38,14 @@ def listed(root: Path) -> dict[str, list[Fault]]:
     if answer.returncode:
         message = f"cargo-mutants does not list its mutants: {answer.stderr.strip()}"
         raise MissingError(message)
-    return by_room(json.loads(answer.stdout), root)
+    return by_room(json.loads(answer.stdout), root, rooms)
 
 
-def by_room(found: Sequence[dict[str, Any]], root: Path) -> dict[str, list[Fault]]:
+def by_room(
+    found: Sequence[dict[str, Any]], root: Path, names: Sequence[str] = ROOMS
+) -> dict[str, list[Fault]]:
     """Return the faults of cargo-mutants' list that belong to a room."""
-    rooms: dict[str, list[Fault]] = {room: [] for room in ROOMS}
+    rooms: dict[str, list[Fault]] = {room: [] for room in names}
     seen: Counter[str] = Counter()
     sources: dict[str, list[int]] = {}
     for mutant in found:
