@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import os
 import platform
+import shlex
 import shutil
+import sys
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
+from anabranch import _pieces
 from anabranch.cli import _console
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,17 +27,17 @@ class Finding:
     Attributes
     ----------
     name
-        What was looked for.
+        The name of the piece.
     found
         Whether it is there.
     detail
         Its version, or why it is missing.
     unlocks
-        What it makes possible.
+        The features that need it.
     needed
         Whether the program is of no use without it.
     install
-        The commands that install it where it is missing, and that nobody has to think about.
+        The commands that install it if it is missing.
     """
 
     name: str
@@ -44,9 +51,9 @@ class Finding:
 def doctor(*, as_json: bool, fix: bool = False, agreed: bool = False) -> None:
     """Write every finding; exit with 4 when something needed is missing.
 
-    With `fix` what is missing is installed then, each command once somebody agrees to it, or `agreed` before.
+    With `fix`, missing pieces are installed afterwards. The user is asked before each command unless `agreed`.
     """
-    findings = [_python(), _module(), *_codecs(), _tshark(), _mptcp(), _tun(), _root(), _live(), *_viewers()]
+    findings = [finding for look in _LOOKS for finding in _found(look)]
     if as_json:
         import json
 
@@ -69,14 +76,45 @@ def doctor(*, as_json: bool, fix: bool = False, agreed: bool = False) -> None:
         raise typer.Exit(_console.MISSING)
 
 
-def _python() -> Finding:
+@dataclass(frozen=True, kw_only=True)
+class _Look:
+    """A function that looks for pieces, and the findings for them if the function fails."""
+
+    names: tuple[str, ...]
+    unlocks: str
+    look: Callable[[], Iterable[Finding]]
+    needed: bool = False
+    install: tuple[str, ...] = ()
+
+
+def _found(look: _Look) -> list[Finding]:
+    """Return the findings of a look; if it fails in any way, its pieces as broken."""
+    try:
+        return list(look.look())
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 - a broken module may raise anything, SystemExit included
+        return [
+            Finding(
+                name=name,
+                found=False,
+                detail=f"broken: {_pieces.reason(error)}",
+                unlocks=look.unlocks,
+                needed=look.needed,
+                install=look.install,
+            )
+            for name in look.names
+        ]
+
+
+def _python() -> Iterator[Finding]:
     """Look at the interpreter."""
-    return Finding(
+    yield Finding(
         name="Python", found=True, detail=platform.python_version(), unlocks="the command line", needed=True
     )
 
 
-def _module() -> Finding:
+def _module() -> Iterator[Finding]:
     """Look for the Rust module."""
     from anabranch.errors import MissingError
     from anabranch.plugins import catalogue
@@ -85,109 +123,178 @@ def _module() -> Finding:
     try:
         known = catalogue()
     except MissingError:
-        return Finding(
+        yield Finding(
             name="simulator", found=False, detail="not built: run `make build`", unlocks=unlocks, needed=True
         )
+        return
     detail = f"{len(known.schedulers)} schedulers, {len(known.congestion)} congestion controls"
-    return Finding(name="simulator", found=True, detail=detail, unlocks=unlocks, needed=True)
+    yield Finding(name="simulator", found=True, detail=detail, unlocks=unlocks, needed=True)
 
 
-def _codecs() -> list[Finding]:
+#: The codecs that are looked for, what each is needed for, and whether the program is of no use without it.
+_CODECS = (
+    ("libx264", "making films", True),
+    ("aac", "making films", True),
+    ("h264", "films of one's own", True),
+    ("hevc", "films of one's own in H.265", False),
+)
+
+
+def _codecs() -> Iterator[Finding]:
     """Look for the codecs in PyAV's FFmpeg."""
-    import av
-    from av.codec import codecs_available
+    try:
+        import av
+        from av.codec import codecs_available
 
-    pieces = (
-        ("libx264", "making films", True),
-        ("aac", "making films", True),
-        ("h264", "films of one's own", True),
-        ("hevc", "films of one's own in H.265", False),
-    )
-    return [
+        available, detail = frozenset(codecs_available), f"PyAV {av.__version__}"
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 - a broken module may raise anything
+        available, detail = frozenset(), f"PyAV is missing or broken: {_pieces.reason(error)}"
+    return (
         Finding(
             name=f"codec {codec}",
-            found=codec in codecs_available,
-            detail=f"PyAV {av.__version__}",
+            found=codec in available,
+            detail=detail,
             unlocks=unlocks,
             needed=needed,
+            install=() if available else (_PYAV,),
         )
-        for codec, unlocks, needed in pieces
-    ]
-
-
-def _tshark() -> Finding:
-    """Look for tshark."""
-    path = shutil.which("tshark")
-    return Finding(
-        name="tshark",
-        found=path is not None,
-        detail=path or "not installed",
-        unlocks="judging captures (--pcapng) by Wireshark's dissectors",
-        install=("apt-get install tshark",),
+        for codec, unlocks, needed in _CODECS
     )
 
 
-def _mptcp() -> Finding:
+#: Programs that only have to be there: the name, what it unlocks, and the package.
+_PROGRAMS = (
+    ("tshark", "judging captures (--pcapng) by Wireshark's dissectors", "tshark"),
+    ("nft", "the rules that `gateway --setup-print` prints", "nftables"),
+)
+
+
+def _programs() -> Iterator[Finding]:
+    """Look for programs that only have to be there and to run."""
+    for name, unlocks, package in _PROGRAMS:
+        path = shutil.which(name)
+        failure = None if path is None else _pieces.fails([path, "--version"])
+        detail = "not installed" if path is None else path
+        yield Finding(
+            name=name,
+            found=path is not None and failure is None,
+            detail=detail if failure is None else f"{detail} does not run: {failure}",
+            unlocks=unlocks,
+            install=(f"apt-get install {package}",),
+        )
+
+
+def _mptcp() -> Iterator[Finding]:
     """Look for Multipath TCP in the kernel."""
     setting = Path("/proc/sys/net/mptcp/enabled")
     enabled = setting.exists() and setting.read_text(encoding="ascii").strip() == "1"
     detail = f"Linux {platform.release()}" if enabled else "not in this kernel, or switched off"
-    return Finding(name="kernel MPTCP", found=enabled, detail=detail, unlocks="comparing with the kernel")
+    yield Finding(name="kernel MPTCP", found=enabled, detail=detail, unlocks="comparing with the kernel")
 
 
-def _tun() -> Finding:
+def _tun() -> Iterator[Finding]:
     """Look for the TUN device."""
     there = Path("/dev/net/tun").exists()
     detail = "/dev/net/tun" if there else "no /dev/net/tun"
-    return Finding(name="TUN device", found=there, detail=detail, unlocks="the real world, with root")
+    yield Finding(name="TUN device", found=there, detail=detail, unlocks="the real world, with root")
 
 
-def _live() -> Finding:
+def _pyroute2() -> Iterator[Finding]:
+    """Look for the module that sets up namespaces."""
+    lacks = _pieces.unimportable("pyroute2")
+    yield Finding(
+        name="pyroute2",
+        found=lacks is None,
+        detail="can be imported" if lacks is None else lacks,
+        unlocks="network namespaces of real packets",
+        install=(shlex.join([sys.executable, "-m", "pip", "install", "pyroute2"]),),
+    )
+
+
+def _live() -> Iterator[Finding]:
     """Look at whether all is there that real packets take."""
     from anabranch.live import rootless
     from anabranch.live.testbed import missing
 
     lacks = None if os.geteuid() != 0 and rootless.possible() else missing()
     unlocks = "anabranch live, parity, emulate, shell"
-    return Finding(name="real packets", found=lacks is None, detail=lacks or "all is there", unlocks=unlocks)
+    yield Finding(name="real packets", found=lacks is None, detail=lacks or "all is there", unlocks=unlocks)
 
 
-def _root() -> Finding:
+def _root() -> Iterator[Finding]:
     """Look at who is running this."""
     root = os.geteuid() == 0
     detail = "yes" if root else "no; simulated runs need none"
-    return Finding(name="root", found=root, detail=detail, unlocks="network namespaces, the real world")
+    yield Finding(name="root", found=root, detail=detail, unlocks="network namespaces, the real world")
 
 
-def _viewers() -> list[Finding]:
-    """Look for the programs that play over real packets, and for what serves them."""
-    from anabranch.live.viewers import VIEWERS, origin
+def _nginx() -> Iterator[Finding]:
+    """Look for what serves viewers."""
+    from anabranch.live.viewers import origin
 
-    found = [
-        Finding(
-            name="nginx",
-            found=origin.program() is not None,
-            detail=origin.program() or "not installed",
-            unlocks="live --application vlc|hlsjs",
-            install=("apt-get install nginx-light",),
-        ),
-        Finding(
-            name="mptcpize",
-            found=origin.lacks_mptcp() is None,
-            detail=shutil.which("mptcpize") or "not installed",
-            unlocks="MPTCP of programs of others",
-            install=("apt-get install mptcpize",),
-        ),
-    ]
-    for name, viewer in VIEWERS.items():
-        lacks = viewer.lacks()
-        found.append(
-            Finding(
-                name=viewer.title,
-                found=lacks is None,
-                detail=lacks or "all is there",
-                unlocks=f"live --application {name}",
-                install=tuple(viewer.install()),
-            )
-        )
-    return found
+    lacks = origin.lacks()
+    yield Finding(
+        name="nginx",
+        found=lacks is None,
+        detail=lacks or origin.program() or "",
+        unlocks="live --application vlc|hlsjs",
+        install=_NGINX,
+    )
+
+
+def _mptcpize() -> Iterator[Finding]:
+    """Look for the program that makes other programs use MPTCP."""
+    from anabranch.live.viewers import origin
+
+    lacks = origin.lacks_mptcp()
+    yield Finding(
+        name="mptcpize",
+        found=lacks is None,
+        detail=lacks or shutil.which("mptcpize") or "",
+        unlocks="MPTCP of programs of others",
+        install=_MPTCPIZE,
+    )
+
+
+def _viewer(name: str) -> Iterator[Finding]:
+    """Look for a program that plays over real packets."""
+    from anabranch.live.viewers import VIEWERS
+
+    viewer = VIEWERS[name]
+    lacks = viewer.lacks()
+    yield Finding(
+        name=viewer.title,
+        found=lacks is None,
+        detail=lacks or "all is there",
+        unlocks=f"live --application {name}",
+        install=tuple(viewer.install()),
+    )
+
+
+_PYAV = shlex.join([sys.executable, "-m", "pip", "install", "av"])
+_NGINX, _MPTCPIZE = ("apt-get install nginx-light",), ("apt-get install mptcpize",)
+
+#: All that is looked for, in the order of the table.
+_LOOKS = (
+    _Look(names=("Python",), unlocks="the command line", look=_python, needed=True),
+    _Look(names=("simulator",), unlocks="simulated runs", look=_module, needed=True),
+    _Look(
+        names=tuple(f"codec {name}" for name, _, _ in _CODECS),
+        unlocks="films",
+        look=_codecs,
+        needed=True,
+        install=(_PYAV,),
+    ),
+    _Look(names=tuple(name for name, _, _ in _PROGRAMS), unlocks="captures and rules", look=_programs),
+    _Look(names=("kernel MPTCP",), unlocks="comparing with the kernel", look=_mptcp),
+    _Look(names=("TUN device",), unlocks="the real world, with root", look=_tun),
+    _Look(names=("root",), unlocks="network namespaces, the real world", look=_root),
+    _Look(names=("pyroute2",), unlocks="network namespaces of real packets", look=_pyroute2),
+    _Look(names=("real packets",), unlocks="anabranch live, parity, emulate, shell", look=_live),
+    _Look(names=("nginx",), unlocks="live --application vlc|hlsjs", look=_nginx, install=_NGINX),
+    _Look(names=("mptcpize",), unlocks="MPTCP of programs of others", look=_mptcpize, install=_MPTCPIZE),
+    _Look(names=("VLC",), unlocks="live --application vlc", look=lambda: _viewer("vlc")),
+    _Look(names=("hls.js",), unlocks="live --application hlsjs", look=lambda: _viewer("hlsjs")),
+)

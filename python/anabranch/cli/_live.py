@@ -82,6 +82,7 @@ def live(
     """
     from anabranch.cli import _commands
     from anabranch.live import page, run_live
+    from anabranch.live.run import possible
     from anabranch.live.viewers import VIEWERS
 
     given = _commands.Given(
@@ -95,6 +96,9 @@ def live(
     files = _commands.Files(report=report, pcapng=pcapng)
     place = page.place(watch_at) if watch_at is not None else page.ANYWHERE if watch else None
     loaded = _commands.opened(given, files, list(_unknown(server, client, application, place)))
+    viewer = application if application in VIEWERS else None
+    # Before a film is made, which takes minutes.
+    possible(loaded, server, client, (), viewer)  # type: ignore[arg-type] # checked above
     with _watched(place) as shown:
         film = _commands.prepare_film(loaded)
         with _console.progress("live") as progress:
@@ -105,7 +109,7 @@ def live(
                 pcapng=pcapng,
                 progress=progress,
                 film=film,
-                viewer=application if application in VIEWERS else None,
+                viewer=viewer,
                 watch=shown,
             )
         _commands.tell(result, files, as_json=as_json)

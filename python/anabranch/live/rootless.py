@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
+
+from anabranch import _pieces
 
 #: What says to the program that it is in a namespace of its own already.
 _INSIDE = "ANABRANCH_ROOTLESS"
@@ -17,8 +18,7 @@ def possible() -> bool:
     """Tell whether this host lets everybody have namespaces and TUN devices."""
     if shutil.which("unshare") is None or not os.access("/dev/net/tun", os.R_OK | os.W_OK):
         return False
-    tried = subprocess.run([*_UNSHARE, "true"], capture_output=True, check=False)
-    return tried.returncode == 0
+    return _pieces.fails([*_UNSHARE, "true"]) is None
 
 
 def entered() -> bool:

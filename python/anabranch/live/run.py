@@ -91,7 +91,7 @@ def run_live(
     from anabranch.live.testbed import open_bed
     from anabranch.scenario import plan as plans
 
-    _possible(loaded, server, client, announced, viewer)
+    possible(loaded, server, client, announced, viewer)
     film = film_of(loaded) if film is None else film
     plan = plans.build(loaded.scenario, film, run=run)
     expected_s = plans.expected_duration_s(plan, film)
@@ -105,7 +105,7 @@ def run_live(
     return finished(loaded, film, plan, _noted(plan, trace), run=run)
 
 
-def _possible(
+def possible(
     loaded: Loaded, server: Server, client: Client, announced: Collection[str], viewer: str | None
 ) -> None:
     """Make sure that there are such ends and paths, and that this host has what they and a viewer need."""

@@ -18,6 +18,7 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from anabranch import _pieces
 from anabranch.errors import MissingError
 from anabranch.live import leftovers
 
@@ -161,10 +162,9 @@ def missing() -> str | None:
         return "/dev/net/tun is not there: load the kernel module tun"
     if os.geteuid() != 0:
         return "network namespaces take root here: run it with sudo"
-    try:
-        import pyroute2  # noqa: F401
-    except ImportError:
-        return "pyroute2 is not installed: pip install 'anabranch[live]'"
+    lacks = _pieces.unimportable("pyroute2")
+    if lacks is not None:
+        return f"pyroute2 is missing or broken ({lacks}): pip install 'anabranch[live]'"
     if not Path("/proc/sys/net/mptcp/enabled").exists():
         return "this kernel has no Multipath TCP (CONFIG_MPTCP)"
     return _forbidden()
@@ -179,8 +179,9 @@ def _forbidden() -> str | None:
         os.close(os.open("/dev/net/tun", os.O_RDWR | os.O_CLOEXEC))
         netns.create(name)
         netns.remove(name)
-    except OSError as error:
-        return f"namespaces and TUN devices may not be made here: {error.strerror or error}"
+    except Exception as error:  # noqa: BLE001 - pyroute2's own errors are no OSError
+        why = getattr(error, "strerror", None) or _pieces.reason(error)
+        return f"namespaces and TUN devices may not be made here: {why}"
     return None
 
 

@@ -6,7 +6,7 @@ import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from anabranch import _files
+from anabranch import _files, _pieces
 from anabranch.errors import Fault, MediaError, MissingError
 from anabranch.media import _x264, playlists
 from anabranch.media.make import writing
@@ -140,7 +140,8 @@ def make_ladder(
 
 
 def _refuse_without_encoder() -> None:
-    """Refuse to begin where there is no H.264 encoder."""
+    """Refuse to begin if PyAV or its H.264 encoder is missing."""
+    _pieces.pyav()
     import av
     import av.error
 

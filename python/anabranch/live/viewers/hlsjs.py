@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from anabranch import _cache
+from anabranch import _cache, _pieces
 from anabranch.live.viewers import tables
 from anabranch.live.viewers.session import Underflows
 
@@ -41,11 +41,17 @@ def library() -> Path:
 
 def lacks() -> str | None:
     """Return what this host lacks for it, in a sentence; None when it has all."""
-    if browser() is None:
+    program = browser()
+    if program is None:
         return "Chromium is not installed: apt install chromium"
-    if not library().is_file():
+    failure = _pieces.fails([program, "--version"])
+    if failure is not None:
+        return f"Chromium does not run ({failure}): apt install --reinstall chromium"
+    try:
+        size = library().stat().st_size
+    except OSError:
         return f"hls.js is not installed: {_install_library()}"
-    return None
+    return None if size else f"hls.js is an empty file: {_install_library()}"
 
 
 def install() -> list[str]:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from anabranch import _pieces
 from anabranch.errors import MissingError
 from anabranch.live import leftovers, programs
 
@@ -64,12 +65,20 @@ def program() -> str | None:
 
 def lacks() -> str | None:
     """Return what this host lacks for it, in a sentence; None when it has all."""
-    return None if program() else "nginx is not installed: apt install nginx-light"
+    found = program()
+    if found is None:
+        return "nginx is not installed: apt install nginx-light"
+    failure = _pieces.fails([found, "-v"])
+    return None if failure is None else f"nginx does not run ({failure}): apt install --reinstall nginx-light"
 
 
 def lacks_mptcp() -> str | None:
     """Return what this host lacks for programs of others to speak MPTCP; None when it has all."""
-    return None if shutil.which("mptcpize") else "mptcpize is not installed: apt install mptcpize"
+    found = shutil.which("mptcpize")
+    if found is None:
+        return "mptcpize is not installed: apt install mptcpize"
+    failure = _pieces.fails([found, "run", "true"])
+    return None if failure is None else f"mptcpize does not run ({failure}): apt install --reinstall mptcpize"
 
 
 def listener(bed: Bed, port: int, *, multipath: bool, congestion: str) -> socket.socket:

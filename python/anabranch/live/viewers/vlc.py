@@ -8,10 +8,12 @@ away among them: those VLC does not tell.
 
 from __future__ import annotations
 
+import importlib.util
 import shlex
 import sys
 from typing import TYPE_CHECKING, Any
 
+from anabranch import _pieces
 from anabranch.live.viewers import tables
 from anabranch.live.viewers.session import Underflows
 
@@ -22,6 +24,11 @@ if TYPE_CHECKING:
     from anabranch.media.films import Film
     from anabranch.metrics._rows import Table
 
+#: The commands that install it.
+_INSTALL = "apt install libvlc5 vlc-plugin-base; pip install 'anabranch[live]'"
+_NO_PLUGINS = "no plug-ins"
+#: The program that shows whether python-vlc and libvlc work together.
+_TRIAL = f"import sys, vlc; sys.exit(None if vlc.Instance(['--quiet']) else {_NO_PLUGINS!r})"
 #: VLC's own word for a whole buffer, percent.
 _FULL = 100.0
 
@@ -29,10 +36,18 @@ _FULL = 100.0
 def lacks() -> str | None:
     """Return what this host lacks for it, in a sentence; None when it has all."""
     try:
-        import vlc
-    except (ImportError, OSError, AttributeError):
-        return "VLC is not installed: apt install libvlc5 vlc-plugin-base; pip install 'anabranch[live]'"
-    return None if vlc.Instance(["--quiet"]) else "libvlc has no plug-ins: apt install vlc-plugin-base"
+        found = importlib.util.find_spec("vlc")
+    except (ImportError, AttributeError, ValueError):
+        found = None
+    if found is None:
+        return f"python-vlc is not installed: {_INSTALL}"
+    # In a process of its own: without libvlc, or with a broken one, python-vlc may raise anything or crash.
+    failure = _pieces.fails([sys.executable, "-c", _TRIAL])
+    if failure is None:
+        return None
+    if failure == _NO_PLUGINS:
+        return f"libvlc has no plug-ins: {_INSTALL}"
+    return f"python-vlc finds no libvlc that works ({failure}): {_INSTALL}"
 
 
 def install() -> list[str]:

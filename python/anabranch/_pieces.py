@@ -1,0 +1,78 @@
+"""Looking for pieces of a host that may be missing or broken in any way."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+from typing import TYPE_CHECKING
+
+from anabranch.errors import MissingError, escaped
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+#: How long a program may take to show that it runs, seconds.
+_PATIENCE_S = 20.0
+
+
+def reason(error: BaseException) -> str:
+    """Return the type and the first line of an error."""
+    lines = str(error).strip().splitlines()
+    text = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+    return text if text.isprintable() else escaped(text)
+
+
+def unimportable(name: str) -> str | None:
+    """Return why a Python module cannot be imported; None if it can.
+
+    A broken module may raise anything on import, `SystemExit` included. Only an interrupt is passed on.
+    """
+    try:
+        importlib.import_module(name)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 - see above
+        return reason(error)
+    return None
+
+
+def needed(name: str, *, what: str, hint: str) -> None:
+    """Make sure that a Python module can be imported.
+
+    Raises
+    ------
+    MissingError
+        If it is missing or broken.
+    """
+    lacks = unimportable(name)
+    if lacks is not None:
+        message = f"{what} is missing or broken ({lacks})"
+        raise MissingError(message, hint=hint)
+
+
+def pyav() -> None:
+    """Make sure that PyAV, which reads and makes films, can be imported.
+
+    Raises
+    ------
+    MissingError
+        If it is missing or broken.
+    """
+    needed("av", what="PyAV, which reads and makes films,", hint="pip install --force-reinstall av")
+
+
+def fails(command: Sequence[str]) -> str | None:
+    """Return why a program does not run to its end with exit code 0; None if it does."""
+    try:
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=_PATIENCE_S
+        )
+    except (OSError, ValueError) as error:
+        return reason(error)
+    except subprocess.TimeoutExpired:
+        return f"no end after {_PATIENCE_S:g} s"
+    if done.returncode == 0:
+        return None
+    lines = done.stderr.decode(errors="replace").strip().splitlines()
+    text = lines[-1].strip() if lines else f"exit code {done.returncode}"
+    return text if text.isprintable() else escaped(text)
