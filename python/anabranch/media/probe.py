@@ -12,17 +12,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anabranch import _cache, _pieces
 from anabranch.errors import Fault, MediaError
-from anabranch.media import _h264
+from anabranch.media import _h264, _whole
 
 if TYPE_CHECKING:
     from av.container import InputContainer
     from av.packet import Packet
+    from av.video.stream import VideoStream
 
-_VERSION = 2
+_VERSION = 3
 _SECOND = 10**9
-#: Formats whose header says how long the file should be, so that a missing end shows.
-_SELF_TIMED = {"mp4", "matroska", "webm", "flv", "avi"}
-_TS_PACKET = 188
+#: FFmpeg's flags of streams whose pictures are not the film, as a cover: `AV_DISPOSITION_ATTACHED_PIC`,
+#: `AV_DISPOSITION_TIMED_THUMBNAILS` and `AV_DISPOSITION_STILL_IMAGE`.
+_NO_FILM = 1 << 10 | 1 << 11 | 1 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,12 +149,9 @@ def _describe(path: Path, container: InputContainer) -> Probe:
     """Return an open file's description."""
     if not len(container.streams):
         raise _error(path, "unreadable or truncated film (nothing in it)")
-    if not container.streams.video:
-        raise _error(path, "no video in the film")
-    video = container.streams.video[0]
-    if video.codec_context is None or not video.width or not video.height:
-        raise _error(path, "unreadable or truncated film (its video is not described)")
+    video = _pictures_of(path, container)
     streams = [video, *container.streams.audio[:1]]
+    seen = {stream.index: _whole.Seen() for stream in streams}
     size = path.stat().st_size
     prefix = _h264.length_size(video.codec_context.extradata)
     is_h264 = video.codec_context.name == "h264"
@@ -161,6 +159,7 @@ def _describe(path: Path, container: InputContainer) -> Probe:
     newest = Fraction(-(10**9))
     end = Fraction(0)
     for packet in container.demux(streams):
+        seen[packet.stream.index].take(packet)
         if not packet.size or (packet.pts is None and packet.dts is None):
             continue
         base = packet.time_base or Fraction(1, 1)
@@ -173,7 +172,14 @@ def _describe(path: Path, container: InputContainer) -> Probe:
             end = max(end, pts + Fraction(packet.duration or 0) * base)
         place = packet.pos if packet.pos is not None and packet.pos >= 0 else None
         rows.append(_Row(place, packet.size, pts, dts, kind, reference))
-    _refuse_truncated(path, container, rows, end)
+    pictures = sum(row.kind != "A" for row in rows)
+    if not pictures:
+        raise _error(path, "unreadable or truncated film (no picture in it)")
+    if _whole.is_cut(path, container, seen, _container(container)):
+        length = float(seen[video.index].length)
+        counted = f" of {video.frames}" if video.frames else f", {length:.1f} s"
+        message = f"truncated film ({pictures} pictures{counted})"
+        raise _error(path, message, "the file ends before its header says; copy or encode it again")
     rows = _in_file_order(rows)
     rate = video.average_rate or video.guessed_rate or Fraction(25)
     first = min(row.pts for row in rows if row.kind != "A")
@@ -197,6 +203,17 @@ def _describe(path: Path, container: InputContainer) -> Probe:
             reference=[row.reference for row in rows],
         ),
     )
+
+
+def _pictures_of(path: Path, container: InputContainer) -> VideoStream:
+    """Return the stream of the film's pictures: the first that is no cover or thumbnail."""
+    streams = [stream for stream in container.streams.video if not int(stream.disposition) & _NO_FILM]
+    if not streams:
+        raise _error(path, "no video in the film")
+    described = [stream for stream in streams if stream.codec_context and stream.width and stream.height]
+    if not described:
+        raise _error(path, "unreadable or truncated film (its video is not described)")
+    return described[0]
 
 
 def _in_file_order(rows: list[_Row]) -> list[_Row]:
@@ -233,29 +250,3 @@ def _container(container: InputContainer) -> str:
         if short in names:
             return short
     return names[0]
-
-
-def _refuse_truncated(
-    path: Path,
-    container: InputContainer,
-    rows: list[_Row],
-    end: Fraction,
-) -> None:
-    """Raise when a file ends before its own header says that it does."""
-    pictures = [row for row in rows if row.kind != "A"]
-    if not pictures:
-        raise _error(path, "unreadable or truncated film (no picture in it)")
-    video = container.streams.video[0]
-    size = path.stat().st_size
-    short = _container(container)
-    fewer = video.frames > len(pictures) and short in _SELF_TIMED
-    cut = any((row.position or 0) + row.size > size for row in rows) and short == "mp4"
-    stated = Fraction(container.duration or 0, 10**6)
-    begin = min(row.pts for row in pictures)
-    early = short in _SELF_TIMED and stated > 0 and end - begin < stated * Fraction(9, 10) - 1
-    odd = short == "mpegts" and size % _TS_PACKET != 0
-    if not (fewer or cut or early or odd):
-        return
-    message = f"truncated film ({len(pictures)} pictures"
-    message += f" of {video.frames})" if video.frames else f", {float(end - begin):.1f} s)"
-    raise _error(path, message, "the file ends before its header says; copy or encode it again")

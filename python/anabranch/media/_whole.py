@@ -1,0 +1,239 @@
+"""Whether a film's file is whole: decided for each track, by what its container states.
+
+The duration of a movie is that of its longest track (ISO/IEC 14496-12 section 8.2.2, mvhd): a shorter track
+is no sign of a missing end. So the tracks of an MP4 are compared with their own sample tables. In other
+containers the outermost element is compared with the size of the file.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from av.container import InputContainer
+    from av.packet import Packet
+
+#: The sizes of the packets of an MPEG-TS, and the bytes before the sync byte: as it is sent, with a time of
+#: arrival (M2TS, BDAV), with error correction.
+_TS_FORMS = ((188, 0), (192, 4), (204, 0))
+_SYNC = 0x47
+#: How many sync bytes in a row show the form of a transport stream.
+_SYNCS = 8
+#: The outermost boxes of an MP4. Anything else at the end of a file is no box, and no sign of a cut.
+_BOXES = frozenset(
+    b"ftyp styp moov moof mdat mfra sidx ssix emsg prft free skip wide uuid meta pdin udta".split()
+)
+#: The codecs of sound whose packets are the samples of an MP4. A packet of PCM has many samples, so that only
+#: its time can be compared.
+_PACKETS = {"aac", "ac3", "alac", "eac3", "flac", "mp3", "opus"}
+#: The elements of a Matroska that may have an unknown size: Segment and Cluster.
+_MASTERS = {0x18538067, 0x1F43B675}
+#: The containers whose outermost elements have sizes, so that the end of the last one is the end of the film.
+_SIZED = {"avi"}
+#: A track or film that is shorter than stated by this share and a second misses its end.
+_SHARE, _SLACK_S = Fraction(9, 10), 1
+
+
+@dataclass(kw_only=True)
+class Seen:
+    """The packets of one track that were found in the file.
+
+    Attributes
+    ----------
+    packets
+        How many.
+    begin, end
+        The time of presentation at which the first begins and the last ends, seconds.
+    cut
+        Whether the demuxer found a packet that ends beyond the file.
+    """
+
+    packets: int = 0
+    begin: Fraction | None = None
+    end: Fraction = Fraction(0)
+    cut: bool = False
+
+    def take(self, packet: Packet[Any]) -> None:
+        """Count a packet."""
+        time = packet.pts if packet.pts is not None else packet.dts
+        if time is None:
+            return
+        base = packet.time_base or Fraction(1, 1)
+        begin = Fraction(time) * base
+        self.packets += 1
+        self.begin = begin if self.begin is None else min(self.begin, begin)
+        self.end = max(self.end, begin + Fraction(packet.duration or 0) * base)
+        self.cut = self.cut or packet.is_corrupt
+
+    @property
+    def length(self) -> Fraction:
+        """The time from the first packet to the end of the last."""
+        return Fraction(0) if self.begin is None else self.end - self.begin
+
+
+def is_cut(path: Path, container: InputContainer, seen: dict[int, Seen], short: str) -> bool:
+    """Return whether a film's file ends before its container states that it does.
+
+    Parameters
+    ----------
+    path
+        The file.
+    container
+        The file as PyAV has opened it.
+    seen
+        The packets of the tracks that are played, by the index of the stream.
+    short
+        The container's short name.
+    """
+    if short == "mp4":
+        return _is_cut_mp4(path, container, seen)
+    if short == "mpegts":
+        return _is_cut_ts(path)
+    ends = {"matroska": _matroska_end, "webm": _matroska_end, "avi": _avi_end, "flv": _flv_end}
+    if short not in ends:
+        return False
+    if ends[short](path) > path.stat().st_size:
+        return True
+    # Between two elements only the duration shows the cut. It is that of the longest track.
+    longest = max((one.length for one in seen.values()), default=Fraction(0))
+    return short not in _SIZED and _is_short(longest, _stated(container))
+
+
+def _stated(container: InputContainer) -> Fraction:
+    """Return the duration of the whole film that its header states, seconds; 0 if there is none."""
+    return Fraction(max(container.duration or 0, 0), 10**6)
+
+
+def _is_short(length: Fraction, stated: Fraction) -> bool:
+    return stated > 0 and length < stated * _SHARE - _SLACK_S
+
+
+def _is_cut_mp4(path: Path, container: InputContainer, seen: dict[int, Seen]) -> bool:
+    """Compare each track with its sample table; a film in fragments has none, but the sizes of its boxes."""
+    if not any(container.streams[index].frames for index in seen):
+        longest = max((one.length for one in seen.values()), default=Fraction(0))
+        return _boxes_end(path) > path.stat().st_size or _is_short(longest, _stated(container))
+    if any(one.cut for one in seen.values()):
+        return True
+    if not _lacks_samples(container, seen):
+        return False
+    # An edit list (section 8.6.6) leaves samples out that are in the file.
+    return _lacks_samples_without_edits(path, seen)
+
+
+def _lacks_samples(container: InputContainer, seen: dict[int, Seen]) -> bool:
+    """Return whether a track has fewer samples than its table."""
+    for index, one in seen.items():
+        stream = container.streams[index]
+        is_counted = stream.type == "video" or stream.codec_context.name in _PACKETS
+        counted = stream.frames - one.packets if is_counted else 0
+        stated = Fraction(stream.duration or 0) * Fraction(stream.time_base or 0)
+        if counted > 0 or _is_short(one.length, stated):
+            return True
+    return False
+
+
+def _lacks_samples_without_edits(path: Path, seen: dict[int, Seen]) -> bool:
+    """Return the same of the file without its edit lists."""
+    import av
+
+    again = {index: Seen() for index in seen}
+    with av.open(str(path), metadata_errors="replace", options={"ignore_editlist": "1"}) as container:
+        for packet in container.demux([container.streams[index] for index in seen]):
+            again[packet.stream.index].take(packet)
+        return _lacks_samples(container, again)
+
+
+def _boxes_end(path: Path) -> int:
+    """Return where the last box of an MP4 ends, by the sizes in the boxes (ISO/IEC 14496-12 section 4.2)."""
+    at, size = 0, path.stat().st_size
+    with path.open("rb") as file:
+        while at < size:
+            file.seek(at)
+            head = file.read(16)
+            if len(head) < 8:
+                return size + 1
+            length, name = struct.unpack(">I4s", head[:8])
+            if length == 1 and len(head) == 16:
+                length = int.from_bytes(head[8:], "big")
+            # A size of 0 reaches to the end of the file.
+            if name not in _BOXES or length < 8:
+                return size
+            at += length
+    return at
+
+
+def _is_cut_ts(path: Path) -> bool:
+    """Return whether the last packet of a transport stream is only a part of one."""
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        begin = file.read(_TS_FORMS[-1][0] * (_SYNCS + 1))
+    for first in range(_TS_FORMS[-1][0]):
+        for packet, before in _TS_FORMS:
+            syncs = begin[first + before :: packet][:_SYNCS]
+            if syncs and all(byte == _SYNC for byte in syncs):
+                return (size - first) % packet != 0
+    return False
+
+
+def _matroska_end(path: Path) -> int:
+    """Return where the last element of a Matroska ends that has a size (RFC 8794 section 6.2)."""
+    at, size = 0, path.stat().st_size
+    with path.open("rb") as file:
+        while at < size:
+            file.seek(at)
+            number, length = _element(file)
+            begin = file.tell()
+            if length is None and number not in _MASTERS:
+                return size
+            # A film that was written to a pipe has a Segment and Clusters of unknown size: elements follow.
+            at = begin + (length or 0)
+    return at
+
+
+def _element(file: BinaryIO) -> tuple[int | None, int | None]:
+    """Return the number and the size of the EBML element at which a file stands, each None if it has none."""
+    first = file.read(1)
+    if not first or not first[0]:
+        return None, None
+    rest = file.read(8 - first[0].bit_length())
+    number = int.from_bytes(first + rest, "big")
+    first = file.read(1)
+    if not first or not first[0]:
+        return number, None
+    bits = 7 * (9 - first[0].bit_length())
+    rest = file.read(8 - first[0].bit_length())
+    size = int.from_bytes(first + rest, "big") & (2**bits - 1)
+    return number, None if size == 2**bits - 1 else size
+
+
+def _avi_end(path: Path) -> int:
+    """Return where the last RIFF list of an AVI ends; large films have several (OpenDML)."""
+    at, size = 0, path.stat().st_size
+    with path.open("rb") as file:
+        while at < size:
+            file.seek(at)
+            head = file.read(8)
+            length = int.from_bytes(head[4:], "little")
+            # A size of 0 was never filled in.
+            if head[:4] != b"RIFF" or length == 0:
+                return size
+            at += 8 + length
+    return at
+
+
+def _flv_end(path: Path) -> int:
+    """Return where the last tag of an FLV ends (Adobe's Video File Format Specification, annex E)."""
+    at, size = 9, path.stat().st_size
+    with path.open("rb") as file:
+        while at + 4 < size:
+            file.seek(at + 4)
+            head = file.read(4)
+            at += 4 + 11 + int.from_bytes(head[1:], "big")
+    # Behind each tag is its size.
+    return at + 4
