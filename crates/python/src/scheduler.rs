@@ -381,12 +381,14 @@ impl Answer<'_, '_> {
         let until: Option<f64> = until.bind(self.value.py()).extract().ok();
         until
             .filter(|ms| !ms.is_nan())
-            .map(|ms| Instant::from_nanos((ms.min(latest) * 1e6).round() as u64))
-            .filter(|until| *until > now)
-            .map(|until| Decision::Wait { until: Some(until) })
+            .map(|ms| (ms.min(latest) * 1e6).round())
+            .filter(|nanos| *nanos >= now.as_nanos() as f64)
+            // The connection ignores a time that is not later than now, and waits for 50 us if it is.
+            .map(|nanos| (nanos as u64).max(now.as_nanos() + 1))
+            .map(|nanos| Decision::Wait { until: Some(Instant::from_nanos(nanos)) })
             .ok_or_else(|| {
                 let now = at_ms(now);
-                self.bad(&format!("until_ms is a time in ms, later than now_ms, {now}"))
+                self.bad(&format!("until_ms is a time in ms, not before now_ms, {now}"))
             })
     }
 
