@@ -5,6 +5,7 @@
 //! host is changed: the device is there before.
 
 mod admission;
+mod calling;
 mod connections;
 mod flood;
 mod metrics;
@@ -37,6 +38,7 @@ use crate::secret::secret_seed;
 use crate::tun::Tun;
 
 use admission::Admission;
+use calling::Shortage;
 use flood::Flood;
 use metrics::{Metrics, Moment};
 use responder::Responder;
@@ -79,6 +81,8 @@ pub struct Settings {
     pub backlog: u32,
     /// How long a handshake may stay incomplete.
     pub half_open: Duration,
+    /// How long an attempt to connect to one address of the origin may take.
+    pub connect: Duration,
     /// How long a connection may go without a byte either way.
     pub idle: Duration,
     /// How long connections may go on once the gateway is told to finish.
@@ -157,6 +161,7 @@ struct Gateway<'a> {
     readers: Readers,
     admission: Admission,
     flood: Flood,
+    shortage: Shortage,
     metrics: Metrics,
     responder: Option<Responder>,
     /// Those that are served, by the number of their descriptor.
@@ -240,6 +245,7 @@ impl<'a> Gateway<'a> {
             readers,
             admission: Admission::new(settings.limits),
             flood: Flood::new(clock.now()),
+            shortage: Shortage::default(),
             metrics: Metrics::default(),
             responder,
             served: BTreeMap::new(),
@@ -304,6 +310,9 @@ impl<'a> Gateway<'a> {
             ORIGINS.. => {
                 if let Some(origin) = self.touch(ready.token) {
                     origin.handle_ready(now, ready.readable, ready.writable);
+                    if ready.broken {
+                        origin.handle_error();
+                    }
                 }
                 Ok(())
             }
@@ -324,7 +333,7 @@ impl<'a> Gateway<'a> {
         self.pool.tidy();
         self.expire(now);
         if let Some(responder) = &mut self.responder {
-            responder.handle_timeout(now);
+            responder.handle_timeout(now, &self.poller);
         }
         self.tell_obstacle();
         match self.watcher.look() {

@@ -5,6 +5,7 @@
 
 mod clock;
 mod entrance;
+mod errno;
 pub mod gateway;
 mod header;
 mod icmp;

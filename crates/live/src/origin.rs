@@ -84,7 +84,11 @@ impl Origins {
     ) -> Option<ConnectionHandle> {
         let mut calls = self.calls.borrow_mut();
         let call = calls.get_mut(number as usize)?;
-        call.socket.as_mut()?.handle_ready(now, ready.readable, ready.writable);
+        let socket = call.socket.as_mut()?;
+        socket.handle_ready(now, ready.readable, ready.writable);
+        if ready.broken {
+            socket.handle_error();
+        }
         Some(call.handle)
     }
 

@@ -24,6 +24,8 @@ pub struct Ready {
     pub readable: bool,
     /// It can be written.
     pub writable: bool,
+    /// An error is pending on it (`EPOLLERR`).
+    pub broken: bool,
 }
 
 /// Descriptors that are waited for (epoll).
@@ -82,6 +84,14 @@ impl Poller {
         Ok(epoll::add(&self.epoll, source, EventData::new_u64(token), flags)?)
     }
 
+    /// Waits for a descriptor no longer.
+    ///
+    /// # Errors
+    /// It was never waited for.
+    pub fn remove(&self, source: impl AsFd) -> io::Result<()> {
+        Ok(epoll::delete(&self.epoll, source)?)
+    }
+
     /// Waits until something is ready or it is time; `None` waits for ever.
     ///
     /// # Errors
@@ -101,6 +111,7 @@ impl Poller {
                 token: data.u64(),
                 readable: flags.intersects(ends),
                 writable: flags.intersects(EventFlags::OUT | EventFlags::HUP | EventFlags::ERR),
+                broken: flags.contains(EventFlags::ERR),
             }
         };
         Ok(self.events.iter().map(ready).collect())

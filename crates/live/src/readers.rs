@@ -38,8 +38,8 @@ pub(crate) enum Ending {
     Empty,
     /// The peer has finished.
     Finished,
-    /// The connection broke.
-    Broken,
+    /// The connection broke, with this error.
+    Broken(Errno),
 }
 
 /// What a read gave: pieces, each of which somebody may hold on its own.
@@ -75,7 +75,7 @@ impl Read {
                 }
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => break Ending::Empty,
-                Err(_) => break Ending::Broken,
+                Err(error) => break Ending::Broken(error),
             }
         };
         let mut pieces = Vec::with_capacity(PIECES);

@@ -95,6 +95,8 @@ pub(crate) struct Relay {
     down: Lane,
     /// Bytes of [`Self::up`] that are not the client's: the header in front of them.
     header: u64,
+    /// The bytes that the origin had been given when it finished.
+    up_at_finish: u64,
 }
 
 impl Relay {
@@ -110,10 +112,18 @@ impl Relay {
         self.up.finished |= event == Event::PeerFinished;
     }
 
-    /// The origin's stream has news. True when it has broken.
+    /// The origin's stream has news. True when its answer was cut short.
+    ///
+    /// An origin that had finished before takes no more data: its whole answer still goes to the client. The reset does
+    /// not count if it can only be the response to our own end, behind which no data was sent.
     pub(crate) fn note_origin(&mut self, event: Event) -> bool {
-        self.down.finished |= event == Event::PeerFinished;
-        event == Event::Closed
+        if event == Event::PeerFinished {
+            self.down.finished = true;
+            self.up_at_finish = self.up.moved;
+        }
+        let lost = self.up.moved > self.up_at_finish || !self.up.told;
+        self.up.refused |= event == Event::Closed && self.down.finished && lost;
+        event == Event::Closed && !self.down.finished
     }
 
     /// Moves what can be moved; true when anything was. Of the origin nothing is read unless `more`.
@@ -311,6 +321,62 @@ mod tests {
         assert_eq!(relay.pump(NOW, &mut client, &mut origin, true), Err(Broken));
         assert_eq!((&client.got[..], client.shut), (&b"the whole answer"[..], true));
         assert!(relay.has_answered());
+    }
+
+    #[test]
+    fn an_origin_that_finished_and_resets_later_data_is_over_behind_its_answer() {
+        let (mut client, mut origin) = (says(b""), says(b"the whole answer"));
+        client.room = 9;
+        let mut relay = Relay::default();
+        assert!(!relay.note_origin(Event::PeerFinished));
+        relay.pump(NOW, &mut client, &mut origin, true).unwrap();
+        client.waits.push_back(Bytes::from_static(b"too late"));
+        relay.pump(NOW, &mut client, &mut origin, true).unwrap();
+        assert_eq!(origin.got, b"too late", "the kernel takes it; the reset comes later");
+        assert!(!relay.note_origin(Event::Closed), "the answer is not cut short");
+        assert_eq!(relay.pump(NOW, &mut client, &mut origin, true), Ok(false));
+        assert!(!client.shut, "the client has no room for the rest yet");
+        client.room = 100;
+        assert_eq!(relay.pump(NOW, &mut client, &mut origin, true), Err(Broken));
+        assert_eq!((&client.got[..], client.shut), (&b"the whole answer"[..], true));
+    }
+
+    #[test]
+    fn a_reset_that_only_answers_our_end_breaks_nothing() {
+        let (mut client, mut origin) = (says(b"question"), says(b""));
+        let mut relay = Relay::default();
+        relay.pump(NOW, &mut client, &mut origin, true).unwrap();
+        assert!(!relay.note_origin(Event::PeerFinished));
+        relay.note_client(Event::PeerFinished);
+        relay.pump(NOW, &mut client, &mut origin, true).unwrap();
+        assert!(origin.shut && relay.is_complete());
+        assert!(!relay.note_origin(Event::Closed));
+        assert_eq!(relay.pump(NOW, &mut client, &mut origin, true), Ok(false));
+        // Without our end before it, a reset can only be the response to data that was on its way.
+        let mut relay = Relay::default();
+        assert!(!relay.note_origin(Event::PeerFinished));
+        relay.pump(NOW, &mut says(b""), &mut says(b""), true).unwrap();
+        assert!(!relay.note_origin(Event::Closed));
+        assert_eq!(relay.pump(NOW, &mut says(b""), &mut says(b""), true), Err(Broken));
+    }
+
+    #[test]
+    fn a_connection_is_complete_when_both_sides_have_finished() {
+        for (client_finishes, origin_finishes) in [(false, true), (true, false), (true, true)] {
+            let (mut client, mut origin) = (says(b"q"), says(b"a"));
+            let mut relay = Relay::default();
+            if client_finishes {
+                relay.note_client(Event::PeerFinished);
+            }
+            if origin_finishes {
+                relay.note_origin(Event::PeerFinished);
+            }
+            relay.pump(NOW, &mut client, &mut origin, true).unwrap();
+            assert_eq!(relay.is_complete(), client_finishes && origin_finishes);
+            assert_eq!(relay.has_answered(), origin_finishes);
+            assert_eq!((client.shut, origin.shut), (origin_finishes, client_finishes));
+            assert_eq!((relay.moved(), relay.held()), ([1, 1], 0));
+        }
     }
 
     #[test]

@@ -59,6 +59,10 @@ pub(crate) struct Socket {
     blocked: bool,
     /// The peer has finished, or the connection broke.
     ended: bool,
+    /// The error that broke the connection.
+    error: Option<Errno>,
+    /// An error is pending that may belong behind data that was not read yet.
+    pending: bool,
     /// What is read into comes from here.
     pool: Pool,
     /// Pieces that were read and not asked for.
@@ -67,8 +71,8 @@ pub(crate) struct Socket {
     longest: usize,
     /// Nothing more is read of the kernel for now.
     rests: bool,
-    /// The connection breaks behind what was read.
-    breaks: bool,
+    /// The connection breaks behind what was read, with this error.
+    breaks: Option<Errno>,
     /// Where it submits reads, if anywhere.
     submitter: Option<Submitter>,
     /// Its reads are submitted; it reads by itself otherwise.
@@ -119,11 +123,13 @@ impl Socket {
             writable: false,
             blocked: false,
             ended: false,
+            error: None,
+            pending: false,
             pool,
             read: VecDeque::new(),
             longest: 0,
             rests: false,
-            breaks: false,
+            breaks: None,
             submitter: None,
             submits: false,
             submitted: false,
@@ -142,7 +148,14 @@ impl Socket {
             match sockopt::socket_error(&self.fd) {
                 Ok(Ok(())) if writable => self.connected(now),
                 Ok(Ok(())) => {}
-                Ok(Err(_)) | Err(_) => self.broke(),
+                Ok(Err(error)) | Err(error) => {
+                    // A connection attempt that is refused ends with ECONNREFUSED. These two errors mean that the
+                    // peer accepted the connection and then reset it (`tcp_reset`).
+                    if matches!(error, Errno::CONNRESET | Errno::PIPE) {
+                        self.connected(now);
+                    }
+                    self.broke(error);
+                }
             }
         }
         self.readable |= readable;
@@ -153,6 +166,31 @@ impl Socket {
                 self.events.push_back(Event::Writable);
             }
         }
+    }
+
+    /// An error is pending on the socket (`EPOLLERR`). If the peer had finished before, it takes no more data:
+    /// `Closed` follows `PeerFinished`. Otherwise the next read returns the error behind what can still be read.
+    pub(crate) fn handle_error(&mut self) {
+        self.pending = self.connected_at.is_some();
+        if self.ended {
+            self.take_pending();
+        }
+    }
+
+    /// Reports the error that is pending on a socket whose peer has finished.
+    fn take_pending(&mut self) {
+        if !std::mem::take(&mut self.pending) || self.error.is_some() {
+            return;
+        }
+        if let Ok(Err(error)) = sockopt::socket_error(&self.fd) {
+            self.error = Some(error);
+            self.events.push_back(Event::Closed);
+        }
+    }
+
+    /// The error that broke the connection.
+    pub(crate) fn error(&self) -> Option<Errno> {
+        self.error
     }
 
     /// There is news that the application has not had.
@@ -166,8 +204,9 @@ impl Socket {
         let _ = sockopt::set_socket_linger(&self.fd, Some(std::time::Duration::ZERO));
     }
 
-    fn broke(&mut self) {
+    fn broke(&mut self, error: Errno) {
         if !std::mem::replace(&mut self.ended, true) {
+            self.error = Some(error);
             self.events.push_back(Event::Closed);
         }
     }
@@ -193,7 +232,7 @@ impl Socket {
     /// Reads what there is into several pieces, the first one of `limit` bytes at most, and the others as long as any
     /// that was asked for; or submits that.
     fn fill(&mut self, limit: usize) {
-        let done = self.ended || self.breaks || self.submitted;
+        let done = self.ended || self.breaks.is_some() || self.submitted;
         // A socket that never connected is closed at once: its number is the next one's, and so would its news be.
         if self.connected_at.is_none() || !self.readable || done || self.rests || limit == 0 {
             return;
@@ -226,8 +265,9 @@ impl Socket {
             Ending::Finished => {
                 self.ended = true;
                 self.events.push_back(Event::PeerFinished);
+                self.take_pending();
             }
-            Ending::Broken => self.breaks = true,
+            Ending::Broken(error) => self.breaks = Some(error),
         }
     }
 
@@ -256,8 +296,10 @@ impl Stream for Socket {
         if self.read.len() <= ahead {
             self.fill(limit);
         }
-        if self.read.is_empty() && std::mem::take(&mut self.breaks) {
-            self.broke();
+        if self.read.is_empty()
+            && let Some(error) = self.breaks.take()
+        {
+            self.broke(error);
         }
         let mut piece = self.read.pop_front()?;
         if piece.len() > limit {
@@ -277,8 +319,10 @@ impl Stream for Socket {
             Err(error) => {
                 // EPIPE is a reset behind the peer's end (`tcp_reset` in CLOSE_WAIT): what it said before can still
                 // be read, to that end. Any other error is the first that is told of a stream that was cut short.
-                if error != Errno::PIPE {
-                    self.broke();
+                if error == Errno::PIPE {
+                    self.error.get_or_insert(error);
+                } else {
+                    self.broke(error);
                 }
                 Err(WriteError::Closed)
             }
@@ -303,154 +347,4 @@ impl AsFd for Socket {
 }
 
 #[cfg(test)]
-mod tests {
-    use rustix::io::{read, write};
-    use rustix::net::socketpair;
-
-    use crate::clock::Clock;
-    use crate::poller::Poller;
-    use crate::readers::Readers;
-
-    use super::*;
-
-    const NOW: Instant = Instant::ZERO;
-
-    /// A socket that submits its reads, who does them, and its peer.
-    fn submitting() -> (Socket, Readers, OwnedFd) {
-        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-        let (ours, peer) =
-            socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None).unwrap();
-        let readers = Readers::start(&Pool::default()).unwrap();
-        let mut socket = Socket::accepted(ours, NOW).submitting(readers.submitter(7));
-        assert_eq!(socket.poll_event(), Some(Event::Connected));
-        socket.set_submits(true);
-        (socket, readers, peer)
-    }
-
-    /// The reads that are done, one at least.
-    fn completed(readers: &Readers) -> Vec<Completion> {
-        let mut poller = Poller::new().unwrap();
-        poller.add(readers, 1).unwrap();
-        assert_eq!(poller.wait(&Clock::start(), None).unwrap().len(), 1);
-        let completed = readers.completed();
-        assert!(completed.iter().all(|it| it.number == 7));
-        assert!(!completed.is_empty());
-        completed
-    }
-
-    fn complete(socket: &mut Socket, readers: &Readers) {
-        for completion in completed(readers) {
-            socket.complete(completion);
-        }
-    }
-
-    #[test]
-    fn what_others_read_comes_in_order_and_the_end_behind_it() {
-        let (mut socket, readers, peer) = submitting();
-        let said: Vec<u8> = (0..2_000_000_u32).map(|at| (at / 7) as u8).collect();
-        let (mut left, mut heard) = (&said[..], Vec::new());
-        let mut peer = Some(peer);
-        loop {
-            if let Some(fd) = &peer {
-                match write(fd, left) {
-                    Ok(taken) => left = &left[taken..],
-                    Err(error) => assert_eq!(error, Errno::AGAIN),
-                }
-                if left.is_empty() {
-                    peer = None;
-                }
-                socket.handle_ready(NOW, true, false);
-            }
-            match socket.read(NOW, 50_000) {
-                Some(piece) => {
-                    assert!(piece.len() <= 50_000);
-                    assert!(socket.held() <= ((AHEAD + PIECES) * PIECE) as u64);
-                    heard.extend_from_slice(&piece);
-                }
-                None if socket.submitted => complete(&mut socket, &readers),
-                None => break,
-            }
-        }
-        assert!(heard == said);
-        assert_eq!(socket.poll_event(), Some(Event::PeerFinished));
-        assert_eq!(socket.poll_event(), None);
-    }
-
-    #[test]
-    fn what_comes_while_a_read_that_found_no_more_is_on_its_way_is_read() {
-        let (mut socket, readers, peer) = submitting();
-        write(&peer, b"one").unwrap();
-        socket.handle_ready(NOW, true, false);
-        assert_eq!(socket.read(NOW, 100), None);
-        let found_no_more = completed(&readers);
-        write(&peer, b"two").unwrap();
-        socket.handle_ready(NOW, true, false);
-        for completion in found_no_more {
-            socket.complete(completion);
-        }
-        assert_eq!(socket.read(NOW, 100).unwrap(), &b"one"[..]);
-        complete(&mut socket, &readers);
-        assert_eq!(socket.read(NOW, 100).unwrap(), &b"two"[..]);
-        assert_eq!(socket.read(NOW, 100), None);
-        assert!(!socket.submitted, "nothing is said to have come");
-    }
-
-    #[test]
-    fn a_connection_breaks_behind_what_was_read_of_it() {
-        let (mut socket, readers, peer) = submitting();
-        // Who goes without having read what it was told breaks off.
-        write(&socket, b"nobody reads this").unwrap();
-        write(&peer, b"last words").unwrap();
-        drop(peer);
-        socket.handle_ready(NOW, true, false);
-        assert_eq!(socket.read(NOW, 4), None);
-        complete(&mut socket, &readers);
-        let mut said = Vec::new();
-        while let Some(piece) = socket.read(NOW, 4) {
-            assert!(!socket.has_news());
-            said.extend_from_slice(&piece);
-        }
-        assert_eq!(said, b"last words");
-        assert_eq!(socket.poll_event(), Some(Event::Closed));
-    }
-
-    #[test]
-    fn a_connection_that_breaks_with_nothing_to_read_is_told_to_who_reads() {
-        for submits in [true, false] {
-            let (mut socket, readers, peer) = submitting();
-            socket.set_submits(submits);
-            write(&socket, b"nobody reads this").unwrap();
-            drop(peer);
-            socket.handle_ready(NOW, true, false);
-            assert_eq!(socket.read(NOW, 4), None);
-            if submits {
-                complete(&mut socket, &readers);
-                assert_eq!(socket.poll_event(), None, "who reads may hold what was read before");
-                assert_eq!(socket.read(NOW, 4), None);
-            }
-            assert_eq!(socket.poll_event(), Some(Event::Closed));
-        }
-    }
-
-    #[test]
-    fn a_read_of_a_former_socket_is_dropped() {
-        let (mut before, readers, peer) = submitting();
-        write(&peer, b"too late").unwrap();
-        before.handle_ready(NOW, true, false);
-        assert_eq!(before.read(NOW, 100), None);
-        let (mut socket, _others, _peer) = submitting();
-        complete(&mut socket, &readers);
-        assert_eq!((socket.read(NOW, 100), socket.held()), (None, 0));
-    }
-
-    #[test]
-    fn who_is_to_read_by_itself_does_so_at_once() {
-        let (mut socket, readers, peer) = submitting();
-        socket.set_submits(false);
-        write(&peer, b"now").unwrap();
-        socket.handle_ready(NOW, true, false);
-        assert_eq!(socket.read(NOW, 100).unwrap(), &b"now"[..]);
-        assert!(readers.completed().is_empty());
-        assert_eq!(read(&peer, &mut [0; 1]), Err(Errno::AGAIN), "nothing was said to it");
-    }
-}
+mod tests;

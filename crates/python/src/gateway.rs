@@ -30,6 +30,7 @@ struct Given {
     metrics: Option<String>,
     backlog: u32,
     half_open_s: f64,
+    connect_s: f64,
     idle_s: f64,
     grace_s: f64,
     connections: u32,
@@ -81,6 +82,7 @@ impl Given {
             metrics: self.metrics.as_deref().map(read).transpose()?,
             backlog: self.backlog,
             half_open: span(self.half_open_s),
+            connect: span(self.connect_s),
             idle: span(self.idle_s),
             grace: span(self.grace_s),
             limits: Limits {

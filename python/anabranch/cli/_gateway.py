@@ -46,6 +46,7 @@ Connections = Annotated[int, _option("Connections at most.", min=1)]
 PerSource = Annotated[int, _option("Connections at most of an IPv4 address or an IPv6 /64.", min=1)]
 Backlog = Annotated[int, _option("Incomplete handshakes that are remembered; then cookies.", min=0)]
 HalfOpen = Annotated[str, _option("How long a handshake may take, 262 s at most.", "TIME")]
+ConnectTimeout = Annotated[str, _option("How long connecting to one address of the origin may take.", "TIME")]
 Idle = Annotated[str, _option("How long nothing may move.", "TIME")]
 Grace = Annotated[str, _option("How long connections may go on after SIGTERM.", "TIME")]
 Memory = Annotated[str, _option("Data in buffers, of all connections together.", "SIZE")]
@@ -86,6 +87,7 @@ def gateway(
     per_source: PerSource = 64,
     backlog: Backlog = 256,
     half_open: HalfOpen = "10 s",
+    connect_timeout: ConnectTimeout = "5 s",
     idle: Idle = "300 s",
     grace: Grace = "30 s",
     memory: Memory = "512 MiB",
@@ -152,8 +154,10 @@ def _settings(given: SimpleNamespace) -> Settings:
         message = f"no such version: `{given.proxy_protocol}`"
         faults.append(Fault(message=message, where="--proxy-protocol", hint="v2"))
     seconds: dict[str, Any] = {
-        name: _read(units.time_ns, given, name, faults) / 1e9 for name in ("half_open", "idle", "grace")
+        name: _read(units.time_ns, given, name, faults) / 1e9
+        for name in ("half_open", "connect_timeout", "idle", "grace")
     }
+    seconds["connect"] = seconds.pop("connect_timeout")
     sizes = ("memory", "receive_buffer", "send_buffer")
     bytes_: dict[str, Any] = {name: _read(units.size_bytes, given, name, faults) for name in sizes}
     found: tuple[str, ...] = ()

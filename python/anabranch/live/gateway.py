@@ -33,6 +33,9 @@ _IN_IPV4 = 2
 #: The announced addresses whose identifiers one byte has room for; 0 is the initial one's.
 _MOST_ANNOUNCED = 255
 _LEAST_BUFFER = 64 << 10
+#: Descriptors that a gateway needs besides one for each connection: for its device, threads, metrics, log and
+#: plug-ins.
+_OTHER_DESCRIPTORS = 64
 #: A device's name, as both the kernel and a shell take it.
 _DEVICE = re.compile(r"(?!\.{1,2}$)[\w.-]{1,15}", re.ASCII)
 
@@ -66,6 +69,8 @@ class Settings:
     half_open_s, idle_s, grace_s
         How long a handshake may be incomplete, a connection without a byte, and a connection go on once the
         gateway is to finish, in seconds.
+    connect_s
+        How long connecting to one address of the origin may take, in seconds.
     connections, per_source
         The most connections, in all and of one source.
     memory
@@ -86,6 +91,7 @@ class Settings:
     metrics: str | None = None
     backlog: int = 256
     half_open_s: float = 10.0
+    connect_s: float = 5.0
     idle_s: float = 300.0
     grace_s: float = 30.0
     connections: int = 1024
@@ -126,6 +132,8 @@ class Settings:
             yield found
         yield from _plugin_faults("scheduler", self.scheduler, finder)
         yield from _plugin_faults("congestion", self.congestion, finder)
+        if self.connect_s <= 0:
+            yield Fault(message="no time to connect in", where="--connect-timeout", hint="5 s")
         most_s = dict(module().limits())["most_half_open_ns"] / 1e9
         if self.half_open_s > most_s:
             yield Fault(message=f"more than {most_s:.0f} s", where="--half-open")
@@ -253,12 +261,44 @@ def _scoped(address: tuple[Any, ...]) -> str:
     return f"{bare}%{scope}" if scope else bare
 
 
-def _room_for_descriptors() -> None:
-    """Let as many connections be open as the host lets this user have."""
+def _raise_descriptor_limit(connections: int) -> None:
+    """Raise the soft limit of descriptors to the hard one, and check that it is enough for all connections.
+
+    Raises
+    ------
+    InputError
+        When the hard limit is too low.
+    """
     import resource
 
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    unlimited = resource.RLIM_INFINITY
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    needed = connections + _OTHER_DESCRIPTORS
+    if hard != unlimited and hard < needed:
+        room = hard - _OTHER_DESCRIPTORS
+        fewer = f"--connections {room}, or " if room > 0 else ""
+        raise InputError(
+            [
+                Fault(
+                    message=f"{connections} connections need {needed} descriptors; the limit is {hard}",
+                    where="--connections",
+                    hint=f"{fewer}a higher limit: ulimit -Hn {needed}, or LimitNOFILE={needed} in the unit",
+                )
+            ]
+        )
+
+
+def _exposed_metrics(place: str | None) -> str | None:
+    """Return a warning if others than this host can ask for the metrics."""
+    found = split(place, "--metrics") if place is not None else None
+    if found is None or isinstance(found, Fault) or ipaddress.ip_address(found[0]).is_loopback:
+        return None
+    return (
+        f"warning: {place} is not a loopback address: anyone who reaches it can read the metrics; "
+        "let a firewall allow only the monitoring host"
+    )
 
 
 def serve(
@@ -288,14 +328,18 @@ def serve(
     faults = list(settings.faults(finder))
     if faults:
         raise InputError(faults)
+    _raise_descriptor_limit(settings.connections)
     wishes = [SERVE]
     told = False
+    exposed = _exposed_metrics(settings.metrics)
 
     def watch(lines: Sequence[str], failures: Sequence[Exception], notes: Sequence[str]) -> int:
         nonlocal told
         if not told:
             told = True
             ready()
+            if exposed is not None:
+                note(exposed)
         for line in lines:
             log(line)
         for text in notes:
@@ -308,7 +352,6 @@ def serve(
     timed = deadline(serve.__code__, watch.__code__) if plugged else nullcontext()
     with _ending(wishes, note, settings.grace_s), timed:
         try:
-            _room_for_descriptors()
             module().gateway(settings, watch, finder.found)
         except OSError as error:
             raise _missing(settings, error) from None

@@ -184,12 +184,16 @@ class Gateway:
         wait(lambda: len(self.lines) >= count, f"{count} lines of the log: {self.lines} {self.notes}")
         return [record(line) for line in self.lines]
 
+    def visit(self):
+        """Return a socket that is connected to where the metrics are."""
+        visitor = self._space.socket()
+        visitor.settimeout(HUNG_S)
+        visitor.connect(("127.0.0.1", METRICS_PORT))
+        return visitor
+
     def metrics(self):
         """Return the metrics by name and labels."""
-
-        with self._space.socket() as asked:
-            asked.settimeout(HUNG_S)
-            asked.connect(("127.0.0.1", METRICS_PORT))
+        with self.visit() as asked:
             asked.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
             head, _, body = drained(asked).decode().partition("\r\n\r\n")
         assert head.startswith("HTTP/1.1 200 "), head
@@ -201,9 +205,13 @@ class Gateway:
         status = Path(f"/proc/{self.process.pid}/status").read_text(encoding="ascii")
         return int(re.search(r"VmRSS:\s+(\d+)", status)[1])
 
+    def open_descriptors(self):
+        """Return the numbers of the descriptors that it has open."""
+        return [int(path.name) for path in Path(f"/proc/{self.process.pid}/fd").iterdir()]
+
     def descriptors(self):
         """Return how many descriptors it has open."""
-        return len(list(Path(f"/proc/{self.process.pid}/fd").iterdir()))
+        return len(self.open_descriptors())
 
 
 def _read(stream, lines):

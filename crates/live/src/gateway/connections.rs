@@ -4,10 +4,12 @@ use anabranch_host::Stream;
 use anabranch_transport::{Connection, ConnectionHandle, Event};
 use anabranch_units::{Duration, Instant};
 use bytes::Bytes;
+use rustix::io::Errno;
 
 use crate::relay::Relay;
 use crate::socket::{Kind, Socket};
 
+use super::calling::{After, Calling};
 use super::proxy_protocol;
 use super::record::End;
 use super::served::Served;
@@ -71,31 +73,66 @@ impl Gateway<'_> {
         } else {
             Bytes::new()
         };
-        let served = Served::new(now, handle, first, multipath, Relay::new(header));
+        let calling = Calling::new(self.settings.connect);
+        let served = Served::new(now, handle, first, multipath, Relay::new(header), calling);
         self.served.insert(number, served);
         let place = handle.index();
         if self.places.len() <= place {
             self.places.resize(place + 1, None);
         }
         self.places[place] = Some((handle, number));
-        self.call(number);
+        self.call(now, number);
         self.touched.insert(number);
     }
 
-    /// Calls the origin at the next of its addresses; without any the client is told that there is none.
-    fn call(&mut self, number: u64) {
+    /// Connects to the origin at the next of its addresses. If none is left, the client is reset; if the host has no
+    /// socket to give, the connection waits for one.
+    fn call(&mut self, now: Instant, number: u64) {
         let Some(served) = self.served.get_mut(&number) else { return };
         served.origin = None;
-        while let Some(address) = self.settings.origin.get(served.tried) {
-            served.tried += 1;
-            if let Ok(socket) = Socket::call(&Kind::TO_ORIGIN, *address, self.pool.clone())
-                && self.poller.add_edges(&socket, number).is_ok()
-            {
-                served.origin = Some(socket.submitting(self.readers.submitter(number)));
-                return;
+        while let Some(address) = served.calling.next(now, &self.settings.origin) {
+            let socket = Socket::call(&Kind::TO_ORIGIN, address, self.pool.clone());
+            let added = socket.and_then(|it| self.poller.add_edges(&it, number).map(|()| it));
+            let error = match added {
+                Ok(socket) => {
+                    served.origin = Some(socket.submitting(self.readers.submitter(number)));
+                    return;
+                }
+                Err(error) => Errno::from_io_error(&error).unwrap_or(Errno::IO),
+            };
+            self.metrics.note_origin_error(error);
+            if let Some(text) = self.shortage.note(now, error) {
+                self.watcher.note(&text);
+            }
+            match served.calling.fail(now, error) {
+                After::Next => {}
+                After::Later => return,
+                After::End(end) => {
+                    served.error = Some(error);
+                    return self.fail(number, end);
+                }
             }
         }
+        served.error = served.calling.error();
         self.fail(number, End::OriginRefused);
+    }
+
+    /// An attempt to connect to the origin has failed: the next address is tried.
+    fn call_failed(&mut self, now: Instant, number: u64, error: Errno) {
+        let Some(served) = self.served.get_mut(&number) else { return };
+        self.metrics.note_origin_error(error);
+        if let Some(text) = self.shortage.note(now, error) {
+            self.watcher.note(&text);
+        }
+        match served.calling.fail(now, error) {
+            After::Next => self.call(now, number),
+            // It is tried again by `expire`.
+            After::Later => served.origin = None,
+            After::End(end) => {
+                served.error = Some(error);
+                self.fail(number, end);
+            }
+        }
     }
 
     /// The socket to the origin of a connection, for which there may be something to do now.
@@ -117,7 +154,9 @@ impl Gateway<'_> {
         served.relay.note_client(event);
         served.fell_back |= event == Event::FellBack;
         if event == Event::Closed && served.end.is_none() {
-            if served.relay.is_complete() {
+            if served.linger.is_some() {
+                served.end = Some(End::OriginBroke);
+            } else if served.relay.is_complete() {
                 served.end = Some(End::Finished);
             } else {
                 self.fail(number, End::Client);
@@ -139,9 +178,13 @@ impl Gateway<'_> {
             while let Some(event) = origin.poll_event() {
                 broken |= served.relay.note_origin(event);
             }
+            if origin.connected_at().is_some() {
+                served.calling.succeed();
+            }
             if broken {
+                let error = origin.error().unwrap_or(Errno::CONNRESET);
                 if origin.connected_at().is_none() {
-                    self.call(number);
+                    self.call_failed(now, number, error);
                 } else {
                     self.lose_origin(now, number);
                 }
@@ -166,9 +209,14 @@ impl Gateway<'_> {
         }
     }
 
-    /// The origin reads and writes no more. What it had said to the end the client still gets.
+    /// The origin neither reads nor writes any more. If it had sent its whole answer, the client still gets that.
     fn lose_origin(&mut self, now: Instant, number: u64) {
         let Some(served) = self.served.get_mut(&number) else { return };
+        let error = served.origin.as_ref().and_then(Socket::error);
+        served.error = served.error.or(error);
+        if let Some(error) = error {
+            self.metrics.note_origin_error(error);
+        }
         if !served.relay.has_answered() {
             return self.fail(number, End::OriginBroke);
         }
@@ -177,11 +225,14 @@ impl Gateway<'_> {
         self.discard(now, number);
     }
 
-    /// Reads what nobody wants any more.
+    /// Drops what a client sends to an origin that is gone, and ends the connection once the client has acknowledged
+    /// the whole answer.
     fn discard(&mut self, now: Instant, number: u64) {
         let handle = self.served.get(&number).and_then(|served| served.handle);
-        if let Some(client) = handle.and_then(|handle| self.endpoint.get_mut(handle)) {
-            while client.read(now, usize::MAX).is_some() {}
+        let Some(client) = handle.and_then(|handle| self.endpoint.get_mut(handle)) else { return };
+        while client.read(now, usize::MAX).is_some() {}
+        if client.end_is_acknowledged() {
+            self.fail(number, End::OriginBroke);
         }
     }
 
@@ -262,8 +313,15 @@ impl Gateway<'_> {
         self.watcher.ended(&record);
     }
 
-    /// Ends those that have waited too long.
+    /// Ends those that have waited too long, and connects again to the origin where an attempt took too long or the
+    /// host had no socket.
     pub(super) fn expire(&mut self, now: Instant) {
+        self.call_again(now);
+        let lingering = self.served.iter().filter(|(_, served)| served.linger.is_some());
+        let lingering: Vec<u64> = lingering.map(|(number, _)| *number).collect();
+        for number in lingering {
+            self.discard(now, number);
+        }
         let idle = self.settings.idle;
         let due = self.served.iter().filter_map(|(number, served)| {
             if served.linger.is_some_and(|until| until <= now) {
@@ -275,6 +333,22 @@ impl Gateway<'_> {
         let due: Vec<_> = due.collect();
         for (number, end) in due {
             self.fail(number, end);
+        }
+    }
+
+    fn call_again(&mut self, now: Instant) {
+        let due = self.served.iter().filter(|(_, served)| served.end.is_none());
+        let due = due.filter_map(|(number, served)| {
+            let late = served.calling.is_late(now);
+            (late || served.calling.waits()).then_some((*number, late))
+        });
+        let due: Vec<_> = due.collect();
+        for (number, late) in due {
+            if late {
+                self.call_failed(now, number, Errno::TIMEDOUT);
+            } else {
+                self.call(now, number);
+            }
         }
     }
 }

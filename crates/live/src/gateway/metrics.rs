@@ -4,8 +4,11 @@ use std::collections::BTreeMap;
 use std::fmt::{Display, Write};
 use std::net::IpAddr;
 
+use rustix::io::Errno;
+
 use super::admission::{Admission, Refusal};
 use super::record::{End, PathRecord, Record};
+use crate::errno::Named;
 
 /// What the subflows at one of our addresses carried.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,6 +43,8 @@ pub(super) struct Metrics {
     pub(super) joined: u64,
     /// Packets that came out of the device, and that went into it.
     pub(super) packets: [u64; 2],
+    /// Errors of sockets to the origin, by errno.
+    origin_errors: BTreeMap<i32, u64>,
 }
 
 /// How things stand at the moment.
@@ -78,6 +83,11 @@ impl Metrics {
         }
     }
 
+    /// A socket to the origin has failed.
+    pub(super) fn note_origin_error(&mut self, error: Errno) {
+        *self.origin_errors.entry(error.raw_os_error()).or_default() += 1;
+    }
+
     /// The page.
     pub(super) fn page(&self, moment: &Moment<'_>) -> String {
         let mut page = Page::default();
@@ -88,6 +98,11 @@ impl Metrics {
         page.counter("connections_ended_total", "Connections that are over, by reason.");
         let ended = End::ALL.map(|end| (end.name(), self.ended.get(&end).copied().unwrap_or(0)));
         page.rows("connections_ended_total", "reason", ended);
+        page.counter("origin_errors_total", "Errors of sockets to the origin, by errno.");
+        let errors = self.origin_errors.iter();
+        let errors =
+            errors.map(|(number, times)| (Named(Errno::from_raw_os_error(*number)), *times));
+        page.rows("origin_errors_total", "errno", errors);
         page.counter("refused_total", "Connections and packets that were refused, by reason.");
         let refused = Refusal::ALL.map(|it| {
             let times = match it {

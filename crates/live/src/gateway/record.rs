@@ -5,6 +5,9 @@ use std::net::SocketAddr;
 
 use anabranch_transport::{FourTuple, SubflowSummary};
 use anabranch_units::Duration;
+use rustix::io::Errno;
+
+use crate::errno::Named;
 
 /// Why a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -15,6 +18,8 @@ pub enum End {
     Client,
     /// No address of the origin could be connected.
     OriginRefused,
+    /// The host had no port or descriptor for a socket to the origin.
+    NoSocket,
     /// The origin broke off.
     OriginBroke,
     /// Nothing moved for as long as the idle time.
@@ -29,10 +34,11 @@ pub enum End {
 
 impl End {
     /// Every reason.
-    pub(super) const ALL: [Self; 8] = [
+    pub(super) const ALL: [Self; 9] = [
         Self::Finished,
         Self::Client,
         Self::OriginRefused,
+        Self::NoSocket,
         Self::OriginBroke,
         Self::Idle,
         Self::Shutdown,
@@ -46,6 +52,7 @@ impl End {
             Self::Finished => "finished",
             Self::Client => "client-broke",
             Self::OriginRefused => "origin-refused",
+            Self::NoSocket => "no-socket",
             Self::OriginBroke => "origin-broke",
             Self::Idle => "idle",
             Self::Shutdown => "shutdown",
@@ -103,13 +110,15 @@ pub struct Record {
     pub down: u64,
     /// Why it ended.
     pub end: End,
+    /// The system's error, if the socket to the origin had one (errno).
+    pub error: Option<i32>,
     /// Its subflows.
     pub paths: Vec<PathRecord>,
 }
 
 impl fmt::Display for Record {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { client, local, end, up, down, .. } = self;
+        let Self { client, local, end, up, down, error, .. } = self;
         let protocol = match (self.multipath, self.fell_back) {
             (true, true) => "mptcp-then-tcp",
             (true, false) => "mptcp",
@@ -119,6 +128,9 @@ impl fmt::Display for Record {
         let seconds = self.lasted.as_secs_f64();
         write!(f, "client={client} local={local} protocol={protocol} seconds={seconds:.3}")?;
         write!(f, " up={up} down={down} end={}", end.name())?;
+        if let Some(number) = error {
+            write!(f, " errno={}", Named(Errno::from_raw_os_error(*number)))?;
+        }
         for path in &self.paths {
             let PathRecord { tuple, down, up, retransmitted, .. } = path;
             let FourTuple { local, remote } = tuple;
@@ -143,6 +155,7 @@ pub(super) fn example() -> Record {
         up: 8,
         down: 7,
         end: End::Finished,
+        error: None,
         paths: vec![path],
     }
 }
@@ -159,6 +172,9 @@ mod tests {
             "client=192.0.2.7:40000 local=10.9.0.1:443 protocol=mptcp seconds=1.234 up=8 down=7 \
              end=finished path=10.9.0.1:443-192.0.2.7:40000,up=8,down=7,retransmitted=2"
         );
+        let refused = Record { error: Some(111), end: End::OriginRefused, ..record.clone() };
+        let text = refused.to_string();
+        assert!(text.contains(" end=origin-refused errno=ECONNREFUSED path="), "{text}");
         let fell = Record { fell_back: true, multipath: false, paths: Vec::new(), ..record };
         assert!(fell.to_string().contains(" protocol=tcp-after-fallback "), "{fell}");
     }

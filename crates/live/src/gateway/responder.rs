@@ -1,4 +1,7 @@
-//! Who is asked for the metrics over HTTP: one page, to few at a time.
+//! The HTTP server of the metrics: one page, to a bounded number of visitors.
+//!
+//! Nothing that visitors do keeps the page from the next one. If there are too many, the oldest is closed. If the host
+//! has no descriptor left, one of a small reserve is used.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -6,7 +9,7 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 
 use anabranch_units::{Duration, Instant};
-use rustix::io::Errno;
+use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, ipproto, sockopt};
 
 use crate::poller::Poller;
@@ -15,29 +18,37 @@ use crate::poller::Poller;
 const MOST: usize = 16;
 /// The longest request, bytes.
 const LONGEST: usize = 4096;
-/// The time that a visitor has to ask and to read.
+/// The time that a visitor has for its request and for reading the answer.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// Descriptors that are kept for visitors who come when the host has none left.
+const RESERVE: usize = 2;
+/// Visitors who wait in the kernel to be accepted.
+const BACKLOG: i32 = 128;
 
-/// Somebody who asks.
+/// A client of the metrics.
 struct Visitor {
     fd: OwnedFd,
     since: Instant,
     request: Vec<u8>,
-    /// What is left to be written, once it is known.
+    /// The rest of the answer, once the request is complete.
     answer: Option<Vec<u8>>,
 }
 
-/// The listener and those who ask.
+/// The listener and its visitors.
 pub(super) struct Responder {
     listener: OwnedFd,
     visitors: BTreeMap<u64, Visitor>,
+    /// Descriptors that are closed when an accept needs one.
+    reserve: Vec<OwnedFd>,
+    /// Accepting failed: the listener is not waited for until the next timeout.
+    rests: bool,
     /// The listener's number; those of visitors follow.
     first_token: u64,
     made: u64,
 }
 
 impl Responder {
-    /// One that listens at an address.
+    /// A responder that listens at an address.
     pub(super) fn listen(
         address: SocketAddr,
         poller: &Poller,
@@ -49,12 +60,16 @@ impl Responder {
         let listener = rustix::net::socket_with(family, SocketType::STREAM, flags, tcp)?;
         sockopt::set_socket_reuseaddr(&listener, true)?;
         rustix::net::bind(&listener, &address)?;
-        rustix::net::listen(&listener, MOST as i32)?;
+        rustix::net::listen(&listener, BACKLOG)?;
         poller.add(&listener, first_token)?;
-        Ok(Self { listener, visitors: BTreeMap::new(), first_token, made: 0 })
+        let visitors = BTreeMap::new();
+        let mut made =
+            Self { listener, visitors, reserve: Vec::new(), rests: false, first_token, made: 0 };
+        made.fill_reserve();
+        Ok(made)
     }
 
-    /// A descriptor of this number is ready; `page` is made when somebody asks for it.
+    /// A descriptor of this number is ready; `page` is called when a request is complete.
     pub(super) fn handle_ready(
         &mut self,
         now: Instant,
@@ -68,32 +83,66 @@ impl Responder {
             && !visitor.serve(page)
         {
             self.visitors.remove(&token);
+            self.fill_reserve();
         }
     }
 
-    /// Time has come: who takes too long is turned away.
-    pub(super) fn handle_timeout(&mut self, now: Instant) {
+    /// Handles the timer: closes visitors who take too long, and accepts again after a failure.
+    pub(super) fn handle_timeout(&mut self, now: Instant, poller: &Poller) {
         self.visitors.retain(|_, visitor| now.since(visitor.since) < PATIENCE);
+        self.fill_reserve();
+        if self.rests && poller.add(&self.listener, self.first_token).is_ok() {
+            self.rests = false;
+        }
+    }
+
+    fn fill_reserve(&mut self) {
+        while self.reserve.len() < RESERVE {
+            match fcntl_dupfd_cloexec(&self.listener, 0) {
+                Ok(fd) => self.reserve.push(fd),
+                Err(_) => return,
+            }
+        }
     }
 
     fn accept(&mut self, now: Instant, poller: &Poller) {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-        while let Ok(fd) = rustix::net::accept_with(&self.listener, flags) {
-            if self.visitors.len() >= MOST {
-                continue;
+        loop {
+            match rustix::net::accept_with(&self.listener, flags) {
+                Ok(fd) => self.welcome(now, poller, fd),
+                Err(Errno::MFILE | Errno::NFILE) if self.free_a_descriptor() => {}
+                Err(Errno::AGAIN) => return,
+                // The visitor is gone already (accept(2) lists the network's errors too).
+                Err(Errno::INTR | Errno::CONNABORTED | Errno::PROTO) => {}
+                Err(_) => {
+                    // The listener stays readable: without a rest it would be tried without end.
+                    self.rests = poller.remove(&self.listener).is_ok();
+                    return;
+                }
             }
-            self.made += 1;
-            let token = self.first_token + self.made;
-            if poller.add_edges(&fd, token).is_ok() {
-                let visitor = Visitor { fd, since: now, request: Vec::new(), answer: None };
-                self.visitors.insert(token, visitor);
-            }
+        }
+    }
+
+    /// Closes one of the reserve, or the oldest visitor; false if there is neither.
+    fn free_a_descriptor(&mut self) -> bool {
+        self.reserve.pop().is_some() || self.visitors.pop_first().is_some()
+    }
+
+    fn welcome(&mut self, now: Instant, poller: &Poller, fd: OwnedFd) {
+        if self.visitors.len() >= MOST {
+            self.visitors.pop_first();
+        }
+        self.made += 1;
+        let token = self.first_token + self.made;
+        if poller.add_edges(&fd, token).is_ok() {
+            let visitor = Visitor { fd, since: now, request: Vec::new(), answer: None };
+            self.visitors.insert(token, visitor);
         }
     }
 }
 
 impl Visitor {
-    /// Reads and answers what can be; false when it is done with.
+    /// Reads the request and writes the answer as far as possible; false once the visitor can be closed.
     fn serve(&mut self, page: impl FnOnce() -> String) -> bool {
         let mut piece = [0; 1024];
         while self.answer.is_none() {
@@ -146,6 +195,120 @@ mod tests {
 
     fn said(request: &str) -> String {
         String::from_utf8(answer(request.as_bytes(), || "page\n".to_owned())).expect("text")
+    }
+
+    use std::io::{Read, Write};
+    use std::net::TcpStream;
+
+    use crate::clock::Clock;
+
+    /// A responder, its poller, and the address of its own that it listens at.
+    fn responder() -> (Responder, Poller, SocketAddr) {
+        let poller = Poller::new().unwrap();
+        let responder = Responder::listen(([127, 0, 0, 1], 0).into(), &poller, 1).unwrap();
+        let address = rustix::net::getsockname(&responder.listener).unwrap();
+        (responder, poller, SocketAddr::try_from(address).unwrap())
+    }
+
+    /// Handles everything that is ready now.
+    fn turn(responder: &mut Responder, poller: &mut Poller, now: Instant) {
+        let clock = Clock::start();
+        for ready in poller.wait(&clock, Some(clock.now())).unwrap() {
+            responder.handle_ready(now, poller, ready.token, || "page\n".to_owned());
+        }
+    }
+
+    /// The answer to a request of this stream.
+    fn ask(responder: &mut Responder, poller: &mut Poller, stream: &mut TcpStream) -> String {
+        stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+        for _ in 0..3 {
+            turn(responder, poller, Instant::ZERO);
+        }
+        let mut heard = String::new();
+        stream.read_to_string(&mut heard).unwrap();
+        heard
+    }
+
+    #[test]
+    fn silent_visitors_give_way_to_later_ones_oldest_first() {
+        let (mut responder, mut poller, address) = responder();
+        let silent: Vec<_> = (0..MOST).map(|_| TcpStream::connect(address).unwrap()).collect();
+        turn(&mut responder, &mut poller, Instant::ZERO);
+        assert_eq!(responder.visitors.len(), MOST);
+        let mut last = TcpStream::connect(address).unwrap();
+        let answer = ask(&mut responder, &mut poller, &mut last);
+        assert!(answer.ends_with("\r\n\r\npage\n"), "{answer}");
+        // The first one was closed, and the others were not.
+        assert_eq!((&silent[0]).read(&mut [0; 1]).unwrap(), 0);
+        silent[1].set_nonblocking(true).unwrap();
+        let waits = (&silent[1]).read(&mut [0; 1]).unwrap_err();
+        assert_eq!(waits.kind(), io::ErrorKind::WouldBlock);
+        assert_eq!(responder.visitors.len(), MOST - 1);
+    }
+
+    #[test]
+    fn a_visitor_has_so_much_time() {
+        let (mut responder, mut poller, address) = responder();
+        let _slow = TcpStream::connect(address).unwrap();
+        turn(&mut responder, &mut poller, Instant::ZERO);
+        let nearly = Instant::ZERO + (PATIENCE - Duration::from_millis(1));
+        responder.handle_timeout(nearly, &poller);
+        assert_eq!(responder.visitors.len(), 1);
+        responder.handle_timeout(Instant::ZERO + PATIENCE, &poller);
+        assert_eq!(responder.visitors.len(), 0);
+    }
+
+    #[test]
+    fn a_request_may_come_in_pieces_and_has_a_longest_length() {
+        let (mut responder, mut poller, address) = responder();
+        let mut slow = TcpStream::connect(address).unwrap();
+        turn(&mut responder, &mut poller, Instant::ZERO);
+        for piece in [&b"GET /metr"[..], b"ics HTTP/1.1\r\n", b"Host: x\r\n\r"] {
+            slow.write_all(piece).unwrap();
+            turn(&mut responder, &mut poller, Instant::ZERO);
+            assert_eq!(responder.visitors.len(), 1);
+        }
+        slow.write_all(b"\n").unwrap();
+        turn(&mut responder, &mut poller, Instant::ZERO);
+        let mut heard = String::new();
+        slow.read_to_string(&mut heard).unwrap();
+        assert!(heard.starts_with("HTTP/1.1 200 "), "{heard}");
+        let mut endless = TcpStream::connect(address).unwrap();
+        turn(&mut responder, &mut poller, Instant::ZERO);
+        endless.write_all(&[b'x'; LONGEST + 1]).unwrap();
+        turn(&mut responder, &mut poller, Instant::ZERO);
+        assert_eq!(responder.visitors.len(), 0);
+    }
+
+    #[test]
+    fn the_reserve_and_then_the_oldest_visitor_give_their_descriptors() {
+        let (mut responder, mut poller, address) = responder();
+        assert_eq!(responder.reserve.len(), RESERVE);
+        let _silent = TcpStream::connect(address).unwrap();
+        turn(&mut responder, &mut poller, Instant::ZERO);
+        for _ in 0..RESERVE {
+            assert!(responder.free_a_descriptor());
+        }
+        assert_eq!((responder.reserve.len(), responder.visitors.len()), (0, 1));
+        assert!(responder.free_a_descriptor());
+        assert_eq!(responder.visitors.len(), 0);
+        assert!(!responder.free_a_descriptor());
+        // The host has descriptors again.
+        responder.handle_timeout(Instant::ZERO, &poller);
+        assert_eq!(responder.reserve.len(), RESERVE);
+    }
+
+    #[test]
+    fn a_listener_that_rested_is_heard_again_after_the_timeout() {
+        let (mut responder, mut poller, address) = responder();
+        poller.remove(&responder.listener).unwrap();
+        responder.rests = true;
+        let mut visitor = TcpStream::connect(address).unwrap();
+        turn(&mut responder, &mut poller, Instant::ZERO);
+        assert_eq!(responder.visitors.len(), 0);
+        responder.handle_timeout(Instant::ZERO, &poller);
+        let answer = ask(&mut responder, &mut poller, &mut visitor);
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
     }
 
     #[test]

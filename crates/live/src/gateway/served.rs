@@ -4,10 +4,12 @@ use std::net::SocketAddr;
 
 use anabranch_transport::{Connection, ConnectionHandle, FourTuple};
 use anabranch_units::Instant;
+use rustix::io::Errno;
 
 use crate::relay::Relay;
 use crate::socket::Socket;
 
+use super::calling::Calling;
 use super::record::{End, PathRecord, Record};
 
 /// Pairs of addresses whose bytes are counted; what further ones bring counts as the last one's.
@@ -19,8 +21,8 @@ pub(super) struct Served {
     pub(super) handle: Option<ConnectionHandle>,
     /// The socket to the origin.
     pub(super) origin: Option<Socket>,
-    /// Addresses of the origin that were tried.
-    pub(super) tried: usize,
+    /// The attempts to connect to the origin.
+    pub(super) calling: Calling,
     pub(super) relay: Relay,
     /// The addresses that it began with.
     pub(super) first: FourTuple,
@@ -37,6 +39,8 @@ pub(super) struct Served {
     pub(super) linger: Option<Instant>,
     /// Why it is over, once it is.
     pub(super) end: Option<End>,
+    /// The error of the socket to the origin that ended it.
+    pub(super) error: Option<Errno>,
     /// What there was to be told when the endpoint freed it.
     paths: Vec<PathRecord>,
 }
@@ -49,11 +53,12 @@ impl Served {
         first: FourTuple,
         multipath: bool,
         relay: Relay,
+        calling: Calling,
     ) -> Self {
         Self {
             handle: Some(handle),
             origin: None,
-            tried: 0,
+            calling,
             relay,
             first,
             multipath,
@@ -64,6 +69,7 @@ impl Served {
             received: Vec::new(),
             linger: None,
             end: None,
+            error: None,
             paths: Vec::new(),
         }
     }
@@ -114,6 +120,7 @@ impl Served {
             up,
             down,
             end,
+            error: self.error.map(Errno::raw_os_error),
             paths: self.paths.clone(),
         }
     }

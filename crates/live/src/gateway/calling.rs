@@ -1,0 +1,181 @@
+//! The origin's addresses, tried one after the other for one connection, sans-IO.
+
+use std::net::SocketAddr;
+
+use anabranch_units::{Duration, Instant};
+use rustix::io::Errno;
+
+use crate::errno::{Named, is_exhausted};
+
+use super::record::End;
+
+/// Time between two notes to the operator that the host has no socket to give.
+const NOTE_EVERY: Duration = Duration::from_secs(60);
+
+/// Decides when the operator is told that the host has no socket to give.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Shortage {
+    noted: Option<Instant>,
+}
+
+impl Shortage {
+    /// The note about an error of a socket; `None` if it is no shortage, or if there was a note a short time ago.
+    pub(super) fn note(&mut self, now: Instant, error: Errno) -> Option<String> {
+        if !is_exhausted(error) || self.noted.is_some_and(|at| now.since(at) < NOTE_EVERY) {
+            return None;
+        }
+        self.noted = Some(now);
+        let what = match error {
+            Errno::MFILE => "this process has no descriptor left (LimitNOFILE, ulimit -n)",
+            Errno::NFILE => "the host has no descriptor left (fs.file-max)",
+            Errno::NOBUFS | Errno::NOMEM => "the host has no memory left for sockets",
+            _ => "the host has no free port towards the origin (net.ipv4.ip_local_port_range)",
+        };
+        Some(format!("no socket to the origin: {}: {what}", Named(error)))
+    }
+}
+
+/// What follows from a failed attempt to connect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum After {
+    /// The next address is tried at once.
+    Next,
+    /// The host has no socket to give: the same address is tried again later.
+    Later,
+    /// The connection is over.
+    End(End),
+}
+
+/// The attempts of one connection.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Calling {
+    /// Addresses that have been tried.
+    tried: usize,
+    /// The longest that an attempt may take, and the longest wait for a socket.
+    limit: Duration,
+    /// When the attempt at hand has taken too long.
+    until: Option<Instant>,
+    /// The host had no socket to give: when the connection is given up.
+    waits_until: Option<Instant>,
+    /// The last error.
+    error: Option<Errno>,
+}
+
+impl Calling {
+    /// No attempt yet; each may take as long as `limit`.
+    pub(super) fn new(limit: Duration) -> Self {
+        Self { tried: 0, limit, until: None, waits_until: None, error: None }
+    }
+
+    /// The address of the next attempt, which begins now; `None` if all have been tried.
+    pub(super) fn next(&mut self, now: Instant, addresses: &[SocketAddr]) -> Option<SocketAddr> {
+        self.until = None;
+        let address = addresses.get(self.tried)?;
+        self.tried += 1;
+        self.until = Some(now + self.limit);
+        Some(*address)
+    }
+
+    /// An attempt has failed.
+    pub(super) fn fail(&mut self, now: Instant, error: Errno) -> After {
+        self.until = None;
+        self.error = Some(error);
+        if !is_exhausted(error) {
+            self.waits_until = None;
+            return After::Next;
+        }
+        let until = *self.waits_until.get_or_insert(now + self.limit);
+        if now >= until {
+            return After::End(End::NoSocket);
+        }
+        self.tried -= 1;
+        After::Later
+    }
+
+    /// The attempt has succeeded.
+    pub(super) fn succeed(&mut self) {
+        (self.until, self.waits_until, self.error) = (None, None, None);
+    }
+
+    /// Whether the attempt at hand has taken too long.
+    pub(super) fn is_late(&self, now: Instant) -> bool {
+        self.until.is_some_and(|until| until <= now)
+    }
+
+    /// Whether an attempt waits for the host to have a socket.
+    pub(super) fn waits(&self) -> bool {
+        self.until.is_none() && self.waits_until.is_some()
+    }
+
+    /// The last error of an attempt.
+    pub(super) fn error(&self) -> Option<Errno> {
+        self.error
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMIT: Duration = Duration::from_secs(5);
+
+    fn addresses() -> [SocketAddr; 2] {
+        [([192, 0, 2, 1], 80).into(), ([192, 0, 2, 2], 80).into()]
+    }
+
+    fn at(millis: u64) -> Instant {
+        Instant::ZERO + Duration::from_millis(millis)
+    }
+
+    #[test]
+    fn each_address_is_tried_once_and_for_so_long() {
+        let (all, mut calling) = (addresses(), Calling::new(LIMIT));
+        assert_eq!(calling.next(at(0), &all), Some(all[0]));
+        assert!(!calling.is_late(at(4999)));
+        assert!(calling.is_late(at(5000)));
+        assert_eq!(calling.fail(at(5000), Errno::TIMEDOUT), After::Next);
+        assert!(!calling.is_late(at(6000)), "no attempt is under way");
+        assert_eq!(calling.next(at(6000), &all), Some(all[1]));
+        assert!(!calling.is_late(at(10_999)), "the second address has a time of its own");
+        assert!(calling.is_late(at(11_000)));
+        assert_eq!(calling.fail(at(11_000), Errno::CONNREFUSED), After::Next);
+        assert_eq!(calling.next(at(11_000), &all), None);
+        assert!(!calling.is_late(at(99_000)));
+        assert_eq!((calling.error(), calling.waits()), (Some(Errno::CONNREFUSED), false));
+    }
+
+    #[test]
+    fn without_a_socket_the_same_address_is_tried_again_until_the_time_is_up() {
+        let (all, mut calling) = (addresses(), Calling::new(LIMIT));
+        for millis in [0, 100, 4900] {
+            assert_eq!(calling.next(at(millis), &all), Some(all[0]));
+            assert_eq!(calling.fail(at(millis), Errno::ADDRNOTAVAIL), After::Later);
+            assert!(calling.waits() && !calling.is_late(at(99_000)));
+        }
+        assert_eq!(calling.next(at(5000), &all), Some(all[0]));
+        assert_eq!(calling.fail(at(5000), Errno::MFILE), After::End(End::NoSocket));
+        assert_eq!(calling.error(), Some(Errno::MFILE));
+    }
+
+    #[test]
+    fn a_shortage_is_noted_once_a_minute() {
+        let mut shortage = Shortage::default();
+        assert_eq!(shortage.note(at(0), Errno::CONNREFUSED), None);
+        let note = shortage.note(at(0), Errno::ADDRNOTAVAIL).unwrap();
+        assert!(note.contains("EADDRNOTAVAIL") && note.contains("ip_local_port_range"), "{note}");
+        assert_eq!(shortage.note(at(59_999), Errno::MFILE), None);
+        assert!(shortage.note(at(60_000), Errno::MFILE).unwrap().contains("LimitNOFILE"));
+    }
+
+    #[test]
+    fn a_connection_that_stands_has_no_error_and_waits_for_nothing() {
+        let (all, mut calling) = (addresses(), Calling::new(LIMIT));
+        calling.next(at(0), &all);
+        calling.fail(at(0), Errno::NFILE);
+        calling.next(at(100), &all);
+        assert!(!calling.waits(), "an attempt is under way");
+        calling.succeed();
+        assert!(!calling.waits() && !calling.is_late(at(99_000)));
+        assert_eq!(calling.error(), None);
+    }
+}
