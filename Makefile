@@ -164,6 +164,7 @@ lint: $(STAMPS)/packages
 	$(BIN)/ruff check . || failed=1; \
 	$(BIN)/ruff format --check . || failed=1; \
 	$(BIN)/mypy || failed=1; \
+	bash .ci/deny || failed=1; \
 	exit $$failed
 
 check: lint build

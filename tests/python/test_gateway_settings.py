@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import resource
 import shutil
 import socket
 import subprocess
@@ -11,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from anabranch.errors import Fault, InputError
+from anabranch.live import gateway as gateways
 from anabranch.live import host_setup
 from anabranch.live.deadline import deadline
 from anabranch.live.gateway import Settings, resolve, split
@@ -133,6 +136,50 @@ def test_all_that_is_wrong_is_told_of_at_once():
     assert list(settings().faults(Finder(Path.cwd()))) == []
 
 
+@pytest.mark.module
+def test_a_wait_for_the_origin_has_a_length():
+    assert faults(connect_s=0.0) == [("--connect-timeout", "no time to connect in")]
+
+
+@pytest.mark.parametrize(
+    ("hard", "told"),
+    [(1087, "1024 connections need 1088 descriptors; the limit is 1087"), (1088, None), (64, "limit is 64")],
+)
+def test_the_limit_of_descriptors_is_raised_and_has_room_for_all_connections(monkeypatch, hard, told):
+    """64 beside one for each connection."""
+    limits = [(32, hard)]
+    monkeypatch.setattr(resource, "getrlimit", lambda _: limits[-1])
+    monkeypatch.setattr(resource, "setrlimit", lambda _, limit: limits.append(limit))
+    if told is None:
+        gateways._raise_descriptor_limit(1024)
+        assert limits[-1] == (hard, hard)
+        return
+    with pytest.raises(InputError) as raised:
+        gateways._raise_descriptor_limit(1024)
+    (fault,) = raised.value.faults
+    assert told in fault.message
+    assert fault.where == "--connections"
+    assert "LimitNOFILE=1088" in fault.hint
+    assert ("--connections 1023" in fault.hint) == (hard == 1087)
+
+
+@pytest.mark.parametrize(
+    ("place", "warns"),
+    [
+        ("127.0.0.1:9464", False),
+        ("127.8.8.8:9464", False),
+        ("[::1]:9464", False),
+        (None, False),
+        ("0.0.0.0:9464", True),
+        ("[::]:9464", True),
+        ("10.0.0.1:9464", True),
+        ("[fd09::1]:9464", True),
+    ],
+)
+def test_metrics_that_others_can_read_are_warned_of(place, warns):
+    assert (gateways._exposed_metrics(place) is not None) == warns
+
+
 def printed(given, public=(), **more):
     command = ["anabranch", "gateway", "--listen", "10.9.0.1:443"]
     return host_setup.text(given, user="web", public=public, mtu=1400, command=command, **more)
@@ -243,6 +290,32 @@ def test_systemd_takes_the_unit(tmp_path):
     # It would have said so.
     assert verified(unit(words).replace("%%z", "%z")) != []
     assert verified(unit(words).replace("PrivateTmp=yes", "PrivateTmp=perhaps")) != []
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd-analyze to judge units with")
+def test_systemd_finds_the_unit_hardly_exposed(tmp_path):
+    """The figure is systemd's own, from 0 to 10; 2.0 is what the gateway may have."""
+    file = tmp_path / "anabranch-gateway.service"
+
+    def exposure(text):
+        file.write_text(text, encoding="utf-8")
+        command = ["systemd-analyze", "security", "--offline=yes", "--no-pager", str(file)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        return float(re.search(r"exposure level for .*: ([\d.]+)", done.stdout)[1])
+
+    printed = unit(["/usr/bin/true"])
+    assert exposure(printed) <= 2.0
+    without = "".join(line for line in printed.splitlines(True) if "SystemCallFilter" not in line)
+    assert exposure(without) > exposure(printed)
+
+
+def test_the_unit_has_room_for_all_that_connections_may_hold():
+    """512 MiB of data twice, and 512 MiB: by hand."""
+    assert "MemoryMax=1536M" in unit(["/usr/bin/true"]).splitlines()
+    text = host_setup.text(
+        settings(memory=3 << 30, connections=100_000), user="web", public=(), mtu=1400, command=["x"]
+    )
+    assert {"MemoryMax=6656M", "LimitNOFILE=101024"} <= set(text.splitlines())
 
 
 def rules(*public, tun="anabranch0"):

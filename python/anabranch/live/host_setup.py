@@ -17,6 +17,44 @@ if TYPE_CHECKING:
 
 #: Seconds that the unit waits beyond the grace time before it kills.
 _BEYOND_GRACE_S = 5
+#: Memory of the unit beyond twice the data that connections may hold, MiB: for the program itself, packets on
+#: their way, and the kernel's buffers of sockets to the origin.
+_BEYOND_DATA_MIB = 512
+#: What the unit takes away from the service, from most to least of it.
+_SANDBOX = (
+    "CapabilityBoundingSet=",
+    "AmbientCapabilities=",
+    "NoNewPrivileges=yes",
+    "PrivateUsers=yes",
+    "DevicePolicy=closed",
+    "DeviceAllow=/dev/net/tun rw",
+    "RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX",
+    # The sets differ between versions of systemd: the calls of io_uring are named.
+    "SystemCallFilter=@system-service io_uring_setup io_uring_enter io_uring_register",
+    "SystemCallFilter=~@privileged @resources @keyring @memlock @setuid @chown",
+    "SystemCallErrorNumber=EPERM",
+    "SystemCallArchitectures=native",
+    "MemoryDenyWriteExecute=yes",
+    "ProtectSystem=strict",
+    "ProtectHome=read-only",
+    "ProtectProc=invisible",
+    "ProcSubset=pid",
+    "ProtectKernelTunables=yes",
+    "ProtectKernelModules=yes",
+    "ProtectKernelLogs=yes",
+    "ProtectControlGroups=yes",
+    "ProtectClock=yes",
+    "ProtectHostname=yes",
+    "PrivateTmp=yes",
+    "PrivateMounts=yes",
+    "PrivateIPC=yes",
+    "RemoveIPC=yes",
+    "RestrictNamespaces=yes",
+    "RestrictRealtime=yes",
+    "RestrictSUIDSGID=yes",
+    "LockPersonality=yes",
+    "UMask=0077",
+)
 #: The packets that the device holds: what clients acknowledge of all that waits to be written.
 _QUEUE = 2000
 #: The version of IP with long addresses.
@@ -195,23 +233,10 @@ def _unit(settings: Settings, user: str, command: list[str]) -> list[str]:
         "KillSignal=SIGTERM",
         f"TimeoutStopSec={settings.grace_s + _BEYOND_GRACE_S:g}",
         "Restart=on-failure",
-        "CapabilityBoundingSet=",
-        "AmbientCapabilities=",
-        "NoNewPrivileges=yes",
-        "DevicePolicy=closed",
-        "DeviceAllow=/dev/net/tun rw",
-        "RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX",
-        "ProtectSystem=strict",
-        "ProtectHome=read-only",
-        "ProtectKernelTunables=yes",
-        "ProtectKernelModules=yes",
-        "ProtectControlGroups=yes",
-        "PrivateTmp=yes",
-        "RestrictNamespaces=yes",
-        "RestrictSUIDSGID=yes",
-        "LockPersonality=yes",
-        "SystemCallArchitectures=native",
-        "LimitNOFILE=65536",
+        "RestartSec=1",
+        f"LimitNOFILE={max(65_536, settings.connections + 1024)}",
+        f"MemoryMax={2 * (settings.memory >> 20) + _BEYOND_DATA_MIB}M",
+        *_SANDBOX,
         "",
         "[Install]",
         "WantedBy=multi-user.target",
