@@ -1,0 +1,161 @@
+"""Each limit once, in a short time; what takes longer is in `test_gateway_limits.py`."""
+
+from __future__ import annotations
+
+import re
+import socket
+import struct
+from contextlib import ExitStack
+
+import pytest
+from floods import OPTIONS, syn
+from test_gateway_limits import join, raw
+from uplinks import CLIENT_V4, HUNG_S, PORT, V4, Origin, answers, checksum, echo, exchange, pattern, wait
+
+FROM, TO = 'packets_total{direction="from_client"}', 'packets_total{direction="to_client"}'
+
+
+def refused(gateway, reason):
+    return gateway.metrics()[f'refused_total{{reason="{reason}"}}']
+
+
+def sends(flood, gateway, packets):
+    """Send packets, and wait until the gateway has taken them."""
+    before = gateway.metrics()[FROM]
+    for packet in packets:
+        flood.sendto(packet, (V4, 0))
+    wait(lambda: gateway.metrics()[FROM] >= before + len(packets), "they have come")
+
+
+def test_the_connections_of_a_source(lab):
+    with ExitStack() as stack:
+        flood = stack.enter_context(raw(lab))
+        stack.enter_context(Origin(lab.host, echo))
+        gateway = stack.enter_context(lab.gateway("--per-source", "2"))
+        clients = [stack.enter_context(lab.connect()) for _ in range(2)]
+        assert all(exchange_one(client) for client in clients)
+        sends(flood, gateway, [syn(CLIENT_V4[0], 999, OPTIONS)])
+        assert refused(gateway, "source") == 1
+        stack.enter_context(lab.connect(source=CLIENT_V4[1]))
+        # Whoever leaves makes room, as often as one likes.
+        for number in range(6):
+            clients.pop(0).close()
+            gateway.records(number + 1)
+            clients.append(stack.enter_context(lab.connect(mptcp=number % 2 == 0)))
+            assert exchange_one(clients[-1])
+        sends(flood, gateway, [syn(CLIENT_V4[0], 999, OPTIONS)])
+        assert refused(gateway, "source") == 2
+
+
+def exchange_one(client):
+    client.sendall(b"x")
+    return client.recv(1) == b"x"
+
+
+def test_all_connections(lab):
+    with ExitStack() as stack:
+        flood = stack.enter_context(raw(lab))
+        stack.enter_context(Origin(lab.host, echo))
+        gateway = stack.enter_context(lab.gateway("--connections", "2"))
+        clients = [stack.enter_context(lab.connect(source=source, mptcp=False)) for source in CLIENT_V4]
+        assert all(exchange_one(client) for client in clients)
+        sends(flood, gateway, [syn("10.77.1.77", 999, OPTIONS)])
+        counted = gateway.metrics()
+        assert counted['refused_total{reason="connections"}'] == 1
+        assert (counted['connections{protocol="tcp"}'], counted['connections{protocol="mptcp"}']) == (2, 0)
+        clients[0].close()
+        gateway.records(1)
+        with lab.connect() as client:
+            assert exchange(client, b"served") == b"served"
+
+
+def test_incomplete_handshakes_and_the_share_of_a_source(lab):
+    """Eight SYNs a second are answered beyond the backlog of 4 (`flood.rs`); 20 come within one second or two."""
+    arguments = ("--backlog", "4", "--half-open", "500 ms")
+    with Origin(lab.host, echo), lab.gateway(*arguments) as gateway, raw(lab) as flood:
+        floods = [syn("10.77.1.9", 1024 + number, OPTIONS) for number in range(24)]
+        sends(flood, gateway, floods[:4])
+        assert gateway.metrics()["half_open_connections"] == 4
+        sends(flood, gateway, floods[4:])
+        assert 4 <= refused(gateway, "flood") <= 12
+        assert gateway.metrics()["half_open_connections"] == 4
+        # Another source is let in by a cookie, with MPTCP.
+        with lab.connect() as client:
+            assert exchange(client, b"served") == b"served"
+        assert gateway.records(1)[0]["protocol"] == "mptcp"
+        wait(lambda: gateway.metrics()["half_open_connections"] == 0, "they are forgotten")
+        assert refused(gateway, "half-open") == 4
+        # With room in the backlog nothing is dropped.
+        before = refused(gateway, "flood")
+        sends(flood, gateway, [syn("10.77.1.9", 3000 + number, OPTIONS) for number in range(3)])
+        assert refused(gateway, "flood") == before
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["known-token", "guessed-tokens"])
+def test_joins(lab, known):
+    """At most one answer to a join with the token, and 64 a second to guesses; the connection goes on."""
+    lab.second_path()
+    with Origin(lab.host, echo), lab.gateway() as gateway, raw(lab) as flood, lab.connect() as victim:
+        assert exchange_one(victim)
+        shown = lab.client.run("ss -tinH state established")
+        token = int(re.search(r"token:([0-9a-f]+)\(id:0\)/", shown)[1], 16)
+        sent = gateway.metrics()[TO]
+        tokens = [token if known else token ^ (number + 1) for number in range(400)]
+        sends(
+            flood,
+            gateway,
+            [syn(f"10.77.1.{3 + at % 250}", 1024 + at, join(it)) for at, it in enumerate(tokens)],
+        )
+        answered = gateway.metrics()[TO] - sent
+        assert answered <= (400 if known else 200)
+        said = pattern(1 << 16)
+        assert exchange(victim, said) == said
+        assert gateway.metrics()["joined_subflows_total"] <= 2
+
+
+def test_what_a_connection_holds(lab):
+    """`--send-buffer` for its one subflow, and 448 KiB between the buffers: the guide's figures."""
+    down = pattern(4 << 20)
+    with (
+        Origin(lab.host, answers(down)),
+        lab.gateway("--send-buffer", "256 KiB") as gateway,
+        lab.connect(receive_buffer=1 << 14) as client,
+    ):
+        client.shutdown(socket.SHUT_WR)
+        # The origin has begun, and the client reads nothing.
+        wait(lambda: gateway.metrics()["held_bytes"] > 100_000, "much is held")
+        held = [gateway.metrics()["held_bytes"] for _ in range(20)]
+        assert max(held) <= (256 + 448) << 10
+        heard = b""
+        while piece := client.recv(1 << 16):
+            heard += piece
+        assert heard == down
+
+
+def test_what_is_no_packet_of_the_gateway_s(lab):
+    lab.host.run("ip route add 10.77.9.77/32 dev anabranch0")
+    with Origin(lab.host, echo), lab.gateway() as gateway, raw(lab) as flood:
+        flood.sendto(syn(CLIENT_V4[0], 999, OPTIONS, "10.77.9.77"), ("10.77.9.77", 0))
+        wait(lambda: refused(gateway, "address") == 1, "the packet to another address is counted")
+        spoilt = bytearray(syn(CLIENT_V4[0], 999, OPTIONS))
+        spoilt[36] ^= 1
+        sends(flood, gateway, [bytes(spoilt)])
+        assert refused(gateway, "malformed") == 1
+        other = lab.client.socket()
+        with other, pytest.raises(ConnectionRefusedError):
+            other.connect((V4, PORT + 1))
+
+
+def test_an_echo_is_answered(lab):
+    """RFC 792: type 0 with the identifier, the number and the data of the request."""
+    told = struct.pack("!HH", 0x1234, 1) + b"the same data"
+    told += b"\0" * (len(told) % 2)
+    icmp = (socket.AF_INET, socket.IPPROTO_ICMP, socket.SOCK_RAW)
+    with lab.gateway(), lab.client.socket(*icmp) as asks:
+        asks.settimeout(HUNG_S)
+        head = struct.pack("!BBH", 8, 0, checksum(struct.pack("!BBH", 8, 0, 0) + told))
+        asks.sendto(head + told, (V4, 0))
+        answer = asks.recv(1 << 12)
+        length = (answer[0] & 15) * 4
+        assert (socket.inet_ntoa(answer[12:16]), answer[length], answer[length + 4 :]) == (V4, 0, told)
+        assert checksum(answer[length:]) == checksum(answer[:length]) == 0
