@@ -205,6 +205,78 @@ mod tests {
         }
     }
 
+    /// A TCP packet of two addresses with these flags, and 4 bytes of IPv4 options where there are any.
+    fn flagged(ends: [&str; 2], flags: u8, options: bool) -> Vec<u8> {
+        let mut bytes = packet(ends, 40_000, Ecn::NotEct);
+        let segment = bytes.len() - 20;
+        bytes[segment + 13] = flags;
+        if options {
+            bytes[0] += 1;
+            bytes.splice(20..20, [1; 4]);
+        }
+        bytes
+    }
+
+    #[test]
+    fn the_source_of_a_syn_is_read_and_of_nothing_else() {
+        for ends in [["10.1.1.1", "10.1.0.1"], ["fd00::1", "fd00::2"]] {
+            let source = Some(ends[0].parse::<IpAddr>().unwrap());
+            let options = ends[0].contains('.');
+            for (flags, expected) in
+                [(SYN, source), (SYN | 0xc0, source), (SYN | ACK, None), (ACK, None), (0, None)]
+            {
+                for options in [false, options] {
+                    assert_eq!(source_of_syn(&flagged(ends, flags, options)), expected);
+                }
+            }
+            let whole = flagged(ends, SYN, false);
+            let until_flags = whole.len() - 20 + 14;
+            assert_eq!(source_of_syn(&whole[..until_flags]), source);
+            assert_eq!(source_of_syn(&whole[..until_flags - 1]), None);
+            let mut other = whole.clone();
+            other[if options { 9 } else { 6 }] = UDP;
+            assert_eq!(source_of_syn(&other), None);
+        }
+    }
+
+    #[test]
+    fn flows_over_ipv6_are_told_apart_by_both_addresses_and_the_ports() {
+        let ends = ["fd00::1", "fd00::2"];
+        let one = flow(&packet(ends, 40_000, Ecn::NotEct));
+        assert_eq!(one, flow(&packet(ends, 40_000, Ecn::Ce)));
+        for (other, port) in [
+            (["fd00::2", "fd00::1"], 40_000),
+            (["fd00::1", "fd00::3"], 40_000),
+            (["fd00::3", "fd00::2"], 40_000),
+            (ends, 40_001),
+        ] {
+            assert_ne!(one, flow(&packet(other, port, Ecn::NotEct)));
+        }
+        let mut udp = packet(ends, 40_000, Ecn::NotEct);
+        udp[6] = UDP;
+        assert_ne!(one, flow(&udp));
+    }
+
+    /// RFC 791 and RFC 768: the sum over a header is 0, and the length of UDP counts its own header.
+    #[test]
+    fn a_datagram_can_be_forwarded() {
+        let ends: [SocketAddr; 2] =
+            ["10.1.0.1:9999", "10.1.1.1:40000"].map(|end| end.parse().unwrap());
+        let mut bytes = Vec::new();
+        datagram(ends.into(), 1500, &mut bytes);
+        assert_eq!(checksum([&bytes[..20]]), 0);
+        assert_eq!((bytes[8], bytes[9], is_ect(&bytes)), (64, 17, false));
+        assert_eq!(
+            (&bytes[2..4], &bytes[24..26]),
+            (&1500u16.to_be_bytes()[..], &1480u16.to_be_bytes()[..])
+        );
+        assert_eq!(
+            (&bytes[20..22], &bytes[22..24]),
+            (&9999u16.to_be_bytes()[..], &40_000u16.to_be_bytes()[..])
+        );
+        assert!(bytes[28..].iter().all(|byte| *byte == 0));
+    }
+
     #[test]
     fn who_a_packet_is_for_is_read_of_whatever_comes() {
         let mut v4 = vec![0x45; 20];

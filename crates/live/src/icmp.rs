@@ -222,6 +222,60 @@ mod tests {
         assert_eq!(checksum([&pseudo_header(&answer, 11)[..], &answer[40..]]), 0);
     }
 
+    /// The answer to an echo request over IPv4, whose header has changes in it.
+    fn answer_to(change: impl Fn(&mut Vec<u8>)) -> Option<Heard> {
+        let mut packet = v4(b"\x08\0\0\0\x12\x34\0\x01");
+        change(&mut packet);
+        hear(&packet)
+    }
+
+    #[test]
+    fn only_whole_echo_requests_of_icmp_are_answered() {
+        let Some(Heard::Answer(answer)) = answer_to(|_| {}) else { panic!("no answer") };
+        assert_eq!(answer[8], 64, "the time to live of a new packet");
+        // A first fragment, and a later one; not to be fragmented is whole.
+        assert_eq!(answer_to(|packet| packet[6] = 0x20), None);
+        assert_eq!(answer_to(|packet| packet[7] = 1), None);
+        assert!(answer_to(|packet| packet[6] = 0x40).is_some());
+        assert_eq!(answer_to(|packet| packet[9] = TCP), None);
+        // Other types and codes: an answer, a time exceeded, a request with a code.
+        for (kind, code) in [(0, 0), (11, 0), (8, 1), (13, 0)] {
+            assert_eq!(hear(&v4(&[kind, code, 0, 0, 0, 0, 0, 0])), None, "{kind} {code}");
+            assert_eq!(hear(&v6(&[kind, code, 0, 0, 0, 0, 0, 0])), None, "{kind} {code}");
+        }
+        for (kind, code) in [(129, 0), (128, 1), (1, 0), (3, 0)] {
+            assert_eq!(hear(&v6(&[kind, code, 0, 0, 0, 0, 0, 0])), None, "{kind} {code}");
+        }
+    }
+
+    #[test]
+    fn a_word_about_another_protocol_or_another_code_is_none_of_ours() {
+        let word = |code: u8, protocol: u8| {
+            let mut body = vec![3, code, 0, 0, 0, 0, 0x05, 0x14];
+            body.extend([0x45, 0, 5, 220, 0, 0, 0x40, 0, 64, protocol, 0, 0]);
+            body.extend([10, 0, 0, 1, 192, 0, 2, 1, 1, 187, 0x9c, 0x40, 0, 0, 0, 9]);
+            hear(&v4(&body))
+        };
+        assert!(word(4, TCP).is_some());
+        assert_eq!((word(3, TCP), word(4, 17)), (None, None));
+    }
+
+    #[test]
+    fn routers_say_nothing_of_errors_and_all_of_what_else_is_too_large() {
+        let router: [IpAddr; 2] = ["10.1.0.254", "fd00::fe"].map(|text| text.parse().unwrap());
+        let told = |packet: &[u8], at: usize| too_large(packet, router[at], 1300).is_some();
+        for kind in [3, 4, 5, 11, 12] {
+            assert!(!told(&v4(&[kind, 0, 0, 0, 0, 0, 0, 0]), 0), "{kind}");
+        }
+        for kind in [0, 8, 13] {
+            assert!(told(&v4(&[kind, 0, 0, 0, 0, 0, 0, 0]), 0), "{kind}");
+        }
+        for (kind, expected) in [(1, false), (2, false), (127, false), (128, true), (129, true)] {
+            assert_eq!(told(&v6(&[kind, 0, 0, 0, 0, 0, 0, 0]), 1), expected, "{kind}");
+        }
+        assert!(!told(b"", 0) && !told(b"", 1));
+    }
+
     #[test]
     fn a_router_s_word_names_the_subflow() {
         let tcp = [1, 187, 0x9c, 0x40, 0, 0, 0, 9];

@@ -293,3 +293,32 @@ impl KernelHost {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_attempt_is_repeated_without_a_way_and_not_after_a_refusal() {
+        let unreachable = |errno: Errno| is_unreachable(&errno.into());
+        for errno in [Errno::ADDRNOTAVAIL, Errno::HOSTUNREACH, Errno::NETDOWN, Errno::NETUNREACH] {
+            assert!(unreachable(errno), "{errno:?}");
+        }
+        for errno in [Errno::CONNREFUSED, Errno::MFILE, Errno::ACCESS, Errno::TIMEDOUT] {
+            assert!(!unreachable(errno), "{errno:?}");
+        }
+    }
+
+    #[test]
+    fn sockets_have_the_places_of_their_lanes() {
+        let mut sockets = Sockets::default();
+        assert!(sockets.are_none() && !sockets.have_news());
+        let (fd, _peer) = std::os::unix::net::UnixStream::pair().unwrap();
+        *sockets.lane_mut(2) = Some(Socket::accepted(fd.into(), Instant::ZERO));
+        assert_eq!(sockets.0.len(), 3);
+        assert!(sockets.get(0).is_none() && sockets.get(2).is_some() && sockets.get(3).is_none());
+        assert!(!sockets.are_none() && sockets.have_news(), "it is connected");
+        assert!(sockets.get(2).unwrap().poll_event().is_some());
+        assert!(!sockets.have_news());
+    }
+}

@@ -90,6 +90,21 @@ mod tests {
     }
 
     #[test]
+    fn a_size_counts_with_a_kind_only_and_either_flag_vouches() {
+        let size = 1448_u16.to_ne_bytes();
+        let header = |flags, kind| [flags, kind, 0, 0, size[0], size[1], 0, 0, 0, 0];
+        let read = |flags, kind| Offloaded::parse(&header(flags, kind));
+        assert_eq!(read(0, 0), Offloaded::default());
+        for flag in [NEEDS_CHECKSUM, VERIFIED] {
+            assert_eq!(read(flag, 0), Offloaded { segment_size: None, vouched: true });
+        }
+        // Bit 7 of the kind says that a segment was marked (VIRTIO_NET_HDR_GSO_ECN).
+        for kind in [SEVERAL_V4, SEVERAL_V6, SEVERAL_V4 | 0x80] {
+            assert_eq!(read(0, kind).segment_size, NonZeroU16::new(1448));
+        }
+    }
+
+    #[test]
     fn a_whole_packet_is_vouched_for_by_nobody() {
         assert_eq!(Offloaded::parse(&[0; HEADER]), Offloaded::default());
     }

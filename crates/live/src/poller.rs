@@ -122,3 +122,78 @@ fn timespec(span: Duration) -> Timespec {
     let nanos = span.as_nanos();
     Timespec { tv_sec: (nanos / 1_000_000_000) as i64, tv_nsec: (nanos % 1_000_000_000) as i64 }
 }
+
+#[cfg(test)]
+mod tests {
+    use rustix::io::{read, write};
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+
+    use super::*;
+
+    const TOKEN: u64 = 1 << 40 | 7;
+
+    fn pair() -> (OwnedFd, OwnedFd) {
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None).unwrap()
+    }
+
+    /// What is ready now.
+    fn now(poller: &mut Poller) -> Vec<Ready> {
+        let clock = Clock::start();
+        poller.wait(&clock, Some(clock.now())).unwrap()
+    }
+
+    #[test]
+    fn a_level_is_told_as_long_as_it_lasts_and_an_edge_once() {
+        let (mut poller, (level, to_level), (edge, to_edge)) =
+            (Poller::new().unwrap(), pair(), pair());
+        poller.add(&level, TOKEN).unwrap();
+        poller.add_edges(&edge, TOKEN + 1).unwrap();
+        // There is room to write from the beginning.
+        let ready = Ready { token: TOKEN + 1, readable: false, writable: true, broken: false };
+        assert_eq!(now(&mut poller), [ready]);
+        assert_eq!(now(&mut poller), []);
+        for to in [&to_level, &to_edge] {
+            write(to, b"x").unwrap();
+        }
+        let mut both = now(&mut poller);
+        both.sort_by_key(|ready| ready.token);
+        let level_ready = Ready { token: TOKEN, readable: true, writable: false, broken: false };
+        assert_eq!(both, [level_ready, Ready { readable: true, ..ready }]);
+        assert_eq!(now(&mut poller), [level_ready]);
+        assert_eq!(read(&level, &mut [0; 9]), Ok(1));
+        assert_eq!(now(&mut poller), []);
+    }
+
+    #[test]
+    fn an_end_is_readable_and_what_is_removed_is_not_told() {
+        let (mut poller, (ours, peer)) = (Poller::new().unwrap(), pair());
+        poller.add(&ours, TOKEN).unwrap();
+        drop(peer);
+        let [ready] = now(&mut poller)[..] else { panic!("nothing is ready") };
+        assert!(ready.readable && ready.token == TOKEN);
+        poller.remove(&ours).unwrap();
+        assert_eq!(now(&mut poller), []);
+        assert!(poller.remove(&ours).is_err());
+    }
+
+    #[test]
+    fn it_waits_until_its_time_and_not_less() {
+        let mut poller = Poller::new().unwrap();
+        let clock = Clock::start();
+        let until = clock.now() + Duration::from_micros(2500);
+        assert_eq!(poller.wait(&clock, Some(until)).unwrap(), []);
+        assert!(clock.now() >= until);
+        assert_eq!(timespec(Duration::from_nanos(3_000_000_007)).tv_sec, 3);
+        assert_eq!(timespec(Duration::from_nanos(3_000_000_007)).tv_nsec, 7);
+    }
+
+    #[test]
+    fn timers_of_the_thread_are_precise_only_as_long_as_it_lasts() {
+        let before = current_timer_slack().unwrap();
+        let poller = Poller::new().unwrap();
+        assert_eq!(current_timer_slack().unwrap(), TIMER_SLACK);
+        drop(poller);
+        assert_eq!(current_timer_slack().unwrap(), before);
+    }
+}

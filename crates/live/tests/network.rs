@@ -331,3 +331,43 @@ fn what_is_of_a_background_flow_comes_out_apart() {
     assert_eq!((lost, came), (vec![2, 3], vec![(DELAY + MS, 1)]));
     assert_eq!(network.routes().len(), 1, "paths have no others among them");
 }
+
+#[test]
+fn a_buffer_that_comes_back_is_empty() {
+    let plan = plan("", "", "");
+    let mut network = Network::new(&plan, BEGIN).expect("a plan that runs");
+    assert!(network.buffer().is_empty());
+    network.recycle(vec![1; 100]);
+    let buffer = network.buffer();
+    assert!(buffer.is_empty() && buffer.capacity() >= 100, "its memory serves again");
+}
+
+#[test]
+fn what_goes_up_comes_out_at_the_server() {
+    let plan = plan("", "", "");
+    let mut network = Network::new(&plan, BEGIN).expect("a plan that runs");
+    network.handle_packet(BEGIN, 0, false, data(1, Ecn::NotEct));
+    assert!(network.poll_delivery().is_none(), "it is under way");
+    assert_eq!(network.poll_timeout(), Some(BEGIN + MS + DELAY));
+    network.handle_timeout(BEGIN + MS + DELAY, &mut Rows::default());
+    let delivery = network.poll_delivery().expect("it has come");
+    assert_eq!((delivery.down, delivery.path, delivery.at), (false, 0, BEGIN + MS + DELAY));
+    assert_eq!(counted(&network, "delivered"), 0, "the link down has had nothing");
+    assert!(network.poll_timeout().is_none());
+}
+
+#[test]
+fn words_of_routers_come_back_in_their_order() {
+    let plan = plan(r#","mtu":1499"#, "", "");
+    let mut network = Network::new(&plan, BEGIN).expect("a plan that runs");
+    for number in 1..=3 {
+        network.handle_packet(BEGIN, 0, true, data(number, Ecn::NotEct));
+    }
+    network.handle_timeout(BEGIN + DELAY, &mut Rows::default());
+    // The sequence number of what is quoted stands behind two headers of IP, one of ICMP and the ports.
+    let quoted = |bytes: &[u8]| u32::from_be_bytes(bytes[52..56].try_into().unwrap());
+    let words: Vec<_> = std::iter::from_fn(|| network.poll_delivery())
+        .map(|it| (it.at.since(BEGIN), it.down, quoted(&it.bytes)))
+        .collect();
+    assert_eq!(words, [(DELAY, false, 1), (DELAY, false, 2), (DELAY, false, 3)]);
+}
