@@ -12,6 +12,9 @@ class PlanError(ValueError):
 class SimulationError(RuntimeError):
     """A checker found the simulation to be wrong: a bug, never the user's fault."""
 
+class StandstillError(SimulationError):
+    """Nothing is sent any more: message, whether a scheduler could have sent something."""
+
 class RaisedError(RuntimeError):
     """A plug-in in Python raised: its kind, its name, its exception."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from anabranch import plugins
@@ -60,5 +61,18 @@ def classes(
     except rust.PlanError as error:
         refused = _refused.faults(error.faults, dict(plan), loaded.scenario, loaded.source)
         raise ScenarioError(refused) from None
+    except rust.StandstillError as error:
+        message, could_send = error.args
+        fault = _refusing(loaded, message) if could_send else None
+        raise InputError([fault]) if fault else DefectError(message, replay=replay) from None
     except rust.SimulationError as error:
         raise DefectError(str(error), replay=replay) from None
+
+
+def _refusing(loaded: Loaded, message: str) -> Fault | None:
+    """Return the fault of the user's own scheduler if a run with it stands still; None without one."""
+    for one in loaded.plugins.get("scheduler", {}).values():
+        fault = one.fault("schedule", f"the scheduler sends nothing more: {message}")
+        hint = "return a subflow that `can_send` or `can_queue`, or `Wait(until_ms=...)` to be called again"
+        return replace(fault, hint=hint)
+    return None

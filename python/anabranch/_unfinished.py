@@ -1,4 +1,4 @@
-"""Sessions that never ended: since when nothing came, and what no metric of theirs counts."""
+"""Sessions that never ended: since when nothing came, and how many players did not reach the end."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from anabranch.metrics._rows import of_each, rows
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from anabranch.metrics import Clients
     from anabranch.metrics._rows import Tables
 
 #: What the trace says of a link or an interface that carries nothing from then on, or does so again.
@@ -41,8 +42,27 @@ def silent(tables: Tables, *, clients: int) -> Iterator[str]:
         if shown:
             waited = connection["duration_s"] - max(shown)
             text += f", and the picture stood still from {max(shown):,.1f} s on: these {waited:,.1f} s "
-            text += "are in no underflow and no stall, but in the play time"
+            text += "are in `still_s`, and in no underflow"
         yield f"{text[0].upper()}{text[1:]}."
+
+
+def unreached(clients: Clients) -> str | None:
+    """Return a sentence about the players that did not reach the end; None if all did.
+
+    Parameters
+    ----------
+    clients
+        Each client's `qoe`, as `metrics.by_client` returns them.
+    """
+    players = [one["qoe"] for one in clients if one["qoe"] is not None]
+    short = [one for one in players if not one["reached_end"]]
+    if not short:
+        return None
+    who = "the player" if len(players) == 1 else f"{len(short)} of {len(players)} players"
+    unplayed_s = sum(one["unplayed_s"] for one in short)
+    never = sum(one["startup_delay_s"] is None for one in short)
+    started = "" if not never else "; it never started" if len(players) == 1 else f"; {never} never started"
+    return f"{who} did not reach the end: {unplayed_s:,.1f} s of film were not shown{started}"
 
 
 def _last_byte_s(own: Mapping[str, Any]) -> float:

@@ -49,6 +49,10 @@ class SimulationError(RuntimeError):
     """As the Rust module's."""
 
 
+class StandstillError(SimulationError):
+    """As the module has it."""
+
+
 class RaisedError(RuntimeError):
     """As the Rust module's."""
 
@@ -227,6 +231,7 @@ def _fake_module():
     module.__file__ = __file__
     module.PlanError = PlanError
     module.SimulationError = SimulationError
+    module.StandstillError = StandstillError
     module.simulate = fake_simulate
     module.schedulers = lambda: list(SCHEDULERS.items())
     module.congestion_controls = lambda: list(CONGESTION.items())

@@ -65,6 +65,7 @@ def one_client():
             track=["video", "video", "audio"], rendition=[0, 1, 0], name=["360p", "1080p", "audio"],
             bandwidth_bps=[500_000, 4_000_000, 64_000], average_bps=[400_000.0, None, None],
             width=[640, 1920, 0], height=[360, 1080, 0], frame_rate=[25.0, None, None],
+            duration_s=[30.0, 30.0, 30.0],
         ),
         "chunks": table(
             client=[0] * 5, track=["video", "audio", "video", "video", "video"], index=[0, 0, 1, 1, 2],
@@ -82,7 +83,12 @@ def test_what_the_viewer_saw():
         "startup_delay_s": 1.6,
         "rebuffer_s": 2.0,
         "rebuffer_longest_s": 2.0,
+        # From 1.6 s to 33.6 s, 30 s of film.
+        "still_s": 2.0,
+        "still_longest_s": 2.0,
+        "unplayed_s": 0.0,
         "play_time_s": 30.0,
+        "reached_end": True,
         # The first request waits for the connection, 0.1 s.
         "startup_s": 1.5,
         "total_s": 33.5,
@@ -353,6 +359,7 @@ def test_each_viewer_is_their_own():
     assert second == {
         "buffer_underflows": 0, "recovery_time_s": 0.0, "startup_delay_s": 3.0, "rebuffer_s": 0, "rebuffer_longest_s": 0.0,
         # From 3 s to the end of the session; it had no end of its own.
+        "still_s": 0.0, "still_longest_s": 0.0, "unplayed_s": 24.0, "reached_end": False,
         "play_time_s": 6.0, "startup_s": 2.5, "total_s": None, "rebuffer_total_s": None, "resolution_mean": 360.0,
         "resolution_changes": 0, "top_share": 0.0, "bitrate_mean_mbps": 2.0,
         # Only the first second has a sample: there is no whole second to tell of.

@@ -137,7 +137,10 @@ def test_what_is_said_of_a_candidate_rests_on_some_trials():
 PLAYED = {
     "duration_s": 70.0,
     "startup_delay_s": 2.0,
-    "rebuffer_s": 3.0,
+    "still_s": 3.0,
+    "still_longest_s": 2.0,
+    "unplayed_s": 1.0,
+    "reached_end": True,
     "unfinished_sessions": 0,
     "buffer_underflows": 1,
 }
@@ -145,20 +148,41 @@ PLAYED = {
 
 def test_a_film_is_worth_what_nobody_waited_for():
     scored = score.Score(kind="progressive", film_s=60.0)
-    row = {**PLAYED, "frames.total": 1800, "frames.displayed": 1770, "picture_discards": 30}
-    assert scored.of(row) == pytest.approx(-6.0), "2 s, 3 s, and 30 pictures of 1/30 s"
+    row = {**PLAYED, "frames.total": 1800, "frames.flushed": 30}
+    assert scored.of(row) == pytest.approx(-6.0), "2 s, 3 s, and 30 pictures of 1/30 s that a flush skipped"
     assert scored.went_wrong(row)
-    assert not scored.went_wrong({**row, "buffer_underflows": 0})
-    cut = {**row, "unfinished_sessions": 1, "frames.displayed": 900}
+    # VLC notices no underflow while its input blocks.
+    assert scored.went_wrong({**row, "buffer_underflows": 0})
+    assert not scored.went_wrong({**row, "buffer_underflows": 0, "still_longest_s": 0.1})
+    cut = {**row, "reached_end": False, "unplayed_s": 30.0}
     assert scored.of(cut) == pytest.approx(-35.0), "half of the film was never shown"
-    assert scored.of({**row, "startup_delay_s": None, "rebuffer_s": None}) == pytest.approx(-71.0)
+    assert scored.went_wrong({**cut, "buffer_underflows": 0, "still_longest_s": 0.0})
+
+
+def test_a_session_that_never_starts_is_worse_than_any_that_does():
+    never = {"startup_delay_s": None, "still_s": None, "still_longest_s": None, "reached_end": False}
+    clean = {"unfinished_sessions": 0, "buffer_underflows": 0, "unplayed_s": 60.0}
+    film = score.Score(kind="progressive", film_s=60.0)
+    # 70 s of waiting and 60 s of film.
+    assert film.of({**PLAYED, **never, **clean}) == pytest.approx(-130.0)
+    assert film.went_wrong({**PLAYED, **never, **clean})
+    ladder = score.Score(kind="adaptive", film_s=60.0, top_mbps=6.0)
+    assert ladder.of({**PLAYED, **never, **clean, "bitrate_mean_mbps": 0.0}) == pytest.approx(-13.0)
+    # As bad as the worst that starts: half a minute late, half a minute still, half of it not shown.
+    worst = {**PLAYED, "startup_delay_s": 30.0, "still_s": 30.0, "unplayed_s": 30.0, "reached_end": False}
+    assert film.of(worst) == pytest.approx(-90.0)
+
+
+def test_results_of_before_have_the_players_own_count():
+    row = {"duration_s": 70.0, "startup_delay_s": 2.0, "rebuffer_s": 3.0, "unfinished_sessions": 0}
+    assert score.Score(kind="progressive", film_s=60.0).of(row) == pytest.approx(-5.0)
 
 
 def test_an_adaptive_film_pays_the_top_rate_for_waiting():
     scored = score.Score(kind="adaptive", film_s=50.0, top_mbps=4.0)
     assert scored.of({**PLAYED, "bitrate_mean_mbps": 3.0}) == pytest.approx(3.0 - 4.0 * 5 / 50)
-    cut = {**PLAYED, "bitrate_mean_mbps": 3.0, "unfinished_sessions": 1}
-    assert scored.of(cut) == pytest.approx(3.0 - 4.0 * 20 / 50), "70 s for 50 s of film"
+    cut = {**PLAYED, "bitrate_mean_mbps": 3.0, "reached_end": False, "unplayed_s": 15.0}
+    assert scored.of(cut) == pytest.approx(3.0 - 4.0 * 20 / 50), "5 s of waiting, 15 s of film"
 
 
 def test_the_worst_tenth_is_at_least_one():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 
+import numpy
 import pytest
 from typer.testing import CliRunner
 
@@ -12,7 +13,9 @@ import anabranch
 from anabranch import comparison
 from anabranch.cli._app import app
 from anabranch.comparison import measures, paths, verdict
+from anabranch.comparison.used import Used
 from anabranch.errors import InputError
+from anabranch.results import paired
 from anabranch.results.paired import Effect
 
 BULK = {
@@ -92,7 +95,7 @@ def test_what_concerns_other_paths_is_left_out():
 
 
 def test_a_difference_counts_when_it_is_seen_and_matters():
-    (frozen,) = (one for one in measures.PROGRESSIVE if one.column == "rebuffer_s")
+    (frozen,) = (one for one in measures.PROGRESSIVE if one.column == "still_s")
     assert frozen.judged(effect(-2.0, -3.0, -1.0), 5.0) == 1
     assert frozen.judged(effect(2.0, 1.0, 3.0), 5.0) == -1
     assert frozen.judged(effect(-2.0, -5.0, 1.0), 5.0) == 0, "the interval holds zero"
@@ -113,6 +116,29 @@ def test_numbers_are_short_and_not_scientific():
 
 
 # -- what is said ------------------------------------------------------------------------------------
+
+
+def used(names, values, *, runs=10, unstarted=0):
+    """What came of a set of paths, with a measure's values by its column."""
+    means = {column: paired.difference(numpy.array(list(own.values()))) for column, own in values.items()}
+    shares = {name: 1 / len(names) for name in names}
+    return Used(
+        paths=names, runs=runs, exact=False, means=means, shares=shares, cost=None, unfinished=unstarted,
+        unstarted=unstarted, unreached=unstarted, values=values,
+    )  # fmt: skip
+
+
+def test_sessions_that_never_start_do_not_win():
+    # Half of the runs with both paths never start; the others stand still for less.
+    still = dict.fromkeys(range(10), 5.0)
+    one = used(("wifi",), {"still_s": still})
+    both = used(("wifi", "lte"), {"still_s": dict.fromkeys(range(5), 1.0)}, unstarted=5)
+    other = used(("lte",), {"still_s": still}, unstarted=10)
+    to_lte, to_wifi = verdict.added([one, other, both], measures.PROGRESSIVE)
+    assert (to_wifi.path, to_wifi.verdict) == ("lte", verdict.HURTS)
+    assert "5 of 10 runs never start with it, 0 of 10 without it" in to_wifi.sentence
+    # All of them never start over lte alone.
+    assert (to_lte.path, to_lte.verdict) == ("wifi", verdict.HELPS)
 
 
 @pytest.mark.module

@@ -35,8 +35,10 @@ def one_client():
             state=["Open", "Recovery", "CWR", "Open", "Open", "Open", "Loss", "Loss", "Open", "Open"],
         ),
         "frames": table(
-            client=[0] * 10, index=list(range(10)),
+            client=[0] * 10, index=list(range(10)), pts_s=[float(pts) for pts in range(10)],
             fate=["displayed"] * 5 + ["flushed"] * 2 + ["discarded"] * 1 + ["unplayed"] * 2,
+            # Pictures of 1 s. The first is on the screen before playing starts, and moves when it is due.
+            shown_s=[0.5, 2.5, 5.0, 7.0, 8.0] + [None] * 5, due_s=[1.5, 2.5, 5.0, 7.0, 8.0] + [None] * 5,
         ),
         "playback": table(
             client=[0] * 6, t_s=[1.5, 3.0, 5.0, 6.0, 7.0, 9.5],
@@ -55,7 +57,13 @@ def test_what_the_viewer_saw():
         "startup_delay_s": 1.5,
         "rebuffer_s": 3.0,
         "rebuffer_longest_s": 2.0,
+        # From 1.5 s to 9.5 s, less five pictures: from 3.5 to 5, from 6 to 7 and from 9 to 9.5 s.
+        "still_s": 3.0,
+        "still_longest_s": 1.5,
+        # Ten pictures of 1 s, of which five were shown.
+        "unplayed_s": 5.0,
         "play_time_s": 5.0,
+        "reached_end": True,
         "frames": {"total": 10, "displayed": 5, "discarded": 1, "flushed": 2},
         "finished": True,
     }
@@ -173,14 +181,14 @@ def test_no_underflow_is_no_recovery_time():
     tables["playback"] = table(client=[0, 0], t_s=[1.0, 9.0], event=["start", "end"])
     qoe = metrics.qoe(tables)
     assert (qoe["buffer_underflows"], qoe["recovery_time_s"], qoe["rebuffer_s"]) == (0, 0.0, 0.0)
-    assert qoe["play_time_s"] == 8.0
 
 
 def test_a_film_that_never_started_has_no_startup_delay():
     tables = one_client()
     tables["playback"] = table(client=[], t_s=[], event=[])
     qoe = metrics.qoe(tables)
-    assert (qoe["startup_delay_s"], qoe["play_time_s"]) == (None, 0.0)
+    assert qoe["startup_delay_s"] is None
+    assert qoe["reached_end"] is False
 
 
 @pytest.mark.parametrize(
@@ -285,7 +293,10 @@ def two_viewers():
             cwnd_segments=[10, 20, 4, 6, None], srtt_ms=[50.0, 70.0, 0.0, 30.0, 100.0],
             in_flight_segments=[1] * 5, retransmissions=[0] * 5, state=["Open"] * 5,
         ),
-        "frames": table(client=[1, 1, 0], fate=["displayed", "flushed", "discarded"]),
+        "frames": table(
+            client=[1, 1, 0], fate=["displayed", "flushed", "discarded"], pts_s=[0.0, 1.0, 0.0],
+            shown_s=[4.0, None, None], due_s=[4.0, None, None],
+        ),
         "playback": table(
             client=[1, 0, 1, 0, 0, 1, 0, 1], t_s=[15.0, 1.0, 2.0, 4.0, 3.0, 5.0, 8.0, 20.0],
             event=["resume", "start", "start", "resume", "underflow", "underflow", "end", "end"],
@@ -300,14 +311,15 @@ def test_each_client_is_its_own():
     assert first["qoe"] == {
         "picture_discards": 1, "buffer_underflows": 1, "recovery_time_s": 1.0, "startup_delay_s": 1.0, "rebuffer_s": 1.0,
         "rebuffer_longest_s": 1.0,
-        # From 1 s to the end at 8 s, less a stall of 1 s.
-        "play_time_s": 6.0,
+        # Its one picture was not shown.
+        "still_s": None, "still_longest_s": None, "unplayed_s": 0.0, "play_time_s": 0.0, "reached_end": True,
         "frames": {"total": 1, "displayed": 0, "discarded": 1, "flushed": 0}, "finished": True,
     }  # fmt: skip
     assert second["qoe"] == {
         "picture_discards": 0, "buffer_underflows": 1, "recovery_time_s": 10.0, "startup_delay_s": 2.0, "rebuffer_s": 10.0,
         "rebuffer_longest_s": 10.0,
-        "play_time_s": 8.0,
+        # A picture of 1 s at 4 s, of a session that ends at 20 s.
+        "still_s": 15.0, "still_longest_s": 15.0, "unplayed_s": 1.0, "play_time_s": 1.0, "reached_end": True,
         "frames": {"total": 2, "displayed": 1, "discarded": 0, "flushed": 1}, "finished": True,
     }  # fmt: skip
     # A smoothed RTT of 0 is none yet.
@@ -337,7 +349,8 @@ def test_means_are_over_the_clients_that_have_a_number():
     assert metrics.qoe(tables) == {
         "picture_discards": 0.5, "buffer_underflows": 1, "recovery_time_s": 5.5, "startup_delay_s": 1.5, "rebuffer_s": 5.5,
         "rebuffer_longest_s": 5.5,
-        "play_time_s": 7.0, "frames": {"total": 1.5, "displayed": 0.5, "discarded": 0.5, "flushed": 0.5},
+        "still_s": 15.0, "still_longest_s": 15.0, "unplayed_s": 0.5, "play_time_s": 0.5, "reached_end": True,
+        "frames": {"total": 1.5, "displayed": 0.5, "discarded": 0.5, "flushed": 0.5},
         "finished": True,
     }  # fmt: skip
     qos = metrics.qos(tables)
@@ -359,7 +372,7 @@ def test_means_are_over_the_clients_that_have_a_number():
 
 def test_only_one_client_may_have_seen_something():
     tables = two_viewers()
-    tables["frames"] = table(client=[1], fate=["displayed"])
+    tables["frames"] = table(client=[1], fate=["displayed"], pts_s=[0.0], shown_s=[4.0], due_s=[4.0])
     assert metrics.by_client(tables)[0]["qoe"] is None
     assert metrics.qoe(tables)["startup_delay_s"] == 2.0
 
@@ -375,7 +388,8 @@ def test_an_end_before_anything_played_is_no_time_of_play():
     tables = one_client()
     tables["connections"]["duration_s"] = [1.0]
     tables["playback"] = table(client=[0, 0], t_s=[1.5, 3.0], event=["start", "underflow"])
-    # The session ended before both: the stall takes no time.
+    tables["frames"] |= {"shown_s": [1.5] + [None] * 9}
+    # The session ended before all of it: neither the stall nor the picture takes time.
     assert metrics.qoe(tables)["play_time_s"] == 0.0
     assert metrics.qoe(tables)["rebuffer_s"] == 0.0
 
@@ -415,7 +429,8 @@ def test_numbers_are_told_to_the_microsecond_and_the_thousandth():
         0.833333,
         0.416667,
     )
-    assert qoe["play_time_s"] == 2.04321
+    # From 1.5 s to 3 s, less one picture of 1 s and the half of one that is cut off.
+    assert (qoe["play_time_s"], qoe["still_s"]) == (1.5, 0.0)
     # 40 Mb in 3 s; 31 / 3 ms beside 20 ms.
     assert (qos["goodput_mbps"], qos["max_read_gap_s"], qos["rtt_diff_ms"]) == (13.333333, 1.234568, 9.667)
     wifi, lte = qos["subflows"]

@@ -682,3 +682,16 @@ def test_what_a_scheduler_builds_on_has_to_be_there(write):
     write(AGREES.format(base="linux").replace(", proposal", ""))
     with pytest.raises(InputError, match=r"cannot be called with request, subflows, proposal"):
         anabranch.run(SMALL, scheduler="mine.py:Mine")
+
+
+@pytest.mark.parametrize("answer", ["None", "Wait(until_ms=request.now_ms + 10)"])
+def test_a_scheduler_that_always_refuses_is_told_so(write, answer):
+    write(scheduler(f"return {answer}", before="from anabranch.plugins import Wait\n"))
+    with pytest.raises(InputError) as raised:
+        anabranch.run(SMALL, scheduler="mine.py:Mine")
+    (fault,) = raised.value.faults
+    assert "the scheduler sends nothing more: the run stands still from 0." in fault.message
+    assert "nothing was sent for 300 s" in fault.message
+    assert fault.where.endswith("mine.py")
+    assert fault.line
+    assert "Wait(until_ms=...)" in fault.hint

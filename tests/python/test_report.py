@@ -363,7 +363,7 @@ def test_freezes_have_the_causes_that_why_finds_and_the_verdict_tells_the_worst(
     run = anabranch.run("two-paths", set=slow)
     found = why(run)
     made = _panels.of_run(run)
-    assert len(found.freezes) == run.qoe["buffer_underflows"] > 1
+    assert len(found.freezes) >= run.qoe["buffer_underflows"] > 1
     assert [(one.from_s, one.to_s) for one in made.freezes] == [
         (one.from_s, one.to_s) for one in found.freezes
     ]
@@ -371,7 +371,7 @@ def test_freezes_have_the_causes_that_why_finds_and_the_verdict_tells_the_worst(
     text = report.build(run)
     cause = max(found.frozen_s, key=found.frozen_s.get)
     head = text[: text.index("What the viewer saw")]
-    assert f"Froze {len(found.freezes)} times" in head
+    assert f"Stood still for {run.qoe['still_s']:.1f} s in all" in head
     assert escape(CAUSES[cause]) in head
 
 

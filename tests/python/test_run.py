@@ -32,7 +32,8 @@ def test_the_json_has_the_promised_form():
     assert (result["scheduler"], result["congestion"]) == ("redundant", "reno")
     assert list(result["qoe"]) == [
         "picture_discards", "buffer_underflows", "recovery_time_s", "startup_delay_s", "rebuffer_s",
-        "rebuffer_longest_s", "play_time_s", "frames", "finished",
+        "rebuffer_longest_s", "still_s", "still_longest_s", "unplayed_s", "play_time_s", "frames", "reached_end",
+        "finished",
     ]  # fmt: skip
     assert list(result["qoe"]["frames"]) == ["total", "displayed", "discarded", "flushed"]
     assert list(result["qos"]) == [

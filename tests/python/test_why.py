@@ -95,8 +95,8 @@ def test_the_one_cause_of_a_world_is_found():
         run = made(scenario)
         assert run.qoe["buffer_underflows"] > 0, name
         causes = why(run)
-        # Told to the microsecond.
-        assert sum(causes.frozen_s.values()) == pytest.approx(run.qoe["rebuffer_s"], abs=1e-6)
+        # A freeze holds a picture that was shown while the player buffered; shorter stretches are none.
+        assert sum(causes.frozen_s.values()) == pytest.approx(run.qoe["still_s"], rel=0.02), name
         assert sum(causes.discards.values()) == pytest.approx(run.qoe["picture_discards"])
         assert set(causes.frozen_s) <= set(CAUSES)
         found[name] = next(iter(causes.frozen_s))
@@ -168,15 +168,15 @@ def test_a_cause_that_is_taken_away_takes_its_share_with_it():
     With the cut first, what it takes from the buffer would freeze the picture later, for want of capacity.
     """
     paths = [path("a", "9 Mbit/s")]
-    # A quarter of the time frozen is the cut's: with a longer want of capacity it is hardly more than the 15 % below.
-    slow = [at(2, "a", rate="3 Mbit/s"), at(10, "a", rate="9 Mbit/s")]
+    # 14 s of 3 Mb/s for a film of 5.24 Mb/s leave 6 s too little; the rest of the time frozen is the cut's.
+    slow = [at(2, "a", rate="3 Mbit/s"), at(16, "a", rate="9 Mbit/s")]
     cut = [at(40, "a", state="down"), at(60, "a", state="up")]
     long = {"duration": "80 s"}
     both = made(world(paths, events=[*slow, *cut], app=long))
     causes = why(both)
     for cause, without in (("path down", slow), ("capacity", cut)):
-        left = made(world(paths, events=without, app=long)).qoe["rebuffer_s"]
-        saved = 1 - left / both.qoe["rebuffer_s"]
+        left = made(world(paths, events=without, app=long)).qoe["still_s"]
+        saved = 1 - left / both.qoe["still_s"]
         named = causes.frozen_s[cause] / sum(causes.frozen_s.values())
         assert saved > 0.15
         assert abs(saved - named) <= 0.2, (cause, saved, named)

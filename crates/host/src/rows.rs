@@ -142,6 +142,7 @@ pub fn connection_row(session: &Session, now: Instant) -> ConnectionRow {
         refused_packets: 0,
         fallback: session.fell_back,
         finished: session.finished,
+        planned_s: session.planned().map_or(f64::NAN, Duration::as_secs_f64),
     }
 }
 

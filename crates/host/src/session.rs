@@ -168,6 +168,11 @@ impl Session {
         }
     }
 
+    /// How long the session lasts at most, from its start: the application's duration.
+    pub(crate) fn planned(&self) -> Option<Duration> {
+        (self.until != Instant::FAR_FUTURE).then(|| self.until.since(self.start))
+    }
+
     /// The time is up at `now`, or was before. A client that was still reading then counts as finished.
     pub fn cut_off(&mut self, now: Instant) {
         if !self.over && now >= self.until {

@@ -41,10 +41,25 @@ pub enum Violation {
         /// Bytes needed.
         bytes: usize,
     },
-    /// No event is left, and the run is not over.
-    #[error("the run stands still at {at_ns} ns")]
+    /// Nothing is sent any more, and the run is not over.
+    #[error(
+        "the run stands still from {:.3} s on: nothing was sent for 300 s; subflows of the server: {states}",
+        *at_ns as f64 / 1e9
+    )]
     Stalled {
-        /// When.
+        /// Since when.
+        at_ns: u64,
+        /// Some subflow has room in its window and nothing queued: its scheduler could have used it.
+        open: bool,
+        /// Each subflow's state, in words.
+        states: String,
+    },
+    /// A background flow has something to do and does nothing.
+    #[error("background flow {flow} stands still from {:.3} s on", *at_ns as f64 / 1e9)]
+    StalledFlow {
+        /// Its number, from 0.
+        flow: usize,
+        /// Since when.
         at_ns: u64,
     },
 }

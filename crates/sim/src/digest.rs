@@ -41,6 +41,7 @@ fn counts(table: &Table, column: &str) -> bool {
                 | "changed"
         ),
         "subflows" => !matches!(column, "penalties" | "delivered_ce" | "ecn_reductions"),
+        "connections" => column != "planned_s",
         _ => true,
     }
 }

@@ -8,6 +8,7 @@ mod path_mtu;
 mod record;
 mod sampling;
 mod setup;
+mod standstill;
 
 use std::io::Write;
 
@@ -83,8 +84,10 @@ pub(crate) struct World<'a> {
     plan: &'a Plan,
     registry: Registry,
     now: Instant,
-    /// When something other than a sample last happened to a client.
+    /// When a packet of a client's last was sent, delivered or lost, or the world was changed.
     last_event: Instant,
+    /// Film time on the screens of all clients when [`World::check_standstill`] last looked; `None` before.
+    film_position: Option<f64>,
     topology: Topology,
     schedule: Schedule,
     nodes: Vec<Node>,
@@ -220,15 +223,7 @@ impl World<'_> {
                 self.cut_flow(flow)?;
             }
             Node::Sampler => {
-                if self.now.since(self.last_event) > STALL && !self.waits_for_a_time() {
-                    // Who misunderstands what was changed on the way may wait for ever.
-                    if !self.is_given_up() && !self.plan.changes_payload() {
-                        let at_ns = self.last_event.since(self.begin).as_nanos();
-                        return Err(Violation::Stalled { at_ns }.into());
-                    }
-                    // Nothing more can come: a reader has no timer, and would wait for ever.
-                    self.unfinished = 0;
-                }
+                self.check_standstill()?;
                 self.check_flows()?;
                 self.sample();
                 self.sample_flows();

@@ -45,7 +45,7 @@ rows!(
     ConnectionRow, ConnectionRows, "connections" {
         client: Int(i64), connect_s: Float(f64), duration_s: Float(f64), bytes_read: Int(i64),
         reinjected_bytes: Int(i64), max_read_gap_s: Float(f64), refused_packets: Int(i64),
-        fallback: Bool(bool), finished: Bool(bool),
+        fallback: Bool(bool), finished: Bool(bool), planned_s: Float(f64),
     }
 );
 

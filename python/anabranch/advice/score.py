@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from anabranch.metrics._still import FREEZE_S
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -42,7 +44,7 @@ class Score:
     def meaning(self) -> str:
         """What the number is, in words."""
         return {
-            "progressive": "minus the seconds of waiting for the start, of freezes and of lost pictures",
+            "progressive": "minus the seconds before the start, without a new picture, and of film not shown",
             "adaptive": "the pictures' mean rate, less the top rate for the share of waiting",
             "transfer": "goodput",
         }[self.kind]
@@ -61,23 +63,34 @@ class Score:
         """
         if self.kind == "transfer":
             return float(row.get("goodput_mbps") or 0.0)
-        # A session that never began waited for all of its time.
+        # A session that never started waited for all of its time.
         start = row.get("startup_delay_s")
-        waited = float(row["duration_s"] if start is None else start) + float(row.get("rebuffer_s") or 0.0)
-        is_cut = bool(row.get("unfinished_sessions"))
+        waited = float(row["duration_s"]) if start is None else float(start) + float(_still_s(row) or 0.0)
+        # Film of sessions that did not reach the end counts as waiting, too.
+        waited += float(row.get("unplayed_s") or 0.0) if _is_short(row) else 0.0
         if self.kind == "adaptive":
-            # Nothing counts a silence at the end of a session that was cut off.
-            waited = max(waited, float(row["duration_s"]) - self.film_s) if is_cut else waited
             return float(row.get("bitrate_mean_mbps") or 0.0) - self.top_mbps * waited / self.film_s
-        total = int(row.get("frames.total") or 0)
-        lost = row.get("picture_discards") or 0
-        if is_cut:
-            lost = total - int(row.get("frames.displayed") or 0)
-        return -(waited + (self.film_s * float(lost) / total if total else 0.0))
+        # Pictures that were discarded are in `still_s`; what a flush skipped is not.
+        total, skipped = int(row.get("frames.total") or 0), float(row.get("frames.flushed") or 0)
+        return -(waited + (self.film_s * skipped / total if total and not _is_short(row) else 0.0))
 
     def went_wrong(self, row: Mapping[str, Any]) -> bool:
-        """Tell whether the picture froze in a run, or the end of the simulation cut the session off."""
-        return bool(row.get("unfinished_sessions")) or bool(row.get("buffer_underflows"))
+        """Tell whether the picture froze in a run, or a player did not reach the end."""
+        froze = (row.get("still_longest_s") or 0.0) >= FREEZE_S or bool(row.get("buffer_underflows"))
+        return froze or (self.kind != "transfer" and _is_short(row)) or bool(row.get("unfinished_sessions"))
+
+
+def _still_s(row: Mapping[str, Any]) -> float | None:
+    """Return how long no new picture was shown; results of before have only the player's own count."""
+    found: float | None = row.get("still_s", row.get("rebuffer_s"))
+    return found
+
+
+def _is_short(row: Mapping[str, Any]) -> bool:
+    """Tell whether a player of a run did not reach the end."""
+    return row.get("startup_delay_s") is None or not row.get(
+        "reached_end", not row.get("unfinished_sessions")
+    )
 
 
 def of(kind: str, film: Film | None) -> Score:

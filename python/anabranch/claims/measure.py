@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
 #: The columns of `runs` that are in no list of metrics: they are made where a run's row is made.
-_OF_RUNS = ("retransmissions", "unfinished_sessions")
+_OF_RUNS = ("retransmissions", "unfinished_sessions", "unstarted_sessions", "unreached_sessions")
 _SIGNS: Mapping[type[ast.operator], Callable[[float, float], float]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,

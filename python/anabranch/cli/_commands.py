@@ -103,7 +103,11 @@ def opened(given: Given, files: Files, faults: Sequence[Fault] = ()) -> Loaded:
 
 
 def tell(result: Run, files: Files, *, as_json: bool) -> None:
-    """Print a run and write its files; exit with 1 when an expectation did not hold."""
+    """Print a run and write its files.
+
+    The exit code is 1 if an expectation did not hold, and else 3 if a player did not reach the end.
+    """
+    from anabranch import _unfinished
     from anabranch.cli import _show
 
     if files.p1203 is not None:
@@ -127,7 +131,14 @@ def tell(result: Run, files: Files, *, as_json: bool) -> None:
     if result.broken:
         for broken in result.broken:
             _console.note(f"failed: {broken}")
+    short = _unfinished.unreached(result.clients)
+    if short is not None:
+        _console.note(f"warning: {short}")
+        _console.note("hint: `still_s`, `unplayed_s` and the notes tell since when; `--report` draws it")
+    if result.broken:
         raise typer.Exit(_console.EXPECTATION_FAILED)
+    if short is not None:
+        raise typer.Exit(_console.UNREACHED)
 
 
 def simulate(

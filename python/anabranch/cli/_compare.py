@@ -58,6 +58,10 @@ def tell(found: Comparison) -> None:
     for sentence in found.sentences:
         _console.out(f"  {sentence}")
     for used in found.used:
-        if used.unfinished:
-            names = " and ".join(used.paths)
+        names = " and ".join(used.paths)
+        if used.unreached:
+            never = f", {used.unstarted} never started" if used.unstarted else ""
+            short = f"in {used.unreached} of {used.runs} runs a player did not reach the end{never}"
+            _console.note(f"warning: over {names} {short}")
+        elif used.unfinished:
             _console.note(f"over {names} {used.unfinished} of {used.runs} runs did not finish in time")

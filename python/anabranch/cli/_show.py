@@ -60,7 +60,7 @@ def viewer(result: Run) -> None:
         ("buffer underflows", number(qoe["buffer_underflows"], "{:,.4g}")),
         ("stalled, in all", number(qoe["rebuffer_s"], "{:.2f} s")),
         ("stalled, each time", number(qoe["recovery_time_s"], "{:.2f} s")),
-        ("play time", number(qoe["play_time_s"], "{:.1f} s")),
+        *_still(qoe),
         ("played to the end", _ended(result)),
     ]
     _console.table(("", ""), rows)
@@ -78,8 +78,18 @@ def _adaptive(result: Run, qoe: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("chunks given up", number(qoe["chunks_abandoned"], "{:,.4g}")),
         ("buffer underflows", number(qoe["buffer_underflows"], "{:,.4g}")),
         ("stalled, in all", number(qoe["rebuffer_s"], "{:.2f} s")),
-        ("play time", number(qoe["play_time_s"], "{:.1f} s")),
+        *_still(qoe),
         ("played to the end", _ended(result)),
+    ]
+
+
+def _still(qoe: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return how long no new picture was shown, and how much film was."""
+    return [
+        ("no new picture, in all", number(qoe["still_s"], "{:.2f} s")),
+        ("no new picture, longest", number(qoe["still_longest_s"], "{:.2f} s")),
+        ("film not shown", number(qoe["unplayed_s"], "{:.2f} s")),
+        ("play time", number(qoe["play_time_s"], "{:.1f} s")),
     ]
 
 

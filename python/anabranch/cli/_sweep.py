@@ -246,6 +246,9 @@ def results(
         short, whole = summary.unfinished(folder)
         if short:
             _console.note(f"the simulation ended before the sessions of {short} of {whole} runs had finished")
+        unreached = summary.unreached(folder)
+        if unreached:
+            _console.note(f"warning: {unreached}")
         for name, note in found.notes.items():
             _console.note(f"assumption: {name}: {note}")
     if found.exact:

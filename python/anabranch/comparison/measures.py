@@ -82,16 +82,24 @@ class Measure:
         return self.better if effect.value > 0 else -self.better
 
 
+#: The sessions of a run whose player did not reach the end. A verdict looks at these first: other means are
+#: over the sessions that have a value. Tables count the runs instead.
+UNREACHED = Measure(
+    column="unreached_sessions", name="sessions that do not reach the end", better=-1, matters=0.01
+)
 _STARTUP = Measure(column="startup_delay_s", name="start", unit="s", better=-1, matters=0.5)
-_FROZEN = Measure(column="rebuffer_s", name="frozen", unit="s", better=-1, matters=0.1)
+_STILL = Measure(column="still_s", name="still", unit="s", better=-1, matters=0.1)
+_UNPLAYED = Measure(column="unplayed_s", name="film not shown", unit="s", better=-1, matters=0.5)
 _FREEZES = Measure(column="buffer_underflows", name="freezes")
 _GOODPUT = Measure(column="goodput_mbps", name="goodput", unit="Mb/s")
 
 #: An adaptive player's.
 ADAPTIVE = (
+    UNREACHED,
     Measure(column="top_share", name="time at the top", unit="%", scale=100, better=1, matters=1),
     Measure(column="bitrate_mean_mbps", name="rate of the pictures", unit="Mb/s", better=1, relative=0.01),
-    _FROZEN,
+    _STILL,
+    _UNPLAYED,
     Measure(column="resolution_mean", name="resolution", unit="p"),
     Measure(column="resolution_changes", name="switches"),
     _FREEZES,
@@ -99,7 +107,9 @@ ADAPTIVE = (
 )
 #: Those of a player of one film.
 PROGRESSIVE = (
-    _FROZEN,
+    UNREACHED,
+    _STILL,
+    _UNPLAYED,
     Measure(column="picture_discards", name="discarded pictures", better=-1, matters=1),
     _FREEZES,
     _STARTUP,

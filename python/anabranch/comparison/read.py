@@ -47,14 +47,21 @@ class Comparison:
 
     def table(self) -> tuple[list[str], list[list[str]]]:
         """Return headings and lines as people read them."""
-        shown = [one for one in self.measures if any(one.column in used.means for used in self.used)]
+        shown = [
+            one
+            for one in self.measures
+            if one is not measures.UNREACHED and any(one.column in used.means for used in self.used)
+        ]
         has_cost = any(used.cost is not None for used in self.used)
-        head = ["paths", *(one.heading for one in shown), "bytes on each", *(["cost"] if has_cost else [])]
+        has_short = any(used.unreached for used in self.used)
+        head = ["paths", *(one.heading for one in shown), *(["not to the end"] if has_short else [])]
+        head += ["bytes on each", *(["cost"] if has_cost else [])]
         lines = []
         for used in self.used:
             shares = ", ".join(f"{name} {100 * share:.0f} %" for name, share in used.shares.items())
             cells = [_cell(one, used.means.get(one.column)) for one in shown]
             cost = [] if not has_cost else ["-" if used.cost is None else f"{used.cost:.2f}"]
+            cells += [f"{used.unreached} of {used.runs}"] if has_short else []
             lines.append([paths.label(used.paths), *cells, shares if len(used.paths) > 1 else "", *cost])
         return head, lines
 
@@ -67,6 +74,8 @@ class Comparison:
                     "paths": list(used.paths),
                     "runs": used.runs,
                     "unfinished": used.unfinished,
+                    "unstarted": used.unstarted,
+                    "unreached": used.unreached,
                     "bytes_share": dict(used.shares),
                     "cost": used.cost,
                     "means": {name: _interval(effect) for name, effect in used.means.items()},
@@ -128,7 +137,9 @@ def read(folder: Path) -> Comparison:
                 means={name: _mean(own) for name, own in values.items()},
                 shares=_shares(rows.to_dicts(), names),
                 cost=_cost(rows),
-                unfinished=int((rows["unfinished_sessions"] > 0).sum()),
+                unfinished=_count(rows, "unfinished_sessions"),
+                unstarted=_count(rows, "unstarted_sessions"),
+                unreached=_count(rows, "unreached_sessions"),
                 values=values,
             )
         )
@@ -138,6 +149,11 @@ def read(folder: Path) -> Comparison:
         measures=chosen,
         added=tuple(verdict.added(used, chosen)),
     )
+
+
+def _count(rows: polars.DataFrame, column: str) -> int:
+    """Return in how many runs a count of sessions is not zero."""
+    return int((rows[column] > 0).sum()) if column in rows.columns else 0
 
 
 def _mean(values: Values) -> Effect:

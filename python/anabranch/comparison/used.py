@@ -34,6 +34,10 @@ class Used:
         What it cost in the mean, in the currency of `price_per_gb`; None where no path has a price.
     unfinished
         Runs in which the end of the simulation cut a session off.
+    unstarted
+        Runs in which a player never started.
+    unreached
+        Runs in which a player did not reach the end; those that never started are among them.
     values
         Each measure by the number of the run, by its column.
     """
@@ -45,4 +49,6 @@ class Used:
     shares: Mapping[str, float]
     cost: float | None
     unfinished: int
+    unstarted: int
+    unreached: int
     values: Mapping[str, Values] = field(repr=False)

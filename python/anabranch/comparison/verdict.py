@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from anabranch.comparison.measures import UNREACHED
 from anabranch.results import paired
 
 if TYPE_CHECKING:
@@ -61,6 +62,10 @@ def added(used: Sequence[Used], measures: Sequence[Measure]) -> Iterator[Added]:
             if one.column in effects
         }
         better, worse = (sign in signs.values() for sign in (1, -1))
+        # Means are over the runs that started: who starts less often has not won.
+        with_it, without = (one.unstarted / max(one.runs, 1) for one in (whole, base))
+        if with_it != without:
+            better, worse = with_it < without, with_it > without
         verdict = BOTH if better and worse else HELPS if better else HURTS if worse else NOTHING
         yield Added(
             path=path,
@@ -88,7 +93,7 @@ def _told(
 ) -> list[str]:
     """Return the measures that a verdict hangs on, in words; without any the first that could have."""
     judged = [one for one in measures if one.better and one.column in effects]
-    seen = [one for one in judged if signs[one.column]] or judged[:1]
+    seen = [one for one in judged if signs[one.column]] or [one for one in judged if one is not UNREACHED][:1]
     words = []
     for one in seen:
         effect, unit = effects[one.column], f" {one.unit}" if one.unit else ""
@@ -108,6 +113,10 @@ def _sentence(path: str, base: Used, whole: Used, verdict: str, words: Sequence[
     seen = f" that {runs} run{'s' if runs > 1 else ''} can tell"
     sure = " that matters" if whole.exact and base.exact else seen
     what = verdict + (sure if verdict == NOTHING else "")
+    never = []
+    if whole.unstarted or base.unstarted:
+        counts = f"{whole.unstarted} of {whole.runs} runs never start with it"
+        never = [f"{counts}, {base.unstarted} of {base.runs} without it"]
     carried = f"{100 * whole.shares[path]:.0f} % of the bytes go over {path}"
     cost = "" if whole.cost is None else f", at a cost of {whole.cost:.2f} instead of {base.cost or 0:.2f}"
-    return f"adding {path} to {to} {what}: {', '.join(words)}; {carried}{cost}"
+    return f"adding {path} to {to} {what}: {', '.join([*never, *words])}; {carried}{cost}"

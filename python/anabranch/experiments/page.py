@@ -99,6 +99,9 @@ def _warnings(results: Path, paper: Paper | None, short: int, whole: int) -> lis
         found.append(f"Not finished: {count} journals are open in this folder.")
     if short:
         found.append(f"The simulation ended before the sessions of {short} of {whole} runs had finished.")
+    unreached = summary.unreached(results)
+    if unreached:
+        found.append(f"{unreached[0].upper()}{unreached[1:]}.")
     if paper is not None and paper.changed:
         found.append(
             f"{paper.changed} cells have other settings than the study as it stands: "

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from anabranch.metrics._adaptive import chunks
 from anabranch.metrics._rows import of_one, rows
-from anabranch.metrics._viewer import stall_times
+from anabranch.metrics._still import screen
 
 if TYPE_CHECKING:
     from anabranch.metrics._rows import Tables
@@ -51,9 +51,8 @@ def fates(tables: Tables, client: int) -> list[Row]:
 
 
 def stalls(tables: Tables, client: int) -> list[Row]:
-    """Return the times without media: `from_s`, `to_s`."""
-    events = sorted(rows(tables.get("playback", {}), client=client), key=lambda row: row["t_s"])
-    found = stall_times(events, duration_s(tables, client))
+    """Return the times without a new picture that a viewer notices: `from_s`, `to_s`."""
+    found = screen(of_one(tables, client)).freezes()
     return [{"from_s": begin, "to_s": end} for begin, end in found]
 
 

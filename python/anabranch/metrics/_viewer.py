@@ -7,10 +7,11 @@ from typing import Any
 
 from anabranch.metrics._adaptive import adaptive
 from anabranch.metrics._rows import Tables, rounded, rows
+from anabranch.metrics._still import screen
 
 
 def viewer(own: Tables) -> dict[str, Any] | None:
-    """Return the `qoe` object of a client with these tables, or None when it played nothing."""
+    """Return the `qoe` object of a client with these tables, or None if it had no player."""
     fates = Counter(own.get("frames", {}).get("fate", ()))
     streamed = adaptive(own)
     if not fates and not streamed:
@@ -21,8 +22,7 @@ def viewer(own: Tables) -> dict[str, Any] | None:
     started = next((row["t_s"] for row in events if row["event"] == "start"), None)
     ended = next((row["t_s"] for row in events if row["event"] == "end"), None)
     rebuffer = sum(end - begin for begin, end in stalls)
-    until = connection["duration_s"] if ended is None else ended
-    play_time = 0.0 if started is None else max(until - started - rebuffer, 0.0)
+    shown = screen(own)
     pictures = {
         "picture_discards": fates.get("discarded", 0),
         "frames": {
@@ -38,15 +38,20 @@ def viewer(own: Tables) -> dict[str, Any] | None:
         "startup_delay_s": rounded(started),
         "rebuffer_s": rounded(rebuffer),
         "rebuffer_longest_s": rounded(max((end - begin for begin, end in stalls), default=0.0)),
-        "play_time_s": rounded(play_time),
+        "still_s": rounded(shown.still_s),
+        "still_longest_s": rounded(shown.longest_s),
+        "unplayed_s": rounded(shown.unplayed_s),
+        "play_time_s": rounded(shown.shown_s),
+        "reached_end": shown.is_reached,
         "finished": bool(connection["finished"]) and ended is not None,
     }
-    # An adaptive player's chunks are not looked into: what became of each picture is not known.
+    # What became of each picture of an adaptive player is not known.
     rest = streamed or pictures
     order = dict.fromkeys(("picture_discards", *seen, *rest))
+    order.pop("reached_end")
     order.pop("finished")
     found = {**seen, **rest}
-    return {key: found[key] for key in (*order, "finished") if key in found}
+    return {key: found[key] for key in (*order, "reached_end", "finished") if key in found}
 
 
 def stall_times(events: list[dict[str, Any]], until_s: float) -> list[tuple[float, float]]:

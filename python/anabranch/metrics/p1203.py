@@ -120,7 +120,7 @@ def _stalls(own: Tables) -> list[tuple[float, float]]:
     events = sorted(rows(own["playback"]), key=lambda row: row["t_s"])
     begun = next((row["t_s"] for row in events if row["event"] == "start"), None)
     first = first_request_s(own)
-    stalls = [] if begun is None else [(0.0, round(begun - first, 6))]
+    stalls = [] if begun is None or first is None else [(0.0, round(begun - first, 6))]
     until = next(rows(own["connections"]))["duration_s"]
     places = [row["pts_s"] for row in events if row["event"] == "underflow"]
     lengths = [round(end - begin, 6) for begin, end in stall_times(events, until)]

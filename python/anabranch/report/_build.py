@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from anabranch import _files
+from anabranch.metrics._still import FREEZE_S
 from anabranch.scenario.link_models import MODELS
 from anabranch.scenario.units import show_rate, show_time
 
@@ -171,12 +172,7 @@ def _tiles(run: Run) -> list[Tile]:
             label="buffer underflows",
             bad=qoe["buffer_underflows"] > 0,
         ),
-        Tile(
-            value=f"{qoe['rebuffer_s']:.1f}",
-            unit="s",
-            label="stalled after underflows",
-            bad=qoe["rebuffer_s"] > 0,
-        ),
+        _still_tile(qoe),
         Tile(
             value=f"{qoe['picture_discards']:,.4g}",
             unit="",
@@ -192,14 +188,25 @@ def _tiles(run: Run) -> list[Tile]:
     ]
 
 
+def _still_tile(qoe: Mapping[str, Any]) -> Tile:
+    """Return how long no new picture was shown."""
+    still, longest = qoe["still_s"], qoe["still_longest_s"]
+    return Tile(
+        value="–" if still is None else f"{still:.1f}",
+        unit="s",
+        label="without a new picture",
+        bad=longest is None or longest >= FREEZE_S,
+    )
+
+
 def _adaptive_tiles(qoe: Mapping[str, Any]) -> list[Tile]:
     """Return the headline numbers of an adaptive player."""
     startup, resolution = qoe["startup_delay_s"], qoe["resolution_mean"]
-    underflows, stalled = qoe["buffer_underflows"], qoe["rebuffer_s"]
+    underflows = qoe["buffer_underflows"]
     return [
         Tile(value="–" if startup is None else f"{startup:.2f}", unit="s", label="startup delay"),
         Tile(value=f"{underflows:g}", unit="", label="buffer underflows", bad=underflows > 0),
-        Tile(value=f"{stalled:.1f}", unit="s", label="stalled after underflows", bad=stalled > 0),
+        _still_tile(qoe),
         Tile(value="–" if resolution is None else f"{resolution:.0f}", unit="p", label="mean resolution"),
         Tile(value=f"{qoe['resolution_changes']:g}", unit="", label="changes of rendition"),
         Tile(value=f"{100 * qoe['top_share']:.0f}", unit="%", label="of the time at the top"),

@@ -158,7 +158,7 @@ class _Caused(Freeze):
 
 def _freezes(run: Run) -> list[_Caused]:
     """Return the freezes of the clients that have a bar, numbered in order."""
-    if not run.qoe or not run.qoe["buffer_underflows"]:
+    if not run.qoe:
         return []
     from anabranch.why.attribute import freezes
 
@@ -194,9 +194,11 @@ def _time(run: Run, freezes: Sequence[Freeze]) -> Iterator[Row]:
             for time, what in zip(own["playback"]["t_s"], own["playback"]["event"], strict=True)
             if what in ("start", "end")
         ]
-        started = min((time for time, what in events if what == "start"), default=end)
-        ended = min((time for time, what in events if what == "end"), default=end)
         stalls = [one for one in freezes if one.client == client]
+        # A session that never starts stands still from its one picture on, or from the beginning.
+        first = stalls[0].from_s if stalls else end
+        started = min((time for time, what in events if what == "start"), default=first)
+        ended = min((time for time, what in events if what == "end"), default=end)
         # Marks that stand closer than this would cover each other.
         apart, last = max(end, 0.1) / 40, -1e9
         bands = [Band(from_s=0.0, to_s=started, kind="starting", says="starting")]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from anabranch.metrics._still import FREEZE_S
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -28,14 +30,19 @@ def of_run(run: Run, frozen_s: Mapping[str, float]) -> tuple[list[str], str]:
         return [f"{_carried(run)}."], OPEN
     started = run.qoe["startup_delay_s"]
     if started is None:
-        return [f"Nothing was played: no picture in {run.duration_s:.1f} s. {_carried(run)}."], BAD
-    froze = run.qoe["buffer_underflows"] > 0
+        never = f"Nothing was played in {run.duration_s:.1f} s: the player never started"
+        return [f"{never}. {_carried(run)}."], BAD
+    froze = run.qoe["buffer_underflows"] > 0 or (run.qoe["still_longest_s"] or 0.0) >= FREEZE_S
     lost = run.qoe.get("picture_discards", 0) > 0
     begun = _frozen(run.qoe, frozen_s) if froze else "Played without a freeze"
     parts = [f"started after {started:.2f} s", *_quality(run.qoe)]
+    short = not run.qoe["reached_end"]
+    if short:
+        parts.append(f"did not reach the end: {run.qoe['unplayed_s']:,.1f} s of film were not shown")
     if run.plan["clients"] > 1:
         parts.insert(0, f"means over {run.plan['clients']} clients")
-    return [f"{begun}: {'; '.join(parts)}.", f"{_carried(run)}."], BAD if froze or lost else GOOD
+    tone = BAD if froze or lost or short else GOOD
+    return [f"{begun}: {'; '.join(parts)}.", f"{_carried(run)}."], tone
 
 
 def of_comparison(comparison: Comparison) -> tuple[list[str], str]:
@@ -54,10 +61,9 @@ def beside(sentences: Sequence[str]) -> str:
 
 
 def _frozen(qoe: Mapping[str, Any], frozen_s: Mapping[str, float]) -> str:
-    """Return how often and how long the picture froze, and what for most of the time."""
-    times = qoe["buffer_underflows"]
-    often = "once" if times == 1 else f"{times:.3g} times"
-    text = f"Froze {often} for {qoe['rebuffer_s']:.1f} s in all"
+    """Return how long no new picture was shown, and for what cause most of the time."""
+    still, longest = qoe["still_s"] or 0.0, qoe["still_longest_s"] or 0.0
+    text = f"Stood still for {still:.1f} s in all, for {longest:.1f} s at most"
     whole = sum(frozen_s.values())
     if whole <= 0:
         return text

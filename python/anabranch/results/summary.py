@@ -22,6 +22,8 @@ SHOWN = (
     "recovery_time_s",
     "startup_delay_s",
     "rebuffer_s",
+    "still_s",
+    "unplayed_s",
     "resolution_mean",
     "resolution_changes",
     "top_share",
@@ -29,6 +31,8 @@ SHOWN = (
     "retransmissions",
     "cost",
 )
+#: The counts of sessions that are shown if some run has one.
+SHORT = ("unfinished_sessions", "unstarted_sessions", "unreached_sessions")
 #: The suffix of the column with half the width of a mean's 95 % interval.
 INTERVAL = "_ci95"
 
@@ -64,9 +68,9 @@ def means(folder: Path, by: Sequence[str], metrics: Sequence[str] = ()) -> list[
     if faults:
         raise InputError(faults)
     chosen = metrics or [name for name in SHOWN if name in numbers]
-    if not metrics and _cut_off(frame):
-        # The numbers of a session that never ended look as clean as any.
-        chosen = [*chosen, "unfinished_sessions"]
+    if not metrics:
+        # Means over the runs that started say nothing of those that did not.
+        chosen = [*chosen, *(name for name in SHORT if _count(frame, name))]
     columns = [_quoted(name) for name in by]
     for name in chosen:
         value = f"{_quoted(name)}::DOUBLE"
@@ -79,14 +83,22 @@ def means(folder: Path, by: Sequence[str], metrics: Sequence[str] = ()) -> list[
 def unfinished(folder: Path) -> tuple[int, int]:
     """Return how many runs the end of the simulation cut off, and how many runs there are."""
     frame = load(folder)
-    return _cut_off(frame), frame.height
+    return _count(frame, "unfinished_sessions"), frame.height
 
 
-def _cut_off(frame: polars.DataFrame) -> int:
-    """Return how many runs the end of the simulation cut off."""
-    if "unfinished_sessions" not in frame.columns:
-        return 0
-    return int((frame["unfinished_sessions"] > 0).sum())
+def unreached(folder: Path) -> str | None:
+    """Return a sentence about the runs in which a player did not reach the end; None if there are none."""
+    frame = load(folder)
+    short, never = _count(frame, "unreached_sessions"), _count(frame, "unstarted_sessions")
+    if not short:
+        return None
+    started = f"; in {never} one never started" if never else ""
+    return f"in {short} of {frame.height} runs a player did not reach the end{started}"
+
+
+def _count(frame: polars.DataFrame, column: str) -> int:
+    """Return in how many runs a count of sessions is not zero."""
+    return int((frame[column] > 0).sum()) if column in frame.columns else 0
 
 
 def _row(row: Sequence[Any], by: Sequence[str], metrics: Sequence[str]) -> dict[str, Any]:

@@ -68,6 +68,10 @@ def rows(job: Job, run: Run, prices: Mapping[str, float]) -> Rows:
     per_path = {path["name"]: 0 for path in run.plan["paths"]} | _bytes_per_path(run.qos["subflows"])
     numbers["retransmissions"] = sum(subflow["retransmissions"] for subflow in run.qos["subflows"])
     numbers["unfinished_sessions"] = sum(not row["finished"] for row in run.rows("connections"))
+    if run.qoe is not None:
+        players = [one["qoe"] for one in run.clients if one["qoe"] is not None]
+        numbers["unstarted_sessions"] = sum(one["startup_delay_s"] is None for one in players)
+        numbers["unreached_sessions"] = sum(not one["reached_end"] for one in players)
     paths = {f"bytes_{path}": count for path, count in per_path.items()}
     costs = {f"cost_{path}": per_path.get(path, 0) / 1e9 * price for path, price in prices.items()}
     total = {"cost": sum(costs.values())} if costs else {}

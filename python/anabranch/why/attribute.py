@@ -1,11 +1,12 @@
 """Attribution: what kept data from the player while its buffer ran empty.
 
-A freeze has a time before it in which less arrived than is played: from the last maximum of what had arrived
-and was not played. In each tenth of a second of it, and of the freeze itself, the bytes that are missing are
-divided among causes. What the paths together can never carry is lack of capacity, and what those that are cut
-would have carried is theirs. What subflows had acknowledged while the picture stood still and the application
-could not read waits behind a gap. The rest is divided in proportion to what each path carried less than it
-could, and has the cause of its state. An adaptive player's steps down are in `quality`.
+A freeze is a time of 150 ms or more without a new picture, or the whole session if no picture was shown. Less
+arrived than is played in the time before it, from the last maximum of what had arrived and was not played.
+In each tenth of a second of that time, and of the freeze itself, the bytes that are missing are divided among
+causes. What the paths together can never carry is lack of capacity, and what those that are cut would have
+carried is theirs. What subflows had acknowledged while the picture stood still and the application could not
+read waits behind a gap. The rest is divided in proportion to what each path carried less than it could,
+with the cause of its state. An adaptive player's steps down are in `quality`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from anabranch.metrics._rows import of_each, rows
+from anabranch.metrics._still import screen
 from anabranch.metrics._viewer import stall_times
 from anabranch.why.quality import Asked, Drop
 from anabranch.why.steps import Shortage, Steps, ordered, rounded
@@ -44,7 +46,7 @@ _NEAR_S = 10.0
 
 @dataclass(frozen=True, kw_only=True)
 class Freeze(Shortage):
-    """A freeze: less was read than is played.
+    """A freeze: no new picture was shown.
 
     Attributes
     ----------
@@ -110,11 +112,13 @@ def why(run: Run) -> Why:
         if not own.get("player") or not (own.get("frames") or own.get("chunks")):
             continue
         steps, asked = Steps(own, run.plan), Asked(own)
-        found = list(_freezes(client, own, steps, asked))
+        found = list(_freezes(client, own, steps, asked, _times(own)))
         freezes += found
         drops += asked.drops(client, steps)
-        for cause, share in _discards(own, found).items():
-            discards[cause] += share
+        if "discarded" in set(own.get("frames", {}).get("fate", ())):
+            underflows = list(_freezes(client, own, steps, asked, _underflows(own)))
+            for cause, share in _discards(own, underflows or found).items():
+                discards[cause] += share
     frozen: dict[str, float] = defaultdict(float)
     for one in freezes:
         for cause, share in one.causes.items():
@@ -146,9 +150,10 @@ def freezes(run: Run, *, clients: int) -> list[Freeze]:
     for client, own in of_each(run.tables):
         if client >= clients:
             break
-        # Without a freeze there is nothing to divide, and going through the samples is what costs.
-        if own.get("player") and "underflow" in set(own["playback"]["event"]):
-            found += _freezes(client, own, Steps(own, run.plan), Asked(own))
+        # Going through the samples is what costs.
+        times = _times(own) if own.get("player") and (own.get("frames") or own.get("chunks")) else []
+        if times:
+            found += _freezes(client, own, Steps(own, run.plan), Asked(own), times)
     return found
 
 
@@ -174,17 +179,33 @@ def _apart(at_s: float, freeze: Freeze) -> float:
     return max(freeze.short_s - at_s, at_s - freeze.to_s, 0.0)
 
 
-def _freezes(client: int, own: Mapping[str, Any], steps: Steps, asked: Asked) -> Iterator[Freeze]:
-    """Yield a client's freezes with their causes."""
-    duration = next(rows(own["connections"]))["duration_s"]
+def _freezes(
+    client: int, own: Mapping[str, Any], steps: Steps, asked: Asked, times: Sequence[tuple[float, float]]
+) -> Iterator[Freeze]:
+    """Yield a client's freezes, or other times without film, with their causes."""
     events = sorted(rows(own.get("playback", {})), key=lambda row: row["t_s"])
     last = next((row["t_s"] for row in events if row["event"] == "start"), 0.0)
-    for begin, end in stall_times(events, duration):
+    for begin, end in times:
         need = _film_bps(own) or asked.need_bps(begin)
         short = steps.fullest(last, begin, need)
         shares, behind = steps.causes(short, begin, end, need)
         yield Freeze(client=client, short_s=short, from_s=begin, to_s=end, causes=shares, behind=behind)
         last = end
+
+
+def _times(own: Mapping[str, Any]) -> list[tuple[float, float]]:
+    """Return when a client's freezes began and ended; a session without a picture is one."""
+    shown = screen(own)
+    if shown.begin_s is None and shown.wanted_s > 0:
+        return [(0.0, shown.until_s)]
+    return shown.freezes()
+
+
+def _underflows(own: Mapping[str, Any]) -> list[tuple[float, float]]:
+    """Return when a client's buffer stayed empty: what its discarded pictures are put down to."""
+    duration = next(rows(own["connections"]))["duration_s"]
+    events = sorted(rows(own.get("playback", {})), key=lambda row: row["t_s"])
+    return stall_times(events, duration)
 
 
 def _film_bps(own: Mapping[str, Any]) -> float:

@@ -32,6 +32,8 @@ COMPARED = (
     "picture_discards",
     "buffer_underflows",
     "rebuffer_s",
+    "still_s",
+    "unplayed_s",
     "startup_delay_s",
     "resolution_mean",
     "goodput_mbps",

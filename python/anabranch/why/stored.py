@@ -6,6 +6,7 @@ import json
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
+from anabranch.metrics._still import FREEZE_S
 from anabranch.why.attribute import why
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ FILE = "causes.jsonl"
 KINDS = ("frozen_s", "discards", "steps_down")
 #: The columns of a run that tell whether it has any of these.
 _TOLD = ("buffer_underflows", "picture_discards", "resolution_changes")
+#: Those of a run with a freeze or without a picture.
+_FROZEN = ("still_longest_s", "unplayed_s")
 #: What a group of runs has in common: its row and its congestion control.
 Group = tuple[str, str]
 
@@ -62,6 +65,7 @@ def make(
         for count, row in enumerate(wanted, start=1):
             # A run without a freeze, a discard or another rendition has no causes to look for.
             quiet = not any(row.get(name) for name in _TOLD)
+            quiet = quiet and not any((row.get(name) or 0.0) >= FREEZE_S for name in _FROZEN)
             causes = {} if quiet else why(open_run(folder, row["identity"])).to_json()
             kept = {name: causes.get(name, {}) for name in KINDS}
             one = {"identity": row["identity"], **kept}

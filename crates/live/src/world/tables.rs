@@ -60,6 +60,11 @@ impl World<'_> {
                 refused_packets: self.refused as i64,
                 fallback,
                 finished: false,
+                planned_s: self
+                    .plan
+                    .application
+                    .duration_ns
+                    .map_or(f64::NAN, |span| Duration::from_nanos(span).as_secs_f64()),
             });
         }
         self.client.report(&mut self.rows);

@@ -183,7 +183,7 @@ impl World<'_> {
 
     /// A flow that has something to do and does nothing for so long never will again.
     pub(super) fn check_flows(&self) -> Result<(), Violation> {
-        for Flow { flow, carries } in &self.flows {
+        for (number, Flow { flow, carries }) in self.flows.iter().enumerate() {
             let Some(at) = flow.last_event.filter(|at| self.now.since(*at) > STALL) else {
                 continue;
             };
@@ -193,7 +193,7 @@ impl World<'_> {
             };
             if flow.end(session, self.now).0 == "running" {
                 let at_ns = at.since(self.begin).as_nanos();
-                return Err(Violation::Stalled { at_ns });
+                return Err(Violation::StalledFlow { flow: number, at_ns });
             }
         }
         Ok(())

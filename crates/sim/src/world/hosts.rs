@@ -76,17 +76,8 @@ impl World<'_> {
         (0..clients).filter(waits).all(|client| alive[client] == Some(false))
     }
 
-    /// A client has something to do at a time to come: a player that has received all of its film has minutes to show.
-    pub(super) fn waits_for_a_time(&mut self) -> bool {
-        let clients = self.plan.clients as usize;
-        self.stations[..clients].iter_mut().any(|station| station.host.poll_timeout().is_some())
-    }
-
     pub(super) fn wake_station(&mut self, station: usize) -> Result<(), RunError> {
-        let Station { host, serves, route, .. } = &mut self.stations[station];
-        if route.is_none() {
-            self.last_event = self.now;
-        }
+        let Station { host, serves, .. } = &mut self.stations[station];
         // Of a server one connection a turn: no other waits for what it sends.
         while host.handle_timeout(self.now) && !*serves {}
         self.drive(station)
@@ -173,7 +164,10 @@ impl World<'_> {
             packet.follow(handle.index(), followed);
         }
         match route {
-            None => self.send_on_path(packet, &sent.tuple),
+            None => {
+                self.last_event = self.now;
+                self.send_on_path(packet, &sent.tuple)
+            }
             Some(route) => {
                 (packet.host, packet.route) = (number, route);
                 self.launch(packet)

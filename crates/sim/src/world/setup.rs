@@ -55,6 +55,7 @@ impl<'a> World<'a> {
             begin,
             now: begin,
             last_event: begin,
+            film_position: None,
             topology,
             schedule: Schedule::default(),
             nodes: Vec::new(),

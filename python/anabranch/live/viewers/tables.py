@@ -19,7 +19,7 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
     "connections": {
         "client": "int", "connect_s": "float", "duration_s": "float", "bytes_read": "int",
         "reinjected_bytes": "int", "max_read_gap_s": "float", "refused_packets": "int", "fallback": "bool",
-        "finished": "bool",
+        "finished": "bool", "planned_s": "float",
     },
     "player": {
         "t_s": "float", "client": "int", "bytes_read": "int", "buffer_s": "float", "buffer_bytes": "int",

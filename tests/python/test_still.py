@@ -1,0 +1,237 @@
+"""Standing still and film not shown, on hand-made tables with answers worked out by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from anabranch import metrics
+from anabranch.metrics._rows import of_one
+from anabranch.metrics._still import screen
+
+
+def pictures(fates, shown, *, events, duration=20.0, finished=True, planned=None, dues=None, times=None):
+    """Return tables of a film of pictures of 1 s, or with the given times in the film."""
+    count = len(fates)
+    return {
+        "connections": {
+            "client": [0], "connect_s": [0.1], "duration_s": [duration], "bytes_read": [1], "reinjected_bytes": [0],
+            "max_read_gap_s": [0.0], "fallback": [False], "finished": [finished], "planned_s": [planned],
+        },
+        "frames": {
+            "client": [0] * count, "index": list(range(count)), "fate": fates, "shown_s": shown,
+            "pts_s": times or [float(place) for place in range(count)], "due_s": dues or shown,
+        },
+        "playback": {
+            "client": [0] * len(events), "t_s": [at for at, _ in events], "event": [event for _, event in events],
+        },
+    }  # fmt: skip
+
+
+def numbers(tables):
+    """Return the three metrics and whether the end was reached."""
+    found = metrics.by_client({**tables, "subflows": {"client": [], "bytes": []}})[0]["qoe"]
+    return tuple(found[name] for name in ("still_s", "still_longest_s", "unplayed_s", "reached_end"))
+
+
+def test_a_film_that_is_shown_from_the_start_never_stands_still():
+    # The first picture is on the screen at 0.5 s, while the player buffers, and is due at 2 s.
+    tables = pictures(
+        ["displayed"] * 4,
+        [0.5, 3.0, 4.0, 5.0],
+        dues=[2.0, 3.0, 4.0, 5.0],
+        events=[(1.99, "start"), (6.0, "end")],
+    )
+    assert numbers(tables) == (0.0, 0.0, 0.0, True)
+    assert metrics.qoe({**tables, "subflows": {}})["play_time_s"] == 4.0
+
+
+def test_a_stall_that_the_player_does_not_notice_counts():
+    # Shown at 2 and 3 s, then the input blocks; an underflow is noticed at 11 s and the film goes on at 12 s.
+    tables = pictures(
+        ["displayed"] * 4,
+        [2.0, 3.0, 12.0, 13.0],
+        events=[(2.0, "start"), (11.0, "underflow"), (12.0, "resume"), (14.0, "end")],
+    )
+    # The picture of 3 s lasts until 4 s: it stands still from 4 to 12 s, of which VLC counts 1 s.
+    assert numbers(tables) == (8.0, 8.0, 0.0, True)
+    assert metrics.qoe({**tables, "subflows": {}})["rebuffer_s"] == 1.0
+
+
+def test_a_discarded_picture_counts_one_frame():
+    tables = pictures(
+        ["displayed", "discarded", "displayed", "discarded", "discarded", "displayed"],
+        [2.0, None, 4.0, None, None, 7.0],
+        events=[(2.0, "start"), (8.0, "end")],
+    )
+    assert numbers(tables) == (3.0, 2.0, 3.0, True)
+
+
+def test_a_picture_that_is_a_little_late_takes_nothing_away():
+    # Half a picture late, and the next one in time.
+    tables = pictures(["displayed"] * 3, [2.0, 3.5, 4.0], events=[(2.0, "start"), (5.0, "end")])
+    assert numbers(tables) == (0.0, 0.0, 0.0, True)
+
+
+def test_film_that_a_flush_threw_away_is_not_played_and_takes_no_time():
+    tables = pictures(
+        ["displayed", "flushed", "flushed", "displayed"],
+        [2.0, None, None, 4.0],
+        events=[(2.0, "start"), (3.0, "underflow"), (4.0, "resume"), (5.0, "end")],
+    )
+    assert numbers(tables) == (1.0, 1.0, 2.0, True)
+
+
+def test_a_session_that_dies_stands_still_to_the_end_of_the_simulation():
+    tables = pictures(
+        ["displayed"] * 2 + ["unplayed"] * 8,
+        [2.0, 3.0] + [None] * 8,
+        events=[(2.0, "start")],
+        duration=100.0,
+        finished=False,
+    )
+    assert numbers(tables) == (96.0, 96.0, 8.0, False)
+
+
+def test_a_picture_before_the_start_counts_and_no_picture_is_null():
+    still = ["unplayed"] * 9
+    tables = pictures(["displayed", *still], [2.5] + [None] * 9, events=[], duration=100.0, finished=False)
+    # As long as one picture lasts is not still.
+    assert numbers(tables) == (96.5, 96.5, 9.0, False)
+    tables = pictures(["unplayed", *still], [None] * 10, events=[], duration=100.0, finished=False)
+    assert numbers(tables) == (None, None, 10.0, False)
+
+
+@pytest.mark.parametrize(
+    ("planned", "duration", "finished", "unplayed", "reached"),
+    [
+        # The film has 10 s; 5 of them are wanted, and shown is what came by 5 s: three pictures.
+        (5.0, 5.0, True, 2.0, True),
+        # More is planned than the film has.
+        (30.0, 30.0, True, 5.0, False),
+        # The simulation ended before what was planned.
+        (8.0, 7.0, False, 3.0, False),
+    ],
+)
+def test_what_is_wanted_is_the_film_or_the_planned_time(planned, duration, finished, unplayed, reached):
+    tables = pictures(
+        ["displayed"] * 5 + ["unplayed"] * 5,
+        [2.0, 3.0, 4.0, 5.0, 6.0] + [None] * 5,
+        events=[(2.0, "start")],
+        duration=duration,
+        finished=finished,
+        planned=planned,
+    )
+    assert numbers(tables)[2:] == (unplayed, reached)
+
+
+def test_who_stands_still_at_the_end_of_the_planned_time_has_not_reached_it():
+    def standing(seconds):
+        end = 4.0 + seconds
+        rest = ["unplayed"] * 30
+        return numbers(
+            pictures(
+                ["displayed"] * 2 + rest,
+                [2.0, 3.0] + [None] * 30,
+                events=[(2.0, "start")],
+                duration=end,
+                planned=end,
+            )
+        )
+
+    assert standing(9.5) == (9.5, 9.5, 11.5, True)
+    assert standing(10.0) == (10.0, 10.0, 12.0, False)
+
+
+def test_a_trace_of_before_has_no_planned_time():
+    tables = pictures(
+        ["displayed"] * 4 + ["unplayed"] * 6,
+        [2.0, 3.0, 4.0, 5.0] + [None] * 6,
+        events=[(2.0, "start")],
+        duration=6.0,
+    )
+    del tables["connections"]["planned_s"]
+    # It finished without the film's end: its time was planned, 6 s.
+    assert numbers(tables) == (0.0, 0.0, 2.0, True)
+
+
+def test_pictures_need_not_last_equally_long():
+    # Pictures of 1, 3 and 2 s, and the last as long as their mean, 2 s.
+    tables = pictures(
+        ["displayed"] * 4,
+        [2.0, 3.0, 7.0, 9.0],
+        times=[0.0, 1.0, 4.0, 6.0],
+        events=[(2.0, "start"), (11.0, "end")],
+    )
+    # That of 3 s ends at 6 s, and the next is shown at 7 s.
+    assert numbers(tables) == (1.0, 1.0, 0.0, True)
+
+
+def test_freezes_are_stretches_that_a_viewer_notices():
+    shown = [2.0, 3.1, 4.3, 5.9, 7.0]
+    tables = pictures(["displayed"] * 5, shown, events=[(2.0, "start"), (8.0, "end")])
+    # 0.1 s is none; 0.2 and 0.6 s are, a picture of 1 s between them.
+    found = screen(of_one(tables, 0)).freezes()
+    assert [(round(begin, 6), round(end, 6)) for begin, end in found] == [(4.1, 4.3), (5.3, 5.9)]
+
+
+def adaptive(events, *, duration=40.0, finished=True, planned=None, rate=None, chunks=True):
+    """Return tables of a ladder's film of 30 s."""
+    own = [0] if chunks else []
+    return {
+        "connections": {
+            "client": [0], "connect_s": [0.1], "duration_s": [duration], "bytes_read": [1], "reinjected_bytes": [0],
+            "max_read_gap_s": [0.0], "fallback": [False], "finished": [finished], "planned_s": [planned],
+        },
+        "subflows": {"client": [0], "subflow": [0], "path": ["a"], "bytes": [7]},
+        "requests": {"client": [0], "id": [0], "t_s": [0.2], "done_s": [0.5 if chunks else None]},
+        "renditions": {
+            "track": ["video"], "rendition": [0], "name": ["360p"], "width": [640], "height": [360],
+            "frame_rate": [rate], "duration_s": [30.0],
+        },
+        "chunks": {
+            "client": own, "track": ["video"] * len(own), "rendition": own, "duration_s": [30.0] * len(own),
+            "bytes": [9] * len(own), "done_s": [0.5] * len(own), "abandoned": [False] * len(own),
+        },
+        "playback": {
+            "client": [0] * len(events), "t_s": [at for at, _, _ in events], "event": [event for _, event, _ in events],
+            "pts_s": [pts for _, _, pts in events],
+        },
+    }  # fmt: skip
+
+
+def test_an_adaptive_player_stands_still_when_its_film_does():
+    events = [(1.0, "start", 0.0), (11.0, "underflow", 10.0), (14.0, "resume", 10.0), (34.0, "end", 30.0)]
+    # 33 s from the start to the end, 30 s of film.
+    assert numbers(adaptive(events)) == (3.0, 3.0, 0.0, True)
+
+
+def test_a_stall_that_an_element_does_not_tell_of_counts():
+    # Between `start` and the underflow 10 s pass and 6 s of film.
+    events = [(1.0, "start", 0.0), (11.0, "underflow", 6.0), (12.0, "resume", 6.0), (36.0, "end", 30.0)]
+    assert numbers(adaptive(events)) == (5.0, 5.0, 0.0, True)
+
+
+def test_a_picture_that_the_browser_dropped_counts_one_frame():
+    drops = [(2.0, "drop", 1.0)] * 5
+    events = [(1.0, "start", 0.0), *drops, (31.0, "end", 30.0)]
+    assert numbers(adaptive(events, rate=25.0)) == (0.2, 0.2, 0.2, True)
+    # Without a frame rate nothing tells how long a picture lasts.
+    assert numbers(adaptive(events)) == (0.0, 0.0, 0.0, True)
+
+
+def test_an_adaptive_session_that_is_cut_off_while_it_stands_still():
+    events = [(1.0, "start", 0.0), (11.0, "underflow", 10.0)]
+    assert numbers(adaptive(events, duration=100.0, finished=False)) == (89.0, 89.0, 20.0, False)
+    # It plays when its time is up.
+    assert numbers(adaptive(events[:1], duration=21.0, planned=21.0)) == (0.0, 0.0, 1.0, True)
+    # A program that is ended tells how far it got.
+    stopped = [*events[:1], (21.0, "stop", 8.0)]
+    assert numbers(adaptive(stopped, duration=21.0, planned=21.0)) == (12.0, 12.0, 13.0, False)
+
+
+def test_an_adaptive_session_that_receives_nothing_is_a_session():
+    found = metrics.qoe(adaptive([], finished=False, chunks=False))
+    assert (found["still_s"], found["unplayed_s"], found["reached_end"]) == (None, 30.0, False)
+    assert (found["startup_delay_s"], found["resolution_mean"]) == (None, None)
+    # None of the film was at the top.
+    assert (found["top_share"], found["bitrate_mean_mbps"]) == (0.0, 0.0)
