@@ -1,5 +1,7 @@
 """Verdicts on synthetic results, of which the truth is known: how often they err, and what they see."""
 
+import dataclasses
+
 import numpy
 import pytest
 
@@ -296,3 +298,65 @@ def test_pairs_are_runs_of_the_same_number():
     assert verdict(stated(), left, random.permutation(right)) == "undecided"
     (one,) = judge.judge([stated()], runs({"left1.0": left, "right1.0": right[:20]}))
     assert one.findings[0].effect.pairs == 20
+
+
+# -- sessions that never start, and pictures that stand still ------------------------------------------------
+
+
+def started(name, values, *, never=(), still=None):
+    """Rows of a cell: underflows by run, some of which never started, and seconds without a new picture."""
+    return [
+        {
+            "row": name, "run": run, "cell": name, "seed": 1, "buffer_underflows": 0 if run in never else value,
+            "picture_discards": 0, "startup_delay_s": None if run in never else 1.0,
+            "unstarted_sessions": int(run in never),
+            **({} if still is None else {"still_s": still[run], "unplayed_s": 0.0}),
+        }
+        for run, value in enumerate(values)
+    ]  # fmt: skip
+
+
+def judged(claim, left, right):
+    (one,) = judge.judge([claim], Runs([*left, *right], ["row"]))
+    return one
+
+
+def test_a_claim_is_void_if_a_share_of_the_runs_never_started():
+    # The left side has fewer underflows only because two of its 40 runs have none.
+    right = started("right1.0", [10.0] * 40)
+    one = judged(stated(), started("left1.0", [8.0] * 40, never=(3, 4)), right)
+    assert (one.verdict, one.q) == ("undecided", None)
+    assert one.note == "void: 2 of 40 runs of left1.0 never started"
+    # Of the other side, too.
+    other = started("left1.0", [10.0] * 40)
+    one = judged(stated("more"), other, started("right1.0", [8.0] * 40, never=(3, 4)))
+    assert one.note.startswith("void: 2 of 40 runs of right1.0")
+
+
+def test_a_single_run_that_never_started_does_not_count():
+    # One of 40 is less than one in twenty: its 0 underflows are no value.
+    left = started("left1.0", [10.0] * 40, never=(7,))
+    one = judged(stated("equal", by=0.1), left, started("right1.0", [10.0] * 40))
+    assert one.verdict == "reproduced"
+    assert one.findings[0].effect.pairs == 39
+
+
+def test_results_of_before_tell_of_no_start_by_the_delay():
+    rows = started("left1.0", [8.0] * 40, never=(3, 4))
+    for row in rows:
+        del row["unstarted_sessions"]
+    assert judged(stated(), rows, started("right1.0", [10.0] * 40)).note.startswith("void: 2 of 40")
+
+
+@pytest.mark.parametrize(("seconds", "expected"), [(3.0, "reproduced"), (9.0, "not reproduced")])
+def test_better_is_not_to_stand_still_for_longer(seconds, expected):
+    claim = stated("better")
+    both = {"buffer_underflows": 1.0, "picture_discards": 10.0, **statement.STILL}
+    comparisons = tuple(dataclasses.replace(one, by=both) for one in claim.comparisons)
+    claim = dataclasses.replace(claim, comparisons=comparisons)
+    random = numpy.random.default_rng(1)
+    # Fewer underflows by 3, and 3 s less or 3 s more without a new picture than the 6 s of the other side.
+    noise = random.normal(0, 0.2, 30)
+    left = started("left1.0", list(2 + noise), still=list(seconds + noise))
+    right = started("right1.0", list(5 - noise), still=list(6 - noise))
+    assert judged(claim, left, right).verdict == expected

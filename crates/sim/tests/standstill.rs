@@ -27,9 +27,9 @@ impl PathScheduler for Refusing {
     }
 
     fn schedule(&mut self, request: &SendRequest, subflows: &[SubflowView]) -> Decision {
-        let open = subflows.iter().find(|view| view.can_send);
+        let open = subflows.iter().find(|view| view.can_send());
         match open {
-            Some(view) if request.data_next < self.from => Decision::send(view.id, 1448),
+            Some(view) if request.data_next < self.from => Decision::next_on(view.id, 1448),
             _ if self.wakes => {
                 Decision::Wait { until: Some(request.now + Duration::from_millis(10)) }
             }

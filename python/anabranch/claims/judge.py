@@ -17,7 +17,7 @@ from anabranch import _intervals
 from anabranch.claims import _logic, measure
 from anabranch.claims._logic import Chance
 from anabranch.claims.cells import Cell
-from anabranch.claims.statement import VIEWER
+from anabranch.claims.statement import STILL, VIEWER
 from anabranch.results import paired
 
 if TYPE_CHECKING:
@@ -33,6 +33,8 @@ VERDICTS: tuple[Verdict, ...] = ("reproduced", "not reproduced", "undecided", "n
 
 #: The share of verdicts of a paper that may be false: Benjamini and Hochberg's level.
 ALPHA = 0.05
+#: The share of a cell's runs without a start from which on a claim about it is void.
+VOID = 0.05
 #: The fewest pairs that can decide anything.
 FEWEST = 3
 #: The frequency of the outcomes that equal pairs have to exclude: one in five, as the papers had five trials.
@@ -127,6 +129,8 @@ def judge(claims: Sequence[Stated], runs: Runs) -> list[Judged]:
         lacking = [cell for cell in one.cells() if cell not in runs]
         if one.claim.missing is not None:
             result[one.claim.id] = Judged(stated=one, verdict="not testable", note=one.claim.missing)
+        elif not lacking and (never := _unstarted(one, runs)):
+            result[one.claim.id] = Judged(stated=one, verdict="undecided", note=never)
         elif lacking:
             note = f"{len(lacking)} of {len(one.cells())} cells were not run: {lacking[0].name}"
             result[one.claim.id] = Judged(stated=one, verdict="undecided", note=note)
@@ -148,6 +152,15 @@ def judge(claims: Sequence[Stated], runs: Runs) -> list[Judged]:
     return [result[one.claim.id] for one in claims]
 
 
+def _unstarted(one: Stated, runs: Runs) -> str:
+    """Return why a claim is void: a share of a cell's runs never started; empty if it is not."""
+    for cell in one.cells():
+        never, whole = runs.unstarted(cell)
+        if never and never >= VOID * whole:
+            return f"void: {never} of {whole} runs of {cell.name} never started"
+    return ""
+
+
 def weighed(one: Stated, runs: Evidence, *, trials: int | None = None) -> tuple[tuple[Finding, ...], Chance]:
     """Return what came of a claim's comparisons, and of all of them together.
 
@@ -164,7 +177,18 @@ def _comparison(one: Comparison, runs: Evidence, trials: int | None) -> tuple[li
     if one.metric is not None:
         finding = _tested(one, one.metric, one.test, runs, trials)
         return [finding], finding.chance
-    metrics = [metric for metric in map(measure.parse, VIEWER) if isinstance(metric, measure.Metric)]
+    parsed = map(measure.parse, (*VIEWER, *STILL))
+    # Results of an earlier build have not all of them.
+    sides = [side for side in (one.of, one.than) if isinstance(side, Cell)]
+    metrics = [
+        metric
+        for metric in parsed
+        if isinstance(metric, measure.Metric)
+        and (
+            metric.text in VIEWER
+            or (metric.text in one.by and all(runs.values(side, metric) for side in sides))
+        )
+    ]
     if one.test == "alike":
         found = [_tested(one, metric, "equal", runs, trials) for metric in metrics]
         return found, _logic.every([finding.chance for finding in found])

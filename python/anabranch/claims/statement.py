@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 FILE = "claims.toml"
 #: What `better`, `worse` and `alike` look at: the papers' two first measures, in their order.
 VIEWER = ("picture_discards", "buffer_underflows")
+#: What they look at besides, as a player notices no underflow while its input blocks. The number is the least
+#: difference that matters if the file names none: 1 s, the film that VLC gathers before it plays on.
+STILL = {"still_s": 1.0, "unplayed_s": 1.0}
 
 #: The relations between two cells' means.
 _Between = Literal["less", "more", "equal"]
@@ -131,7 +134,7 @@ class Comparison:
     test
         As in `Part`.
     metric
-        None where the test looks at all of `VIEWER`.
+        None where the test looks at all of `VIEWER` and `STILL`.
     of, than
         The cells; `than` may be a number, or None where only bounds are.
     within
@@ -261,7 +264,7 @@ class _Reader:
             if claim.id in seen:
                 self._fault(("claims", place, "id"), f"given twice: `{claim.id}`")
             seen.add(claim.id)
-        used = {part.metric for claim in self._whole.claims for part in claim.parts} | {*VIEWER}
+        used = {part.metric for claim in self._whole.claims for part in claim.parts} | {*VIEWER, *STILL}
         for name in self._whole.matters:
             if name not in used:
                 self._fault(("matters", name), f"no part has this metric: `{name}`", names=used)
@@ -368,7 +371,10 @@ class _Reader:
         for name in lacking:
             hint = f'add `by` and `why` here, or a table [matters."{name}"]'
             self._fault(path, f"it is not said by how much `{name}` must differ to matter", hint=hint)
-        return None if lacking else {name: known[name].by for name in wanted}
+        if lacking:
+            return None
+        still = {name: known[name].by if name in known else by for name, by in STILL.items()}
+        return {name: known[name].by for name in wanted} | ({} if part.metric is not None else still)
 
     def _check_columns(self, path: KeyPath, metric: Metric | None, found: list[Cell]) -> None:
         """Find columns that the runs of some cell do not have."""

@@ -30,6 +30,19 @@ _SUMS = (
 )
 
 
+#: What a viewer saw of a player that had started.
+_SEEN = (
+    "picture_discards",
+    "buffer_underflows",
+    "recovery_time_s",
+    "rebuffer_s",
+    "rebuffer_longest_s",
+    "still_s",
+    "still_longest_s",
+    "resolution_changes",
+)
+
+
 class Runs:
     """Runs by cell and number.
 
@@ -73,11 +86,19 @@ class Runs:
         return _place(dict(cell.labels)) in self._exact
 
     def values(self, cell: Cell, metric: Metric) -> dict[int, float]:
-        """Return a metric by the number of the run, for the runs that have it."""
-        found = {
-            run: metric.value(row) for run, row in self._cells.get(_place(dict(cell.labels)), {}).items()
-        }
+        """Return a metric by the number of the run, for the runs that have it.
+
+        A run that never started has no value of what a viewer saw: no underflow is not a good one.
+        """
+        rows = self._cells.get(_place(dict(cell.labels)), {})
+        seen = any(name in _SEEN or name.startswith("frames.") for name in metric.columns())
+        found = {run: metric.value(row) for run, row in rows.items() if not (seen and _never_started(row))}
         return {run: value for run, value in found.items() if value is not None}
+
+    def unstarted(self, cell: Cell) -> tuple[int, int]:
+        """Return how many runs of a cell never started, and how many runs it has."""
+        rows = self._cells.get(_place(dict(cell.labels)), {})
+        return sum(map(_never_started, rows.values())), len(rows)
 
     def trials(self) -> tuple[int, int]:
         """Return the fewest and the most runs of the cells that draw something; zeros where none does."""
@@ -132,6 +153,17 @@ def _read(folder: Path, varied: Sequence[str | None]) -> dict[str | None, Runs]:
             _add(row, subflow)
     labels = [name for name in made.labels if name != "varied"]
     return {one: Runs(rows.values(), labels, made.exact, one) for one in varied}
+
+
+def _never_started(row: Mapping[str, Any]) -> bool:
+    """Tell whether a player of a run never started; results of an earlier build count no sessions."""
+    if row.get("unstarted_sessions") is not None:
+        return bool(row["unstarted_sessions"])
+    return (
+        "startup_delay_s" in row
+        and row["startup_delay_s"] is None
+        and row.get("buffer_underflows") is not None
+    )
 
 
 def _add(row: dict[str, Any], subflow: Mapping[str, Any]) -> None:
