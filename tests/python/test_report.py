@@ -105,6 +105,8 @@ def compared_with(name):
             shares=dict.fromkeys(names, 0.5),
             cost=None,
             unfinished=0,
+            unstarted=0,
+            unreached=0,
             values={"goodput_mbps": {0: 4.9, 1: 5.0, 2: 5.1}},
         )
         for names in ((name,), ("lte",), (name, "lte"))

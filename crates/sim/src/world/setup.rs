@@ -88,8 +88,7 @@ impl<'a> World<'a> {
             let application = application::client(plan, &world.media, id, start)?;
             let node = world.add_node(Node::Station(world.stations.len()));
             world.schedule.set(node, Some(start));
-            let host = Host::client(endpoint, application);
-            world.stations.push(Station::new(host, node, id, false));
+            world.stations.push(Station::new(Host::client(endpoint, application), node, id, false));
         }
         let serve = application::serve(&plan.application, &world.media);
         let host = Host::server(server(plan, &config, seed), Box::new(move |_, _| serve()));
