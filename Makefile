@@ -74,7 +74,7 @@ drill: | tools
 	@$(DRILL) --start $(START) --seconds $(SECONDS)
 
 drill-quick: | tools
-	@$(DRILL) --cpu-seconds 15
+	@$(DRILL) --start 400 --cpu-seconds 7
 
 drill-all: | tools
 	@$(DRILL) --seeds 0..500

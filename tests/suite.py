@@ -95,7 +95,7 @@ SUITES = {
         building=(Step(name="building the tests", command=(*_TESTS, "--quiet", "--no-run"), builds=True),),
         steps=(
             Step(name="cargo test", command=(*_TESTS, "--no-fail-fast"), environment=_FEWER_CASES),
-            Step(name="drill", command=(*_DRILL, "--cpu-seconds", "15")),
+            Step(name="drill", command=(*_DRILL, "--start", "400", "--cpu-seconds", "7")),
             Step(name="pytest", command=(*_PYTEST, "-m", "not slow")),
         ),
         beside=Step(name="real packets", command=(*_LIVE, "-m", "not slow")),

@@ -1,4 +1,4 @@
-//! The stored digests: a line each with the seed, the digest and the drawn choices.
+//! The stored digests: a line each with the seed and the digest.
 
 use anabranch_sim::Plan;
 
@@ -19,7 +19,7 @@ pub(crate) fn read(text: &str) -> Vec<(u64, &str)> {
         .collect()
 }
 
-/// The line of a seed, computed now.
+/// The line of a seed, computed now, and behind it what the seed draws.
 pub(crate) fn line(seed: u64) -> String {
     let text = plan(seed);
     let told = Plan::from_json(&text).map_or_else(|error| error.to_string(), |plan| plan.scenario);
